@@ -71,7 +71,6 @@ Feature: Pods are created and deleted during scheduling
     Then pod "next" has 2 running pods
     And queue "training" uses 8 GPUs
 
-  @virtual-time
   Scenario: A pod whose container failed is not running until it is restarted
     Given these workloads are submitted:
       | name | kind       | queue    | pods | gpus |
@@ -90,6 +89,7 @@ Feature: Pods are created and deleted during scheduling
       | long  | pod  | training | 1    | 8    | 50       |          |
     Then eventually within 1 minute queue "training" has 1 running and 0 pending pods and stays so for 5 cycles
 
+  @virtual-time
   Scenario: A pod that does not terminate keeps its GPUs, and the scheduler waits for it
     Given these workloads are submitted:
       | name  | kind | queue    | pods | gpus | grace | termination |

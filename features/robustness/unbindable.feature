@@ -44,7 +44,6 @@ Feature: A pod that cannot be bound does not keep others from its GPU
     And the scheduler is started
     Then eventually within 10 seconds pod "fine" has 1 running pod
 
-  @virtual-time
   Scenario: A webhook that cannot be called keeps one namespace from its GPU, and no other
     Given this manifest is applied:
       """yaml

@@ -409,7 +409,7 @@ fn cases_with_several_rounds_also_run_through_the_scheduler_process() {
         &text.replace(pending, &pending.replace("Pending", "Succeeded")),
     );
     let run = lab.run(&["cases", "rounds"]);
-    let why = "rounds, end to end      1      1    1  1 end to end: tasks that ended";
+    let why = "rounds, end to end      1      1    1  1 cannot run end to end: a task ended";
     assert!(run.stdout.contains(why), "{}", run.stdout);
 }
 

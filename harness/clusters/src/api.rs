@@ -85,8 +85,8 @@ impl Api {
 
     /// PATCH with a JSON merge patch.
     pub async fn merge_patch(&self, path: &str, change: &Value) -> Result<Value, kube::Error> {
-        let request =
-            Request::patch(write_path(path)).header("content-type", "application/merge-patch+json");
+        let request = Request::patch(with_write_options(path))
+            .header("content-type", "application/merge-patch+json");
         self.send(request, Some(change)).await
     }
 
@@ -100,13 +100,14 @@ impl Api {
     /// # Errors
     /// The server refuses the object.
     pub async fn post_dry_run(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
-        let request = Request::post(format!("{}&dryRun=All", write_path(path)));
+        let request = Request::post(format!("{}&dryRun=All", with_write_options(path)));
         self.send(request.header("content-type", "application/json"), Some(object)).await
     }
 
     /// PUT.
     pub(crate) async fn put(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
-        let request = Request::put(write_path(path)).header("content-type", "application/json");
+        let request =
+            Request::put(with_write_options(path)).header("content-type", "application/json");
         self.send(request, Some(object)).await
     }
 
@@ -403,7 +404,7 @@ impl Api {
 }
 
 fn post_request(path: &str) -> http::request::Builder {
-    Request::post(write_path(path)).header("content-type", "application/json")
+    Request::post(with_write_options(path)).header("content-type", "application/json")
 }
 
 impl fmt::Debug for Api {
@@ -484,7 +485,7 @@ pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// A path for writing, with our field manager. Unknown fields are rejected, as with kubectl.
-fn write_path(path: &str) -> String {
+fn with_write_options(path: &str) -> String {
     format!("{path}?fieldManager={MANAGER}&fieldValidation=Strict")
 }
 

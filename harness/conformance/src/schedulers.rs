@@ -48,11 +48,11 @@ pub(crate) trait SchedulerControl {
 /// What happens after the scheduler was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterKill {
-    /// It stays dead until a step starts it.
+    /// The scheduler stays dead until a step starts it.
     StayDead,
-    /// It restarts a second later.
+    /// The scheduler restarts a second later.
     Restart,
-    /// It restarts a second later, and is killed again after the same number of writes.
+    /// The scheduler restarts a second later, and is killed again after the same number of writes.
     RestartAndKillAgain,
 }
 

@@ -50,8 +50,8 @@ pub(crate) const CONTROLLER: Controller = Controller {
     reconcile,
 };
 
-/// A changed pod, the pods of a changed node, and the pods that use a changed claim, `ConfigMap` or
-/// Secret.
+/// A changed pod, the pods of a changed node, and the pods that use a changed
+/// `ResourceClaim`, `ConfigMap` or Secret.
 fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     if change.key.resource == *PODS {
         let bound = change.after.as_ref().filter(|pod| !node_name(pod).is_empty());

@@ -211,9 +211,13 @@ pub(crate) async fn exercise(lab: &Lab, client: kube::Client) {
         } } } },
     });
     create_owned_pod(lab, "batch", "cronjobs", "CronJob", &jobs);
+    // The emulator's controller of LeaderWorkerSets creates pods from this template.
+    let spec = json!({ "leaderWorkerTemplate": { "workerTemplate": { "spec": {
+        "schedulerName": "kai-scheduler", "containers": [{ "name": "c", "image": "i" }],
+    } } } });
     for (group, plural, kind) in FOREIGN_OWNERS {
         lab.define_kind(group, "v1", plural, kind);
-        create_owned_pod(lab, group, plural, kind, &json!({}));
+        create_owned_pod(lab, group, plural, kind, &spec);
     }
     lab.define_kind("scheduler.grove.io", "v1alpha1", "podgangs", "PodGang");
     lab.define_kind(

@@ -112,8 +112,8 @@ fn a_pod_is_bound_through_a_request_and_both_get_events() {
         train-1 Running n-0
         ");
         assert_snapshot!(lab.requests(), @r#"
-        train-0-k8dxv {"selected-node":"n-0"} {"backoffLimit":3,"podName":"train-0-k8dxv","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"phase":"Succeeded"}
-        train-1-sj6cb {"selected-node":"n-0"} {"backoffLimit":3,"podName":"train-1-sj6cb","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"phase":"Succeeded"}
+        train-0-hgtqw {"selected-node":"n-0"} {"backoffLimit":3,"podName":"train-0-hgtqw","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"phase":"Succeeded"}
+        train-1-htzb6 {"selected-node":"n-0"} {"backoffLimit":3,"podName":"train-1-htzb6","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"phase":"Succeeded"}
         "#);
         assert_snapshot!(lab.events(), @r"
         2 × Pod Bound Pod bound successfully to node n-0
@@ -173,7 +173,7 @@ fn a_failed_binding_is_retried_reported_and_then_rescheduled() {
         lab.advance(3).await;
         let binder = lab.spawn_binder_failing_one_pod();
         lab.advance(1).await;
-        assert_snapshot!(lab.requests(), @r#"one-0-lb9r9 {"selected-node":"n-0"} {"backoffLimit":3,"podName":"one-0-lb9r9","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"failedAttempts":1,"phase":"Failed","reason":"name in URL does not match name in Binding object"}"#);
+        assert_snapshot!(lab.requests(), @r#"one-0-cqdpk {"selected-node":"n-0"} {"backoffLimit":3,"podName":"one-0-cqdpk","receivedGPU":{"count":1,"portion":"1.00"},"receivedResourceType":"Regular","selectedNode":"n-0"} {"failedAttempts":1,"phase":"Failed","reason":"name in URL does not match name in Binding object"}"#);
         assert_snapshot!(lab.pods(), @"one-0 Pending -: Failed to bind pod default/one-0 to node n-0: name in URL does not match name in Binding object");
         lab.advance(9).await;
         binder.abort();

@@ -24,7 +24,7 @@ fn a_gpu_job_is_pending_until_a_node_has_the_gpu_worker_label() {
         lab.job("train", "team", 2, 2);
         lab.advance(5).await;
         assert_snapshot!(lab.pod_groups(), @r#"pg-train {"minMember":2,"priorityClassName":"train","queue":"team"} "PodSchedulingErrors": "Resources were found for 0 pods while 2 are required for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: there are no nodes labelled node-role.kubernetes.io/gpu-worker; 2 others are excluded. Remedy: add label node-role.kubernetes.io/gpu-worker to as many of 2 excluded nodes as its pods need, such as n-0""#);
-        assert_snapshot!(lab.explain("train").await, @r"
+        assert_snapshot!(lab.explain("train").await, @"
         pod group default/pg-train is pending
           pods: 0 with a node, 2 pending, 2 required to run
           priority 50, preemptible
@@ -43,7 +43,7 @@ fn a_gpu_job_is_pending_until_a_node_has_the_gpu_worker_label() {
           Gang: passes
           QueueLimits: passes
 
-        nodes for pod default/train-0-rbxwg, which requests 1 GPU
+        nodes for pod default/train-0-dw9xr, which requests 1 GPU
           2 nodes (n-0, n-1): excluded for lack of label node-role.kubernetes.io/gpu-worker or node-role.kubernetes.io/cpu-worker
         ");
         let output = lab.explain_as("train", OutputFormat::Json).await;

@@ -20,10 +20,10 @@ fn the_explanation_of_the_labs_deployment_says_why_it_does_not_borrow() {
         lab.start();
         lab.apply(BORROWER);
         lab.advance(5).await;
-        assert_snapshot!(lab.explain("prod-borrow").await, @r"
+        assert_snapshot!(lab.explain("prod-borrow").await, @"
         prod-borrow has 16 pod groups: 8 not pending, 8 pending (NonPreemptibleOverQuota); one of them:
 
-        pod group default/pg-prod-borrow-v9szv9kd6h-shp9b is pending
+        pod group default/pg-prod-borrow-v9szv9kd6h-sxgwm is pending
           pods: 0 with a node, 1 pending, 1 required to run
           priority 125, non-preemptible
 
@@ -41,7 +41,7 @@ fn the_explanation_of_the_labs_deployment_says_why_it_does_not_borrow() {
           Gang: passes
           QueueLimits: rejects: Non-preemptible workload is over quota. Workload requested 1 GPUs, but team-prod quota is 8 GPUs, while 8 GPUs are already allocated for non-preemptible pods. Use a preemptible workload to go over quota.
 
-        nodes for pod default/prod-borrow-v9szv9kd6h-shp9b, which requests 1 GPU
+        nodes for pod default/prod-borrow-v9szv9kd6h-sxgwm, which requests 1 GPU
           3 nodes (n-1, n-2, n-3): all plugins pass
             free 8 of 8 GPUs
           n-0: NodeResourcesFit rejects: node(s) didn't have enough resources: GPUs
@@ -77,7 +77,7 @@ fn the_explanation_of_the_labs_deployment_says_why_it_is_no_gang() {
         lab.start();
         lab.apply(GANG);
         lab.advance(5).await;
-        assert_snapshot!(lab.explain("gang").await, @r"
+        assert_snapshot!(lab.explain("gang").await, @"
         gang has 10 pod groups: 8 not pending, 2 pending (PodSchedulingErrors); one of them:
 
         pod group default/pg-gang is pending
@@ -98,7 +98,7 @@ fn the_explanation_of_the_labs_deployment_says_why_it_is_no_gang() {
           Gang: passes
           QueueLimits: passes
 
-        nodes for pod default/gang-wzcvvgw6np-jdszt, which requests 1 GPU
+        nodes for pod default/gang-wzcvvgw6np-hr9sr, which requests 1 GPU
           n-0: NodeResourcesFit rejects: node(s) didn't have enough resources: GPUs
             free 0 of 8 GPUs
 
@@ -180,7 +180,7 @@ fn a_queue_is_explained() {
           borrower borrows 8 GPUs (use over quota)
 
         with 1 GPU more requested, these pods could be reclaimed, in this order
-          default/pg-borrowed of queue borrower: 1 pod, surplus of an elastic job, 7 times
+          default/pg-borrowed of queue borrower: 1 pod, above the minimum of an elastic job, 7 such entries in a row
           default/pg-borrowed of queue borrower: 1 pod, the job's minimum
 
         if others reclaim, these pods are evicted first
@@ -228,14 +228,14 @@ fn the_first_job_of_a_queue_is_no_longer_behind_other_jobs() {
             lab.advance(2).await;
         }
         assert_snapshot!(lab.pod_groups(), @r#"
-        pg-last {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/last-0-4842c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs; other jobs of its queue come first"
-        pg-next {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/next-0-bvqq8 due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs"
+        pg-last {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/last-0-drjvp due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs; other jobs of its queue come first"
+        pg-next {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/next-0-9rngj due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs"
         pg-runs {"minMember":1,"priorityClassName":"train","queue":"q"}
         "#);
         lab.delete_in("default", "jobs", "batch", "runs");
         lab.advance(40).await;
         assert_snapshot!(lab.pod_groups(), @r#"
-        pg-last {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/last-0-4842c due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs"
+        pg-last {"minMember":1,"priorityClassName":"train","queue":"q"} "PodSchedulingErrors": "Resources were not found for pod default/last-0-drjvp due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs. Remedy: free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs"
         pg-next {"minMember":1,"priorityClassName":"train","queue":"q"}
         "#);
     });

@@ -420,7 +420,7 @@ fn messages_on_workloads_name_the_invalid_annotation() {
         messages(&job("kai.scheduler/batch-min-member: \"-1\"")),
     ];
     assert_snapshot!(messages.concat(), @r#"
-    odd-klksk Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: got "many", expected an integer from 1 to 2147483647
-    odd-klksk Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: got "-1", expected an integer from 1 to 2147483647
+    odd-qtxqh Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: got "many", expected an integer from 1 to 2147483647
+    odd-qtxqh Pending -: The pod cannot be put into a PodGroup: annotation kai.scheduler/batch-min-member: got "-1", expected an integer from 1 to 2147483647
     "#);
 }

@@ -6,7 +6,7 @@ use schedlab_api::{Value, json};
 
 use super::{
     lab::Lab,
-    owners::{owner_from, pod},
+    owners::{owner_from, pod, pod_template},
 };
 
 /// A kind of owner.
@@ -64,12 +64,12 @@ fn the_group_of_a_leader_worker_set_follows_its_size() {
         plural: "leaderworkersets",
         kind: "LeaderWorkerSet",
     };
-    let spec = |size: u32| json!({ "spec": { "leaderWorkerTemplate": { "size": size } } });
-    let pods = ["0", "1"].map(|index| {
-        json!({ "leaderworkerset.sigs.k8s.io/group-index": "0",
-                "leaderworkerset.sigs.k8s.io/worker-index": index })
-    });
-    assert_snapshot!(minima(&kind, spec(4), &spec(2), &pods), @"4 leader:1 workers:3 -> 2 leader:1 workers:1");
+    // The emulator's controller creates the pods, and replaces them when the size changes.
+    let spec = |size: u32| {
+        let template = json!({ "size": size, "workerTemplate": pod_template() });
+        json!({ "spec": { "leaderWorkerTemplate": template } })
+    };
+    assert_snapshot!(minima(&kind, spec(4), &spec(2), &[]), @"4 leader:1 workers:3 -> 2 leader:1 workers:1");
 }
 
 #[test]

@@ -26,6 +26,18 @@ pub(super) fn pod(lab: &Lab, name: &str, labels: &Value, owners: &Value) {
     lab.create("", "pods", &pod);
 }
 
+/// The template of a pod that requests a GPU.
+pub(super) fn pod_template() -> Value {
+    json!({
+        "metadata": { "labels": { "kai.scheduler/queue": "q" } },
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "containers": [{ "name": "main", "image": "train",
+                             "resources": { "limits": { "nvidia.com/gpu": 1 } } }],
+        },
+    })
+}
+
 /// Creates an owner named `x`; returns the owner reference of its pods.
 fn owner(lab: &Lab, group: &str, plural: &str, kind: &str, spec: &Value) -> Value {
     owner_from(lab, group, plural, kind, json!({ "spec": spec }))
@@ -183,9 +195,9 @@ fn the_submitter_of_a_ray_job_starts_beside_the_workers() {
         lab.advance(5).await;
         pod(&lab, "w2", &json!({ "ray.io/group": "w" }), &cluster);
         lab.advance(5).await;
-        assert_snapshot!(lab.pods(), @r"
+        assert_snapshot!(lab.pods(), @"
         head Running n-0
-        submit-glb8p Running n-0
+        submit-xr6zj Running n-0
         w0 Running n-0
         w1 Running n-0
         w2 Running n-0
@@ -257,20 +269,18 @@ fn each_replica_of_a_leader_worker_set_is_a_gang_of_its_own() {
         lab.nodes(1, 3);
         lab.queue("q", 8, -1);
         let (group, plural) = ("leaderworkerset.x-k8s.io", "leaderworkersets");
-        let spec = json!({ "leaderWorkerTemplate": { "size": 2 } });
-        let set = owner(&lab, group, plural, "LeaderWorkerSet", &spec);
-        for (group, worker) in [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")] {
-            let labels = json!({ "leaderworkerset.sigs.k8s.io/group-index": group,
-                                 "leaderworkerset.sigs.k8s.io/worker-index": worker });
-            pod(&lab, &format!("x-{group}-{worker}"), &labels, &set);
-        }
+        // The emulator's controller creates the pods.
+        let spec = json!({ "replicas": 2, "leaderWorkerTemplate": {
+            "size": 2, "workerTemplate": pod_template(),
+        } });
+        owner(&lab, group, plural, "LeaderWorkerSet", &spec);
         lab.start();
         lab.advance(5).await;
-        assert_snapshot!(lab.pods(), @r"
-        x-0-0 Running n-0
-        x-0-1 Running n-0
-        x-1-0 Pending -: Resources were found for 1 pods from all sub-groups while sub-group workers requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
-        x-1-1 Pending -: Resources were found for 1 pods from all sub-groups while sub-group workers requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        assert_snapshot!(lab.pods(), @"
+        x-0 Pending -: Resources were found for 1 pods from all sub-groups while sub-group workers requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        x-0-1 Pending -: Resources were found for 1 pods from all sub-groups while sub-group workers requires 1 pods for gang scheduling. Additional pods cannot be scheduled due to: no nodes with enough resources were found: 1 node(s) didn't have enough resources: GPUs.
+        x-1 Running n-0
+        x-1-1 Running n-0
         ");
     });
 }

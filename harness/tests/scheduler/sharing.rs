@@ -153,8 +153,8 @@ fn a_shared_gpu_is_reserved_until_its_last_pod_ends() {
         assert_snapshot!(lab.devices(), @r#"
         "a" true "0" reserves null
         "b" true "0" reserves null
-        "whole-0-9tgbw" false null reserves null
-        "whole-1-24xlq" false null reserves null
+        "whole-0-nqf4p" false null reserves null
+        "whole-1-mwmff" false null reserves null
         "gpu-reservation-041ddf6d2fb70d4d" true null reserves "0"
         "#);
         lab.delete_in("default", "pods", "", "a");

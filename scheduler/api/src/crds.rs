@@ -1,11 +1,11 @@
 //! The `CustomResourceDefinition`s that the scheduler installs: KAI's Queue, PodGroup, BindRequest
 //! and Topology, and KAI's four priority classes.
 
-#[expect(clippy::duplicated_attributes, reason = "columns differ by name only")]
+#[expect(clippy::duplicated_attributes, reason = "several printer columns have the same type")]
 mod bind_request;
-#[expect(clippy::duplicated_attributes, reason = "columns differ by name only")]
+#[expect(clippy::duplicated_attributes, reason = "several printer columns have the same type")]
 mod pod_group;
-#[expect(clippy::duplicated_attributes, reason = "columns differ by name only")]
+#[expect(clippy::duplicated_attributes, reason = "several printer columns have the same type")]
 mod queue;
 mod topology;
 

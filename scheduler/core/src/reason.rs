@@ -145,7 +145,8 @@ pub enum Reason {
         victim: Name,
         /// The field that protects it: `reclaimMinRuntime` or `preemptMinRuntime`.
         field: &'static str,
-        /// The whole minimum runtime in milliseconds, not the remaining time (see above).
+        /// The whole minimum runtime in milliseconds. Not the remaining time: a reason that changes
+        /// with the clock would be reported anew in every cycle.
         minimum_millis: u64,
     },
     /// Other queues are over quota, but it may not reclaim from them: its queue would exceed its

@@ -116,8 +116,10 @@ impl QueueExplanationText<'_> {
         for same in candidates.chunk_by(is_equal).take(CANDIDATES_MAX) {
             let VictimCandidate { queue, group, pods, is_elastic } = &same[0];
             let kind = match (is_elastic, same.len()) {
-                (true, 1) => "surplus of an elastic job".to_owned(),
-                (true, times) => format!("surplus of an elastic job, {times} times"),
+                (true, 1) => "above the minimum of an elastic job".to_owned(),
+                (true, times) => {
+                    format!("above the minimum of an elastic job, {times} such entries in a row")
+                }
                 (false, _) => "the job's minimum".to_owned(),
             };
             let (group, queue) = (self.group(*group), self.name(*queue));

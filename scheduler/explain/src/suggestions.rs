@@ -13,8 +13,8 @@ use schedlab_scheduler_core::{
     reason::{FitError, Quantity, Suggestion},
 };
 
-/// Maximum number of suggestion steps.
-const STEPS_MAX: usize = 12;
+/// Maximum number of suggestions that are applied one after another.
+const SUGGESTIONS_MAX: usize = 12;
 
 /// Maximum number of simulations, including those that increase an earlier suggestion.
 const TRIALS_MAX: usize = 64;
@@ -208,7 +208,8 @@ impl SuggestionSearch<'_> {
             let mut trial = self.next_trial(base, &reason, &applied);
             let more = increase_of_applied(&applied, &trial.suggestion, &others);
             if more.is_none()
-                && (applied.len() == STEPS_MAX || is_already_suggested(&applied, &trial.suggestion))
+                && (applied.len() == SUGGESTIONS_MAX
+                    || is_already_suggested(&applied, &trial.suggestion))
             {
                 break;
             }

@@ -11,7 +11,7 @@ use super::{Config, ConfigFile, FileError};
 pub struct ConfigSource {
     /// The parsed content.
     pub file: ConfigFile,
-    /// Its name.
+    /// The file's name.
     pub name: String,
     text: String,
 }
@@ -19,20 +19,20 @@ pub struct ConfigSource {
 /// Why a file cannot be used.
 #[derive(Debug, Error)]
 pub enum ConfigSourceError {
-    /// It cannot be read.
+    /// The config file cannot be read.
     #[error("cannot read {name}: {error}")]
     Read {
-        /// Its name.
+        /// The file's name.
         name: String,
-        /// Why.
+        /// Why it cannot be read.
         error: io::Error,
     },
-    /// Its content is invalid.
+    /// The content of the config file is invalid.
     #[error("{name}: {error}")]
     Invalid {
-        /// Its name.
+        /// The file's name.
         name: String,
-        /// What.
+        /// What is invalid, and where.
         error: FileError,
     },
 }

@@ -294,14 +294,21 @@ fn device(
     let kinds: Vec<&CountedKind> = kinds.iter().filter(takes).collect();
     let is_gpu = is_gpu_name(&slice.driver) || kinds.iter().any(|kind| kind.is_gpu);
     let kinds = kinds.iter().map(|kind| Name::clone(&kind.name)).collect();
-    Device { id, pool_is_whole, is_gpu, kinds, attributes: attributes(&slice.driver, one) }
+    Device {
+        id,
+        pool_is_whole,
+        is_gpu,
+        kinds,
+        attributes: qualified_attributes(&slice.driver, one),
+    }
 }
 
 /// A name without domain belongs to the domain of the driver, unless the qualified name is set,
 /// too.
-fn attributes(driver: &str, one: &Value) -> BTreeMap<Name, String> {
+fn qualified_attributes(driver: &str, device: &Value) -> BTreeMap<Name, String> {
     let mut attributes = BTreeMap::new();
-    for (name, value) in at(one, "/attributes").and_then(Value::as_object).into_iter().flatten() {
+    for (name, value) in at(device, "/attributes").and_then(Value::as_object).into_iter().flatten()
+    {
         if name.contains('/') {
             attributes.insert(name.as_str().into(), value.to_string());
         } else {

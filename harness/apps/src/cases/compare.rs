@@ -233,7 +233,8 @@ fn node_differences(
         let (idle, releasing) = nodes.get(name.as_str()).map_or((0.0, 0.0), NodeGpus::counts);
         if (idle, releasing) != (outcome.idle_gpus, outcome.releasing_gpus) {
             found.push(format!(
-                "{name}: got idle {idle}, releasing {releasing}, expected {outcome:?}"
+                "node {name}: got {idle} idle and {releasing} releasing GPUs, expected {} and {}",
+                outcome.idle_gpus, outcome.releasing_gpus
             ));
         }
     }

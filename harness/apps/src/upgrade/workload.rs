@@ -55,7 +55,7 @@ impl Direction {
         }
     }
 
-    /// Part of the names of objects submitted in this direction.
+    /// `there` or `back`: in the names of steps, and of objects submitted in this direction.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Forward(_) => "there",

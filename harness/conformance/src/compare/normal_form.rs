@@ -52,7 +52,7 @@ pub(crate) fn run_outcome(log: &[Arc<LogEntry>]) -> RunOutcome {
         let class = workload_classes.class_of(&entry.object);
         for change in changes(entry) {
             let Some(text) =
-                history.describe(&change, &workload_classes, &node_classes, &announcement)
+                history.change_text(&change, &workload_classes, &node_classes, &announcement)
             else {
                 continue;
             };
@@ -83,7 +83,7 @@ impl PodHistory {
     /// The text for a change; `None` if it is left out. Unschedulable reports are left out because
     /// their number depends on timing, and so is the time between a deletion request and the
     /// deletion.
-    fn describe(
+    fn change_text(
         &mut self,
         change: &Change,
         workload_classes: &WorkloadClasses,

@@ -226,7 +226,7 @@ impl Target {
                  folder, without a path, and neither {KUBECONFIG:?} nor {LOG:?}"
             );
         }
-        let queues = QueueApi::from_name(&file.queues)
+        let queues = QueueApi::from_api_name(&file.queues)
             .map_err(|unknown| anyhow!("{location}: {unknown}"))?;
         let source = match (source, file.command) {
             (SchedulerSource::Ours, Some(command)) => {

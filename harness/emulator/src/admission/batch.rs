@@ -14,7 +14,8 @@ use schedlab_api::{
 
 /// The maximum parallelism and `maxFailedIndexes` of an Indexed job.
 const INDEXED_MAX: i64 = 100_000;
-/// The maximum of both with more than `INDEXED_MAX` completions and a backoff limit per index.
+/// The maximum parallelism and `maxFailedIndexes` of a job with a backoff limit per index and more
+/// than `INDEXED_MAX` completions.
 const MANY_COMPLETIONS_MAX: i64 = 10_000;
 const MANAGED_BY_LENGTH_MAX: usize = 63;
 

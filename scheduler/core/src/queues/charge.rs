@@ -100,7 +100,7 @@ impl Charge {
     }
 
     /// Claims that other pods may share, and the charge of each.
-    pub fn claims(&self) -> impl Iterator<Item = &(Name, PerResource<i64>)> {
+    pub fn shareable_claims(&self) -> impl Iterator<Item = &(Name, PerResource<i64>)> {
         self.claims.iter()
     }
 

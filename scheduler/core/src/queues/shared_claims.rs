@@ -92,7 +92,7 @@ impl SharedClaims {
     }
 
     fn count(&mut self, queue: QueueId, charge: &Charge, change: impl Fn(&mut Users)) {
-        for (name, _) in charge.claims() {
+        for (name, _) in charge.shareable_claims() {
             change(self.0.entry((queue, name.clone())).or_default());
         }
     }

@@ -36,7 +36,7 @@ fn a_fair_share_is_derived_from_the_root_and_borrowers_are_listed() {
       research is starved of 3 GPUs (requested within its fair share)
 
     with 1 GPU more requested, these pods could be reclaimed, in this order
-      default/a of queue prod: 1 pod, surplus of an elastic job, 2 times
+      default/a of queue prod: 1 pod, above the minimum of an elastic job, 2 such entries in a row
       default/a of queue prod: 10 pods, the job's minimum
 
     if others reclaim, these pods are evicted first
@@ -112,7 +112,7 @@ fn quotas_beyond_the_cluster_are_reported() {
       none
 
     if others reclaim, these pods are evicted first
-      default/x of queue a: 1 pod, surplus of an elastic job, 3 times
+      default/x of queue a: 1 pod, above the minimum of an elastic job, 3 such entries in a row
       default/x of queue a: 1 pod, the job's minimum
     ");
 }
@@ -139,12 +139,12 @@ fn an_extra_pod_counts_in_the_share_of_an_idle_queue() {
     };
     assert_snapshot!(could_leave(&cluster("gpus=2", "gpus=1"), "b"), @r"
     with 1 GPU more requested, these pods could be reclaimed, in this order
-      default/x of queue a: 1 pod, surplus of an elastic job
+      default/x of queue a: 1 pod, above the minimum of an elastic job
       default/x of queue a: 1 pod, the job's minimum
     ");
     assert_snapshot!(could_leave(&cluster("cpu=2", "cpu=1"), "b"), @r"
     with 1 CPU core more requested, these pods could be reclaimed, in this order
-      default/x of queue a: 1 pod, surplus of an elastic job
+      default/x of queue a: 1 pod, above the minimum of an elastic job
       default/x of queue a: 1 pod, the job's minimum
     ");
     assert_snapshot!(could_leave(&cluster("gpus=4", "gpus=1"), "b"), @r"

@@ -20,12 +20,14 @@ const PODS_PER_NODE: i64 = 500;
 pub(super) fn unsupported_reason(case: &Case) -> Option<&'static str> {
     let mut tasks = case.jobs.iter().flat_map(|job| &job.tasks);
     if case.cluster.nodes.iter().any(|node| node.numa.is_some()) {
-        return Some("end to end: NUMA zones, whose use is not published between rounds");
+        return Some(
+            "cannot run end to end: the use of NUMA zones is not published between rounds",
+        );
     }
     let has_ended =
         |task: &Task| matches!(task.state, State::Succeeded | State::Failed | State::Deleted);
     if tasks.any(has_ended) {
-        return Some("end to end: tasks that ended before it began");
+        return Some("cannot run end to end: a task ended before the case began");
     }
     devices::unsupported_reason(case)
 }

@@ -25,7 +25,7 @@ impl QueueApi {
     ///
     /// # Errors
     /// A message with the known names.
-    pub(super) fn from_name(name: &str) -> Result<Self, String> {
+    pub(super) fn from_api_name(name: &str) -> Result<Self, String> {
         let known = Self::NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, api)| *api).ok_or_else(|| {
             let names = Self::NAMES.map(|(name, _)| name).join(", ");

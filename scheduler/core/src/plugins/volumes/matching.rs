@@ -22,7 +22,7 @@ pub enum VolumeChoice {
     Provisioned,
 }
 
-/// Unbound claims with the nodes of their users.
+/// Unbound claims with the nodes of the pods that use them.
 #[derive(Clone, Debug, Default)]
 pub(in crate::plugins) struct VolumeMatching<'s> {
     claims: BTreeMap<&'s Name, OpenClaim<'s>>,
@@ -45,13 +45,13 @@ pub(in crate::plugins) struct VolumeAssignment<'s> {
 }
 
 impl OpenClaim<'_> {
-    /// Whether all users of the claim can reach the volume.
+    /// Whether all pods that use the claim can reach the volume.
     fn is_reachable(&self, reach: &VolumeReach) -> bool {
         self.nodes.iter().all(|node| can_reach(reach, node))
     }
 
-    /// Whether a volume can be provisioned for all users. They must be on one node, since the reach
-    /// of a new volume is unknown.
+    /// Whether a volume can be provisioned that all pods of the claim can use. The pods must be on
+    /// one node, since it is unknown which nodes can reach a new volume.
     fn can_be_provisioned(&self) -> bool {
         let is_one_node = self.nodes.iter().all(|node| node.name == self.nodes[0].name);
         let has_storage = |provisionable: &ProvisionableVolume| {

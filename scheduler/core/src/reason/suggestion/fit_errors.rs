@@ -12,8 +12,10 @@ use crate::{
 /// Looks at the nearest nodes: if any is only too full, capacity helps; otherwise the commonest
 /// error must be resolved.
 pub(super) fn suggestion_for_errors(fit_errors: &FitErrors, pods: u32) -> Suggestion {
-    if let Some(elsewhere) =
-        fit_errors.mutual_exclusion.as_ref().and_then(|exclusion| other_domains_for_gang(exclusion))
+    if let Some(elsewhere) = fit_errors
+        .mutual_exclusion
+        .as_ref()
+        .and_then(|exclusion| suggest_other_domains_for_gang(exclusion))
     {
         return elsewhere;
     }
@@ -112,7 +114,7 @@ pub(super) fn suggestion_beyond_capacity(underlying: &Reason) -> Option<Suggesti
         Some(admit_to_nodes(fit_errors, fit_error, NodeCounts::default(), *missing))
     };
     exclusion
-        .and_then(|exclusion| other_domains_for_gang(exclusion))
+        .and_then(|exclusion| suggest_other_domains_for_gang(exclusion))
         .or_else(apart)
         .or_else(|| add_suitable_nodes(fit_errors, *missing))
 }
@@ -127,13 +129,15 @@ fn add_suitable_nodes(fit_errors: &FitErrors, pods: u32) -> Option<Suggestion> {
     Some(suggestion)
 }
 
-fn other_domains_for_gang(
+fn suggest_other_domains_for_gang(
     MutualExclusion { pin: pinned, fewer, .. }: &MutualExclusion,
 ) -> Option<Suggestion> {
-    pinned.as_ref().map(|pinned| other_domains(pinned, ExclusionSource::OwnGang { fewer: *fewer }))
+    pinned
+        .as_ref()
+        .map(|pinned| suggest_other_domains(pinned, ExclusionSource::OwnGang { fewer: *fewer }))
 }
 
-fn other_domains(
+fn suggest_other_domains(
     PinnedLabel { label, values }: &PinnedLabel,
     kept_from: ExclusionSource,
 ) -> Suggestion {
@@ -155,7 +159,7 @@ fn admit_to_nodes(
         .as_ref()
         .and_then(|requirements| requirements.exhausted_label.as_ref());
     if let Some(pinned) = shut.filter(|_| fit_error.is_anti_affinity()) {
-        return other_domains(pinned, ExclusionSource::OtherPods);
+        return suggest_other_domains(pinned, ExclusionSource::OtherPods);
     }
     let added = AddedNodes::new(fit_errors, fit_error, pods);
     let NodeCounts { all: nodes, with_other_errors } = counts;

@@ -21,7 +21,7 @@ pub(super) fn unsupported_reason(case: &Case) -> Option<&'static str> {
         claim.status.as_ref().is_some_and(|status| is_free(status) && is_reserved(status))
     };
     if claims().any(is_reserved_without_allocation) {
-        return Some("end to end: a claim that is reserved and not allocated");
+        return Some("cannot run end to end: a claim is reserved but not allocated");
     }
     let given: Vec<&String> =
         claims().filter(|claim| claim.status.is_none()).map(|claim| &claim.name).collect();
@@ -29,14 +29,14 @@ pub(super) fn unsupported_reason(case: &Case) -> Option<&'static str> {
     let mut made = BTreeSet::new();
     let mut of_templates = tasks.clone().flat_map(|task| task.resource_claim_templates.values());
     if !of_templates.all(|claim| made.insert(claim)) {
-        return Some("end to end: a claim that a template made for several pods");
+        return Some("cannot run end to end: a template made one claim for several pods");
     }
     let mut placed = tasks.filter(|task| super::is_placed(task));
     let is_without = |task: &Task| task.claims().any(|name| given.contains(&name));
     let has_templates = |task: &Task| !task.resource_claim_templates.is_empty();
     placed
         .any(|task| is_without(task) || has_templates(task))
-        .then_some("end to end: a running task whose claim has no devices")
+        .then_some("cannot run end to end: the claim of a running task has no devices")
 }
 
 /// Whether the node publishes its GPUs in slices.
