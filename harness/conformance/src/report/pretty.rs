@@ -218,7 +218,7 @@ fn failures(report: &Report) -> String {
         }
         if lines.len() > SUMMARY_LINES_MAX {
             let more = counted(lines.len() - SUMMARY_LINES_MAX, "more line");
-            let _ = writeln!(out, "    … {more}");
+            let _ = writeln!(out, "    … {more}, with -v");
         }
         let _ = writeln!(out, "    reproduce: {}\n", failure.reproduce);
     }
@@ -311,7 +311,7 @@ mod tests {
             line 6
             line 7
             line 8
-            … 2 more lines
+            … 2 more lines, with -v
             reproduce: schedlab run f.feature:5 --seed 1
 
         4 scenarios: 1 passed, 2 failed, 1 skipped, 1 flaky

@@ -56,16 +56,22 @@ fn pending_pods(view: &ObservedCluster) -> impl Iterator<Item = PendingPod<'_>> 
     })
 }
 
+/// Stands for the name of the pod in a reason that several pods share.
+const POD: &str = "<pod>";
+
 /// One line for each queue and reason: `pending in queue team-a: 12 pods (a-0, a-1, a-2, …): why`.
-/// Queues in the order of their names, the most frequent reason of a queue first.
+/// Reasons that differ in the name of the pod alone are the same. Queues in the order of their
+/// names, the most frequent reason of a queue first.
 fn pending_lines<'v>(pods: impl Iterator<Item = PendingPod<'v>>) -> Vec<String> {
-    let mut groups: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
     for pod in pods {
-        groups.entry((pod.queue, pod.reason)).or_default().push(pod.name);
+        let reason = pod.reason.replace(pod.name, POD);
+        groups.entry((pod.queue, reason)).or_default().push(pod.name);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|((queue, _), pods)| (*queue, std::cmp::Reverse(pods.len())));
-    let line = |((queue, reason), pods): ((&str, &str), Vec<&str>)| {
+    let line = |((queue, reason), pods): ((&str, String), Vec<&str>)| {
+        let reason = if let [pod] = *pods { reason.replace(POD, pod) } else { reason };
         let place = if queue.is_empty() { String::new() } else { format!(" in queue {queue}") };
         format!("pending{place}: {} ({}): {reason}", counted(pods.len(), "pod"), some_names(&pods))
     };
@@ -93,12 +99,17 @@ mod tests {
             PendingPod { name: "b-0", queue: "team-b", reason: "over quota" },
             PendingPod { name: "b-1", queue: "team-b", reason: "over quota" },
             PendingPod { name: "c-0", queue: "", reason: NO_REASON },
+            PendingPod { name: "d-0", queue: "team-d", reason: "no node for pod ns/d-0" },
+            PendingPod { name: "d-1", queue: "team-d", reason: "no node for pod ns/d-1" },
+            PendingPod { name: "e-0", queue: "team-e", reason: "no node for pod ns/e-0" },
         ];
         assert_snapshot!(pending_lines(others.into_iter().chain(many)).join("\n"), @r"
         pending: 1 pod (c-0): the scheduler has not reported a reason
         pending in queue team-a: 12 pods (a-00, a-01, a-02, …): over quota
         pending in queue team-a: 1 pod (a-big): no node has 16 GPUs
         pending in queue team-b: 2 pods (b-0, b-1): over quota
+        pending in queue team-d: 2 pods (d-0, d-1): no node for pod ns/<pod>
+        pending in queue team-e: 1 pod (e-0): no node for pod ns/e-0
         ");
     }
 }

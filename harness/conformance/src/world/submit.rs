@@ -186,10 +186,13 @@ impl World {
         };
         let objects = self.submitted.get(name).into_iter().flatten();
         let meant: Vec<Value> = objects.filter(is_meant).cloned().collect();
+        let submitted = match self.submitted_names().join(", ") {
+            names if names.is_empty() => "none".to_owned(),
+            names => names,
+        };
         anyhow::ensure!(
             !meant.is_empty(),
-            "no {kind} {name:?} was submitted; submitted: {}",
-            self.submitted_names().join(", ")
+            "no {kind} {name:?} was submitted; submitted: {submitted}"
         );
         Ok(meant)
     }
