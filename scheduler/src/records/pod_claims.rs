@@ -71,16 +71,15 @@ impl PodVolumeClaim {
 pub(crate) fn required_config_maps(pod: &Value) -> Vec<Name> {
     let kinds = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
     let containers = || kinds.iter().flat_map(|kind| list(pod, kind));
-    let mounts = |volume: &Value| {
-        let name = text(volume, "/name");
-        let mut mounts = containers().flat_map(|container| list(container, "/volumeMounts"));
-        mounts.any(|mount| text(mount, "/name") == name)
-    };
+    let mounts = containers().flat_map(|container| list(container, "/volumeMounts"));
+    let mounted: BTreeSet<&str> = mounts.filter_map(|mount| text(mount, "/name")).collect();
+    let is_mounted =
+        |volume: &&Value| text(volume, "/name").is_some_and(|name| mounted.contains(name));
     let of_volume = |volume: &'_ Value| {
         let sources = list(volume, "/projected/sources").iter().chain([volume]);
         sources.filter_map(|source| required_name(at(source, "/configMap")?)).collect::<Vec<_>>()
     };
-    let volumes = list(pod, "/spec/volumes").iter().filter(|volume| mounts(volume));
+    let volumes = list(pod, "/spec/volumes").iter().filter(is_mounted);
     let of_container = |container| {
         let single = list(container, "/env").iter();
         let single = single.filter_map(|one| at(one, "/valueFrom/configMapKeyRef"));
