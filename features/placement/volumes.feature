@@ -116,6 +116,7 @@ Feature: Pods run where their volumes can be used
     And 30 seconds pass
     When 4 pods "fine" with 8 GPUs each are submitted to queue "team"
     Then eventually within 10 minutes pod "fine" has 4 running pods
+    And pod "doomed" is pending because "4 node(s) didn't have enough resources: GPUs"
 
   @crash
   Scenario Outline: A pod gets its volume though the scheduler dies before write <write> of its start
