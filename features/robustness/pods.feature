@@ -123,3 +123,4 @@ Feature: Pods are created and deleted during scheduling
     When the limit of queue "training" becomes 6
     And 2 pods "next" with 1 GPU each are submitted to queue "training"
     Then pod "next" has 1 running and 1 pending pods
+    And queue "training" is pending because "Limit is 6 GPUs"
