@@ -29,7 +29,7 @@ Feature: A pod that cannot be bound does not keep others from its GPU
     And queue "team" uses 0 GPUs
 
   Scenario: It is tried again soon after the cause is removed
-    When 20 minutes pass
+    When 5 minutes pass
     And this manifest is applied:
       """yaml
       apiVersion: v1
