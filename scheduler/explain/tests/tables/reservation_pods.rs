@@ -106,9 +106,13 @@ fn a_pod_on_a_new_gpu_needs_its_reservation_slot_at_once() {
         "
         ))
     };
-    assert_snapshot!(with_room_for(5), @"x runs on n1/x");
+    // It prefers the fuller GPU, of which a fraction is being released.
+    assert_snapshot!(with_room_for(5), @r"
+    x waits for n1/g1
+    x pending: Pipelined to n1: waiting for terminating pods to release capacity
+    ");
     assert_snapshot!(with_room_for(4), @r"
-    x waits for n1/x
+    x waits for n1/g1
     x pending: Pipelined to n1: waiting for terminating pods to release capacity
     ");
 }

@@ -409,10 +409,13 @@ fn the_required_node_size_is_shown_if_small_nodes_do_not_suffice() {
     ", "j01"), @"
     OverLimit
     raise the limit of queue q0 by 7 GPUs to 8 GPUs
-      in all: raise the limit of queue q0 by 11 GPUs to 12 GPUs
+      in all: raise the limit of queue q0 by 15 GPUs to 16 GPUs; another bound is too low as well
       then it waits: Resources were not found for pod default/j01-1 due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
     free capacity for 1 more pod of its size, or add nodes that have it: short of GPUs
-      in all: free capacity for 5 more pods of its size, or add nodes that have it: short of GPUs
-      then it runs on (new node) (Now, on one node)
+      in all: free capacity for 9 more pods of its size, or add nodes that have it: short of GPUs
+      then it waits: lab quota has reached the allowable limit of GPUs. Limit is 20 GPUs, currently 19 GPUs allocated and workload requested 2 GPUs
+    raise the limit of queue lab by 1 GPU to 21 GPUs
+      in all: raise the limit of queue lab by 3 GPUs to 23 GPUs
+      then it runs on (new node 9) (Now)
     ");
 }
