@@ -41,6 +41,7 @@ impl World {
 /// A pending pod, as failures group it.
 #[derive(Clone, Copy, Debug)]
 struct PendingPod<'v> {
+    namespace: &'v str,
     name: &'v str,
     /// Its queue; empty if it has none.
     queue: &'v str,
@@ -50,30 +51,32 @@ struct PendingPod<'v> {
 fn pending_pods(view: &ObservedCluster) -> impl Iterator<Item = PendingPod<'_>> {
     let pending = view.pods().filter(|pod| pod.phase() == Phase::Pending);
     pending.map(|pod| PendingPod {
+        namespace: pod.namespace(),
         name: pod.name(),
         queue: pod.queue(view).unwrap_or_default(),
         reason: pod.unschedulable_message().unwrap_or(NO_REASON),
     })
 }
 
-/// Stands for the name of the pod in a reason that several pods share.
+/// Stands for namespace and name of the pod in a reason that several pods share.
 const POD: &str = "<pod>";
 
 /// One line for each queue and reason: `pending in queue team-a: 12 pods (a-0, a-1, a-2, …): why`.
 /// Reasons that differ in the name of the pod alone are the same. Queues in the order of their
 /// names, the most frequent reason of a queue first.
 fn pending_lines<'v>(pods: impl Iterator<Item = PendingPod<'v>>) -> Vec<String> {
-    let mut groups: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, String), Vec<PendingPod<'_>>> = BTreeMap::new();
     for pod in pods {
-        let reason = pod.reason.replace(pod.name, POD);
-        groups.entry((pod.queue, reason)).or_default().push(pod.name);
+        let reason = pod.reason.replace(&format!("{}/{}", pod.namespace, pod.name), POD);
+        groups.entry((pod.queue, reason)).or_default().push(pod);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|((queue, _), pods)| (*queue, std::cmp::Reverse(pods.len())));
-    let line = |((queue, reason), pods): ((&str, String), Vec<&str>)| {
-        let reason = if let [pod] = *pods { reason.replace(POD, pod) } else { reason };
+    let line = |((queue, reason), pods): ((&str, String), Vec<PendingPod<'_>>)| {
+        let reason = if let [pod] = *pods { pod.reason } else { &reason };
+        let names: Vec<&str> = pods.iter().map(|pod| pod.name).collect();
         let place = if queue.is_empty() { String::new() } else { format!(" in queue {queue}") };
-        format!("pending{place}: {} ({}): {reason}", counted(pods.len(), "pod"), some_names(&pods))
+        format!("pending{place}: {} ({}): {reason}", counted(pods.len(), "pod"), some_names(&names))
     };
     groups.into_iter().map(line).collect()
 }
@@ -92,23 +95,47 @@ mod tests {
     #[test]
     fn pending_pods_are_grouped_by_queue_and_reason() {
         let names: Vec<String> = (0..12).map(|index| format!("a-{index:02}")).collect();
-        let many =
-            names.iter().map(|name| PendingPod { name, queue: "team-a", reason: "over quota" });
+        let many = names.iter().map(|name| PendingPod {
+            namespace: "ns",
+            name,
+            queue: "team-a",
+            reason: "over quota",
+        });
         let others = [
-            PendingPod { name: "a-big", queue: "team-a", reason: "no node has 16 GPUs" },
-            PendingPod { name: "b-0", queue: "team-b", reason: "over quota" },
-            PendingPod { name: "b-1", queue: "team-b", reason: "over quota" },
-            PendingPod { name: "c-0", queue: "", reason: NO_REASON },
-            PendingPod { name: "d-0", queue: "team-d", reason: "no node for pod ns/d-0" },
-            PendingPod { name: "d-1", queue: "team-d", reason: "no node for pod ns/d-1" },
-            PendingPod { name: "e-0", queue: "team-e", reason: "no node for pod ns/e-0" },
+            PendingPod {
+                namespace: "ns",
+                name: "a-big",
+                queue: "team-a",
+                reason: "no node has 16 GPUs",
+            },
+            PendingPod { namespace: "ns", name: "b-0", queue: "team-b", reason: "over quota" },
+            PendingPod { namespace: "ns", name: "b-1", queue: "team-b", reason: "over quota" },
+            PendingPod { namespace: "ns", name: "c-0", queue: "", reason: NO_REASON },
+            PendingPod {
+                namespace: "ns",
+                name: "d-0",
+                queue: "team-d",
+                reason: "no node for pod ns/d-0",
+            },
+            PendingPod {
+                namespace: "ns",
+                name: "d-1",
+                queue: "team-d",
+                reason: "no node for pod ns/d-1",
+            },
+            PendingPod {
+                namespace: "ns",
+                name: "e-0",
+                queue: "team-e",
+                reason: "no node for pod ns/e-0",
+            },
         ];
         assert_snapshot!(pending_lines(others.into_iter().chain(many)).join("\n"), @r"
         pending: 1 pod (c-0): the scheduler has not reported a reason
         pending in queue team-a: 12 pods (a-00, a-01, a-02, …): over quota
         pending in queue team-a: 1 pod (a-big): no node has 16 GPUs
         pending in queue team-b: 2 pods (b-0, b-1): over quota
-        pending in queue team-d: 2 pods (d-0, d-1): no node for pod ns/<pod>
+        pending in queue team-d: 2 pods (d-0, d-1): no node for pod <pod>
         pending in queue team-e: 1 pod (e-0): no node for pod ns/e-0
         ");
     }
