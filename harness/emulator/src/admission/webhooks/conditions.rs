@@ -1,5 +1,6 @@
-//! `matchConditions`: CEL expressions that must hold for a webhook to be called. The variable
-//! `authorizer` is not supported: the emulator has no authorization.
+//! CEL expressions of webhooks and policies: `matchConditions`, which must hold for a webhook to be
+//! called, and the validations of a policy. The variable `authorizer` is not supported: the emulator
+//! has no authorization.
 
 use kube_cel::cel::Value as CelValue;
 
@@ -11,7 +12,8 @@ use schedlab_api::{
     object::{list, text},
 };
 
-/// The cost limit of all conditions of a webhook, as in kube-apiserver.
+/// The cost limit of all conditions of a webhook, and of all validations of a policy, as in
+/// kube-apiserver.
 const COST_MAX: u64 = 2_500_000;
 
 /// Whether the expression uses the variable `authorizer`.
@@ -104,19 +106,19 @@ fn evaluate_one(
 ) -> Result<bool, String> {
     let program = Program::parse(expression)
         .ok_or_else(|| format!("expression '{expression}' cannot be parsed"))?;
-    let found = program.evaluate(variables, EXPRESSION_COST_MAX);
-    *budget = budget.saturating_sub(found.cost);
-    if *budget == 0 {
-        return Err("validation failed due to running out of cost budget, no further validation \
-                    rules will be run"
-            .to_owned());
-    }
-    match found.result {
-        Ok(value) => Ok(value == true.into()),
-        Err(error) => {
-            Err(format!("expression '{expression}' resulted in error: {}", error.message()))
+    // An exhausted budget stays exhausted: nothing else is evaluated.
+    if *budget > 0 {
+        let found = program.evaluate(variables, EXPRESSION_COST_MAX);
+        *budget = budget.saturating_sub(found.cost);
+        if *budget > 0 {
+            return found.result.map(|value| value == true.into()).map_err(|error| {
+                format!("expression '{expression}' resulted in error: {}", error.message())
+            });
         }
     }
+    Err("validation failed due to running out of cost budget, no further validation rules will be \
+         run"
+    .to_owned())
 }
 
 fn variables(request: &Value) -> [(&'static str, CelValue); 3] {
