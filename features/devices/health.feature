@@ -1,5 +1,5 @@
 @placement
-Feature: A GPU that becomes unhealthy is given to nobody
+Feature: An unhealthy GPU is given to no pod
   The kubelet takes an unhealthy GPU of a device plugin out of the node's allocatable ones, and a driver
   withdraws a published device. A pod that has the GPU keeps running.
 

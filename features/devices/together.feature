@@ -242,7 +242,7 @@ Feature: Devices for several claims at once
     Then pod "puzzle" is pending because "too many combinations of devices for claim default/equal-ids: the search stopped after 20000 steps"
 
   @kube
-  Scenario: So it is under the default kube-scheduler
+  Scenario: The default kube-scheduler allocates the claims of a pod together
     Given the scheduler profile "kube"
     When this manifest is applied:
       """yaml

@@ -41,7 +41,7 @@ Feature: The pods of a workload are one gang, whatever kind the workload is
       | train | pytorchjob | training | 4    | 1    | 2   |
     Then pytorchjob "train" has 3 running and 1 pending pods
 
-  Scenario: A RayJob submits when its cluster runs, and its cluster leaves when it is done
+  Scenario: A RayJob submits when its cluster runs, and deletes its cluster when it is done
     When these workloads are submitted:
       | name  | kind   | queue    | pods | gpus | run time |
       | train | rayjob | training | 4    | 1    | 30s      |

@@ -8,7 +8,7 @@ Feature: A gang follows its owner
     Given a fleet of 1 node with 8 GPUs each
     And a queue "team" with a quota of 8
 
-  Scenario Outline: What is left of a job that shrinks from 6 to <left> pods runs on
+  Scenario Outline: The remaining <left> pods of a job that shrinks from 6 keep running
     Given this manifest is applied:
       """yaml
       apiVersion: batch/v1
@@ -38,7 +38,7 @@ Feature: A gang follows its owner
       | 3    |
       | 1    |
 
-  Scenario: A job that waits for too many pods starts when it needs fewer
+  Scenario: A pending job that is too large starts when it is scaled down
     Given 6 pods "filler" with 1 GPU each are submitted to queue "team"
     And queue "team" has 6 running pods
     And this manifest is applied:
@@ -115,7 +115,7 @@ Feature: A gang follows its owner
     And 30 seconds pass
     Then pytorchjob "llm" has 3 running and 7 pending pods
 
-  Scenario: A gang that shrank while no scheduler ran is not given up
+  Scenario: A gang that shrank while no scheduler ran is not evicted
     Given this manifest is applied:
       """yaml
       apiVersion: batch/v1

@@ -1,5 +1,5 @@
 @gang @podgrouper
-Feature: Workloads are scaled, suspended and resumed, whatever kind they are
+Feature: Workloads of every kind can be scaled, suspended and resumed
 
   Background:
     Given a fleet of 1 node with 8 GPUs each

@@ -19,7 +19,7 @@ Feature: What the default kube-scheduler does with a shared fleet
 
   @gang @virtual-time
   Scenario: A job of ten holds eight GPUs and makes no progress
-    Given 23 pods "others" with 1 GPU each are submitted to queue "nobody-reads-this (missing)"
+    Given 23 pods "others" with 1 GPU each are submitted to queue "unused (missing)"
     And pod "others" is running
     When the manifest "lab/exercise-d-gang-default-scheduler.yaml" is applied
     Then job "trap" has 8 running and 2 pending pods

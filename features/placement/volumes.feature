@@ -97,7 +97,7 @@ Feature: Pods run where their volumes can be used
     Then gang "train" has 2 running pods
     And gang "train" is on 2 nodes
 
-  Scenario: A pod whose volume nobody provisions gives up its node after two minutes
+  Scenario: A pod whose volume is not provisioned gives up its node after two minutes
     Given this manifest is applied:
       """yaml
       apiVersion: v1

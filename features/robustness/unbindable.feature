@@ -21,14 +21,14 @@ Feature: A pod that cannot be bound does not keep others from its GPU
     When 1 pod "fine" with 1 GPU each is submitted to queue "team"
     Then eventually within 1 minute pod "fine" has 1 running pod
 
-  Scenario: In its backoff it uses nothing of its queue
+  Scenario: A pod in its bind backoff is not charged to its queue
     When 2 minutes pass
     Then 1 GPUs are free
     And pod "doomed" is pending because "cannot reserve a GPU: namespaces"
     And an event of pod "doomed" says "BindingError"
     And queue "team" uses 0 GPUs
 
-  Scenario: It is tried again soon after the cause is removed
+  Scenario: A failed binding is retried soon after the cause is removed
     When 5 minutes pass
     And this manifest is applied:
       """yaml
@@ -38,13 +38,13 @@ Feature: A pod that cannot be bound does not keep others from its GPU
       """
     Then eventually within 20 seconds pod "doomed" has 1 running pod
 
-  Scenario: A restarted scheduler does not try it first
+  Scenario: A restarted scheduler does not try an unbindable pod first
     When the scheduler is stopped
     And 1 pod "fine" with 1 GPU each is submitted to queue "team"
     And the scheduler is started
     Then eventually within 10 seconds pod "fine" has 1 running pod
 
-  Scenario: A webhook that cannot be called keeps one namespace from its GPU, and no other
+  Scenario: An unreachable webhook blocks the pods of its namespace and no others
     Given this manifest is applied:
       """yaml
       apiVersion: v1
