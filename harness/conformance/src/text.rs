@@ -3,6 +3,7 @@
 
 mod duration;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 pub use duration::duration;
@@ -90,6 +91,17 @@ pub fn did_you_mean<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) ->
     nearest(word, known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 
+/// Maximum number of names in a list.
+const NAMES_MAX: usize = 12;
+
+/// The first names in order, each once: `a, b, …`; `none` if there is none.
+pub(crate) fn name_list<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    let sorted: BTreeSet<&str> = names.into_iter().collect();
+    let more = if sorted.len() > NAMES_MAX { ", …" } else { "" };
+    let first: Vec<&str> = sorted.into_iter().take(NAMES_MAX).collect();
+    if first.is_empty() { "none".to_owned() } else { format!("{}{more}", first.join(", ")) }
+}
+
 /// Quotes a word for a shell, if necessary.
 pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@".contains(c);
@@ -102,6 +114,14 @@ pub fn shell_word(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_list_of_names_is_cut() {
+        assert_eq!(name_list([]), "none");
+        assert_eq!(name_list(["b", "a", "b"]), "a, b");
+        let many: Vec<String> = (10..23).map(|at| format!("n{at}")).collect();
+        assert!(name_list(many.iter().map(String::as_str)).ends_with("n20, n21, …"));
+    }
 
     #[test]
     fn a_word_is_quoted_when_a_shell_would_split_or_expand_it() {

@@ -9,7 +9,7 @@ use schedlab_api::Value;
 use schedlab_audit::claim_names;
 
 use super::subjects::Subject;
-use crate::text::did_you_mean;
+use crate::text::{did_you_mean, name_list};
 use crate::world::World;
 use crate::world::observed::{Pod, WatchedKind};
 
@@ -35,11 +35,11 @@ pub(crate) fn mentions(sentence: &str) -> impl Iterator<Item = Mention<'_>> {
 /// The message about a subject that never existed.
 pub(crate) fn never_existed(subject: &str, name: &str, known: &[String]) -> String {
     let near = did_you_mean(name, known.iter().map(String::as_str));
-    format!("{subject} does not exist and never did; known: {}{near}", name_list(known))
+    format!(
+        "{subject} does not exist and never did; known: {}{near}",
+        name_list(known.iter().map(String::as_str))
+    )
 }
-
-/// Maximum number of listed names.
-const NAMES_MAX: usize = 12;
 
 /// Matches subjects by kind and name, and other quoted text, so that a subject inside quotes does
 /// not count.
@@ -115,15 +115,9 @@ fn unknown_workload(world: &World, subject: &str, kind: &str, name: &str) -> Opt
     let names = world.submitted_names();
     (!has_pods && !names.iter().any(|known| known == name)).then(|| {
         let near = did_you_mean(name, names.iter().map(String::as_str));
-        format!("{subject} does not exist and never did; submitted: {}{near}", name_list(&names))
+        format!(
+            "{subject} does not exist and never did; submitted: {}{near}",
+            name_list(names.iter().map(String::as_str))
+        )
     })
-}
-
-fn name_list(names: &[String]) -> String {
-    let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let more = if sorted.len() > NAMES_MAX { ", …" } else { "" };
-    sorted.truncate(NAMES_MAX);
-    if sorted.is_empty() { "none".to_owned() } else { format!("{}{more}", sorted.join(", ")) }
 }

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use schedlab_api::Value;
 
 use super::World;
+use crate::text::name_list;
 use crate::world::manifests::Document;
 use crate::world::observed::WORKLOAD_LABEL;
 use schedlab_clusters::api::{Api, ApplyOutcome, CreateOutcome};
@@ -186,13 +187,10 @@ impl World {
         };
         let objects = self.submitted.get(name).into_iter().flatten();
         let meant: Vec<Value> = objects.filter(is_meant).cloned().collect();
-        let submitted = match self.submitted_names().join(", ") {
-            names if names.is_empty() => "none".to_owned(),
-            names => names,
-        };
         anyhow::ensure!(
             !meant.is_empty(),
-            "no {kind} {name:?} was submitted; submitted: {submitted}"
+            "no {kind} {name:?} was submitted; submitted: {}",
+            name_list(self.submitted_names().iter().map(String::as_str))
         );
         Ok(meant)
     }

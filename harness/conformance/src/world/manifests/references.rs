@@ -4,13 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::table::{Row, RowError};
-use crate::text::did_you_mean;
+use crate::text::{did_you_mean, name_list};
 
 /// The end of a cell that names an object which does not exist, on purpose.
 const MISSING: &str = " (missing)";
-
-/// Maximum number of listed names.
-const NAMES_MAX: usize = 12;
 
 /// The object that a cell names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,24 +70,17 @@ fn check_reference(
         }
         (Presence::Exists, false) => {
             let near = did_you_mean(name, existing.iter().map(String::as_str));
-            let names = listed(existing);
+            let names = if existing.is_empty() {
+                "there is none".to_owned()
+            } else {
+                name_list(existing.iter().map(String::as_str))
+            };
             let write = if near.is_empty() { "; write" } else { " Write" };
             let allowed = format!(
                 "a {kind} that exists: {names}{near}{write} `{name}{MISSING}` if it must not exist"
             );
             Err(row.error(kind, name, &allowed))
         }
-    }
-}
-
-/// The first names, in order.
-fn listed(names: &BTreeSet<String>) -> String {
-    let more = if names.len() > NAMES_MAX { ", …" } else { "" };
-    let first: Vec<&str> = names.iter().take(NAMES_MAX).map(String::as_str).collect();
-    if first.is_empty() {
-        "there is none".to_owned()
-    } else {
-        format!("{}{more}", first.join(", "))
     }
 }
 
