@@ -66,6 +66,25 @@ Feature: A gang follows its owner
       """
     Then eventually within 5 seconds job "train" has 2 running and 2 pending pods
 
+  Scenario: A job that is scaled below its stated minimum runs on
+    Given these workloads are submitted:
+      | name  | kind | queue | pods | gpus | min |
+      | train | job  | team  | 6    | 1    | 6   |
+    And job "train" has 6 running pods
+    When job "train" is scaled to 3
+    Then never within 10 minutes at least 1 pod of the cluster was evicted
+    And job "train" has 3 running pods
+
+  Scenario: A pending job that is scaled below its stated minimum starts
+    Given 6 pods "filler" with 1 GPU each are submitted to queue "team"
+    And queue "team" has 6 running pods
+    And these workloads are submitted:
+      | name  | kind | queue | pods | gpus | min |
+      | train | job  | team  | 4    | 1    | 4   |
+    And job "train" has 4 pending pods
+    When job "train" is scaled to 2
+    Then eventually within 5 seconds job "train" has 2 running pods
+
   Scenario: The workers of a PyTorchJob that shrinks run on, and one that grows is a gang again
     Given this manifest is applied:
       """yaml

@@ -15,3 +15,10 @@ Feature: A pod whose binding the API server refuses
     And now, pod "doomed" is pending
     When no admission policy refuses to bind pod "doomed"
     Then eventually within 20 minutes pod "doomed" is running
+
+  Scenario: A gang with a member that cannot be bound leaves, and others run
+    Given an admission policy refuses to bind pod "doomed-2"
+    And a gang "doomed" of 3 pods with 1 GPU each is submitted to queue "training"
+    And gang "doomed" has 2 running and 1 pending pods
+    When 4 pods "fine" with 1 GPU each are submitted to queue "training"
+    Then eventually within 5 minutes pod "fine" has 4 running pods

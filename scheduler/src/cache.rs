@@ -32,7 +32,7 @@ use schedlab_scheduler_core::model::{
 
 use bind_backoff::BindBackoffs;
 pub(crate) use bind_backoff::bind_backoff;
-pub(crate) use bind_failures::{BINDING_ERROR, BindFailure, remedy as bind_failure_remedy};
+pub(crate) use bind_failures::{BindFailure, remedy as bind_failure_remedy};
 pub(crate) use bind_request::BindRequestRecord;
 use config_maps::ConfigMaps;
 pub(crate) use group::{

@@ -129,6 +129,7 @@ pub(crate) fn pod_view(pod: &Value) -> PodView {
             Some(_) | None if gated => Phase::Gated,
             Some(_) | None => Phase::Alive,
         },
+        binding_refused: is_binding_refused(status),
         leaving: metadata.get("deletionTimestamp").is_some(),
         priority: spec.get("priority").and_then(as_i32).unwrap_or(0),
         node_selector: labels(spec.get("nodeSelector")),
@@ -143,6 +144,15 @@ pub(crate) fn pod_view(pod: &Value) -> PodView {
         device_shares: Vec::new(),
         claims: BTreeMap::new(),
     }
+}
+
+/// Whether condition `PodScheduled` reports a binding that failed.
+fn is_binding_refused(status: &Value) -> bool {
+    list(status, "/conditions").iter().any(|condition| {
+        text(condition, "/type") == Some(conditions::POD_SCHEDULED)
+            && text(condition, "/status") == Some("False")
+            && text(condition, "/reason") == Some(conditions::BINDING_ERROR)
+    })
 }
 
 /// Queues are charged for MIG instances by the number of GPU slices: `nvidia.com/mig-2g.10gb`

@@ -219,6 +219,26 @@ fn a_gang_is_bound_at_once() {
 }
 
 #[test]
+fn a_gang_may_be_bound_without_members_whose_binding_the_api_server_refuses() {
+    let history = "
+        +0s group g queue=q min=2
+        +0s pod a group=g gpus=1
+        +0s pod b group=g gpus=1
+        +1s bind a n1
+        +1s refuse b
+        +9s rest
+    ";
+    assert_eq!(violations(history), "");
+    let too_late = history.replace("+1s refuse", "+3s refuse");
+    assert_snapshot!(violations(&too_late), @"rule 4 (gang atomicity): gang default/g was bound in part: 1 of 2 required pods bound");
+    let third = history.replace("min=2", "min=3\n+0s pod c group=g gpus=1");
+    assert_snapshot!(violations(&third), @r"
+    rule 4 (gang atomicity): gang default/g was bound in part: 2 of 3 required pods bound
+    rule 4 (gang atomicity): gang default/g stays bound in part: 2 of 3 required pods bound
+    ");
+}
+
+#[test]
 fn each_sub_group_of_a_gang_needs_its_minimum() {
     let history = "
         +0s group g queue=q parts=leader:1,worker:2

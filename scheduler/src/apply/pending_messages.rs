@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use schedlab_api::conditions::BINDING_ERROR;
 use schedlab_scheduler_core::{
     Reason,
     model::{Name, PodGroup, PodGroupId},
@@ -10,7 +11,7 @@ use schedlab_scheduler_core::{
 
 use super::{Cycle, pod_groups::group_key};
 use crate::{
-    cache::{BINDING_ERROR, BindFailure, PodGroupRecord},
+    cache::{BindFailure, PodGroupRecord},
     records::ObjectKey,
     snapshot_builder::UnschedulableReason,
 };

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use schedlab_api::{Value, annotations, conditions, json, labels};
+use schedlab_api::{
+    Value, annotations,
+    conditions::{self, BINDING_ERROR},
+    json, labels,
+};
 use schedlab_scheduler_core::{
     Decision,
     model::{GpuGroup, Name, NodeId, PodGroupId, PodId, PodStatus, Time},
@@ -14,7 +18,7 @@ use super::{
 };
 use crate::{
     api::{PatchKind, path},
-    cache::{BINDING_ERROR, ClusterCache},
+    cache::ClusterCache,
     config::{Flavor, NodePool},
     records::{ObjectKey, placements_to_json},
     watch::Kind,

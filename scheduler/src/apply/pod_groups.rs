@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use schedlab_api::{Value, annotations, api_versions, json};
+use schedlab_api::{Value, annotations, api_versions, conditions::BINDING_ERROR, json};
 use schedlab_scheduler_core::{
     Reason,
     model::{Name, PodGroup, PodGroupId, StalenessGrace, Time},
@@ -17,10 +17,7 @@ use super::{
 };
 use crate::{
     api::{PatchKind, path},
-    cache::{
-        BINDING_ERROR, BindFailure, ClusterCache, PodGroupRecord, SchedulingAttempts,
-        is_failed_attempt,
-    },
+    cache::{BindFailure, ClusterCache, PodGroupRecord, SchedulingAttempts, is_failed_attempt},
     config::Flavor,
     parse::text,
     records::ObjectKey,

@@ -9,7 +9,6 @@ use super::{bind_request::BindRequest, claims, error::BindError, shared_gpu, vol
 use crate::{
     api::{ApiClient, ApiError, PatchKind, path},
     apply::{Event, EventType, InvolvedObject, rfc3339, shared_gpu_labels},
-    cache::BINDING_ERROR,
     parse::{at, list, text, uid},
     records::{ObjectKey, placements_to_json},
 };
@@ -205,7 +204,7 @@ async fn report_on_pod(
         Err(why) => {
             let to = if node.is_empty() { String::new() } else { format!(" to node {node}") };
             let message = format!("Failed to bind pod {key}{to}: {why}");
-            (EventType::Warning, "False", BINDING_ERROR, message)
+            (EventType::Warning, "False", conditions::BINDING_ERROR, message)
         }
     };
     // After a successful Binding the API server sets `PodScheduled` itself.

@@ -3,13 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schedlab_api::conditions::BINDING_ERROR;
 use schedlab_scheduler_core::model::Name;
 
 use super::ClusterCache;
 use crate::records::{Condition, ObjectKey, PodRecord};
-
-/// KAI's reason for it in conditions of pods.
-pub(crate) const BINDING_ERROR: &str = "BindingError";
 
 /// Why a pod with a node is still unbound.
 #[derive(Clone, Debug, PartialEq, Eq)]

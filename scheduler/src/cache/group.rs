@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use schedlab_api::{Value, annotations, resources};
+use schedlab_api::{Value, annotations, conditions::BINDING_ERROR, resources};
 use schedlab_scheduler_core::{
     model::{Name, StalenessGrace, SubGroup, Time, TopologyConstraint},
     resources::PerResource,
 };
 
-use super::{BINDING_ERROR, topology};
+use super::topology;
 use crate::{
     parse::{
         GoDuration, Malformed, Unit, at, go_duration, list, name, non_negative, parse_time, shown,

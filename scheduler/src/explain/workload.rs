@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
-use schedlab_api::{Value, annotations::BATCH_MIN_MEMBER, json};
+use schedlab_api::{Value, annotations::BATCH_MIN_MEMBER, conditions, json};
 use schedlab_explain::{Explanation, ExplanationText, explain as explain_group};
 use schedlab_scheduler_core::{
     Decision, Plan, Reason,
@@ -14,7 +14,7 @@ use schedlab_scheduler_core::{
 
 use super::{ClusterView, OutputFormat, json, preemption_policy};
 use crate::{
-    cache::{BINDING_ERROR, BindFailure, ClusterCache, PodGroupRecord},
+    cache::{BindFailure, ClusterCache, PodGroupRecord},
     config::{Config, NodePool},
     parse::strings,
     podgrouper::{Link, PodGrouper},
@@ -172,14 +172,14 @@ fn group_problem<'a>(view: &ClusterView, key: &'a ObjectKey) -> Option<Problem<'
 impl WaitingReasons {
     fn code(&self, key: &ObjectKey, id: PodGroupId) -> Option<&'static str> {
         let by_plan = || self.by_plan.get(&id).map(Reason::code);
-        self.bind_failures.get(key).map(|_| BINDING_ERROR).or_else(by_plan)
+        self.bind_failures.get(key).map(|_| conditions::BINDING_ERROR).or_else(by_plan)
     }
 
     fn reason(&self, key: &ObjectKey, id: PodGroupId) -> Option<Value> {
         let by_plan = || self.by_plan.get(&id).map(json::reason);
         let bind_failures = self.bind_failures.get(key);
-        let bind_failures =
-            bind_failures.map(|it| json!({ "code": BINDING_ERROR, "message": &*it.message }));
+        let bind_failures = bind_failures
+            .map(|it| json!({ "code": conditions::BINDING_ERROR, "message": &*it.message }));
         bind_failures.or_else(by_plan)
     }
 }

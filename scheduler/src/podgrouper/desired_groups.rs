@@ -99,6 +99,8 @@ impl DesiredGroups {
     ) -> (BTreeMap<ObjectKey, Malformed>, Result<(), ApiError>) {
         let work = std::mem::take(&mut self.groups).into_iter().filter_map(|(key, groups)| {
             let record = cache.groups.get(&key).cloned();
+            let groups: Vec<Group> =
+                groups.into_iter().map(|group| group.for_record(record.as_ref())).collect();
             let agrees = |record| groups.iter().all(|group| group.is_written_to(record));
             let pool = cache.pool_name();
             let is_right = record.as_ref().is_some_and(agrees);

@@ -101,6 +101,7 @@ pub(super) fn group_of(
     let input = grouping_input(key, pod, chain, context)?;
     let GroupShape {
         min_member,
+        owner_pods,
         min_sub_group,
         sub_groups,
         sub_group,
@@ -115,6 +116,7 @@ pub(super) fn group_of(
         labels: annotations::labels(&input, &queue),
         annotations: annotations::annotations(&input),
         min_member: min_member.clamp(1, i32::MAX.unsigned_abs()),
+        owner_pods,
         min_sub_group,
         sub_groups,
         queue,

@@ -171,6 +171,7 @@ impl SnapshotViews<'_> {
                 PodStatus::Succeeded => Phase::Succeeded,
                 PodStatus::Failed => Phase::Failed,
             },
+            binding_refused: false,
             leaving: pod.status == PodStatus::Releasing,
             priority: pod.priority,
             node_selector: shape.node_selector.clone(),

@@ -2,7 +2,8 @@
 //! which may take several writes: a gang is checked when it has not changed for a window, and after
 //! some cycles if the scheduler reports them.
 //!
-//! Members that fail, or that others delete, count as present; so do succeeded members. Pods that
+//! Members that fail, or that others delete, count as present; so do succeeded members, and members
+//! whose binding the API server refuses: the scheduler decided on the whole gang. Pods that
 //! consolidation moves count as placed elsewhere (KAI moves no more of a gang than it must). A
 //! change that a crash interrupted is checked at the next quiescence instead.
 
@@ -213,7 +214,7 @@ impl MemberCount {
         for pod in members.filter_map(|name| auditor.view.pods.get(name)) {
             if pod.stays() && is_node_visible(auditor, pod, change) {
                 *count.staying.entry(pod.sub_group.clone()).or_default() += 1;
-            } else if pod.phase == Phase::Succeeded {
+            } else if pod.phase == Phase::Succeeded || pod.waits_for_refused_binding() {
                 *count.excused.entry(pod.sub_group.clone()).or_default() += 1;
             }
         }

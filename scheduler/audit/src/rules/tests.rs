@@ -60,6 +60,7 @@ impl History {
             requests: gpus(1),
             node: None,
             phase: Phase::Alive,
+            binding_refused: false,
             leaving: false,
             priority: 0,
             node_selector: BTreeMap::default(),

@@ -148,6 +148,8 @@ pub struct PodView {
     pub node: Option<Name>,
     /// Its phase.
     pub phase: Phase,
+    /// Whether the scheduler reported that the API server refuses to bind it.
+    pub binding_refused: bool,
     /// Whether it is being deleted.
     pub leaving: bool,
     /// The priority of the pod.
@@ -226,6 +228,11 @@ impl PodView {
     /// Whether it uses capacity and is not being deleted.
     pub(super) fn stays(&self) -> bool {
         self.holds_room() && !self.leaving
+    }
+
+    /// Whether it has no node because the API server refuses its binding.
+    pub(super) fn waits_for_refused_binding(&self) -> bool {
+        self.binding_refused && self.node.is_none() && self.is_alive() && !self.leaving
     }
 
     /// Queue charges without claims; queues are charged once for all users of a claim.

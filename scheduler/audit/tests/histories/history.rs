@@ -147,6 +147,12 @@ impl HistoryPlayer {
             "devices" => self.edit(at, key, "kubelet", |pod| {
                 pod["metadata"]["annotations"]["schedlab.dev/gpu-devices"] = json!(first);
             }),
+            "refuse" => self.edit(at, key, SCHEDULER, |pod| {
+                pod["status"]["conditions"] = json!([{
+                    "type": "PodScheduled", "status": "False", "reason": "BindingError",
+                    "message": "denied",
+                }]);
+            }),
             "finish" => self.edit(at, key, "kubelet", |pod| pod["status"] = phase("Succeeded")),
             "fail" => self.edit(at, key, "kubelet", |pod| pod["status"] = phase("Failed")),
             // As a DELETE request: without a field manager, after the condition was written.

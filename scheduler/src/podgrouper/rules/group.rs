@@ -16,6 +16,9 @@ use crate::{
 /// The longest field in the annotation [`DERIVED_SPEC_ANNOTATION`] that is not hashed.
 const DERIVED_FIELD_MAX: usize = 256;
 
+/// Field of the annotation [`DERIVED_SPEC_ANNOTATION`]: [`Group::owner_pods`].
+const OWNER_PODS: &str = "ownerPods";
+
 /// Group and sub-group of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
@@ -44,6 +47,8 @@ pub(crate) struct Group {
     pub(super) annotations: Labels,
     pub(in crate::podgrouper) owner: Owner,
     pub(super) min_member: u32,
+    /// Number of pods that the owner runs at once, if the minimum was stated apart from it.
+    pub(super) owner_pods: Option<u32>,
     pub(super) min_sub_group: Option<u32>,
     /// Empty if the group has `minMember` only.
     pub(super) sub_groups: Vec<SubGroup>,
@@ -61,9 +66,34 @@ impl Group {
     /// since.
     pub(crate) fn is_written_to(&self, record: &PodGroupRecord) -> bool {
         match &record.derived_spec {
-            Some(before) => **before == self.derived_spec_annotation(),
+            Some(before) => match self.lowered_min_member(record) {
+                Some(lowered) => **before == self.lowered_to(lowered).derived_spec_annotation(),
+                None => **before == self.derived_spec_annotation(),
+            },
             None => self.agrees_with(record),
         }
+    }
+
+    /// The group with the minimum that its owner can reach.
+    pub(in crate::podgrouper) fn for_record(self, record: Option<&PodGroupRecord>) -> Self {
+        match record.and_then(|record| self.lowered_min_member(record)) {
+            Some(lowered) => self.lowered_to(lowered),
+            None => self,
+        }
+    }
+
+    /// The number of pods of the owner, if it was made smaller than its stated minimum. KAI keeps
+    /// the stated minimum: the remaining pods are evicted, and pending ones wait forever. An owner
+    /// that never had enough pods keeps it here, too.
+    fn lowered_min_member(&self, record: &PodGroupRecord) -> Option<u32> {
+        let pods = self.owner_pods.filter(|pods| (1..self.min_member).contains(pods))?;
+        let before: Value = serde_json::from_str(record.derived_spec.as_deref()?).ok()?;
+        let count = |field: &str| before.get(field).and_then(Value::as_u64);
+        (count(OWNER_PODS)? >= count("minMember")?).then_some(pods)
+    }
+
+    fn lowered_to(&self, min_member: u32) -> Self {
+        Self { min_member, warning: None, ..self.clone() }
     }
 
     /// A merge patch with the fields that changed since they were derived last. Other fields stay,
@@ -83,7 +113,11 @@ impl Group {
     fn derived_spec_annotation(&self) -> String {
         let spec = self.derived_spec();
         let fields = spec.as_object().into_iter().flatten();
-        let fields: Value = fields.map(|(field, value)| (field.clone(), digest(value))).collect();
+        let mut fields: Value =
+            fields.map(|(field, value)| (field.clone(), digest(value))).collect();
+        if let Some(pods) = self.owner_pods {
+            fields[OWNER_PODS] = pods.into();
+        }
         fields.to_string()
     }
 
@@ -227,6 +261,7 @@ mod tests {
                 uid: "u".into(),
             },
             min_member,
+            owner_pods: None,
             min_sub_group: None,
             sub_groups: (0..sub_groups).map(|at| leaf(format!("part-{at}"), 1)).collect(),
             queue: "q".into(),
@@ -262,6 +297,23 @@ mod tests {
         let other = Group { priority_class: "inference".into(), ..group(6, 0) };
         let change = json!({ "priorityClassName": "inference" });
         assert_eq!(other.correction(&stored)["spec"], change);
+    }
+
+    #[test]
+    fn the_stated_minimum_follows_an_owner_that_is_made_smaller() {
+        let of_owner = |pods| Group { owner_pods: Some(pods), ..group(6, 0) };
+        let mut stored = record(&of_owner(6).manifest());
+        let mut lower = |pods| {
+            assert!(!of_owner(pods).is_written_to(&stored));
+            let lowered = of_owner(pods).for_record(Some(&stored));
+            stored = record(&lowered.manifest());
+            assert!(of_owner(pods).is_written_to(&stored));
+            lowered.min_member
+        };
+        assert_eq!([3, 2, 4, 8].map(&mut lower), [3, 2, 4, 6]);
+        let never_whole = record(&of_owner(4).manifest());
+        assert_eq!(of_owner(3).for_record(Some(&never_whole)).min_member, 6);
+        assert_eq!(of_owner(3).for_record(None).min_member, 6);
     }
 
     #[test]

@@ -22,6 +22,8 @@ const LABEL_MAX: usize = 63;
 #[derive(Debug, Default)]
 pub(super) struct GroupShape {
     pub(super) min_member: u32,
+    /// Number of pods that the owner runs at once, if the minimum was stated apart from it.
+    pub(super) owner_pods: Option<u32>,
     pub(super) min_sub_group: Option<u32>,
     pub(super) sub_groups: Vec<SubGroup>,
     pub(super) sub_group: Option<Name>,
@@ -125,20 +127,21 @@ pub(super) fn inner(name: impl Into<Name>, min_sub_group: Option<u32>) -> SubGro
 }
 
 /// Reads annotation `kai.scheduler/batch-min-member` of a Job. Other kinds have fields for their
-/// minimum, or create their pods one after the other. As in KAI the value applies even if the Job
-/// currently has fewer pods, since its parallelism may be raised; then a warning is added.
+/// minimum, or create their pods one after the other. As in KAI the value applies to a new Job even if
+/// it has fewer pods, since its parallelism may be raised; then a warning is added.
 fn job(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
     let stated = input.top.annotations.get(BATCH_MIN_MEMBER);
     let minimum = stated.map_or(Ok(1), |text| parse_positive(BATCH_MIN_MEMBER, text))?;
     let spec = input.top.object.get("spec");
-    let pods = spec.map(training::pods_at_once).filter(|pods| (1..minimum).contains(pods));
-    let warning = pods.map(|pods| {
+    let pods = spec.map(training::pods_at_once);
+    let warning = pods.filter(|pods| (1..minimum).contains(pods)).map(|pods| {
         let field = format!("annotation {BATCH_MIN_MEMBER}");
         let found = format!("{minimum} (at most {pods} of its pods run at once)");
         let allowed = "at most spec.parallelism and spec.completions";
         OwnerWarning::MinMemberAbovePods(Malformed::new(field, found, allowed))
     });
-    Ok(GroupShape { warning, ..GroupShape::uniform(minimum) })
+    let owner_pods = stated.and(pods).and_then(|pods| u32::try_from(pods).ok());
+    Ok(GroupShape { owner_pods, warning, ..GroupShape::uniform(minimum) })
 }
 
 /// Parses a positive 32-bit integer from an annotation.
