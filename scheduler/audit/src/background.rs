@@ -75,7 +75,7 @@ impl BackgroundAudit {
 impl Batcher {
     fn send_batch(&mut self) {
         let writes = mem::take(&mut self.writes);
-        // The other thread ends first only in a panic, which `finish` resumes.
+        // The other thread ends first only in a panic, which `finish_audit` resumes.
         let _ = self.sender.as_ref().map(|to| to.send(writes));
     }
 }

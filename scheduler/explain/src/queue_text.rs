@@ -35,7 +35,7 @@ impl fmt::Display for QueueExplanationText<'_> {
             writeln!(f, "  {line}")?;
         }
         for (at, resource) in ResourceName::ACCOUNTED.iter().enumerate() {
-            if at == 0 || self.any_queue_bounds(at) {
+            if at == 0 || self.is_bounded_by_any_queue(at) {
                 self.fmt_derivation(f, resource, &self.explanation.derivations[at])?;
             }
         }
@@ -52,7 +52,7 @@ impl fmt::Display for QueueExplanationText<'_> {
 impl QueueExplanationText<'_> {
     /// Whether any queue has a quota or limit for the resource; otherwise shares of it are
     /// meaningless.
-    fn any_queue_bounds(&self, resource_index: usize) -> bool {
+    fn is_bounded_by_any_queue(&self, resource_index: usize) -> bool {
         self.explanation.accounts.iter().any(|account| {
             account.quota.values()[resource_index] != Amount::Unlimited
                 || account.limit.values()[resource_index] != Amount::Unlimited

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::resources::Resources;
 
-/// A ResourceClaim as a pod uses it.
+/// A `ResourceClaim` as a pod uses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceClaim {
     /// Namespace and name of the claim.

@@ -67,7 +67,7 @@ impl Time {
         std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 
-    /// The point `time` later.
+    /// The point in time that is `duration` later.
     #[must_use]
     pub fn plus_duration(self, duration: std::time::Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))

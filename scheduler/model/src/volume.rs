@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use super::{LabelSelector, Name, NodeSelectorTerm};
 
-/// A PersistentVolumeClaim as a pod uses it.
+/// A `PersistentVolumeClaim` as a pod uses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumeClaim {
     /// Namespace and name of the claim.

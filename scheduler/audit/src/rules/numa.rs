@@ -6,7 +6,7 @@ use schedlab_api::resources;
 use super::objects::Name;
 use super::{Amounts, Auditor, NodeView, PodView, breach::format_thousandths};
 
-/// Resources that a kubelet aligns with NUMA zones only for pods of QoS class Guaranteed.
+/// Resources that a kubelet aligns with NUMA zones only for pods of `QoS` class Guaranteed.
 const GUARANTEED_PODS_ONLY: [&str; 2] = ["cpu", "memory"];
 const ALL_PODS: [&str; 1] = [resources::GPU];
 

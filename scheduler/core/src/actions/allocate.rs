@@ -240,7 +240,7 @@ fn reason_with_current_pods(
                 largest_request(session, pods.get(fitting as usize..).unwrap_or(pods));
         }
         let waiting = u32::try_from(pods.len()).expect("pod ids are 32 bits");
-        let mutual_exclusion = session.mutual_exclusion(id, pods).map(Box::new);
+        let mutual_exclusion = session.diagnose_mutual_exclusion(id, pods).map(Box::new);
         let single_domains =
             single_domain_requirements(session, id, pods.get(fitting as usize..).unwrap_or(pods));
         if !single_domains.is_empty() {

@@ -49,7 +49,7 @@ impl Session<'_> {
 
     /// Why these pods exclude each other, when there are too few nodes or domains for all of them,
     /// whichever pods are evicted.
-    pub(crate) fn mutual_exclusion(
+    pub(crate) fn diagnose_mutual_exclusion(
         &self,
         group: PodGroupId,
         pods: &[PodId],

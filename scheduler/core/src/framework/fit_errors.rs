@@ -35,7 +35,7 @@ impl Session<'_> {
         let group = self.pod(pod).group;
         let has_peers = group.is_some_and(|group| self.members(group).active_count() > 0);
         let is_by_own_gang =
-            |node, worst: &FitError| has_peers && self.is_caused_by_peers(pod, node, worst);
+            |node, worst: &FitError| has_peers && self.is_caused_by_gang_peers(pod, node, worst);
         let mut is_any_for_it = within.is_some();
         for node in self.nodes_within(within) {
             let topology_error = outside.get(&node).cloned().map(FitError::Topology);
@@ -128,7 +128,7 @@ impl Session<'_> {
 
     /// Whether pods of the same group cause the error, so that evicting all other pods would not
     /// resolve it: the group's pods use the capacity, or exclude the pod.
-    pub(super) fn is_caused_by_peers(
+    pub(super) fn is_caused_by_gang_peers(
         &self,
         pod: PodId,
         node: NodeId,
@@ -141,10 +141,10 @@ impl Session<'_> {
         let has_peers = || self.gang_peers_on(pod, node).next().is_some();
         (is_full || fit_error.requires_separate_nodes())
             && has_peers()
-            && (!is_full || !self.fits_beside_peers(pod, node))
+            && (!is_full || !self.fits_beside_gang_peers(pod, node))
     }
 
-    fn fits_beside_peers(&self, pod: PodId, node: NodeId) -> bool {
+    fn fits_beside_gang_peers(&self, pod: PodId, node: NodeId) -> bool {
         let mut free = FreeCapacity::of_empty_node(self.node(node));
         self.gang_peers_on(pod, node)
             .chain([pod])

@@ -162,7 +162,7 @@ impl Members {
 
     /// Splits evicted pods, given with sub-group and task rank, into the chunks in which they are
     /// placed again, in order. Pods that cannot be placed again form the last chunk.
-    pub fn requeue_chunks(
+    pub fn split_into_requeue_chunks(
         &self,
         group: &PodGroup,
         pods: &BTreeMap<PodId, (usize, u32)>,

@@ -80,8 +80,8 @@ impl NodeInfo {
         releases.then_some(Fit::Later)
     }
 
-    /// Like [`Self::fit_resources`], for everything that a pod of `shape` requests on `node`, GPU fractions
-    /// and NUMA zones included.
+    /// Like [`Self::fit_resources`], for everything that a pod of `shape` requests on `node`, GPU
+    /// fractions and NUMA zones included.
     pub fn fit_shape(&self, node: &Node, shape: &PodShape) -> Option<Fit> {
         self.fit_request(node, &self.requests_on(node, shape), shape.fractional_gpu.as_ref())
     }
@@ -114,7 +114,7 @@ impl NodeInfo {
     }
 
     fn release_pod(&mut self, pod: PodId, request: &Resources, occupancy: Occupancy) {
-        occupancy.return_to(request, &mut self.idle, &mut self.releasing);
+        occupancy.add_back_to(request, &mut self.idle, &mut self.releasing);
         let pods = self.pods_mut(occupancy);
         let at = pods.iter().rposition(|other| *other == pod);
         pods.swap_remove(at.expect("a pod that occupies the node is listed"));

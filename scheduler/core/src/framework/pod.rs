@@ -78,7 +78,7 @@ impl Occupancy {
     }
 
     /// Adds back what [`Self::subtract_from`] subtracted.
-    pub(super) fn return_to(
+    pub(super) fn add_back_to(
         self,
         amount: &Resources,
         idle: &mut Resources,

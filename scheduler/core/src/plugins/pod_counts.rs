@@ -12,7 +12,7 @@ use crate::{
 pub(super) struct PodCounts<'a>(BTreeMap<(&'a Name, &'a Name), i64>);
 
 impl<'a> PodCounts<'a> {
-    /// Adds `count` to the domain of `node` for label `key`, if the node has that label.
+    /// Adds `count` to the domain of `node` for the label key `key`, if the node has that label.
     pub(super) fn add_to_domain(
         &mut self,
         session: &'a Session<'_>,

@@ -110,9 +110,9 @@ impl Charge {
         self.claims.iter()
     }
 
-    /// The total charge, in which those claims count for which `pays` holds.
-    pub fn total_with_claims(&self, pays: impl Fn(&Name) -> bool) -> PerResource<i64> {
-        let claims = self.claims.iter().filter(|(name, _)| pays(name));
+    /// The total charge, in which those claims count for which `counts_claim` holds.
+    pub fn total_with_claims(&self, counts_claim: impl Fn(&Name) -> bool) -> PerResource<i64> {
+        let claims = self.claims.iter().filter(|(name, _)| counts_claim(name));
         claims.fold(self.exclusive, |sum, (_, cost)| sum.plus(*cost))
     }
 
@@ -121,10 +121,10 @@ impl Charge {
         self.total_with_claims(|_| true)
     }
 
-    /// The charge with only those claims for which `pays` holds.
+    /// The charge with only those claims for which `counts_claim` holds.
     #[must_use]
-    pub fn retain_claims(mut self, pays: impl Fn(&Name) -> bool) -> Self {
-        self.claims.retain(|(name, _)| pays(name));
+    pub fn retain_claims(mut self, counts_claim: impl Fn(&Name) -> bool) -> Self {
+        self.claims.retain(|(name, _)| counts_claim(name));
         self
     }
 

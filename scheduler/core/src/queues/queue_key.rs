@@ -56,7 +56,7 @@ impl QueueKey {
             over_fair_share: exceeds_fair_share_in_all(account),
             over_quota: !with_job.is_within(account.quota),
             priority: Reverse(account.priority),
-            uses_without_share: uses_without_share(with_job, allocatable),
+            uses_without_share: uses_resource_without_share(with_job, allocatable),
             share_with_job: dominant_share(with_job.minus(victims), allocatable, total),
             // KAI subtracts the victims only from the first of the two.
             share: dominant_share(account.allocated, allocatable, total),
@@ -99,7 +99,7 @@ fn exceeds_fair_share_in_all(account: &Account) -> bool {
     used.into_iter().zip(fair).all(|(used, fair)| used > fair)
 }
 
-fn uses_without_share(used: PerResource<i64>, allocatable: PerResource<Amount>) -> bool {
+fn uses_resource_without_share(used: PerResource<i64>, allocatable: PerResource<Amount>) -> bool {
     let pairs = used.values().into_iter().zip(allocatable.values());
     pairs.into_iter().any(|(used, bound)| used > 0 && bound == Amount::Exactly(0))
 }
@@ -239,7 +239,7 @@ mod tests {
             cpu: Amount::Exactly(5),
             memory: Amount::Unlimited,
         };
-        assert!(uses_without_share(PerResource { gpu: 1, cpu: 0, memory: 0 }, bounds));
-        assert!(!uses_without_share(PerResource { gpu: 0, cpu: 9, memory: 9 }, bounds));
+        assert!(uses_resource_without_share(PerResource { gpu: 1, cpu: 0, memory: 0 }, bounds));
+        assert!(!uses_resource_without_share(PerResource { gpu: 0, cpu: 9, memory: 9 }, bounds));
     }
 }

@@ -93,7 +93,7 @@ impl FitError {
 
     /// Whether the error depends on where other pods, volumes or claims are, not on the node
     /// itself.
-    const fn ties_to_location(&self) -> bool {
+    const fn depends_on_location(&self) -> bool {
         matches!(
             self,
             Self::PodAffinity
@@ -195,7 +195,7 @@ impl FitErrors {
     /// Whether some nodes reject the pod because it is tied to the location of other pods, volumes
     /// or claims: a new node might not suit it.
     pub(super) fn is_tied_to_location(&self) -> bool {
-        self.refusals.keys().any(|refusal| refusal.worst.ties_to_location())
+        self.refusals.keys().any(|refusal| refusal.worst.depends_on_location())
     }
 
     /// The worst errors of the nearest nodes, that is of those whose worst error is easiest to

@@ -48,23 +48,23 @@ impl GangReadiness {
         let exist = alive + gated;
         let besides =
             Self { sub_group, only_sub_group: None, required, exist, gated, unschedulable };
-        let (pods, gated_too) = besides.unschedulable_of_existing();
+        let (pods, gated_too) = besides.count_unschedulable_of_existing();
         Self { exist: besides.exist + pods, gated: gated + gated_too, ..besides }
     }
 
     /// Number of pods that can be scheduled once all gates are removed.
     pub(crate) fn schedulable_once_ungated(&self) -> u32 {
-        self.exist.saturating_sub(self.unschedulable_of_existing().0)
+        self.exist.saturating_sub(self.count_unschedulable_of_existing().0)
     }
 
     /// Number of pods that can be scheduled now.
     pub(crate) fn schedulable_now(&self) -> u32 {
-        let (_, gated_too) = self.unschedulable_of_existing();
+        let (_, gated_too) = self.count_unschedulable_of_existing();
         self.schedulable_once_ungated().saturating_sub(self.gated.saturating_sub(gated_too))
     }
 
     /// Number of invalid pods among those that exist, and how many of these have scheduling gates.
-    fn unschedulable_of_existing(&self) -> (u32, u32) {
+    fn count_unschedulable_of_existing(&self) -> (u32, u32) {
         let inside = self.unschedulable.as_ref().filter(|unschedulable| !unschedulable.is_outside);
         inside.map_or((0, 0), |inside| (inside.pods, inside.gated))
     }

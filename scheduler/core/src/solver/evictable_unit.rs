@@ -124,7 +124,7 @@ fn requeued_portions(
         MinimumStatus::AtMinimum => 2,
         MinimumStatus::AboveMinimum => 3,
     };
-    let portions = members.requeue_chunks(group, &nodes.keys().map(rank).collect());
+    let portions = members.split_into_requeue_chunks(group, &nodes.keys().map(rank).collect());
     (first..).zip(portions).map(move |(rank, portion): (u32, _)| {
         let kind = if rank == 1 { UnitPortion::Minimum } else { UnitPortion::Elastic };
         let pods: PlacedPods = portion.into_iter().map(|pod| (pod, nodes[&pod])).collect();

@@ -32,7 +32,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             return self.simulate_in_domain(needed, None);
         };
         let fitting = domains.iter().enumerate().filter(|(at, domain)| {
-            self.may_have_new_result(*at, domain) && self.domain_suffices(needed, domain)
+            self.may_have_new_result(*at, domain) && self.has_capacity_in_domain(needed, domain)
         });
         let fitting: Vec<(usize, &BTreeSet<NodeId>)> = fitting.collect();
         fitting.into_iter().find_map(|(at, domain)| {
@@ -65,11 +65,11 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         needed: &BTreeMap<ShapeId, u64>,
         domain: Option<&BTreeSet<NodeId>>,
     ) -> Option<Solution> {
-        let few = self.fewest_nodes(needed, domain);
+        let few = self.choose_fewest_nodes(needed, domain);
         let all = needed.keys().flat_map(|shape| self.capacity.nodes_with_room(*shape)).copied();
         let all: BTreeSet<NodeId> =
             all.filter(|node| domain.is_none_or(|domain| domain.contains(node))).collect();
-        if let Some(evicted) = self.fewest_units(&few)
+        if let Some(evicted) = self.choose_fewest_units(&few)
             && let Some(found) = self.simulate_evictions(evicted)
         {
             return Some(found);
@@ -92,7 +92,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
 
     /// Chooses nodes for the needed pods of each shape: nodes with idle capacity, then those with
     /// the fewest candidates, starting with the nodes of the latest candidate.
-    fn fewest_nodes(
+    fn choose_fewest_nodes(
         &self,
         needed: &BTreeMap<ShapeId, u64>,
         domain: Option<&BTreeSet<NodeId>>,
@@ -138,7 +138,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
 
     /// For pods that exclude each other: the first assumed evictions on `nodes` that free capacity
     /// for one pod each. `None` for other pods.
-    fn fewest_units(&self, nodes: &BTreeSet<NodeId>) -> Option<Vec<EvictableUnit>> {
+    fn choose_fewest_units(&self, nodes: &BTreeSet<NodeId>) -> Option<Vec<EvictableUnit>> {
         self.open_domains.as_ref()?;
         let shape = self.statement.pod(*self.preemptor.pods.first()?).shape;
         let (mut freed, nothing) =
@@ -199,7 +199,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
 
     /// Whether none of the units' pods is placed again.
     fn are_all_leaving(&self, units: &[EvictableUnit]) -> bool {
-        count_pods(&self.units_leaving(units)) == count_pods(units)
+        count_pods(&self.units_without_restored_pods(units)) == count_pods(units)
     }
 
     /// Evicts the units and places them again, and repeats this with only the units that were not
@@ -217,11 +217,11 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                 let more =
                     more.filter(|more| self.place_job_and_evicted(more, Relocation::Nowhere));
                 let are_all_leaving = |more: &Vec<EvictableUnit>| self.are_all_leaving(more);
-                break more.filter(are_all_leaving).map(|more| self.solution_for(more));
+                break more.filter(are_all_leaving).map(|more| self.solution_from_leaving(more));
             }
-            let leaving = self.units_leaving(&evicted);
+            let leaving = self.units_without_restored_pods(&evicted);
             if count_pods(&leaving) == count_pods(&evicted) {
-                break Some(self.solution_for(evicted));
+                break Some(self.solution_from_leaving(evicted));
             }
             self.statement.undo_to(start);
             more = Some(std::mem::replace(&mut evicted, leaving));
@@ -256,7 +256,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         let mut victims = Vec::new();
         while let Some(unit) = solution.victims.pop() {
             let is_surplus = leaving.contains(&unit.group);
-            if !is_surplus && keep_in_place(self.statement, &unit, &excluding, self.mode) {
+            if !is_surplus && restore_unit_in_place(self.statement, &unit, &excluding, self.mode) {
                 continue;
             }
             if unit.portion == UnitPortion::Minimum {
@@ -315,7 +315,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                     let may_stay = is_preemptor_placed && !relocation.is_moving(unit.group);
                     let stays = may_stay
                         && relocation.is_within_shares(self.statement, unit)
-                        && keep_in_place(self.statement, unit, &excluding, self.mode);
+                        && restore_unit_in_place(self.statement, unit, &excluding, self.mode);
                     let is_kept_or_moved = stays || relocation.relocate_unit(self.statement, unit);
                     (unit.queue, unit.amount, is_kept_or_moved)
                 }
@@ -351,13 +351,13 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     }
 
     /// The evicted units without the pods that are restored in place.
-    fn units_leaving(&self, evicted: &[EvictableUnit]) -> Vec<EvictableUnit> {
+    fn units_without_restored_pods(&self, evicted: &[EvictableUnit]) -> Vec<EvictableUnit> {
         let stays = |pod: PodId| matches!(self.statement.state(pod), PodState::Allocated(_));
         evicted.iter().filter_map(|unit| unit.without_pods(self.statement, stays)).collect()
     }
 
     /// Divides the units that leave their nodes into moved units and victims.
-    fn solution_for(&self, leaving: Vec<EvictableUnit>) -> Solution {
+    fn solution_from_leaving(&self, leaving: Vec<EvictableUnit>) -> Solution {
         let has_place = |(pod, _): &(PodId, NodeId)| {
             matches!(self.statement.state(*pod), PodState::Moving { .. })
         };
@@ -400,7 +400,7 @@ fn count_pods(units: &[EvictableUnit]) -> usize {
 /// Restores the evicted unit on its nodes, if these have the capacity, queues stay within limits,
 /// and the pods `excluding` still satisfy their anti-affinity. In mode [`SearchMode::Move`] a part
 /// of the unit may stay if the rest fits elsewhere.
-fn keep_in_place(
+fn restore_unit_in_place(
     statement: &mut Statement<'_>,
     unit: &EvictableUnit,
     excluding: &[PodId],

@@ -97,7 +97,7 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
         for unit in candidates {
             self.assume_evicted(unit);
             limits.record_freed(self.statement.accounts(), unit);
-            if !self.capacity_suffices(&needed)
+            if !self.has_enough_capacity(&needed)
                 || !limits.allows_job(self.statement.accounts(), self.preemptor)
             {
                 self.statement.count_filtered();
@@ -145,17 +145,17 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
         self.assumed_evicted.push(unit);
     }
 
-    fn capacity_suffices(&self, needed: &BTreeMap<ShapeId, u64>) -> bool {
+    fn has_enough_capacity(&self, needed: &BTreeMap<ShapeId, u64>) -> bool {
         let fits_in_total = needed
             .iter()
             .all(|(shape, count)| self.capacity.count_fitting_in_total(*shape) >= *count);
-        let fits_in_domain = |domain| self.domain_suffices(needed, domain);
+        let fits_in_domain = |domain| self.has_capacity_in_domain(needed, domain);
         fits_in_total
             && self.open_domains.as_ref().is_none_or(OpenDomains::has_enough_domains)
             && self.required_domains.is_none_or(|domains| domains.iter().any(fits_in_domain))
     }
 
-    pub(super) fn domain_suffices(
+    pub(super) fn has_capacity_in_domain(
         &self,
         needed: &BTreeMap<ShapeId, u64>,
         domain: &BTreeSet<NodeId>,

@@ -48,7 +48,7 @@ impl<'a, F: Fn(&EvictableUnit) -> bool> VictimOrder<'a, F> {
         order
     }
 
-    /// Makes the first candidate after `last` the next unit of `queue`.
+    /// Makes the first candidate after `last_unit` the next unit of `queue`.
     fn advance_queue(
         &mut self,
         queue: QueueId,

@@ -59,7 +59,7 @@ impl NumaZoneCapacity {
     }
 
     fn release(&mut self, amount: &Resources, occupancy: Occupancy) {
-        occupancy.return_to(amount, &mut self.idle, &mut self.releasing);
+        occupancy.add_back_to(amount, &mut self.idle, &mut self.releasing);
     }
 }
 
