@@ -320,8 +320,8 @@ impl Config {
             let listed = plugins.iter().filter(|name| rules.contains(name));
             listed.is_sorted_by_key(|name| Reverse(plugins::priority(name)))
         };
-        let matches_kai = is_kai_order(&JobOrderRule::ALL.map(JobOrderRule::plugin))
-            && is_kai_order(&TaskOrderRule::ALL.map(TaskOrderRule::plugin));
+        let matches_kai = is_kai_order(&JobOrderRule::ALL.map(JobOrderRule::plugin_name))
+            && is_kai_order(&TaskOrderRule::ALL.map(TaskOrderRule::plugin_name));
         let mut priorities = BTreeMap::new();
         if !matches_kai {
             let last_first = (1..).zip(plugins.iter().rev());
@@ -362,7 +362,7 @@ impl Config {
     /// Rebuilds the profile's plugins from the rest of the configuration.
     fn rebuild_plugins(&mut self) {
         let mut plugins = match self.flavor {
-            Flavor::Kai => Plugins::kai_with(|name| !self.disabled_plugins.contains(name)),
+            Flavor::Kai => Plugins::kai_with_active(|name| !self.disabled_plugins.contains(name)),
             Flavor::Kube => Plugins::kube(),
         };
         if self.restrict_node_scheduling {
@@ -373,8 +373,9 @@ impl Config {
         }
         self.profile.uses_fair_shares = !self.disabled_plugins.contains("proportion");
         self.profile.protects_min_runtime = !self.disabled_plugins.contains("minruntime");
-        self.profile.job_order = self.ordered_rules(JobOrderRule::ALL, JobOrderRule::plugin);
-        self.profile.task_order = self.ordered_rules(TaskOrderRule::ALL, TaskOrderRule::plugin);
+        self.profile.job_order = self.ordered_rules(JobOrderRule::ALL, JobOrderRule::plugin_name);
+        self.profile.task_order =
+            self.ordered_rules(TaskOrderRule::ALL, TaskOrderRule::plugin_name);
         self.profile.plugins = match &self.trace {
             Some(trace) => trace.wrap(&plugins),
             None => plugins,

@@ -330,7 +330,7 @@ impl ResourceClaims {
                 None => self.reach(&claim_key, claim, pods)?,
             };
             // No node provides multi-node devices.
-            let is_of_one_node = reach.has_node_local();
+            let is_of_one_node = reach.has_node_local_devices();
             let ClaimRequest { devices, all_devices: every } =
                 if is_of_one_node { request } else { ClaimRequest::default() };
             let besides = allocation.zip(allocated_on.as_ref());
@@ -386,7 +386,7 @@ impl ResourceClaims {
             more.add(&self.resources_of_kinds(0, &device.kinds));
         }
         for (kind, count) in &mut more.extended {
-            *count -= devices.extended_of(kind);
+            *count -= devices.extended_amount(kind);
         }
         more.extended.retain(|_, count| *count > 0);
         (!more.extended.is_empty()).then(|| (Name::clone(node), more))

@@ -354,7 +354,7 @@ impl PodGrouper {
         changes: &PendingKartaChanges,
     ) -> BTreeMap<ObjectKey, (u64, Malformed)> {
         let is_corrected = self.owner_watches.take_corrected();
-        let is_early = now.since(self.last_full_check) < RETRY_PERIOD;
+        let is_early = now.elapsed_since(self.last_full_check) < RETRY_PERIOD;
         if changes.is_empty() && !is_corrected && is_early {
             return BTreeMap::new();
         }

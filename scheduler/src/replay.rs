@@ -98,7 +98,12 @@ fn decisions_text(snapshot: &Snapshot, plan: &Plan) -> String {
         Decision::Evict { pod: id, cause } => {
             let preemptor =
                 cause.preemptor().map(|group| format!(" for {}", group_name(snapshot, group)));
-            format!("  evict {}{} ({})\n", pod(id), preemptor.unwrap_or_default(), cause.action())
+            format!(
+                "  evict {}{} ({})\n",
+                pod(id),
+                preemptor.unwrap_or_default(),
+                cause.kai_action_name()
+            )
         }
     };
     if plan.decisions.is_empty() {
@@ -125,7 +130,7 @@ fn waiting_text(snapshot: &Snapshot, plan: &Plan) -> String {
             "  {} ({pods}): {}: {reason}\n    remedy: {}\n",
             group_name(snapshot, *group),
             reason.code(),
-            reason.suggestion().message(plan.blocked_by_head_of_line.contains(group))
+            reason.suggestion().text_with_queue_order(plan.blocked_by_head_of_line.contains(group))
         )
     };
     let lines: String = plan.waiting.iter().map(line).collect();

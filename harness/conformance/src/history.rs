@@ -34,7 +34,7 @@ pub fn write_of(entry: &LogEntry) -> Write {
 
 /// The changes that a log entry shows; often none.
 pub fn changes(entry: &LogEntry) -> Vec<Change> {
-    schedlab_audit::changes(&write_of(entry))
+    schedlab_audit::changes_of_write(&write_of(entry))
 }
 
 /// Whether this log entry requested the deletion of the object.
@@ -45,5 +45,5 @@ pub fn requests_deletion(entry: &LogEntry) -> bool {
 /// An observer for the store, which calls it for every write in the order of revisions.
 pub fn observer(audit: &Audit) -> Observer {
     let audit = audit.clone();
-    Box::new(move |entry| audit.observe(&write_of(entry)))
+    Box::new(move |entry| audit.observe_write(&write_of(entry)))
 }

@@ -239,7 +239,7 @@ impl World {
             }
         }
         if let (Some(audit), true) = (&self.audit, self.is_scheduler_running()) {
-            audit.at_rest(self.cluster.now());
+            audit.check_at_rest(self.cluster.now());
         }
         self.last_settled = Some((self.cluster.writes(), Instant::now()));
         Ok(())

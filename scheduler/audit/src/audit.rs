@@ -19,27 +19,27 @@ use crate::{
     history::History,
     rules::{AuditProfile, Auditor, Eviction, Name, Rule, Rules, Time, Writer},
     unexplained_deletions::{PodDeletion, PodDeletions},
-    views::{self, Devices},
+    views::{self, ObservedDevices},
     write::{Object, Write, WriteKind, update_object},
 };
 
-/// Returns the number of cycles that the scheduler has completed.
+/// A function that returns the number of cycles that the scheduler has completed.
 pub type CycleCounter = Box<dyn Fn() -> u64 + Send>;
 
 /// The audit of one cluster. Clones share their state, so one can observe and another be queried.
 #[derive(Clone)]
 pub struct Audit {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<AuditState>>,
 }
 
 /// A violated rule, and the history that led to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The rule.
+    /// The rule that was violated.
     pub rule: Rule,
-    /// When, as an offset from the first observed write.
+    /// Time of the violation, as an offset from the first observed write, such as `+1.5s`.
     pub at: String,
-    /// What was observed and what is allowed.
+    /// The observed state and the allowed state, with numbers.
     pub detail: String,
     /// The last log lines about the objects involved, oldest first.
     pub history: Vec<String>,
@@ -54,13 +54,18 @@ impl fmt::Debug for Audit {
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rule, at, detail, history } = self;
-        writeln!(f, "rule {} ({}) was violated at {at}: {detail}", rule.number(), rule.name())?;
+        writeln!(
+            f,
+            "rule {} ({}) was violated at {at}: {detail}",
+            rule.invariant_number(),
+            rule.rule_name()
+        )?;
         write!(f, "  history:")?;
         history.iter().try_for_each(|line| write!(f, "\n    {line}"))
     }
 }
 
-struct State {
+struct AuditState {
     scheduler: String,
     profile: AuditProfile,
     auditor: Auditor,
@@ -75,7 +80,7 @@ struct State {
     nodes: BTreeMap<Name, Object>,
     /// `NodeResourceTopology` objects as last observed.
     topologies: BTreeMap<Name, Object>,
-    devices: Devices,
+    devices: ObservedDevices,
     /// Memory of each GPU in MiB, by node.
     gpu_memory: BTreeMap<Name, i64>,
     history: History,
@@ -87,7 +92,7 @@ struct State {
 impl Audit {
     /// An audit of the scheduler that writes with the field manager `scheduler`.
     pub fn new(rules: Rules, scheduler: &str) -> Self {
-        let state = State {
+        let state = AuditState {
             scheduler: scheduler.to_owned(),
             profile: rules.profile,
             auditor: Auditor::new(rules),
@@ -97,7 +102,7 @@ impl Audit {
             queues: BTreeMap::new(),
             nodes: BTreeMap::new(),
             topologies: BTreeMap::new(),
-            devices: Devices::default(),
+            devices: ObservedDevices::default(),
             gpu_memory: BTreeMap::new(),
             history: History::default(),
             deletions: PodDeletions::default(),
@@ -107,65 +112,66 @@ impl Audit {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Sets the source of the scheduler's cycle count: in real time, the writes of one cycle may
-    /// take a while.
-    pub fn follow_cycles(&self, counter: CycleCounter) {
-        self.state().cycle_counter = Some(counter);
+    /// Sets the function that counts the scheduler's completed cycles. In real time, the writes of
+    /// one cycle may take a while, so gangs are checked by cycles instead of by time.
+    pub fn set_cycle_counter(&self, counter: CycleCounter) {
+        self.lock_state().cycle_counter = Some(counter);
     }
 
-    /// Observes one write. Writes are observed in the order of revisions.
-    pub fn observe(&self, write: &Write) {
-        let mut state = self.state();
+    /// Observes one write. Callers pass writes in the order of their revisions.
+    pub fn observe_write(&self, write: &Write) {
+        let mut state = self.lock_state();
         if let Some(cycles) = state.cycle_counter.as_ref().map(|counter| counter()) {
-            state.auditor.cycles_ended(cycles);
+            state.auditor.observe_completed_cycles(cycles);
         }
-        state.history.push(write);
-        let State { deletions, scheduler, .. } = &mut *state;
-        deletions.observe(write, scheduler);
-        state.apply(write);
+        state.history.push_write(write);
+        let AuditState { deletions, scheduler, .. } = &mut *state;
+        deletions.observe_write(write, scheduler);
+        state.apply_write(write);
         state.collect_breaches();
     }
 
     /// Checks rules that hold only when the cluster is idle and the scheduler had time to act: an
     /// incomplete gang or a wrong queue status is a violation now.
-    pub fn at_rest(&self, now: Timestamp) {
-        let mut state = self.state();
+    pub fn check_at_rest(&self, now: Timestamp) {
+        let mut state = self.lock_state();
         let at = to_time(now);
-        state.auditor.quiescent(at);
+        state.auditor.check_quiescent_cluster(at);
         let allocations: Vec<_> = state
             .queues
             .iter()
             .filter_map(|(name, queue)| Some((name.clone(), views::reported_allocation(queue)?)))
             .collect();
         for (queue, allocated) in allocations {
-            state.auditor.queue_status(at, &queue, &allocated);
+            state.auditor.check_queue_status(at, &queue, &allocated);
         }
         state.collect_breaches();
     }
 
-    /// The scheduler was killed at this moment: whatever it was doing may stay incomplete until the
-    /// next [`Self::at_rest`].
-    pub fn scheduler_killed(&self, now: Timestamp) {
-        self.state().auditor.scheduler_killed(to_time(now));
+    /// Records that the scheduler was killed at `now`: its unfinished changes may stay incomplete
+    /// until the next [`Self::check_at_rest`].
+    pub fn record_scheduler_kill(&self, now: Timestamp) {
+        self.lock_state().auditor.record_scheduler_kill(to_time(now));
     }
 
-    /// Running pods that were deleted although nobody but the scheduler had a reason.
+    /// Running pods that were deleted although no controller, node or user gave a reason to delete
+    /// them.
     pub fn unexplained_deletions(&self, now: Timestamp) -> Vec<PodDeletion> {
-        self.state().deletions.unexplained(now).cloned().collect()
+        self.lock_state().deletions.unexplained_deletions(now).cloned().collect()
     }
 
     /// All violations so far, in the order of their discovery.
     pub fn violations(&self) -> Vec<Violation> {
-        self.state().violations.clone()
+        self.lock_state().violations.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, AuditState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn apply(&mut self, write: &Write) {
+impl AuditState {
+    fn apply_write(&mut self, write: &Write) {
         let (at, key) = (to_time(write.time), &write.key);
         let gone = write.kind == WriteKind::Delete;
         let object = (!gone).then_some(&write.object);
@@ -186,7 +192,11 @@ impl State {
             }
             (api_versions::SCHEDULING_GROUP, "queues") => {
                 if update_object(&mut self.queues, &key.name, object) {
-                    self.auditor.queue(at, &key.name, object.map(|queue| views::queue_view(queue)));
+                    self.auditor.observe_queue(
+                        at,
+                        &key.name,
+                        object.map(|queue| views::queue_view(queue)),
+                    );
                 }
                 self.auditor.advance_to(at);
             }
@@ -194,14 +204,14 @@ impl State {
                 let name = full_name(write);
                 if update_object(&mut self.pod_groups, &name, object) {
                     let group = object.map(|group| views::group_view(group, &self.priorities));
-                    self.auditor.group(at, &name, group);
+                    self.auditor.observe_pod_group(at, &name, group);
                 }
                 self.auditor.advance_to(at);
             }
             ("resource.k8s.io", "resourceclaims") => {
                 let name = full_name(write);
                 self.devices.update_claim(&name, object);
-                self.auditor.claim(at, &name, object.map(|claim| views::claim_view(claim)));
+                self.auditor.observe_claim(at, &name, object.map(|claim| views::claim_view(claim)));
             }
             ("resource.k8s.io", "resourceslices") => {
                 if let Some(node) = self.devices.update_slice(&key.name, object) {
@@ -222,13 +232,13 @@ impl State {
         let topology = self.topologies.get(name).map(|topology| &**topology);
         let view = node.map(|node| self.devices.add_published_gpus(views::node_view(node), name));
         let view = view.map(|view| views::add_numa_zones(view, topology));
-        self.auditor.node(at, name, view);
+        self.auditor.observe_node(at, name, view);
     }
 
     fn apply_pod(&mut self, at: Time, write: &Write, object: Option<&Object>) {
         let name = full_name(write);
-        let read = |pod| self.devices.add_claims(views::pod_view(pod), pod);
-        let pod = object.map(|pod| views::add_fractions(read(pod), pod, &self.gpu_memory));
+        let read = |pod| self.devices.add_claimed_devices(views::pod_view(pod), pod);
+        let pod = object.map(|pod| views::add_gpu_fractions(read(pod), pod, &self.gpu_memory));
         // A DELETE has no field manager; the scheduler announces an eviction in the pod's
         // condition.
         let cause = eviction_message(&write.object).filter(|_| requests_deletion(write));
@@ -237,19 +247,19 @@ impl State {
         if let Some(cause) = cause.filter(|_| self.profile == AuditProfile::Kai) {
             self.apply_eviction(at, &name, &write.object, cause);
         }
-        self.auditor.pod(at, &name, pod.as_ref(), writer);
+        self.auditor.observe_pod(at, &name, pod.as_ref(), writer);
         if object.is_none() {
-            self.eviction_causes.forget(&write.object);
+            self.eviction_causes.forget_pod(&write.object);
         }
     }
 
     fn apply_eviction(&mut self, at: Time, name: &Name, pod: &Value, message: &str) {
-        match self.eviction_causes.cause(pod, message) {
+        match self.eviction_causes.cause_of_eviction(pod, message) {
             Ok(EvictionCause::Preemptor { kind, preemptor }) => {
-                self.auditor.eviction(at, &Eviction { pod: name.clone(), preemptor, kind });
+                self.auditor.observe_eviction(at, &Eviction { pod: name.clone(), preemptor, kind });
             }
             Ok(EvictionCause::StaleGang) => {}
-            Err(unknown) => self.auditor.unknown_cause(at, name, &unknown.to_string()),
+            Err(unknown) => self.auditor.report_unknown_cause(at, name, &unknown.to_string()),
         }
     }
 
@@ -265,7 +275,11 @@ impl State {
             }
         }
         for (name, group) in &self.pod_groups {
-            self.auditor.group(at, name, Some(views::group_view(group, &self.priorities)));
+            self.auditor.observe_pod_group(
+                at,
+                name,
+                Some(views::group_view(group, &self.priorities)),
+            );
         }
     }
 
@@ -274,7 +288,7 @@ impl State {
         for breach in &self.auditor.breaches()[self.violations.len()..] {
             self.violations.push(Violation {
                 rule: breach.rule,
-                at: self.history.offset(breach.at),
+                at: self.history.offset_text(breach.at),
                 detail: breach.detail.clone(),
                 history: self.history.lines_about(&breach.objects),
             });

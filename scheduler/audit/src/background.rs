@@ -12,11 +12,12 @@ use std::{
 
 use crate::{audit::Audit, write::Write};
 
-type Writes = Vec<Write>;
+type WriteBatch = Vec<Write>;
 
-/// The number of writes per batch: each batch may wake the other thread.
+/// Number of writes that are sent to the audit's thread at once: each batch may wake that thread.
 const BATCH_SIZE: usize = 256;
-/// The number of batches that may be queued. A writer that is faster than the audit then waits.
+/// Maximum number of queued batches. When the queue is full, the thread that writes waits for the
+/// audit.
 const QUEUED_BATCHES_MAX: usize = 16;
 
 /// Sends writes in order to an audit on its own thread.
@@ -28,9 +29,9 @@ pub struct BackgroundAudit {
 
 #[derive(Debug)]
 struct Batcher {
-    writes: Writes,
-    /// `None` after the end.
-    sender: Option<SyncSender<Writes>>,
+    writes: WriteBatch,
+    /// The channel to the audit's thread; `None` after [`BackgroundAudit::finish_audit`].
+    sender: Option<SyncSender<WriteBatch>>,
 }
 
 impl BackgroundAudit {
@@ -38,31 +39,31 @@ impl BackgroundAudit {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn start(audit: &Audit) -> std::io::Result<Self> {
+    pub fn start_thread(audit: &Audit) -> std::io::Result<Self> {
         let (sender, writes) = sync_channel(QUEUED_BATCHES_MAX);
         let batcher = Batcher { writes: Vec::new(), sender: Some(sender) };
         let audit = audit.clone();
         let thread = thread::Builder::new().name("audit".to_owned());
-        let auditing = thread.spawn(move || run(&audit, &writes))?;
+        let auditing = thread.spawn(move || audit_batches(&audit, &writes))?;
         Ok(Self { batcher: Arc::new(Mutex::new(batcher)), thread: auditing })
     }
 
-    /// Queues each write that it is called with.
-    pub fn observer(&self) -> impl FnMut(Write) + Send + use<> {
+    /// Returns a function that queues each write that it is called with.
+    pub fn write_observer(&self) -> impl FnMut(Write) + Send + use<> {
         let batcher = Arc::clone(&self.batcher);
         move |write| {
-            let mut batcher = locked(&batcher);
+            let mut batcher = lock_batcher(&batcher);
             batcher.writes.push(write);
             if batcher.writes.len() == BATCH_SIZE {
-                batcher.send();
+                batcher.send_batch();
             }
         }
     }
 
     /// Waits until all observed writes have been audited. Later writes are ignored.
-    pub fn finish(self) {
-        let mut batcher = locked(&self.batcher);
-        batcher.send();
+    pub fn finish_audit(self) {
+        let mut batcher = lock_batcher(&self.batcher);
+        batcher.send_batch();
         batcher.sender = None;
         drop(batcher);
         if let Err(panicked) = self.thread.join() {
@@ -72,20 +73,20 @@ impl BackgroundAudit {
 }
 
 impl Batcher {
-    fn send(&mut self) {
+    fn send_batch(&mut self) {
         let writes = mem::take(&mut self.writes);
-        // The other thread ends first only in a panic, which `finish` resumes.
+        // The other thread ends first only in a panic, which `finish_audit` resumes.
         let _ = self.sender.as_ref().map(|to| to.send(writes));
     }
 }
 
-fn run(audit: &Audit, batches: &Receiver<Writes>) {
+fn audit_batches(audit: &Audit, batches: &Receiver<WriteBatch>) {
     for write in batches.iter().flatten() {
-        audit.observe(&write);
+        audit.observe_write(&write);
     }
 }
 
-fn locked(batcher: &Mutex<Batcher>) -> MutexGuard<'_, Batcher> {
+fn lock_batcher(batcher: &Mutex<Batcher>) -> MutexGuard<'_, Batcher> {
     batcher.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -125,8 +126,8 @@ mod tests {
     fn a_background_audit_finds_the_same_violations() {
         let at_once = Audit::new(Rules::kube(), SCHEDULER);
         let later = Audit::new(Rules::kube(), SCHEDULER);
-        let background = BackgroundAudit::start(&later).expect("a thread");
-        let mut observe_later = background.observer();
+        let background = BackgroundAudit::start_thread(&later).expect("a thread");
+        let mut observe_later = background.write_observer();
         // More than one batch.
         let pod = |number| json!({ "metadata": { "name": format!("pod-{number}") } });
         let mut writes: Vec<Write> =
@@ -135,10 +136,10 @@ mod tests {
         bound["spec"]["nodeName"] = json!("nowhere");
         writes.push(write_of(bound, writes.first()));
         for write in writes {
-            at_once.observe(&write);
+            at_once.observe_write(&write);
             observe_later(write);
         }
-        background.finish();
+        background.finish_audit();
         assert!(!at_once.violations().is_empty());
         assert_eq!(later.violations(), at_once.violations());
     }

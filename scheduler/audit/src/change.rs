@@ -21,7 +21,7 @@ pub enum Change {
     Deleted,
     /// A pod was bound to this node.
     Bound(String),
-    /// A pod was assigned GPUs; their indices.
+    /// A pod was assigned GPUs, given by their indices.
     Devices(String),
     /// A pod started to run.
     Started,
@@ -53,7 +53,9 @@ impl fmt::Display for Change {
             Self::Started => f.write_str("started"),
             Self::Succeeded => f.write_str("succeeded"),
             Self::Failed => f.write_str("failed"),
-            Self::DeletionRequested(grace) => write!(f, "asked to leave within {grace}s"),
+            Self::DeletionRequested(grace) => {
+                write!(f, "deletion requested, grace period {grace}s")
+            }
             Self::Unschedulable(reason) => write!(f, "waits: {reason}"),
             Self::Ready(true) => f.write_str("is ready"),
             Self::Ready(false) => f.write_str("is not ready"),
@@ -66,8 +68,8 @@ impl fmt::Display for Change {
     }
 }
 
-/// The changes that a write shows; often none.
-pub fn changes(write: &Write) -> Vec<Change> {
+/// The changes that a write makes to its object. Most writes change nothing that this enum lists.
+pub fn changes_of_write(write: &Write) -> Vec<Change> {
     let mut changes = Vec::new();
     let (old, new) = (write.previous.as_deref(), &*write.object);
     match write.kind {
@@ -113,15 +115,16 @@ fn pod_changes(changes: &mut Vec<Change>, old: Option<&Value>, new: &Value) {
     }
 }
 
-/// The message with which a scheduler reported that a pod is unschedulable.
+/// The message of the condition with which the scheduler reported that the pod is unschedulable.
 pub fn unschedulable_message(pod: &Value) -> Option<&str> {
-    let scheduled = condition(pod, conditions::POD_SCHEDULED)?;
+    let scheduled = condition_of_type(pod, conditions::POD_SCHEDULED)?;
     (text(scheduled, "/status") == Some("False")).then(|| text(scheduled, "/message"))?
 }
 
-/// The message with which the scheduler told a pod why it is evicted, and for which preemptor.
+/// The message of the condition with which the scheduler reported why it evicts the pod, and for
+/// which preemptor.
 pub fn eviction_message(pod: &Value) -> Option<&str> {
-    let disrupted = condition(pod, conditions::DISRUPTION_TARGET)?;
+    let disrupted = condition_of_type(pod, conditions::DISRUPTION_TARGET)?;
     let stands = text(disrupted, "/status") == Some("True");
     let ours = text(disrupted, "/reason") == Some(conditions::PREEMPTION_BY_SCHEDULER);
     (stands && ours).then(|| text(disrupted, "/message"))?
@@ -137,7 +140,8 @@ pub fn requests_deletion(write: &Write) -> bool {
 
 fn node_changes(changes: &mut Vec<Change>, old: Option<&Value>, new: &Value) {
     let ready = |node| {
-        condition(node, conditions::READY).map(|ready| text(ready, "/status") == Some("True"))
+        condition_of_type(node, conditions::READY)
+            .map(|ready| text(ready, "/status") == Some("True"))
     };
     if ready(new) != old.and_then(ready) {
         changes.extend(ready(new).map(Change::Ready));
@@ -147,13 +151,13 @@ fn node_changes(changes: &mut Vec<Change>, old: Option<&Value>, new: &Value) {
     if cordoned(new) != old.is_some_and(cordoned) {
         changes.push(Change::Cordoned(cordoned(new)));
     }
-    let taints = taints(new);
-    if taints != old.map(self::taints).unwrap_or_default() {
+    let taints = taint_texts(new);
+    if taints != old.map(taint_texts).unwrap_or_default() {
         changes.push(Change::Tainted(taints));
     }
 }
 
-fn taints(node: &Value) -> Vec<String> {
+fn taint_texts(node: &Value) -> Vec<String> {
     let taints = at(node, "/spec/taints").and_then(Value::as_array);
     let word = |taint: &Value| {
         let part = |path| text(taint, path).unwrap_or_default();
@@ -163,13 +167,13 @@ fn taints(node: &Value) -> Vec<String> {
     taints.into_iter().flatten().map(word).collect()
 }
 
-fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+fn condition_of_type<'a>(object: &'a Value, condition_type: &str) -> Option<&'a Value> {
     let conditions = at(object, "/status/conditions")?.as_array()?;
-    conditions.iter().find(|condition| text(condition, "/type") == Some(kind))
+    conditions.iter().find(|condition| text(condition, "/type") == Some(condition_type))
 }
 
-/// A time since the start, for people: `+0s`, `+1.5s`, `+2h03m00s`.
-pub fn offset(millis: i64) -> String {
+/// Formats a time since the start of the run for people: `+0s`, `+1.5s`, `+2h03m00s`.
+pub fn format_offset(millis: i64) -> String {
     let (sign, millis) = if millis < 0 { ('-', -millis) } else { ('+', millis) };
     let (secs, rest) = (millis / 1000, millis % 1000);
     let fraction = if rest == 0 { String::new() } else { format!(".{rest:03}") };
@@ -187,7 +191,7 @@ mod tests {
 
     #[test]
     fn offsets_read_like_times() {
-        let offsets = [0, 1, 1500, 61_000, 86_400_000, -2000].map(offset);
+        let offsets = [0, 1, 1500, 61_000, 86_400_000, -2000].map(format_offset);
         assert_eq!(offsets, ["+0s", "+0.001s", "+1.5s", "+1m01s", "+24h00m00s", "-2s"]);
     }
 }

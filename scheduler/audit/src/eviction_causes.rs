@@ -12,31 +12,31 @@ use schedlab_api::{
 
 use crate::rules::{EvictionKind, Name};
 
-/// The maximum length of the message of an event, in characters.
+/// Maximum length of an event's message in the Kubernetes API, in characters.
 const EVENT_MESSAGE_MAX: usize = 1024;
 
 /// Why a pod was evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictionCause {
-    /// Another pod group needs its place.
+    /// The pod was evicted to make room for another pod group.
     Preemptor {
-        /// The action of the scheduler.
+        /// The action of the scheduler that evicted the pod.
         kind: EvictionKind,
-        /// The pod group, as `namespace/name`.
+        /// The pod group that gets the room, as `namespace/name`.
         preemptor: Name,
     },
-    /// Its gang stayed below its minimum.
+    /// The pod's gang stayed below its minimum.
     StaleGang,
 }
 
-/// Why the cause of an eviction is not known.
+/// Why the audit does not know the cause of an eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnknownCause {
-    /// No event of a pod group has this message and an action.
+    /// No event of a pod group has both this message and an annotation with an action.
     NotAnnounced(String),
-    /// The event has an action that KAI does not have.
+    /// The event names this action, which KAI does not have.
     Action(String),
-    /// The event of this action has no preemptor.
+    /// The event names this action, but no preemptor.
     NoPreemptor(String),
 }
 
@@ -65,10 +65,10 @@ impl fmt::Display for UnknownCause {
 /// The causes of evictions that were announced so far.
 #[derive(Debug, Default)]
 pub struct EvictionCauses {
-    /// Causes in events of pod groups, by message.
+    /// Eviction causes that events of pod groups announced, by event message.
     by_message: BTreeMap<String, Result<EvictionCause, UnknownCause>>,
-    /// The message of the last event of each victim, by its uid. After a restart, a scheduler may
-    /// write a condition with other numbers than the event has.
+    /// Message of the last eviction event of each victim, by uid of the pod. After a restart, the
+    /// scheduler may write a condition with other numbers than the event has.
     messages: BTreeMap<String, String>,
 }
 
@@ -95,19 +95,23 @@ impl EvictionCauses {
     }
 
     /// Forgets the cause of a pod that no longer exists.
-    pub(crate) fn forget(&mut self, pod: &Value) {
+    pub(crate) fn forget_pod(&mut self, pod: &Value) {
         let uid = text(pod, "/metadata/uid").unwrap_or_default();
         if let Some(message) = self.messages.remove(uid) {
             self.by_message.remove(&message);
         }
     }
 
-    /// The cause of the eviction of `pod`, whose condition has this message.
+    /// The cause of the eviction of `pod`, found by the `message` of the pod's eviction condition.
     ///
     /// # Errors
     ///
     /// The scheduler announced no cause, or one that is not known.
-    pub fn cause(&self, pod: &Value, message: &str) -> Result<EvictionCause, UnknownCause> {
+    pub fn cause_of_eviction(
+        &self,
+        pod: &Value,
+        message: &str,
+    ) -> Result<EvictionCause, UnknownCause> {
         let uid = text(pod, "/metadata/uid").unwrap_or_default();
         let shortened: String = message.chars().take(EVENT_MESSAGE_MAX).collect();
         let announced = || self.by_message.get(self.messages.get(uid)?);
@@ -116,7 +120,7 @@ impl EvictionCauses {
     }
 }
 
-/// The cause in the annotations of an event; `None` if it has no action.
+/// The cause in the annotations of an event; `None` if the event names no action.
 fn announced_cause(event: &Value) -> Option<Result<EvictionCause, UnknownCause>> {
     let annotations = at(event, "/metadata/annotations")?;
     let annotation = |key: &str| annotations.get(key)?.as_str();
@@ -158,9 +162,13 @@ mod tests {
             &json!({EVICTOR_ACTION: "stalegangeviction"}),
         ));
         for message in ["uses 16", "uses 15"] {
-            assert_eq!(causes.cause(&pod, message), Ok(EvictionCause::StaleGang), "{message}");
+            assert_eq!(
+                causes.cause_of_eviction(&pod, message),
+                Ok(EvictionCause::StaleGang),
+                "{message}"
+            );
         }
-        causes.forget(&pod);
-        assert!(causes.cause(&pod, "uses 16").is_err());
+        causes.forget_pod(&pod);
+        assert!(causes.cause_of_eviction(&pod, "uses 16").is_err());
     }
 }

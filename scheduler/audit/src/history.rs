@@ -7,14 +7,14 @@ use jiff::Timestamp;
 use schedlab_api::pointer::text;
 
 use crate::{
-    change::{Change, changes, offset},
+    change::{Change, changes_of_write, format_offset},
     rules::{AuditedObject, Time},
     write::{ObjectKey, Write},
 };
 
-/// How many meaningful writes are kept, and how many lines are shown per violation.
-const WRITES_MAX: usize = 4096;
-const LINES_MAX: usize = 24;
+/// Maximum number of writes that are kept for the history of a violation.
+const KEPT_WRITES_MAX: usize = 4096;
+const SHOWN_LINES_MAX: usize = 24;
 
 #[derive(Debug, Default)]
 pub(super) struct History {
@@ -22,29 +22,29 @@ pub(super) struct History {
     writes: VecDeque<HistoryEntry>,
 }
 
-/// A write that means something to a person.
+/// A write that changes something that [`crate::change::Change`] lists.
 #[derive(Debug)]
 struct HistoryEntry {
     time: Timestamp,
     revision: u64,
     key: ObjectKey,
-    /// The node of a pod.
+    /// The node of the written pod.
     node: Option<Box<str>>,
     changes: Vec<Change>,
     manager: Arc<str>,
 }
 
 impl History {
-    pub(super) fn push(&mut self, write: &Write) {
+    pub(super) fn push_write(&mut self, write: &Write) {
         self.start.get_or_insert(write.time);
         if !is_tracked(&write.key) {
             return;
         }
-        let what = changes(write);
+        let what = changes_of_write(write);
         if what.is_empty() {
             return;
         }
-        if self.writes.len() == WRITES_MAX {
+        if self.writes.len() == KEPT_WRITES_MAX {
             self.writes.pop_front();
         }
         self.writes.push_back(HistoryEntry {
@@ -57,28 +57,28 @@ impl History {
         });
     }
 
-    /// Time since the first write, for people.
-    pub(super) fn offset(&self, at: Time) -> String {
+    /// The time `at` as an offset from the first write, such as `+1.5s`.
+    pub(super) fn offset_text(&self, at: Time) -> String {
         let start = self.start.unwrap_or_default().as_millisecond();
-        offset(at.0 - start)
+        format_offset(at.0 - start)
     }
 
-    /// The history of these objects, oldest first.
+    /// The log lines about these objects, oldest first.
     pub(super) fn lines_about(&self, concerns: &[AuditedObject]) -> Vec<String> {
         let relevant = self.writes.iter().rev().filter(|write| {
             let node = write.node.as_deref();
             concerns.iter().any(|concern| concerns_object(concern, &write.key, node))
         });
         let mut lines: Vec<String> =
-            relevant.map(|write| self.line(write)).take(LINES_MAX).collect();
+            relevant.map(|write| self.format_entry(write)).take(SHOWN_LINES_MAX).collect();
         lines.reverse();
         lines
     }
 
-    fn line(&self, write: &HistoryEntry) -> String {
+    fn format_entry(&self, write: &HistoryEntry) -> String {
         let HistoryEntry { time, revision, key, changes: what, manager: by, .. } = write;
         let what: Vec<String> = what.iter().map(ToString::to_string).collect();
-        let at = self.offset(Time(time.as_millisecond()));
+        let at = self.offset_text(Time(time.as_millisecond()));
         let kind = key.plural.trim_end_matches('s');
         let separator = if key.namespace.is_empty() { "" } else { "/" };
         let name = format!("{}{separator}{}", key.namespace, key.name);
@@ -86,7 +86,7 @@ impl History {
     }
 }
 
-/// Whether a violation can concern objects of this kind: see [`concerns_object`].
+/// Whether violations report the history of this kind of object: see [`concerns_object`].
 fn is_tracked(key: &ObjectKey) -> bool {
     matches!(&*key.plural, "pods" | "podgroups" | "resourceclaims" | "nodes" | "queues")
 }

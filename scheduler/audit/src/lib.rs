@@ -16,7 +16,8 @@ mod write;
 pub use audit::{Audit, CycleCounter, Violation};
 pub use background::BackgroundAudit;
 pub use change::{
-    Change, changes, eviction_message, offset, requests_deletion, unschedulable_message,
+    Change, changes_of_write, eviction_message, format_offset, requests_deletion,
+    unschedulable_message,
 };
 pub use eviction_causes::{EvictionCause, EvictionCauses, UnknownCause};
 pub use rules::{
@@ -27,7 +28,7 @@ pub use rules::{
 };
 pub use unexplained_deletions::PodDeletion;
 pub use views::{
-    charged_milli, claim_names, claimed_gpu_milli, gpu_memory_mib, is_reservation_pod,
-    pod_requests, shared_devices,
+    charged_fraction_milli, claim_names, claimed_gpu_milli, gpu_memory_mib, is_reservation_pod,
+    pod_requests, shared_device_names,
 };
 pub use write::{Object, ObjectKey, Write, WriteKind};

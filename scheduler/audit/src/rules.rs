@@ -34,19 +34,19 @@ pub use view::{
 };
 use view::{ClusterView, RecentValue, TimeSpan};
 
-/// Which rules apply, and how strictly.
+/// Which rules the audit checks, and how strictly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The profile of the scheduler.
+    /// The scheduling profile by which the scheduler is audited.
     pub profile: AuditProfile,
     /// On which levels of the queue tree limits and quotas hold.
     pub bounds: BoundLevels,
-    /// The maximum time between two writes of one decision; changes before that were seen by the
-    /// scheduler. Zero under virtual time, where a cycle takes no time.
+    /// Maximum time between two writes of one scheduling decision. The scheduler has seen every
+    /// change that is older than this. Zero under virtual time, where a cycle takes no time.
     pub window: Duration,
 }
 
-/// The profile by which a scheduler is audited, with its exceptions.
+/// The profile by which a scheduler is audited, with exceptions from the general rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditProfile {
     /// Profile `kai`: queues, gangs, preemptible victims. Reclaimed gangs may leave their queue
@@ -59,14 +59,14 @@ pub enum AuditProfile {
     Kube,
 }
 
-/// The queues whose limits and quotas hold for a pod.
+/// The queues in the tree at which limits and quotas are checked for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BoundLevels {
-    /// Its queue and all ancestors.
+    /// The pod's leaf queue and all ancestors.
     All,
-    /// Its leaf queue only (no full hierarchy).
+    /// The pod's leaf queue only (KAI without full-hierarchy fairness).
     LeafOnly,
-    /// No queue: the scheduler does not enforce them.
+    /// No queue: the audited scheduler does not enforce limits and quotas.
     None,
 }
 
@@ -90,15 +90,17 @@ pub struct Auditor {
     accounts: Accounts,
     /// Time of the last reported fact.
     now: Time,
-    /// Gangs whose changes may not be complete.
+    /// Gangs that changed recently, so that the scheduler may not be done with them.
     pending: PendingChanges,
-    /// Groups that were whole since they were last absent: a member that fails later is no breach.
+    /// Pod groups that were complete since they were last absent: a member that fails later is no
+    /// breach.
     started: BTreeSet<Name>,
     breaches: Vec<Breach>,
 }
 
 impl Auditor {
-    /// An auditor of an empty cluster. Pods that first appear bound count as bound by others.
+    /// Creates an auditor of an empty cluster. Pods that first appear with a node count as bound by
+    /// another client.
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
@@ -111,108 +113,114 @@ impl Auditor {
         }
     }
 
-    /// All breaches so far, in order of detection.
+    /// All breaches found so far, in order of detection.
     pub fn breaches(&self) -> &[Breach] {
         &self.breaches
     }
 
-    /// A node was created, changed, or (`None`) deleted.
-    pub fn node(&mut self, at: Time, name: &Name, node: Option<NodeView>) {
-        self.advance(at);
-        let span = self.span();
-        set(&mut self.view.nodes, name, node, span);
+    /// Observes that a node was created, changed, or (`None`) deleted.
+    pub fn observe_node(&mut self, at: Time, name: &Name, node: Option<NodeView>) {
+        self.advance_and_check_due(at);
+        let span = self.visibility_span();
+        set_recent_value(&mut self.view.nodes, name, node, span);
     }
 
-    /// A queue was created, changed, or (`None`) deleted.
-    pub fn queue(&mut self, at: Time, name: &Name, queue: Option<QueueView>) {
-        self.advance(at);
+    /// Observes that a queue was created, changed, or (`None`) deleted.
+    pub fn observe_queue(&mut self, at: Time, name: &Name, queue: Option<QueueView>) {
+        self.advance_and_check_due(at);
         if self.view.queues.get(name).and_then(|queue| queue.now.as_ref()) == queue.as_ref() {
             return;
         }
-        let span = self.span();
-        set(&mut self.view.queues, name, queue, span);
-        self.accounts.rebuild_queues(&self.view);
+        let span = self.visibility_span();
+        set_recent_value(&mut self.view.queues, name, queue, span);
+        self.accounts.recompute_queue_accounts(&self.view);
     }
 
-    /// A pod group was created, changed, or (`None`) deleted.
-    pub fn group(&mut self, at: Time, name: &Name, group: Option<GroupView>) {
-        self.advance(at);
+    /// Observes that a pod group was created, changed, or (`None`) deleted.
+    pub fn observe_pod_group(&mut self, at: Time, name: &Name, group: Option<GroupView>) {
+        self.advance_and_check_due(at);
         if self.view.groups.get(name).and_then(|group| group.now.as_ref()) == group.as_ref() {
             return;
         }
-        self.accounts.charge_group(&self.view, name, accounts::Sign::Minus);
-        let span = self.span();
-        set(&mut self.view.groups, name, group, span);
-        self.accounts.charge_group(&self.view, name, accounts::Sign::Plus);
+        self.accounts.charge_queues_for_group(&self.view, name, accounts::ChargeSign::Minus);
+        let span = self.visibility_span();
+        set_recent_value(&mut self.view.groups, name, group, span);
+        self.accounts.charge_queues_for_group(&self.view, name, accounts::ChargeSign::Plus);
     }
 
-    /// A pod was created, changed, or (`None`) deleted by `writer`.
-    pub fn pod(&mut self, at: Time, name: &Name, pod: Option<&PodView>, writer: Writer) {
-        self.advance(at);
+    /// Observes that a pod was created, changed, or (`None`) deleted by `writer`.
+    pub fn observe_pod(&mut self, at: Time, name: &Name, pod: Option<&PodView>, writer: Writer) {
+        self.advance_and_check_due(at);
         let before = match pod {
             Some(pod) => self.view.pods.insert(name.clone(), pod.clone()),
             None => self.view.pods.remove(name),
         };
-        self.accounts.pod_changed(&self.view, name, before.as_ref(), pod);
+        self.accounts.update_pod(&self.view, name, before.as_ref(), pod);
         let before = before.filter(|old| pod.is_none_or(|new| new.uid == old.uid));
         self.check_pod(name, before.as_ref(), pod, writer);
     }
 
-    /// A device claim was created, changed, or (`None`) deleted. Reported claims must be allocated
-    /// to, and reserved for, the pods that are bound with them.
-    pub fn claim(&mut self, at: Time, name: &Name, claim: Option<ClaimView>) {
-        self.advance(at);
+    /// Observes that a device claim was created, changed, or (`None`) deleted. A pod that is bound
+    /// with an observed claim must have the claim allocated and reserved for it.
+    pub fn observe_claim(&mut self, at: Time, name: &Name, claim: Option<ClaimView>) {
+        self.advance_and_check_due(at);
         let before = match &claim {
             Some(claim) => self.view.claims.insert(name.clone(), claim.clone()),
             None => self.view.claims.remove(name),
         };
-        sharing::check_claim(self, name, &before.unwrap_or_default(), &claim.unwrap_or_default());
+        sharing::check_claimed_devices(
+            self,
+            name,
+            &before.unwrap_or_default(),
+            &claim.unwrap_or_default(),
+        );
     }
 
-    /// The scheduler reported its cause for an eviction.
-    pub fn eviction(&mut self, at: Time, eviction: &Eviction) {
-        self.advance(at);
+    /// Observes an eviction with the cause that the scheduler reported.
+    pub fn observe_eviction(&mut self, at: Time, eviction: &Eviction) {
+        self.advance_and_check_due(at);
         eviction::check_cause(self, eviction);
         if eviction.kind == EvictionKind::Consolidate {
             gang::record_move(self, &eviction.pod);
         }
     }
 
-    /// The scheduler evicted a pod, and `why` its cause is not known.
-    pub fn unknown_cause(&mut self, at: Time, pod: &Name, why: &str) {
-        self.advance(at);
+    /// Reports a breach: the scheduler evicted a pod and its cause is unknown; `why` says why.
+    pub fn report_unknown_cause(&mut self, at: Time, pod: &Name, why: &str) {
+        self.advance_and_check_due(at);
         let detail = format!("the cause of the eviction of pod {pod} is unknown: {why}");
-        self.report(Rule::Victim, vec![AuditedObject::Pod(pod.clone())], detail);
+        self.report_breach(Rule::Victim, vec![AuditedObject::Pod(pod.clone())], detail);
     }
 
-    /// A queue status reports its use. Call it when the cluster has been quiescent for a while; the
-    /// status must equal the sum over its pods.
-    pub fn queue_status(&mut self, at: Time, name: &Name, allocated: &Amounts) {
-        self.advance(at);
-        accounts::check_status(self, name, allocated);
+    /// Checks the usage that a queue status reports: it must equal the sum over the queue's pods.
+    /// Call this only when the cluster has been quiescent for a while.
+    pub fn check_queue_status(&mut self, at: Time, name: &Name, allocated: &Amounts) {
+        self.advance_and_check_due(at);
+        accounts::check_queue_status(self, name, allocated);
     }
 
-    /// Advances the time to `at` without another fact.
+    /// Advances the time to `at` without observing a change.
     pub fn advance_to(&mut self, at: Time) {
-        self.advance(at);
+        self.advance_and_check_due(at);
     }
 
-    /// The scheduler reported the number of completed cycles: its writes so far belong to them or
-    /// to the next one.
-    pub fn cycles_ended(&mut self, cycles: u64) {
+    /// Observes the number of cycles that the scheduler has completed: all its writes so far belong
+    /// to these cycles or to the next one.
+    pub fn observe_completed_cycles(&mut self, cycles: u64) {
         self.pending.cycles = Some(cycles);
     }
 
-    /// The scheduler was killed, possibly in the middle of a transaction.
-    pub fn scheduler_killed(&mut self, at: Time) {
-        self.advance(at);
-        self.pending.interrupt(self.now);
+    /// Records that the scheduler was killed, possibly between the writes of one decision.
+    pub fn record_scheduler_kill(&mut self, at: Time) {
+        self.advance_and_check_due(at);
+        self.pending.record_interruption(self.now);
     }
 
-    /// The cluster is quiescent and the scheduler has finished: no gang may be bound in part.
-    pub fn quiescent(&mut self, at: Time) {
-        self.advance(at);
-        self.close_pending();
+    /// Checks a quiescent cluster, in which the scheduler has nothing left to do: no gang may be
+    /// bound in part.
+    pub fn check_quiescent_cluster(&mut self, at: Time) {
+        self.advance_and_check_due(at);
+        self.check_all_pending();
         gang::check_quiescent(self);
     }
 
@@ -224,14 +232,14 @@ impl Auditor {
         writer: Writer,
     ) {
         if let (Some(before), Some(after)) = (before, after) {
-            binding::check(self, name, before, after);
+            binding::check_pod_change(self, name, before, after);
         }
-        eviction::check(self, name, before, after, writer);
-        gang::record(self, before, after, writer);
+        eviction::check_victim(self, name, before, after, writer);
+        gang::record_pod_change(self, before, after, writer);
     }
 
-    /// Advances the time and checks gangs that did not change within the window.
-    fn advance(&mut self, at: Time) {
+    /// Advances the time, and checks the gangs that have not changed for longer than the window.
+    fn advance_and_check_due(&mut self, at: Time) {
         if at <= self.now {
             return;
         }
@@ -240,40 +248,40 @@ impl Auditor {
         self.now = at;
     }
 
-    /// All breaches of a history to which no fact is added.
+    /// Ends the audit and returns all breaches.
     pub fn finish(mut self) -> Vec<Breach> {
-        self.close_pending();
+        self.check_all_pending();
         self.breaches
     }
 
-    /// Checks all pending changes: no more writes follow.
-    fn close_pending(&mut self) {
+    /// Checks all gangs with pending changes, because no further writes follow.
+    fn check_all_pending(&mut self) {
         let due = self.pending.take_all();
         self.check_gangs(&due);
     }
 
     fn check_gangs(&mut self, due: &PendingChanges) {
         match self.rules.profile {
-            AuditProfile::Kai => gang::check(self, due),
+            AuditProfile::Kai => gang::check_changed_gangs(self, due),
             AuditProfile::Kube => {}
         }
     }
 
-    /// The time until the scheduler has seen a change that happens now.
-    fn span(&self) -> TimeSpan {
-        TimeSpan { from: self.now, until: self.now.after(self.rules.window) }
+    /// The time span from now until the scheduler has certainly seen a change that happens now.
+    fn visibility_span(&self) -> TimeSpan {
+        TimeSpan { from: self.now, until: self.now.plus_span(self.rules.window) }
     }
 
-    fn report(&mut self, rule: Rule, objects: Vec<AuditedObject>, detail: String) {
+    fn report_breach(&mut self, rule: Rule, objects: Vec<AuditedObject>, detail: String) {
         self.breaches.push(Breach { rule, at: self.now, objects, detail });
     }
 }
 
-fn set<T>(
+fn set_recent_value<T>(
     map: &mut std::collections::BTreeMap<Name, RecentValue<T>>,
     name: &Name,
     value: Option<T>,
     span: TimeSpan,
 ) {
-    map.entry(name.clone()).or_default().set(value, span);
+    map.entry(name.clone()).or_default().set_current(value, span);
 }

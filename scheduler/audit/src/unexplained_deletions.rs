@@ -20,15 +20,16 @@ use crate::{
     write::{Object, Write, WriteKind},
 };
 
-/// How long after a deletion a controller may still write the reason: a failing Job deletes its
+/// How long after a deletion a controller may still write its reason: a failing Job deletes its
 /// pods first, and watches of different kinds lag.
 const EXPLANATION_WINDOW: SignedDuration = SignedDuration::from_secs(10);
 
-/// The field manager of a write without one, for example a DELETE of a scheduler in this process.
+/// The field manager that is assumed for a write without one, for example a DELETE request of a
+/// scheduler in this process.
 const UNKNOWN_MANAGER: &str = "unknown";
 
-/// The field manager of a change on a real cluster that none of our clients made. Its writer is
-/// unknown.
+/// The field manager that is assumed for changes on a real cluster that no client of this program
+/// made. The true writer is unknown.
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
 /// Reasons of the condition `DisruptionTarget` with which Kubernetes itself deletes a pod.
@@ -39,44 +40,46 @@ const KUBERNETES_REASONS: [&str; 4] = [
     "TerminationByKubelet",
 ];
 
-/// Conditions of controllers that are no reason to delete a pod.
+/// Pod conditions set by controllers that are no reason to delete a pod.
 const HARMLESS_CONDITIONS: [&str; 2] = ["Created", "Running"];
 
 /// The deletion of a running pod.
 #[derive(Clone, Debug)]
 pub struct PodDeletion {
-    /// The pod in its last state before that.
+    /// The pod in its last state before the deletion was requested.
     pub pod: Object,
-    /// When the deletion was requested, in the API's format.
+    /// Time at which the deletion was requested, in the format of the Kubernetes API.
     pub requested_at: String,
     time: Timestamp,
     /// The revision at which the pod was created.
     created_revision: u64,
-    /// Whether the scheduler certainly requested it, whatever reasons others had.
+    /// Whether the scheduler requested the deletion, whatever reasons others had for it.
     is_by_scheduler: bool,
 }
 
-/// The name of a node or the uid of a controller.
+/// The name of a node, or the uid of a controller, on which pods depend.
 type DependencyKey = String;
 
-/// The deletions so far, and possible reasons for them.
+/// The pod deletions observed so far, and possible reasons for them.
 #[derive(Debug, Default)]
 pub(super) struct PodDeletions {
     /// The revision at which each existing pod was created, by uid.
     created_revisions: BTreeMap<String, u64>,
-    /// Nodes on which pods may stay, and controllers that exist and are not being deleted.
+    /// Nodes on which pods may stay, and controllers that exist and are not being deleted; pods
+    /// that depend on these need not be deleted.
     stable: BTreeSet<DependencyKey>,
-    /// When a node or controller changed in a way that may require the deletion of its pods.
+    /// By node or controller: revision and time of each change that may require the deletion of its
+    /// pods.
     explanations: BTreeMap<DependencyKey, Vec<(u64, Timestamp)>>,
     deletions: Vec<PodDeletion>,
 }
 
 impl PodDeletions {
     /// Observes one write; `scheduler` is the field manager of the scheduler under test.
-    pub(super) fn observe(&mut self, write: &Write, scheduler: &str) {
+    pub(super) fn observe_write(&mut self, write: &Write, scheduler: &str) {
         match &*write.key.plural {
             "pods" => self.observe_pod(write, scheduler),
-            "nodes" => self.track_stability(write, &write.key.name, keeps_its_pods),
+            "nodes" => self.track_stability(write, &write.key.name, node_may_keep_pods),
             "jobs" | "pytorchjobs" | "replicasets" | "statefulsets" => {
                 self.track_stability(write, uid(&write.object), |owner| !is_deleting(owner));
                 let before = write.previous.as_deref();
@@ -91,7 +94,10 @@ impl PodDeletions {
     }
 
     /// Deletions that the scheduler requested, and those for which no reason appeared in time.
-    pub(super) fn unexplained(&self, now: Timestamp) -> impl Iterator<Item = &PodDeletion> {
+    pub(super) fn unexplained_deletions(
+        &self,
+        now: Timestamp,
+    ) -> impl Iterator<Item = &PodDeletion> {
         let deadline = now.checked_sub(EXPLANATION_WINDOW).unwrap_or(Timestamp::MIN);
         self.deletions.iter().filter(move |deletion| {
             deletion.is_by_scheduler || (deletion.time <= deadline && !self.is_explained(deletion))
@@ -108,7 +114,7 @@ impl PodDeletions {
             // may require the end of its siblings.
             if !is_running(pod)
                 && !is_deleting(before)
-                && let Some(owner) = owner(pod)
+                && let Some(owner) = controller_uid(pod)
             {
                 self.record_explanation(owner, write);
             }
@@ -137,32 +143,39 @@ impl PodDeletions {
         }
     }
 
-    /// Whether the pod's node and its controller, if any, exist and let the pod run.
+    /// Whether the pod's node and its controller (if any) exist and let the pod run.
     fn is_undisturbed(&self, pod: &Value) -> bool {
-        dependencies(pod).all(|concern| self.stable.contains(concern))
+        node_and_controller(pod).all(|concern| self.stable.contains(concern))
     }
 
-    /// Whether something happened during the pod's life, or soon after, that required its deletion.
+    /// Whether the node or controller of the pod changed, during the pod's life or soon after, so
+    /// that the pod had to be deleted.
     fn is_explained(&self, deletion: &PodDeletion) -> bool {
         let last = deletion.time.checked_add(EXPLANATION_WINDOW).unwrap_or(Timestamp::MAX);
         let reasons =
-            dependencies(&deletion.pod).filter_map(|concern| self.explanations.get(concern));
+            node_and_controller(&deletion.pod).filter_map(|concern| self.explanations.get(concern));
         reasons
             .flatten()
             .any(|(revision, time)| *revision > deletion.created_revision && *time <= last)
     }
 
-    /// Tracks whether a node or controller is stable; losing stability is a reason for deletions.
-    fn track_stability(&mut self, write: &Write, concern: &str, stands: impl Fn(&Value) -> bool) {
-        if write.kind != WriteKind::Delete && stands(&write.object) {
-            self.stable.insert(concern.to_owned());
-        } else if self.stable.remove(concern) {
-            self.record_explanation(concern, write);
+    /// Records whether a node or controller (`dependency`) is stable; losing stability is a reason
+    /// for deletions of its pods.
+    fn track_stability(
+        &mut self,
+        write: &Write,
+        dependency: &str,
+        is_stable: impl Fn(&Value) -> bool,
+    ) {
+        if write.kind != WriteKind::Delete && is_stable(&write.object) {
+            self.stable.insert(dependency.to_owned());
+        } else if self.stable.remove(dependency) {
+            self.record_explanation(dependency, write);
         }
     }
 
-    fn record_explanation(&mut self, concern: &str, write: &Write) {
-        let reasons = self.explanations.entry(concern.to_owned()).or_default();
+    fn record_explanation(&mut self, dependency: &str, write: &Write) {
+        let reasons = self.explanations.entry(dependency.to_owned()).or_default();
         reasons.push((write.revision, write.time));
     }
 }
@@ -171,31 +184,31 @@ fn is_running(pod: &Value) -> bool {
     text(pod, &["status", "phase"]) == "Running" && !text(pod, &["spec", "nodeName"]).is_empty()
 }
 
-/// The uid of its controller.
-fn owner(pod: &Value) -> Option<&str> {
+/// The uid of the pod's controller.
+fn controller_uid(pod: &Value) -> Option<&str> {
     list(pod, &["metadata", "ownerReferences"]).first().map(|owner| text(owner, &["uid"]))
 }
 
-fn dependencies(pod: &Value) -> impl Iterator<Item = &str> {
-    owner(pod).into_iter().chain([text(pod, &["spec", "nodeName"])])
+fn node_and_controller(pod: &Value) -> impl Iterator<Item = &str> {
+    controller_uid(pod).into_iter().chain([text(pod, &["spec", "nodeName"])])
 }
 
-fn keeps_its_pods(node: &Value) -> bool {
+fn node_may_keep_pods(node: &Value) -> bool {
     !list(node, &["spec", "taints"]).iter().any(|taint| text(taint, &["effect"]) == "NoExecute")
 }
 
-/// The part of a controller that determines how many pods it needs. The number of ended pods is not
-/// part of it: a Job also counts deleted pods.
-fn desired_state(owner: &Value) -> (&Value, Vec<&str>) {
-    let status = owner.get("status").unwrap_or(&Value::Null);
+/// The part of a controller's object that determines how many pods the controller needs. The number
+/// of ended pods is not part of it: a Job also counts deleted pods.
+fn desired_state(controller: &Value) -> (&Value, Vec<&str>) {
+    let status = controller.get("status").unwrap_or(&Value::Null);
     let holds = |condition: &&Value| text(condition, &["status"]) == "True";
     let conditions = list(status, &["conditions"]).iter().filter(holds);
     let names = conditions.map(|condition| text(condition, &["type"]));
     let names = names.filter(|name| !HARMLESS_CONDITIONS.contains(name)).collect();
-    (owner.get("spec").unwrap_or(&Value::Null), names)
+    (controller.get("spec").unwrap_or(&Value::Null), names)
 }
 
-/// Whether Kubernetes itself announced the deletion in the pod's conditions.
+/// Whether a pod condition says that Kubernetes itself requested the deletion.
 fn is_kubernetes_disruption(pod: &Value) -> bool {
     let conditions = list(pod, &["status", "conditions"]).iter();
     let mut disrupted =
@@ -258,7 +271,7 @@ mod tests {
             let (revision, manager) = (self.revision, by.into());
             let time = self.now();
             let write = Write { revision, time, kind, key, object, previous, manager };
-            self.deletions.observe(&write, "kai-scheduler");
+            self.deletions.observe_write(&write, "kai-scheduler");
         }
 
         /// Requests the deletion of a pod.
@@ -276,7 +289,8 @@ mod tests {
         /// The unexplained deletions a minute later.
         fn unexplained(&self) -> String {
             let later = self.now() + SignedDuration::from_mins(1);
-            let names = self.deletions.unexplained(later).map(|deletion| uid(&deletion.pod));
+            let names =
+                self.deletions.unexplained_deletions(later).map(|deletion| uid(&deletion.pod));
             names.collect::<Vec<_>>().join(" ")
         }
     }

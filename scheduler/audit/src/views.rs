@@ -20,15 +20,18 @@ use crate::rules::{
     QueueView, Requirement, SubGroupView, Taint, TaintEffect, Toleration,
 };
 
-pub(crate) use devices::{Devices, claim_view};
+pub(crate) use devices::{ObservedDevices, claim_view};
 pub use devices::{claim_names, claimed_gpu_milli};
-pub(crate) use gpu_fractions::add_fractions;
-pub use gpu_fractions::{charged_milli, gpu_memory_mib, is_reservation_pod, shared_devices};
+pub(crate) use gpu_fractions::add_gpu_fractions;
+pub use gpu_fractions::{
+    charged_fraction_milli, gpu_memory_mib, is_reservation_pod, shared_device_names,
+};
 pub(crate) use numa::add_numa_zones;
 pub(crate) use queue_status::reported_allocation;
 
-/// KAI's default priority classes, for clusters in which they were not created.
-const KAI_CLASSES: [(&str, i32); 4] =
+/// KAI's default priority classes and their values, for clusters in which these classes were not
+/// created.
+const KAI_PRIORITY_CLASSES: [(&str, i32); 4] =
     [("train", 50), ("build-preemptible", 75), ("build", 100), ("inference", 125)];
 
 pub(crate) fn node_view(node: &Value) -> NodeView {
@@ -37,10 +40,10 @@ pub(crate) fn node_view(node: &Value) -> NodeView {
             && text(condition, "/status") == Some("True")
     });
     NodeView {
-        allocatable: amounts(at(node, "/status/allocatable")),
-        labels: labels(at(node, "/metadata/labels")),
-        taints: list(node, "/spec/taints").iter().filter_map(taint).collect(),
-        cordoned: flag(node, "/spec/unschedulable"),
+        allocatable: parse_amounts(at(node, "/status/allocatable")),
+        labels: parse_labels(at(node, "/metadata/labels")),
+        taints: list(node, "/spec/taints").iter().filter_map(parse_taint).collect(),
+        cordoned: bool_at(node, "/spec/unschedulable"),
         ready,
         numa_zones: BTreeMap::new(),
         is_single_numa_node: false,
@@ -50,14 +53,14 @@ pub(crate) fn node_view(node: &Value) -> NodeView {
 pub(crate) fn queue_view(queue: &Value) -> QueueView {
     QueueView {
         parent: text(queue, "/spec/parentQueue").filter(|name| !name.is_empty()).map(Name::from),
-        quota: bounds(queue, "quota"),
-        limit: bounds(queue, "limit"),
+        quota: queue_bounds(queue, "quota"),
+        limit: queue_bounds(queue, "limit"),
     }
 }
 
-/// `spec.resources.*.{quota,limit}` in thousandths. GPUs, millicores and megabytes; -1 is
-/// unlimited, a missing value is 0.
-fn bounds(queue: &Value, field: &str) -> Amounts {
+/// The amounts in `spec.resources.*.{quota,limit}` of a queue, in thousandths. The API's units are
+/// GPUs, millicores and megabytes; -1 is unlimited, a missing value is 0.
+fn queue_bounds(queue: &Value, field: &str) -> Amounts {
     let listed = [("gpu", resources::GPU, 1), ("cpu", "cpu", 1000), ("memory", "memory", 0)];
     let bounds = listed.into_iter().filter_map(|(resource, name, divisor)| {
         let found = at(queue, &format!("/spec/resources/{resource}/{field}"));
@@ -71,7 +74,7 @@ fn bounds(queue: &Value, field: &str) -> Amounts {
 pub(crate) fn group_view(group: &Value, priorities: &BTreeMap<String, i32>) -> GroupView {
     let class = text(group, "/spec/priorityClassName").unwrap_or("train");
     let well_known =
-        || KAI_CLASSES.iter().find(|(name, _)| *name == class).map(|(_, value)| *value);
+        || KAI_PRIORITY_CLASSES.iter().find(|(name, _)| *name == class).map(|(_, value)| *value);
     let priority = priorities.get(class).copied().or_else(well_known).unwrap_or(50);
     let parts = list(group, "/spec/subGroups");
     GroupView {
@@ -83,23 +86,24 @@ pub(crate) fn group_view(group: &Value, priorities: &BTreeMap<String, i32>) -> G
             Some(_) | None => priority < 100,
         },
         sub_groups: if parts.is_empty() {
-            let min_member = count(group, "/spec/minMember").unwrap_or(1);
+            let min_member = count_at(group, "/spec/minMember").unwrap_or(1);
             vec![SubGroupView { name: "default".into(), min_member, ..SubGroupView::default() }]
         } else {
             parts.iter().map(|part| sub_group_view(part, parts)).collect()
         },
-        min_sub_groups: count(group, "/spec/minSubGroup"),
+        min_sub_groups: count_at(group, "/spec/minSubGroup"),
     }
 }
 
-fn sub_group_view(part: &Value, parts: &[Value]) -> SubGroupView {
-    let parent = text(part, "/parent").filter(|name| !name.is_empty());
+fn sub_group_view(sub_group: &Value, all_sub_groups: &[Value]) -> SubGroupView {
+    let parent = text(sub_group, "/parent").filter(|name| !name.is_empty());
     SubGroupView {
-        name: text(part, "/name").unwrap_or_default().into(),
-        parent: parent
-            .and_then(|name| parts.iter().position(|part| text(part, "/name") == Some(name))),
-        min_member: count(part, "/minMember").unwrap_or(0),
-        min_sub_groups: count(part, "/minSubGroup"),
+        name: text(sub_group, "/name").unwrap_or_default().into(),
+        parent: parent.and_then(|name| {
+            all_sub_groups.iter().position(|part| text(part, "/name") == Some(name))
+        }),
+        min_member: count_at(sub_group, "/minMember").unwrap_or(0),
+        min_sub_groups: count_at(sub_group, "/minSubGroup"),
     }
 }
 
@@ -120,7 +124,7 @@ pub(crate) fn pod_view(pod: &Value) -> PodView {
         sub_group: at(metadata, "/labels")
             .and_then(|all| all.get(labels::SUB_GROUP)?.as_str())
             .map(Name::from),
-        extra_charges: charge_for_mig(&requests),
+        extra_charges: mig_charge(&requests),
         requests,
         node: text(spec, "/nodeName").filter(|node| !node.is_empty()).map(Name::from),
         phase: match text(status, "/phase") {
@@ -132,11 +136,11 @@ pub(crate) fn pod_view(pod: &Value) -> PodView {
         binding_refused: is_binding_refused(status),
         leaving: metadata.get("deletionTimestamp").is_some(),
         priority: spec.get("priority").and_then(as_i32).unwrap_or(0),
-        node_selector: labels(spec.get("nodeSelector")),
+        node_selector: parse_labels(spec.get("nodeSelector")),
         node_affinity: at(spec, affinity).map(|affinity| {
-            list(affinity, "/nodeSelectorTerms").iter().map(node_selector_term).collect()
+            list(affinity, "/nodeSelectorTerms").iter().map(parse_node_selector_term).collect()
         }),
-        tolerations: list(spec, "/tolerations").iter().map(toleration).collect(),
+        tolerations: list(spec, "/tolerations").iter().map(parse_toleration).collect(),
         devices: annotation(annotations::GPU_DEVICES)
             .map(|devices| devices.split(',').filter_map(|one| one.trim().parse().ok()).collect()),
         guaranteed: text(status, "/qosClass") == Some("Guaranteed"),
@@ -155,9 +159,9 @@ fn is_binding_refused(status: &Value) -> bool {
     })
 }
 
-/// Queues are charged for MIG instances by the number of GPU slices: `nvidia.com/mig-2g.10gb`
-/// counts as two.
-fn charge_for_mig(requests: &Amounts) -> Amounts {
+/// The GPUs that queues are charged for the requested MIG instances, by number of GPU slices:
+/// `nvidia.com/mig-2g.10gb` counts as two.
+fn mig_charge(requests: &Amounts) -> Amounts {
     let slices = |resource: &str| -> Option<i128> {
         let profile = resource.strip_prefix(resources::MIG_PREFIX)?;
         profile.split_once('g')?.0.parse().ok()
@@ -178,26 +182,26 @@ fn spec_requests(spec: &Value) -> Amounts {
     let mut running = Amounts::new();
     let mut peak = Amounts::new();
     for container in list(spec, "/initContainers") {
-        let requests = amounts(at(container, "/resources/requests"));
+        let requests = parse_amounts(at(container, "/resources/requests"));
         if text(container, "/restartPolicy") == Some("Always") {
-            add(&mut running, &requests);
-            raise_to(&mut peak, &running);
+            add_amounts(&mut running, &requests);
+            raise_to_minimum(&mut peak, &running);
         } else {
             let mut during = running.clone();
-            add(&mut during, &requests);
-            raise_to(&mut peak, &during);
+            add_amounts(&mut during, &requests);
+            raise_to_minimum(&mut peak, &during);
         }
     }
     for container in list(spec, "/containers") {
-        add(&mut running, &amounts(at(container, "/resources/requests")));
+        add_amounts(&mut running, &parse_amounts(at(container, "/resources/requests")));
     }
-    raise_to(&mut running, &peak);
+    raise_to_minimum(&mut running, &peak);
     // Pod-level requests replace the sum; a pod-level limit counts if there is no request.
-    for (resource, bound) in amounts(at(spec, "/resources/limits")) {
+    for (resource, bound) in parse_amounts(at(spec, "/resources/limits")) {
         running.entry(resource).or_insert(bound);
     }
-    running.extend(amounts(at(spec, "/resources/requests")));
-    add(&mut running, &amounts(spec.get("overhead")));
+    running.extend(parse_amounts(at(spec, "/resources/requests")));
+    add_amounts(&mut running, &parse_amounts(spec.get("overhead")));
     running.insert("pods".into(), 1000);
     if let Some(memory) = running.get_mut("memory") {
         *memory = (*memory + 999) / 1000 * 1000; // a part of a byte is a byte
@@ -205,37 +209,37 @@ fn spec_requests(spec: &Value) -> Amounts {
     running
 }
 
-fn add(total: &mut Amounts, more: &Amounts) {
-    for (resource, amount) in more {
+fn add_amounts(total: &mut Amounts, added: &Amounts) {
+    for (resource, amount) in added {
         *total.entry(resource.clone()).or_default() += amount;
     }
 }
 
-fn raise_to(total: &mut Amounts, least: &Amounts) {
-    for (resource, amount) in least {
+fn raise_to_minimum(total: &mut Amounts, minimum: &Amounts) {
+    for (resource, amount) in minimum {
         let entry = total.entry(resource.clone()).or_insert(*amount);
         *entry = (*entry).max(*amount);
     }
 }
 
-fn taint(taint: &Value) -> Option<Taint> {
-    let effect = effect(text(taint, "/effect")?)?;
+fn parse_taint(taint: &Value) -> Option<Taint> {
+    let effect = parse_taint_effect(text(taint, "/effect")?)?;
     let value = text(taint, "/value").unwrap_or_default().into();
     Some(Taint { key: text(taint, "/key")?.into(), value, effect })
 }
 
-fn toleration(toleration: &Value) -> Toleration {
+fn parse_toleration(toleration: &Value) -> Toleration {
     let key = text(toleration, "/key").filter(|key| !key.is_empty());
     let exists = text(toleration, "/operator") == Some("Exists");
     let value = text(toleration, "/value").unwrap_or_default();
     Toleration {
         key: key.map(Name::from),
         value: (!exists).then(|| value.into()),
-        effect: text(toleration, "/effect").and_then(effect),
+        effect: text(toleration, "/effect").and_then(parse_taint_effect),
     }
 }
 
-fn effect(name: &str) -> Option<TaintEffect> {
+fn parse_taint_effect(name: &str) -> Option<TaintEffect> {
     match name {
         "NoSchedule" => Some(TaintEffect::NoSchedule),
         "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),
@@ -244,12 +248,12 @@ fn effect(name: &str) -> Option<TaintEffect> {
     }
 }
 
-pub(crate) fn node_selector_term(term: &Value) -> NodeSelectorTerm {
-    let read = |path: &str| list(term, path).iter().filter_map(requirement).collect();
+pub(crate) fn parse_node_selector_term(term: &Value) -> NodeSelectorTerm {
+    let read = |path: &str| list(term, path).iter().filter_map(parse_requirement).collect();
     NodeSelectorTerm { labels: read("/matchExpressions"), fields: read("/matchFields") }
 }
 
-fn requirement(requirement: &Value) -> Option<Requirement> {
+fn parse_requirement(requirement: &Value) -> Option<Requirement> {
     let operator = match text(requirement, "/operator")? {
         "In" => Operator::In,
         "NotIn" => Operator::NotIn,
@@ -264,21 +268,21 @@ fn requirement(requirement: &Value) -> Option<Requirement> {
     Some(Requirement { key, operator, values: values.map(Name::from).collect() })
 }
 
-pub(crate) fn amounts(found: Option<&Value>) -> Amounts {
-    let listed = found.and_then(Value::as_object).into_iter().flatten();
+pub(crate) fn parse_amounts(quantities: Option<&Value>) -> Amounts {
+    let listed = quantities.and_then(Value::as_object).into_iter().flatten();
     listed.filter_map(|(name, found)| Some((name.as_str().into(), thousandths(found)?))).collect()
 }
 
-fn labels(found: Option<&Value>) -> Labels {
-    let listed = found.and_then(Value::as_object).into_iter().flatten();
+fn parse_labels(object: Option<&Value>) -> Labels {
+    let listed = object.and_then(Value::as_object).into_iter().flatten();
     listed.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into()))).collect()
 }
 
-fn flag(object: &Value, path: &str) -> bool {
+fn bool_at(object: &Value, path: &str) -> bool {
     at(object, path).and_then(Value::as_bool).unwrap_or(false)
 }
 
-fn count(object: &Value, path: &str) -> Option<usize> {
+fn count_at(object: &Value, path: &str) -> Option<usize> {
     usize::try_from(at(object, path)?.as_u64()?).ok()
 }
 

@@ -5,54 +5,54 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use schedlab_api::Value;
 
-/// An object, shared instead of copied.
+/// A Kubernetes object as JSON; clones share the data.
 pub type Object = Arc<Value>;
 
-/// A successful write. Writes are observed in the order of their revisions.
+/// A successful write to the Kubernetes API. Writes are observed in the order of their revisions.
 #[derive(Clone, Debug)]
 pub struct Write {
-    /// The revision after the write.
+    /// The revision of the API server's store after the write.
     pub revision: u64,
-    /// When it was written.
+    /// Time of the write.
     pub time: Timestamp,
-    /// What happened to the object.
+    /// What the write does to the object.
     pub kind: WriteKind,
-    /// Which object was written.
+    /// Identity of the object that was written.
     pub key: ObjectKey,
     /// The object after the write; for a deletion, its last state.
     pub object: Object,
     /// The object before the write; `None` if it was created.
     pub previous: Option<Object>,
-    /// The field manager. A DELETE request has none.
+    /// The field manager that made the write. A DELETE request has none.
     pub manager: Arc<str>,
 }
 
 /// What a write does to its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
-    /// Creates it.
+    /// The write creates the object.
     Create,
-    /// Changes it.
+    /// The write changes the object.
     Update,
-    /// Removes it.
+    /// The write removes the object.
     Delete,
 }
 
-/// The identity of an object.
+/// The identity of a Kubernetes object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// The API group; empty for the core group.
     pub group: Arc<str>,
-    /// The plural name of the kind.
+    /// The plural name of the kind, such as `pods`.
     pub plural: Arc<str>,
     /// The namespace; empty for cluster-scoped kinds.
     pub namespace: Arc<str>,
-    /// The name.
+    /// The name of the object.
     pub name: Arc<str>,
 }
 
-/// Stores an object's new state. Returns whether its spec changed: most writes change only the
-/// status.
+/// Stores an object's new state in `objects`. Returns whether the spec changed: most writes change
+/// only the status.
 pub(crate) fn update_object(
     objects: &mut BTreeMap<Arc<str>, Object>,
     name: &Arc<str>,

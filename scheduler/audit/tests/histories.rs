@@ -143,8 +143,8 @@ fn a_pod_is_bound_only_to_a_feasible_node() {
     assert_snapshot!(violations(history), @"
     rule 3 (valid binding): pod default/a was bound to node cordoned, which is cordoned
     rule 3 (valid binding): pod default/b was bound to node broken, which is not ready
-    rule 3 (valid binding): pod default/c was bound to node tainted, whose taint team it does not tolerate
-    rule 3 (valid binding): pod default/d was bound to node n1, which lacks the label zone=a of its selector
+    rule 3 (valid binding): pod default/c was bound to node tainted, whose taint team the pod does not tolerate
+    rule 3 (valid binding): pod default/d was bound to node n1, which lacks the label zone=a of the pod's node selector
     ");
 }
 
@@ -390,7 +390,7 @@ fn the_announced_preemptor_of_a_victim_may_evict_it() {
     let with_cause = |cause| violations(&format!("{history}\n+2s disrupt a {cause}"));
     assert_eq!(with_cause("reclaim default/h"), "");
     assert_snapshot!(with_cause("reclaim default/g"), @"rule 9 (valid victim): pod default/a was evicted for default/g, its own job");
-    assert_snapshot!(with_cause("preempt default/h"), @"rule 9 (valid victim): pod default/a was evicted for default/h, which is in queue r, not in its queue q: priority counts within one queue");
+    assert_snapshot!(with_cause("preempt default/h"), @"rule 9 (valid victim): pod default/a was evicted for default/h, which is in queue r, not in the victim's queue q: priority counts within one queue");
 }
 
 #[test]

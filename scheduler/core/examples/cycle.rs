@@ -8,9 +8,9 @@ use std::time::Instant;
 use schedlab_scheduler_core::{Decision, Profile, Snapshot, schedule};
 use schedlab_testkit::synthetic;
 
-type Case = (&'static str, fn(u32) -> Snapshot);
+type BenchmarkCase = (&'static str, fn(u32) -> Snapshot);
 
-const CASES: [Case; 7] = [
+const CASES: [BenchmarkCase; 7] = [
     ("7.5N running, 2.5N pending", synthetic::full_fleet),
     ("8N pending singles in 100 queues", |nodes| synthetic::pending_singles(nodes, 100)),
     ("N/2 x 8 gang against 8N singles", synthetic::large_gang_against_singles),
@@ -32,12 +32,12 @@ fn main() {
     );
     for (name, build) in CASES {
         for &nodes in &sizes {
-            measure(name, nodes, &build(nodes));
+            measure_cycle(name, nodes, &build(nodes));
         }
     }
 }
 
-fn measure(name: &str, nodes: u32, snapshot: &Snapshot) {
+fn measure_cycle(name: &str, nodes: u32, snapshot: &Snapshot) {
     let profile = Profile::kai();
     let mut times: Vec<f64> = Vec::new();
     let mut counts = [0; 3];

@@ -9,48 +9,48 @@ use std::collections::BTreeMap;
 use crate::{
     Plan, Profile, QueueUsage, Reason, Snapshot,
     actions::{
-        allocate::{self, Reasons},
+        allocate::{self, PendingReasons},
         consolidate, preempt, reclaim,
         stale_gangs::{self, Staleness},
     },
     framework::{PipelinePolicy, PodState, Session, Statement},
     model::{NodeId, PodGroupId, PodId, QueueId},
-    plugins::deallocation,
+    plugins::claim_to_deallocate,
     profile::Action,
     queues::QueueAccounts,
     reason::PreemptionOutcome,
     resources::{PerResource, Resources},
     solver::AcceptedSolutions,
 };
-use fair_share_reason::AtFairShare;
+use fair_share_reason::OverQuotaUse;
 use head_of_line::blocked_by_head_of_line;
 
-/// Observes a cycle, for measurements and traces. It changes nothing.
+/// Observes a scheduling cycle, for measurements and traces. An observer cannot change the cycle.
 pub trait CycleObserver {
     /// Called before an action starts.
     fn on_action_start(&mut self, action: Action, session: &Session<'_>);
-    /// Called after an action ended; its decisions follow those of earlier actions.
+    /// Called after an action ended. Decisions of the action follow those of earlier actions.
     fn on_action_end(&mut self, action: Action, session: &Session<'_>);
 }
 
-/// No observer.
+/// An observer that does nothing.
 impl CycleObserver for () {
     fn on_action_start(&mut self, _: Action, _: &Session<'_>) {}
     fn on_action_end(&mut self, _: Action, _: &Session<'_>) {}
 }
 
-/// Decides one scheduling cycle.
+/// Runs one scheduling cycle on the snapshot and returns its decisions.
 pub fn schedule(snapshot: &Snapshot, profile: &Profile) -> Plan {
     schedule_observed(snapshot, profile, &mut ())
 }
 
-/// Like [`schedule`], with an observer.
+/// Like [`schedule`], and calls `observer` around each action.
 pub fn schedule_observed(
     snapshot: &Snapshot,
     profile: &Profile,
     observer: &mut dyn CycleObserver,
 ) -> Plan {
-    decide(snapshot, profile, observer).1
+    run_cycle(snapshot, profile, observer).1
 }
 
 /// Like [`schedule`], for a snapshot taken within a cycle (KAI's test cases have such): the pending
@@ -64,33 +64,33 @@ pub fn schedule_with_pipelined(
     for pod in pipelined {
         statement.restore_pipelined(*pod);
     }
-    decide_from(Statement::new(statement.into_session()), &mut ()).1
+    run_cycle_from(Statement::new(statement.into_session()), &mut ()).1
 }
 
 /// Like [`schedule_observed`]; also returns the statement after the cycle.
-pub fn decide<'s>(
+pub fn run_cycle<'s>(
     snapshot: &'s Snapshot,
     profile: &'s Profile,
     observer: &mut dyn CycleObserver,
 ) -> (Statement<'s>, Plan) {
-    decide_from(Statement::new(Session::new(snapshot, profile)), observer)
+    run_cycle_from(Statement::new(Session::new(snapshot, profile)), observer)
 }
 
-fn decide_from<'s>(
+fn run_cycle_from<'s>(
     mut statement: Statement<'s>,
     observer: &mut dyn CycleObserver,
 ) -> (Statement<'s>, Plan) {
     let profile = statement.profile;
     // 1. The state of the cluster, and the fair shares.
     let mut accounts = statement.accounts().clone();
-    let queues = queue_uses(&accounts);
+    let queues = queue_usages(&accounts);
 
     // 2. PreEnqueue: which pod groups are tried.
-    let (ready, mut reasons) = pre_enqueue(&statement);
+    let (ready, mut reasons) = run_pre_enqueue(&statement);
 
     // 3. The actions, each on the result of the ones before.
     let (mut staleness, mut accepted) =
-        (Staleness::default(), AcceptedSolutions::new(allocate_again));
+        (Staleness::default(), AcceptedSolutions::new(allocate_as_next_cycle));
     for &action in &profile.actions {
         observer.on_action_start(action, &statement);
         match action {
@@ -117,7 +117,7 @@ fn decide_from<'s>(
     }
 
     // 4. The reasons of all groups that are still pending.
-    let pending = pending_reasons(&statement, reasons);
+    let pending = reasons_of_pending_groups(&statement, reasons);
 
     // 5. When to run again without an event.
     let next_deadline =
@@ -136,28 +136,31 @@ fn decide_from<'s>(
         waiting: pending,
         waiting_pods: BTreeMap::new(),
         staleness_changes: staleness.changed,
-        total_shared: accounts.total(),
+        total_shared: accounts.total_shared(),
         queues,
-        queues_after: queue_uses(&accounts),
+        queues_after: queue_usages(&accounts),
         requeue_after_millis: look_again_in_millis,
     };
     (statement, plan)
 }
 
-/// Allocates pending jobs as the next cycle does before it evicts.
-pub fn allocate_again(statement: &mut Statement<'_>) {
-    let (ready, _) = pre_enqueue(statement);
-    allocate::rehearse(statement, ready);
+/// Allocates pending jobs in the way in which the next cycle does so before it evicts.
+pub fn allocate_as_next_cycle(statement: &mut Statement<'_>) {
+    let (ready, _) = run_pre_enqueue(statement);
+    allocate::run_without_reasons(statement, ready);
 }
 
-/// Splits the pod groups with pending pods into those that may be placed and those with a reason
-/// why not. Unschedulable pods matter if their group cannot run without them.
-fn pre_enqueue(session: &Session<'_>) -> (Vec<PodGroupId>, Reasons) {
+/// Runs the PreEnqueue plugins: splits the pod groups with pending pods into those that may be
+/// placed and those that are rejected with a reason. A group is also rejected if it cannot run
+/// without its unschedulable pods.
+fn run_pre_enqueue(session: &Session<'_>) -> (Vec<PodGroupId>, PendingReasons) {
     let plugins = &session.profile.plugins.pre_enqueue;
-    let (mut ready, mut reasons) = (Vec::new(), Reasons::new());
+    let (mut ready, mut reasons) = (Vec::new(), PendingReasons::new());
     for group in session.groups() {
         let members = session.members(group);
-        if !members.has_waiting() && members.gated() == 0 && !needs_unusable_members(session, group)
+        if !members.has_waiting()
+            && members.gated_count() == 0
+            && !needs_unschedulable_members(session, group)
         {
             continue;
         }
@@ -173,14 +176,14 @@ fn pre_enqueue(session: &Session<'_>) -> (Vec<PodGroupId>, Reasons) {
 }
 
 /// Whether the group cannot run without its unschedulable pods.
-fn needs_unusable_members(session: &Session<'_>, group: PodGroupId) -> bool {
+fn needs_unschedulable_members(session: &Session<'_>, group: PodGroupId) -> bool {
     let of = session.group(group);
-    !of.unschedulable_members.is_empty() && session.members(group).check_ready(of).is_err()
+    !of.unschedulable_members.is_empty() && session.members(group).check_gang_ready(of).is_err()
 }
 
-/// Completes the reasons: groups that got all their pods have none; groups whose pending pods were
-/// all pipelined wait for the release of that capacity.
-fn pending_reasons(session: &Session<'_>, mut reasons: Reasons) -> Reasons {
+/// Completes the reasons of pending groups: a group whose pods all have a node gets none; a group
+/// whose pending pods were all pipelined waits for terminating pods.
+fn reasons_of_pending_groups(session: &Session<'_>, mut reasons: PendingReasons) -> PendingReasons {
     let mut pipelined: BTreeMap<PodGroupId, Vec<NodeId>> = BTreeMap::new();
     for (pod, id) in session.snapshot.pods.iter().zip(session.pod_ids()) {
         if let (Some(group), PodState::Pipelined(node)) = (pod.group, session.state(id)) {
@@ -191,22 +194,22 @@ fn pending_reasons(session: &Session<'_>, mut reasons: Reasons) -> Reasons {
         let members = session.members(*group);
         let nominated = matches!(reason, Reason::Unschedulable { .. });
         members.has_waiting()
-            || members.gated() > 0
-            || needs_unusable_members(session, *group)
+            || members.gated_count() > 0
+            || needs_unschedulable_members(session, *group)
             || nominated
     });
     for (group, reason) in &mut reasons {
-        requeue::add_preemption_delay(session, *group, reason);
-        requeue::add_preemption_limit(session, *group, reason);
-        requeue::add_min_runtime(session, *group, reason);
+        requeue::explain_preemption_delay(session, *group, reason);
+        requeue::explain_preemption_limit(session, *group, reason);
+        requeue::explain_min_runtime(session, *group, reason);
     }
-    AtFairShare::new(session).update_reasons(session, &mut reasons);
+    OverQuotaUse::new(session).update_reasons(session, &mut reasons);
     for (group, mut nodes) in pipelined {
         nodes.sort_unstable();
         nodes.dedup();
         // The reason why its minimum did not fit is obsolete.
         let is_minimum_pipelined =
-            session.members(group).minimum_is_pipelined(session.group(group));
+            session.members(group).is_minimum_pipelined(session.group(group));
         if is_minimum_pipelined
             && session.profile.plugins.pipeline_policy == PipelinePolicy::AnyNode
         {
@@ -227,30 +230,30 @@ fn pipelined_reason(session: &Session<'_>, group: PodGroupId, nodes: &[NodeId]) 
             let of_group = |pod: &PodId| session.pod(*pod).group == Some(group);
             let pod = session.pod_ids().find(of_group).expect("the group has a pipelined pod");
             let fit_errors = session.fit_errors(pod, None);
-            let deallocation = deallocation(session, pod, &fit_errors);
+            let deallocation = claim_to_deallocate(session, pod, &fit_errors);
             let preemption = PreemptionOutcome::VictimsTerminating;
             Reason::Unschedulable { fit_errors, deallocation, preemption }
         }
     }
 }
 
-fn queue_uses(accounts: &QueueAccounts) -> BTreeMap<QueueId, QueueUsage> {
+fn queue_usages(accounts: &QueueAccounts) -> BTreeMap<QueueId, QueueUsage> {
     let count = u32::try_from(accounts.len()).expect("queue ids are 32 bits");
     (0..count)
         .map(|at| {
             let account = accounts.account(QueueId(at));
             let queue_use = QueueUsage {
                 fair_share: account.fair_share,
-                allocated: resources(account.allocated),
-                allocated_non_preemptible: resources(account.allocated_non_preemptible),
-                requested: resources(account.requested),
+                allocated: to_resources(account.allocated),
+                allocated_non_preemptible: to_resources(account.allocated_non_preemptible),
+                requested: to_resources(account.requested),
             };
             (QueueId(at), queue_use)
         })
         .collect()
 }
 
-fn resources(amounts: PerResource<i64>) -> Resources {
+fn to_resources(amounts: PerResource<i64>) -> Resources {
     Resources {
         gpu_milli: amounts.gpu,
         cpu_milli: amounts.cpu,

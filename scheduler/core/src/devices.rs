@@ -23,17 +23,18 @@ use std::{cell::RefCell, collections::BTreeMap};
 use crate::model::{ClaimRequests, DeviceAccess, DeviceProperties, NodeDeviceRequest};
 pub(crate) use problem::AllocationProblem;
 use problem::DeviceGroups;
-use search::{Pick, search};
+use search::{PickedDevices, search_allocation};
 
-/// Steps of one search; each tries a number of devices of one group for one request.
+/// Maximum number of steps of one allocation search. Each step tries a number of devices of one
+/// group for one request.
 pub const SEARCH_STEPS_MAX: u32 = 20_000;
 
-/// A device that a claim gets.
+/// A device that is allocated to a request of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocatedDevice<'a> {
-    /// The request of the claim.
+    /// The request for which the device is allocated.
     pub request: &'a NodeDeviceRequest,
-    /// Index of the device.
+    /// Index of the device in the list of the node's devices.
     pub device: usize,
 }
 
@@ -46,27 +47,30 @@ pub enum AllocationFailure {
     SearchLimit,
 }
 
-/// Outcomes of the problems of a cycle.
+/// Cached results of allocation searches within one cycle.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KnownOutcomes(
+pub(crate) struct AllocationOutcomeCache(
     RefCell<BTreeMap<AllocationProblem, Result<(), AllocationFailure>>>,
 );
 
-/// Problems whose outcome is kept.
-const KNOWN_MAX: usize = 512;
+/// Maximum number of allocation problems whose result is cached.
+const CACHED_OUTCOMES_MAX: usize = 512;
 
-impl KnownOutcomes {
-    /// Whether the problem has a solution.
+impl AllocationOutcomeCache {
+    /// Whether the problem has a solution. Searches only if the problem was not searched before.
     ///
     /// # Errors
     /// No allocation exists, or none was found.
-    pub(crate) fn outcome(&self, problem: AllocationProblem) -> Result<(), AllocationFailure> {
+    pub(crate) fn cached_outcome(
+        &self,
+        problem: AllocationProblem,
+    ) -> Result<(), AllocationFailure> {
         if let Some(known) = self.0.borrow().get(&problem) {
             return *known;
         }
-        let outcome = search(&problem).map(drop);
+        let outcome = search_allocation(&problem).map(drop);
         let mut known = self.0.borrow_mut();
-        if known.len() >= KNOWN_MAX {
+        if known.len() >= CACHED_OUTCOMES_MAX {
             known.clear();
         }
         known.insert(problem, outcome);
@@ -74,28 +78,29 @@ impl KnownOutcomes {
     }
 }
 
-/// Allocates the claims together. The first claim gets its first alternative if the others can be
-/// allocated beside it, and so on. Returns the devices of each claim, in the order of its requests.
-/// `devices` are those of the node, with whether they are free.
+/// Allocates devices of one node to all the claims together. The first claim gets its first
+/// alternative if the other claims can be allocated beside it, and so on. Returns the devices of
+/// each claim, in the order of its requests. `devices` are all devices of the node, each with
+/// whether it is free.
 ///
 /// # Errors
 /// No allocation exists, or none was found.
-pub fn allocate<'a>(
+pub fn allocate_claims<'a>(
     claims: &[&'a ClaimRequests],
     devices: &[(&DeviceProperties, bool)],
 ) -> Result<Vec<Vec<AllocatedDevice<'a>>>, AllocationFailure> {
     let (problem, groups) = AllocationProblem::new(claims, devices);
-    let picks = search(&problem)?;
+    let picks = search_allocation(&problem)?;
     Ok(devices_of_picks(claims, devices, &groups, &picks))
 }
 
-/// How many claims with these requests the node can serve if all its devices are free; the number of
-/// its devices if a search ends without a result.
-pub fn count_claims(requests: &ClaimRequests, devices: &[&DeviceProperties]) -> usize {
+/// Maximum number of claims with these requests that the node can serve if all its devices are
+/// free. If a search ends without a result: the number of the node's devices.
+pub fn max_claims(requests: &ClaimRequests, devices: &[&DeviceProperties]) -> usize {
     let devices: Vec<(&DeviceProperties, bool)> =
         devices.iter().map(|device| (*device, true)).collect();
     for count in 1..=devices.len() {
-        match allocate(&vec![requests; count], &devices) {
+        match allocate_claims(&vec![requests; count], &devices) {
             Ok(_) => {}
             Err(AllocationFailure::Impossible) => return count - 1,
             Err(AllocationFailure::SearchLimit) => break,
@@ -104,16 +109,17 @@ pub fn count_claims(requests: &ClaimRequests, devices: &[&DeviceProperties]) -> 
     devices.len()
 }
 
-/// The devices of each claim: of each group the first ones that are left.
+/// Turns picks into devices: each pick gets the first devices of its group that are still left.
+/// Returns the devices of each claim.
 fn devices_of_picks<'a>(
     claims: &[&'a ClaimRequests],
     devices: &[(&DeviceProperties, bool)],
     groups: &DeviceGroups,
-    picks: &[Pick],
+    picks: &[PickedDevices],
 ) -> Vec<Vec<AllocatedDevice<'a>>> {
     let mut allocated: Vec<Vec<(usize, usize)>> = vec![Vec::new(); claims.len()];
     let mut is_taken = vec![false; devices.len()];
-    let (admin, exclusive): (Vec<&Pick>, Vec<&Pick>) =
+    let (admin, exclusive): (Vec<&PickedDevices>, Vec<&PickedDevices>) =
         picks.iter().partition(|pick| pick.access == DeviceAccess::Admin);
     for pick in exclusive {
         let free = groups[pick.group].iter().filter(|at| devices[**at].1 && !is_taken[**at]);

@@ -38,13 +38,13 @@ use crate::{
 pub use cycle_outcome::{MinRuntimeProtection, ScenarioCounts};
 pub use members::{Members, SubGroupMembers};
 pub use node::{
-    Availability, ChangeCursor, ChangedNodes, Device, DeviceChoice, DeviceOrder, Fit, NodeInfo,
-    NumaZoneCapacity, SharedDevice,
+    Availability, ChangeCursor, ChangedNodes, DeviceCandidate, DeviceOrder, DevicePreference, Fit,
+    NodeInfo, NumaZoneCapacity, SharedDevice,
 };
-pub(crate) use node::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on};
+pub(crate) use node::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_units_on};
 pub use node_ranking::{FilterResults, ScoredNode};
 pub use placement::PlacementFailure;
-pub use pod::{PodState, Presence};
+pub use pod::{NodePresence, PodState};
 pub use profile::Profile;
 pub use selector_cache::MatchingTerms;
 pub use session::Session;
@@ -53,23 +53,23 @@ pub use statement::{Checkpoint, Statement};
 /// The plugins of a scheduler at each extension point, in order.
 #[derive(Clone, Debug)]
 pub struct Plugins {
-    /// Whether a pod group can be considered at all.
+    /// Plugins that decide whether a pod group can be considered at all.
     pub pre_enqueue: Vec<Arc<dyn PreEnqueue>>,
-    /// The order in which pod groups are served.
+    /// The plugin that orders pod groups.
     pub queue_sort: Arc<dyn QueueSort>,
-    /// Whether pods may be placed together, on whichever nodes.
+    /// Plugins that decide whether pods may be placed together, on whichever nodes.
     pub pre_filter: Vec<Arc<dyn PreFilter>>,
-    /// Whether a pod fits on a node.
+    /// Plugins that decide whether a pod fits on a node.
     pub filter: Vec<Arc<dyn Filter>>,
-    /// What to do at once for a pod without a node.
+    /// Plugins that act when a pod found no node.
     pub post_filter: Vec<Arc<dyn PostFilter>>,
-    /// Weighted scores that rank nodes.
+    /// Plugins that rank nodes, with their weights.
     pub score: Vec<Scoring>,
-    /// How scores are combined.
+    /// How the scores of the plugins are combined.
     pub ranking: Ranking,
-    /// Takes the chosen capacity.
+    /// Plugins that take the capacity that was chosen for a pod.
     pub reserve: Vec<Arc<dyn Reserve>>,
-    /// Whether placed pods may be bound now.
+    /// Plugins that decide whether placed pods may be bound now.
     pub permit: Vec<Arc<dyn Permit>>,
     /// On which nodes a pod may wait for capacity that is being released.
     pub pipeline_policy: PipelinePolicy,
@@ -80,81 +80,85 @@ pub struct Plugins {
 pub struct Scoring {
     /// The plugin.
     pub plugin: Arc<dyn Score>,
-    /// Factor for its normalized score.
+    /// Factor for the normalized score of the plugin.
     pub weight: i64,
 }
 
 /// How the scores of all plugins are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ranking {
-    /// By their sum.
+    /// Nodes are ranked by the sum of the weighted scores.
     Sum,
-    /// By their sum, with weights such that each score outranks all later ones and normalization
-    /// keeps its order. Nodes can then be kept ranked.
+    /// Nodes are ranked by the sum of the weighted scores, with weights such that each score
+    /// outranks all later ones and normalization keeps its order. The ranking can then be kept
+    /// between pods.
     Bands,
 }
 
 /// On which nodes a pod may wait for capacity that is being released (be pipelined).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PipelinePolicy {
-    /// Any node (KAI).
+    /// A pod may wait on any node (KAI).
     AnyNode,
-    /// The nominated node only (kube-scheduler).
+    /// A pod may wait on its nominated node only (kube-scheduler).
     NominatedNode,
 }
 
 /// What the result of a filter or score depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultInputs {
-    /// The pod's shape and the node in the snapshot: it never changes.
+    /// The result depends on the pod's shape and on the node in the snapshot: it never changes
+    /// within a cycle.
     Shape,
-    /// The pod's shape and the node's free capacity.
+    /// The result depends on the pod's shape and on the node's free capacity.
     NodeCapacity,
-    /// More: the pod itself, or pods on other nodes.
+    /// The result depends on more: on the pod itself, or on pods of other nodes.
     Cluster,
 }
 
-/// When the pod fits on a node, or why it does not.
+/// Decides on which terms a pod fits on a node (now, or after releases), or returns why the pod
+/// does not fit.
 pub type NodeFilter<'a> = Box<dyn Fn(NodeId) -> Result<Fit, FitError> + 'a>;
 
-/// Score of a node; higher is better.
+/// Computes the score of a node; higher is better.
 pub type NodeScore<'a> = Box<dyn Fn(NodeId) -> i64 + 'a>;
 
-/// PreEnqueue: whether a pod group can be considered at all.
+/// Extension point PreEnqueue: decides whether a pod group can be considered at all.
 pub trait PreEnqueue: Debug + Send + Sync {
     /// Returns the reason when the group cannot run even on an empty cluster.
     ///
     /// # Errors
     ///
-    /// The group cannot run even on an empty cluster: for example, its queue or pods of its gang are
-    /// missing.
+    /// The group cannot run even on an empty cluster: for example, its queue or pods of its gang
+    /// are missing.
     fn pre_enqueue(&self, session: &Session<'_>, group: PodGroupId) -> Result<(), Reason>;
 }
 
-/// QueueSort: the order in which pod groups are served.
+/// Extension point QueueSort: the order in which pod groups are placed.
 pub trait QueueSort: Debug + Send + Sync {
-    /// A queue of all `groups`.
+    /// Creates a queue that contains all `groups`.
     fn new_queue(&self, session: &Session<'_>, groups: Vec<PodGroupId>) -> Box<dyn JobQueue>;
 }
 
-/// Pod groups in the order in which they are served. The order changes while they are served.
+/// Pod groups in the order in which they are placed. The order changes while groups are placed.
 pub trait JobQueue {
     /// The next first-in-queue job that would take its queue beyond its share. If it cannot be
     /// placed, the caller removes it so that the queue competes with its next job.
     fn next_over_share(&mut self, session: &Session<'_>) -> Option<PodGroupId>;
     /// Removes a group before its turn.
-    fn remove(&mut self, session: &Session<'_>, group: PodGroupId);
+    fn remove_group(&mut self, session: &Session<'_>, group: PodGroupId);
     /// Removes and returns the next group.
-    fn pop(&mut self, session: &Session<'_>) -> Option<PodGroupId>;
+    fn pop_next_group(&mut self, session: &Session<'_>) -> Option<PodGroupId>;
     /// Adds a group that has more pods to place.
-    fn push(&mut self, session: &Session<'_>, group: PodGroupId);
-    /// Updates the order after pods of `group` were placed.
+    fn push_group(&mut self, session: &Session<'_>, group: PodGroupId);
+    /// Updates the order of the queues after pods of `group` were placed.
     fn on_allocated(&mut self, session: &Session<'_>, group: PodGroupId);
 }
 
-/// PreFilter for pods that are placed together: whether they may be placed, on whichever nodes.
+/// Extension point PreFilter for pods that are placed together: decides whether they may be placed,
+/// on whichever nodes.
 pub trait PreFilter: Debug + Send + Sync {
-    /// Returns the reason when they may not.
+    /// Returns the reason when the pods may not be placed.
     ///
     /// # Errors
     ///
@@ -167,15 +171,16 @@ pub trait PreFilter: Debug + Send + Sync {
     ) -> Result<(), Reason>;
 }
 
-/// PreFilter and Filter for one pod.
+/// Extension points PreFilter and Filter for one pod.
 pub trait Filter: Debug + Send + Sync {
-    /// What its results depend on.
+    /// What the filter's results depend on.
     fn result_depends_on(&self) -> ResultInputs;
-    /// Whether it rejects nodes because of other pods, also where capacity is free.
-    fn is_anti_affinity(&self) -> bool {
+    /// Whether the filter rejects nodes because of other pods even where capacity is free, like pod
+    /// anti-affinity.
+    fn rejects_for_other_pods(&self) -> bool {
         false
     }
-    /// What two pending pods cannot share, whichever other pods exist.
+    /// The domains that the two pending pods cannot share, whichever other pods exist.
     fn exclusion_domains<'a>(
         &self,
         session: &'a Session<'_>,
@@ -185,53 +190,53 @@ pub trait Filter: Debug + Send + Sync {
         let _ = (session, a, b);
         Vec::new()
     }
-    /// Checks the pod. `None`: it rejects no node.
+    /// Prepares the filter for a pod. `None`: the plugin rejects no node for this pod.
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>>;
 }
 
-/// What two pods cannot share.
+/// A domain that two pods cannot share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExclusionDomain<'a> {
-    /// Their node.
+    /// Each node is a domain.
     Node,
-    /// Nodes with the same value of this label.
+    /// Nodes with the same value of this label are one domain.
     Label(&'a Name),
 }
 
-/// PostFilter: what to do at once for a pod without a node.
+/// Extension point PostFilter: acts when a pod found no node, for example by preemption.
 pub trait PostFilter: Debug + Send + Sync {
-    /// Changes the state and commits, or returns why it did not.
+    /// Changes the cluster state for the pod and commits, or returns the reason why it did not.
     fn post_filter(&self, statement: &mut Statement<'_>, pod: PodId, reason: Reason) -> Reason;
 }
 
-/// PreScore, Score and NormalizeScore.
+/// Extension points PreScore, Score and NormalizeScore.
 pub trait Score: Debug + Send + Sync {
-    /// What its results depend on.
+    /// What the plugin's scores depend on.
     fn result_depends_on(&self) -> ResultInputs;
-    /// Whether it scores nodes for this pod.
-    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool;
-    /// Checks the pod and the nodes on which it fits.
+    /// Whether the plugin scores nodes for this pod.
+    fn applies_to_pod(&self, session: &Session<'_>, pod: PodId) -> bool;
+    /// Prepares the score for a pod, given the nodes on which it fits.
     fn pre_score<'a>(
         &self,
         session: &'a Session<'_>,
         pod: PodId,
         feasible: &[NodeId],
     ) -> NodeScore<'a>;
-    /// Brings the scores of all feasible nodes onto one scale.
+    /// Brings the scores of all feasible nodes of a pod onto one scale.
     fn normalize_score(&self, scores: &mut [i64]) {
         let _ = scores;
     }
 }
 
-/// Reserve: takes the chosen capacity. Undone with the statement.
+/// Extension point Reserve: takes the chosen capacity. Undoing the statement gives it back.
 pub trait Reserve: Debug + Send + Sync {
     /// Allocates the pod on `node`, or pipelines it, as `fits` says.
     fn reserve(&self, statement: &mut Statement<'_>, pod: PodId, node: NodeId, fits: Fit);
 }
 
-/// Permit: whether pods that were placed together may be bound now.
+/// Extension point Permit: decides whether pods that were placed together may be bound now.
 pub trait Permit: Debug + Send + Sync {
-    /// Called once all pods are placed.
+    /// Decides about the pods; called once all of them are placed.
     fn permit(&self, session: &Session<'_>, pods: &[PodId]) -> PermitStatus;
 }
 

@@ -3,10 +3,10 @@
 
 pub use crate::{
     actions::{consolidate, preempt, reclaim},
-    cycle::{allocate_again, decide},
+    cycle::{allocate_as_next_cycle, run_cycle},
     next_snapshot::next_snapshot,
     solver::{
-        AcceptedSolutions, EvictableUnit, NextCycle, PlacedPods, Portion, eviction_order,
+        AcceptedSolutions, EvictableUnit, NextCycle, PlacedPods, UnitPortion, eviction_order,
         reclaim_candidates,
     },
 };

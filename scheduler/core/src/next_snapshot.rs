@@ -5,7 +5,8 @@ use crate::{
     model::{NodeId, PodStatus, Time},
 };
 
-/// One second later: bound pods run, evicted pods are gone and pending again.
+/// The snapshot one second later if the plan was applied: bound pods run, and evicted pods are gone
+/// and created again as pending pods.
 pub fn next_snapshot(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let mut next = snapshot.clone();
     next.now = Time(next.now.0 + 1000);

@@ -9,75 +9,75 @@ use crate::{
     resources::{PerResource, Resources},
 };
 
-/// What one cycle decided.
+/// The decisions of one cycle and their reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Bindings, evictions and pipelined pods in the order of the decisions. Those of one
+    /// Bindings, evictions and pipelined pods in the order of the decisions. Decisions of one
     /// transaction (a gang; victims with their preemptor) are adjacent.
     pub decisions: Vec<Decision>,
-    /// Shared GPUs of the pods bound or pipelined above. A name that no pod of the snapshot has is
-    /// a GPU that was not shared before.
+    /// Shared GPUs of the pods in `decisions` that are bound or pipelined. A name that no pod of
+    /// the snapshot has denotes a GPU that was not shared before.
     pub gpu_groups: BTreeMap<PodId, Vec<GpuGroup>>,
-    /// What the pods bound or pipelined above get of their node's NUMA zones, if anything.
+    /// Allocations of NUMA zones for the pods in `decisions` that are bound or pipelined.
     pub numa_allocations: BTreeMap<PodId, Vec<NumaAllocation>>,
-    /// The dominant reason of each pending pod group.
+    /// The main reason of each pending pod group.
     pub waiting: BTreeMap<PodGroupId, Reason>,
     /// Pending groups that are blocked by an earlier job of their queue, which waits for capacity
     /// or its queue's share as well.
     pub blocked_by_head_of_line: BTreeSet<PodGroupId>,
-    /// Reasons of single pods, where they differ from that of their group.
+    /// Reasons of single pods, where they differ from the reason of the pod's group.
     pub waiting_pods: BTreeMap<PodId, Reason>,
     /// Pod groups that became stale (`true`) or recovered (`false`).
     pub staleness_changes: BTreeMap<PodGroupId, bool>,
-    /// Total that the queues share, from which fair shares are divided: allocatable of ready nodes,
-    /// with MIG instances as GPUs, minus pods of other schedulers.
+    /// Total amount that is divided among the queues: allocatable resources of ready nodes, with
+    /// MIG instances counted as GPUs, minus pods of other schedulers.
     pub total_shared: PerResource<i64>,
-    /// Accounts of the queues before the decisions.
+    /// Usage and fair share of the queues before the decisions.
     pub queues: BTreeMap<QueueId, QueueUsage>,
-    /// Accounts of the queues after the decisions. Fair shares stay as they were; the next cycle
-    /// divides them again.
+    /// Usage of the queues after the decisions. Fair shares stay as they were, because the next
+    /// cycle divides them again.
     pub queues_after: BTreeMap<QueueId, QueueUsage>,
-    /// When a deadline (a grace or minimum runtime) changes the result, in milliseconds from now;
-    /// `None` when no deadline does.
+    /// When a deadline (a grace period or minimum runtime) changes the result, in milliseconds from
+    /// now; `None` when there is no such deadline.
     pub requeue_after_millis: Option<u64>,
 }
 
-/// Accounts of a queue.
+/// Usage and fair share of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueUsage {
-    /// Its fair share, in the units of [`Resources`].
+    /// Fair share of the queue, in the units of [`Resources`].
     pub fair_share: PerResource<i64>,
-    /// Used by bound pods of the queue and its descendants.
+    /// Resources allocated to bound pods of the queue and its descendants.
     pub allocated: Resources,
-    /// Part of it that non-preemptible pods use.
+    /// The part of `allocated` that non-preemptible pods use.
     pub allocated_non_preemptible: Resources,
-    /// Allocated plus what pending pods request.
+    /// `allocated` plus what pending pods request.
     pub requested: Resources,
 }
 
-/// One step of a plan.
+/// One decision of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Bind the pod to the node in this cycle.
     Bind {
         /// The pending pod.
         pod: PodId,
-        /// The node it is bound to.
+        /// The node that the pod is bound to.
         node: NodeId,
     },
     /// Evict the pod with its grace period.
     Evict {
-        /// The victim.
+        /// The victim, a running pod.
         pod: PodId,
-        /// Why it is evicted, and its preemptor.
+        /// Why the victim is evicted, and for which pod group.
         cause: EvictionCause,
     },
-    /// Pipeline the pod: it is to get capacity that is still being released. Only an event survives
-    /// the cycle; the next cycle decides again.
+    /// Pipeline the pod: it waits on the node for capacity that is still being released. Of this
+    /// decision only an event survives the cycle; the next cycle decides again.
     Pipeline {
         /// The pod that waits.
         pod: PodId,
-        /// The node whose capacity it waits for.
+        /// The node whose capacity the pod waits for.
         node: NodeId,
     },
 }
@@ -93,18 +93,18 @@ pub enum EvictionCause {
         /// queue.
         usage: Name,
     },
-    /// A job of higher priority preempts it: in the same queue (profile `kai`) or on the node
+    /// A job of higher priority preempts the pod: in the same queue (profile `kai`) or on the node
     /// (profile `kube`).
     Preempt {
         /// The pod group that preempts.
         preemptor: PodGroupId,
     },
-    /// It is moved to make contiguous capacity and is pipelined to another node.
+    /// The pod is moved to make contiguous capacity and is pipelined to another node.
     Consolidate {
         /// The pod group that gets the capacity.
         preemptor: PodGroupId,
     },
-    /// Its gang stayed below its minimum for longer than its grace.
+    /// The pod's gang stayed below its minimum for longer than its grace period.
     StaleGang {
         /// The gang's minimum number of pods.
         min_member: u32,
@@ -122,8 +122,8 @@ impl EvictionCause {
         }
     }
 
-    /// The name of the action that KAI writes on the pod group.
-    pub const fn action(&self) -> &'static str {
+    /// The action name that KAI writes on the pod group of the victim.
+    pub const fn kai_action_name(&self) -> &'static str {
         match self {
             Self::Reclaim { .. } => "reclaim",
             Self::Preempt { .. } => "preempt",
@@ -133,7 +133,7 @@ impl EvictionCause {
     }
 }
 
-/// Message of the eviction event: the preemptor and the cause.
+/// Message of the victim's eviction event, with the preemptor and the cause.
 pub fn eviction_message(snapshot: &Snapshot, pod: PodId, cause: &EvictionCause) -> String {
     let pod = &snapshot.pods[pod.0 as usize];
     let pod = format!("{}/{}", pod.namespace, pod.name);

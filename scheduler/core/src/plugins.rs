@@ -30,7 +30,7 @@ mod volumes;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use device_allocation::{DeviceAllocation, SuitableDevices};
-pub(crate) use dynamic_resources::deallocation;
+pub(crate) use dynamic_resources::claim_to_deallocate;
 pub use multi_node_devices::assign_devices;
 pub use volumes::{VolumeChoice, assign_volumes};
 
@@ -40,25 +40,25 @@ use crate::{
 };
 
 /// One point of a KAI score, in the integer unit of this crate (billionths of a point).
-const POINT: i64 = 1_000_000_000;
+const SCORE_POINT: i64 = 1_000_000_000;
 
 impl Plugins {
-    /// The plugins of KAI.
+    /// The default plugins of KAI.
     pub fn kai() -> Self {
-        Self::kai_with(|_| true)
+        Self::kai_with_active(|_| true)
     }
 
     /// The plugins of KAI, limited to those whose KAI name is active. Job order, gangs and node
     /// resources are always active.
-    pub fn kai_with(is_active: impl Fn(&str) -> bool) -> Self {
+    pub fn kai_with_active(is_active: impl Fn(&str) -> bool) -> Self {
         let scores: Vec<(&str, Arc<dyn Score>, i64)> = vec![
-            ("nominatednode", Arc::new(placement::NominatedNode), 10_000_000 * POINT),
-            ("podaffinity", Arc::new(inter_pod_affinity::KaiPodAffinity), 1_000_000 * POINT),
-            ("topology", Arc::new(topology_domains::TopologyDomains), 100_000 * POINT),
-            ("gpusharingorder", Arc::new(placement::SharedDevicesFirst), 10_000 * POINT),
-            ("nodeavailability", Arc::new(placement::NodeAvailability), 1_000 * POINT),
+            ("nominatednode", Arc::new(placement::NominatedNode), 10_000_000 * SCORE_POINT),
+            ("podaffinity", Arc::new(inter_pod_affinity::KaiPodAffinity), 1_000_000 * SCORE_POINT),
+            ("topology", Arc::new(topology_domains::TopologyDomains), 100_000 * SCORE_POINT),
+            ("gpusharingorder", Arc::new(placement::SharedDevicesFirst), 10_000 * SCORE_POINT),
+            ("nodeavailability", Arc::new(placement::NodeAvailability), 1_000 * SCORE_POINT),
             ("numa", Arc::new(numa::Numa), 100),
-            ("resourcetype", Arc::new(placement::NodeResourceType), 10 * POINT),
+            ("resourcetype", Arc::new(placement::NodeResourceType), 10 * SCORE_POINT),
             ("nodeplacement", Arc::new(placement::ResourcePlacement), 1),
         ];
         let scores = scores.into_iter().filter(|(name, ..)| is_active(name));
@@ -73,7 +73,7 @@ impl Plugins {
         if is_active("predicates") {
             filter.push(Arc::new(volumes::VolumeClaims));
             filter.push(Arc::new(node_status::NodeReady));
-            filter.extend(filters(node_resources::NodeResourcesFit::WithClaims));
+            filter.extend(default_filters(node_resources::NodeResourcesFit::WithClaims));
             filter.push(Arc::new(mig::MigNodes));
             filter.push(Arc::new(mig::LegacyMig));
         } else {
@@ -97,7 +97,7 @@ impl Plugins {
             pre_filter,
             filter,
             post_filter: Vec::new(),
-            score: weighted(scores.map(|(_, plugin, weight)| (plugin, weight))),
+            score: with_weights(scores.map(|(_, plugin, weight)| (plugin, weight))),
             ranking: Ranking::Bands,
             reserve: vec![Arc::new(gang::NodeRoom)],
             permit: vec![Arc::new(gang::Gang)],
@@ -128,7 +128,7 @@ impl Plugins {
         ];
         let mut filter: Vec<Arc<dyn Filter>> =
             vec![Arc::new(volumes::VolumeClaims), Arc::new(dynamic_resources::ClaimUsers)];
-        filter.extend(filters(node_resources::NodeResourcesFit::WithoutClaims));
+        filter.extend(default_filters(node_resources::NodeResourcesFit::WithoutClaims));
         filter.push(Arc::new(dynamic_resources::DynamicResources));
         filter.push(Arc::new(multi_node_devices::MultiNodeDevices));
         filter.push(Arc::new(SuitableDevices));
@@ -143,7 +143,7 @@ impl Plugins {
                 Arc::new(default_preemption::DefaultPreemption),
                 Arc::new(dynamic_resources::DynamicResources),
             ],
-            score: weighted(scores),
+            score: with_weights(scores),
             ranking: Ranking::Sum,
             reserve: vec![Arc::new(gang::NodeRoom)],
             permit: Vec::new(),
@@ -153,7 +153,7 @@ impl Plugins {
 }
 
 impl Profile {
-    /// KAI's defaults.
+    /// The default profile of KAI.
     pub fn kai() -> Self {
         Self {
             actions: vec![
@@ -186,7 +186,7 @@ impl Profile {
         }
     }
 
-    /// The defaults of kube-scheduler.
+    /// The default profile of kube-scheduler.
     pub fn kube() -> Self {
         Self {
             actions: vec![Action::Allocate],
@@ -198,10 +198,10 @@ impl Profile {
     }
 }
 
-/// The filters of default kube-scheduler, in its order: the first that rejects a node is the
-/// reason. kube-scheduler rejects nodes that are not ready by their taints alone; KAI also checks
-/// the condition.
-fn filters(fit: node_resources::NodeResourcesFit) -> Vec<Arc<dyn Filter>> {
+/// The filters of kube-scheduler's default profile, in its order: the first filter that rejects a
+/// node gives the reason. kube-scheduler rejects nodes that are not ready by their taints alone;
+/// KAI also checks the condition.
+fn default_filters(fit: node_resources::NodeResourcesFit) -> Vec<Arc<dyn Filter>> {
     vec![
         Arc::new(node_status::NodeUnschedulable),
         Arc::new(taint_toleration::TaintToleration),
@@ -216,6 +216,6 @@ fn filters(fit: node_resources::NodeResourcesFit) -> Vec<Arc<dyn Filter>> {
     ]
 }
 
-fn weighted(scores: impl IntoIterator<Item = (Arc<dyn Score>, i64)>) -> Vec<Scoring> {
+fn with_weights(scores: impl IntoIterator<Item = (Arc<dyn Score>, i64)>) -> Vec<Scoring> {
     scores.into_iter().map(|(plugin, weight)| Scoring { plugin, weight }).collect()
 }

@@ -1,23 +1,23 @@
 //! The choices that a profile offers: actions, orders of jobs and pods, placement of pods.
 
-/// An action of a cycle.
+/// An action of a scheduling cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
-    /// Place pending pods on free capacity.
+    /// Places pending pods on free capacity.
     Allocate,
-    /// Move running work to make contiguous capacity.
+    /// Moves running pods to make contiguous capacity.
     Consolidate,
-    /// Reclaim what other queues use beyond their share.
+    /// Evicts pods of queues over their share for queues below theirs.
     Reclaim,
-    /// Preempt lower priorities within a queue. Profile `kube` preempts within [`Self::Allocate`],
-    /// by a PostFilter plugin.
+    /// Evicts pods of lower priority within a queue. Profile `kube` preempts within
+    /// [`Self::Allocate`], by a PostFilter plugin.
     Preempt,
-    /// Evict the remaining pods of gangs below their minimum.
+    /// Evicts the remaining pods of gangs below their minimum.
     StaleGangEviction,
 }
 
 impl Action {
-    /// KAI's name.
+    /// KAI's name of the action.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Allocate => "allocate",
@@ -29,53 +29,54 @@ impl Action {
     }
 }
 
-/// How nodes or GPUs are chosen.
+/// How nodes or GPUs are chosen for pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The fullest first.
+    /// The fullest node or GPU first.
     BinPack,
-    /// The emptiest first.
+    /// The emptiest node or GPU first.
     Spread,
     /// The node where GPU fragmentation grows least, measured by what the cluster's pods could
-    /// still use. For GPUs like `BinPack`.
+    /// still use. For choosing among GPUs it is like `BinPack`.
     LeastFragmentation,
 }
 
 /// Which queue of a victim is the first whose minimum runtime applies; its ancestors follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResolveMethod {
-    /// The ancestor just below the lowest common ancestor of reclaimer and victim (KAI's default).
+    /// The ancestor of the victim's queue just below the lowest common ancestor of reclaimer and
+    /// victim (KAI's default).
     Lca,
-    /// The leaf queue.
+    /// The victim's leaf queue.
     Queue,
 }
 
-/// Orders two jobs of a queue.
+/// A rule that orders two jobs of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobOrderRule {
-    /// Higher priority first.
+    /// The job with the higher priority comes first.
     Priority,
-    /// Jobs below their minimum first, then those at it, then those above it.
+    /// Jobs below their minimum come first, then those at it, then those above it.
     Elastic,
 }
 
-/// Orders two pods of a job.
+/// A rule that orders two pods of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskOrderRule {
-    /// The master or launcher of a Kubeflow job first.
+    /// The master or launcher of a Kubeflow job comes first.
     Kubeflow,
-    /// The head of a Ray cluster first.
+    /// The head of a Ray cluster comes first.
     Ray,
-    /// Higher task priority first, then pods without one.
+    /// The pod with the higher task priority comes first; pods without a task priority come last.
     TaskOrder,
 }
 
 impl JobOrderRule {
-    /// All rules, in KAI's order.
+    /// All job order rules, in KAI's order.
     pub const ALL: [Self; 2] = [Self::Priority, Self::Elastic];
 
-    /// Name of the KAI plugin.
-    pub const fn plugin(self) -> &'static str {
+    /// Name of the KAI plugin that implements the rule.
+    pub const fn plugin_name(self) -> &'static str {
         match self {
             Self::Priority => "priority",
             Self::Elastic => "elastic",
@@ -84,11 +85,11 @@ impl JobOrderRule {
 }
 
 impl TaskOrderRule {
-    /// All rules, in KAI's order.
+    /// All task order rules, in KAI's order.
     pub const ALL: [Self; 3] = [Self::Kubeflow, Self::Ray, Self::TaskOrder];
 
-    /// Name of the KAI plugin.
-    pub const fn plugin(self) -> &'static str {
+    /// Name of the KAI plugin that implements the rule.
+    pub const fn plugin_name(self) -> &'static str {
         match self {
             Self::Kubeflow => "kubeflow",
             Self::Ray => "ray",
@@ -103,9 +104,9 @@ mod tests {
 
     #[test]
     fn order_rules_are_named_after_kai_plugins() {
-        let of_jobs = JobOrderRule::ALL.map(JobOrderRule::plugin);
+        let of_jobs = JobOrderRule::ALL.map(JobOrderRule::plugin_name);
         assert_eq!(of_jobs, ["priority", "elastic"]);
-        let of_tasks = TaskOrderRule::ALL.map(TaskOrderRule::plugin);
+        let of_tasks = TaskOrderRule::ALL.map(TaskOrderRule::plugin_name);
         assert_eq!(of_tasks, ["kubeflow", "ray", "taskorder"]);
     }
 }

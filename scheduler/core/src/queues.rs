@@ -14,13 +14,13 @@ mod usage;
 
 pub use accounts::{Account, FairShareRules, QueueAccounts};
 pub use charge::{Charge, ChargeTable, accounted_with_mig};
-pub use job_order::{JobKey, JobsByQueue, MinimumStatus, QueuedJob, first_per_queue};
-pub use queue_order::{Direction, JobCandidate, QueueOrder};
-pub use usage::usage_lines;
+pub use job_order::{JobKey, JobsByQueue, MinimumStatus, QueuedJob, first_jobs_per_queue};
+pub use queue_order::{OrderPurpose, QueueCandidate, QueueOrder};
+pub use usage::queue_usage_lines;
 
 use crate::model::PodGroup;
 
-/// The rank of each pod group by creation, then uid, then position.
+/// The rank of each pod group by time of creation, then uid, then position.
 pub fn age_ranks(groups: &[PodGroup]) -> Vec<u32> {
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_by(|&a, &b| {

@@ -37,132 +37,134 @@ pub use volume_fit_error::VolumeFitError;
 /// Why a pod group, or one pod, is pending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Its queue cannot be used.
+    /// The group's queue cannot be used.
     Queue(QueueProblem),
     /// Pods of the gang are missing or gated.
     NotReady(GangReadiness),
-    /// It failed once, and its `schedulingBackoff` allows no second attempt.
+    /// The group failed to schedule once, and its `schedulingBackoff` allows no second attempt.
     SchedulingBackoff,
-    /// A queue on its path has reached its limit.
+    /// The group's queue, or one of its ancestors, has reached its limit.
     OverLimit {
-        /// Name of the queue.
+        /// Name of the queue at its limit.
         queue: Name,
         /// The queue's limit.
         limit: Quantity,
-        /// What the queue has allocated.
+        /// Amount that the queue has allocated.
         allocated: Quantity,
-        /// What the next pods request.
+        /// Amount that the next pods request.
         requested: Quantity,
-        /// Another bound, of this queue or of an ancestor, is too low as well.
+        /// Whether another bound, of this queue or of an ancestor, is too low as well.
         other_bounds_too_low: bool,
     },
     /// Non-preemptible work must stay within the quota of every queue on its path.
     NonPreemptibleOverQuota {
-        /// Name of the queue.
+        /// Name of the queue that is over its quota.
         queue: Name,
         /// The queue's quota.
         quota: Quantity,
-        /// What its non-preemptible pods have allocated.
+        /// Amount that the queue's non-preemptible pods have allocated.
         allocated: Quantity,
-        /// What the next pods request.
+        /// Amount that the next pods request.
         requested: Quantity,
-        /// Another bound, of this queue or of an ancestor, is too low as well.
+        /// Whether another bound, of this queue or of an ancestor, is too low as well.
         other_bounds_too_low: bool,
     },
-    /// No node fits the pod.
+    /// The pod fits on no node.
     NoNode {
         /// Namespace and name of the pod.
         pod: Name,
-        /// Errors of all nodes.
+        /// The errors of all nodes.
         fit_errors: FitErrors,
     },
     /// Some pods of the gang fit, but fewer than must start together.
     GangDoesNotFit {
         /// Number of pods of the gang that fit.
         fitting: u32,
-        /// Minimum of the gang, or of its sub-group.
+        /// Minimum number of pods of the gang, or of its sub-group.
         required: u32,
         /// Number of pods that must start together and do not fit.
         missing: u32,
-        /// The sub-group, when the gang has several.
+        /// Name of the sub-group, when the gang has several.
         sub_group: Option<Name>,
-        /// Errors of all nodes for the first pod that does not fit.
+        /// The errors of all nodes for the first pod that does not fit.
         fit_errors: FitErrors,
     },
     /// The gang would not fit even on the empty cluster.
     ExceedsClusterCapacity {
         /// Number of pods that must run together.
         pods: u32,
-        /// What they request together.
+        /// Amount that these pods request together.
         requested: Quantity,
-        /// What all eligible nodes offer.
+        /// Amount that all eligible nodes offer.
         offered: Quantity,
         /// Number of pods that do not fit next to the others on the empty nodes.
         missing: u32,
-        /// What those pods request together.
+        /// Amount that the `missing` pods request together.
         missing_amount: Quantity,
-        /// Some of the pods would fit; when false, no node is large enough for one.
+        /// Whether some of the pods would fit; when false, no node is large enough for one.
         fewer_pods_may_fit: bool,
-        /// The pods select nodes by name, so that no other node would hold them.
+        /// Whether the pods select nodes by name, so that no other node would hold them.
         are_tied_to_named_nodes: bool,
-        /// Why they do not fit at present, when the placement of other pods matters to them.
+        /// Why the pods do not fit at present, when the placement of other pods matters to them.
         underlying: Option<Box<Reason>>,
     },
     /// No topology domain holds the pods that must run together.
     NoTopologyDomain(NoTopologyDomain),
-    /// Other jobs of its queue come first, and the action considers only so many per queue.
+    /// Other jobs of the queue come first, and the action considers only a limited number per
+    /// queue.
     QueueDepthReached {
         /// Number of jobs that the action considers per queue.
         depth: usize,
     },
-    /// It is pipelined: the capacity is being released.
+    /// The group's pods are pipelined: they wait for capacity that is being released.
     Pipelined {
-        /// Nodes its pods are pipelined to.
+        /// Names of the nodes to which the pods are pipelined.
         nodes: Vec<Name>,
     },
-    /// Its preemption delay has not elapsed, and it does not fit without evictions.
+    /// The group does not fit without evictions, and its preemption delay has not elapsed.
     PreemptionDelay {
-        /// Why it does not fit without evictions.
+        /// Why the group does not fit without evictions.
         underlying: Box<Reason>,
-        /// The whole delay in milliseconds. Not the remaining time: a reason that changed with the
-        /// clock would be reported anew in every cycle.
+        /// The whole preemption delay in milliseconds. Not the remaining time: a reason that
+        /// changes with the clock would be reported anew in every cycle.
         delay_millis: u64,
-        /// Start of the delay.
+        /// The moment at which the delay started.
         since: DelayStart,
     },
-    /// Victims exist, but the limit of preemptions per cycle is reached.
+    /// The group could evict victims, but the limit of preemptions per cycle is reached.
     PreemptionLimitReached {
-        /// Why it does not fit without evictions.
+        /// Why the group does not fit without evictions.
         underlying: Box<Reason>,
         /// Number of jobs per cycle that may evict others.
         limit: usize,
     },
-    /// Its possible victims have not completed their minimum runtime.
+    /// The possible victims of the group have not completed their minimum runtime.
     MinRuntime {
-        /// Why it does not fit without evictions.
+        /// Why the group does not fit without evictions.
         underlying: Box<Reason>,
         /// Namespace and name of the pod group that is protected longest.
         victim: Name,
-        /// The field that protects it: `reclaimMinRuntime` or `preemptMinRuntime`.
+        /// The field that protects the victim: `reclaimMinRuntime` or `preemptMinRuntime`.
         field: &'static str,
         /// The whole minimum runtime in milliseconds. Not the remaining time: a reason that changes
         /// with the clock would be reported anew in every cycle.
         minimum_millis: u64,
     },
-    /// Other queues are over quota, but it may not reclaim from them: its queue would exceed its
-    /// fair share.
+    /// Other queues are over quota, but the group may not reclaim from them, because its own queue
+    /// would exceed its fair share.
     FairShareExceeded {
-        /// Why it does not fit without evictions.
+        /// Why the group does not fit without evictions.
         underlying: Box<Reason>,
-        /// The queue that would exceed its fair share: its own or an ancestor. By how much is left
-        /// out, since it changes with the requests of others.
+        /// The queue that would exceed its fair share: the group's queue or an ancestor. By how
+        /// much is left out, because it changes with the requests of others.
         queue: Name,
-        /// What the next pods request of the resources that would be exceeded.
+        /// Amounts that the next pods request of the resources that would be exceeded.
         excess: Vec<Quantity>,
     },
-    /// It could evict others if an earlier job of its queue, which may not, did not come first.
+    /// The group could evict others, but an earlier job of its queue comes first, and that job may
+    /// not.
     HeadOfLineBlocked {
-        /// Why it does not fit without evictions.
+        /// Why the group does not fit without evictions.
         underlying: Box<Reason>,
         /// The queue that would exceed its fair share with the earlier job.
         queue: Name,
@@ -171,7 +173,7 @@ pub enum Reason {
     },
     /// The pod fits on no node (profile `kube`).
     Unschedulable {
-        /// Errors of all nodes.
+        /// The errors of all nodes.
         fit_errors: FitErrors,
         /// Result of the search for unused claims.
         deallocation: DeallocationOutcome,
@@ -183,7 +185,7 @@ pub enum Reason {
 /// Result of the search for unused device claims (profile `kube`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeallocationOutcome {
-    /// The pod has no claims.
+    /// The pod has no device claims.
     NoClaims,
     /// Deallocating one of its claims would not help.
     NoUnusedClaim,
@@ -194,11 +196,11 @@ pub enum DeallocationOutcome {
 /// Result of the search for victims (profile `kube`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PreemptionOutcome {
-    /// No search was made.
+    /// No victims were searched.
     NotTried,
     /// The pod's `preemptionPolicy` is `Never`.
     PolicyNever,
-    /// No eviction would help.
+    /// No eviction would help the pod.
     NotHelpful {
         /// Number of nodes on which eviction cannot help.
         not_helpful: u32,
@@ -218,26 +220,26 @@ pub enum ReasonKind {
     QueueDoesNotExist,
     /// Members are missing or gated.
     NotReady,
-    /// It is not tried again on this node pool.
+    /// The group is not tried again on this node pool.
     SchedulingBackoff,
     /// A queue is at its limit.
     OverLimit,
     /// Non-preemptible work does not fit into a queue's quota.
     NonPreemptibleOverQuota,
-    /// No node fits (profile `kai`).
+    /// No node fits the pod (profile `kai`).
     PodSchedulingErrors,
-    /// It waits for capacity that is being released.
+    /// The group waits for capacity that is being released.
     Pipelined,
-    /// Its preemption delay has not elapsed.
+    /// The group's preemption delay has not elapsed.
     PreemptionDelayNotElapsed,
-    /// Its victims are protected by a minimum runtime.
+    /// The group's possible victims are protected by a minimum runtime.
     MinRuntimeNotElapsed,
-    /// No node fits (profile `kube`).
+    /// No node fits the pod (profile `kube`).
     Unschedulable,
 }
 
 impl ReasonKind {
-    /// The text in conditions.
+    /// The kind as written in conditions.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::QueueDoesNotExist => "QueueDoesNotExist",
@@ -255,7 +257,7 @@ impl ReasonKind {
 }
 
 impl Reason {
-    /// The machine-readable kind.
+    /// The machine-readable kind of this reason.
     pub const fn kind(&self) -> ReasonKind {
         match self {
             Self::Queue(_) => ReasonKind::QueueDoesNotExist,
@@ -279,12 +281,12 @@ impl Reason {
     }
 }
 
-/// Start of a preemption delay: the later of two moments.
+/// The moment at which a preemption delay starts: the later of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DelayStart {
-    /// Creation of the pod group.
+    /// The delay starts at the creation of the pod group.
     Creation,
-    /// Last eviction of one of its pods.
+    /// The delay starts at the last eviction of one of the group's pods.
     Eviction,
 }
 
@@ -298,7 +300,7 @@ impl fmt::Display for DelayStart {
 }
 
 impl Reason {
-    /// The code in conditions and events, which clients match.
+    /// The reason code in conditions and events, on which clients match.
     pub const fn code(&self) -> &'static str {
         self.kind().as_str()
     }
@@ -361,11 +363,11 @@ impl fmt::Display for Reason {
             }
             Self::Unschedulable { fit_errors, deallocation, preemption } => {
                 f.write_str(&fit_errors.kube_message())?;
-                let preemption = preemption.message(fit_errors.nodes);
+                let preemption = preemption.kube_message(fit_errors.nodes);
                 if preemption.is_empty() {
                     return Ok(());
                 }
-                write!(f, " {}, {preemption}", deallocation.message())
+                write!(f, " {}, {preemption}", deallocation.kube_message())
             }
         }
     }
@@ -380,10 +382,10 @@ fn fmt_over_limit(
         f,
         "{queue} quota has reached the allowable limit of {}. Limit is {}, currently {} allocated \
          and workload requested {}",
-        limit.name(),
-        limit.brief(),
-        allocated.brief(),
-        requested.brief()
+        limit.resource_name(),
+        limit.with_short_unit(),
+        allocated.with_short_unit(),
+        requested.with_short_unit()
     )
 }
 
@@ -397,12 +399,12 @@ fn fmt_over_quota(
         "Non-preemptible workload is over quota. Workload requested {requested}, but {queue} quota \
          is {}, while {} are already allocated for non-preemptible pods. Use a preemptible \
          workload to go over quota.",
-        quota.brief(),
-        allocated.brief()
+        quota.with_short_unit(),
+        allocated.with_short_unit()
     )
 }
 
-/// Names the resources only when they are not the ones that the job requests.
+/// Names the exceeded resources only when they are not exactly those that the job requests.
 fn fmt_fair_share_exceeded(
     f: &mut fmt::Formatter<'_>,
     underlying: &Reason,
@@ -414,7 +416,7 @@ fn fmt_fair_share_exceeded(
         "{underlying} It may not reclaim, because queue {queue} would exceed its fair share"
     )?;
     if excess.iter().any(|excess| excess.amount == 0) {
-        let names: Vec<&str> = excess.iter().map(Quantity::name).collect();
+        let names: Vec<&str> = excess.iter().map(Quantity::resource_name).collect();
         write!(f, " of {}", names.join(" and "))?;
     }
     f.write_str(".")
@@ -485,7 +487,7 @@ fn fmt_gang_does_not_fit(
 }
 
 impl DeallocationOutcome {
-    const fn message(&self) -> &'static str {
+    const fn kube_message(&self) -> &'static str {
         match self {
             Self::NoClaims => "no new claims to deallocate",
             Self::NoUnusedClaim => "still not schedulable",
@@ -495,8 +497,9 @@ impl DeallocationOutcome {
 }
 
 impl PreemptionOutcome {
-    /// Empty when victims were found or no search was made.
-    fn message(&self, nodes: u32) -> String {
+    /// The text that kube-scheduler appends about preemption; empty when victims were found or no
+    /// search was made.
+    fn kube_message(&self, nodes: u32) -> String {
         match self {
             Self::NotTried | Self::Nominated => String::new(),
             Self::PolicyNever => {

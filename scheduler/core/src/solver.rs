@@ -1,7 +1,7 @@
 //! The search for victims, shared by the actions that evict (consolidation, reclaim, preempt):
 //! evictable units of running jobs ([`EvictionCandidates`]), the order in which they are considered
 //! ([`VictimOrder`]), their minimum run times ([`min_runtime`]), how many pods would fit once they
-//! are evicted ([`CapacityIndex`]), and the search for an acceptable set of victims ([`solve`]).
+//! are evicted ([`CapacityIndex`]), and the search for an acceptable set of victims ([`solve_pending_jobs`]).
 //! The rules of each action are its [`EvictionPolicy`].
 
 mod candidates;
@@ -30,8 +30,8 @@ use crate::{
     resources::PerResource,
 };
 
-pub use evictable_unit::{EvictableUnit, PlacedPods, Portion};
-pub(crate) use solve::{EvictionPolicy, Restriction, solve};
+pub use evictable_unit::{EvictableUnit, PlacedPods, UnitPortion};
+pub(crate) use solve::{EvictionPolicy, NarrowerSearch, solve_pending_jobs};
 pub use validation::{AcceptedSolutions, NextCycle};
 pub use victim_order::{eviction_order, reclaim_candidates};
 
@@ -44,12 +44,12 @@ use search::{LimitCheck, Search};
 use signature::SchedulingSignature;
 use victim_order::VictimOrder;
 
-/// The cluster and the queue accounts when a search starts.
+/// The cluster and the queue accounts at the start of a search for one job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SearchContext<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) profile: &'a Profile,
-    /// Queue accounts before any eviction for the job.
+    /// Queue accounts before any pod is evicted for the job.
     pub(crate) accounts: &'a QueueAccounts,
     /// Idle plus releasing capacity, summed over all nodes.
     pub(crate) free: PerResource<i64>,
@@ -60,24 +60,24 @@ pub(crate) struct SearchContext<'a> {
 pub(crate) struct Preemptor {
     pub(crate) group: PodGroupId,
     pub(crate) queue: QueueId,
-    /// Its position in the job order of its queue.
+    /// Position of the job in the job order of its queue.
     pub(crate) key: JobKey,
     pub(crate) preemptible: bool,
     /// The pods to place next: the pods that a gang lacks of its minimum, or one elastic pod.
     pub(crate) pods: Vec<PodId>,
-    /// Their request as limits and quotas count it.
+    /// Request of the `pods` as limits and quotas count it.
     pub(crate) request: PerResource<i64>,
-    /// Their request as fair shares count it.
+    /// Request of the `pods` as fair shares count it.
     pub(crate) share_request: PerResource<i64>,
 }
 
 /// What happens to the pods that a search evicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SearchMode {
-    /// They are evicted for good, unless they fit elsewhere. A gang that moves is moved whole.
+    /// The pods are evicted for good, unless they fit elsewhere. A gang that moves is moved whole.
     Evict,
-    /// All of them are moved to other nodes. Only the pods that must move do, even if that is a
-    /// part of a gang.
+    /// The pods are moved to other nodes. Only the pods that must move do, even if that is a part
+    /// of a gang.
     Move,
 }
 
@@ -115,12 +115,12 @@ impl Preemptor {
 
     /// Pipelines the pods of the job. Returns `false`, without a change, if nodes lack the capacity
     /// or a queue on the path would exceed its limit.
-    fn pipeline(&self, statement: &mut Statement<'_>) -> bool {
-        LimitCheck::default().allows(statement.accounts(), self)
+    fn pipeline_pods(&self, statement: &mut Statement<'_>) -> bool {
+        LimitCheck::default().allows_job(statement.accounts(), self)
             && statement.pipeline_all(&self.pods)
     }
 
-    /// Counts the pods by shape.
+    /// Numbers of the job's pods by shape.
     fn pods_by_shape(&self, session: &Session<'_>) -> BTreeMap<ShapeId, u64> {
         let mut pods = BTreeMap::new();
         for pod in &self.pods {
@@ -131,8 +131,8 @@ impl Preemptor {
 }
 
 impl Solution {
-    /// All evicted units: victims, then moved ones.
-    pub(crate) fn units(&self) -> impl Iterator<Item = &EvictableUnit> {
+    /// All units that the solution evicts: victims, then moved units.
+    pub(crate) fn evicted_units(&self) -> impl Iterator<Item = &EvictableUnit> {
         self.victims.iter().chain(&self.moved)
     }
 }

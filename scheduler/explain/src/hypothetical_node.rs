@@ -11,7 +11,8 @@ use schedlab_scheduler_core::{
     resources::Resources,
 };
 
-/// The size of nodes that are added for pods. It matters for jobs that come before those pods.
+/// The size of nodes that are added for pods. The size matters because jobs that come before those
+/// pods may take the nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum NodeSize {
     /// One node holds all pods of a shape, unless they exclude each other, and has at least the CPU
@@ -24,22 +25,22 @@ pub(super) enum NodeSize {
     AllPods,
 }
 
-/// The properties of an added node besides its capacity.
+/// Where an added node belongs, besides its capacity.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NewNodePlacement<'a> {
-    /// Its size.
+    /// Size of the added node.
     pub(super) size: NodeSize,
-    /// Labels that place it in the domains of other pods.
+    /// Labels that place the node in the domains of other pods.
     pub(super) labels: &'a [(Name, Name)],
-    /// Labels of which it gets a value that no other node has.
+    /// Keys of labels for which the node gets a value that no other node has.
     pub(super) unique_labels: &'a [Name],
-    /// All pods must be on a single node.
+    /// Whether all pods must be on a single node.
     pub(super) is_single_node: bool,
 }
 
 /// Adds nodes on which `pods` pods of `shape` fit, labelled like `template`. Returns `None` if the
 /// pods cannot select such a node.
-pub(super) fn add_for_pods(
+pub(super) fn add_nodes_for_pods(
     nodes: &mut Vec<Node>,
     template: Option<&Node>,
     shape: &PodShape,
@@ -54,12 +55,12 @@ pub(super) fn add_for_pods(
     let is_for_each = must_be_apart || may_be_apart && placement.size == NodeSize::OnePod;
     let (count, pods_each) = if is_for_each { (pods, 1) } else { (1, pods) };
     (0..count).try_for_each(|_| {
-        add(nodes, template, shape, shape.requests_on_new_node(pods_each), placement)
+        add_node(nodes, template, shape, shape.requests_on_new_node(pods_each), placement)
     })
 }
 
-/// Adds one node with this capacity.
-pub(super) fn add(
+/// Adds one node with this capacity, on which pods of `shape` may run.
+pub(super) fn add_node(
     nodes: &mut Vec<Node>,
     template: Option<&Node>,
     shape: &PodShape,
@@ -98,13 +99,13 @@ pub(super) fn add(
         volume_limits: template.volume_limits,
         attached_volumes: BTreeSet::new(),
         numa: None,
-        gpu_memory_mib: device_memory(nodes, shape),
+        gpu_memory_mib: largest_device_memory(nodes, shape),
     };
-    nodes.push(selected_by(shape, &node)?);
+    nodes.push(with_name_and_labels_selected_by(shape, &node)?);
     Some(())
 }
 
-/// The name of the next added node.
+/// The name of the next added node, such as `(new node 2)`.
 pub(super) fn next_node_name(nodes: &[Node]) -> Name {
     match nodes.iter().filter(|node| node.name.starts_with("(new node")).count() {
         0 => "(new node)".into(),
@@ -118,23 +119,23 @@ fn unused_value(nodes: &[Node], shape: &PodShape, label: &str) -> Option<Name> {
     shape.selected_values(label)?.into_iter().find(is_new)
 }
 
-/// The allocatable resources for `requested`. CPU and memory that are not requested are those of
-/// existing nodes: a node without any is unrealistic.
-fn allocatable_for(size: NodeSize, requested: Resources, existing: &Resources) -> Resources {
+/// The allocatable resources of a node that is added for `request`. CPU and memory that are not
+/// requested are those of existing nodes, because a node without any is unrealistic.
+fn allocatable_for(size: NodeSize, request: Resources, existing: &Resources) -> Resources {
     let at_least = |requested: i64, existing: i64| match size {
         NodeSize::OnePod | NodeSize::AllPods if requested > 0 => requested,
         NodeSize::OnePod | NodeSize::AllPods | NodeSize::Ample => requested.max(existing),
     };
     Resources {
-        cpu_milli: at_least(requested.cpu_milli, existing.cpu_milli),
-        memory_bytes: at_least(requested.memory_bytes, existing.memory_bytes),
-        pods: requested.pods.saturating_mul(2).max(110),
-        ..requested
+        cpu_milli: at_least(request.cpu_milli, existing.cpu_milli),
+        memory_bytes: at_least(request.memory_bytes, existing.memory_bytes),
+        pods: request.pods.saturating_mul(2).max(110),
+        ..request
     }
 }
 
-/// The largest device memory of all nodes, or the requested one if larger.
-fn device_memory(nodes: &[Node], shape: &PodShape) -> i64 {
+/// The largest GPU memory of all nodes in MiB, or the requested one if that is larger.
+fn largest_device_memory(nodes: &[Node], shape: &PodShape) -> i64 {
     let requested = match shape.fractional_gpu.map(|shared| shared.fraction) {
         Some(GpuFraction::MemoryMib(mib)) => mib,
         Some(GpuFraction::Milli(_)) | None => 0,
@@ -142,28 +143,29 @@ fn device_memory(nodes: &[Node], shape: &PodShape) -> i64 {
     nodes.iter().map(|node| node.gpu_memory_mib).fold(requested, i64::max)
 }
 
-/// The node with the labels that the shape selects; `None` if it would need another name.
-pub(super) fn labeled_for(shape: &PodShape, node: &Node) -> Option<Node> {
-    let labelled = selected_by(shape, node)?;
+/// A copy of the node with the labels that the shape selects; `None` if the node would need another
+/// name.
+pub(super) fn with_labels_selected_by(shape: &PodShape, node: &Node) -> Option<Node> {
+    let labelled = with_name_and_labels_selected_by(shape, node)?;
     let is_same =
         labelled.name == node.name && labelled.labels.get(HOSTNAME) == node.labels.get(HOSTNAME);
     is_same.then_some(labelled)
 }
 
-/// The node with the name and labels that the node selector and one term of the required affinity
-/// select.
-fn selected_by(shape: &PodShape, node: &Node) -> Option<Node> {
-    if shape.selects(node) {
+/// A copy of the node with the name and labels that the node selector and one term of the required
+/// affinity select.
+fn with_name_and_labels_selected_by(shape: &PodShape, node: &Node) -> Option<Node> {
+    if shape.selects_node(node) {
         return Some(node.clone());
     }
     let any = [NodeSelectorTerm::default()];
     let mut terms = shape.node_affinity.as_deref().unwrap_or(&any).iter();
     terms.find_map(|term| {
-        Some(with_selected_labels(shape, term, node)).filter(|node| shape.selects(node))
+        Some(with_labels_of_term(shape, term, node)).filter(|node| shape.selects_node(node))
     })
 }
 
-fn with_selected_labels(shape: &PodShape, term: &NodeSelectorTerm, node: &Node) -> Node {
+fn with_labels_of_term(shape: &PodShape, term: &NodeSelectorTerm, node: &Node) -> Node {
     let selector = shape.node_selector.iter().map(|(key, value)| Requirement {
         key: Name::clone(key),
         operator: Operator::In,
@@ -172,13 +174,13 @@ fn with_selected_labels(shape: &PodShape, term: &NodeSelectorTerm, node: &Node) 
     let requirements: Vec<Requirement> = selector.chain(term.labels.iter().cloned()).collect();
     let name = matching_value(&term.fields, Some(&node.name));
     let mut adapted = Node { name: name.unwrap_or_else(|| node.name.clone()), ..node.clone() };
-    for of_key in by_key(&requirements) {
-        set_label(&mut adapted.labels, &of_key);
+    for of_key in requirements_by_key(&requirements) {
+        set_matching_label(&mut adapted.labels, &of_key);
     }
     adapted
 }
 
-fn by_key(requirements: &[Requirement]) -> impl Iterator<Item = Vec<Requirement>> {
+fn requirements_by_key(requirements: &[Requirement]) -> impl Iterator<Item = Vec<Requirement>> {
     let mut by_key: BTreeMap<&Name, Vec<Requirement>> = BTreeMap::new();
     for one in requirements {
         by_key.entry(&one.key).or_default().push(one.clone());
@@ -186,21 +188,21 @@ fn by_key(requirements: &[Requirement]) -> impl Iterator<Item = Vec<Requirement>
     by_key.into_values()
 }
 
-fn set_label(labels: &mut Labels, of_key: &[Requirement]) {
-    let key = &of_key[0].key;
-    match matching_value(of_key, labels.get(key)) {
+fn set_matching_label(labels: &mut Labels, requirements_of_key: &[Requirement]) {
+    let key = &requirements_of_key[0].key;
+    match matching_value(requirements_of_key, labels.get(key)) {
         Some(value) => labels.insert(Name::clone(key), value),
         None => labels.remove(key),
     };
 }
 
-/// A value that satisfies all requirements, preferably the present one. `None`: no value is needed,
-/// or none satisfies them.
-fn matching_value(requirements: &[Requirement], now: Option<&Name>) -> Option<Name> {
+/// A label value that satisfies all requirements, preferably the present one. `None`: no value is
+/// needed, or none satisfies them.
+fn matching_value(requirements: &[Requirement], present_value: Option<&Name>) -> Option<Name> {
     let named = requirements.iter().flat_map(|one| &one.values);
     let numbers = named.clone().filter_map(|value| value.parse::<i64>().ok());
     let beside = numbers.flat_map(|bound| [bound.saturating_sub(1), bound.saturating_add(1)]);
-    let mut values = [now.cloned(), None]
+    let mut values = [present_value.cloned(), None]
         .into_iter()
         .chain(named.cloned().map(Some))
         .chain(beside.map(|number| Some(number.to_string().into())))
@@ -230,7 +232,7 @@ mod tests {
         let labels = BTreeMap::from([("k".into(), "2".into())]);
         let there = Node { labels, ..Node::default() };
         let mut nodes = vec![there.clone()];
-        match add_for_pods(&mut nodes, Some(&there), &shape, 1, NewNodePlacement::default()) {
+        match add_nodes_for_pods(&mut nodes, Some(&there), &shape, 1, NewNodePlacement::default()) {
             None => "no node".to_owned(),
             Some(()) => nodes[1].labels.get("k").map_or("no label", |value| &**value).to_owned(),
         }

@@ -13,14 +13,14 @@ use schedlab_scheduler_core::{
 
 /// Returns a copy of the snapshot with one more preemptible pending pod of `queue` that requests
 /// `request`.
-pub(super) fn with_demand(
+pub(super) fn with_additional_pending_pod(
     snapshot: &Snapshot,
     queue: QueueId,
     request: PerResource<i64>,
 ) -> Snapshot {
     let mut after = snapshot.clone();
     let name: Name = "(one more)".into();
-    let shape = ShapeId(position(after.shapes.len()));
+    let shape = ShapeId(to_index(after.shapes.len()));
     after.shapes.push(PodShape {
         requests: Resources {
             gpu_milli: request.gpu,
@@ -31,7 +31,7 @@ pub(super) fn with_demand(
         },
         ..PodShape::default()
     });
-    let group = PodGroupId(position(after.pod_groups.len()));
+    let group = PodGroupId(to_index(after.pod_groups.len()));
     after.pod_groups.push(PodGroup {
         namespace: "".into(),
         name: Name::clone(&name),
@@ -57,11 +57,11 @@ pub(super) fn with_demand(
         is_skipped: false,
         unschedulable_members: Vec::new(),
     });
-    after.pods.push(one_more(&name, group, shape, after.now));
+    after.pods.push(new_pending_pod(&name, group, shape, after.now));
     after
 }
 
-fn one_more(name: &Name, group: PodGroupId, shape: ShapeId, now: Time) -> Pod {
+fn new_pending_pod(name: &Name, group: PodGroupId, shape: ShapeId, now: Time) -> Pod {
     Pod {
         namespace: "".into(),
         name: Name::clone(name),
@@ -87,6 +87,6 @@ fn one_more(name: &Name, group: PodGroupId, shape: ShapeId, now: Time) -> Pod {
     }
 }
 
-fn position(length: usize) -> u32 {
+fn to_index(length: usize) -> u32 {
     u32::try_from(length).expect("ids are 32 bits")
 }

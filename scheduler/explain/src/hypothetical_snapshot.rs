@@ -22,21 +22,21 @@ use schedlab_scheduler_core::{
 /// The pods to place next that do not fit.
 #[derive(Clone, Debug)]
 pub(super) struct MissingPods {
-    /// Their shapes, in order.
+    /// Shapes of the pods, in the order of the pods.
     pub(super) shapes: Vec<ShapeId>,
-    /// For each pod the innermost sub-group that requires one topology domain.
+    /// For each of the pods, the innermost sub-group that requires one topology domain.
     pub(super) constrained_sub_groups: Vec<Option<usize>>,
     /// Nodes that reject the first pod only for lack of free capacity.
     pub(super) full_nodes: Vec<NodeId>,
     /// The worst fit error of the first pod on each rejecting node, in ascending severity.
     pub(super) worst_fit_errors: Vec<(NodeId, FitError)>,
-    /// Use of its queue and all ancestors, by queue name.
+    /// Usage of the pods' queue and of its ancestors, by queue name.
     pub(super) used: BTreeMap<Name, PerResource<i64>>,
     /// Shapes of the pods that would not fit even if all nodes were empty.
     pub(super) beyond_capacity: Vec<ShapeId>,
 }
 
-/// Returns a copy of the snapshot with `suggestion` applied for `group`; added nodes have this
+/// Returns a copy of the snapshot with `suggestion` applied for `group`; added nodes have the given
 /// size. `None`: the suggestion depends on something that no snapshot contains.
 pub(super) fn apply_suggestion(
     snapshot: &Snapshot,
@@ -48,11 +48,11 @@ pub(super) fn apply_suggestion(
     let mut cluster = HypotheticalSnapshot { snapshot: snapshot.clone(), group, missing, size };
     match suggestion {
         Suggestion::CreateQueue { .. } => cluster.create_queue(),
-        Suggestion::UseLeafQueue { leaf, .. } => cluster.use_leaf(leaf)?,
+        Suggestion::UseLeafQueue { leaf, .. } => cluster.use_leaf_queue(leaf)?,
         Suggestion::AddMembers { pods, sub_group } => {
             cluster.add_members(*pods, sub_group.as_ref())?;
         }
-        Suggestion::RemoveSchedulingGates { .. } => cluster.open_gates(),
+        Suggestion::RemoveSchedulingGates { .. } => cluster.remove_scheduling_gates(),
         Suggestion::ResetBackoff => {
             cluster.snapshot.pod_groups[cluster.group.0 as usize].is_skipped = false;
         }
@@ -84,11 +84,11 @@ pub(super) fn apply_suggestion(
         Suggestion::AdmitToNodes { fit_error, nodes, pods, added, .. } => {
             match fit_error.placement_need() {
                 Some(need) => cluster.add_nodes_in_domains(need, *pods, added)?,
-                None => cluster.admit_first(fit_error, *nodes, *pods)?,
+                None => cluster.admit_missing_pods(fit_error, *nodes, *pods)?,
             }
         }
         Suggestion::OpenNodes { closed_by: fit_error, nodes } => {
-            cluster.admit(fit_error, nodes.len(), &cluster.nodes_named(nodes))?;
+            cluster.admit_pods(fit_error, nodes.len(), &cluster.nodes_named(nodes))?;
         }
         Suggestion::UseOtherDomains { label, kept_from, .. } => {
             cluster.drop_domain_constraint(label, *kept_from)?;
@@ -131,7 +131,7 @@ impl HypotheticalSnapshot<'_> {
         let Err(QueueProblem::Missing { queue: name }) = &problem else { return };
         let unlimited = Amount::Unlimited;
         let all = PerResource { gpu: unlimited, cpu: unlimited, memory: unlimited };
-        let id = QueueId(position(self.snapshot.queues.len()));
+        let id = QueueId(to_index(self.snapshot.queues.len()));
         self.snapshot.queues.push(Queue {
             name: Name::clone(name),
             parent: None,
@@ -151,19 +151,19 @@ impl HypotheticalSnapshot<'_> {
         }
     }
 
-    fn use_leaf(&mut self, leaf: &Name) -> Option<()> {
+    fn use_leaf_queue(&mut self, leaf: &Name) -> Option<()> {
         let queues = &self.snapshot.queues;
         let child = |at: usize| {
-            let parent = Some(QueueId(position(at)));
+            let parent = Some(QueueId(to_index(at)));
             queues.iter().position(|queue| queue.parent == parent)
         };
         let leaf = queues.iter().position(|queue| queue.name == *leaf)?;
         let lowest = std::iter::successors(Some(leaf), |at| child(*at)).last()?;
-        self.snapshot.pod_groups[self.group.0 as usize].queue = Ok(Some(QueueId(position(lowest))));
+        self.snapshot.pod_groups[self.group.0 as usize].queue = Ok(Some(QueueId(to_index(lowest))));
         Some(())
     }
 
-    /// Adds copies of existing pods.
+    /// Adds pending pods to the group by copying existing ones.
     fn add_members(&mut self, pods: u32, sub_group: Option<&Name>) -> Option<()> {
         let sub_groups = &self.snapshot.pod_groups[self.group.0 as usize].sub_groups;
         let index = sub_group.and_then(|name| sub_groups.iter().position(|one| one.name == *name));
@@ -192,7 +192,7 @@ impl HypotheticalSnapshot<'_> {
         Some(())
     }
 
-    fn open_gates(&mut self) {
+    fn remove_scheduling_gates(&mut self) {
         let group = Some(self.group);
         for pod in self.snapshot.pods.iter_mut().filter(|pod| pod.group == group) {
             if pod.status == PodStatus::Gated {
@@ -210,7 +210,8 @@ impl HypotheticalSnapshot<'_> {
         Some(())
     }
 
-    /// Raises quotas to the use plus these amounts, where they are lower.
+    /// Raises the quotas of the queue and its ancestors to their usage plus these amounts, where
+    /// they are lower.
     fn raise_quotas(&mut self, queue: &Name, more: &[Quantity]) -> Option<()> {
         let used = self.missing.used.get(queue)?;
         let quota = self.snapshot.queues.iter().find(|known| known.name == *queue)?.quota;
@@ -228,28 +229,29 @@ impl HypotheticalSnapshot<'_> {
         Some(())
     }
 
-    fn raise_bound(&mut self, queue: &Name, bound: QueueBound, to: &Quantity) -> Option<()> {
+    fn raise_bound(&mut self, queue: &Name, bound: QueueBound, quantity: &Quantity) -> Option<()> {
         let queue = self.snapshot.queues.iter_mut().find(|known| known.name == *queue)?;
         let bounds = match bound {
             QueueBound::Quota => &mut queue.quota,
             QueueBound::Limit => &mut queue.limit,
         };
-        let bound = match to.resource {
+        let bound = match quantity.resource {
             ResourceName::Gpu => &mut bounds.gpu,
             ResourceName::Cpu => &mut bounds.cpu,
             ResourceName::Memory => &mut bounds.memory,
             ResourceName::Pods | ResourceName::Extended(_) => return None,
         };
-        *bound = Amount::Exactly(to.amount);
+        *bound = Amount::Exactly(quantity.amount);
         Some(())
     }
 
-    /// Adds nodes for the next `pods` pods that do not fit, and for equal pods if there are fewer.
+    /// Adds nodes for the next `pods` missing pods, and for further equal pods if fewer are
+    /// missing.
     fn add_nodes_for_missing(&mut self, pods: usize) -> Option<()> {
         self.add_nodes_for(self.missing.shapes.iter().copied().cycle().take(pods), &[])
     }
 
-    /// Adds capacity for these pods to the full nodes, in turn.
+    /// Adds the capacity that the next `pods` missing pods request to the full nodes, in turn.
     fn enlarge_full_nodes(&mut self, pods: usize) -> Option<()> {
         let MissingPods { shapes, full_nodes, .. } = self.missing;
         for (shape, node) in shapes.iter().cycle().zip(full_nodes.iter().cycle()).take(pods) {
@@ -259,7 +261,7 @@ impl HypotheticalSnapshot<'_> {
         (!full_nodes.is_empty()).then_some(())
     }
 
-    /// Adds nodes for the pods of each shape, with unused values of these labels.
+    /// Adds nodes for the pods of each shape; the nodes get unused values of these labels.
     fn add_nodes_for(
         &mut self,
         pods: impl Iterator<Item = ShapeId>,
@@ -273,7 +275,7 @@ impl HypotheticalSnapshot<'_> {
         )
     }
 
-    /// Adds nodes with this placement.
+    /// Adds nodes with this placement for the pods of each shape.
     fn add_nodes(
         &mut self,
         pods: impl Iterator<Item = ShapeId>,
@@ -289,22 +291,30 @@ impl HypotheticalSnapshot<'_> {
         if placement.is_single_node {
             let each = pods.clone().map(|(shape, pods)| shape.requests_on_new_node(pods));
             let capacity = each.fold(Resources::default(), |sum, capacity| sum.plus(&capacity));
-            return hypothetical_node::add(nodes, template, pods.next()?.0, capacity, placement);
+            return hypothetical_node::add_node(
+                nodes,
+                template,
+                pods.next()?.0,
+                capacity,
+                placement,
+            );
         }
         pods.len().checked_sub(1)?;
         pods.try_for_each(|(shape, pods)| {
-            hypothetical_node::add_for_pods(nodes, template, shape, pods, placement)
+            hypothetical_node::add_nodes_for_pods(nodes, template, shape, pods, placement)
         })
     }
 
-    /// Adds nodes in the domains in which the next pods may be placed, or relaxes the constraint.
+    /// Adds nodes in the domains in which the next pods may be placed, or relaxes the constraint if
+    /// that is suggested.
     fn add_nodes_in_domains(
         &mut self,
         need: PlacementNeed<'_>,
         pods: u32,
         added: &AddedNodes,
     ) -> Option<()> {
-        let Some(NodeBatch { pods_per_node, node_labels, fresh_labels }) = added.batch(need, pods)
+        let Some(NodeBatch { pods_per_node, node_labels, fresh_labels }) =
+            added.node_batch(need, pods)
         else {
             let PlacementNeed::MoreDomains { key, domains, .. } = need else { return None };
             let min_domains = i32::try_from(domains).ok();
@@ -327,13 +337,19 @@ impl HypotheticalSnapshot<'_> {
         node_labels.iter().zip(next).try_for_each(|(labels, shape)| {
             let shape = &shapes[shape.0 as usize];
             let placement = NewNodePlacement { labels, ..anywhere };
-            hypothetical_node::add(nodes, template.as_ref(), shape, capacity.clone(), placement)
+            hypothetical_node::add_node(
+                nodes,
+                template.as_ref(),
+                shape,
+                capacity.clone(),
+                placement,
+            )
         })
     }
 
-    /// Lowers the minimum, or drops the selection of this label.
-    fn drop_domain_constraint(&mut self, label: &Name, from: ExclusionSource) -> Option<()> {
-        if let ExclusionSource::OwnGang { fewer: Some(fewer) } = from {
+    /// Lowers the gang's minimum, or removes the pods' selection of this label.
+    fn drop_domain_constraint(&mut self, label: &Name, source: ExclusionSource) -> Option<()> {
+        if let ExclusionSource::OwnGang { fewer: Some(fewer) } = source {
             let group = &mut self.snapshot.pod_groups[self.group.0 as usize];
             group.sub_groups.first_mut()?.min_member = fewer;
             return Some(());
@@ -352,8 +368,8 @@ impl HypotheticalSnapshot<'_> {
         Some(())
     }
 
-    /// The node whose labels a new node copies: with a topology constraint, a node on which similar
-    /// pods of the group run, else one in its topology.
+    /// The node whose labels an added node copies: with a topology constraint, a node on which pods
+    /// of the group run, else one in the topology.
     fn template_node(&self) -> Option<&Node> {
         let Snapshot { nodes, pods, topologies, .. } = &self.snapshot;
         let group = &self.snapshot.pod_groups[self.group.0 as usize];
@@ -389,7 +405,7 @@ impl HypotheticalSnapshot<'_> {
         Some(())
     }
 
-    /// Nodes that reject the pod with this error, one per pod.
+    /// The nodes that reject the pod with this error, at most one per pod.
     fn nodes_rejecting_with(&self, fit_error: &FitError, pods: u32) -> Vec<NodeId> {
         let closed = self.missing.worst_fit_errors.iter().filter(|(_, worst)| worst == fit_error);
         closed.map(|(node, _)| *node).take(pods.max(1) as usize).collect()
@@ -401,15 +417,15 @@ impl HypotheticalSnapshot<'_> {
         nodes.filter(|(node, _)| names.contains(&node.name)).map(|(_, at)| NodeId(at)).collect()
     }
 
-    /// Applies a change to the nodes.
+    /// Applies a change to each of these nodes.
     fn change_nodes(&mut self, nodes: &[NodeId], open: impl Fn(&mut Node)) {
         for node in nodes {
             open(&mut self.snapshot.nodes[node.0 as usize]);
         }
     }
 
-    /// Labels the node with the fewest other errors as the first pod selects; adds a node if the
-    /// pod selects one by name or none can be labelled so.
+    /// Gives the labels that the first pod selects to the node with the fewest other errors. Adds a
+    /// node instead if the pod selects nodes by name, or no node can be labelled so.
     fn label_matching_node(&mut self, fit_error: &FitError) -> Option<()> {
         let shape =
             self.missing.shapes.first().map(|shape| &self.snapshot.shapes[shape.0 as usize])?;
@@ -417,35 +433,45 @@ impl HypotheticalSnapshot<'_> {
             self.missing.worst_fit_errors.iter().filter(|(_, worst)| worst == fit_error);
         let labelled = worst.find_map(|(node, _)| {
             let at = node.0 as usize;
-            Some((at, hypothetical_node::labeled_for(shape, &self.snapshot.nodes[at])?))
+            Some((at, hypothetical_node::with_labels_selected_by(shape, &self.snapshot.nodes[at])?))
         });
         let Some((at, labelled)) = labelled else { return self.add_nodes_for_missing(1) };
         self.snapshot.nodes[at] = labelled;
         Some(())
     }
 
-    /// Lets nodes accept `pods` pods, of which `nodes` are closed so far.
-    fn admit_first(&mut self, fit_error: &FitError, nodes: u32, pods: u32) -> Option<()> {
+    /// Opens nodes for `pods` of the missing pods; `nodes` is the number of nodes that are closed
+    /// so far.
+    fn admit_missing_pods(&mut self, fit_error: &FitError, nodes: u32, pods: u32) -> Option<()> {
         let closed = self.nodes_rejecting_with(fit_error, pods.min(nodes));
-        self.admit(fit_error, pods as usize, &closed)
+        self.admit_pods(fit_error, pods as usize, &closed)
     }
 
-    /// Lets nodes accept `pods` pods, the closed ones included.
-    fn admit(&mut self, fit_error: &FitError, pods: usize, closed: &[NodeId]) -> Option<()> {
+    /// Changes nodes or pods so that nodes accept `pods` pods; `closed_nodes` are opened as well.
+    fn admit_pods(
+        &mut self,
+        fit_error: &FitError,
+        pods: usize,
+        closed_nodes: &[NodeId],
+    ) -> Option<()> {
         match fit_error {
-            FitError::Taint { key, value, .. } => self.change_nodes(closed, |node| {
+            FitError::Taint { key, value, .. } => self.change_nodes(closed_nodes, |node| {
                 node.taints.retain(|taint| taint.key != *key || taint.value != *value);
             }),
-            FitError::Unschedulable => self.change_nodes(closed, |node| {
+            FitError::Unschedulable => self.change_nodes(closed_nodes, |node| {
                 node.unschedulable = false;
                 remove_taints(node, &[CORDONED_TAINT]);
             }),
-            FitError::NotReady => self.change_nodes(closed, |node| {
+            FitError::NotReady => self.change_nodes(closed_nodes, |node| {
                 node.ready = true;
                 remove_taints(node, &NOT_READY_TAINTS);
             }),
-            FitError::NotGpuWorker => self.change_nodes(closed, |node| node.add_label(GPU_WORKER)),
-            FitError::NotCpuWorker => self.change_nodes(closed, |node| node.add_label(CPU_WORKER)),
+            FitError::NotGpuWorker => {
+                self.change_nodes(closed_nodes, |node| node.add_label(GPU_WORKER))
+            }
+            FitError::NotCpuWorker => {
+                self.change_nodes(closed_nodes, |node| node.add_label(CPU_WORKER))
+            }
             FitError::NodeAffinity { .. } => self.label_matching_node(fit_error)?,
             FitError::NumaMisaligned { .. }
             | FitError::Devices(DeviceFitError::InsufficientDevices { .. }) => {
@@ -511,7 +537,7 @@ impl HypotheticalSnapshot<'_> {
                 let mut shape = shapes[of.0 as usize].clone();
                 change(&mut shape);
                 shapes.push(shape);
-                ShapeId(position(shapes.len() - 1))
+                ShapeId(to_index(shapes.len() - 1))
             });
         }
     }
@@ -521,6 +547,6 @@ fn remove_taints(node: &mut Node, keys: &[&str]) {
     node.taints.retain(|taint| !keys.contains(&&*taint.key));
 }
 
-fn position(length: usize) -> u32 {
+fn to_index(length: usize) -> u32 {
     u32::try_from(length).expect("ids are 32 bits")
 }

@@ -20,7 +20,7 @@ pub use queue_text::QueueExplanationText;
 use schedlab_scheduler_core::{
     Decision, Plan, Profile, Reason, Snapshot,
     framework::{Fit, Session, Statement},
-    inspect::decide,
+    inspect::run_cycle,
     model::{DeviceClaim, FractionalGpu, Name, NodeId, PodGroupId, PodId, PodShape, QueueId},
     queues::Account,
     reason::{FitError, Suggestion},
@@ -28,30 +28,31 @@ use schedlab_scheduler_core::{
 };
 use suggestions::{Situation, SuggestionSearch};
 pub use text::ExplanationText;
-use trial::placed_others;
+use trial::placements_of_other_jobs;
 
 /// The explanation of one pod group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// The pod group.
+    /// The pod group that is explained.
     pub group: PodGroupId,
-    /// Number of its pods that have a node.
+    /// Number of the group's pods that have a node.
     pub active: u32,
-    /// Number of its pods without a node, including gated and unschedulable ones.
+    /// Number of the group's pods without a node, including gated and invalid ones.
     pub pending: u32,
-    /// Minimum number of pods that must run together.
+    /// Minimum number of the group's pods that must run together.
     pub minimum: u64,
     /// Decisions of the next cycle about the group.
     pub decisions: Vec<Decision>,
-    /// Why it is pending. `None`: no pod is pending, or all pending pods get a node.
+    /// Why the group is pending. `None`: no pod is pending, or all pending pods get a node.
     pub reason: Option<Reason>,
-    /// Suggestions for that reason and for the reasons that follow, until the group runs.
+    /// Suggestions for `reason` and for the reasons that follow, until the group runs.
     pub suggestions: Vec<SuggestedStep>,
-    /// Accounts of its queue and all ancestors, leaf first.
+    /// Accounts of the group's queue and all its ancestors, leaf first.
     pub queues: Vec<(QueueId, Account)>,
-    /// Verdicts of plugins that do not depend on nodes: plugin name, and the reason if it rejects.
+    /// Verdicts of plugins that do not depend on nodes: plugin name, and the reason if the plugin
+    /// rejects the group.
     pub plugins: Vec<(String, Option<Reason>)>,
-    /// Verdicts about its next pod on each node; equal nodes are grouped. `None`: no pod is
+    /// Verdicts about the group's next pod on each node; equal nodes are grouped. `None`: no pod is
     /// pending.
     pub nodes: Option<NodeReport>,
 }
@@ -59,34 +60,37 @@ pub struct Explanation {
 /// One suggestion, simulated on top of the ones before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuggestedStep {
-    /// The suggestion.
+    /// The suggestion itself.
     pub suggestion: Suggestion,
-    /// The total amount, if jobs that come first take what the suggestion provides.
+    /// The total amount of the suggestion that is needed, because jobs that come first take part of
+    /// what it provides.
     pub total: Option<Suggestion>,
     /// A smaller amount that also suffices together with all other steps: not by itself, but
-    /// because others are evicted for the group or stay pending behind it.
+    /// because other jobs are evicted for the group or stay pending behind it.
     pub minimum: Option<Suggestion>,
-    /// The result of the simulation.
+    /// The result of simulating the suggestion.
     pub outcome: TrialOutcome,
 }
 
-/// What the cycle after a suggestion does for the group.
+/// What the cycle after a suggestion was applied does for the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrialOutcome {
     /// The group runs.
     Runs {
-        /// The node of its first pod.
+        /// Name of the node of the group's first pod.
         node: Name,
-        /// Whether it runs at once or after evicted pods have left.
+        /// Whether the group runs at once or after evicted pods have left.
         fits: Fit,
-        /// The required size of added nodes, if any: with other sizes, other jobs would come first.
+        /// The size that added nodes must have, if nodes are added: with other sizes, other jobs
+        /// would take the nodes first.
         new_nodes: NewNodeSize,
     },
-    /// It starts, is soon evicted for other jobs, and is then pending for this reason.
+    /// The group starts, is soon evicted for other jobs, and is then pending for this reason.
     EvictedAgain(Reason),
-    /// It is still pending, for this reason.
+    /// The group is still pending, for this reason.
     StillPending(Reason),
-    /// Not simulated: it depends on something that the snapshot does not contain.
+    /// The suggestion was not simulated, because it depends on something that the snapshot does not
+    /// contain.
     NotSimulated,
 }
 
@@ -98,22 +102,23 @@ pub enum NewNodeSize {
     Any,
     /// Nodes that hold one of the pods each.
     OnePodEach,
-    /// Nodes that hold all of these pods that may share a node.
+    /// Nodes each of which holds all of these pods that may share a node.
     AllPodsOfNode,
-    /// Nodes that hold all of these pods and have at least the CPU and memory of existing nodes.
+    /// Nodes each of which holds all of these pods, with at least the CPU and memory of existing
+    /// nodes.
     Large,
 }
 
 /// The verdicts about one pod on all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeReport {
-    /// The pod.
+    /// The pod that the verdicts are about.
     pub pod: PodId,
-    /// Its resource requests.
+    /// Resource requests of the pod.
     pub request: Resources,
-    /// Its requested GPU fraction, if any.
+    /// GPU fraction that the pod requests, if any.
     pub shared_gpu: Option<FractionalGpu>,
-    /// Its device claims, which are not part of `request`.
+    /// Device claims of the pod, which are not part of `request`.
     pub claims: Vec<DeviceClaim>,
     /// Nodes with equal verdicts, grouped.
     pub groups: Vec<NodeGroup>,
@@ -124,8 +129,8 @@ pub struct NodeReport {
 pub struct NodeGroup {
     /// Node names.
     pub nodes: Vec<Name>,
-    /// Filters that reject the nodes, with the error; without an error, the pod would have to wait
-    /// for releasing capacity.
+    /// Filters that reject the nodes, with the error. `None` instead of an error: the pod would
+    /// have to wait for releasing capacity.
     pub rejections: Vec<(String, Option<FitError>)>,
     /// Free capacity of each node.
     pub free: Resources,
@@ -134,39 +139,41 @@ pub struct NodeGroup {
     /// Number of pods of the same group on each node, including those that this cycle places before
     /// the pod.
     pub gang_peers: usize,
-    /// The free part of the device with the most free capacity, in thousandths or MiB, whichever
-    /// the pod requests. `None`: the pod requests no fraction, or it requests MiB and the device
-    /// size is unknown.
+    /// The free part of the GPU with the most free capacity, in thousandths or MiB, whichever the
+    /// pod requests. `None`: the pod requests no fraction, or it requests MiB and the GPU memory is
+    /// unknown.
     pub largest_free_fraction: Option<i64>,
 }
 
-/// Explains `group` as the next cycle sees it.
+/// Explains what the next cycle decides about `group`, why, and what would let the group run.
 pub fn explain(snapshot: &Snapshot, profile: &Profile, group: PodGroupId) -> Explanation {
-    let (mut statement, plan) = decide(snapshot, profile, &mut ());
-    let missing_pods = missing_pods(&mut statement, group);
+    let (mut statement, plan) = run_cycle(snapshot, profile, &mut ());
+    let missing_pods = find_missing_pods(&mut statement, group);
     let members = statement.members(group);
     let unusable = statement.group(group).unschedulable_members.len();
-    let (waits, minimum) = (members.waiting().count(), members.minimum(statement.group(group)));
+    let (waits, minimum) =
+        (members.waiting_pods().count(), members.minimum_count(statement.group(group)));
     let decided = decisions_for(&statement, &plan, group);
-    let others = placed_others(&statement, &plan, group);
+    let others = placements_of_other_jobs(&statement, &plan, group);
     let mut explanation = Explanation {
         group,
         active: count_running(snapshot, group),
         pending: u32::try_from(waits + unusable)
             .unwrap_or(u32::MAX)
-            .saturating_add(members.gated()),
+            .saturating_add(members.gated_count()),
         minimum,
         decisions: decided,
         reason: plan.waiting.get(&group).cloned(),
         suggestions: Vec::new(),
-        queues: accounts(&statement, group),
-        plugins: check_plugins(&mut statement, group),
+        queues: accounts_up_to_root(&statement, group),
+        plugins: check_node_independent_plugins(&mut statement, group),
         nodes: report_nodes(&mut statement, group),
     };
     if let Some(reason) = &explanation.reason {
         let situation = Situation { reason: reason.clone(), missing: missing_pods, others };
         explanation.suggestions =
-            SuggestionSearch { snapshot, profile, group, size: NodeSize::Ample }.steps(situation);
+            SuggestionSearch { snapshot, profile, group, size: NodeSize::Ample }
+                .suggest_steps(situation);
     }
     explanation
 }
@@ -188,14 +195,18 @@ fn decisions_for(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> Vec<D
     plan.decisions.iter().filter(concerns).cloned().collect()
 }
 
-fn accounts(session: &Session<'_>, group: PodGroupId) -> Vec<(QueueId, Account)> {
+fn accounts_up_to_root(session: &Session<'_>, group: PodGroupId) -> Vec<(QueueId, Account)> {
     let Ok(Some(queue)) = session.group(group).queue else { return Vec::new() };
     let queue_accounts = session.accounts();
-    queue_accounts.path(queue).map(|queue| (queue, queue_accounts.account(queue).clone())).collect()
+    queue_accounts
+        .path_to_root(queue)
+        .map(|queue| (queue, queue_accounts.account(queue).clone()))
+        .collect()
 }
 
-/// Runs the plugins that do not depend on nodes.
-fn check_plugins(
+/// Runs the PreEnqueue and PreFilter plugins and the topology check, which do not depend on single
+/// nodes.
+fn check_node_independent_plugins(
     statement: &mut Statement<'_>,
     group: PodGroupId,
 ) -> Vec<(String, Option<Reason>)> {
@@ -211,14 +222,15 @@ fn check_plugins(
             (format!("{plugin:?}"), plugin.pre_filter(statement, group, &pods).err())
         }));
         if statement.group(group).has_topology_constraint() {
-            verdicts.push((TOPOLOGY.to_owned(), topology_error(statement, &pods)));
+            verdicts.push((TOPOLOGY_PLUGIN.to_owned(), topology_error(statement, &pods)));
         }
     }
     verdicts
 }
 
-/// Name of the KAI plugin for topology constraints, which this crate checks while placing pods.
-const TOPOLOGY: &str = "topology";
+/// Name of KAI's plugin for topology constraints. This crate has no such plugin: it checks the
+/// constraints while it places pods.
+const TOPOLOGY_PLUGIN: &str = "topology";
 
 fn topology_error(statement: &mut Statement<'_>, pods: &[PodId]) -> Option<Reason> {
     let start = statement.checkpoint();
@@ -256,14 +268,14 @@ fn node_groups(session: &Session<'_>, pod: PodId, missing: &[PodId]) -> Vec<Node
             Err(error) => Some((plugin, Some(error))),
         });
         let outside_domains = outside_domains.remove(&node);
-        let outside_domains =
-            outside_domains.map(|error| (TOPOLOGY.to_owned(), Some(FitError::Topology(error))));
+        let outside_domains = outside_domains
+            .map(|error| (TOPOLOGY_PLUGIN.to_owned(), Some(FitError::Topology(error))));
         let rejections = rejections.chain(outside_domains).collect();
         let (room, of) = (session.node_info(node), session.node(node));
         let shared = shared_gpu.filter(|shared| shared.is_size_known_on(of));
         let largest_free_fraction =
             shared.map(|shared| shared.from_units(of, room.max_idle_units(of)));
-        let gang_peers = session.peers_on(pod, node).count();
+        let gang_peers = session.gang_peers_on(pod, node).count();
         let mut free = room.idle.clone();
         let for_all =
             of.allocatable.extended.iter().filter(|(_, all)| **all == Resources::INEXHAUSTIBLE);
@@ -279,8 +291,8 @@ fn node_groups(session: &Session<'_>, pod: PodId, missing: &[PodId]) -> Vec<Node
     groups
 }
 
-/// The pods to place next, starting with the first that does not fit.
-fn missing_pods(statement: &mut Statement<'_>, group: PodGroupId) -> MissingPods {
+/// The pods of the group that are to be placed next, starting with the first that does not fit.
+fn find_missing_pods(statement: &mut Statement<'_>, group: PodGroupId) -> MissingPods {
     let pods = statement.next_chunk(group);
     let start = statement.checkpoint();
     let failure = statement.allocate_all(&pods).err();
@@ -289,7 +301,7 @@ fn missing_pods(statement: &mut Statement<'_>, group: PodGroupId) -> MissingPods
     let (before, missing) = pods.split_at(first.unwrap_or(0));
     let (full_nodes, worst) = match missing.first().filter(|_| first.is_some()) {
         Some(pod) if before.is_empty() || statement.allocate_all(before).is_ok() => {
-            (full_nodes(statement, *pod), statement.worst_fit_errors(*pod))
+            (nodes_full_for_pod(statement, *pod), statement.worst_fit_errors_by_node(*pod))
         }
         Some(_) | None => (Vec::new(), Vec::new()),
     };
@@ -303,7 +315,7 @@ fn missing_pods(statement: &mut Statement<'_>, group: PodGroupId) -> MissingPods
     let constrained_sub_group =
         |pod: &PodId| of.path_to_root(statement.pod(*pod).sub_group).find(has_required_domain);
     let constrained_sub_groups = missing.iter().map(constrained_sub_group).collect();
-    let used = accounts(statement, group).into_iter();
+    let used = accounts_up_to_root(statement, group).into_iter();
     let name = |queue: QueueId| Name::clone(&statement.snapshot.queues[queue.0 as usize].name);
     let used = used.map(|(queue, account)| (name(queue), account.allocated)).collect();
     MissingPods {
@@ -312,13 +324,13 @@ fn missing_pods(statement: &mut Statement<'_>, group: PodGroupId) -> MissingPods
         full_nodes,
         worst_fit_errors: worst,
         used,
-        beyond_capacity: statement.pods_beyond_empty_cluster(&pods),
+        beyond_capacity: statement.shapes_beyond_empty_cluster(&pods),
     }
 }
 
 /// Nodes that reject the pod only because other pods use their capacity.
-fn full_nodes(session: &Session<'_>, pod: PodId) -> Vec<NodeId> {
+fn nodes_full_for_pod(session: &Session<'_>, pod: PodId) -> Vec<NodeId> {
     let outside_domains = session.nodes_outside_domains(&[pod], pod);
-    let full = session.nodes_only_too_full(pod).into_iter();
+    let full = session.nodes_that_are_only_too_full(pod).into_iter();
     full.filter(|node| !outside_domains.contains_key(node)).collect()
 }

@@ -11,15 +11,15 @@ use schedlab_scheduler_core::{
     resources::{Amount, ResourceName},
 };
 
-/// Maximum number of printed candidates.
-const CANDIDATES_MAX: usize = 10;
+/// Maximum number of printed candidates for eviction.
+const PRINTED_CANDIDATES_MAX: usize = 10;
 
-/// Displays a queue explanation with the names of the snapshot.
+/// Prints the explanation of a queue, with names from the snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueExplanationText<'a> {
-    /// The explained snapshot.
+    /// The snapshot that the explanation is about.
     pub snapshot: &'a Snapshot,
-    /// The explanation.
+    /// The explanation that is printed.
     pub explanation: &'a QueueExplanation,
 }
 
@@ -28,44 +28,45 @@ impl fmt::Display for QueueExplanationText<'_> {
         let QueueExplanation { queue, accounts, reclaimable, eviction_order, .. } =
             self.explanation;
         let parent = accounts[queue.0 as usize].parent;
-        let above =
-            parent.map_or_else(String::new, |parent| format!(", child of {}", self.name(parent)));
-        writeln!(f, "queue {}{above}", self.name(*queue))?;
+        let above = parent
+            .map_or_else(String::new, |parent| format!(", child of {}", self.queue_name(parent)));
+        writeln!(f, "queue {}{above}", self.queue_name(*queue))?;
         for line in account_lines(&accounts[queue.0 as usize]) {
             writeln!(f, "  {line}")?;
         }
         for (at, resource) in ResourceName::ACCOUNTED.iter().enumerate() {
-            if at == 0 || self.any_queue_bounds(at) {
-                self.derivation(f, resource, &self.explanation.derivations[at])?;
+            if at == 0 || self.is_bounded_by_any_queue(at) {
+                self.fmt_derivation(f, resource, &self.explanation.derivations[at])?;
             }
         }
-        self.audit(f)?;
+        self.fmt_all_queue_balances(f)?;
         let extra = self.explanation.extra_request.with_unit();
         let title =
             format!("with {extra} more requested, these pods could be reclaimed, in this order");
-        self.candidates(f, &title, reclaimable)?;
-        self.candidates(f, "if others reclaim, these pods are evicted first", eviction_order)?;
-        self.evictions(f)
+        self.fmt_candidates(f, &title, reclaimable)?;
+        self.fmt_candidates(f, "if others reclaim, these pods are evicted first", eviction_order)?;
+        self.fmt_evictions(f)
     }
 }
 
 impl QueueExplanationText<'_> {
-    /// Whether any queue bounds the resource; otherwise its shares are meaningless.
-    fn any_queue_bounds(&self, at: usize) -> bool {
+    /// Whether any queue has a quota or limit for the resource; otherwise shares of it are
+    /// meaningless.
+    fn is_bounded_by_any_queue(&self, resource_index: usize) -> bool {
         self.explanation.accounts.iter().any(|account| {
-            account.quota.values()[at] != Amount::Unlimited
-                || account.limit.values()[at] != Amount::Unlimited
+            account.quota.values()[resource_index] != Amount::Unlimited
+                || account.limit.values()[resource_index] != Amount::Unlimited
         })
     }
 
-    fn derivation(
+    fn fmt_derivation(
         &self,
         f: &mut fmt::Formatter<'_>,
         resource: &ResourceName,
         levels: &[LevelDivision],
     ) -> fmt::Result {
         let unit = Quantity { resource: resource.clone(), amount: 0 };
-        writeln!(f, "\nfair share of {}, step by step", unit.unit())?;
+        writeln!(f, "\nfair share of {}, step by step", unit.unit_name())?;
         let path: Vec<QueueId> = std::iter::successors(Some(self.explanation.queue), |at| {
             self.explanation.accounts[at.0 as usize].parent
         })
@@ -75,19 +76,19 @@ impl QueueExplanationText<'_> {
         for level in levels {
             level_lines(f, resource, &divided, level)?;
             if let Some(queue) = above.next() {
-                divided = Name::clone(self.name(*queue));
+                divided = Name::clone(self.queue_name(*queue));
             }
         }
         Ok(())
     }
 
-    /// Lists the borrowing and starved queues of the whole tree.
-    fn audit(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes which queues of the whole tree borrow capacity and which are starved.
+    fn fmt_all_queue_balances(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\nall queues")?;
         let accounts = self.explanation.accounts.iter().zip(0..);
         let lines: Vec<String> = accounts
             .flat_map(|(account, at)| {
-                let name = self.name(QueueId(at));
+                let name = self.queue_name(QueueId(at));
                 let balances = QueueBalance::new(account).into_iter().zip(&ResourceName::ACCOUNTED);
                 balances.flat_map(|(balance, resource)| balance_lines(name, balance, resource))
             })
@@ -99,7 +100,7 @@ impl QueueExplanationText<'_> {
         lines.iter().try_for_each(|line| writeln!(f, "  {line}"))
     }
 
-    fn candidates(
+    fn fmt_candidates(
         &self,
         f: &mut fmt::Formatter<'_>,
         title: &str,
@@ -113,7 +114,7 @@ impl QueueExplanationText<'_> {
             (a.group, a.is_elastic, a.pods.len()) == (b.group, b.is_elastic, b.pods.len())
         };
         let mut shown = 0;
-        for same in candidates.chunk_by(is_equal).take(CANDIDATES_MAX) {
+        for same in candidates.chunk_by(is_equal).take(PRINTED_CANDIDATES_MAX) {
             let VictimCandidate { queue, group, pods, is_elastic } = &same[0];
             let kind = match (is_elastic, same.len()) {
                 (true, 1) => "above the minimum of an elastic job".to_owned(),
@@ -122,8 +123,8 @@ impl QueueExplanationText<'_> {
                 }
                 (false, _) => "the job's minimum".to_owned(),
             };
-            let (group, queue) = (self.group(*group), self.name(*queue));
-            writeln!(f, "  {group} of queue {queue}: {}, {kind}", pod_count(pods.len()))?;
+            let (group, queue) = (self.group_name(*group), self.queue_name(*queue));
+            writeln!(f, "  {group} of queue {queue}: {}, {kind}", pod_count_text(pods.len()))?;
             shown += same.len();
         }
         match candidates.len() - shown {
@@ -132,16 +133,16 @@ impl QueueExplanationText<'_> {
         }
     }
 
-    fn evictions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_evictions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut counts: BTreeMap<(String, String, &str), u32> = BTreeMap::new();
         for decision in &self.explanation.evictions {
             if let Decision::Evict { pod, cause } = decision {
-                let of = |group: PodGroupId| self.group(group);
+                let of = |group: PodGroupId| self.group_name(group);
                 let group = self.snapshot.pods[pod.0 as usize].group.map(of);
                 let preemptor =
                     cause.preemptor().map_or_else(String::new, |it| format!(" for {}", of(it)));
                 *counts
-                    .entry((group.unwrap_or_default(), preemptor, cause.action()))
+                    .entry((group.unwrap_or_default(), preemptor, cause.kai_action_name()))
                     .or_default() += 1;
             }
         }
@@ -149,16 +150,16 @@ impl QueueExplanationText<'_> {
             writeln!(f, "\nthe next cycle evicts")?;
         }
         for ((group, preemptor, action), pods) in counts {
-            writeln!(f, "  {} of {group}{preemptor} ({action})", pod_count(pods as usize))?;
+            writeln!(f, "  {} of {group}{preemptor} ({action})", pod_count_text(pods as usize))?;
         }
         Ok(())
     }
 
-    fn name(&self, queue: QueueId) -> &Name {
+    fn queue_name(&self, queue: QueueId) -> &Name {
         &self.snapshot.queues[queue.0 as usize].name
     }
 
-    fn group(&self, group: PodGroupId) -> String {
+    fn group_name(&self, group: PodGroupId) -> String {
         let group = &self.snapshot.pod_groups[group.0 as usize];
         format!("{}/{}", group.namespace, group.name)
     }
@@ -194,17 +195,22 @@ fn level_lines(
         writeln!(f, "    {}", step_line(step, &level.demands, of))?;
     }
     let shares = level.demands.iter().zip(&level.shares);
-    let shares = shares.map(|(demand, share)| format!("{} {}", demand.name, of(*share).number()));
+    let shares =
+        shares.map(|(demand, share)| format!("{} {}", demand.name, of(*share).amount_in_unit()));
     writeln!(f, "    fair shares: {}", shares.collect::<Vec<_>>().join(", "))
 }
 
-fn pod_count(pods: usize) -> String {
+fn pod_count_text(pods: usize) -> String {
     if pods == 1 { "1 pod".to_owned() } else { format!("{pods} pods") }
 }
 
-fn step_line(step: &DivisionStep, demands: &[QueueDemand], of: impl Fn(i64) -> Quantity) -> String {
+fn step_line(
+    step: &DivisionStep,
+    demands: &[QueueDemand],
+    to_quantity: impl Fn(i64) -> Quantity,
+) -> String {
     let bound = |amount: Amount| match amount {
-        Amount::Exactly(amount) => of(amount).number(),
+        Amount::Exactly(amount) => to_quantity(amount).amount_in_unit(),
         Amount::Unlimited => "unlimited".to_owned(),
     };
     match step {
@@ -213,17 +219,20 @@ fn step_line(step: &DivisionStep, demands: &[QueueDemand], of: impl Fn(i64) -> Q
             format!(
                 "{} requests {} (quota {}, limit {}) and gets {} of its quota",
                 demand.name,
-                of(demand.request).number(),
+                to_quantity(demand.request).amount_in_unit(),
                 bound(demand.quota),
                 bound(demand.limit),
-                of(*granted).number()
+                to_quantity(*granted).amount_in_unit()
             )
         }
         DivisionStep::Surplus { amount } if *amount < 0 => {
             "the quotas exceed the total: nothing is left over".to_owned()
         }
         DivisionStep::Surplus { amount } => {
-            format!("{} left over", of(i64::try_from(*amount).unwrap_or(i64::MAX)).with_unit())
+            format!(
+                "{} left over",
+                to_quantity(i64::try_from(*amount).unwrap_or(i64::MAX)).with_unit()
+            )
         }
         DivisionStep::SurplusShare { queue, round, surplus, want, granted } => {
             let demand = &demands[*queue];
@@ -235,15 +244,19 @@ fn step_line(step: &DivisionStep, demands: &[QueueDemand], of: impl Fn(i64) -> Q
             format!(
                 "priority {}, round {round}: of {}, {} (weight {}{usage}) wants {} and gets {}",
                 demand.priority,
-                of(*surplus).number(),
+                to_quantity(*surplus).amount_in_unit(),
                 demand.name,
-                weight.number(),
-                of(*want).number(),
-                of(*granted).number()
+                weight.amount_in_unit(),
+                to_quantity(*want).amount_in_unit(),
+                to_quantity(*granted).amount_in_unit()
             )
         }
         DivisionStep::Remainder { queue, granted } => {
-            format!("rounding gives {} more to {}", of(*granted).number(), demands[*queue].name)
+            format!(
+                "rounding gives {} more to {}",
+                to_quantity(*granted).amount_in_unit(),
+                demands[*queue].name
+            )
         }
     }
 }

@@ -17,19 +17,19 @@ use schedlab_scheduler_core::{
 const SUGGESTIONS_MAX: usize = 12;
 
 /// Maximum number of simulations, including those that increase an earlier suggestion.
-const TRIALS_MAX: usize = 64;
+const SIMULATIONS_MAX: usize = 64;
 
 /// Maximum number of consecutive increases of one suggestion that do not change the nodes of other
 /// jobs.
-const NO_PROGRESS_MAX: usize = 8;
+const INCREASES_WITHOUT_EFFECT_MAX: usize = 8;
 
-/// A search for suggestions for one group.
+/// A search for suggestions that let one pod group run.
 pub(super) struct SuggestionSearch<'a> {
-    /// The cluster without suggestions.
+    /// The cluster before any suggestion is applied.
     pub(super) snapshot: &'a Snapshot,
-    /// The scheduling profile.
+    /// The profile of the scheduler.
     pub(super) profile: &'a Profile,
-    /// The pending group.
+    /// The pending group that is to run.
     pub(super) group: PodGroupId,
     /// Size of added nodes.
     pub(super) size: NodeSize,
@@ -38,47 +38,47 @@ pub(super) struct SuggestionSearch<'a> {
 /// The situation of the group before a suggestion.
 #[derive(Clone)]
 pub(super) struct Situation {
-    /// Why it is pending.
+    /// Why the group is pending.
     pub(super) reason: Reason,
-    /// Its pods that do not fit.
+    /// The pods of the group that do not fit.
     pub(super) missing: MissingPods,
     /// Placements of other jobs.
     pub(super) others: Vec<Decision>,
 }
 
-/// A suggestion that was applied.
+/// A suggestion that was applied, and the state of the cluster around it.
 #[derive(Clone)]
 struct AppliedSuggestion {
     step: SuggestedStep,
-    /// The pods that did not fit before.
+    /// The pods that did not fit before the suggestion was applied.
     missing: MissingPods,
-    /// Placements of other jobs before it was applied first.
+    /// Placements of other jobs before the suggestion was first applied.
     others_before: Vec<Decision>,
-    /// Placements of other jobs before it was last increased.
+    /// Placements of other jobs before the suggestion was last increased.
     others: Vec<Decision>,
-    /// Number of consecutive increases that changed no placement of other jobs.
+    /// Number of consecutive increases of the suggestion that changed no placement of other jobs.
     no_progress: usize,
 }
 
-/// The state in which a suggestion is simulated.
+/// The state of the cluster on which a suggestion is simulated.
 #[derive(Clone, Copy)]
 struct TrialBase<'a> {
     cluster: &'a Snapshot,
-    /// Pods of the group that do not fit in it.
+    /// Pods of the group that do not fit in this state.
     missing: &'a MissingPods,
-    /// Placements of other jobs in it.
+    /// Placements of other jobs in this state.
     others: &'a [Decision],
 }
 
 /// A simulated suggestion.
 struct Trial {
     suggestion: Suggestion,
-    /// The cluster with it applied. `None`: it cannot be simulated.
+    /// The cluster with the suggestion applied. `None`: the suggestion cannot be simulated.
     snapshot: Option<Snapshot>,
     outcome: TrialOutcome,
-    /// Pods of the group that do not fit then.
+    /// Pods of the group that do not fit after the suggestion.
     missing: MissingPods,
-    /// Placements of other jobs then.
+    /// Placements of other jobs after the suggestion.
     others: Vec<Decision>,
 }
 
@@ -92,7 +92,8 @@ impl Trial {
 }
 
 impl AppliedSuggestion {
-    /// A first application, when these pods did not fit and other jobs had these placements.
+    /// Records the first application of a suggestion: before it, `missing` pods did not fit and
+    /// other jobs had the placements `others`.
     fn new(suggestion: Suggestion, missing: &MissingPods, others: &[Decision]) -> Self {
         let step = SuggestedStep {
             suggestion,
@@ -104,17 +105,18 @@ impl AppliedSuggestion {
         Self { step, missing: missing.clone(), others_before, others, no_progress: 0 }
     }
 
-    /// Increases the suggestion, given the present placements of other jobs.
-    fn increase(&mut self, total: Suggestion, others: &[Decision]) {
+    /// Increases the suggestion to `total`, given the present placements of other jobs.
+    fn increase_to(&mut self, total: Suggestion, others: &[Decision]) {
         self.step.total = Some(total);
         self.no_progress = if self.others == others { self.no_progress + 1 } else { 0 };
         self.others = others.to_vec();
     }
 
-    /// Whether other jobs may have taken what it provided.
+    /// Whether other jobs may have taken what the suggestion provided, so that more of it is
+    /// needed.
     fn may_need_more(&self, others: &[Decision]) -> bool {
         self.others_before != others
-            && (self.others != others || self.no_progress < NO_PROGRESS_MAX)
+            && (self.others != others || self.no_progress < INCREASES_WITHOUT_EFFECT_MAX)
     }
 
     const fn may_add_nodes(&self) -> bool {
@@ -129,7 +131,7 @@ impl AppliedSuggestion {
         )
     }
 
-    /// The suggestion with its total amount.
+    /// The suggestion, with its total amount.
     fn suggestion(&self) -> &Suggestion {
         self.step.total.as_ref().unwrap_or(&self.step.suggestion)
     }
@@ -138,20 +140,21 @@ impl AppliedSuggestion {
 impl SuggestionSearch<'_> {
     /// The suggestions for this situation, in the order in which they are needed, until the group
     /// runs or no further one can be tried. If nodes are added, they may have the size of existing
-    /// nodes or of the pods: the suggestions work with the latter if any do, and with both if they
-    /// are equal. The required node size is reported if not all sizes work.
-    pub(super) fn steps(&self, situation: Situation) -> Vec<SuggestedStep> {
+    /// nodes or of the pods. The suggestions work with nodes of the pods' size if any do, and with
+    /// both sizes if they are equal. The required node size is reported if not all sizes work.
+    pub(super) fn suggest_steps(&self, situation: Situation) -> Vec<SuggestedStep> {
         let mut applied = self.apply_until_running(situation.clone());
-        if applied.last().is_some_and(|last| last.step.runs())
+        if applied.last().is_some_and(|last| last.step.group_runs())
             && applied.iter().any(AppliedSuggestion::may_add_nodes)
         {
-            applied = self.with_node_size(applied, situation);
+            applied = self.with_required_node_size(applied, situation);
         }
         applied.into_iter().map(|one| one.step).collect()
     }
 
-    /// Suggestions with which it runs, with the required node size; these if others do no better.
-    fn with_node_size(
+    /// Finds the node size with which the group runs. Returns other suggestions if those work with
+    /// small nodes and `applied` do not.
+    fn with_required_node_size(
         &self,
         mut applied: Vec<AppliedSuggestion>,
         situation: Situation,
@@ -178,11 +181,12 @@ impl SuggestionSearch<'_> {
         applied
     }
 
-    /// Applies suggestions with nodes of one size until the group runs.
+    /// Applies suggestions, with added nodes of one size, until the group runs.
     fn apply_until_running(&self, situation: Situation) -> Vec<AppliedSuggestion> {
-        let mut applied = self.accumulate(situation);
-        let runs =
-            |applied: &[AppliedSuggestion]| applied.last().is_some_and(|last| last.step.runs());
+        let mut applied = self.apply_until_done(situation);
+        let runs = |applied: &[AppliedSuggestion]| {
+            applied.last().is_some_and(|last| last.step.group_runs())
+        };
         let had_more = applied.len() > 1 && applied.iter().any(|one| one.step.total.is_some());
         let in_order =
             if had_more && runs(&applied) { self.reapply_in_order(&applied) } else { None };
@@ -190,20 +194,20 @@ impl SuggestionSearch<'_> {
         applied = in_order.unwrap_or(applied);
         if is_in_order && runs(&applied) {
             for at in 0..applied.len() {
-                applied[at].step.minimum = self.minimum(&applied, at);
+                applied[at].step.minimum = self.smaller_raise(&applied, at);
             }
         }
         applied
     }
 
-    /// Applies one suggestion on top of the other. If other jobs took what an earlier one provided,
-    /// that one is increased, and all suggestions so far are simulated again.
-    fn accumulate(&self, situation: Situation) -> Vec<AppliedSuggestion> {
+    /// Applies one suggestion on top of the other. If other jobs took what an earlier suggestion
+    /// provided, that suggestion is increased, and all suggestions so far are simulated again.
+    fn apply_until_done(&self, situation: Situation) -> Vec<AppliedSuggestion> {
         let Situation { mut reason, mut missing, mut others } = situation;
         let (mut applied, mut cluster) = (Vec::<AppliedSuggestion>::new(), self.snapshot.clone());
         // The suggestions before any increase.
         let mut before_increases: Option<Vec<AppliedSuggestion>> = None;
-        for _ in 0..TRIALS_MAX {
+        for _ in 0..SIMULATIONS_MAX {
             let base = TrialBase { cluster: &cluster, missing: &missing, others: &others };
             let mut trial = self.next_trial(base, &reason, &applied);
             let more = increase_of_applied(&applied, &trial.suggestion, &others);
@@ -215,8 +219,8 @@ impl SuggestionSearch<'_> {
             }
             if let Some((at, total)) = more {
                 before_increases.get_or_insert_with(|| applied.clone());
-                applied[at].increase(total, &others);
-                trial = self.try_all(&applied).unwrap_or(trial);
+                applied[at].increase_to(total, &others);
+                trial = self.simulate_all(&applied).unwrap_or(trial);
             } else {
                 before_increases = None;
                 applied.push(AppliedSuggestion::new(trial.suggestion.clone(), &missing, &others));
@@ -241,8 +245,8 @@ impl SuggestionSearch<'_> {
         before_increases.unwrap_or(applied)
     }
 
-    /// Simulates the suggestion for the reason. A reason about fair share is passed over if
-    /// capacity is still lacking after its suggestion.
+    /// Simulates the suggestion for the present reason. A reason about fair share is passed over if
+    /// capacity is still lacking after the suggestion for it.
     fn next_trial(
         &self,
         base: TrialBase<'_>,
@@ -259,9 +263,9 @@ impl SuggestionSearch<'_> {
             return self.next_trial(base, underlying, applied);
         }
         let suggestion = reason.suggestion();
-        let one_more = one_more_opened_node(applied, &suggestion, base.others);
+        let one_more = suggest_one_more_node(applied, &suggestion, base.others);
         let trial = self.try_suggestion(base, one_more.unwrap_or(suggestion));
-        let with_toleration = toleration_instead(&trial, base.others)
+        let with_toleration = suggest_toleration_instead(&trial, base.others)
             .map(|toleration| self.try_suggestion(base, toleration));
         with_toleration
             .filter(|toleration| matches!(toleration.outcome, TrialOutcome::Runs { .. }))
@@ -279,7 +283,7 @@ impl SuggestionSearch<'_> {
     }
 
     /// Applies all suggestions again, each once, with its total amount. `None`: the group does not
-    /// run that way.
+    /// run then.
     fn reapply_in_order(&self, applied: &[AppliedSuggestion]) -> Option<Vec<AppliedSuggestion>> {
         let mut missing = applied.first()?.missing.clone();
         let (mut reapplied, mut cluster) = (Vec::<AppliedSuggestion>::new(), self.snapshot.clone());
@@ -290,18 +294,19 @@ impl SuggestionSearch<'_> {
             let missing = std::mem::replace(&mut missing, missing_then);
             let step = SuggestedStep { outcome, ..one.step.clone() };
             reapplied.push(AppliedSuggestion { step, missing, ..one.clone() });
-            if reapplied.last()?.step.runs() {
+            if reapplied.last()?.step.group_runs() {
                 return Some(reapplied);
             }
         }
         None
     }
 
-    /// The smallest raise of a bound that suffices with all other steps, if it is smaller than that
-    /// of the step at `at`. If pods are evicted once the other steps are applied, the bound may
-    /// have been high enough.
-    fn minimum(&self, applied: &[AppliedSuggestion], at: usize) -> Option<Suggestion> {
-        let Suggestion::RaiseBound { queue, bound, by, to, .. } = applied[at].suggestion() else {
+    /// For a suggestion to raise a bound: the smallest raise that suffices with all other steps, if
+    /// it is smaller than the step at `index`. The bound may have been high enough if pods are
+    /// evicted once the other steps are applied.
+    fn smaller_raise(&self, applied: &[AppliedSuggestion], index: usize) -> Option<Suggestion> {
+        let Suggestion::RaiseBound { queue, bound, by, to, .. } = applied[index].suggestion()
+        else {
             return None;
         };
         let quantity = |amount| Quantity { resource: to.resource.clone(), amount };
@@ -313,9 +318,9 @@ impl SuggestionSearch<'_> {
             to: quantity(amount),
             other_bounds_too_low: false,
         };
-        let resolution = to.resolution();
+        let resolution = to.printed_resolution();
         let (mut too_low, mut enough) = (before, to.amount.saturating_sub(resolution));
-        let runs_at = |amount| self.runs_with(applied, at, &raise(amount));
+        let runs_at = |amount| self.runs_with_replaced(applied, index, &raise(amount));
         if enough <= too_low || !runs_at(enough) || runs_at(too_low) {
             return None;
         }
@@ -330,12 +335,17 @@ impl SuggestionSearch<'_> {
         Some(raise(enough))
     }
 
-    /// Whether the group runs with all suggestions in their known minimum, and `other` in place of
-    /// the one at `at`.
-    fn runs_with(&self, applied: &[AppliedSuggestion], at: usize, other: &Suggestion) -> bool {
+    /// Whether the group runs with all suggestions in their known minimum amount, and `replacement`
+    /// in place of the suggestion at `index`.
+    fn runs_with_replaced(
+        &self,
+        applied: &[AppliedSuggestion],
+        replaced: usize,
+        replacement: &Suggestion,
+    ) -> bool {
         let minimum = |(index, one): (usize, &AppliedSuggestion)| {
             let minimum = one.step.minimum.as_ref().unwrap_or(one.suggestion());
-            if index == at { other.clone() } else { minimum.clone() }
+            if index == replaced { replacement.clone() } else { minimum.clone() }
         };
         let snapshot = self.snapshot_with_all(applied, applied.iter().enumerate().map(minimum));
         snapshot.is_some_and(|snapshot| {
@@ -345,12 +355,12 @@ impl SuggestionSearch<'_> {
 
     /// Whether the group runs with all suggestions applied.
     fn runs_with_all(&self, applied: &[AppliedSuggestion]) -> bool {
-        let all = self.try_all(applied);
+        let all = self.simulate_all(applied);
         all.is_some_and(|all| matches!(all.outcome, TrialOutcome::Runs { .. }))
     }
 
     /// Simulates all suggestions with their total amounts.
-    fn try_all(&self, applied: &[AppliedSuggestion]) -> Option<Trial> {
+    fn simulate_all(&self, applied: &[AppliedSuggestion]) -> Option<Trial> {
         let suggestion = applied.last()?.suggestion().clone();
         let snapshot =
             self.snapshot_with_all(applied, applied.iter().map(|one| one.suggestion().clone()))?;
@@ -358,7 +368,8 @@ impl SuggestionSearch<'_> {
         Some(Trial { suggestion, snapshot: Some(snapshot), outcome, missing, others })
     }
 
-    /// The cluster with these suggestions applied instead of the recorded ones.
+    /// The cluster with these suggestions applied instead of those in `applied`; `None` if one
+    /// cannot be applied.
     fn snapshot_with_all(
         &self,
         applied: &[AppliedSuggestion],
@@ -372,30 +383,31 @@ impl SuggestionSearch<'_> {
 }
 
 impl SuggestedStep {
-    const fn runs(&self) -> bool {
+    const fn group_runs(&self) -> bool {
         matches!(self.outcome, TrialOutcome::Runs { .. })
     }
 }
 
-/// Whether the same suggestion was made before: repeating it would not help.
+/// Whether the same suggestion was applied before: repeating it would not help.
 fn is_already_suggested(applied: &[AppliedSuggestion], suggestion: &Suggestion) -> bool {
     let suggestion = suggestion.to_string();
     applied.iter().any(|one| one.step.suggestion.to_string() == suggestion)
 }
 
-/// The index of the suggestion that `next` only increases, if placements of other jobs changed
-/// since, and the combined suggestion.
+/// If `next` only increases an applied suggestion and placements of other jobs changed since: the
+/// index of that suggestion, and both combined.
 fn increase_of_applied(
     applied: &[AppliedSuggestion],
     next: &Suggestion,
     others: &[Decision],
 ) -> Option<(usize, Suggestion)> {
     let mut all = applied.iter().enumerate().rev().filter(|(_, one)| one.may_need_more(others));
-    all.find_map(|(at, one)| Some((at, combined(one.suggestion(), next)?)))
+    all.find_map(|(at, one)| Some((at, combine_if_increase(one.suggestion(), next)?)))
 }
 
-/// If other jobs took an opened or added node, one more such node instead of `next`.
-fn one_more_opened_node(
+/// If other jobs took an opened or added node: a suggestion for one more such node, instead of
+/// `next`.
+fn suggest_one_more_node(
     applied: &[AppliedSuggestion],
     next: &Suggestion,
     others: &[Decision],
@@ -418,8 +430,9 @@ fn one_more_opened_node(
     }
 }
 
-/// If other jobs took the nodes from which a taint was removed, a toleration instead.
-fn toleration_instead(trial: &Trial, others: &[Decision]) -> Option<Suggestion> {
+/// If other jobs took the nodes from which a taint was removed: a suggestion to add a toleration
+/// instead.
+fn suggest_toleration_instead(trial: &Trial, others: &[Decision]) -> Option<Suggestion> {
     let Suggestion::AdmitToNodes {
         fit_error: FitError::Taint { key, value, .. }, nodes, pods, ..
     } = &trial.suggestion
@@ -431,8 +444,8 @@ fn toleration_instead(trial: &Trial, others: &[Decision]) -> Option<Suggestion> 
         .then(|| Suggestion::TolerateTaint { key: Name::clone(key), value: Name::clone(value) })
 }
 
-/// The combined suggestion, if the second only increases the first.
-fn combined(first: &Suggestion, next: &Suggestion) -> Option<Suggestion> {
+/// One suggestion for both, if the second only increases the first; otherwise `None`.
+fn combine_if_increase(first: &Suggestion, next: &Suggestion) -> Option<Suggestion> {
     match (first, next) {
         (
             Suggestion::RaiseBound { queue, bound, by, .. },

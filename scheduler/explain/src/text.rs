@@ -13,39 +13,39 @@ use schedlab_scheduler_core::{
 };
 
 /// Maximum number of printed node names per group.
-const NAMES_MAX: usize = 8;
+const PRINTED_NODE_NAMES_MAX: usize = 8;
 
-/// Displays an explanation with the names of the snapshot.
+/// Prints the explanation of a pod group, with names from the snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct ExplanationText<'a> {
-    /// The explained snapshot.
+    /// The snapshot that the explanation is about.
     pub snapshot: &'a Snapshot,
-    /// The explanation.
+    /// The explanation that is printed.
     pub explanation: &'a Explanation,
 }
 
 impl fmt::Display for ExplanationText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.head(f)?;
-        self.decisions(f)?;
+        self.fmt_head(f)?;
+        self.fmt_decisions(f)?;
         if let Some(reason) = &self.explanation.reason {
             writeln!(f, "\nreason: {}\n  {reason}", reason.code())?;
         }
-        self.suggestions(f)?;
-        self.queues(f)?;
+        self.fmt_suggestions(f)?;
+        self.fmt_queues(f)?;
         if self.explanation.reason.is_none() {
             return Ok(());
         }
-        self.plugins(f)?;
+        self.fmt_plugins(f)?;
         match &self.explanation.nodes {
-            Some(nodes) => self.nodes(f, nodes),
+            Some(nodes) => self.fmt_nodes(f, nodes),
             None => Ok(()),
         }
     }
 }
 
 impl ExplanationText<'_> {
-    fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Explanation { group, active, pending, minimum, reason, .. } = self.explanation;
         let group = &self.snapshot.pod_groups[group.0 as usize];
         let state = match (reason, pending) {
@@ -65,29 +65,29 @@ impl ExplanationText<'_> {
         writeln!(f, "  priority {}, {kind}", group.priority)
     }
 
-    fn decisions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_decisions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for decision in &self.explanation.decisions {
             match decision {
                 Decision::Bind { pod, node } => {
                     writeln!(
                         f,
                         "  next cycle: {} is bound to {}",
-                        self.pod(*pod),
-                        self.node(*node)
+                        self.pod_name(*pod),
+                        self.node_name(*node)
                     )?;
                 }
                 Decision::Pipeline { pod, node } => writeln!(
                     f,
                     "  next cycle: {} is pipelined onto {}",
-                    self.pod(*pod),
-                    self.node(*node)
+                    self.pod_name(*pod),
+                    self.node_name(*node)
                 )?,
                 Decision::Evict { pod, cause } => {
                     writeln!(
                         f,
                         "  next cycle: {} is evicted ({})",
-                        self.pod(*pod),
-                        cause.action()
+                        self.pod_name(*pod),
+                        cause.kai_action_name()
                     )?;
                 }
             }
@@ -95,7 +95,7 @@ impl ExplanationText<'_> {
         Ok(())
     }
 
-    fn suggestions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_suggestions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (SuggestedStep { suggestion, total, minimum, outcome }, number) in
             self.explanation.suggestions.iter().zip(1..)
         {
@@ -105,11 +105,18 @@ impl ExplanationText<'_> {
                 writeln!(f, "  other jobs come first; for all of them and this one: {total}")?;
             }
             if let Some(minimum) = minimum {
-                writeln!(f, "  less suffices if others are evicted or wait for it: {minimum}")?;
+                writeln!(
+                    f,
+                    "  a smaller amount suffices if other jobs are evicted or wait for this one: {minimum}"
+                )?;
             }
             match outcome {
                 TrialOutcome::Runs { node, fits, new_nodes } => {
-                    writeln!(f, "  simulated: it runs on {node} {}", when_text(*fits, *new_nodes))?;
+                    writeln!(
+                        f,
+                        "  simulated: it runs on {node} {}",
+                        start_text(*fits, *new_nodes)
+                    )?;
                 }
                 TrialOutcome::EvictedAgain(reason) => writeln!(
                     f,
@@ -134,13 +141,13 @@ impl ExplanationText<'_> {
                 outcome: TrialOutcome::StillPending(_) | TrialOutcome::EvictedAgain(_),
                 ..
             }) => {
-                writeln!(f, "\nno further remedy is known")
+                writeln!(f, "\nno further suggestion is known")
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    fn queues(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_queues(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.explanation.queues.is_empty() {
             return Ok(());
         }
@@ -154,7 +161,7 @@ impl ExplanationText<'_> {
         Ok(())
     }
 
-    fn plugins(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_plugins(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\nplugins, independent of nodes")?;
         for (plugin, rejection) in &self.explanation.plugins {
             match rejection {
@@ -165,37 +172,42 @@ impl ExplanationText<'_> {
         Ok(())
     }
 
-    fn nodes(&self, f: &mut fmt::Formatter<'_>, nodes: &NodeReport) -> fmt::Result {
+    fn fmt_nodes(&self, f: &mut fmt::Formatter<'_>, nodes: &NodeReport) -> fmt::Result {
         writeln!(
             f,
             "\nnodes for pod {}, which requests {}",
-            self.pod(nodes.pod),
+            self.pod_name(nodes.pod),
             request_text(nodes)
         )?;
         if nodes.groups.is_empty() && self.snapshot.excluded_nodes.is_empty() {
             writeln!(f, "  there are no nodes")?;
         }
         for group in &nodes.groups {
-            writeln!(f, "  {}: {}", node_names(&group.nodes), rejections_text(group))?;
+            writeln!(f, "  {}: {}", node_names_text(&group.nodes), rejections_text(group))?;
             writeln!(f, "    free {}{}", free_text(nodes, group), gang_peers_text(group))?;
         }
         for excluded in &self.snapshot.excluded_nodes {
-            writeln!(f, "  {}: excluded {}", node_names(&excluded.nodes), excluded.reason())?;
+            writeln!(
+                f,
+                "  {}: excluded {}",
+                node_names_text(&excluded.nodes),
+                excluded.exclusion_reason()
+            )?;
         }
         Ok(())
     }
 
-    fn pod(&self, pod: PodId) -> String {
+    fn pod_name(&self, pod: PodId) -> String {
         let pod = &self.snapshot.pods[pod.0 as usize];
         format!("{}/{}", pod.namespace, pod.name)
     }
 
-    fn node(&self, node: NodeId) -> &Name {
+    fn node_name(&self, node: NodeId) -> &Name {
         &self.snapshot.nodes[node.0 as usize].name
     }
 }
 
-fn when_text(fits: Fit, new_nodes: NewNodeSize) -> String {
+fn start_text(fits: Fit, new_nodes: NewNodeSize) -> String {
     let when = match fits {
         Fit::Now => "at once",
         Fit::Later => "once others have left",
@@ -236,15 +248,15 @@ fn request_text(NodeReport { request, shared_gpu, claims, .. }: &NodeReport) -> 
             format!("{amount} of each of {devices} GPUs")
         }
     });
-    let amounts = amounts(request).map(|it| it.with_unit());
+    let amounts = requested_amounts(request).map(|it| it.with_unit());
     let all: Vec<String> =
         fraction.into_iter().chain(amounts).chain(claims.iter().map(claim_text)).collect();
     if all.is_empty() { "only a pod slot".to_owned() } else { all.join(", ") }
 }
 
-/// `2 GPUs of claim ns/pair`.
+/// The devices of a claim as text, such as `2 GPUs of claim ns/pair`.
 fn claim_text(DeviceClaim { name, devices, allocate_all, .. }: &DeviceClaim) -> String {
-    let devices: Vec<String> = amounts(devices).map(|it| it.with_unit()).collect();
+    let devices: Vec<String> = requested_amounts(devices).map(|it| it.with_unit()).collect();
     match (devices.is_empty(), allocate_all.is_empty()) {
         (true, true) => format!("claim {name}"),
         (true, false) => format!("every device that claim {name} selects"),
@@ -255,7 +267,7 @@ fn claim_text(DeviceClaim { name, devices, allocate_all, .. }: &DeviceClaim) -> 
     }
 }
 
-/// Free amounts of the requested resources; pod slots if nothing else is requested.
+/// Free amounts of the requested resources as text; free pod slots if no resource is requested.
 fn free_text(
     NodeReport { request, shared_gpu, claims, .. }: &NodeReport,
     group: &NodeGroup,
@@ -264,9 +276,9 @@ fn free_text(
         let of_one = match (shared.fraction, group.largest_free_fraction) {
             (_, None) => "their memory is unknown".to_owned(),
             (GpuFraction::Milli(_), Some(free)) => {
-                format!("at most {} of one", Decimal { amount: free, per_unit: 1000 })
+                format!("at most {} of one GPU", Decimal { amount: free, per_unit: 1000 })
             }
-            (GpuFraction::MemoryMib(_), Some(free)) => format!("at most {free} MiB of one"),
+            (GpuFraction::MemoryMib(_), Some(free)) => format!("at most {free} MiB of one GPU"),
         };
         format!("{}, {of_one}", capacity_text(group, &ResourceName::Gpu))
     });
@@ -275,12 +287,12 @@ fn free_text(
         requested.add(&claim.devices);
         claim.allocate_all.values().for_each(|one| requested.add(one));
     }
-    let others = amounts(&requested).map(|it| capacity_text(group, &it.resource));
+    let others = requested_amounts(&requested).map(|it| capacity_text(group, &it.resource));
     let all: Vec<String> = devices.into_iter().chain(others).collect();
     if all.is_empty() { capacity_text(group, &ResourceName::Pods) } else { all.join(", ") }
 }
 
-/// Mentions the pods of the same gang that are already placed there in the simulation.
+/// Mentions the pods of the same gang that the simulation already placed on each of the nodes.
 fn gang_peers_text(group: &NodeGroup) -> String {
     match group.gang_peers {
         0 => String::new(),
@@ -291,29 +303,34 @@ fn gang_peers_text(group: &NodeGroup) -> String {
 
 fn capacity_text(group: &NodeGroup, resource: &ResourceName) -> String {
     let of =
-        |all: &Resources| Quantity { amount: all.amount(resource), resource: resource.clone() };
+        |all: &Resources| Quantity { amount: all.amount_of(resource), resource: resource.clone() };
     let (free, all) = (of(&group.free), of(&group.allocatable));
     if all.amount == Resources::INEXHAUSTIBLE {
-        return format!("any number of {}", all.unit());
+        return format!("any number of {}", all.unit_name());
     }
-    format!("{} of {}", free.number(), all.with_unit())
+    format!("{} of {}", free.amount_in_unit(), all.with_unit())
 }
 
-/// The requested amounts, without the pod slot.
-fn amounts(request: &Resources) -> impl Iterator<Item = Quantity> + '_ {
+/// The requested amounts, without the pod slot that every pod requests.
+fn requested_amounts(request: &Resources) -> impl Iterator<Item = Quantity> + '_ {
     let fixed = ResourceName::ACCOUNTED;
     let others = request.extended.keys().cloned().map(ResourceName::Extended);
     let all = fixed.into_iter().chain(others);
-    let amounts = all.map(|resource| Quantity { amount: request.amount(&resource), resource });
+    let amounts = all.map(|resource| Quantity { amount: request.amount_of(&resource), resource });
     amounts.filter(|quantity| quantity.amount > 0)
 }
 
-/// `3 nodes (n1, n2, n3)`.
-fn node_names(nodes: &[Name]) -> String {
-    let shown = nodes.iter().take(NAMES_MAX).map(|name| &**name).collect::<Vec<_>>().join(", ");
+/// Number and names of nodes as text, such as `3 nodes (n1, n2, n3)`.
+fn node_names_text(nodes: &[Name]) -> String {
+    let shown = nodes
+        .iter()
+        .take(PRINTED_NODE_NAMES_MAX)
+        .map(|name| &**name)
+        .collect::<Vec<_>>()
+        .join(", ");
     match nodes.len() {
         1 => shown,
-        count if count > NAMES_MAX => format!("{count} nodes ({shown}, …)"),
+        count if count > PRINTED_NODE_NAMES_MAX => format!("{count} nodes ({shown}, …)"),
         count => format!("{count} nodes ({shown})"),
     }
 }
@@ -321,7 +338,7 @@ fn node_names(nodes: &[Name]) -> String {
 /// One line per resource: GPUs, and every other resource that the queue bounds.
 pub(super) fn account_lines(account: &Account) -> Vec<String> {
     let names = ResourceName::ACCOUNTED;
-    let all = names.into_iter().zip(bounds(account));
+    let all = names.into_iter().zip(account_amounts(account));
     let shown = all.filter(|(resource, [quota, limit, ..])| {
         let bounded = *quota != Amount::Unlimited || *limit != Amount::Unlimited;
         *resource == ResourceName::Gpu || bounded
@@ -329,7 +346,7 @@ pub(super) fn account_lines(account: &Account) -> Vec<String> {
     shown.map(|(resource, amounts)| account_line(&resource, amounts)).collect()
 }
 
-fn bounds(account: &Account) -> [[Amount; 6]; 3] {
+fn account_amounts(account: &Account) -> [[Amount; 6]; 3] {
     let [quota, limit] = [account.quota, account.limit].map(PerResource::values);
     let used = [
         account.fair_share,
@@ -347,12 +364,12 @@ fn bounds(account: &Account) -> [[Amount; 6]; 3] {
 fn account_line(resource: &ResourceName, amounts: [Amount; 6]) -> String {
     let unit = Quantity { resource: resource.clone(), amount: 0 };
     let [quota, limit, share, allocated, fixed, requested] = amounts.map(|amount| match amount {
-        Amount::Exactly(amount) => Quantity { resource: resource.clone(), amount }.number(),
+        Amount::Exactly(amount) => Quantity { resource: resource.clone(), amount }.amount_in_unit(),
         Amount::Unlimited => "unlimited".to_owned(),
     });
     format!(
         "{}: quota {quota}, limit {limit}, fair share {share}, allocated {allocated} (of that \
          {fixed} non-preemptible), requested {requested}",
-        unit.unit()
+        unit.unit_name()
     )
 }

@@ -1,29 +1,31 @@
 //! Simulates a suggestion: runs the cycles after it for a pod group.
 
-use super::{MissingPods, NewNodeSize, TrialOutcome, decisions_for, missing_pods};
+use super::{MissingPods, NewNodeSize, TrialOutcome, decisions_for, find_missing_pods};
 use schedlab_scheduler_core::{
     Decision, Plan, Profile, Snapshot,
     framework::{Fit, Session},
-    inspect::{decide, next_snapshot},
+    inspect::{next_snapshot, run_cycle},
     model::{Name, NodeId, Pod, PodGroupId, PodId, PodStatus},
     queues::MinimumStatus,
 };
 
-/// Number of cycles that are simulated after the one in which the group starts: it may be evicted
-/// again, or not get its pipelined capacity.
-const CYCLES_AFTER: usize = 3;
+/// Number of cycles that are simulated after the one in which the group starts: in these the group
+/// may be evicted again, or not get its pipelined capacity.
+const CYCLES_AFTER_START: usize = 3;
 
-/// The outcome, the pods of the group that do not fit then, and the placements of other jobs.
+/// The result of a simulation: outcome for the group, pods of the group that do not fit, and
+/// placements of other jobs.
 pub(super) type TrialResult = (TrialOutcome, MissingPods, Vec<Decision>);
 
-/// Runs the next cycle for the group, and a few more if the group is not where it was pipelined to.
+/// Simulates the next cycle for the group, and a few more cycles if the group is pipelined or may
+/// be evicted again.
 pub(super) fn run_trial(cluster: &Snapshot, profile: &Profile, group: PodGroupId) -> TrialResult {
-    let (mut statement, plan) = decide(cluster, profile, &mut ());
-    let missing = missing_pods(&mut statement, group);
-    let others = placed_others(&statement, &plan, group);
-    match outcome(&statement, &plan, group) {
+    let (mut statement, plan) = run_cycle(cluster, profile, &mut ());
+    let missing = find_missing_pods(&mut statement, group);
+    let others = placements_of_other_jobs(&statement, &plan, group);
+    match trial_outcome(&statement, &plan, group) {
         runs @ TrialOutcome::Runs { fits, .. } => {
-            let waits = pending_after(cluster, profile, group, &plan, fits);
+            let waits = result_if_pending_later(cluster, profile, group, &plan, fits);
             waits.unwrap_or((runs, missing, others))
         }
         waits @ (TrialOutcome::StillPending(_)
@@ -32,32 +34,32 @@ pub(super) fn run_trial(cluster: &Snapshot, profile: &Profile, group: PodGroupId
     }
 }
 
-/// The result of the first later cycle in which needed pods of the group were evicted, or of the
-/// last one, if the group gained no pod.
-fn pending_after(
+/// The result of the first later cycle in which the group loses pods that it needs, or of the last
+/// cycle if the group gained no pod; `None` otherwise.
+fn result_if_pending_later(
     cluster: &Snapshot,
     profile: &Profile,
     group: PodGroupId,
     plan: &Plan,
     fits: Fit,
 ) -> Option<TrialResult> {
-    let (mut cluster_then, mut has_left) = (after_terminations(cluster, plan), false);
+    let (mut cluster_then, mut has_left) = (next_snapshot_without_releasing(cluster, plan), false);
     // The reason of a group that is evicted in the last cycle appears in the next one.
-    for cycle in 1..=CYCLES_AFTER + 1 {
-        let (mut statement, plan) = decide(&cluster_then, profile, &mut ());
-        has_left |= lost_its_minimum(&statement, &plan, group);
-        let after = after_terminations(&cluster_then, &plan);
-        let is_last = cycle >= CYCLES_AFTER || plan.decisions.is_empty();
+    for cycle in 1..=CYCLES_AFTER_START + 1 {
+        let (mut statement, plan) = run_cycle(&cluster_then, profile, &mut ());
+        has_left |= would_lose_minimum(&statement, &plan, group);
+        let after = next_snapshot_without_releasing(&cluster_then, &plan);
+        let is_last = cycle >= CYCLES_AFTER_START || plan.decisions.is_empty();
         let has_more = count_placed(&after, group) > count_placed(cluster, group);
         if (has_left || is_last && !has_more)
             && let Some(reason) = plan.waiting.get(&group).cloned()
         {
-            let others = placed_others(&statement, &plan, group);
+            let others = placements_of_other_jobs(&statement, &plan, group);
             let waits = match fits {
                 Fit::Later if !has_left => TrialOutcome::StillPending(reason),
                 Fit::Now | Fit::Later => TrialOutcome::EvictedAgain(reason),
             };
-            return Some((waits, missing_pods(&mut statement, group), others));
+            return Some((waits, find_missing_pods(&mut statement, group), others));
         }
         if is_last && !has_left {
             break;
@@ -67,7 +69,7 @@ fn pending_after(
     None
 }
 
-fn outcome(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> TrialOutcome {
+fn trial_outcome(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> TrialOutcome {
     let decided = decisions_for(session, plan, group);
     let is_new = |pod: PodId| {
         let pod = session.pod(pod);
@@ -88,8 +90,8 @@ fn outcome(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> TrialOutcom
     }
 }
 
-/// The snapshot of the next cycle, with all releasing pods gone.
-fn after_terminations(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
+/// The snapshot of the next cycle, with all terminating pods gone.
+fn next_snapshot_without_releasing(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
     let mut next = next_snapshot(snapshot, plan);
     next.remove_terminating_pods();
     next
@@ -103,8 +105,8 @@ fn count_placed(snapshot: &Snapshot, group: PodGroupId) -> usize {
     snapshot.pods.iter().filter(held).count()
 }
 
-/// Placements of other jobs.
-pub(super) fn placed_others(
+/// Placements of the pods of other jobs.
+pub(super) fn placements_of_other_jobs(
     session: &Session<'_>,
     plan: &Plan,
     group: PodGroupId,
@@ -117,8 +119,8 @@ pub(super) fn placed_others(
     placed.cloned().collect()
 }
 
-/// Whether evictions leave the group below its minimum.
-fn lost_its_minimum(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> bool {
+/// Whether the evictions of the plan leave the group below its minimum.
+fn would_lose_minimum(session: &Session<'_>, plan: &Plan, group: PodGroupId) -> bool {
     let leaves = plan.decisions.iter().any(|decision| match decision {
         Decision::Evict { pod, .. } => session.pod(*pod).group == Some(group),
         Decision::Bind { .. } | Decision::Pipeline { .. } => false,

@@ -9,80 +9,82 @@ use super::{
 };
 use crate::resources::Resources;
 
-/// A claim as a pod uses it.
+/// A `ResourceClaim` as a pod uses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceClaim {
-    /// Namespace and name.
+    /// Namespace and name of the claim.
     pub name: Name,
-    /// Devices: GPUs as GPUs, others by the name of their class.
+    /// Amounts of devices that the claim takes from its node: GPUs as GPUs, other devices as
+    /// extended resources named after their class.
     pub devices: Resources,
-    /// What it requests of the devices of one node; `None`: nothing, or that is not known.
+    /// What the claim requests of the devices of one node; `None`: nothing, or that is not known.
     pub requests: Option<Arc<ClaimRequests>>,
-    /// For requests with allocation mode `All`: by device selection, what one device counts as. The
-    /// claim takes every such device of its node, at least one of each.
+    /// For requests with allocation mode `All`: which devices the claim takes, by device selection,
+    /// and what one device counts as. The claim takes every such device of its node, at least one
+    /// of each.
     pub allocate_all: BTreeMap<Name, Resources>,
-    /// It was created for the pod from a template: no queue needs to own it.
+    /// Whether the claim was created for the pod from a template: then no queue needs to own it.
     pub is_pod_owned: bool,
-    /// Label `kai.scheduler/queue`: the queue that may use a shared GPU claim.
+    /// Value of the claim's label `kai.scheduler/queue`: the queue that may use a shared GPU claim.
     pub queue: Option<Name>,
-    /// The node on which it is allocated, whichever pods use it.
+    /// Name of the node on which the claim is allocated, whether or not pods use it.
     pub allocated_on: Option<Name>,
-    /// The node of its devices, and what these count as there in addition, for claims that request
-    /// them by another selection.
+    /// Name of the node of the claim's devices, and what these devices count as there in addition,
+    /// for other claims that request them by another selection.
     pub also_counts_as: Option<(Name, Resources)>,
-    /// Number of pods outside the snapshot that it is reserved for.
+    /// Number of pods outside the snapshot for which the claim is reserved.
     pub reserved_for_others: u32,
-    /// The nodes that can use its devices.
+    /// The nodes that can use the claim's devices.
     pub reach: DeviceReach,
 }
 
 /// The nodes that can use the devices of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeviceReach {
-    /// The node that has the devices.
+    /// Only the node that has the devices.
     #[default]
     NodeLocal,
-    /// Allocated: nodes that match any of the terms; `None` means all nodes.
+    /// The claim is allocated: nodes that match any of the terms; `None` means all nodes.
     Allocated(Option<Vec<NodeSelectorTerm>>),
-    /// Not allocated: it gets one multi-node device for each request.
+    /// The claim is not allocated. It gets one multi-node device for each of these requests.
     Pending(Vec<DeviceRequest>),
-    /// Not allocated: it gets one multi-node device for each request and devices of one node, which
-    /// is then the only node that can use them.
+    /// The claim is not allocated. It gets one multi-node device for each of these requests, and
+    /// devices of one node, which is then the only node that can use the claim.
     PendingWithNodeLocal(Vec<DeviceRequest>),
 }
 
 /// A request for one device that several nodes can use.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceRequest {
-    /// Unique among all requests.
+    /// Name of the request, unique among all requests of the snapshot.
     pub name: Name,
-    /// Free devices that match, preferred ones first. Like volumes, each goes to one request and is
-    /// usable from some nodes.
+    /// Free devices that match the request, preferred ones first. Each device goes to one request
+    /// and is usable from some nodes, like a volume.
     pub devices: Vec<Arc<Volume>>,
 }
 
 /// A claim that is allocated on a node and used there by no pod of the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnusedClaim {
-    /// Namespace and name.
+    /// Namespace and name of the claim.
     pub name: Name,
-    /// What it takes of the node.
+    /// Devices that the claim takes from the node.
     pub devices: Resources,
-    /// Its pods are gone: its devices will be free soon.
+    /// Whether the claim's pods are gone, so that its devices will be free soon.
     pub is_deallocating: bool,
 }
 
 impl DeviceReach {
-    /// Some of its devices belong to one node.
-    pub fn has_node_local(&self) -> bool {
+    /// Whether some of the claim's devices belong to one node.
+    pub fn has_node_local_devices(&self) -> bool {
         match self {
             Self::NodeLocal | Self::PendingWithNodeLocal(_) => true,
             Self::Allocated(_) | Self::Pending(_) => false,
         }
     }
 
-    /// Requests for devices that several nodes can use.
-    pub fn device_requests(&self) -> &[DeviceRequest] {
+    /// The claim's requests for devices that several nodes can use.
+    pub fn multi_node_requests(&self) -> &[DeviceRequest] {
         match self {
             Self::Pending(requests) | Self::PendingWithNodeLocal(requests) => requests,
             Self::NodeLocal | Self::Allocated(_) => &[],
@@ -94,17 +96,17 @@ impl DeviceClaim {
     /// Maximum number of pods that a claim can be reserved for (`resource.k8s.io`).
     pub const USERS_MAX: u32 = 256;
 
-    /// It claims GPUs.
-    pub fn is_gpu(&self) -> bool {
+    /// Whether the claim requests GPUs.
+    pub fn claims_gpus(&self) -> bool {
         self.devices.gpu_milli > 0 || self.allocate_all.values().any(|one| one.gpu_milli > 0)
     }
 
-    /// All its pods run on one node.
+    /// Whether all pods of the claim must run on one node.
     pub fn is_node_local(&self) -> bool {
-        self.reach.has_node_local()
+        self.reach.has_node_local_devices()
     }
 
-    /// What it takes of the node.
+    /// What the claim takes from the node.
     pub fn devices_on(&self, node: &Node) -> Cow<'_, Resources> {
         let mut devices = Cow::Borrowed(&self.devices);
         for (selection, one) in &self.allocate_all {
@@ -121,21 +123,22 @@ impl DeviceClaim {
 }
 
 impl PodShape {
-    /// Everything the pod takes of the node if no pod there has its claims.
+    /// Everything that a pod of this shape takes from the node if no pod there uses its claims.
     pub fn requests_and_claims_on(&self, node: &Node) -> Resources {
         let claims = self.claims.iter().map(|claim| claim.devices_on(node));
         claims.fold(self.requests.clone(), |sum, devices| sum.plus(&devices))
     }
 
-    /// What its claims take of the node, once for all pods like it. Claims that are already
-    /// allocated there take nothing.
+    /// What the claims of this shape take from the node, once for all pods of the shape. Claims
+    /// that are already allocated there take nothing.
     pub fn new_claims_on(&self, node: &Node) -> Resources {
         let new =
             self.claims.iter().filter(|claim| claim.allocated_on.as_ref() != Some(&node.name));
         new.fold(Resources::default(), |sum, claim| sum.plus(&claim.devices_on(node)))
     }
 
-    /// What `pods` such pods take of an added node. GPUs that are shared count as whole.
+    /// What `pods` pods of this shape take from an added node. GPUs of which pods request fractions
+    /// count as whole.
     pub fn requests_on_new_node(&self, pods: i64) -> Resources {
         let claims = self.new_claims_on(&Node::default());
         let mut room = self.requests.times(pods).plus(&claims);
@@ -151,13 +154,14 @@ impl PodShape {
         room
     }
 
-    /// What its claims request of the devices of one node.
+    /// What the claims of this shape request of the devices of one node, claim by claim.
     pub fn claim_requests(&self) -> impl Iterator<Item = &ClaimRequests> {
         let shared = self.claims.iter().filter_map(|claim| claim.requests.as_deref());
         self.own_claims.iter().map(AsRef::as_ref).chain(shared)
     }
 
-    /// What it takes depends on the node.
+    /// Whether a claim of this shape takes all devices of its node, so that what it takes depends
+    /// on the node.
     pub fn requests_all_devices(&self) -> bool {
         self.claims.iter().any(|claim| !claim.allocate_all.is_empty())
     }

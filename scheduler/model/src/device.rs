@@ -11,38 +11,39 @@ use super::Name;
 /// A device that only the pods of one node can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDevice {
-    /// Driver, pool and name.
+    /// Driver, pool and name of the device.
     pub name: Name,
-    /// What its `ResourceSlice` and the device classes say about it.
+    /// What the `ResourceSlice` of the device and the device classes say about it.
     pub properties: Arc<DeviceProperties>,
-    /// Namespace and name of the claim that it is allocated to.
+    /// Namespace and name of the claim to which the device is allocated.
     pub allocated_to: Option<Name>,
 }
 
 /// The properties of a device, as far as allocation depends on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceProperties {
-    /// Names of the selections (classes, or classes with selectors) that match it.
+    /// Names of the device selections (classes, or classes with selectors) that match the device.
     pub kinds: BTreeSet<Name>,
-    /// Attributes by fully qualified name.
+    /// Attributes of the device, by fully qualified name.
     pub attributes: BTreeMap<Name, String>,
-    /// All `ResourceSlices` of its pool are published.
+    /// Whether all `ResourceSlices` of the device's pool are published.
     pub pool_is_complete: bool,
 }
 
 /// What a claim requests of the devices of one node: the first alternative that can be allocated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimRequests {
-    /// In order of preference: every combination of `firstAvailable` entries of its requests.
+    /// The alternatives in order of preference: every combination of `firstAvailable` entries of
+    /// the claim's requests.
     pub alternatives: Vec<ClaimAlternative>,
 }
 
 /// Requests that are allocated together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimAlternative {
-    /// In the order of the claim.
+    /// The requests, in the order of the claim.
     pub requests: Vec<NodeDeviceRequest>,
-    /// `matchAttribute` constraints.
+    /// The `matchAttribute` constraints among the requests.
     pub constraints: Vec<MatchAttribute>,
 }
 
@@ -51,11 +52,12 @@ pub struct ClaimAlternative {
 pub struct NodeDeviceRequest {
     /// Name of the request; `request/alternative` for an alternative.
     pub name: Name,
-    /// The selection that its devices match: one of [`DeviceProperties::kinds`].
+    /// The device selection that the request's devices must match: one of
+    /// [`DeviceProperties::kinds`].
     pub selection: Name,
-    /// How many devices it gets.
+    /// How many devices the request gets.
     pub count: DeviceCount,
-    /// How it uses them.
+    /// How the request uses its devices.
     pub access: DeviceAccess,
 }
 
@@ -71,18 +73,19 @@ pub enum DeviceCount {
 /// How a request uses its devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeviceAccess {
-    /// No other claim may use them.
+    /// No other claim may use the devices.
     Exclusive,
-    /// Beside any other claims (`adminAccess`).
+    /// The devices may be in use by other claims (`adminAccess`).
     Admin,
 }
 
-/// The devices of some requests have equal values of an attribute.
+/// A `matchAttribute` constraint: the devices of some requests must have equal values of an
+/// attribute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MatchAttribute {
-    /// Fully qualified name.
+    /// Fully qualified name of the attribute.
     pub attribute: Name,
-    /// Indexes of the requests.
+    /// Indexes of the requests that the constraint applies to.
     pub requests: Vec<usize>,
 }
 
@@ -90,19 +93,20 @@ impl ClaimRequests {
     /// Maximum number of devices of a claim (`resource.k8s.io`).
     pub const DEVICES_MAX: usize = 32;
 
-    /// Whether counting devices by kind does not tell if the claim can be allocated.
-    pub fn needs_search(&self) -> bool {
+    /// Whether counting devices by kind does not tell if the claim can be allocated, so that a
+    /// search is needed.
+    pub fn needs_allocation_search(&self) -> bool {
         match self.alternatives.as_slice() {
             [] => false,
-            [only] => only.needs_search(),
+            [only] => only.needs_allocation_search(),
             _ => true,
         }
     }
 }
 
 impl ClaimAlternative {
-    /// It has constraints, or requests with and without admin access.
-    fn needs_search(&self) -> bool {
+    /// Whether the alternative has constraints, or requests both with and without admin access.
+    fn needs_allocation_search(&self) -> bool {
         let has = |access| self.requests.iter().any(|request| request.access == access);
         !self.constraints.is_empty() || has(DeviceAccess::Admin) && has(DeviceAccess::Exclusive)
     }

@@ -5,14 +5,14 @@ use super::{LabelSelector, Name};
 /// A `policy/v1` `PodDisruptionBudget`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DisruptionBudget {
-    /// Namespace of its pods.
+    /// Namespace of the budget and its pods.
     pub namespace: Name,
-    /// Its name.
+    /// Name of the budget.
     pub name: Name,
-    /// `spec.selector`; without requirements it selects nothing here.
+    /// `spec.selector`; a selector without requirements selects nothing here.
     pub selector: LabelSelector,
     /// `status.disruptionsAllowed`.
     pub allowed: i32,
-    /// Names in `status.disruptedPods`: evicted already, and counted in `allowed`.
+    /// Names in `status.disruptedPods`: pods that are evicted already and counted in `allowed`.
     pub disrupted: Vec<Name>,
 }

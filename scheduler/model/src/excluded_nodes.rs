@@ -4,23 +4,24 @@ use std::collections::BTreeSet;
 
 use super::{CPU_WORKER, GPU_WORKER, Name, PodShape};
 
-/// Nodes that are excluded for the same label mismatches.
+/// Nodes that are excluded from scheduling because of the same label mismatches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExcludedNodes {
     /// Names of the nodes.
     pub nodes: Vec<Name>,
-    /// How their labels differ from what the scheduler requires.
+    /// How the nodes' labels differ from what the scheduler requires.
     pub mismatches: BTreeSet<LabelMismatch>,
 }
 
 impl ExcludedNodes {
-    /// The mismatches that keep pods of the shape away.
+    /// Those label mismatches that keep pods of the shape away from the nodes.
     pub fn mismatches_for(&self, shape: &PodShape) -> BTreeSet<LabelMismatch> {
-        self.mismatches.iter().filter(|mismatch| mismatch.excludes(shape)).cloned().collect()
+        self.mismatches.iter().filter(|mismatch| mismatch.excludes_shape(shape)).cloned().collect()
     }
 
-    /// Why the nodes are excluded. A node without either worker role needs only one of them.
-    pub fn reason(&self) -> String {
+    /// Why the nodes are excluded, as text. A node without either worker role needs only one of
+    /// them.
+    pub fn exclusion_reason(&self) -> String {
         let roles = [LabelMismatch::NotGpuWorker, LabelMismatch::NotCpuWorker]
             .iter()
             .all(|mismatch| self.mismatches.contains(mismatch));
@@ -58,8 +59,8 @@ pub enum LabelMismatch {
 }
 
 impl LabelMismatch {
-    /// It keeps pods of the shape away from the node.
-    fn excludes(&self, shape: &PodShape) -> bool {
+    /// Whether the mismatch keeps pods of the shape away from the node.
+    fn excludes_shape(&self, shape: &PodShape) -> bool {
         match self {
             Self::Missing { .. } | Self::Unwanted { .. } => true,
             Self::NotGpuWorker => shape.requests_gpus(),

@@ -7,9 +7,9 @@ use crate::resources::Resources;
 /// A request for a fraction of each of several GPUs of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FractionalGpu {
-    /// Fraction of each GPU.
+    /// The requested fraction of each GPU.
     pub fraction: GpuFraction,
-    /// Number of GPUs, at least one.
+    /// Number of GPUs of which a fraction is requested, at least one.
     pub devices: u32,
 }
 
@@ -26,7 +26,7 @@ pub enum GpuFraction {
 pub type GpuGroup = Name;
 
 impl FractionalGpu {
-    /// What it takes of one GPU of `node`, in the unit of [`Node::units_per_gpu`].
+    /// What the fraction takes from one GPU of `node`, in the unit of [`Node::units_per_gpu`].
     pub fn units_on(&self, node: &Node) -> i64 {
         match self.fraction {
             GpuFraction::Milli(milli) => milli.saturating_mul(node.gpu_memory_mib.max(1)),
@@ -34,8 +34,8 @@ impl FractionalGpu {
         }
     }
 
-    /// Whether it can be converted to units: a request for memory needs a node with known GPU
-    /// memory.
+    /// Whether the fraction can be converted to units: a request for memory needs a node with known
+    /// GPU memory.
     pub const fn is_size_known_on(&self, node: &Node) -> bool {
         match self.fraction {
             GpuFraction::Milli(_) => true,
@@ -51,9 +51,9 @@ impl FractionalGpu {
         }
     }
 
-    /// What queues are charged, in thousandths of GPUs, on GPUs with `device_mib` MiB. Memory is
-    /// rounded up to whole hundredths of a GPU, as in KAI. On GPUs of unknown size it is charged as
-    /// whole GPUs; KAI assumes 100 MiB there and charges many GPUs.
+    /// What queues are charged for the request, in thousandths of a GPU, on GPUs with `device_mib`
+    /// MiB. Memory is rounded up to whole hundredths of a GPU, as in KAI. On GPUs of unknown size
+    /// memory is charged as whole GPUs; KAI assumes 100 MiB there and charges many GPUs.
     pub fn charged_milli(&self, device_mib: i64) -> i64 {
         let milli = match self.fraction {
             GpuFraction::Milli(milli) => milli,
@@ -83,19 +83,21 @@ pub enum MigStrategy {
 }
 
 impl Node {
-    /// Its GPUs are split into MIG instances: by the label `node-role.kubernetes.io/mig-enabled`,
-    /// or, without that, by the instances among its resources.
+    /// Whether the node's GPUs are split into MIG instances: by the label
+    /// `node-role.kubernetes.io/mig-enabled`, or, without that label, by the MIG instances among
+    /// the node's resources.
     pub fn is_mig_enabled(&self) -> bool {
         self.mig_enabled_label().unwrap_or_else(|| has_mig_instances(&self.allocatable))
     }
 
-    /// Value of the label, when it exists; anything but a true value is false.
+    /// Value of the label `node-role.kubernetes.io/mig-enabled`, when the node has it; anything but
+    /// a true value is false.
     pub fn mig_enabled_label(&self) -> Option<bool> {
         let label = self.labels.get(MIG_ENABLED)?;
         Some(matches!(&**label, "1" | "t" | "T" | "true" | "TRUE" | "True"))
     }
 
-    /// The strategy by the label `nvidia.com/mig.strategy`, when MIG is enabled.
+    /// The MIG strategy by the label `nvidia.com/mig.strategy`; `None` when MIG is not enabled.
     pub fn mig_strategy(&self) -> Option<MigStrategy> {
         if !self.is_mig_enabled() {
             return None;
@@ -107,21 +109,21 @@ impl Node {
         }
     }
 
-    /// Units of one GPU: thousandths of a MiB, or of a GPU when its memory is unknown. Requests for
-    /// memory do not fit in that case.
+    /// Number of units of one GPU of the node: a unit is a thousandth of a MiB, or of a GPU when
+    /// its memory is unknown. Requests for GPU memory do not fit in that case.
     pub fn units_per_gpu(&self) -> i64 {
         self.gpu_memory_mib.max(1).saturating_mul(1000)
     }
 }
 
-/// `resources` contains MIG instances.
+/// Whether `resources` contains MIG instances.
 pub(super) fn has_mig_instances(resources: &Resources) -> bool {
     let mut extended = resources.extended.iter();
     extended.any(|(name, count)| *count > 0 && mig_profile_gpus(name).is_some())
 }
 
-/// Whole GPUs that queues are charged for one MIG instance (`nvidia.com/mig-2g.10gb`: two); `None`
-/// when the resource is not a MIG profile.
+/// Number of whole GPUs that queues are charged for one MIG instance (`nvidia.com/mig-2g.10gb`:
+/// two); `None` when the resource is not a MIG profile.
 pub fn mig_profile_gpus(resource: &str) -> Option<i64> {
     let profile = resource.strip_prefix("nvidia.com/mig-")?;
     profile.split_once('g')?.0.parse().ok()

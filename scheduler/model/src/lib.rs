@@ -61,16 +61,16 @@ pub type Labels = std::collections::BTreeMap<Name, Name>;
 pub struct Time(pub i64);
 
 impl Time {
-    /// Time since `earlier`; zero when that lies in the future.
-    pub fn since(self, earlier: Self) -> std::time::Duration {
+    /// Time since `earlier`; zero when `earlier` lies in the future.
+    pub fn elapsed_since(self, earlier: Self) -> std::time::Duration {
         let millis = self.0.saturating_sub(earlier.0);
         std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(0))
     }
 
-    /// The point `time` later.
+    /// The point in time that is `duration` later.
     #[must_use]
-    pub fn after(self, time: std::time::Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)))
+    pub fn plus_duration(self, duration: std::time::Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 }
 

@@ -1,4 +1,4 @@
 //! Names of objects.
 
-/// A name or label value, shared instead of copied.
+/// A name or label value; clones share the text.
 pub type Name = std::sync::Arc<str>;

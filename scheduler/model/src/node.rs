@@ -8,9 +8,9 @@ use std::{
 use super::{AttachedVolume, Labels, Name, NodeDevice, NumaTopology, UnusedClaim};
 use crate::resources::Resources;
 
-/// Label of GPU workers, for schedulers that restrict nodes by role. Its value is ignored.
+/// Label of GPU workers, for schedulers that restrict nodes by role. The label's value is ignored.
 pub const GPU_WORKER: &str = "node-role.kubernetes.io/gpu-worker";
-/// Label of CPU workers, likewise.
+/// Label of CPU workers, for schedulers that restrict nodes by role. The label's value is ignored.
 pub const CPU_WORKER: &str = "node-role.kubernetes.io/cpu-worker";
 
 /// Label with the number of GPUs of a node, whether or not they are allocatable.
@@ -29,31 +29,33 @@ pub struct Node {
     pub allocatable: Resources,
     /// Memory of each GPU in MiB (label `nvidia.com/gpu.memory`); 0: unknown.
     pub gpu_memory_mib: i64,
-    /// Its GPUs are published in `ResourceSlices`: only claims can use them.
+    /// Whether the node's GPUs are published in `ResourceSlices`, so that only claims can use them.
     pub gpus_via_dra: bool,
-    /// Number of devices by selection, for claims with allocation mode `All`, allocated ones
-    /// included.
+    /// Number of devices that the node publishes, by device selection, allocated devices included.
+    /// Used for claims with allocation mode `All`.
     pub published_devices: BTreeMap<Name, i64>,
-    /// Its published devices, in the order of allocation. Empty: only their counts are known.
+    /// The devices that the node publishes, in the order of allocation. Empty: only their counts
+    /// are known.
     pub devices: Vec<NodeDevice>,
-    /// Claims that take devices although no pod uses them.
+    /// Claims that take devices of the node although no pod uses them.
     pub unused_claims: Vec<UnusedClaim>,
-    /// Maximum number of volumes by driver (`CSINode`); no entry means no limit.
+    /// Maximum number of volumes of the node by driver (`CSINode`); no entry means no limit.
     pub volume_limits: BTreeMap<Name, i64>,
-    /// Volumes that are attached to it, whether or not pods use them (`VolumeAttachment`).
+    /// Volumes that are attached to the node, whether or not pods use them (`VolumeAttachment`).
     pub attached_volumes: BTreeSet<AttachedVolume>,
-    /// Its NUMA zones, when they are published.
+    /// The node's NUMA zones, when they are published.
     pub numa: Option<NumaTopology>,
-    /// `status.images`: size in bytes by name. Only scores of profile `kube` use it.
+    /// `status.images`: size in bytes by image name. Only scores of profile `kube` use them.
     pub images: BTreeMap<Name, i64>,
     /// `spec.unschedulable`: the node is cordoned.
     pub unschedulable: bool,
-    /// Condition `Ready` is `True`. Other nodes add nothing to the total that queues share.
+    /// Whether condition `Ready` is `True`. Nodes that are not ready add nothing to the total that
+    /// queues share.
     pub ready: bool,
 }
 
 impl Node {
-    /// What pods could use of it if no pod were there.
+    /// What pods could use of the node if no pod were there.
     pub fn capacity_when_empty(&self) -> Cow<'_, Resources> {
         let mut room = Cow::Borrowed(&self.allocatable);
         for held in self.unused_claims.iter().filter(|held| !held.is_deallocating) {
@@ -62,23 +64,24 @@ impl Node {
         room
     }
 
-    /// It has the label of GPU workers.
+    /// Whether the node has the label of GPU workers.
     pub fn is_gpu_worker(&self) -> bool {
         self.labels.contains_key(GPU_WORKER)
     }
 
-    /// Number of its GPUs in thousandths: by its label, otherwise the allocatable ones.
+    /// Number of the node's GPUs in thousandths: by its label `nvidia.com/gpu.count`, otherwise the
+    /// allocatable ones.
     pub fn installed_gpu_milli(&self) -> i64 {
         let labelled = self.labels.get(GPU_COUNT).and_then(|count| count.parse::<i64>().ok());
         labelled.map_or(self.allocatable.gpu_milli, |count| count.saturating_mul(1000))
     }
 
-    /// It has the label of CPU workers.
+    /// Whether the node has the label of CPU workers.
     pub fn is_cpu_worker(&self) -> bool {
         self.labels.contains_key(CPU_WORKER)
     }
 
-    /// Adds the label with an empty value.
+    /// Gives the node the label with an empty value.
     pub fn add_label(&mut self, key: &str) {
         self.labels.insert(key.into(), "".into());
     }
@@ -87,22 +90,22 @@ impl Node {
 /// A taint: repels pods that do not tolerate it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Taint {
-    /// `key`.
+    /// `key` of the taint.
     pub key: Name,
-    /// `value`, empty when absent.
+    /// `value` of the taint; empty when absent.
     pub value: Name,
-    /// `effect`.
+    /// `effect` of the taint.
     pub effect: TaintEffect,
 }
 
 impl Taint {
-    /// It is a taint that Kubernetes sets on cordoned or not-ready nodes.
+    /// Whether Kubernetes sets this taint on cordoned or not-ready nodes.
     pub fn is_set_by_kubernetes(&self) -> bool {
         *self.key == *CORDONED_TAINT || NOT_READY_TAINTS.contains(&&*self.key)
     }
 }
 
-/// Label with the node's name.
+/// Label of nodes with the node's name.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// Key of the taint that Kubernetes sets on cordoned nodes and removes again.
@@ -117,7 +120,7 @@ pub const NOT_READY_TAINTS: [&str; 2] =
 pub enum TaintEffect {
     /// New pods without a toleration are rejected.
     NoSchedule,
-    /// Nodes with it are chosen last.
+    /// Nodes with this taint are chosen last.
     PreferNoSchedule,
     /// New pods are rejected and running ones evicted.
     NoExecute,

@@ -10,28 +10,29 @@ use super::{
 /// How a pod selects nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NodeSelection {
-    /// It selects all nodes.
+    /// The pod selects all nodes.
     #[default]
     All,
-    /// By this one label, `key=value`, and nothing else.
+    /// The pod selects nodes by this one label, `key=value`, and nothing else.
     Label(Name),
-    /// By labels.
+    /// The pod selects nodes by labels.
     Labels,
-    /// By name, or by volumes on nodes with such names: added nodes never match.
+    /// The pod selects nodes by name, or by volumes on nodes with such names: added nodes never
+    /// match.
     Names,
 }
 
 impl PodShape {
-    /// How it selects nodes.
-    pub fn selection(&self) -> NodeSelection {
+    /// How pods of this shape select nodes.
+    pub fn node_selection(&self) -> NodeSelection {
         let affinity = self.node_affinity.as_deref();
         if self.node_selector.contains_key(HOSTNAME)
-            || affinity.is_some_and(all_name_nodes)
-            || self.volumes.iter().any(VolumeClaim::is_on_named_nodes)
+            || affinity.is_some_and(do_all_terms_name_nodes)
+            || self.volumes.iter().any(VolumeClaim::has_volumes_on_named_nodes_only)
         {
             return NodeSelection::Names;
         }
-        match self.only_label() {
+        match self.only_selected_label() {
             Some(label) => NodeSelection::Label(label),
             None if self.node_selector.is_empty() && self.node_affinity.is_none() => {
                 NodeSelection::All
@@ -40,7 +41,8 @@ impl PodShape {
         }
     }
 
-    /// The only values of the label on nodes that it selects; `None` when others match as well.
+    /// The only values that the label may have on nodes which the shape selects; `None` when other
+    /// values match as well.
     pub fn selected_values(&self, label: &str) -> Option<BTreeSet<Name>> {
         if let Some(value) = self.node_selector.get(label) {
             return Some(BTreeSet::from([Name::clone(value)]));
@@ -56,8 +58,8 @@ impl PodShape {
         Some(terms?.into_iter().flatten().collect())
     }
 
-    /// `key=value`, when it selects nodes by nothing else.
-    pub fn only_label(&self) -> Option<Name> {
+    /// The label `key=value` if the shape selects nodes by nothing else.
+    pub fn only_selected_label(&self) -> Option<Name> {
         let mut pairs = self.node_selector.iter();
         match (pairs.next(), pairs.next(), &self.node_affinity) {
             (Some((key, value)), None, None) => Some(format!("{key}={value}").into()),
@@ -67,9 +69,11 @@ impl PodShape {
 }
 
 impl VolumeClaim {
-    /// All its volumes, existing or provisionable, are accessible only from named nodes.
-    fn is_on_named_nodes(&self) -> bool {
-        let is_there = |reach: &VolumeReach| reach.affinity.as_deref().is_some_and(all_name_nodes);
+    /// Whether all volumes of the shape, existing or provisionable, are accessible only from named
+    /// nodes.
+    fn has_volumes_on_named_nodes_only(&self) -> bool {
+        let is_there =
+            |reach: &VolumeReach| reach.affinity.as_deref().is_some_and(do_all_terms_name_nodes);
         match &self.access {
             VolumeAccess::Unavailable(_) => false,
             VolumeAccess::Bound(reach) => is_there(reach),
@@ -83,11 +87,11 @@ impl VolumeClaim {
     }
 }
 
-fn all_name_nodes(terms: &[NodeSelectorTerm]) -> bool {
-    !terms.is_empty() && terms.iter().all(names_nodes)
+fn do_all_terms_name_nodes(terms: &[NodeSelectorTerm]) -> bool {
+    !terms.is_empty() && terms.iter().all(does_term_name_nodes)
 }
 
-fn names_nodes(term: &NodeSelectorTerm) -> bool {
+fn does_term_name_nodes(term: &NodeSelectorTerm) -> bool {
     let is_one_of = |requirement: &Requirement| requirement.operator == Operator::In;
     let hosts = term.labels.iter().filter(|requirement| &*requirement.key == HOSTNAME);
     hosts.chain(&term.fields).any(is_one_of)

@@ -11,70 +11,71 @@ pub struct NumaTopology {
     pub policy: NumaPolicy,
     /// `topologyManagerScope`.
     pub scope: NumaScope,
-    /// In the order of publication; at most [`NumaTopology::ZONES_MAX`].
+    /// The NUMA zones in the order of publication; at most [`NumaTopology::ZONES_MAX`].
     pub zones: Vec<NumaZone>,
 }
 
 /// Topology Manager policy: what a kubelet does with a pod that it cannot align.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumaPolicy {
-    /// It aligns no pods.
+    /// The kubelet aligns no pods.
     None,
-    /// It runs the pod nevertheless.
+    /// The kubelet runs the pod without alignment.
     BestEffort,
-    /// It rejects the pod unless all requests come from the smallest set of zones that can hold
-    /// them.
+    /// The kubelet rejects the pod unless all requests come from the smallest set of zones that can
+    /// hold them.
     Restricted,
-    /// It rejects the pod unless all requests come from one zone.
+    /// The kubelet rejects the pod unless all requests come from one zone.
     SingleNumaNode,
 }
 
 /// Topology Manager scope: what a kubelet aligns as one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumaScope {
-    /// Each container.
+    /// Each container is aligned for itself.
     Container,
-    /// The whole pod.
+    /// The whole pod is aligned as one unit.
     Pod,
 }
 
-/// One NUMA zone. Resources that it does not name are not bound to zones on that node.
+/// One NUMA zone. Resources that the zone does not list are not bound to zones on that node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NumaZone {
     /// Name of the zone, unique on the node.
     pub name: Name,
-    /// What it offers to pods.
+    /// Amounts that the zone offers to pods.
     pub allocatable: Resources,
-    /// What was free of it when it was published.
+    /// Amounts of the zone that were free when the topology was published.
     pub available: Resources,
 }
 
-/// What a pod has allocated of a NUMA zone.
+/// The amounts that a pod has allocated from one NUMA zone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NumaAllocation {
     /// Name of the zone.
     pub zone: Name,
-    /// The amount.
+    /// The allocated amount.
     pub amount: Resources,
 }
 
-/// A container of a pod with several, as far as NUMA alignment needs it.
+/// The requests of one container of a pod with several, as far as NUMA alignment needs them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContainerRequests {
-    /// What it requests.
+    /// Resource requests of the container.
     pub requests: Resources,
-    /// It is an init container and ends before the next one starts.
+    /// Whether the container is an init container that ends before the next one starts.
     pub ends_before_next: bool,
 }
 
 impl NumaTopology {
-    /// Twice the number of zones that a kubelet aligns by default (8).
+    /// Maximum number of zones that are considered: twice the number that a kubelet aligns by
+    /// default (8).
     pub const ZONES_MAX: usize = 16;
 
     /// The part of `requests` that the kubelet takes from NUMA zones for a pod of `shape`:
     /// resources that some zone offers, CPU and memory only for guaranteed pods, devices for all.
     /// Devices of claims and GPU fractions are not aligned by the kubelet.
-    pub fn alignable(&self, shape: &PodShape, requests: &Resources) -> Resources {
+    pub fn alignable_requests(&self, shape: &PodShape, requests: &Resources) -> Resources {
         let is_offered =
             |of: &dyn Fn(&Resources) -> i64| self.zones.iter().any(|it| of(&it.allocatable) > 0);
         let part = |is_aligned: bool, of: &dyn Fn(&Resources) -> i64| {
@@ -82,7 +83,7 @@ impl NumaTopology {
         };
         let extended = requests.extended.iter().filter(|(name, _)| {
             let is_pinned = shape.guaranteed || !name.starts_with("hugepages-");
-            is_pinned && is_offered(&|zone| zone.extended_of(name))
+            is_pinned && is_offered(&|zone| zone.extended_amount(name))
         });
         Resources {
             gpu_milli: part(!shape.gpus_via_dra, &|it| it.gpu_milli),
@@ -113,7 +114,7 @@ mod tests {
             scope: NumaScope::Pod,
             zones: vec![zone],
         };
-        let aligned = |count: i64| zones.alignable(&PodShape::default(), &of(count));
+        let aligned = |count: i64| zones.alignable_requests(&PodShape::default(), &of(count));
         assert_eq!(aligned(1), of(1));
         assert_eq!(aligned(0), Resources::default());
     }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::resources::Resources;
 
-/// A pod of the cluster. Pods that finished long ago are left out.
+/// A pod of the cluster. Pods that finished long ago are not part of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// `metadata.namespace`.
@@ -21,44 +21,46 @@ pub struct Pod {
     pub uid: Name,
     /// `metadata.labels`.
     pub labels: Labels,
-    /// Its pod group. `None` for pods of other schedulers, which only use capacity.
+    /// The pod's group. `None` for pods of other schedulers, which only use capacity.
     pub group: Option<PodGroupId>,
-    /// Position in the group's `sub_groups`.
+    /// Position of the pod's sub-group in the group's `sub_groups`.
     pub sub_group: usize,
-    /// What it requests and where it may run.
+    /// What the pod requests and where it may run.
     pub shape: ShapeId,
     /// `spec.priority`.
     pub priority: i32,
     /// `spec.preemptionPolicy`.
     pub preemption_policy: PreemptionPolicy,
-    /// Phase of its life.
+    /// Phase of the pod's life.
     pub status: PodStatus,
     /// `spec.nodeName`, if that node is in the snapshot.
     pub node: Option<NodeId>,
-    /// The shared GPUs of that node that it uses, when its shape requests fractions.
+    /// The shared GPUs of `node` that the pod uses, when its shape requests fractions.
     pub gpu_groups: Vec<GpuGroup>,
-    /// Namespaces and names of its own claims, in the order of `own_claims` of its shape.
+    /// Namespaces and names of the claims created for this pod, in the order of `own_claims` of its
+    /// shape.
     pub own_claims: Vec<Name>,
-    /// What it has of that node's NUMA zones, as far as known.
+    /// Amounts that the pod has from the NUMA zones of `node`, as far as known.
     pub numa_allocations: Vec<NumaAllocation>,
     /// `status.nominatedNodeName`, if that node is in the snapshot.
     pub nominated_node: Option<NodeId>,
     /// Label `kai.scheduler/task-priority`, if it is a number.
     pub task_priority: Option<i32>,
-    /// Set for a leader, which is placed before the other pods of its group.
+    /// Set for a leader pod, which is placed before the other pods of its group.
     pub leader_role: Option<LeaderRole>,
     /// `metadata.creationTimestamp`.
     pub created: Time,
     /// `status.startTime`, when bound.
     pub started: Option<Time>,
-    /// When its deletion was requested: `metadata.deletionTimestamp` minus the grace period.
+    /// When the pod's deletion was requested: `metadata.deletionTimestamp` minus the grace period.
     pub releasing_since: Option<Time>,
-    /// Binding failed so far: the pod does not count for its gang's minimum yet.
+    /// Whether all attempts to bind the pod failed so far, so that it does not count for its gang's
+    /// minimum yet.
     pub binding_failed: bool,
 }
 
 impl Pod {
-    /// A pending pod. Its uid is its name.
+    /// Creates a pending pod. Its uid is its name.
     pub fn pending(namespace: &str, name: &str, group: PodGroupId, shape: ShapeId) -> Self {
         Self {
             namespace: namespace.into(),
@@ -86,29 +88,30 @@ impl Pod {
     }
 }
 
-/// The role of a pod that leads its group, by its labels.
+/// The role of a pod that leads its group, found by the pod's labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaderRole {
-    /// Master or launcher of a Kubeflow job.
+    /// The pod is the master or launcher of a Kubeflow job.
     Kubeflow,
-    /// Head of a Ray cluster.
+    /// The pod is the head of a Ray cluster.
     Ray,
 }
 
 /// Phase of a pod as the scheduler sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PodStatus {
-    /// Without a node.
+    /// The pod has no node.
     Pending,
-    /// Behind scheduling gates.
+    /// The pod has scheduling gates.
     Gated,
-    /// Bound, but not started by its kubelet.
+    /// The pod is bound, but its kubelet has not started it.
     Bound,
-    /// Running on its node.
+    /// The pod runs on its node.
     Running,
-    /// On a node that exists but is excluded from scheduling, for example one of another node pool.
+    /// The pod is on a node that exists but is excluded from scheduling, for example because the
+    /// node belongs to another node pool.
     OnExcludedNode,
-    /// Has a deletion timestamp and still uses its node's resources.
+    /// The pod has a deletion timestamp and still uses its node's resources.
     Releasing,
     /// `status.phase` is `Succeeded`.
     Succeeded,
@@ -119,46 +122,46 @@ pub enum PodStatus {
 /// `spec.preemptionPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PreemptionPolicy {
-    /// May preempt pods of lower priority.
+    /// The pod may preempt pods of lower priority.
     #[default]
     PreemptLowerPriority,
-    /// Never preempts.
+    /// The pod never preempts other pods.
     Never,
 }
 
-/// What decides where a pod fits. Equal shapes are stored once in a snapshot.
+/// Everything that decides on which nodes a pod fits. Equal shapes are stored once in a snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodShape {
-    /// Sum of the containers' requests, as Kubernetes adds them up; `pods` is 1.
+    /// Resource requests of the pod, added up over containers as Kubernetes does; `pods` is 1.
     pub requests: Resources,
-    /// Requests equal limits in all containers, so that a kubelet gives it exclusive CPUs and
-    /// memory (`QoS` class `Guaranteed`).
+    /// Whether requests equal limits in all containers, so that a kubelet gives the pod exclusive
+    /// CPUs and memory (`QoS` class `Guaranteed`).
     pub guaranteed: bool,
-    /// Its containers in starting order; empty when there is only one.
+    /// The pod's containers in starting order; empty when there is only one.
     pub containers: Vec<ContainerRequests>,
     /// CPU that scores of profile `kube` assume for containers without a request.
     pub default_cpu_milli: i64,
     /// Memory that scores of profile `kube` assume for containers without a request.
     pub default_memory_bytes: i64,
-    /// Its request for GPU fractions, which is not part of `requests`.
+    /// The request for GPU fractions, which is not part of `requests`.
     pub fractional_gpu: Option<FractionalGpu>,
-    /// It requests MIG instances by annotation, which is no longer supported.
+    /// Whether the pod requests MIG instances by annotation, which is no longer supported.
     pub legacy_mig: bool,
-    /// Its whole GPUs come from claims of its own.
+    /// Whether the whole GPUs in `requests` come from claims of the pod's own.
     pub gpus_via_dra: bool,
-    /// Device classes of the GPUs that its claims request.
+    /// Device classes of the GPUs that the pod's claims request.
     pub gpu_classes: Vec<Name>,
-    /// Claims that other pods may share or that are allocated; they are not part of `requests`. An
-    /// unallocated claim of its own is.
+    /// Claims that other pods may share or that are allocated; these are not part of `requests`. An
+    /// unallocated claim of the pod's own is part of it.
     pub claims: Vec<DeviceClaim>,
-    /// What its own claims request, whose devices are part of `requests`.
+    /// What the pod's own claims request. Their devices are part of `requests`.
     pub own_claims: Vec<Arc<ClaimRequests>>,
-    /// Volume claims that restrict it: all of them while it is pending, `ReadWriteOncePod` claims
-    /// once it has a node.
+    /// Volume claims that restrict the nodes of the pod: all its claims while the pod is pending,
+    /// `ReadWriteOncePod` claims once it has a node.
     pub volumes: Vec<VolumeClaim>,
     /// `spec.nodeSelector`.
     pub node_selector: Labels,
-    /// Required node affinity: any term suffices. `None`: no such affinity; an empty list matches
+    /// Required node affinity: any term suffices. `None`: the pod has none; an empty list matches
     /// no node.
     pub node_affinity: Option<Vec<NodeSelectorTerm>>,
     /// Preferred node affinity with weights 1 to 100.
@@ -173,52 +176,53 @@ pub struct PodShape {
     pub pod_preferences: Vec<(i32, PodAffinityTerm)>,
     /// `spec.topologySpreadConstraints`.
     pub topology_spread: Vec<TopologySpread>,
-    /// Host ports that it uses.
+    /// Host ports that the pod uses.
     pub host_ports: Vec<HostPort>,
     /// Container images; only scores of profile `kube` use them.
     pub images: Vec<Name>,
 }
 
 impl PodShape {
-    /// It requests GPUs, GPU fractions or MIG instances.
+    /// Whether the shape requests GPUs, GPU fractions or MIG instances.
     pub fn requests_gpus(&self) -> bool {
         self.requests.gpu_milli > 0
             || self.fractional_gpu.is_some()
             || self.requests_mig()
-            || self.claims.iter().any(DeviceClaim::is_gpu)
+            || self.claims.iter().any(DeviceClaim::claims_gpus)
     }
 
-    /// It has anti-affinity or host ports, so that it cannot run next to every pod.
+    /// Whether the shape has anti-affinity or host ports, so that its pods cannot run next to every
+    /// pod.
     pub fn may_exclude_neighbors(&self) -> bool {
         !(self.pod_anti_affinity.is_empty() && self.host_ports.is_empty())
     }
 
-    /// Topology keys of its required anti-affinity, without the hostname.
+    /// Topology keys of the shape's required anti-affinity, without the hostname.
     pub fn anti_affinity_labels(&self) -> BTreeSet<Name> {
         let over = self.pod_anti_affinity.iter().map(|term| &term.topology_key);
         over.filter(|key| &***key != HOSTNAME).cloned().collect()
     }
 
-    /// It requests GPUs or GPU fractions as resources, not by claims.
+    /// Whether the shape requests GPUs or GPU fractions as resources, not by claims.
     pub fn requests_plain_gpus(&self) -> bool {
         (self.requests.gpu_milli > 0 && !self.gpus_via_dra) || self.fractional_gpu.is_some()
     }
 
-    /// It requests GPUs by claims.
+    /// Whether the shape requests GPUs by claims.
     pub fn requests_dra_gpus(&self) -> bool {
         (self.requests.gpu_milli > 0 && self.gpus_via_dra)
-            || self.claims.iter().any(DeviceClaim::is_gpu)
+            || self.claims.iter().any(DeviceClaim::claims_gpus)
     }
 
-    /// The node matches the node selector and the required node affinity.
-    pub fn selects(&self, node: &Node) -> bool {
+    /// Whether the node matches the shape's node selector and required node affinity.
+    pub fn selects_node(&self, node: &Node) -> bool {
         let labelled = |(key, value)| node.labels.get(key) == Some(value);
         let affinity = self.node_affinity.as_ref();
         self.node_selector.iter().all(labelled)
-            && affinity.is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
+            && affinity.is_none_or(|terms| terms.iter().any(|term| term.matches_node(node)))
     }
 
-    /// It requests MIG instances as resources.
+    /// Whether the shape requests MIG instances as resources.
     pub fn requests_mig(&self) -> bool {
         has_mig_instances(&self.requests)
     }
@@ -234,8 +238,8 @@ pub struct NodeSelectorTerm {
 }
 
 impl NodeSelectorTerm {
-    /// The node matches the term.
-    pub fn matches(&self, node: &Node) -> bool {
+    /// Whether the node matches the term.
+    pub fn matches_node(&self, node: &Node) -> bool {
         let labels = |requirement: &Requirement| {
             requirement.matches_value(node.labels.get(&requirement.key))
         };
@@ -248,19 +252,20 @@ impl NodeSelectorTerm {
     }
 }
 
-/// `key operator values`.
+/// A requirement `key operator values` of a node or label selector.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requirement {
     /// Label key or field path.
     pub key: Name,
-    /// The comparison.
+    /// How the value is compared.
     pub operator: Operator,
-    /// Values to compare with.
+    /// Values that the label or field is compared with.
     pub values: Vec<Name>,
 }
 
 impl Requirement {
-    /// Whether a label or field with this value matches; `None` when it is absent.
+    /// Whether a label or field with this value satisfies the requirement; `None` when the label is
+    /// absent.
     pub fn matches_value(&self, value: Option<&Name>) -> bool {
         let listed = |value: &Name| self.values.contains(value);
         match self.operator {
@@ -273,32 +278,33 @@ impl Requirement {
         }
     }
 
-    /// Both are integers and satisfy `holds`.
-    fn compare_integers(&self, value: Option<&Name>, holds: fn(i64, i64) -> bool) -> bool {
+    /// Whether the value and the operand are integers and satisfy the comparison.
+    fn compare_integers(&self, value: Option<&Name>, is_satisfied: fn(i64, i64) -> bool) -> bool {
         let value = value.and_then(|value| value.parse().ok());
         let bound = self.values.first().and_then(|bound| bound.parse().ok());
-        value.zip(bound).is_some_and(|(value, bound)| holds(value, bound))
+        value.zip(bound).is_some_and(|(value, bound)| is_satisfied(value, bound))
     }
 }
 
 /// Operators of node and label selectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operator {
-    /// The value is listed.
+    /// The label's value is listed.
     In,
-    /// The label is absent or its value not listed.
+    /// The label is absent, or its value is not listed.
     NotIn,
     /// The label is present.
     Exists,
     /// The label is absent.
     DoesNotExist,
-    /// The value is an integer greater than the operand (nodes only).
+    /// The label's value is an integer greater than the operand (nodes only).
     Gt,
-    /// The value is an integer less than the operand (nodes only).
+    /// The label's value is an integer less than the operand (nodes only).
     Lt,
 }
 
-/// Selects pods by labels. `None` in a term selects no pods, an empty selector all.
+/// A selector of pods by labels. Where a term has no selector (`None`), it selects no pods; an
+/// empty selector selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LabelSelector {
     /// `matchLabels` and `matchExpressions`, all of which must hold.
@@ -308,18 +314,18 @@ pub struct LabelSelector {
 /// A term of pod affinity or anti-affinity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodAffinityTerm {
-    /// Which pods it selects.
+    /// Selects the pods that the term is about.
     pub selector: Option<LabelSelector>,
-    /// In which namespaces; `None`: that of the pod that has the term.
+    /// Namespaces of the selected pods; `None`: that of the pod that has the term.
     pub namespaces: Option<NamespaceSet>,
     /// Nodes with equal values of this label are one domain.
     pub topology_key: Name,
 }
 
-/// Namespaces by name and by their labels.
+/// A set of namespaces, given by names and by labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NamespaceSet {
-    /// `namespaces`.
+    /// `namespaces` of the term.
     pub names: Vec<Name>,
     /// `namespaceSelector`: `None` adds no namespaces, an empty selector all.
     pub selector: Option<LabelSelector>,
@@ -356,24 +362,24 @@ pub enum Inclusion {
 /// What a topology spread constraint does when it is violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WhenUnsatisfiable {
-    /// It filters nodes.
+    /// The constraint filters nodes.
     DoNotSchedule,
-    /// It only scores nodes.
+    /// The constraint only scores nodes.
     ScheduleAnyway,
 }
 
-/// A toleration.
+/// A toleration of taints by a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Toleration {
-    /// `None`: every key (operator `Exists` only).
+    /// Key of the tolerated taints; `None`: every key (operator `Exists` only).
     pub key: Option<Name>,
-    /// `Some`: operator `Equal` with this value; `None`: operator `Exists`.
+    /// Value of the tolerated taints (operator `Equal`); `None`: any value (operator `Exists`).
     pub value: Option<Name>,
-    /// `None`: every effect.
+    /// Effect of the tolerated taints; `None`: every effect.
     pub effect: Option<TaintEffect>,
 }
 
-/// A host port in use.
+/// A host port that a pod requests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostPort {
     /// `hostIP`, `0.0.0.0` when absent.

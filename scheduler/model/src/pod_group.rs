@@ -14,19 +14,20 @@ pub struct PodGroup {
     pub name: Name,
     /// `metadata.uid`.
     pub uid: Name,
-    /// The leaf queue it is charged to, or why there is none. `Ok(None)` in profile `kube`.
+    /// The leaf queue that is charged for the group, or why the group has none. `Ok(None)` in
+    /// profile `kube`.
     pub queue: Result<Option<QueueId>, QueueProblem>,
-    /// Value of its priority class.
+    /// Value of the group's priority class.
     pub priority: i32,
-    /// Its pods may be evicted for others, and it may exceed its queue's quota. From the explicit
-    /// field, otherwise true for priorities below 100.
+    /// Whether the group's pods may be evicted for others, and the group may exceed its queue's
+    /// quota. Taken from the explicit field, otherwise true for priorities below 100.
     pub preemptible: bool,
-    /// Its sub-groups, at least one; pods refer to theirs by position. A group without sub-groups
-    /// has one named `default`.
+    /// The group's sub-groups, at least one; pods refer to theirs by position. A group without
+    /// sub-groups has one named `default`.
     pub sub_groups: Vec<SubGroup>,
     /// Number of top-level sub-groups that must be satisfied; `None`: all.
     pub min_sub_group: Option<u32>,
-    /// Topology constraint for all of its pods.
+    /// Topology constraint for all pods of the group.
     pub topology: Option<TopologyConstraint>,
     /// `metadata.creationTimestamp`.
     pub created: Time,
@@ -34,34 +35,35 @@ pub struct PodGroup {
     pub last_start: Option<Time>,
     /// When one of its pods was last evicted (annotation `kai.scheduler/last-eviction-timestamp`).
     pub last_eviction: Option<Time>,
-    /// Start of its staleness (annotation `kai.scheduler/stale-podgroup-timestamp`).
+    /// Time since which the gang has been below its minimum (annotation
+    /// `kai.scheduler/stale-podgroup-timestamp`).
     pub stale_since: Option<Time>,
-    /// How long it may be stale before it is evicted; `None`: the profile's default.
+    /// How long the gang may be stale before it is evicted; `None`: the profile's default.
     pub staleness_grace: Option<StalenessGrace>,
-    /// It evicts no other pods until this long after its creation or last eviction.
+    /// How long after its creation, or its last eviction, the group evicts no other pods.
     pub preemption_delay: Duration,
-    /// None of its pods is scheduled: it was unschedulable on this node pool and its
-    /// `spec.schedulingBackoff` is 1, or its object is malformed.
+    /// Whether none of the group's pods is scheduled, because the group was unschedulable on this
+    /// node pool and its `spec.schedulingBackoff` is 1, or because its object is malformed.
     pub is_skipped: bool,
-    /// Members that are not among the snapshot's pods because they are invalid; by name.
+    /// Members of the group that are invalid and therefore not among the snapshot's pods, by name.
     pub unschedulable_members: Vec<UnschedulableMember>,
 }
 
-/// A pending pod that is invalid and cannot be scheduled. It counts as existing, but not towards
-/// the minimum.
+/// A pending pod that is invalid and cannot be scheduled. The pod counts as existing, but not
+/// towards the minimum of its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnschedulableMember {
     /// `metadata.name`.
     pub pod: Name,
-    /// Position of its sub-group; `None` when it belongs to none.
+    /// Position of the pod's sub-group; `None` when the pod belongs to none.
     pub sub_group: Option<usize>,
-    /// It is behind scheduling gates as well.
+    /// Whether the pod also has scheduling gates.
     pub gated: bool,
-    /// What it requests, as far as that can be read.
+    /// What the pod requests, as far as that can be read.
     pub shape: ShapeId,
-    /// Why it cannot be scheduled.
+    /// Why the pod cannot be scheduled.
     pub problem: Name,
-    /// How to fix it.
+    /// How to fix the pod.
     pub fix: Name,
 }
 
@@ -70,19 +72,19 @@ pub struct UnschedulableMember {
 pub struct SubGroup {
     /// `spec.subGroups[].name`.
     pub name: Name,
-    /// Number of its pods that must run together; 0 for an inner node of the tree.
+    /// Number of pods of the sub-group that must run together; 0 for a sub-group with children.
     pub min_member: u32,
-    /// Position of its parent; `None`: the group itself.
+    /// Position of the parent sub-group; `None`: the group itself.
     pub parent: Option<usize>,
-    /// For inner nodes: number of children that must be satisfied; `None`: all.
+    /// For a sub-group with children: number of children that must be satisfied; `None`: all.
     pub min_sub_group: Option<u32>,
-    /// Topology constraint for all of its pods, within that of its parent.
+    /// Topology constraint for all pods of the sub-group, within that of its parent.
     pub topology: Option<TopologyConstraint>,
 }
 
 impl SubGroup {
-    /// A sub-group of pods below the group itself.
-    pub fn leaf(name: &str, min_member: u32) -> Self {
+    /// Creates a sub-group of pods directly below the group.
+    pub fn top_level_leaf(name: &str, min_member: u32) -> Self {
         let name = name.into();
         Self { name, min_member, parent: None, min_sub_group: None, topology: None }
     }
@@ -92,7 +94,7 @@ impl PodGroup {
     /// Name of the only sub-group of a group without sub-groups.
     pub const DEFAULT_SUB_GROUP: &str = "default";
 
-    /// A preemptible gang of `min_member` pods without sub-groups. Its uid is its name.
+    /// Creates a preemptible gang of `min_member` pods without sub-groups. Its uid is its name.
     pub fn gang(namespace: &str, name: &str, queue: QueueId, min_member: u32) -> Self {
         Self {
             namespace: namespace.into(),
@@ -101,7 +103,7 @@ impl PodGroup {
             queue: Ok(Some(queue)),
             priority: 0,
             preemptible: true,
-            sub_groups: vec![SubGroup::leaf(Self::DEFAULT_SUB_GROUP, min_member)],
+            sub_groups: vec![SubGroup::top_level_leaf(Self::DEFAULT_SUB_GROUP, min_member)],
             min_sub_group: None,
             topology: None,
             created: Time::default(),
@@ -115,28 +117,30 @@ impl PodGroup {
         }
     }
 
-    /// Its queue, if that is usable.
+    /// The group's queue, if that is usable.
     pub fn queue_id(&self) -> Option<QueueId> {
         self.queue.as_ref().ok().copied().flatten()
     }
 
-    /// It or one of its sub-groups has a topology constraint.
+    /// Whether the group or one of its sub-groups has a topology constraint.
     pub fn has_topology_constraint(&self) -> bool {
         self.topology.is_some()
             || self.sub_groups.iter().any(|sub_group| sub_group.topology.is_some())
     }
 
-    /// The topology constraint of the sub-group; `None` means the group itself.
+    /// The topology constraint of the sub-group; `None` stands for the group itself.
     pub fn topology_constraint(&self, sub_group: Option<usize>) -> Option<&TopologyConstraint> {
         sub_group.map_or(&self.topology, |sub_group| &self.sub_groups[sub_group].topology).as_ref()
     }
 
-    /// The sub-group is `whole` or a descendant of it; `None` means the group itself.
+    /// Whether the sub-group is `ancestor` or a descendant of it; `None` stands for the group
+    /// itself.
     pub fn is_in_sub_group(&self, sub_group: usize, ancestor: Option<usize>) -> bool {
         ancestor.is_none_or(|ancestor| self.path_to_root(sub_group).any(|at| at == ancestor))
     }
 
-    /// The sub-group and its ancestors, without the group itself.
+    /// Positions of the sub-group and its ancestors, from the sub-group up, without the group
+    /// itself.
     pub fn path_to_root(&self, sub_group: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(Some(sub_group), |at| self.sub_groups[*at].parent)
     }
@@ -145,8 +149,8 @@ impl PodGroup {
 /// How long a gang may stay below its minimum before its other pods are evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StalenessGrace {
-    /// This long.
+    /// The gang is evicted after this time.
     After(Duration),
-    /// It is never evicted for staleness (a negative duration in the API).
+    /// The gang is never evicted for staleness (a negative duration in the API).
     Never,
 }

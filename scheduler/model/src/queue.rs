@@ -14,11 +14,11 @@ pub struct Queue {
     pub parent: Option<QueueId>,
     /// `spec.priority`, 100 when unset.
     pub priority: i32,
-    /// What it deserves.
+    /// Amount that the queue deserves.
     pub quota: PerResource<Amount>,
-    /// What it may use at most.
+    /// Maximum amount that the queue may use.
     pub limit: PerResource<Amount>,
-    /// Weight for the surplus over all quotas, in thousandths.
+    /// Weight of the queue for the surplus over all quotas, in thousandths.
     pub over_quota_weight_milli: PerResource<i64>,
     /// `metadata.creationTimestamp`.
     pub created: Time,
@@ -26,12 +26,13 @@ pub struct Queue {
     pub preempt_min_runtime: Option<Duration>,
     /// `spec.reclaimMinRuntime`.
     pub reclaim_min_runtime: Option<Duration>,
-    /// Usage over the usage window, in millionths of the cluster's capacity over that window.
+    /// Past usage of the queue over the usage window, in millionths of the cluster's capacity over
+    /// that window.
     pub historical_usage_micro: PerResource<i64>,
 }
 
 impl Queue {
-    /// A queue below the root that may use everything.
+    /// Creates a top-level queue without quota and limit, which may use everything.
     pub fn without_bounds(name: &str) -> Self {
         let all = Amount::Unlimited;
         let all = PerResource { gpu: all, cpu: all, memory: all };
@@ -50,7 +51,7 @@ impl Queue {
     }
 }
 
-/// Why a pod group's queue cannot be used. Such queues are not in the snapshot.
+/// Why a pod group's queue cannot be used. A queue with such a problem is not in the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueProblem {
     /// No queue of that name exists.
@@ -78,7 +79,7 @@ pub enum QueueProblem {
     NotALeaf {
         /// The queue that the pod group names.
         queue: Name,
-        /// One of its children.
+        /// Name of one of the queue's children.
         child: Name,
     },
     /// The object of the queue, or of an ancestor, is malformed.
@@ -87,30 +88,30 @@ pub enum QueueProblem {
         queue: Name,
         /// The queue whose object is malformed.
         faulty_queue: Name,
-        /// The field, its value and what was expected.
+        /// The malformed field, its value, and what was expected.
         detail: Name,
     },
     /// The queue, or an ancestor, belongs to another node pool and is treated as missing.
     OtherNodePool {
-        /// The problem that results.
+        /// The problem that results from treating the queue as missing.
         apparent_problem: Box<Self>,
-        /// The queue with the other node pool.
+        /// Name of the queue that belongs to the other node pool.
         faulty_queue: Name,
-        /// What is wrong with its label.
+        /// What is wrong with the queue's node pool label.
         detail: Name,
     },
 }
 
 impl QueueProblem {
     /// The queue that the pod group names.
-    pub fn queue(&self) -> &Name {
+    pub fn named_queue(&self) -> &Name {
         match self {
             Self::Missing { queue }
             | Self::ParentMissing { queue, .. }
             | Self::Cycle { queue, .. }
             | Self::NotALeaf { queue, .. }
             | Self::Malformed { queue, .. } => queue,
-            Self::OtherNodePool { apparent_problem, .. } => apparent_problem.queue(),
+            Self::OtherNodePool { apparent_problem, .. } => apparent_problem.named_queue(),
         }
     }
 }

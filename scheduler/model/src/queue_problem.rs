@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Name, QueueProblem};
 
-/// The cycle from its first queue back to it.
+/// Formats a cycle of queue parents, from its first queue back to that queue.
 pub fn format_cycle(cycle: &[Name]) -> String {
     let way: Vec<&str> = cycle.iter().chain(cycle.first()).map(|queue| &**queue).collect();
     way.join(" -> ")

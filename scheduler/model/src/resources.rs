@@ -37,31 +37,31 @@ pub struct PerResource<T> {
 pub enum Amount {
     /// At most this much, in the units of [`Resources`].
     Exactly(i64),
-    /// No bound (`-1` in the Queue API).
+    /// There is no bound (`-1` in the Queue API).
     Unlimited,
 }
 
 impl Resources {
-    /// Amount of a resource that is never used up, however many pods request it: more than the pods
+    /// Amount of a resource that never runs out, however many pods request it: more than the pods
     /// that fit on a node.
     pub const INEXHAUSTIBLE: i64 = 1 << 20;
 
-    /// The resources that queues account for.
-    pub const fn accounted(&self) -> PerResource<i64> {
+    /// The amounts of GPU, CPU and memory, for which queues account.
+    pub const fn accounted_amounts(&self) -> PerResource<i64> {
         PerResource { gpu: self.gpu_milli, cpu: self.cpu_milli, memory: self.memory_bytes }
     }
 
-    /// Adds `other`, saturating.
+    /// Adds `other`; amounts saturate.
     pub fn add(&mut self, other: &Self) {
-        self.change(other, i64::saturating_add);
+        self.apply_elementwise(other, i64::saturating_add);
     }
 
-    /// Subtracts `other`, saturating.
+    /// Subtracts `other`; amounts saturate.
     pub fn subtract(&mut self, other: &Self) {
-        self.change(other, i64::saturating_sub);
+        self.apply_elementwise(other, i64::saturating_sub);
     }
 
-    fn change(&mut self, other: &Self, operation: fn(i64, i64) -> i64) {
+    fn apply_elementwise(&mut self, other: &Self, operation: fn(i64, i64) -> i64) {
         self.gpu_milli = operation(self.gpu_milli, other.gpu_milli);
         self.cpu_milli = operation(self.cpu_milli, other.cpu_milli);
         self.memory_bytes = operation(self.memory_bytes, other.memory_bytes);
@@ -76,7 +76,7 @@ impl Resources {
         }
     }
 
-    /// The sum, saturating.
+    /// The sum of both; amounts saturate.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut sum = self.clone();
@@ -84,7 +84,7 @@ impl Resources {
         sum
     }
 
-    /// The multiple, saturating.
+    /// The multiple by `count`; amounts saturate.
     #[must_use]
     pub fn times(&self, count: i64) -> Self {
         let extended = self.extended.iter();
@@ -99,14 +99,14 @@ impl Resources {
         }
     }
 
-    /// The smaller amount of each resource. A resource that only one of them names counts as zero
-    /// in the other.
+    /// The smaller amount of each resource. A resource that only one of the operands names counts
+    /// as zero in the other.
     #[must_use]
     pub fn elementwise_min(&self, other: &Self) -> Self {
         let extended = self
             .extended
             .iter()
-            .map(|(name, amount)| (Name::clone(name), (*amount).min(other.extended_of(name))));
+            .map(|(name, amount)| (Name::clone(name), (*amount).min(other.extended_amount(name))));
         let mut extended: BTreeMap<Name, i64> = extended.collect();
         for (name, amount) in &other.extended {
             extended.entry(Name::clone(name)).or_insert((*amount).min(0));
@@ -120,7 +120,7 @@ impl Resources {
         }
     }
 
-    /// The larger amount of each resource.
+    /// The larger amount of each resource of both operands.
     #[must_use]
     pub fn elementwise_max(&self, other: &Self) -> Self {
         let mut greater = self.plus(other);
@@ -128,7 +128,8 @@ impl Resources {
         greater
     }
 
-    /// Negative amounts become zero; extended resources that are not positive are dropped.
+    /// The amounts with negative ones set to zero; extended resources that are not positive are
+    /// dropped.
     #[must_use]
     pub fn at_least_zero(&self) -> Self {
         let extended = self.extended.iter().filter(|(_, amount)| **amount > 0);
@@ -141,7 +142,7 @@ impl Resources {
         }
     }
 
-    /// The positive amounts.
+    /// The resources with a positive amount, each with its amount.
     pub fn positive_amounts(&self) -> impl Iterator<Item = (ResourceName, i64)> + '_ {
         let fixed = [
             (ResourceName::Gpu, self.gpu_milli),
@@ -155,7 +156,7 @@ impl Resources {
         fixed.into_iter().chain(extended).filter(|(_, amount)| *amount > 0)
     }
 
-    /// Every positive amount is available in `room`.
+    /// Whether every positive amount is available in `available`.
     pub fn fits_in(&self, available: &Self) -> bool {
         let fits = |requested: i64, free: i64| requested <= 0 || requested <= free;
         fits(self.gpu_milli, available.gpu_milli)
@@ -165,20 +166,20 @@ impl Resources {
             && self
                 .extended
                 .iter()
-                .all(|(name, requested)| fits(*requested, available.extended_of(name)))
+                .all(|(name, requested)| fits(*requested, available.extended_amount(name)))
     }
 
     /// Amount of an extended resource; 0 when absent.
-    pub fn extended_of(&self, name: &str) -> i64 {
+    pub fn extended_amount(&self, name: &str) -> i64 {
         self.extended.get(name).copied().unwrap_or(0)
     }
 
-    /// The resources of which `room` has too little.
+    /// The resources of which `available` has too little.
     pub fn shortage_in(&self, available: &Self) -> Shortage {
         let short = |requested: i64, free: i64| requested > 0 && requested > free;
         let extended = self.extended.iter();
-        let extended =
-            extended.filter(|(name, requested)| short(**requested, available.extended_of(name)));
+        let extended = extended
+            .filter(|(name, requested)| short(**requested, available.extended_amount(name)));
         Shortage {
             gpu: short(self.gpu_milli, available.gpu_milli),
             cpu: short(self.cpu_milli, available.cpu_milli),
@@ -189,20 +190,23 @@ impl Resources {
     }
 
     /// Amount of one resource.
-    pub fn amount(&self, resource: &ResourceName) -> i64 {
+    pub fn amount_of(&self, resource: &ResourceName) -> i64 {
         match resource {
             ResourceName::Gpu => self.gpu_milli,
             ResourceName::Cpu => self.cpu_milli,
             ResourceName::Memory => self.memory_bytes,
             ResourceName::Pods => self.pods,
-            ResourceName::Extended(name) => self.extended_of(name),
+            ResourceName::Extended(name) => self.extended_amount(name),
         }
     }
 }
 
 /// Which resources are short.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(clippy::struct_excessive_bools, reason = "a set of resources, made for every node")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one flag per resource; shortages are computed for every node, so they must be small"
+)]
 pub struct Shortage {
     /// `nvidia.com/gpu` is short.
     pub gpu: bool,
@@ -217,13 +221,13 @@ pub struct Shortage {
 }
 
 impl Shortage {
-    /// Nothing is short.
+    /// Whether no resource is short.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// The resources that are short, in a fixed order.
-    pub fn resources(&self) -> impl Iterator<Item = ResourceName> + '_ {
+    pub fn short_resources(&self) -> impl Iterator<Item = ResourceName> + '_ {
         let fixed = [
             (self.gpu, ResourceName::Gpu),
             (self.cpu, ResourceName::Cpu),
@@ -262,14 +266,14 @@ impl<T: Copy> PerResource<T> {
         PerResource { gpu: change(self.gpu), cpu: change(self.cpu), memory: change(self.memory) }
     }
 
-    /// The values for GPU, CPU and memory.
+    /// The values in the order GPU, CPU, memory.
     pub const fn values(self) -> [T; 3] {
         [self.gpu, self.cpu, self.memory]
     }
 }
 
 impl PerResource<i64> {
-    /// Sum of each, saturating.
+    /// The sum of both for each resource, saturating.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -279,7 +283,7 @@ impl PerResource<i64> {
         }
     }
 
-    /// Difference of each, saturating.
+    /// The difference of both for each resource, saturating.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self {
@@ -289,20 +293,20 @@ impl PerResource<i64> {
         }
     }
 
-    /// Negative values become zero.
+    /// The values with negative ones set to zero.
     #[must_use]
     pub fn at_least_zero(self) -> Self {
         Self { gpu: self.gpu.max(0), cpu: self.cpu.max(0), memory: self.memory.max(0) }
     }
 
-    /// No value exceeds its bound.
-    pub fn within(self, bounds: PerResource<Amount>) -> bool {
+    /// Whether no value exceeds its bound.
+    pub fn is_within(self, bounds: PerResource<Amount>) -> bool {
         self.values().into_iter().zip(bounds.values()).all(|(value, bound)| bound.allows(value))
     }
 }
 
 impl Amount {
-    /// `value` does not exceed it.
+    /// Whether `value` does not exceed the bound.
     pub const fn allows(self, value: i64) -> bool {
         match self {
             Self::Exactly(bound) => value <= bound,
@@ -310,8 +314,8 @@ impl Amount {
         }
     }
 
-    /// The bound, or `otherwise` where there is none.
-    pub const fn or(self, otherwise: i64) -> i64 {
+    /// The bound, or `otherwise` when there is none.
+    pub const fn limit_or(self, otherwise: i64) -> i64 {
         match self {
             Self::Exactly(bound) => bound,
             Self::Unlimited => otherwise,

@@ -12,16 +12,25 @@ const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
 impl PodAffinityTerm {
     /// Whether the term of a pod in `owner_namespace` selects `pod`.
-    pub fn selects(&self, namespaces: &NamespaceLabels, owner_namespace: &Name, pod: &Pod) -> bool {
+    pub fn selects_pod(
+        &self,
+        namespaces: &NamespaceLabels,
+        owner_namespace: &Name,
+        pod: &Pod,
+    ) -> bool {
         let in_namespace = match &self.namespaces {
             None => *owner_namespace == pod.namespace,
-            Some(set) => contains_namespace(set, &pod.namespace, namespaces),
+            Some(set) => namespace_set_contains(set, &pod.namespace, namespaces),
         };
         in_namespace && labels_match(self.selector.as_ref(), &pod.labels)
     }
 }
 
-fn contains_namespace(set: &NamespaceSet, namespace: &Name, namespaces: &NamespaceLabels) -> bool {
+fn namespace_set_contains(
+    set: &NamespaceSet,
+    namespace: &Name,
+    namespaces: &NamespaceLabels,
+) -> bool {
     let label = |key: &Name| {
         if &**key == NAMESPACE_NAME_LABEL {
             return Some(namespace);
@@ -37,7 +46,8 @@ fn contains_namespace(set: &NamespaceSet, namespace: &Name, namespaces: &Namespa
     set.names.contains(namespace) || set.selector.as_ref().is_some_and(selected)
 }
 
-/// An absent selector matches nothing; one without requirements matches everything.
+/// Whether labels match a selector. An absent selector matches nothing; one without requirements
+/// matches everything.
 pub fn labels_match(selector: Option<&LabelSelector>, labels: &Labels) -> bool {
     selector.is_some_and(|selector| {
         selector

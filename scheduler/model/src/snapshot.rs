@@ -12,7 +12,7 @@ use super::{
 pub struct Snapshot {
     /// The current time.
     pub now: Time,
-    /// Breaks ties where a rule requires randomness.
+    /// Seed for breaking ties where a rule requires randomness.
     pub seed: u64,
     /// Nodes that the scheduler uses, by name.
     pub nodes: Vec<Node>,
@@ -35,7 +35,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Removes the releasing pods.
+    /// Removes the pods that are releasing their capacity, as if their termination had ended.
     pub fn remove_terminating_pods(&mut self) {
         for pod in &mut self.pods {
             if pod.status == PodStatus::Releasing {

@@ -15,9 +15,10 @@ pub struct Topology {
 /// A level of a topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopologyLevel {
-    /// Nodes with equal values of this label, and of those of wider levels, are one domain.
+    /// Label key of the level. Nodes with equal values of this label, and of the labels of wider
+    /// levels, are one domain.
     pub label: Name,
-    /// Another name for the level.
+    /// Another name by which constraints may refer to the level.
     pub alias: Option<Name>,
 }
 
@@ -33,16 +34,17 @@ pub struct TopologyConstraint {
 }
 
 impl Topology {
-    /// Depth of a level, given by label or alias, counted from 1; depth 0 is the whole topology.
-    pub fn depth(&self, level: &str) -> Option<usize> {
+    /// Depth of a level, which is given by label or alias, counted from 1; depth 0 is the whole
+    /// topology.
+    pub fn level_depth(&self, level: &str) -> Option<usize> {
         let is_called = |name: &Name| &**name == level;
         let is_named =
             |of: &TopologyLevel| is_called(&of.label) || of.alias.as_ref().is_some_and(is_called);
         self.levels.iter().position(is_named).map(|at| at + 1)
     }
 
-    /// The domain of a node with these labels: one value for each level. `None` when a label is
-    /// missing.
+    /// The path of domains of a node with these labels: the label value of each level. `None` when
+    /// a label is missing.
     pub fn domain_path(&self, labels: &Labels) -> Option<Vec<Name>> {
         self.levels.iter().map(|level| labels.get(&level.label).cloned()).collect()
     }

@@ -4,40 +4,40 @@ use std::{fmt, sync::Arc};
 
 use super::{LabelSelector, Name, NodeSelectorTerm};
 
-/// A claim as a pod uses it.
+/// A `PersistentVolumeClaim` as a pod uses it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumeClaim {
-    /// Namespace and name.
+    /// Namespace and name of the claim.
     pub name: Name,
     /// Access mode `ReadWriteOncePod`: only one pod at a time may use it.
     pub is_exclusive: bool,
-    /// The volume that a CSI driver attaches for it, when known.
+    /// The volume that a CSI driver attaches for the claim, when known.
     pub attached_volume: Option<AttachedVolume>,
-    /// Where it can be used.
+    /// From which nodes the claim can be used.
     pub access: VolumeAccess,
 }
 
 /// A volume that a CSI driver attaches to the nodes of the pods that use it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AttachedVolume {
-    /// Name of the driver.
+    /// Name of the CSI driver.
     pub driver: Name,
     /// The driver's volume handle; the claim's name while there is no volume.
     pub volume: Name,
 }
 
-/// Where a claim can be used.
+/// From which nodes a claim can be used.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VolumeAccess {
-    /// Nowhere at present.
+    /// The claim cannot be used from any node at present.
     Unavailable(VolumeProblem),
-    /// From the nodes that can access its volume.
+    /// The claim is bound, and can be used from the nodes that can access its volume.
     Bound(VolumeReach),
-    /// It is unbound and its storage class has `volumeBindingMode: WaitForFirstConsumer`.
+    /// The claim is unbound, and its storage class has `volumeBindingMode: WaitForFirstConsumer`.
     WaitForFirstConsumer {
-        /// Available volumes that match, best ones first. Each can serve one claim.
+        /// Available volumes that match the claim, best ones first. Each can serve one claim.
         volumes: Vec<Arc<Volume>>,
-        /// The volume that can be provisioned for it, if any.
+        /// The volume that can be provisioned for the claim, if any.
         provisionable: Option<ProvisionableVolume>,
     },
 }
@@ -45,45 +45,46 @@ pub enum VolumeAccess {
 /// A volume that can be provisioned for a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProvisionableVolume {
-    /// The nodes that can access it.
+    /// The nodes that can access the volume.
     pub reach: VolumeReach,
-    /// Nodes for which the driver has enough capacity, by any of these selectors; `None` when the
-    /// driver publishes none.
+    /// Selectors of the nodes for which the driver has enough capacity (any selector suffices);
+    /// `None` when the driver publishes no capacity.
     pub nodes_with_capacity: Option<Vec<LabelSelector>>,
 }
 
 /// A volume that is not bound to a claim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Volume {
-    /// Its name.
+    /// Name of the volume.
     pub name: Name,
-    /// The nodes that can access it.
+    /// The nodes that can access the volume.
     pub reach: VolumeReach,
 }
 
-/// The nodes that can access a volume; all by default.
+/// The nodes that can access a volume; by default all nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumeReach {
-    /// Node affinity: any term suffices. `None`: no such affinity.
+    /// Node affinity of the volume: any term suffices. `None`: the volume has none.
     pub affinity: Option<Vec<NodeSelectorTerm>>,
-    /// Zone and region labels with the values that a node may have, if it has that label.
+    /// Zone and region labels of the volume with the values that a node may have, if the node has
+    /// that label.
     pub zones: Vec<(Name, Vec<Name>)>,
 }
 
 /// Why a claim cannot be used anywhere.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VolumeProblem {
-    /// It does not exist.
+    /// The claim does not exist.
     Missing,
-    /// It has still to be created for the pod (ephemeral volume).
+    /// The claim has still to be created for the pod (ephemeral volume).
     NotCreated,
-    /// It exists, but was created for another owner.
+    /// The claim exists, but was created for another owner.
     NotOwned,
-    /// It is being deleted.
+    /// The claim is being deleted.
     Deleting,
-    /// The volume it is bound to does not exist.
+    /// The volume to which the claim is bound does not exist.
     Lost(Name),
-    /// It is unbound and its storage class has `volumeBindingMode: Immediate`.
+    /// The claim is unbound, and its storage class has `volumeBindingMode: Immediate`.
     UnboundImmediate,
 }
 
@@ -96,7 +97,7 @@ impl VolumeClaim {
         "failure-domain.beta.kubernetes.io/region",
     ];
 
-    /// It is bound once its first pod is scheduled.
+    /// Whether the claim is bound only once its first pod is scheduled.
     pub const fn is_wait_for_first_consumer(&self) -> bool {
         matches!(self.access, VolumeAccess::WaitForFirstConsumer { .. })
     }
@@ -108,7 +109,7 @@ pub fn name_without_namespace(claim: &Name) -> &str {
 }
 
 impl VolumeProblem {
-    /// What to do; the claim's name follows.
+    /// What an operator can do; callers append the claim's name.
     pub const fn suggestion(&self) -> &'static str {
         match self {
             Self::Missing => "create the volume claim",

@@ -42,7 +42,7 @@ impl EvictionGroupSizes {
         pod: PodId,
         cause: &EvictionCause,
     ) -> (&'static str, Option<PodGroupId>) {
-        (cause.action(), cause.preemptor().or_else(|| cycle.group(pod)))
+        (cause.kai_action_name(), cause.preemptor().or_else(|| cycle.group(pod)))
     }
 
     fn count(&self, cycle: &Cycle<'_>, pod: PodId, cause: &EvictionCause) -> usize {
@@ -75,7 +75,7 @@ impl Applier {
         // differ.
         let preemptor = cause.preemptor().map(|group| {
             let group = &cycle.snapshot.pod_groups[group.0 as usize];
-            format!("{} {}", cause.action(), group.uid)
+            format!("{} {}", cause.kai_action_name(), group.uid)
         });
         let gist = preemptor.as_deref();
         let event = |about| {
@@ -113,7 +113,7 @@ impl Applier {
         }
         let path = path("v1", &key.namespace, "pods", &key.name);
         let request = Request::Delete { path, options };
-        let cause = cause.action();
+        let cause = cause.kai_action_name();
         let on_success = OnSuccess::Evicted { pod: key, since: cycle.now, cause };
         chain.push(Write { request, on_success });
         chain
@@ -159,7 +159,7 @@ fn annotations<'a>(
 ) -> BTreeMap<&'static str, &'a str> {
     let mut annotations = BTreeMap::from([
         (annotations::EVICTED_PODS, count),
-        (annotations::EVICTOR_ACTION, cause.action()),
+        (annotations::EVICTOR_ACTION, cause.kai_action_name()),
     ]);
     if let Some(preemptor) = cause.preemptor() {
         let preemptor = &cycle.snapshot.pod_groups[preemptor.0 as usize];

@@ -30,7 +30,7 @@ impl PendingMessage {
         Self::new(
             reason.code(),
             reason.to_string(),
-            &reason.suggestion().message(is_head_of_line_blocked),
+            &reason.suggestion().text_with_queue_order(is_head_of_line_blocked),
         )
     }
 

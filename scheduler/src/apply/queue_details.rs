@@ -38,11 +38,11 @@ pub(super) fn queue_details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value>
     let used = cycle.plan.queues_after.get(&id).unwrap_or(&nothing);
     let mut details = json!({
         "name": &**queue,
-        "queueRequestedResources": amounts(used.requested.accounted()),
+        "queueRequestedResources": amounts(used.requested.accounted_amounts()),
         "queueDeservedResources": bounds(of.quota),
-        "queueAllocatedResources": amounts(used.allocated.accounted()),
+        "queueAllocatedResources": amounts(used.allocated.accounted_amounts()),
         "queueAllocatedNonPreemptibleResources":
-            amounts(used.allocated_non_preemptible.accounted()),
+            amounts(used.allocated_non_preemptible.accounted_amounts()),
         "queueResourceLimits": bounds(of.limit),
         "podGroupRequestedResources": one(&requested.resource, requested.amount),
     });

@@ -92,7 +92,7 @@ impl Applier {
         for one in open {
             let key = cycle.key(one.pod);
             let since = previous.remove(&key).unwrap_or(cycle.now);
-            if cycle.now.since(since) < VOLUME_BIND_TIMEOUT {
+            if cycle.now.elapsed_since(since) < VOLUME_BIND_TIMEOUT {
                 self.waiting_for_volumes.entry(key).or_insert(since);
                 continue;
             }
@@ -110,7 +110,7 @@ impl Applier {
     /// Time until the first pod gives up waiting for its volumes.
     pub(super) fn next_volume_timeout(&self, now: Time) -> Option<Duration> {
         let since = self.waiting_for_volumes.values().min()?;
-        Some(VOLUME_BIND_TIMEOUT.saturating_sub(now.since(*since)))
+        Some(VOLUME_BIND_TIMEOUT.saturating_sub(now.elapsed_since(*since)))
     }
 }
 

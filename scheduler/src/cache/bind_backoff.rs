@@ -74,7 +74,7 @@ impl ClusterCache {
     /// Time until the first backoff ends.
     pub(crate) fn next_bind_attempt(&self, now: Time) -> Option<Duration> {
         let waiting = self.bind_backoffs.pods.values().filter(|backoff| !backoff.is_over);
-        waiting.map(|backoff| backoff.until.since(now)).min()
+        waiting.map(|backoff| backoff.until.elapsed_since(now)).min()
     }
 
     /// Updates all backoffs before a cycle: starts those of BindRequests that have failed for good,

@@ -90,8 +90,11 @@ fn rendered(devices: &str, requests: &str, constraints: &Value) -> String {
     let cache = cache(&objects);
     let wanted = cache.resource_claims.claims[&key("c")].requests.as_ref().unwrap();
     let node = Node { name: "n".into(), ..Node::default() };
-    let offered =
-        cache.resource_claims.with_devices(&node).allocatable.extended_of(&wanted.name().unwrap());
+    let offered = cache
+        .resource_claims
+        .with_devices(&node)
+        .allocatable
+        .extended_amount(&wanted.name().unwrap());
     let offered = if offered > 100 { "to all".to_owned() } else { format!("{offered} times") };
     format!("{requests} of {devices}: {offered}, {}", picked(&cache, &["c"]))
 }

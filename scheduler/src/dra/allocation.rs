@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schedlab_scheduler_core::{
-    devices::{AllocatedDevice, allocate},
+    devices::{AllocatedDevice, allocate_claims},
     model::{ClaimRequests, DeviceAccess, DeviceProperties, Name, Node},
 };
 
@@ -95,13 +95,13 @@ impl ResourceClaims {
             its.into_iter().map(pick).collect()
         };
         let together: Vec<&ClaimRequests> = requests.iter().map(|(_, requests)| requests).collect();
-        if let Ok(allocated) = allocate(&together, &devices) {
+        if let Ok(allocated) = allocate_claims(&together, &devices) {
             let keys = requests.iter().map(|(key, _)| (*key).clone());
             return keys.zip(allocated.into_iter().map(picked)).collect();
         }
         let mut one_by_one = BTreeMap::new();
         for (key, requests) in &requests {
-            let Ok(allocated) = allocate(&[requests], &devices) else { continue };
+            let Ok(allocated) = allocate_claims(&[requests], &devices) else { continue };
             for its in allocated {
                 let taken = its.iter().filter(|one| one.request.access == DeviceAccess::Exclusive);
                 taken.for_each(|one| devices[one.device].1 = false);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_api::Value;
 use schedlab_scheduler_core::{
-    devices::count_claims,
+    devices::max_claims,
     model::{ClaimRequests, DeviceAccess, DeviceCount, DeviceProperties, Name},
     resources::Resources,
 };
@@ -95,7 +95,7 @@ impl DeviceAlternatives {
         properties: &[&DeviceProperties],
         of_node: &[Device],
     ) -> i64 {
-        let count = count_claims(&self.requests_of_node(), properties);
+        let count = max_claims(&self.requests_of_node(), properties);
         let is_unlimited = match self.0.as_slice() {
             [only] => only.leaves_enough_for_admin(of_node) || only.is_admin_only() && count > 0,
             _ => false,
@@ -194,7 +194,7 @@ impl DeviceAlternatives {
 mod tests {
     use insta::assert_snapshot;
     use schedlab_api::json;
-    use schedlab_scheduler_core::devices::allocate;
+    use schedlab_scheduler_core::devices::allocate_claims;
 
     use super::*;
     use crate::dra::{ClaimRecord, DeviceId};
@@ -227,7 +227,7 @@ mod tests {
         let free: Vec<(&DeviceProperties, bool)> =
             properties.iter().map(|one| (*one, true)).collect();
         let requests = choices.requests_of_node();
-        let picked = allocate(&[&requests], &free).unwrap_or_default().into_iter().flatten();
+        let picked = allocate_claims(&[&requests], &free).unwrap_or_default().into_iter().flatten();
         let picked =
             picked.map(|one| format!("{}:{}", one.request.name, devices[one.device].id.device));
         let count = choices.count_offered(&properties, &devices);

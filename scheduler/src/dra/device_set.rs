@@ -285,7 +285,7 @@ mod tests {
     use insta::assert_snapshot;
     use schedlab_api::json;
 
-    use schedlab_scheduler_core::{devices::allocate, model::DeviceProperties};
+    use schedlab_scheduler_core::{devices::allocate_claims, model::DeviceProperties};
 
     use super::*;
     use crate::dra::{DeviceAlternatives, DeviceId};
@@ -334,7 +334,7 @@ mod tests {
         let count = choices.count_offered(&properties, &devices);
         let free: Vec<(&DeviceProperties, bool)> =
             properties.iter().map(|one| (*one, true)).collect();
-        let picked = allocate(&[&choices.requests_of_node()], &free).map(|picked| {
+        let picked = allocate_claims(&[&choices.requests_of_node()], &free).map(|picked| {
             let devices = picked[0]
                 .iter()
                 .map(|one| format!("{}:{}", one.request.name, devices[one.device].id.device));

@@ -157,7 +157,7 @@ fn claim(of: &DeviceClaim) -> Value {
 }
 
 fn excluded_nodes(of: &ExcludedNodes) -> Value {
-    json!({ "nodes": of.nodes.iter().map(|name| &**name).collect::<Vec<_>>(), "why": of.reason() })
+    json!({ "nodes": of.nodes.iter().map(|name| &**name).collect::<Vec<_>>(), "why": of.exclusion_reason() })
 }
 
 fn decisions(snapshot: &Snapshot, decisions: &[Decision]) -> Vec<Value> {
@@ -173,7 +173,7 @@ fn decisions(snapshot: &Snapshot, decisions: &[Decision]) -> Vec<Value> {
             let preemptor = cause.preemptor();
             let preemptor =
                 preemptor.map(|PodGroupId(at)| title(&snapshot.pod_groups[at as usize]));
-            json!({ "decision": "evict", "pod": pod(snapshot, *id), "action": cause.action(),
+            json!({ "decision": "evict", "pod": pod(snapshot, *id), "action": cause.kai_action_name(),
                     "for": preemptor })
         }
     };
@@ -209,7 +209,7 @@ fn per_resource(amounts: PerResource<i64>) -> Value {
 }
 
 fn resources(of: &Resources) -> Value {
-    let mut amounts = per_resource(of.accounted());
+    let mut amounts = per_resource(of.accounted_amounts());
     for (name, amount) in &of.extended {
         amounts[&**name] = json!(if *amount == Resources::INEXHAUSTIBLE { -1 } else { *amount });
     }

@@ -91,19 +91,21 @@ fn resources_by_group(snapshot: &Snapshot, plan: Option<&Plan>) -> Vec<GroupReso
         let Some(group) = pod.group.filter(|_| is_alive(pod)) else { continue };
         let node = pod.node.map(|node| &snapshot.nodes[node.0 as usize]);
         let node = node.or_else(|| bound.get(&id).copied());
-        let bill = node
-            .map_or_else(|| prices.for_fair_share(pod.shape), |on| prices.on_node(pod.shape, on));
+        let bill = node.map_or_else(
+            || prices.charge_for_fair_share(pod.shape),
+            |on| prices.charge_on_node(pod.shape, on),
+        );
         let (requested, allocated) = &mut bills[group.0 as usize];
         if node.is_some() {
-            allocated.add(bill.clone());
+            allocated.add_charge(bill.clone());
         }
-        requested.add(bill);
+        requested.add_charge(bill);
     }
     for (group, (requested, _)) in snapshot.pod_groups.iter().zip(&mut bills) {
         group
             .unschedulable_members
             .iter()
-            .for_each(|member| requested.add(prices.for_fair_share(member.shape)));
+            .for_each(|member| requested.add_charge(prices.charge_for_fair_share(member.shape)));
     }
     let uses = snapshot.pod_groups.iter().zip(bills).map(|(group, (requested, allocated))| {
         let allocated = allocated.total();

@@ -29,7 +29,7 @@ pub(crate) fn add_skipped_requests(uses: &mut BTreeMap<Name, QueueUsage>, snapsh
     for (shape, queue) in waits {
         let above = |at: &QueueId| snapshot.queues[at.0 as usize].parent;
         for at in std::iter::successors(Some(queue), above) {
-            bills.entry(at).or_default().add(prices.for_fair_share(shape));
+            bills.entry(at).or_default().add_charge(prices.charge_for_fair_share(shape));
         }
     }
     for (queue, bill) in bills {

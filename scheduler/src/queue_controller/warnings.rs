@@ -113,7 +113,7 @@ fn weightless_message(record: &QueueRecord) -> String {
 
 /// The queue has a finite quota above 0, so that it adds to a sum of quotas.
 fn has_quota(record: &QueueRecord) -> bool {
-    record.quota.values().iter().any(|quota| quota.or(0) > 0)
+    record.quota.values().iter().any(|quota| quota.limit_or(0) > 0)
 }
 
 /// Resources with a quota above the queue's own limit. An unlimited quota is no contradiction; an
@@ -152,7 +152,7 @@ fn quotas_above(
     let children: Vec<_> = queues.iter().filter(is_counted).map(|(_, record)| record).collect();
     let mut sums = Vec::new();
     for (position, (unit, divisor)) in UNITS.into_iter().enumerate() {
-        let quotas = children.iter().map(|record| record.quota.values()[position].or(0));
+        let quotas = children.iter().map(|record| record.quota.values()[position].limit_or(0));
         let sum = quotas.fold(0_i64, i64::saturating_add);
         if let Amount::Exactly(bound) = bound.values()[position]
             && sum > bound

@@ -66,8 +66,9 @@ impl Scheduler {
         after: &BTreeMap<Name, QueueUsage>,
         now: Time,
     ) -> Result<(), ApiError> {
-        let account =
-            |(name, of): (&Name, &QueueUsage)| (Name::clone(name), of.allocated.accounted());
+        let account = |(name, of): (&Name, &QueueUsage)| {
+            (Name::clone(name), of.allocated.accounted_amounts())
+        };
         self.past.record(&self.api, now, capacity, uses.iter().map(account)).await?;
         match self.config.flavor {
             Flavor::Kai if !self.config.runs(Component::QueueController) => Ok(()),

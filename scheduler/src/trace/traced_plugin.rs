@@ -73,21 +73,21 @@ impl JobQueue for TracedJobQueue {
         self.line.next_over_share(session)
     }
 
-    fn remove(&mut self, session: &Session<'_>, group: PodGroupId) {
-        self.line.remove(session, group);
+    fn remove_group(&mut self, session: &Session<'_>, group: PodGroupId) {
+        self.line.remove_group(session, group);
         self.record(session, group, "is removed");
     }
 
-    fn pop(&mut self, session: &Session<'_>) -> Option<PodGroupId> {
-        let next = self.line.pop(session);
+    fn pop_next_group(&mut self, session: &Session<'_>) -> Option<PodGroupId> {
+        let next = self.line.pop_next_group(session);
         if let Some(group) = next {
             self.record(session, group, "is next");
         }
         next
     }
 
-    fn push(&mut self, session: &Session<'_>, group: PodGroupId) {
-        self.line.push(session, group);
+    fn push_group(&mut self, session: &Session<'_>, group: PodGroupId) {
+        self.line.push_group(session, group);
     }
 
     fn on_allocated(&mut self, session: &Session<'_>, group: PodGroupId) {
@@ -145,8 +145,8 @@ impl Score for TracedPlugin<dyn Score> {
         self.plugin.result_depends_on()
     }
 
-    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
-        self.plugin.applies(session, pod)
+    fn applies_to_pod(&self, session: &Session<'_>, pod: PodId) -> bool {
+        self.plugin.applies_to_pod(session, pod)
     }
 
     fn pre_score<'a>(

@@ -11,8 +11,8 @@ use std::{
 };
 
 use super::{
-    name,
-    tokens::{Tokens, pair},
+    to_name,
+    tokens::{LineTokens, split_key_value},
 };
 use schedlab_api::labels;
 use schedlab_scheduler_core::{
@@ -26,98 +26,110 @@ use schedlab_scheduler_core::{
     resources::Resources,
 };
 
-/// Which pods form a group.
+/// Which pods of a text cluster form a pod group: those of one line, or each pod for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
     ByLine,
     EachPod,
 }
 
-/// Clusters start a day after the epoch, so that everything can have an age.
+/// The time of a text cluster: a day after the epoch, so that everything can have an age.
 const NOW: i64 = 86_400_000;
 
-pub(super) fn snapshot(text: &str, grouping: Grouping) -> Snapshot {
-    let mut builder = Builder::default();
+pub(super) fn build_snapshot(text: &str, grouping: Grouping) -> Snapshot {
+    let mut builder = SnapshotBuilder::default();
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     for (line, age) in lines.iter().zip((1..=lines.len()).rev()) {
         builder.age = i64::try_from(age).expect("few lines") * 1000;
-        builder.line(line);
+        builder.add_line(line);
     }
-    builder.finish(grouping)
+    builder.into_snapshot(grouping)
 }
 
 #[derive(Default)]
-struct Builder {
+struct SnapshotBuilder {
     age: i64,
     nodes: BTreeMap<Name, Node>,
     excluded_nodes: BTreeMap<BTreeSet<LabelMismatch>, Vec<Name>>,
     topologies: Vec<Topology>,
     queues: BTreeMap<Name, (Queue, Option<Name>)>,
     shapes: Vec<PodShape>,
-    jobs: Vec<Job>,
+    jobs: Vec<ParsedJob>,
     foreign: Vec<Pod>,
     budgets: Vec<DisruptionBudget>,
     namespaces: BTreeMap<Name, Labels>,
 }
 
 /// A pod group and its pods, with names instead of ids.
-struct Job {
+struct ParsedJob {
     queue: Name,
     group: PodGroup,
     pods: Vec<(Pod, Option<Name>)>,
 }
 
-impl Builder {
-    fn line(&mut self, line: &str) {
-        let mut tokens = Tokens::new(line.split("--").next().unwrap_or(line));
-        match tokens.first() {
-            "node" => self.node(tokens),
-            "queue" => self.queue(tokens),
-            "job" => self.job(line, tokens, 1),
-            "gang" => self.job(line, tokens, u32::MAX),
-            "part" => self.part(tokens),
-            "foreign" => self.foreign(tokens),
-            "topology" => self.topology(tokens),
-            "budget" => self.budget(tokens),
-            "namespace" => self.namespace(tokens),
+impl SnapshotBuilder {
+    fn add_line(&mut self, line: &str) {
+        let mut tokens = LineTokens::new(line.split("--").next().unwrap_or(line));
+        match tokens.take_first() {
+            "node" => self.add_node(tokens),
+            "queue" => self.add_queue(tokens),
+            "job" => self.add_job_line(line, tokens, 1),
+            "gang" => self.add_job_line(line, tokens, u32::MAX),
+            "part" => self.add_sub_group(tokens),
+            "foreign" => self.add_foreign_pod(tokens),
+            "topology" => self.add_topology(tokens),
+            "budget" => self.add_budget(tokens),
+            "namespace" => self.add_namespace(tokens),
             other => panic!("unknown kind of line {other}: {line}"),
         }
     }
 
-    fn node(&mut self, mut tokens: Tokens<'_>) {
-        let name = name(tokens.first());
-        let mut labels: Labels = tokens.each("label").into_iter().map(label).collect();
+    fn add_node(&mut self, mut tokens: LineTokens<'_>) {
+        let name = to_name(tokens.take_first());
+        let mut labels: Labels = tokens.take_each("label").into_iter().map(parse_label).collect();
         labels.insert(labels::HOSTNAME.into(), name.clone());
-        let gpu_milli = tokens.milli("gpus").unwrap_or(0);
+        let gpu_milli = tokens.take_milli("gpus").unwrap_or(0);
         let node = Node {
             name: name.clone(),
             labels,
-            taints: tokens.each("taint").into_iter().map(taint).collect(),
+            taints: tokens.take_each("taint").into_iter().map(parse_taint).collect(),
             allocatable: Resources {
                 gpu_milli,
-                cpu_milli: tokens.milli("cpu").unwrap_or(128_000),
-                memory_bytes: tokens.bytes("memory").unwrap_or(1 << 40),
-                pods: tokens.number("pods").unwrap_or(110),
-                extended: shape::extended(&mut tokens),
+                cpu_milli: tokens.take_milli("cpu").unwrap_or(128_000),
+                memory_bytes: tokens.take_bytes("memory").unwrap_or(1 << 40),
+                pods: tokens.take_number("pods").unwrap_or(110),
+                extended: shape::parse_extended_resources(&mut tokens),
             },
-            gpus_via_dra: tokens.flag("by-claim"),
+            gpus_via_dra: tokens.take_flag("by-claim"),
             published_devices: BTreeMap::from([("gpu".into(), gpu_milli / 1000)]),
-            devices: tokens.each("device").into_iter().map(device::node_device).collect(),
-            unused_claims: shape::unused_claims(&mut tokens),
-            gpu_memory_mib: tokens.number("gpu-memory").unwrap_or(0),
+            devices: tokens
+                .take_each("device")
+                .into_iter()
+                .map(device::parse_node_device)
+                .collect(),
+            unused_claims: shape::parse_unused_claims(&mut tokens),
+            gpu_memory_mib: tokens.take_number("gpu-memory").unwrap_or(0),
             volume_limits: tokens
-                .number("volumes")
+                .take_number("volumes")
                 .map(|limit| ("csi".into(), limit))
                 .into_iter()
                 .collect(),
-            attached_volumes: tokens.each("attached").into_iter().map(volume::attached).collect(),
-            numa: shape::numa(&mut tokens),
-            images: tokens.each("image").into_iter().map(|image| (image.into(), 1 << 30)).collect(),
-            unschedulable: tokens.flag("cordoned"),
-            ready: !tokens.flag("not-ready"),
+            attached_volumes: tokens
+                .take_each("attached")
+                .into_iter()
+                .map(volume::attached_csi_volume)
+                .collect(),
+            numa: shape::parse_numa_topology(&mut tokens),
+            images: tokens
+                .take_each("image")
+                .into_iter()
+                .map(|image| (image.into(), 1 << 30))
+                .collect(),
+            unschedulable: tokens.take_flag("cordoned"),
+            ready: !tokens.take_flag("not-ready"),
         };
         let mismatches: BTreeSet<LabelMismatch> =
-            tokens.each("lacks").into_iter().map(label_mismatch).collect();
+            tokens.take_each("lacks").into_iter().map(parse_label_mismatch).collect();
         tokens.expect_end();
         if mismatches.is_empty() {
             self.nodes.insert(name, node);
@@ -126,41 +138,43 @@ impl Builder {
         }
     }
 
-    fn topology(&mut self, mut tokens: Tokens<'_>) {
-        let name = name(tokens.first());
-        let levels = tokens.rest("levels").into_iter();
+    fn add_topology(&mut self, mut tokens: LineTokens<'_>) {
+        let name = to_name(tokens.take_first());
+        let levels = tokens.take_rest("levels").into_iter();
         let levels = levels.map(|label| TopologyLevel { label: label.into(), alias: None });
         let levels = levels.collect();
         tokens.expect_end();
         self.topologies.push(Topology { name, levels });
     }
 
-    fn budget(&mut self, mut tokens: Tokens<'_>) {
+    fn add_budget(&mut self, mut tokens: LineTokens<'_>) {
         let equal = |(key, value)| Requirement { key, operator: Operator::In, values: vec![value] };
-        let labels = tokens.each("label").into_iter().map(label);
+        let labels = tokens.take_each("label").into_iter().map(parse_label);
         let budget = DisruptionBudget {
             namespace: "default".into(),
-            name: name(tokens.first()),
+            name: to_name(tokens.take_first()),
             selector: LabelSelector { requirements: labels.map(equal).collect() },
-            allowed: tokens.number("allows").map_or(0, |it| i32::try_from(it).expect("32 bits")),
-            disrupted: tokens.each("disrupted").into_iter().map(Name::from).collect(),
+            allowed: tokens
+                .take_number("allows")
+                .map_or(0, |it| i32::try_from(it).expect("32 bits")),
+            disrupted: tokens.take_each("disrupted").into_iter().map(Name::from).collect(),
         };
         tokens.expect_end();
         self.budgets.push(budget);
     }
 
-    fn namespace(&mut self, mut tokens: Tokens<'_>) {
-        let (name, labels) = (name(tokens.first()), tokens.each("label"));
+    fn add_namespace(&mut self, mut tokens: LineTokens<'_>) {
+        let (name, labels) = (to_name(tokens.take_first()), tokens.take_each("label"));
         tokens.expect_end();
-        self.namespaces.insert(name, labels.into_iter().map(label).collect());
+        self.namespaces.insert(name, labels.into_iter().map(parse_label).collect());
     }
 
-    fn job(&mut self, line: &str, mut tokens: Tokens<'_>, least: u32) {
-        let name = name(tokens.first());
+    fn add_job_line(&mut self, line: &str, mut tokens: LineTokens<'_>, default_minimum_max: u32) {
+        let name = to_name(tokens.take_first());
         let asks = line.contains(" gpus=") || line.contains(" part");
-        let parts_follow = !asks && least == u32::MAX;
+        let parts_follow = !asks && default_minimum_max == u32::MAX;
         let priority =
-            tokens.number("priority").map_or(50, |it| i32::try_from(it).expect("32 bits"));
+            tokens.take_number("priority").map_or(50, |it| i32::try_from(it).expect("32 bits"));
         let created = Time(NOW - self.age);
         let ago = |ago: Duration| Time(NOW - i64::try_from(ago.as_millis()).expect("short"));
         let group = PodGroup {
@@ -169,60 +183,68 @@ impl Builder {
             uid: name.clone(),
             queue: Ok(None),
             priority,
-            preemptible: !tokens.flag("non-preemptible") && priority < 100
-                || tokens.flag("preemptible"),
+            preemptible: !tokens.take_flag("non-preemptible") && priority < 100
+                || tokens.take_flag("preemptible"),
             sub_groups: Vec::new(),
-            min_sub_group: tokens.count("needs"),
-            topology: (!asks).then(|| shape::topology_constraint(&mut tokens)).flatten(),
-            created: tokens.duration("age").map_or(created, ago),
-            last_start: tokens.duration("started").map(ago),
-            last_eviction: tokens.duration("evicted").map(ago),
-            stale_since: tokens.duration("stale").map(ago),
-            staleness_grace: match tokens.value("grace") {
+            min_sub_group: tokens.take_count("needs"),
+            topology: (!asks).then(|| shape::parse_topology_constraint(&mut tokens)).flatten(),
+            created: tokens.take_duration("age").map_or(created, ago),
+            last_start: tokens.take_duration("started").map(ago),
+            last_eviction: tokens.take_duration("evicted").map(ago),
+            stale_since: tokens.take_duration("stale").map(ago),
+            staleness_grace: match tokens.take_value("grace") {
                 Some("never") => Some(StalenessGrace::Never),
-                Some(other) => Tokens::new(&format!("grace={other}"))
-                    .duration("grace")
+                Some(other) => LineTokens::new(&format!("grace={other}"))
+                    .take_duration("grace")
                     .map(StalenessGrace::After),
                 None => None,
             },
-            preemption_delay: tokens.duration("delay").unwrap_or_default(),
-            is_skipped: tokens.flag("left-alone"),
+            preemption_delay: tokens.take_duration("delay").unwrap_or_default(),
+            is_skipped: tokens.take_flag("left-alone"),
             unschedulable_members: Vec::new(),
         };
-        let queue = tokens.value("queue").unwrap_or("default").into();
-        self.jobs.push(Job { queue, group, pods: Vec::new() });
+        let queue = tokens.take_value("queue").unwrap_or("default").into();
+        self.jobs.push(ParsedJob { queue, group, pods: Vec::new() });
         if parts_follow {
             tokens.expect_end();
         } else {
-            self.members(&name, "default", tokens, least);
+            self.add_members(&name, "default", tokens, default_minimum_max);
         }
     }
 
-    fn part(&mut self, mut tokens: Tokens<'_>) {
-        let part = tokens.first().to_owned();
-        let group = &self.jobs.last().expect("a part follows a gang").group;
+    fn add_sub_group(&mut self, mut tokens: LineTokens<'_>) {
+        let part = tokens.take_first().to_owned();
+        let group = &self.jobs.last().expect("a `part` line follows the line of its gang").group;
         let prefix = format!("{}-{part}", group.name);
-        self.members(&prefix.as_str().into(), &part, tokens, u32::MAX);
+        self.add_members(&prefix.as_str().into(), &part, tokens, u32::MAX);
     }
 
-    /// Adds a sub-group and its pods.
-    fn members(&mut self, prefix: &Name, part: &str, mut tokens: Tokens<'_>, least: u32) {
-        let (parent, needs) = (tokens.value("parent").map(str::to_owned), tokens.count("needs"));
-        let count = tokens.count("pods").unwrap_or(u32::from(needs.is_none()));
-        let minimum = tokens.count("min").unwrap_or(count.min(least));
-        let topology = shape::topology_constraint(&mut tokens);
-        let first = tokens.count("unusable").unwrap_or(0);
+    /// Adds a sub-group and its pods to the last job.
+    fn add_members(
+        &mut self,
+        prefix: &Name,
+        sub_group_name: &str,
+        mut tokens: LineTokens<'_>,
+        default_minimum_max: u32,
+    ) {
+        let (parent, needs) =
+            (tokens.take_value("parent").map(str::to_owned), tokens.take_count("needs"));
+        let count = tokens.take_count("pods").unwrap_or(u32::from(needs.is_none()));
+        let minimum = tokens.take_count("min").unwrap_or(count.min(default_minimum_max));
+        let topology = shape::parse_topology_constraint(&mut tokens);
+        let first = tokens.take_count("unusable").unwrap_or(0);
         let mut pods = self.parse_pods(prefix, count, tokens);
         let usable = pods.split_off(first as usize);
         let job = self.jobs.last_mut().expect("members follow their job");
         let position = job.group.sub_groups.len();
         let of_parent = |parent: String| {
             let mut all = job.group.sub_groups.iter();
-            all.position(|sub| *sub.name == *parent).expect("a parent stands above its children")
+            all.position(|sub| *sub.name == *parent)
+                .expect("the line of a parent comes before the lines of its children")
         };
         let parent = parent.map(of_parent);
         job.group.sub_groups.push(SubGroup {
-            name: part.into(),
+            name: sub_group_name.into(),
             min_member: if needs.is_some() { 0 } else { minimum },
             parent,
             min_sub_group: needs,
@@ -230,15 +252,15 @@ impl Builder {
         });
         job.group
             .unschedulable_members
-            .extend(pods.into_iter().map(|(pod, _)| unschedulable_member(pod, position)));
+            .extend(pods.into_iter().map(|(pod, _)| to_unschedulable_member(pod, position)));
         let members = usable.into_iter();
         job.pods.extend(members.map(|(pod, node)| (Pod { sub_group: position, ..pod }, node)));
     }
 
-    fn foreign(&mut self, mut tokens: Tokens<'_>) {
-        let name = name(tokens.first());
+    fn add_foreign_pod(&mut self, mut tokens: LineTokens<'_>) {
+        let name = to_name(tokens.take_first());
         let priority =
-            tokens.number("priority").map_or(0, |it| i32::try_from(it).expect("32 bits"));
+            tokens.take_number("priority").map_or(0, |it| i32::try_from(it).expect("32 bits"));
         let pods = self.parse_pods(&name, 1, tokens);
         let nodes: Vec<Name> = self.nodes.keys().cloned().collect();
         self.foreign.extend(
@@ -246,24 +268,25 @@ impl Builder {
         );
     }
 
-    /// `count` pods; those listed after `on` have a node.
+    /// Parses `count` pods; the first ones run on the nodes that are listed after `on`.
     fn parse_pods(
         &mut self,
         prefix: &Name,
         count: u32,
-        mut tokens: Tokens<'_>,
+        mut tokens: LineTokens<'_>,
     ) -> Vec<(Pod, Option<Name>)> {
-        let on = tokens.rest("on");
+        let on = tokens.take_rest("on");
         let ways = [
             ("releasing", PodStatus::Releasing),
             ("bound", PodStatus::Bound),
             ("away", PodStatus::OnExcludedNode),
         ];
-        let state = ways.into_iter().find(|(word, _)| tokens.flag(word));
+        let state = ways.into_iter().find(|(word, _)| tokens.take_flag(word));
         let held = state.map_or(PodStatus::Running, |(_, status)| status);
-        let (gated, succeeded) = (tokens.count("gated"), tokens.count("succeeded").unwrap_or(0));
-        let template = self.template(prefix, held, &mut tokens);
-        let shape = self.shape(&mut tokens);
+        let (gated, succeeded) =
+            (tokens.take_count("gated"), tokens.take_count("succeeded").unwrap_or(0));
+        let template = self.parse_pod_template(prefix, held, &mut tokens);
+        let shape = self.parse_shape(&mut tokens);
         let requests = self.shapes[shape.0 as usize].requests.clone();
         tokens.expect_end();
         let numbered = |at: u32| match count {
@@ -272,7 +295,7 @@ impl Builder {
         };
         (0..count)
             .map(|at| {
-                let position = shape::node_position(on.get(at as usize).copied(), &requests);
+                let position = shape::parse_node_position(on.get(at as usize).copied(), &requests);
                 let (node, gpu_groups, zones) =
                     (position.node, position.gpu_groups, position.numa_allocations);
                 let gated = gated.is_some_and(|gated| at >= count - gated);
@@ -304,20 +327,25 @@ impl Builder {
             .collect()
     }
 
-    /// What all of them have in common besides their shape.
-    fn template(&self, prefix: &Name, held: PodStatus, tokens: &mut Tokens<'_>) -> Pod {
+    /// What all pods of a line have in common besides their shape.
+    fn parse_pod_template(
+        &self,
+        prefix: &Name,
+        held: PodStatus,
+        tokens: &mut LineTokens<'_>,
+    ) -> Pod {
         let ago = |ago: Duration| Time(NOW - i64::try_from(ago.as_millis()).expect("short"));
-        let released = tokens.duration("for").map_or(Time(NOW), ago);
-        let nominated = tokens.value("nominated").map(Name::from);
+        let released = tokens.take_duration("for").map_or(Time(NOW), ago);
+        let nominated = tokens.take_value("nominated").map(Name::from);
         Pod {
-            namespace: tokens.value("in").unwrap_or("default").into(),
+            namespace: tokens.take_value("in").unwrap_or("default").into(),
             name: prefix.clone(),
             uid: prefix.clone(),
-            labels: tokens.each("label").into_iter().map(label).collect(),
+            labels: tokens.take_each("label").into_iter().map(parse_label).collect(),
             group: None,
             sub_group: 0,
             priority: 0,
-            preemption_policy: if tokens.flag("never-preempts") {
+            preemption_policy: if tokens.take_flag("never-preempts") {
                 PreemptionPolicy::Never
             } else {
                 PreemptionPolicy::PreemptLowerPriority
@@ -328,18 +356,18 @@ impl Builder {
             own_claims: Vec::new(),
             numa_allocations: Vec::new(),
             nominated_node: nominated.map(|node| self.node_id(&node)),
-            task_priority: task_priority(tokens),
-            leader_role: leader_role(tokens),
+            task_priority: parse_task_priority(tokens),
+            leader_role: parse_leader_role(tokens),
             created: Time(NOW - self.age),
             started: None,
-            binding_failed: tokens.flag("unbindable"),
+            binding_failed: tokens.take_flag("unbindable"),
             releasing_since: (held == PodStatus::Releasing).then_some(released),
             shape: ShapeId(0),
         }
     }
 
-    fn shape(&mut self, tokens: &mut Tokens<'_>) -> ShapeId {
-        let shape = shape::pod_shape(tokens);
+    fn parse_shape(&mut self, tokens: &mut LineTokens<'_>) -> ShapeId {
+        let shape = shape::parse_pod_shape(tokens);
         let known = self.shapes.iter().position(|known| *known == shape);
         let at = known.unwrap_or_else(|| {
             self.shapes.push(shape);
@@ -353,12 +381,12 @@ impl Builder {
         NodeId(u32::try_from(at).expect("few nodes"))
     }
 
-    fn finish(mut self, grouping: Grouping) -> Snapshot {
+    fn into_snapshot(mut self, grouping: Grouping) -> Snapshot {
         if self.queues.is_empty() {
-            self.queue(Tokens::new("default quota=-1"));
+            self.add_queue(LineTokens::new("default quota=-1"));
         }
         let nodes: Vec<Name> = self.nodes.keys().cloned().collect();
-        let queues = queue::resolve(self.queues);
+        let queues = queue::resolve_parents(self.queues);
         self.jobs.sort_by(|a, b| a.group.name.cmp(&b.group.name));
         let excluded = self.excluded_nodes.into_iter();
         let mut snapshot = Snapshot {
@@ -385,7 +413,7 @@ impl Builder {
 
 fn add_job(
     snapshot: &mut Snapshot,
-    job: Job,
+    job: ParsedJob,
     grouping: Grouping,
     queues: &[Queue],
     nodes: &[Name],
@@ -396,7 +424,7 @@ fn add_job(
     match grouping {
         Grouping::ByLine => {
             let id = PodGroupId(u32::try_from(snapshot.pod_groups.len()).expect("few groups"));
-            let queue = queue::queue_id(queues, &job.queue).map(Some);
+            let queue = queue::leaf_queue_id(queues, &job.queue).map(Some);
             snapshot.pod_groups.push(PodGroup { queue, ..job.group });
             snapshot.pods.extend(pods.map(|pod| Pod { group: Some(id), ..pod }));
         }
@@ -422,7 +450,7 @@ fn add_job(
     }
 }
 
-fn unschedulable_member(pod: Pod, sub_group: usize) -> UnschedulableMember {
+fn to_unschedulable_member(pod: Pod, sub_group: usize) -> UnschedulableMember {
     UnschedulableMember {
         pod: pod.name,
         sub_group: Some(sub_group),
@@ -438,12 +466,12 @@ fn assign_node(pod: Pod, node: Option<Name>, nodes: &[Name]) -> Pod {
     Pod { node: node.map(|at| NodeId(u32::try_from(at).expect("few nodes"))), ..pod }
 }
 
-fn label(word: &str) -> (Name, Name) {
-    let (key, value) = pair(word);
+fn parse_label(word: &str) -> (Name, Name) {
+    let (key, value) = split_key_value(word);
     (key.into(), value.into())
 }
 
-fn label_mismatch(word: &str) -> LabelMismatch {
+fn parse_label_mismatch(word: &str) -> LabelMismatch {
     match (word, word.split_once('=')) {
         ("gpu-worker", _) => LabelMismatch::NotGpuWorker,
         ("cpu-worker", _) => LabelMismatch::NotCpuWorker,
@@ -455,20 +483,20 @@ fn label_mismatch(word: &str) -> LabelMismatch {
     }
 }
 
-fn taint(word: &str) -> Taint {
+fn parse_taint(word: &str) -> Taint {
     let (taint, effect) = word.rsplit_once(':').expect("key=value:effect");
-    let (key, value) = pair(taint);
-    Taint { key: key.into(), value: value.into(), effect: shape::effect(effect) }
+    let (key, value) = split_key_value(taint);
+    Taint { key: key.into(), value: value.into(), effect: shape::parse_taint_effect(effect) }
 }
 
-fn leader_role(tokens: &mut Tokens<'_>) -> Option<LeaderRole> {
-    tokens.value("leads").map(|of| match of {
+fn parse_leader_role(tokens: &mut LineTokens<'_>) -> Option<LeaderRole> {
+    tokens.take_value("leads").map(|of| match of {
         "kubeflow" => LeaderRole::Kubeflow,
         "ray" => LeaderRole::Ray,
         other => panic!("leads: got {other}, expected kubeflow or ray"),
     })
 }
 
-fn task_priority(tokens: &mut Tokens<'_>) -> Option<i32> {
-    tokens.number("task-priority").map(|it| i32::try_from(it).expect("small"))
+fn parse_task_priority(tokens: &mut LineTokens<'_>) -> Option<i32> {
+    tokens.take_number("task-priority").map(|it| i32::try_from(it).expect("small"))
 }

@@ -43,29 +43,30 @@ use schedlab_scheduler_core::{
     Decision, Plan, Profile, Snapshot, plan::eviction_message, profile::Placement, schedule,
 };
 
-/// The snapshot of `text`.
+/// Parses a cluster from text.
 pub fn snapshot_of(text: &str) -> Snapshot {
-    build::snapshot(text, build::Grouping::ByLine)
+    build::build_snapshot(text, build::Grouping::ByLine)
 }
 
-/// Like [`snapshot_of`], with a pod group for each pod.
+/// Like [`snapshot_of`], with a pod group of its own for each pod, as in profile `kube`.
 pub fn kube_snapshot_of(text: &str) -> Snapshot {
-    build::snapshot(text, build::Grouping::EachPod)
+    build::build_snapshot(text, build::Grouping::EachPod)
 }
 
-/// The plan of profile `kai`, and what the audit objects to.
+/// The plan of profile `kai` for a cluster as text, followed by the breaches that the audit finds
+/// in the plan.
 pub fn plan_of(text: &str) -> String {
     plan_with(&Profile::kai(), text)
 }
 
-/// Like [`plan_of`], with another profile.
+/// Like [`plan_of`], for another profile.
 pub fn plan_with(profile: &Profile, text: &str) -> String {
     let snapshot = snapshot_of(text);
     let plan = schedule(&snapshot, profile);
-    report(&snapshot, &plan, Rules::kai())
+    plan_with_breaches(&snapshot, &plan, Rules::kai())
 }
 
-/// Like [`plan_of`], with placement `Spread`.
+/// Like [`plan_of`], with placement strategy `Spread` for nodes and GPUs.
 pub fn spread_plan_of(text: &str) -> String {
     let spread = Placement::Spread;
     let profile = Profile {
@@ -77,15 +78,15 @@ pub fn spread_plan_of(text: &str) -> String {
     plan_with(&profile, text)
 }
 
-/// The plan of profile `kube`: each pod is its own group, and there are no queues.
+/// Like [`plan_of`], for profile `kube`: each pod is its own group, and there are no queues.
 pub fn kube_plan_of(text: &str) -> String {
     let snapshot = kube_snapshot_of(text);
     let plan = schedule(&snapshot, &Profile::kube());
-    report(&snapshot, &plan, Rules::kube())
+    plan_with_breaches(&snapshot, &plan, Rules::kube())
 }
 
-/// The eviction messages of profile `kai`.
-pub fn messages_of(text: &str) -> String {
+/// The eviction messages of profile `kai` for a cluster as text.
+pub fn eviction_messages_of(text: &str) -> String {
     let snapshot = snapshot_of(text);
     let plan = schedule(&snapshot, &Profile::kai());
     let messages = plan.decisions.iter().filter_map(|decision| match decision {
@@ -95,31 +96,30 @@ pub fn messages_of(text: &str) -> String {
     messages.collect::<Vec<_>>().join("\n")
 }
 
-/// The plans of profile `kai`, cycle after cycle, until one is empty. Evicted pods are pending
-/// again in the next cycle.
-pub fn rounds_of(text: &str) -> String {
-    rounds_from(snapshot_of(text))
+/// The plans of profile `kai`, cycle after cycle, until one has no decisions. Evicted pods are
+/// pending again in the next cycle.
+pub fn cycles_until_steady_of(text: &str) -> String {
+    cycles_until_steady_from(snapshot_of(text))
 }
 
-/// Like [`rounds_of`], for a snapshot.
-pub fn rounds_from(snapshot: Snapshot) -> String {
-    rounds::until_steady(snapshot)
+/// Like [`cycles_until_steady_of`], for a snapshot.
+pub fn cycles_until_steady_from(snapshot: Snapshot) -> String {
+    rounds::run_cycles_until_steady(snapshot)
 }
 
-fn report(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> String {
-    let mut lines = show::lines(snapshot, plan);
-    lines.extend(breaches(snapshot, plan, rules));
+fn plan_with_breaches(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> String {
+    let mut lines = show::plan_lines(snapshot, plan);
+    lines.extend(breach_texts(snapshot, plan, rules));
     lines.join("\n")
 }
 
-/// What the audit objects to.
-fn breaches(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<String> {
+/// The breaches that the audit finds in the plan, as text.
+fn breach_texts(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<String> {
     let mut breaches = audit_plan(snapshot, plan, rules);
     breaches.retain(|breach| breach.rule != Rule::Gang || breach.at.0 == snapshot.now.0);
     breaches.iter().map(|breach| format!("BREACH {breach:?}")).collect()
 }
 
-/// A name.
-fn name(text: &str) -> Arc<str> {
+fn to_name(text: &str) -> Arc<str> {
     text.into()
 }

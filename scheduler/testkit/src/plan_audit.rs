@@ -17,29 +17,29 @@ use schedlab_scheduler_core::{
     resources::{Amount, PerResource, Resources},
 };
 
-/// Returns the breaches of the plan. The snapshot is replayed as history, and the plan as what
-/// happened next.
+/// Returns the breaches of the audit's rules by the plan. The audit is given the snapshot as
+/// history, and the decisions of the plan as what happened next.
 pub fn audit_plan(snapshot: &Snapshot, plan: &Plan, rules: Rules) -> Vec<Breach> {
     let mut auditor = Auditor::new(rules);
     let before = Time(snapshot.now.0 - 1);
-    let names = SnapshotViews { snapshot };
+    let names = ViewBuilder { snapshot };
     for node in &snapshot.nodes {
-        auditor.node(before, &node.name, Some(node_view(node)));
+        auditor.observe_node(before, &node.name, Some(node_view(node)));
     }
     for queue in &snapshot.queues {
-        auditor.queue(before, &queue.name, Some(names.queue_view(queue)));
+        auditor.observe_queue(before, &queue.name, Some(names.queue_view(queue)));
     }
     for group in &snapshot.pod_groups {
-        auditor.group(before, &group_name(group), Some(names.group_view(group)));
+        auditor.observe_pod_group(before, &group_name(group), Some(names.group_view(group)));
     }
     let mut pods: Vec<(Name, PodView)> =
         snapshot.pods.iter().map(|pod| (pod_name(pod), names.pod_view(pod))).collect();
     for (name, pod) in &pods {
-        auditor.pod(before, name, Some(pod), Writer::Other);
+        auditor.observe_pod(before, name, Some(pod), Writer::Other);
     }
     check_queue_uses(&mut auditor, before, snapshot, &plan.queues);
     for decision in &plan.decisions {
-        replay(&mut auditor, &names, plan, &mut pods, decision);
+        replay_decision(&mut auditor, &names, plan, &mut pods, decision);
     }
     check_queue_uses(&mut auditor, Time(snapshot.now.0), snapshot, &plan.queues_after);
     auditor.finish()
@@ -53,15 +53,15 @@ fn check_queue_uses(
 ) {
     for (queue, reported) in uses {
         let name = &snapshot.queues[queue.0 as usize].name;
-        let mut allocated = amounts(&reported.allocated);
+        let mut allocated = amounts_of(&reported.allocated);
         allocated.retain(|resource, _| matches!(&**resource, resources::GPU | "cpu" | "memory"));
-        auditor.queue_status(at, name, &allocated);
+        auditor.check_queue_status(at, name, &allocated);
     }
 }
 
-fn replay(
+fn replay_decision(
     auditor: &mut Auditor,
-    names: &SnapshotViews<'_>,
+    names: &ViewBuilder<'_>,
     plan: &Plan,
     pods: &mut [(Name, PodView)],
     decision: &Decision,
@@ -73,44 +73,45 @@ fn replay(
             let to = &names.snapshot.nodes[node.0 as usize];
             view.node = Some(to.name.clone());
             let groups = plan.gpu_groups.get(pod).map_or(&[][..], Vec::as_slice);
-            view.numa_zones = zones(plan.numa_allocations.get(pod).map_or(&[][..], Vec::as_slice));
-            let shape = names.shape(&names.snapshot.pods[pod.0 as usize]);
+            view.numa_zones =
+                amounts_by_zone(plan.numa_allocations.get(pod).map_or(&[][..], Vec::as_slice));
+            let shape = names.shape_of(&names.snapshot.pods[pod.0 as usize]);
             set_device_shares(view, shape, groups, to);
-            view.claims = claims_on(shape, to);
-            auditor.pod(now, name, Some(view), Writer::Scheduler);
+            view.claims = claimed_devices_on(shape, to);
+            auditor.observe_pod(now, name, Some(view), Writer::Scheduler);
         }
         Decision::Evict { pod, cause } => {
             let (name, view) = &mut pods[pod.0 as usize];
-            if let Some((preemptor, why)) = names.cause(cause) {
+            if let Some((preemptor, why)) = names.preemptor_and_kind(cause) {
                 let eviction = Eviction { pod: name.clone(), preemptor, kind: why };
-                auditor.eviction(now, &eviction);
+                auditor.observe_eviction(now, &eviction);
             }
             view.leaving = true;
-            auditor.pod(now, name, Some(view), Writer::Scheduler);
+            auditor.observe_pod(now, name, Some(view), Writer::Scheduler);
         }
         Decision::Pipeline { .. } => {}
     }
 }
 
-struct SnapshotViews<'a> {
+struct ViewBuilder<'a> {
     snapshot: &'a Snapshot,
 }
 
-impl SnapshotViews<'_> {
-    fn group_at(&self, id: PodGroupId) -> Name {
+impl ViewBuilder<'_> {
+    fn group_name_at(&self, id: PodGroupId) -> Name {
         group_name(&self.snapshot.pod_groups[id.0 as usize])
     }
 
-    fn cause(&self, cause: &EvictionCause) -> Option<(Name, EvictionKind)> {
+    fn preemptor_and_kind(&self, cause: &EvictionCause) -> Option<(Name, EvictionKind)> {
         match cause {
             EvictionCause::Reclaim { preemptor, .. } => {
-                Some((self.group_at(*preemptor), EvictionKind::Reclaim))
+                Some((self.group_name_at(*preemptor), EvictionKind::Reclaim))
             }
             EvictionCause::Preempt { preemptor } => {
-                Some((self.group_at(*preemptor), EvictionKind::Preempt))
+                Some((self.group_name_at(*preemptor), EvictionKind::Preempt))
             }
             EvictionCause::Consolidate { preemptor } => {
-                Some((self.group_at(*preemptor), EvictionKind::Consolidate))
+                Some((self.group_name_at(*preemptor), EvictionKind::Consolidate))
             }
             EvictionCause::StaleGang { .. } => None,
         }
@@ -119,8 +120,8 @@ impl SnapshotViews<'_> {
     fn queue_view(&self, queue: &Queue) -> QueueView {
         QueueView {
             parent: queue.parent.map(|at| self.snapshot.queues[at.0 as usize].name.clone()),
-            quota: bounds(&queue.quota),
-            limit: bounds(&queue.limit),
+            quota: bound_amounts(&queue.quota),
+            limit: bound_amounts(&queue.limit),
         }
     }
 
@@ -142,7 +143,7 @@ impl SnapshotViews<'_> {
         }
     }
 
-    /// A node that is not in the snapshot gets a name, too.
+    /// The name of the pod's node. Nodes that are not in the snapshot get a made-up name.
     fn node_of(&self, pod: &Pod) -> Option<Name> {
         let known = pod.node.map(|at| self.snapshot.nodes[at.0 as usize].name.clone());
         let has_one =
@@ -151,7 +152,7 @@ impl SnapshotViews<'_> {
     }
 
     fn pod_view(&self, pod: &Pod) -> PodView {
-        let shape = self.shape(pod);
+        let shape = self.shape_of(pod);
         let group = pod.group.map(|at| &self.snapshot.pod_groups[at.0 as usize]);
         let sub_group = group.and_then(|group| group.sub_groups.get(pod.sub_group));
         let terms = shape.node_affinity.as_ref();
@@ -159,7 +160,7 @@ impl SnapshotViews<'_> {
             uid: pod.uid.clone(),
             group: group.map(group_name),
             sub_group: sub_group.map(|sub_group| sub_group.name.clone()),
-            requests: amounts(&shape.requests),
+            requests: amounts_of(&shape.requests),
             node: self.node_of(pod),
             phase: match pod.status {
                 PodStatus::Gated => Phase::Gated,
@@ -175,37 +176,37 @@ impl SnapshotViews<'_> {
             leaving: pod.status == PodStatus::Releasing,
             priority: pod.priority,
             node_selector: shape.node_selector.clone(),
-            node_affinity: terms.map(|terms| terms.iter().map(node_selector_term).collect()),
-            tolerations: shape.tolerations.iter().map(toleration).collect(),
+            node_affinity: terms.map(|terms| terms.iter().map(node_selector_term_view).collect()),
+            tolerations: shape.tolerations.iter().map(toleration_view).collect(),
             devices: None,
             guaranteed: shape.guaranteed,
-            numa_zones: zones(&pod.numa_allocations),
+            numa_zones: amounts_by_zone(&pod.numa_allocations),
             device_shares: Vec::new(),
-            claims: claims_on(shape, &Node::default()),
-            extra_charges: mig_gpus(&shape.requests),
+            claims: claimed_devices_on(shape, &Node::default()),
+            extra_charges: mig_gpu_charge(&shape.requests),
         };
         if let Some(node) = pod.node {
             let node = &self.snapshot.nodes[node.0 as usize];
             set_device_shares(&mut view, shape, &pod.gpu_groups, node);
-            view.claims = claims_on(shape, node);
+            view.claims = claimed_devices_on(shape, node);
         }
         view
     }
 
-    fn shape(&self, pod: &Pod) -> &PodShape {
+    fn shape_of(&self, pod: &Pod) -> &PodShape {
         &self.snapshot.shapes[pod.shape.0 as usize]
     }
 }
 
-/// The devices of its claims on the node.
-fn claims_on(shape: &PodShape, node: &Node) -> BTreeMap<Name, Amounts> {
+/// The devices of the shape's claims on the node, by claim.
+fn claimed_devices_on(shape: &PodShape, node: &Node) -> BTreeMap<Name, Amounts> {
     // Multi-node claims use nothing of a node, and pods on several nodes may share one.
     let claims = shape.claims.iter().filter(|claim| claim.is_node_local());
-    claims.map(|claim| (claim.name.clone(), amounts(&claim.devices_on(node)))).collect()
+    claims.map(|claim| (claim.name.clone(), amounts_of(&claim.devices_on(node)))).collect()
 }
 
-/// Sets the GPU shares on `node`, and the queue charge for them. A pod without a device name gets a
-/// device of its own.
+/// Sets the GPU shares of a pod on `node` in its view, and the queue charge for them. A fraction
+/// without a GPU name gets a GPU of its own.
 fn set_device_shares(view: &mut PodView, shape: &PodShape, groups: &[Name], node: &Node) {
     let Some(FractionalGpu { fraction, devices }) = shape.fractional_gpu else { return };
     let (milli, charged_milli) = match fraction {
@@ -224,8 +225,9 @@ fn set_device_shares(view: &mut PodView, shape: &PodShape, groups: &[Name], node
         .insert(resources::GPU.into(), i128::from(charged_milli) * i128::from(devices));
 }
 
-/// The GPU charge of MIG instances: `nvidia.com/mig-2g.10gb` counts as two GPUs.
-fn mig_gpus(requests: &Resources) -> Amounts {
+/// The GPUs that queues are charged for the requested MIG instances: `nvidia.com/mig-2g.10gb`
+/// counts as two.
+fn mig_gpu_charge(requests: &Resources) -> Amounts {
     let slices = |name: &Name| -> Option<i128> {
         let (slices, _) = name.strip_prefix(resources::MIG_PREFIX)?.split_once("g.")?;
         slices.parse().ok()
@@ -246,11 +248,11 @@ fn pod_name(pod: &Pod) -> Name {
 
 fn node_view(node: &Node) -> NodeView {
     let numa = node.numa.as_ref();
-    let offer = |zone: &NumaZone| (zone.name.clone(), amounts(&zone.allocatable));
+    let offer = |zone: &NumaZone| (zone.name.clone(), amounts_of(&zone.allocatable));
     NodeView {
-        allocatable: amounts(&node.allocatable),
+        allocatable: amounts_of(&node.allocatable),
         labels: node.labels.clone(),
-        taints: node.taints.iter().map(taint).collect(),
+        taints: node.taints.iter().map(taint_view).collect(),
         cordoned: node.unschedulable,
         ready: node.ready,
         numa_zones: numa.map_or(&[][..], |numa| &numa.zones).iter().map(offer).collect(),
@@ -260,12 +262,12 @@ fn node_view(node: &Node) -> NodeView {
     }
 }
 
-fn taint(taint: &Taint) -> objects::Taint {
+fn taint_view(taint: &Taint) -> objects::Taint {
     let Taint { key, value, effect } = taint;
     objects::Taint { key: key.clone(), value: value.clone(), effect: self::effect(*effect) }
 }
 
-fn toleration(toleration: &Toleration) -> objects::Toleration {
+fn toleration_view(toleration: &Toleration) -> objects::Toleration {
     let Toleration { key, value, effect } = toleration;
     objects::Toleration { key: key.clone(), value: value.clone(), effect: effect.map(self::effect) }
 }
@@ -278,12 +280,12 @@ const fn effect(effect: TaintEffect) -> objects::TaintEffect {
     }
 }
 
-fn node_selector_term(term: &NodeSelectorTerm) -> objects::NodeSelectorTerm {
-    let all = |rules: &[Requirement]| rules.iter().map(requirement).collect();
+fn node_selector_term_view(term: &NodeSelectorTerm) -> objects::NodeSelectorTerm {
+    let all = |rules: &[Requirement]| rules.iter().map(requirement_view).collect();
     objects::NodeSelectorTerm { labels: all(&term.labels), fields: all(&term.fields) }
 }
 
-fn requirement(requirement: &Requirement) -> objects::Requirement {
+fn requirement_view(requirement: &Requirement) -> objects::Requirement {
     let Requirement { key, operator, values } = requirement;
     let operator = match operator {
         Operator::In => objects::Operator::In,
@@ -296,11 +298,11 @@ fn requirement(requirement: &Requirement) -> objects::Requirement {
     objects::Requirement { key: key.clone(), operator, values: values.clone() }
 }
 
-fn zones(shares: &[NumaAllocation]) -> BTreeMap<Name, Amounts> {
-    shares.iter().map(|share| (share.zone.clone(), amounts(&share.amount))).collect()
+fn amounts_by_zone(shares: &[NumaAllocation]) -> BTreeMap<Name, Amounts> {
+    shares.iter().map(|share| (share.zone.clone(), amounts_of(&share.amount))).collect()
 }
 
-fn amounts(resources: &Resources) -> Amounts {
+fn amounts_of(resources: &Resources) -> Amounts {
     let Resources { gpu_milli, cpu_milli, memory_bytes, pods, extended } = resources;
     let mut amounts: Amounts =
         extended.iter().map(|(name, count)| (name.clone(), i128::from(*count) * 1000)).collect();
@@ -311,7 +313,7 @@ fn amounts(resources: &Resources) -> Amounts {
     amounts
 }
 
-fn bounds(bounds: &PerResource<Amount>) -> Amounts {
+fn bound_amounts(bounds: &PerResource<Amount>) -> Amounts {
     let PerResource { gpu, cpu, memory } = bounds;
     let listed = [(resources::GPU, gpu, 1), ("cpu", cpu, 1), ("memory", memory, 1000)];
     let exact = listed.into_iter().filter_map(|(name, bound, factor)| match bound {

@@ -11,19 +11,20 @@ use proptest::{
     test_runner::{RngAlgorithm, TestRng, TestRunner},
 };
 
-use super::rounds_of;
+use super::cycles_until_steady_of;
 
-/// The failures for this number of seeds, the first of each thread.
-pub fn every_seed<S: Strategy<Value = String>>(
+/// Runs `count` random clusters until they are steady. Returns the clusters for which `is_right`
+/// rejects the result, at most one per thread.
+pub fn failing_clusters<S: Strategy<Value = String>>(
     count: u32,
     clusters: impl Fn() -> S + Sync,
     is_right: impl Fn(&str) -> bool + Sync,
 ) -> Vec<String> {
-    wrong_seeds(count, clusters, |text, seed| wrong(text, seed, &is_right))
+    failures_of_seeds(count, clusters, |text, seed| failure_of_cluster(text, seed, &is_right))
 }
 
-/// Like [`every_seed`], with a custom check that returns a failure.
-pub fn wrong_seeds<S: Strategy<Value = String>>(
+/// Like [`failing_clusters`], with a custom check, which returns a description of the failure.
+pub fn failures_of_seeds<S: Strategy<Value = String>>(
     count: u32,
     clusters: impl Fn() -> S + Sync,
     wrong: impl Fn(&str, u32) -> Option<String> + Sync,
@@ -35,7 +36,7 @@ pub fn wrong_seeds<S: Strategy<Value = String>>(
             move || {
                 let clusters = clusters();
                 let mut seeds = (0..count).skip(first).step_by(threads);
-                seeds.find_map(|seed| wrong(&nth(&clusters, seed), seed))
+                seeds.find_map(|seed| wrong(&cluster_of_seed(&clusters, seed), seed))
             }
         };
         let parts: Vec<_> = (0..threads).map(|first| scope.spawn(part(first))).collect();
@@ -46,19 +47,20 @@ pub fn wrong_seeds<S: Strategy<Value = String>>(
     })
 }
 
-/// Whether the rounds of a cluster converge without a breach or a panic.
-pub fn all_right(rounds: &str) -> bool {
+/// Whether the cycles of a cluster become steady without a breach or a panic.
+pub fn is_steady_without_breach(rounds: &str) -> bool {
     ["BREACH", "NEVER STEADY", "PANIC"].iter().all(|word| !rounds.contains(word))
 }
 
-/// The cluster of a seed and its rounds, if the check fails.
-fn wrong(text: &str, seed: u32, is_right: impl Fn(&str) -> bool) -> Option<String> {
-    let rounds = catch_unwind(|| rounds_of(text)).unwrap_or_else(|_| "PANIC".to_owned());
+/// The text of the cluster and its cycles, if the check rejects these.
+fn failure_of_cluster(text: &str, seed: u32, is_right: impl Fn(&str) -> bool) -> Option<String> {
+    let rounds =
+        catch_unwind(|| cycles_until_steady_of(text)).unwrap_or_else(|_| "PANIC".to_owned());
     (!is_right(&rounds)).then(|| format!("seed {seed}:\n{text}\n{rounds}"))
 }
 
-/// The cluster of a seed; equal in every run.
-fn nth(clusters: &impl Strategy<Value = String>, seed: u32) -> String {
+/// The random cluster of a seed; the same in every run.
+fn cluster_of_seed(clusters: &impl Strategy<Value = String>, seed: u32) -> String {
     let mut bytes = [0; 32];
     bytes[..4].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);

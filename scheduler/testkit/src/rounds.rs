@@ -9,10 +9,10 @@ use schedlab_scheduler_core::{
     model::PodStatus, schedule,
 };
 
-/// A system that is not steady after this many cycles never will be.
+/// Maximum number of cycles until a cluster must be steady, that is without further decisions.
 const CYCLES_MAX: usize = 20;
 
-pub(super) fn until_steady(mut snapshot: Snapshot) -> String {
+pub(super) fn run_cycles_until_steady(mut snapshot: Snapshot) -> String {
     let mut lines = Vec::new();
     for cycle in 1..=CYCLES_MAX {
         let plan = schedule(&snapshot, &Profile::kai());
@@ -31,8 +31,8 @@ pub(super) fn until_steady(mut snapshot: Snapshot) -> String {
             queues_after,
             ..Plan::default()
         };
-        let mut decisions = show::lines(&snapshot, &decided);
-        decisions.extend(super::breaches(&snapshot, &decided, Rules::kai()));
+        let mut decisions = show::plan_lines(&snapshot, &decided);
+        decisions.extend(super::breach_texts(&snapshot, &decided, Rules::kai()));
         lines.extend(decisions.into_iter().map(|line| format!("{cycle}: {line}")));
         snapshot = next(&snapshot, &decided);
     }
@@ -40,8 +40,8 @@ pub(super) fn until_steady(mut snapshot: Snapshot) -> String {
     lines.join("\n")
 }
 
-/// A mismatch between the usage that the plan predicts and what the next cycle finds while evicted
-/// pods are terminating.
+/// The first mismatch between the queue usage that the plan predicts and the usage that the next
+/// cycle finds while evicted pods are terminating.
 fn mispredicted_usage(snapshot: &Snapshot, plan: &Plan) -> Option<String> {
     let mut leaving = next(snapshot, plan);
     for decision in &plan.decisions {

@@ -4,56 +4,56 @@ use std::time::Duration;
 
 use schedlab_scheduler_core::resources::Amount;
 
-/// The tokens of one line that are not consumed yet.
-pub(super) struct Tokens<'a> {
+/// The words of one line that are not consumed yet.
+pub(super) struct LineTokens<'a> {
     line: &'a str,
     tokens: Vec<&'a str>,
 }
 
-impl<'a> Tokens<'a> {
+impl<'a> LineTokens<'a> {
     pub(super) fn new(line: &'a str) -> Self {
         Self { line, tokens: line.split_whitespace().collect() }
     }
 
-    pub(super) fn first(&mut self) -> &'a str {
+    pub(super) fn take_first(&mut self) -> &'a str {
         assert!(!self.tokens.is_empty(), "a word is missing in: {}", self.line);
         self.tokens.remove(0)
     }
 
-    pub(super) fn value(&mut self, key: &str) -> Option<&'a str> {
+    pub(super) fn take_value(&mut self, key: &str) -> Option<&'a str> {
         let value = |word: &&'a str| word.strip_prefix(key).and_then(|rest| rest.strip_prefix('='));
         let at = self.tokens.iter().position(|word| value(word).is_some())?;
         value(&self.tokens.remove(at))
     }
 
-    pub(super) fn number(&mut self, key: &str) -> Option<i64> {
-        self.value(key).map(|value| value.parse().expect("a number"))
+    pub(super) fn take_number(&mut self, key: &str) -> Option<i64> {
+        self.take_value(key).map(|value| value.parse().expect("a number"))
     }
 
-    pub(super) fn count(&mut self, key: &str) -> Option<u32> {
-        self.value(key).map(|value| value.parse().expect("a count"))
+    pub(super) fn take_count(&mut self, key: &str) -> Option<u32> {
+        self.take_value(key).map(|value| value.parse().expect("a count"))
     }
 
-    /// Thousandths: `1.5` is 1500.
-    pub(super) fn milli(&mut self, key: &str) -> Option<i64> {
-        self.value(key).map(milli)
+    /// Takes the value of `key=…` in thousandths: `1.5` is 1500.
+    pub(super) fn take_milli(&mut self, key: &str) -> Option<i64> {
+        self.take_value(key).map(parse_milli)
     }
 
-    /// Thousandths, or no bound for `-1`.
-    pub(super) fn amount(&mut self, key: &str) -> Option<Amount> {
-        self.value(key).map(|value| match value {
+    /// Takes the value of `key=…` in thousandths; `-1` means no bound.
+    pub(super) fn take_amount(&mut self, key: &str) -> Option<Amount> {
+        self.take_value(key).map(|value| match value {
             "-1" => Amount::Unlimited,
-            value => Amount::Exactly(milli(value)),
+            value => Amount::Exactly(parse_milli(value)),
         })
     }
 
-    pub(super) fn bytes(&mut self, key: &str) -> Option<i64> {
-        self.value(key).map(bytes)
+    pub(super) fn take_bytes(&mut self, key: &str) -> Option<i64> {
+        self.take_value(key).map(parse_bytes)
     }
 
-    /// `90s`, or `5m`.
-    pub(super) fn duration(&mut self, key: &str) -> Option<Duration> {
-        self.value(key).map(|value| {
+    /// Takes a duration, such as `90s` or `5m`.
+    pub(super) fn take_duration(&mut self, key: &str) -> Option<Duration> {
+        self.take_value(key).map(|value| {
             let (number, unit) = value.split_at(value.len() - 1);
             let number: u64 = number.parse().expect("a duration");
             match unit {
@@ -64,13 +64,13 @@ impl<'a> Tokens<'a> {
         })
     }
 
-    pub(super) fn flag(&mut self, flag: &str) -> bool {
+    pub(super) fn take_flag(&mut self, flag: &str) -> bool {
         let at = self.tokens.iter().position(|word| *word == flag);
         at.map(|at| self.tokens.remove(at)).is_some()
     }
 
-    /// The token after each `keyword`.
-    pub(super) fn each(&mut self, keyword: &str) -> Vec<&'a str> {
+    /// Takes the word after each occurrence of `keyword`.
+    pub(super) fn take_each(&mut self, keyword: &str) -> Vec<&'a str> {
         let mut found = Vec::new();
         while let Some(at) = self.tokens.iter().position(|word| *word == keyword) {
             self.tokens.remove(at);
@@ -80,8 +80,8 @@ impl<'a> Tokens<'a> {
         found
     }
 
-    /// All tokens after `keyword`, up to the end of the line.
-    pub(super) fn rest(&mut self, keyword: &str) -> Vec<&'a str> {
+    /// Takes all words after `keyword`, up to the end of the line.
+    pub(super) fn take_rest(&mut self, keyword: &str) -> Vec<&'a str> {
         match self.tokens.iter().position(|word| *word == keyword) {
             Some(at) => self.tokens.split_off(at).split_off(1),
             None => Vec::new(),
@@ -93,14 +93,14 @@ impl<'a> Tokens<'a> {
     }
 }
 
-fn milli(value: &str) -> i64 {
+fn parse_milli(value: &str) -> i64 {
     let (whole, fraction) = value.split_once('.').unwrap_or((value, ""));
     let fraction = format!("{fraction:0<3}");
     let whole: i64 = whole.parse().expect("a number");
     whole * 1000 + fraction.parse::<i64>().expect("a number")
 }
 
-fn bytes(value: &str) -> i64 {
+fn parse_bytes(value: &str) -> i64 {
     let number = value.trim_end_matches(char::is_alphabetic);
     let unit = match value.trim_start_matches(number) {
         "" => 1,
@@ -113,7 +113,7 @@ fn bytes(value: &str) -> i64 {
     number.parse::<i64>().expect("a number") * unit
 }
 
-/// `key=value`.
-pub(super) fn pair(word: &str) -> (&str, &str) {
+/// Splits `key=value`.
+pub(super) fn split_key_value(word: &str) -> (&str, &str) {
     word.split_once('=').unwrap_or((word, ""))
 }

@@ -95,12 +95,12 @@ fn a_node_accepts_pods_that_tolerate_and_select_it() {
     assert_snapshot!(audited(cluster, "plain on cordoned"), @"rule 3 (valid binding): pod default/plain was bound to node cordoned, which is cordoned");
     assert_snapshot!(audited(cluster, "plain on dark"), @"rule 3 (valid binding): pod default/plain was bound to node dark, which is not ready");
     assert_snapshot!(audited(cluster, "plain on soft"), @"");
-    assert_snapshot!(audited(cluster, "plain on hard"), @"rule 3 (valid binding): pod default/plain was bound to node hard, whose taint dedicated it does not tolerate");
-    assert_snapshot!(audited(cluster, "choosy on soft"), @"rule 3 (valid binding): pod default/choosy was bound to node soft, which lacks the label zone=b of its selector");
+    assert_snapshot!(audited(cluster, "plain on hard"), @"rule 3 (valid binding): pod default/plain was bound to node hard, whose taint dedicated the pod does not tolerate");
+    assert_snapshot!(audited(cluster, "choosy on soft"), @"rule 3 (valid binding): pod default/choosy was bound to node soft, which lacks the label zone=b of the pod's node selector");
     assert_snapshot!(audited(cluster, "stays on cordoned"), @"");
     assert_snapshot!(audited(cluster, "ours on hard"), @"");
-    assert_snapshot!(audited(cluster, "other on hard"), @"rule 3 (valid binding): pod default/other was bound to node hard, whose taint dedicated it does not tolerate");
-    assert_snapshot!(audited(cluster, "late on hard"), @"rule 3 (valid binding): pod default/late was bound to node hard, whose taint dedicated it does not tolerate");
+    assert_snapshot!(audited(cluster, "other on hard"), @"rule 3 (valid binding): pod default/other was bound to node hard, whose taint dedicated the pod does not tolerate");
+    assert_snapshot!(audited(cluster, "late on hard"), @"rule 3 (valid binding): pod default/late was bound to node hard, whose taint dedicated the pod does not tolerate");
     let snapshot = kube_snapshot_of(cluster);
     assert_snapshot!(judge(&snapshot, "close on dark", Rules::kube()), @"");
 }
@@ -127,7 +127,7 @@ fn node_affinity_operators_are_evaluated() {
     assert_eq!(of(Operator::Lt, &["5"]), [true, false, false, false]);
     let mut snapshot = snapshot_of("\nnode n1\njob a");
     snapshot.shapes[0].node_affinity = Some(vec![NodeSelectorTerm::default()]);
-    assert_snapshot!(judge(&snapshot, "a on n1", Rules::kai()), @"rule 3 (valid binding): pod default/a was bound to node n1, which does not match its node affinity");
+    assert_snapshot!(judge(&snapshot, "a on n1", Rules::kai()), @"rule 3 (valid binding): pod default/a was bound to node n1, which the pod's node affinity does not select");
 }
 
 #[test]
@@ -219,11 +219,11 @@ fn numa_zones_stay_within_capacity_and_one_zone_serves_a_pod() {
     ";
     assert_snapshot!(audited(cluster, "b on n1@z0"), @"");
     assert_snapshot!(audited(cluster, "c on n1@z0"), @"rule 1 (capacity): with pod default/c, pods on node n1 use 5 cpu of NUMA zone z0, which has 4");
-    assert_snapshot!(audited(cluster, "c on n1"), @"rule 1 (capacity): with pod default/c, pods on node n1 have no NUMA zone with 2 cpu for it");
+    assert_snapshot!(audited(cluster, "c on n1"), @"rule 1 (capacity): with pod default/c, pods on node n1 have no NUMA zone with 2 cpu for the pod");
     assert_snapshot!(audited(cluster, "c on n2"), @"");
     assert_snapshot!(audited(cluster, "c on n2@z9"), @"rule 1 (capacity): with pod default/c, pods on node n2 use 2 cpu of NUMA zone z9, which has 0");
     assert_snapshot!(audited(cluster, "d on n1"), @"");
-    assert_snapshot!(audited(cluster, "e on n1"), @"rule 1 (capacity): with pod default/e, pods on node n1 have no NUMA zone with 1 nvidia.com/gpu for it");
+    assert_snapshot!(audited(cluster, "e on n1"), @"rule 1 (capacity): with pod default/e, pods on node n1 have no NUMA zone with 1 nvidia.com/gpu for the pod");
     assert_snapshot!(audited(cluster, "e on n1@z1"), @"");
 }
 
@@ -257,7 +257,7 @@ fn an_eviction_is_checked_against_its_cause() {
     ";
     assert_snapshot!(audited(cluster, "low leaves for high by preempt"), @"");
     assert_snapshot!(audited(cluster, "same leaves for high by preempt"), @"rule 9 (valid victim): pod default/same was evicted for default/high, whose priority 50 is not above the victim's 50");
-    assert_snapshot!(audited(cluster, "low leaves for owner by preempt"), @"rule 9 (valid victim): pod default/low was evicted for default/owner, which is in queue right, not in its queue left: priority counts within one queue");
+    assert_snapshot!(audited(cluster, "low leaves for owner by preempt"), @"rule 9 (valid victim): pod default/low was evicted for default/owner, which is in queue right, not in the victim's queue left: priority counts within one queue");
     assert_snapshot!(audited(cluster, "low leaves for owner by reclaim"), @"");
     assert_snapshot!(audited(cluster, "low leaves for high by reclaim"), @"rule 9 (valid victim): pod default/low was evicted for default/high, which is in the same queue left: nothing to reclaim");
     assert_snapshot!(audited(cluster, "low leaves for low by consolidate"), @"rule 9 (valid victim): pod default/low was evicted for default/low, its own job");
@@ -297,7 +297,7 @@ fn the_rest_of_a_sub_group_may_be_evicted() {
         lines.collect::<Vec<_>>().join("\n")
     };
     assert_snapshot!(of_victims("split-left-0 leaves for high by preempt"), @"");
-    assert_snapshot!(of_victims("split-right leaves for high by preempt"), @"rule 9 (valid victim): pod default/split-right was evicted for default/high, although it is not preemptible and its sub-group is whole");
+    assert_snapshot!(of_victims("split-right leaves for high by preempt"), @"rule 9 (valid victim): pod default/split-right was evicted for default/high, although the pod is not preemptible and its sub-group is whole");
 }
 
 #[test]

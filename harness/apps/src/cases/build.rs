@@ -162,7 +162,7 @@ fn shape(snapshot: &mut Snapshot, case: &Case, job: &Job, task: &Task) -> ShapeI
         requests.gpu_milli = 0;
     }
     let claims = claims::task_claims(case, job, task);
-    if claims.iter().any(DeviceClaim::is_gpu) {
+    if claims.iter().any(DeviceClaim::claims_gpus) {
         requests.gpu_milli = 0;
     }
     let shape = PodShape {

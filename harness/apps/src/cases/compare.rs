@@ -91,7 +91,7 @@ fn outcomes_of_plan(snapshot: &Snapshot, plan: &Plan) -> Vec<TaskOutcome> {
 /// releasing.
 fn is_stuck(snapshot: &Snapshot, pod: &Pod) -> bool {
     let since = pod.releasing_since.unwrap_or(snapshot.now);
-    snapshot.now.since(since) > Duration::from_mins(2)
+    snapshot.now.elapsed_since(since) > Duration::from_mins(2)
 }
 
 /// Differences between outcomes and expectations, one per line.
@@ -174,7 +174,7 @@ fn too_young(
     let least = Duration::from_secs(outcome.running_for_more_than_s?);
     let (job, ..) = tasks.first()?;
     let at = case.jobs.iter().position(|other| other.name == **job)?;
-    let ran = snapshot.pod_groups[at].last_start.map(|start| snapshot.now.since(start));
+    let ran = snapshot.pod_groups[at].last_start.map(|start| snapshot.now.elapsed_since(start));
     let is_older = ran.is_some_and(|ran| ran > least);
     (!is_older).then(|| format!("got running for {ran:?}, expected for more than {least:?}"))
 }

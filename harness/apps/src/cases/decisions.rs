@@ -6,7 +6,7 @@ use std::{cmp::Ordering, collections::BTreeMap};
 use schedlab_api::Value;
 use schedlab_scheduler_core::{
     model::{QueueId, Time},
-    queues::fairshare::{DivisionInput, QueueDemand, divide},
+    queues::fairshare::{DivisionInput, QueueDemand, divide_resource},
     queues::{
         Account, QueueAccounts,
         queue_key::QueueKey,
@@ -217,7 +217,7 @@ impl Division {
             unit: i64::from(unit),
             k_value_milli: rounded(self.k_value * 1000.0),
         };
-        let division = divide(pot, &demands);
+        let division = divide_resource(pot, &demands);
         let share = |name: &String| of_unit(self.fair_share.get(name).copied().unwrap_or(0.0));
         let expected: Vec<i64> = self.queues.keys().map(share).collect();
         let rest = of_unit(self.remaining);
@@ -280,7 +280,7 @@ impl Reclaimable {
             return Some(unknown_reclaimer(&self.reclaimer));
         };
         let saturation_milli = rounded(self.saturation_multiplier * 1000.0);
-        let decided = reclaimer.may_take(&queues.accounts, &victims, saturation_milli);
+        let decided = reclaimer.may_reclaim_all(&queues.accounts, &victims, saturation_milli);
         differs(&decided, &self.result)
     }
 }
@@ -289,7 +289,7 @@ impl CanReclaim {
     fn difference(&self) -> Option<String> {
         let queues = DecisionQueues::from_queues(&self.queues);
         match queues.reclaimer(&self.reclaimer) {
-            Some(reclaimer) => differs(&reclaimer.may_start(&queues.accounts), &self.result),
+            Some(reclaimer) => differs(&reclaimer.may_reclaim(&queues.accounts), &self.result),
             None => Some(unknown_reclaimer(&self.reclaimer)),
         }
     }
@@ -356,7 +356,7 @@ impl Amounts {
 
     /// Replaces unlimited amounts by a number larger than any request.
     fn unless_unlimited(self) -> PerResource<i64> {
-        self.bounds().map(|bound| bound.or(UNLIMITED))
+        self.bounds().map(|bound| bound.limit_or(UNLIMITED))
     }
 
     fn bounds(self) -> PerResource<Amount> {

@@ -54,8 +54,8 @@ pub(super) fn run_trace(trace: &Trace, config: Config) -> anyhow::Result<Simulat
         driver.run().await?;
         let metrics =
             std::mem::replace(&mut *driver.metrics(), Metrics::new(&[], &driver.scheduler));
-        driver.background_audit.finish();
-        audit.at_rest(driver.emulator.clock().now());
+        driver.background_audit.finish_audit();
+        audit.check_at_rest(driver.emulator.clock().now());
         let shares_rounded_up = if driver.scheduler.shares_gpus {
             0
         } else {
@@ -106,8 +106,8 @@ impl<'a> WorkloadDriver<'a> {
         let metrics = Arc::new(Mutex::new(Metrics::new(&trace.jobs, &scheduler)));
         let (audit, wake) = (Audit::new(rules, &scheduler.name), Arc::new(Notify::new()));
         let background_audit =
-            BackgroundAudit::start(&audit).context("cannot start the audit thread")?;
-        let mut observe = background_audit.observer();
+            BackgroundAudit::start_thread(&audit).context("cannot start the audit thread")?;
+        let mut observe = background_audit.write_observer();
         emulator.observe_writes(Box::new(move |entry| observe(write_of(entry))));
         watch(&emulator, &metrics, &wake);
         let driver = |schedules| Self {

@@ -121,7 +121,7 @@ impl PodHistory {
         let Some(message) = eviction_message(&self.object).or(announcement.message) else {
             return "deleted".to_owned();
         };
-        match announcement.causes.cause(&self.object, message) {
+        match announcement.causes.cause_of_eviction(&self.object, message) {
             Ok(EvictionCause::Preemptor { kind, preemptor }) => {
                 let workload = workload_classes.workload_named(&preemptor);
                 format!("evicted for {workload} ({})", eviction_word(kind))

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 use jiff::Timestamp;
 use schedlab_api::Value;
 use schedlab_audit::{
-    Change, EvictionCause, EvictionCauses, EvictionKind, eviction_message, offset,
+    Change, EvictionCause, EvictionCauses, EvictionKind, eviction_message, format_offset,
 };
 use schedlab_emulator::store::{EventKind, LogEntry};
 
@@ -29,7 +29,7 @@ pub fn event_stream(log: &[Arc<LogEntry>], start: Timestamp) -> String {
     }
     // Within a moment, first what frees resources, then what takes them, then what is pending.
     stream.lines.sort_by_key(|line| (line.at, line.action.rank()));
-    let times: Vec<String> = stream.lines.iter().map(|line| offset(line.at)).collect();
+    let times: Vec<String> = stream.lines.iter().map(|line| format_offset(line.at)).collect();
     let width = times.iter().map(String::len).max().unwrap_or(0);
     let mut text = String::new();
     for (at, line) in times.into_iter().zip(&stream.lines) {
@@ -168,7 +168,7 @@ impl EventStream {
         let Some(text) = eviction_message(&entry.object).or(message.map(String::as_str)) else {
             return plain(format!("deleted by {}", entry.manager));
         };
-        match self.eviction_causes.cause(&entry.object, text) {
+        match self.eviction_causes.cause_of_eviction(&entry.object, text) {
             Ok(EvictionCause::Preemptor { kind, preemptor }) => {
                 (Action::Evicted(eviction_word(kind)), Some(self.aliases.workload(&preemptor)))
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::anyhow;
 use cucumber::{given, then};
 use schedlab_api::{quantity::thousandths, resources};
-use schedlab_audit::{is_reservation_pod, shared_devices};
+use schedlab_audit::{is_reservation_pod, shared_device_names};
 
 use super::StepResult;
 use super::parameters::{Count, NodeState, StableCycles, Timing};
@@ -254,7 +254,7 @@ fn node_names(view: &ObservedCluster) -> impl Iterator<Item = &str> {
 fn used_gpu_milli(view: &ObservedCluster, node: &str) -> i128 {
     let pods = || view.pods().filter(|pod| pod.node() == node && pod.holds_resources());
     let whole: i128 = pods().filter(|pod| !is_reservation_pod(pod.0)).map(Pod::gpu_milli).sum();
-    let shared: BTreeSet<&str> = pods().flat_map(|pod| shared_devices(pod.0)).collect();
+    let shared: BTreeSet<&str> = pods().flat_map(|pod| shared_device_names(pod.0)).collect();
     whole + 1000 * i128::try_from(shared.len()).expect("fewer devices than that")
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use cucumber::then;
 use schedlab_api::{Value, quantity::thousandths, resources};
-use schedlab_audit::{charged_milli, claim_names, gpu_memory_mib};
+use schedlab_audit::{charged_fraction_milli, claim_names, gpu_memory_mib};
 
 use super::StepResult;
 use super::parameters::{Resource, StableCycles, Timing};
@@ -164,7 +164,7 @@ fn from_pods(world: &World, queue: &str, resource: Resource) -> Result<f64, Stri
 fn charged_gpu_milli(view: &ObservedCluster, pods: &[Pod<'_>]) -> i128 {
     let alone = pods.iter().map(|pod| {
         let node = view.get(WatchedKind::Nodes, pod.node());
-        pod.gpu_milli() + charged_milli(pod.0, node.map_or(0, gpu_memory_mib))
+        pod.gpu_milli() + charged_fraction_milli(pod.0, node.map_or(0, gpu_memory_mib))
     });
     alone.sum::<i128>() + claimed_gpu_milli(view, pods)
 }

@@ -58,7 +58,7 @@ impl World {
         self.audit = Some(audit.clone());
         let clock = self.cluster.clock();
         let killed = audit.clone();
-        let on_kill = Box::new(move || killed.scheduler_killed(clock.now()));
+        let on_kill = Box::new(move || killed.record_scheduler_kill(clock.now()));
         let door = self.cluster.connector(&config.scheduler_name);
         match (&self.target.source, self.cluster.real_cluster()) {
             (SchedulerSource::Installed(_) | SchedulerSource::Deployment(_), _) => {
@@ -85,7 +85,7 @@ impl World {
                 let ours = InProcessScheduler::new(door, config, on_kill);
                 if self.is_real() {
                     let status = ours.cycles();
-                    audit.follow_cycles(Box::new(move || status.borrow().cycles));
+                    audit.set_cycle_counter(Box::new(move || status.borrow().cycles));
                 }
                 self.cluster.follow_cycles(ours.cycle_ticks());
                 SchedulerUnderTest::InProcess(Box::new(ours))

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use schedlab_audit::offset;
+use schedlab_audit::format_offset;
 
 use super::World;
 use crate::text::counted;
@@ -23,7 +23,7 @@ impl World {
     /// Summary for a failure: the time, pending pods with their reasons, and the last evictions.
     pub(crate) fn state_summary(&self) -> String {
         let at = i64::try_from(self.elapsed_millis()).unwrap_or(i64::MAX);
-        let mut text = format!("(at {})", offset(at));
+        let mut text = format!("(at {})", format_offset(at));
         if let Some(ended) = self.scheduler_failure() {
             let _ = write!(text, "\n{ended}");
         }

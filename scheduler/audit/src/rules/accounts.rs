@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::objects::Name;
 use super::{
     Amounts, AuditedObject, Auditor, PodView, Rule,
-    breach::amount,
-    view::{ClusterView, add},
+    breach::format_thousandths,
+    view::{ClusterView, add_scaled},
 };
 
-/// Sums over pods that use capacity.
+/// Resource usage of nodes and queues, summed over their pods.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Accounts {
-    nodes: BTreeMap<Name, NodeAccount>,
+    nodes: BTreeMap<Name, NodeUsage>,
     queues: BTreeMap<Name, QueueAccount>,
     members: BTreeMap<Name, BTreeSet<Name>>,
     /// Number of pods that use a device claim, by claim and node.
@@ -21,20 +21,21 @@ pub(super) struct Accounts {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct NodeAccount {
-    /// Requests of the pods on the node, leaving ones included; shared claims count once.
+pub(super) struct NodeUsage {
+    /// Requests of the pods on the node, terminating pods included; shared claims count once.
     pub(super) used: Amounts,
     pub(super) pods: BTreeSet<Name>,
 }
 
-/// The use of a queue, including its children. Leaving pods do not count, as in KAI.
+/// The usage of a queue, including its child queues. Terminating pods do not count, as in KAI.
 #[derive(Clone, Debug, Default)]
 pub(super) struct QueueAccount {
     pub(super) used: Amounts,
     pub(super) non_preemptible: Amounts,
-    /// Use of leaving pods.
+    /// Usage of terminating pods.
     leaving: Amounts,
-    /// Users of device claims. A claim counts once in each sum.
+    /// Number of users of each device claim. A claim counts once in each sum, however many pods use
+    /// it.
     claims: BTreeMap<Name, ClaimUsers>,
 }
 
@@ -46,12 +47,12 @@ struct ClaimUsers {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(super) enum ChargeSign {
     Plus,
     Minus,
 }
 
-impl Sign {
+impl ChargeSign {
     fn factor(self) -> i128 {
         match self {
             Self::Plus => 1,
@@ -61,11 +62,11 @@ impl Sign {
 }
 
 impl Accounts {
-    pub(super) fn node(&self, name: &Name) -> Option<&NodeAccount> {
+    pub(super) fn node_usage(&self, name: &Name) -> Option<&NodeUsage> {
         self.nodes.get(name)
     }
 
-    pub(super) fn queue(&self, name: &Name) -> Option<&QueueAccount> {
+    pub(super) fn queue_account(&self, name: &Name) -> Option<&QueueAccount> {
         self.queues.get(name)
     }
 
@@ -74,12 +75,12 @@ impl Accounts {
         self.claims.get(claim).into_iter().flat_map(BTreeMap::keys)
     }
 
-    /// Names of the pods of a group.
-    pub(super) fn members(&self, group: &Name) -> impl Iterator<Item = &Name> {
+    /// Names of the pods of a pod group.
+    pub(super) fn pods_of_group(&self, group: &Name) -> impl Iterator<Item = &Name> {
         self.members.get(group).into_iter().flatten()
     }
 
-    pub(super) fn pod_changed(
+    pub(super) fn update_pod(
         &mut self,
         view: &ClusterView,
         name: &Name,
@@ -92,81 +93,86 @@ impl Accounts {
             && before.requests == after.requests
             && before.extra_charges == after.extra_charges
             && before.claims == after.claims
-            && before.holds_room() == after.holds_room()
+            && before.uses_node_capacity() == after.uses_node_capacity()
             && before.leaving == after.leaving
         {
             return;
         }
         if let Some(pod) = before {
-            self.charge_pod(view, name, pod, Sign::Minus);
+            self.charge_pod(view, name, pod, ChargeSign::Minus);
         }
         if let Some(pod) = after {
-            self.charge_pod(view, name, pod, Sign::Plus);
+            self.charge_pod(view, name, pod, ChargeSign::Plus);
         }
     }
 
-    /// Removes the pods of a group from the queue accounts, or adds them: call it before and after
-    /// a change of the group.
-    pub(super) fn charge_group(&mut self, view: &ClusterView, group: &Name, sign: Sign) {
-        let members: Vec<Name> = self.members(group).cloned().collect();
+    /// Removes the pods of a group from the queue accounts, or adds them. Callers remove the pods
+    /// before a change of the group, and add them after it.
+    pub(super) fn charge_queues_for_group(
+        &mut self,
+        view: &ClusterView,
+        group: &Name,
+        sign: ChargeSign,
+    ) {
+        let members: Vec<Name> = self.pods_of_group(group).cloned().collect();
         for pod in members.iter().filter_map(|name| view.pods.get(name)) {
             self.charge_queues(view, pod, sign);
         }
     }
 
-    /// Recomputes all queue accounts after a change of the tree.
-    pub(super) fn rebuild_queues(&mut self, view: &ClusterView) {
+    /// Recomputes all queue accounts after a change of the queue tree.
+    pub(super) fn recompute_queue_accounts(&mut self, view: &ClusterView) {
         self.queues.clear();
         for pod in view.pods.values() {
-            self.charge_queues(view, pod, Sign::Plus);
+            self.charge_queues(view, pod, ChargeSign::Plus);
         }
     }
 
-    fn charge_pod(&mut self, view: &ClusterView, name: &Name, pod: &PodView, sign: Sign) {
-        if let Some(node) = pod.node.as_ref().filter(|_| pod.holds_room()) {
+    fn charge_pod(&mut self, view: &ClusterView, name: &Name, pod: &PodView, sign: ChargeSign) {
+        if let Some(node) = pod.node.as_ref().filter(|_| pod.uses_node_capacity()) {
             let account = self.nodes.entry(node.clone()).or_default();
-            add(&mut account.used, &pod.requests, sign.factor());
-            update_set(&mut account.pods, name, sign);
+            add_scaled(&mut account.used, &pod.requests, sign.factor());
+            add_to_or_remove_from(&mut account.pods, name, sign);
             let claims = pod.claims.iter().filter(|(claim, _)| {
                 let users = self.claims.entry((*claim).clone()).or_default();
-                is_first_or_last(users, node, sign)
+                count_user_is_first_or_last(users, node, sign)
             });
-            claims.for_each(|(_, devices)| add(&mut account.used, devices, sign.factor()));
+            claims.for_each(|(_, devices)| add_scaled(&mut account.used, devices, sign.factor()));
         }
         if let Some(group) = &pod.group {
-            update_set(self.members.entry(group.clone()).or_default(), name, sign);
+            add_to_or_remove_from(self.members.entry(group.clone()).or_default(), name, sign);
         }
         self.charge_queues(view, pod, sign);
     }
 
-    fn charge_queues(&mut self, view: &ClusterView, pod: &PodView, sign: Sign) {
-        let Some(group) = view.group_of(pod).filter(|_| pod.holds_room()) else { return };
-        for queue in view.lineage(&group.queue) {
-            self.queues.entry(queue).or_default().charge(pod, group.preemptible, sign);
+    fn charge_queues(&mut self, view: &ClusterView, pod: &PodView, sign: ChargeSign) {
+        let Some(group) = view.group_of(pod).filter(|_| pod.uses_node_capacity()) else { return };
+        for queue in view.queue_and_ancestors(&group.queue) {
+            self.queues.entry(queue).or_default().charge_pod_usage(pod, group.preemptible, sign);
         }
     }
 }
 
 impl QueueAccount {
-    /// The charge of a pod that was just added to the queue, without claims that its other pods
-    /// use.
+    /// The charge of a pod that was just added to the queue. Claims that other pods of the queue
+    /// use already are not charged again.
     pub(super) fn charge_of_new_pod(&self, pod: &PodView) -> Amounts {
         let mut brought = Amounts::new();
-        add(&mut brought, pod.charged(), 1);
+        add_scaled(&mut brought, pod.queue_charges(), 1);
         let users = |claim: &Name| self.claims.get(claim).copied().unwrap_or_default();
         let alone = pod.claims.iter().filter(|(claim, _)| users(claim).stay <= 1);
-        alone.for_each(|(_, devices)| add(&mut brought, devices, 1));
+        alone.for_each(|(_, devices)| add_scaled(&mut brought, devices, 1));
         brought
     }
 
-    fn charge(&mut self, pod: &PodView, preemptible: bool, sign: Sign) {
+    fn charge_pod_usage(&mut self, pod: &PodView, preemptible: bool, sign: ChargeSign) {
         let factor = sign.factor();
         if pod.leaving {
-            add(&mut self.leaving, pod.charged(), factor);
+            add_scaled(&mut self.leaving, pod.queue_charges(), factor);
         } else {
-            add(&mut self.used, pod.charged(), factor);
+            add_scaled(&mut self.used, pod.queue_charges(), factor);
             if !preemptible {
-                add(&mut self.non_preemptible, pod.charged(), factor);
+                add_scaled(&mut self.non_preemptible, pod.queue_charges(), factor);
             }
         }
         for (claim, devices) in &pod.claims {
@@ -174,8 +180,8 @@ impl QueueAccount {
             self.charge_claim(users, devices, -1);
             let count = |count: &mut usize| {
                 *count = match sign {
-                    Sign::Plus => *count + 1,
-                    Sign::Minus => count.saturating_sub(1),
+                    ChargeSign::Plus => *count + 1,
+                    ChargeSign::Minus => count.saturating_sub(1),
                 };
             };
             count(if pod.leaving { &mut users.leave } else { &mut users.stay });
@@ -191,43 +197,49 @@ impl QueueAccount {
 
     fn charge_claim(&mut self, users: ClaimUsers, devices: &Amounts, factor: i128) {
         if users.stay > 0 {
-            add(&mut self.used, devices, factor);
+            add_scaled(&mut self.used, devices, factor);
         } else if users.leave > 0 {
-            add(&mut self.leaving, devices, factor);
+            add_scaled(&mut self.leaving, devices, factor);
         }
         if users.non_preemptible > 0 {
-            add(&mut self.non_preemptible, devices, factor);
+            add_scaled(&mut self.non_preemptible, devices, factor);
         }
     }
 }
 
-fn update_set(set: &mut BTreeSet<Name>, name: &Name, sign: Sign) {
+fn add_to_or_remove_from(set: &mut BTreeSet<Name>, name: &Name, sign: ChargeSign) {
     match sign {
-        Sign::Plus => set.insert(name.clone()),
-        Sign::Minus => set.remove(name),
+        ChargeSign::Plus => set.insert(name.clone()),
+        ChargeSign::Minus => set.remove(name),
     };
 }
 
-/// Counts a user of a claim on the node. Returns whether it is the first one, or was the last.
-fn is_first_or_last(users: &mut BTreeMap<Name, usize>, node: &Name, sign: Sign) -> bool {
+/// Counts one user more or less of a claim on the node. Returns whether the user is the first one
+/// (when added) or was the last one (when removed).
+fn count_user_is_first_or_last(
+    users: &mut BTreeMap<Name, usize>,
+    node: &Name,
+    sign: ChargeSign,
+) -> bool {
     let count = users.entry(node.clone()).or_default();
     match sign {
-        Sign::Plus => *count += 1,
-        Sign::Minus => *count = count.saturating_sub(1),
+        ChargeSign::Plus => *count += 1,
+        ChargeSign::Minus => *count = count.saturating_sub(1),
     }
     let (count, one_is_left) = (*count, *count == 1);
     if count == 0 {
         users.remove(node);
     }
     match sign {
-        Sign::Plus => one_is_left,
-        Sign::Minus => count == 0,
+        ChargeSign::Plus => one_is_left,
+        ChargeSign::Minus => count == 0,
     }
 }
 
-/// Rule 6. A status may count leaving pods or not: schedulers differ.
-pub(super) fn check_status(auditor: &mut Auditor, queue: &Name, allocated: &Amounts) {
-    let account = auditor.accounts.queue(queue).cloned().unwrap_or_default();
+/// Checks rule 6: the status of a queue must report the usage of its pods, with or without
+/// terminating pods, because schedulers differ in that.
+pub(super) fn check_queue_status(auditor: &mut Auditor, queue: &Name, allocated: &Amounts) {
+    let account = auditor.accounts.queue_account(queue).cloned().unwrap_or_default();
     let wrong = allocated.iter().find_map(|(resource, said)| {
         let used = account.used.get(resource).copied().unwrap_or(0);
         let leaving = account.leaving.get(resource).copied().unwrap_or(0);
@@ -237,13 +249,16 @@ pub(super) fn check_status(auditor: &mut Auditor, queue: &Name, allocated: &Amou
     if let Some((resource, said, used)) = wrong {
         let detail = format!(
             "status of queue {queue} reports {} {resource} in use; its bound pods use {}",
-            amount(said),
-            amount(used)
+            format_thousandths(said),
+            format_thousandths(used)
         );
-        auditor.report(Rule::Accounts, vec![AuditedObject::Queue(queue.clone())], detail);
+        auditor.report_breach(Rule::Accounts, vec![AuditedObject::Queue(queue.clone())], detail);
     }
     if let Some((resource, said)) = allocated.iter().find(|(_, said)| **said < 0) {
-        let detail = format!("status of queue {queue} reports {} {resource} in use", amount(*said));
-        auditor.report(Rule::Negative, vec![AuditedObject::Queue(queue.clone())], detail);
+        let detail = format!(
+            "status of queue {queue} reports {} {resource} in use",
+            format_thousandths(*said)
+        );
+        auditor.report_breach(Rule::Negative, vec![AuditedObject::Queue(queue.clone())], detail);
     }
 }

@@ -7,7 +7,7 @@ use super::objects::{Name, Time};
 /// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
-    /// The rule.
+    /// The violated rule.
     pub rule: Rule,
     /// Time of the violation.
     pub at: Time,
@@ -20,7 +20,7 @@ pub struct Breach {
 impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rule = self.rule;
-        write!(f, "rule {} ({}): {}", rule.number(), rule.name(), self.detail)
+        write!(f, "rule {} ({}): {}", rule.invariant_number(), rule.rule_name(), self.detail)
     }
 }
 
@@ -39,34 +39,37 @@ pub enum AuditedObject {
     Claim(Name),
 }
 
-/// The rules, numbered as in the list of invariants.
+/// The rules of the audit, numbered as in the documented list of invariants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// The requests of the pods on a node stay within its capacity.
+    /// Rule 1: the requests of the pods on a node stay within its capacity.
     Capacity,
-    /// No GPU is given to two pods, only existing GPUs are given, and in the requested number.
+    /// Rule 2: each GPU is given to one pod, exists, and pods get the requested number.
     Devices,
-    /// A pod is bound once, while alive, and to a node that accepts it.
+    /// Rule 3: a pod is bound only once, while it is alive, and to a node that accepts it.
     Binding,
-    /// The minimum of a gang is bound within one window; a quiescent gang is whole or absent.
+    /// Rule 4: the minimum of a gang is bound within one time window; a quiescent gang is bound
+    /// whole or not at all.
     Gang,
-    /// No queue exceeds its limit, and non-preemptible pods stay within quota, at every level.
+    /// Rule 5: no queue exceeds its limit, and non-preemptible pods stay within quota, at every
+    /// level.
     Bounds,
-    /// A queue status is the sum over its pods.
+    /// Rule 6: the usage in a queue status is the sum over the queue's pods.
     Accounts,
-    /// Victims are preemptible, not of the preemptor's job, and within one queue of lower priority.
+    /// Rule 9: victims are preemptible and not of the preemptor's own job; preemption within a
+    /// queue needs a lower priority.
     Victim,
-    /// A gang is evicted whole, or only its pods above the minimum.
+    /// Rule 12: a gang is evicted whole, or loses only pods above its minimum.
     WholeGang,
-    /// No pod is bound to a deleted node.
+    /// Rule 22: no pod is bound to a deleted node.
     GoneNode,
-    /// Amounts are never negative.
+    /// Rule 29: amounts of resources are never negative.
     Negative,
 }
 
 impl Rule {
-    /// The number in the list of invariants.
-    pub fn number(self) -> u8 {
+    /// Number of the rule in the list of invariants.
+    pub fn invariant_number(self) -> u8 {
         match self {
             Self::Capacity => 1,
             Self::Devices => 2,
@@ -81,8 +84,8 @@ impl Rule {
         }
     }
 
-    /// A short name for messages.
-    pub fn name(self) -> &'static str {
+    /// Short name of the rule, for messages.
+    pub fn rule_name(self) -> &'static str {
         match self {
             Self::Capacity => "capacity",
             Self::Devices => "devices",
@@ -98,8 +101,8 @@ impl Rule {
     }
 }
 
-/// Formats an amount in thousandths.
-pub(super) fn amount(thousandths: i128) -> String {
+/// Formats an amount that is given in thousandths: `1500` becomes `1.5`.
+pub(super) fn format_thousandths(thousandths: i128) -> String {
     let (whole, rest) = (thousandths / 1000, (thousandths % 1000).abs());
     if rest == 0 {
         return whole.to_string();
@@ -111,11 +114,11 @@ pub(super) fn amount(thousandths: i128) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::amount;
+    use super::format_thousandths;
 
     #[test]
     fn amounts_are_printed_with_sign_and_minimal_digits() {
-        let output = [0, 500, -500, -1500, -2000, 1005].map(amount);
+        let output = [0, 500, -500, -1500, -2000, 1005].map(format_thousandths);
         assert_eq!(output, ["0", "0.5", "-0.5", "-1.5", "-2", "1.005"]);
     }
 }

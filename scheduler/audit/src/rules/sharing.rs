@@ -6,11 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedlab_api::resources;
 
 use super::objects::Name;
-use super::{AuditedObject, Auditor, ClaimView, NodeView, PodView, Rule, breach::amount};
+use super::{
+    AuditedObject, Auditor, ClaimView, NodeView, PodView, Rule, breach::format_thousandths,
+};
 
-/// The error if the pods on the node exceed a device or the number of devices.
-pub(super) fn overfull(auditor: &Auditor, name: &Name, node: &NodeView) -> Option<String> {
-    let account = auditor.accounts.node(name)?;
+/// The error message if the pods on the node use more than all of a shared GPU, or more GPUs than
+/// the node has.
+pub(super) fn device_overuse_error(
+    auditor: &Auditor,
+    name: &Name,
+    node: &NodeView,
+) -> Option<String> {
+    let account = auditor.accounts.node_usage(name)?;
     let mut taken: BTreeMap<&Name, i128> = BTreeMap::new();
     // Devices that reservation pods hold as a whole for the pods that share them.
     let mut reserved = BTreeSet::new();
@@ -23,20 +30,22 @@ pub(super) fn overfull(auditor: &Auditor, name: &Name, node: &NodeView) -> Optio
         }
     }
     if let Some((device, taken)) = taken.iter().find(|(_, taken)| **taken > 1000) {
-        return Some(format!("use {} of shared GPU {device}", amount(*taken)));
+        return Some(format!("use {} of shared GPU {device}", format_thousandths(*taken)));
     }
     let whole = account.used.get(resources::GPU).copied().unwrap_or(0);
     let shared = 1000 * i128::try_from(taken.len() - reserved.len()).unwrap_or(i128::MAX);
     let offered = node.allocatable.get(resources::GPU).copied().unwrap_or(0);
     (whole + shared > offered).then(|| {
-        let (whole, shared) = (amount(whole), amount(shared));
-        format!("use {whole} whole and {shared} shared GPUs; the node has {}", amount(offered))
+        let (whole, shared) = (format_thousandths(whole), format_thousandths(shared));
+        format!(
+            "use {whole} whole and {shared} shared GPUs; the node has {}",
+            format_thousandths(offered)
+        )
     })
 }
 
-/// A claim of the pod with another node on which pods use it, although it is not a multi-node
-/// claim.
-pub(super) fn claim_elsewhere<'a>(
+/// A node-local claim of the pod that pods on another node use as well, with that node.
+pub(super) fn claim_on_other_node<'a>(
     auditor: &Auditor,
     pod: &'a PodView,
     node: &Name,
@@ -51,9 +60,9 @@ pub(super) fn claim_elsewhere<'a>(
     })
 }
 
-/// A claim of the pod that is not allocated on the node or not reserved for the pod, with the
-/// error.
-pub(super) fn unready_claim(
+/// A claim of the pod that is not allocated on the node or not reserved for the pod, with the error
+/// message.
+pub(super) fn unready_claim_error(
     auditor: &Auditor,
     pod: &PodView,
     node: &Name,
@@ -65,7 +74,7 @@ pub(super) fn unready_claim(
         } else if let Some(other) = claim.node.as_ref().filter(|other| *other != node) {
             format!("is allocated on {other}")
         } else if !claim.users.contains(&pod.uid) {
-            "is not reserved for it".to_owned()
+            "is not reserved for the pod".to_owned()
         } else {
             return None;
         };
@@ -73,8 +82,9 @@ pub(super) fn unready_claim(
     })
 }
 
-/// Checks that no other claim has the devices, and that they do not change while in use.
-pub(super) fn check_claim(
+/// Checks the devices of a claim: no other claim has them, and they do not change while pods use
+/// the claim.
+pub(super) fn check_claimed_devices(
     auditor: &mut Auditor,
     name: &Name,
     before: &ClaimView,
@@ -92,6 +102,6 @@ pub(super) fn check_claim(
     }));
     for why in wrong {
         let objects = vec![AuditedObject::Claim(name.clone())];
-        auditor.report(Rule::Devices, objects, format!("claim {name} {why}"));
+        auditor.report_breach(Rule::Devices, objects, format!("claim {name} {why}"));
     }
 }

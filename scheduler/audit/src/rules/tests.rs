@@ -33,8 +33,8 @@ const fn at(secs: i64) -> Time {
 impl History {
     fn with_moment(moment: Duration) -> Self {
         let mut auditor = Auditor::new(Rules { window: moment, ..Rules::kai() });
-        auditor.node(at(0), &name("n"), Some(node(8)));
-        auditor.queue(at(0), &name("q"), Some(QueueView::default()));
+        auditor.observe_node(at(0), &name("n"), Some(node(8)));
+        auditor.observe_queue(at(0), &name("q"), Some(QueueView::default()));
         Self { auditor, pods: BTreeMap::new() }
     }
 
@@ -47,7 +47,7 @@ impl History {
         let queue = name("q");
         let group_view =
             GroupView { queue, preemptible: true, sub_groups: vec![part], ..GroupView::default() };
-        self.auditor.group(at(0), &name(group), Some(group_view));
+        self.auditor.observe_pod_group(at(0), &name(group), Some(group_view));
         self
     }
 
@@ -86,7 +86,7 @@ impl History {
     ) -> &mut Self {
         let view = self.pods.get_mut(pod).expect("the pod was created");
         change(view);
-        self.auditor.pod(at(secs), &name(pod), Some(view), writer);
+        self.auditor.observe_pod(at(secs), &name(pod), Some(view), writer);
         self
     }
 
@@ -103,7 +103,7 @@ impl History {
     }
 
     fn gone(&mut self, secs: i64, pod: &str) -> &mut Self {
-        self.auditor.pod(at(secs), &name(pod), None, Writer::Other);
+        self.auditor.observe_pod(at(secs), &name(pod), None, Writer::Other);
         self
     }
 
@@ -120,7 +120,7 @@ fn a_change_within_the_window_counts_as_unseen() {
         let mut history = History::with_moment(Duration::from_secs(moment));
         history.pod(1, "a1");
         let cordoned = NodeView { cordoned: true, ..node(8) };
-        history.auditor.node(at(10), &name("n"), Some(cordoned));
+        history.auditor.observe_node(at(10), &name("n"), Some(cordoned));
         history.bind(10 + secs, "a1").breaches().len()
     };
     assert_eq!([bound_after(0, 0), bound_after(0, 1)], [0, 1]);
@@ -129,7 +129,7 @@ fn a_change_within_the_window_counts_as_unseen() {
     twice.pod(1, "a1");
     for secs in [10, 12] {
         let cordoned = NodeView { cordoned: true, ..node(secs) };
-        twice.auditor.node(at(i64::try_from(secs).unwrap()), &name("n"), Some(cordoned));
+        twice.auditor.observe_node(at(i64::try_from(secs).unwrap()), &name("n"), Some(cordoned));
     }
     assert_eq!(
         twice.bind(13, "a1").breaches(),
@@ -137,7 +137,7 @@ fn a_change_within_the_window_counts_as_unseen() {
         "the scheduler may have seen only the first state"
     );
     let mut gone = History::new();
-    gone.pod(1, "a1").auditor.node(at(10), &name("n"), None);
+    gone.pod(1, "a1").auditor.observe_node(at(10), &name("n"), None);
     assert_eq!(
         gone.bind(11, "a1").breaches(),
         ["pod a1 was bound to node n, which does not exist"]
@@ -176,7 +176,7 @@ fn a_claim_is_reserved_for_its_bound_pods_and_its_devices_are_exclusive() {
     };
     let bound = |view: ClaimView| {
         let mut history = History::new();
-        history.auditor.claim(at(1), &name("c"), Some(view));
+        history.auditor.observe_claim(at(1), &name("c"), Some(view));
         let claims = BTreeMap::from([(name("c"), gpus(1))]);
         history.pod(2, "a1").change(2, "a1", Writer::Other, |pod| pod.claims = claims.clone());
         history.bind(3, "a1").breaches()
@@ -189,7 +189,7 @@ fn a_claim_is_reserved_for_its_bound_pods_and_its_devices_are_exclusive() {
     );
     assert_eq!(
         bound(claim(Some("n"), &["g"], &["b1"])),
-        ["pod a1 was bound to n, but claim c is not reserved for it"]
+        ["pod a1 was bound to n, but claim c is not reserved for the pod"]
     );
     assert_eq!(
         bound(claim(None, &[], &["a1"])),
@@ -197,9 +197,9 @@ fn a_claim_is_reserved_for_its_bound_pods_and_its_devices_are_exclusive() {
     );
     let changed = |before: ClaimView, after: ClaimView| {
         let mut history = History::new();
-        history.auditor.claim(at(1), &name("c"), Some(before));
-        history.auditor.claim(at(1), &name("d"), Some(claim(None, &["h"], &[])));
-        history.auditor.claim(at(2), &name("c"), Some(after));
+        history.auditor.observe_claim(at(1), &name("c"), Some(before));
+        history.auditor.observe_claim(at(1), &name("d"), Some(claim(None, &["h"], &[])));
+        history.auditor.observe_claim(at(2), &name("c"), Some(after));
         history.breaches()
     };
     let used = || claim(None, &["g"], &["a1"]);
@@ -258,8 +258,13 @@ fn a_gang_may_be_bound_by_several_writes_within_the_window() {
 fn a_gang_is_checked_after_three_reported_cycles() {
     let judged_after = |cycles: u64| {
         let mut history = History::new();
-        history.auditor.cycles_ended(7);
-        history.gang("a", 2).pod(1, "a1").bind(10, "a1").auditor.cycles_ended(7 + cycles);
+        history.auditor.observe_completed_cycles(7);
+        history
+            .gang("a", 2)
+            .pod(1, "a1")
+            .bind(10, "a1")
+            .auditor
+            .observe_completed_cycles(7 + cycles);
         history.breaches().len()
     };
     assert_eq!([judged_after(2), judged_after(3)], [0, 1]);
@@ -268,19 +273,19 @@ fn a_gang_is_checked_after_three_reported_cycles() {
 #[test]
 fn a_change_that_a_crash_interrupted_is_checked_when_quiescent() {
     let mut before = History::new();
-    before.gang("a", 2).pod(1, "a1").bind(10, "a1").auditor.scheduler_killed(at(10));
+    before.gang("a", 2).pod(1, "a1").bind(10, "a1").auditor.record_scheduler_kill(at(10));
     assert_eq!(before.breaches(), [""; 0]);
-    before.auditor.quiescent(at(7200));
+    before.auditor.check_quiescent_cluster(at(7200));
     assert_eq!(
         before.auditor.breaches()[0].detail,
         "gang a stays bound in part: 1 of 2 required pods bound"
     );
     let mut long_before = History::new();
-    long_before.auditor.scheduler_killed(at(5));
+    long_before.auditor.record_scheduler_kill(at(5));
     assert_eq!(long_before.gang("a", 2).pod(6, "a1").bind(10, "a1").breaches().len(), 1);
     let mut whole = History::new();
     whole.gang("a", 2).pod(1, "a1").pod(1, "a2").bind(10, "a1").bind(10, "a2");
-    whole.auditor.quiescent(at(20));
+    whole.auditor.check_quiescent_cluster(at(20));
     assert_eq!(whole.breaches(), [""; 0]);
 }
 
@@ -294,7 +299,7 @@ fn members_that_others_delete_count_as_present() {
     moved.gang("a", 2).pod(1, "a1").pod(1, "a2").bind(10, "a1").bind(10, "a2");
     let eviction =
         Eviction { pod: name("a1"), preemptor: name("b"), kind: EvictionKind::Consolidate };
-    moved.auditor.eviction(at(20), &eviction);
+    moved.auditor.observe_eviction(at(20), &eviction);
     assert_eq!(moved.evict(20, "a1").breaches(), [""; 0]);
     let mut evicted = History::new();
     evicted.gang("a", 2).pod(1, "a1").pod(1, "a2").bind(10, "a1").bind(10, "a2");
@@ -311,10 +316,10 @@ fn members_that_others_delete_count_as_present() {
 #[test]
 fn a_member_whose_node_is_gone_runs_no_more() {
     let mut history = History::new();
-    history.auditor.node(at(0), &name("m"), Some(node(8)));
+    history.auditor.observe_node(at(0), &name("m"), Some(node(8)));
     history.gang("a", 2).pod(1, "a1").pod(1, "a2").pod(1, "a3");
     history.bind(10, "a1").change(10, "a2", Writer::Scheduler, |pod| pod.node = Some(name("m")));
-    history.auditor.node(at(20), &name("n"), None);
+    history.auditor.observe_node(at(20), &name("n"), None);
     let left = ["gang a was evicted in part: 1 of 2 required pods bound"];
     history.change(30, "a3", Writer::Scheduler, |pod| pod.node = Some(name("m")));
     assert_eq!(history.evict(40, "a3").breaches(), left);
@@ -348,24 +353,24 @@ fn bounds_follow_groups_and_queues_that_change() {
     };
     let start = || {
         let mut history = History::new();
-        history.auditor.queue(at(0), &name("r"), Some(limit(None, 1)));
+        history.auditor.observe_queue(at(0), &name("r"), Some(limit(None, 1)));
         history.gang("a", 1).gang("b", 1).pod(1, "a1").pod(1, "b1").bind(10, "a1");
         history
     };
     let over = ["with pod b1, queue r uses 2 nvidia.com/gpu; its limit is 1"];
     let mut below = start();
-    below.auditor.queue(at(20), &name("q"), Some(limit(Some("r"), 9)));
+    below.auditor.observe_queue(at(20), &name("q"), Some(limit(Some("r"), 9)));
     assert_eq!(below.bind(30, "b1").breaches(), over);
     let mut regrouped = start();
     for group in ["a", "b"] {
         let part = SubGroupView { min_member: 1, ..SubGroupView::default() };
         let sub_groups = vec![part];
         let view = GroupView { queue: name("r"), preemptible: true, sub_groups, ..<_>::default() };
-        regrouped.auditor.group(at(20), &name(group), Some(view));
+        regrouped.auditor.observe_pod_group(at(20), &name(group), Some(view));
     }
     assert_eq!(regrouped.bind(30, "b1").breaches(), over);
     let mut finished = start();
-    finished.auditor.queue(at(20), &name("q"), Some(limit(Some("r"), 9)));
+    finished.auditor.observe_queue(at(20), &name("q"), Some(limit(Some("r"), 9)));
     finished.change(25, "a1", Writer::Other, |pod| pod.phase = Phase::Succeeded);
     assert_eq!(finished.bind(30, "b1").breaches(), [""; 0]);
 }
@@ -376,7 +381,7 @@ fn the_use_of_a_pod_follows_its_node_and_its_group() {
         history.change(secs, pod, Writer::Other, |pod| pod.requests = gpus(count));
     };
     let mut moved = History::new();
-    moved.auditor.node(at(0), &name("m"), Some(node(8)));
+    moved.auditor.observe_node(at(0), &name("m"), Some(node(8)));
     moved.pod(1, "a1").pod(1, "b1").bind(2, "a1");
     job_fields(&mut moved, 3, "a1", 8);
     job_fields(&mut moved, 3, "b1", 8);
@@ -390,13 +395,17 @@ fn the_use_of_a_pod_follows_its_node_and_its_group() {
     assert_eq!(grown.bind(5, "b1").breaches(), over);
     let mut given = History::new();
     let limit = QueueView { limit: gpus(1), ..QueueView::default() };
-    given.auditor.queue(at(0), &name("q"), Some(limit));
+    given.auditor.observe_queue(at(0), &name("q"), Some(limit));
     given.gang("a", 1).pod(1, "a1").pod(1, "b1").bind(2, "b1");
     given.change(3, "b1", Writer::Other, |pod| pod.group = Some(name("a")));
     let over = ["with pod a1, queue q uses 2 nvidia.com/gpu; its limit is 1"];
     assert_eq!(given.bind(4, "a1").breaches(), over);
     let mut leaves = History::new();
-    leaves.auditor.queue(at(0), &name("q"), Some(QueueView { limit: gpus(1), ..<_>::default() }));
+    leaves.auditor.observe_queue(
+        at(0),
+        &name("q"),
+        Some(QueueView { limit: gpus(1), ..<_>::default() }),
+    );
     leaves.gang("a", 1).gang("b", 1).pod(1, "a1").pod(1, "b1").bind(2, "b1").evict(3, "b1");
     assert_eq!(leaves.bind(4, "a1").breaches(), [""; 0], "a leaving pod does not count");
 }
@@ -413,7 +422,7 @@ fn the_rest_of_a_gang_that_lost_a_sub_group_may_be_evicted() {
         let sub_groups = vec![part("l"), part("r")];
         let queue = name("q");
         let view = GroupView { queue, sub_groups, min_sub_groups, ..GroupView::default() };
-        history.auditor.group(at(0), &name("a"), Some(view));
+        history.auditor.observe_pod_group(at(0), &name("a"), Some(view));
         for (member, part) in [("a1", "l"), ("a2", "r")] {
             history.pod(1, member);
             history.change(1, member, Writer::Other, |pod| pod.sub_group = Some(name(part)));
@@ -444,7 +453,7 @@ fn requests_are_not_negative_and_only_the_scheduler_is_audited() {
     let fixed = |writer| {
         let mut history = History::new();
         let view = GroupView { sub_groups: vec![SubGroupView::default()], ..GroupView::default() };
-        history.auditor.group(at(0), &name("a"), Some(view));
+        history.auditor.observe_pod_group(at(0), &name("a"), Some(view));
         history.pod(1, "a1").bind(2, "a1");
         history.change(3, "a1", writer, |pod| pod.leaving = true).breaches()
     };

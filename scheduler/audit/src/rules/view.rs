@@ -9,7 +9,7 @@ use super::objects::{Labels, Name, NodeSelectorTerm, Taint, Time, Toleration};
 /// `i128` holds every quantity of the API.
 pub type Amounts = BTreeMap<Name, i128>;
 
-/// The known state of the cluster.
+/// The state of the cluster that the auditor has observed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClusterView {
     pub(super) nodes: BTreeMap<Name, RecentValue<NodeView>>,
@@ -20,13 +20,13 @@ pub(super) struct ClusterView {
 }
 
 impl ClusterView {
-    /// The group of a pod, if known.
+    /// The pod group of a pod, if it was observed.
     pub(super) fn group_of(&self, pod: &PodView) -> Option<&GroupView> {
         self.groups.get(pod.group.as_ref()?)?.now.as_ref()
     }
 
     /// A queue and its ancestors, leaf first; stops at a missing queue or a cycle.
-    pub(super) fn lineage(&self, leaf: &Name) -> Vec<Name> {
+    pub(super) fn queue_and_ancestors(&self, leaf: &Name) -> Vec<Name> {
         let mut lineage = Vec::new();
         let mut next = Some(leaf.clone());
         while let Some(name) = next.filter(|name| !lineage.contains(name)) {
@@ -38,14 +38,14 @@ impl ClusterView {
     }
 }
 
-/// A time span, both ends included.
+/// A time span; both ends belong to it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeSpan {
     pub(super) from: Time,
     pub(super) until: Time,
 }
 
-/// A value and, until the scheduler has seen the change, the previous value.
+/// A value and, until the scheduler has seen its last change, the previous value.
 #[derive(Clone, Debug)]
 pub(super) struct RecentValue<T> {
     pub(super) now: Option<T>,
@@ -60,7 +60,7 @@ impl<T> Default for RecentValue<T> {
 }
 
 impl<T> RecentValue<T> {
-    pub(super) fn set(&mut self, value: Option<T>, span: TimeSpan) {
+    pub(super) fn set_current(&mut self, value: Option<T>, span: TimeSpan) {
         let old = std::mem::replace(&mut self.now, value);
         if self.unseen_until < span.from {
             self.before = old;
@@ -68,14 +68,14 @@ impl<T> RecentValue<T> {
         }
     }
 
-    /// The values that the scheduler may have seen at this time.
+    /// The values that the scheduler may have known at time `at`.
     pub(super) fn visible_at(&self, at: Time) -> impl Iterator<Item = &T> {
         let before = self.before.as_ref().filter(|_| at <= self.unseen_until);
         self.now.iter().chain(before)
     }
 }
 
-/// The audited facts of a node.
+/// The facts of a node that the audit checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeView {
     /// Allocatable resources.
@@ -84,37 +84,39 @@ pub struct NodeView {
     pub labels: Labels,
     /// Node taints.
     pub taints: Vec<Taint>,
-    /// `spec.unschedulable`.
+    /// The node is cordoned (`spec.unschedulable`).
     pub cordoned: bool,
-    /// Condition `Ready` is `True`.
+    /// The node's condition `Ready` is `True`.
     pub ready: bool,
-    /// Allocatable resources of its NUMA zones by name, if published.
+    /// Allocatable resources of the node's NUMA zones, by zone name. Empty if they are not
+    /// published.
     pub numa_zones: BTreeMap<Name, Amounts>,
-    /// Whether its kubelet rejects pods that do not fit into one NUMA zone.
+    /// Whether the node's kubelet rejects pods that do not fit into one NUMA zone.
     pub is_single_numa_node: bool,
 }
 
-/// The audited facts of a queue.
+/// The facts of a queue that the audit checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueView {
     /// The parent queue.
     pub parent: Option<Name>,
-    /// Maximum use of non-preemptible pods. Resources that are absent are unlimited.
+    /// Quota: maximum usage of non-preemptible pods. Resources that are absent are unlimited.
     pub quota: Amounts,
-    /// Maximum use. Resources that are absent are unlimited.
+    /// Limit: maximum usage of all pods. Resources that are absent are unlimited.
     pub limit: Amounts,
 }
 
-/// The audited facts of a pod group.
+/// The facts of a pod group that the audit checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupView {
-    /// Its leaf queue.
+    /// The leaf queue of the pod group.
     pub queue: Name,
-    /// The value of its priority class.
+    /// Value of the pod group's priority class.
     pub priority: i32,
-    /// Whether it may be evicted for others, and may exceed the quota of its queue.
+    /// Whether the group's pods may be evicted for others, and the group may exceed the quota of
+    /// its queue.
     pub preemptible: bool,
-    /// Its sub-groups; at least one. Pods without a sub-group name belong to the first.
+    /// The group's sub-groups; at least one. Pods that name no sub-group belong to the first.
     pub sub_groups: Vec<SubGroupView>,
     /// Number of top-level sub-groups that must be whole; `None`: all.
     pub min_sub_groups: Option<usize>,
@@ -123,125 +125,127 @@ pub struct GroupView {
 /// A sub-group of a pod group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubGroupView {
-    /// Name of the sub-group.
+    /// Name of this sub-group.
     pub name: Name,
     /// Index of the parent sub-group.
     pub parent: Option<usize>,
-    /// Minimum number of pods (leaf sub-groups).
+    /// Minimum number of pods of a leaf sub-group.
     pub min_member: usize,
-    /// Of an inner sub-group: number of children that must be whole; `None`: all.
+    /// For a sub-group with children: number of children that must be whole; `None`: all.
     pub min_sub_groups: Option<usize>,
 }
 
-/// The audited facts of a pod.
+/// The facts of a pod that the audit checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodView {
-    /// Distinguishes pods with the same name.
+    /// Uid of the pod, which distinguishes pods with the same name.
     pub uid: Name,
-    /// Its pod group, as `namespace/name`.
+    /// The pod's group, as `namespace/name`.
     pub group: Option<Name>,
-    /// Its sub-group.
+    /// Name of the pod's sub-group.
     pub sub_group: Option<Name>,
-    /// Its requests, including one `pods`.
+    /// Resource requests of the pod, including one `pods`.
     pub requests: Amounts,
     /// The node to which it is bound.
     pub node: Option<Name>,
-    /// Its phase.
+    /// Phase of the pod.
     pub phase: Phase,
-    /// Whether the scheduler reported that the API server refuses to bind it.
+    /// Whether the scheduler reported that the API server refuses the binding of the pod.
     pub binding_refused: bool,
-    /// Whether it is being deleted.
+    /// Whether the pod is being deleted.
     pub leaving: bool,
     /// The priority of the pod.
     pub priority: i32,
-    /// Its node selector.
+    /// Node selector of the pod.
     pub node_selector: Labels,
-    /// Its required node affinity (any term suffices). `None`: it has none.
+    /// Required node affinity of the pod (any term suffices). `None`: the pod has none.
     pub node_affinity: Option<Vec<NodeSelectorTerm>>,
-    /// Its tolerations.
+    /// Tolerations of the pod.
     pub tolerations: Vec<Toleration>,
-    /// Indices of the GPUs that it was given, if known.
+    /// Indices of the GPUs that the pod was assigned, if known.
     pub devices: Option<Vec<u32>>,
-    /// Whether its `QoS` class is Guaranteed, so that CPUs and memory are aligned.
+    /// Whether the pod's `QoS` class is Guaranteed, so that the kubelet aligns its CPUs and memory.
     pub guaranteed: bool,
-    /// Its amounts by NUMA zone of the node.
+    /// Amounts that the pod takes from the node's NUMA zones, by zone name.
     pub numa_zones: BTreeMap<Name, Amounts>,
-    /// The devices that it shares with others, and its share of each.
+    /// The shared devices that the pod uses, with the pod's share of each.
     pub device_shares: Vec<DeviceShare>,
-    /// The devices of its claims, by claim; a node provides them once for all users of a claim.
+    /// Devices of the pod's claims, by claim; a node provides them once for all users of a claim.
     pub claims: BTreeMap<Name, Amounts>,
-    /// Queue charges in addition to its requests: GPU fractions, and MIG instances as GPUs.
+    /// Amounts that queues are charged in addition to the pod's requests: GPU fractions, and MIG
+    /// instances counted as GPUs.
     pub extra_charges: Amounts,
 }
 
-/// The audited facts of a device claim.
+/// The facts of a device claim that the audit checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClaimView {
-    /// The node on which it is allocated, if node-local.
+    /// The node on which the claim is allocated, if its devices are node-local.
     pub node: Option<Name>,
-    /// The nodes that can use its devices (any term suffices). `None`: all nodes.
+    /// The nodes that can use the claim's devices (any term suffices). `None`: all nodes.
     pub terms: Option<Vec<NodeSelectorTerm>>,
-    /// Its allocated devices, by cluster-wide unique names.
+    /// Devices allocated to the claim, by cluster-wide unique names.
     pub devices: BTreeSet<Name>,
-    /// UIDs of the pods for which it is reserved.
+    /// UIDs of the pods for which the claim is reserved.
     pub users: BTreeSet<Name>,
 }
 
-/// A share of a device.
+/// A pod's share of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceShare {
     /// The name of the shared device on the node.
     pub device: Name,
-    /// Thousandths of the device, rounded down, at least one. 0: a reservation pod holds the whole
-    /// device for the pods that share it.
+    /// The share in thousandths of the device, rounded down, at least 1. 0: a reservation pod holds
+    /// the whole device for the pods that share it.
     pub milli: i64,
 }
 
-/// The phase of a pod, as far as rules depend on it.
+/// The phase of a pod, as far as the rules depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Has scheduling gates.
+    /// The pod has scheduling gates.
     Gated,
-    /// Not finished.
+    /// The pod has not finished.
     Alive,
-    /// Succeeded.
+    /// The pod succeeded.
     Succeeded,
-    /// Failed.
+    /// The pod failed.
     Failed,
 }
 
-/// The author of a change.
+/// The author of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writer {
-    /// The audited scheduler.
+    /// The scheduler that is audited.
     Scheduler,
     /// Any other client.
     Other,
 }
 
 impl PodView {
-    /// Whether it uses capacity of a node.
-    pub(super) fn holds_room(&self) -> bool {
+    /// Whether the pod uses capacity of a node.
+    pub(super) fn uses_node_capacity(&self) -> bool {
         self.node.is_some() && self.is_alive()
     }
 
-    /// Whether it uses capacity and is not being deleted.
-    pub(super) fn stays(&self) -> bool {
-        self.holds_room() && !self.leaving
+    /// Whether the pod uses capacity of a node and is not being deleted.
+    pub(super) fn is_staying(&self) -> bool {
+        self.uses_node_capacity() && !self.leaving
     }
 
-    /// Whether it has no node because the API server refuses its binding.
+    /// Whether the pod has no node because the API server refuses its binding.
     pub(super) fn waits_for_refused_binding(&self) -> bool {
         self.binding_refused && self.node.is_none() && self.is_alive() && !self.leaving
     }
 
-    /// Queue charges without claims; queues are charged once for all users of a claim.
-    pub(super) fn charged(&self) -> impl Iterator<Item = (&Name, &i128)> {
+    /// What queues are charged for the pod, without claims: a queue is charged once for all users
+    /// of a claim.
+    pub(super) fn queue_charges(&self) -> impl Iterator<Item = (&Name, &i128)> {
         self.requests.iter().chain(&self.extra_charges)
     }
 
-    /// All requests on its node, shared claims included.
-    pub(super) fn requests_of_node(&self) -> impl Iterator<Item = (&Name, &i128)> {
+    /// Everything that the pod requests of its node, shared claims included.
+    pub(super) fn node_requests(&self) -> impl Iterator<Item = (&Name, &i128)> {
         self.requests.iter().chain(self.claims.values().flatten())
     }
 
@@ -254,7 +258,7 @@ impl PodView {
 }
 
 /// Adds `amounts` times `factor` to `total`.
-pub(super) fn add<'a>(
+pub(super) fn add_scaled<'a>(
     total: &mut Amounts,
     amounts: impl IntoIterator<Item = (&'a Name, &'a i128)>,
     factor: i128,

@@ -11,21 +11,21 @@ use schedlab_api::{
 use crate::rules::{Amounts, ClaimView, Name, NodeView, PodView};
 use crate::write::{Object, update_object};
 
-use super::node_selector_term;
+use super::parse_node_selector_term;
 
-/// The observed claims and slices.
+/// The observed ResourceClaims and ResourceSlices.
 #[derive(Debug, Default)]
-pub(crate) struct Devices {
+pub(crate) struct ObservedDevices {
     claims: BTreeMap<Name, Object>,
     slices: BTreeMap<Name, Object>,
 }
 
-impl Devices {
+impl ObservedDevices {
     pub(crate) fn update_claim(&mut self, name: &Name, claim: Option<&Object>) {
         update_object(&mut self.claims, name, claim);
     }
 
-    /// Records a slice and returns its node.
+    /// Records a ResourceSlice and returns the name of its node.
     pub(crate) fn update_slice(&mut self, name: &Name, slice: Option<&Object>) -> Option<Name> {
         let known = slice.or_else(|| self.slices.get(name));
         let node = known.and_then(|slice| text(slice, "/spec/nodeName")).map(Name::from);
@@ -33,11 +33,12 @@ impl Devices {
         node
     }
 
-    /// Adds the GPUs that are published for a node to its view.
+    /// Adds the GPUs that ResourceSlices publish for a node to the view of the node.
     pub(crate) fn add_published_gpus(&self, mut view: NodeView, node: &Name) -> NodeView {
         let of_node =
             self.slices.values().filter(|slice| text(slice, "/spec/nodeName") == Some(node));
-        let of_gpus = of_node.filter(|slice| is_gpu(text(slice, "/spec/driver").unwrap_or("")));
+        let of_gpus =
+            of_node.filter(|slice| is_gpu_class_name(text(slice, "/spec/driver").unwrap_or("")));
         let gpus: usize = of_gpus.map(|slice| list(slice, "/spec/devices").len()).sum();
         if gpus > 0 {
             let published = 1000 * i128::try_from(gpus).unwrap_or(i128::MAX / 1000);
@@ -46,8 +47,8 @@ impl Devices {
         view
     }
 
-    /// Adds the devices that a pod has through its claims to its view.
-    pub(crate) fn add_claims(&self, mut view: PodView, pod: &Value) -> PodView {
+    /// Adds the devices that a pod has through its claims to the view of the pod.
+    pub(crate) fn add_claimed_devices(&self, mut view: PodView, pod: &Value) -> PodView {
         let namespace = text(pod, "/metadata/namespace").unwrap_or_default();
         for name in claim_names(pod) {
             let name: Name = format!("{namespace}/{name}").into();
@@ -58,7 +59,7 @@ impl Devices {
     }
 }
 
-/// The names of a pod's claims that exist.
+/// The names of the pod's claims, as far as these claims exist.
 pub fn claim_names(pod: &Value) -> impl Iterator<Item = &str> {
     let made = list(pod, "/status/resourceClaimStatuses").iter();
     let all = list(pod, "/spec/resourceClaims").iter().chain(made);
@@ -83,7 +84,8 @@ pub fn claimed_gpu_milli(claim: &Value) -> i128 {
         all.clone().find(|(allocated, _)| *allocated > 0).or_else(|| all.clone().next())
     });
     let of_gpus = counted_requests.filter(|(_, request)| {
-        is_gpu(text(request, "/deviceClassName").unwrap_or_default()) && !is_admin(request)
+        is_gpu_class_name(text(request, "/deviceClassName").unwrap_or_default())
+            && !has_admin_access(request)
     });
     let count = |(allocated, request): (usize, &Value)| match text(request, "/allocationMode") {
         Some("All") => i128::try_from(allocated.max(1)).unwrap_or(i128::MAX / 1000),
@@ -99,7 +101,11 @@ pub(crate) fn claim_view(claim: &Value) -> ClaimView {
             format!("device {} of pool {} ({})", part("/device"), part("/pool"), part("/driver"));
         // Administrative access does not occupy a device, whoever else uses it.
         let uid = text(claim, "/metadata/uid").unwrap_or_default();
-        if is_admin(result) { format!("{name}, to look at ({uid})").into() } else { name.into() }
+        if has_admin_access(result) {
+            format!("{name} with admin access ({uid})").into()
+        } else {
+            name.into()
+        }
     };
     let selector = at(claim, "/status/allocation/nodeSelector");
     let terms = list(claim, "/status/allocation/nodeSelector/nodeSelectorTerms").iter();
@@ -109,18 +115,18 @@ pub(crate) fn claim_view(claim: &Value) -> ClaimView {
     let users = list(claim, "/status/reservedFor").iter();
     ClaimView {
         node: field.and_then(|field| list(field, "/values").first()?.as_str()).map(Name::from),
-        terms: selector.map(|_| terms.map(node_selector_term).collect()),
+        terms: selector.map(|_| terms.map(parse_node_selector_term).collect()),
         devices: list(claim, "/status/allocation/devices/results").iter().map(device).collect(),
         users: users.filter_map(|user| text(user, "/uid")).map(Name::from).collect(),
     }
 }
 
-/// Whether a request or its result has administrative access.
-fn is_admin(of: &Value) -> bool {
-    at(of, "/adminAccess").and_then(Value::as_bool) == Some(true)
+/// Whether a request of a claim, or its allocation result, has admin access.
+fn has_admin_access(request_or_result: &Value) -> bool {
+    at(request_or_result, "/adminAccess").and_then(Value::as_bool) == Some(true)
 }
 
-fn is_gpu(name: &str) -> bool {
+fn is_gpu_class_name(name: &str) -> bool {
     name.to_ascii_lowercase().contains("gpu")
 }
 
@@ -168,7 +174,7 @@ mod tests {
         );
         assert_eq!(
             claim_and_gpus(true),
-            ([Name::from("device a of pool n (gpu.x), to look at (u)")].into(), 0)
+            ([Name::from("device a of pool n (gpu.x) with admin access (u)")].into(), 0)
         );
     }
 }

@@ -18,14 +18,14 @@ pub fn gpu_memory_mib(node: &Value) -> i64 {
     label.and_then(|text| text.as_str()?.parse::<i64>().ok()).map_or(0, |mib| mib / 100 * 100)
 }
 
-/// What queues are charged for the pod's fractions on a node with such devices, in thousandths of a
-/// GPU.
-pub fn charged_milli(pod: &Value, device_mib: i64) -> i128 {
+/// What queues are charged for the pod's GPU fractions on GPUs with `device_mib` MiB, in
+/// thousandths of a GPU.
+pub fn charged_fraction_milli(pod: &Value, device_mib: i64) -> i128 {
     requested_fractions(pod, device_mib).map_or(0, |(_, paid)| paid)
 }
 
-/// Adds the pod's fractions to its view, if it has a node.
-pub(crate) fn add_fractions(
+/// Adds the pod's GPU fractions to the view of the pod, if the pod has a node.
+pub(crate) fn add_gpu_fractions(
     mut view: PodView,
     pod: &Value,
     gpu_memory: &BTreeMap<Name, i64>,
@@ -36,7 +36,7 @@ pub(crate) fn add_fractions(
     let requested = requested_fractions(pod, device_mib).or_else(|| reserves.then_some((0, 0)));
     let Some((milli, paid)) = requested else { return view };
     let part = |device: &str| DeviceShare { device: device.into(), milli };
-    view.device_shares = shared_devices(pod).map(part).collect();
+    view.device_shares = shared_device_names(pod).map(part).collect();
     if reserves {
         return view;
     }
@@ -44,8 +44,8 @@ pub(crate) fn add_fractions(
     view
 }
 
-/// The devices of which the pod has a fraction, or which it reserves.
-pub fn shared_devices(pod: &Value) -> impl Iterator<Item = &str> {
+/// Names of the GPUs of which the pod has a fraction, or which it reserves as a reservation pod.
+pub fn shared_device_names(pod: &Value) -> impl Iterator<Item = &str> {
     let labels = at(pod, "/metadata/labels").and_then(Value::as_object);
     labels.into_iter().flatten().filter_map(|(key, value)| {
         let several = key.strip_prefix(labels::GPU_GROUP)?.strip_prefix('/');
@@ -53,14 +53,14 @@ pub fn shared_devices(pod: &Value) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether the pod reserves a shared device for the device plugin.
+/// Whether the pod is a KAI reservation pod, which holds a shared GPU towards the device plugin.
 pub fn is_reservation_pod(pod: &Value) -> bool {
     text(pod, "/metadata/name")
         .is_some_and(|name| name.starts_with(object_names::GPU_RESERVATION_PREFIX))
 }
 
-/// The requested fraction of each device and the total that queues are charged, both in
-/// thousandths.
+/// The fraction of each GPU that the pod requests, and the total that queues are charged for it,
+/// both in thousandths of a GPU.
 fn requested_fractions(pod: &Value, device_mib: i64) -> Option<(i64, i128)> {
     let annotations = at(pod, "/metadata/annotations")?;
     let annotation = |key: &str| annotations.get(key)?.as_str();

@@ -10,7 +10,7 @@ use schedlab_api::{
 
 use crate::rules::{Amounts, Name, NodeView};
 
-/// Adds the zones of a `NodeResourceTopology` to its node's view.
+/// Adds the zones of a `NodeResourceTopology` object to the view of its node.
 pub(crate) fn add_numa_zones(mut view: NodeView, topology: Option<&Value>) -> NodeView {
     let Some(topology) = topology else { return view };
     let attribute = |name: &str| {
@@ -31,14 +31,14 @@ pub(crate) fn add_numa_zones(mut view: NodeView, topology: Option<&Value>) -> No
     view
 }
 
-/// The amounts per NUMA zone in the pod's annotation.
+/// The amounts by NUMA zone in the pod's annotation.
 pub(super) fn numa_placement(pod: &Value) -> BTreeMap<Name, Amounts> {
     let annotation = annotation(pod, annotations::NUMA_PLACEMENT_PREDICTED);
     let shares: Vec<Value> =
         annotation.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default();
     let share = |one: &Value| {
         let zone = text(one, "/zone")?;
-        Some((Name::from(zone), super::amounts(one.get("amount"))))
+        Some((Name::from(zone), super::parse_amounts(one.get("amount"))))
     };
     shares.iter().filter_map(share).collect()
 }

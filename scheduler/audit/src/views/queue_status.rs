@@ -4,7 +4,7 @@ use schedlab_api::{Value, quantity::thousandths, resources};
 
 use crate::rules::Amounts;
 
-/// `status.allocated`, for the resources that queues account for.
+/// The amounts in `status.allocated` of a queue, for the resources that queues account for.
 pub(crate) fn reported_allocation(queue: &Value) -> Option<Amounts> {
     let allocated = queue.pointer("/status/allocated")?.as_object()?;
     let amounts = allocated.iter().filter_map(|(resource, amount)| {

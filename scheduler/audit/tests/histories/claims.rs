@@ -18,7 +18,7 @@ fn a_claim_is_allocated_and_reserved_for_each_bound_pod() {
     let unallocated = violations(&format!("{start}+1s bind a n1"));
     assert!(unallocated.contains("but claim default/x is not allocated"), "{unallocated}");
     let unreserved = violations(&format!("{start}{valid}+2s bind b n1"));
-    assert!(unreserved.contains("but claim default/x is not reserved for it"), "{unreserved}");
+    assert!(unreserved.contains("but claim default/x is not reserved for the pod"), "{unreserved}");
     let other_node = violations(&format!("{start}+1s claim x device=0 on=n1 for=a\n+1s bind a n2"));
     assert!(other_node.contains("but claim default/x is allocated on n1"), "{other_node}");
     let twice = violations(&format!("{start}{valid}+2s claim y device=0 on=n1"));

@@ -40,8 +40,8 @@ fn lines(violations: &[Violation]) -> String {
     let line = |violation: &Violation| {
         format!(
             "rule {} ({}): {}",
-            violation.rule.number(),
-            violation.rule.name(),
+            violation.rule.invariant_number(),
+            violation.rule.rule_name(),
             violation.detail
         )
     };
@@ -54,7 +54,7 @@ fn audit(history: &str, rules: Rules) -> Vec<Violation> {
         HistoryPlayer { audit, objects: BTreeMap::new(), revision: 0, cycles: Arc::default() };
     if history.contains(" cycle") {
         let cycles = Arc::clone(&player.cycles);
-        player.audit.follow_cycles(Box::new(move || cycles.load(Ordering::Relaxed)));
+        player.audit.set_cycle_counter(Box::new(move || cycles.load(Ordering::Relaxed)));
     }
     for line in history.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (at, write) = line.split_once(' ').expect("a line has a time and a write");
@@ -128,8 +128,8 @@ impl HistoryPlayer {
                     queue["status"] = json!({"allocated": {"nvidia.com/gpu": gpus}});
                 });
             }
-            "kill" => self.audit.scheduler_killed(at),
-            "rest" => self.audit.at_rest(at),
+            "kill" => self.audit.record_scheduler_kill(at),
+            "rest" => self.audit.check_at_rest(at),
             "cycle" => {
                 self.cycles.fetch_add(1, Ordering::Relaxed);
             }
@@ -213,7 +213,7 @@ impl HistoryPlayer {
         }
         let (revision, manager) = (self.revision, manager.into());
         let key = key.clone();
-        self.audit.observe(&Write { revision, time, kind, key, object, previous, manager });
+        self.audit.observe_write(&Write { revision, time, kind, key, object, previous, manager });
     }
 }
 

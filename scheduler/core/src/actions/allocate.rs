@@ -17,98 +17,105 @@ use crate::{
     resources::Resources,
 };
 
-/// The reasons of pending pod groups.
-pub(crate) type Reasons = BTreeMap<PodGroupId, Reason>;
+/// Why each pending pod group is pending.
+pub(crate) type PendingReasons = BTreeMap<PodGroupId, Reason>;
 
 /// Places the pending pods of `groups`. Adds the reasons of groups that stay pending to `reasons`.
-pub(crate) fn run(statement: &mut Statement<'_>, groups: Vec<PodGroupId>, reasons: &mut Reasons) {
+pub(crate) fn run(
+    statement: &mut Statement<'_>,
+    groups: Vec<PodGroupId>,
+    reasons: &mut PendingReasons,
+) {
     let mut record = |statement: &mut Statement<'_>, group, cause: PendingCause| {
         let reason = cause.into_reason(statement, group);
         reasons.insert(group, reason);
     };
     let failed = allocate_all(statement, groups, Some(&mut record));
-    failed.explain(statement, reasons);
+    failed.add_reasons(statement, reasons);
 }
 
 /// Like [`run`], without collecting reasons: for the simulated next cycle. Profiles with PostFilter
-/// plugins simulate none.
-pub(crate) fn rehearse(statement: &mut Statement<'_>, groups: Vec<PodGroupId>) {
+/// plugins do not simulate the next cycle.
+pub(crate) fn run_without_reasons(statement: &mut Statement<'_>, groups: Vec<PodGroupId>) {
     allocate_all(statement, groups, None);
 }
 
-/// A receiver of the causes of pending groups; `None` if reasons are not collected.
-type ReasonSink<'a> = Option<&'a mut dyn FnMut(&mut Statement<'_>, PodGroupId, PendingCause)>;
+/// A function that receives why a pod group stays pending; `None` if reasons are not collected.
+type PendingCauseSink<'a> = Option<&'a mut dyn FnMut(&mut Statement<'_>, PodGroupId, PendingCause)>;
 
 fn allocate_all(
     statement: &mut Statement<'_>,
     groups: Vec<PodGroupId>,
-    mut sink: ReasonSink<'_>,
+    mut sink: PendingCauseSink<'_>,
 ) -> FailedShapes {
     let (groups, infeasible): (Vec<_>, Vec<_>) =
         groups.into_iter().partition(|group| statement.may_run_after_evictions(*group));
     let mut queue = statement.profile.plugins.queue_sort.new_queue(statement, groups);
     let (mut failed, mut deferred) = (FailedShapes::default(), VecDeque::from(infeasible));
     loop {
-        defer_infeasible_heads(statement, &mut *queue, &mut deferred);
-        let Some(group) = queue.pop(statement).or_else(|| deferred.pop_front()) else { break };
-        match place_next(statement, group, &mut failed, sink.is_some()) {
-            Attempt::Placed => {
+        defer_infeasible_over_share_jobs(statement, &mut *queue, &mut deferred);
+        let Some(group) = queue.pop_next_group(statement).or_else(|| deferred.pop_front()) else {
+            break;
+        };
+        match place_next_pods(statement, group, &mut failed, sink.is_some()) {
+            PlacementAttempt::Placed => {
                 statement.commit();
                 queue.on_allocated(statement, group);
                 if statement.members(group).has_waiting() {
-                    queue.push(statement, group);
+                    queue.push_group(statement, group);
                 }
             }
-            Attempt::Pending(why) => {
+            PlacementAttempt::Pending(why) => {
                 if let Some(record) = &mut sink {
                     record(statement, group, why);
                 }
             }
-            Attempt::SameAsFailed => {}
+            PlacementAttempt::SameAsFailed => {}
         }
     }
     failed
 }
 
-/// Defers jobs that take their queue over its share and that PreFilter plugins reject: they have
-/// their turns last.
-fn defer_infeasible_heads(
+/// Defers jobs that take their queue over its share and that PreFilter plugins reject: these jobs
+/// are tried last.
+fn defer_infeasible_over_share_jobs(
     session: &Session<'_>,
     queue: &mut dyn JobQueue,
     deferred: &mut VecDeque<PodGroupId>,
 ) {
     while let Some(group) = queue.next_over_share(session) {
         if !session.may_be_placed(group) {
-            queue.remove(session, group);
+            queue.remove_group(session, group);
             deferred.push_back(group);
         }
     }
 }
 
-/// The result of a turn of a group.
-enum Attempt {
+/// The result of trying to place a pod group once.
+enum PlacementAttempt {
     Placed,
     Pending(PendingCause),
-    /// Like an earlier failed group. The reason is computed after all turns.
+    /// The group's pods equal those of an earlier failed group. The reason is computed after all
+    /// groups were tried.
     SameAsFailed,
 }
 
 /// Why a group stays pending.
 enum PendingCause {
-    /// Rejected before any node was tried.
+    /// The group was rejected before any node was tried.
     Rejected(Reason),
-    /// No node for these pods.
+    /// No node was found for these pods.
     NoNode(Vec<PodId>, PlacementFailure),
 }
 
 impl PendingCause {
-    /// Computes the reason, after the PostFilter plugins ran.
+    /// Computes the reason, and lets the PostFilter plugins change it.
     fn into_reason(self, statement: &mut Statement<'_>, group: PodGroupId) -> Reason {
         let (pods, failure) = match self {
             Self::Rejected(reason) => return reason,
             Self::NoNode(pods, failure) => (pods, failure),
         };
-        let mut reason = reason(statement, group, &pods, failure);
+        let mut reason = failure_reason(statement, group, &pods, failure);
         for plugin in &statement.profile.plugins.post_filter {
             reason = plugin.post_filter(statement, pods[0], reason);
         }
@@ -116,24 +123,27 @@ impl PendingCause {
     }
 }
 
-/// Places the next pods of the group. Explains a failure only if the reason is needed at once.
-fn place_next(
+/// Places the next pods of the group. A failure that groups with equal pods share is explained only
+/// after all groups were tried: see [`FailedShapes`].
+fn place_next_pods(
     statement: &mut Statement<'_>,
     group: PodGroupId,
     failed: &mut FailedShapes,
     has_sink: bool,
-) -> Attempt {
+) -> PlacementAttempt {
     let pods = statement.next_chunk(group);
     if pods.is_empty() {
-        return Attempt::Pending(PendingCause::Rejected(not_ready(statement, group)));
+        return PlacementAttempt::Pending(PendingCause::Rejected(not_ready_reason(
+            statement, group,
+        )));
     }
     if let Err(reason) = statement.pre_filter(group, &pods) {
-        return Attempt::Pending(PendingCause::Rejected(reason));
+        return PlacementAttempt::Pending(PendingCause::Rejected(reason));
     }
-    let key = FailedShapes::key(statement, &pods);
+    let key = FailedShapes::shapes_if_shared_failure(statement, &pods);
     if let Some(groups) = key.as_ref().and_then(|key| failed.0.get_mut(key)) {
         groups.push(group);
-        return Attempt::SameAsFailed;
+        return PlacementAttempt::SameAsFailed;
     }
     let needs_reason = has_sink && key.is_none();
     let placed = if needs_reason {
@@ -141,12 +151,12 @@ fn place_next(
     } else {
         statement.allocate_all_unexplained(&pods)
     };
-    let Err(failure) = placed else { return Attempt::Placed };
+    let Err(failure) = placed else { return PlacementAttempt::Placed };
     if let Some(key) = key {
         failed.0.insert(key, vec![group]);
-        return Attempt::SameAsFailed;
+        return PlacementAttempt::SameAsFailed;
     }
-    Attempt::Pending(PendingCause::NoNode(pods, failure))
+    PlacementAttempt::Pending(PendingCause::NoNode(pods, failure))
 }
 
 /// Groups whose next pods did not fit in this action, by the shapes of those pods. No pod leaves
@@ -155,15 +165,15 @@ fn place_next(
 struct FailedShapes(BTreeMap<Vec<ShapeId>, Vec<PodGroupId>>);
 
 impl FailedShapes {
-    fn key(session: &Session<'_>, pods: &[PodId]) -> Option<Vec<ShapeId>> {
+    fn shapes_if_shared_failure(session: &Session<'_>, pods: &[PodId]) -> Option<Vec<ShapeId>> {
         let depends_on_shape_only = |pod: &PodId| session.fit_depends_on_shape_only(*pod);
         let stays_failed = session.profile.plugins.post_filter.is_empty();
         let is_shared = stays_failed && pods.iter().all(depends_on_shape_only);
         is_shared.then(|| pods.iter().map(|pod| session.pod(*pod).shape).collect())
     }
 
-    /// Adds the reasons of the groups, given the placements of all others.
-    fn explain(self, statement: &mut Statement<'_>, reasons: &mut Reasons) {
+    /// Adds the reason of each failed group, given the placements of all other groups.
+    fn add_reasons(self, statement: &mut Statement<'_>, reasons: &mut PendingReasons) {
         for groups in self.0.into_values() {
             let start = statement.checkpoint();
             let pods = statement.next_chunk(groups[0]);
@@ -173,19 +183,19 @@ impl FailedShapes {
             let Err(failure) = placed else { continue };
             for group in groups {
                 let pods = statement.next_chunk(group);
-                reasons.insert(group, reason(statement, group, &pods, failure.clone()));
+                reasons.insert(group, failure_reason(statement, group, &pods, failure.clone()));
             }
         }
     }
 }
 
-/// The reason of pending pods whose sub-groups cannot reach their minimum.
-fn not_ready(session: &Session<'_>, group: PodGroupId) -> Reason {
+/// The reason of a group with pending pods when its sub-groups cannot reach their minimum.
+fn not_ready_reason(session: &Session<'_>, group: PodGroupId) -> Reason {
     let (spec, members) = (session.group(group), session.members(group));
-    Reason::NotReady(members.readiness(spec))
+    Reason::NotReady(members.gang_readiness(spec))
 }
 
-fn reason(
+fn failure_reason(
     session: &Session<'_>,
     id: PodGroupId,
     pods: &[PodId],
@@ -194,19 +204,20 @@ fn reason(
     let below_minimum =
         session.members(id).minimum_status(session.group(id)) == MinimumStatus::BelowMinimum;
     let fewer_pods_may_fit = !failure.fit_errors.are_nodes_too_small();
-    let too_large = below_minimum
-        .then(|| exceeds_cluster_capacity(session, pods, fewer_pods_may_fit))
-        .flatten();
-    let Some(mut reason) = too_large else { return current_reason(session, id, pods, failure) };
+    let too_large =
+        below_minimum.then(|| cluster_capacity_reason(session, pods, fewer_pods_may_fit)).flatten();
+    let Some(mut reason) = too_large else {
+        return reason_with_current_pods(session, id, pods, failure);
+    };
     if let Reason::ExceedsClusterCapacity { underlying, .. } = &mut reason
         && failure.fit_errors.node_requirements.is_some()
     {
-        *underlying = Some(Box::new(current_reason(session, id, pods, failure)));
+        *underlying = Some(Box::new(reason_with_current_pods(session, id, pods, failure)));
     }
     reason
 }
 
-fn current_reason(
+fn reason_with_current_pods(
     session: &Session<'_>,
     id: PodGroupId,
     pods: &[PodId],
@@ -229,25 +240,30 @@ fn current_reason(
                 largest_request(session, pods.get(fitting as usize..).unwrap_or(pods));
         }
         let waiting = u32::try_from(pods.len()).expect("pod ids are 32 bits");
-        let mutual_exclusion = session.mutual_exclusion(id, pods).map(Box::new);
+        let mutual_exclusion = session.diagnose_mutual_exclusion(id, pods).map(Box::new);
         let single_domains =
-            pods_in_one_domain(session, id, pods.get(fitting as usize..).unwrap_or(pods));
+            single_domain_requirements(session, id, pods.get(fitting as usize..).unwrap_or(pods));
         if !single_domains.is_empty() {
             fit_errors.domain_requirements.get_or_insert_default().single_domains = single_domains;
         }
         return Reason::GangDoesNotFit {
-            fitting: fitting + members.active(),
+            fitting: fitting + members.active_count(),
             required: minimum,
             missing: waiting.saturating_sub(fitting).max(1),
             sub_group: several.then(|| sub_group.name.clone()),
             fit_errors: FitErrors { mutual_exclusion, ..fit_errors },
         };
     }
-    Reason::NoNode { pod: full_name(session, failed), fit_errors }
+    Reason::NoNode { pod: namespaced_pod_name(session, failed), fit_errors }
 }
 
-/// For each sub-group that requires one domain: the number of these pods and the level.
-fn pods_in_one_domain(session: &Session<'_>, id: PodGroupId, pods: &[PodId]) -> Vec<SingleDomain> {
+/// For each sub-group that requires one topology domain: the number of these pods in it and the
+/// required level.
+fn single_domain_requirements(
+    session: &Session<'_>,
+    id: PodGroupId,
+    pods: &[PodId],
+) -> Vec<SingleDomain> {
     let group = session.group(id);
     let requirements = (0..group.sub_groups.len()).filter_map(|sub_group| {
         let level = group.topology_constraint(Some(sub_group))?.required.clone()?;
@@ -259,19 +275,20 @@ fn pods_in_one_domain(session: &Session<'_>, id: PodGroupId, pods: &[PodId]) -> 
     requirements.collect()
 }
 
-/// The largest request of the pods, by resource.
+/// For each resource, the largest request among the pods.
 fn largest_request(session: &Session<'_>, pods: &[PodId]) -> Resources {
     let requests = pods.iter().map(|pod| session.shape_of(*pod).requests_on_new_node(1));
     requests.reduce(|most, request| most.elementwise_max(&request)).unwrap_or_default()
 }
 
-fn full_name(session: &Session<'_>, pod: PodId) -> Name {
+fn namespaced_pod_name(session: &Session<'_>, pod: PodId) -> Name {
     let pod = session.pod(pod);
     format!("{}/{}", pod.namespace, pod.name).into()
 }
 
-/// The reason if the pods together request more than all nodes offer on which they may run.
-fn exceeds_cluster_capacity(
+/// The reason if the pods together request more than all eligible nodes offer; `None` if they do
+/// not.
+fn cluster_capacity_reason(
     session: &Session<'_>,
     pods: &[PodId],
     fewer_pods_may_fit: bool,
@@ -283,25 +300,27 @@ fn exceeds_cluster_capacity(
     for pod in pods {
         requested.add(&session.shape_of(*pod).requests);
     }
-    let allocatable = allocatable_for(session, pods, |pod| session.eligible_nodes(pod));
-    let resource = requested.shortage_in(&allocatable).resources().next()?;
+    let allocatable =
+        allocatable_of_eligible_nodes(session, pods, |pod| session.eligible_nodes(pod));
+    let resource = requested.shortage_in(&allocatable).short_resources().next()?;
     if allocatable == Resources::default() {
         return None;
     }
     let allocatable_once_open =
-        allocatable_for(session, pods, |pod| session.eligible_nodes_if_opened(pod));
+        allocatable_of_eligible_nodes(session, pods, |pod| session.eligible_nodes_if_opened(pod));
     if requested.fits_in(&allocatable_once_open) {
         return None;
     }
     let quantity =
-        |all: &Resources| Quantity { amount: all.amount(&resource), resource: resource.clone() };
-    let beyond = session.pods_beyond_empty_cluster(pods);
+        |all: &Resources| Quantity { amount: all.amount_of(&resource), resource: resource.clone() };
+    let beyond = session.shapes_beyond_empty_cluster(pods);
     let shapes = &session.snapshot.shapes;
     let mut more = Resources::default();
     for shape in &beyond {
         more.add(&shapes[shape.0 as usize].requests);
     }
-    let is_by_name = |shape: &ShapeId| shapes[shape.0 as usize].selection() == NodeSelection::Names;
+    let is_by_name =
+        |shape: &ShapeId| shapes[shape.0 as usize].node_selection() == NodeSelection::Names;
     let count = |pods: usize| u32::try_from(pods).expect("pod ids are 32 bits");
     Some(Reason::ExceedsClusterCapacity {
         pods: count(pods.len()),
@@ -316,7 +335,7 @@ fn exceeds_cluster_capacity(
 }
 
 /// The allocatable resources of all nodes on which any of the pods may run.
-fn allocatable_for(
+fn allocatable_of_eligible_nodes(
     session: &Session<'_>,
     pods: &[PodId],
     nodes_for: impl Fn(PodId) -> Vec<bool>,

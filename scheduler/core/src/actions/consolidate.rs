@@ -11,15 +11,20 @@ use crate::{
     profile::{Action, Placement},
     solver::{
         AcceptedSolutions, EvictableUnit, EvictionPolicy, Preemptor, SearchContext, SearchMode,
-        Solution, solve,
+        Solution, solve_pending_jobs,
     },
 };
 
-/// Solves all pending preemptible jobs that fit once other jobs have moved.
+/// Searches victims that can move to other nodes, for each pending preemptible job that fits after
+/// those moves.
 pub fn run(statement: &mut Statement<'_>, accepted: &mut AcceptedSolutions) {
     let profile = statement.profile;
     if ![profile.gpu_placement, profile.cpu_placement].contains(&Placement::Spread) {
-        solve(statement, &Consolidate { victims_max: profile.consolidation_victims_max }, accepted);
+        solve_pending_jobs(
+            statement,
+            &Consolidate { victims_max: profile.consolidation_victims_max },
+            accepted,
+        );
     }
 }
 
@@ -50,16 +55,16 @@ impl EvictionPolicy for Consolidate {
         None
     }
 
-    fn accepts(&self, _: &SearchContext<'_>, _: &Preemptor, solution: &Solution) -> bool {
+    fn accepts_solution(&self, _: &SearchContext<'_>, _: &Preemptor, solution: &Solution) -> bool {
         let jobs: BTreeSet<PodGroupId> = solution.moved.iter().map(|unit| unit.group).collect();
         solution.victims.is_empty() && jobs.len() <= self.victims_max
     }
 
-    fn mode(&self) -> SearchMode {
+    fn search_mode(&self) -> SearchMode {
         SearchMode::Move
     }
 
-    fn cause(
+    fn eviction_cause(
         &self,
         _: &SearchContext<'_>,
         preemptor: &Preemptor,

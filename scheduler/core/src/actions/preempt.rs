@@ -10,14 +10,15 @@ use crate::{
     plan::EvictionCause,
     profile::Action,
     solver::{
-        AcceptedSolutions, EvictableUnit, EvictionPolicy, Portion, Preemptor, SearchContext,
-        Solution, min_runtime, solve,
+        AcceptedSolutions, EvictableUnit, EvictionPolicy, Preemptor, SearchContext, Solution,
+        UnitPortion, min_runtime, solve_pending_jobs,
     },
 };
 
-/// Solves all pending jobs with a higher priority than running jobs of their queue.
+/// Searches victims for each pending job among running jobs of the same queue with a lower
+/// priority.
 pub fn run(statement: &mut Statement<'_>, accepted: &mut AcceptedSolutions) {
-    solve(statement, &Preempt, accepted);
+    solve_pending_jobs(statement, &Preempt, accepted);
 }
 
 struct Preempt;
@@ -47,20 +48,20 @@ impl EvictionPolicy for Preempt {
             return Some(Duration::MAX);
         }
         match unit.portion {
-            Portion::Elastic => None,
-            Portion::Minimum => min_runtime::preempt_protection(context, unit.group),
+            UnitPortion::Elastic => None,
+            UnitPortion::Minimum => min_runtime::preempt_protection(context, unit.group),
         }
     }
 
-    fn accepts(&self, _: &SearchContext<'_>, _: &Preemptor, _: &Solution) -> bool {
+    fn accepts_solution(&self, _: &SearchContext<'_>, _: &Preemptor, _: &Solution) -> bool {
         true
     }
 
-    fn is_preemption(&self) -> bool {
+    fn counts_as_preemption(&self) -> bool {
         true
     }
 
-    fn cause(
+    fn eviction_cause(
         &self,
         _: &SearchContext<'_>,
         preemptor: &Preemptor,

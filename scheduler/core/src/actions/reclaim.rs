@@ -10,19 +10,19 @@ use crate::{
     plan::EvictionCause,
     profile::Action,
     queues::{
+        queue_usage_lines,
         reclaim::{Reclaimer, RemainingUse, Victims},
-        usage_lines,
     },
     resources::PerResource,
     solver::{
-        AcceptedSolutions, EvictableUnit, EvictionPolicy, Portion, Preemptor, Restriction,
-        SearchContext, Solution, min_runtime, solve,
+        AcceptedSolutions, EvictableUnit, EvictionPolicy, NarrowerSearch, Preemptor, SearchContext,
+        Solution, UnitPortion, min_runtime, solve_pending_jobs,
     },
 };
 
-/// Solves all pending jobs whose queue is below its fair share.
+/// Searches victims in other queues for each pending job whose queue is below its fair share.
 pub fn run(statement: &mut Statement<'_>, accepted: &mut AcceptedSolutions) {
-    solve(statement, &Reclaim, accepted);
+    solve_pending_jobs(statement, &Reclaim, accepted);
 }
 
 struct Reclaim;
@@ -33,7 +33,7 @@ impl EvictionPolicy for Reclaim {
     }
 
     fn may_start(&self, context: &SearchContext<'_>, preemptor: &Preemptor) -> bool {
-        reclaimer(preemptor).may_start(context.accounts)
+        reclaimer_of(preemptor).may_reclaim(context.accounts)
     }
 
     fn may_evict_from(
@@ -42,7 +42,8 @@ impl EvictionPolicy for Reclaim {
         preemptor: &Preemptor,
         queue: QueueId,
     ) -> bool {
-        queue != preemptor.queue && reclaimer(preemptor).may_take_from(context.accounts, queue)
+        queue != preemptor.queue
+            && reclaimer_of(preemptor).may_reclaim_from(context.accounts, queue)
     }
 
     fn remaining_protection(
@@ -52,26 +53,30 @@ impl EvictionPolicy for Reclaim {
         unit: &EvictableUnit,
     ) -> Option<Duration> {
         match unit.portion {
-            Portion::Elastic => None,
-            Portion::Minimum => {
+            UnitPortion::Elastic => None,
+            UnitPortion::Minimum => {
                 min_runtime::reclaim_protection(context, preemptor.queue, unit.group)
             }
         }
     }
 
-    /// A queue may not end over its fair share when it takes from a sibling. So the searches go
-    /// level by level upward, and ancestors that would exceed their fair shares first take back
-    /// what their own queues borrowed.
-    fn restrictions(&self, context: &SearchContext<'_>, preemptor: &Preemptor) -> Vec<Restriction> {
+    /// Narrower searches, tried when no solution was acceptable. A queue may not end over its fair
+    /// share when it takes from a sibling, so the searches go level by level upward, and ancestors
+    /// that would exceed their fair shares first take back what their own queues borrowed.
+    fn narrower_searches(
+        &self,
+        context: &SearchContext<'_>,
+        preemptor: &Preemptor,
+    ) -> Vec<NarrowerSearch> {
         let (accounts, nothing) = (context.accounts, PerResource::default());
         let mut restrictions = Vec::new();
         let mut share_bounds = Vec::new();
-        for queue in accounts.path(preemptor.queue) {
+        for queue in accounts.path_to_root(preemptor.queue) {
             if !accounts.fits_fair_share(queue, preemptor.share_request, nothing) {
                 share_bounds.push(queue);
             }
             let within = accounts.account(queue).parent;
-            restrictions.push(Restriction { within, share_bounds: share_bounds.clone() });
+            restrictions.push(NarrowerSearch { within, share_bounds: share_bounds.clone() });
         }
         restrictions
     }
@@ -83,10 +88,15 @@ impl EvictionPolicy for Reclaim {
         remaining: &mut RemainingUse,
         unit: &EvictableUnit,
     ) -> bool {
-        reclaimer(preemptor).take_next(context.accounts, remaining, unit.queue, unit.amount)
+        reclaimer_of(preemptor).take_next_amount(
+            context.accounts,
+            remaining,
+            unit.queue,
+            unit.amount,
+        )
     }
 
-    fn accepts(
+    fn accepts_solution(
         &self,
         context: &SearchContext<'_>,
         preemptor: &Preemptor,
@@ -98,30 +108,34 @@ impl EvictionPolicy for Reclaim {
         for unit in solution.victims.iter().chain(moved) {
             victims.entry(unit.queue).or_default().push(unit.amount);
         }
-        reclaimer(preemptor).may_take(
+        reclaimer_of(preemptor).may_reclaim_all(
             context.accounts,
             &victims,
             context.profile.reclaim_saturation_milli,
         )
     }
 
-    fn is_preemption(&self) -> bool {
+    fn counts_as_preemption(&self) -> bool {
         true
     }
 
-    fn cause(
+    fn eviction_cause(
         &self,
         context: &SearchContext<'_>,
         preemptor: &Preemptor,
         unit: &EvictableUnit,
     ) -> EvictionCause {
-        let usage =
-            usage_lines(context.accounts, &context.snapshot.queues, preemptor.queue, unit.queue);
+        let usage = queue_usage_lines(
+            context.accounts,
+            &context.snapshot.queues,
+            preemptor.queue,
+            unit.queue,
+        );
         EvictionCause::Reclaim { preemptor: preemptor.group, usage: usage.into() }
     }
 }
 
-fn reclaimer(preemptor: &Preemptor) -> Reclaimer {
+fn reclaimer_of(preemptor: &Preemptor) -> Reclaimer {
     Reclaimer {
         queue: preemptor.queue,
         preemptible: preemptor.preemptible,

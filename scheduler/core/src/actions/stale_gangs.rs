@@ -14,15 +14,15 @@ use crate::{
     plan::{Decision, EvictionCause},
 };
 
-/// The gangs that became stale (`true`) or recovered (`false`), and the time until the next grace
-/// period ends.
+/// The gangs that became stale (`true`) or recovered (`false`) in this cycle, and the time until
+/// the next grace period of a stale gang ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Staleness {
     pub(crate) changed: BTreeMap<PodGroupId, bool>,
     pub(crate) next_deadline: Option<Duration>,
 }
 
-/// Delay of the next check of a gang whose failed binding is retried in this cycle.
+/// Delay until a gang is checked again when its failed binding is retried in this cycle.
 const REBIND_DELAY: Duration = Duration::from_secs(1);
 
 /// Evicts gangs whose grace period is over.
@@ -31,7 +31,7 @@ pub(crate) fn run(statement: &mut Statement<'_>) -> Staleness {
     let unbindable = unbindable_pods(statement);
     for id in statement.groups() {
         let group = statement.group(id);
-        let minimum = broken_minimum(statement, id, &unbindable);
+        let minimum = unmet_minimum(statement, id, &unbindable);
         if minimum.is_some() != group.stale_since.is_some() {
             staleness.changed.insert(id, minimum.is_some());
         }
@@ -41,11 +41,13 @@ pub(crate) fn run(statement: &mut Statement<'_>) -> Staleness {
             Some(StalenessGrace::After(grace)) => grace,
             None => statement.profile.staleness_grace,
         };
-        let stale_for =
-            statement.snapshot.now.since(group.stale_since.unwrap_or(statement.snapshot.now));
+        let stale_for = statement
+            .snapshot
+            .now
+            .elapsed_since(group.stale_since.unwrap_or(statement.snapshot.now));
         let remaining = grace.saturating_sub(stale_for).max(rebind_delay(statement, id));
         if remaining.is_zero() {
-            evict_all(statement, id, min_member);
+            evict_gang(statement, id, min_member);
         } else {
             let next = staleness.next_deadline.unwrap_or(remaining);
             staleness.next_deadline = Some(next.min(remaining));
@@ -54,7 +56,7 @@ pub(crate) fn run(statement: &mut Statement<'_>) -> Staleness {
     staleness
 }
 
-/// Number of pods that have a node and whose binding failed, by group and sub-group.
+/// Number of pods that have a node but whose binding failed, by pod group and sub-group.
 type UnbindablePods = BTreeMap<(PodGroupId, usize), u32>;
 
 fn unbindable_pods(session: &Session<'_>) -> UnbindablePods {
@@ -69,8 +71,8 @@ fn unbindable_pods(session: &Session<'_>) -> UnbindablePods {
     unbindable
 }
 
-/// The delay for a gang with a pod that is bound again in this cycle: it is not evicted before the
-/// binding is tried. Zero for other gangs.
+/// Delay before a gang is checked, because a pod of it is bound again in this cycle: the gang is
+/// not evicted before that binding was tried. Zero for other gangs.
 fn rebind_delay(session: &Session<'_>, id: PodGroupId) -> Duration {
     let decisions = session.decisions().iter();
     let mut bound = decisions.filter_map(|decision| match decision {
@@ -81,8 +83,9 @@ fn rebind_delay(session: &Session<'_>, id: PodGroupId) -> Duration {
     if bound.any(is_of) { REBIND_DELAY } else { Duration::ZERO }
 }
 
-/// The unmet minimum of a started gang; `None` if the gang is whole, not started, or finishing.
-fn broken_minimum(
+/// The minimum that a started gang no longer meets; `None` if the gang is whole, not started, or
+/// finishing.
+fn unmet_minimum(
     session: &Session<'_>,
     id: PodGroupId,
     unbindable: &UnbindablePods,
@@ -90,14 +93,14 @@ fn broken_minimum(
     let (group, members) = (session.group(id), session.members(id));
     let missing = |at: usize| unbindable.get(&(id, at)).copied().unwrap_or(0);
     let missing_in_all: u32 = (0..group.sub_groups.len()).map(missing).sum();
-    if members.active() <= missing_in_all || members.succeeded() > 0 {
+    if members.active_count() <= missing_in_all || members.succeeded_count() > 0 {
         return None;
     }
     let used = group.sub_groups.iter().enumerate().map(|(at, _)| {
         let members = members.of_sub_group(at);
         (members.active + members.leaving).saturating_sub(missing(at))
     });
-    let gang = Gang { group, used: used.collect() };
+    let gang = GangMembers { group, used: used.collect() };
     if gang.is_whole(None) {
         return None;
     }
@@ -107,30 +110,31 @@ fn broken_minimum(
         .next()
 }
 
-/// A gang and the number of its pods with a node, by sub-group, leaving pods included.
-struct Gang<'a> {
+/// A gang and the number of its pods with a node, by sub-group; terminating pods count.
+struct GangMembers<'a> {
     group: &'a PodGroup,
     used: Vec<u32>,
 }
 
-impl Gang<'_> {
-    fn is_whole(&self, at: Option<usize>) -> bool {
+impl GangMembers<'_> {
+    fn is_whole(&self, sub_group: Option<usize>) -> bool {
         let all = self.group.sub_groups.iter().enumerate();
         let children: Vec<usize> =
-            all.filter(|(_, sub)| sub.parent == at).map(|(child, _)| child).collect();
-        let needed = match at {
+            all.filter(|(_, sub)| sub.parent == sub_group).map(|(child, _)| child).collect();
+        let needed = match sub_group {
             Some(at) => self.group.sub_groups[at].min_sub_group,
             None => self.group.min_sub_group,
         };
         if children.is_empty() {
-            return at.is_none_or(|leaf| self.used[leaf] >= self.group.sub_groups[leaf].min_member);
+            return sub_group
+                .is_none_or(|leaf| self.used[leaf] >= self.group.sub_groups[leaf].min_member);
         }
         let whole = children.iter().filter(|child| self.is_whole(Some(**child))).count();
         whole >= needed.map_or(children.len(), |needed| needed as usize)
     }
 }
 
-fn evict_all(statement: &mut Statement<'_>, id: PodGroupId, min_member: u32) {
+fn evict_gang(statement: &mut Statement<'_>, id: PodGroupId, min_member: u32) {
     let snapshot = statement.snapshot;
     for (pod, at) in snapshot.pods.iter().zip(0..) {
         if pod.group == Some(id) && statement.can_evict(PodId(at)) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{head_of_line::HeadJobs, requeue::lacks_capacity};
 use crate::{
-    actions::allocate::Reasons,
+    actions::allocate::PendingReasons,
     framework::{FreeCapacity, Session},
     model::{Name, NodeId, PodId, QueueId, ShapeId},
     profile::Action,
@@ -17,15 +17,15 @@ use crate::{
     resources::{Amount, PerResource, ResourceName},
 };
 
-/// The over-quota use of all queues.
+/// The preemptible over-quota usage of all queues, and the unallocated capacity.
 #[derive(Default)]
-pub(crate) struct AtFairShare {
+pub(crate) struct OverQuotaUse {
     /// Preemptible over-quota use of the children of a queue (`None`: of the root), by resource.
     lent: BTreeMap<Option<QueueId>, [i64; 3]>,
     /// Unallocated capacity, by resource.
     unallocated: [i64; 3],
-    /// Cached results of [`Self::fit_once_evicted`], by shape of the first pod, number of pods,
-    /// queue and whether it may start.
+    /// Cached results of [`Self::would_fit_after_evictions`], by shape of the first pod, number of
+    /// pods, queue and whether the queue's share lets the job reclaim.
     fits_once_evicted: BTreeMap<(ShapeId, usize, QueueId, bool), bool>,
 }
 
@@ -35,17 +35,17 @@ struct ReclaimAttempt {
     may_start: bool,
 }
 
-impl AtFairShare {
+impl OverQuotaUse {
     pub(crate) fn new(session: &Session<'_>) -> Self {
         let accounts = session.accounts();
         if !accounts.uses_fair_shares() || !session.profile.actions.contains(&Action::Reclaim) {
             return Self::default();
         }
-        let mut known = Self { unallocated: accounts.total().values(), ..Self::default() };
+        let mut known = Self { unallocated: accounts.total_shared().values(), ..Self::default() };
         for queue in (0..u32::try_from(accounts.len()).unwrap_or(u32::MAX)).map(QueueId) {
             let account = accounts.account(queue);
             let lent = known.lent.entry(account.parent).or_default();
-            *lent = [0, 1, 2].map(|at| lent[at].saturating_add(lent_amount(account, at)));
+            *lent = [0, 1, 2].map(|at| lent[at].saturating_add(lent_amount_of(account, at)));
             if account.parent.is_none() {
                 let used = account.allocated.values();
                 known.unallocated =
@@ -55,9 +55,9 @@ impl AtFairShare {
         known
     }
 
-    /// Replaces the reasons of all jobs that only lack capacity and whose queue is at its fair
-    /// share.
-    pub(crate) fn update_reasons(&mut self, session: &Session<'_>, reasons: &mut Reasons) {
+    /// Replaces the reasons of jobs that lack only capacity and whose queue is at its fair share:
+    /// the new reason names that queue, or the job of the queue that comes first.
+    pub(crate) fn update_reasons(&mut self, session: &Session<'_>, reasons: &mut PendingReasons) {
         if self.lent.is_empty() {
             return;
         }
@@ -69,10 +69,10 @@ impl AtFairShare {
             let pods = session.next_chunk(id);
             let request = session.fair_share_request(&pods);
             let reclaimer = Reclaimer { queue, preemptible: group.preemptible, request };
-            let may_start = reclaimer.may_start(session.accounts());
+            let may_start = reclaimer.may_reclaim(session.accounts());
             let key = session.current_job_key(id);
             if !may_start && session.may_run_after_evictions(id) {
-                heads.insert(queue, key);
+                heads.insert_job(queue, key);
             }
             let attempt = ReclaimAttempt { reclaimer, may_start };
             if let Some(top) = self.lending_level_if_sufficient(session, &pods, &attempt, reason) {
@@ -82,11 +82,11 @@ impl AtFairShare {
         for (key, reclaimer, short_below) in blocked {
             let Some(reason) = reasons.get_mut(&key.group()) else { continue };
             let new_reason = match short_below {
-                Some(top) => queue_at_fair_share(&reclaimer, session.accounts(), top)
+                Some(top) => highest_queue_at_fair_share(&reclaimer, session.accounts(), top)
                     .map(|queue| fair_share_reason(session, reason, &reclaimer, queue)),
                 None => heads
                     .head_before(reclaimer.queue, key)
-                    .map(|earlier| behind_share_reason(session, reason, reclaimer.queue, earlier)),
+                    .map(|earlier| head_of_line_reason(session, reason, reclaimer.queue, earlier)),
             };
             if let Some(new_reason) = new_reason {
                 *reason = new_reason;
@@ -94,8 +94,8 @@ impl AtFairShare {
         }
     }
 
-    /// The level of [`Self::highest_lending_level`], if evicting lenders would free capacity for
-    /// the pods, which lack nothing else.
+    /// The level of [`Self::highest_lending_level`], if evicting the lenders would free enough
+    /// capacity for the pods and nothing else keeps the pods from running.
     fn lending_level_if_sufficient(
         &mut self,
         session: &Session<'_>,
@@ -116,21 +116,21 @@ impl AtFairShare {
             )
         };
         let top = self.highest_lending_level(&attempt.reclaimer, session.accounts())?;
-        (is_full() && self.fit_once_evicted(session, pods, attempt)).then_some(top)
+        (is_full() && self.would_fit_after_evictions(session, pods, attempt)).then_some(top)
     }
 
-    /// The index, in the path of the job's queue, of the highest queue with a lending sibling, if
-    /// all lenders together lend enough.
+    /// The index, in the path from the job's queue to the root, of the highest queue with a sibling
+    /// that lends capacity; `None` if all lenders together lend too little.
     fn highest_lending_level(
         &self,
         reclaimer: &Reclaimer,
         accounts: &QueueAccounts,
     ) -> Option<usize> {
-        let path: Vec<QueueId> = accounts.path(reclaimer.queue).collect();
+        let path: Vec<QueueId> = accounts.path_to_root(reclaimer.queue).collect();
         let lent_beside = |queue: &QueueId, at: usize| {
             let account = accounts.account(*queue);
             let all = self.lent.get(&account.parent).copied().unwrap_or_default();
-            all[at] - lent_amount(account, at)
+            all[at] - lent_amount_of(account, at)
         };
         let has_lenders =
             |queue: &QueueId| reclaimer.requested_resources().any(|at| lent_beside(queue, at) > 0);
@@ -142,9 +142,9 @@ impl AtFairShare {
         reclaimer.requested_resources().all(has_enough).then_some(top)
     }
 
-    /// Whether full nodes would hold all the pods once the pods are evicted that the job could
+    /// Whether all the pods would fit on full nodes after evictions: of the pods that the job may
     /// evict, or could evict if its queue had a higher quota.
-    fn fit_once_evicted(
+    fn would_fit_after_evictions(
         &mut self,
         session: &Session<'_>,
         pods: &[PodId],
@@ -164,12 +164,12 @@ impl AtFairShare {
                 return false;
             };
             let amount = session.fair_share_request(&[victim]);
-            let may_take = || may_take(session, attempt, queue, amount);
+            let may_take = || may_reclaim_amount(session, attempt, queue, amount);
             *takable.entry((queue, amount.values())).or_insert_with(may_take)
         };
         let mut left = pods;
-        for node in session.nodes_only_too_full(*first) {
-            let mut free = free_without(session, node, &mut may_leave);
+        for node in session.nodes_that_are_only_too_full(*first) {
+            let mut free = free_capacity_without(session, node, &mut may_leave);
             while let Some((pod, others)) = left.split_first()
                 && session.take_if_fits(&mut free, *pod, node)
             {
@@ -184,8 +184,8 @@ impl AtFairShare {
     }
 }
 
-/// Free capacity of the node once the evictable pods are gone.
-fn free_without(
+/// Free capacity of the node without the pods for which `may_leave` holds.
+fn free_capacity_without(
     session: &Session<'_>,
     node: NodeId,
     mut may_leave: impl FnMut(PodId) -> bool,
@@ -202,9 +202,9 @@ fn free_without(
     free
 }
 
-/// Whether the job could reclaim this amount from the queue; if its own queue is over its share,
-/// whether it could if it was not.
-fn may_take(
+/// Whether the job may reclaim this amount from the queue. If the job's own queue is over its
+/// share, only the lender's side is checked.
+fn may_reclaim_amount(
     session: &Session<'_>,
     ReclaimAttempt { reclaimer, may_start }: &ReclaimAttempt,
     queue: QueueId,
@@ -215,26 +215,26 @@ fn may_take(
         return false;
     };
     let lends =
-        reclaimer.requested_resources().any(|at| lent_amount(accounts.account(sibling), at) > 0);
+        reclaimer.requested_resources().any(|at| lent_amount_of(accounts.account(sibling), at) > 0);
     let victims = Victims::from([(queue, vec![amount])]);
     let saturation = session.profile.reclaim_saturation_milli;
-    lends && (!may_start || reclaimer.may_take(accounts, &victims, saturation))
+    lends && (!may_start || reclaimer.may_reclaim_all(accounts, &victims, saturation))
 }
 
-/// The highest queue, up to the index `top` of the path, that would exceed its fair share and whose
-/// quota is too low.
-fn queue_at_fair_share(
+/// The highest queue in the path, up to index `top`, that would exceed its fair share with the job
+/// and whose quota is too low.
+fn highest_queue_at_fair_share(
     reclaimer: &Reclaimer,
     accounts: &QueueAccounts,
     top: usize,
 ) -> Option<QueueId> {
-    let path: Vec<QueueId> = accounts.path(reclaimer.queue).take(top + 1).collect();
+    let path: Vec<QueueId> = accounts.path_to_root(reclaimer.queue).take(top + 1).collect();
     let full = path
         .into_iter()
         .rev()
         .find(|queue| exceeded_resources(accounts, reclaimer, *queue).count() > 0)?;
     let after = accounts.account(full).allocated.plus(reclaimer.request).values();
-    let total = accounts.total().values();
+    let total = accounts.total_shared().values();
     reclaimer.requested_resources().all(|at| after[at] <= total[at]).then_some(full)
 }
 
@@ -254,7 +254,7 @@ fn fair_share_reason(
     }
 }
 
-fn behind_share_reason(
+fn head_of_line_reason(
     session: &Session<'_>,
     underlying: &Reason,
     queue: QueueId,
@@ -268,15 +268,15 @@ fn behind_share_reason(
     }
 }
 
-/// Preemptible use over the quota, in one resource.
-fn lent_amount(account: &Account, at: usize) -> i64 {
-    let used = account.allocated.values()[at];
-    let Amount::Exactly(quota) = account.quota.values()[at] else { return 0 };
-    (used - quota).min(used - account.allocated_non_preemptible.values()[at]).max(0)
+/// Preemptible usage of a queue over its quota, in one resource.
+fn lent_amount_of(account: &Account, resource_index: usize) -> i64 {
+    let used = account.allocated.values()[resource_index];
+    let Amount::Exactly(quota) = account.quota.values()[resource_index] else { return 0 };
+    (used - quota).min(used - account.allocated_non_preemptible.values()[resource_index]).max(0)
 }
 
-/// Indices of the resources in which the queue would exceed its fair share and its quota. For the
-/// job's own queue, resources that the job does not request count, too.
+/// Indices of the resources in which the queue would exceed both its fair share and its quota with
+/// the job. For the job's own queue, resources that the job does not request count, too.
 fn exceeded_resources(
     accounts: &QueueAccounts,
     reclaimer: &Reclaimer,

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use super::requeue::lacks_capacity;
 use crate::{
-    actions::allocate::Reasons,
+    actions::allocate::PendingReasons,
     framework::Session,
     model::{PodGroupId, QueueId},
     queues::JobKey,
     reason::Reason,
 };
 
-/// The groups that wait for capacity (of nodes or of their queue) behind an earlier job of their
-/// queue that waits for it, too.
+/// The pod groups that wait for capacity (of nodes or of their queue) behind an earlier job of the
+/// same queue that also waits for capacity.
 pub(crate) fn blocked_by_head_of_line(
     session: &Session<'_>,
-    reasons: &Reasons,
+    reasons: &PendingReasons,
 ) -> BTreeSet<PodGroupId> {
     let mut heads = HeadJobs::default();
     let pending = reasons.iter().filter(|(_, reason)| waits_for_capacity(reason));
@@ -23,7 +23,7 @@ pub(crate) fn blocked_by_head_of_line(
     let pending = pending.filter(|(id, _)| session.may_run_after_evictions(**id));
     let blocked = pending.filter_map(|(&id, _)| {
         let queue = session.group(id).queue_id()?;
-        heads.insert(queue, session.current_job_key(id)).map(|behind| behind.group())
+        heads.insert_job(queue, session.current_job_key(id)).map(|behind| behind.group())
     });
     blocked.collect()
 }
@@ -33,9 +33,9 @@ pub(crate) fn blocked_by_head_of_line(
 pub(crate) struct HeadJobs(BTreeMap<QueueId, JobKey>);
 
 impl HeadJobs {
-    /// Adds a job. Returns a job that is known to be behind another one of the queue: the added
-    /// one, or the one that it displaces.
-    pub(crate) fn insert(&mut self, queue: QueueId, job: JobKey) -> Option<JobKey> {
+    /// Adds a job of the queue. Returns the job that is then known to be behind another one: the
+    /// added job, or the former first job that it displaces.
+    pub(crate) fn insert_job(&mut self, queue: QueueId, job: JobKey) -> Option<JobKey> {
         match self.0.entry(queue) {
             Entry::Vacant(vacant) => {
                 vacant.insert(job);

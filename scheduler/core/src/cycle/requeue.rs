@@ -10,7 +10,8 @@ use crate::{
     solver::min_runtime::{remaining_preemption_delay, remaining_runtime},
 };
 
-/// Time until the next such change; `None` if no job is pending.
+/// Time until the next deadline that changes the result of a cycle without an event; `None` if no
+/// job is pending.
 pub(crate) fn next_deadline(session: &Session<'_>) -> Option<Duration> {
     let now = session.snapshot.now;
     let is_incomplete = |group: &PodGroupId| {
@@ -24,14 +25,17 @@ pub(crate) fn next_deadline(session: &Session<'_>) -> Option<Duration> {
     let protections = session.groups().flat_map(|group| remaining_min_runtimes(session, group));
     let leaving = session.snapshot.pods.iter().filter(|pod| pod.status == PodStatus::Releasing);
     let stuck = leaving.filter_map(|pod| {
-        let left = session.profile.release_timeout?.checked_sub(now.since(pod.releasing_since?))?;
+        let left = session
+            .profile
+            .release_timeout?
+            .checked_sub(now.elapsed_since(pod.releasing_since?))?;
         Some(left + Duration::from_millis(1))
     });
     delays.chain(protections).chain(stuck).min()
 }
 
-/// Replaces the reason of a job that has victims but is in its preemption delay.
-pub(crate) fn add_preemption_delay(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
+/// Replaces the reason of a job that could evict victims but is still in its preemption delay.
+pub(crate) fn explain_preemption_delay(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
     if !lacks_capacity(reason) || !session.is_blocked_by_delay(id) {
         return;
     }
@@ -44,8 +48,9 @@ pub(crate) fn add_preemption_delay(session: &Session<'_>, id: PodGroupId, reason
     };
 }
 
-/// Replaces the reason of a job that has victims but is over the preemption limit of the cycle.
-pub(crate) fn add_preemption_limit(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
+/// Replaces the reason of a job that could evict victims but exceeds the preemption limit of the
+/// cycle.
+pub(crate) fn explain_preemption_limit(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
     let most = session.profile.preemptions_max.filter(|_| session.is_blocked_by_limit(id));
     if let Some(most) = most.filter(|_| lacks_capacity(reason)) {
         *reason =
@@ -54,7 +59,7 @@ pub(crate) fn add_preemption_limit(session: &Session<'_>, id: PodGroupId, reason
 }
 
 /// Replaces the reason of a job whose victims are protected by a minimum run time.
-pub(crate) fn add_min_runtime(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
+pub(crate) fn explain_min_runtime(session: &Session<'_>, id: PodGroupId, reason: &mut Reason) {
     if !lacks_capacity(reason) {
         return;
     }
@@ -71,7 +76,7 @@ pub(crate) fn add_min_runtime(session: &Session<'_>, id: PodGroupId, reason: &mu
     };
 }
 
-/// Whether the reason is lack of capacity: nodes are full or closed, possibly among other errors.
+/// Whether the reason is lack of capacity: nodes are full or closed, possibly besides other errors.
 pub(crate) const fn lacks_capacity(reason: &Reason) -> bool {
     matches!(
         reason,
@@ -81,15 +86,16 @@ pub(crate) const fn lacks_capacity(reason: &Reason) -> bool {
     )
 }
 
-/// The remaining time of each minimum run time that may protect the running gang.
+/// For each minimum run time that may protect the running gang: the time that remains of it.
 fn remaining_min_runtimes<'a>(
     session: &'a Session<'_>,
     id: PodGroupId,
 ) -> impl Iterator<Item = Duration> + 'a {
     let group = session.group(id);
     let leaf = group.queue_id();
-    let runs = group.preemptible && session.members(id).active() > 0;
-    let queues = leaf.filter(|_| runs).into_iter().flat_map(|leaf| session.accounts().path(leaf));
+    let runs = group.preemptible && session.members(id).active_count() > 0;
+    let queues =
+        leaf.filter(|_| runs).into_iter().flat_map(|leaf| session.accounts().path_to_root(leaf));
     let of_queue = |queue: QueueId| {
         let queue = &session.snapshot.queues[queue.0 as usize];
         [queue.preempt_min_runtime, queue.reclaim_min_runtime]

@@ -12,81 +12,84 @@ use crate::model::{
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AllocationProblem {
     pub(super) groups: Vec<DeviceGroup>,
-    /// By claim, in order: its alternatives in order of preference, without those that exceed the
+    /// For each claim: its alternatives in order of preference, without those that exceed the
     /// limits of a claim.
     pub(super) claims: Vec<Vec<Alternative>>,
 }
 
-/// Devices that are equal for all requests.
+/// Devices that are interchangeable for all requests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DeviceGroup {
     pub(super) free: usize,
     pub(super) total: usize,
-    /// By constrained attribute: a number for its value; `None` if the devices lack it.
+    /// For each constrained attribute: a number for the value that the devices have; `None` if they
+    /// lack the attribute.
     pub(super) values: Vec<Option<usize>>,
 }
 
-/// An alternative of a claim.
+/// An alternative of a claim: a list of requests that are allocated together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Alternative {
-    /// Index in the claim.
+    /// Index of the alternative in the claim.
     pub(super) index: usize,
-    /// Exclusive requests first: requests with admin access use whichever devices these leave.
+    /// The requests, exclusive ones first: requests with admin access use whichever devices these
+    /// leave.
     pub(super) requests: Vec<Request>,
     pub(super) constraints: Vec<Constraint>,
 }
 
-/// A request of an alternative.
+/// A request for devices in an alternative.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Request {
-    /// Index in the alternative.
+    /// Index of the request in the alternative.
     pub(super) index: usize,
-    /// `None`: all devices of the groups.
+    /// Number of requested devices; `None`: all devices of the groups.
     pub(super) count: Option<usize>,
     pub(super) access: DeviceAccess,
-    /// Groups that it may use, preferred ones first.
+    /// Indexes of the device groups that the request may use, preferred ones first.
     pub(super) groups: Vec<usize>,
 }
 
 /// A `matchAttribute` constraint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Constraint {
-    /// Index in the values of a group.
+    /// Index of the attribute in [`DeviceGroup::values`].
     pub(super) attribute: usize,
-    /// Indexes of the requests.
+    /// Indexes of the requests whose devices must have equal values.
     pub(super) requests: Vec<usize>,
 }
 
-/// The devices of each group, by index, in order.
+/// For each device group, the indexes of its devices, in order.
 pub(super) type DeviceGroups = Vec<Vec<usize>>;
 
-/// What distinguishes a device from others: selections that match it, number of all its kinds,
-/// values of constrained attributes.
-type Signature<'d> = (Vec<bool>, usize, Vec<Option<&'d str>>);
+/// The properties by which devices are grouped: which selections match the device, number of kinds
+/// of the device, values of the constrained attributes.
+type DeviceSignature<'d> = (Vec<bool>, usize, Vec<Option<&'d str>>);
 
-/// The names that the claims use, and the groups of devices by them.
-struct Grouping<'a> {
+/// Groups the devices of a node by what the claims can distinguish.
+struct DeviceGrouping<'a> {
     selections: Vec<&'a Name>,
     attributes: Vec<&'a Name>,
-    /// Signature, and indexes of the devices.
-    groups: Vec<(Signature<'a>, Vec<usize>)>,
+    /// Each group's signature, and the indexes of its devices.
+    groups: Vec<(DeviceSignature<'a>, Vec<usize>)>,
     /// Number of free devices of each group.
     free: Vec<usize>,
-    /// The first free device of each group, else the number of devices.
+    /// Index of the first free device of each group; the number of all devices if none is free.
     first_free: Vec<usize>,
     are_pools_complete: bool,
 }
 
 impl AllocationProblem {
-    /// The devices have whether they are free.
+    /// Builds the problem of allocating `claims` from `devices`, each given with whether it is
+    /// free.
     pub(crate) fn new(
         claims: &[&ClaimRequests],
         devices: &[(&DeviceProperties, bool)],
     ) -> (Self, DeviceGroups) {
-        let grouping = Grouping::new(claims, devices);
+        let grouping = DeviceGrouping::new(claims, devices);
         let alternatives = |claim: &&ClaimRequests| {
             let all = claim.alternatives.iter().enumerate();
-            all.filter_map(|(index, one)| grouping.alternative(index, one)).collect()
+            all.filter_map(|(index, one)| grouping.build_alternative(index, one)).collect()
         };
         let problem = Self {
             groups: grouping.device_groups(),
@@ -96,7 +99,7 @@ impl AllocationProblem {
     }
 }
 
-impl<'a> Grouping<'a> {
+impl<'a> DeviceGrouping<'a> {
     fn new(claims: &[&'a ClaimRequests], devices: &[(&'a DeviceProperties, bool)]) -> Self {
         let (mut selections, mut attributes) = (Vec::new(), Vec::new());
         for alternative in claims.iter().flat_map(|claim| &claim.alternatives) {
@@ -107,14 +110,14 @@ impl<'a> Grouping<'a> {
             names.sort_unstable();
             names.dedup();
         }
-        let mut positions: BTreeMap<Signature<'a>, usize> = BTreeMap::new();
-        let mut groups: Vec<(Signature<'a>, Vec<usize>)> = Vec::new();
+        let mut positions: BTreeMap<DeviceSignature<'a>, usize> = BTreeMap::new();
+        let mut groups: Vec<(DeviceSignature<'a>, Vec<usize>)> = Vec::new();
         let mut free: Vec<usize> = Vec::new();
         for (at, (device, is_free)) in devices.iter().enumerate() {
             let matches = selections.iter().map(|one| device.kinds.contains(*one)).collect();
             let values = attributes.iter().map(|one| device.attributes.get(*one));
             let values = values.map(|value| value.map(String::as_str)).collect();
-            let signature: Signature<'a> = (matches, device.kinds.len(), values);
+            let signature: DeviceSignature<'a> = (matches, device.kinds.len(), values);
             let group = *positions.entry(signature.clone()).or_insert_with(|| {
                 groups.push((signature, Vec::new()));
                 free.push(0);
@@ -123,7 +126,7 @@ impl<'a> Grouping<'a> {
             groups[group].1.push(at);
             free[group] += usize::from(*is_free);
         }
-        let first_free = |(_, its): &(Signature<'a>, Vec<usize>)| {
+        let first_free = |(_, its): &(DeviceSignature<'a>, Vec<usize>)| {
             its.iter().copied().find(|at| devices[*at].1).unwrap_or(devices.len())
         };
         let first_free = groups.iter().map(first_free).collect();
@@ -142,19 +145,25 @@ impl<'a> Grouping<'a> {
             }))
         };
         let groups = self.groups.iter().zip(&self.free);
-        let group = |(((_, _, values), devices), free): (&(Signature<'a>, Vec<usize>), &usize)| {
-            let values = values.iter().copied().enumerate().map(&mut number).collect();
-            DeviceGroup { free: *free, total: devices.len(), values }
-        };
+        let group =
+            |(((_, _, values), devices), free): (&(DeviceSignature<'a>, Vec<usize>), &usize)| {
+                let values = values.iter().copied().enumerate().map(&mut number).collect();
+                DeviceGroup { free: *free, total: devices.len(), values }
+            };
         groups.map(group).collect()
     }
 
-    /// `None` if a claim cannot have as many devices, or their number is unknown.
-    fn alternative(&self, index: usize, of: &ClaimAlternative) -> Option<Alternative> {
+    /// Builds an alternative of a claim. `None` if a claim cannot have as many devices, or if the
+    /// number of devices is unknown.
+    fn build_alternative(
+        &self,
+        index: usize,
+        alternative: &ClaimAlternative,
+    ) -> Option<Alternative> {
         let attributes: Vec<usize> =
-            of.constraints.iter().map(|one| self.attribute_index(one)).collect();
-        let has_admin = of.requests.iter().any(|one| one.access == DeviceAccess::Admin);
-        let requests = of.requests.iter().enumerate();
+            alternative.constraints.iter().map(|one| self.attribute_index(one)).collect();
+        let has_admin = alternative.requests.iter().any(|one| one.access == DeviceAccess::Admin);
+        let requests = alternative.requests.iter().enumerate();
         let requests = requests.map(|(index, one)| Request {
             index,
             count: match one.count {
@@ -162,23 +171,23 @@ impl<'a> Grouping<'a> {
                 DeviceCount::All => None,
             },
             access: one.access,
-            groups: self.preferred_groups(one, &attributes, has_admin),
+            groups: self.groups_by_preference(one, &attributes, has_admin),
         });
         let mut requests: Vec<Request> = requests.collect();
         let needs_all = requests.iter().any(|request| request.count.is_none());
-        let counts = requests.iter().map(|request| self.count(request));
+        let counts = requests.iter().map(|request| self.requested_device_count(request));
         let count = counts.fold(0, usize::saturating_add);
         if count > ClaimRequests::DEVICES_MAX || needs_all && !self.are_pools_complete {
             return None;
         }
         requests.sort_by_key(|request| request.access);
-        let constraints = of.constraints.iter().zip(attributes);
+        let constraints = alternative.constraints.iter().zip(attributes);
         let constraints = constraints
             .map(|(one, attribute)| Constraint { attribute, requests: one.requests.clone() });
         Some(Alternative { index, requests, constraints: constraints.collect() })
     }
 
-    fn count(&self, request: &Request) -> usize {
+    fn requested_device_count(&self, request: &Request) -> usize {
         let all = || request.groups.iter().map(|group| self.groups[*group].1.len()).sum();
         request.count.unwrap_or_else(all)
     }
@@ -188,9 +197,10 @@ impl<'a> Grouping<'a> {
         known.expect("the attributes of all constraints are listed")
     }
 
-    /// The groups that match the request. Groups with few devices alike in the constrained attributes
-    /// come first, then devices that few other requests select, then the first device.
-    fn preferred_groups(
+    /// Indexes of the groups that match the request, in order of preference: groups with few
+    /// devices alike in the constrained attributes, then devices that few other requests select,
+    /// then the first device.
+    fn groups_by_preference(
         &self,
         request: &NodeDeviceRequest,
         attributes: &[usize],

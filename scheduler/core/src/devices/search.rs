@@ -8,9 +8,9 @@ use super::{
 };
 use crate::model::DeviceAccess;
 
-/// Devices of one group that a request gets.
+/// A number of devices of one group that a request gets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pick {
+pub(super) struct PickedDevices {
     pub(super) claim: usize,
     /// Index of the alternative in the claim.
     pub(super) alternative: usize,
@@ -21,8 +21,10 @@ pub(super) struct Pick {
     pub(super) count: usize,
 }
 
-/// Allocates all claims of the problem.
-pub(super) fn search(problem: &AllocationProblem) -> Result<Vec<Pick>, AllocationFailure> {
+/// Searches an allocation for all claims of the problem.
+pub(super) fn search_allocation(
+    problem: &AllocationProblem,
+) -> Result<Vec<PickedDevices>, AllocationFailure> {
     let mut search = Search {
         problem,
         roles: group_roles(problem),
@@ -32,7 +34,7 @@ pub(super) fn search(problem: &AllocationProblem) -> Result<Vec<Pick>, Allocatio
         failed: BTreeSet::new(),
         steps_left: SEARCH_STEPS_MAX,
     };
-    if search.allocate_from(0) {
+    if search.allocate_claims_from(0) {
         return Ok(search.picks);
     }
     Err(match search.steps_left {
@@ -43,27 +45,29 @@ pub(super) fn search(problem: &AllocationProblem) -> Result<Vec<Pick>, Allocatio
 
 struct Search<'p> {
     problem: &'p AllocationProblem,
-    /// By group: groups with the same role can replace each other.
+    /// For each device group, the number of its role: groups with the same role can replace each
+    /// other.
     roles: Vec<usize>,
     demands: Vec<RemainingDemand>,
-    /// Free devices that are left, by group.
+    /// For each device group, the number of free devices that are left.
     free: Vec<usize>,
-    picks: Vec<Pick>,
-    /// Claims from which on the rest cannot be allocated, with the free devices by role.
+    picks: Vec<PickedDevices>,
+    /// Positions in the list of claims from which on no allocation exists, with the free devices by
+    /// role at that point.
     failed: BTreeSet<(usize, Vec<(usize, usize)>)>,
     steps_left: u32,
 }
 
-/// What a claim and those after it need at least.
+/// What a claim and all claims after it need at least.
 #[derive(Clone, Debug, Default)]
 struct RemainingDemand {
-    /// Groups that they may use.
+    /// Device groups that these claims may use.
     groups: BTreeSet<usize>,
-    /// Exclusive devices.
+    /// Number of exclusive devices that these claims need.
     devices: usize,
 }
 
-/// By claim, from the first to the one after the last.
+/// The remaining demand before each claim, and an empty one after the last.
 fn remaining_demands(problem: &AllocationProblem) -> Vec<RemainingDemand> {
     let exclusive = |alternative: &Alternative| {
         let its = alternative.requests.iter();
@@ -82,8 +86,8 @@ fn remaining_demands(problem: &AllocationProblem) -> Vec<RemainingDemand> {
     demands
 }
 
-/// Groups have the same role if the same requests may use them, they are equally large, and no
-/// constrained value of theirs occurs in another group.
+/// The role of each device group. Groups have the same role if the same requests may use them, they
+/// are equally large, and no constrained value of theirs occurs in another group.
 fn group_roles(problem: &AllocationProblem) -> Vec<usize> {
     let requests: Vec<&Request> =
         problem.claims.iter().flatten().flat_map(|alternative| &alternative.requests).collect();
@@ -109,32 +113,32 @@ fn group_roles(problem: &AllocationProblem) -> Vec<usize> {
     problem.groups.iter().enumerate().map(role).collect()
 }
 
-/// An alternative of a claim that is being allocated.
+/// An alternative of a claim while its requests are being allocated.
 struct PartialClaim<'p> {
     claim: usize,
     alternative: &'p Alternative,
-    /// Its devices, by group.
+    /// Number of devices taken for this alternative, by device group.
     used: Vec<usize>,
-    /// The value that a constraint requires, once a device with it is picked.
+    /// For each constraint, the value that it requires, once a device with that value is picked.
     values: Vec<Option<usize>>,
 }
 
-/// Devices of one group for the request at a position.
+/// A number of devices of one group, chosen for the request at a position.
 #[derive(Clone, Copy)]
-struct Choice {
+struct DeviceChoice {
     position: usize,
     group: usize,
     count: usize,
 }
 
 impl<'p> Search<'p> {
-    /// Allocates the claims from this one on.
-    fn allocate_from(&mut self, claim: usize) -> bool {
+    /// Allocates the claim with this index and all claims after it.
+    fn allocate_claims_from(&mut self, claim: usize) -> bool {
         let problem = self.problem;
         let Some(alternatives) = problem.claims.get(claim) else { return true };
         let demand = &self.demands[claim];
         let free: usize = demand.groups.iter().map(|group| self.free[*group]).sum();
-        let state = (claim, self.free_by_role());
+        let state = (claim, self.free_devices_by_role());
         if free < demand.devices || self.failed.contains(&state) {
             return false;
         }
@@ -152,27 +156,29 @@ impl<'p> Search<'p> {
         false
     }
 
-    fn free_by_role(&self) -> Vec<(usize, usize)> {
+    fn free_devices_by_role(&self) -> Vec<(usize, usize)> {
         let mut free: Vec<(usize, usize)> =
             self.roles.iter().copied().zip(self.free.iter().copied()).collect();
         free.sort_unstable();
         free
     }
 
-    /// Allocates the requests from this position on, then the claims that follow.
+    /// Allocates the requests from this position on, then the claims that follow. Returns whether
+    /// that succeeded.
     fn allocate_requests(&mut self, partial: &mut PartialClaim<'p>, position: usize) -> bool {
         let alternative = partial.alternative;
         let Some(request) = alternative.requests.get(position) else {
-            return self.allocate_from(partial.claim + 1);
+            return self.allocate_claims_from(partial.claim + 1);
         };
         match request.count {
-            Some(count) => self.choose(partial, position, &request.groups, count),
-            None => self.choose_all(partial, position, request),
+            Some(count) => self.choose_devices(partial, position, &request.groups, count),
+            None => self.choose_all_devices(partial, position, request),
         }
     }
 
-    /// Picks as many devices for the request as are needed, of these groups.
-    fn choose(
+    /// Picks `needed` devices for the request out of these groups. Returns whether an allocation
+    /// was found.
+    fn choose_devices(
         &mut self,
         partial: &mut PartialClaim<'p>,
         position: usize,
@@ -183,31 +189,31 @@ impl<'p> Search<'p> {
             return self.allocate_requests(partial, position + 1);
         }
         let request = &partial.alternative.requests[position];
-        let usable = groups.iter().map(|group| self.usable(partial, request, *group));
+        let usable = groups.iter().map(|group| self.count_usable_devices(partial, request, *group));
         if usable.sum::<usize>() < needed {
             return false;
         }
         let Some((&group, others)) = groups.split_first() else { return false };
-        let most = self.usable(partial, request, group).min(needed);
+        let most = self.count_usable_devices(partial, request, group).min(needed);
         (0..=most).rev().any(|count| {
-            let choice = Choice { position, group, count };
+            let choice = DeviceChoice { position, group, count };
             self.try_choice(partial, choice, |search, partial| {
-                search.choose(partial, position, others, needed - count)
+                search.choose_devices(partial, position, others, needed - count)
             })
         })
     }
 
-    /// Picks all devices of the groups of the request.
-    fn choose_all(
+    /// Picks all devices of the request's groups.
+    fn choose_all_devices(
         &mut self,
         partial: &mut PartialClaim<'p>,
         position: usize,
         request: &'p Request,
     ) -> bool {
-        !request.groups.is_empty() && self.choose_whole(partial, position, &request.groups)
+        !request.groups.is_empty() && self.choose_whole_groups(partial, position, &request.groups)
     }
 
-    fn choose_whole(
+    fn choose_whole_groups(
         &mut self,
         partial: &mut PartialClaim<'p>,
         position: usize,
@@ -218,15 +224,20 @@ impl<'p> Search<'p> {
         };
         let (request, count) =
             (&partial.alternative.requests[position], self.problem.groups[group].total);
-        let choice = Choice { position, group, count };
-        self.usable(partial, request, group) == count
+        let choice = DeviceChoice { position, group, count };
+        self.count_usable_devices(partial, request, group) == count
             && self.try_choice(partial, choice, |search, partial| {
-                search.choose_whole(partial, position, others)
+                search.choose_whole_groups(partial, position, others)
             })
     }
 
-    /// Number of devices of the group that the request may get.
-    fn usable(&self, partial: &PartialClaim<'p>, request: &Request, group: usize) -> usize {
+    /// Number of devices of the group that the request may get now.
+    fn count_usable_devices(
+        &self,
+        partial: &PartialClaim<'p>,
+        request: &Request,
+        group: usize,
+    ) -> usize {
         let values = &self.problem.groups[group].values;
         let constraints = partial.alternative.constraints.iter().zip(&partial.values);
         let mut binding =
@@ -242,18 +253,18 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// Makes the choice, and undoes it unless `continuation` succeeds.
+    /// Applies the choice, runs `continuation`, and undoes the choice if that fails.
     fn try_choice(
         &mut self,
         partial: &mut PartialClaim<'p>,
-        choice: Choice,
+        choice: DeviceChoice,
         continuation: impl FnOnce(&mut Self, &mut PartialClaim<'p>) -> bool,
     ) -> bool {
         self.steps_left = self.steps_left.saturating_sub(1);
         if self.steps_left == 0 {
             return false;
         }
-        let Choice { position, group, count } = choice;
+        let DeviceChoice { position, group, count } = choice;
         if count == 0 {
             return continuation(self, partial);
         }
@@ -268,7 +279,7 @@ impl<'p> Search<'p> {
         let taken = if is_exclusive { count } else { 0 };
         self.free[group] -= taken;
         partial.used[group] += count;
-        self.picks.push(Pick {
+        self.picks.push(PickedDevices {
             claim: partial.claim,
             alternative: partial.alternative.index,
             request: request.index,

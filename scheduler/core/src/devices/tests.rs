@@ -16,7 +16,7 @@ fn allocated(node: &str, claims: &str) -> String {
     let requests: Vec<&ClaimRequests> =
         claims.iter().filter_map(|claim| claim.requests.as_deref()).collect();
     let device = |one: &AllocatedDevice<'_>| format!(" {}", devices[one.device].name);
-    match allocate(&requests, &free) {
+    match allocate_claims(&requests, &free) {
         Err(failure) => format!("{failure:?}"),
         Ok(allocated) => {
             let of_claim = claims.iter().zip(allocated).map(|(claim, its)| {
@@ -89,7 +89,7 @@ fn a_node_serves_as_many_claims_as_can_be_allocated_together() {
         let devices: Vec<&DeviceProperties> =
             snapshot.nodes[0].devices.iter().map(|device| &*device.properties).collect();
         let requests = snapshot.shapes[0].claims[0].requests.clone().unwrap();
-        count_claims(&requests, &devices)
+        max_claims(&requests, &devices)
     };
     let node = "device d0:g,a@zone=a device d1:g@zone=b device d2:g@zone=a!x device d3:g@zone=b";
     assert_eq!(count(node, "g*2~zone"), 2);
@@ -122,7 +122,7 @@ fn the_search_stops_after_a_number_of_steps() {
     let claim = ClaimRequests { alternatives };
     let devices: Vec<(&DeviceProperties, bool)> =
         properties.iter().map(|device| (device, true)).collect();
-    assert_eq!(allocate(&[&claim], &devices), Err(AllocationFailure::SearchLimit));
+    assert_eq!(allocate_claims(&[&claim], &devices), Err(AllocationFailure::SearchLimit));
 }
 
 #[test]

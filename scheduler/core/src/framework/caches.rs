@@ -11,24 +11,25 @@ use super::{
 };
 use crate::{
     Snapshot,
-    devices::KnownOutcomes,
+    devices::AllocationOutcomeCache,
     model::{PodGroupId, PodShape, PodStatus, ShapeId},
     queues::{JobKey, MinimumStatus, age_ranks},
 };
 
-/// What is derived from the snapshot or the state of nodes on first use.
+/// Values that are derived from the snapshot, or from the state of nodes, on first use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Caches {
-    /// Many cycles queue no jobs.
+    /// Age ranks of all pod groups. Computed lazily, because many cycles queue no jobs.
     age_ranks: OnceCell<Vec<u32>>,
-    /// Few profiles need it.
+    /// The most frequent shapes that request GPUs, with their numbers of pods. Computed lazily,
+    /// because few profiles need it.
     gpu_demand: OnceCell<Vec<(ShapeId, i64)>>,
     /// The domains of nodes, by topology.
     pub(super) domain_paths: OnceCell<DomainPaths>,
     pub(super) rankings: RefCell<NodeRankings>,
     pub(super) evictable_capacity: EvictableCapacity,
     pub(super) selectors: SelectorCache,
-    pub(super) allocations: KnownOutcomes,
+    pub(super) allocations: AllocationOutcomeCache,
 }
 
 impl<'s> Session<'s> {
@@ -39,12 +40,12 @@ impl<'s> Session<'s> {
         demand.iter().map(|(id, count)| (shape(*id), *count)).collect()
     }
 
-    /// The group's current position in its queue.
+    /// The group's position in the job order of its queue, by its present pods.
     pub fn current_job_key(&self, group: PodGroupId) -> JobKey {
         self.job_key(group, self.members(group).minimum_status(self.group(group)))
     }
 
-    /// The group's position in its queue, for the given status.
+    /// The group's position in the job order of its queue if it had this minimum status.
     pub fn job_key(&self, group: PodGroupId, minimum_status: MinimumStatus) -> JobKey {
         let ranks = self.caches.age_ranks.get_or_init(|| age_ranks(&self.snapshot.pod_groups));
         let (priority, age_rank) = (self.group(group).priority, ranks[group.0 as usize]);
@@ -52,8 +53,8 @@ impl<'s> Session<'s> {
     }
 }
 
-/// Number of shapes that represent all.
-const SHAPES_MAX: usize = 64;
+/// Maximum number of shapes that represent the GPU demand of all pods.
+const DEMAND_SHAPES_MAX: usize = 64;
 
 /// The most frequent shapes that request GPUs, each with its number of unfinished pods. Equally
 /// frequent shapes are in order of first use.
@@ -67,6 +68,6 @@ fn gpu_demand(snapshot: &Snapshot) -> Vec<(ShapeId, i64)> {
     let asks_gpus = |shape: ShapeId| snapshot.shapes[shape.0 as usize].requests_plain_gpus();
     counts.retain(|(shape, count)| *count > 0 && asks_gpus(*shape));
     counts.sort_by_key(|(_, count)| Reverse(*count));
-    counts.truncate(SHAPES_MAX);
+    counts.truncate(DEMAND_SHAPES_MAX);
     counts
 }

@@ -15,7 +15,8 @@ pub(super) struct ConstraintIndex {
     anti_affinity: Vec<PodId>,
     affinity: Vec<PodId>,
     claims: Vec<PodId>,
-    /// Pods with a node by the names of their claims, if devices of any claim must be searched.
+    /// Pods that have a node, by the names of their claims; `None` unless devices of some claim
+    /// must be searched.
     claim_holders: Option<BTreeMap<Name, Vec<PodId>>>,
     volumes: Vec<PodId>,
     /// Groups with pods that request GPU memory.
@@ -55,9 +56,11 @@ impl ConstraintIndex {
     }
 }
 
-/// `None` if counts of devices are exact for all claims.
+/// Pods that have a node, by the names of their claims; `None` if counting devices is exact for all
+/// claims.
 fn claim_holders(snapshot: &Snapshot) -> Option<BTreeMap<Name, Vec<PodId>>> {
-    let needs_search = |shape: &PodShape| shape.claim_requests().any(ClaimRequests::needs_search);
+    let needs_search =
+        |shape: &PodShape| shape.claim_requests().any(ClaimRequests::needs_allocation_search);
     if !snapshot.shapes.iter().any(needs_search) {
         return None;
     }
@@ -94,41 +97,46 @@ impl Session<'_> {
         self.constraints.topology_groups.get(&group).map_or(&[], Vec::as_slice)
     }
 
-    /// Pods with required anti-affinity, on any node.
+    /// Pods with required anti-affinity, whether or not they have a node.
     pub fn anti_affinity_pods(&self) -> &[PodId] {
         &self.constraints.anti_affinity
     }
 
-    /// The charge of the group's pods depends on the node, since some request GPU memory.
+    /// Whether the charge of the group's pods depends on the node, because some of them request GPU
+    /// memory.
     pub fn is_charged_by_node(&self, group: PodGroupId) -> bool {
         self.constraints.gpu_memory_groups.contains(&group)
     }
 
-    /// Pods with device claims, on any node.
+    /// Pods with device claims, whether or not they have a node.
     pub fn pods_with_claims(&self) -> &[PodId] {
         &self.constraints.claims
     }
 
-    /// Whether counts of devices do not tell for some claim if it can be allocated.
+    /// Whether some claim needs a search for devices, because counting devices does not tell
+    /// whether the claim can be allocated.
     pub fn needs_device_search(&self) -> bool {
         self.constraints.claim_holders.is_some()
     }
 
-    /// Pods with the claim that have a node in the snapshot.
+    /// Pods that use the claim and have a node in the snapshot.
     pub fn claim_holders(&self, claim: &Name) -> &[PodId] {
         let holders = self.constraints.claim_holders.as_ref();
         holders.and_then(|holders| holders.get(claim)).map_or(&[], Vec::as_slice)
     }
 
-    /// The claims of the pod that request devices of one node: names and requests.
-    pub fn node_claims_of(&self, pod: PodId) -> impl Iterator<Item = (&Name, &ClaimRequests)> {
+    /// The pod's claims that request devices of one node, each with name and requests.
+    pub fn node_local_claims_of(
+        &self,
+        pod: PodId,
+    ) -> impl Iterator<Item = (&Name, &ClaimRequests)> {
         let (shape, pod) = (self.shape_of(pod), self.pod(pod));
         let own = pod.own_claims.iter().zip(shape.own_claims.iter().map(AsRef::as_ref));
         let shared = shape.claims.iter();
         own.chain(shared.filter_map(|claim| Some((&claim.name, claim.requests.as_deref()?))))
     }
 
-    /// Whether the devices can be allocated, as computed at most once per cycle.
+    /// Whether the devices can be allocated. Each problem is searched at most once per cycle.
     ///
     /// # Errors
     /// No allocation exists, or none was found.
@@ -136,15 +144,16 @@ impl Session<'_> {
         &self,
         problem: AllocationProblem,
     ) -> Result<(), AllocationFailure> {
-        self.caches.allocations.outcome(problem)
+        self.caches.allocations.cached_outcome(problem)
     }
 
-    /// Pods with volume claims, on any node.
+    /// Pods with volume claims, whether or not they have a node.
     pub fn pods_with_volumes(&self) -> &[PodId] {
         &self.constraints.volumes
     }
 
-    /// Pods with required affinity, or preferred affinity or anti-affinity, on any node.
+    /// Pods with required affinity, or preferred affinity or anti-affinity, whether or not they
+    /// have a node.
     pub fn pods_with_affinity(&self) -> &[PodId] {
         &self.constraints.affinity
     }

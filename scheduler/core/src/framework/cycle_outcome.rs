@@ -13,27 +13,28 @@ use crate::{
     queues::QueueAccounts,
 };
 
-/// What the actions of a cycle brought about so far.
+/// The results of a cycle's actions so far: decisions, and why jobs could not evict others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CycleOutcome {
     pub(super) decisions: Vec<Decision>,
-    /// Pods that were placed and gave their place to others.
+    /// Pods that were placed in this cycle and then evicted, so that their binding is cancelled.
     pub(super) cancelled_bindings: BTreeSet<PodId>,
-    /// Number of jobs that evicted others.
+    /// Number of jobs that evicted pods of other jobs.
     preemptions: usize,
     min_runtime_protections: BTreeMap<PodGroupId, MinRuntimeProtection>,
     blocked_by_delay: BTreeSet<PodGroupId>,
-    /// Jobs that could evict others in a later cycle.
+    /// Jobs that only the limit of preemptions per cycle keeps from evicting others; a later cycle
+    /// may let them.
     blocked_by_limit: BTreeSet<PodGroupId>,
     scenarios: ScenarioCounts,
 }
 
-/// A minimum runtime that keeps a job from evicting others.
+/// A minimum runtime of victims that keeps a job from evicting them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MinRuntimeProtection {
-    /// The victim that is protected longest.
+    /// The pod group that is protected longest.
     pub victim: PodGroupId,
-    /// The field of the queue or profile that protects it.
+    /// The field of the queue or profile that sets the minimum runtime.
     pub field: &'static str,
     /// The minimum runtime.
     pub minimum: Duration,
@@ -42,25 +43,26 @@ pub struct MinRuntimeProtection {
 /// Number of victim sets (scenarios) considered in this cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScenarioCounts {
-    /// Simulated: victims evicted, then they and the preemptor placed.
+    /// Number of simulated victim sets: the victims were evicted, then they and the preemptor
+    /// placed.
     pub simulated: usize,
-    /// Rejected without simulation by capacity counts or queue limits.
+    /// Number of victim sets that capacity counts or queue limits rejected without a simulation.
     pub filtered: usize,
 }
 
 impl Session<'_> {
-    /// Everything committed so far, in order.
+    /// All decisions committed so far, in order.
     pub fn decisions(&self) -> &[Decision] {
         &self.outcome.decisions
     }
 
-    /// The shared GPUs of pods that were bound or pipelined.
+    /// The shared GPUs chosen for the pods that this cycle bound or pipelined.
     pub fn chosen_gpu_groups(&self) -> BTreeMap<PodId, Vec<GpuGroup>> {
         let groups = self.placed_pods().map(|pod| (pod, self.gpu_groups(pod).to_vec()));
         groups.filter(|(_, groups)| !groups.is_empty()).collect()
     }
 
-    /// What pods that were bound or pipelined get of their node's NUMA zones.
+    /// The allocations of NUMA zones chosen for the pods that this cycle bound or pipelined.
     pub fn chosen_numa_allocations(&self) -> BTreeMap<PodId, Vec<NumaAllocation>> {
         let shares = self.placed_pods().map(|pod| (pod, self.numa_allocations(pod)));
         shares.filter(|(_, shares)| !shares.is_empty()).collect()
@@ -73,9 +75,9 @@ impl Session<'_> {
         })
     }
 
-    /// Applies the decisions to the accounts as of the start of the cycle, as the next cycle will
-    /// find them: bound pods are charged; evicted pods are not and request nothing. Pipelined pods
-    /// are decided again by later cycles.
+    /// Applies the decisions to `accounts`, the accounts at the start of the cycle, so that they
+    /// become what the next cycle will find: bound pods are charged; evicted pods are not charged
+    /// and request nothing. Pipelined pods do not count, because later cycles decide them again.
     pub(crate) fn apply_decisions(&self, accounts: &mut QueueAccounts) {
         for decision in self.decisions() {
             let (pod, node) = match decision {
@@ -86,20 +88,20 @@ impl Session<'_> {
             let Some((queue, group)) = self.queue_and_group(pod) else { continue };
             if let Some(node) = node {
                 let charge = self.charge_on(pod, node);
-                accounts.charge(queue, &charge, group.preemptible);
+                accounts.charge_queue(queue, &charge, group.preemptible);
                 accounts.add_request(queue, &charge);
-                let pending = self.queues.charges.for_fair_share(self.pod(pod).shape);
+                let pending = self.queues.charges.charge_for_fair_share(self.pod(pod).shape);
                 accounts.remove_request(queue, &pending);
             } else if let Some(from) = self.pod(pod).node {
                 let charge = self.charge_on(pod, from);
-                accounts.refund(queue, &charge, group.preemptible);
+                accounts.refund_queue(queue, &charge, group.preemptible);
                 accounts.remove_request(queue, &charge);
             }
         }
     }
 
-    /// Whether the profile's limit allows one more job to evict others, besides the committed ones
-    /// and `uncommitted`.
+    /// Whether the profile's limit of preemptions per cycle allows one more job to evict others,
+    /// besides the committed jobs and `uncommitted` further ones.
     pub(crate) fn allows_another_preemptor(&self, uncommitted: usize) -> bool {
         self.profile
             .preemptions_max
@@ -116,34 +118,36 @@ impl Session<'_> {
         self.profile.protects_min_runtime && all.any(|minimum| !minimum.is_zero())
     }
 
-    /// The minimum runtime that kept the job from evicting others in this cycle.
+    /// The minimum runtime that kept the job from evicting others in this cycle; `None` if there
+    /// was none.
     pub fn min_runtime_protection(&self, job: PodGroupId) -> Option<MinRuntimeProtection> {
         self.outcome.min_runtime_protections.get(&job).copied()
     }
 
-    /// Only its preemption delay keeps the job from evicting others.
+    /// Whether only its preemption delay keeps the job from evicting others.
     pub fn is_blocked_by_delay(&self, job: PodGroupId) -> bool {
         self.outcome.blocked_by_delay.contains(&job)
     }
 
-    /// Only the limit of preemptions per cycle keeps the job from evicting others.
+    /// Whether only the limit of preemptions per cycle keeps the job from evicting others.
     pub fn is_blocked_by_limit(&self, job: PodGroupId) -> bool {
         self.outcome.blocked_by_limit.contains(&job)
     }
 
-    /// Counts of the victim search since the start of the cycle.
-    pub const fn scenarios(&self) -> ScenarioCounts {
+    /// Numbers of victim sets that were considered since the start of the cycle.
+    pub const fn scenario_counts(&self) -> ScenarioCounts {
         self.outcome.scenarios
     }
 }
 
 impl Statement<'_> {
-    /// Returns and clears everything committed so far, in order.
+    /// Removes and returns all decisions committed so far, in order.
     pub fn take_decisions(&mut self) -> Vec<Decision> {
         std::mem::take(&mut self.session.outcome.decisions)
     }
 
-    /// Removes the binding of pods that gave their place to others. Returns their groups.
+    /// Removes the bindings of pods that were placed and evicted again in this cycle. Returns the
+    /// groups of these pods.
     pub(crate) fn remove_cancelled_bindings(&mut self) -> BTreeSet<PodGroupId> {
         let outcome = &mut self.session.outcome;
         let cancelled = std::mem::take(&mut outcome.cancelled_bindings);
@@ -154,7 +158,7 @@ impl Statement<'_> {
         cancelled.iter().filter_map(|pod| self.session.pod(*pod).group).collect()
     }
 
-    /// Counts `more` jobs that evicted others.
+    /// Counts `more` further jobs that evicted others.
     pub(crate) const fn count_preemptions(&mut self, more: usize) {
         self.session.outcome.preemptions += more;
     }

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{CapacityRequest, FreeCapacity, Session, fraction_on};
+use super::{CapacityRequest, FreeCapacity, Session, fraction_units_on};
 use crate::{
     model::{NodeId, PodId, ShapeId},
     resources::Resources,
 };
 
 impl Session<'_> {
-    /// Those of the pods that the empty cluster would not hold next to the others.
-    pub fn pods_beyond_empty_cluster(&self, pods: &[PodId]) -> Vec<ShapeId> {
+    /// Shapes of those of the pods that the empty cluster cannot hold next to the other pods, one
+    /// entry per pod.
+    pub fn shapes_beyond_empty_cluster(&self, pods: &[PodId]) -> Vec<ShapeId> {
         let of_shape: BTreeMap<ShapeId, PodId> =
             pods.iter().map(|pod| (self.pod(*pod).shape, *pod)).collect();
         let eligible: BTreeMap<ShapeId, Vec<bool>> =
@@ -18,12 +19,13 @@ impl Session<'_> {
         let may_be = |shape, node: NodeId| eligible[&shape][node.0 as usize];
         let nodes =
             self.node_ids().map(|node| (node, FreeCapacity::of_empty_node(self.node(node))));
-        let left = self.count_left_over(pods, nodes, may_be).into_iter();
+        let left = self.count_unplaced_pods(pods, nodes, may_be).into_iter();
         left.flat_map(|(shape, left)| (0..left).map(move |_| shape)).collect()
     }
 
-    /// Number of pods by shape that are left when each node takes as many as it holds, in order.
-    pub(super) fn count_left_over(
+    /// Number of pods, by shape, that are left over when each node in turn takes as many of the
+    /// pods as it holds.
+    pub(super) fn count_unplaced_pods(
         &self,
         pods: &[PodId],
         nodes: impl Iterator<Item = (NodeId, FreeCapacity)>,
@@ -40,11 +42,11 @@ impl Session<'_> {
         for (node, mut free) in nodes {
             for (shape, left) in left.iter_mut().filter(|(shape, _)| may_be(*shape, node)) {
                 let shape = &self.snapshot.shapes[shape.0 as usize];
-                let fraction = fraction_on(self.node(node), shape.fractional_gpu.as_ref());
+                let fraction = fraction_units_on(self.node(node), shape.fractional_gpu.as_ref());
                 let request =
                     CapacityRequest { resources: &shape.requests, once_per_node, fraction };
-                let fitting = (*left).min(u64::from(free.count_fits(None, request)));
-                (0..fitting).for_each(|_| free.take(request));
+                let fitting = (*left).min(u64::from(free.count_fitting_pods(None, request)));
+                (0..fitting).for_each(|_| free.take_request(request));
                 *left -= fitting;
             }
         }

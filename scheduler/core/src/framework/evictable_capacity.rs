@@ -8,7 +8,8 @@ use std::{
 };
 
 use super::{
-    CapacityRequest, FreeCapacity, Session, fraction_on, node::NodeStates, topology::Levels,
+    CapacityRequest, FreeCapacity, Session, fraction_units_on, node::NodeStates,
+    topology::ResolvedLevels,
 };
 use crate::{
     model::{Name, NodeId, PodGroupId, PodId, ShapeId},
@@ -16,28 +17,30 @@ use crate::{
     resources::Resources,
 };
 
-/// The free capacity of all nodes without preemptible pods, and how many pods it holds.
+/// The free capacity of all nodes as if no preemptible pod ran, with cached numbers of pods that it
+/// holds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EvictableCapacity {
-    nodes: OnceCell<FreeNodes>,
-    /// Maximum number of pods by shape.
+    nodes: OnceCell<FreeAfterEvictions>,
+    /// Maximum number of pods of each shape on all nodes.
     pods: RefCell<BTreeMap<ShapeId, u64>>,
-    /// Maximum number of pods in each domain, by shape, topology and depth of the level.
+    /// Maximum number of pods in each domain, by shape of the pods, topology and depth of the
+    /// level.
     pods_in_domains: RefCell<BTreeMap<(ShapeId, Name, usize), Vec<u64>>>,
 }
 
 #[derive(Clone, Debug)]
-struct FreeNodes {
+struct FreeAfterEvictions {
     by_node: Vec<FreeCapacity>,
     total: Resources,
 }
 
-/// Number of pods by shape, each shape with one of its pods.
+/// Number of pods by shape, with one pod of each shape as a representative.
 type PodsByShape = BTreeMap<ShapeId, (PodId, u64)>;
 
 impl Session<'_> {
-    /// Whether the next pods of the group may run once enough pods are evicted, as far as counting
-    /// tells.
+    /// Whether the next pods of the group may run once enough pods are evicted. Compares only
+    /// counts, so that `true` is not certain.
     pub fn may_run_after_evictions(&self, group: PodGroupId) -> bool {
         self.pods_may_run_after_evictions(group, &self.next_chunk(group))
     }
@@ -48,16 +51,17 @@ impl Session<'_> {
         for &pod in pods {
             request.add(&self.shape_of(pod).requests);
         }
-        request.fits_in(&self.free_nodes().total)
+        request.fits_in(&self.free_after_evictions().total)
             && self
                 .pods_by_shape(pods)
                 .into_values()
-                .all(|(pod, count)| count <= self.max_pods_like(pod))
-            && self.may_share_domains(group, pods)
+                .all(|(pod, count)| count <= self.max_pods_of_shape(pod))
+            && self.required_domains_may_hold(group, pods)
     }
 
-    /// Whether each required topology level has a domain that holds all pods with that requirement.
-    fn may_share_domains(&self, id: PodGroupId, pods: &[PodId]) -> bool {
+    /// Whether each required topology level has a domain that may hold all pods that require one
+    /// domain of that level.
+    fn required_domains_may_hold(&self, id: PodGroupId, pods: &[PodId]) -> bool {
         let group = self.group(id);
         if !group.has_topology_constraint() {
             return true;
@@ -68,8 +72,8 @@ impl Session<'_> {
                 |pod: &&PodId| group.is_in_sub_group(self.pod(**pod).sub_group, sub_group);
             let pods: Vec<PodId> = pods.iter().filter(is_inside).copied().collect();
             let constraint = group.topology_constraint(sub_group);
-            let levels = constraint.and_then(|constraint| self.levels(constraint).ok());
-            let Some(levels) = levels.filter(Levels::is_required) else { return true };
+            let levels = constraint.and_then(|constraint| self.resolve_levels(constraint).ok());
+            let Some(levels) = levels.filter(ResolvedLevels::is_required) else { return true };
             let counts: Vec<(u64, Vec<u64>)> = self
                 .pods_by_shape(&pods)
                 .into_values()
@@ -88,8 +92,8 @@ impl Session<'_> {
         shapes
     }
 
-    /// Number of pods like this one that all nodes hold.
-    fn max_pods_like(&self, pod: PodId) -> u64 {
+    /// Number of pods of this pod's shape that all nodes together hold.
+    fn max_pods_of_shape(&self, pod: PodId) -> u64 {
         let (shape, cache) = (self.pod(pod).shape, &self.caches.evictable_capacity.pods);
         let known = cache.borrow().get(&shape).copied();
         known.unwrap_or_else(|| {
@@ -99,8 +103,8 @@ impl Session<'_> {
         })
     }
 
-    /// Number of pods like this one that each domain of the required level holds.
-    fn max_pods_in_domains(&self, pod: PodId, levels: Levels<'_>) -> Vec<u64> {
+    /// Number of pods of this pod's shape that each domain of the required level holds.
+    fn max_pods_in_domains(&self, pod: PodId, levels: ResolvedLevels<'_>) -> Vec<u64> {
         let cache = &self.caches.evictable_capacity.pods_in_domains;
         let (topology, depth) = levels.required_level();
         let key = (self.pod(pod).shape, Name::clone(topology), depth);
@@ -117,34 +121,34 @@ impl Session<'_> {
 
     fn max_pods_by_node(&self, pod: PodId) -> Vec<u64> {
         let of = self.shape_of(pod);
-        let nodes = self.snapshot.nodes.iter().zip(&self.free_nodes().by_node);
+        let nodes = self.snapshot.nodes.iter().zip(&self.free_after_evictions().by_node);
         let counts = nodes.zip(self.eligible_nodes(pod)).map(|((node, free), is_eligible)| {
             let once_per_node = &of.new_claims_on(node);
-            let fraction = fraction_on(node, of.fractional_gpu.as_ref());
+            let fraction = fraction_units_on(node, of.fractional_gpu.as_ref());
             let request = CapacityRequest { resources: &of.requests, once_per_node, fraction };
-            if is_eligible { u64::from(free.count_fits(None, request)) } else { 0 }
+            if is_eligible { u64::from(free.count_fitting_pods(None, request)) } else { 0 }
         });
         counts.collect()
     }
 
-    fn free_nodes(&self) -> &FreeNodes {
+    fn free_after_evictions(&self) -> &FreeAfterEvictions {
         self.caches.evictable_capacity.nodes.get_or_init(|| {
             let stays = |pod: &PodId| self.can_evict(*pod) && !self.is_evictable(*pod);
             let staying = self.pod_ids().filter(stays);
-            let states = NodeStates::with_pods(self.snapshot, &self.pods, staying);
+            let states = NodeStates::with_only_pods(self.snapshot, &self.pods, staying);
             let free = self
                 .node_ids()
-                .map(|node| FreeCapacity::of_info(states.info(node), self.node(node)));
+                .map(|node| FreeCapacity::of_info(states.node_info(node), self.node(node)));
             let by_node: Vec<FreeCapacity> = free.collect();
             let sum =
                 |sum: Resources, free: &FreeCapacity| sum.plus(&free.resources.at_least_zero());
             let total = by_node.iter().fold(Resources::default(), sum);
-            FreeNodes { by_node, total }
+            FreeAfterEvictions { by_node, total }
         })
     }
 
-    /// Whether some action may evict the running pod. Profiles without such actions evict by other
-    /// rules.
+    /// Whether some action may evict the running pod. Profiles without evicting actions (profile
+    /// `kube`) evict by other rules.
     fn is_evictable(&self, pod: PodId) -> bool {
         let evicting = [Action::Consolidate, Action::Reclaim, Action::Preempt];
         let never_evicts = !self.profile.actions.iter().any(|action| evicting.contains(action));

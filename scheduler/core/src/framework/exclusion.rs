@@ -5,30 +5,31 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     ExclusionDomain, FreeCapacity, PlacementFailure, Session, Statement,
-    topology::{Levels, PodSet, TopologyQuery},
+    topology::{PodSet, ResolvedLevels, TopologyQuery},
 };
 use crate::{
     model::{HOSTNAME, Name, NodeId, PodGroupId, PodId, ShapeId, TopologyConstraint},
     reason::{FitError, InvalidLevel, MutualExclusion, NoTopologyDomain, PinnedLabel},
 };
 
-/// Maximum number of pods that are compared pairwise.
-const COMPARED_MAX: usize = 64;
+/// Maximum number of pods that are compared in pairs.
+const COMPARED_PODS_MAX: usize = 64;
 
 impl Session<'_> {
-    /// By node the number of its domain, such that no two of the pods can be in one domain; for
-    /// several kinds of domains the widest. `None` when two of them could share a node, or there
-    /// are too many to compare.
-    pub(crate) fn exclusive_domains(&self, pods: &[PodId]) -> Option<Vec<usize>> {
+    /// For each node the number of its domain, where no two of the pods can share a domain; if pods
+    /// exclude each other by several kinds of domains, the widest kind. `None` when two of the pods
+    /// could share a node, or there are too many pods to compare.
+    pub(crate) fn exclusive_domain_of_nodes(&self, pods: &[PodId]) -> Option<Vec<usize>> {
         let common = self.common_exclusion_domains(pods)?.into_iter();
-        let numbered = common.filter_map(|exclusion| self.number_domains(exclusion));
+        let numbered = common.filter_map(|exclusion| self.domain_number_of_nodes(exclusion));
         let count = |domains: &Vec<usize>| domains.iter().copied().collect::<BTreeSet<_>>().len();
         numbered.min_by_key(count)
     }
 
-    /// What no two of the pods can share; `None` as in [`Self::exclusive_domains`].
+    /// The domains that no two of the pods can share; `None` as in
+    /// [`Self::exclusive_domain_of_nodes`].
     fn common_exclusion_domains(&self, pods: &[PodId]) -> Option<Vec<ExclusionDomain<'_>>> {
-        if pods.len() < 2 || pods.len() > COMPARED_MAX {
+        if pods.len() < 2 || pods.len() > COMPARED_PODS_MAX {
             return None;
         }
         let others = pods.iter().enumerate();
@@ -46,9 +47,9 @@ impl Session<'_> {
         common
     }
 
-    /// Why these pods exclude each other, when there are too few nodes or domains for them,
+    /// Why these pods exclude each other, when there are too few nodes or domains for all of them,
     /// whichever pods are evicted.
-    pub(crate) fn mutual_exclusion(
+    pub(crate) fn diagnose_mutual_exclusion(
         &self,
         group: PodGroupId,
         pods: &[PodId],
@@ -63,11 +64,11 @@ impl Session<'_> {
         };
         if let Some(pinned) = self.pinned_exclusion(pods) {
             let (of, members) = (self.group(group), self.members(group));
-            let is_all = of.sub_groups.len() == 1 && members.active() == 0;
+            let is_all = of.sub_groups.len() == 1 && members.active_count() == 0;
             let fewer = u32::try_from(pinned.values.len()).ok().filter(|_| is_all);
             return Some(MutualExclusion { fit_error, pin: Some(pinned), fewer });
         }
-        let domains = self.exclusive_domains(pods)?;
+        let domains = self.exclusive_domain_of_nodes(pods)?;
         let of_shape: BTreeMap<ShapeId, PodId> =
             pods.iter().map(|pod| (self.pod(*pod).shape, *pod)).collect();
         let open_to = |pod: &PodId| {
@@ -90,8 +91,8 @@ impl Session<'_> {
         (!has_enough).then_some(MutualExclusion { fit_error, pin: None, fewer: None })
     }
 
-    /// A label over which they exclude each other and of which they select fewer values than there
-    /// are pods.
+    /// A label over which the pods exclude each other, if they select fewer of its values than
+    /// there are pods.
     fn pinned_exclusion(&self, pods: &[PodId]) -> Option<PinnedLabel> {
         let common = self.common_exclusion_domains(pods)?;
         let labels = common.into_iter().filter_map(|exclusion| match exclusion {
@@ -107,13 +108,14 @@ impl Session<'_> {
         })
     }
 
-    fn pair_exclusion_domains(&self, a: PodId, b: PodId) -> Vec<ExclusionDomain<'_>> {
+    fn pair_exclusion_domains(&self, pod: PodId, other: PodId) -> Vec<ExclusionDomain<'_>> {
         let filters = self.profile.plugins.filter.iter();
-        filters.flat_map(|filter| filter.exclusion_domains(self, a, b)).collect()
+        filters.flat_map(|filter| filter.exclusion_domains(self, pod, other)).collect()
     }
 
-    /// Numbers the domains. `None` when a node lacks the label: pods there exclude no others.
-    fn number_domains(&self, exclusion: ExclusionDomain<'_>) -> Option<Vec<usize>> {
+    /// For each node the number of its domain. `None` when a node lacks the label: pods on that
+    /// node exclude no others.
+    fn domain_number_of_nodes(&self, exclusion: ExclusionDomain<'_>) -> Option<Vec<usize>> {
         let nodes = 0..self.snapshot.nodes.len();
         let ExclusionDomain::Label(label) = exclusion else { return Some(nodes.collect()) };
         let mut numbers: BTreeMap<&Name, usize> = BTreeMap::new();
@@ -128,23 +130,24 @@ impl Session<'_> {
     }
 }
 
-/// Two pods that cannot be in one domain.
+/// Two pods that cannot be in one domain of a topology level.
 struct Conflict<'a> {
     pods: [PodId; 2],
     domain: ExclusionDomain<'a>,
-    /// Depth of the widest level none of whose domains holds both.
+    /// Depth of the widest level that has no domain which can hold both pods.
     depth: usize,
 }
 
 impl Statement<'_> {
-    /// Whether the level can never be satisfied: two of the pods, or one and a running pod of its
-    /// group, exclude each other from every domain.
+    /// Explains that the required level can never be satisfied, because two of the pods, or one and
+    /// a running pod of their group, exclude each other from every domain. `None` if there are no
+    /// such pods.
     pub(super) fn diagnose_conflict(
         &mut self,
         query: TopologyQuery<'_>,
     ) -> Option<PlacementFailure> {
         let TopologyQuery { constraint, pod_set, .. } = query;
-        let levels = self.levels(constraint).ok().filter(Levels::is_required)?;
+        let levels = self.resolve_levels(constraint).ok().filter(ResolvedLevels::is_required)?;
         let Conflict { pods, domain: exclusion, depth } = self.find_conflict(levels, pod_set)?;
         let over = match exclusion {
             ExclusionDomain::Node => None,
@@ -165,10 +168,10 @@ impl Statement<'_> {
 }
 
 impl Session<'_> {
-    /// The conflict at the widest level.
+    /// Finds two pods that exclude each other, at the widest level at which they do.
     fn find_conflict<'a>(
         &'a self,
-        levels: Levels<'a>,
+        levels: ResolvedLevels<'a>,
         pod_set: PodSet<'_>,
     ) -> Option<Conflict<'a>> {
         let minds = |pod: &PodId| self.shape_of(*pod).may_exclude_neighbors();
@@ -176,9 +179,9 @@ impl Session<'_> {
         if !pod_set.pods.iter().chain(&there).any(minds) {
             return None;
         }
-        let coming = &pod_set.pods[..pod_set.pods.len().min(COMPARED_MAX)];
+        let coming = &pod_set.pods[..pod_set.pods.len().min(COMPARED_PODS_MAX)];
         let pairs = coming.iter().enumerate().flat_map(|(at, b)| {
-            let others = coming[..at].iter().chain(there.iter().take(COMPARED_MAX));
+            let others = coming[..at].iter().chain(there.iter().take(COMPARED_PODS_MAX));
             others.map(move |a| [*a, *b])
         });
         let conflict = pairs.flat_map(|pods| {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{CapacityRequest, FreeCapacity, Session, fraction_on};
+use super::{CapacityRequest, FreeCapacity, Session, fraction_units_on};
 use crate::{
     model::{HOSTNAME, Name, Node, NodeId, NodeSelection, PodId, PodShape, WhenUnsatisfiable},
     reason::{
@@ -13,12 +13,14 @@ use crate::{
 };
 
 impl Session<'_> {
-    /// Why the pod fits on no node. Nodes on which it fits are not counted.
+    /// Why the pod fits on no node: the errors of all nodes (`within` a set of nodes, if given).
+    /// Nodes on which the pod fits are not counted.
     pub fn fit_errors(&self, pod: PodId, within: Option<&BTreeSet<NodeId>>) -> FitErrors {
         self.fit_errors_with_topology(pod, within, &BTreeMap::new())
     }
 
-    /// Like [`Self::fit_errors`], with topology errors of the nodes `outside` of its domains.
+    /// Like [`Self::fit_errors`], with topology errors for nodes that are `outside` the pod's
+    /// domains.
     pub(super) fn fit_errors_with_topology(
         &self,
         pod: PodId,
@@ -27,13 +29,13 @@ impl Session<'_> {
     ) -> FitErrors {
         let filters = self.all_filters(pod);
         let mut survey = NodeSurvey::new(self, pod);
-        let node_selection = self.shape_of(pod).selection();
+        let node_selection = self.shape_of(pod).node_selection();
         let is_by_name = node_selection == NodeSelection::Names;
         let mut fit_errors = FitErrors { node_selection, ..FitErrors::default() };
         let group = self.pod(pod).group;
-        let has_peers = group.is_some_and(|group| self.members(group).active() > 0);
+        let has_peers = group.is_some_and(|group| self.members(group).active_count() > 0);
         let is_by_own_gang =
-            |node, worst: &FitError| has_peers && self.is_caused_by_peers(pod, node, worst);
+            |node, worst: &FitError| has_peers && self.is_caused_by_gang_peers(pod, node, worst);
         let mut is_any_for_it = within.is_some();
         for node in self.nodes_within(within) {
             let topology_error = outside.get(&node).cloned().map(FitError::Topology);
@@ -41,7 +43,7 @@ impl Session<'_> {
                 filters.iter().filter_map(|filter| filter(node).err()).collect();
             is_any_for_it |= !against.iter().any(FitError::is_worker_role_mismatch);
             if let Some(survey) = &mut survey {
-                survey.observe(self.node(node), &against, topology_error.is_some());
+                survey.survey_node(self.node(node), &against, topology_error.is_some());
                 let more = self.capacity_ignoring_spread(pod, node, &against);
                 survey.requirements.capacity_ignoring_spread =
                     survey.requirements.capacity_ignoring_spread.saturating_add(more);
@@ -62,26 +64,29 @@ impl Session<'_> {
         fit_errors
     }
 
-    /// Number of pods like it that the node would hold if only topology spread excludes them.
-    fn capacity_ignoring_spread(&self, pod: PodId, node: NodeId, against: &[FitError]) -> u32 {
-        if !matches!(against, [only] if only.is_topology_spread()) {
+    /// Number of pods of this shape that the node would hold, if topology spread alone excludes the
+    /// pod; otherwise 0.
+    fn capacity_ignoring_spread(&self, pod: PodId, node: NodeId, fit_errors: &[FitError]) -> u32 {
+        if !matches!(fit_errors, [only] if only.is_topology_spread()) {
             return 0;
         }
         self.count_fits_on(node, pod)
     }
 
-    /// Number of pods like it that the node would hold, whatever else excludes them.
+    /// Number of pods of this shape that the node's free capacity holds, ignoring all other
+    /// filters.
     pub(super) fn count_fits_on(&self, node: NodeId, pod: PodId) -> u32 {
         let (shape, of) = (self.shape_of(pod), self.node(node));
         let (once_per_node, fraction) =
-            (&shape.new_claims_on(of), fraction_on(of, shape.fractional_gpu.as_ref()));
-        FreeCapacity::of_node(self, node).count_fits(
+            (&shape.new_claims_on(of), fraction_units_on(of, shape.fractional_gpu.as_ref()));
+        FreeCapacity::of_node(self, node).count_fitting_pods(
             None,
             CapacityRequest { resources: &shape.requests, once_per_node, fraction },
         )
     }
 
-    /// Excluded nodes by their mismatches for the pod; `None` when there are none.
+    /// Excluded nodes, counted by their label mismatches for the pod; `None` when no nodes are
+    /// excluded.
     fn excluded_nodes_for(&self, pod: PodId) -> Option<Box<ExcludedNodeCounts>> {
         let mut lacking = ExcludedNodeCounts::default();
         for excluded in &self.snapshot.excluded_nodes {
@@ -98,12 +103,13 @@ impl Session<'_> {
         (!lacking.0.is_empty()).then(|| Box::new(lacking))
     }
 
-    /// Labels over which the anti-affinity of existing pods excludes this one.
+    /// Topology keys over which the required anti-affinity of existing pods excludes this pod.
     fn labels_of_opposing_anti_affinity(&self, pod: PodId) -> BTreeSet<Name> {
-        let terms = self.terms_matching(pod);
+        let terms = self.terms_selecting_pod(pod);
         let there = terms.anti_affinity.iter();
-        let there =
-            there.filter(|(other, _)| *other != pod && self.state(*other).nodes().next().is_some());
+        let there = there.filter(|(other, _)| {
+            *other != pod && self.state(*other).nodes_with_presence().next().is_some()
+        });
         let term = |(other, at): &(PodId, usize)| {
             Name::clone(&self.shape_of(*other).pod_anti_affinity[*at].topology_key)
         };
@@ -111,18 +117,18 @@ impl Session<'_> {
     }
 }
 
-/// Pods of a pod's own gang: none is evicted for another of the same gang.
+/// Queries about pods of the same gang: none of them is evicted for another.
 impl Session<'_> {
-    /// Pods of its own group that are allocated on or pipelined to the node.
-    pub fn peers_on(&self, pod: PodId, node: NodeId) -> impl Iterator<Item = PodId> + '_ {
+    /// Pods of the pod's own group that are allocated on or pipelined to the node.
+    pub fn gang_peers_on(&self, pod: PodId, node: NodeId) -> impl Iterator<Item = PodId> + '_ {
         let group = self.pod(pod).group;
         let staying = self.node_info(node).staying.iter().copied();
         staying.filter(move |peer| group.is_some() && self.pod(*peer).group == group)
     }
 
-    /// Whether pods of its own group cause the error, so that it would remain if all others left:
-    /// they use the capacity, or exclude the pod.
-    pub(super) fn is_caused_by_peers(
+    /// Whether pods of the same group cause the error, so that evicting all other pods would not
+    /// resolve it: the group's pods use the capacity, or exclude the pod.
+    pub(super) fn is_caused_by_gang_peers(
         &self,
         pod: PodId,
         node: NodeId,
@@ -132,42 +138,46 @@ impl Session<'_> {
             fit_error,
             FitError::InsufficientResources { even_when_empty: EvenWhenEmpty::No, .. }
         );
-        let has_peers = || self.peers_on(pod, node).next().is_some();
+        let has_peers = || self.gang_peers_on(pod, node).next().is_some();
         (is_full || fit_error.requires_separate_nodes())
             && has_peers()
-            && (!is_full || !self.fits_beside_peers(pod, node))
+            && (!is_full || !self.fits_beside_gang_peers(pod, node))
     }
 
-    fn fits_beside_peers(&self, pod: PodId, node: NodeId) -> bool {
+    fn fits_beside_gang_peers(&self, pod: PodId, node: NodeId) -> bool {
         let mut free = FreeCapacity::of_empty_node(self.node(node));
-        self.peers_on(pod, node).chain([pod]).all(|pod| self.take_if_fits(&mut free, pod, node))
+        self.gang_peers_on(pod, node)
+            .chain([pod])
+            .all(|pod| self.take_if_fits(&mut free, pod, node))
     }
 
     /// Takes the pod's requests from `free` if they fit.
     pub(crate) fn take_if_fits(&self, free: &mut FreeCapacity, pod: PodId, node: NodeId) -> bool {
         let (shape, of) = (self.shape_of(pod), self.node(node));
         let resources = &shape.requests.plus(&shape.new_claims_on(of));
-        let fraction = fraction_on(of, shape.fractional_gpu.as_ref());
+        let fraction = fraction_units_on(of, shape.fractional_gpu.as_ref());
         let request = CapacityRequest { resources, once_per_node: &Resources::default(), fraction };
-        let fits = free.count_fits(None, request) > 0;
+        let fits = free.count_fitting_pods(None, request) > 0;
         if fits {
-            free.take(request);
+            free.take_request(request);
         }
         fits
     }
 }
 
-/// Collects over all nodes what an added node must be like.
+/// Collects, over all nodes, what an added node must be like for the pod.
 struct NodeSurvey<'a> {
     shape: &'a PodShape,
     requirements: NodeRequirements,
-    /// Values of relevant labels: on all nodes, and on nodes that anti-affinity excludes.
+    /// Values of relevant labels that existing nodes have. The second map below has those on nodes
+    /// that anti-affinity excludes.
     known_domains: BTreeMap<Name, BTreeSet<Name>>,
     exhausted_domains: BTreeMap<Name, BTreeSet<Name>>,
 }
 
 impl<'a> NodeSurvey<'a> {
-    /// `None` when neither the placement of other pods nor the source of GPUs matters to the pod.
+    /// Creates a survey. `None` when neither the placement of other pods nor the source of GPUs
+    /// matters to the pod.
     fn new(session: &'a Session<'_>, pod: PodId) -> Option<Self> {
         let (shape, shunned) =
             (session.shape_of(pod), session.labels_of_opposing_anti_affinity(pod));
@@ -199,9 +209,9 @@ impl<'a> NodeSurvey<'a> {
         })
     }
 
-    fn observe(&mut self, node: &Node, against: &[FitError], is_out_of_place: bool) {
+    fn survey_node(&mut self, node: &Node, fit_errors: &[FitError], is_outside_domain: bool) {
         let requirements = &mut self.requirements;
-        let of_place = against.iter().filter(|fit_error| fit_error.placement_need().is_some());
+        let of_place = fit_errors.iter().filter(|fit_error| fit_error.placement_need().is_some());
         if let Some(nearest) = of_place.min_by_key(|fit_error| placement_error_rank(fit_error))
             && requirements
                 .placement_error
@@ -210,7 +220,7 @@ impl<'a> NodeSurvey<'a> {
         {
             requirements.placement_error = Some(nearest.clone());
         }
-        let is_shut = against.iter().any(FitError::is_anti_affinity);
+        let is_shut = fit_errors.iter().any(FitError::is_anti_affinity);
         for label in requirements.exclusion_labels.iter().chain(requirements.spread_domains.keys())
         {
             let Some(value) = node.labels.get(label) else { continue };
@@ -221,23 +231,23 @@ impl<'a> NodeSurvey<'a> {
         }
         if let (1, Some(label)) =
             (requirements.exclusion_labels.len(), requirements.exclusion_labels.first())
-            && !is_out_of_place
-            && against.iter().all(FitError::is_node_too_full)
+            && !is_outside_domain
+            && fit_errors.iter().all(FitError::is_node_too_full)
         {
             requirements.full_domains.extend(node.labels.get(label).cloned());
         }
-        if against.iter().any(FitError::is_selection_mismatch) {
+        if fit_errors.iter().any(FitError::is_selection_mismatch) {
             return;
         }
         for (label, values) in &mut requirements.spread_domains {
-            if !against.iter().any(|fit_error| fit_error.is_topology_spread_over(label)) {
+            if !fit_errors.iter().any(|fit_error| fit_error.is_topology_spread_over(label)) {
                 values.extend(node.labels.get(label).cloned());
             }
         }
         let is_far = |fit_error| {
             matches!(fit_error, &FitError::PodAffinity | &FitError::PodAffinityToOwnGang)
         };
-        if requirements.affinity_labels.is_none() && !against.iter().any(is_far) {
+        if requirements.affinity_labels.is_none() && !fit_errors.iter().any(is_far) {
             let keys = self.shape.pod_affinity.iter().map(|term| &term.topology_key);
             let value_of =
                 |label: &Name| Some((Name::clone(label), node.labels.get(label)?.clone()));
@@ -267,7 +277,7 @@ impl<'a> NodeSurvey<'a> {
     }
 }
 
-/// Most values are known already and are not cloned.
+/// Inserts a label value. Checks before cloning, because most values are known already.
 fn insert_value(values: &mut BTreeMap<Name, BTreeSet<Name>>, label: &Name, value: &Name) {
     match values.get_mut(label) {
         Some(known) if known.contains(value) => {}
@@ -276,7 +286,7 @@ fn insert_value(values: &mut BTreeMap<Name, BTreeSet<Name>>, label: &Name, value
     }
 }
 
-/// Orders errors such that the requirements for the first also satisfy the later ones.
+/// Sort key of placement errors: what satisfies the first error also satisfies the later ones.
 fn placement_error_rank(fit_error: &FitError) -> (bool, bool) {
     (!fit_error.requires_separate_nodes(), !fit_error.is_topology_spread())
 }

@@ -18,28 +18,28 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Members {
     sub_groups: Vec<SubGroupMembers>,
-    /// Children of each inner sub-group.
+    /// Positions of the children of each inner sub-group.
     children: BTreeMap<usize, Vec<usize>>,
-    /// Children of the group itself.
+    /// Positions of the top-level sub-groups.
     top: Vec<usize>,
 }
 
 /// The members of one sub-group.
 #[derive(Clone, Debug, Default)]
 pub struct SubGroupMembers {
-    /// Pending pods, by task order.
+    /// Pending pods with their task rank, in task order.
     pub waiting: BTreeSet<(u32, PodId)>,
-    /// Allocated and pipelined pods.
+    /// Number of allocated and pipelined pods.
     pub active: u32,
-    /// Part of them that is pipelined.
+    /// Number of pipelined pods among the active ones.
     pub pipelined: u32,
-    /// Pods behind scheduling gates.
+    /// Number of pods with scheduling gates.
     pub gated: u32,
-    /// Pods that are releasing or lost their node.
+    /// Number of pods that are terminating or lost their node.
     pub leaving: u32,
-    /// Pods that succeeded.
+    /// Number of pods that succeeded.
     pub succeeded: u32,
-    /// Pods that are invalid and cannot be scheduled.
+    /// Number of pods that are invalid and cannot be scheduled.
     pub unschedulable: u32,
 }
 
@@ -61,70 +61,70 @@ impl Members {
         members
     }
 
-    /// The members of one sub-group, by position.
+    /// The members of the sub-group at this position.
     pub fn of_sub_group(&self, sub_group: usize) -> &SubGroupMembers {
         &self.sub_groups[sub_group]
     }
 
-    pub(super) fn add(&mut self, pod: PodId, rank: u32, of: &Pod, state: PodState) {
-        let sub_group = &mut self.sub_groups[of.sub_group];
+    pub(super) fn add_pod(&mut self, pod: PodId, rank: u32, spec: &Pod, state: PodState) {
+        let sub_group = &mut self.sub_groups[spec.sub_group];
         if state == PodState::Pending {
             sub_group.waiting.insert((rank, pod));
-        } else if let Some(count) = sub_group.count(state, of.status) {
+        } else if let Some(count) = sub_group.counter_mut(state, spec.status) {
             *count += 1;
             sub_group.pipelined += u32::from(state.is_pipelined());
         }
     }
 
-    pub(super) fn remove(&mut self, pod: PodId, rank: u32, of: &Pod, state: PodState) {
-        let sub_group = &mut self.sub_groups[of.sub_group];
+    pub(super) fn remove_pod(&mut self, pod: PodId, rank: u32, spec: &Pod, state: PodState) {
+        let sub_group = &mut self.sub_groups[spec.sub_group];
         if state == PodState::Pending {
             sub_group.waiting.remove(&(rank, pod));
-        } else if let Some(count) = sub_group.count(state, of.status) {
+        } else if let Some(count) = sub_group.counter_mut(state, spec.status) {
             *count -= 1;
             sub_group.pipelined -= u32::from(state.is_pipelined());
         }
     }
 
-    /// A minimum is met only with pipelined pods.
-    pub fn minimum_is_pipelined(&self, group: &PodGroup) -> bool {
+    /// Whether the group meets a minimum only if pipelined pods count.
+    pub fn is_minimum_pipelined(&self, group: &PodGroup) -> bool {
         self.sub_groups.iter().enumerate().any(|(at, members)| {
             members.pipelined > 0
                 && members.active - members.pipelined < self.remaining_minimum(group, at)
         })
     }
 
-    /// It has pending pods.
+    /// Whether the group has pending pods.
     pub fn has_waiting(&self) -> bool {
         self.sub_groups.iter().any(|members| !members.waiting.is_empty())
     }
 
-    /// It has pipelined pods.
+    /// Whether the group has pipelined pods.
     pub fn has_pipelined(&self) -> bool {
         self.sub_groups.iter().any(|members| members.pipelined > 0)
     }
 
     /// Pending pods, by sub-group and task order.
-    pub fn waiting(&self) -> impl Iterator<Item = PodId> + '_ {
+    pub fn waiting_pods(&self) -> impl Iterator<Item = PodId> + '_ {
         self.sub_groups.iter().flat_map(|members| members.waiting.iter().map(|(_, pod)| *pod))
     }
 
     /// Number of allocated and pipelined pods.
-    pub fn active(&self) -> u32 {
+    pub fn active_count(&self) -> u32 {
         self.sub_groups.iter().map(|members| members.active).sum()
     }
 
-    /// Number of pods behind scheduling gates.
-    pub fn gated(&self) -> u32 {
+    /// Number of pods with scheduling gates.
+    pub fn gated_count(&self) -> u32 {
         self.sub_groups.iter().map(|members| members.gated).sum()
     }
 
     /// Number of pods that succeeded.
-    pub fn succeeded(&self) -> u32 {
+    pub fn succeeded_count(&self) -> u32 {
         self.sub_groups.iter().map(|members| members.succeeded).sum()
     }
 
-    /// How many pods the group has compared to its minimum.
+    /// Whether the group is below, at or above its minimum number of pods.
     pub fn minimum_status(&self, group: &PodGroup) -> MinimumStatus {
         let tree = SubGroupTree { group, members: self };
         if !tree.is_satisfied(None) {
@@ -132,37 +132,37 @@ impl Members {
         }
         let minima = (0..group.sub_groups.len()).map(|at| self.remaining_minimum(group, at));
         let needed: u64 = minima.map(u64::from).sum();
-        if u64::from(self.active()) > needed {
+        if u64::from(self.active_count()) > needed {
             MinimumStatus::AboveMinimum
         } else {
             MinimumStatus::AtMinimum
         }
     }
 
-    /// What is left of the minimum of a sub-group without its succeeded pods.
+    /// The minimum of a sub-group minus its succeeded pods.
     pub fn remaining_minimum(&self, group: &PodGroup, sub_group: usize) -> u32 {
         let succeeded = self.sub_groups[sub_group].succeeded;
         group.sub_groups[sub_group].min_member.saturating_sub(succeeded)
     }
 
-    /// Minimum number of pods that run together.
-    pub fn minimum(&self, group: &PodGroup) -> u64 {
+    /// Minimum number of pods of the group that must run together.
+    pub fn minimum_count(&self, group: &PodGroup) -> u64 {
         SubGroupTree { group, members: self }.active_and_minimum(None).1
     }
 
-    /// Enough pods exist, not behind gates, for the minimum.
+    /// Checks that enough pods without scheduling gates exist for the minimum.
     ///
     /// # Errors
     ///
     /// What is missing: too few pods of the group or of a sub-group exist without scheduling gates.
-    pub fn check_ready(&self, group: &PodGroup) -> Result<(), GangReadiness> {
+    pub fn check_gang_ready(&self, group: &PodGroup) -> Result<(), GangReadiness> {
         let tree = SubGroupTree { group, members: self };
-        if tree.can_be_satisfied(None) { Ok(()) } else { Err(self.readiness(group)) }
+        if tree.can_be_satisfied(None) { Ok(()) } else { Err(self.gang_readiness(group)) }
     }
 
-    /// The chunks in which these evicted pods, given with sub-group and task rank, are placed
-    /// again, in order. Pods that cannot be placed again form the last chunk.
-    pub fn requeue_chunks(
+    /// Splits evicted pods, given with sub-group and task rank, into the chunks in which they are
+    /// placed again, in order. Pods that cannot be placed again form the last chunk.
+    pub fn split_into_requeue_chunks(
         &self,
         group: &PodGroup,
         pods: &BTreeMap<PodId, (usize, u32)>,
@@ -178,7 +178,7 @@ impl Members {
         loop {
             let piece = members.next_chunk(group);
             if piece.is_empty() {
-                let rest: Vec<PodId> = members.waiting().collect();
+                let rest: Vec<PodId> = members.waiting_pods().collect();
                 pieces.extend((!rest.is_empty()).then_some(rest));
                 return pieces;
             }
@@ -191,15 +191,15 @@ impl Members {
         }
     }
 
-    /// The pods to place next: what the gang misses of its minimum, otherwise one more pod or one
-    /// more optional sub-group. Empty when no pod, or no useful one, is pending.
+    /// The pods to place next: those that the gang lacks of its minimum; otherwise one more pod, or
+    /// one more optional sub-group. Empty when no pod is pending, or none that helps.
     pub fn next_chunk(&self, group: &PodGroup) -> Vec<PodId> {
-        SubGroupTree { group, members: self }.chunk(None)
+        SubGroupTree { group, members: self }.next_chunk_in(None)
     }
 }
 
 impl SubGroupMembers {
-    fn count(&mut self, state: PodState, status: PodStatus) -> Option<&mut u32> {
+    fn counter_mut(&mut self, state: PodState, status: PodStatus) -> Option<&mut u32> {
         match state {
             PodState::Allocated(_)
             | PodState::Pipelined(_)
@@ -214,85 +214,88 @@ impl SubGroupMembers {
         }
     }
 
-    /// Pods that have a node or could get one.
-    fn alive(&self) -> u32 {
+    /// Number of pods that have a node or are pending.
+    fn alive_count(&self) -> u32 {
         let waiting = u32::try_from(self.waiting.len()).expect("pod ids are 32 bits");
         self.active + waiting
     }
 }
 
-/// The tree of sub-groups; `None` is its root, the group itself.
+/// The tree of sub-groups. Where a sub-group is an `Option`, `None` is the root, the pod group
+/// itself.
 struct SubGroupTree<'a> {
     group: &'a PodGroup,
     members: &'a Members,
 }
 
 impl<'a> SubGroupTree<'a> {
-    fn children(&self, at: Option<usize>) -> &'a [usize] {
-        match at {
+    fn children(&self, sub_group: Option<usize>) -> &'a [usize] {
+        match sub_group {
             Some(at) => self.members.children.get(&at).map_or(&[], Vec::as_slice),
             None => &self.members.top,
         }
     }
 
-    fn needed(&self, at: Option<usize>, children: usize) -> usize {
-        let needed = match at {
+    fn required_children(&self, sub_group: Option<usize>, children: usize) -> usize {
+        let needed = match sub_group {
             Some(at) => self.group.sub_groups[at].min_sub_group,
             None => self.group.min_sub_group,
         };
         needed.map_or(children, |needed| needed as usize)
     }
 
-    fn is_satisfied(&self, at: Option<usize>) -> bool {
-        let children = self.children(at);
+    fn is_satisfied(&self, sub_group: Option<usize>) -> bool {
+        let children = self.children(sub_group);
         if children.is_empty() {
-            return at.is_none_or(|leaf| self.active(leaf) >= self.minimum(leaf));
+            return sub_group
+                .is_none_or(|leaf| self.active_in_leaf(leaf) >= self.minimum_of_leaf(leaf));
         }
         let satisfied = children.iter().filter(|child| self.is_satisfied(Some(**child))).count();
-        satisfied >= self.needed(at, children.len())
+        satisfied >= self.required_children(sub_group, children.len())
     }
 
-    fn can_be_satisfied(&self, at: Option<usize>) -> bool {
-        let children = self.children(at);
+    fn can_be_satisfied(&self, sub_group: Option<usize>) -> bool {
+        let children = self.children(sub_group);
         if children.is_empty() {
-            return at
-                .is_none_or(|leaf| self.members.sub_groups[leaf].alive() >= self.minimum(leaf));
+            return sub_group.is_none_or(|leaf| {
+                self.members.sub_groups[leaf].alive_count() >= self.minimum_of_leaf(leaf)
+            });
         }
         let able = children.iter().filter(|child| self.can_be_satisfied(Some(**child))).count();
-        able >= self.needed(at, children.len())
+        able >= self.required_children(sub_group, children.len())
     }
 
-    fn chunk(&self, at: Option<usize>) -> Vec<PodId> {
+    fn next_chunk_in(&self, sub_group: Option<usize>) -> Vec<PodId> {
         // Shortcut for groups with one sub-group, which most have.
-        if let [only] = *self.children(at) {
+        if let [only] = *self.children(sub_group) {
             let able = self.can_be_satisfied(Some(only));
-            return if able { self.chunk(Some(only)) } else { Vec::new() };
+            return if able { self.next_chunk_in(Some(only)) } else { Vec::new() };
         }
-        let children = self.in_order(at);
+        let children = self.satisfiable_children(sub_group);
         if children.is_empty() {
-            return at.map_or_else(Vec::new, |leaf| self.next_pods(leaf));
+            return sub_group.map_or_else(Vec::new, |leaf| self.next_pods_of_leaf(leaf));
         }
-        let needed = self.needed(at, children.len());
+        let needed = self.required_children(sub_group, children.len());
         let satisfied = children.iter().filter(|child| self.is_satisfied(Some(**child))).count();
         if satisfied < needed {
             let first = children.into_iter().take(needed);
             let unsatisfied = first.filter(|child| !self.is_satisfied(Some(*child)));
-            return unsatisfied.flat_map(|child| self.chunk(Some(child))).collect();
+            return unsatisfied.flat_map(|child| self.next_chunk_in(Some(child))).collect();
         }
-        let mut chunks = children.into_iter().map(|child| self.chunk(Some(child)));
+        let mut chunks = children.into_iter().map(|child| self.next_chunk_in(Some(child)));
         chunks.find(|pods| !pods.is_empty()).unwrap_or_default()
     }
 
-    fn next_pods(&self, leaf: usize) -> Vec<PodId> {
-        let missing = self.minimum(leaf).saturating_sub(self.active(leaf)).max(1);
+    fn next_pods_of_leaf(&self, leaf: usize) -> Vec<PodId> {
+        let missing = self.minimum_of_leaf(leaf).saturating_sub(self.active_in_leaf(leaf)).max(1);
         let waiting = self.members.sub_groups[leaf].waiting.iter();
         waiting.take(missing as usize).map(|(_, pod)| *pod).collect()
     }
 
-    /// Children that can be satisfied, in order: unsatisfied ones, then by fewer pods per minimum,
-    /// those without a minimum last; then by name.
-    fn in_order(&self, at: Option<usize>) -> Vec<usize> {
-        let mut children = self.children(at).to_vec();
+    /// Children that can be satisfied, in placement order: unsatisfied ones first, then by fewer
+    /// pods per minimum, those without a minimum last; then by name.
+    fn satisfiable_children(&self, sub_group: Option<usize>) -> Vec<usize> {
+        let mut children = self.children(sub_group).to_vec();
         children.retain(|child| self.can_be_satisfied(Some(*child)));
         let key = |child: usize| {
             let satisfied = self.is_satisfied(Some(child));
@@ -304,14 +307,17 @@ impl<'a> SubGroupTree<'a> {
         children
     }
 
-    /// Active pods below, and the minimum number that satisfies it.
-    fn active_and_minimum(&self, at: Option<usize>) -> (u64, u64) {
-        let children = self.children(at);
+    /// Number of active pods in the sub-group and its descendants, and the minimum number that
+    /// satisfies it.
+    fn active_and_minimum(&self, sub_group: Option<usize>) -> (u64, u64) {
+        let children = self.children(sub_group);
         if children.is_empty() {
-            let of_leaf = |leaf| (u64::from(self.active(leaf)), u64::from(self.minimum(leaf)));
-            return at.map_or((0, 0), of_leaf);
+            let of_leaf = |leaf| {
+                (u64::from(self.active_in_leaf(leaf)), u64::from(self.minimum_of_leaf(leaf)))
+            };
+            return sub_group.map_or((0, 0), of_leaf);
         }
-        let needed = self.needed(at, children.len());
+        let needed = self.required_children(sub_group, children.len());
         let (mut active, mut minima) = (0, Vec::new());
         for (below, minimum) in children.iter().map(|child| self.active_and_minimum(Some(*child))) {
             active += below;
@@ -321,11 +327,11 @@ impl<'a> SubGroupTree<'a> {
         (active, minima.into_iter().take(needed).sum())
     }
 
-    fn active(&self, leaf: usize) -> u32 {
+    fn active_in_leaf(&self, leaf: usize) -> u32 {
         self.members.sub_groups[leaf].active
     }
 
-    fn minimum(&self, leaf: usize) -> u32 {
+    fn minimum_of_leaf(&self, leaf: usize) -> u32 {
         self.members.remaining_minimum(self.group, leaf)
     }
 }
@@ -347,7 +353,7 @@ mod tests {
         let (group, members) = (&snapshot.pod_groups[0], session.members(PodGroupId(0)));
         let pods = members.next_chunk(group).into_iter();
         let pods: Vec<&str> = pods.map(|pod| &*snapshot.pods[pod.0 as usize].name).collect();
-        let ready = match members.check_ready(group) {
+        let ready = match members.check_gang_ready(group) {
             Ok(()) => String::new(),
             Err(GangReadiness { sub_group, required, exist, gated, .. }) => {
                 let part = sub_group.map_or_else(String::new, |part| format!(" of {part}"));
@@ -454,7 +460,7 @@ mod tests {
         let (group, id) = (&snapshot.pod_groups[0], PodGroupId(0));
         let state = |statement: &Session<'_>| {
             let members = statement.members(id);
-            (members.minimum_is_pipelined(group), members.has_pipelined(), members.has_waiting())
+            (members.is_minimum_pipelined(group), members.has_pipelined(), members.has_waiting())
         };
         assert_eq!(state(&statement), (false, false, true));
         statement.pipeline(PodId(1), NodeId(0));

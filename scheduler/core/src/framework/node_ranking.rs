@@ -13,24 +13,25 @@ use crate::{
     reason::{FitError, worst_fit_error},
 };
 
-/// A node on which a pod fits.
+/// A node on which a pod fits, with its scores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScoredNode {
-    /// The node.
+    /// The node on which the pod fits.
     pub node: NodeId,
     /// Weighted scores by plugin, in plugin order.
     pub scores: Vec<(String, i128)>,
 }
 
-/// How nodes are compared at present.
+/// How nodes are compared at present, besides the plugins' scores.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodePreferences {
     looks_ahead: bool,
-    /// While pods are placed in a domain: which of its nodes are preferred.
+    /// While pods are placed in a topology domain: the preferred nodes of that domain with the size
+    /// of the preference.
     pub(super) nodes: Option<BTreeMap<NodeId, i64>>,
 }
 
-/// Rankings by shape.
+/// Kept node rankings, by pod shape.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeRankings {
     shapes: BTreeMap<ShapeId, ShapeRanking>,
@@ -38,35 +39,35 @@ pub(super) struct NodeRankings {
 
 #[derive(Clone, Debug)]
 enum ShapeRanking {
-    /// One pod was placed so far: ranking may not pay off.
+    /// One pod of the shape was placed so far: keeping a ranking may not pay off.
     SeenOnce,
     Ranked(RankedNodes),
 }
 
-/// Scores of a node in the order of their weight; smaller is better.
-type Rank = [i64; RANKS];
-const RANKS: usize = 4;
+/// Scores of a node, most important first; negated, so that the smallest rank is best.
+type NodeRank = [i64; RANK_SCORES_MAX];
+const RANK_SCORES_MAX: usize = 4;
 
-/// The feasible nodes of one shape, ranked.
+/// The feasible nodes for pods of one shape, ranked.
 #[derive(Clone, Debug)]
 struct RankedNodes {
     updated_to: ChangeCursor,
-    /// Whether pods of the shape may run on the node at all.
+    /// For each node, whether pods of the shape may run on it at all.
     eligible: Vec<bool>,
-    ranks: Vec<Option<(Rank, Fit)>>,
-    best_first: BTreeSet<(Rank, NodeId)>,
+    ranks: Vec<Option<(NodeRank, Fit)>>,
+    best_first: BTreeSet<(NodeRank, NodeId)>,
 }
 
-/// Maximum number of ranked nodes, over all shapes.
+/// Maximum number of node entries that are kept ranked, summed over all shapes.
 const RANKED_NODES_MAX: usize = 1 << 20;
 
-/// Results of the filters for one node, in plugin order.
+/// The result of each filter for one node, with the plugin's name, in plugin order.
 pub type FilterResults = Vec<(String, Result<Fit, FitError>)>;
 
 impl Statement<'_> {
-    /// Whether nodes are compared as they will be when everything is released (`true`), or nodes
+    /// Sets whether nodes are compared by their capacity after all releases (`true`), or nodes
     /// where a pod fits now come first. A pod pipelined with look-ahead keeps its capacity only if
-    /// the next cycle, which finds it free, chooses the same node.
+    /// the next cycle, which finds that capacity free, chooses the same node.
     pub fn set_look_ahead(&mut self, ahead: bool) {
         self.session.preferences.looks_ahead = ahead;
         self.session.caches.rankings.take();
@@ -74,39 +75,40 @@ impl Statement<'_> {
 }
 
 impl Session<'_> {
-    /// Whether nodes are compared as they will be when everything is released.
+    /// Whether nodes are compared by their capacity after all releases.
     pub const fn looks_ahead(&self) -> bool {
         self.preferences.looks_ahead
     }
 
-    /// Preferred nodes for the pods being placed, with the size of the preference.
+    /// Preferred nodes for the pods that are being placed, with the size of the preference.
     pub const fn preferred_nodes(&self) -> Option<&BTreeMap<NodeId, i64>> {
         self.preferences.nodes.as_ref()
     }
 
-    /// When the pod fits on the node, or why not.
+    /// Runs all filters: when the pod fits on the node, or why not.
     ///
     /// # Errors
     ///
     /// The first reason by which a Filter plugin rejects the node for the pod.
     pub fn fit(&self, pod: PodId, node: NodeId) -> Result<Fit, FitError> {
-        run_filters(&self.filters(pod, |_| true), node)
+        run_filters(&self.selected_filters(pod, |_| true), node)
     }
 
-    /// Whether pods of this shape may run on a node at all, whichever pods leave.
+    /// For each node, whether pods of this shape may run on it at all, whichever pods leave.
     pub fn eligible_nodes(&self, pod: PodId) -> Vec<bool> {
-        let filters = self.filters(pod, |depends_on| depends_on == ResultInputs::Shape);
+        let filters = self.selected_filters(pod, |depends_on| depends_on == ResultInputs::Shape);
         self.node_ids().map(|node| run_filters(&filters, node).is_ok()).collect()
     }
 
-    /// Like [`Self::eligible_nodes`], with nodes that an operator could open.
+    /// Like [`Self::eligible_nodes`]; nodes that an operator could open (uncordon, untaint or
+    /// label) count as eligible.
     pub fn eligible_nodes_if_opened(&self, pod: PodId) -> Vec<bool> {
         self.node_ids().map(self.is_eligible_if_opened(pod)).collect()
     }
 
-    /// Like [`Self::eligible_nodes_if_opened`], for single nodes.
+    /// Like [`Self::eligible_nodes_if_opened`], as a function of one node.
     pub(super) fn is_eligible_if_opened(&self, pod: PodId) -> impl Fn(NodeId) -> bool {
-        let filters = self.filters(pod, |depends_on| depends_on == ResultInputs::Shape);
+        let filters = self.selected_filters(pod, |depends_on| depends_on == ResultInputs::Shape);
         move |node| {
             let mut errors = filters.iter().filter_map(|filter| filter(node).err());
             errors.all(|fit_error| fit_error.is_node_closed())
@@ -114,8 +116,8 @@ impl Session<'_> {
     }
 
     /// The worst error of each node that rejects the pod; nodes with the fewest errors first.
-    pub fn worst_fit_errors(&self, pod: PodId) -> Vec<(NodeId, FitError)> {
-        let filters = self.filters(pod, |_| true);
+    pub fn worst_fit_errors_by_node(&self, pod: PodId) -> Vec<(NodeId, FitError)> {
+        let filters = self.selected_filters(pod, |_| true);
         let mut refusing: Vec<(usize, NodeId, FitError)> = Vec::new();
         for node in self.node_ids() {
             let errors: Vec<FitError> =
@@ -128,9 +130,9 @@ impl Session<'_> {
         refusing.into_iter().map(|(_, node, worst)| (node, worst)).collect()
     }
 
-    /// Nodes that reject the pod only because they are too full.
-    pub fn nodes_only_too_full(&self, pod: PodId) -> Vec<NodeId> {
-        let filters = self.filters(pod, |_| true);
+    /// Nodes that reject the pod only because they lack free capacity.
+    pub fn nodes_that_are_only_too_full(&self, pod: PodId) -> Vec<NodeId> {
+        let filters = self.selected_filters(pod, |_| true);
         let is_full = |node: NodeId| {
             let mut errors = filters.iter().filter_map(|filter| filter(node).err());
             errors.all(|fit_error| fit_error.is_node_too_full())
@@ -138,19 +140,19 @@ impl Session<'_> {
         self.node_ids().filter(|node| is_full(*node)).collect()
     }
 
-    /// Each of the nodes has an error that no eviction resolves.
+    /// Whether each of the nodes has an error that no eviction resolves.
     pub(super) fn is_unresolvable_on_all(
         &self,
         pod: PodId,
         mut nodes: impl Iterator<Item = NodeId>,
     ) -> bool {
-        let filters = self.filters(pod, |_| true);
+        let filters = self.selected_filters(pod, |_| true);
         let stays = |fit_error: FitError| !fit_error.is_resolvable_by_eviction();
         let is_kept_from = |node| filters.iter().any(|filter| filter(node).is_err_and(stays));
         nodes.all(is_kept_from)
     }
 
-    /// The nodes of `within`, or all.
+    /// The nodes of `within`; all nodes if it is `None`.
     pub(super) fn nodes_within<'a>(
         &self,
         within: Option<&'a BTreeSet<NodeId>>,
@@ -158,38 +160,40 @@ impl Session<'_> {
         self.node_ids().filter(move |node| within.is_none_or(|nodes| nodes.contains(node)))
     }
 
-    /// The best node for a pending or moving pod, among `within` or all, and when it fits there.
+    /// The best node for a pending or moving pod, `within` a set of nodes or among all, and when
+    /// the pod fits there.
     pub fn best_node(
         &self,
         pod: PodId,
         within: Option<&BTreeSet<NodeId>>,
     ) -> Option<(NodeId, Fit)> {
-        if !self.can_rank_nodes(pod) {
+        if !self.can_keep_ranking(pod) {
             return self.best_node_by_scan(pod, within);
         }
         let mut candidates = self.caches.rankings.take();
         let found = match candidates.ranked_nodes(self, pod) {
-            Some(ordered) => ordered.best(self, pod, within),
+            Some(ordered) => ordered.best_accepted_node(self, pod, within),
             None => self.best_node_by_scan(pod, within),
         };
         self.caches.rankings.replace(candidates);
         found
     }
 
-    /// The pod's fit depends only on its shape and the capacity of nodes: if it fits on no node, no
-    /// pod of the same shape does until some pod leaves.
+    /// Whether the pod's fit depends only on its shape and on the capacity of nodes. If such a pod
+    /// fits on no node, no pod of the same shape fits until some pod leaves.
     pub fn fit_depends_on_shape_only(&self, pod: PodId) -> bool {
         let placed =
             self.pod(pod).group.is_some_and(|group| self.group(group).has_topology_constraint());
-        !placed && self.can_rank_nodes(pod) && !self.fit_depends_on_cluster(pod)
+        !placed && self.can_keep_ranking(pod) && !self.fit_depends_on_cluster(pod)
     }
 
-    /// The pod's fit depends on more than its shape and the node's capacity.
+    /// Whether the pod's fit depends on more than its shape and the node's capacity, such as on
+    /// pods of other nodes.
     pub fn fit_depends_on_cluster(&self, pod: PodId) -> bool {
-        !self.filters(pod, |on| on == ResultInputs::Cluster).is_empty()
+        !self.selected_filters(pod, |on| on == ResultInputs::Cluster).is_empty()
     }
 
-    /// The best node, by scanning all.
+    /// Finds the best node by filtering and scoring all nodes, without a kept ranking.
     pub(super) fn best_node_by_scan(
         &self,
         pod: PodId,
@@ -197,12 +201,12 @@ impl Session<'_> {
     ) -> Option<(NodeId, Fit)> {
         let fitting = self.feasible_nodes(pod, within);
         let feasible: Vec<NodeId> = fitting.iter().map(|(node, _)| *node).collect();
-        let scores = self.scores(pod, &feasible);
+        let scores = self.total_scores(pod, &feasible);
         let best = fitting.into_iter().zip(scores);
         best.max_by_key(|((node, _), score)| (*score, std::cmp::Reverse(*node))).map(|(it, _)| it)
     }
 
-    /// The nodes on which the pod fits now, with its weighted scores.
+    /// The nodes on which the pod fits now, each with its weighted scores.
     pub fn scored_nodes(&self, pod: PodId) -> Vec<ScoredNode> {
         let fitting = self.feasible_nodes(pod, None).into_iter();
         let now: Vec<NodeId> =
@@ -217,7 +221,7 @@ impl Session<'_> {
         nodes
     }
 
-    /// The results of all filters for the pod, by node.
+    /// The results of all filters for the pod, one list per node.
     pub fn filter_results(&self, pod: PodId) -> Vec<FilterResults> {
         let filters = self.profile.plugins.filter.iter();
         let applicable = filters
@@ -228,9 +232,9 @@ impl Session<'_> {
         self.node_ids().map(of).collect()
     }
 
-    /// Where it fits, and when.
+    /// The nodes on which the pod fits, each with when it fits.
     fn feasible_nodes(&self, pod: PodId, within: Option<&BTreeSet<NodeId>>) -> Vec<(NodeId, Fit)> {
-        let filters = self.filters(pod, |_| true);
+        let filters = self.selected_filters(pod, |_| true);
         let waits_for = |node: NodeId| match self.profile.plugins.pipeline_policy {
             PipelinePolicy::AnyNode => true,
             PipelinePolicy::NominatedNode => self.pod(pod).nominated_node == Some(node),
@@ -241,8 +245,8 @@ impl Session<'_> {
             .collect()
     }
 
-    /// The sum of weighted scores of each node.
-    fn scores(&self, pod: PodId, feasible: &[NodeId]) -> Vec<i128> {
+    /// The sum of the weighted scores of each feasible node.
+    fn total_scores(&self, pod: PodId, feasible: &[NodeId]) -> Vec<i128> {
         let mut sums = vec![0; feasible.len()];
         for (_, scores) in self.weighted_scores(pod, feasible) {
             for (sum, score) in sums.iter_mut().zip(scores) {
@@ -252,68 +256,79 @@ impl Session<'_> {
         sums
     }
 
-    /// The weighted, normalized scores of each plugin.
+    /// For each score plugin, the normalized and weighted scores of the feasible nodes.
     fn weighted_scores<'a>(
         &'a self,
         pod: PodId,
         feasible: &'a [NodeId],
     ) -> impl Iterator<Item = (&'a Scoring, Vec<i128>)> + 'a {
         let scorings = self.profile.plugins.score.iter();
-        scorings.filter(move |scoring| scoring.plugin.applies(self, pod)).map(move |scoring| {
-            let score = scoring.plugin.pre_score(self, pod, feasible);
-            let mut scores: Vec<i64> = feasible.iter().map(|node| score(*node)).collect();
-            scoring.plugin.normalize_score(&mut scores);
-            let weight = i128::from(scoring.weight);
-            (scoring, scores.into_iter().map(|score| i128::from(score) * weight).collect())
-        })
+        scorings.filter(move |scoring| scoring.plugin.applies_to_pod(self, pod)).map(
+            move |scoring| {
+                let score = scoring.plugin.pre_score(self, pod, feasible);
+                let mut scores: Vec<i64> = feasible.iter().map(|node| score(*node)).collect();
+                scoring.plugin.normalize_score(&mut scores);
+                let weight = i128::from(scoring.weight);
+                (scoring, scores.into_iter().map(|score| i128::from(score) * weight).collect())
+            },
+        )
     }
 
     /// All filters that apply to the pod.
     pub(super) fn all_filters(&self, pod: PodId) -> Vec<NodeFilter<'_>> {
-        self.filters(pod, |_| true)
+        self.selected_filters(pod, |_| true)
     }
 
-    fn filters(&self, pod: PodId, selects: impl Fn(ResultInputs) -> bool) -> Vec<NodeFilter<'_>> {
+    fn selected_filters(
+        &self,
+        pod: PodId,
+        is_selected: impl Fn(ResultInputs) -> bool,
+    ) -> Vec<NodeFilter<'_>> {
         let filters = self.profile.plugins.filter.iter();
-        let selects = filters.filter(|filter| selects(filter.result_depends_on()));
+        let selects = filters.filter(|filter| is_selected(filter.result_depends_on()));
         selects.filter_map(|filter| filter.pre_filter(self, pod)).collect()
     }
 
     fn anti_affinity_filters(&self, pod: PodId) -> impl Iterator<Item = NodeFilter<'_>> {
-        let filters = self.profile.plugins.filter.iter().filter(|filter| filter.is_anti_affinity());
+        let filters =
+            self.profile.plugins.filter.iter().filter(|filter| filter.rejects_for_other_pods());
         filters.filter_map(move |filter| filter.pre_filter(self, pod))
     }
 
-    /// Filters on other pods apply to it, whatever capacity they take.
+    /// Whether a filter may reject nodes for this pod because of other pods, whatever capacity
+    /// those take.
     pub fn has_anti_affinity(&self, pod: PodId) -> bool {
         self.anti_affinity_filters(pod).next().is_some()
     }
 
-    /// No other pod excludes it where it is allocated or pipelined.
+    /// Whether no other pod excludes this pod from the node where it is allocated or pipelined.
     pub fn satisfies_anti_affinity(&self, pod: PodId) -> bool {
         let Some(node) = self.state(pod).charged_node() else { return true };
         self.anti_affinity_filters(pod).all(|filter| filter(node).is_ok())
     }
 
-    /// No score of the pod depends on more than its shape and one node.
-    fn can_rank_nodes(&self, pod: PodId) -> bool {
+    /// Whether all scores of the pod depend only on its shape and on the scored node, so that a
+    /// ranking can be kept.
+    fn can_keep_ranking(&self, pod: PodId) -> bool {
         let plugins = &self.profile.plugins;
         let mut scores = plugins.score.iter().map(|scoring| &scoring.plugin);
         plugins.ranking == Ranking::Bands
             && plugins.pipeline_policy == PipelinePolicy::AnyNode
             && scores.all(|score| {
-                score.result_depends_on() != ResultInputs::Cluster || !score.applies(self, pod)
+                score.result_depends_on() != ResultInputs::Cluster
+                    || !score.applies_to_pod(self, pod)
             })
     }
 }
 
-/// The first error, otherwise the latest fit.
+/// The first error of the filters; without an error, the latest of their fits.
 fn run_filters(filters: &[NodeFilter<'_>], node: NodeId) -> Result<Fit, FitError> {
     filters.iter().try_fold(Fit::Now, |fits, filter| Ok(fits.max(filter(node)?)))
 }
 
 impl NodeRankings {
-    /// The up-to-date ranking for the shape of `pod`; `None` when nodes must be scanned.
+    /// The up-to-date ranking for the shape of `pod`; `None` when no ranking is kept for it, so
+    /// that all nodes must be scanned.
     fn ranked_nodes(&mut self, session: &Session<'_>, pod: PodId) -> Option<&RankedNodes> {
         let shape = session.pod(pod).shape;
         let ranked = self.shapes.len() * session.snapshot.nodes.len();
@@ -333,7 +348,7 @@ impl NodeRankings {
         }
         match self.shapes.get_mut(&shape) {
             Some(ShapeRanking::Ranked(ordered)) => {
-                ordered.update(session, pod);
+                ordered.refresh_changed_nodes(session, pod);
                 Some(ordered)
             }
             Some(ShapeRanking::SeenOnce) | None => None,
@@ -344,35 +359,35 @@ impl NodeRankings {
 impl RankedNodes {
     fn new(session: &Session<'_>, pod: PodId) -> Self {
         let mut ordered = Self {
-            updated_to: session.changed_nodes().cursor(),
+            updated_to: session.changed_nodes().end_cursor(),
             eligible: session.eligible_nodes(pod),
             ranks: vec![None; session.snapshot.nodes.len()],
             best_first: BTreeSet::new(),
         };
-        ordered.refresh_all(session, pod);
+        ordered.refresh_all_nodes(session, pod);
         ordered
     }
 
-    fn update(&mut self, session: &Session<'_>, pod: PodId) {
+    fn refresh_changed_nodes(&mut self, session: &Session<'_>, pod: PodId) {
         let changed = session.changed_nodes();
-        let cursor = changed.cursor();
-        match changed.since(self.updated_to) {
+        let cursor = changed.end_cursor();
+        match changed.changes_since(self.updated_to) {
             Some(nodes) if nodes.len() < self.ranks.len() => {
                 let evaluator = NodeEvaluator::new(session, pod);
                 for again in nodes.chunk_by(|a, b| a == b) {
                     self.refresh_node(&evaluator, again[0]);
                 }
             }
-            Some(_) | None => self.refresh_all(session, pod),
+            Some(_) | None => self.refresh_all_nodes(session, pod),
         }
         self.updated_to = cursor;
     }
 
-    fn refresh_all(&mut self, session: &Session<'_>, pod: PodId) {
+    fn refresh_all_nodes(&mut self, session: &Session<'_>, pod: PodId) {
         let evaluator = NodeEvaluator::new(session, pod);
         for node in session.node_ids() {
             let eligible = self.eligible[node.0 as usize];
-            self.ranks[node.0 as usize] = eligible.then(|| evaluator.evaluate(node)).flatten();
+            self.ranks[node.0 as usize] = eligible.then(|| evaluator.rank_and_fit(node)).flatten();
         }
         let ranked = session.node_ids().zip(&self.ranks);
         self.best_first =
@@ -384,7 +399,7 @@ impl RankedNodes {
         if !self.eligible[at] {
             return;
         }
-        let after = evaluator.evaluate(node);
+        let after = evaluator.rank_and_fit(node);
         let before = std::mem::replace(&mut self.ranks[at], after);
         if before.map(|(rank, _)| rank) == after.map(|(rank, _)| rank) {
             return;
@@ -397,14 +412,16 @@ impl RankedNodes {
         }
     }
 
-    /// The first ranked node that all other filters accept.
-    fn best(
+    /// The first node in the ranking that all filters outside the ranking accept, and when the pod
+    /// fits there.
+    fn best_accepted_node(
         &self,
         session: &Session<'_>,
         pod: PodId,
         within: Option<&BTreeSet<NodeId>>,
     ) -> Option<(NodeId, Fit)> {
-        let filters = session.filters(pod, |depends_on| depends_on == ResultInputs::Cluster);
+        let filters =
+            session.selected_filters(pod, |depends_on| depends_on == ResultInputs::Cluster);
         let passes = |node: NodeId| {
             let (_, fits) = self.ranks[node.0 as usize]?;
             run_filters(&filters, node).ok().map(|others| (node, fits.max(others)))
@@ -416,7 +433,7 @@ impl RankedNodes {
             let (rank, _) = self.ranks[node.0 as usize]?;
             Some((rank, *node))
         });
-        let mut ranked: Vec<(Rank, NodeId)> = ranked.collect();
+        let mut ranked: Vec<(NodeRank, NodeId)> = ranked.collect();
         if filters.is_empty() {
             return passes(ranked.into_iter().min()?.1);
         }
@@ -425,7 +442,7 @@ impl RankedNodes {
     }
 }
 
-/// Filters and scores for pods of one shape.
+/// The filters and scores by which nodes are ranked for pods of one shape.
 struct NodeEvaluator<'a> {
     filters: Vec<NodeFilter<'a>>,
     scores: Vec<NodeScore<'a>>,
@@ -435,16 +452,19 @@ impl<'a> NodeEvaluator<'a> {
     fn new(session: &'a Session<'_>, pod: PodId) -> Self {
         let scores = session.profile.plugins.score.iter().map(|scoring| &scoring.plugin);
         let scores: Vec<NodeScore<'a>> = scores
-            .filter(|score| score.applies(session, pod))
+            .filter(|score| score.applies_to_pod(session, pod))
             .map(|score| score.pre_score(session, pod, &[]))
             .collect();
-        debug_assert!(scores.len() <= RANKS, "a rank has {RANKS} places");
-        Self { filters: session.filters(pod, |on| on == ResultInputs::NodeCapacity), scores }
+        debug_assert!(scores.len() <= RANK_SCORES_MAX, "a rank has {RANK_SCORES_MAX} places");
+        Self {
+            filters: session.selected_filters(pod, |on| on == ResultInputs::NodeCapacity),
+            scores,
+        }
     }
 
-    fn evaluate(&self, node: NodeId) -> Option<(Rank, Fit)> {
+    fn rank_and_fit(&self, node: NodeId) -> Option<(NodeRank, Fit)> {
         let fits = run_filters(&self.filters, node).ok()?;
-        let mut rank = [0; RANKS];
+        let mut rank = [0; RANK_SCORES_MAX];
         for (slot, score) in rank.iter_mut().zip(&self.scores) {
             *slot = -score(node);
         }

@@ -12,27 +12,28 @@ use crate::{
     reason::{FitErrors, NoTopologyDomain, Reason},
 };
 
-/// One of several pods fits on no node.
+/// The failure to place pods together: one of them fits on no node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacementFailure {
-    /// That pod.
+    /// The pod that fits on no node.
     pub pod: PodId,
-    /// Number of pods placed before it.
+    /// Number of pods placed before the pod that failed.
     pub found: u32,
-    /// Errors of all nodes.
+    /// Errors of all nodes for the pod that failed.
     pub fit_errors: FitErrors,
-    /// Set when no domain holds the pod and those placed together with it.
+    /// Set when no topology domain holds the pod and those that are placed together with it.
     pub no_domain: Option<Box<NoTopologyDomain>>,
 }
 
 impl PlacementFailure {
-    /// No pod is placed before a domain holds all of them.
-    pub(super) fn for_no_domain(no_place: NoTopologyDomain, pod_set: PodSet<'_>) -> Self {
-        let (pod, no_domain) = (pod_set.pods[0], Some(Box::new(no_place)));
+    /// The failure when no topology domain holds all pods of the set: none of them is placed.
+    pub(super) fn for_no_domain(no_domain: NoTopologyDomain, pod_set: PodSet<'_>) -> Self {
+        let (pod, no_domain) = (pod_set.pods[0], Some(Box::new(no_domain)));
         Self { pod, found: 0, fit_errors: FitErrors::default(), no_domain }
     }
 
-    /// Merges the failures of two domains; that of the one with more pods counts.
+    /// Merges the failures to place the same pods in two domains. The failure in the domain where
+    /// more pods were placed counts.
     pub(super) fn merge(self, other: Self) -> Self {
         let (mut most, other) =
             if other.found > self.found { (other, self) } else { (self, other) };
@@ -44,22 +45,22 @@ impl PlacementFailure {
     }
 }
 
-/// Number of shapes whose pods are tried first.
+/// Maximum number of shapes whose pods are moved to the front of the placement order.
 const REORDERINGS_MAX: usize = 16;
 
-/// What is done with pods.
+/// How pods are placed, and whether failures are explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PlacementMode {
-    /// Allocate or pipeline them.
+    /// Allocate each pod, or pipeline it.
     Allocate,
-    /// The same, without explaining failures.
+    /// Like `Allocate`, without explaining failures.
     AllocateUnexplained,
-    /// Pipeline them, without explaining failures.
+    /// Pipeline all pods, without explaining failures.
     Pipeline,
 }
 
 impl PlacementMode {
-    /// Explaining a failure costs more than detecting it.
+    /// Whether a failure is explained, which costs more than detecting it.
     const fn explains_failure(self) -> bool {
         matches!(self, Self::Allocate)
     }
@@ -76,13 +77,14 @@ impl Session<'_> {
         plugins.try_for_each(|plugin| plugin.pre_filter(self, group, pods))
     }
 
-    /// The group has pods to place next, and no PreFilter plugin refuses them.
+    /// Whether the group has pods to place next and no PreFilter plugin rejects these pods.
     pub fn may_be_placed(&self, group: PodGroupId) -> bool {
         let pods = self.next_chunk(group);
         !pods.is_empty() && self.pre_filter(group, &pods).is_ok()
     }
 
-    /// The pods by child sub-group, in order of their first pods; `None` for pods in no child.
+    /// Splits the pods by the child sub-groups of a sub-group, in order of their first pods. Pods
+    /// that are in no child form a part of their own (`None`).
     fn split_by_sub_group(
         &self,
         PodSet { group, sub_group, pods }: PodSet<'_>,
@@ -102,8 +104,9 @@ impl Session<'_> {
 }
 
 impl Statement<'_> {
-    /// Allocates all of `pods`, or pipelines those that must wait; all or none. Permit plugins
-    /// decide whether some may be bound before others.
+    /// Allocates all of `pods`, and pipelines those that must wait for capacity; if one of them
+    /// finds no node, none is placed. Permit plugins decide whether some pods may be bound before
+    /// the others.
     ///
     /// # Errors
     ///
@@ -137,8 +140,8 @@ impl Statement<'_> {
     }
 
     /// Pipelines all of `pods` (pending, or evicted since the last commit), or none. The caller
-    /// checks queue limits. Pods of skipped groups would not be started again: they keep their
-    /// place or are not pipelined.
+    /// checks queue limits. Evicted pods of groups that are skipped (`is_skipped`) would not be
+    /// started again, so these pods must keep their place.
     pub fn pipeline_all(&mut self, pods: &[PodId]) -> bool {
         let group = pods.first().and_then(|pod| self.pod(*pod).group);
         if group.is_some_and(|group| self.group(group).is_skipped) {
@@ -151,7 +154,8 @@ impl Statement<'_> {
         let start = self.checkpoint();
         for &pod in pods {
             let own: BTreeSet<NodeId> = self.pod(pod).node.into_iter().collect();
-            let promised = self.place_each(&[pod], Some(&own), PlacementMode::Pipeline).is_ok();
+            let promised =
+                self.place_one_by_one(&[pod], Some(&own), PlacementMode::Pipeline).is_ok();
             if !promised || !self.is_pipelined_in_place(pod) {
                 self.undo_to(start);
                 return false;
@@ -160,20 +164,21 @@ impl Statement<'_> {
         true
     }
 
-    /// Places pods of one group.
+    /// Places pods of one pod group, within its topology constraints.
     fn place_group(&mut self, pods: &[PodId], mode: PlacementMode) -> Result<(), PlacementFailure> {
         let group = pods.first().and_then(|pod| self.pod(*pod).group);
         match group.filter(|group| self.group(*group).has_topology_constraint()) {
             Some(group) => {
                 self.place_sub_group(PodSet { group, sub_group: None, pods }, None, mode)
             }
-            None => self.place_each(pods, None, mode),
+            None => self.place_one_by_one(pods, None, mode),
         }
     }
 
-    /// Places the pods one by one. If one with device claims finds no node, those before it may have
-    /// taken devices that only it needs: it then comes first, once for each shape.
-    fn place_each(
+    /// Places the pods one by one. If a pod with device claims finds no node, pods before it may
+    /// have taken devices that only it can use; the pods are then placed again with that pod first,
+    /// once for each shape.
+    fn place_one_by_one(
         &mut self,
         pods: &[PodId],
         within: Option<&BTreeSet<NodeId>>,
@@ -185,7 +190,7 @@ impl Statement<'_> {
         };
         let (mut order, mut blocked) = (pods.to_vec(), failure.pod);
         let mut shapes = BTreeSet::from([self.pod(pods[0]).shape]);
-        while self.node_claims_of(blocked).next().is_some()
+        while self.node_local_claims_of(blocked).next().is_some()
             && shapes.len() < REORDERINGS_MAX
             && shapes.insert(self.pod(blocked).shape)
         {
@@ -215,7 +220,7 @@ impl Statement<'_> {
             };
             match mode {
                 PlacementMode::Allocate | PlacementMode::AllocateUnexplained => {
-                    self.reserve(pod, node, fits);
+                    self.run_reserve_plugins(pod, node, fits);
                 }
                 PlacementMode::Pipeline => self.pipeline(pod, node),
             }
@@ -238,7 +243,7 @@ impl Statement<'_> {
         }
     }
 
-    /// Places them in the first domain in which all fit.
+    /// Places all the pods in the first topology domain that holds them.
     fn place_in_domain(
         &mut self,
         query: TopologyQuery<'_>,
@@ -273,7 +278,7 @@ impl Statement<'_> {
         })
     }
 
-    /// Whether a domain exists in which all fit; undoes its changes.
+    /// Checks whether all the pods fit in some topology domain. Undoes its changes.
     pub(super) fn try_in_domain(
         &mut self,
         query: TopologyQuery<'_>,
@@ -299,7 +304,7 @@ impl Statement<'_> {
                     let pod_set = PodSet { sub_group, pods: &pods, ..pod_set };
                     self.place_sub_group(pod_set, within, mode)
                 }
-                None => self.place_each(&pods, within, mode),
+                None => self.place_one_by_one(&pods, within, mode),
             };
             if let Err(failure) = settled {
                 self.undo_to(start);
@@ -310,13 +315,13 @@ impl Statement<'_> {
         Ok(())
     }
 
-    fn reserve(&mut self, pod: PodId, node: NodeId, fits: Fit) {
+    fn run_reserve_plugins(&mut self, pod: PodId, node: NodeId, fits: Fit) {
         for reserve in &self.profile.plugins.reserve {
             reserve.reserve(self, pod, node, fits);
         }
     }
 
-    /// Pipelines an allocated pod to the same capacity.
+    /// Pipelines an allocated pod to the capacity that it had been allocated.
     fn convert_to_pipelined(&mut self, pod: PodId) {
         if let PodState::Allocated(node) = self.state(pod) {
             let parts = self.portions_of(pod).pipeline_allocated();

@@ -11,55 +11,56 @@ use crate::{
     model::{NodeId, Pod, PodStatus, Time},
     resources::Resources,
 };
-pub(in crate::framework) use portions::{PodPortions, Portions};
+pub(in crate::framework) use portions::{PortionIndices, PortionTable};
 pub(in crate::framework) use states::PodStates;
 
-/// Current state of a pod.
+/// Current state of a pod in the cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodState {
-    /// Without a node.
+    /// The pod has no node.
     Pending,
-    /// Behind scheduling gates.
+    /// The pod has scheduling gates.
     Gated,
-    /// Allocated on the node: bound, running, or placed in this cycle.
+    /// The pod is allocated on the node: bound, running, or placed in this cycle.
     Allocated(NodeId),
-    /// Being evicted from the node; pods can be pipelined to its capacity.
+    /// The pod is terminating on the node; pods can be pipelined to its capacity.
     Releasing(NodeId),
-    /// Being evicted from the node for too long; no pods can be pipelined to its capacity.
+    /// The pod has been terminating for too long; no pods can be pipelined to its capacity.
     Stuck(NodeId),
-    /// Pipelined to the node in this cycle.
+    /// The pod was pipelined to the node in this cycle.
     Pipelined(NodeId),
-    /// Evicted in this cycle and pipelined to another node, or to the same.
+    /// The pod was evicted in this cycle and pipelined to another node, or to the same.
     Moving {
-        /// The node it is leaving.
+        /// The node that the pod is leaving.
         from: NodeId,
-        /// The node it is pipelined to.
+        /// The node that the pod is pipelined to.
         to: NodeId,
     },
-    /// Bound to a node that is excluded from scheduling: its queue is charged, and it counts for
-    /// its gang.
+    /// The pod is bound to a node that is excluded from scheduling: its queue is charged, and the
+    /// pod counts for its gang.
     OnExcludedNode,
-    /// Bound to a node that no longer exists: its queue is charged until it is deleted.
+    /// The pod is bound to a node that no longer exists: its queue is charged until the pod is
+    /// deleted.
     OnMissingNode,
-    /// Succeeded or failed.
+    /// The pod succeeded or failed.
     Finished,
 }
 
-/// How a pod occupies capacity of a node.
+/// How a pod occupies capacity of a node or NUMA zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occupancy {
-    /// It has it.
+    /// The pod has the capacity.
     Allocated,
-    /// It has it and releases it.
+    /// The pod has the capacity and is releasing it.
     Releasing,
-    /// It has it and does not release it in time.
+    /// The pod has the capacity and is not releasing it in time.
     Stuck,
-    /// It takes it from what is idle or being released.
+    /// The pod is pipelined: it takes capacity that is idle or being released.
     Pipelined,
 }
 
 impl Occupancy {
-    /// Subtracts an amount from idle and releasing capacity, of a node or a NUMA zone.
+    /// Subtracts what a pod occupies from the idle and releasing capacity of a node or a NUMA zone.
     pub(super) fn subtract_from(
         self,
         amount: &Resources,
@@ -76,8 +77,8 @@ impl Occupancy {
         }
     }
 
-    /// The reverse of [`Self::subtract_from`].
-    pub(super) fn return_to(
+    /// Adds back what [`Self::subtract_from`] subtracted.
+    pub(super) fn add_back_to(
         self,
         amount: &Resources,
         idle: &mut Resources,
@@ -94,17 +95,18 @@ impl Occupancy {
     }
 }
 
-/// Whether a pod remains on a node.
+/// Whether a pod remains on a node or is leaving it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
-    /// It remains there, or will come there.
+pub enum NodePresence {
+    /// The pod remains on the node, or is pipelined to it.
     Staying,
-    /// It is leaving.
+    /// The pod is leaving the node.
     Leaving,
 }
 
 impl PodState {
-    /// State in the snapshot. A pod that takes longer than `release_max` to terminate is stuck.
+    /// State of the pod in the snapshot. A pod that takes longer than `release_timeout` to
+    /// terminate is stuck.
     fn from_pod(pod: &Pod, now: Time, release_timeout: Option<Duration>) -> Self {
         match (pod.status, pod.node) {
             (PodStatus::Pending, _) => Self::Pending,
@@ -114,7 +116,7 @@ impl PodState {
             (PodStatus::OnExcludedNode, _) => Self::OnExcludedNode,
             (PodStatus::Releasing, Some(node)) => {
                 let since = pod.releasing_since.unwrap_or(now);
-                if release_timeout.is_some_and(|max| now.since(since) > max) {
+                if release_timeout.is_some_and(|max| now.elapsed_since(since) > max) {
                     Self::Stuck(node)
                 } else {
                     Self::Releasing(node)
@@ -126,7 +128,7 @@ impl PodState {
         }
     }
 
-    /// The nodes that it occupies, and how.
+    /// The nodes whose capacity the pod occupies, and how.
     pub(super) fn occupied_nodes(self) -> impl Iterator<Item = (NodeId, Occupancy)> {
         let holds = match self {
             Self::Allocated(node) => [Some((node, Occupancy::Allocated)), None],
@@ -145,22 +147,22 @@ impl PodState {
         holds.into_iter().flatten()
     }
 
-    /// The nodes on which it is or will be, and whether it remains there.
-    pub fn nodes(self) -> impl Iterator<Item = (NodeId, Presence)> {
+    /// The nodes on which the pod is or will be, and whether it remains there.
+    pub fn nodes_with_presence(self) -> impl Iterator<Item = (NodeId, NodePresence)> {
         self.occupied_nodes().map(|(node, occupancy)| match occupancy {
             Occupancy::Allocated | Occupancy::Stuck | Occupancy::Pipelined => {
-                (node, Presence::Staying)
+                (node, NodePresence::Staying)
             }
-            Occupancy::Releasing => (node, Presence::Leaving),
+            Occupancy::Releasing => (node, NodePresence::Leaving),
         })
     }
 
-    /// It is pipelined to a node in this cycle.
+    /// Whether the pod was pipelined to a node in this cycle.
     pub const fn is_pipelined(self) -> bool {
         matches!(self, Self::Pipelined(_) | Self::Moving { .. })
     }
 
-    /// The node for whose capacity its queue is charged.
+    /// The node for whose capacity the pod's queue is charged.
     pub const fn charged_node(self) -> Option<NodeId> {
         match self {
             Self::Allocated(node) | Self::Pipelined(node) | Self::Moving { to: node, .. } => {

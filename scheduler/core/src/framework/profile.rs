@@ -18,7 +18,8 @@ pub struct Profile {
     /// Rules that order the jobs of a queue, each at most once. The first rule that distinguishes
     /// two jobs decides; otherwise the older job comes first. Victims are taken in reverse order.
     pub job_order: Vec<JobOrderRule>,
-    /// Rules that order the pods of a job, in the same way.
+    /// Rules that order the pods of a job, each at most once. The first rule that distinguishes two
+    /// pods decides.
     pub task_order: Vec<TaskOrderRule>,
     /// How nodes are chosen for pods that request GPUs.
     pub gpu_placement: Placement,
@@ -27,12 +28,12 @@ pub struct Profile {
     /// How a GPU of the node is chosen for pods that request a fraction: the fullest or the
     /// emptiest.
     pub device_placement: Placement,
-    /// Sibling queues are ordered by fair share and reclaim by it (KAI's plugin `proportion`). When
-    /// false, the older queue comes first and none reclaims.
+    /// Whether sibling queues are ordered by fair share and reclaim by it (KAI's plugin
+    /// `proportion`). When false, the older queue comes first and no queue reclaims.
     pub uses_fair_shares: bool,
     /// KAI's `kValue`: weight of past usage in the fair share, in thousandths.
     pub k_value_milli: i64,
-    /// Grace of stale gangs without a grace of their own.
+    /// Grace period of stale gangs that set none of their own.
     pub staleness_grace: Duration,
     /// A pod that takes longer to terminate counts as stuck: no pod is pipelined to its capacity.
     pub release_timeout: Option<Duration>,
@@ -42,28 +43,29 @@ pub struct Profile {
     /// KAI's `allowConsolidatingReclaim`: victims that are moved to another node do not count as
     /// reclaimed. When false, they do.
     pub allow_consolidating_reclaim: bool,
-    /// Maximum number of victim jobs of one consolidation.
+    /// Maximum number of victim jobs of one consolidation search.
     pub consolidation_victims_max: usize,
     /// Maximum number of jobs of a leaf queue, in order, that an action considers; no entry means
     /// all. Stale gang eviction considers all.
     pub queue_depth: BTreeMap<Action, usize>,
-    /// Running work is protected for a minimum runtime (KAI's plugin `minruntime`).
+    /// Whether running jobs are protected for a minimum runtime (KAI's plugin `minruntime`).
     pub protects_min_runtime: bool,
     /// Minimum runtime before preemption, for queues without one.
     pub preempt_min_runtime: Duration,
     /// Minimum runtime before reclaim, for queues without one.
     pub reclaim_min_runtime: Duration,
-    /// Which queue's minimum runtime applies to reclaim.
+    /// Which queue's minimum runtime applies when another queue reclaims.
     pub reclaim_resolve_method: ResolveMethod,
     /// Maximum number of jobs per cycle that evict others (preempt and reclaim together); `None`:
     /// no limit.
     pub preemptions_max: Option<usize>,
-    /// How much higher a priority must be to preempt within its queue; at least 1.
+    /// How much higher a job's priority must be than a victim's to preempt it within its queue; at
+    /// least 1.
     pub priority_difference_min: i32,
 }
 
 impl Profile {
-    /// How the cluster is divided among queues.
+    /// The rules by which the cluster is divided among queues.
     pub const fn fair_share_rules(&self) -> FairShareRules {
         FairShareRules { are_used: self.uses_fair_shares, k_value_milli: self.k_value_milli }
     }

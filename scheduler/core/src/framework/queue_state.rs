@@ -10,7 +10,7 @@ use crate::{
     resources::PerResource,
 };
 
-/// The accounts of the queues, and what pods are charged to them.
+/// The accounts of the queues, and what queues are charged for each pod.
 #[derive(Clone, Debug)]
 pub(super) struct QueueState {
     pub(super) accounts: QueueAccounts,
@@ -18,7 +18,7 @@ pub(super) struct QueueState {
 }
 
 impl QueueState {
-    /// As in the snapshot.
+    /// The accounts of the queues as in the snapshot.
     pub(super) fn new(snapshot: &Snapshot, profile: &Profile) -> Self {
         let charges = ChargeTable::new(snapshot);
         let accounts = QueueAccounts::new(snapshot, profile.fair_share_rules(), &charges);
@@ -37,12 +37,12 @@ impl<'s> Session<'s> {
         group.queue_id().map(|queue| (queue, group))
     }
 
-    /// What its queue is charged while the pod is allocated on or pipelined to `node`.
+    /// What the pod's queue is charged while the pod is allocated on or pipelined to `node`.
     pub fn charge_on(&self, pod: PodId, node: NodeId) -> Charge {
-        self.queues.charges.on_node(self.pod(pod).shape, self.node(node))
+        self.queues.charges.charge_on_node(self.pod(pod).shape, self.node(node))
     }
 
-    /// Charges the queue of a pod that moves between nodes.
+    /// Updates the account of a pod's queue after the pod's node changed.
     pub(super) fn update_charge(
         &mut self,
         pod: PodId,
@@ -56,22 +56,22 @@ impl<'s> Session<'s> {
             return;
         }
         if let Some(charge) = before {
-            self.queues.accounts.refund(queue, &charge, group.preemptible);
+            self.queues.accounts.refund_queue(queue, &charge, group.preemptible);
         }
         if let Some(charge) = after {
-            self.queues.accounts.charge(queue, &charge, group.preemptible);
+            self.queues.accounts.charge_queue(queue, &charge, group.preemptible);
         }
     }
 
     /// What the pending pods of a job request together, as counted for fair shares, queue order and
     /// reclaim.
     pub fn fair_share_request(&self, pods: &[PodId]) -> PerResource<i64> {
-        self.additional_charge_for(pods, ChargeTable::for_fair_share)
+        self.additional_charge_for(pods, ChargeTable::charge_for_fair_share)
     }
 
     /// What the pending pods of a job request together, as counted for limits and quotas.
     pub fn bounds_request(&self, pods: &[PodId]) -> PerResource<i64> {
-        self.additional_charge_for(pods, ChargeTable::for_bounds)
+        self.additional_charge_for(pods, ChargeTable::charge_for_bounds)
     }
 
     fn additional_charge_for(
@@ -84,61 +84,62 @@ impl<'s> Session<'s> {
         self.additional_charge(*first, &charges.collect())
     }
 
-    /// What the pod's queue would be charged in addition. For non-preemptible work, claims count
-    /// that only preemptible work has.
+    /// What the pod's queue would be charged in addition to its present account. For
+    /// non-preemptible pods, claims that only preemptible pods use so far count in full.
     pub fn additional_charge(&self, pod: PodId, charge: &Charge) -> PerResource<i64> {
         let Some((queue, group)) = self.queue_and_group(pod) else { return charge.total() };
-        let change = self.queues.accounts.charge_change(queue, charge, group.preemptible);
+        let change = self.queues.accounts.additional_charge(queue, charge, group.preemptible);
         if group.preemptible { change.all } else { change.non_preemptible }
     }
 }
 
-/// How a pod's node changed in this cycle, so that its request differs in the next one.
-enum NodeChange {
-    /// It left this node and is pending.
+/// How the node of a pod changed in this cycle, so that the pod's request differs in the next
+/// cycle.
+enum PodNodeChange {
+    /// The pod left this node and is pending.
     Left(NodeId),
-    /// It was bound to this one.
+    /// The pod was bound to this node.
     Bound(NodeId),
 }
 
 impl Statement<'_> {
-    /// Divides the cluster again: a bound pod requests its charge on its node, a pod that left its
-    /// node that of a pending pod.
+    /// Divides the fair shares again by the requests after this cycle: a bound pod requests its
+    /// charge on its node, and a pod that left its node requests the charge of a pending pod.
     pub(crate) fn redivide_fair_shares(&mut self) {
         for pod in self.pod_ids() {
             let (Some(turned), Some((queue, _))) =
-                (self.node_change(pod), self.queue_and_group(pod))
+                (self.node_change_of_pod(pod), self.queue_and_group(pod))
             else {
                 continue;
             };
             let waiting = self.pending_charge(pod);
             let (more, less) = match turned {
-                NodeChange::Left(node) => (waiting, self.charge_on(pod, node)),
-                NodeChange::Bound(node) => (self.charge_on(pod, node), waiting),
+                PodNodeChange::Left(node) => (waiting, self.charge_on(pod, node)),
+                PodNodeChange::Bound(node) => (self.charge_on(pod, node), waiting),
             };
             self.session.queues.accounts.add_request(queue, &more);
             self.session.queues.accounts.remove_request(queue, &less);
         }
-        self.session.queues.accounts.divide(self.snapshot);
+        self.session.queues.accounts.divide_fair_shares(self.snapshot);
     }
 }
 
 impl Session<'_> {
-    fn node_change(&self, pod: PodId) -> Option<NodeChange> {
+    fn node_change_of_pod(&self, pod: PodId) -> Option<PodNodeChange> {
         match (self.pod(pod).node, self.state(pod)) {
-            (Some(from), PodState::Pending) => Some(NodeChange::Left(from)),
-            (None, PodState::Allocated(node)) => Some(NodeChange::Bound(node)),
+            (Some(from), PodState::Pending) => Some(PodNodeChange::Left(from)),
+            (None, PodState::Allocated(node)) => Some(PodNodeChange::Bound(node)),
             (Some(_) | None, _) => None,
         }
     }
 
-    /// Skipped groups request nothing.
+    /// The charge that a pending pod requests. Pods of skipped groups request nothing.
     fn pending_charge(&self, pod: PodId) -> Charge {
         let is_left_alone = self.pod(pod).group.is_some_and(|it| self.group(it).is_skipped);
         if is_left_alone {
             Charge::default()
         } else {
-            self.queues.charges.for_fair_share(self.pod(pod).shape)
+            self.queues.charges.charge_for_fair_share(self.pod(pod).shape)
         }
     }
 }

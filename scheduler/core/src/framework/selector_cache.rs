@@ -12,21 +12,23 @@ use crate::model::{
     LabelSelector, Labels, Name, NamespaceSet, PodAffinityTerm, PodId, PodShape, labels_match,
 };
 
-/// Cached selections.
+/// Cached results of matching pod selectors with pods.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SelectorCache {
     selected_pods: RefCell<BTreeMap<SelectorKey, Arc<[PodId]>>>,
     matching_terms: RefCell<BTreeMap<PodId, Arc<MatchingTerms>>>,
-    /// By namespace and relevant labels: pods that agree in these match the same terms.
+    /// The terms that select a pod, by namespace and relevant labels: pods that agree in these are
+    /// selected by the same terms.
     alike: RefCell<BTreeMap<(Name, Labels), Arc<MatchingTerms>>>,
-    /// Label keys that occur in terms.
+    /// Label keys that occur in the selectors of any term.
     selector_keys: OnceCell<BTreeSet<Name>>,
 }
 
 /// A selector, its namespaces, and the namespace of the pod that has it.
 type SelectorKey = (Option<LabelSelector>, Option<NamespaceSet>, Name);
 
-/// Terms that select a pod, as pod and position in its list of terms.
+/// Pod affinity terms that select a pod. Each term is given by its pod and its position in that
+/// pod's list of terms.
 #[derive(Clone, Debug, Default)]
 pub struct MatchingTerms {
     /// Required anti-affinity terms.
@@ -38,15 +40,15 @@ pub struct MatchingTerms {
 }
 
 impl Session<'_> {
-    /// The pods that a term of `owner` selects, on any node.
+    /// The pods that a pod affinity term of `owner` selects, on any node or none.
     pub fn pods_selected_by(&self, term: &PodAffinityTerm, owner: PodId) -> Arc<[PodId]> {
         let (namespaces, of) = (&self.snapshot.namespaces, &self.pod(owner).namespace);
         let key = (term.selector.clone(), term.namespaces.clone(), of.clone());
-        self.cached_selection(key, |pod| term.selects(namespaces, of, self.pod(pod)))
+        self.cached_selection(key, |pod| term.selects_pod(namespaces, of, self.pod(pod)))
     }
 
-    /// The pods of a namespace that a selector selects, on any node.
-    pub fn pods_selected_in(
+    /// The pods of a namespace that a label selector selects, on any node or none.
+    pub fn pods_selected_in_namespace(
         &self,
         namespace: &Name,
         selector: Option<&LabelSelector>,
@@ -70,19 +72,19 @@ impl Session<'_> {
         Arc::clone(found)
     }
 
-    /// The terms of all pods that select this one.
-    pub fn terms_matching(&self, pod: PodId) -> Arc<MatchingTerms> {
+    /// The pod affinity terms, of all pods, that select this pod.
+    pub fn terms_selecting_pod(&self, pod: PodId) -> Arc<MatchingTerms> {
         let find_alike = || {
             let of = self.pod(pod);
             let mut alike = self.caches.selectors.alike.borrow_mut();
-            let alike = alike.entry((of.namespace.clone(), self.labels_with_selector_keys(pod)));
-            Arc::clone(alike.or_insert_with(|| Arc::new(self.find_terms_matching(pod))))
+            let alike = alike.entry((of.namespace.clone(), self.labels_used_by_selectors(pod)));
+            Arc::clone(alike.or_insert_with(|| Arc::new(self.find_terms_selecting_pod(pod))))
         };
         let mut terms = self.caches.selectors.matching_terms.borrow_mut();
         Arc::clone(terms.entry(pod).or_insert_with(find_alike))
     }
 
-    fn labels_with_selector_keys(&self, pod: PodId) -> Labels {
+    fn labels_used_by_selectors(&self, pod: PodId) -> Labels {
         let keys = self.caches.selectors.selector_keys.get_or_init(|| {
             let terms = |shape: &PodShape| {
                 let preferred = shape.pod_preferences.iter().map(|(_, term)| term);
@@ -97,14 +99,14 @@ impl Session<'_> {
         labels.map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    fn find_terms_matching(&self, pod: PodId) -> MatchingTerms {
+    fn find_terms_selecting_pod(&self, pod: PodId) -> MatchingTerms {
         let (namespaces, pod) = (&self.snapshot.namespaces, self.pod(pod));
         let among = |others: &[PodId], terms: fn(&PodShape) -> Vec<&PodAffinityTerm>| {
             let mut found = Vec::new();
             for &other in others {
                 let of = &self.pod(other).namespace;
                 let terms = terms(self.shape_of(other)).into_iter().enumerate();
-                let matching = terms.filter(|(_, term)| term.selects(namespaces, of, pod));
+                let matching = terms.filter(|(_, term)| term.selects_pod(namespaces, of, pod));
                 found.extend(matching.map(|(at, _)| (other, at)));
             }
             found

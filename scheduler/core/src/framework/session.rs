@@ -8,7 +8,7 @@ use super::{
     cycle_outcome::CycleOutcome,
     node::NodeStates,
     node_ranking::NodePreferences,
-    pod::{PodPortions, PodStates},
+    pod::{PodStates, PortionIndices},
     queue_state::QueueState,
 };
 use crate::{
@@ -26,7 +26,7 @@ pub struct Session<'s> {
     pub profile: &'s Profile,
     pub(super) nodes: NodeStates,
     pub(super) pods: PodStates,
-    /// By position of the pod group.
+    /// Members of the pod groups, by position of the pod group in the snapshot.
     members: Vec<Members>,
     pub(super) queues: QueueState,
     pub(super) constraints: ConstraintIndex,
@@ -36,7 +36,7 @@ pub struct Session<'s> {
 }
 
 impl<'s> Session<'s> {
-    /// The cluster as in the snapshot.
+    /// Starts a cycle with the cluster as it is in the snapshot.
     pub fn new(snapshot: &'s Snapshot, profile: &'s Profile) -> Self {
         let pods = PodStates::new(snapshot, profile);
         let mut session = Self {
@@ -57,12 +57,13 @@ impl<'s> Session<'s> {
         session
     }
 
-    /// Updates everything that follows from the state of a pod.
-    pub(super) fn set_state(&mut self, pod: PodId, after: PodState, portions: PodPortions) {
+    /// Sets the state of a pod and updates everything that follows from it: node capacity, queue
+    /// accounts and group members.
+    pub(super) fn set_state(&mut self, pod: PodId, after: PodState, portions: PortionIndices) {
         let before = self.state(pod);
         self.nodes.remove_pod(self.snapshot, &self.pods, pod);
         self.remove_member(pod);
-        self.pods.set(pod, after, portions);
+        self.pods.set_state(pod, after, portions);
         self.nodes.add_pod(self.snapshot, &self.pods, pod);
         self.add_member(pod);
         self.update_charge(pod, before.charged_node(), after.charged_node());
@@ -71,20 +72,20 @@ impl<'s> Session<'s> {
     fn add_member(&mut self, pod: PodId) {
         let (of, rank, state) = (self.pod(pod), self.task_rank(pod), self.state(pod));
         if let Some(group) = of.group {
-            self.members[group.0 as usize].add(pod, rank, of, state);
+            self.members[group.0 as usize].add_pod(pod, rank, of, state);
         }
     }
 
     fn remove_member(&mut self, pod: PodId) {
         let (of, rank, state) = (self.pod(pod), self.task_rank(pod), self.state(pod));
         if let Some(group) = of.group {
-            self.members[group.0 as usize].remove(pod, rank, of, state);
+            self.members[group.0 as usize].remove_pod(pod, rank, of, state);
         }
     }
 
     /// Current capacity of a node.
     pub fn node_info(&self, node: NodeId) -> &NodeInfo {
-        self.nodes.info(node)
+        self.nodes.node_info(node)
     }
 
     /// Current members of a pod group.
@@ -92,9 +93,9 @@ impl<'s> Session<'s> {
         &self.members[group.0 as usize]
     }
 
-    /// Log of changed nodes, for caches of what is derived from nodes.
+    /// Log of the nodes whose capacity changed, for caches of values derived from nodes.
     pub const fn changed_nodes(&self) -> &ChangedNodes {
-        self.nodes.changed()
+        self.nodes.changed_nodes()
     }
 
     /// The node in the snapshot.

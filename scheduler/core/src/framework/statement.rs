@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, ops::Deref};
 
 use super::{
     PodState, Session,
-    pod::{Occupancy, PodPortions},
+    pod::{Occupancy, PortionIndices},
 };
 use crate::{
     Decision, EvictionCause,
@@ -21,19 +21,19 @@ pub struct Statement<'s> {
     log: Vec<StateChange>,
 }
 
-/// A pod's state and portions before a change.
+/// State and portions of a pod before a change, to undo the change.
 #[derive(Clone, Copy, Debug)]
 struct StateChange {
     pod: PodId,
     before: PodState,
-    portions_before: PodPortions,
+    portions_before: PortionIndices,
 }
 
-/// A point to which later changes can be undone.
+/// A position in the log of changes; changes after it can be undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Checkpoint(usize);
 
-/// What is read of a statement is read of its session.
+/// A statement can be read like its session.
 impl<'s> Deref for Statement<'s> {
     type Target = Session<'s>;
 
@@ -43,23 +43,23 @@ impl<'s> Deref for Statement<'s> {
 }
 
 impl<'s> Statement<'s> {
-    /// Without changes yet.
+    /// Creates a statement without changes.
     pub const fn new(session: Session<'s>) -> Self {
         Self { session, log: Vec::new() }
     }
 
-    /// The session with all changes, committed or not.
+    /// Returns the session with all changes, committed or not.
     pub fn into_session(self) -> Session<'s> {
         self.session
     }
 
-    /// A point to return to.
+    /// The present position in the log of changes, for [`Self::undo_to`].
     pub const fn checkpoint(&self) -> Checkpoint {
         Checkpoint(self.log.len())
     }
 
-    /// Undoes all changes since `checkpoint`; one from before the last commit undoes the changes
-    /// since that commit.
+    /// Undoes all changes since `checkpoint`. If a commit came after the checkpoint, only the
+    /// changes since that commit are undone.
     pub fn undo_to(&mut self, checkpoint: Checkpoint) {
         while self.log.len() > checkpoint.0 {
             let change = self.log.pop().expect("the log is longer than the checkpoint");
@@ -129,7 +129,7 @@ impl<'s> Statement<'s> {
         self.change_state(pod, after, self.portions_of(pod).without_pipelined());
     }
 
-    pub(super) fn change_state(&mut self, pod: PodId, after: PodState, portions: PodPortions) {
+    pub(super) fn change_state(&mut self, pod: PodId, after: PodState, portions: PortionIndices) {
         let (before, portions_before) = (self.state(pod), self.portions_of(pod));
         self.log.push(StateChange { pod, before, portions_before });
         self.session.set_state(pod, after, portions);
@@ -137,7 +137,7 @@ impl<'s> Statement<'s> {
 
     /// Makes the pod pending again, without a node.
     pub fn reset_to_pending(&mut self, pod: PodId) {
-        self.change_state(pod, PodState::Pending, PodPortions::default());
+        self.change_state(pod, PodState::Pending, PortionIndices::default());
     }
 
     /// Adds the pods allocated and pipelined since the last commit to the plan; they can no longer
@@ -161,13 +161,14 @@ impl<'s> Statement<'s> {
         }
     }
 
-    /// Makes a pod pending or pipelined that was placed in this cycle and evicted.
+    /// Removes the binding that this cycle made for a pod which was then evicted: the pod becomes
+    /// pending, or stays pipelined.
     fn cancel_binding(&mut self, pod: PodId) {
         let (after, portions) = if let PodState::Moving { to, .. } = self.state(pod) {
             let pipelined = self.portions_of(pod).pipelined;
-            (PodState::Pipelined(to), PodPortions { pipelined, ..PodPortions::default() })
+            (PodState::Pipelined(to), PortionIndices { pipelined, ..PortionIndices::default() })
         } else {
-            (PodState::Pending, PodPortions::default())
+            (PodState::Pending, PortionIndices::default())
         };
         self.session.set_state(pod, after, portions);
         self.session.outcome.cancelled_bindings.insert(pod);

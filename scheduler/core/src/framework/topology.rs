@@ -10,7 +10,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::{CapacityRequest, FreeCapacity, Session, fraction_on};
+use super::{CapacityRequest, FreeCapacity, Session, fraction_units_on};
 use crate::{
     model::{Name, NodeId, PodGroupId, PodId, PodShape, ShapeId, Topology, TopologyConstraint},
     reason::{InvalidLevel, NoTopologyDomain},
@@ -18,21 +18,23 @@ use crate::{
 };
 pub(super) use diagnosis::TopologyQuery;
 
-/// By topology: the ready nodes with their domains, widest first, sorted.
+/// For each topology, the ready nodes with the path of their domains (widest level first), sorted
+/// by path.
 pub(super) type DomainPaths = BTreeMap<Name, Vec<(Vec<Name>, NodeId)>>;
 
 /// A domain in which pods may be placed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CandidateDomain {
     pub(super) nodes: BTreeSet<NodeId>,
-    /// Preferred nodes when the domain is wider than the preferred level: those in the emptiest
-    /// domains of that level.
+    /// Preferred nodes if the domain is wider than the preferred level: the nodes in the emptiest
+    /// domains of the preferred level, with a rank.
     pub(super) node_ranks: Option<BTreeMap<NodeId, i64>>,
-    /// No candidate contains it: it is of the required level, or the whole topology.
+    /// Whether no other candidate contains this domain: it is of the required level, or the whole
+    /// topology.
     pub(super) is_widest: bool,
 }
 
-/// Pods that are placed together: of a sub-group, or of the whole group (`None`).
+/// Pods that are placed together: pods of a sub-group, or of the whole group (`None`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PodSet<'a> {
     pub(super) group: PodGroupId,
@@ -40,16 +42,16 @@ pub(super) struct PodSet<'a> {
     pub(super) pods: &'a [PodId],
 }
 
-/// A constraint with its levels looked up in the topology.
+/// A topology constraint with its levels looked up in the topology.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Levels<'a> {
+pub(super) struct ResolvedLevels<'a> {
     topology: &'a Topology,
-    /// Depth of the required level; 0 when none is required.
+    /// Depth of the required level in the topology; 0 when no level is required.
     required: usize,
     preferred: Option<usize>,
 }
 
-impl<'a> Levels<'a> {
+impl<'a> ResolvedLevels<'a> {
     pub(super) const fn is_required(&self) -> bool {
         self.required > 0
     }
@@ -59,30 +61,30 @@ impl<'a> Levels<'a> {
         (&self.topology.name, self.required)
     }
 
-    /// Label of the required level.
+    /// Label key of the required level.
     pub(super) fn required_label(&self) -> Option<&'a Name> {
         self.topology.levels.get(self.required.checked_sub(1)?).map(|level| &level.label)
     }
 
-    /// Labels of the node's domain of the required level.
+    /// Labels of the node's domain at the required level.
     pub(super) fn labels_of(&self, session: &Session<'_>, node: NodeId) -> Vec<(Name, Name)> {
         let labels = self.topology.levels.iter().map(|level| Name::clone(&level.label));
         labels.zip(self.domain_of(session, node).unwrap_or_default()).collect()
     }
 
-    /// Depth of the level with this label. `None` when nodes of one required domain may differ in
-    /// it.
+    /// Depth of the level with this label key. `None` when nodes of one required domain may differ
+    /// in this label.
     pub(super) fn required_depth(&self, label: &str) -> Option<usize> {
         let mut levels = self.topology.levels.iter().take(self.required);
         levels.position(|level| *level.label == *label).map(|at| at + 1)
     }
 
-    /// The level around the one at this depth.
+    /// Label key of the level that directly contains the level at this depth.
     pub(super) fn parent_level(&self, depth: usize) -> Option<&'a Name> {
         self.topology.levels.get(depth.checked_sub(2)?).map(|level| &level.label)
     }
 
-    /// The node's domain of the required level; `None` when it lacks a label.
+    /// The node's domain at the required level; `None` when the node lacks a label.
     pub(super) fn domain_of(&self, session: &Session<'_>, node: NodeId) -> Option<Vec<Name>> {
         let mut path = self.topology.domain_path(&session.node(node).labels)?;
         path.truncate(self.required);
@@ -90,29 +92,29 @@ impl<'a> Levels<'a> {
     }
 }
 
-/// A domain and the domains inside it.
+/// A topology domain and the domains directly inside it.
 struct Domain {
     name: Name,
     nodes: Vec<NodeId>,
-    /// Free capacity, fractions of shared GPUs included.
+    /// Free capacity of the domain's nodes, including fractions of shared GPUs.
     free: PerResource<i64>,
-    /// Free capacity with whole GPUs only.
+    /// Free capacity of the domain's nodes, counting whole GPUs only.
     whole: PerResource<i64>,
-    /// Number of the pods that fit.
+    /// Number of the pods to place that fit into the domain.
     pods: u64,
     inner: Vec<Self>,
 }
 
 impl Session<'_> {
-    pub(super) fn levels(
+    pub(super) fn resolve_levels(
         &self,
         constraint: &TopologyConstraint,
-    ) -> Result<Levels<'_>, InvalidLevel> {
+    ) -> Result<ResolvedLevels<'_>, InvalidLevel> {
         let TopologyConstraint { topology, required, preferred } = constraint;
         let found = self.snapshot.topologies.iter().find(|known| known.name == *topology);
         let depth = |level: &Option<Name>| {
             let Some(level) = level else { return Ok(None) };
-            let depth = found.and_then(|topology| topology.depth(level));
+            let depth = found.and_then(|topology| topology.level_depth(level));
             depth.map(Some).ok_or_else(|| InvalidLevel::Unknown { level: Name::clone(level) })
         };
         let unnamed = || InvalidLevel::Unknown { level: Name::clone(topology) };
@@ -124,40 +126,41 @@ impl Session<'_> {
             let [required, preferred] = [required, preferred].map(Name::clone);
             return Err(InvalidLevel::PreferredIsWider { required, preferred });
         }
-        Ok(Levels { topology, required: required_at.unwrap_or(0), preferred: preferred_at })
+        Ok(ResolvedLevels { topology, required: required_at.unwrap_or(0), preferred: preferred_at })
     }
 
     /// The candidate domains for `pod_set`, best first, or why there is none. Without a required
-    /// level the whole topology is a candidate, whatever is free there.
+    /// level, the whole topology is a candidate, however little is free there.
     pub(super) fn candidate_domains(
         &self,
         constraint: &TopologyConstraint,
         pod_set: PodSet<'_>,
         within: Option<&BTreeSet<NodeId>>,
     ) -> Result<Vec<CandidateDomain>, NoTopologyDomain> {
-        let levels = self.levels(constraint);
+        let levels = self.resolve_levels(constraint);
         let of = || NoTopologyDomain::new(constraint, pod_set.pods);
         let invalid_level = |invalid_level| NoTopologyDomain {
             invalid_level: Some(Box::new(invalid_level)),
             ..of()
         };
-        let Levels { topology, required, preferred } = levels.map_err(invalid_level)?;
+        let ResolvedLevels { topology, required, preferred } = levels.map_err(invalid_level)?;
         let root = self.domain_tree(topology, pod_set.pods, within);
         let in_use = self.nodes_in_use(pod_set);
         let are_in_use = required > 0 && !in_use.is_empty();
-        let mut may_be = root.usable(required, &in_use);
+        let mut may_be = root.usable_domains_at_depth(required, &in_use);
         if required > 0 {
             may_be = self.selectable_domains(may_be, pod_set.pods);
         }
         let deepest = preferred.unwrap_or(required).max(required);
-        let holds = self.domain_holds(pod_set.pods);
-        let ranks = preferred.map(|_| root.ranks(deepest)).unwrap_or_default();
+        let holds = self.domain_holds_all(pod_set.pods);
+        let ranks = preferred.map(|_| root.node_ranks_at_depth(deepest)).unwrap_or_default();
         let ranks_of = |domain: &Domain| {
             domain.nodes.iter().map(|node| (*node, ranks.get(node).copied().unwrap_or(0))).collect()
         };
         let mut places = Vec::new();
         for depth in (required..=deepest).rev() {
-            let domains = may_be.iter().flat_map(|domain| domain.at_depth(depth - required));
+            let domains =
+                may_be.iter().flat_map(|domain| domain.domains_at_depth(depth - required));
             let may_hold = domains.filter(|domain| depth == 0 || holds(domain));
             places.extend(may_hold.map(|domain| CandidateDomain {
                 nodes: domain.nodes.iter().copied().collect(),
@@ -176,30 +179,31 @@ impl Session<'_> {
         Ok(places)
     }
 
-    /// For pods with different requests: how many fit next to each other in each usable domain.
-    /// `None` when they are alike, since [`Self::candidate_domains`] counts those.
-    pub(super) fn count_fitting(
+    /// For pods with different requests: how many of them fit next to each other in each usable
+    /// domain. `None` when all requests are equal, because [`Self::candidate_domains`] already
+    /// counts those.
+    pub(super) fn count_fitting_by_domain(
         &self,
         constraint: &TopologyConstraint,
         pod_set: PodSet<'_>,
         within: Option<&BTreeSet<NodeId>>,
     ) -> Option<Vec<(Name, u64)>> {
-        if self.are_alike(pod_set.pods) {
+        if self.have_equal_requests(pod_set.pods) {
             return None;
         }
-        let Levels { topology, required, .. } = self.levels(constraint).ok()?;
+        let ResolvedLevels { topology, required, .. } = self.resolve_levels(constraint).ok()?;
         let root = self.domain_tree(topology, pod_set.pods, within);
-        let domains = root.usable(required, &self.nodes_in_use(pod_set));
+        let domains = root.usable_domains_at_depth(required, &self.nodes_in_use(pod_set));
         let domains = self.selectable_domains(domains, pod_set.pods).into_iter();
         let count = |domain: &Domain| {
             let nodes = domain.nodes.iter().map(|node| (*node, FreeCapacity::of_node(self, *node)));
-            let left = self.count_left_over(pod_set.pods, nodes, |_, _| true);
+            let left = self.count_unplaced_pods(pod_set.pods, nodes, |_, _| true);
             pod_set.pods.len() as u64 - left.into_iter().map(|(_, left)| left).sum::<u64>()
         };
         Some(domains.map(|domain| (domain.name.clone(), count(domain))).collect())
     }
 
-    /// Domains with a selected node for each of the pods.
+    /// Those of the domains that have a node which each of the pods selects.
     fn selectable_domains<'a>(
         &self,
         mut domains: Vec<&'a Domain>,
@@ -210,14 +214,14 @@ impl Session<'_> {
         let is_choosy =
             |shape: &PodShape| !shape.node_selector.is_empty() || shape.node_affinity.is_some();
         for shape in shapes.filter(|shape| is_choosy(shape)) {
-            let is_for_it = |node: &NodeId| shape.selects(self.node(*node));
+            let is_for_it = |node: &NodeId| shape.selects_node(self.node(*node));
             domains.retain(|domain| domain.nodes.iter().any(is_for_it));
         }
         domains
     }
 
-    /// The domains of the widest level that is required of all the pods. `None` when none is
-    /// required.
+    /// The domains of the widest level that some constraint requires for all the pods. `None` when
+    /// no level is required.
     pub(crate) fn required_domains(
         &self,
         group: PodGroupId,
@@ -230,12 +234,12 @@ impl Session<'_> {
         let constraint = of.topology_constraint(None).filter(|all| all.required.is_some());
         let constraint =
             constraint.or_else(|| of.topology_constraint(only.then_some(first)?.into()))?;
-        let Levels { topology, required, .. } =
-            self.levels(constraint).ok().filter(Levels::is_required)?;
+        let ResolvedLevels { topology, required, .. } =
+            self.resolve_levels(constraint).ok().filter(ResolvedLevels::is_required)?;
         let root = self.domain_tree(topology, pods, None);
         let in_use = self.nodes_in_use(pod_set);
         let mut domains: Vec<BTreeSet<NodeId>> = root
-            .at_depth(required)
+            .domains_at_depth(required)
             .into_iter()
             .map(|domain| domain.nodes.iter().copied().collect())
             .collect();
@@ -245,9 +249,9 @@ impl Session<'_> {
         Some(domains)
     }
 
-    /// The constraints of these pods, from their sub-group up to the group. `None` when their
-    /// placement depends on more than requests and free capacity: other pods of the group are
-    /// placed already, or the pods are of several sub-groups.
+    /// The topology constraints of these pods, from their sub-group up to the group. `None` when
+    /// the placement of the pods depends on more than their requests and free capacity: other pods
+    /// of the group are placed already, or the pods are of several sub-groups.
     pub(crate) fn topology_constraints_for(
         &self,
         group: PodGroupId,
@@ -265,33 +269,33 @@ impl Session<'_> {
             .then(|| fraction.filter_map(|sub_group| of.topology_constraint(sub_group)).collect())
     }
 
-    /// The tree of domains, fullest first.
+    /// The tree of the topology's domains, the fullest domain first on each level.
     fn domain_tree(
         &self,
         topology: &Topology,
         pods: &[PodId],
         within: Option<&BTreeSet<NodeId>>,
     ) -> Domain {
-        let paths = self.caches.domain_paths.get_or_init(|| self.all_paths());
+        let paths = self.caches.domain_paths.get_or_init(|| self.domain_paths_by_topology());
         let placed = paths.get(&topology.name).into_iter().flatten();
         let placed = placed.filter(|(_, node)| within.is_none_or(|nodes| nodes.contains(node)));
         let placed: Vec<(&[Name], NodeId)> =
             placed.map(|(path, node)| (path.as_slice(), *node)).collect();
         let shape = pods.first().map(|pod| self.shape_of(*pod));
         let grow = DomainBuilder { session: self, request: self.bounds_request(pods), shape };
-        grow.domain(&topology.name, &placed, 0, topology.levels.len())
+        grow.build_domain(&topology.name, &placed, 0, topology.levels.len())
     }
 
     /// The nodes of each domain of the required level.
-    pub(super) fn nodes_by_domain(&self, levels: Levels<'_>) -> Vec<Vec<NodeId>> {
+    pub(super) fn nodes_by_domain(&self, levels: ResolvedLevels<'_>) -> Vec<Vec<NodeId>> {
         let (topology, depth) = levels.required_level();
-        let paths = self.caches.domain_paths.get_or_init(|| self.all_paths());
+        let paths = self.caches.domain_paths.get_or_init(|| self.domain_paths_by_topology());
         let placed = paths.get(topology).map_or(&[][..], Vec::as_slice);
         let domains = placed.chunk_by(|(a, _), (b, _)| a[..depth] == b[..depth]);
         domains.map(|domain| domain.iter().map(|(_, node)| *node).collect()).collect()
     }
 
-    fn all_paths(&self) -> DomainPaths {
+    fn domain_paths_by_topology(&self) -> DomainPaths {
         let of = |topology: &Topology| {
             let nodes = self.node_ids().filter(|node| self.node(*node).ready);
             let placed =
@@ -303,10 +307,10 @@ impl Session<'_> {
         self.snapshot.topologies.iter().map(of).collect()
     }
 
-    /// Whether a domain holds all pods. Pods that are alike are counted node by node, others by the
-    /// sum of their requests.
-    fn domain_holds(&self, pods: &[PodId]) -> impl Fn(&Domain) -> bool {
-        let (request, alike) = (self.bounds_request(pods), self.are_alike(pods));
+    /// Returns a function that tells whether a domain holds all the pods. Pods with equal requests
+    /// are counted node by node, others by the sum of their requests.
+    fn domain_holds_all(&self, pods: &[PodId]) -> impl Fn(&Domain) -> bool {
+        let (request, alike) = (self.bounds_request(pods), self.have_equal_requests(pods));
         let count = pods.len() as u64;
         move |domain| {
             let enough = request.values().into_iter().zip(domain.free.values());
@@ -314,8 +318,8 @@ impl Session<'_> {
         }
     }
 
-    /// All pods have the same requests.
-    fn are_alike(&self, pods: &[PodId]) -> bool {
+    /// Whether all the pods have the same requests.
+    fn have_equal_requests(&self, pods: &[PodId]) -> bool {
         let asks = |pod: &PodId| {
             let shape = self.shape_of(*pod);
             (&shape.requests, shape.fractional_gpu)
@@ -347,8 +351,8 @@ struct DomainBuilder<'a> {
 }
 
 impl DomainBuilder<'_> {
-    /// The domain of nodes whose paths agree up to `depth`.
-    fn domain(
+    /// Builds the domain of the nodes whose paths agree up to `depth`, with the domains inside it.
+    fn build_domain(
         &self,
         name: &Name,
         placed: &[(&[Name], NodeId)],
@@ -364,12 +368,15 @@ impl DomainBuilder<'_> {
             let sum = |of: fn(&FreeCapacity) -> PerResource<i64>| {
                 free.iter().map(of).fold(PerResource::default(), PerResource::plus)
             };
-            let (free, whole) = (sum(FreeCapacity::accounted), sum(FreeCapacity::whole));
+            let (free, whole) = (
+                sum(FreeCapacity::free_with_gpu_fractions),
+                sum(FreeCapacity::free_with_whole_gpus),
+            );
             return Domain { name: name.clone(), nodes, free, whole, pods, inner: Vec::new() };
         }
         let same = placed.chunk_by(|(a, _), (b, _)| a[depth] == b[depth]);
         let mut inner: Vec<Domain> = same
-            .map(|placed| self.domain(&placed[0].0[depth], placed, depth + 1, depth_max))
+            .map(|placed| self.build_domain(&placed[0].0[depth], placed, depth + 1, depth_max))
             .collect();
         inner.sort_by(|a, b| self.cmp_fullness(a, b).then_with(|| a.name.cmp(&b.name)));
         let sum = |of: fn(&Domain) -> PerResource<i64>| {
@@ -382,22 +389,23 @@ impl DomainBuilder<'_> {
 
     fn count_fits(&self, node: NodeId, free: &FreeCapacity) -> u64 {
         let Some(shape) = self.shape else { return 0 };
-        let fraction = fraction_on(self.session.node(node), shape.fractional_gpu.as_ref());
+        let fraction = fraction_units_on(self.session.node(node), shape.fractional_gpu.as_ref());
         let once_per_node = &Resources::default(); // others may have the claims there
-        u64::from(free.count_fits(
+        u64::from(free.count_fitting_pods(
             None,
             CapacityRequest { resources: &shape.requests, once_per_node, fraction },
         ))
     }
 
-    /// The domain of whose free capacity the pods take the larger share comes first.
-    fn cmp_fullness(&self, a: &Domain, b: &Domain) -> Ordering {
-        let (a, b) = (self.dominant_share(a), self.dominant_share(b));
+    /// Compares two domains: the one of whose free capacity the pods take the larger share comes
+    /// first.
+    fn cmp_fullness(&self, left: &Domain, right: &Domain) -> Ordering {
+        let (a, b) = (self.dominant_share(left), self.dominant_share(right));
         (b.0 * a.1).cmp(&(a.0 * b.1))
     }
 
-    /// The largest share of a resource that the pods take; more than all when nothing is free. As
-    /// in KAI, by whole GPUs.
+    /// The largest share of a free resource that the pods take in the domain; more than 1 when
+    /// nothing is free. As in KAI, only whole GPUs count as free.
     fn dominant_share(&self, domain: &Domain) -> (i128, i128) {
         let parts = self.request.values().into_iter().zip(domain.whole.values());
         let parts = parts.into_iter().filter(|(requested, _)| *requested > 0);
@@ -410,25 +418,25 @@ impl DomainBuilder<'_> {
 }
 
 impl Domain {
-    /// The domains `depth` levels further in, in order.
-    fn at_depth(&self, depth: usize) -> Vec<&Self> {
+    /// The domains `depth` levels further in, in the order of the tree.
+    fn domains_at_depth(&self, depth: usize) -> Vec<&Self> {
         if depth == 0 {
             return vec![self];
         }
-        self.inner.iter().flat_map(|domain| domain.at_depth(depth - 1)).collect()
+        self.inner.iter().flat_map(|domain| domain.domains_at_depth(depth - 1)).collect()
     }
 
-    /// The domains `depth` levels further in; only those with nodes `in_use`, if there are any.
-    fn usable(&self, depth: usize, in_use: &BTreeSet<NodeId>) -> Vec<&Self> {
+    /// The domains `depth` levels further in. If any of them contain nodes `in_use`, only those.
+    fn usable_domains_at_depth(&self, depth: usize, in_use: &BTreeSet<NodeId>) -> Vec<&Self> {
         let is_used = |domain: &&Self| domain.nodes.iter().any(|node| in_use.contains(node));
-        let all = self.at_depth(depth).into_iter();
+        let all = self.domains_at_depth(depth).into_iter();
         all.filter(|domain| depth == 0 || in_use.is_empty() || is_used(domain)).collect()
     }
 
-    /// For each node the rank of its domain among those `depth` levels further in, in tenths
-    /// rounded down; the last one has 10.
-    fn ranks(&self, depth: usize) -> BTreeMap<NodeId, i64> {
-        let domains = self.at_depth(depth);
+    /// For each node, the rank of its domain among those `depth` levels further in, in tenths
+    /// rounded down; the last domain has rank 10.
+    fn node_ranks_at_depth(&self, depth: usize) -> BTreeMap<NodeId, i64> {
+        let domains = self.domains_at_depth(depth);
         let count = i64::try_from(domains.len()).unwrap_or(i64::MAX).max(1);
         let ranked = (1_i64..).zip(domains);
         ranked

@@ -11,14 +11,15 @@ use crate::{
     reason::{DeallocationOutcome, FitError, PreemptionOutcome, Reason},
 };
 
-/// Evicts pods of lower priority.
+/// Plugin like kube-scheduler's `DefaultPreemption`: evicts pods of lower priority from one node so
+/// that a pod fits there.
 #[derive(Debug)]
 pub(super) struct DefaultPreemption;
 
-/// A node with the victims on it.
+/// A node on which a pod would fit, with the victims that would have to leave it.
 struct Candidate {
     node: NodeId,
-    /// Victims, the most important first.
+    /// The pods to evict, the most important first.
     victims: Vec<PodId>,
     /// Number of victims whose disruption budget does not allow the eviction.
     budget_violations: usize,
@@ -29,7 +30,7 @@ impl PostFilter for DefaultPreemption {
         let Reason::NoNode { fit_errors, .. } = reason else { return reason };
         let preemption = match statement.pod(pod).preemption_policy {
             PreemptionPolicy::Never => PreemptionOutcome::PolicyNever,
-            PreemptionPolicy::PreemptLowerPriority => preempt(statement, pod),
+            PreemptionPolicy::PreemptLowerPriority => evict_for_pod(statement, pod),
         };
         Reason::Unschedulable {
             fit_errors,
@@ -39,7 +40,7 @@ impl PostFilter for DefaultPreemption {
     }
 }
 
-fn preempt(statement: &mut Statement<'_>, pod: PodId) -> PreemptionOutcome {
+fn evict_for_pod(statement: &mut Statement<'_>, pod: PodId) -> PreemptionOutcome {
     let (mut not_helpful, mut no_victims) = (0, 0);
     let mut best: Option<Candidate> = None;
     for node in statement.node_ids() {
@@ -50,9 +51,11 @@ fn preempt(statement: &mut Statement<'_>, pod: PodId) -> PreemptionOutcome {
             }
             Err(_) | Ok(_) => {}
         }
-        match victims_on(statement, pod, node) {
+        match find_victims_on(statement, pod, node) {
             Ok(candidate) => {
-                let better = |best: &Candidate| candidate.rank(statement) < best.rank(statement);
+                let better = |best: &Candidate| {
+                    candidate.preference_key(statement) < best.preference_key(statement)
+                };
                 if best.as_ref().is_none_or(better) {
                     best = Some(candidate);
                 }
@@ -72,9 +75,9 @@ fn preempt(statement: &mut Statement<'_>, pod: PodId) -> PreemptionOutcome {
     PreemptionOutcome::Nominated
 }
 
-/// The fewest pods of lower priority whose eviction lets the pod fit; pods whose disruption budget
-/// would be violated are evicted last. Undoes its changes.
-fn victims_on(
+/// The fewest pods of lower priority on the node whose eviction lets the pod fit. Pods whose
+/// disruption budget would be violated are evicted last. Undoes its changes.
+fn find_victims_on(
     statement: &mut Statement<'_>,
     pod: PodId,
     node: NodeId,
@@ -84,7 +87,7 @@ fn victims_on(
     let mut lower_priority: Vec<PodId> = statement.node_info(node).staying.clone();
     lower_priority
         .retain(|other| statement.can_evict(*other) && statement.pod(*other).priority < priority);
-    lower_priority.sort_by_key(|other| importance(statement, *other));
+    lower_priority.sort_by_key(|other| importance_key(statement, *other));
     for other in &lower_priority {
         statement.evict(*other);
     }
@@ -106,21 +109,21 @@ fn victims_on(
         candidate
             .victims
             .extend(non_violating.into_iter().filter(|other| !reprieve(statement, *other)));
-        candidate.victims.sort_by_key(|other| importance(statement, *other));
+        candidate.victims.sort_by_key(|other| importance_key(statement, *other));
     }
     statement.undo_to(start);
     fits.map(|_| candidate)
 }
 
-/// Splits the pods, evicted in their order, into those that violate a disruption budget and those
-/// that do not.
+/// Splits the pods, which are evicted in this order, into those whose eviction violates a
+/// disruption budget and those whose eviction does not.
 fn split_by_budget(session: &Session<'_>, leaving: Vec<PodId>) -> (Vec<PodId>, Vec<PodId>) {
     let budgets = &session.snapshot.budgets;
     let mut allowed: Vec<i32> = budgets.iter().map(|budget| budget.allowed).collect();
     let violates = |pod: &PodId| {
         let mut violates = false;
         for (budget, allowed) in budgets.iter().zip(&mut allowed) {
-            if budget_counts(budget, session.pod(*pod)) {
+            if is_counted_by_budget(budget, session.pod(*pod)) {
                 *allowed -= 1;
                 violates |= *allowed < 0;
             }
@@ -131,7 +134,7 @@ fn split_by_budget(session: &Session<'_>, leaving: Vec<PodId>) -> (Vec<PodId>, V
 }
 
 /// Whether the budget counts the eviction of the pod as a disruption that it has not counted yet.
-fn budget_counts(budget: &DisruptionBudget, pod: &Pod) -> bool {
+fn is_counted_by_budget(budget: &DisruptionBudget, pod: &Pod) -> bool {
     budget.namespace == pod.namespace
         && !budget.selector.requirements.is_empty()
         && !pod.labels.is_empty()
@@ -139,16 +142,17 @@ fn budget_counts(budget: &DisruptionBudget, pod: &Pod) -> bool {
         && !budget.disrupted.contains(&pod.name)
 }
 
-/// Sort key: higher priority first, then earlier start.
-fn importance(session: &Session<'_>, pod: PodId) -> (Reverse<i32>, Time, PodId) {
+/// Sort key for victims: the more important pod first, by higher priority, then by earlier start.
+fn importance_key(session: &Session<'_>, pod: PodId) -> (Reverse<i32>, Time, PodId) {
     let of = session.pod(pod);
     (Reverse(of.priority), of.started.unwrap_or(session.snapshot.now), pod)
 }
 
 impl Candidate {
-    /// Sort key; the smallest is chosen: fewest budget violations, lowest top priority, lowest sum
-    /// of priorities, fewest pods, latest start of the most important pods, node name.
-    fn rank(&self, session: &Session<'_>) -> impl Ord + use<> {
+    /// Sort key for candidate nodes; the smallest is chosen: fewest budget violations, lowest top
+    /// priority, lowest sum of priorities, fewest pods, latest start of the most important pods,
+    /// node name.
+    fn preference_key(&self, session: &Session<'_>) -> impl Ord + use<> {
         let priority = |pod: &PodId| i64::from(session.pod(*pod).priority);
         let top = self.victims.iter().map(priority).max().unwrap_or(i64::MIN);
         let shift = 1 << 31;

@@ -9,36 +9,37 @@ use crate::{
     reason::{DeviceFitError, FitError, NoAllocationCause},
 };
 
-/// Rejects nodes whose devices would not satisfy all claims of the pod even if all were free. This is
-/// known before any pod is evicted. For a single claim the count of its device set is 0.
+/// Rejects nodes whose devices cannot satisfy all claims of the pod even if all devices were free.
+/// This is known before any pod is evicted.
 #[derive(Debug)]
 pub(super) struct SuitableDevices;
 
-/// Rejects nodes on which no allocation exists, by the devices that a pod may wait for.
+/// Rejects nodes on which the devices cannot be allocated to all claims together. The variants
+/// differ in the devices that a pod may wait for.
 #[derive(Debug)]
 pub(super) enum DeviceAllocation {
-    /// Those of releasing pods, as in KAI.
+    /// A pod may wait for devices of terminating pods, as in KAI.
     WithReleasedDevices,
-    /// None, as in kube-scheduler: it evicts no pods for devices.
+    /// A pod may wait for no device, as in kube-scheduler, which evicts no pods for devices.
     OfFreeDevices,
 }
 
-/// When the devices of an allocated claim are free.
+/// When the devices of an allocated claim are free for other claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Availability {
-    /// Its users are gone.
+enum DeviceAvailability {
+    /// The devices are free now, because all users of the claim are gone.
     Now,
-    /// Its users are leaving.
+    /// The devices will be free, because all users of the claim are terminating.
     Later,
-    /// Its users stay.
+    /// The devices stay in use, because a user of the claim stays.
     Never,
 }
 
-/// A claim to allocate on a node.
+/// A claim that needs an allocation of devices on a node.
 struct OpenClaim<'a> {
     name: &'a Name,
     requests: &'a ClaimRequests,
-    /// Its pod waits for capacity that is being released.
+    /// Whether the pod of the claim waits for capacity that is being released.
     is_pipelined: bool,
 }
 
@@ -49,7 +50,7 @@ impl Filter for SuitableDevices {
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let claims: Vec<&ClaimRequests> = session.shape_of(pod).claim_requests().collect();
-        let needs_search = claims.iter().any(|requests| requests.needs_search());
+        let needs_search = claims.iter().any(|requests| requests.needs_allocation_search());
         if claims.len() < 2 || !needs_search {
             return None;
         }
@@ -67,7 +68,7 @@ impl Filter for SuitableDevices {
                     AllocationFailure::Impossible => NoAllocationCause::UnsuitableDevices,
                     AllocationFailure::SearchLimit => NoAllocationCause::SearchLimit,
                 };
-                no_allocation(session, pod, cause)
+                no_allocation_error(session, pod, cause)
             })
         }))
     }
@@ -78,74 +79,76 @@ impl Filter for DeviceAllocation {
         ResultInputs::Cluster
     }
 
-    fn is_anti_affinity(&self) -> bool {
+    fn rejects_for_other_pods(&self) -> bool {
         true
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
-        if !session.needs_device_search() || session.node_claims_of(pod).next().is_none() {
+        if !session.needs_device_search() || session.node_local_claims_of(pod).next().is_none() {
             return None;
         }
         let may_wait = matches!(self, Self::WithReleasedDevices);
         Some(Box::new(move |node| {
-            let fit = fit(session, pod, node)?;
+            let fit = fit_devices(session, pod, node)?;
             if fit == Fit::Now || may_wait {
                 return Ok(fit);
             }
-            Err(no_allocation(session, pod, NoAllocationCause::DevicesInUse))
+            Err(no_allocation_error(session, pod, NoAllocationCause::DevicesInUse))
         }))
     }
 }
 
-fn fit(session: &Session<'_>, pod: PodId, at: NodeId) -> Result<Fit, FitError> {
-    let node = session.node(at);
-    let claims = open_claims(session, pod, at);
-    let needs_search = claims.iter().any(|claim| claim.requests.needs_search());
+fn fit_devices(session: &Session<'_>, pod: PodId, node_id: NodeId) -> Result<Fit, FitError> {
+    let node = session.node(node_id);
+    let claims = open_claims(session, pod, node_id);
+    let needs_search = claims.iter().any(|claim| claim.requests.needs_allocation_search());
     if !needs_search || node.devices.is_empty() {
         return Ok(Fit::Now);
     }
-    let devices: Vec<(&DeviceProperties, Availability)> = node
+    let devices: Vec<(&DeviceProperties, DeviceAvailability)> = node
         .devices
         .iter()
         .map(|device| {
             let holder = device.allocated_to.as_ref();
-            let availability =
-                holder.map_or(Availability::Now, |claim| availability(session, claim, at));
+            let availability = holder.map_or(DeviceAvailability::Now, |claim| {
+                device_availability(session, claim, node_id)
+            });
             (&*device.properties, availability)
         })
         .collect();
-    let can_allocate = |claims: &[&ClaimRequests], is_free: &dyn Fn(Availability) -> bool| {
+    let can_allocate = |claims: &[&ClaimRequests], is_free: &dyn Fn(DeviceAvailability) -> bool| {
         let devices: Vec<(&DeviceProperties, bool)> =
             devices.iter().map(|(device, when)| (*device, is_free(*when))).collect();
         session.allocation_outcome(AllocationProblem::new(claims, &devices).0)
     };
     let all: Vec<&ClaimRequests> = claims.iter().map(|claim| claim.requests).collect();
-    if let Err(failure) = can_allocate(&all, &|when| when != Availability::Never) {
+    if let Err(failure) = can_allocate(&all, &|when| when != DeviceAvailability::Never) {
         let cause = match failure {
             AllocationFailure::Impossible => NoAllocationCause::DevicesInUse,
             AllocationFailure::SearchLimit => NoAllocationCause::SearchLimit,
         };
-        return Err(no_allocation(session, pod, cause));
+        return Err(no_allocation_error(session, pod, cause));
     }
     let now = claims.iter().filter(|claim| !claim.is_pipelined).map(|claim| claim.requests);
     let now: Vec<&ClaimRequests> = now.collect();
-    match can_allocate(&now, &|when| when == Availability::Now) {
+    match can_allocate(&now, &|when| when == DeviceAvailability::Now) {
         Ok(()) => Ok(Fit::Now),
         Err(_) => Ok(Fit::Later),
     }
 }
 
-/// The claims that are to be allocated on the node if the pod is placed there, those of the pod last.
-fn open_claims<'a>(session: &'a Session<'_>, pod: PodId, at: NodeId) -> Vec<OpenClaim<'a>> {
-    let staying = session.node_info(at).staying.iter().copied().filter(|other| *other != pod);
+/// The claims that need an allocation of devices on the node if the pod is placed there. The claims
+/// of the pod come last.
+fn open_claims<'a>(session: &'a Session<'_>, pod: PodId, node_id: NodeId) -> Vec<OpenClaim<'a>> {
+    let staying = session.node_info(node_id).staying.iter().copied().filter(|other| *other != pod);
     let users = staying.map(|other| (other, session.state(other).is_pipelined()));
-    let node = session.node(at);
+    let node = session.node(node_id);
     let mut open: Vec<OpenClaim<'a>> = Vec::new();
     for (user, is_pipelined) in users.chain([(pod, false)]) {
-        for (name, requests) in session.node_claims_of(user) {
+        for (name, requests) in session.node_local_claims_of(user) {
             if let Some(known) = open.iter_mut().find(|known| known.name == name) {
                 known.is_pipelined &= is_pipelined;
-            } else if !is_allocated(session, name, node, at) {
+            } else if !is_allocated(session, name, node, node_id) {
                 open.push(OpenClaim { name, requests, is_pipelined });
             }
         }
@@ -153,20 +156,22 @@ fn open_claims<'a>(session: &'a Session<'_>, pod: PodId, at: NodeId) -> Vec<Open
     open
 }
 
-/// Whether the claim has devices of the node and keeps them.
-fn is_allocated(session: &Session<'_>, claim: &Name, node: &Node, at: NodeId) -> bool {
+/// Whether the claim has devices of the node allocated and keeps them.
+fn is_allocated(session: &Session<'_>, claim: &Name, node: &Node, node_id: NodeId) -> bool {
     node.devices.iter().any(|device| device.allocated_to.as_ref() == Some(claim))
-        && availability(session, claim, at) == Availability::Never
+        && device_availability(session, claim, node_id) == DeviceAvailability::Never
 }
 
-/// When the devices of the node that are allocated to the claim are free. A claim keeps its devices
-/// as long as one of its users stays.
-fn availability(session: &Session<'_>, claim: &Name, at: NodeId) -> Availability {
+/// When the devices of the node that are allocated to the claim are free for other claims. A claim
+/// keeps its devices as long as one of its users stays.
+fn device_availability(session: &Session<'_>, claim: &Name, node_id: NodeId) -> DeviceAvailability {
     let holders = session.claim_holders(claim).iter();
-    let holders = holders.filter(|pod| session.pod(**pod).node == Some(at));
+    let holders = holders.filter(|pod| session.pod(**pod).node == Some(node_id));
     let of_holder = |pod: &PodId| match session.state(*pod) {
-        PodState::Allocated(node) | PodState::Stuck(node) if node == at => Availability::Never,
-        PodState::Releasing(_) | PodState::Moving { .. } => Availability::Later,
+        PodState::Allocated(node) | PodState::Stuck(node) if node == node_id => {
+            DeviceAvailability::Never
+        }
+        PodState::Releasing(_) | PodState::Moving { .. } => DeviceAvailability::Later,
         PodState::Allocated(_)
         | PodState::Stuck(_)
         | PodState::Pipelined(_)
@@ -174,24 +179,24 @@ fn availability(session: &Session<'_>, claim: &Name, at: NodeId) -> Availability
         | PodState::Gated
         | PodState::OnExcludedNode
         | PodState::OnMissingNode
-        | PodState::Finished => Availability::Now,
+        | PodState::Finished => DeviceAvailability::Now,
     };
-    let rank = |availability: &Availability| match availability {
-        Availability::Now => 0,
-        Availability::Later => 1,
-        Availability::Never => 2,
+    let rank = |availability: &DeviceAvailability| match availability {
+        DeviceAvailability::Now => 0,
+        DeviceAvailability::Later => 1,
+        DeviceAvailability::Never => 2,
     };
     let is_deallocating = || {
-        let mut unused = session.node(at).unused_claims.iter();
+        let mut unused = session.node(node_id).unused_claims.iter();
         unused.any(|unused| unused.name == *claim && unused.is_deallocating)
     };
     holders.map(of_holder).max_by_key(rank).unwrap_or_else(|| {
-        if is_deallocating() { Availability::Later } else { Availability::Never }
+        if is_deallocating() { DeviceAvailability::Later } else { DeviceAvailability::Never }
     })
 }
 
-fn no_allocation(session: &Session<'_>, pod: PodId, cause: NoAllocationCause) -> FitError {
-    let names: Vec<&str> = session.node_claims_of(pod).map(|(name, _)| &**name).collect();
+fn no_allocation_error(session: &Session<'_>, pod: PodId, cause: NoAllocationCause) -> FitError {
+    let names: Vec<&str> = session.node_local_claims_of(pod).map(|(name, _)| &**name).collect();
     let claims = match names.as_slice() {
         [only] => format!("claim {only}"),
         several => format!("claims {} together", several.join(", ")),

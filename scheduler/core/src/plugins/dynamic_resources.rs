@@ -11,19 +11,20 @@ use crate::{
     resources::Resources,
 };
 
-/// Checks whether claimed devices are, or can be, allocated on the node.
+/// Plugin like kube-scheduler's `DynamicResources`: checks whether the pod's device claims are, or
+/// can be, allocated on the node.
 #[derive(Debug)]
 pub(super) struct DynamicResources;
 
-/// Checks whether the pod may use its claims at all. No node resolves a failure, so this filter
-/// comes first.
+/// Checks whether the pod may use its device claims on any node. No node resolves a failure, so
+/// this filter comes first.
 #[derive(Debug)]
 pub(super) struct ClaimUsers;
 
-/// A claim with the node on which it is allocated.
+/// A device claim with the node on which it is allocated.
 struct LocatedClaim<'a> {
     claim: &'a DeviceClaim,
-    /// Node name, since the node may have been deleted; `None`: not allocated.
+    /// Name of the node, which may have been deleted; `None`: the claim is not allocated.
     node: Option<&'a Name>,
 }
 
@@ -34,7 +35,7 @@ impl Filter for ClaimUsers {
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let is_full = |claim: &&DeviceClaim| {
-            let users = user_nodes(session, pod, claim).count();
+            let users = nodes_of_other_users(session, pod, claim).count();
             let users = u32::try_from(users).unwrap_or(u32::MAX);
             users.saturating_add(claim.reserved_for_others) >= DeviceClaim::USERS_MAX
         };
@@ -56,11 +57,11 @@ impl Filter for DynamicResources {
         }
         let placed: Vec<LocatedClaim<'_>> =
             claims.iter().map(|claim| LocatedClaim::new(session, pod, claim)).collect();
-        Some(Box::new(move |node| fits(session, node, &placed).map_err(FitError::Devices)))
+        Some(Box::new(move |node| fit_claims(session, node, &placed).map_err(FitError::Devices)))
     }
 }
 
-fn fits(
+fn fit_claims(
     session: &Session<'_>,
     node: NodeId,
     claims: &[LocatedClaim<'_>],
@@ -70,10 +71,10 @@ fn fits(
     for unallocated in claims.iter().filter(|placed| placed.node.is_none()) {
         requested.add(&unallocated.claim.devices_on(spec));
     }
-    if !requested.fits_in(&info.idle) || !requested.fits_in(&info.free_later()) {
+    if !requested.fits_in(&info.idle) || !requested.fits_in(&info.free_after_release()) {
         let never = requested.shortage_in(&spec.capacity_when_empty());
         return Err(if never.is_empty() {
-            let now = requested.shortage_in(&info.free_later());
+            let now = requested.shortage_in(&info.free_after_release());
             DeviceFitError::InsufficientDevices {
                 shortage: now,
                 even_when_empty: EvenWhenEmpty::No,
@@ -93,16 +94,18 @@ fn fits(
 }
 
 impl<'a> LocatedClaim<'a> {
-    /// A claim stays allocated as long as any pod uses it, even a leaving one.
+    /// Finds the node of a claim. A claim stays allocated as long as any pod uses it, even a
+    /// terminating one.
     fn new(session: &'a Session<'_>, pod: PodId, claim: &'a DeviceClaim) -> Self {
-        let used_on = || Some(&session.node(user_nodes(session, pod, claim).next()?).name);
+        let used_on =
+            || Some(&session.node(nodes_of_other_users(session, pod, claim).next()?).name);
         let node = claim.allocated_on.as_ref().or_else(used_on).filter(|_| claim.is_node_local());
         Self { claim, node }
     }
 }
 
 /// Nodes of other pods that use the claim or are pipelined with it.
-fn user_nodes(
+fn nodes_of_other_users(
     session: &Session<'_>,
     pod: PodId,
     claim: &DeviceClaim,
@@ -111,19 +114,20 @@ fn user_nodes(
     let others = others.filter(|other| {
         session.shape_of(**other).claims.iter().any(|other_claim| other_claim.name == claim.name)
     });
-    others.filter_map(|other| Some(session.state(*other).nodes().next()?.0))
+    others.filter_map(|other| Some(session.state(*other).nodes_with_presence().next()?.0))
 }
 
 impl PostFilter for DynamicResources {
     fn post_filter(&self, statement: &mut Statement<'_>, pod: PodId, reason: Reason) -> Reason {
         let Reason::Unschedulable { fit_errors, preemption, .. } = reason else { return reason };
-        let deallocation = deallocation(statement, pod, &fit_errors);
+        let deallocation = claim_to_deallocate(statement, pod, &fit_errors);
         Reason::Unschedulable { fit_errors, deallocation, preemption }
     }
 }
 
-/// The claim to deallocate: it kept the pod from a node, and no pod uses it.
-pub(crate) fn deallocation(
+/// The claim to deallocate so that the pod can run: an allocated claim that no pod uses and that
+/// kept the pod from a node.
+pub(crate) fn claim_to_deallocate(
     session: &Session<'_>,
     pod: PodId,
     fit_errors: &FitErrors,
@@ -138,7 +142,7 @@ pub(crate) fn deallocation(
         fit_errors.refusals.keys().any(|refusal| refusal.first == on_other_node)
             && (claim.allocated_on.is_some() || matches!(claim.reach, DeviceReach::Allocated(_)))
             && claim.reserved_for_others == 0
-            && user_nodes(session, pod, claim).next().is_none()
+            && nodes_of_other_users(session, pod, claim).next().is_none()
     };
     match claims.iter().find(is_idle) {
         Some(claim) => DeallocationOutcome::Deallocated(Name::clone(&claim.name)),

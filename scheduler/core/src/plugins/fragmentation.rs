@@ -10,22 +10,23 @@ use crate::{
     model::{Node, PodId, PodShape},
 };
 
-/// Score of a pod that loses no usable GPU; pods that reduce the loss score higher.
-const NEUTRAL_SCORE: i64 = 9 * super::POINT / 2;
-/// Score deducted for each thousandth of a GPU that is lost on average.
-const PENALTY_PER_MILLI: i64 = super::POINT / 10_000;
+/// Score of placing a pod when no GPU capacity becomes unusable by it; placements that make
+/// capacity usable score higher.
+const NEUTRAL_SCORE: i64 = 9 * super::SCORE_POINT / 2;
+/// Score deducted for each thousandth of a GPU that becomes unusable on average.
+const PENALTY_PER_MILLI: i64 = super::SCORE_POINT / 10_000;
 
-/// The free capacity of a node once all releasing pods are gone.
+/// The free GPU capacity of a node once all terminating pods are gone.
 #[derive(Clone, Debug)]
 struct UsableCapacity {
     cpu_milli: i64,
     memory_bytes: i64,
     devices: i64,
-    /// Free thousandths of each shared device.
+    /// Free thousandths of each shared GPU.
     shared_milli: Vec<i64>,
 }
 
-/// The request of a pod: `milli_per_device` of each of `devices`.
+/// The GPU request of a pod: `milli_per_device` thousandths of each of `devices` GPUs.
 #[derive(Clone, Copy, Debug)]
 struct PodRequest {
     cpu_milli: i64,
@@ -35,29 +36,29 @@ struct PodRequest {
 }
 
 /// The score of each node: higher if placing the pod loses less usable GPU capacity.
-pub(super) fn score<'a>(session: &'a Session<'_>, pod: PodId) -> NodeScore<'a> {
+pub(super) fn fragmentation_score<'a>(session: &'a Session<'_>, pod: PodId) -> NodeScore<'a> {
     let shape = session.shape_of(pod);
     let demand = session.gpu_demand();
     let pods: i128 = demand.iter().map(|(_, count)| i128::from(*count)).sum();
     Box::new(move |node| {
         let (spec, info) = (session.node(node), session.node_info(node));
         let before = UsableCapacity::new(spec, info);
-        let after = before.minus(PodRequest::new(spec, shape));
+        let after = before.after_placing(PodRequest::new(spec, shape));
         let more_unusable = |(shape, count): &(&'a PodShape, i64)| {
             let request = PodRequest::new(spec, shape);
             i128::from(*count)
-                * i128::from(after.unusable_for(request) - before.unusable_for(request))
+                * i128::from(after.unusable_milli_for(request) - before.unusable_milli_for(request))
         };
         let lost: i128 = demand.iter().map(more_unusable).sum();
         let penalty = lost * i128::from(PENALTY_PER_MILLI) / pods.max(1);
         let score = i128::from(NEUTRAL_SCORE) - penalty;
-        i64::try_from(score.clamp(0, 9 * i128::from(super::POINT))).unwrap_or(0)
+        i64::try_from(score.clamp(0, 9 * i128::from(super::SCORE_POINT))).unwrap_or(0)
     })
 }
 
 impl UsableCapacity {
     fn new(node: &Node, info: &NodeInfo) -> Self {
-        let free = info.free_later();
+        let free = info.free_after_release();
         let units = node.units_per_gpu().max(1);
         let shared =
             info.shared_devices.iter().map(SharedDevice::used_later).filter(|taken| *taken > 0);
@@ -65,13 +66,13 @@ impl UsableCapacity {
             cpu_milli: free.cpu_milli,
             memory_bytes: free.memory_bytes,
             devices: free.gpu_milli.max(0) / 1000,
-            shared_milli: shared.map(|taken| 1000 - thousandths(taken, units)).collect(),
+            shared_milli: shared.map(|taken| 1000 - units_to_milli(taken, units)).collect(),
         }
     }
 
-    /// The capacity left with the pod placed. Fractions are taken from the fullest devices, as
-    /// device selection does.
-    fn minus(&self, request: PodRequest) -> Self {
+    /// The capacity left after the pod is placed. Fractions are taken from the fullest GPUs, as the
+    /// choice of devices does.
+    fn after_placing(&self, request: PodRequest) -> Self {
         let mut remaining = self.clone();
         remaining.cpu_milli -= request.cpu_milli;
         remaining.memory_bytes -= request.memory_bytes;
@@ -95,9 +96,9 @@ impl UsableCapacity {
         remaining
     }
 
-    /// Thousandths of free GPUs that such pods cannot use: shared devices with too little left, and
-    /// the remainder once as many pods as possible are placed.
-    fn unusable_for(&self, request: PodRequest) -> i64 {
+    /// Thousandths of free GPUs that pods with this request cannot use: shared GPUs with too little
+    /// left, and the remainder once as many pods as possible are placed.
+    fn unusable_milli_for(&self, request: PodRequest) -> i64 {
         let free = 1000 * self.devices + self.shared_milli.iter().sum::<i64>();
         let fitting = self.count_fitting(request);
         let too_small = if fitting == 0 {
@@ -111,7 +112,7 @@ impl UsableCapacity {
         too_small + free - fitting * request.milli_per_device * request.devices
     }
 
-    /// Number of such pods that fit.
+    /// Number of pods with this request that fit.
     fn count_fitting(&self, request: PodRequest) -> i64 {
         let slots = |free: i64| free / request.milli_per_device.max(1);
         let devices =
@@ -131,7 +132,7 @@ impl PodRequest {
         let units = node.units_per_gpu().max(1);
         let (milli_per_device, devices) = match &shape.fractional_gpu {
             Some(fraction) => {
-                (thousandths(fraction.units_on(node), units), i64::from(fraction.devices))
+                (units_to_milli(fraction.units_on(node), units), i64::from(fraction.devices))
             }
             None => (1000, shape.requests.gpu_milli.max(0) / 1000),
         };
@@ -144,8 +145,8 @@ impl PodRequest {
     }
 }
 
-/// Converts device units to thousandths, rounded up.
-fn thousandths(taken: i64, units: i64) -> i64 {
+/// Converts units of a device to thousandths of the device, rounded up.
+fn units_to_milli(taken: i64, units: i64) -> i64 {
     let milli = (i128::from(taken) * 1000 + i128::from(units) - 1) / i128::from(units);
     i64::try_from(milli).unwrap_or(i64::MAX).max(1)
 }

@@ -9,7 +9,7 @@ use crate::{
     reason::Reason,
 };
 
-/// Gang rules of PreEnqueue and Permit.
+/// Gang rules at the extension points PreEnqueue and Permit: a gang needs its minimum of pods.
 #[derive(Debug)]
 pub(super) struct Gang;
 
@@ -19,7 +19,7 @@ impl PreEnqueue for Gang {
         if spec.is_skipped {
             return Err(Reason::SchedulingBackoff);
         }
-        session.members(group).check_ready(spec).map_err(Reason::NotReady)
+        session.members(group).check_gang_ready(spec).map_err(Reason::NotReady)
     }
 }
 
@@ -28,7 +28,7 @@ impl Permit for Gang {
         let is_pipelined = |pod: &PodId| session.state(*pod).is_pipelined();
         let groups = pods.iter().filter_map(|pod| session.pod(*pod).group);
         let is_gang_pipelined =
-            groups.take(1).any(|id| session.members(id).minimum_is_pipelined(session.group(id)));
+            groups.take(1).any(|id| session.members(id).is_minimum_pipelined(session.group(id)));
         if is_gang_pipelined || pods.iter().any(is_pipelined) {
             PermitStatus::Wait
         } else {
@@ -37,14 +37,14 @@ impl Permit for Gang {
     }
 }
 
-/// Allocates idle capacity, or pipelines onto releasing capacity. A GPU fraction may be pipelined
-/// although another GPU is idle.
+/// Reserve plugin: allocates idle capacity of the node to the pod, or pipelines the pod onto
+/// releasing capacity. A GPU fraction may be pipelined although another GPU is idle.
 #[derive(Debug)]
 pub(super) struct NodeRoom;
 
 impl Reserve for NodeRoom {
     fn reserve(&self, statement: &mut Statement<'_>, pod: PodId, node: NodeId, fits: Fit) {
-        match fits.max(statement.device_fit(pod, node)) {
+        match fits.max(statement.shared_device_fit(pod, node)) {
             Fit::Now => statement.allocate(pod, node),
             Fit::Later => statement.pipeline(pod, node),
         }

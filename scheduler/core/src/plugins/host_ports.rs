@@ -15,7 +15,7 @@ impl Filter for NodePorts {
         ResultInputs::NodeCapacity
     }
 
-    fn is_anti_affinity(&self) -> bool {
+    fn rejects_for_other_pods(&self) -> bool {
         true
     }
 
@@ -26,7 +26,7 @@ impl Filter for NodePorts {
         b: PodId,
     ) -> Vec<ExclusionDomain<'a>> {
         let [a, b] = [a, b].map(|pod| &session.shape_of(pod).host_ports);
-        let collide = a.iter().any(|a| b.iter().any(|b| collide(a, b)));
+        let collide = a.iter().any(|a| b.iter().any(|b| ports_collide(a, b)));
         if collide { vec![ExclusionDomain::Node] } else { Vec::new() }
     }
 
@@ -38,7 +38,7 @@ impl Filter for NodePorts {
         let port = (requested.len() == 1).then(|| requested[0].port);
         let collides = move |other: &PodId| {
             let mut used = session.shape_of(*other).host_ports.iter();
-            *other != pod && used.any(|used| requested.iter().any(|port| collide(used, port)))
+            *other != pod && used.any(|used| requested.iter().any(|port| ports_collide(used, port)))
         };
         Some(Box::new(move |node| {
             let info = session.node_info(node);
@@ -53,9 +53,11 @@ impl Filter for NodePorts {
     }
 }
 
-fn collide(a: &HostPort, b: &HostPort) -> bool {
+fn ports_collide(port: &HostPort, other: &HostPort) -> bool {
     let everywhere = |port: &HostPort| &*port.ip == "0.0.0.0";
-    a.port == b.port && a.protocol == b.protocol && (a.ip == b.ip || everywhere(a) || everywhere(b))
+    port.port == other.port
+        && port.protocol == other.protocol
+        && (port.ip == other.ip || everywhere(port) || everywhere(other))
 }
 
 #[cfg(test)]
@@ -70,12 +72,12 @@ mod tests {
             port,
         };
         let one = port("10.0.0.1", "TCP", 80);
-        assert!(collide(&one, &one));
-        assert!(collide(&one, &port("0.0.0.0", "TCP", 80)));
-        assert!(collide(&port("0.0.0.0", "TCP", 80), &one));
-        assert!(!collide(&one, &port("10.0.0.2", "TCP", 80)));
-        assert!(!collide(&one, &port("10.0.0.1", "UDP", 80)));
-        assert!(!collide(&one, &port("10.0.0.1", "TCP", 81)));
-        assert!(!collide(&one, &port("0.0.0.0", "UDP", 80)));
+        assert!(ports_collide(&one, &one));
+        assert!(ports_collide(&one, &port("0.0.0.0", "TCP", 80)));
+        assert!(ports_collide(&port("0.0.0.0", "TCP", 80), &one));
+        assert!(!ports_collide(&one, &port("10.0.0.2", "TCP", 80)));
+        assert!(!ports_collide(&one, &port("10.0.0.1", "UDP", 80)));
+        assert!(!ports_collide(&one, &port("10.0.0.1", "TCP", 81)));
+        assert!(!ports_collide(&one, &port("0.0.0.0", "UDP", 80)));
     }
 }

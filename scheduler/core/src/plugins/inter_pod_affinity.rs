@@ -3,20 +3,22 @@
 
 use std::collections::BTreeSet;
 
-use super::pod_counts::{PodCounts, nodes_of};
+use super::pod_counts::{PodCounts, placements_of};
 use crate::{
     framework::{
-        ExclusionDomain, Filter, Fit, NodeFilter, NodeScore, Presence, ResultInputs, Score, Session,
+        ExclusionDomain, Filter, Fit, NodeFilter, NodePresence, NodeScore, ResultInputs, Score,
+        Session,
     },
     model::{Name, NodeId, Pod, PodId, PodShape, PodStatus},
     reason::FitError,
 };
 
-/// Filters by required terms, scores by preferred terms.
+/// Filters nodes by required pod affinity and anti-affinity, and scores nodes by preferred terms.
 #[derive(Debug)]
 pub(super) struct InterPodAffinity;
 
-/// The score of KAI: the plain sum of weights, without the required terms of existing pods.
+/// The pod affinity score of KAI: the plain sum of weights, without the required terms of existing
+/// pods.
 #[derive(Debug)]
 pub(super) struct KaiPodAffinity;
 
@@ -25,7 +27,7 @@ impl Filter for InterPodAffinity {
         ResultInputs::Cluster
     }
 
-    fn is_anti_affinity(&self) -> bool {
+    fn rejects_for_other_pods(&self) -> bool {
         true
     }
 
@@ -37,7 +39,7 @@ impl Filter for InterPodAffinity {
     ) -> Vec<ExclusionDomain<'a>> {
         let (namespace, namespaces) = (&session.pod(a).namespace, &session.snapshot.namespaces);
         let terms = session.shape_of(a).pod_anti_affinity.iter();
-        let matching = terms.filter(|term| term.selects(namespaces, namespace, session.pod(b)));
+        let matching = terms.filter(|term| term.selects_pod(namespaces, namespace, session.pod(b)));
         matching.map(|term| ExclusionDomain::Label(&term.topology_key)).collect()
     }
 
@@ -46,24 +48,25 @@ impl Filter for InterPodAffinity {
         if terms.is_empty() {
             return None;
         }
-        Some(Box::new(move |node| terms.check(session, node)))
+        Some(Box::new(move |node| terms.check_node(session, node)))
     }
 }
 
-/// The domains of all pods that matter for the affinity of one pod.
+/// For one pod: counts by topology domain of the pods that matter for its pod affinity.
 struct AffinityState<'a> {
     shape: &'a PodShape,
-    /// Pods that its affinity terms select.
+    /// Counts of the pods that the pod's affinity terms select.
     affinity_matches: PodCounts<'a>,
-    /// The pod matches its own affinity and no existing pod does: it may go anywhere.
+    /// The pod matches its own affinity and no existing pod does: any node satisfies the affinity.
     matches_only_itself: bool,
-    /// No pod with a node matches its affinity, but pending pods of its own gang do.
+    /// No pod with a node matches the pod's affinity, but pending pods of the same gang do.
     needs_gang_peer: bool,
-    /// Pods that its anti-affinity selects: staying ones, then leaving ones.
+    /// Counts of the pods that the pod's anti-affinity selects: staying pods, then terminating
+    /// ones.
     anti_affinity_matches: [PodCounts<'a>; 2],
-    /// Pods whose anti-affinity selects it: staying ones, then leaving ones.
+    /// Counts of the pods whose anti-affinity selects the pod: staying pods, then terminating ones.
     existing_anti_affinity: [PodCounts<'a>; 2],
-    /// Topology keys of those anti-affinity terms.
+    /// Topology keys of the anti-affinity terms of existing pods that select the pod.
     existing_anti_affinity_keys: BTreeSet<&'a Name>,
 }
 
@@ -98,11 +101,11 @@ impl<'a> AffinityState<'a> {
         // A victim of this pod is gone when the pod starts; a pod that was leaving before is still
         // there.
         let is_leaving = |pod: PodId| session.pod(pod).status == PodStatus::Releasing;
-        let existing = nodes_of(session, matching)
-            .filter(|(pod, _, stays)| *stays == Presence::Staying || is_leaving(*pod));
+        let existing = placements_of(session, matching)
+            .filter(|(pod, _, stays)| *stays == NodePresence::Staying || is_leaving(*pod));
         for (_, node, _) in existing {
             for term in &self.shape.pod_affinity {
-                self.affinity_matches.add(session, node, &term.topology_key, 1);
+                self.affinity_matches.add_to_domain(session, node, &term.topology_key, 1);
             }
         }
     }
@@ -111,21 +114,21 @@ impl<'a> AffinityState<'a> {
         for term in &self.shape.pod_anti_affinity {
             let selected = session.pods_selected_by(term, id);
             let matching = selected.iter().copied().filter(|pod| *pod != id);
-            for (_, node, stays) in nodes_of(session, matching) {
-                let at = usize::from(stays == Presence::Leaving);
-                self.anti_affinity_matches[at].add(session, node, &term.topology_key, 1);
+            for (_, node, stays) in placements_of(session, matching) {
+                let at = usize::from(stays == NodePresence::Leaving);
+                self.anti_affinity_matches[at].add_to_domain(session, node, &term.topology_key, 1);
             }
         }
     }
 
     fn count_existing_anti_affinity(&mut self, session: &'a Session<'_>, id: PodId) {
         for (other, term) in
-            session.terms_matching(id).anti_affinity.iter().filter(|(pod, _)| *pod != id)
+            session.terms_selecting_pod(id).anti_affinity.iter().filter(|(pod, _)| *pod != id)
         {
             let key = &session.shape_of(*other).pod_anti_affinity[*term].topology_key;
-            for (_, node, stays) in nodes_of(session, std::iter::once(*other)) {
-                let at = usize::from(stays == Presence::Leaving);
-                self.existing_anti_affinity[at].add(session, node, key, 1);
+            for (_, node, stays) in placements_of(session, std::iter::once(*other)) {
+                let at = usize::from(stays == NodePresence::Leaving);
+                self.existing_anti_affinity[at].add_to_domain(session, node, key, 1);
                 self.existing_anti_affinity_keys.insert(key);
             }
         }
@@ -138,9 +141,9 @@ impl<'a> AffinityState<'a> {
             && self.existing_anti_affinity_keys.is_empty()
     }
 
-    fn check(&self, session: &Session<'_>, node: NodeId) -> Result<Fit, FitError> {
+    fn check_node(&self, session: &Session<'_>, node: NodeId) -> Result<Fit, FitError> {
         let has_affinity = self.shape.pod_affinity.iter().all(|term| {
-            let count = self.affinity_matches.count_at(session, node, &term.topology_key);
+            let count = self.affinity_matches.count_in_domain(session, node, &term.topology_key);
             count.is_some_and(|count| count > 0 || self.matches_only_itself)
         });
         if !has_affinity {
@@ -154,8 +157,9 @@ impl<'a> AffinityState<'a> {
         let anti_affinity_keys = self.shape.pod_anti_affinity.iter().map(|term| &term.topology_key);
         let anti_affinity_keys: BTreeSet<&Name> = anti_affinity_keys.collect();
         let has_matches = |counts: &PodCounts<'_>, keys: &BTreeSet<&Name>| {
-            keys.iter()
-                .any(|key| counts.count_at(session, node, key).is_some_and(|count| count > 0))
+            keys.iter().any(|key| {
+                counts.count_in_domain(session, node, key).is_some_and(|count| count > 0)
+            })
         };
         if has_matches(&self.anti_affinity_matches[0], &anti_affinity_keys) {
             return Err(FitError::PodAntiAffinity);
@@ -170,12 +174,13 @@ impl<'a> AffinityState<'a> {
 }
 
 /// Whether all affinity terms of `pod` select `other`.
-fn affinity_selects(session: &Session<'_>, shape: &PodShape, of: &Pod, other: &Pod) -> bool {
+fn affinity_selects(session: &Session<'_>, shape: &PodShape, pod: &Pod, other: &Pod) -> bool {
     let (terms, namespaces) = (&shape.pod_affinity, &session.snapshot.namespaces);
-    !terms.is_empty() && terms.iter().all(|term| term.selects(namespaces, &of.namespace, other))
+    !terms.is_empty()
+        && terms.iter().all(|term| term.selects_pod(namespaces, &pod.namespace, other))
 }
 
-/// Whether its affinity selects another pending pod of its gang.
+/// Whether the pod's required affinity selects another pending pod of its gang.
 fn affinity_selects_gang_peer(session: &Session<'_>, pod: &Pod, shape: &PodShape) -> bool {
     let is_peer = |other: &&Pod| {
         let waits = matches!(other.status, PodStatus::Pending | PodStatus::Gated);
@@ -185,7 +190,7 @@ fn affinity_selects_gang_peer(session: &Session<'_>, pod: &Pod, shape: &PodShape
     !shape.pod_affinity.is_empty() && peers.any(|mate| affinity_selects(session, shape, pod, mate))
 }
 
-/// The weight of a required affinity term of an existing pod (kube-scheduler:
+/// The weight that a required affinity term of an existing pod has in scores (kube-scheduler:
 /// `hardPodAffinityWeight`).
 #[derive(Clone, Copy)]
 struct HardPodAffinityWeight(i64);
@@ -195,19 +200,19 @@ impl Score for InterPodAffinity {
         ResultInputs::Cluster
     }
 
-    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
-        has_weights(session, pod, HardPodAffinityWeight(1))
+    fn applies_to_pod(&self, session: &Session<'_>, pod: PodId) -> bool {
+        has_weighted_pods(session, pod, HardPodAffinityWeight(1))
     }
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
-        weight_sums(session, pod, HardPodAffinityWeight(1))
+        weight_sum_score(session, pod, HardPodAffinityWeight(1))
     }
 
     fn normalize_score(&self, scores: &mut [i64]) {
         let min = scores.iter().copied().min().unwrap_or(0);
         let spread = scores.iter().copied().max().unwrap_or(0) - min;
         for score in scores {
-            *score = if spread == 0 { 0 } else { percent(*score - min, spread) };
+            *score = if spread == 0 { 0 } else { percent_of(*score - min, spread) };
         }
     }
 }
@@ -217,47 +222,48 @@ impl Score for KaiPodAffinity {
         ResultInputs::Cluster
     }
 
-    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
-        has_weights(session, pod, HardPodAffinityWeight(0))
+    fn applies_to_pod(&self, session: &Session<'_>, pod: PodId) -> bool {
+        has_weighted_pods(session, pod, HardPodAffinityWeight(0))
     }
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
-        weight_sums(session, pod, HardPodAffinityWeight(0))
+        weight_sum_score(session, pod, HardPodAffinityWeight(0))
     }
 }
 
-fn has_weights(session: &Session<'_>, pod: PodId, hard: HardPodAffinityWeight) -> bool {
-    let weights = weights(session, pod, hard);
-    weights.iter().any(|(other, ..)| session.state(*other).nodes().next().is_some())
+fn has_weighted_pods(session: &Session<'_>, pod: PodId, hard: HardPodAffinityWeight) -> bool {
+    let weights = weights_by_pod(session, pod, hard);
+    weights.iter().any(|(other, ..)| session.state(*other).nodes_with_presence().next().is_some())
 }
 
-fn weight_sums<'a>(
+fn weight_sum_score<'a>(
     session: &'a Session<'_>,
     pod: PodId,
     hard: HardPodAffinityWeight,
 ) -> NodeScore<'a> {
     let mut sums = PodCounts::default();
     let mut keys = BTreeSet::<&Name>::new();
-    for (other, key, weight) in weights(session, pod, hard) {
-        for (_, node, _) in nodes_of(session, std::iter::once(other)) {
-            sums.add(session, node, key, weight);
+    for (other, key, weight) in weights_by_pod(session, pod, hard) {
+        for (_, node, _) in placements_of(session, std::iter::once(other)) {
+            sums.add_to_domain(session, node, key, weight);
             keys.insert(key);
         }
     }
     Box::new(move |node| {
-        keys.iter().map(|key| sums.count_at(session, node, key).unwrap_or(0)).sum()
+        keys.iter().map(|key| sums.count_in_domain(session, node, key).unwrap_or(0)).sum()
     })
 }
 
-/// In floating point, as in kube-scheduler: exact arithmetic would differ by one in some cases.
+/// `score` in percent of `total`. In floating point, as in kube-scheduler: exact arithmetic would
+/// differ by one in some cases.
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "sums of weights")]
-fn percent(score: i64, total: i64) -> i64 {
+fn percent_of(score: i64, total: i64) -> i64 {
     (100.0 * (score as f64 / total as f64)) as i64
 }
 
-/// Pods that the preferred terms of the pod select, or whose terms select the pod, each with
-/// topology key and weight.
-fn weights<'a>(
+/// The pods that the preferred terms of the pod select, and the pods whose terms select the pod,
+/// each with topology key and weight.
+fn weights_by_pod<'a>(
     session: &'a Session<'_>,
     pod: PodId,
     hard: HardPodAffinityWeight,
@@ -267,7 +273,7 @@ fn weights<'a>(
         let selected = session.pods_selected_by(term, pod);
         weights.extend(selected.iter().map(|other| (*other, &term.topology_key, (*weight).into())));
     }
-    let terms = session.terms_matching(pod);
+    let terms = session.terms_selecting_pod(pod);
     weights.extend(terms.preferred.iter().map(|(other, at)| {
         let (weight, term) = &session.shape_of(*other).pod_preferences[*at];
         (*other, &term.topology_key, i64::from(*weight))

@@ -8,14 +8,14 @@ use crate::{
     reason::FitError,
 };
 
-/// With strategy `single` an instance looks like a whole GPU, so there are no fractions; with
-/// `mixed`, GPUs are available as instances only; and a node whose label says that MIG is disabled
-/// offers no instances.
+/// Filters nodes by their MIG strategy. With strategy `single` an instance looks like a whole GPU,
+/// so there are no fractions; with `mixed`, GPUs are available as instances only; and a node whose
+/// label says that MIG is disabled offers no instances.
 #[derive(Debug)]
 pub(super) struct MigNodes;
 
-/// Pods with the legacy annotation are not placed, and a node that still runs one offers no
-/// instances, since it is unknown which instance that pod uses.
+/// Filters by KAI's legacy MIG annotation. Pods with it are not placed, and a node that still runs
+/// one offers no instances, because it is unknown which instance that pod uses.
 #[derive(Debug)]
 pub(super) struct LegacyMig;
 
@@ -27,13 +27,13 @@ impl Filter for MigNodes {
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let shape = session.shape_of(pod);
         shape.requests_gpus().then(|| {
-            let filter = |node| check_node(session.node(node), shape);
+            let filter = |node| check_mig_strategy(session.node(node), shape);
             Box::new(filter) as NodeFilter<'a>
         })
     }
 }
 
-fn check_node(node: &Node, shape: &PodShape) -> Result<Fit, FitError> {
+fn check_mig_strategy(node: &Node, shape: &PodShape) -> Result<Fit, FitError> {
     if shape.requests_mig() && node.mig_enabled_label() == Some(false) {
         return Err(FitError::MigDisabled);
     }

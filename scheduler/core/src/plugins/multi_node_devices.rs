@@ -5,7 +5,7 @@
 use std::{cell::RefCell, collections::BTreeMap};
 
 use super::volumes::{
-    VolumeChoice, can_reach,
+    VolumeChoice, is_reachable_from,
     matching::{VolumeAssignment, VolumeMatching},
 };
 use crate::{
@@ -14,20 +14,20 @@ use crate::{
     reason::{DeviceFitError, FitError},
 };
 
-/// Rejects nodes that cannot use the multi-node devices.
+/// Rejects nodes that cannot use the multi-node devices that the pod claims.
 #[derive(Debug)]
 pub(super) struct MultiNodeDevices;
 
-/// Assigns a device to each request of pods on these nodes. Requests without a device are absent;
-/// with the nodes of a plan there are none.
+/// Assigns a multi-node device to each such request of pods on these nodes. Requests for which no
+/// device is left are absent; for pods that a plan places, none are.
 pub fn assign_devices<'s>(
     pods_with_nodes: impl Iterator<Item = (&'s [DeviceRequest], &'s Node)>,
 ) -> BTreeMap<Name, Name> {
     let mut matching = VolumeMatching::default();
     for (requests, node) in pods_with_nodes {
-        matching.add_wishes(requests, node);
+        matching.add_device_requests(requests, node);
     }
-    let choices = matching.solve().by_claim().into_iter();
+    let choices = matching.assign_volumes().volumes_by_claim().into_iter();
     let device = |(request, choices)| match choices {
         VolumeChoice::Existing(device) => Some((request, device)),
         VolumeChoice::Provisioned => None,
@@ -40,7 +40,7 @@ impl Filter for MultiNodeDevices {
         ResultInputs::Cluster
     }
 
-    fn is_anti_affinity(&self) -> bool {
+    fn rejects_for_other_pods(&self) -> bool {
         true
     }
 
@@ -54,13 +54,17 @@ impl Filter for MultiNodeDevices {
         let known: RefCell<BTreeMap<Vec<bool>, bool>> = RefCell::default();
         Some(Box::new(move |node| {
             let node = session.node(node);
-            claims.iter().try_for_each(|claim| check_reach(claim, node))?;
+            claims.iter().try_for_each(|claim| check_device_reach(claim, node))?;
             let has_enough = || {
                 let mut added = VolumeMatching::default();
-                added.add_devices(claims, node);
+                added.add_device_claims(claims, node);
                 assigned.can_add(&matching, added)
             };
-            if *known.borrow_mut().entry(usable_devices(claims, node)).or_insert_with(has_enough) {
+            if *known
+                .borrow_mut()
+                .entry(are_devices_usable(claims, node))
+                .or_insert_with(has_enough)
+            {
                 return Ok(Fit::Now);
             }
             Err(FitError::Devices(DeviceFitError::NoReachableDevice))
@@ -68,7 +72,7 @@ impl Filter for MultiNodeDevices {
     }
 }
 
-/// The devices assigned to other pods, allocated or pipelined.
+/// The multi-node devices assigned to other pods that are allocated or pipelined.
 fn assigned_devices<'s>(
     session: &'s Session<'_>,
     pod: PodId,
@@ -76,23 +80,23 @@ fn assigned_devices<'s>(
     let mut matching = VolumeMatching::default();
     for other in session.pods_with_claims().iter().filter(|other| **other != pod) {
         if let Some(node) = session.state(*other).charged_node() {
-            matching.add_devices(&session.shape_of(*other).claims, session.node(node));
+            matching.add_device_claims(&session.shape_of(*other).claims, session.node(node));
         }
     }
-    (matching.solve(), matching)
+    (matching.assign_volumes(), matching)
 }
 
-/// Whether the node can use each device that the claims may get.
-fn usable_devices(claims: &[DeviceClaim], node: &Node) -> Vec<bool> {
-    let requests = claims.iter().flat_map(|claim| claim.reach.device_requests());
+/// For each device that the claims may get, whether the node can use it.
+fn are_devices_usable(claims: &[DeviceClaim], node: &Node) -> Vec<bool> {
+    let requests = claims.iter().flat_map(|claim| claim.reach.multi_node_requests());
     let devices = requests.flat_map(|request| &request.devices);
-    devices.map(|device| can_reach(&device.reach, node)).collect()
+    devices.map(|device| is_reachable_from(&device.reach, node)).collect()
 }
 
-/// Checks that the node can use the allocated devices of the claim.
-fn check_reach(claim: &DeviceClaim, node: &Node) -> Result<(), FitError> {
+/// Checks that the node can use the devices that are allocated to the claim.
+fn check_device_reach(claim: &DeviceClaim, node: &Node) -> Result<(), FitError> {
     let DeviceReach::Allocated(Some(terms)) = &claim.reach else { return Ok(()) };
-    if terms.iter().any(|term| term.matches(node)) {
+    if terms.iter().any(|term| term.matches_node(node)) {
         return Ok(());
     }
     Err(FitError::Devices(DeviceFitError::ClaimOnOtherNode(Name::clone(&claim.name))))

@@ -20,9 +20,9 @@ impl Filter for NodeAffinity {
         if shape.node_selector.is_empty() && shape.node_affinity.is_none() {
             return None;
         }
-        let label = shape.only_label();
+        let label = shape.only_selected_label();
         Some(Box::new(move |node| {
-            let selected = shape.selects(session.node(node));
+            let selected = shape.selects_node(session.node(node));
             if selected {
                 Ok(Fit::Now)
             } else {
@@ -37,7 +37,7 @@ impl Score for NodeAffinity {
         ResultInputs::Shape
     }
 
-    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
+    fn applies_to_pod(&self, session: &Session<'_>, pod: PodId) -> bool {
         !session.shape_of(pod).node_preferences.is_empty()
     }
 
@@ -45,7 +45,7 @@ impl Score for NodeAffinity {
         let preferences = &session.shape_of(pod).node_preferences;
         Box::new(move |node| {
             let matching = preferences.iter();
-            let matching = matching.filter(|(_, term)| term.matches(session.node(node)));
+            let matching = matching.filter(|(_, term)| term.matches_node(session.node(node)));
             matching.map(|(weight, _)| i64::from(*weight)).sum()
         })
     }

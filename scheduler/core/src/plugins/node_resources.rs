@@ -9,12 +9,12 @@ use crate::{
     resources::Resources,
 };
 
-/// All requested resources are idle, or will be once leaving pods are gone.
+/// Filter: all requested resources are idle on the node, or will be once terminating pods are gone.
 #[derive(Clone, Copy)]
 pub(super) enum NodeResourcesFit {
-    /// Counts devices of claims as requests.
+    /// Devices of claims count as requests.
     WithClaims,
-    /// Ignores claims; another filter checks them.
+    /// Claims are ignored, because another filter checks them.
     WithoutClaims,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct LeastAllocated;
 #[derive(Debug)]
 pub(super) struct BalancedAllocation;
 
-/// The plugin name, equal for both variants.
+/// Prints the plugin's name, which is the same for both variants.
 impl fmt::Debug for NodeResourcesFit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("NodeResourcesFit")
@@ -34,7 +34,7 @@ impl fmt::Debug for NodeResourcesFit {
 }
 
 impl NodeResourcesFit {
-    fn requested<'a>(
+    fn requested_on<'a>(
         self,
         shape: &'a PodShape,
         info: &NodeInfo,
@@ -57,7 +57,7 @@ impl Filter for NodeResourcesFit {
         let fit = *self;
         Some(Box::new(move |node| {
             let (info, of) = (session.node_info(node), session.node(node));
-            let request = fit.requested(shape, info, of);
+            let request = fit.requested_on(shape, info, of);
             let fits = info.fit_request(of, &request, shape.fractional_gpu.as_ref());
             fits.ok_or_else(|| insufficient_resources(&request, shape, info, of))
         }))
@@ -70,26 +70,26 @@ fn insufficient_resources(
     info: &NodeInfo,
     node: &Node,
 ) -> FitError {
-    if let Some(whole) = with_larger_devices(shape, node) {
+    if let Some(whole) = request_of_larger_devices(shape, node) {
         return insufficient_device_memory(&whole, node, info);
     }
     let mut shortage = request.shortage_in(&info.idle);
     if shortage.is_empty() {
-        shortage = request.shortage_in(&info.free_later());
+        shortage = request.shortage_in(&info.free_after_release());
     }
     let fits_fractions = |info: &NodeInfo| {
         shape.fractional_gpu.as_ref().is_none_or(|shared| info.fit_fraction(node, shared).is_some())
     };
     shortage.gpu |= !fits_fractions(info);
-    let fits_when_empty =
-        request.fits_in(&node.capacity_when_empty()) && fits_fractions(&NodeInfo::empty(node));
+    let fits_when_empty = request.fits_in(&node.capacity_when_empty())
+        && fits_fractions(&NodeInfo::without_pods(node));
     let even_when_empty = if fits_when_empty { EvenWhenEmpty::No } else { EvenWhenEmpty::Yes };
     FitError::InsufficientResources { shortage, even_when_empty }
 }
 
-/// The request with whole GPUs instead of memory, if the devices of the node have less memory than
-/// requested; `None` if they have enough.
-fn with_larger_devices(shape: &PodShape, node: &Node) -> Option<Resources> {
+/// For a GPU memory request: the request in whole GPUs instead of memory, if the GPUs of the node
+/// have less memory than requested; `None` if they have enough.
+fn request_of_larger_devices(shape: &PodShape, node: &Node) -> Option<Resources> {
     let FractionalGpu { fraction: GpuFraction::MemoryMib(requested), devices } =
         shape.fractional_gpu?
     else {
@@ -99,7 +99,8 @@ fn with_larger_devices(shape: &PodShape, node: &Node) -> Option<Resources> {
     (requested > node.gpu_memory_mib).then(|| Resources { gpu_milli, ..shape.requests.clone() })
 }
 
-/// The error if devices have too little memory, or if there are also too few of them.
+/// The error if the node's GPUs have too little memory for the request, or if there are also too
+/// few of them.
 fn insufficient_device_memory(request: &Resources, node: &Node, info: &NodeInfo) -> FitError {
     if request.fits_in(&node.capacity_when_empty()) {
         return FitError::InsufficientGpuMemory { mib: node.gpu_memory_mib };
@@ -113,7 +114,7 @@ impl Score for LeastAllocated {
         ResultInputs::NodeCapacity
     }
 
-    fn applies(&self, _: &Session<'_>, _: PodId) -> bool {
+    fn applies_to_pod(&self, _: &Session<'_>, _: PodId) -> bool {
         true
     }
 
@@ -143,7 +144,7 @@ impl Score for BalancedAllocation {
         ResultInputs::NodeCapacity
     }
 
-    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
+    fn applies_to_pod(&self, session: &Session<'_>, pod: PodId) -> bool {
         let request = &session.shape_of(pod).requests;
         request.cpu_milli > 0 || request.memory_bytes > 0
     }
@@ -160,32 +161,34 @@ impl Score for BalancedAllocation {
     }
 }
 
-/// `100 (1 - |cpu - memory| / 2)`, by the standard deviation of two fractions; 100 if the node
-/// offers only one of them. In floating point, as in kube-scheduler: exact arithmetic would differ
-/// by one if the result is a whole number.
+/// Score `100 (1 - |cpu - memory| / 2)` from the used fractions, which comes from the standard
+/// deviation of two values; 100 if the node offers only one of them. In floating point, as in
+/// kube-scheduler: exact arithmetic would differ by one if the result is a whole number.
 #[expect(clippy::cast_possible_truncation, reason = "a percentage")]
 fn balance_percent(cpu: i64, cpu_total: i64, memory: i64, memory_total: i64) -> i64 {
     if cpu_total <= 0 || memory_total <= 0 {
         return 100;
     }
     let deviation =
-        ((used_fraction(cpu, cpu_total) - used_fraction(memory, memory_total)) / 2.0).abs();
+        ((fraction_used(cpu, cpu_total) - fraction_used(memory, memory_total)) / 2.0).abs();
     ((1.0 - deviation) * 100.0) as i64
 }
 
 #[expect(clippy::cast_precision_loss, reason = "as in kube-scheduler")]
-fn used_fraction(used: i64, total: i64) -> f64 {
+fn fraction_used(used: i64, total: i64) -> f64 {
     (used as f64 / total as f64).min(1.0)
 }
 
-/// Used CPU (millicores) and memory (bytes) of the node.
+/// Used CPU (millicores) and memory (bytes) of the node, with defaults for containers without
+/// requests.
 fn used_cpu_and_memory(session: &Session<'_>, node: NodeId) -> (i64, i64) {
     let (offered, idle) = (&session.node(node).allocatable, &session.node_info(node).idle);
     let taken = |of: fn(&Resources) -> i64| of(offered).saturating_sub(of(idle));
     (taken(|all| all.cpu_milli), taken(|all| all.memory_bytes))
 }
 
-/// Default CPU and memory that are added for containers without requests.
+/// The CPU (millicores) and memory (bytes) that scores assume for containers without requests on
+/// the node.
 fn default_requests_on(session: &Session<'_>, node: NodeId) -> (i64, i64) {
     let info = session.node_info(node);
     let all = info.staying.iter().chain(&info.leaving).chain(&info.stuck);
@@ -205,7 +208,8 @@ const fn scored_request(shape: &PodShape) -> (i64, i64) {
     )
 }
 
-/// Free capacity in percent; `None` if the node offers none of the resource.
+/// Free part of a resource in percent of what the node offers; `None` if the node offers none of
+/// the resource.
 fn free_percent(offered: i64, used: i64) -> Option<i64> {
     if offered <= 0 {
         return None;

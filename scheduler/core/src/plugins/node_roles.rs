@@ -7,7 +7,7 @@ use crate::{
     reason::FitError,
 };
 
-/// Filters by the role labels of nodes.
+/// Rejects nodes without the role label (GPU worker or CPU worker) that the pod needs.
 #[derive(Debug)]
 pub(super) struct NodeRoles;
 

@@ -7,7 +7,7 @@ use crate::{
     reason::{EvenWhenEmpty, FitError},
 };
 
-/// Uses the published NUMA zones of nodes.
+/// Filters and scores nodes by their published NUMA zones.
 #[derive(Debug)]
 pub(super) struct Numa;
 
@@ -41,7 +41,7 @@ fn check_alignment(session: &Session<'_>, shape: &PodShape, node: NodeId) -> Res
 fn needs_alignment(session: &Session<'_>, shape: &PodShape) -> bool {
     session.numa_zones_max() > 0
         && session.snapshot.nodes.iter().filter_map(|node| node.numa.as_ref()).any(|numa| {
-            let aligned = numa.alignable(shape, &shape.requests);
+            let aligned = numa.alignable_requests(shape, &shape.requests);
             aligned.positive_amounts().next().is_some()
         })
 }
@@ -51,11 +51,12 @@ impl Score for Numa {
         ResultInputs::NodeCapacity
     }
 
-    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
+    fn applies_to_pod(&self, session: &Session<'_>, pod: PodId) -> bool {
         needs_alignment(session, session.shape_of(pod))
     }
 
-    /// A pod that is not aligned, or whose alignment is unknown, is assumed to span all zones.
+    /// Scores nodes by the number of NUMA zones that the pod would span. A pod that is not aligned,
+    /// or whose alignment is unknown, is assumed to span all zones.
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
         let shape = session.shape_of(pod);
         Box::new(move |node| {
@@ -68,7 +69,7 @@ impl Score for Numa {
                     Some(zones) => zones,
                 },
             };
-            super::POINT / i64::try_from(zones.max(1)).unwrap_or(i64::MAX)
+            super::SCORE_POINT / i64::try_from(zones.max(1)).unwrap_or(i64::MAX)
         })
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct NominatedNode;
 
-/// Prefers nodes on which the pod fits into idle capacity.
+/// Prefers nodes on which the pod fits into idle capacity, without waiting for releases.
 #[derive(Debug)]
 pub(super) struct NodeAvailability;
 
@@ -33,7 +33,7 @@ impl Score for NominatedNode {
         ResultInputs::Cluster
     }
 
-    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
+    fn applies_to_pod(&self, session: &Session<'_>, pod: PodId) -> bool {
         session.pod(pod).nominated_node.is_some()
     }
 
@@ -48,7 +48,7 @@ impl Score for NodeAvailability {
         ResultInputs::NodeCapacity
     }
 
-    fn applies(&self, session: &Session<'_>, _: PodId) -> bool {
+    fn applies_to_pod(&self, session: &Session<'_>, _: PodId) -> bool {
         !session.looks_ahead()
     }
 
@@ -66,7 +66,7 @@ impl Score for SharedDevicesFirst {
         ResultInputs::NodeCapacity
     }
 
-    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
+    fn applies_to_pod(&self, session: &Session<'_>, pod: PodId) -> bool {
         session.shape_of(pod).fractional_gpu.is_some()
             && session.profile.gpu_placement == Placement::BinPack
     }
@@ -85,7 +85,7 @@ impl Score for NodeResourceType {
         ResultInputs::Shape
     }
 
-    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
+    fn applies_to_pod(&self, session: &Session<'_>, pod: PodId) -> bool {
         !session.shape_of(pod).requests_gpus()
     }
 
@@ -99,7 +99,7 @@ impl Score for ResourcePlacement {
         ResultInputs::NodeCapacity
     }
 
-    fn applies(&self, _: &Session<'_>, _: PodId) -> bool {
+    fn applies_to_pod(&self, _: &Session<'_>, _: PodId) -> bool {
         true
     }
 
@@ -116,10 +116,12 @@ impl Score for ResourcePlacement {
             }
         };
         match placement {
-            Placement::BinPack => {
-                Box::new(move |node| 9 * super::POINT - free(node).clamp(0, 9 * super::POINT))
+            Placement::BinPack => Box::new(move |node| {
+                9 * super::SCORE_POINT - free(node).clamp(0, 9 * super::SCORE_POINT)
+            }),
+            Placement::LeastFragmentation => {
+                super::fragmentation::fragmentation_score(session, pod)
             }
-            Placement::LeastFragmentation => super::fragmentation::score(session, pod),
             Placement::Spread => Box::new(move |node| {
                 let (of, info) = (session.node(node), session.node_info(node));
                 let (free, total) = if requests_gpus {
@@ -128,9 +130,9 @@ impl Score for ResourcePlacement {
                 } else {
                     (free(node), of.allocatable.cpu_milli)
                 };
-                let scaled = i128::from(free) * i128::from(super::POINT);
+                let scaled = i128::from(free) * i128::from(super::SCORE_POINT);
                 let scaled = scaled.checked_div(i128::from(total.max(0))).unwrap_or(0);
-                i64::try_from(scaled.clamp(0, i128::from(super::POINT))).unwrap_or(0)
+                i64::try_from(scaled.clamp(0, i128::from(super::SCORE_POINT))).unwrap_or(0)
             }),
         }
     }

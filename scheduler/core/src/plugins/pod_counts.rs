@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    framework::{Presence, Session},
+    framework::{NodePresence, Session},
     model::{Name, NodeId, PodId},
 };
 
-/// Pod counts by label key and value.
+/// Numbers of pods by topology domain: by label key and label value of nodes.
 #[derive(Debug, Default)]
 pub(super) struct PodCounts<'a>(BTreeMap<(&'a Name, &'a Name), i64>);
 
 impl<'a> PodCounts<'a> {
-    /// Adds `count` to the domain of `node` for label `key`, if the node has that label.
-    pub(super) fn add(
+    /// Adds `count` to the domain of `node` for the label key `key`, if the node has that label.
+    pub(super) fn add_to_domain(
         &mut self,
         session: &'a Session<'_>,
         node: NodeId,
@@ -25,10 +25,16 @@ impl<'a> PodCounts<'a> {
         }
     }
 
-    /// The count of the domain of `node`; `None` if the node lacks the label.
-    pub(super) fn count_at(&self, session: &Session<'_>, node: NodeId, key: &Name) -> Option<i64> {
-        let value = session.node(node).labels.get(key)?;
-        Some(self.0.get(&(key, value)).copied().unwrap_or(0))
+    /// The number of pods counted in the domain of `node` for this label; `None` if the node lacks
+    /// the label.
+    pub(super) fn count_in_domain(
+        &self,
+        session: &Session<'_>,
+        node: NodeId,
+        label: &Name,
+    ) -> Option<i64> {
+        let value = session.node(node).labels.get(label)?;
+        Some(self.0.get(&(label, value)).copied().unwrap_or(0))
     }
 
     /// Whether no pod was counted.
@@ -37,12 +43,13 @@ impl<'a> PodCounts<'a> {
     }
 }
 
-/// Those of `pods` that are allocated or pipelined, with the node and whether they stay.
-pub(super) fn nodes_of<'a>(
+/// The nodes on which `pods` are allocated or pipelined, each with the pod and whether it stays
+/// there.
+pub(super) fn placements_of<'a>(
     session: &'a Session<'_>,
     pods: impl Iterator<Item = PodId> + 'a,
-) -> impl Iterator<Item = (PodId, NodeId, Presence)> + 'a {
+) -> impl Iterator<Item = (PodId, NodeId, NodePresence)> + 'a {
     pods.flat_map(move |pod| {
-        session.state(pod).nodes().map(move |(node, stays)| (pod, node, stays))
+        session.state(pod).nodes_with_presence().map(move |(node, stays)| (pod, node, stays))
     })
 }

@@ -11,11 +11,11 @@ use crate::{
     resources::{Amount, PerResource, ResourceName},
 };
 
-/// Checks that the queue exists and accepts jobs.
+/// Checks that the pod group's queue exists and accepts jobs.
 #[derive(Debug)]
 pub(super) struct UsableQueue;
 
-/// Checks limits, and quotas for non-preemptible jobs, on every level.
+/// Checks queue limits, and quotas for non-preemptible jobs, on every level of the queue tree.
 #[derive(Debug)]
 pub(super) struct QueueLimits;
 
@@ -35,7 +35,7 @@ impl PreFilter for QueueLimits {
         id: PodGroupId,
         pods: &[PodId],
     ) -> Result<(), Reason> {
-        check_bounds(session, id, session.bounds_request(pods))
+        check_queue_bounds(session, id, session.bounds_request(pods))
     }
 }
 
@@ -48,7 +48,7 @@ impl Filter for QueueLimits {
         let group = session.pod(pod).group?;
         let filter = move |node| {
             let more = session.additional_charge(pod, &session.charge_on(pod, node));
-            let result = check_bounds(session, group, more);
+            let result = check_queue_bounds(session, group, more);
             let fit_error =
                 |reason: Reason| FitError::QueueBoundExceeded(reason.to_string().into());
             result.map(|()| Fit::Now).map_err(fit_error)
@@ -57,17 +57,17 @@ impl Filter for QueueLimits {
     }
 }
 
-fn check_bounds(
+fn check_queue_bounds(
     session: &Session<'_>,
     group: PodGroupId,
     request: PerResource<i64>,
 ) -> Result<(), Reason> {
     let group = session.group(group);
     let Ok(Some(queue)) = group.queue else { return Ok(()) };
-    let levels = session.accounts().path(queue).map(|queue| {
+    let levels = session.accounts().path_to_root(queue).map(|queue| {
         let account = session.accounts().account(queue);
         let queue = &session.snapshot.queues[queue.0 as usize].name;
-        Level { queue, account, request }
+        QueueLevel { queue, account, request }
     });
     let mut exceeded = levels.flat_map(|level| level.exceeded_bounds(group.preemptible));
     let Some((queue, bound, [bound_amount, allocated, requested])) = exceeded.next() else {
@@ -93,17 +93,18 @@ fn check_bounds(
     })
 }
 
-/// One queue, and the request that is charged to it.
-struct Level<'a> {
+/// One queue on the path to the root, and the request that is checked against its bounds.
+struct QueueLevel<'a> {
     queue: &'a Name,
     account: &'a Account,
     request: PerResource<i64>,
 }
 
-/// An exceeded bound of a queue: its amount, the amount in use, and the requested amount.
+/// A bound of a queue that would be exceeded: queue name, bound, and the amounts of the bound, in
+/// use and requested.
 type ExceededBound<'a> = (&'a Name, QueueBound, [Quantity; 3]);
 
-impl<'a> Level<'a> {
+impl<'a> QueueLevel<'a> {
     fn exceeded_bounds(self, preemptible: bool) -> impl Iterator<Item = ExceededBound<'a>> {
         let account = self.account;
         let limit = self.exceeded_resources(QueueBound::Limit, account.limit, account.allocated);
@@ -117,7 +118,7 @@ impl<'a> Level<'a> {
         limit.chain(quota.into_iter().flatten())
     }
 
-    /// The requested resources for which the bound would be exceeded.
+    /// The requested resources for which this bound of the queue would be exceeded.
     fn exceeded_resources(
         &self,
         bound: QueueBound,

@@ -6,14 +6,14 @@ use crate::{
     framework::{JobQueue, QueueSort, Session},
     model::{PodGroupId, Time},
     profile::Action,
-    queues::{JobsByQueue, QueuedJob, first_per_queue},
+    queues::{JobsByQueue, QueuedJob, first_jobs_per_queue},
 };
 
-/// The queue furthest below its share, and its first job (KAI).
+/// KAI's order: first the queue furthest below its share, and the first job in that queue.
 #[derive(Debug)]
 pub(super) struct QueueTree;
 
-/// The highest priority, then the oldest group (kube-scheduler).
+/// kube-scheduler's order: the highest priority first, then the oldest group.
 #[derive(Debug)]
 pub(super) struct PrioritySort;
 
@@ -22,7 +22,7 @@ impl QueueSort for QueueTree {
         let waiting = groups.into_iter().filter_map(|group| queued_job(session, group));
         let mut waiting: Vec<QueuedJob> = waiting.collect();
         if let Some(depth) = session.profile.queue_depth.get(&Action::Allocate) {
-            waiting = first_per_queue(waiting, *depth);
+            waiting = first_jobs_per_queue(waiting, *depth);
         }
         Box::new(QueueTreeOrder(JobsByQueue::new(session.accounts(), waiting)))
     }
@@ -35,19 +35,19 @@ impl JobQueue for QueueTreeOrder {
         self.0.next_over_share(session.accounts()).map(|job| job.key.group())
     }
 
-    fn remove(&mut self, session: &Session<'_>, group: PodGroupId) {
+    fn remove_group(&mut self, session: &Session<'_>, group: PodGroupId) {
         if let Some(job) = queued_job(session, group) {
-            self.0.remove(session.accounts(), &job);
+            self.0.remove_job(session.accounts(), &job);
         }
     }
 
-    fn pop(&mut self, session: &Session<'_>) -> Option<PodGroupId> {
-        self.0.pop(session.accounts()).map(|job| job.key.group())
+    fn pop_next_group(&mut self, session: &Session<'_>) -> Option<PodGroupId> {
+        self.0.pop_next_job(session.accounts()).map(|job| job.key.group())
     }
 
-    fn push(&mut self, session: &Session<'_>, group: PodGroupId) {
+    fn push_group(&mut self, session: &Session<'_>, group: PodGroupId) {
         if let Some(job) = queued_job(session, group) {
-            self.0.push(session.accounts(), job);
+            self.0.push_job(session.accounts(), job);
         }
     }
 
@@ -88,15 +88,15 @@ impl JobQueue for PriorityOrder {
         None
     }
 
-    fn remove(&mut self, session: &Session<'_>, group: PodGroupId) {
+    fn remove_group(&mut self, session: &Session<'_>, group: PodGroupId) {
         self.0.remove(&priority_key(session, group));
     }
 
-    fn pop(&mut self, _: &Session<'_>) -> Option<PodGroupId> {
+    fn pop_next_group(&mut self, _: &Session<'_>) -> Option<PodGroupId> {
         self.0.pop_first().map(|(.., group)| group)
     }
 
-    fn push(&mut self, session: &Session<'_>, group: PodGroupId) {
+    fn push_group(&mut self, session: &Session<'_>, group: PodGroupId) {
         self.0.insert(priority_key(session, group));
     }
 

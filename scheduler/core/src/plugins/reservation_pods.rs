@@ -3,13 +3,14 @@
 //! even if its device is already shared.
 
 use crate::{
-    framework::{Device, Filter, Fit, NodeFilter, ResultInputs, Session},
+    framework::{DeviceCandidate, Filter, Fit, NodeFilter, ResultInputs, Session},
     model::{GpuGroup, NodeId, PodId, PodShape},
     reason::{EvenWhenEmpty, FitError},
     resources::{Resources, Shortage},
 };
 
-/// Rejects nodes without pod slots for the pod and all missing reservation pods.
+/// Rejects nodes that lack pod slots for the pod and for all missing reservation pods of shared
+/// GPUs.
 #[derive(Debug)]
 pub(super) struct ReservationPods;
 
@@ -21,20 +22,22 @@ impl Filter for ReservationPods {
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let shape = session.shape_of(pod);
         Some(Box::new(move |node| {
-            let reservation_pods =
-                missing_reservation_pods(session, node) + new_devices(session, node, shape);
+            let reservation_pods = count_missing_reservation_pods(session, node)
+                + count_newly_shared_devices(session, node, shape);
             if reservation_pods == 0 {
                 return Ok(Fit::Now);
             }
             let pods = shape.requests.pods.saturating_add(reservation_pods);
-            let fits = session.node_info(node).fit(&Resources { pods, ..Resources::default() });
+            let fits =
+                session.node_info(node).fit_resources(&Resources { pods, ..Resources::default() });
             fits.ok_or_else(|| insufficient_pod_slots(session, node, pods))
         }))
     }
 }
 
-/// Number of shared devices without a reservation pod, pipelined pods included.
-fn missing_reservation_pods(session: &Session<'_>, node: NodeId) -> i64 {
+/// Number of shared GPUs on the node that have no reservation pod yet; GPUs shared only by
+/// pipelined pods count.
+fn count_missing_reservation_pods(session: &Session<'_>, node: NodeId) -> i64 {
     let info = session.node_info(node);
     if info.shared_devices.is_empty() {
         return 0;
@@ -44,16 +47,16 @@ fn missing_reservation_pods(session: &Session<'_>, node: NodeId) -> i64 {
     let reserved: Vec<&GpuGroup> =
         reservations.flat_map(|pod| &session.pod(*pod).gpu_groups).collect();
     let used = info.shared_devices.iter().filter(|device| device.used_later() > 0);
-    count(used.filter(|device| !reserved.contains(&&device.group)).count())
+    device_count(used.filter(|device| !reserved.contains(&&device.group)).count())
 }
 
-/// Number of unshared devices among those that the pod would get.
-fn new_devices(session: &Session<'_>, node: NodeId, shape: &PodShape) -> i64 {
+/// Number of GPUs that would become shared if the pod was placed on the node.
+fn count_newly_shared_devices(session: &Session<'_>, node: NodeId, shape: &PodShape) -> i64 {
     let Some(shared) = &shape.fractional_gpu else { return 0 };
-    let (info, choice) = (session.node_info(node), session.device_choice());
+    let (info, choice) = (session.node_info(node), session.device_preference());
     let chosen = info.choose_devices(session.node(node), shared, choice);
-    let new = chosen.into_iter().flatten().filter(|(device, _)| *device == Device::New);
-    count(new.count())
+    let new = chosen.into_iter().flatten().filter(|(device, _)| *device == DeviceCandidate::New);
+    device_count(new.count())
 }
 
 fn insufficient_pod_slots(session: &Session<'_>, node: NodeId, pods: i64) -> FitError {
@@ -65,6 +68,6 @@ fn insufficient_pod_slots(session: &Session<'_>, node: NodeId, pods: i64) -> Fit
     }
 }
 
-fn count(devices: usize) -> i64 {
+fn device_count(devices: usize) -> i64 {
     i64::try_from(devices).unwrap_or(i64::MAX)
 }

@@ -2,16 +2,17 @@
 //! named claim on GPUs belongs to a queue.
 
 use crate::{
-    framework::{Filter, Fit, NodeFilter, PodState, Presence, ResultInputs, Session},
+    framework::{Filter, Fit, NodeFilter, NodePresence, PodState, ResultInputs, Session},
     model::{DeviceClaim, Name, NodeId, PodId},
     reason::FitError,
 };
 
-/// Checks the other users of the claims of the pod.
+/// Checks that the other users of the pod's device claims permit the pod on the node.
 #[derive(Debug)]
 pub(super) struct ResourceClaims;
 
-/// GPUs of a node are allocated either through DRA or by a device plugin, never both.
+/// Rejects nodes that offer GPUs in another way than the pod requests them: GPUs of a node are
+/// allocated either through DRA or by a device plugin, never both.
 #[derive(Debug)]
 pub(super) struct ClaimedGpus;
 
@@ -20,7 +21,7 @@ impl Filter for ResourceClaims {
         ResultInputs::Cluster
     }
 
-    fn is_anti_affinity(&self) -> bool {
+    fn rejects_for_other_pods(&self) -> bool {
         true
     }
 
@@ -29,7 +30,7 @@ impl Filter for ResourceClaims {
         if claims.is_empty() {
             return None;
         }
-        let error = claims.iter().find_map(|claim| claim_of_other_queue(session, pod, claim));
+        let error = claims.iter().find_map(|claim| claim_queue_error(session, pod, claim));
         let used: Vec<(&DeviceClaim, ClaimUserStates)> =
             claims.iter().map(|claim| (claim, ClaimUserStates::new(session, pod, claim))).collect();
         Some(Box::new(move |node| {
@@ -38,30 +39,26 @@ impl Filter for ResourceClaims {
             }
             let name = &session.node(node).name;
             used.iter().try_fold(Fit::Now, |fits, (claim, users)| {
-                Ok(fits.max(check_claim(claim, users, node, name)?))
+                Ok(fits.max(check_claim_users(claim, users, node, name)?))
             })
         }))
     }
 }
 
-/// The error if the queue of the pod may not use a claim on GPUs.
-fn claim_of_other_queue(
-    session: &Session<'_>,
-    pod: PodId,
-    claim: &DeviceClaim,
-) -> Option<FitError> {
+/// The error if the pod's queue may not use this claim on GPUs.
+fn claim_queue_error(session: &Session<'_>, pod: PodId, claim: &DeviceClaim) -> Option<FitError> {
     let group = session.group(session.pod(pod).group?);
     let queue = group.queue_id()?;
     let queue = &session.snapshot.queues[queue.0 as usize].name;
     let is_ours = claim.queue.as_ref() == Some(queue);
-    (claim.is_gpu() && !claim.is_pod_owned && !is_ours).then(|| FitError::ClaimQueueMismatch {
+    (claim.claims_gpus() && !claim.is_pod_owned && !is_ours).then(|| FitError::ClaimQueueMismatch {
         claim: claim.name.clone(),
         queue: queue.clone(),
         label: claim.queue.clone(),
     })
 }
 
-/// The states of the users of a claim: other pods, and the pod itself if it moves away.
+/// The states of the pods that use a claim: other pods, and the pod itself if it moves away.
 struct ClaimUserStates {
     states: Vec<PodState>,
     /// Whether a pod that used the claim has left its node.
@@ -90,17 +87,17 @@ impl ClaimUserStates {
 }
 
 /// Whether a pod with the claim fits on the node. A node-local claim stays on its node as long as
-/// any pod uses it, even a leaving one.
-fn check_claim(
+/// any pod uses it, even a terminating one.
+fn check_claim_users(
     claim: &DeviceClaim,
     ClaimUserStates { states, has_left }: &ClaimUserStates,
     node: NodeId,
     name: &Name,
 ) -> Result<Fit, FitError> {
     let stay = states.iter().filter_map(|user| user.charged_node());
-    let leave_elsewhere = states.iter().flat_map(|user| user.nodes());
+    let leave_elsewhere = states.iter().flat_map(|user| user.nodes_with_presence());
     let leave_elsewhere =
-        leave_elsewhere.filter(|(other, stays)| *other != node && *stays == Presence::Leaving);
+        leave_elsewhere.filter(|(other, stays)| *other != node && *stays == NodePresence::Leaving);
     let is_stuck = |user: &PodState| matches!(user, PodState::Stuck(other) if *other != node);
     let is_elsewhere = claim.allocated_on.as_ref().is_some_and(|other| other != name);
     let leave = leave_elsewhere.count() > 0;
@@ -171,7 +168,7 @@ mod tests {
         change(&mut claim);
         let users = ClaimUserStates { states: states.to_vec(), has_left };
         [(HERE, "here"), (THERE, "there")]
-            .map(|(node, name)| check_claim(&claim, &users, node, &name.into()))
+            .map(|(node, name)| check_claim_users(&claim, &users, node, &name.into()))
     }
 
     fn on_other_node() -> Result<Fit, FitError> {

@@ -7,7 +7,8 @@ use crate::{
     reason::FitError,
 };
 
-/// Filters by taints; scores by `PreferNoSchedule` taints.
+/// Rejects nodes with taints that the pod does not tolerate; scores nodes by `PreferNoSchedule`
+/// taints.
 #[derive(Debug)]
 pub(super) struct TaintToleration;
 
@@ -41,7 +42,7 @@ impl Score for TaintToleration {
         ResultInputs::Shape
     }
 
-    fn applies(&self, _: &Session<'_>, _: PodId) -> bool {
+    fn applies_to_pod(&self, _: &Session<'_>, _: PodId) -> bool {
         true
     }
 
@@ -71,12 +72,12 @@ const fn is_no_schedule(taint: &Taint) -> bool {
     }
 }
 
-/// Whether any `NoSchedule` or `NoExecute` taint is not tolerated.
+/// Whether one of the taints has effect `NoSchedule` or `NoExecute` and is not tolerated.
 pub(super) fn has_untolerated_taint(taints: &[Taint], tolerations: &[Toleration]) -> bool {
     taints.iter().any(|taint| is_no_schedule(taint) && !tolerates(tolerations, taint))
 }
 
-/// One of `tolerations` tolerates `taint`.
+/// Whether one of `tolerations` tolerates `taint`.
 pub(super) fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
     tolerations.iter().any(|toleration| {
         toleration.effect.is_none_or(|effect| effect == taint.effect)

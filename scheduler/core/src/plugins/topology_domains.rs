@@ -6,7 +6,7 @@ use crate::{
     model::{NodeId, PodId},
 };
 
-/// Scores nodes by the rank of their domain.
+/// Scores nodes by the rank of their topology domain among the preferred domains.
 #[derive(Debug)]
 pub(super) struct TopologyDomains;
 
@@ -15,7 +15,7 @@ impl Score for TopologyDomains {
         ResultInputs::Cluster
     }
 
-    fn applies(&self, session: &Session<'_>, _: PodId) -> bool {
+    fn applies_to_pod(&self, session: &Session<'_>, _: PodId) -> bool {
         session.preferred_nodes().is_some()
     }
 

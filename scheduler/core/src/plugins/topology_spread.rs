@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{pod_counts::nodes_of, taint_toleration::has_untolerated_taint};
+use super::{pod_counts::placements_of, taint_toleration::has_untolerated_taint};
 use crate::{
-    framework::{Filter, Fit, NodeFilter, NodeScore, Presence, ResultInputs, Score, Session},
+    framework::{Filter, Fit, NodeFilter, NodePresence, NodeScore, ResultInputs, Score, Session},
     model::{
         Inclusion, LabelSelector, Name, NodeId, Operator, Pod, PodId, Requirement, TopologySpread,
         WhenUnsatisfiable, labels_match,
@@ -14,47 +14,49 @@ use crate::{
     reason::FitError,
 };
 
-const HOST: &str = "kubernetes.io/hostname";
+const HOSTNAME_KEY: &str = "kubernetes.io/hostname";
 
-/// Filters by `DoNotSchedule`, scores by `ScheduleAnyway`.
+/// Filters nodes by topology spread constraints with `DoNotSchedule`, scores them by those with
+/// `ScheduleAnyway`.
 #[derive(Debug)]
 pub(super) struct PodTopologySpread;
 
-/// One constraint with the pods that it counts.
-struct Domains<'a> {
+/// A topology spread constraint with the matching pods that it counts.
+struct ConstraintDomains<'a> {
     constraint: TopologySpread,
-    /// Matching pods by node; nodes without any are absent.
+    /// Number of matching pods by node; nodes without any are absent.
     on_node: BTreeMap<NodeId, i64>,
-    /// Matching pods by value of the topology key.
+    /// Number of matching pods by value of the topology key, that is by domain.
     counts: BTreeMap<&'a str, i64>,
 }
 
-impl<'a> Domains<'a> {
-    /// Counts the matching pods of each node. Domains are added later.
+impl<'a> ConstraintDomains<'a> {
+    /// Counts the matching pods of each node. The counts of the domains are added later.
     fn new(session: &Session<'_>, pod: PodId, constraint: TopologySpread) -> Self {
         let mut on_node: BTreeMap<NodeId, i64> = BTreeMap::new();
         // An empty selector selects all pods, but kube-scheduler counts none for it.
         let selector = constraint.selector.as_ref();
         let selector = selector.filter(|selector| !selector.requirements.is_empty());
-        let selected = session.pods_selected_in(&session.pod(pod).namespace, selector);
+        let selected = session.pods_selected_in_namespace(&session.pod(pod).namespace, selector);
         let others = selected.iter().copied().filter(|other| *other != pod);
         for (_, node, _) in
-            nodes_of(session, others).filter(|(.., stays)| *stays == Presence::Staying)
+            placements_of(session, others).filter(|(.., stays)| *stays == NodePresence::Staying)
         {
             *on_node.entry(node).or_default() += 1;
         }
         Self { constraint, on_node, counts: BTreeMap::new() }
     }
 
-    fn value(&self, session: &'a Session<'_>, node: NodeId) -> Option<&'a str> {
+    fn domain_of(&self, session: &'a Session<'_>, node: NodeId) -> Option<&'a str> {
         session.node(node).labels.get(&self.constraint.topology_key).map(|value| &**value)
     }
 
-    /// Whether the constraint counts the pods of this node.
-    fn includes(&self, session: &Session<'_>, pod: PodId, node: NodeId) -> bool {
+    /// Whether the constraint counts the pods of this node, by its node affinity and taints
+    /// policies.
+    fn includes_node(&self, session: &Session<'_>, pod: PodId, node: NodeId) -> bool {
         let (shape, node_info) = (session.shape_of(pod), session.node(node));
         let selected = match self.constraint.node_affinity_policy {
-            Inclusion::Honor => shape.selects(node_info),
+            Inclusion::Honor => shape.selects_node(node_info),
             Inclusion::Ignore => true,
         };
         let tolerated = match self.constraint.node_taints_policy {
@@ -64,23 +66,28 @@ impl<'a> Domains<'a> {
         selected && tolerated
     }
 
-    /// Adds the pods of these nodes to the counts of their domains.
-    fn count(&mut self, session: &'a Session<'_>, pod: PodId, nodes: &[NodeId]) {
+    /// Adds the matching pods of these nodes to the counts of their domains.
+    fn count_matching_pods(&mut self, session: &'a Session<'_>, pod: PodId, nodes: &[NodeId]) {
         for node in nodes {
-            let value = self.value(session, *node);
-            if let Some(value) = value.filter(|_| self.includes(session, pod, *node)) {
-                *self.counts.entry(value).or_default() += self.count_on(*node);
+            let value = self.domain_of(session, *node);
+            if let Some(value) = value.filter(|_| self.includes_node(session, pod, *node)) {
+                *self.counts.entry(value).or_default() += self.matching_pods_on(*node);
             }
         }
     }
 
-    fn count_on(&self, node: NodeId) -> i64 {
+    fn matching_pods_on(&self, node: NodeId) -> i64 {
         self.on_node.get(&node).copied().unwrap_or(0)
     }
 
-    fn check(&self, session: &'a Session<'_>, pod: &Pod, node: NodeId) -> Result<(), FitError> {
+    fn check_skew(
+        &self,
+        session: &'a Session<'_>,
+        pod: &Pod,
+        node: NodeId,
+    ) -> Result<(), FitError> {
         let key = || Name::clone(&self.constraint.topology_key);
-        let value = self.value(session, node);
+        let value = self.domain_of(session, node);
         let value = value.ok_or_else(|| FitError::TopologySpreadLabelMissing(key()))?;
         let min_count = self.counts.values().copied().min().unwrap_or(0);
         let self_match = i64::from(labels_match(self.constraint.selector.as_ref(), &pod.labels));
@@ -91,7 +98,7 @@ impl<'a> Domains<'a> {
             return Err(FitError::TopologySpread(key()));
         }
         // With fewer domains than `minDomains`, the minimum count is 0.
-        match self.too_few_domains() {
+        match self.domains_below_minimum() {
             Some((domains, min_count)) if is_uneven(0) => {
                 Err(FitError::TooFewDomains { key: key(), domains, min_domains: min_count })
             }
@@ -99,8 +106,9 @@ impl<'a> Domains<'a> {
         }
     }
 
-    /// The number of domains and `minDomains`, if there are fewer.
-    fn too_few_domains(&self) -> Option<(u32, u32)> {
+    /// The number of domains and the constraint's `minDomains`, if there are fewer domains than
+    /// that.
+    fn domains_below_minimum(&self) -> Option<(u32, u32)> {
         let domains = u32::try_from(self.counts.len()).unwrap_or(u32::MAX);
         let min_domains = u32::try_from(self.constraint.min_domains?).unwrap_or(0);
         (domains < min_domains).then_some((domains, min_domains))
@@ -112,7 +120,7 @@ impl Filter for PodTopologySpread {
         ResultInputs::Cluster
     }
 
-    fn is_anti_affinity(&self) -> bool {
+    fn rejects_for_other_pods(&self) -> bool {
         true
     }
 
@@ -120,27 +128,32 @@ impl Filter for PodTopologySpread {
         let constraints = session.shape_of(pod).topology_spread.iter();
         let hard = constraints
             .filter(|constraint| constraint.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule);
-        let mut all: Vec<Domains<'a>> =
-            hard.map(|constraint| Domains::new(session, pod, constraint.clone())).collect();
+        let mut all: Vec<ConstraintDomains<'a>> = hard
+            .map(|constraint| ConstraintDomains::new(session, pod, constraint.clone()))
+            .collect();
         if all.is_empty() {
             return None;
         }
         let nodes: Vec<NodeId> =
             session.node_ids().filter(|node| has_all_labels(session, *node, &all)).collect();
         for domains in &mut all {
-            domains.count(session, pod, &nodes);
+            domains.count_matching_pods(session, pod, &nodes);
         }
         let own = session.pod(pod);
         Some(Box::new(move |node| {
-            all.iter().try_for_each(|domains| domains.check(session, own, node))?;
+            all.iter().try_for_each(|domains| domains.check_skew(session, own, node))?;
             Ok(Fit::Now)
         }))
     }
 }
 
-fn has_all_labels(session: &Session<'_>, node: NodeId, all: &[Domains<'_>]) -> bool {
+fn has_all_labels(
+    session: &Session<'_>,
+    node: NodeId,
+    constraints: &[ConstraintDomains<'_>],
+) -> bool {
     let labels = &session.node(node).labels;
-    all.iter().all(|domains| labels.contains_key(&domains.constraint.topology_key))
+    constraints.iter().all(|domains| labels.contains_key(&domains.constraint.topology_key))
 }
 
 impl Score for PodTopologySpread {
@@ -148,7 +161,7 @@ impl Score for PodTopologySpread {
         ResultInputs::Cluster
     }
 
-    fn applies(&self, session: &Session<'_>, pod: PodId) -> bool {
+    fn applies_to_pod(&self, session: &Session<'_>, pod: PodId) -> bool {
         !soft_constraints(session, pod).is_empty()
     }
 
@@ -159,26 +172,30 @@ impl Score for PodTopologySpread {
         feasible: &[NodeId],
     ) -> NodeScore<'a> {
         let constraints = soft_constraints(session, pod).into_iter();
-        let mut all: Vec<Domains<'a>> =
-            constraints.map(|constraint| Domains::new(session, pod, constraint)).collect();
+        let mut all: Vec<ConstraintDomains<'a>> = constraints
+            .map(|constraint| ConstraintDomains::new(session, pod, constraint))
+            .collect();
         // Default constraints include nodes without a zone label.
         let is_explicit = !session.shape_of(pod).topology_spread.is_empty();
-        let is_included =
-            |node: NodeId, all: &[Domains<'_>]| !is_explicit || has_all_labels(session, node, all);
+        let is_included = |node: NodeId, all: &[ConstraintDomains<'_>]| {
+            !is_explicit || has_all_labels(session, node, all)
+        };
         let scored: BTreeSet<NodeId> =
             feasible.iter().copied().filter(|node| is_included(*node, &all)).collect();
         let counted: Vec<NodeId> =
             session.node_ids().filter(|node| is_included(*node, &all)).collect();
         let mut weights = Vec::new();
         for domains in &mut all {
-            weights.push(domains.count_scored(session, pod, &scored, &counted));
+            weights.push(domains.count_scored_domains(session, pod, &scored, &counted));
         }
         Box::new(move |node| {
             if !scored.contains(&node) {
                 return IGNORED_NODE;
             }
             let weighed = all.iter().zip(&weights);
-            rounded(weighed.map(|(domains, weight)| domains.score(session, node, *weight)).sum())
+            round_score(
+                weighed.map(|(domains, weight)| domains.spread_score(session, node, *weight)).sum(),
+            )
         })
     }
 
@@ -198,34 +215,35 @@ impl Score for PodTopologySpread {
 /// Score of a node that lacks a label of an explicit constraint.
 const IGNORED_NODE: i64 = -1;
 
-impl<'a> Domains<'a> {
-    /// Counts the pods of the domains of scored nodes, and returns the weight of a pod.
-    fn count_scored(
+impl<'a> ConstraintDomains<'a> {
+    /// Counts the matching pods in the domains of the scored nodes, and returns the weight of one
+    /// pod in the score.
+    fn count_scored_domains(
         &mut self,
         session: &'a Session<'_>,
         pod: PodId,
         scored: &BTreeSet<NodeId>,
         counted: &[NodeId],
     ) -> f64 {
-        if &*self.constraint.topology_key == HOST {
+        if &*self.constraint.topology_key == HOSTNAME_KEY {
             return domain_weight(scored.len());
         }
         for node in scored {
-            self.counts.insert(self.value(session, *node).unwrap_or_default(), 0);
+            self.counts.insert(self.domain_of(session, *node).unwrap_or_default(), 0);
         }
         for node in counted {
-            let value = self.value(session, *node).unwrap_or_default();
-            if self.counts.contains_key(value) && self.includes(session, pod, *node) {
-                *self.counts.entry(value).or_default() += self.count_on(*node);
+            let value = self.domain_of(session, *node).unwrap_or_default();
+            if self.counts.contains_key(value) && self.includes_node(session, pod, *node) {
+                *self.counts.entry(value).or_default() += self.matching_pods_on(*node);
             }
         }
         domain_weight(self.counts.len())
     }
 
-    fn score(&self, session: &'a Session<'_>, node: NodeId, weight: f64) -> f64 {
-        let Some(value) = self.value(session, node) else { return 0.0 };
+    fn spread_score(&self, session: &'a Session<'_>, node: NodeId, weight: f64) -> f64 {
+        let Some(value) = self.domain_of(session, node) else { return 0.0 };
         let count = match &*self.constraint.topology_key {
-            HOST => self.count_on(node),
+            HOSTNAME_KEY => self.matching_pods_on(node),
             _ => self.counts.get(value).copied().unwrap_or(0),
         };
         let count = f64::from(u32::try_from(count).unwrap_or(u32::MAX));
@@ -233,18 +251,18 @@ impl<'a> Domains<'a> {
     }
 }
 
-/// The weight of a domain: the logarithm of the number of domains plus two.
+/// The weight of a pod when there are this many domains: the logarithm of their number plus two.
 fn domain_weight(domains: usize) -> f64 {
     f64::from(u32::try_from(domains).unwrap_or(u32::MAX).saturating_add(2)).ln()
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "scores are small; `as` saturates")]
-fn rounded(score: f64) -> i64 {
+fn round_score(score: f64) -> i64 {
     score.round() as i64
 }
 
-/// The `ScheduleAnyway` constraints of the pod; if it has no constraints at all, the defaults of
-/// kube-scheduler.
+/// The `ScheduleAnyway` constraints of the pod; if it has no topology spread constraints, the
+/// default ones of kube-scheduler.
 fn soft_constraints(session: &Session<'_>, pod: PodId) -> Vec<TopologySpread> {
     let constraints = &session.shape_of(pod).topology_spread;
     if constraints.is_empty() {
@@ -256,9 +274,9 @@ fn soft_constraints(session: &Session<'_>, pod: PodId) -> Vec<TopologySpread> {
     soft.cloned().collect()
 }
 
-/// The default spread over hosts and zones for pods of a ReplicaSet or StatefulSet. Those have a
-/// hash label; matching pods are those with the same labels, without labels that number the pods.
-/// Difference from kube-scheduler: it uses the selectors of Services and controllers.
+/// The default spread over hosts and zones for pods of a ReplicaSet or StatefulSet. Such pods have
+/// a hash label; matching pods are those with the same labels, without labels that number the pods.
+/// Difference from kube-scheduler, which uses the selectors of Services and controllers.
 fn default_constraints(pod: &Pod) -> Vec<TopologySpread> {
     let hashes = ["pod-template-hash", "controller-revision-hash"];
     if !hashes.iter().any(|key| pod.labels.contains_key(*key)) {
@@ -281,5 +299,5 @@ fn default_constraints(pod: &Pod) -> Vec<TopologySpread> {
         node_affinity_policy: Inclusion::Honor,
         node_taints_policy: Inclusion::Ignore,
     };
-    vec![constraint(HOST, 3), constraint("topology.kubernetes.io/zone", 5)]
+    vec![constraint(HOSTNAME_KEY, 3), constraint("topology.kubernetes.io/zone", 5)]
 }

@@ -20,28 +20,29 @@ pub(super) use limits::NodeVolumeLimits;
 pub use matching::VolumeChoice;
 use matching::VolumeMatching;
 
-/// Rejects all nodes if a claim cannot be satisfied at all.
+/// Rejects all nodes if one of the pod's volume claims cannot be satisfied anywhere.
 #[derive(Debug)]
 pub(super) struct VolumeClaims;
 
-/// Rejects nodes that cannot reach the volumes.
+/// Rejects nodes that cannot reach the volumes of the pod.
 #[derive(Debug)]
 pub(super) struct VolumeNodes;
 
-/// Rejects nodes whose volumes other pods use or were just assigned.
+/// Rejects nodes on which no free volume is left for one of the pod's claims, because other pods
+/// use the volumes or were just assigned them.
 #[derive(Debug)]
 pub(super) struct VolumeBinding;
 
-/// Assigns a volume to each unbound claim of pods on these nodes: an existing one, or one to be
-/// provisioned. Claims that can get neither are absent; with the nodes of a plan there are none.
+/// Assigns a volume to each unbound claim of pods on these nodes: an existing volume, or one to be
+/// provisioned. Claims that can get neither are absent; for pods that a plan places, none are.
 pub fn assign_volumes<'s>(
     pods_with_nodes: impl Iterator<Item = (&'s [VolumeClaim], &'s Node)>,
 ) -> std::collections::BTreeMap<Name, VolumeChoice> {
     let mut matching = VolumeMatching::default();
     for (claims, node) in pods_with_nodes {
-        matching.add(claims, node);
+        matching.add_claims(claims, node);
     }
-    matching.solve().by_claim()
+    matching.assign_volumes().volumes_by_claim()
 }
 
 impl Filter for VolumeClaims {
@@ -72,17 +73,20 @@ impl Filter for VolumeNodes {
         (!claims.is_empty()).then(|| {
             let filter = move |node| {
                 let node = session.node(node);
-                claims.iter().try_for_each(|claim| check_claim(claim, node)).map(|()| Fit::Now)
+                claims
+                    .iter()
+                    .try_for_each(|claim| check_claim_reach(claim, node))
+                    .map(|()| Fit::Now)
             };
             Box::new(filter) as NodeFilter<'a>
         })
     }
 }
 
-/// Whether the node can reach the volume of the claim, or a volume that matches the claim.
-fn check_claim(claim: &VolumeClaim, node: &Node) -> Result<(), FitError> {
+/// Checks that the node can reach the volume of the claim, or a volume that matches the claim.
+fn check_claim_reach(claim: &VolumeClaim, node: &Node) -> Result<(), FitError> {
     match &claim.access {
-        VolumeAccess::Bound(reach) if !affinity_selects(reach, node) => {
+        VolumeAccess::Bound(reach) if !affinity_matches(reach, node) => {
             Err(FitError::Volume(VolumeFitError::NodeAffinity))
         }
         VolumeAccess::Bound(reach) if !zones_match(reach, node) => {
@@ -92,8 +96,8 @@ fn check_claim(claim: &VolumeClaim, node: &Node) -> Result<(), FitError> {
         VolumeAccess::WaitForFirstConsumer { volumes, provisionable } => {
             let provisionable = provisionable
                 .as_ref()
-                .filter(|provisionable| can_reach(&provisionable.reach, node));
-            if volumes.iter().any(|volume| can_reach(&volume.reach, node)) {
+                .filter(|provisionable| is_reachable_from(&provisionable.reach, node));
+            if volumes.iter().any(|volume| is_reachable_from(&volume.reach, node)) {
                 return Ok(());
             }
             match provisionable {
@@ -107,7 +111,7 @@ fn check_claim(claim: &VolumeClaim, node: &Node) -> Result<(), FitError> {
     }
 }
 
-/// Whether the driver has enough storage for the node, as far as it publishes capacity.
+/// Whether the CSI driver has enough storage for the node, as far as it publishes capacity.
 fn has_storage(provisionable: &ProvisionableVolume, node: &Node) -> bool {
     let matches = |selector: &LabelSelector| {
         selector.requirements.iter().all(|one| one.matches_value(node.labels.get(&one.key)))
@@ -115,13 +119,13 @@ fn has_storage(provisionable: &ProvisionableVolume, node: &Node) -> bool {
     provisionable.nodes_with_capacity.as_ref().is_none_or(|selectors| selectors.iter().any(matches))
 }
 
-pub(super) fn can_reach(reach: &VolumeReach, node: &Node) -> bool {
-    affinity_selects(reach, node) && zones_match(reach, node)
+pub(super) fn is_reachable_from(reach: &VolumeReach, node: &Node) -> bool {
+    affinity_matches(reach, node) && zones_match(reach, node)
 }
 
-fn affinity_selects(reach: &VolumeReach, node: &Node) -> bool {
+fn affinity_matches(reach: &VolumeReach, node: &Node) -> bool {
     let affinity = reach.affinity.as_ref();
-    affinity.is_none_or(|terms| terms.iter().any(|term| term.matches(node)))
+    affinity.is_none_or(|terms| terms.iter().any(|term| term.matches_node(node)))
 }
 
 /// Whether the zone labels of the volume match the node. Deprecated and current labels are
@@ -146,7 +150,7 @@ impl Filter for VolumeBinding {
         ResultInputs::Cluster
     }
 
-    fn is_anti_affinity(&self) -> bool {
+    fn rejects_for_other_pods(&self) -> bool {
         true
     }
 
@@ -161,19 +165,19 @@ impl Filter for VolumeBinding {
         }
         let others = || session.pods_with_volumes().iter().copied().filter(|other| *other != pod);
         let exclusive = shape.volumes.iter().filter(|claim| claim.is_exclusive);
-        let exclusive_fits = exclusive.map(|claim| check_exclusive(session, others(), claim));
+        let exclusive_fits = exclusive.map(|claim| check_exclusive_claim(session, others(), claim));
         let exclusive_fits = exclusive_fits.collect::<Result<Vec<Fit>, FitError>>();
         let mut matching = VolumeMatching::default();
         for other in others() {
             if let Some(node) = session.state(other).charged_node() {
-                matching.add(&session.shape_of(other).volumes, session.node(node));
+                matching.add_claims(&session.shape_of(other).volumes, session.node(node));
             }
         }
-        let base = matching.solve();
+        let base = matching.assign_volumes();
         Some(Box::new(move |node| {
             let fits = exclusive_fits.clone()?.into_iter().max().unwrap_or(Fit::Now);
             let mut added = VolumeMatching::default();
-            added.add(&shape.volumes, session.node(node));
+            added.add_claims(&shape.volumes, session.node(node));
             if base.can_add(&matching, added) {
                 Ok(fits)
             } else {
@@ -183,8 +187,9 @@ impl Filter for VolumeBinding {
     }
 }
 
-/// The fit of an exclusive claim: no other pod uses it, or all its users are leaving.
-fn check_exclusive(
+/// When a pod may use the `ReadWriteOncePod` claim: now if no other pod uses it, later if all its
+/// users are terminating; otherwise the error.
+fn check_exclusive_claim(
     session: &Session<'_>,
     others: impl Iterator<Item = PodId>,
     claim: &VolumeClaim,
@@ -197,7 +202,7 @@ fn check_exclusive(
         if state.charged_node().is_some() || matches!(state, PodState::Stuck(_)) {
             return Err(FitError::Volume(VolumeFitError::ClaimInUse(claim.name.clone())));
         }
-        if state.nodes().next().is_some() {
+        if state.nodes_with_presence().next().is_some() {
             fits = Fit::Later;
         }
     }

@@ -11,7 +11,7 @@ use crate::{
     resources::{Amount, PerResource},
 };
 
-/// What a queue deserves and uses, in the units of [`crate::resources::Resources`].
+/// Quota, limit, fair share and usage of a queue, in the units of [`crate::resources::Resources`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// The parent queue.
@@ -20,21 +20,22 @@ pub struct Account {
     pub priority: i32,
     /// Older queues are served first among otherwise equal siblings.
     pub created: Time,
-    /// What it deserves.
+    /// Deserved amount of the queue (`quota`).
     pub quota: PerResource<Amount>,
-    /// What it may use at most.
+    /// Maximum usage of the queue (`limit`).
     pub limit: PerResource<Amount>,
-    /// Its fair share, from [`super::fairshare`].
+    /// Fair share of the queue, computed by [`super::fairshare`].
     pub fair_share: PerResource<i64>,
-    /// Used by its allocated and pipelined pods; releasing pods do not count.
+    /// Usage of the queue's allocated and pipelined pods; terminating pods do not count.
     pub allocated: PerResource<i64>,
-    /// Part of it that non-preemptible pods use.
+    /// The part of `allocated` that non-preemptible pods use.
     pub allocated_non_preemptible: PerResource<i64>,
-    /// Allocated plus what its pending pods request; gated and skipped ones do not count.
+    /// `allocated` plus what the queue's pending pods request; gated pods and pods of skipped
+    /// groups do not count.
     pub requested: PerResource<i64>,
 }
 
-/// The accounts of all queues, by position.
+/// The accounts of all queues, by position of the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueAccounts {
     accounts: Vec<Account>,
@@ -43,10 +44,10 @@ pub struct QueueAccounts {
     fair_shares: FairShareRules,
 }
 
-/// How the cluster is divided among queues.
+/// The rules by which the cluster is divided among queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FairShareRules {
-    /// Sibling queues are ordered by their accounts; otherwise by age.
+    /// Whether sibling queues are ordered by their fair shares and usage; otherwise by age.
     pub are_used: bool,
     /// KAI's `kValue`: weight of past usage, in thousandths.
     pub k_value_milli: i64,
@@ -55,19 +56,19 @@ pub struct FairShareRules {
 impl QueueAccounts {
     /// Records every pod of the snapshot and divides the cluster.
     pub fn new(snapshot: &Snapshot, fair_shares: FairShareRules, charges: &ChargeTable) -> Self {
-        let accounts = snapshot.queues.iter().map(Account::empty).collect();
-        let total = shared_total(snapshot, charges);
+        let accounts = snapshot.queues.iter().map(Account::without_usage).collect();
+        let total = total_shared_by_queues(snapshot, charges);
         let claims = SharedClaims::default();
         let mut all = Self { accounts, claims, total, fair_shares };
         for pod in &snapshot.pods {
             all.record_pod(snapshot, charges, pod);
         }
-        all.divide(snapshot);
+        all.divide_fair_shares(snapshot);
         all
     }
 
-    /// Divides the cluster by the current requests.
-    pub(crate) fn divide(&mut self, snapshot: &Snapshot) {
+    /// Divides the cluster among the queues by their current requests.
+    pub(crate) fn divide_fair_shares(&mut self, snapshot: &Snapshot) {
         let requests: Vec<_> = self.accounts.iter().map(|account| account.requested).collect();
         let shares =
             fair_shares(&snapshot.queues, &requests, self.total, self.fair_shares.k_value_milli);
@@ -76,7 +77,7 @@ impl QueueAccounts {
         }
     }
 
-    /// From given accounts, for example recorded ones.
+    /// Creates accounts from given values, for example recorded ones.
     pub fn from_accounts(accounts: Vec<Account>, total: PerResource<i64>) -> Self {
         Self {
             accounts,
@@ -91,8 +92,9 @@ impl QueueAccounts {
         self.fair_shares.are_used
     }
 
-    /// The total that all queues share: allocatable of ready nodes minus pods of other schedulers.
-    pub const fn total(&self) -> PerResource<i64> {
+    /// Total amount that is divided among the queues: allocatable resources of ready nodes minus
+    /// pods of other schedulers.
+    pub const fn total_shared(&self) -> PerResource<i64> {
         self.total
     }
 
@@ -101,15 +103,17 @@ impl QueueAccounts {
         &self.accounts[queue.0 as usize]
     }
 
-    /// The queue and its ancestors, upward.
-    pub fn path(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
+    /// The queue and its ancestors, from the queue up to the root.
+    pub fn path_to_root(&self, queue: QueueId) -> impl Iterator<Item = QueueId> + '_ {
         std::iter::successors(Some(queue), |at| self.account(*at).parent)
     }
 
-    /// Whether non-preemptible work of `queue` with `request` more stays within the quotas of the
-    /// queue and its ancestors.
+    /// Whether the quotas of the queue and its ancestors allow `request` more for non-preemptible
+    /// pods.
     pub fn fits_quotas(&self, queue: QueueId, request: PerResource<i64>) -> bool {
-        self.path(queue).map(|at| self.account(at)).all(|account| account.fits_quota(request))
+        self.path_to_root(queue)
+            .map(|at| self.account(at))
+            .all(|account| account.fits_quota(request))
     }
 
     /// Whether `queue` itself, with `request` more and `gone` less allocated, stays within its
@@ -142,20 +146,20 @@ impl QueueAccounts {
         requested.zip(after).all(|((requested, share), after)| requested <= 0 || after <= share)
     }
 
-    /// How many queues there are.
+    /// Number of queues.
     pub const fn len(&self) -> usize {
         self.accounts.len()
     }
 
-    /// There is no queue at all.
+    /// Whether there are no queues.
     pub const fn is_empty(&self) -> bool {
         self.accounts.is_empty()
     }
 
     /// Charges `queue` for a pod that was allocated or pipelined.
-    pub fn charge(&mut self, queue: QueueId, charge: &Charge, preemptible: bool) {
-        let change = self.claims.acquire(queue, charge, preemptible);
-        self.change(queue, |account| {
+    pub fn charge_queue(&mut self, queue: QueueId, charge: &Charge, preemptible: bool) {
+        let change = self.claims.add_holder(queue, charge, preemptible);
+        self.change_path_to_root(queue, |account| {
             account.allocated = account.allocated.plus(change.all);
             let non_preemptible = account.allocated_non_preemptible.plus(change.non_preemptible);
             account.allocated_non_preemptible = non_preemptible;
@@ -163,26 +167,26 @@ impl QueueAccounts {
     }
 
     /// Refunds `queue` for a charged pod that is evicted.
-    pub fn refund(&mut self, queue: QueueId, charge: &Charge, preemptible: bool) {
-        let change = self.claims.release(queue, charge, preemptible);
-        self.change(queue, |account| {
+    pub fn refund_queue(&mut self, queue: QueueId, charge: &Charge, preemptible: bool) {
+        let change = self.claims.remove_holder(queue, charge, preemptible);
+        self.change_path_to_root(queue, |account| {
             account.allocated = account.allocated.minus(change.all);
             let non_preemptible = account.allocated_non_preemptible.minus(change.non_preemptible);
             account.allocated_non_preemptible = non_preemptible;
         });
     }
 
-    /// What `queue` would be charged for more pods with this charge.
-    pub(crate) fn charge_change(
+    /// How the account of `queue` would change if further pods with this charge were allocated.
+    pub(crate) fn additional_charge(
         &self,
         queue: QueueId,
         charge: &Charge,
         preemptible: bool,
     ) -> ChargeChange {
-        self.claims.charge_change(queue, charge, preemptible)
+        self.claims.additional_charge(queue, charge, preemptible)
     }
 
-    fn change(&mut self, queue: QueueId, change: impl Fn(&mut Account)) {
+    fn change_path_to_root(&mut self, queue: QueueId, change: impl Fn(&mut Account)) {
         let mut next = Some(queue);
         while let Some(at) = next {
             let account = &mut self.accounts[at.0 as usize];
@@ -199,33 +203,39 @@ impl QueueAccounts {
         match pod.status {
             PodStatus::Bound | PodStatus::Running | PodStatus::OnExcludedNode => {
                 let charge = match pod.node {
-                    Some(node) => charges.on_node(pod.shape, &snapshot.nodes[node.0 as usize]),
-                    None => charges.for_fair_share(pod.shape),
+                    Some(node) => {
+                        charges.charge_on_node(pod.shape, &snapshot.nodes[node.0 as usize])
+                    }
+                    None => charges.charge_for_fair_share(pod.shape),
                 };
-                self.charge(queue, &charge, group.preemptible);
+                self.charge_queue(queue, &charge, group.preemptible);
                 self.add_request(queue, &charge);
             }
             PodStatus::Pending if group.is_skipped => {}
-            PodStatus::Pending => self.add_request(queue, &charges.for_fair_share(pod.shape)),
+            PodStatus::Pending => {
+                self.add_request(queue, &charges.charge_for_fair_share(pod.shape))
+            }
             PodStatus::Gated | PodStatus::Releasing | PodStatus::Succeeded | PodStatus::Failed => {}
         }
     }
 
-    /// A pod of `queue` requests the charge.
+    /// Records that a pod of `queue` requests the charge.
     pub(crate) fn add_request(&mut self, queue: QueueId, charge: &Charge) {
         let more = self.claims.add_request(queue, charge);
-        self.change(queue, |account| account.requested = account.requested.plus(more));
+        self.change_path_to_root(queue, |account| account.requested = account.requested.plus(more));
     }
 
-    /// A pod of `queue` no longer requests the charge.
+    /// Records that a pod of `queue` no longer requests the charge.
     pub(crate) fn remove_request(&mut self, queue: QueueId, charge: &Charge) {
         let less = self.claims.remove_request(queue, charge);
-        self.change(queue, |account| account.requested = account.requested.minus(less));
+        self.change_path_to_root(queue, |account| {
+            account.requested = account.requested.minus(less)
+        });
     }
 }
 
 impl Account {
-    fn empty(queue: &Queue) -> Self {
+    fn without_usage(queue: &Queue) -> Self {
         Self {
             parent: queue.parent,
             priority: queue.priority,
@@ -239,19 +249,20 @@ impl Account {
         }
     }
 
-    /// Whether its non-preemptible work with `request` more stays within its quota.
+    /// Whether the queue's quota allows `request` more for non-preemptible pods.
     pub fn fits_quota(&self, request: PerResource<i64>) -> bool {
-        self.allocated_non_preemptible.plus(request).within(self.quota)
+        self.allocated_non_preemptible.plus(request).is_within(self.quota)
     }
 
-    /// With `more` it would exceed its quota or its fair share of some resource.
-    pub fn exceeds_share(&self, more: PerResource<i64>) -> bool {
-        let after = self.allocated.plus(more);
-        !after.within(self.quota) || !after.within(self.fair_share.map(Amount::Exactly))
+    /// Whether the queue with `request` more would exceed its quota or its fair share of some
+    /// resource.
+    pub fn would_exceed_share(&self, request: PerResource<i64>) -> bool {
+        let after = self.allocated.plus(request);
+        !after.is_within(self.quota) || !after.is_within(self.fair_share.map(Amount::Exactly))
     }
 
-    /// What it may use without becoming a victim: the larger of quota and fair share, at most its
-    /// limit.
+    /// What the queue may use without becoming a victim: the larger of quota and fair share, at
+    /// most its limit.
     pub fn allocatable(&self) -> PerResource<Amount> {
         let share = |quota: Amount, fair: i64, limit: Amount| match quota {
             Amount::Unlimited => limit,
@@ -265,7 +276,7 @@ impl Account {
     }
 }
 
-fn shared_total(snapshot: &Snapshot, charges: &ChargeTable) -> PerResource<i64> {
+fn total_shared_by_queues(snapshot: &Snapshot, charges: &ChargeTable) -> PerResource<i64> {
     let ready = snapshot.nodes.iter().filter(|node| node.ready);
     let offered = ready.fold(PerResource::default(), |sum: PerResource<i64>, node| {
         sum.plus(accounted_with_mig(&node.allocatable))
@@ -281,7 +292,7 @@ fn shared_total(snapshot: &Snapshot, charges: &ChargeTable) -> PerResource<i64> 
             | PodStatus::Failed => false,
         };
         let node = &snapshot.nodes[pod.node?.0 as usize];
-        (takes_room && node.ready).then(|| charges.on_node(pod.shape, node))
+        (takes_room && node.ready).then(|| charges.charge_on_node(pod.shape, node))
     });
     offered.minus(bills.collect::<Charge>().total())
 }

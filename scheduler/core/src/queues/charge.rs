@@ -13,7 +13,7 @@ use crate::{
     resources::{PerResource, Resources},
 };
 
-/// The charge of every shape.
+/// What queues are charged for a pod of each shape.
 #[derive(Clone, Debug)]
 pub struct ChargeTable {
     shapes: Vec<ShapeCharge>,
@@ -28,7 +28,7 @@ struct ShapeCharge {
     fractional_gpu: Option<FractionalGpu>,
 }
 
-/// The charge of a shape that claims all devices of its node.
+/// The charge of a shape with claims that take all devices of their node.
 #[derive(Clone, Debug)]
 struct NodeDependentCharge {
     shape: PodShape,
@@ -36,7 +36,7 @@ struct NodeDependentCharge {
     most: Charge,
 }
 
-/// The charge of one or several pods.
+/// What a queue is charged for one or several pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Charge {
     exclusive: PerResource<i64>,
@@ -44,7 +44,7 @@ pub struct Charge {
 }
 
 impl ChargeTable {
-    /// For the shapes and GPUs of the snapshot.
+    /// The charges of all shapes of the snapshot, given the GPUs of its nodes.
     pub fn new(snapshot: &Snapshot) -> Self {
         let with_gpus = snapshot.nodes.iter().filter(|node| node.allocatable.gpu_milli > 0);
         let sizes = || with_gpus.clone().map(|node| node.gpu_memory_mib).filter(|mib| *mib > 0);
@@ -56,25 +56,31 @@ impl ChargeTable {
         }
     }
 
-    /// For a pod that is allocated on or pipelined to `node`.
-    pub fn on_node(&self, shape: ShapeId, node: &Node) -> Charge {
-        let fixed = self.by_node.get(&shape).map(|by_node| by_node.on_node(node));
-        self.with_gpu_memory(shape, fixed, node.gpu_memory_mib)
+    /// The charge for a pod of this shape that is allocated on or pipelined to `node`.
+    pub fn charge_on_node(&self, shape: ShapeId, node: &Node) -> Charge {
+        let fixed = self.by_node.get(&shape).map(|by_node| by_node.charge_on_node(node));
+        self.charge_with_gpu_memory(shape, fixed, node.gpu_memory_mib)
     }
 
-    /// For a pending pod when limits and quotas are checked.
-    pub fn for_bounds(&self, shape: ShapeId) -> Charge {
+    /// The charge for a pending pod of this shape when limits and quotas are checked.
+    pub fn charge_for_bounds(&self, shape: ShapeId) -> Charge {
         let fixed = self.by_node.get(&shape).map(|by_node| by_node.most.clone());
-        self.with_gpu_memory(shape, fixed, self.largest_mib)
+        self.charge_with_gpu_memory(shape, fixed, self.largest_mib)
     }
 
-    /// For a pending pod when fair shares are divided, queues ordered and resources reclaimed.
-    pub fn for_fair_share(&self, shape: ShapeId) -> Charge {
+    /// The charge for a pending pod of this shape when fair shares are divided, queues ordered and
+    /// resources reclaimed.
+    pub fn charge_for_fair_share(&self, shape: ShapeId) -> Charge {
         let fixed = self.by_node.get(&shape).map(|by_node| by_node.least.clone());
-        self.with_gpu_memory(shape, fixed, self.smallest_mib)
+        self.charge_with_gpu_memory(shape, fixed, self.smallest_mib)
     }
 
-    fn with_gpu_memory(&self, shape: ShapeId, by_node: Option<Charge>, device_mib: i64) -> Charge {
+    fn charge_with_gpu_memory(
+        &self,
+        shape: ShapeId,
+        by_node: Option<Charge>,
+        device_mib: i64,
+    ) -> Charge {
         let ShapeCharge { fixed, fractional_gpu } = &self.shapes[shape.0 as usize];
         let mut charge = by_node.unwrap_or_else(|| fixed.clone());
         if let Some(fractional_gpu) = fractional_gpu {
@@ -90,7 +96,7 @@ impl Charge {
         let mut charge = Self::from(accounted_with_mig(&shape.requests));
         for claim in &shape.claims {
             let cost = accounted_with_mig(&claim.devices_on(node));
-            if claim.is_gpu() && !claim.is_pod_owned {
+            if claim.claims_gpus() && !claim.is_pod_owned {
                 charge.claims.push((claim.name.clone(), cost));
             } else {
                 charge.exclusive = charge.exclusive.plus(cost);
@@ -99,31 +105,31 @@ impl Charge {
         charge
     }
 
-    /// Claims that other pods may share, and the charge of each.
+    /// Claims of the pods that other pods may share, with the charge of each claim.
     pub fn shareable_claims(&self) -> impl Iterator<Item = &(Name, PerResource<i64>)> {
         self.claims.iter()
     }
 
-    /// The total with the claims that `pays` selects.
-    pub fn total_of(&self, pays: impl Fn(&Name) -> bool) -> PerResource<i64> {
-        let claims = self.claims.iter().filter(|(name, _)| pays(name));
+    /// The total charge, in which those claims count for which `counts_claim` holds.
+    pub fn total_with_claims(&self, counts_claim: impl Fn(&Name) -> bool) -> PerResource<i64> {
+        let claims = self.claims.iter().filter(|(name, _)| counts_claim(name));
         claims.fold(self.exclusive, |sum, (_, cost)| sum.plus(*cost))
     }
 
-    /// The total with all claims.
+    /// The total charge, in which all claims count.
     pub fn total(&self) -> PerResource<i64> {
-        self.total_of(|_| true)
+        self.total_with_claims(|_| true)
     }
 
-    /// Keeps only the claims that `pays` selects.
+    /// The charge with only those claims for which `counts_claim` holds.
     #[must_use]
-    pub fn with_claims(mut self, pays: impl Fn(&Name) -> bool) -> Self {
-        self.claims.retain(|(name, _)| pays(name));
+    pub fn retain_claims(mut self, counts_claim: impl Fn(&Name) -> bool) -> Self {
+        self.claims.retain(|(name, _)| counts_claim(name));
         self
     }
 
-    /// Adds a charge; claims in both count once.
-    pub fn add(&mut self, other: Self) {
+    /// Adds the charge of other pods; claims that both have count once.
+    pub fn add_charge(&mut self, other: Self) {
         self.exclusive = self.exclusive.plus(other.exclusive);
         for (name, cost) in other.claims {
             if self.claims.iter().all(|(known, _)| *known != name) {
@@ -134,17 +140,17 @@ impl Charge {
 }
 
 impl From<PerResource<i64>> for Charge {
-    /// Without shareable claims.
+    /// A charge without shareable claims.
     fn from(alone: PerResource<i64>) -> Self {
         Self { exclusive: alone, claims: Vec::new() }
     }
 }
 
 impl FromIterator<Self> for Charge {
-    /// Adds up; claims in several count once.
+    /// Sums up charges; claims that several of them have count once.
     fn from_iter<I: IntoIterator<Item = Self>>(charges: I) -> Self {
         let mut all = Self::default();
-        charges.into_iter().for_each(|charge| all.add(charge));
+        charges.into_iter().for_each(|charge| all.add_charge(charge));
         all
     }
 }
@@ -168,7 +174,7 @@ impl NodeDependentCharge {
     fn for_shape(shape: &PodShape, nodes: &[Node]) -> Self {
         let nowhere = Node::default();
         let fits = |node: &&Node| {
-            shape.selects(node)
+            shape.selects_node(node)
                 && shape.requests_and_claims_on(node).fits_in(&node.capacity_when_empty())
         };
         let gpus = |node: &&Node| shape.requests_and_claims_on(node).gpu_milli;
@@ -179,17 +185,17 @@ impl NodeDependentCharge {
         Self { least: on(least), most: on(most), shape: shape.clone() }
     }
 
-    fn on_node(&self, node: &Node) -> Charge {
+    fn charge_on_node(&self, node: &Node) -> Charge {
         Charge::for_shape(&self.shape, node)
     }
 }
 
-/// The accounted resources, with MIG instances as GPUs.
+/// The amounts that queues account for, with MIG instances counted as GPUs.
 pub fn accounted_with_mig(resources: &Resources) -> PerResource<i64> {
     let instances = resources.extended.iter().filter_map(|(name, count)| {
         mig_profile_gpus(name).map(|gpus| gpus.saturating_mul(*count).saturating_mul(1000))
     });
-    let accounted = resources.accounted();
+    let accounted = resources.accounted_amounts();
     PerResource { gpu: instances.fold(accounted.gpu, i64::saturating_add), ..accounted }
 }
 
@@ -204,9 +210,14 @@ mod tests {
         let snapshot = snapshot_of(text);
         let charges = ChargeTable::new(&snapshot);
         let pod = snapshot.pods.iter().find(|pod| pod.node.is_none()).expect("a pending pod");
-        let on = snapshot.nodes.iter().map(|node| charges.on_node(pod.shape, node).total().gpu);
+        let on =
+            snapshot.nodes.iter().map(|node| charges.charge_on_node(pod.shape, node).total().gpu);
         let gpus = |charge: Charge| charge.total().gpu;
-        (gpus(charges.for_fair_share(pod.shape)), gpus(charges.for_bounds(pod.shape)), on.collect())
+        (
+            gpus(charges.charge_for_fair_share(pod.shape)),
+            gpus(charges.charge_for_bounds(pod.shape)),
+            on.collect(),
+        )
     }
 
     #[test]

@@ -14,49 +14,49 @@ use crate::{
 
 pub use tree::{LevelDivision, divisions_on_path, fair_shares};
 
-/// One queue in a division.
+/// The demand of one queue in a division of one resource among siblings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueDemand {
     /// Breaks ties between queues of the same age.
     pub name: Name,
     /// Queues with higher priority get surplus first.
     pub priority: i32,
-    /// Older queues get a disputed unit.
+    /// Older queues get a unit that rounding left over.
     pub created: Time,
-    /// What it deserves.
+    /// Deserved amount (`quota`) of the queue.
     pub quota: Amount,
-    /// What it may use at most.
+    /// Maximum amount (`limit`) for the queue.
     pub limit: Amount,
     /// Weight for the surplus, in thousandths. Negative weights count as zero.
     pub weight_milli: i64,
     /// Past usage, in millionths of the capacity over the usage window.
     pub usage_micro: i64,
-    /// What its pods have allocated and request.
+    /// What the queue's pods have allocated plus what they request.
     pub request: i64,
 }
 
-/// What is divided, and how.
+/// The amount of one resource that is divided, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DivisionInput {
-    /// The amount, in the units of [`crate::resources::Resources`].
+    /// The amount to divide, in the units of [`crate::resources::Resources`].
     pub total: i64,
-    /// Surplus is granted in multiples of this: 1000 for GPUs (a whole GPU), 1 for millicores and
-    /// bytes.
+    /// Surplus is granted in multiples of this amount: 1000 for GPUs (a whole GPU), 1 for
+    /// millicores and bytes.
     pub unit: i64,
     /// `kValue`: weight of past usage, in thousandths.
     pub k_value_milli: i64,
 }
 
-/// The outcome of a division.
+/// The outcome of dividing one resource among queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Division {
     /// The fair share of each queue, in the order of the input.
     pub shares: Vec<i64>,
-    /// What no queue wanted or could get.
+    /// The amount that no queue wanted or could get.
     pub rest: i64,
 }
 
-/// One step of a division. Queues are positions in the input.
+/// One step of a division. Queues are given by their positions in the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DivisionStep {
     /// A queue is granted its quota, at most its request.
@@ -66,9 +66,9 @@ pub enum DivisionStep {
         /// Amount granted.
         granted: i64,
     },
-    /// The surplus after all quotas.
+    /// The surplus that is left after all quotas.
     Surplus {
-        /// The amount; negative when quotas exceed the total.
+        /// Amount of the surplus; negative when quotas exceed the total.
         amount: i128,
     },
     /// A queue is granted part of the surplus.
@@ -79,12 +79,12 @@ pub enum DivisionStep {
         round: u32,
         /// Surplus at the start of the round.
         surplus: i64,
-        /// What the queue still wanted.
+        /// What the queue still wanted before the step.
         want: i64,
         /// Amount granted.
         granted: i64,
     },
-    /// A queue is granted a unit that rounding had left over.
+    /// A queue is granted one unit that rounding had left over.
     Remainder {
         /// Position of the queue.
         queue: usize,
@@ -96,21 +96,21 @@ pub enum DivisionStep {
 /// Divides `input.total` between `queues`. Quotas are met even when they exceed the total, so
 /// shares may sum to more than the total. A share never exceeds its queue's request by a whole
 /// unit.
-pub fn divide(input: DivisionInput, queues: &[QueueDemand]) -> Division {
-    divide_with_steps(input, queues, &mut None)
+pub fn divide_resource(input: DivisionInput, queues: &[QueueDemand]) -> Division {
+    divide_resource_with_steps(input, queues, &mut None)
 }
 
-/// Like [`divide`], and records the steps if `steps` is `Some`.
-pub fn divide_with_steps(
+/// Like [`divide_resource`], and records the steps if `steps` is `Some`.
+pub fn divide_resource_with_steps(
     input: DivisionInput,
     queues: &[QueueDemand],
     steps: &mut Option<Vec<DivisionStep>>,
 ) -> Division {
-    let wants: Vec<i64> = queues.iter().map(QueueDemand::requestable).collect();
+    let wants: Vec<i64> = queues.iter().map(QueueDemand::request_within_limit).collect();
     let mut shares: Vec<i64> = queues
         .iter()
         .zip(&wants)
-        .map(|(queue, want)| queue.deserved(input.total).min(*want))
+        .map(|(queue, want)| queue.quota_within(input.total).min(*want))
         .collect();
     let granted: i128 = shares.iter().map(|share| i128::from(*share)).sum();
     let left = i128::from(input.total) - granted;
@@ -140,15 +140,15 @@ pub fn divide_with_steps(
 }
 
 impl QueueDemand {
-    /// Its request, capped by its limit.
-    fn requestable(&self) -> i64 {
+    /// The queue's request, capped by its limit.
+    fn request_within_limit(&self) -> i64 {
         match self.limit {
             Amount::Exactly(limit) => self.request.min(limit).max(0),
             Amount::Unlimited => self.request.max(0),
         }
     }
 
-    fn deserved(&self, total: i64) -> i64 {
+    fn quota_within(&self, total: i64) -> i64 {
         match self.quota {
             Amount::Exactly(quota) => quota.max(0),
             Amount::Unlimited => total.max(0),

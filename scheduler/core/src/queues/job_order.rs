@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{Direction, JobCandidate, QueueAccounts, QueueOrder};
+use super::{OrderPurpose, QueueAccounts, QueueCandidate, QueueOrder};
 use crate::{
     model::{PodGroupId, QueueId},
     profile::JobOrderRule,
     resources::PerResource,
 };
 
-/// Position of a job within its queue: the smallest is served first, the largest evicted first.
+/// Position of a job within its queue: the smallest key is served first, the largest is evicted
+/// first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobKey {
     /// One rank per rule, in the order of the rules; lower is better.
@@ -21,27 +22,28 @@ pub struct JobKey {
 /// How many pods a job has compared to its minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MinimumStatus {
-    /// Fewer than the minimum.
+    /// The job has fewer pods than its minimum.
     BelowMinimum,
-    /// Exactly the minimum.
+    /// The job has exactly its minimum.
     AtMinimum,
-    /// More than the minimum (elastic surplus).
+    /// The job has more pods than its minimum (elastic surplus).
     AboveMinimum,
 }
 
 /// A pending job with pods to place next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuedJob {
-    /// Its leaf queue.
+    /// Leaf queue of the job.
     pub queue: QueueId,
-    /// Its position within that queue.
+    /// Position of the job within its queue.
     pub key: JobKey,
-    /// What its next pods (a gang's missing minimum, or one elastic pod) request together, as for
-    /// fair shares.
+    /// What the job's next pods (those that a gang lacks of its minimum, or one elastic pod)
+    /// request together, as counted for fair shares.
     pub request: PerResource<i64>,
 }
 
-/// The jobs of all queues. Removing or adding one costs a logarithm per level of the tree.
+/// The pending jobs of all queues, in the order in which they are served. Removing or adding one
+/// costs a logarithm per level of the queue tree.
 #[derive(Clone, Debug)]
 pub struct JobsByQueue {
     jobs: Vec<BTreeMap<JobKey, PerResource<i64>>>,
@@ -49,7 +51,7 @@ pub struct JobsByQueue {
 }
 
 impl JobKey {
-    /// Ranks by `rules`, then by `age_rank`, the order of creation and uid: see
+    /// Creates the key by `rules`, then by `age_rank`, the order of creation and uid: see
     /// [`age_ranks`](super::age_ranks).
     pub fn new(
         rules: &[JobOrderRule],
@@ -68,14 +70,14 @@ impl JobKey {
         Self { ranks, age_rank, group }
     }
 
-    /// The pod group.
+    /// The pod group of the job.
     pub const fn group(&self) -> PodGroupId {
         self.group
     }
 }
 
 /// The first `depth` jobs of each queue.
-pub fn first_per_queue(mut jobs: Vec<QueuedJob>, depth: usize) -> Vec<QueuedJob> {
+pub fn first_jobs_per_queue(mut jobs: Vec<QueuedJob>, depth: usize) -> Vec<QueuedJob> {
     let mut count: BTreeMap<QueueId, usize> = BTreeMap::new();
     jobs.sort_by_key(|job| job.key);
     jobs.retain(|job| {
@@ -89,7 +91,7 @@ pub fn first_per_queue(mut jobs: Vec<QueuedJob>, depth: usize) -> Vec<QueuedJob>
 impl JobsByQueue {
     /// All of `jobs`, ordered by the current accounts.
     pub fn new(accounts: &QueueAccounts, jobs: impl IntoIterator<Item = QueuedJob>) -> Self {
-        let order = QueueOrder::new(accounts, Direction::Allocate);
+        let order = QueueOrder::new(accounts, OrderPurpose::Allocate);
         let mut queued = Self { jobs: vec![BTreeMap::new(); accounts.len()], order };
         for job in jobs {
             queued.jobs[job.queue.0 as usize].insert(job.key, job.request);
@@ -103,8 +105,8 @@ impl JobsByQueue {
         queued
     }
 
-    /// The first job of a queue that would take its queue, or an ancestor, beyond its share.
-    /// Returned once for each position that the queue takes among its siblings.
+    /// The first job of a queue that would take its queue, or an ancestor, beyond its share. The
+    /// same job is returned again only after its queue's position among the siblings changed.
     pub fn next_over_share(&mut self, accounts: &QueueAccounts) -> Option<QueuedJob> {
         let queue = self.order.next_over_share(accounts)?;
         let (key, request) = self.jobs[queue.0 as usize].first_key_value()?;
@@ -112,13 +114,13 @@ impl JobsByQueue {
     }
 
     /// Removes a job before its turn.
-    pub fn remove(&mut self, accounts: &QueueAccounts, job: &QueuedJob) {
+    pub fn remove_job(&mut self, accounts: &QueueAccounts, job: &QueuedJob) {
         self.jobs[job.queue.0 as usize].remove(&job.key);
         self.on_accounts_changed(accounts, job.queue);
     }
 
     /// Removes and returns the next job.
-    pub fn pop(&mut self, accounts: &QueueAccounts) -> Option<QueuedJob> {
+    pub fn pop_next_job(&mut self, accounts: &QueueAccounts) -> Option<QueuedJob> {
         let queue = self.order.best_queue()?;
         let (key, request) = self.jobs[queue.0 as usize].pop_first()?;
         self.on_accounts_changed(accounts, queue);
@@ -126,16 +128,16 @@ impl JobsByQueue {
     }
 
     /// Adds a job.
-    pub fn push(&mut self, accounts: &QueueAccounts, job: QueuedJob) {
+    pub fn push_job(&mut self, accounts: &QueueAccounts, job: QueuedJob) {
         self.jobs[job.queue.0 as usize].insert(job.key, job.request);
         self.on_accounts_changed(accounts, job.queue);
     }
 
-    /// Updates the order after pods of `queue` were placed or evicted.
+    /// Updates the order of the queues after pods of `queue` were placed or evicted.
     pub fn on_accounts_changed(&mut self, accounts: &QueueAccounts, queue: QueueId) {
         let first = self.jobs[queue.0 as usize].first_key_value();
         let candidate = first
-            .map(|(_, request)| JobCandidate { job: *request, victims: PerResource::default() });
-        self.order.update(accounts, queue, candidate);
+            .map(|(_, request)| QueueCandidate { job: *request, victims: PerResource::default() });
+        self.order.set_candidate(accounts, queue, candidate);
     }
 }

@@ -19,25 +19,26 @@ pub struct Ratio {
 /// Position of a queue among its siblings, most significant part first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueKey {
-    /// It uses more than its fair share of all three of GPU, CPU and memory.
+    /// Whether the queue uses more than its fair share of all three of GPU, CPU and memory.
     over_fair_share: bool,
-    /// With the job it would exceed its quota of some resource.
+    /// Whether the queue with the job would exceed its quota of some resource.
     over_quota: bool,
     priority: Reverse<i32>,
-    /// With the job it would use a resource of which its share is zero.
+    /// Whether the queue with the job would use a resource of which its share is zero.
     uses_without_share: bool,
     share_with_job: Ratio,
     share: Ratio,
-    /// Of GPU, memory and CPU. KAI prefers the queue that has less of each and falls back to age
-    /// when neither does; that is no total order, so the first difference decides here.
+    /// Allocatable share of GPU, memory and CPU. KAI prefers the queue that has less of each and
+    /// falls back to age when neither does; that is no total order, so the first difference decides
+    /// here.
     allocatable: [Amount; 3],
     created: Time,
-    /// Siblings are in name order.
+    /// The queue, as the last tie-breaker: siblings are in name order.
     queue: QueueId,
 }
 
 impl QueueKey {
-    /// For `queue` if it ran `job` next, after `victims` are gone.
+    /// The key of `queue` if it ran `job` next, after `victims` are gone.
     pub fn new(
         accounts: &QueueAccounts,
         queue: QueueId,
@@ -50,12 +51,12 @@ impl QueueKey {
         }
         let allocatable = account.allocatable();
         let with_job = account.allocated.plus(job);
-        let total = accounts.total();
+        let total = accounts.total_shared();
         Self {
             over_fair_share: exceeds_fair_share_in_all(account),
-            over_quota: !with_job.within(account.quota),
+            over_quota: !with_job.is_within(account.quota),
             priority: Reverse(account.priority),
-            uses_without_share: uses_without_share(with_job, allocatable),
+            uses_without_share: uses_resource_without_share(with_job, allocatable),
             share_with_job: dominant_share(with_job.minus(victims), allocatable, total),
             // KAI subtracts the victims only from the first of the two.
             share: dominant_share(account.allocated, allocatable, total),
@@ -87,7 +88,7 @@ impl QueueKey {
         self.cmp(&Self { queue: self.queue, ..other.clone() })
     }
 
-    /// The queue that it orders.
+    /// The queue whose position the key is.
     pub const fn queue(&self) -> QueueId {
         self.queue
     }
@@ -98,13 +99,13 @@ fn exceeds_fair_share_in_all(account: &Account) -> bool {
     used.into_iter().zip(fair).all(|(used, fair)| used > fair)
 }
 
-fn uses_without_share(used: PerResource<i64>, allocatable: PerResource<Amount>) -> bool {
+fn uses_resource_without_share(used: PerResource<i64>, allocatable: PerResource<Amount>) -> bool {
     let pairs = used.values().into_iter().zip(allocatable.values());
     pairs.into_iter().any(|(used, bound)| used > 0 && bound == Amount::Exactly(0))
 }
 
-/// The largest used share of any resource. A resource with share zero weighs a thousand times its
-/// use.
+/// The largest part of its allocatable share that the queue uses, over all resources. A resource
+/// with share zero weighs a thousand times its usage.
 fn dominant_share(
     used: PerResource<i64>,
     allocatable: PerResource<Amount>,
@@ -113,7 +114,7 @@ fn dominant_share(
     let used = used.values().into_iter().zip([1000, 1, 1]);
     let bounds = allocatable.values().into_iter().zip(total.values());
     used.zip(bounds)
-        .map(|((used, unit), (bound, total))| match bound.or(total) {
+        .map(|((used, unit), (bound, total))| match bound.limit_or(total) {
             0 => Ratio::new(i128::from(used) * 1000, unit),
             bound => Ratio::new(i128::from(used), i128::from(bound)),
         })
@@ -122,7 +123,7 @@ fn dominant_share(
 }
 
 impl Ratio {
-    /// `numerator / denominator`; negative numerators count as zero.
+    /// The ratio `numerator / denominator`; negative numerators count as zero.
     pub fn new(numerator: i128, denominator: i128) -> Self {
         Self { numerator: numerator.max(0), denominator: denominator.max(1) }
     }
@@ -133,14 +134,14 @@ impl Ord for Ratio {
         let left = self.numerator.checked_mul(other.denominator);
         match (left, other.numerator.checked_mul(self.denominator)) {
             (Some(left), Some(right)) => left.cmp(&right),
-            (None, _) | (_, None) => self.cmp_by_parts(*other),
+            (None, _) | (_, None) => self.cmp_by_continued_fraction(*other),
         }
     }
 }
 
 impl Ratio {
-    /// Compares whole parts, then the reciprocals of the remainders.
-    fn cmp_by_parts(self, other: Self) -> Ordering {
+    /// Compares two ratios by their whole parts, then by the reciprocals of the remainders.
+    fn cmp_by_continued_fraction(self, other: Self) -> Ordering {
         let whole = |ratio: Self| ratio.numerator / ratio.denominator;
         let left = |ratio: Self| ratio.numerator % ratio.denominator;
         whole(self).cmp(&whole(other)).then_with(|| match (left(self), left(other)) {
@@ -168,7 +169,7 @@ impl PartialOrd for Ratio {
 }
 
 impl Ratio {
-    /// `milli` thousandths of it.
+    /// The ratio times `milli / 1000`.
     #[must_use]
     pub fn scaled_milli(self, milli: i64) -> Self {
         Self::new(
@@ -238,7 +239,7 @@ mod tests {
             cpu: Amount::Exactly(5),
             memory: Amount::Unlimited,
         };
-        assert!(uses_without_share(PerResource { gpu: 1, cpu: 0, memory: 0 }, bounds));
-        assert!(!uses_without_share(PerResource { gpu: 0, cpu: 9, memory: 9 }, bounds));
+        assert!(uses_resource_without_share(PerResource { gpu: 1, cpu: 0, memory: 0 }, bounds));
+        assert!(!uses_resource_without_share(PerResource { gpu: 0, cpu: 9, memory: 9 }, bounds));
     }
 }

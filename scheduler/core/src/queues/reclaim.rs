@@ -8,25 +8,25 @@ use crate::{
     resources::{Amount, PerResource},
 };
 
-/// A job that reclaims what its queue deserves.
+/// A pending job that reclaims resources which its queue deserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reclaimer {
-    /// Its leaf queue.
+    /// Leaf queue of the job.
     pub queue: QueueId,
-    /// Whether it may exceed its queue's quota.
+    /// Whether the job is preemptible, and may exceed its queue's quota.
     pub preemptible: bool,
-    /// What its next pods request together.
+    /// What the job's next pods request together.
     pub request: PerResource<i64>,
 }
 
-/// What is reclaimed from each leaf queue, in order: elastic pods one by one, the minimum of a gang
-/// as one.
+/// The amounts that are reclaimed from each leaf queue, in order: elastic pods one by one, the
+/// minimum of a gang as one amount.
 pub type Victims = BTreeMap<QueueId, Vec<PerResource<i64>>>;
 
 impl Reclaimer {
-    /// Whether it may reclaim at all: its leaf queue must stay within its fair share and, for
-    /// non-preemptible work, within its quota.
-    pub fn may_start(&self, accounts: &QueueAccounts) -> bool {
+    /// Whether the job may reclaim from any queue: its leaf queue must stay within its fair share
+    /// and, for non-preemptible jobs, within its quota.
+    pub fn may_reclaim(&self, accounts: &QueueAccounts) -> bool {
         let account = accounts.account(self.queue);
         let after = account.allocated.plus(self.request);
         let fair = account.fair_share.values().map(Amount::Exactly);
@@ -36,22 +36,22 @@ impl Reclaimer {
             && (self.preemptible || account.fits_quota(self.request))
     }
 
-    /// Positions of the resources that it requests.
+    /// Positions of the resources that the job requests.
     pub(crate) fn requested_resources(&self) -> impl Iterator<Item = usize> + use<> {
         let requested = self.request.values();
         [0, 1, 2].into_iter().filter(move |&at| requested[at] > 0)
     }
 
-    /// Whether it may reclaim from this leaf queue. When its own queue stays within quota: from a
-    /// queue that exceeds its quota of a requested resource, or is below it in none; otherwise from
-    /// one beyond its allocatable share.
-    pub fn may_take_from(&self, accounts: &QueueAccounts, victim: QueueId) -> bool {
+    /// Whether the job may reclaim from the leaf queue `victim`. When the job's own queue stays
+    /// within quota: from a queue that exceeds its quota of a requested resource, or is below it in
+    /// none; otherwise from a queue beyond its allocatable share.
+    pub fn may_reclaim_from(&self, accounts: &QueueAccounts, victim: QueueId) -> bool {
         let Some((mine, theirs)) = diverging_queues(accounts, self.queue, victim) else {
             return false;
         };
         let (mine, theirs) = (accounts.account(mine), accounts.account(theirs));
-        if !mine.allocated.plus(self.request).within(mine.quota) {
-            return !theirs.allocated.within(theirs.allocatable());
+        if !mine.allocated.plus(self.request).is_within(mine.quota) {
+            return !theirs.allocated.is_within(theirs.allocatable());
         }
         let (used, quota) = (theirs.allocated.values(), theirs.quota.values());
         let over = self.requested_resources().any(|at| !quota[at].allows(used[at]));
@@ -59,25 +59,26 @@ impl Reclaimer {
         over || !self.requested_resources().any(under)
     }
 
-    /// Whether it may reclaim all of `victims`. `saturation_milli` is how much further over its
-    /// fair share than the reclaimer a victim's queue must be, in thousandths.
-    pub fn may_take(
+    /// Whether the job may reclaim all amounts in `victims`. `saturation_milli` is how much further
+    /// over its fair share than the reclaimer a victim's queue must be, in thousandths.
+    pub fn may_reclaim_all(
         &self,
         accounts: &QueueAccounts,
         victims: &Victims,
         saturation_milli: i64,
     ) -> bool {
-        let Some(remaining) = self.take_one_by_one(accounts, victims) else { return false };
+        let Some(remaining) = self.remaining_after(accounts, victims) else { return false };
         self.siblings_stay_ahead(accounts, victims, &remaining, saturation_milli)
             && (self.preemptible || accounts.fits_quotas(self.queue, self.request))
     }
 
-    /// What each affected queue keeps; `None` when one of them had nothing left to reclaim.
-    fn take_one_by_one(&self, accounts: &QueueAccounts, victims: &Victims) -> Option<RemainingUse> {
+    /// What each affected queue keeps after the amounts are taken; `None` when one of the queues
+    /// had nothing left to reclaim.
+    fn remaining_after(&self, accounts: &QueueAccounts, victims: &Victims) -> Option<RemainingUse> {
         let mut remaining = RemainingUse::default();
         for (&leaf, taken) in victims {
             for &amount in taken {
-                self.take_next(accounts, &mut remaining, leaf, amount).then_some(())?;
+                self.take_next_amount(accounts, &mut remaining, leaf, amount).then_some(())?;
             }
         }
         Some(remaining)
@@ -86,7 +87,7 @@ impl Reclaimer {
     /// Takes one more amount of a leaf queue, unless the queue has nothing left to reclaim. KAI
     /// looks at the queue before the amount is taken: a large unit may leave it below what it
     /// deserves.
-    pub(crate) fn take_next(
+    pub(crate) fn take_next_amount(
         &self,
         accounts: &QueueAccounts,
         remaining: &mut RemainingUse,
@@ -97,7 +98,7 @@ impl Reclaimer {
             return false;
         };
         let mine = accounts.account(mine);
-        let deserved = mine.allocated.plus(self.request).within(mine.quota);
+        let deserved = mine.allocated.plus(self.request).is_within(mine.quota);
         let used = remaining.allocated(accounts, theirs);
         let may_take = is_reclaimable(used, accounts.account(theirs), deserved);
         if may_take {
@@ -106,8 +107,8 @@ impl Reclaimer {
         may_take
     }
 
-    /// On no level may the reclaimer end over its fair share unless each sibling it reclaimed from
-    /// is further over.
+    /// Checks on each level of the queue tree that the reclaimer's queue does not end over its fair
+    /// share, unless each sibling it reclaimed from is still further over.
     fn siblings_stay_ahead(
         &self,
         accounts: &QueueAccounts,
@@ -115,19 +116,19 @@ impl Reclaimer {
         remaining: &RemainingUse,
         saturation_milli: i64,
     ) -> bool {
-        let involved = self.involved(victims);
-        let own: BTreeSet<QueueId> = accounts.path(self.queue).collect();
+        let involved = self.involved_resources(victims);
+        let own: BTreeSet<QueueId> = accounts.path_to_root(self.queue).collect();
         let touched: BTreeSet<QueueId> =
-            victims.keys().flat_map(|leaf| accounts.path(*leaf)).collect();
+            victims.keys().flat_map(|leaf| accounts.path_to_root(*leaf)).collect();
         touched.difference(&own).all(|&sibling| {
             let parent = accounts.account(sibling).parent;
             let Some(&mine) = own.iter().find(|at| accounts.account(**at).parent == parent) else {
                 return true;
             };
             let share = remaining.allocated(accounts, mine).plus(self.request);
-            let mine = ratios(share, accounts.account(mine));
+            let mine = ratios_to_fair_share(share, accounts.account(mine));
             let account = accounts.account(sibling);
-            let theirs = ratios(remaining.allocated(accounts, sibling), account);
+            let theirs = ratios_to_fair_share(remaining.allocated(accounts, sibling), account);
             let fair = account.fair_share.values();
             [0, 1, 2].into_iter().filter(|&at| involved[at] && fair[at] > 0).all(|at| {
                 mine[at] <= Ratio::new(1, 1) || mine[at].scaled_milli(saturation_milli) < theirs[at]
@@ -135,7 +136,7 @@ impl Reclaimer {
         })
     }
 
-    fn involved(&self, victims: &Victims) -> [bool; 3] {
+    fn involved_resources(&self, victims: &Victims) -> [bool; 3] {
         let all = victims.values().flatten().chain([&self.request]);
         all.fold([false; 3], |involved, amount| {
             let requested = amount.values().map(|value| value > 0);
@@ -144,7 +145,8 @@ impl Reclaimer {
     }
 }
 
-/// What queues keep, where that differs from their accounts.
+/// What queues keep after amounts were reclaimed, for the queues where that differs from their
+/// accounts.
 #[derive(Default)]
 pub(crate) struct RemainingUse(BTreeMap<QueueId, PerResource<i64>>);
 
@@ -154,22 +156,22 @@ impl RemainingUse {
     }
 
     fn subtract(&mut self, accounts: &QueueAccounts, leaf: QueueId, amount: PerResource<i64>) {
-        for queue in accounts.path(leaf) {
+        for queue in accounts.path_to_root(leaf) {
             let kept = self.allocated(accounts, queue).minus(amount);
             self.0.insert(queue, kept);
         }
     }
 }
 
-/// The two ancestors, the reclaimer's first, just below the lowest common ancestor. `None` when one
-/// queue is an ancestor of the other.
+/// The ancestors of two leaf queues just below their lowest common ancestor, first that of `mine`.
+/// `None` when one queue is an ancestor of the other.
 pub fn diverging_queues(
     accounts: &QueueAccounts,
     mine: QueueId,
     theirs: QueueId,
 ) -> Option<(QueueId, QueueId)> {
-    let mut mine: Vec<QueueId> = accounts.path(mine).collect();
-    let mut theirs: Vec<QueueId> = accounts.path(theirs).collect();
+    let mut mine: Vec<QueueId> = accounts.path_to_root(mine).collect();
+    let mut theirs: Vec<QueueId> = accounts.path_to_root(theirs).collect();
     while let (Some(left), Some(right)) = (mine.pop(), theirs.pop()) {
         if left != right {
             return Some((left, right));
@@ -178,13 +180,15 @@ pub fn diverging_queues(
     None
 }
 
-/// It is beyond its allocatable share, or over quota when a queue within its own quota reclaims.
-fn is_reclaimable(used: PerResource<i64>, account: &Account, deserved: bool) -> bool {
-    !used.within(account.allocatable()) || deserved && !used.within(account.quota)
+/// Whether a queue with this usage has something to reclaim: it is beyond its allocatable share, or
+/// over quota when a queue within its own quota reclaims.
+fn is_reclaimable(used: PerResource<i64>, account: &Account, is_within_quota: bool) -> bool {
+    !used.is_within(account.allocatable()) || is_within_quota && !used.is_within(account.quota)
 }
 
-/// Usage per fair share: nothing of zero is 0, something of zero is infinite.
-fn ratios(used: PerResource<i64>, account: &Account) -> [Ratio; 3] {
+/// For each resource the usage divided by the fair share. Zero divided by zero is 0; anything else
+/// divided by zero is infinite.
+fn ratios_to_fair_share(used: PerResource<i64>, account: &Account) -> [Ratio; 3] {
     let (used, fair) = (used.values(), account.fair_share.values());
     [0, 1, 2].map(|at| match (used[at], fair[at]) {
         (used, 0) if used <= 0 => Ratio::new(0, 1),

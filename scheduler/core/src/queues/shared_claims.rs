@@ -9,97 +9,105 @@ use crate::{
     resources::PerResource,
 };
 
-/// Number of pods by queue and claim that have, or request, the claim.
+/// For each queue and claim, the number of pods that have the claim or request it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct SharedClaims(BTreeMap<(QueueId, Name), Users>);
+pub(super) struct SharedClaims(BTreeMap<(QueueId, Name), ClaimUserCounts>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Users {
+struct ClaimUserCounts {
     preemptible: u32,
     non_preemptible: u32,
-    /// Pods that have the claim and pods that wait for it.
+    /// Number of pods that have the claim or wait for it.
     requesting: u32,
 }
 
-/// By how much a queue's charge changes.
+/// By how much a queue's account changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChargeChange {
     pub(crate) all: PerResource<i64>,
-    /// The part for non-preemptible work.
+    /// The part of the change that counts for non-preemptible pods.
     pub(crate) non_preemptible: PerResource<i64>,
 }
 
 impl SharedClaims {
-    /// For one or several more pods, given the claims in use.
-    pub(super) fn charge_change(
+    /// How the account would change if further pods with this charge were allocated, given the
+    /// claims already in use.
+    pub(super) fn additional_charge(
         &self,
         queue: QueueId,
         charge: &Charge,
         preemptible: bool,
     ) -> ChargeChange {
-        let users = |name: &Name| self.users(queue, name);
-        let all = charge.total_of(|name| users(name).holders() == 0);
+        let users = |name: &Name| self.user_counts(queue, name);
+        let all = charge.total_with_claims(|name| users(name).holder_count() == 0);
         let non_preemptible = if preemptible {
             PerResource::default()
         } else {
-            charge.total_of(|name| users(name).non_preemptible == 0)
+            charge.total_with_claims(|name| users(name).non_preemptible == 0)
         };
         ChargeChange { all, non_preemptible }
     }
 
-    pub(super) fn acquire(
+    pub(super) fn add_holder(
         &mut self,
         queue: QueueId,
         charge: &Charge,
         preemptible: bool,
     ) -> ChargeChange {
-        let change = self.charge_change(queue, charge, preemptible);
-        self.count(queue, charge, |users| {
+        let change = self.additional_charge(queue, charge, preemptible);
+        self.change_user_counts(queue, charge, |users| {
             let count = users.holders_mut(preemptible);
             *count += 1;
         });
         change
     }
 
-    pub(super) fn release(
+    pub(super) fn remove_holder(
         &mut self,
         queue: QueueId,
         charge: &Charge,
         preemptible: bool,
     ) -> ChargeChange {
-        self.count(queue, charge, |users| {
+        self.change_user_counts(queue, charge, |users| {
             let count = users.holders_mut(preemptible);
             *count = count.saturating_sub(1);
         });
-        self.charge_change(queue, charge, preemptible)
+        self.additional_charge(queue, charge, preemptible)
     }
 
     /// A pod starts to request the charge. Returns by how much its queue's request grows.
     pub(super) fn add_request(&mut self, queue: QueueId, charge: &Charge) -> PerResource<i64> {
-        let more = charge.total_of(|name| self.users(queue, name).requesting == 0);
-        self.count(queue, charge, |users| users.requesting += 1);
+        let more = charge.total_with_claims(|name| self.user_counts(queue, name).requesting == 0);
+        self.change_user_counts(queue, charge, |users| users.requesting += 1);
         more
     }
 
     /// A pod no longer requests the charge. Returns by how much its queue's request shrinks.
     pub(super) fn remove_request(&mut self, queue: QueueId, charge: &Charge) -> PerResource<i64> {
-        self.count(queue, charge, |users| users.requesting = users.requesting.saturating_sub(1));
-        charge.total_of(|name| self.users(queue, name).requesting == 0)
+        self.change_user_counts(queue, charge, |users| {
+            users.requesting = users.requesting.saturating_sub(1)
+        });
+        charge.total_with_claims(|name| self.user_counts(queue, name).requesting == 0)
     }
 
-    fn users(&self, queue: QueueId, name: &Name) -> Users {
-        self.0.get(&(queue, name.clone())).copied().unwrap_or_default()
+    fn user_counts(&self, queue: QueueId, claim: &Name) -> ClaimUserCounts {
+        self.0.get(&(queue, claim.clone())).copied().unwrap_or_default()
     }
 
-    fn count(&mut self, queue: QueueId, charge: &Charge, change: impl Fn(&mut Users)) {
+    fn change_user_counts(
+        &mut self,
+        queue: QueueId,
+        charge: &Charge,
+        change: impl Fn(&mut ClaimUserCounts),
+    ) {
         for (name, _) in charge.shareable_claims() {
             change(self.0.entry((queue, name.clone())).or_default());
         }
     }
 }
 
-impl Users {
-    const fn holders(self) -> u32 {
+impl ClaimUserCounts {
+    const fn holder_count(self) -> u32 {
         self.preemptible + self.non_preemptible
     }
 

@@ -5,8 +5,8 @@
 use insta::assert_snapshot;
 
 use super::{
-    Account, Charge, Direction, JobCandidate, JobKey, JobsByQueue, MinimumStatus, QueueAccounts,
-    QueueOrder, QueuedJob,
+    Account, Charge, JobKey, JobsByQueue, MinimumStatus, OrderPurpose, QueueAccounts,
+    QueueCandidate, QueueOrder, QueuedJob,
     reclaim::{Reclaimer, Victims},
 };
 use crate::{
@@ -235,7 +235,7 @@ fn saturation_is_compared_only_in_requested_or_reclaimed_resources() {
             let ledger =
                 QueueAccounts::from_accounts(accounts, PerResource { gpu: 9, cpu: 9, memory: 9 });
             let reclaimer = Reclaimer { queue: mine, preemptible: true, request: only(at, 1) };
-            reclaimer.may_take(&ledger, &[(theirs, vec![taken])].into(), 1000)
+            reclaimer.may_reclaim_all(&ledger, &[(theirs, vec![taken])].into(), 1000)
         };
         assert!(!accepts(6, only(at, 1)), "the victim would not be further over: {at}");
         assert!(accepts(7, only(at, 1)), "eight of four of an unrequested resource: {at}");
@@ -271,8 +271,8 @@ fn order(queues: &str, jobs: &str) -> String {
     });
     let mut queue = JobsByQueue::new(&accounts, waiting);
     let mut served = Vec::new();
-    while let Some(job) = queue.pop(&accounts) {
-        accounts.charge(job.queue, &Charge::from(job.request), true);
+    while let Some(job) = queue.pop_next_job(&accounts) {
+        accounts.charge_queue(job.queue, &Charge::from(job.request), true);
         queue.on_accounts_changed(&accounts, job.queue);
         served.push(jobs[job.key.group().0 as usize][0]);
     }
@@ -283,11 +283,11 @@ fn order(queues: &str, jobs: &str) -> String {
 fn a_single_queue_is_ordered_once_a_sibling_joins() {
     let (names, accounts) = read_queues("a quota=4 fair=4 used=3\n b quota=4 fair=4 used=1");
     let (a, b) = (id(&names, "a"), id(&names, "b"));
-    let candidate = Some(JobCandidate { job: gpus(1), ..JobCandidate::default() });
-    let mut order = QueueOrder::new(&accounts, Direction::Allocate);
+    let candidate = Some(QueueCandidate { job: gpus(1), ..QueueCandidate::default() });
+    let mut order = QueueOrder::new(&accounts, OrderPurpose::Allocate);
     let turns = [(a, candidate), (b, candidate), (a, candidate), (b, None), (a, None)].map(
         |(queue, candidate)| {
-            order.update(&accounts, queue, candidate);
+            order.set_candidate(&accounts, queue, candidate);
             order.best_queue()
         },
     );
@@ -297,7 +297,7 @@ fn a_single_queue_is_ordered_once_a_sibling_joins() {
 fn may_start(queues: &str, queue: &str, asks: i64, preemptible: bool) -> bool {
     let (names, accounts) = read_queues(queues);
     let queue = id(&names, queue);
-    Reclaimer { queue, preemptible, request: gpus(asks) }.may_start(&accounts)
+    Reclaimer { queue, preemptible, request: gpus(asks) }.may_reclaim(&accounts)
 }
 
 /// Whether `queue` may start, and whether this set of victims is acceptable.
@@ -314,8 +314,8 @@ fn accepts(
         .iter()
         .map(|(queue, taken)| (id(&names, queue), taken.iter().map(|of| gpus(*of)).collect()))
         .collect();
-    victims.keys().all(|victim| reclaimer.may_take_from(&accounts, *victim))
-        && reclaimer.may_take(&accounts, &victims, 1000)
+    victims.keys().all(|victim| reclaimer.may_reclaim_from(&accounts, *victim))
+        && reclaimer.may_reclaim_all(&accounts, &victims, 1000)
 }
 
 fn read_queues(text: &str) -> (Vec<String>, QueueAccounts) {

@@ -7,9 +7,9 @@ use crate::{
     resources::{Amount, PerResource},
 };
 
-/// A line on the victim's queue and one on the reclaimer's, or on their ancestors below the lowest
-/// common one.
-pub fn usage_lines(
+/// The usage lines of an eviction event: one line on the victim's queue and one on the reclaimer's
+/// queue, or on their ancestors just below the lowest common one.
+pub fn queue_usage_lines(
     accounts: &QueueAccounts,
     queues: &[Queue],
     reclaimer: QueueId,
@@ -17,11 +17,12 @@ pub fn usage_lines(
 ) -> String {
     let (reclaimer, victim) =
         diverging_queues(accounts, reclaimer, victim).unwrap_or((reclaimer, victim));
-    let line = |queue: QueueId| usage(&queues[queue.0 as usize], accounts.account(queue));
+    let line =
+        |queue: QueueId| queue_usage_line(&queues[queue.0 as usize], accounts.account(queue));
     format!("{}\n{}", line(victim), line(reclaimer))
 }
 
-fn usage(queue: &Queue, account: &Account) -> String {
+fn queue_usage_line(queue: &Queue, account: &Account) -> String {
     format!(
         "{} uses {} with a quota of {}, fair-share of {} and queue priority of <{}>.",
         queue.name,

@@ -13,17 +13,18 @@ pub enum DeviceFitError {
     InsufficientDevices {
         /// The resources that are short.
         shortage: Shortage,
-        /// Whether they are short even on the empty node.
+        /// Whether the resources are short even on the empty node.
         even_when_empty: EvenWhenEmpty,
     },
     /// The pod claims devices that several nodes can use, and too few free ones are usable from
     /// this node.
     NoReachableDevice,
-    /// The node has enough devices of each kind, but no allocation for all claims together.
+    /// The node has enough devices of each kind, but they cannot be allocated to all claims
+    /// together.
     NoAllocation {
-        /// Claims of the pod.
+        /// Names of the pod's claims.
         claims: Name,
-        /// Why.
+        /// Why the claims cannot be allocated together.
         cause: NoAllocationCause,
     },
     /// This claim is allocated on another node.
@@ -35,21 +36,21 @@ pub enum DeviceFitError {
 /// Why claims cannot be allocated together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NoAllocationCause {
-    /// They could if all devices of the node were free.
+    /// The claims could be allocated if all devices of the node were free.
     DevicesInUse,
-    /// They could not even then.
+    /// The claims could not be allocated even if all devices of the node were free.
     UnsuitableDevices,
     /// The search for an allocation exceeded its number of steps.
     SearchLimit,
 }
 
 impl DeviceFitError {
-    /// Whether evicting pods from the node could resolve it.
+    /// Whether evicting pods from the node could resolve the error.
     pub(super) const fn is_resolvable_by_eviction(&self) -> bool {
         matches!(self, Self::NoAllocation { cause: NoAllocationCause::DevicesInUse, .. })
     }
 
-    /// The message of kube-scheduler.
+    /// The text that kube-scheduler prints for the error.
     pub(super) fn kube_message(&self) -> &'static str {
         match self {
             Self::InsufficientDevices { .. }
@@ -60,14 +61,14 @@ impl DeviceFitError {
         }
     }
 
-    /// Writes what an operator can do about it.
+    /// Writes what an operator can do about the error.
     pub(super) fn fmt_suggestion(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InsufficientDevices { even_when_empty: EvenWhenEmpty::No, .. } => {
                 f.write_str("delete pods whose claims have the devices that it requests")
             }
             Self::InsufficientDevices { shortage, even_when_empty: EvenWhenEmpty::Yes } => {
-                let names: Vec<Name> = shortage.resources().map(resource_label).collect();
+                let names: Vec<Name> = shortage.short_resources().map(resource_label).collect();
                 write!(f, "claim fewer {0}, or add a node that publishes as many", names.join(", "))
             }
             Self::NoReachableDevice => {

@@ -5,16 +5,16 @@ use std::{collections::BTreeSet, fmt};
 use super::{ExcludedNodeCounts, Suggestion};
 use crate::model::{LabelMismatch, Name};
 
-/// `nodes labelled pool=b; 3 others are left out`.
+/// Prints which nodes are left out, such as `nodes labelled pool=b; 3 others are left out`.
 impl fmt::Display for ExcludedNodeCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (with, without) = self.label_lists();
+        let (with, without) = self.mismatching_labels();
         let with = (!with.is_empty()).then(|| format!("labelled {}", with.join(" and ")));
         let without =
             (!without.is_empty()).then(|| format!("without label {}", without.join(" or ")));
         let like: Vec<String> = with.into_iter().chain(without).collect();
         write!(f, "nodes {}; ", like.join(" and "))?;
-        match self.count() {
+        match self.node_count() {
             1 => f.write_str("another one is excluded"),
             others => write!(f, "{others} others are excluded"),
         }
@@ -22,33 +22,33 @@ impl fmt::Display for ExcludedNodeCounts {
 }
 
 impl ExcludedNodeCounts {
-    /// `2 others are left out, which are not labelled pool=b`: appended to the errors of other
-    /// nodes.
-    pub(super) fn to_sentence(&self) -> String {
-        let (with, without) = self.label_lists();
+    /// The excluded nodes as a sentence that follows the errors of other nodes.
+    pub(super) fn appended_sentence(&self) -> String {
+        let (with, without) = self.mismatching_labels();
         let with = (!with.is_empty()).then(|| format!("not labelled {}", with.join(" and ")));
         let without = (!without.is_empty()).then(|| format!("labelled {}", without.join(" or ")));
         let like: Vec<String> = with.into_iter().chain(without).collect();
         let like = like.join(" or ");
-        match self.count() {
+        match self.node_count() {
             1 => format!("Another one is excluded: it is {like}"),
             others => format!("{others} others are excluded: they are {like}"),
         }
     }
 
-    fn count(&self) -> u32 {
+    fn node_count(&self) -> u32 {
         self.0.values().map(|(nodes, _)| nodes).sum()
     }
 
-    /// Labels that the excluded nodes lack, and labels that they should not have.
-    fn label_lists(&self) -> (Vec<String>, Vec<&str>) {
+    /// Labels that the excluded nodes lack, and label keys that they should not have.
+    fn mismatching_labels(&self) -> (Vec<String>, Vec<&str>) {
         let mismatches: BTreeSet<&LabelMismatch> = self.0.keys().flatten().collect();
         let with = mismatches.iter().filter_map(|mismatch| mismatch.label_to_add()).collect();
         (with, mismatches.iter().filter_map(|mismatch| mismatch.label_to_remove()).collect())
     }
 
-    /// Suggests to relabel the nodes with the fewest mismatches; among equals, the largest set.
-    pub(super) fn suggestion(&self, pods: u32) -> Option<Suggestion> {
+    /// Suggests to relabel the nodes with the fewest label mismatches; among equals, the largest
+    /// set of nodes.
+    pub(super) fn relabel_suggestion(&self, pods: u32) -> Option<Suggestion> {
         let all = self.0.iter();
         let nearest =
             all.min_by_key(|(mismatches, (nodes, _))| (mismatches.len(), u32::MAX - nodes));
@@ -61,7 +61,7 @@ impl ExcludedNodeCounts {
     }
 }
 
-/// Writes which label to change on the node `first`; other nodes may have more mismatches.
+/// Writes which labels to change on the node `first`; other nodes may have more mismatches.
 pub(super) fn fmt_relabel(
     f: &mut fmt::Formatter<'_>,
     mismatches: &BTreeSet<LabelMismatch>,

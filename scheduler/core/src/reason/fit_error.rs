@@ -22,7 +22,7 @@ pub enum FitError {
     InsufficientResources {
         /// The resources that are short.
         shortage: Shortage,
-        /// Whether they are short even on the empty node.
+        /// Whether the resources are short even on the empty node.
         even_when_empty: EvenWhenEmpty,
     },
     /// Each GPU of the node has less memory than the pod requests.
@@ -36,8 +36,8 @@ pub enum FitError {
         key: Name,
         /// `value` of the taint.
         value: Name,
-        /// The node has another untolerated taint that is not set by Kubernetes for the node's
-        /// state.
+        /// Whether the node also has an untolerated taint that is not set by Kubernetes for the
+        /// node's state.
         has_other_errors: bool,
     },
     /// The node is cordoned.
@@ -59,7 +59,7 @@ pub enum FitError {
     ExistingPodsAntiAffinity,
     /// A requested host port is in use.
     HostPort {
-        /// The port, when the pod requests exactly one.
+        /// The host port, when the pod requests exactly one.
         port: Option<u16>,
     },
     /// A topology spread constraint over this key would be violated.
@@ -69,7 +69,7 @@ pub enum FitError {
     TooFewDomains {
         /// `topologyKey` of the constraint.
         key: Name,
-        /// Values of the key among eligible nodes.
+        /// Number of values of the key among eligible nodes.
         domains: u32,
         /// `minDomains` of the constraint.
         min_domains: u32,
@@ -102,7 +102,7 @@ pub enum FitError {
     },
     /// The kubelet cannot align the pod's resources with the node's NUMA zones and would reject it.
     NumaMisaligned {
-        /// Whether it could not even on the empty node.
+        /// Whether the kubelet could not align the pod even on the empty node.
         even_when_empty: EvenWhenEmpty,
     },
     /// The pod requests GPUs as a resource, and the node offers them to resource claims only.
@@ -113,27 +113,27 @@ pub enum FitError {
     NotGpuWorker,
     /// The pod requests no GPUs, and the node is not labelled as a CPU worker.
     NotCpuWorker,
-    /// The node is in no suitable topology domain.
+    /// The node is in no topology domain that suits the pod.
     Topology(TopologyFitError),
     /// A volume of the pod cannot be used on the node.
     Volume(VolumeFitError),
-    /// Claims on devices.
+    /// The pod's device claims cannot be satisfied on the node.
     Devices(DeviceFitError),
-    /// The pod's charge on this node exceeds the bounds of its queues; this is their message.
+    /// The pod's charge on this node exceeds the bounds of its queues. Holds the queues' message.
     QueueBoundExceeded(Name),
 }
 
 /// Whether a pod would not fit even if no other pod were on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EvenWhenEmpty {
-    /// It would not: the node is too small.
+    /// The pod would not fit even then: the node is too small.
     Yes,
-    /// It would fit: the node is too full.
+    /// The pod would fit then: the node is too full.
     No,
 }
 
 impl FitError {
-    /// Pods with this error may need a node each.
+    /// Whether pods with this error may need a node each.
     pub const fn requires_separate_nodes(&self) -> bool {
         matches!(
             self,
@@ -141,18 +141,18 @@ impl FitError {
         )
     }
 
-    /// The node is closed to the pod, and an operator could open it.
+    /// Whether the node is closed to the pod and an operator could open it.
     pub const fn is_node_closed(&self) -> bool {
         self.is_worker_role_mismatch()
             || matches!(self, Self::Taint { .. } | Self::Unschedulable | Self::NotReady)
     }
 
-    /// The node lacks the worker role that the pod needs.
+    /// Whether the node lacks the worker role that the pod needs.
     pub(crate) const fn is_worker_role_mismatch(&self) -> bool {
         matches!(self, Self::NotGpuWorker | Self::NotCpuWorker)
     }
 
-    /// The pod, or one of its volumes, selects other nodes.
+    /// Whether the pod, or one of its volumes, selects other nodes.
     pub(crate) const fn is_selection_mismatch(&self) -> bool {
         matches!(
             self,
@@ -161,17 +161,17 @@ impl FitError {
         )
     }
 
-    /// The node has too little left, and would have enough if it were empty.
+    /// Whether the node has too little left, and would have enough if it were empty.
     pub(crate) const fn is_node_too_full(&self) -> bool {
         matches!(self, Self::InsufficientResources { even_when_empty: EvenWhenEmpty::No, .. })
     }
 
-    /// The node would have too little even if it were empty.
+    /// Whether the node would have too little even if it were empty.
     pub(crate) const fn is_node_too_small(&self) -> bool {
         matches!(self, Self::InsufficientResources { even_when_empty: EvenWhenEmpty::Yes, .. })
     }
 
-    /// Whether evicting pods from the node could resolve it.
+    /// Whether evicting pods from the node could resolve the error.
     pub const fn is_resolvable_by_eviction(&self) -> bool {
         match self {
             Self::InsufficientResources { even_when_empty, .. }
@@ -210,11 +210,11 @@ impl FitError {
         }
     }
 
-    /// The messages of kube-scheduler; a node can be short of several resources.
+    /// The texts that kube-scheduler prints for the error; one for each resource that is short.
     fn kube_messages(&self) -> Vec<String> {
         match self {
             Self::InsufficientResources { shortage, .. } => {
-                shortage.resources().map(|it| insufficient(&it)).collect()
+                shortage.short_resources().map(|it| insufficient_text(&it)).collect()
             }
             Self::Taint { .. } => vec!["node(s) had untolerated taint(s)".to_owned()],
             Self::Volume(fit_error) => vec![fit_error.kube_message()],
@@ -250,7 +250,7 @@ impl FitError {
     }
 }
 
-fn insufficient(resource: &ResourceName) -> String {
+fn insufficient_text(resource: &ResourceName) -> String {
     match resource {
         ResourceName::Gpu => "Insufficient nvidia.com/gpu".to_owned(),
         ResourceName::Cpu => "Insufficient cpu".to_owned(),
@@ -260,15 +260,15 @@ fn insufficient(resource: &ResourceName) -> String {
     }
 }
 
-const WHOLE_ONLY: &str = "node(s) offer whole GPUs only (MIG strategy single)";
-const INSTANCES_ONLY: &str = "node(s) offer MIG instances only (MIG strategy mixed)";
-const SPREAD_MISMATCH: &str = "node(s) didn't match pod topology spread constraints";
+const WHOLE_GPUS_ONLY_TEXT: &str = "node(s) offer whole GPUs only (MIG strategy single)";
+const MIG_INSTANCES_ONLY_TEXT: &str = "node(s) offer MIG instances only (MIG strategy mixed)";
+const SPREAD_MISMATCH_TEXT: &str = "node(s) didn't match pod topology spread constraints";
 
 impl fmt::Display for FitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InsufficientResources { shortage, .. } => {
-                let names: Vec<Name> = shortage.resources().map(resource_label).collect();
+                let names: Vec<Name> = shortage.short_resources().map(resource_label).collect();
                 write!(f, "node(s) didn't have enough resources: {}", names.join(", "))
             }
             Self::InsufficientGpuMemory { .. } => {
@@ -292,12 +292,14 @@ impl fmt::Display for FitError {
             Self::HostPort { .. } => {
                 f.write_str("node(s) didn't have free ports for the requested pod ports")
             }
-            Self::TopologySpread(_) | Self::TooFewDomains { .. } => f.write_str(SPREAD_MISMATCH),
+            Self::TopologySpread(_) | Self::TooFewDomains { .. } => {
+                f.write_str(SPREAD_MISMATCH_TEXT)
+            }
             Self::TopologySpreadLabelMissing(_) => f.write_str(
                 "node(s) didn't match pod topology spread constraints (missing required label)",
             ),
-            Self::WholeGpusOnly => f.write_str(WHOLE_ONLY),
-            Self::MigInstancesOnly => f.write_str(INSTANCES_ONLY),
+            Self::WholeGpusOnly => f.write_str(WHOLE_GPUS_ONLY_TEXT),
+            Self::MigInstancesOnly => f.write_str(MIG_INSTANCES_ONLY_TEXT),
             Self::MigDisabled => {
                 write!(f, "node(s) offer no MIG instances (label {MIG_ENABLED} is not true)")
             }
@@ -355,70 +357,72 @@ pub(super) fn resource_label(resource: ResourceName) -> Name {
     }
 }
 
-/// Why a pod fits on no node: the errors of all nodes, counted.
+/// Why a pod fits on no node: the errors of all nodes, with the number of nodes that have them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FitErrors {
     /// Number of nodes that were checked.
     pub nodes: u32,
-    /// Number of nodes by refusal. Each node is counted once.
+    /// Number of nodes by their refusal of the pod. Each node is counted once.
     pub refusals: BTreeMap<NodeRefusal, u32>,
     /// What an added node must be like for the pod. `None` when neither the placement of other pods
     /// nor the source of GPUs matters to the pod.
     pub node_requirements: Option<Box<NodeRequirements>>,
     /// What keeps the pod and others of its gang on different nodes or domains, when there are too
-    /// few of those whichever pods are evicted.
+    /// few nodes or domains, whichever pods are evicted.
     pub mutual_exclusion: Option<Box<MutualExclusion>>,
     /// How the pod selects nodes.
     pub node_selection: NodeSelection,
-    /// For a pod that selects nodes by name: whether all of those are too small even when empty.
-    /// `None` when it does not, or none of them exists.
+    /// For a pod that selects nodes by name: whether all of those nodes are too small even when
+    /// empty. `None` when the pod does not select by name, or none of the nodes exists.
     pub named_nodes_too_small: Option<bool>,
-    /// What the pods need of topology domains besides capacity. `None`: nothing.
+    /// What the pods need of topology domains besides capacity; `None`: nothing.
     pub domain_requirements: Option<Box<DomainRequirements>>,
-    /// Excluded nodes, when no included node could run the pod. `None` when some could, or none is
-    /// excluded.
+    /// Excluded nodes, when no included node could run the pod. `None` when some included node
+    /// could, or no node is excluded.
     pub excluded_nodes: Option<Box<ExcludedNodeCounts>>,
 }
 
-/// What pods need of topology domains.
+/// What pods need of topology domains besides capacity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DomainRequirements {
     /// For pods that must be in one domain: the closed nodes to open in the domain that needs the
-    /// fewest. `None` when no domain would hold them even then.
+    /// fewest. `None` when no domain would hold the pods even if all nodes were open.
     pub nodes_to_open: Option<NodesToOpen>,
-    /// Sets of pending pods of the gang that must be in one domain each.
+    /// For each required topology domain: the number of pending pods of the gang that must be in
+    /// it, and its level.
     pub single_domains: Vec<SingleDomain>,
 }
 
 /// Nodes that are closed to pods for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodesToOpen {
-    /// What closes them.
+    /// The error that closes the nodes.
     pub closed_by: FitError,
-    /// Names of the nodes.
+    /// Names of the closed nodes.
     pub nodes: Vec<Name>,
 }
 
-/// Number of excluded nodes and the first node's name, by label mismatches.
+/// Numbers of excluded nodes by their label mismatches, each with the name of the first such node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExcludedNodeCounts(pub BTreeMap<BTreeSet<LabelMismatch>, (u32, Name)>);
 
 /// Why one node rejects a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeRefusal {
-    /// The error that is reported: that of the first plugin.
+    /// The error of the first plugin that rejects the pod; this error is reported.
     pub first: FitError,
-    /// The error that is hardest to resolve.
+    /// The error of the node that is hardest to resolve.
     pub worst: FitError,
-    /// The worst error is caused by pods of the pod's own gang and would remain if all others left.
+    /// Whether pods of the pod's own gang cause the worst error, so that it would remain if all
+    /// other pods left.
     pub is_by_own_gang: bool,
-    /// The node would still reject the pod if it were opened.
+    /// Whether the node would still reject the pod if it were opened.
     pub has_other_errors: bool,
 }
 
 impl FitErrors {
-    /// Counts one more node with all its errors. `is_caused_by_peers` tells whether the worst of
-    /// them is caused by the pod's own gang.
+    /// Counts one more node with all its errors. `is_caused_by_peers` tells whether the worst error
+    /// is caused by the pod's own gang.
     pub fn count_node(
         &mut self,
         fit_errors: impl IntoIterator<Item = FitError>,
@@ -435,7 +439,7 @@ impl FitErrors {
         *self.refusals.entry(refusal).or_default() += 1;
     }
 
-    /// Adds the errors of other nodes.
+    /// Adds the errors of further nodes.
     pub(crate) fn merge(&mut self, other: Self) {
         self.nodes += other.nodes;
         for (refusal, nodes) in other.refusals {
@@ -454,7 +458,7 @@ impl FitErrors {
         self.excluded_nodes = self.excluded_nodes.take().or(other.excluded_nodes);
     }
 
-    /// The message of kube-scheduler.
+    /// The text that kube-scheduler prints for the errors of all nodes.
     pub(super) fn kube_message(&self) -> String {
         let mut by_words: BTreeMap<String, u32> = BTreeMap::new();
         for (NodeRefusal { first, .. }, count) in &self.refusals {
@@ -470,7 +474,7 @@ impl FitErrors {
     }
 }
 
-/// `3 Insufficient cpu, 1 Too many pods`: counts with their texts, sorted.
+/// Joins counts with their texts, sorted: `3 Insufficient cpu, 1 Too many pods`.
 pub(super) fn join_counts(counts: impl Iterator<Item = (String, u32)>) -> String {
     let mut texts: Vec<String> = counts.map(|(words, count)| format!("{count} {words}")).collect();
     texts.sort();
@@ -494,7 +498,7 @@ impl fmt::Display for FitErrors {
         write!(f, "{counts}.")?;
         match &self.excluded_nodes {
             None => Ok(()),
-            Some(excluded) => write!(f, " {}.", excluded.to_sentence()),
+            Some(excluded) => write!(f, " {}.", excluded.appended_sentence()),
         }
     }
 }

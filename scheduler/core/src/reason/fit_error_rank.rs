@@ -9,18 +9,18 @@ use super::{
 };
 use crate::model::{CORDONED_TAINT, NOT_READY_TAINTS};
 
-/// Number of nodes with an error.
+/// Number of nodes that have a certain error.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NodeCounts {
     pub(super) all: u32,
-    /// Those of them that have other errors as well.
+    /// Number of the nodes that have other errors as well.
     pub(super) with_other_errors: u32,
 }
 
 /// How hard an error is to resolve, easiest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
-    /// The node is too full and nothing else.
+enum ErrorRank {
+    /// The node is too full, and has no other error.
     Full,
     /// The node is closed to the pod for now.
     Closed,
@@ -37,10 +37,10 @@ enum Rank {
 }
 
 impl FitError {
-    const fn rank(&self) -> Rank {
+    const fn error_rank(&self) -> ErrorRank {
         match self {
             Self::InsufficientResources { even_when_empty: EvenWhenEmpty::No, .. }
-            | Self::NumaMisaligned { even_when_empty: EvenWhenEmpty::No } => Rank::Full,
+            | Self::NumaMisaligned { even_when_empty: EvenWhenEmpty::No } => ErrorRank::Full,
             Self::Taint { .. }
             | Self::Unschedulable
             | Self::NotReady
@@ -53,8 +53,8 @@ impl FitError {
             | Self::TooFewDomains { .. }
             | Self::TopologySpreadLabelMissing(_)
             | Self::LegacyMigPodOnNode
-            | Self::QueueBoundExceeded(_) => Rank::Closed,
-            Self::NodeAffinity { .. } | Self::ClaimOnOtherNode(_) => Rank::OtherNodes,
+            | Self::QueueBoundExceeded(_) => ErrorRank::Closed,
+            Self::NodeAffinity { .. } | Self::ClaimOnOtherNode(_) => ErrorRank::OtherNodes,
             Self::InsufficientGpuMemory { .. }
             | Self::WholeGpusOnly
             | Self::MigInstancesOnly
@@ -63,12 +63,12 @@ impl FitError {
             | Self::GpusNotViaDra
             | Self::NotGpuWorker
             | Self::NotCpuWorker
-            | Self::NumaMisaligned { even_when_empty: EvenWhenEmpty::Yes } => Rank::OtherKind,
+            | Self::NumaMisaligned { even_when_empty: EvenWhenEmpty::Yes } => ErrorRank::OtherKind,
             Self::InsufficientResources { even_when_empty: EvenWhenEmpty::Yes, .. } => {
-                Rank::TooSmall
+                ErrorRank::TooSmall
             }
             Self::LegacyMig | Self::ClaimUsersExhausted(_) | Self::ClaimQueueMismatch { .. } => {
-                Rank::NoNode
+                ErrorRank::NoNode
             }
             Self::Topology(fit_error) => topology_rank(fit_error),
             Self::Volume(fit_error) => volume_rank(fit_error),
@@ -78,7 +78,7 @@ impl FitError {
 }
 
 impl FitError {
-    /// Labelling or opening the node would resolve it.
+    /// Whether labelling or opening the node would resolve the error.
     const fn is_fixed_by_opening_node(&self) -> bool {
         matches!(
             self,
@@ -91,8 +91,9 @@ impl FitError {
         )
     }
 
-    /// It depends on where other pods, volumes or claims are, not on the node itself.
-    const fn ties_to_location(&self) -> bool {
+    /// Whether the error depends on where other pods, volumes or claims are, not on the node
+    /// itself.
+    const fn depends_on_location(&self) -> bool {
         matches!(
             self,
             Self::PodAffinity
@@ -112,54 +113,60 @@ impl FitError {
     }
 }
 
-const fn topology_rank(fit_error: &TopologyFitError) -> Rank {
+const fn topology_rank(fit_error: &TopologyFitError) -> ErrorRank {
     match fit_error {
         TopologyFitError::DomainTooFull { .. } | TopologyFitError::MissingLabels { .. } => {
-            Rank::OtherNodes
+            ErrorRank::OtherNodes
         }
-        TopologyFitError::OtherDomain { .. } => Rank::NoNode,
+        TopologyFitError::OtherDomain { .. } => ErrorRank::NoNode,
     }
 }
 
-const fn volume_rank(fit_error: &VolumeFitError) -> Rank {
+const fn volume_rank(fit_error: &VolumeFitError) -> ErrorRank {
     match fit_error {
         VolumeFitError::NoMatchingVolume
         | VolumeFitError::InsufficientStorage
-        | VolumeFitError::TooManyVolumes { even_when_empty: EvenWhenEmpty::No } => Rank::Closed,
-        VolumeFitError::NodeAffinity | VolumeFitError::Zone => Rank::OtherNodes,
-        VolumeFitError::TooManyVolumes { even_when_empty: EvenWhenEmpty::Yes } => Rank::OtherKind,
-        VolumeFitError::ClaimUnavailable { .. } | VolumeFitError::ClaimInUse(_) => Rank::NoNode,
+        | VolumeFitError::TooManyVolumes { even_when_empty: EvenWhenEmpty::No } => {
+            ErrorRank::Closed
+        }
+        VolumeFitError::NodeAffinity | VolumeFitError::Zone => ErrorRank::OtherNodes,
+        VolumeFitError::TooManyVolumes { even_when_empty: EvenWhenEmpty::Yes } => {
+            ErrorRank::OtherKind
+        }
+        VolumeFitError::ClaimUnavailable { .. } | VolumeFitError::ClaimInUse(_) => {
+            ErrorRank::NoNode
+        }
     }
 }
 
-const fn device_rank(fit_error: &DeviceFitError) -> Rank {
+const fn device_rank(fit_error: &DeviceFitError) -> ErrorRank {
     match fit_error {
         DeviceFitError::InsufficientDevices { even_when_empty: EvenWhenEmpty::No, .. }
         | DeviceFitError::NoReachableDevice
         | DeviceFitError::NoAllocation { cause: NoAllocationCause::DevicesInUse, .. } => {
-            Rank::Closed
+            ErrorRank::Closed
         }
         DeviceFitError::InsufficientDevices { even_when_empty: EvenWhenEmpty::Yes, .. }
         | DeviceFitError::NoAllocation {
             cause: NoAllocationCause::UnsuitableDevices | NoAllocationCause::SearchLimit,
             ..
-        } => Rank::OtherKind,
-        DeviceFitError::ClaimOnOtherNode(_) => Rank::OtherNodes,
-        DeviceFitError::ClaimUsersExhausted(_) => Rank::NoNode,
+        } => ErrorRank::OtherKind,
+        DeviceFitError::ClaimOnOtherNode(_) => ErrorRank::OtherNodes,
+        DeviceFitError::ClaimUsersExhausted(_) => ErrorRank::NoNode,
     }
 }
 
-/// The error that ranks highest; the first one among equals.
+/// The error that is hardest to resolve; among equals the first.
 pub(crate) fn worst_fit_error(
     first: &FitError,
     others: impl Iterator<Item = FitError>,
 ) -> FitError {
     without_state_taint(others.fold(first.clone(), |worst, other| {
-        if other.rank() > worst.rank() { other } else { worst }
+        if other.error_rank() > worst.error_rank() { other } else { worst }
     }))
 }
 
-/// The worst error is that the node is closed, and the node has other errors besides.
+/// Whether the worst error is that the node is closed, and the node has other errors besides.
 pub(crate) fn has_other_errors<'a>(
     worst: &FitError,
     mut all: impl Iterator<Item = &'a FitError>,
@@ -171,8 +178,8 @@ pub(crate) fn has_other_errors<'a>(
     worst.is_fixed_by_opening_node() && all.any(is_more)
 }
 
-/// Replaces a taint that Kubernetes sets for the node's state by that state: such taints are not
-/// meant to be tolerated. Other taints are reported on their own.
+/// Replaces a taint that Kubernetes sets for the state of a node by an error about that state,
+/// because such taints are not meant to be tolerated. Other taints stay as they are.
 fn without_state_taint(fit_error: FitError) -> FitError {
     let FitError::Taint { key, value, .. } = fit_error else { return fit_error };
     if *key == *CORDONED_TAINT {
@@ -185,17 +192,19 @@ fn without_state_taint(fit_error: FitError) -> FitError {
 }
 
 impl FitErrors {
-    /// Some nodes reject the pod because it is tied to others: a new node might not suit it.
+    /// Whether some nodes reject the pod because it is tied to the location of other pods, volumes
+    /// or claims: a new node might not suit it.
     pub(super) fn is_tied_to_location(&self) -> bool {
-        self.refusals.keys().any(|refusal| refusal.worst.ties_to_location())
+        self.refusals.keys().any(|refusal| refusal.worst.depends_on_location())
     }
 
-    /// The worst errors of the nearest nodes, with the number of nodes.
-    pub(super) fn errors_on_nearest_nodes(&self) -> BTreeMap<&FitError, NodeCounts> {
+    /// The worst errors of the nearest nodes, that is of those whose worst error is easiest to
+    /// resolve, with the number of nodes that have them.
+    pub(super) fn worst_errors_of_nearest_nodes(&self) -> BTreeMap<&FitError, NodeCounts> {
         let nearest = self.nearest_rank();
         let mut on_nearest: BTreeMap<&FitError, NodeCounts> = BTreeMap::new();
         for (refusal, nodes) in &self.refusals {
-            if Some(refusal.rank()) == nearest {
+            if Some(refusal.error_rank()) == nearest {
                 let counts = on_nearest.entry(&refusal.worst).or_default();
                 counts.all += nodes;
                 counts.with_other_errors += nodes * u32::from(refusal.has_other_errors);
@@ -204,29 +213,30 @@ impl FitErrors {
         on_nearest
     }
 
-    /// The pod's own gang uses the nearest nodes.
-    pub(super) fn is_nearest_held_by_own_gang(&self) -> bool {
-        self.nearest_rank() == Some(Rank::OwnGang)
+    /// Whether the nearest nodes reject the pod because the pod's own gang uses them.
+    pub(super) fn are_nearest_nodes_used_by_own_gang(&self) -> bool {
+        self.nearest_rank() == Some(ErrorRank::OwnGang)
     }
 
-    /// No node would hold the pod even if it were empty, or none of those that the pod names.
+    /// Whether no node would hold the pod even if it were empty. Of a pod that selects nodes by
+    /// name, only those nodes count.
     pub(crate) fn are_nodes_too_small(&self) -> bool {
-        self.named_nodes_too_small == Some(true) || self.nearest_rank() == Some(Rank::TooSmall)
+        self.named_nodes_too_small == Some(true) || self.nearest_rank() == Some(ErrorRank::TooSmall)
     }
 
-    fn nearest_rank(&self) -> Option<Rank> {
-        self.refusals.keys().map(NodeRefusal::rank).min()
+    fn nearest_rank(&self) -> Option<ErrorRank> {
+        self.refusals.keys().map(NodeRefusal::error_rank).min()
     }
 }
 
 impl NodeRefusal {
-    /// Topology errors are reported only when nothing else rejects the pod; then missing labels
-    /// merely close the node.
-    const fn rank(&self) -> Rank {
+    /// How hard the error is to resolve. Topology errors are reported only when nothing else
+    /// rejects the pod; missing topology labels then merely close the node.
+    const fn error_rank(&self) -> ErrorRank {
         match (&self.first, self.is_by_own_gang) {
-            (FitError::Topology(TopologyFitError::MissingLabels { .. }), _) => Rank::Closed,
-            (_, true) => Rank::OwnGang,
-            (_, false) => self.worst.rank(),
+            (FitError::Topology(TopologyFitError::MissingLabels { .. }), _) => ErrorRank::Closed,
+            (_, true) => ErrorRank::OwnGang,
+            (_, false) => self.worst.error_rank(),
         }
     }
 }

@@ -4,29 +4,29 @@ use std::fmt;
 
 use crate::resources::ResourceName;
 
-/// An amount of a resource, shown with its name in the customary unit.
+/// An amount of a resource, which is printed with the resource's name in the customary unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quantity {
     /// The resource.
     pub resource: ResourceName,
-    /// In the units of [`crate::resources::Resources`].
+    /// The amount in the units of [`crate::resources::Resources`].
     pub amount: i64,
 }
 
 impl Quantity {
     /// Name of the resource.
-    pub fn name(&self) -> &str {
+    pub fn resource_name(&self) -> &str {
         match &self.resource {
             ResourceName::Memory => "memory",
             ResourceName::Gpu
             | ResourceName::Cpu
             | ResourceName::Pods
-            | ResourceName::Extended(_) => self.unit(),
+            | ResourceName::Extended(_) => self.unit_name(),
         }
     }
 
-    /// Name of the unit.
-    pub fn unit(&self) -> &str {
+    /// Name of the unit in which the amount is printed.
+    pub fn unit_name(&self) -> &str {
         match &self.resource {
             ResourceName::Gpu => "GPUs",
             ResourceName::Cpu => "CPU cores",
@@ -36,13 +36,13 @@ impl Quantity {
         }
     }
 
-    /// The amount in that unit.
-    pub fn number(&self) -> String {
+    /// The amount as a number in the customary unit.
+    pub fn amount_in_unit(&self) -> String {
         Decimal { amount: self.amount, per_unit: self.per_unit() }.to_string()
     }
 
-    /// The amount with its unit in the singular where it applies, `1 GPU`. `Display` keeps KAI's `1
-    /// GPUs`.
+    /// The amount with its unit, in the singular for one: `1 GPU`. `Display` prints `1 GPUs`, as
+    /// KAI does.
     pub fn with_unit(&self) -> String {
         let one = match self.resource {
             ResourceName::Gpu => "1 GPU",
@@ -53,27 +53,27 @@ impl Quantity {
         if self.amount == self.per_unit() { one.to_owned() } else { self.to_string() }
     }
 
-    /// The amount with the short unit that KAI uses after the resource has been named: `2 cores`,
-    /// `1 GB`.
-    pub(crate) fn brief(&self) -> String {
+    /// The amount with the short unit that KAI uses once the resource has been named: `2 cores`, `1
+    /// GB`.
+    pub(crate) fn with_short_unit(&self) -> String {
         let unit = match &self.resource {
             ResourceName::Cpu => "cores",
             ResourceName::Memory => "GB",
-            ResourceName::Gpu | ResourceName::Pods | ResourceName::Extended(_) => self.unit(),
+            ResourceName::Gpu | ResourceName::Pods | ResourceName::Extended(_) => self.unit_name(),
         };
-        format!("{} {unit}", self.number())
+        format!("{} {unit}", self.amount_in_unit())
     }
 
-    /// Rounds up to the next amount that can be written without loss.
+    /// Rounds the amount up to the next amount that can be printed without loss.
     #[must_use]
-    pub fn rounded_up(self) -> Self {
-        let grain = self.resolution();
+    pub fn rounded_up_to_resolution(self) -> Self {
+        let grain = self.printed_resolution();
         let more = (grain - self.amount.rem_euclid(grain)) % grain;
         Self { amount: self.amount.saturating_add(more), ..self }
     }
 
-    /// The smallest amount that can be written.
-    pub fn resolution(&self) -> i64 {
+    /// The smallest amount that can be printed without loss.
+    pub fn printed_resolution(&self) -> i64 {
         (self.per_unit() / 1000).max(1)
     }
 
@@ -88,19 +88,21 @@ impl Quantity {
 
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.number(), self.unit())
+        write!(f, "{} {}", self.amount_in_unit(), self.unit_name())
     }
 }
 
-/// `a`, `a and b`, `a, b and c`.
-pub(super) fn join_list(all: &[String], and: &str) -> String {
-    match all {
-        [before @ .., last] if !before.is_empty() => format!("{} {and} {last}", before.join(", ")),
-        _ => all.join(""),
+/// Joins a list with commas and a conjunction: `a`, `a and b`, `a, b and c`.
+pub(super) fn join_list(items: &[String], conjunction: &str) -> String {
+    match items {
+        [before @ .., last] if !before.is_empty() => {
+            format!("{} {conjunction} {last}", before.join(", "))
+        }
+        _ => items.join(""),
     }
 }
 
-/// A fraction as a decimal, to thousandths, without trailing zeros.
+/// A fraction that is printed as a decimal, to thousandths, without trailing zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal {
     /// The numerator.

@@ -2,42 +2,42 @@
 
 use crate::model::Name;
 
-/// What exists of a gang that is not ready.
+/// Counts of the pods of a gang that has too few pods to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GangReadiness {
-    /// The sub-group, when the gang has several.
+    /// Name of the sub-group that the counts are about, when the gang has several.
     pub sub_group: Option<Name>,
-    /// The only sub-group, when it has a name: the minimum is set there.
+    /// Name of the only sub-group, when it has a name: the minimum is set there.
     pub only_sub_group: Option<Name>,
-    /// Minimum number of pods.
+    /// Minimum number of pods that must run together.
     pub required: u32,
     /// Pods that exist and are not finished.
     pub exist: u32,
-    /// Part of them behind scheduling gates.
+    /// The part of `exist` that has scheduling gates.
     pub gated: u32,
-    /// Pods that are invalid and cannot be scheduled.
+    /// Pods that are invalid and cannot be scheduled; `None`: there are none.
     pub unschedulable: Option<UnschedulableMembers>,
 }
 
 /// Members of a gang that are invalid and cannot be scheduled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnschedulableMembers {
-    /// Number of pods.
+    /// Number of invalid pods.
     pub pods: u32,
-    /// Part of them behind scheduling gates.
+    /// The part of `pods` that has scheduling gates.
     pub gated: u32,
-    /// They belong to no sub-group, and do not count as existing in this one.
+    /// Whether the pods belong to no sub-group, and so do not count in `exist`.
     pub is_outside: bool,
-    /// Namespace and name of the first.
+    /// Namespace and name of the first invalid pod.
     pub first: Name,
-    /// Why it cannot be scheduled.
+    /// Why the first pod cannot be scheduled.
     pub problem: Name,
-    /// How to fix it.
+    /// How to fix the first pod.
     pub fix: Name,
 }
 
 impl GangReadiness {
-    /// From pods that are alive or gated, to which unschedulable ones are added.
+    /// Creates the counts from pods that are alive or gated; `unschedulable` pods are added.
     pub(crate) fn new(
         sub_group: Option<Name>,
         required: u32,
@@ -48,23 +48,23 @@ impl GangReadiness {
         let exist = alive + gated;
         let besides =
             Self { sub_group, only_sub_group: None, required, exist, gated, unschedulable };
-        let (pods, gated_too) = besides.unschedulable_inside();
+        let (pods, gated_too) = besides.count_unschedulable_of_existing();
         Self { exist: besides.exist + pods, gated: gated + gated_too, ..besides }
     }
 
-    /// Pods that can be scheduled once all gates are removed.
-    pub(crate) fn schedulable_without_gates(&self) -> u32 {
-        self.exist.saturating_sub(self.unschedulable_inside().0)
+    /// Number of pods that can be scheduled once all gates are removed.
+    pub(crate) fn schedulable_once_ungated(&self) -> u32 {
+        self.exist.saturating_sub(self.count_unschedulable_of_existing().0)
     }
 
-    /// Pods that can be scheduled now.
-    pub(crate) fn schedulable(&self) -> u32 {
-        let (_, gated_too) = self.unschedulable_inside();
-        self.schedulable_without_gates().saturating_sub(self.gated.saturating_sub(gated_too))
+    /// Number of pods that can be scheduled now.
+    pub(crate) fn schedulable_now(&self) -> u32 {
+        let (_, gated_too) = self.count_unschedulable_of_existing();
+        self.schedulable_once_ungated().saturating_sub(self.gated.saturating_sub(gated_too))
     }
 
-    /// Unschedulable pods among those that exist, and the gated ones of them.
-    fn unschedulable_inside(&self) -> (u32, u32) {
+    /// Number of invalid pods among those that exist, and how many of these have scheduling gates.
+    fn count_unschedulable_of_existing(&self) -> (u32, u32) {
         let inside = self.unschedulable.as_ref().filter(|unschedulable| !unschedulable.is_outside);
         inside.map_or((0, 0), |inside| (inside.pods, inside.gated))
     }

@@ -4,58 +4,58 @@ use std::fmt;
 
 use crate::model::{Name, NodeSelection, PodId, TopologyConstraint};
 
-/// No topology domain holds pods that must be placed together.
+/// The reason when no topology domain holds the pods that must be placed together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoTopologyDomain {
     /// Name of the topology.
     pub topology: Name,
-    /// The required level, otherwise the preferred one.
+    /// Name of the required level; without one, of the preferred level.
     pub level: Name,
-    /// Number of pods.
+    /// Number of pods that must be placed together.
     pub pods: u32,
-    /// Usable domains of that level, and the number of pods that fit in each.
+    /// Usable domains of that level, each with the number of pods that fit in it.
     pub domains: Vec<(Name, u64)>,
-    /// Pods of the group already run in these domains, so that no others are usable.
+    /// Whether pods of the group already run in these domains, so that no other domain is usable.
     pub are_in_use: bool,
-    /// The only domains of that level that the pods select; any when empty.
+    /// The only domains of that level that the pods select; empty: they select any.
     pub selected_domains: Vec<Name>,
     /// How the pods select nodes.
     pub node_selection: NodeSelection,
-    /// The pods would fit if the level were only preferred.
+    /// Whether the pods would fit if the level were only preferred.
     pub would_fit_unconstrained: bool,
-    /// Set when the constraint cannot be satisfied even on an empty cluster.
+    /// Why the constraint cannot be satisfied even on an empty cluster; `None` if it can.
     pub invalid_level: Option<Box<InvalidLevel>>,
 }
 
-/// Why a constraint can never be satisfied.
+/// Why a topology constraint can never be satisfied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InvalidLevel {
     /// The topology or the level does not exist.
     Unknown {
-        /// The missing level.
+        /// Name of the missing level, or of the missing topology.
         level: Name,
     },
     /// The preferred level is wider than the required one, so that every usable domain of the
     /// required level is in one domain of the preferred level.
     PreferredIsWider {
-        /// The required level.
+        /// Name of the required level.
         required: Name,
-        /// The preferred level.
+        /// Name of the preferred level.
         preferred: Name,
     },
-    /// No domain can hold two of the pods.
+    /// No domain of the required level can hold two of the pods together.
     PodsConflict {
         /// Names of the two pods.
         pods: [Name; 2],
-        /// The anti-affinity label; `None` when they use the same host port.
+        /// Key of the anti-affinity label; `None` when the pods use the same host port.
         over: Option<Name>,
-        /// A wider level with a domain that holds all of them at present.
+        /// A wider level with a domain that holds all the pods at present.
         wider: Option<Name>,
     },
 }
 
 impl NoTopologyDomain {
-    /// The pods fit in no domain, for a reason that is not known yet.
+    /// The reason for pods that fit in no domain, before the cause is known.
     pub(crate) fn new(constraint: &TopologyConstraint, pods: &[PodId]) -> Self {
         let levels = [&constraint.required, &constraint.preferred];
         let level = levels.into_iter().flatten().next().unwrap_or(&constraint.topology);
@@ -72,7 +72,7 @@ impl NoTopologyDomain {
         }
     }
 
-    /// Adds what another domain showed.
+    /// Adds the failure in another domain.
     pub(crate) fn merge(&mut self, other: Self) {
         self.domains.extend(other.domains);
         self.would_fit_unconstrained |= other.would_fit_unconstrained;
@@ -106,15 +106,15 @@ impl fmt::Display for NoTopologyDomain {
                 };
             }
         }
-        for (domain, fitting) in domains.iter().take(LISTED_MAX) {
+        for (domain, fitting) in domains.iter().take(LISTED_DOMAINS_MAX) {
             write!(f, "node-group {domain} can allocate only {fitting} of {pods} required pods. ")?;
         }
-        if let Some(more) = domains.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
+        if let Some(more) = domains.len().checked_sub(LISTED_DOMAINS_MAX).filter(|more| *more > 0) {
             write!(f, "The same holds for {more} more. ")?;
         }
         write!(f, "topology {topology}, requirement {level} couldn't be satisfied.")
     }
 }
 
-/// Number of domains that are listed by name.
-const LISTED_MAX: usize = 3;
+/// Maximum number of domains that are listed by name.
+const LISTED_DOMAINS_MAX: usize = 3;

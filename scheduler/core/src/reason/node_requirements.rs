@@ -10,34 +10,34 @@ use crate::{model::Name, resources::Resources};
 /// added node has a new name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeRequirements {
-    /// Requests of one pod.
+    /// Resource requests of one pod.
     pub requests: Resources,
-    /// Device classes of the GPUs that its claims request.
+    /// Device classes of the GPUs that the pod's claims request.
     pub gpu_classes: Vec<Name>,
-    /// Labels over which its anti-affinity keeps it apart from other pods.
+    /// Label keys over which the pod's anti-affinity keeps it apart from other pods.
     pub exclusion_labels: BTreeSet<Name>,
-    /// When that is a single label: its values on nodes that are too full and nothing else.
+    /// When `exclusion_labels` is a single label: its values on nodes that are too full and have no
+    /// other error.
     pub full_domains: BTreeSet<Name>,
-    /// Keys of its topology spread constraints, with the values that satisfy them.
+    /// Keys of the pod's topology spread constraints, with the values that satisfy them.
     pub spread_domains: BTreeMap<Name, BTreeSet<Name>>,
-    /// Labels of a node that satisfies its pod affinity; `None` when no node does.
+    /// Labels of a node that satisfies the pod's affinity; `None` when no node does.
     pub affinity_labels: Option<Vec<(Name, Name)>>,
-    /// Labels of the topology domain it must be in, widest level first. Empty when any domain will
-    /// do, or no added node would be in the right one.
+    /// Labels of the topology domain that the pod must be in, widest level first. Empty when any
+    /// domain will do, or no added node would be in the right one.
     pub domain_labels: Vec<(Name, Name)>,
     /// Number of pods that must be in one domain when only a new domain has capacity; 0 otherwise.
     pub pods_in_one_domain: u32,
-    /// It cannot share a node with all pods like it.
+    /// Whether the pod cannot share a node with all pods of its shape.
     pub needs_own_node: bool,
-    /// Number of pods like it that would fit on nodes that only topology spread excludes.
+    /// Number of pods of this shape that would fit on nodes that only topology spread excludes.
     pub capacity_ignoring_spread: u32,
     /// Labels for which existing nodes have all the values that the pod selects: a new node adds no
     /// value.
     pub pinned_labels: BTreeSet<Name>,
-    /// A label all of whose selected values are taken by pods that the pod's anti-affinity
-    /// excludes.
+    /// A label whose selected values are all taken by pods that the pod's anti-affinity excludes.
     pub exhausted_label: Option<PinnedLabel>,
-    /// The placement error that keeps it from a node, even when another error ranks worse.
+    /// The placement error that keeps the pod from a node, even when another error ranks worse.
     pub placement_error: Option<FitError>,
 }
 
@@ -50,20 +50,20 @@ pub struct PinnedLabel {
     pub values: BTreeSet<Name>,
 }
 
-/// Why pods of a gang cannot run next to each other when there are too few nodes or domains for
+/// Why pods of a gang cannot run next to each other, when there are too few nodes or domains for
 /// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MutualExclusion {
-    /// The error as reported for one of them.
+    /// The error that is reported for one of the pods.
     pub fit_error: FitError,
-    /// They select fewer domains than there are pods, so that no added node helps.
+    /// Set when the pods select fewer domains than there are pods, so that no added node helps.
     pub pin: Option<PinnedLabel>,
-    /// Number of pods that could run instead, when the gang has no other pods.
+    /// Number of pods that could run, when the gang has no pods besides these.
     pub fewer: Option<u32>,
 }
 
 impl NodeRequirements {
-    /// Adds what other nodes showed for the same pod.
+    /// Adds the requirements found on other nodes for the same pod.
     pub(super) fn merge(&mut self, other: Self) {
         self.exclusion_labels.extend(other.exclusion_labels);
         self.full_domains.extend(other.full_domains);
@@ -75,15 +75,15 @@ impl NodeRequirements {
     }
 }
 
-/// A need that depends on where other pods are: another domain, or one more node in it, would
-/// satisfy it.
+/// A need that depends on where other pods are: a node in another domain, or one more node in a
+/// domain, would satisfy it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlacementNeed<'a> {
-    /// It must be away from other pods.
+    /// The pod must be away from certain other pods.
     AwayFromPods,
-    /// Its host ports must be free; the port when it is a single one.
+    /// The pod's host ports must be free; holds the port when it is a single one.
     FreeHostPort(Option<u16>),
-    /// It must be near other pods.
+    /// The pod must be near certain other pods.
     NearPods,
     /// The topology spread over this label must stay even.
     EvenSpread(&'a Name),
@@ -91,15 +91,15 @@ pub enum PlacementNeed<'a> {
     MoreDomains {
         /// Key of the label.
         key: &'a Name,
-        /// Number of values it has.
+        /// Number of values that the label has.
         domains: u32,
-        /// Number of values it needs (`minDomains`).
+        /// Number of values that the label needs (`minDomains`).
         min_domains: u32,
     },
 }
 
 impl PlacementNeed<'_> {
-    /// Key of the topology spread constraint.
+    /// Key of the topology spread constraint that the error is about.
     pub(crate) const fn spread_label(&self) -> Option<&Name> {
         match self {
             Self::EvenSpread(key) | Self::MoreDomains { key, .. } => Some(key),
@@ -147,18 +147,18 @@ impl FitError {
         })
     }
 
-    /// A topology spread constraint is violated.
+    /// Whether the error is a violated topology spread constraint.
     pub(crate) const fn is_topology_spread(&self) -> bool {
         matches!(self, Self::TopologySpread(_) | Self::TooFewDomains { .. })
     }
 
-    /// A topology spread constraint over this label is violated.
+    /// Whether the error is a violated topology spread constraint over this label.
     pub(crate) fn is_topology_spread_over(&self, label: &Name) -> bool {
         let need = self.placement_need();
         need.as_ref().and_then(PlacementNeed::spread_label) == Some(label)
     }
 
-    /// An anti-affinity rule, of the pod or of an existing pod, is violated.
+    /// Whether the error is a violated anti-affinity rule, of the pod or of an existing pod.
     pub(crate) const fn is_anti_affinity(&self) -> bool {
         matches!(self, Self::PodAntiAffinity | Self::ExistingPodsAntiAffinity)
     }

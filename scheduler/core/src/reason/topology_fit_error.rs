@@ -2,29 +2,29 @@
 
 use std::fmt;
 
-use super::{InvalidLevel, NoTopologyDomain, Suggestion, suggestion::pluralize};
+use super::{InvalidLevel, NoTopologyDomain, Suggestion, suggestion::count_with_noun};
 use crate::model::{Name, NodeSelection};
 
 /// Why topology constraints keep a pod from a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TopologyFitError {
-    /// Its domain cannot hold the pods that must run together.
+    /// The node's domain cannot hold the pods that must run together.
     DomainTooFull {
         /// Name of the topology.
         topology: Name,
-        /// The required level.
+        /// Name of the required level.
         level: Name,
         /// Number of pods that must run together.
         pods: u32,
     },
-    /// Its domain is not the one in which pods of the gang already run.
+    /// The node's domain is not the one in which pods of the gang already run.
     OtherDomain {
         /// Name of the topology.
         topology: Name,
-        /// The required level.
+        /// Name of the required level.
         level: Name,
     },
-    /// It lacks a label of the topology and is in no domain.
+    /// The node lacks a label of the topology, so that it is in no domain.
     MissingLabels {
         /// Name of the topology.
         topology: Name,
@@ -32,7 +32,7 @@ pub enum TopologyFitError {
 }
 
 impl TopologyFitError {
-    /// Whether evictions could resolve it.
+    /// Whether evictions could resolve the error.
     pub(super) const fn is_resolvable_by_eviction(&self) -> bool {
         match self {
             Self::DomainTooFull { .. } => true,
@@ -40,7 +40,7 @@ impl TopologyFitError {
         }
     }
 
-    /// Writes what an operator can do about it.
+    /// Writes what an operator can do about the error.
     pub(super) fn fmt_suggestion(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DomainTooFull { topology, level, pods } => {
@@ -58,7 +58,7 @@ impl TopologyFitError {
     }
 }
 
-/// What would provide a domain for the pods.
+/// The suggestion for pods that no topology domain holds.
 pub(super) fn suggestion_for_no_domain(no_domain: &NoTopologyDomain) -> Suggestion {
     let NoTopologyDomain { topology, level, pods, domains, are_in_use, invalid_level, .. } =
         no_domain;
@@ -87,7 +87,8 @@ pub(super) fn suggestion_for_no_domain(no_domain: &NoTopologyDomain) -> Suggesti
     Suggestion::FreeDomain { topology, level, pods, domains: usable, node_selection, or_prefer }
 }
 
-/// The preferred level must not be wider than the required one.
+/// Writes to prefer a level inside the required one, because the preferred level must not be wider
+/// than the required one.
 pub(super) fn fmt_prefer_inner_level(
     f: &mut fmt::Formatter<'_>,
     required: &str,
@@ -96,7 +97,8 @@ pub(super) fn fmt_prefer_inner_level(
     write!(f, "prefer {required} or a level inside it, or require {wider} or none")
 }
 
-/// No domain of the required level can ever hold all its pods.
+/// Writes to only prefer the level, because no domain of the required level can ever hold all the
+/// pods.
 pub(super) fn fmt_only_prefer_level(
     f: &mut fmt::Formatter<'_>,
     level: &str,
@@ -107,7 +109,7 @@ pub(super) fn fmt_only_prefer_level(
     wider.map_or(Ok(()), |wider| write!(f, ", or require {wider} instead"))
 }
 
-/// In any domain of the level, or in one of `domains`.
+/// Writes to free capacity in any domain of the level, or in one of `domains`.
 pub(super) fn fmt_free_domain(
     f: &mut fmt::Formatter<'_>,
     pods: u32,
@@ -119,10 +121,15 @@ pub(super) fn fmt_free_domain(
         [] => format!("one {level}"),
         names => format!("{level} {}", names.join(" or ")),
     };
-    write!(f, "free capacity for {} in {domain} of topology {topology}", pluralize(pods, "pod"))
+    write!(
+        f,
+        "free capacity for {} in {domain} of topology {topology}",
+        count_with_noun(pods, "pod")
+    )
 }
 
-/// Restricts it to selected nodes and offers to only prefer the level.
+/// Writes that the capacity must be on nodes that the pods select, and offers to only prefer the
+/// level.
 pub(super) fn fmt_selected_nodes(
     f: &mut fmt::Formatter<'_>,
     node_selection: &NodeSelection,
@@ -146,7 +153,7 @@ impl fmt::Display for TopologyFitError {
             Self::DomainTooFull { topology, level, pods } => write!(
                 f,
                 "node(s) are in no {level} of topology {topology} that holds {}",
-                pluralize(*pods, "required pod")
+                count_with_noun(*pods, "required pod")
             ),
             Self::OtherDomain { topology, level } => write!(
                 f,

@@ -8,11 +8,11 @@ use crate::model::{Name, VolumeProblem, name_without_namespace};
 /// Why a pod's volumes keep it from a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VolumeFitError {
-    /// A claim cannot be used anywhere.
+    /// A volume claim cannot be used anywhere.
     ClaimUnavailable {
-        /// Namespace and name of the claim.
+        /// Namespace and name of the volume claim.
         claim: Name,
-        /// Why not.
+        /// Why the claim cannot be used.
         problem: VolumeProblem,
     },
     /// A volume is not accessible from the node.
@@ -25,7 +25,7 @@ pub enum VolumeFitError {
     InsufficientStorage,
     /// The driver attaches no more volumes to the node.
     TooManyVolumes {
-        /// Whether that is so even on the empty node.
+        /// Whether the driver could not attach the volumes even on the empty node.
         even_when_empty: EvenWhenEmpty,
     },
     /// Another pod uses this `ReadWriteOncePod` claim.
@@ -33,7 +33,7 @@ pub enum VolumeFitError {
 }
 
 impl VolumeFitError {
-    /// Whether evicting pods from the node could resolve it.
+    /// Whether evicting pods from the node could resolve the error.
     pub(super) const fn is_resolvable_by_eviction(&self) -> bool {
         match self {
             Self::ClaimInUse(_) => true,
@@ -48,8 +48,8 @@ impl VolumeFitError {
         }
     }
 
-    /// The message of kube-scheduler 1.35. `Display` has the texts of KAI, which are those of older
-    /// versions.
+    /// The text that kube-scheduler 1.35 prints for the error. `Display` prints KAI's texts, which
+    /// are those of older kube-schedulers.
     pub(super) fn kube_message(&self) -> String {
         match self {
             Self::NodeAffinity => {
@@ -66,7 +66,7 @@ impl VolumeFitError {
         }
     }
 
-    /// Writes what an operator can do about it.
+    /// Writes what an operator can do about the error.
     pub(super) fn fmt_suggestion(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ClaimUnavailable { claim, problem } => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    EvictableUnit, Portion, SearchMode, UnitKey,
+    EvictableUnit, SearchMode, UnitKey, UnitPortion,
     evictable_unit::{RunningPods, units_of_job},
 };
 use crate::{
@@ -11,15 +11,15 @@ use crate::{
     model::QueueId,
 };
 
-/// The units of all preemptible jobs that have running pods.
+/// The evictable units of all preemptible jobs that have running pods.
 #[derive(Clone, Debug)]
 pub(crate) struct EvictionCandidates {
     by_queue: Vec<BTreeMap<UnitKey, EvictableUnit>>,
 }
 
 impl EvictionCandidates {
-    /// Collects the units. Pods that were placed in this cycle leave only with their whole
-    /// gang, and do not move.
+    /// Collects the evictable units. Pods that were placed in this cycle leave only with their
+    /// whole gang, and do not move.
     pub(crate) fn new(session: &Session<'_>, mode: SearchMode) -> Self {
         let snapshot = session.snapshot;
         let mut jobs = vec![RunningPods::default(); snapshot.pod_groups.len()];
@@ -40,21 +40,22 @@ impl EvictionCandidates {
             let Ok(Some(queue)) = session.group(group).queue else { continue };
             let mut units = units_of_job(session, group, queue, job);
             if mode == SearchMode::Move && !job.newly_placed.is_empty() {
-                units.retain(|unit| unit.portion == Portion::Elastic);
+                units.retain(|unit| unit.portion == UnitPortion::Elastic);
             }
             by_queue[queue.0 as usize].extend(units.into_iter().map(|unit| (unit.key, unit)));
         }
         Self { by_queue }
     }
 
-    /// The queues that have evictable units.
+    /// The queues that have evictable units, leaf queues only.
     pub(crate) fn queues(&self) -> impl Iterator<Item = QueueId> + '_ {
         let filled = (0..).zip(&self.by_queue).filter(|(_, units)| !units.is_empty());
         filled.map(|(at, _)| QueueId(at))
     }
 
-    /// The units of `queue`, worst first, starting after `after`.
-    pub(crate) fn worst_first(
+    /// The units of `queue` in the order in which they would be evicted, starting after the unit
+    /// `after`.
+    pub(crate) fn units_worst_first(
         &self,
         queue: QueueId,
         after: Option<UnitKey>,
@@ -67,8 +68,8 @@ impl EvictionCandidates {
         rest.rev().map(|(_, unit)| unit)
     }
 
-    /// Removes an evicted unit.
-    pub(crate) fn remove(&mut self, unit: &EvictableUnit) {
+    /// Removes a unit that was evicted.
+    pub(crate) fn remove_unit(&mut self, unit: &EvictableUnit) {
         self.by_queue[unit.queue.0 as usize].remove(&unit.key);
     }
 }

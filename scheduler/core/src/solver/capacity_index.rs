@@ -5,19 +5,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    framework::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_on},
+    framework::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_units_on},
     model::{GpuGroup, Node, NodeId, PodId, PodShape, ShapeId},
     resources::{PerResource, Resources},
 };
 
-/// Counts for all shapes that were tracked so far.
+/// Counts how many pods of each tracked shape fit on each node, now and after assumed evictions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CapacityIndex {
-    /// Capacity of each node that is idle, or releasing and not pipelined.
+    /// For each node the capacity that is idle, or releasing and not pipelined.
     free: Vec<FreeCapacity>,
     total_free: PerResource<i64>,
     shapes: BTreeMap<ShapeId, ShapeCapacity>,
-    /// Shapes of the present search: only their counts follow the assumptions.
+    /// Shapes of the present search: only the counts of these follow the assumed evictions.
     tracked: Vec<ShapeId>,
     /// Capacity freed by assumed evictions, by node.
     assumed_freed: BTreeMap<NodeId, FreedCapacity>,
@@ -46,11 +46,11 @@ struct ShapeCapacity {
 }
 
 impl CapacityIndex {
-    /// An index with the given free capacity of each node.
+    /// Creates an index with the given free capacity of each node.
     pub(crate) fn new(free: Vec<FreeCapacity>) -> Self {
-        let total_free = free
-            .iter()
-            .fold(PerResource::default(), |sum: PerResource<i64>, free| sum.plus(free.accounted()));
+        let total_free = free.iter().fold(PerResource::default(), |sum: PerResource<i64>, free| {
+            sum.plus(free.free_with_gpu_fractions())
+        });
         Self { free, total_free, ..Self::default() }
     }
 
@@ -61,7 +61,7 @@ impl CapacityIndex {
 
     /// Tracks the shapes of these pods from now on. New shapes are counted now; `eligibility`
     /// returns the shape of a pod and the nodes on which it may run.
-    pub(crate) fn track<'a>(
+    pub(crate) fn track_shapes<'a>(
         &mut self,
         pods: impl Iterator<Item = (PodId, ShapeId)>,
         eligibility: impl Fn(PodId) -> ShapeEligibility<'a>,
@@ -82,14 +82,16 @@ impl CapacityIndex {
     pub(crate) fn set_free(&mut self, node: NodeId, free: FreeCapacity) {
         let at = node.0 as usize;
         let before = std::mem::replace(&mut self.free[at], free);
-        let (before, now) = (before.accounted(), self.free[at].accounted());
+        let (before, now) =
+            (before.free_with_gpu_fractions(), self.free[at].free_with_gpu_fractions());
         self.total_free = self.total_free.minus(before).plus(now);
         for capacity in self.shapes.values_mut() {
-            capacity.recount(at, &self.free[at], self.assumed_freed.get(&node));
+            capacity.recount_at(at, &self.free[at], self.assumed_freed.get(&node));
         }
     }
 
-    /// Assumes that a pod of `shape`, which shares the devices `groups`, is evicted from the node.
+    /// Assumes that a pod of `shape`, which uses the shared GPUs `groups`, is evicted from the
+    /// node.
     pub(crate) fn assume_evicted(
         &mut self,
         id: NodeId,
@@ -97,31 +99,31 @@ impl CapacityIndex {
         shape: &PodShape,
         groups: &[GpuGroup],
     ) {
-        self.assumed_freed.entry(id).or_default().add(node, shape, groups);
-        self.recount(id);
+        self.assumed_freed.entry(id).or_default().free_pod(node, shape, groups);
+        self.recount_node(id);
     }
 
-    /// Drops all assumptions.
+    /// Drops all assumed evictions.
     pub(crate) fn clear_assumptions(&mut self) {
         for node in std::mem::take(&mut self.assumed_freed).into_keys() {
-            self.recount(node);
+            self.recount_node(node);
         }
     }
 
     /// Number of pods of a tracked shape that fit on all nodes together.
-    pub(crate) fn total_count(&self, shape: ShapeId) -> u64 {
+    pub(crate) fn count_fitting_in_total(&self, shape: ShapeId) -> u64 {
         self.shapes[&shape].total
     }
 
     /// Number of pods of a tracked shape that fit on `node`.
-    pub(crate) fn count_on(&self, shape: ShapeId, node: NodeId) -> u32 {
+    pub(crate) fn count_fitting_on(&self, shape: ShapeId, node: NodeId) -> u32 {
         self.shapes[&shape].counts[node.0 as usize]
     }
 
     /// Whether a pod of a tracked shape fits on `node` once `freed` is free there.
     pub(crate) fn would_fit(&self, shape: ShapeId, node: NodeId, freed: &FreedCapacity) -> bool {
         let at = node.0 as usize;
-        self.shapes[&shape].count_at(at, &self.free[at], Some(freed)) > 0
+        self.shapes[&shape].fitting_pods_at(at, &self.free[at], Some(freed)) > 0
     }
 
     /// The nodes on which a pod of a tracked shape fits.
@@ -129,12 +131,12 @@ impl CapacityIndex {
         &self.shapes[&shape].with_room
     }
 
-    fn recount(&mut self, node: NodeId) {
+    fn recount_node(&mut self, node: NodeId) {
         let at = node.0 as usize;
         let freed = self.assumed_freed.get(&node);
         for shape in &self.tracked {
             let capacity = self.shapes.get_mut(shape).expect("tracked shapes have counts");
-            capacity.recount(at, &self.free[at], freed);
+            capacity.recount_at(at, &self.free[at], freed);
         }
     }
 }
@@ -145,7 +147,7 @@ impl ShapeCapacity {
         let counts = vec![0; eligible.len()];
         let shared = shape.fractional_gpu.as_ref();
         let fractions = match shared {
-            Some(_) => nodes.iter().map(|node| fraction_on(node, shared)).collect(),
+            Some(_) => nodes.iter().map(|node| fraction_units_on(node, shared)).collect(),
             None => Vec::new(),
         };
         let claims = match shape.claims.as_slice() {
@@ -156,39 +158,49 @@ impl ShapeCapacity {
         let mut capacity =
             Self { requests, claims, fractions, eligible, counts, with_room: nodes, total: 0 };
         for (at, free) in free.iter().enumerate() {
-            capacity.recount(at, free, None);
+            capacity.recount_at(at, free, None);
         }
         capacity
     }
 
-    fn count_at(&self, at: usize, free: &FreeCapacity, freed: Option<&FreedCapacity>) -> u32 {
-        let fractions = self.fractions.get(at).copied().flatten();
+    fn fitting_pods_at(
+        &self,
+        node_index: usize,
+        free: &FreeCapacity,
+        freed: Option<&FreedCapacity>,
+    ) -> u32 {
+        let fractions = self.fractions.get(node_index).copied().flatten();
         let nothing = Resources::default();
-        let once = self.claims.get(at).unwrap_or(&nothing);
+        let once = self.claims.get(node_index).unwrap_or(&nothing);
         let request =
             CapacityRequest { resources: &self.requests, once_per_node: once, fraction: fractions };
-        if self.eligible[at] { free.count_fits(freed, request) } else { 0 }
+        if self.eligible[node_index] { free.count_fitting_pods(freed, request) } else { 0 }
     }
 
-    fn recount(&mut self, at: usize, free: &FreeCapacity, freed: Option<&FreedCapacity>) {
-        let count = self.count_at(at, free, freed);
-        let before = std::mem::replace(&mut self.counts[at], count);
+    fn recount_at(
+        &mut self,
+        node_index: usize,
+        free: &FreeCapacity,
+        freed: Option<&FreedCapacity>,
+    ) {
+        let count = self.fitting_pods_at(node_index, free, freed);
+        let before = std::mem::replace(&mut self.counts[node_index], count);
         self.total = self.total + u64::from(count) - u64::from(before);
         match (before, count) {
             (0, 0) => {}
             (0, _) => {
-                self.with_room.insert(node_id(at));
+                self.with_room.insert(node_id_at(node_index));
             }
             (_, 0) => {
-                self.with_room.remove(&node_id(at));
+                self.with_room.remove(&node_id_at(node_index));
             }
             (_, _) => {}
         }
     }
 }
 
-fn node_id(at: usize) -> NodeId {
-    NodeId(u32::try_from(at).expect("node ids are 32 bits"))
+fn node_id_at(index: usize) -> NodeId {
+    NodeId(u32::try_from(index).expect("node ids are 32 bits"))
 }
 
 #[cfg(test)]
@@ -209,11 +221,11 @@ mod tests {
         assert_eq!(index.total_free().gpu, 5000);
         let eligibility =
             |_| ShapeEligibility { shape: &shape, nodes: &nodes, eligible: vec![true; 2] };
-        index.track([(PodId(0), id), (PodId(1), id)].into_iter(), eligibility);
+        index.track_shapes([(PodId(0), id), (PodId(1), id)].into_iter(), eligibility);
         let counts = |index: &CapacityIndex| {
-            let on = [0, 1].map(|node| index.count_on(id, NodeId(node)));
+            let on = [0, 1].map(|node| index.count_fitting_on(id, NodeId(node)));
             let nodes: Vec<u32> = index.nodes_with_room(id).iter().map(|node| node.0).collect();
-            (on, index.total_count(id), nodes)
+            (on, index.count_fitting_in_total(id), nodes)
         };
         assert_eq!(counts(&index), ([2, 0], 2, vec![0]));
         let evicted = pod_with(1000);

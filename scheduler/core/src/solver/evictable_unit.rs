@@ -13,9 +13,9 @@ use crate::{
 /// Position of a unit among all units of its queue; the largest key is considered first.
 pub(crate) type UnitKey = (JobKey, u32);
 
-/// Which portion of its job a unit is.
+/// Which part of its job an evictable unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Portion {
+pub enum UnitPortion {
     /// Pods above the minimum: the job runs on without them.
     Elastic,
     /// The rest of the job, after all elastic units.
@@ -25,23 +25,23 @@ pub enum Portion {
 /// Pods with the nodes on which they run.
 pub type PlacedPods = Vec<(PodId, NodeId)>;
 
-/// Pods of one job that are evicted together.
+/// Pods of one job that are evicted together, as one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EvictableUnit {
     pub(crate) key: UnitKey,
-    /// Its leaf queue.
+    /// Leaf queue of the unit's job.
     pub queue: QueueId,
-    /// Its pod group.
+    /// Pod group of the unit's job.
     pub group: PodGroupId,
-    /// The portion of its job.
-    pub portion: Portion,
-    /// The pods with their nodes.
+    /// Which part of the job the unit is.
+    pub portion: UnitPortion,
+    /// Pods of the unit with the nodes on which they run.
     pub pods: PlacedPods,
-    /// What the pods use together, as queues are charged for it.
+    /// What the unit's pods use together, as queues are charged for it.
     pub amount: PerResource<i64>,
 }
 
-/// The running pods of a job.
+/// The running pods of a job that may lose pods.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunningPods {
     /// Pods that may be evicted.
@@ -51,12 +51,12 @@ pub(super) struct RunningPods {
     pub(super) newly_placed: PlacedPods,
 }
 
-/// The running pods of one job, by sub-group, with its tree of sub-groups.
+/// The running pods of one job, by sub-group, with the tree of its sub-groups.
 struct RunningJob<'a> {
     group: &'a PodGroup,
-    /// Evictable pods by sub-group, best first.
+    /// For each sub-group, its evictable pods in task order; the last is evicted first.
     running: Vec<Vec<(PodId, NodeId)>>,
-    /// By sub-group, the number of running pods that are not evictable.
+    /// For each sub-group, the number of running pods that are not evictable.
     staying: Vec<usize>,
 }
 
@@ -69,24 +69,24 @@ pub(crate) fn units_of_job(
 ) -> Vec<EvictableUnit> {
     let group = session.group(id);
     let mut job = RunningJob::new(session, group, running);
-    let mut portions: Vec<(Portion, PlacedPods)> = Vec::new();
-    while let Some(pods) = job.take_elastic() {
-        portions.push((Portion::Elastic, pods));
+    let mut portions: Vec<(UnitPortion, PlacedPods)> = Vec::new();
+    while let Some(pods) = job.take_elastic_pods() {
+        portions.push((UnitPortion::Elastic, pods));
     }
     let mut minimum: PlacedPods = job.running.into_iter().flatten().collect();
     minimum.extend(running.newly_placed.iter().copied());
     if !minimum.is_empty() {
-        portions.push((Portion::Minimum, minimum));
+        portions.push((UnitPortion::Minimum, minimum));
     }
     let count = u32::try_from(portions.len()).expect("pod ids are 32 bits");
-    let unit = |(from_end, (piece, pods)): (u32, (Portion, PlacedPods))| {
+    let unit = |(from_end, (piece, pods)): (u32, (UnitPortion, PlacedPods))| {
         EvictableUnit::new(session, id, queue, piece, count - from_end, pods)
     };
     (0..).zip(portions).map(unit).collect()
 }
 
-/// The evicted units in the form in which they are placed again. A group with several sub-groups is
-/// placed again in other units than those in which it was evicted.
+/// Regroups evicted units into those in which the pods are placed again. A group with several
+/// sub-groups is placed again in other units than those in which it was evicted.
 pub(super) fn requeued_units<'u>(
     session: &Session<'_>,
     evicted: impl IntoIterator<Item = &'u EvictableUnit>,
@@ -124,26 +124,27 @@ fn requeued_portions(
         MinimumStatus::AtMinimum => 2,
         MinimumStatus::AboveMinimum => 3,
     };
-    let portions = members.requeue_chunks(group, &nodes.keys().map(rank).collect());
+    let portions = members.split_into_requeue_chunks(group, &nodes.keys().map(rank).collect());
     (first..).zip(portions).map(move |(rank, portion): (u32, _)| {
-        let kind = if rank == 1 { Portion::Minimum } else { Portion::Elastic };
+        let kind = if rank == 1 { UnitPortion::Minimum } else { UnitPortion::Elastic };
         let pods: PlacedPods = portion.into_iter().map(|pod| (pod, nodes[&pod])).collect();
         let amount = requeue_charge(session, &pods);
         EvictableUnit { amount, ..EvictableUnit::new(session, id, queue, kind, rank, pods) }
     })
 }
 
-/// The charge of the pods. A claim that other pods of the queue share is charged to one of them:
-/// the first that stays.
-fn amount_of(session: &Session<'_>, pods: &PlacedPods) -> PerResource<i64> {
+/// What the queue is charged for the pods. A claim that other pods of the queue share is charged to
+/// one of its users: the first that stays.
+fn charged_amount(session: &Session<'_>, pods: &PlacedPods) -> PerResource<i64> {
     let charges = pods.iter().map(|(pod, node)| {
         let is_charged = |claim: &Name| session.is_first_user(*pod, claim);
-        session.charge_on(*pod, *node).with_claims(is_charged)
+        session.charge_on(*pod, *node).retain_claims(is_charged)
     });
     charges.collect::<Charge>().total()
 }
 
-/// The charge of placing the evicted pods again, without claims that other pods still hold.
+/// What the queue would be charged if the evicted pods were placed again, without claims that other
+/// pods still hold.
 fn requeue_charge(session: &Session<'_>, pods: &PlacedPods) -> PerResource<i64> {
     let Some((first, _)) = pods.first() else { return PerResource::default() };
     let charges = pods.iter().map(|(pod, node)| session.charge_on(*pod, *node));
@@ -155,20 +156,20 @@ impl EvictableUnit {
         session: &Session<'_>,
         group: PodGroupId,
         queue: QueueId,
-        portion: Portion,
+        portion: UnitPortion,
         rank: u32,
         pods: PlacedPods,
     ) -> Self {
         let shortfall = match portion {
-            Portion::Elastic => MinimumStatus::AboveMinimum,
-            Portion::Minimum => MinimumStatus::AtMinimum,
+            UnitPortion::Elastic => MinimumStatus::AboveMinimum,
+            UnitPortion::Minimum => MinimumStatus::AtMinimum,
         };
         let key = (session.job_key(group, shortfall), rank);
-        let amount = amount_of(session, &pods);
+        let amount = charged_amount(session, &pods);
         Self { key, queue, group, portion, pods, amount }
     }
 
-    /// The charge to its queue if the unit was placed again now.
+    /// What the queue would be charged if the unit was placed again now.
     pub(super) fn requeue_charge(&self, session: &Session<'_>) -> PerResource<i64> {
         requeue_charge(session, &self.pods)
     }
@@ -181,7 +182,7 @@ impl EvictableUnit {
     ) -> Option<Self> {
         let evicted = self.pods.iter().filter(|(pod, _)| !stays(*pod));
         let pods: PlacedPods = evicted.copied().collect();
-        let amount = amount_of(session, &pods);
+        let amount = charged_amount(session, &pods);
         (!pods.is_empty()).then(|| Self { pods, amount, ..self.clone() })
     }
 }
@@ -203,31 +204,31 @@ impl<'a> RunningJob<'a> {
     }
 
     /// Removes and returns the worst pods that the job can run without.
-    fn take_elastic(&mut self) -> Option<PlacedPods> {
-        self.take_from(None)
+    fn take_elastic_pods(&mut self) -> Option<PlacedPods> {
+        self.take_elastic_pods_of(None)
     }
 
-    fn take_from(&mut self, sub_group: Option<usize>) -> Option<PlacedPods> {
+    fn take_elastic_pods_of(&mut self, sub_group: Option<usize>) -> Option<PlacedPods> {
         let children = self.children(sub_group);
         let needed = match sub_group {
             Some(at) => self.group.sub_groups[at].min_sub_group,
             None => self.group.min_sub_group,
         };
         if children.is_empty() {
-            return sub_group.and_then(|leaf| self.take_pod(leaf));
+            return sub_group.and_then(|leaf| self.take_elastic_pod_of_leaf(leaf));
         }
         let mut worst_first: Vec<usize> =
-            children.into_iter().filter(|child| self.size(*child) > 0).collect();
+            children.into_iter().filter(|child| self.running_pods_of(*child) > 0).collect();
         worst_first.sort_by(|a, b| self.cmp_worst_first(*a, *b));
         let satisfied = worst_first.iter().filter(|child| self.is_satisfied(**child)).count();
         let needed = needed.map_or(usize::MAX, |needed| needed as usize);
-        if satisfied > needed && self.is_removable(worst_first[0]) {
-            return Some(self.take_all(worst_first[0]));
+        if satisfied > needed && self.has_no_newly_placed_pod(worst_first[0]) {
+            return Some(self.take_all_pods_of(worst_first[0]));
         }
-        worst_first.into_iter().find_map(|child| self.take_from(Some(child)))
+        worst_first.into_iter().find_map(|child| self.take_elastic_pods_of(Some(child)))
     }
 
-    fn take_pod(&mut self, leaf: usize) -> Option<PlacedPods> {
+    fn take_elastic_pod_of_leaf(&mut self, leaf: usize) -> Option<PlacedPods> {
         let minimum = self.group.sub_groups[leaf].min_member as usize;
         let spare = (self.running[leaf].len() + self.staying[leaf]).saturating_sub(minimum);
         if spare == 0 {
@@ -236,64 +237,72 @@ impl<'a> RunningJob<'a> {
         self.running[leaf].pop().map(|pod| vec![pod])
     }
 
-    /// Whether no pod of the sub-group was placed in this cycle.
-    fn is_removable(&self, at: usize) -> bool {
-        self.staying[at] == 0
-            && self.children(Some(at)).into_iter().all(|child| self.is_removable(child))
+    /// Whether no pod of the sub-group, or of one below it, was placed in this cycle.
+    fn has_no_newly_placed_pod(&self, sub_group: usize) -> bool {
+        self.staying[sub_group] == 0
+            && self
+                .children(Some(sub_group))
+                .into_iter()
+                .all(|child| self.has_no_newly_placed_pod(child))
     }
 
-    fn take_all(&mut self, at: usize) -> PlacedPods {
-        let mut pods = std::mem::take(&mut self.running[at]);
-        for child in self.children(Some(at)) {
-            pods.extend(self.take_all(child));
+    fn take_all_pods_of(&mut self, sub_group: usize) -> PlacedPods {
+        let mut pods = std::mem::take(&mut self.running[sub_group]);
+        for child in self.children(Some(sub_group)) {
+            pods.extend(self.take_all_pods_of(child));
         }
         pods
     }
 
-    fn children(&self, at: Option<usize>) -> Vec<usize> {
+    fn children(&self, parent: Option<usize>) -> Vec<usize> {
         let all = self.group.sub_groups.iter().enumerate();
-        all.filter(|(_, sub_group)| sub_group.parent == at).map(|(child, _)| child).collect()
+        all.filter(|(_, sub_group)| sub_group.parent == parent).map(|(child, _)| child).collect()
     }
 
-    fn size(&self, at: usize) -> usize {
-        let below: usize = self.children(Some(at)).into_iter().map(|child| self.size(child)).sum();
-        self.running[at].len() + self.staying[at] + below
+    fn running_pods_of(&self, sub_group: usize) -> usize {
+        let below: usize = self
+            .children(Some(sub_group))
+            .into_iter()
+            .map(|child| self.running_pods_of(child))
+            .sum();
+        self.running[sub_group].len() + self.staying[sub_group] + below
     }
 
-    /// The minimum number of pods that satisfy the sub-group.
-    fn minimum(&self, at: usize) -> usize {
-        let children = self.children(Some(at));
-        let sub_group = &self.group.sub_groups[at];
+    /// The minimum number of pods that satisfies the sub-group.
+    fn minimum_pods_of(&self, index: usize) -> usize {
+        let children = self.children(Some(index));
+        let sub_group = &self.group.sub_groups[index];
         if children.is_empty() {
             return sub_group.min_member as usize;
         }
         let needed = sub_group.min_sub_group.map_or(children.len(), |needed| needed as usize);
         let mut minima: Vec<usize> =
-            children.into_iter().map(|child| self.minimum(child)).collect();
+            children.into_iter().map(|child| self.minimum_pods_of(child)).collect();
         minima.sort_unstable();
         minima.into_iter().take(needed).sum()
     }
 
-    fn is_satisfied(&self, at: usize) -> bool {
-        let children = self.children(Some(at));
+    fn is_satisfied(&self, sub_group: usize) -> bool {
+        let children = self.children(Some(sub_group));
         if children.is_empty() {
-            let holding = self.running[at].len() + self.staying[at];
-            return holding >= self.group.sub_groups[at].min_member as usize;
+            let holding = self.running[sub_group].len() + self.staying[sub_group];
+            return holding >= self.group.sub_groups[sub_group].min_member as usize;
         }
         let satisfied = children.iter().filter(|child| self.is_satisfied(**child)).count();
-        let needed = self.group.sub_groups[at].min_sub_group;
+        let needed = self.group.sub_groups[sub_group].min_sub_group;
         satisfied >= needed.map_or(children.len(), |needed| needed as usize)
     }
 
-    /// Worst first: sub-groups without a minimum, then those with more pods per minimum, then the
-    /// later name.
-    fn cmp_worst_first(&self, a: usize, b: usize) -> std::cmp::Ordering {
-        let (minimum_a, minimum_b) = (self.minimum(a), self.minimum(b));
-        let ratios = (self.size(b) * minimum_a).cmp(&(self.size(a) * minimum_b));
+    /// Compares two sub-groups; the worse one, which loses pods first, comes first: sub-groups
+    /// without a minimum, then those with more pods per minimum, then the later name.
+    fn cmp_worst_first(&self, left: usize, right: usize) -> std::cmp::Ordering {
+        let (minimum_a, minimum_b) = (self.minimum_pods_of(left), self.minimum_pods_of(right));
+        let ratios = (self.running_pods_of(right) * minimum_a)
+            .cmp(&(self.running_pods_of(left) * minimum_b));
         (minimum_b == 0)
             .cmp(&(minimum_a == 0))
             .then(ratios)
-            .then_with(|| self.group.sub_groups[b].name.cmp(&self.group.sub_groups[a].name))
+            .then_with(|| self.group.sub_groups[right].name.cmp(&self.group.sub_groups[left].name))
     }
 }
 

@@ -10,7 +10,8 @@ use crate::{
     model::{NodeId, ShapeId},
 };
 
-/// The exclusion domains, and which of them have capacity for a pod of the job.
+/// The domains that pods of the job cannot share, and which of them have capacity for one of its
+/// pods.
 pub(crate) struct OpenDomains {
     shape: ShapeId,
     /// The domain of each node, by node index.
@@ -20,7 +21,7 @@ pub(crate) struct OpenDomains {
 }
 
 impl OpenDomains {
-    /// Returns `None` if pods of the job may share a domain, or if they differ in shape.
+    /// Returns `None` if pods of the job may share a domain, or if the pods differ in shape.
     pub(super) fn new(
         session: &Session<'_>,
         capacity: &CapacityIndex,
@@ -30,7 +31,7 @@ impl OpenDomains {
         if preemptor.pods.iter().any(|pod| session.pod(*pod).shape != shape) {
             return None;
         }
-        let domain_of_node = session.exclusive_domains(&preemptor.pods)?;
+        let domain_of_node = session.exclusive_domain_of_nodes(&preemptor.pods)?;
         let with_room = capacity
             .nodes_with_room(shape)
             .iter()
@@ -42,14 +43,14 @@ impl OpenDomains {
     /// Adds the domains in which the eviction of `unit` frees capacity for a pod.
     pub(super) fn assume_evicted(&mut self, capacity: &CapacityIndex, unit: &EvictableUnit) {
         for (_, node) in &unit.pods {
-            if capacity.count_on(self.shape, *node) > 0 {
+            if capacity.count_fitting_on(self.shape, *node) > 0 {
                 self.with_room.insert(self.domain_of(*node));
             }
         }
     }
 
-    /// Whether there are as many domains with capacity as pods.
-    pub(super) fn suffices(&self) -> bool {
+    /// Whether at least as many domains have capacity as there are pods.
+    pub(super) fn has_enough_domains(&self) -> bool {
         self.with_room.len() >= self.needed
     }
 

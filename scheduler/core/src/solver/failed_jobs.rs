@@ -9,14 +9,15 @@ use crate::{
     model::QueueId,
 };
 
-/// The failed jobs of one action, by queue, preemptibility and signature.
+/// The jobs for which a search failed in the present action, by queue, preemptibility and
+/// signature.
 #[derive(Default)]
 pub(super) struct FailedJobCache(BTreeMap<(QueueId, bool, SchedulingSignature), Vec<FailedJob>>);
 
 /// The demand of a job, in a form that can be compared with other jobs.
 #[derive(PartialEq, Eq)]
 pub(super) struct JobDemand {
-    /// Queue, preemptibility and signature; only jobs of equal class are compared.
+    /// Queue, preemptibility and signature of the job; only jobs of equal class are compared.
     class: (QueueId, bool, SchedulingSignature),
     amount: FailedJob,
 }
@@ -42,7 +43,8 @@ impl JobDemand {
 }
 
 impl FailedJobCache {
-    /// Returns a failed job of equal class that requested no more.
+    /// Finds a failed job of the same class that requested no more than this one, so that this one
+    /// fails, too.
     pub(super) fn find_covering(
         &self,
         JobDemand { class, amount }: &JobDemand,
@@ -55,7 +57,7 @@ impl FailedJobCache {
         failed.find(covers)
     }
 
-    pub(super) fn insert(
+    pub(super) fn insert_failed_job(
         &mut self,
         JobDemand { class, amount }: JobDemand,
         protection: Option<MinRuntimeProtection>,

@@ -47,17 +47,17 @@ pub(crate) fn preempt_protection(
     remaining_protection(context, victim, minimum)
 }
 
-/// The value of `queue`, or of its first ancestor that sets one.
+/// The minimum runtime that `queue` sets, or else the first ancestor that sets one.
 fn first_configured(
     context: &SearchContext<'_>,
     queue: QueueId,
     min_runtime: fn(&Queue) -> Option<Duration>,
 ) -> Option<Duration> {
     let queues = &context.snapshot.queues;
-    context.accounts.path(queue).find_map(|at| min_runtime(&queues[at.0 as usize]))
+    context.accounts.path_to_root(queue).find_map(|at| min_runtime(&queues[at.0 as usize]))
 }
 
-/// The remaining part of `minimum`; `None` if minimum run times are disabled.
+/// The part of `minimum` that remains; `None` if the profile protects no minimum runtimes.
 fn remaining_protection(
     context: &SearchContext<'_>,
     victim: &PodGroup,
@@ -71,7 +71,7 @@ fn remaining_protection(
 /// eviction. `None`: it is over.
 pub(crate) fn remaining_preemption_delay(now: Time, job: &PodGroup) -> Option<Duration> {
     let since = job.last_eviction.map_or(job.created, |evicted| evicted.max(job.created));
-    let remaining = job.preemption_delay.saturating_sub(now.since(since));
+    let remaining = job.preemption_delay.saturating_sub(now.elapsed_since(since));
     (!remaining.is_zero()).then_some(remaining)
 }
 
@@ -82,6 +82,6 @@ pub(crate) fn remaining_runtime(
     started: Option<Time>,
     minimum: Duration,
 ) -> Option<Duration> {
-    let remaining = minimum.saturating_sub(now.since(started?));
+    let remaining = minimum.saturating_sub(now.elapsed_since(started?));
     (!remaining.is_zero()).then_some(remaining)
 }

@@ -9,7 +9,7 @@ use std::{
 use super::SchedulingSignature;
 use crate::{
     model::QueueId,
-    queues::{Direction, JobCandidate, JobKey, QueueAccounts, QueueOrder, QueuedJob},
+    queues::{JobKey, OrderPurpose, QueueAccounts, QueueCandidate, QueueOrder, QueuedJob},
     resources::PerResource,
 };
 
@@ -20,18 +20,17 @@ pub(crate) struct PendingJobs {
     queue_order: QueueOrder,
 }
 
-/// The properties in which a job differs from others of its queue with an equal request: the
-/// signature and the number of its next pods, and whether it is preemptible. `None`: no other job
-/// is equivalent.
+/// What distinguishes a job from other jobs of its queue with an equal request: the signature and
+/// the number of its next pods, and whether it is preemptible. `None`: no other job is equivalent.
 pub(super) type JobClass = Option<(SchedulingSignature, usize, bool)>;
 
-/// The next request of a job, and its class.
+/// The request of a job's next pods, and the class of the job.
 type RequestClass = (PerResource<i64>, JobClass);
 
 #[derive(Clone, Debug, Default)]
 struct LeafQueue {
     jobs: BTreeMap<JobKey, RequestClass>,
-    /// Number of jobs by request and class.
+    /// Number of the queue's jobs by request and class.
     counts: BTreeMap<RequestClass, u32>,
 }
 
@@ -42,20 +41,20 @@ impl PendingJobs {
     ) -> Self {
         let leaves = vec![LeafQueue::default(); accounts.len()];
         let mut pending =
-            Self { leaves, queue_order: QueueOrder::new(accounts, Direction::Allocate) };
+            Self { leaves, queue_order: QueueOrder::new(accounts, OrderPurpose::Allocate) };
         let mut queues = BTreeSet::new();
         for (job, class) in jobs {
-            pending.insert(&job, class);
+            pending.insert_job(&job, class);
             queues.insert(job.queue);
         }
         for queue in queues {
-            pending.accounts_changed(accounts, queue);
+            pending.on_accounts_changed(accounts, queue);
         }
         pending
     }
 
-    /// Adds a job. The caller then calls [`Self::accounts_changed`].
-    pub(super) fn insert(&mut self, job: &QueuedJob, class: JobClass) {
+    /// Adds a job. The caller then calls [`Self::on_accounts_changed`].
+    pub(super) fn insert_job(&mut self, job: &QueuedJob, class: JobClass) {
         let leaf = &mut self.leaves[job.queue.0 as usize];
         let request = (job.request, class);
         if leaf.jobs.insert(job.key, request.clone()).is_none() {
@@ -63,8 +62,8 @@ impl PendingJobs {
         }
     }
 
-    /// Removes a job that was placed. The caller then calls [`Self::accounts_changed`].
-    pub(crate) fn remove(&mut self, queue: QueueId, key: JobKey) {
+    /// Removes a job that was placed. The caller then calls [`Self::on_accounts_changed`].
+    pub(crate) fn remove_job(&mut self, queue: QueueId, key: JobKey) {
         let leaf = &mut self.leaves[queue.0 as usize];
         let Some(request) = leaf.jobs.remove(&key) else { return };
         let Some(count) = leaf.counts.get_mut(&request) else { return };
@@ -75,30 +74,31 @@ impl PendingJobs {
     }
 
     /// Updates the queue order after a change of the jobs or the accounts of `queue`.
-    pub(crate) fn accounts_changed(&mut self, accounts: &QueueAccounts, queue: QueueId) {
-        let first = self.first(queue, None, None);
-        let candidate = first.map(|(_, job)| JobCandidate { job, victims: PerResource::default() });
-        self.queue_order.update(accounts, queue, candidate);
+    pub(crate) fn on_accounts_changed(&mut self, accounts: &QueueAccounts, queue: QueueId) {
+        let first = self.first_job(queue, None, None);
+        let candidate =
+            first.map(|(_, job)| QueueCandidate { job, victims: PerResource::default() });
+        self.queue_order.set_candidate(accounts, queue, candidate);
     }
 
-    /// The order of the queues by their pending jobs alone.
+    /// The order of the queues by their pending jobs alone, without victims.
     pub(super) const fn queue_order(&self) -> &QueueOrder {
         &self.queue_order
     }
 
-    /// The first job of `queue` after `after` and before `end`, and its request.
-    pub(super) fn first(
+    /// The first job of `queue` between the positions `after` and `end`, and its request.
+    pub(super) fn first_job(
         &self,
         queue: QueueId,
         after: Option<JobKey>,
         end: Option<JobKey>,
     ) -> Option<(JobKey, PerResource<i64>)> {
-        let jobs = self.leaves[queue.0 as usize].jobs.range(between(after, end)?);
+        let jobs = self.leaves[queue.0 as usize].jobs.range(keys_between(after, end)?);
         jobs.map(|(key, (request, _))| (*key, *request)).next()
     }
 
-    /// The last of the consecutive jobs between `after` and `end` that are equivalent to the first
-    /// one: they have its request and class, so their order makes no difference.
+    /// Of the jobs between `after` and `end`: the last of the consecutive jobs that are equivalent
+    /// to the first one. They have its request and class, so their order makes no difference.
     pub(super) fn last_equivalent(
         &self,
         queue: QueueId,
@@ -106,7 +106,7 @@ impl PendingJobs {
         end: Option<JobKey>,
     ) -> Option<JobKey> {
         let leaf = &self.leaves[queue.0 as usize];
-        let mut jobs = leaf.jobs.range(between(after, end)?);
+        let mut jobs = leaf.jobs.range(keys_between(after, end)?);
         if let Some(((_, Some(_)), _)) = leaf.counts.first_key_value()
             && leaf.counts.len() == 1
         {
@@ -118,7 +118,10 @@ impl PendingJobs {
     }
 }
 
-fn between(after: Option<JobKey>, end: Option<JobKey>) -> Option<(Bound<JobKey>, Bound<JobKey>)> {
+fn keys_between(
+    after: Option<JobKey>,
+    end: Option<JobKey>,
+) -> Option<(Bound<JobKey>, Bound<JobKey>)> {
     if let (Some(after), Some(end)) = (after, end)
         && after >= end
     {
@@ -181,14 +184,14 @@ mod tests {
     fn the_first_job_respects_both_bounds() {
         let pending = pending_jobs(&[5, 6, 7]);
         let first = |after: Option<u32>, end: Option<u32>| {
-            let first_job = pending.first(Q, after.map(key), end.map(key));
+            let first_job = pending.first_job(Q, after.map(key), end.map(key));
             first_job.map(|(_, request)| request.gpu)
         };
         assert_eq!([first(None, None), first(Some(0), None)], [Some(5), Some(6)]);
         assert_eq!([first(Some(2), None), first(None, Some(0))], [None, None]);
         assert_eq!([first(Some(0), Some(2)), first(Some(0), Some(1))], [Some(6), None]);
         assert_eq!([first(Some(1), Some(1)), first(Some(2), Some(1))], [None, None]);
-        assert_eq!(pending.first(QueueId(1), None, None), None);
+        assert_eq!(pending.first_job(QueueId(1), None, None), None);
     }
 
     #[test]
@@ -203,9 +206,9 @@ mod tests {
         assert_eq!(last_equivalent(&pending, Some(2), None), Some(4));
         assert_eq!(last_equivalent(&pending, Some(2), Some(4)), Some(3));
         assert_eq!(last_equivalent(&pending, Some(4), None), None);
-        pending.remove(Q, key(0));
+        pending.remove_job(Q, key(0));
         assert_eq!(last_equivalent(&pending, None, None), Some(1));
-        pending.remove(Q, key(2));
+        pending.remove_job(Q, key(2));
         assert_eq!(last_equivalent(&pending, None, None), Some(4));
         assert_eq!(last_equivalent(&pending, None, Some(4)), Some(3));
     }
@@ -215,12 +218,12 @@ mod tests {
         let accounts = accounts(2);
         let mut pending = pending_jobs(&[1]);
         assert_eq!(pending.queue_order().best_queue(), Some(Q));
-        pending.remove(Q, key(0));
-        pending.accounts_changed(&accounts, Q);
+        pending.remove_job(Q, key(0));
+        pending.on_accounts_changed(&accounts, Q);
         assert_eq!(pending.queue_order().best_queue(), None);
         let queue = QueueId(1);
-        pending.insert(&QueuedJob { queue, key: key(0), request: request(1) }, None);
-        pending.accounts_changed(&accounts, queue);
+        pending.insert_job(&QueuedJob { queue, key: key(0), request: request(1) }, None);
+        pending.on_accounts_changed(&accounts, queue);
         assert_eq!(pending.queue_order().best_queue(), Some(queue));
     }
 }

@@ -9,17 +9,17 @@ use crate::{
     resources::{Amount, PerResource},
 };
 
-/// Pipelines units onto any node, and skips those that cannot fit: `free` is the capacity left on
-/// all nodes together, and a shape that found no node in this scenario finds none later.
+/// Pipelines evicted units onto any node, and skips units that cannot fit: `free` is the capacity
+/// left on all nodes together, and a shape that found no node in this scenario finds none later.
 pub(super) struct RelocationCheck<'a> {
     free: PerResource<i64>,
     unplaceable: BTreeSet<ShapeId>,
     mode: SearchMode,
-    /// Gangs of which a pod moves: all their pods move.
+    /// Gangs of which a pod moves, so that all their pods must move.
     moving_gangs: BTreeSet<PodGroupId>,
-    /// Signatures and pod counts of pending jobs that did not fit.
+    /// Signatures and pod counts of pending jobs that did not fit and need not be tried again.
     unaffected: BTreeSet<(SchedulingSignature, usize)>,
-    /// Queues that stay within their fair shares.
+    /// Queues that must stay within their fair shares.
     share_bounds: &'a [QueueId],
 }
 
@@ -34,7 +34,8 @@ impl<'a> RelocationCheck<'a> {
         Self { free, unplaceable, mode, moving_gangs, unaffected, share_bounds }
     }
 
-    /// Whether the bounded queues stay within their fair shares if the unit is placed again.
+    /// Whether the queues in `share_bounds` stay within their fair shares if the unit is placed
+    /// again.
     pub(super) fn is_within_shares(&self, session: &Session<'_>, unit: &EvictableUnit) -> bool {
         if self.share_bounds.is_empty() {
             return true;
@@ -42,18 +43,18 @@ impl<'a> RelocationCheck<'a> {
         let (accounts, nothing) = (session.accounts(), PerResource::default());
         let charge = unit.requeue_charge(session);
         let mut bounded =
-            accounts.path(unit.queue).filter(|queue| self.share_bounds.contains(queue));
+            accounts.path_to_root(unit.queue).filter(|queue| self.share_bounds.contains(queue));
         bounded.all(|queue| accounts.fits_fair_share(queue, charge, nothing))
     }
 
-    /// Whether all pods of the gang move.
+    /// Whether all pods of the gang must move.
     pub(super) fn is_moving(&self, group: PodGroupId) -> bool {
         self.moving_gangs.contains(&group)
     }
 
     /// Pipelines the next pods of another pending job that comes before the preemptor, and returns
-    /// them; empty if they do not fit. KAI does not simulate these jobs, and may evict the same
-    /// pods again and again.
+    /// these pods; empty if they do not fit. KAI does not simulate these jobs, and may evict the
+    /// same pods again and again.
     pub(super) fn pipeline_pending(
         &mut self,
         statement: &mut Statement<'_>,
@@ -69,21 +70,25 @@ impl<'a> RelocationCheck<'a> {
             return Vec::new();
         }
         if statement.pipeline_all(&pods) {
-            self.consume(statement.fair_share_request(&pods));
+            self.consume_free_capacity(statement.fair_share_request(&pods));
             return pods;
         }
         self.unaffected.extend(signature);
         Vec::new()
     }
 
-    pub(super) fn consume(&mut self, amount: PerResource<i64>) {
+    pub(super) fn consume_free_capacity(&mut self, amount: PerResource<i64>) {
         self.free = self.free.minus(amount);
     }
 
-    pub(super) fn relocate(&mut self, statement: &mut Statement<'_>, unit: &EvictableUnit) -> bool {
+    pub(super) fn relocate_unit(
+        &mut self,
+        statement: &mut Statement<'_>,
+        unit: &EvictableUnit,
+    ) -> bool {
         let shapes: BTreeSet<ShapeId> =
             unit.pods.iter().map(|(pod, _)| statement.pod(*pod).shape).collect();
-        if !unit.amount.within(self.free.map(Amount::Exactly))
+        if !unit.amount.is_within(self.free.map(Amount::Exactly))
             || !self.unplaceable.is_disjoint(&shapes)
         {
             return false;
@@ -102,9 +107,9 @@ impl<'a> RelocationCheck<'a> {
         is_placed
     }
 
-    /// Restores pods that were pipelined onto their own node. If only some pods of a gang were,
-    /// they are restored only in mode [`SearchMode::Move`]; in [`SearchMode::Evict`] the gang moves
-    /// whole.
+    /// Restores pods that were pipelined onto the node they had. If this holds for only some pods
+    /// of a gang, they are restored only in mode [`SearchMode::Move`]; in [`SearchMode::Evict`] the
+    /// gang moves whole.
     fn restore_in_place(
         &mut self,
         statement: &mut Statement<'_>,
@@ -129,5 +134,5 @@ impl<'a> RelocationCheck<'a> {
 pub(super) fn is_within_limits(session: &Session<'_>, unit: &EvictableUnit) -> bool {
     let (accounts, nothing, charge) =
         (session.accounts(), PerResource::default(), unit.requeue_charge(session));
-    accounts.path(unit.queue).all(|queue| accounts.fits_limit(queue, charge, nothing))
+    accounts.path_to_root(unit.queue).all(|queue| accounts.fits_limit(queue, charge, nothing))
 }

@@ -6,24 +6,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    EvictableUnit, PendingJobs, Portion, Preemptor, UnitKey, relocation::RelocationCheck,
+    EvictableUnit, PendingJobs, Preemptor, UnitKey, UnitPortion, relocation::RelocationCheck,
     solve::queued_job,
 };
 use crate::{
     framework::{Session, Statement},
     model::{PodGroupId, PodId, QueueId},
-    queues::{JobCandidate, JobKey, MinimumStatus, QueueAccounts, QueueOrder, QueuedJob},
+    queues::{JobKey, MinimumStatus, QueueAccounts, QueueCandidate, QueueOrder, QueuedJob},
     resources::PerResource,
 };
 
-/// The participants that have not had their turn.
+/// Simulates the order in which the next cycle places the preemptor, its victims and other pending
+/// jobs. Holds those that have not had their turn.
 pub(super) struct RequeueSimulation<'p> {
     pending: &'p PendingJobs,
     queue_order: QueueOrder,
     leaves: BTreeMap<QueueId, LeafQueue<'p>>,
-    /// Number of preemptors and victims that had no turn yet.
+    /// Number of preemptors and victims that have not had their turn.
     remaining: usize,
-    /// Groups of which a better unit was not placed: their other units cannot be placed either.
+    /// Groups of which a better unit was not placed: worse units of these groups cannot be placed
+    /// either.
     broken_groups: BTreeSet<PodGroupId>,
 }
 
@@ -34,14 +36,14 @@ struct LeafQueue<'p> {
     last_turn: Option<JobKey>,
 }
 
-/// A participant that takes a turn.
+/// A job or evicted unit whose turn it is to be placed.
 #[derive(Clone, Copy)]
 pub(super) enum Participant<'p> {
     /// The job for which the scenario is simulated.
     Preemptor(&'p Preemptor),
     /// An evicted unit.
     Victim(&'p EvictableUnit),
-    /// Another pending job, which takes what it can get.
+    /// Another pending job, which takes the capacity it can get.
     PendingJob(PendingJob),
 }
 
@@ -80,30 +82,30 @@ impl<'p> RequeueSimulation<'p> {
         let broken_groups = BTreeSet::new();
         let mut simulation = Self { pending, queue_order, leaves, remaining, broken_groups };
         for queue in queues {
-            simulation.accounts_changed(session.accounts(), queue);
+            simulation.on_accounts_changed(session.accounts(), queue);
         }
         simulation
     }
 
     /// Skips pending jobs that would take their queue over its share and that are rejected whatever
-    /// is evicted, as allocate does ([`crate::actions::allocate`]).
+    /// is evicted, as the allocate action does ([`crate::actions::allocate`]).
     pub(super) fn skip_infeasible_heads(&mut self, session: &Session<'_>) {
         while let Some(queue) = self.queue_order.next_over_share(session.accounts()) {
-            if let Some(Participant::PendingJob(first)) = self.first(queue)
+            if let Some(Participant::PendingJob(first)) = self.first_participant(queue)
                 && !session.may_be_placed(first.key.group())
             {
                 self.take_turn(queue);
-                self.accounts_changed(session.accounts(), queue);
+                self.on_accounts_changed(session.accounts(), queue);
             }
         }
     }
 
-    /// Returns the next participant. Units of broken groups are skipped.
-    pub(super) fn next(&mut self, accounts: &QueueAccounts) -> Option<Participant<'p>> {
+    /// Returns the participant whose turn it is. Units of `broken_groups` are skipped.
+    pub(super) fn next_participant(&mut self, accounts: &QueueAccounts) -> Option<Participant<'p>> {
         while self.remaining > 0 {
             let queue = self.queue_order.best_queue()?;
             let participant = self.take_turn(queue)?;
-            self.accounts_changed(accounts, queue);
+            self.on_accounts_changed(accounts, queue);
             match participant {
                 Participant::PendingJob(_) => return Some(participant),
                 Participant::Preemptor(_) | Participant::Victim(_) => self.remaining -= 1,
@@ -122,7 +124,7 @@ impl<'p> RequeueSimulation<'p> {
     fn take_turn(&mut self, queue: QueueId) -> Option<Participant<'p>> {
         let leaf = self.leaves.entry(queue).or_default();
         let first = leaf.participants.first_key_value().map(|(key, _)| key.0);
-        if let Some((key, request)) = self.pending.first(queue, leaf.last_turn, first) {
+        if let Some((key, request)) = self.pending.first_job(queue, leaf.last_turn, first) {
             leaf.last_turn = self.pending.last_equivalent(queue, leaf.last_turn, first);
             return Some(Participant::PendingJob(PendingJob { queue, key, request }));
         }
@@ -131,7 +133,7 @@ impl<'p> RequeueSimulation<'p> {
         Some(participant)
     }
 
-    /// Places the pending job as far as it fits, and returns the placed pods.
+    /// Places the pending job as far as it fits, and returns the pods that were placed.
     pub(super) fn place_pending(
         &mut self,
         statement: &mut Statement<'_>,
@@ -146,7 +148,7 @@ impl<'p> RequeueSimulation<'p> {
                 let more = PendingJob { queue, key, request };
                 leaf.participants.insert((key, 0), Participant::PendingJob(more));
             }
-            self.accounts_changed(statement.accounts(), queue);
+            self.on_accounts_changed(statement.accounts(), queue);
         }
         placed
     }
@@ -157,23 +159,23 @@ impl<'p> RequeueSimulation<'p> {
     }
 
     /// Updates the queue order after a placement in `queue`.
-    pub(super) fn accounts_changed(&mut self, accounts: &QueueAccounts, queue: QueueId) {
-        let request = self.first(queue).map(|first| match first {
+    pub(super) fn on_accounts_changed(&mut self, accounts: &QueueAccounts, queue: QueueId) {
+        let request = self.first_participant(queue).map(|first| match first {
             Participant::Preemptor(job) => job.share_request,
             Participant::Victim(unit) => unit.amount,
             Participant::PendingJob(pending_job) => pending_job.request,
         });
-        let candidate = request.map(|job| JobCandidate { job, victims: PerResource::default() });
-        self.queue_order.update(accounts, queue, candidate);
+        let candidate = request.map(|job| QueueCandidate { job, victims: PerResource::default() });
+        self.queue_order.set_candidate(accounts, queue, candidate);
     }
 
-    /// The next participant of this queue.
-    fn first(&self, queue: QueueId) -> Option<Participant<'p>> {
+    /// The participant of this queue whose turn is next.
+    fn first_participant(&self, queue: QueueId) -> Option<Participant<'p>> {
         let leaf = self.leaves.get(&queue);
         let participant = leaf.and_then(|leaf| leaf.participants.first_key_value());
         let (last_turn, end) =
             (leaf.and_then(|leaf| leaf.last_turn), participant.map(|(key, _)| key.0));
-        match self.pending.first(queue, last_turn, end) {
+        match self.pending.first_job(queue, last_turn, end) {
             Some((key, request)) => {
                 Some(Participant::PendingJob(PendingJob { queue, key, request }))
             }
@@ -182,14 +184,14 @@ impl<'p> RequeueSimulation<'p> {
     }
 }
 
-/// The position of an evicted unit among pending jobs: without its minimum, a group counts as below
-/// its minimum.
+/// The position of an evicted unit in the job order of its queue: without its minimum, a group
+/// counts as below its minimum.
 fn requeue_key(session: &Session<'_>, unit: &EvictableUnit) -> UnitKey {
     let (_, rank) = unit.key;
     let shortfall = match (unit.portion, rank) {
-        (Portion::Minimum, _) => MinimumStatus::BelowMinimum,
-        (Portion::Elastic, 0..=2) => MinimumStatus::AtMinimum,
-        (Portion::Elastic, _) => MinimumStatus::AboveMinimum,
+        (UnitPortion::Minimum, _) => MinimumStatus::BelowMinimum,
+        (UnitPortion::Elastic, 0..=2) => MinimumStatus::AtMinimum,
+        (UnitPortion::Elastic, _) => MinimumStatus::AboveMinimum,
     };
     (session.job_key(unit.group, shortfall), rank)
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    EvictableUnit, LimitCheck, Portion, Search, SearchMode, Solution, UnitKey,
+    EvictableUnit, LimitCheck, Search, SearchMode, Solution, UnitKey, UnitPortion,
     evictable_unit::requeued_units,
     relocation::{RelocationCheck, is_within_limits},
     requeue_simulation::{Participant, RequeueSimulation},
@@ -24,10 +24,15 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// Simulates evictions in one required topology domain after the other, or on all nodes if no
     /// domain is required. Returns the first acceptable solution. `needed` is the number of pods to
     /// place, by shape.
-    pub(super) fn simulate(&mut self, needed: &BTreeMap<ShapeId, u64>) -> Option<Solution> {
-        let Some(domains) = self.required_domains else { return self.simulate_in(needed, None) };
+    pub(super) fn simulate_in_domains(
+        &mut self,
+        needed: &BTreeMap<ShapeId, u64>,
+    ) -> Option<Solution> {
+        let Some(domains) = self.required_domains else {
+            return self.simulate_in_domain(needed, None);
+        };
         let fitting = domains.iter().enumerate().filter(|(at, domain)| {
-            self.may_differ(*at, domain) && self.domain_suffices(needed, domain)
+            self.may_have_new_result(*at, domain) && self.has_capacity_in_domain(needed, domain)
         });
         let fitting: Vec<(usize, &BTreeSet<NodeId>)> = fitting.collect();
         fitting.into_iter().find_map(|(at, domain)| {
@@ -37,14 +42,14 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                 at,
                 LastTrial { evicted_count: self.assumed_evicted.len(), latest_in_domain },
             );
-            self.simulate_in(needed, Some(domain))
+            self.simulate_in_domain(needed, Some(domain))
         })
     }
 
-    /// Whether a simulation in the domain may have a new result: another candidate in the domain is
-    /// assumed evicted, or other nodes come first.
-    fn may_differ(&self, at: usize, domain: &BTreeSet<NodeId>) -> bool {
-        self.last_trials.get(&at).is_none_or(|trial| {
+    /// Whether a new simulation in the domain may have another result than the last one: another
+    /// candidate in the domain is assumed evicted, or other nodes are tried first.
+    fn may_have_new_result(&self, domain_index: usize, domain: &BTreeSet<NodeId>) -> bool {
+        self.last_trials.get(&domain_index).is_none_or(|trial| {
             trial.latest_in_domain
                 || self.assumed_evicted[trial.evicted_count..]
                     .iter()
@@ -52,40 +57,42 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         })
     }
 
-    /// Simulates evictions on the fewest nodes with room for `needed` pods: first of as few units as
-    /// suffice, then of all units there. If that fails, simulates all nodes with room.
-    fn simulate_in(
+    /// Simulates evictions on the fewest nodes with room for the `needed` pods: first of as few
+    /// units as suffice, then of all units on these nodes. If that fails, simulates evictions on
+    /// all nodes with room.
+    fn simulate_in_domain(
         &mut self,
         needed: &BTreeMap<ShapeId, u64>,
         domain: Option<&BTreeSet<NodeId>>,
     ) -> Option<Solution> {
-        let few = self.fewest_nodes(needed, domain);
+        let few = self.choose_fewest_nodes(needed, domain);
         let all = needed.keys().flat_map(|shape| self.capacity.nodes_with_room(*shape)).copied();
         let all: BTreeSet<NodeId> =
             all.filter(|node| domain.is_none_or(|domain| domain.contains(node))).collect();
-        if let Some(evicted) = self.fewest_units(&few)
+        if let Some(evicted) = self.choose_fewest_units(&few)
             && let Some(found) = self.simulate_evictions(evicted)
         {
             return Some(found);
         }
-        let found = self.simulate_evictions(self.units_on(&few));
+        let found = self.simulate_evictions(self.units_to_evict_on(&few));
         if found.is_some() || few == all {
             return found;
         }
         let has_topology = self.statement.group(self.preemptor.group).has_topology_constraint();
         let may_need_more =
             || self.is_contested || needed.len() > 1 || has_topology || self.has_exclusion_terms();
-        if may_need_more() { self.simulate_evictions(self.units_on(&all)) } else { None }
+        if may_need_more() { self.simulate_evictions(self.units_to_evict_on(&all)) } else { None }
     }
 
-    /// Whether anti-affinity or exclusive resources matter, which the counts ignore.
+    /// Whether anti-affinity, or resources that pods cannot share, matter; the capacity counts
+    /// ignore these.
     fn has_exclusion_terms(&self) -> bool {
         self.preemptor.pods.iter().any(|pod| self.statement.has_anti_affinity(*pod))
     }
 
-    /// Chooses nodes for each shape: nodes with idle capacity, then those with the fewest
-    /// candidates, starting with the nodes of the latest candidate.
-    fn fewest_nodes(
+    /// Chooses nodes for the needed pods of each shape: nodes with idle capacity, then those with
+    /// the fewest candidates, starting with the nodes of the latest candidate.
+    fn choose_fewest_nodes(
         &self,
         needed: &BTreeMap<ShapeId, u64>,
         domain: Option<&BTreeSet<NodeId>>,
@@ -116,8 +123,10 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                     .open_domains
                     .as_ref()
                     .map(|open_domains| used_domains.insert(open_domains.domain_of(*node)));
-                let count_here = first_of_its_domain
-                    .map_or_else(|| u64::from(self.capacity.count_on(shape, *node)), u64::from);
+                let count_here = first_of_its_domain.map_or_else(
+                    || u64::from(self.capacity.count_fitting_on(shape, *node)),
+                    u64::from,
+                );
                 let is_needed =
                     (sum < count && count_here > 0) || !units_on_node.contains_key(node);
                 sum += count_here;
@@ -127,9 +136,9 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         chosen
     }
 
-    /// If the pods exclude each other: the first assumed evictions on `nodes` that free capacity
-    /// for one pod each.
-    fn fewest_units(&self, nodes: &BTreeSet<NodeId>) -> Option<Vec<EvictableUnit>> {
+    /// For pods that exclude each other: the first assumed evictions on `nodes` that free capacity
+    /// for one pod each. `None` for other pods.
+    fn choose_fewest_units(&self, nodes: &BTreeSet<NodeId>) -> Option<Vec<EvictableUnit>> {
         self.open_domains.as_ref()?;
         let shape = self.statement.pod(*self.preemptor.pods.first()?).shape;
         let (mut freed, nothing) =
@@ -147,31 +156,31 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             for &(pod, at) in &unit.pods {
                 let (node, groups) =
                     (self.statement.node(at), self.statement.allocated_gpu_groups(pod));
-                freed.entry(at).or_default().add(node, self.statement.shape_of(pod), groups);
+                freed.entry(at).or_default().free_pod(node, self.statement.shape_of(pod), groups);
             }
         }
-        Some(self.with_surplus(chosen))
+        Some(self.with_required_units(chosen))
     }
 
-    /// The assumed evictions on `nodes`, with the units that must go along.
-    fn units_on(&self, nodes: &BTreeSet<NodeId>) -> Vec<EvictableUnit> {
+    /// The assumed evictions on `nodes`, and the units that must be evicted with them.
+    fn units_to_evict_on(&self, nodes: &BTreeSet<NodeId>) -> Vec<EvictableUnit> {
         let there = self.assumed_evicted.iter().filter(|unit| is_on_nodes(unit, nodes));
-        self.with_surplus(there.map(|unit| unit.key).collect())
+        self.with_required_units(there.map(|unit| unit.key).collect())
     }
 
-    /// These candidates, as many more as queue limits require, and all elastic units of gangs whose
-    /// minimum is among them.
-    fn with_surplus(&self, mut chosen: BTreeSet<UnitKey>) -> Vec<EvictableUnit> {
+    /// The chosen candidates, as many more as queue limits require, and all elastic units of gangs
+    /// whose minimum is among them.
+    fn with_required_units(&self, mut chosen: BTreeSet<UnitKey>) -> Vec<EvictableUnit> {
         let accounts = self.statement.accounts();
-        let mut limits = LimitCheck::with_shares(self.share_bounds);
+        let mut limits = LimitCheck::with_share_bounds(self.share_bounds);
         let first = self.assumed_evicted.iter().filter(|unit| chosen.contains(&unit.key));
-        first.for_each(|unit| limits.free(accounts, unit));
+        first.for_each(|unit| limits.record_freed(accounts, unit));
         for unit in &self.assumed_evicted {
-            if limits.allows(accounts, self.preemptor) {
+            if limits.allows_job(accounts, self.preemptor) {
                 break;
             }
             if chosen.insert(unit.key) {
-                limits.free(accounts, unit);
+                limits.record_freed(accounts, unit);
             }
         }
         let is_chosen = |unit: &&&EvictableUnit| chosen.contains(&unit.key);
@@ -179,7 +188,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             .assumed_evicted
             .iter()
             .filter(is_chosen)
-            .filter(|unit| unit.portion == Portion::Minimum);
+            .filter(|unit| unit.portion == UnitPortion::Minimum);
         let whole: BTreeSet<PodGroupId> = cores.map(|unit| unit.group).collect();
         let evicted = self
             .assumed_evicted
@@ -188,30 +197,31 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         evicted.map(|unit| (*unit).clone()).collect()
     }
 
-    /// Whether no pod of the units gets a place again.
+    /// Whether none of the units' pods is placed again.
     fn are_all_leaving(&self, units: &[EvictableUnit]) -> bool {
-        count_pods(&self.units_leaving(units)) == count_pods(units)
+        count_pods(&self.units_without_restored_pods(units)) == count_pods(units)
     }
 
-    /// Evicts the units and requeues them, and repeats with only the units that did not stay, until
-    /// all of them leave: in the next cycle the others will not have moved. If too few units are
-    /// left, because other jobs come first, all units of the previous attempt have to leave. The
-    /// result must be acceptable.
+    /// Evicts the units and places them again, and repeats this with only the units that were not
+    /// restored in place, until all of them leave: in the next cycle the other units will not have
+    /// moved. If too few units are left, because other jobs come first, all units of the previous
+    /// attempt have to leave. Returns the solution if it is acceptable.
     fn simulate_evictions(&mut self, mut evicted: Vec<EvictableUnit>) -> Option<Solution> {
         self.statement.count_simulated();
         let start = self.statement.checkpoint();
         let mut more = None::<Vec<EvictableUnit>>;
         let solution = loop {
-            if !self.requeue(&evicted, Relocation::Anywhere) {
+            if !self.place_job_and_evicted(&evicted, Relocation::Anywhere) {
                 self.statement.undo_to(start);
                 self.is_rejected |= more.is_some();
-                let more = more.filter(|more| self.requeue(more, Relocation::Nowhere));
+                let more =
+                    more.filter(|more| self.place_job_and_evicted(more, Relocation::Nowhere));
                 let are_all_leaving = |more: &Vec<EvictableUnit>| self.are_all_leaving(more);
-                break more.filter(are_all_leaving).map(|more| self.solution_for(more));
+                break more.filter(are_all_leaving).map(|more| self.solution_from_leaving(more));
             }
-            let leaving = self.units_leaving(&evicted);
+            let leaving = self.units_without_restored_pods(&evicted);
             if count_pods(&leaving) == count_pods(&evicted) {
-                break Some(self.solution_for(evicted));
+                break Some(self.solution_from_leaving(evicted));
             }
             self.statement.undo_to(start);
             more = Some(std::mem::replace(&mut evicted, leaving));
@@ -225,7 +235,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         match solution {
             Some(solution) if !self.share_bounds.is_empty() => {
                 let start = self.statement.checkpoint();
-                let fewer = self.without_victims_in_vain(solution.clone());
+                let fewer = self.without_needless_victims(solution.clone());
                 if (self.accepts)(&fewer) {
                     return Some(fewer);
                 }
@@ -236,9 +246,9 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         }
     }
 
-    /// The solution without victims that leave only for a fair share: nothing keeps them from
-    /// returning to their places.
-    fn without_victims_in_vain(&mut self, mut solution: Solution) -> Solution {
+    /// The solution without victims that are evicted only for a fair share: nothing would keep
+    /// these from returning to their nodes.
+    fn without_needless_victims(&mut self, mut solution: Solution) -> Solution {
         let pods = self.preemptor.pods.iter().copied();
         let excluding: Vec<PodId> =
             pods.filter(|pod| self.statement.has_anti_affinity(*pod)).collect();
@@ -246,10 +256,10 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         let mut victims = Vec::new();
         while let Some(unit) = solution.victims.pop() {
             let is_surplus = leaving.contains(&unit.group);
-            if !is_surplus && keep_in_place(self.statement, &unit, &excluding, self.mode) {
+            if !is_surplus && restore_unit_in_place(self.statement, &unit, &excluding, self.mode) {
                 continue;
             }
-            if unit.portion == Portion::Minimum {
+            if unit.portion == UnitPortion::Minimum {
                 leaving.insert(unit.group);
             }
             victims.push(unit);
@@ -258,9 +268,13 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         Solution { victims, ..solution }
     }
 
-    /// Places the job and the evicted units, each in its turn. Units that come before the job go to
-    /// the best node; units that come after it stay on their node if they can.
-    fn requeue(&mut self, evicted: &[EvictableUnit], relocation_policy: Relocation) -> bool {
+    /// Places the job and the evicted units, each when its turn comes. Units that come before the
+    /// job go to the best node; units that come after it stay on their node if they can.
+    fn place_job_and_evicted(
+        &mut self,
+        evicted: &[EvictableUnit],
+        relocation_policy: Relocation,
+    ) -> bool {
         for (pod, _) in evicted.iter().flat_map(|unit| &unit.pods) {
             self.statement.evict(*pod);
         }
@@ -279,12 +293,14 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             if !is_preemptor_placed {
                 simulation.skip_infeasible_heads(self.statement);
             }
-            let Some(participant) = simulation.next(self.statement.accounts()) else { break };
+            let Some(participant) = simulation.next_participant(self.statement.accounts()) else {
+                break;
+            };
             let (queue, amount, is_placed) = match participant {
                 Participant::Preemptor(job) => {
-                    is_preemptor_placed = self.preemptor.pipeline(self.statement);
+                    is_preemptor_placed = self.preemptor.pipeline_pods(self.statement);
                     self.is_contested |= !pods_ahead.is_empty();
-                    self.jobs_ahead = shares_by_group(self.statement, &pods_ahead);
+                    self.jobs_ahead = charge_by_group(self.statement, &pods_ahead);
                     pods_ahead.drain(..).for_each(|pod| self.statement.cancel_pipeline(pod));
                     let pods = self.preemptor.pods.iter().copied();
                     excluding = pods.filter(|pod| self.statement.has_anti_affinity(*pod)).collect();
@@ -299,8 +315,8 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                     let may_stay = is_preemptor_placed && !relocation.is_moving(unit.group);
                     let stays = may_stay
                         && relocation.is_within_shares(self.statement, unit)
-                        && keep_in_place(self.statement, unit, &excluding, self.mode);
-                    let is_kept_or_moved = stays || relocation.relocate(self.statement, unit);
+                        && restore_unit_in_place(self.statement, unit, &excluding, self.mode);
+                    let is_kept_or_moved = stays || relocation.relocate_unit(self.statement, unit);
                     (unit.queue, unit.amount, is_kept_or_moved)
                 }
                 Participant::PendingJob(_) if is_preemptor_placed => continue,
@@ -320,27 +336,28 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                     Participant::Preemptor(_) | Participant::Victim(_) | Participant::PendingJob(_),
                     _,
                 ) => {
-                    relocation.consume(amount);
-                    simulation.accounts_changed(self.statement.accounts(), queue);
+                    relocation.consume_free_capacity(amount);
+                    simulation.on_accounts_changed(self.statement.accounts(), queue);
                 }
             }
         }
         is_preemptor_placed
     }
 
-    /// A claim that several pods share is counted for each of them, since each requests it.
+    /// Free capacity of all nodes once the units are evicted. A claim that several pods share is
+    /// counted for each of them, since each requests it.
     fn free_after_evictions(&self, requeued: &[Cow<'_, EvictableUnit>]) -> PerResource<i64> {
         requeued.iter().fold(self.capacity.total_free(), |sum, unit| sum.plus(unit.amount))
     }
 
-    /// The evicted units without the pods that stay.
-    fn units_leaving(&self, evicted: &[EvictableUnit]) -> Vec<EvictableUnit> {
+    /// The evicted units without the pods that are restored in place.
+    fn units_without_restored_pods(&self, evicted: &[EvictableUnit]) -> Vec<EvictableUnit> {
         let stays = |pod: PodId| matches!(self.statement.state(pod), PodState::Allocated(_));
         evicted.iter().filter_map(|unit| unit.without_pods(self.statement, stays)).collect()
     }
 
-    /// Divides the leaving units into moved ones and victims.
-    fn solution_for(&self, leaving: Vec<EvictableUnit>) -> Solution {
+    /// Divides the units that leave their nodes into moved units and victims.
+    fn solution_from_leaving(&self, leaving: Vec<EvictableUnit>) -> Solution {
         let has_place = |(pod, _): &(PodId, NodeId)| {
             matches!(self.statement.state(*pod), PodState::Moving { .. })
         };
@@ -350,15 +367,16 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     }
 }
 
-/// Where units that come after the job may be placed.
+/// Where units that come after the job may be placed again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Relocation {
     Anywhere,
     Nowhere,
 }
 
-/// The share of the pods of each group, in the order in which the groups were placed.
-fn shares_by_group(session: &Session<'_>, pods: &[PodId]) -> Vec<(PodGroupId, PerResource<i64>)> {
+/// For each group of the pods, the charge of its pods, in the order in which the groups were
+/// placed.
+fn charge_by_group(session: &Session<'_>, pods: &[PodId]) -> Vec<(PodGroupId, PerResource<i64>)> {
     let mut shares: Vec<(PodGroupId, PerResource<i64>)> = Vec::new();
     for pod in pods {
         let Some(group) = session.pod(*pod).group else { continue };
@@ -379,10 +397,10 @@ fn count_pods(units: &[EvictableUnit]) -> usize {
     units.iter().map(|unit| unit.pods.len()).sum()
 }
 
-/// Restores the evicted unit in place, if nodes have the capacity, queues stay within limits, and
-/// the pods `excluding` still satisfy their anti-affinity. In mode [`SearchMode::Move`] a part of
-/// the unit may stay if the rest fits elsewhere.
-fn keep_in_place(
+/// Restores the evicted unit on its nodes, if these have the capacity, queues stay within limits,
+/// and the pods `excluding` still satisfy their anti-affinity. In mode [`SearchMode::Move`] a part
+/// of the unit may stay if the rest fits elsewhere.
+fn restore_unit_in_place(
     statement: &mut Statement<'_>,
     unit: &EvictableUnit,
     excluding: &[PodId],
@@ -393,7 +411,7 @@ fn keep_in_place(
     }
     let (start, mut others) = (statement.checkpoint(), Vec::new());
     for &(pod, node) in &unit.pods {
-        if can_stay(statement, pod, node) {
+        if can_pod_stay(statement, pod, node) {
             statement.cancel_eviction(pod);
         } else {
             others.push(pod);
@@ -413,14 +431,14 @@ fn keep_in_place(
 }
 
 /// Whether all pods of the unit could stay on their nodes at present.
-pub(super) fn could_stay(session: &Session<'_>, unit: &EvictableUnit) -> bool {
+pub(super) fn can_unit_stay(session: &Session<'_>, unit: &EvictableUnit) -> bool {
     is_within_limits(session, unit)
-        && unit.pods.iter().all(|(pod, at)| can_stay(session, *pod, *at))
+        && unit.pods.iter().all(|(pod, at)| can_pod_stay(session, *pod, *at))
 }
 
-fn can_stay(session: &Session<'_>, pod: PodId, node: NodeId) -> bool {
+fn can_pod_stay(session: &Session<'_>, pod: PodId, node: NodeId) -> bool {
     let (shape, info, spec) = (session.shape_of(pod), session.node_info(node), session.node(node));
-    info.requests_on(spec, shape).fits_in(&info.free_later())
+    info.requests_on(spec, shape).fits_in(&info.free_after_release())
         && shape.fractional_gpu.as_ref().is_none_or(|shared| {
             info.can_keep_devices(spec, shared, session.allocated_gpu_groups(pod))
         })

@@ -15,15 +15,15 @@ use crate::{
     resources::PerResource,
 };
 
-/// Number of simulations that one search runs for every further candidate; after that, only for
-/// every few.
-const EAGER_TRIALS: usize = 16;
-/// Like [`EAGER_TRIALS`], once a cycle has run [`TRIALS_MAX`] simulations: each one costs time, and
-/// victims that the last one did not need stay.
-const LATE_TRIALS: usize = 1;
-const TRIALS_MAX: usize = 512;
+/// Number of simulations of one search that run for every further candidate. After that, a
+/// simulation runs only for every few candidates.
+const TRIALS_PER_CANDIDATE_MAX: usize = 16;
+/// Like [`TRIALS_PER_CANDIDATE_MAX`], once a cycle has run [`TRIALS_UNTIL_LATE`] simulations: each
+/// one costs time, and victims that the last simulation did not need stay.
+const TRIALS_PER_CANDIDATE_MAX_LATE: usize = 1;
+const TRIALS_UNTIL_LATE: usize = 512;
 
-/// The search for one job.
+/// The search for victims for one job.
 pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) statement: &'a mut Statement<'s>,
     pub(crate) capacity: &'a mut CapacityIndex,
@@ -35,7 +35,7 @@ pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) mode: SearchMode,
     /// Domains of the required topology level: the whole job must fit into one of them.
     pub(crate) required_domains: Option<&'p [BTreeSet<NodeId>]>,
-    /// The last simulation in each domain.
+    /// The last failed simulation in each required domain, by index of the domain.
     pub(crate) last_trials: BTreeMap<usize, LastTrial>,
     /// The exclusion domains, if the pods of the job exclude each other.
     pub(crate) open_domains: Option<OpenDomains>,
@@ -43,17 +43,18 @@ pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) assumed_evicted: Vec<&'p EvictableUnit>,
     /// Ancestors of the job's queue that must stay within their fair shares.
     pub(crate) share_bounds: &'p [QueueId],
-    /// In a simulation the job was placed, but the solution was not acceptable or did not last.
+    /// Whether in a simulation the job was placed, but the solution was not acceptable or did not
+    /// last.
     pub(crate) is_rejected: bool,
-    /// In a simulation, other jobs came first and took capacity that was freed for this one.
+    /// Whether in a simulation other jobs came first and took capacity that was freed for this one.
     pub(crate) is_contested: bool,
-    /// The jobs that did so in the last simulation, and how much they took.
+    /// The jobs that came first in the last simulation, and how much capacity they took.
     pub(crate) jobs_ahead: Vec<(PodGroupId, PerResource<i64>)>,
 }
 
-/// The outcome of a search.
+/// The outcome of the search for one job.
 pub(super) enum SearchOutcome {
-    /// An acceptable solution.
+    /// The search found an acceptable solution.
     Solved(Solution),
     /// The job fits once pods are evicted, but no solution was acceptable or lasted.
     Rejected,
@@ -62,7 +63,7 @@ pub(super) enum SearchOutcome {
 }
 
 impl SearchOutcome {
-    pub(super) fn solution(self) -> Option<Solution> {
+    pub(super) fn into_solution(self) -> Option<Solution> {
         match self {
             Self::Solved(solution) => Some(solution),
             Self::Rejected | Self::NotFound => None,
@@ -74,29 +75,30 @@ impl SearchOutcome {
 /// assumed evicted.
 #[derive(Clone, Copy)]
 pub(crate) struct LastTrial {
-    /// Number of candidates that were assumed evicted.
+    /// Number of candidates that were assumed evicted at that time.
     pub(super) evicted_count: usize,
-    /// Whether the candidate assumed evicted last was in the domain. The simulation tried its nodes
-    /// first; with another last candidate it may have another result.
+    /// Whether the candidate that was assumed evicted last was in the domain. The simulation tried
+    /// its nodes first; with another last candidate it may have another result.
     pub(super) latest_in_domain: bool,
 }
 
 impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
-    /// Walks over `candidates` until the job fits and the solution is acceptable. The solution is
-    /// then applied, but not committed; otherwise nothing changes.
-    pub(crate) fn run(
+    /// Assumes one candidate after the other evicted, until the job fits and the solution is
+    /// acceptable. The solution is then applied, but not committed; without a solution nothing
+    /// changes.
+    pub(crate) fn run_search(
         mut self,
         candidates: impl Iterator<Item = &'p EvictableUnit>,
     ) -> SearchOutcome {
         let needed = self.preemptor.pods_by_shape(self.statement);
-        let mut limits = LimitCheck::with_shares(self.share_bounds);
+        let mut limits = LimitCheck::with_share_bounds(self.share_bounds);
         let (mut trials, mut next_trial, mut untried) = (0, 0, false);
         let mut solution = None;
         for unit in candidates {
             self.assume_evicted(unit);
-            limits.free(self.statement.accounts(), unit);
-            if !self.capacity_suffices(&needed)
-                || !limits.allows(self.statement.accounts(), self.preemptor)
+            limits.record_freed(self.statement.accounts(), unit);
+            if !self.has_enough_capacity(&needed)
+                || !limits.allows_job(self.statement.accounts(), self.preemptor)
             {
                 self.statement.count_filtered();
                 continue;
@@ -105,22 +107,23 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
             if untried {
                 continue;
             }
-            let trials_before = self.statement.scenarios().simulated;
-            solution = self.simulate(&needed);
+            let trials_before = self.statement.scenario_counts().simulated;
+            solution = self.simulate_in_domains(&needed);
             if solution.is_some() {
                 break;
             }
-            if self.statement.scenarios().simulated == trials_before {
+            if self.statement.scenario_counts().simulated == trials_before {
                 continue;
             }
             trials += 1;
-            let is_late = self.statement.scenarios().simulated > TRIALS_MAX;
-            let eager_trials = if is_late { LATE_TRIALS } else { EAGER_TRIALS };
+            let is_late = self.statement.scenario_counts().simulated > TRIALS_UNTIL_LATE;
+            let eager_trials =
+                if is_late { TRIALS_PER_CANDIDATE_MAX_LATE } else { TRIALS_PER_CANDIDATE_MAX };
             let step = if trials < eager_trials { 1 } else { self.assumed_evicted.len() / 8 + 1 };
             next_trial = self.assumed_evicted.len() + step;
         }
         if untried && solution.is_none() {
-            solution = self.simulate(&needed);
+            solution = self.simulate_in_domains(&needed);
         }
         self.capacity.clear_assumptions();
         match solution {
@@ -142,23 +145,24 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
         self.assumed_evicted.push(unit);
     }
 
-    fn capacity_suffices(&self, needed: &BTreeMap<ShapeId, u64>) -> bool {
-        let fits_in_total =
-            needed.iter().all(|(shape, count)| self.capacity.total_count(*shape) >= *count);
-        let fits_in_domain = |domain| self.domain_suffices(needed, domain);
+    fn has_enough_capacity(&self, needed: &BTreeMap<ShapeId, u64>) -> bool {
+        let fits_in_total = needed
+            .iter()
+            .all(|(shape, count)| self.capacity.count_fitting_in_total(*shape) >= *count);
+        let fits_in_domain = |domain| self.has_capacity_in_domain(needed, domain);
         fits_in_total
-            && self.open_domains.as_ref().is_none_or(OpenDomains::suffices)
+            && self.open_domains.as_ref().is_none_or(OpenDomains::has_enough_domains)
             && self.required_domains.is_none_or(|domains| domains.iter().any(fits_in_domain))
     }
 
-    pub(super) fn domain_suffices(
+    pub(super) fn has_capacity_in_domain(
         &self,
         needed: &BTreeMap<ShapeId, u64>,
         domain: &BTreeSet<NodeId>,
     ) -> bool {
         needed.iter().all(|(shape, count)| {
             let in_domain =
-                domain.iter().map(|node| u64::from(self.capacity.count_on(*shape, *node)));
+                domain.iter().map(|node| u64::from(self.capacity.count_fitting_on(*shape, *node)));
             in_domain.sum::<u64>() >= *count
         })
     }
@@ -168,24 +172,24 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
 #[derive(Default)]
 pub(super) struct LimitCheck<'a> {
     freed: BTreeMap<QueueId, PerResource<i64>>,
-    /// Queues whose fair shares are limits, too.
+    /// Queues whose fair shares count as limits, too.
     share_bounds: &'a [QueueId],
 }
 
 impl<'a> LimitCheck<'a> {
-    pub(super) fn with_shares(share_bounds: &'a [QueueId]) -> Self {
+    pub(super) fn with_share_bounds(share_bounds: &'a [QueueId]) -> Self {
         Self { freed: BTreeMap::new(), share_bounds }
     }
 
-    pub(super) fn free(&mut self, accounts: &QueueAccounts, unit: &EvictableUnit) {
-        for queue in accounts.path(unit.queue) {
+    pub(super) fn record_freed(&mut self, accounts: &QueueAccounts, unit: &EvictableUnit) {
+        for queue in accounts.path_to_root(unit.queue) {
             let freed = self.freed.entry(queue).or_default();
             *freed = freed.plus(unit.amount);
         }
     }
 
-    pub(super) fn allows(&self, accounts: &QueueAccounts, preemptor: &Preemptor) -> bool {
-        accounts.path(preemptor.queue).all(|queue| {
+    pub(super) fn allows_job(&self, accounts: &QueueAccounts, preemptor: &Preemptor) -> bool {
+        accounts.path_to_root(preemptor.queue).all(|queue| {
             let freed = self.freed.get(&queue).copied().unwrap_or_default();
             let is_in_share = || accounts.fits_fair_share(queue, preemptor.share_request, freed);
             accounts.fits_limit(queue, preemptor.request, freed)

@@ -8,13 +8,14 @@ use crate::{
     model::{Labels, Name, PodGroupId, PodId, ShapeId, TopologyConstraint},
 };
 
-/// Everything that decides whether pods fit, besides their number and the state of the cluster.
+/// What decides whether pods fit, besides their number and the state of the cluster. Jobs with
+/// equal signatures fit on the same nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SchedulingSignature {
     shapes: BTreeSet<ShapeId>,
     /// Namespace and labels of the pods that selectors of other pods may match.
     identities: BTreeSet<(Name, Labels)>,
-    /// The topology constraints that apply to them.
+    /// The topology constraints that apply to the pods.
     constraints: Vec<TopologyConstraint>,
 }
 
@@ -22,7 +23,7 @@ impl SchedulingSignature {
     pub(super) const EMPTY: Self =
         Self { shapes: BTreeSet::new(), identities: BTreeSet::new(), constraints: Vec::new() };
 
-    /// Returns `None` if the rest of the group matters, too: then no other pods are equivalent.
+    /// Returns `None` if other pods of the group matter, too: then no other job is equivalent.
     pub(super) fn for_pods(
         session: &Session<'_>,
         group: PodGroupId,

@@ -22,24 +22,25 @@ use crate::{
     model::{NodeId, PodGroupId, PodId, QueueId},
     plan::EvictionCause,
     profile::Action,
-    queues::{JobsByQueue, QueuedJob, first_per_queue, reclaim::RemainingUse},
+    queues::{JobsByQueue, QueuedJob, first_jobs_per_queue, reclaim::RemainingUse},
     resources::PerResource,
 };
 
 /// The rules by which an action evicts.
 pub(crate) trait EvictionPolicy {
-    /// The action.
+    /// The action that these rules belong to.
     fn action(&self) -> Action;
-    /// Whether a search may start for the job.
+    /// Whether a search for victims may start for the job.
     fn may_start(&self, context: &SearchContext<'_>, preemptor: &Preemptor) -> bool;
-    /// Whether pods of this leaf queue are candidates.
+    /// Whether pods of this leaf queue may be evicted for the job.
     fn may_evict_from(
         &self,
         context: &SearchContext<'_>,
         preemptor: &Preemptor,
         queue: QueueId,
     ) -> bool;
-    /// How long the unit remains protected from this job; `None`: it is a candidate.
+    /// How long the unit remains protected from this job by a minimum runtime; `None`: the unit is
+    /// not protected.
     fn remaining_protection(
         &self,
         context: &SearchContext<'_>,
@@ -47,12 +48,16 @@ pub(crate) trait EvictionPolicy {
         unit: &EvictableUnit,
     ) -> Option<Duration>;
     /// Narrower searches for a job for which no solution was acceptable.
-    fn restrictions(&self, context: &SearchContext<'_>, preemptor: &Preemptor) -> Vec<Restriction> {
+    fn narrower_searches(
+        &self,
+        context: &SearchContext<'_>,
+        preemptor: &Preemptor,
+    ) -> Vec<NarrowerSearch> {
         let _ = (context, preemptor);
         Vec::new()
     }
-    /// In a narrower search: whether the unit may be evicted, too. Then it is subtracted from
-    /// `remaining`.
+    /// In a narrower search: whether the unit may be evicted in addition. If so, its amount is
+    /// subtracted from `remaining`.
     fn may_evict_next(
         &self,
         context: &SearchContext<'_>,
@@ -64,22 +69,22 @@ pub(crate) trait EvictionPolicy {
         true
     }
     /// Whether the solution as a whole is acceptable.
-    fn accepts(
+    fn accepts_solution(
         &self,
         context: &SearchContext<'_>,
         preemptor: &Preemptor,
         solution: &Solution,
     ) -> bool;
     /// Whether victims are evicted or only moved.
-    fn mode(&self) -> SearchMode {
+    fn search_mode(&self) -> SearchMode {
         SearchMode::Evict
     }
     /// Whether solutions count against the limit of preemptions per cycle.
-    fn is_preemption(&self) -> bool {
+    fn counts_as_preemption(&self) -> bool {
         false
     }
     /// The eviction cause for the pods of the unit.
-    fn cause(
+    fn eviction_cause(
         &self,
         context: &SearchContext<'_>,
         preemptor: &Preemptor,
@@ -87,13 +92,13 @@ pub(crate) trait EvictionPolicy {
     ) -> EvictionCause;
 }
 
-/// A narrower search.
+/// A search with fewer candidates, or more queues that must stay within their fair shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Restriction {
+pub(crate) struct NarrowerSearch {
     /// Only pods of queues below this one are candidates; `None`: those of all queues.
     pub(crate) within: Option<QueueId>,
-    /// Ancestors of the job's queue that must stay within their fair shares: pods below them leave
-    /// before others do.
+    /// Ancestors of the job's queue that must stay within their fair shares: pods below these
+    /// ancestors are evicted before other pods.
     pub(crate) share_bounds: Vec<QueueId>,
 }
 
@@ -102,17 +107,18 @@ struct SolverState {
     candidates: EvictionCandidates,
     capacity: CapacityIndex,
     pending: PendingJobs,
-    /// Jobs that have victims but are over the limit of preemptions per cycle.
+    /// Jobs that could evict victims but exceed the limit of preemptions per cycle.
     preemption_limited: Vec<PodGroupId>,
 }
 
-/// Maximum number of searches over the preemption limit; they run only to find the reason of a job.
-const LIMITED_SEARCHES_MAX: u32 = 16;
+/// Maximum number of searches for jobs over the preemption limit. These searches run only to find
+/// the reason of the jobs.
+const SEARCHES_OVER_LIMIT_MAX: u32 = 16;
 
-/// Solves all pending jobs that may start, so that every job keeps its pipelined capacity,
-/// including the jobs of the solutions accepted earlier in the cycle. New solutions are added to
-/// `accepted`.
-pub(crate) fn solve(
+/// Searches victims for all pending jobs that may start, such that every job keeps its pipelined
+/// capacity in the next cycle, including the jobs of solutions accepted earlier in this cycle. New
+/// solutions are added to `accepted`.
+pub(crate) fn solve_pending_jobs(
     statement: &mut Statement<'_>,
     policy: &impl EvictionPolicy,
     accepted: &mut AcceptedSolutions,
@@ -123,7 +129,7 @@ pub(crate) fn solve(
         return;
     }
     if let Some(depth) = statement.profile.queue_depth.get(&policy.action()) {
-        jobs = first_per_queue(jobs, *depth);
+        jobs = first_jobs_per_queue(jobs, *depth);
     }
     jobs.retain(|job| statement.may_run_after_evictions(job.key.group()));
     // A group that lost pods in this cycle evicts no others in it: its lost pods come first in the
@@ -148,14 +154,14 @@ pub(crate) fn solve(
             solved = accepted.drop_conflicts(statement, solved);
         }
         statement.set_look_ahead(false);
-        commit(statement, &solved, policy);
+        commit_solutions(statement, &solved, policy);
         statement.record_blocked_by_limit(state.preemption_limited);
-        break accepted.add(solved);
+        break accepted.add_solutions(solved);
     }
 }
 
 impl SolverState {
-    /// Returns `None` if no job may start or no pod is evictable.
+    /// Collects the jobs and candidates. Returns `None` if no job may start or no pod is evictable.
     fn new(
         session: &Session<'_>,
         jobs: &[QueuedJob],
@@ -170,7 +176,7 @@ impl SolverState {
         if !jobs.iter().any(may_start) {
             return None;
         }
-        let candidates = EvictionCandidates::new(session, policy.mode());
+        let candidates = EvictionCandidates::new(session, policy.search_mode());
         candidates.queues().next()?;
         let classes = jobs.iter().map(|job| (*job, job_class(session, job.key.group())));
         let pending = PendingJobs::new(session.accounts(), classes);
@@ -178,7 +184,7 @@ impl SolverState {
     }
 }
 
-/// Solves one job after the other, each on top of the solutions before it.
+/// Searches victims for one job after the other, each on top of the solutions before it.
 fn solve_each(
     statement: &mut Statement<'_>,
     state: &mut SolverState,
@@ -189,9 +195,9 @@ fn solve_each(
     let mut failed_jobs = FailedJobCache::default();
     let (mut solved, mut preemptions) = (Vec::new(), 0);
     let mut victim_groups = BTreeSet::new();
-    while let Some(job) = job_queue.pop(statement.accounts()) {
-        if policy.is_preemption() && !statement.allows_another_preemptor(preemptions) {
-            let rest = std::iter::from_fn(|| job_queue.pop(statement.accounts()));
+    while let Some(job) = job_queue.pop_next_job(statement.accounts()) {
+        if policy.counts_as_preemption() && !statement.allows_another_preemptor(preemptions) {
+            let rest = std::iter::from_fn(|| job_queue.pop_next_job(statement.accounts()));
             let rest: Vec<QueuedJob> = std::iter::once(job).chain(rest).collect();
             record_preemption_limited(statement, state, &rest, &victim_groups, policy);
             break;
@@ -211,46 +217,47 @@ fn solve_each(
             record_protection(statement, &preemptor, failed.protection);
             continue;
         }
-        let cursor = statement.changed_nodes().cursor();
+        let cursor = statement.changed_nodes().end_cursor();
         let accounts = statement.accounts().clone();
         let context = SearchContext::new(statement, &accounts, &state.capacity);
         let start = statement.checkpoint();
-        let found = search(statement, state, &context, &preemptor, policy);
+        let found = search_for_job(statement, state, &context, &preemptor, policy);
         if found.is_some() && is_preemption_delayed(statement, preemptor.group) {
             statement.undo_to(start);
             statement.record_blocked_by_delay(preemptor.group);
             continue;
         }
         let Some((solution, causes)) = found else {
-            let protection = longest_protection(statement, state, &context, &preemptor, policy);
+            let protection =
+                find_longest_protection(statement, state, &context, &preemptor, policy);
             record_protection(statement, &preemptor, protection);
             if let Some(demand) = demand {
-                failed_jobs.insert(demand, protection);
+                failed_jobs.insert_failed_job(demand, protection);
             }
             continue;
         };
         preemptions += usize::from(!solution.victims.is_empty());
-        state.pending.remove(preemptor.queue, preemptor.key);
+        state.pending.remove_job(preemptor.queue, preemptor.key);
         if let Some(more) = queued_job(statement, preemptor.group) {
-            state.pending.insert(&more, job_class(statement, preemptor.group));
+            state.pending.insert_job(&more, job_class(statement, preemptor.group));
         }
         let mut touched = BTreeSet::from([preemptor.queue]);
-        for unit in solution.units() {
-            state.candidates.remove(unit);
+        for unit in solution.evicted_units() {
+            state.candidates.remove_unit(unit);
             victim_groups.insert(unit.group);
             touched.insert(unit.queue);
         }
         for queue in touched {
             job_queue.on_accounts_changed(statement.accounts(), queue);
-            state.pending.accounts_changed(statement.accounts(), queue);
+            state.pending.on_accounts_changed(statement.accounts(), queue);
         }
         update_capacity(&mut state.capacity, statement, cursor);
-        solved.push(SolvedJob { preemptor, solution, mode: policy.mode(), causes });
+        solved.push(SolvedJob { preemptor, solution, mode: policy.search_mode(), causes });
     }
     solved
 }
 
-/// Records which of these jobs have victims although they are over the preemption limit, as far as
+/// Records which of these jobs have victims although they exceed the preemption limit, as far as
 /// the first searches show.
 fn record_preemption_limited(
     statement: &mut Statement<'_>,
@@ -274,12 +281,12 @@ fn record_preemption_limited(
         let same = known.iter().find(|(known, _)| demand.as_ref() == Some(known));
         let needs_victims = if let Some((_, needs_victims)) = same {
             *needs_victims
-        } else if searches == LIMITED_SEARCHES_MAX {
+        } else if searches == SEARCHES_OVER_LIMIT_MAX {
             continue;
         } else {
             searches += 1;
             let start = statement.checkpoint();
-            let found = search(statement, state, &context, &preemptor, policy);
+            let found = search_for_job(statement, state, &context, &preemptor, policy);
             statement.undo_to(start);
             found.is_some_and(|(solution, _)| !solution.victims.is_empty())
         };
@@ -290,8 +297,12 @@ fn record_preemption_limited(
     }
 }
 
-fn commit(statement: &mut Statement<'_>, solved: &[SolvedJob], policy: &impl EvictionPolicy) {
-    if policy.is_preemption() {
+fn commit_solutions(
+    statement: &mut Statement<'_>,
+    solved: &[SolvedJob],
+    policy: &impl EvictionPolicy,
+) {
+    if policy.counts_as_preemption() {
         let preempt = solved.iter().filter(|job| !job.solution.victims.is_empty());
         statement.count_preemptions(preempt.count());
     }
@@ -305,8 +316,8 @@ fn is_preemption_delayed(session: &Session<'_>, group: PodGroupId) -> bool {
     min_runtime::remaining_preemption_delay(session.snapshot.now, group).is_some()
 }
 
-/// Searches for a solution. It is applied, but not committed.
-fn search(
+/// Searches for a solution for the job. The solution is applied, but not committed.
+fn search_for_job(
     statement: &mut Statement<'_>,
     state: &mut SolverState,
     context: &SearchContext<'_>,
@@ -316,14 +327,14 @@ fn search(
     let is_candidate =
         |unit: &EvictableUnit| policy.remaining_protection(context, preemptor, unit).is_none();
     let solution = search_among(statement, state, context, preemptor, policy, is_candidate)?;
-    let causes = causes(statement, context, preemptor, policy, &solution);
+    let causes = eviction_causes(statement, context, preemptor, policy, &solution);
     Some((solution, causes))
 }
 
-/// The eviction cause of each evicted pod. Jobs that come first and take freed capacity are named
-/// as preemptors of the units that they take, if the rules allow them to evict those. The rest, and
-/// the last unit in any case, is evicted for the job itself.
-fn causes(
+/// The eviction cause of each evicted pod. Other jobs that come first and take freed capacity are
+/// named as preemptors of the units that they take, if the rules allow them to evict those units.
+/// The remaining units, and always the last one, are evicted for the job itself.
+fn eviction_causes(
     session: &Session<'_>,
     context: &SearchContext<'_>,
     preemptor: &Preemptor,
@@ -336,8 +347,8 @@ fn causes(
     let mut jobs_ahead: Vec<(Preemptor, PerResource<i64>)> =
         solution.jobs_ahead.iter().filter_map(job_ahead).collect();
     let mut causes = BTreeMap::new();
-    let last = solution.units().last().map(|unit| unit.key);
-    for unit in solution.units() {
+    let last = solution.evicted_units().last().map(|unit| unit.key);
+    for unit in solution.evicted_units() {
         let may_be_evicted_for = |other: &Preemptor| {
             other.group != unit.group
                 && policy.may_start(context, other)
@@ -346,10 +357,10 @@ fn causes(
         };
         let mut takers = jobs_ahead.iter_mut().filter(|(other, _)| may_be_evicted_for(other));
         let cause = match takers.next().filter(|_| Some(unit.key) != last) {
-            None => policy.cause(context, preemptor, unit),
+            None => policy.eviction_cause(context, preemptor, unit),
             Some((other, left)) => {
                 *left = left.minus(unit.amount);
-                policy.cause(context, other, unit)
+                policy.eviction_cause(context, other, unit)
             }
         };
         jobs_ahead.retain(|(_, left)| left.values().iter().any(|left| *left > 0));
@@ -360,7 +371,7 @@ fn causes(
 
 /// The victim with the longest remaining minimum run time, among those that would be evicted for an
 /// unsolved job if no minimum run time applied.
-fn longest_protection(
+fn find_longest_protection(
     statement: &mut Statement<'_>,
     state: &mut SolverState,
     context: &SearchContext<'_>,
@@ -377,7 +388,7 @@ fn longest_protection(
     let candidates = &state.candidates;
     let queues =
         candidates.queues().filter(|queue| policy.may_evict_from(context, preemptor, *queue));
-    let mut units = queues.flat_map(|queue| candidates.worst_first(queue, None));
+    let mut units = queues.flat_map(|queue| candidates.units_worst_first(queue, None));
     if !units.any(|unit| is_candidate(unit) && !remaining(unit).is_zero()) {
         return None;
     }
@@ -386,9 +397,9 @@ fn longest_protection(
     let solution = search_among(statement, state, context, preemptor, policy, is_candidate);
     statement.undo_to(start);
     let solution = solution?;
-    let protected = solution.units().filter(|unit| !remaining(unit).is_zero());
+    let protected = solution.evicted_units().filter(|unit| !remaining(unit).is_zero());
     let longest = protected.max_by_key(|unit| remaining(unit))?;
-    let ran = statement.snapshot.now.since(statement.group(longest.group).last_start?);
+    let ran = statement.snapshot.now.elapsed_since(statement.group(longest.group).last_start?);
     let is_reclaim = policy.action() == Action::Reclaim;
     let field = if is_reclaim { "reclaimMinRuntime" } else { "preemptMinRuntime" };
     Some(MinRuntimeProtection { victim: longest.group, field, minimum: remaining(longest) + ran })
@@ -423,23 +434,23 @@ fn search_among(
         eligible: statement.eligible_nodes(pod),
     };
     let shapes = preemptor.pods.iter().map(|pod| (*pod, statement.pod(*pod).shape));
-    state.capacity.track(shapes, eligibility);
-    let mut searcher = Searcher { state, context, preemptor, policy, is_candidate };
-    match searcher.search(statement, None) {
+    state.capacity.track_shapes(shapes, eligibility);
+    let mut searcher = JobSearcher { state, context, preemptor, policy, is_candidate };
+    match searcher.search_for_job(statement, None) {
         SearchOutcome::Solved(solution) => Some(solution),
         SearchOutcome::NotFound => None,
         SearchOutcome::Rejected => {
-            let restrictions = policy.restrictions(context, preemptor);
+            let restrictions = policy.narrower_searches(context, preemptor);
             let mut outcomes = restrictions
                 .iter()
-                .map(|restriction| searcher.search(statement, Some(restriction)));
-            outcomes.find_map(SearchOutcome::solution)
+                .map(|restriction| searcher.search_for_job(statement, Some(restriction)));
+            outcomes.find_map(SearchOutcome::into_solution)
         }
     }
 }
 
-/// The searches for one job.
-struct Searcher<'a, 'c, P, C> {
+/// Runs the searches for one job.
+struct JobSearcher<'a, 'c, P, C> {
     state: &'a mut SolverState,
     context: &'a SearchContext<'c>,
     preemptor: &'a Preemptor,
@@ -447,18 +458,18 @@ struct Searcher<'a, 'c, P, C> {
     is_candidate: C,
 }
 
-impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> Searcher<'_, '_, P, C> {
-    fn search(
+impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> JobSearcher<'_, '_, P, C> {
+    fn search_for_job(
         &mut self,
         statement: &mut Statement<'_>,
-        restriction: Option<&Restriction>,
+        restriction: Option<&NarrowerSearch>,
     ) -> SearchOutcome {
         let Self { state, context, preemptor, policy, is_candidate } = self;
         let SolverState { candidates, capacity, pending, .. } = &mut **state;
         let accounts = context.accounts;
         let is_inside = |queue: &QueueId| {
             let around = restriction.and_then(|restriction| restriction.within);
-            around.is_none_or(|around| accounts.path(*queue).any(|above| above == around))
+            around.is_none_or(|around| accounts.path_to_root(*queue).any(|above| above == around))
         };
         let queues = candidates
             .queues()
@@ -470,7 +481,7 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> Searcher<'_, '_, P, C> {
         let victims = victims.filter(|unit| {
             restriction.is_none() || policy.may_evict_next(context, preemptor, &mut remaining, unit)
         });
-        let accepts = |solution: &Solution| policy.accepts(context, preemptor, solution);
+        let accepts = |solution: &Solution| policy.accepts_solution(context, preemptor, solution);
         let required_domains = statement.required_domains(preemptor.group, &preemptor.pods);
         let open_domains = OpenDomains::new(statement, capacity, preemptor);
         let search = Search {
@@ -479,7 +490,7 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> Searcher<'_, '_, P, C> {
             pending,
             preemptor,
             accepts,
-            mode: policy.mode(),
+            mode: policy.search_mode(),
             required_domains: required_domains.as_deref(),
             open_domains,
             last_trials: BTreeMap::new(),
@@ -489,7 +500,7 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> Searcher<'_, '_, P, C> {
             is_contested: false,
             jobs_ahead: Vec::new(),
         };
-        search.run(victims)
+        search.run_search(victims)
     }
 }
 
@@ -497,7 +508,7 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> Searcher<'_, '_, P, C> {
 pub(super) fn queued_job(session: &Session<'_>, id: PodGroupId) -> Option<QueuedJob> {
     let (group, members) = (session.group(id), session.members(id));
     let Ok(Some(queue)) = group.queue else { return None };
-    if !members.has_waiting() || group.is_skipped || members.check_ready(group).is_err() {
+    if !members.has_waiting() || group.is_skipped || members.check_gang_ready(group).is_err() {
         return None;
     }
     let request = session.fair_share_request(&session.next_chunk(id));
@@ -511,7 +522,7 @@ fn job_class(session: &Session<'_>, id: PodGroupId) -> JobClass {
 }
 
 fn update_capacity(capacity: &mut CapacityIndex, session: &Session<'_>, cursor: ChangeCursor) {
-    let changed: BTreeSet<NodeId> = match session.changed_nodes().since(cursor) {
+    let changed: BTreeSet<NodeId> = match session.changed_nodes().changes_since(cursor) {
         Some(nodes) => nodes.iter().copied().collect(),
         None => session.node_ids().collect(),
     };

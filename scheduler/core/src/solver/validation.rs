@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{EvictableUnit, Preemptor, SearchMode, Solution, scenario::could_stay};
+use super::{EvictableUnit, Preemptor, SearchMode, Solution, scenario::can_unit_stay};
 use crate::{
     framework::{Checkpoint, PodState, Session, Statement},
     model::{PodGroupId, PodId, QueueId},
@@ -15,7 +15,8 @@ use crate::{
 /// The solutions that the actions of a cycle accepted so far.
 pub struct AcceptedSolutions {
     jobs: Vec<SolvedJob>,
-    /// Whether all earlier jobs keep their pipelined capacity, judged before the present action.
+    /// Whether all jobs of earlier actions keep their pipelined capacity, judged before the present
+    /// action.
     earlier_are_upheld: bool,
     next_cycle: NextCycle,
     /// Maximum number of rounds in which conflicting jobs are excluded and the others are searched
@@ -27,7 +28,7 @@ const ROUNDS_MAX: usize = 3;
 
 /// Number of conflicting jobs that are dropped one by one. After that, the next conflict drops all
 /// later jobs, too.
-const DROPPED_MAX: usize = 8;
+const SINGLE_DROPS_MAX: usize = 8;
 
 /// Allocates all pending jobs, as the next cycle does before it evicts.
 pub type NextCycle = fn(&mut Statement<'_>);
@@ -41,25 +42,26 @@ pub(crate) struct SolvedJob {
     pub(super) causes: BTreeMap<PodId, EvictionCause>,
 }
 
-/// Number of pods by group.
+/// Numbers of pods by pod group.
 type PodCounts = BTreeMap<PodGroupId, usize>;
 
-/// Which pods the simulated next cycle places.
+/// The pods that the simulated next cycle places.
 #[derive(Default)]
 struct NextCycleOutcome {
-    /// Pods that must be placed. Which pods of the group those are does not matter.
+    /// Numbers of pods that must be placed, by group. It does not matter which pods of the group
+    /// they are.
     expected: PodCounts,
-    /// Pods that are placed.
+    /// Numbers of pods that the next cycle places, by group.
     placed: PodCounts,
     /// Queues of the placed pods.
     gaining_queues: BTreeSet<QueueId>,
-    /// Pods that were evicted in this cycle.
+    /// Numbers of pods that were evicted in this cycle, by group.
     lost: PodCounts,
 }
 
 impl NextCycleOutcome {
     /// Records a pod that is pending when the next cycle starts, and whether that cycle places it.
-    fn record(&mut self, session: &Session<'_>, pod: PodId, is_placed: bool) {
+    fn record_pod(&mut self, session: &Session<'_>, pod: PodId, is_placed: bool) {
         let Some(group) = session.pod(pod).group else { return };
         let leaves = matches!(session.state(pod), PodState::Releasing(_) | PodState::Moving { .. });
         if leaves || session.pod(pod).node.is_some() {
@@ -90,27 +92,28 @@ impl NextCycleOutcome {
         self.placed.get(&group) >= self.expected.get(&group)
     }
 
-    /// Whether the pods of the job are placed.
+    /// Whether the next cycle places the pods of the job.
     fn places_job(&self, job: &SolvedJob) -> bool {
         self.has_expected(job.preemptor.group)
     }
 
-    /// Whether all pods that only move for the job are placed.
+    /// Whether the next cycle places all pods that only move for the job.
     fn places_moved_pods(&self, job: &SolvedJob) -> bool {
         let mut moving = job.moved_units();
         moving.all(|unit| self.has_expected(unit.group))
     }
 
-    /// Whether all moved pods are placed and no victim of the job is.
+    /// Whether the next cycle places all moved pods and no victim of the job.
     fn returns_no_victim(&self, job: &SolvedJob) -> bool {
         let mut victims = job.solution.victims.iter();
         self.places_moved_pods(job) && !victims.any(|unit| self.placed.contains_key(&unit.group))
     }
 
-    /// Whether the solution still holds: the job and the pods moved for it are placed. It also
-    /// holds if other jobs that come first took the pipelined capacity, unless those are victims,
-    /// other jobs of the victims' queues, or the job evicted pods of its own queue.
-    fn upholds(&self, job: &SolvedJob) -> bool {
+    /// Whether the solution still holds in the next cycle: the job and the pods moved for it are
+    /// placed. It also holds if other jobs that come first took the pipelined capacity, unless
+    /// those are victims, other jobs of the victims' queues, or the job evicted pods of its own
+    /// queue.
+    fn upholds_solution(&self, job: &SolvedJob) -> bool {
         if self.places_job(job) {
             return self.places_moved_pods(job);
         }
@@ -135,15 +138,15 @@ impl SolvedJob {
         moving.chain([(self.preemptor.group, self.preemptor.pods.len())])
     }
 
-    /// Units that must be placed again, because the action only moves pods.
+    /// Units that must be placed again: the moved units, if the action only moves pods.
     fn moved_units(&self) -> impl Iterator<Item = &EvictableUnit> {
-        self.solution.units().filter(|_| self.mode == SearchMode::Move)
+        self.solution.evicted_units().filter(|_| self.mode == SearchMode::Move)
     }
 
     /// Applies the solution again. Returns whether it works: the job and all moved units are
     /// placed, and no victim could stay.
     fn reapply(&self, statement: &mut Statement<'_>) -> bool {
-        for (pod, _) in self.solution.units().flat_map(|unit| &unit.pods) {
+        for (pod, _) in self.solution.evicted_units().flat_map(|unit| &unit.pods) {
             statement.evict(*pod);
         }
         let moves = |statement: &mut Statement<'_>, unit: &EvictableUnit| {
@@ -151,18 +154,18 @@ impl SolvedJob {
             statement.pipeline_all(&pods)
                 && !pods.iter().all(|pod| statement.is_pipelined_in_place(*pod))
         };
-        self.preemptor.pipeline(statement)
+        self.preemptor.pipeline_pods(statement)
             && self.solution.moved.iter().all(|unit| moves(statement, unit))
-            && !self.solution.victims.iter().any(|unit| could_stay(statement, unit))
+            && !self.solution.victims.iter().any(|unit| can_unit_stay(statement, unit))
     }
 
     fn has_evictions(&self) -> bool {
-        self.solution.units().next().is_some()
+        self.solution.evicted_units().next().is_some()
     }
 }
 
 impl AcceptedSolutions {
-    /// No solutions yet.
+    /// Starts a cycle without solutions.
     pub const fn new(next_cycle: NextCycle) -> Self {
         Self::with_rounds(next_cycle, ROUNDS_MAX)
     }
@@ -180,12 +183,12 @@ impl AcceptedSolutions {
 
     /// The groups that lost pods in this cycle.
     pub(super) fn victim_groups(&self) -> impl Iterator<Item = PodGroupId> + '_ {
-        let units = self.jobs.iter().flat_map(|job| job.solution.units());
+        let units = self.jobs.iter().flat_map(|job| job.solution.evicted_units());
         units.map(|unit| unit.group)
     }
 
-    /// Adds the solutions of the present action. Those without evictions need no further check.
-    pub(super) fn add(&mut self, jobs: Vec<SolvedJob>) {
+    /// Adds the solutions of the present action. Solutions without evictions need no further check.
+    pub(super) fn add_solutions(&mut self, jobs: Vec<SolvedJob>) {
         self.jobs.extend(jobs.into_iter().filter(SolvedJob::has_evictions));
     }
 
@@ -223,7 +226,7 @@ impl AcceptedSolutions {
             let Some(conflict) = conflict else { break };
             statement.undo_to(start);
             upheld = conflict;
-            if dropped == DROPPED_MAX {
+            if dropped == SINGLE_DROPS_MAX {
                 jobs.truncate(conflict);
             } else {
                 dropped += 1;
@@ -233,8 +236,8 @@ impl AcceptedSolutions {
         jobs
     }
 
-    /// The index of the first job that conflicts with the ones before it, given that all together
-    /// conflict and the first `upheld` do not.
+    /// The index of the first job that conflicts with the ones before it. Requires that all jobs
+    /// together conflict and the first `upheld` jobs do not.
     fn first_conflict(
         &self,
         session: &Session<'_>,
@@ -261,7 +264,7 @@ impl AcceptedSolutions {
         (self.next_cycle)(&mut next);
         let mut outcome = NextCycleOutcome::default();
         for pod in pending {
-            outcome.record(session, pod, next.state(pod).charged_node().is_some());
+            outcome.record_pod(session, pod, next.state(pod).charged_node().is_some());
         }
         let earlier = self.jobs.iter().filter(|_| self.earlier_are_upheld);
         earlier.clone().for_each(|job| outcome.record_expected(job));
@@ -274,9 +277,9 @@ impl AcceptedSolutions {
         present().for_each(|job| outcome.record_expected(job));
         let is_upheld = |job: &SolvedJob| {
             let is_capacity_taken = || taking_queues.contains(&job.preemptor.queue);
-            outcome.upholds(job) || outcome.returns_no_victim(job) && is_capacity_taken()
+            outcome.upholds_solution(job) || outcome.returns_no_victim(job) && is_capacity_taken()
         };
-        earlier.clone().all(is_upheld) && present().all(|job| outcome.upholds(job))
+        earlier.clone().all(is_upheld) && present().all(|job| outcome.upholds_solution(job))
     }
 
     /// The state at the start of the next cycle: the victims of `jobs` and of all earlier solutions
@@ -285,7 +288,7 @@ impl AcceptedSolutions {
         let mut next = Statement::new(session.clone());
         next.set_look_ahead(false);
         for job in self.jobs.iter().chain(jobs) {
-            for (pod, _) in job.solution.units().flat_map(|unit| &unit.pods) {
+            for (pod, _) in job.solution.evicted_units().flat_map(|unit| &unit.pods) {
                 next.reset_to_pending(*pod);
             }
         }

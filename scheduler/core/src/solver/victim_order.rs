@@ -5,16 +5,17 @@
 use std::collections::BTreeMap;
 
 use super::{
-    EvictableUnit, EvictionCandidates, Portion, SearchContext, SearchMode, UnitKey, min_runtime,
+    EvictableUnit, EvictionCandidates, SearchContext, SearchMode, UnitKey, UnitPortion, min_runtime,
 };
 use crate::{
     framework::Session,
     model::QueueId,
-    queues::{Direction, JobCandidate, QueueAccounts, QueueOrder, reclaim::Reclaimer},
+    queues::{OrderPurpose, QueueAccounts, QueueCandidate, QueueOrder, reclaim::Reclaimer},
     resources::PerResource,
 };
 
-/// An iterator over the candidates of one search.
+/// An iterator over the candidates for eviction of one search, in the order in which they are
+/// considered.
 pub(crate) struct VictimOrder<'a, F> {
     candidates: &'a EvictionCandidates,
     accounts: &'a QueueAccounts,
@@ -23,7 +24,7 @@ pub(crate) struct VictimOrder<'a, F> {
     queues: BTreeMap<QueueId, QueueCandidates<'a>>,
 }
 
-/// The amount already evicted from one queue, and its next candidate.
+/// For one queue, the amount already evicted and the next candidate.
 #[derive(Clone, Copy, Default)]
 struct QueueCandidates<'a> {
     evicted: PerResource<i64>,
@@ -31,31 +32,39 @@ struct QueueCandidates<'a> {
 }
 
 impl<'a, F: Fn(&EvictableUnit) -> bool> VictimOrder<'a, F> {
-    /// The units of `queues` for which `is_candidate` holds.
+    /// Creates the order of the units of `queues` for which `is_candidate` holds.
     pub(crate) fn new(
         candidates: &'a EvictionCandidates,
         accounts: &'a QueueAccounts,
         queues: impl Iterator<Item = QueueId>,
         is_candidate: F,
     ) -> Self {
-        let queue_order = QueueOrder::new(accounts, Direction::Evict);
+        let queue_order = QueueOrder::new(accounts, OrderPurpose::Evict);
         let mut order =
             Self { candidates, accounts, is_candidate, queue_order, queues: BTreeMap::new() };
         for queue in queues {
-            order.advance(queue, PerResource::default(), None);
+            order.advance_queue(queue, PerResource::default(), None);
         }
         order
     }
 
-    /// Makes the first candidate after `last` the next unit of `queue`.
-    fn advance(&mut self, queue: QueueId, evicted: PerResource<i64>, last: Option<UnitKey>) {
-        let next = self.candidates.worst_first(queue, last).find(|unit| (self.is_candidate)(unit));
+    /// Makes the first candidate after `last_unit` the next unit of `queue`.
+    fn advance_queue(
+        &mut self,
+        queue: QueueId,
+        evicted: PerResource<i64>,
+        last_unit: Option<UnitKey>,
+    ) {
+        let next = self
+            .candidates
+            .units_worst_first(queue, last_unit)
+            .find(|unit| (self.is_candidate)(unit));
         self.queues.insert(queue, QueueCandidates { evicted, next });
-        let candidate = next.map(|unit| JobCandidate {
+        let candidate = next.map(|unit| QueueCandidate {
             job: PerResource::default(),
             victims: evicted.plus(unit.amount),
         });
-        self.queue_order.update(self.accounts, queue, candidate);
+        self.queue_order.set_candidate(self.accounts, queue, candidate);
     }
 }
 
@@ -66,7 +75,7 @@ impl<'a, F: Fn(&EvictableUnit) -> bool> Iterator for VictimOrder<'a, F> {
         let queue = self.queue_order.best_queue()?;
         let QueueCandidates { evicted, next } = self.queues.get(&queue).copied()?;
         let unit = next?;
-        self.advance(queue, evicted.plus(unit.amount), Some(unit.key));
+        self.advance_queue(queue, evicted.plus(unit.amount), Some(unit.key));
         Some(unit)
     }
 }
@@ -79,14 +88,14 @@ pub fn reclaim_candidates(session: &Session<'_>, reclaimer: Reclaimer) -> Vec<Ev
     let candidates = EvictionCandidates::new(session, SearchMode::Evict);
     let queues = candidates
         .queues()
-        .filter(|queue| *queue != reclaimer.queue && reclaimer.may_take_from(accounts, *queue));
+        .filter(|queue| *queue != reclaimer.queue && reclaimer.may_reclaim_from(accounts, *queue));
     let is_candidate = |unit: &EvictableUnit| match unit.portion {
-        Portion::Elastic => true,
-        Portion::Minimum => {
+        UnitPortion::Elastic => true,
+        UnitPortion::Minimum => {
             min_runtime::reclaim_protection(&context, reclaimer.queue, unit.group).is_none()
         }
     };
-    if reclaimer.may_start(accounts) {
+    if reclaimer.may_reclaim(accounts) {
         VictimOrder::new(&candidates, accounts, queues, is_candidate).cloned().collect()
     } else {
         Vec::new()
@@ -97,6 +106,7 @@ pub fn reclaim_candidates(session: &Session<'_>, reclaimer: Reclaimer) -> Vec<Ev
 pub fn eviction_order(session: &Session<'_>, queue: QueueId) -> Vec<EvictableUnit> {
     let accounts = session.accounts();
     let candidates = EvictionCandidates::new(session, SearchMode::Evict);
-    let below = candidates.queues().filter(|leaf| accounts.path(*leaf).any(|above| above == queue));
+    let below =
+        candidates.queues().filter(|leaf| accounts.path_to_root(*leaf).any(|above| above == queue));
     VictimOrder::new(&candidates, accounts, below, |_| true).cloned().collect()
 }

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use insta::assert_snapshot;
 
-use schedlab_testkit::{plan_of, rounds_of};
+use schedlab_testkit::{cycles_until_steady_of, plan_of};
 
 #[test]
 fn a_gang_that_frees_more_than_needed_is_evicted_though_another_job_is_pending() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=4
         queue a quota=0 weight=0
         queue b quota=4
@@ -26,7 +26,7 @@ fn a_gang_that_frees_more_than_needed_is_evicted_though_another_job_is_pending()
 
 #[test]
 fn an_owner_reclaims_though_a_queue_without_share_also_gains() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=4
         queue a quota=0
         queue b quota=4
@@ -86,7 +86,7 @@ fn an_owner_gets_its_quota_though_jobs_that_cannot_reclaim_come_first() {
     for at in 0..6 {
         writeln!(cluster, "job owner{at} gpus=1 queue=d1q0").expect("writing to a string succeeds");
     }
-    let rounds = rounds_of(&cluster);
+    let rounds = cycles_until_steady_of(&cluster);
     let run = rounds.lines().filter(|line| line.contains("owner") && line.contains(" runs on"));
     assert!(run.count() >= 4, "{rounds}");
     assert!(rounds.contains("steady"), "{rounds}");
@@ -123,7 +123,7 @@ fn an_owner_reclaims_whichever_queue_gets_the_remainder() {
 
 #[test]
 fn victim_event_names_the_jobs_that_take_its_room() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=8
         queue q quota=8
         job low pods=8 min=1 gpus=1 queue=q priority=40 on n1 n1 n1 n1 n1 n1 n1 n1

@@ -3,11 +3,11 @@
 
 use insta::assert_snapshot;
 
-use schedlab_testkit::rounds_of;
+use schedlab_testkit::cycles_until_steady_of;
 
 #[test]
 fn reclaimed_capacity_stays_reclaimed() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=4
         queue a quota=2
         queue b quota=2
@@ -23,7 +23,7 @@ fn reclaimed_capacity_stays_reclaimed() {
 
 #[test]
 fn volcano_4947_the_smaller_queue_does_not_reclaim_the_share_of_the_larger() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=4
         node n2 gpus=4
         queue q1 quota=3
@@ -41,7 +41,7 @@ fn volcano_4947_the_smaller_queue_does_not_reclaim_the_share_of_the_larger() {
 
 #[test]
 fn volcano_3729_an_odd_unit_is_not_fought_over() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=11
         queue a quota=5
         queue b quota=5
@@ -52,7 +52,7 @@ fn volcano_3729_an_odd_unit_is_not_fought_over() {
 
 #[test]
 fn volcano_3869_two_elastic_jobs_share_and_rest() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=6
         queue a
         queue b
@@ -74,7 +74,7 @@ fn volcano_3869_two_elastic_jobs_share_and_rest() {
 
 #[test]
 fn a_larger_unplaceable_job_ahead_prevents_oscillation() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=4
         queue a quota=2 weight=2
         queue b quota=2 weight=2
@@ -89,7 +89,7 @@ fn a_larger_unplaceable_job_ahead_prevents_oscillation() {
 
 #[test]
 fn kueue_3779_departments_with_unequal_teams_come_to_rest() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=8
         queue left quota=4
         queue right quota=4
@@ -117,7 +117,7 @@ fn kueue_3779_departments_with_unequal_teams_come_to_rest() {
 
 #[test]
 fn kueue_6947_an_infeasible_head_neither_evicts_nor_blocks() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=4
         node n2 gpus=4
         queue a quota=8
@@ -132,7 +132,7 @@ fn kueue_6947_an_infeasible_head_neither_evicts_nor_blocks() {
 
 #[test]
 fn two_gangs_of_which_only_one_fits_do_not_deadlock() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=4
         node n2 gpus=4
         queue a quota=4
@@ -147,7 +147,7 @@ fn two_gangs_of_which_only_one_fits_do_not_deadlock() {
 
 #[test]
 fn a_preempted_job_does_not_preempt_back() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=2
         queue a quota=2
         gang low pods=2 gpus=1 queue=a priority=50 on n1 n1
@@ -162,7 +162,7 @@ fn a_preempted_job_does_not_preempt_back() {
 
 #[test]
 fn consolidation_is_done_once() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=4
         node n2 gpus=4
         job left gpus=2 on n1
@@ -180,7 +180,7 @@ fn consolidation_is_done_once() {
 
 #[test]
 fn a_victim_of_one_action_does_not_precede_the_preemptor_of_the_next() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n0 gpus=8
         node n1 gpus=8
         node n2 gpus=4 by-claim
@@ -214,7 +214,7 @@ fn a_victim_of_one_action_does_not_precede_the_preemptor_of_the_next() {
 
 #[test]
 fn a_scenario_whose_victims_could_stay_is_no_solution() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n0 gpus=8
         node n1 gpus=8
         node n2 gpus=8
@@ -252,14 +252,14 @@ fn a_scenario_whose_victims_could_stay_is_no_solution() {
 
 #[test]
 fn no_pod_is_evicted_for_a_pod_whose_affinity_selects_it() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=1 label host=n1
         queue a quota=2
         queue b quota=0
         job partner gpus=1 label app=x queue=b on n1
         job fan gpus=1 near app=x/host queue=a
     "), @"steady after 0");
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=1 label host=n1
         node n2 gpus=1 label host=n2
         job fan gpus=1 near app=x/host
@@ -269,7 +269,7 @@ fn no_pod_is_evicted_for_a_pod_whose_affinity_selects_it() {
 
 #[test]
 fn no_pod_is_moved_to_a_node_that_another_would_take() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=4
         node n2 gpus=4
         job s part=0.7 on n1/g1
@@ -289,7 +289,7 @@ fn no_pod_is_moved_to_a_node_that_another_would_take() {
 
 #[test]
 fn moved_pods_are_requeued_in_the_units_of_gang_placement() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         topology dc levels host
         node n1 gpus=2 label host=n1
         node n2 gpus=4 label host=n2
@@ -308,7 +308,7 @@ fn moved_pods_are_requeued_in_the_units_of_gang_placement() {
 
 #[test]
 fn a_job_that_lost_pods_preempts_none_in_that_cycle() {
-    let rounds = rounds_of(
+    let rounds = cycles_until_steady_of(
         "
         topology dc levels zone rack
         node n0 gpus=2 label zone=z0 label rack=r0

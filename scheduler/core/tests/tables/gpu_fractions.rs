@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use schedlab_testkit::{plan_of, rounds_of, spread_plan_of};
+use schedlab_testkit::{cycles_until_steady_of, plan_of, spread_plan_of};
 
 #[test]
 fn fractions_share_a_device_before_a_new_one_is_used() {
@@ -165,7 +165,7 @@ fn quotas_count_fractions() {
 
 #[test]
 fn a_fraction_is_reclaimed_with_its_device() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=1
         queue left quota=0.5
         queue right quota=0.5
@@ -200,7 +200,7 @@ fn a_whole_device_is_reclaimed_from_all_pods_that_share_it() {
 
 #[test]
 fn fractions_move_together_on_a_node_to_free_a_device() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=2
         job a part=0.5 on n1/g1
         job b part=0.5 on n1/g2

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use insta::assert_snapshot;
 
-use schedlab_testkit::rounds_of;
+use schedlab_testkit::cycles_until_steady_of;
 
 /// Two queues of four GPUs each on eight GPUs, all lent to the first queue; `first` is pending in
 /// the second one, with four one-GPU jobs behind it. Returns how many of those run at the end, and
@@ -21,7 +21,7 @@ fn served_behind(first: &str) -> (usize, bool) {
     for at in 0..4 {
         writeln!(text, "job behind{at} gpus=1 queue=b").expect("writing to a string succeeds");
     }
-    let rounds = rounds_of(&text);
+    let rounds = cycles_until_steady_of(&text);
     let run = rounds.lines().filter(|line| line.contains("behind") && line.contains(" runs on "));
     let again = rounds.lines().filter(|line| line.contains(" leaves ")).count();
     (run.count(), again == 4 && rounds.contains("\nsteady after "))
@@ -42,7 +42,7 @@ fn an_infeasible_head_does_not_keep_its_queue_from_its_share() {
 
 #[test]
 fn an_infeasible_head_does_not_block_another_queue_of_its_department() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=8
         queue factory quota=4
         queue lab quota=4
@@ -85,7 +85,8 @@ const BEHIND_WEB: &str = "
 /// How many of the four jobs behind `first` run in queue nlp at the end.
 fn served_in_nlp_behind(first: &str) -> (usize, bool) {
     let behind = (0..4).map(|at| format!("job eval{at} gpus=1 queue=nlp priority=50\n"));
-    let rounds = rounds_of(&format!("{BEHIND_WEB}{first}\n{}", behind.collect::<String>()));
+    let rounds =
+        cycles_until_steady_of(&format!("{BEHIND_WEB}{first}\n{}", behind.collect::<String>()));
     let run = rounds.lines().filter(|line| line.contains("eval") && line.contains(" runs on "));
     (run.count(), rounds.contains("\nsteady after "))
 }

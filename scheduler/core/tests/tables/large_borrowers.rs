@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 
-use schedlab_testkit::rounds_of;
+use schedlab_testkit::cycles_until_steady_of;
 
 /// Clusters in which the gang `owned` of queue hero must be served.
 const CLUSTERS: [(&str, &str); 8] = [
@@ -151,7 +151,7 @@ const CLUSTERS: [(&str, &str); 8] = [
 
 #[test]
 fn a_guarantee_is_served_by_the_own_department_and_one_large_borrower() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=6
         queue a quota=1
         queue b quota=1
@@ -174,7 +174,7 @@ fn a_guarantee_is_served_by_the_own_department_and_one_large_borrower() {
 #[test]
 fn a_guarantee_is_served_whatever_units_the_borrowers_run() {
     for (name, text) in CLUSTERS {
-        let rounds = rounds_of(text);
+        let rounds = cycles_until_steady_of(text);
         assert!(rounds.contains("steady after") && !rounds.contains("BREACH"), "{name}: {rounds}");
         let is_served = rounds.lines().any(|line| line.contains("owned runs on "));
         assert!(is_served, "{name}: {rounds}");

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use schedlab_scheduler_core::{Decision, Profile, schedule};
-use schedlab_testkit::{plan_of, rounds_of, snapshot_of};
+use schedlab_testkit::{cycles_until_steady_of, plan_of, snapshot_of};
 
 #[test]
 fn a_higher_priority_preempts_a_lower_one_of_its_queue() {
@@ -281,7 +281,7 @@ fn the_holder_of_an_exclusive_claim_is_preempted() {
 
 #[test]
 fn a_gang_of_which_a_part_was_just_placed_is_preempted_whole() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=4
         queue q quota=4
         gang job queue=q priority=50

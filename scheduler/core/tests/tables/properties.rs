@@ -12,7 +12,9 @@ use schedlab_scheduler_core::{
     profile::{Action, Placement},
     schedule,
 };
-use schedlab_testkit::{audit_plan, kube_snapshot_of, random::selectors::cluster, snapshot_of};
+use schedlab_testkit::{
+    audit_plan, kube_snapshot_of, random::selectors::random_cluster_with_selectors, snapshot_of,
+};
 
 /// The breaches of the plan, without those that existed before.
 fn breaches(snapshot: &Snapshot, profile: &Profile, rules: Rules) -> Vec<String> {
@@ -45,20 +47,20 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(400), failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn allocation_breaks_no_rule(text in cluster()) {
+    fn allocation_breaks_no_rule(text in random_cluster_with_selectors()) {
         let snapshot = snapshot_of(&text);
         let profile = Profile { actions: vec![Action::Allocate], ..Profile::kai() };
         prop_assert_eq!(breaches(&snapshot, &profile, Rules::kai()), Vec::<String>::new());
     }
 
     #[test]
-    fn no_rule_of_profile_kube_is_broken(text in cluster()) {
+    fn no_rule_of_profile_kube_is_broken(text in random_cluster_with_selectors()) {
         let snapshot = kube_snapshot_of(&text);
         prop_assert_eq!(breaches(&snapshot, &Profile::kube(), Rules::kube()), Vec::<String>::new());
     }
 
     #[test]
-    fn the_indexed_node_choice_equals_the_full_scan(text in cluster(), spreads: bool) {
+    fn the_indexed_node_choice_equals_the_full_scan(text in random_cluster_with_selectors(), spreads: bool) {
         let snapshot = snapshot_of(&text);
         let ordered = if spreads { spread() } else { Profile::kai() };
         let mut looks_at_all = ordered.clone();
@@ -68,7 +70,7 @@ proptest! {
     }
 
     #[test]
-    fn every_pending_group_has_a_reason(text in cluster()) {
+    fn every_pending_group_has_a_reason(text in random_cluster_with_selectors()) {
         let snapshot = snapshot_of(&text);
         let plan = schedule(&snapshot, &Profile::kai());
         let bound = |at: u32| plan.decisions.iter().any(|decision| {
@@ -82,7 +84,7 @@ proptest! {
     }
 
     #[test]
-    fn undoing_leaves_nothing_behind(text in cluster(), steps in prop::collection::vec((0..60_u32, 0..5_u32), 0..40)) {
+    fn undoing_leaves_nothing_behind(text in random_cluster_with_selectors(), steps in prop::collection::vec((0..60_u32, 0..5_u32), 0..40)) {
         let snapshot = snapshot_of(&text);
         let profile = Profile::kai();
         let mut statement = Statement::new(Session::new(&snapshot, &profile));

@@ -6,7 +6,7 @@ use schedlab_scheduler_core::{
     Profile,
     profile::{Action, ResolveMethod},
 };
-use schedlab_testkit::{messages_of, plan_of, plan_with, rounds_of};
+use schedlab_testkit::{cycles_until_steady_of, eviction_messages_of, plan_of, plan_with};
 
 #[test]
 fn an_owner_reclaims_capacity_that_a_sibling_borrowed() {
@@ -386,7 +386,7 @@ fn a_preemption_delay_is_reported_only_if_victims_exist() {
 
 #[test]
 fn victim_events_name_the_preemptor_and_the_usage_of_both_queues() {
-    assert_snapshot!(messages_of("
+    assert_snapshot!(eviction_messages_of("
         node n1 gpus=4
         queue a quota=1
         queue b quota=3
@@ -402,7 +402,7 @@ fn victim_events_name_the_preemptor_and_the_usage_of_both_queues() {
 
 #[test]
 fn a_job_larger_than_the_cluster_does_not_block_its_queue() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=8
         node n2 gpus=1
         queue borrower quota=0

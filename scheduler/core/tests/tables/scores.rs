@@ -400,7 +400,7 @@ fn kai_pod_affinity_adds_weights_and_ignores_required_terms() {
 fn pod_preferences_count_only_with_plugin_podaffinity() {
     let without = |plugin: &str| {
         let mut profile = Profile::kai();
-        profile.plugins = Plugins::kai_with(|name| name != plugin);
+        profile.plugins = Plugins::kai_with_active(|name| name != plugin);
         let text = "
             node n1
             node n2

@@ -14,7 +14,7 @@ fn output(text: &str) -> String {
         format!(
             "{}: {}",
             group.name,
-            reason.suggestion().message(plan.blocked_by_head_of_line.contains(id))
+            reason.suggestion().text_with_queue_order(plan.blocked_by_head_of_line.contains(id))
         )
     };
     plan.waiting.iter().map(line).collect::<Vec<_>>().join("\n")

@@ -7,14 +7,14 @@ use schedlab_audit::Rules;
 use schedlab_scheduler_core::{
     Decision, Plan, Profile,
     framework::{PodState, Session, Statement},
-    inspect::{AcceptedSolutions, allocate_again, consolidate, preempt, reclaim},
+    inspect::{AcceptedSolutions, allocate_as_next_cycle, consolidate, preempt, reclaim},
     model::{PodGroupId, PodId, Snapshot},
 };
-use schedlab_testkit::{audit_plan, rounds_of, snapshot_of};
+use schedlab_testkit::{audit_plan, cycles_until_steady_of, snapshot_of};
 
 /// The last line of the rounds: how the cluster ends.
 fn end_of(cluster: &str) -> String {
-    rounds_of(cluster).lines().last().unwrap_or_default().to_owned()
+    cycles_until_steady_of(cluster).lines().last().unwrap_or_default().to_owned()
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn pods_that_would_move_back_to_smaller_devices_do_not_move() {
 
 #[test]
 fn pipelined_capacity_without_victims_blocks_no_other_job() {
-    let rounds = rounds_of(
+    let rounds = cycles_until_steady_of(
         "
         node n1 gpus=2
         node n2 gpus=1
@@ -120,7 +120,7 @@ fn pipelined_capacity_without_victims_blocks_no_other_job() {
 
 #[test]
 fn a_pipelined_job_does_not_block_an_earlier_job_of_its_queue() {
-    let rounds = rounds_of(
+    let rounds = cycles_until_steady_of(
         "
         node n0 gpus=4
         node n1 gpus=2
@@ -149,7 +149,7 @@ fn a_pipelined_job_does_not_block_an_earlier_job_of_its_queue() {
 
 #[test]
 fn no_pod_is_evicted_for_a_job_whose_capacity_another_queue_would_take() {
-    let rounds = rounds_of(
+    let rounds = cycles_until_steady_of(
         "
         node n0 gpus=3
         node n1 gpus=3
@@ -175,7 +175,7 @@ fn no_pod_is_evicted_for_a_job_whose_capacity_another_queue_would_take() {
 
 #[test]
 fn no_pod_is_evicted_that_would_return_while_others_of_its_queue_start() {
-    let rounds = rounds_of(
+    let rounds = cycles_until_steady_of(
         "
         node n1 gpus=2 label pool=y
         node n2 gpus=2 label pool=x
@@ -203,14 +203,14 @@ fn no_pod_is_evicted_that_would_return_while_others_of_its_queue_start() {
 
 /// The evictions and pipelined pods of one cycle with at most `rounds_max` rounds of searches.
 fn evicted_in_rounds(rounds_max: usize, cluster: &str) -> String {
-    evicted_before(allocate_again, rounds_max, cluster)
+    evicted_before(allocate_as_next_cycle, rounds_max, cluster)
 }
 
 /// Like [`evicted_in_rounds`], with a custom next cycle.
 fn evicted_before(next_cycle: fn(&mut Statement<'_>), rounds_max: usize, cluster: &str) -> String {
     let (snapshot, profile) = (snapshot_of(cluster), Profile::kai());
     let mut statement = Statement::new(Session::new(&snapshot, &profile));
-    allocate_again(&mut statement);
+    allocate_as_next_cycle(&mut statement);
     let mut solved = AcceptedSolutions::with_rounds(next_cycle, rounds_max);
     consolidate::run(&mut statement, &mut solved);
     reclaim::run(&mut statement, &mut solved);
@@ -324,7 +324,7 @@ fn pipelined_before(next_cycle: fn(&mut Statement<'_>), names: &[&str]) -> Strin
 fn each_of_several_conflicting_jobs_is_dropped() {
     let names = ["a", "x1", "x2", "b", "x3", "c"];
     assert_eq!(pipelined_before(all_but_x, &names), "a b c");
-    assert_eq!(pipelined_before(allocate_again, &names), names.join(" "));
+    assert_eq!(pipelined_before(allocate_as_next_cycle, &names), names.join(" "));
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn a_gang_that_would_be_placed_in_part_is_dropped() {
         job lent2 gpus=1 queue=lender on n
     ";
     assert_eq!(evicted_before(all_but_x, 1, cluster), "");
-    assert_eq!(evicted_before(allocate_again, 1, cluster).lines().count(), 4);
+    assert_eq!(evicted_before(allocate_as_next_cycle, 1, cluster).lines().count(), 4);
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn no_pod_is_moved_that_the_next_cycle_would_not_place() {
         job a gpus=2 queue=q
     ";
     assert_eq!(evicted_before(all_but_x, 1, cluster), "");
-    let output = evicted_before(allocate_again, 1, cluster);
+    let output = evicted_before(allocate_as_next_cycle, 1, cluster);
     assert_eq!(output, "xm for a\nxm is pipelined\na is pipelined");
 }
 
@@ -458,6 +458,6 @@ fn no_pod_is_evicted_that_would_take_what_its_queue_was_pipelined_earlier() {
     ";
     let moved = "m for x\nm is pipelined\nx is pipelined";
     assert_eq!(evicted_before(victims_first, 3, cluster), moved);
-    let output = evicted_before(allocate_again, 3, cluster);
+    let output = evicted_before(allocate_as_next_cycle, 3, cluster);
     assert_eq!(output, format!("{moved}\nvictim for owner\nowner is pipelined"));
 }

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use schedlab_testkit::{plan_of, rounds_of};
+use schedlab_testkit::{cycles_until_steady_of, plan_of};
 
 /// Two zones, each with two racks of two nodes.
 const RACKS: &str = "
@@ -131,7 +131,7 @@ fn a_node_without_labels_is_in_no_domain_and_an_unknown_level_is_reported() {
 
 #[test]
 fn consolidation_empties_a_rack() {
-    assert_snapshot!(rounds_of(&format!("{RACKS}
+    assert_snapshot!(cycles_until_steady_of(&format!("{RACKS}
         job other pods=3 min=1 gpus=1 on n1 n3 n5
         job more gpus=1 on n7
         gang a pods=2 gpus=1 together=dc/rack
@@ -147,7 +147,7 @@ fn consolidation_empties_a_rack() {
 
 #[test]
 fn a_rack_is_reclaimed_as_a_whole() {
-    assert_snapshot!(rounds_of(&format!("{RACKS}
+    assert_snapshot!(cycles_until_steady_of(&format!("{RACKS}
         queue left quota=4
         queue right quota=4
         job a1 gpus=1 queue=left on n1

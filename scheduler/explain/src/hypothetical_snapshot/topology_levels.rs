@@ -20,8 +20,8 @@ impl HypotheticalSnapshot<'_> {
         }
     }
 
-    /// Adds nodes for the next `pods` pods that do not fit, separately for each sub-group that
-    /// requires one domain.
+    /// Adds nodes for the next `pods` missing pods, separately for each sub-group that requires one
+    /// domain.
     pub(super) fn add_nodes_by_sub_group(
         &mut self,
         pods: usize,
@@ -30,10 +30,11 @@ impl HypotheticalSnapshot<'_> {
         let template = self.template_node().cloned();
         let anywhere =
             NewNodePlacement { size: self.size, unique_labels, ..NewNodePlacement::default() };
-        self.add_by_sub_group(pods, template.as_ref(), anywhere)
+        self.add_nodes_in_domains_of_sub_groups(pods, template.as_ref(), anywhere)
     }
 
-    /// Adds them in one domain of the level: one of `domains` if there are any, else a new one.
+    /// Adds nodes for the missing pods in one domain of the level: in one of `domains` if there are
+    /// any, else in a new domain.
     pub(super) fn add_nodes_in_domain(
         &mut self,
         topology: &Name,
@@ -57,11 +58,12 @@ impl HypotheticalSnapshot<'_> {
             is_single_node,
             ..NewNodePlacement::default()
         };
-        self.add_by_sub_group(pods, template.as_ref(), placement)
+        self.add_nodes_in_domains_of_sub_groups(pods, template.as_ref(), placement)
     }
 
-    /// Adds nodes by sub-group; sub-groups with a narrower level get a domain inside.
-    fn add_by_sub_group(
+    /// Adds nodes for the pods of each sub-group; sub-groups that require a narrower level get a
+    /// domain inside this one.
+    fn add_nodes_in_domains_of_sub_groups(
         &mut self,
         pods: usize,
         template: Option<&Node>,
@@ -92,8 +94,8 @@ impl HypotheticalSnapshot<'_> {
         })
     }
 
-    /// The new domain of a sub-group, inside the given placement. `None`: it requires no domain, or
-    /// its pods already run in one.
+    /// The new domain for a sub-group, inside the given placement. `None`: the sub-group requires
+    /// no domain, or its pods already run in one.
     fn domain_of_sub_group(
         &self,
         sub_group: usize,
@@ -116,8 +118,8 @@ impl HypotheticalSnapshot<'_> {
         is_inside.then_some(domain)
     }
 
-    /// The label of the level, and the labels of a domain of it (this one, or a new one) with all
-    /// inner levels.
+    /// The label of the level, and the labels of one domain of the level (the given domain, or a
+    /// new one), including all inner levels.
     fn domain_labels(
         &self,
         topology: &Name,
@@ -126,7 +128,7 @@ impl HypotheticalSnapshot<'_> {
     ) -> Option<DomainLabels> {
         let mut topologies = self.snapshot.topologies.iter();
         let topology = topologies.find(|known| known.name == *topology)?;
-        let inside = topology.depth(level)?.checked_sub(1)?;
+        let inside = topology.level_depth(level)?.checked_sub(1)?;
         let new = hypothetical_node::next_node_name(&self.snapshot.nodes);
         let labels = topology.levels[inside..].iter().map(|level| Name::clone(&level.label));
         let values = value.into_iter().chain(std::iter::repeat(&new)).cloned();

@@ -77,9 +77,9 @@ fn every_requested_and_short_resource_is_reported() {
         let (fits, short) = (requesting(10), requesting(11));
         assert!(fits.fits_in(&room) && fits.shortage_in(&room).is_empty(), "{name:?}");
         assert!(!short.fits_in(&room), "{name:?}");
-        let output: Vec<ResourceName> = short.shortage_in(&room).resources().collect();
+        let output: Vec<ResourceName> = short.shortage_in(&room).short_resources().collect();
         assert_eq!(output, std::slice::from_ref(name));
-        assert_eq!(short.amount(name), 11);
+        assert_eq!(short.amount_of(name), 11);
         let indebted = of([-1; 4], -1);
         assert!(
             requesting(0).fits_in(&indebted) && requesting(0).shortage_in(&indebted).is_empty()
@@ -98,16 +98,16 @@ fn queue_accounts_are_summed_and_bounded_by_resource() {
     assert_eq!(some.minus(more).at_least_zero(), PerResource::default());
     assert_eq!(some.at_least_zero(), some);
     let bounds = some.map(Amount::Exactly);
-    assert!(some.within(bounds));
+    assert!(some.is_within(bounds));
     for over in [
         PerResource { gpu: 2, ..some },
         PerResource { cpu: 3, ..some },
         PerResource { memory: 4, ..some },
     ] {
-        assert!(!over.within(bounds), "{over:?}");
+        assert!(!over.is_within(bounds), "{over:?}");
     }
-    assert!(more.within(more.map(|_| Amount::Unlimited)));
-    assert_eq!((Amount::Exactly(3).or(7), Amount::Unlimited.or(7)), (3, 7));
+    assert!(more.is_within(more.map(|_| Amount::Unlimited)));
+    assert_eq!((Amount::Exactly(3).limit_or(7), Amount::Unlimited.limit_or(7)), (3, 7));
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn a_resource_that_is_not_requested_may_be_short() {
 fn an_extended_resource_that_no_node_offers_does_not_fit() {
     let requested = Resources { extended: [("nic".into(), 1)].into(), ..gpus(0) };
     assert!(!requested.fits_in(&gpus(1000)));
-    let short: Vec<ResourceName> = requested.shortage_in(&gpus(1000)).resources().collect();
+    let short: Vec<ResourceName> = requested.shortage_in(&gpus(1000)).short_resources().collect();
     assert_eq!(short, [ResourceName::Extended("nic".into())]);
 }
 
@@ -136,7 +136,7 @@ fn amounts_are_printed_in_human_units() {
     assert_eq!(output(ResourceName::Pods, -2), "-2 pods");
     assert_eq!(output(ResourceName::Gpu, 0), "0 GPUs");
     assert_eq!(output(ResourceName::Memory, 999_999), "0 GB memory");
-    let named = |resource| Quantity { resource, amount: 1 }.name().to_owned();
+    let named = |resource| Quantity { resource, amount: 1 }.resource_name().to_owned();
     assert_eq!(named(ResourceName::Memory), "memory");
     assert_eq!(named(ResourceName::Cpu), "CPU cores");
     assert_eq!(output(ResourceName::Gpu, i64::MAX), "9223372036854775.807 GPUs");

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use crate::texts::suggestions_of;
-use schedlab_testkit::{plan_of, rounds_of};
+use schedlab_testkit::{cycles_until_steady_of, plan_of};
 
 #[test]
 fn a_claim_takes_its_devices_once_for_all_its_users() {
@@ -33,7 +33,7 @@ fn pods_that_share_a_claim_run_on_its_node() {
 
 #[test]
 fn a_claim_is_released_when_all_its_users_leave() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=2 by-claim
         queue left quota=0
         queue right quota=2
@@ -178,7 +178,7 @@ fn a_claim_on_unpublished_gpus_names_their_device_class() {
 
 #[test]
 fn a_free_gpu_for_claims_is_no_capacity_for_other_pods() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=4
         node n2 gpus=2 by-claim
         queue borrower quota=0
@@ -284,7 +284,7 @@ fn a_claim_on_all_devices_counts_as_many_as_the_node_has() {
 
 #[test]
 fn all_devices_of_a_node_are_reclaimed_from_all_their_users() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=2 by-claim
         node n2 gpus=3 by-claim
         queue left quota=0
@@ -351,7 +351,7 @@ fn a_shared_claim_counts_once_for_the_non_preemptible_quota() {
 
 #[test]
 fn pending_pods_that_share_a_claim_request_it_once() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=2 by-claim
         node n2 gpus=2 by-claim
         queue left quota=0
@@ -371,7 +371,7 @@ fn pending_pods_that_share_a_claim_request_it_once() {
 
 #[test]
 fn a_shared_claim_that_fills_a_limit_is_reclaimed() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=2 by-claim
         queue top quota=2 limit=1
         queue left parent=top quota=0
@@ -390,7 +390,7 @@ fn a_shared_claim_that_fills_a_limit_is_reclaimed() {
 
 #[test]
 fn capacity_is_reclaimed_for_a_gang_that_shares_a_claim() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=2 by-claim
         queue left quota=0
         queue right quota=2
@@ -406,7 +406,7 @@ fn capacity_is_reclaimed_for_a_gang_that_shares_a_claim() {
 
 #[test]
 fn a_gang_that_shares_a_claim_represents_its_queue() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 gpus=2 by-claim
         node n2 gpus=2
         queue top quota=5 limit=3

@@ -237,16 +237,16 @@ fn gpu_fractions_are_shown_and_pod_slots_if_nothing_else_is_requested() {
     assert_snapshot!(amounts("part=0.5"), @r"
     nodes for pod default/x, which requests 0.5 of a GPU
       n1: NodeResourcesFit rejects: node(s) didn't have enough resources: GPUs, pods
-        free 0 of 2 GPUs, at most 0.4 of one
+        free 0 of 2 GPUs, at most 0.4 of one GPU
       n2: TaintToleration rejects: node(s) had untolerated taint {a: b}
-        free 1 of 1 GPU, at most 1 of one
+        free 1 of 1 GPU, at most 1 of one GPU
     ");
     assert_snapshot!(amounts("part-memory=9000 devices=2 cpu=1"), @r"
     nodes for pod default/x, which requests 9000 MiB of each of 2 GPUs, 1 CPU core
       n1: NodeResourcesFit rejects: node(s) didn't have enough resources: GPU memory
-        free 0 of 2 GPUs, at most 3200 MiB of one, 125 of 128 CPU cores
+        free 0 of 2 GPUs, at most 3200 MiB of one GPU, 125 of 128 CPU cores
       n2: TaintToleration rejects: node(s) had untolerated taint {a: b}; NodeResourcesFit rejects: node(s) didn't have enough resources: GPUs
-        free 1 of 1 GPU, at most 8000 MiB of one, 128 of 128 CPU cores
+        free 1 of 1 GPU, at most 8000 MiB of one GPU, 128 of 128 CPU cores
     ");
     assert_snapshot!(amounts(""), @r"
     nodes for pod default/x, which requests only a pod slot

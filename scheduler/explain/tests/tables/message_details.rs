@@ -56,7 +56,7 @@ fn device_memory_is_unknown_without_the_node_label() {
       n1: NodeResourcesFit rejects: node(s) didn't have enough resources: GPU memory
         free 2 of 2 GPUs, their memory is unknown
       n2: NodeResourcesFit rejects: node(s) didn't have enough resources: GPU memory
-        free 0 of 2 GPUs, at most 0 MiB of one
+        free 0 of 2 GPUs, at most 0 MiB of one GPU
     ");
 }
 

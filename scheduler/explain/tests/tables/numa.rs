@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use crate::texts::{explained, suggestions_of};
-use schedlab_testkit::{plan_of, rounds_of};
+use schedlab_testkit::{cycles_until_steady_of, plan_of};
 
 #[test]
 fn a_guaranteed_pod_gets_the_lowest_zone_that_holds_it() {
@@ -216,7 +216,7 @@ fn a_pod_that_cannot_be_aligned_gets_a_reason_and_a_suggestion() {
 
 #[test]
 fn zones_that_were_filled_in_one_cycle_are_full_in_the_next() {
-    assert_snapshot!(rounds_of("
+    assert_snapshot!(cycles_until_steady_of("
         node n1 cpu=64 numa=single/pod zone z0:cpu=4 zone z1:cpu=4
         queue left cpu-quota=3
         queue right cpu-quota=3

@@ -10,7 +10,7 @@ use std::{
 use proptest::{collection::vec, prelude::*};
 
 use crate::texts::ineffective_suggestions;
-use schedlab_testkit::random::{queues, selectors, wrong_seeds};
+use schedlab_testkit::random::{failures_of_seeds, queues, selectors};
 
 /// One cluster of each kind per this number of `PROPTEST_CASES` (256): a search for suggestions
 /// runs many cycles.
@@ -18,15 +18,15 @@ const CLUSTERS_PER_CASE: u32 = 32;
 
 #[test]
 fn applied_suggestions_let_the_job_run_with_small_and_large_nodes() {
-    all_hold("queues", queues::cluster);
-    all_hold("selectors", selectors::cluster);
+    all_hold("queues", queues::random_cluster_with_queues);
+    all_hold("selectors", selectors::random_cluster_with_selectors);
     all_hold("places", cluster);
 }
 
 fn all_hold<S: Strategy<Value = String>>(kind: &str, clusters: impl Fn() -> S + Sync) {
     let count = (ProptestConfig::default().cases / CLUSTERS_PER_CASE).max(1);
     let tried = AtomicUsize::new(0);
-    let wrong = wrong_seeds(count, clusters, |text, seed| {
+    let wrong = failures_of_seeds(count, clusters, |text, seed| {
         let (wrong, all) = ineffective_suggestions(text);
         tried.fetch_add(all, Ordering::Relaxed);
         (!wrong.is_empty()).then(|| format!("seed {seed}:\n{text}\n{}", wrong.join("\n")))

@@ -13,7 +13,7 @@ use schedlab_scheduler_core::{
     reason::Suggestion,
     schedule,
 };
-use schedlab_testkit::{kube_snapshot_of, rounds_from, snapshot_of};
+use schedlab_testkit::{cycles_until_steady_from, kube_snapshot_of, snapshot_of};
 
 /// Why a pod group is pending, and the suggestions with the result of trying each.
 pub(crate) fn suggestions_of(text: &str, group: &str) -> String {
@@ -91,7 +91,7 @@ pub(crate) fn ineffective_suggestions(text: &str) -> (Vec<String>, usize) {
                 changed.filter(|changed| !runs_after_cycles(changed, &profile, group))
             {
                 let name = &snapshot.pod_groups[group.0 as usize].name;
-                let rounds = rounds_from(changed);
+                let rounds = cycles_until_steady_from(changed);
                 wrong.push(format!("{way:?} {name}: {}\n{rounds}", suggestions_of(text, name)));
             }
         }

@@ -98,8 +98,8 @@ fn plugin_order(files: &[&str]) -> String {
     for file in files {
         ConfigFile::parse(&format!("plugins: {{ {file} }}")).unwrap().apply(&mut config).unwrap();
     }
-    let jobs = config.profile.job_order.iter().map(|rule| rule.plugin());
-    let tasks = config.profile.task_order.iter().map(|rule| rule.plugin());
+    let jobs = config.profile.job_order.iter().map(|rule| rule.plugin_name());
+    let tasks = config.profile.task_order.iter().map(|rule| rule.plugin_name());
     format!("{}; {}", jobs.collect::<Vec<_>>().join(" "), tasks.collect::<Vec<_>>().join(" "))
 }
 

@@ -61,7 +61,7 @@ impl CycleObserver for Stopwatch {
             session.group(*group).queue.is_ok() && session.members(*group).has_waiting()
         };
         let waiting = session.groups().filter(waits).count();
-        let (decided, scenarios) = (session.decisions().len(), session.scenarios());
+        let (decided, scenarios) = (session.decisions().len(), session.scenario_counts());
         self.began = Some(Start { at: Instant::now(), decided, waiting, scenarios });
     }
 
@@ -75,7 +75,7 @@ impl CycleObserver for Stopwatch {
                 Decision::Evict { .. } => None,
             });
         let scheduled = placed.collect::<BTreeSet<_>>().len();
-        let (now, before) = (session.scenarios(), start.scenarios);
+        let (now, before) = (session.scenario_counts(), start.scenarios);
         self.laps.push(Lap {
             action,
             duration: start.at.elapsed(),
@@ -187,7 +187,7 @@ impl CycleMetrics {
         for decision in &cycle.plan.decisions {
             if let Decision::Bind { pod, .. } = decision {
                 let created = cycle.snapshot.pods[pod.0 as usize].created;
-                self.task.observe(millis(cycle.snapshot.now.since(created)));
+                self.task.observe(millis(cycle.snapshot.now.elapsed_since(created)));
             }
         }
         for took in cycle.bindings {

@@ -110,7 +110,7 @@ impl QueueMetrics {
                 Amount::Unlimited => i64::MIN,
             };
             set(&self.quota, &labels, status.quota.map(bound), &CONTROLLER_UNITS);
-            set(&self.allocated, &labels, status.allocated.accounted(), &CONTROLLER_UNITS);
+            set(&self.allocated, &labels, status.allocated.accounted_amounts(), &CONTROLLER_UNITS);
             set(&self.usage, &of_scheduler, queue.historical_usage_micro, &MILLIONTHS);
             self.dashboard(status);
             known.insert(Name::clone(&status.name), of_scheduler.map(Name::from));

@@ -123,7 +123,7 @@ impl WorkloadMetrics {
             let group = &snapshot.pod_groups[id.0 as usize];
             let class = priority_label(cycle, group);
             self.decisions.with_label_values(&["accept"]).inc();
-            self.wait_seconds.push_back(snapshot.now.since(waiting_since(group)).as_secs());
+            self.wait_seconds.push_back(snapshot.now.elapsed_since(waiting_since(group)).as_secs());
             if is_gang(group) {
                 *self.gangs_started.entry(Name::clone(&class)).or_default() += 1;
             }
@@ -144,7 +144,7 @@ impl WorkloadMetrics {
                 self.preemptions.with_label_values(&[&*priority_label(cycle, group)]).inc();
             }
             let series: Series =
-                [&*group.name, &group.namespace, &group.uid, cycle.pool, cause.action()]
+                [&*group.name, &group.namespace, &group.uid, cycle.pool, cause.kai_action_name()]
                     .map(str::to_owned);
             self.evicted.with_label_values(&series.each_ref().map(String::as_str)).inc();
             let key = (Name::clone(&group.namespace), Name::clone(&group.name));
@@ -194,7 +194,7 @@ impl WorkloadMetrics {
     /// Updates the estimated waiting time of new groups.
     pub(super) fn set_wait_estimates(&mut self, now: Time) {
         for starts in self.recent_starts.values_mut() {
-            while starts.front().is_some_and(|at| now.since(*at) > ESTIMATE_WINDOW) {
+            while starts.front().is_some_and(|at| now.elapsed_since(*at) > ESTIMATE_WINDOW) {
                 starts.pop_front();
             }
         }
@@ -203,7 +203,7 @@ impl WorkloadMetrics {
             let starts = self.recent_starts.get(&(Name::clone(queue), Name::clone(class)));
             let starts = starts.map_or(0, VecDeque::len) as u64;
             let seconds = match starts {
-                0 => now.since(*first).as_secs(),
+                0 => now.elapsed_since(*first).as_secs(),
                 starts => depth.saturating_mul(ESTIMATE_WINDOW.as_secs()) / starts,
             };
             self.estimate.with_label_values(&labels).set(float(seconds));
@@ -259,7 +259,7 @@ fn queue_label(cycle: &CycleObservation<'_>, group: &PodGroup) -> Name {
     match &group.queue {
         Ok(Some(queue)) => Name::clone(&cycle.snapshot.queues[queue.0 as usize].name),
         Ok(None) => Name::default(),
-        Err(problem) => Name::clone(problem.queue()),
+        Err(problem) => Name::clone(problem.named_queue()),
     }
 }
 

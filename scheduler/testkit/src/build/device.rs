@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::super::tokens::pair;
+use super::super::tokens::split_key_value;
 use schedlab_scheduler_core::{
     model::{
         ClaimAlternative, ClaimRequests, DeviceAccess, DeviceClaim, DeviceCount, DeviceProperties,
@@ -15,10 +15,10 @@ use schedlab_scheduler_core::{
     resources::Resources,
 };
 
-pub(super) fn node_device(word: &str) -> NodeDevice {
+pub(super) fn parse_node_device(word: &str) -> NodeDevice {
     let (word, claim) = word.split_once('!').map_or((word, None), |(word, it)| (word, Some(it)));
     let (word, attribute) =
-        word.split_once('@').map_or((word, None), |(word, it)| (word, Some(pair(it))));
+        word.split_once('@').map_or((word, None), |(word, it)| (word, Some(split_key_value(it))));
     let (name, kinds) = word.split_once(':').expect("name:kinds");
     let attribute = attribute.map(|(key, value)| (Name::from(key), value.to_owned()));
     let properties = DeviceProperties {
@@ -33,12 +33,12 @@ pub(super) fn node_device(word: &str) -> NodeDevice {
     }
 }
 
-pub(super) fn shared_claim(word: &str) -> DeviceClaim {
+pub(super) fn parse_shared_claim(word: &str) -> DeviceClaim {
     let (name, requests) = word.split_once('=').expect("name=requests");
     DeviceClaim {
         name: name.into(),
         devices: Resources::default(),
-        requests: Some(claim_requests(requests)),
+        requests: Some(parse_claim_requests(requests)),
         allocate_all: std::collections::BTreeMap::new(),
         is_pod_owned: false,
         queue: None,
@@ -49,14 +49,14 @@ pub(super) fn shared_claim(word: &str) -> DeviceClaim {
     }
 }
 
-pub(super) fn claim_requests(word: &str) -> Arc<ClaimRequests> {
-    Arc::new(ClaimRequests { alternatives: word.split('|').map(alternative).collect() })
+pub(super) fn parse_claim_requests(word: &str) -> Arc<ClaimRequests> {
+    Arc::new(ClaimRequests { alternatives: word.split('|').map(parse_alternative).collect() })
 }
 
-fn alternative(word: &str) -> ClaimAlternative {
+fn parse_alternative(word: &str) -> ClaimAlternative {
     let (word, attribute) =
         word.split_once('~').map_or((word, None), |(word, it)| (word, Some(it)));
-    let requests: Vec<NodeDeviceRequest> = word.split('+').map(request).collect();
+    let requests: Vec<NodeDeviceRequest> = word.split('+').map(parse_device_request).collect();
     let constraint = |attribute: &str| MatchAttribute {
         attribute: attribute.into(),
         requests: (0..requests.len()).collect(),
@@ -65,7 +65,7 @@ fn alternative(word: &str) -> ClaimAlternative {
     ClaimAlternative { requests, constraints }
 }
 
-fn request(word: &str) -> NodeDeviceRequest {
+fn parse_device_request(word: &str) -> NodeDeviceRequest {
     let (word, access) = match word.strip_suffix("^admin") {
         Some(word) => (word, DeviceAccess::Admin),
         None => (word, DeviceAccess::Exclusive),

@@ -7,34 +7,37 @@
 
 use std::sync::Arc;
 
-use super::super::tokens::{Tokens, pair};
+use super::super::tokens::{LineTokens, split_key_value};
 use schedlab_scheduler_core::model::{
     AttachedVolume, LabelSelector, Name, NodeSelectorTerm, Operator, ProvisionableVolume,
     Requirement, Volume, VolumeAccess, VolumeClaim, VolumeProblem, VolumeReach,
 };
 
-pub(super) fn volume_claims(tokens: &mut Tokens<'_>) -> Vec<VolumeClaim> {
-    let missing = tokens.value("missing-volume").map(|name| VolumeClaim {
+pub(super) fn parse_volume_claims(tokens: &mut LineTokens<'_>) -> Vec<VolumeClaim> {
+    let missing = tokens.take_value("missing-volume").map(|name| VolumeClaim {
         name: name.into(),
         is_exclusive: false,
         attached_volume: None,
         access: VolumeAccess::Unavailable(VolumeProblem::Missing),
     });
-    missing.into_iter().chain(tokens.each("volume").into_iter().map(claim)).collect()
+    missing
+        .into_iter()
+        .chain(tokens.take_each("volume").into_iter().map(parse_volume_claim))
+        .collect()
 }
 
-fn claim(word: &str) -> VolumeClaim {
-    let Some(word) = word.strip_prefix("csi:") else { return unattached(word) };
-    let claim = unattached(word);
-    VolumeClaim { attached_volume: Some(attached(&claim.name)), ..claim }
+fn parse_volume_claim(word: &str) -> VolumeClaim {
+    let Some(word) = word.strip_prefix("csi:") else { return parse_unattached_claim(word) };
+    let claim = parse_unattached_claim(word);
+    VolumeClaim { attached_volume: Some(attached_csi_volume(&claim.name)), ..claim }
 }
 
-/// A volume of driver `csi`.
-pub(super) fn attached(volume: &str) -> AttachedVolume {
+/// A volume of the CSI driver `csi` that is attached for a claim.
+pub(super) fn attached_csi_volume(volume: &str) -> AttachedVolume {
     AttachedVolume { driver: "csi".into(), volume: volume.into() }
 }
 
-pub(super) fn unattached(word: &str) -> VolumeClaim {
+pub(super) fn parse_unattached_claim(word: &str) -> VolumeClaim {
     let (word, is_exclusive) = match word.strip_prefix("once:") {
         Some(word) => (word, true),
         None => (word, false),
@@ -48,7 +51,7 @@ pub(super) fn unattached(word: &str) -> VolumeClaim {
     let (name, access) = match word.split_once('?') {
         None => {
             let (name, place) = word.split_once('@').expect("claim@label=value");
-            (name, VolumeAccess::Bound(reach(place)))
+            (name, VolumeAccess::Bound(parse_volume_reach(place)))
         }
         Some((name, volumes)) => {
             let volumes = volumes.split(',').filter(|word| !word.is_empty());
@@ -56,9 +59,10 @@ pub(super) fn unattached(word: &str) -> VolumeClaim {
             let (provisionable, volumes): (Vec<_>, Vec<_>) =
                 volumes.partition(|(name, _)| *name == "made");
             let volume = |(name, place): (&str, &str)| {
-                Arc::new(Volume { name: name.into(), reach: reach(place) })
+                Arc::new(Volume { name: name.into(), reach: parse_volume_reach(place) })
             };
-            let provisionable = provisionable.first().map(|(_, place)| provisionable_in(place));
+            let provisionable =
+                provisionable.first().map(|(_, place)| provisionable_volume_in(place));
             (
                 name,
                 VolumeAccess::WaitForFirstConsumer {
@@ -71,26 +75,28 @@ pub(super) fn unattached(word: &str) -> VolumeClaim {
     VolumeClaim { name: name.into(), is_exclusive, attached_volume: None, access }
 }
 
-fn provisionable_in(place: &str) -> ProvisionableVolume {
+fn provisionable_volume_in(place: &str) -> ProvisionableVolume {
     let (place, room) = match place.split_once('@') {
         None => (place, None),
         Some((place, "")) => (place, Some(Vec::new())),
-        Some((place, shelf)) => {
-            (place, Some(vec![LabelSelector { requirements: vec![label_requirement(shelf)] }]))
-        }
+        Some((place, shelf)) => (
+            place,
+            Some(vec![LabelSelector { requirements: vec![parse_label_requirement(shelf)] }]),
+        ),
     };
-    ProvisionableVolume { reach: reach(place), nodes_with_capacity: room }
+    ProvisionableVolume { reach: parse_volume_reach(place), nodes_with_capacity: room }
 }
 
-fn label_requirement(place: &str) -> Requirement {
-    let (key, value) = pair(place);
+fn parse_label_requirement(place: &str) -> Requirement {
+    let (key, value) = split_key_value(place);
     Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] }
 }
 
-fn reach(place: &str) -> VolumeReach {
+fn parse_volume_reach(place: &str) -> VolumeReach {
     if place.is_empty() {
         return VolumeReach::default();
     }
-    let term = NodeSelectorTerm { labels: vec![label_requirement(place)], fields: Vec::new() };
+    let term =
+        NodeSelectorTerm { labels: vec![parse_label_requirement(place)], fields: Vec::new() };
     VolumeReach { affinity: Some(vec![term]), zones: Vec::new() }
 }

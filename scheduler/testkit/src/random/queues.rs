@@ -14,7 +14,7 @@ struct JobLine {
     gpus: u32,
     fixed: bool,
     request: GpuRequest,
-    /// The node on which it runs at the start, if it fits.
+    /// Index of the node on which the job runs at the start, if the job fits there.
     starts_on: Option<usize>,
 }
 
@@ -23,7 +23,7 @@ struct JobLine {
 enum GpuOffer {
     Plainly,
     ByClaim,
-    /// Half of them in each of two NUMA zones, with policy `single-numa-node`.
+    /// Half of the GPUs in each of two NUMA zones, with policy `single-numa-node`.
     ByZone,
 }
 
@@ -32,27 +32,31 @@ enum GpuOffer {
 enum GpuRequest {
     Whole,
     Part,
-    /// One claim that all its pods share.
+    /// One claim that all pods of the job share.
     Shared,
     /// A claim on two GPUs that other jobs of its queue share.
     Common,
-    /// One claim per pod.
+    /// One claim per pod of the job.
     Claims,
 }
 
-/// Up to four nodes, two departments of two teams each, and up to a dozen jobs, some of them
-/// running.
-pub fn cluster() -> impl Strategy<Value = String> {
+/// Random clusters with up to four nodes, two departments of two teams each, and up to a dozen
+/// jobs, some of them running.
+pub fn random_cluster_with_queues() -> impl Strategy<Value = String> {
     let node = prop_oneof![Just(2_u32), Just(4), Just(8)];
     let quota = prop_oneof![Just(0_u32), 1..6_u32];
     let weight = 0..4_u32;
     let gives = prop_oneof![4 => Just(GpuOffer::Plainly), 1 => Just(GpuOffer::ByClaim), 1 => Just(GpuOffer::ByZone)];
     let node = (node, gives);
-    (vec(node, 1..5), vec((quota, weight, option::weighted(0.2, 2..8_u32)), 6), vec(job(), 1..12))
-        .prop_map(|(nodes, queues, jobs)| table(&nodes, &queues, &jobs))
+    (
+        vec(node, 1..5),
+        vec((quota, weight, option::weighted(0.2, 2..8_u32)), 6),
+        vec(random_job(), 1..12),
+    )
+        .prop_map(|(nodes, queues, jobs)| cluster_table(&nodes, &queues, &jobs))
 }
 
-fn job() -> impl Strategy<Value = JobLine> {
+fn random_job() -> impl Strategy<Value = JobLine> {
     let shape = (1..5_u32, 0..3_u32, 1..5_u32);
     let priority = prop_oneof![Just(40_u32), Just(50), Just(75)];
     let fixed = prop::bool::weighted(0.1);
@@ -77,7 +81,7 @@ fn job() -> impl Strategy<Value = JobLine> {
     )
 }
 
-fn table(
+fn cluster_table(
     nodes: &[(u32, GpuOffer)],
     queues: &[(u32, u32, Option<u32>)],
     jobs: &[JobLine],
@@ -120,7 +124,7 @@ fn table(
             "job j{at:02} pods={pods} min={min} {gpus} queue={queue} priority={}{fixed}",
             job.priority
         );
-        for node in starting_nodes(job, &mut free) {
+        for node in start_node_words(job, &mut free) {
             let _ = write!(text, "{node}");
         }
         text.push('\n');
@@ -128,8 +132,8 @@ fn table(
     text
 }
 
-/// The suffix ` on n1 n1`, if the whole job fits on its start node.
-fn starting_nodes(job: &JobLine, free: &mut [u32]) -> Vec<String> {
+/// The words ` on n1 n1` for a job line, if the whole job fits on its start node; otherwise none.
+fn start_node_words(job: &JobLine, free: &mut [u32]) -> Vec<String> {
     let (pods, nodes) = (job.pods + job.surplus, free.len());
     let starts_on = job.starts_on.filter(|_| job.request == GpuRequest::Whole);
     let Some(node) = starts_on.map(|node| node % nodes) else { return Vec::new() };

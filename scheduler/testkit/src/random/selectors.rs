@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use proptest::prelude::*;
 
-/// A job of a random cluster, as a table line.
+/// A job of a random cluster, which becomes one line of the text cluster.
 #[derive(Clone, Debug)]
-struct Job {
+struct JobLine {
     pods: u32,
     minimum: u32,
     gpus: u32,
@@ -17,7 +17,7 @@ struct Job {
     extra: &'static str,
 }
 
-fn job() -> impl Strategy<Value = Job> {
+fn random_job() -> impl Strategy<Value = JobLine> {
     let extras = prop_oneof![
         12 => Just(""),
         1 => Just("label app=x far app=x/host"),
@@ -35,7 +35,7 @@ fn job() -> impl Strategy<Value = Job> {
         1 => Just("claim y:nic*2"),
     ];
     (1..5_u32, 1..5_u32, 0..5_u32, 0..5_u32, 0..3_u32, 0..4_u32, 0..6_u32, extras).prop_map(
-        |(pods, minimum, gpus, cpu, queue, priority, running, extra)| Job {
+        |(pods, minimum, gpus, cpu, queue, priority, running, extra)| JobLine {
             pods,
             minimum: minimum.min(pods),
             gpus,
@@ -48,11 +48,12 @@ fn job() -> impl Strategy<Value = Job> {
     )
 }
 
-/// A random table; running pods fit on their nodes.
-pub fn cluster() -> impl Strategy<Value = String> {
+/// Random clusters with nodes in zones, whose pods have selectors and other constraints; running
+/// pods fit on their nodes.
+pub fn random_cluster_with_selectors() -> impl Strategy<Value = String> {
     let nodes = prop::collection::vec((0..9_u32, 4..20_u32, 0..11_u32), 1..6);
     let queues = prop::collection::vec((0..9_i32, -1..9_i32), 3..4);
-    (nodes, queues, prop::collection::vec(job(), 0..14)).prop_map(|(nodes, queues, jobs)| {
+    (nodes, queues, prop::collection::vec(random_job(), 0..14)).prop_map(|(nodes, queues, jobs)| {
         let mut text = String::new();
         for (at, (gpus, cpu, kind)) in nodes.iter().enumerate() {
             let zone = if at % 2 == 0 { "a" } else { "b" };
@@ -82,14 +83,14 @@ pub fn cluster() -> impl Strategy<Value = String> {
         }
         let mut free: Vec<(u32, u32)> = nodes.iter().map(|(gpus, cpu, _)| (*gpus, *cpu)).collect();
         for (at, job) in jobs.iter().enumerate() {
-            job.write(&mut text, at, &mut free);
+            job.write_line(&mut text, at, &mut free);
         }
         text
     })
 }
 
-impl Job {
-    fn write(&self, text: &mut String, at: usize, free: &mut [(u32, u32)]) {
+impl JobLine {
+    fn write_line(&self, text: &mut String, at: usize, free: &mut [(u32, u32)]) {
         let Self { pods, minimum, gpus, cpu, queue, priority, extra, .. } = self;
         let _ = write!(
             text,

@@ -11,7 +11,9 @@ fn output(snapshot: &Snapshot) -> String {
     let nodes = snapshot.nodes.iter().map(|node| {
         let label = |key: &str| node.labels.get(key).map_or("", |value| &**value);
         let gpus = node.allocatable.gpu_milli / 1000;
-        format!("{} {gpus} {} {}", node.name, label(ZONE), label(RACK)).trim().to_owned()
+        format!("{} {gpus} {} {}", node.name, label(ZONE_LABEL), label(RACK_LABEL))
+            .trim()
+            .to_owned()
     });
     let queues = snapshot.queues.iter().map(|queue| {
         let parent = queue.parent.map_or("", |parent| &*snapshot.queues[parent.0 as usize].name);

@@ -80,7 +80,7 @@ impl NumaZoneAmounts<'_> {
             resources::GPU => ResourceName::Gpu,
             other => ResourceName::Extended(name(other)),
         };
-        Some([expected.amount(&name), found.amount(&name)])
+        Some([expected.amount_of(&name), found.amount_of(&name)])
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use schedlab_api::{Value, quantity::thousandths, resources};
-use schedlab_audit::{charged_milli, gpu_memory_mib, pod_requests};
+use schedlab_audit::{charged_fraction_milli, gpu_memory_mib, pod_requests};
 
 use super::{
     ClusterObjects, FairShares, string,
@@ -128,7 +128,7 @@ fn amount(cluster: &ClusterObjects<'_>, pod: &Value, column: &Column) -> i128 {
     }
     let named = |node: &&&Value| string(node, "/metadata/name") == string(pod, "/spec/nodeName");
     let node = cluster.nodes.iter().find(named);
-    whole + charged_milli(pod, node.map_or(0, |node| gpu_memory_mib(node)))
+    whole + charged_fraction_milli(pod, node.map_or(0, |node| gpu_memory_mib(node)))
 }
 
 /// The usage of each queue, including its descendants; terminating pods do not count.

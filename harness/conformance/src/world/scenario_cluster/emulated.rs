@@ -51,7 +51,7 @@ impl EmulatedCluster {
 
     /// Lets an audit observe every write, including those of the past.
     pub(crate) fn observe(&self, audit: &Audit) {
-        self.log().iter().for_each(|entry| audit.observe(&write_of(entry)));
+        self.log().iter().for_each(|entry| audit.observe_write(&write_of(entry)));
         self.emulator.observe_writes(observer(audit));
     }
 

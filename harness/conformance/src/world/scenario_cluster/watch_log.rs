@@ -78,7 +78,7 @@ impl WatchLog {
             entry.manager = self.writer(&entry);
             let entry = Arc::new(entry);
             if let Some(audit) = &state.audit {
-                audit.observe(&write_of(&entry));
+                audit.observe_write(&write_of(&entry));
             }
             state.log.push(entry);
         }
@@ -103,7 +103,7 @@ impl WatchLog {
     /// Lets an audit observe every change, including those of the past.
     pub(super) fn observe(&self, audit: &Audit) {
         let mut state = self.state();
-        state.log.iter().for_each(|entry| audit.observe(&write_of(entry)));
+        state.log.iter().for_each(|entry| audit.observe_write(&write_of(entry)));
         state.audit = Some(audit.clone());
     }
 

@@ -8,8 +8,9 @@ use crate::{
 };
 
 impl Members {
-    /// The state of the deficient sub-group: one with pending pods that cannot reach its minimum.
-    pub fn readiness(&self, group: &PodGroup) -> GangReadiness {
+    /// Counts of pods of the sub-group that keeps the gang from being ready: it has pending pods
+    /// and cannot reach its minimum.
+    pub fn gang_readiness(&self, group: &PodGroup) -> GangReadiness {
         let short = SubGroupTree { group, members: self }.deficient_leaf();
         if let Some(leaf) = short.filter(|_| group.sub_groups.len() > 1) {
             let (of, members) = (&group.sub_groups[leaf], &self.sub_groups[leaf]);
@@ -20,19 +21,19 @@ impl Members {
             return GangReadiness::new(
                 sub_group,
                 self.remaining_minimum(group, leaf),
-                members.alive(),
+                members.alive_count(),
                 members.gated,
                 inside.or_else(outside),
             );
         }
-        let alive = self.sub_groups.iter().map(SubGroupMembers::alive).sum();
+        let alive = self.sub_groups.iter().map(SubGroupMembers::alive_count).sum();
         let minima = (0..group.sub_groups.len()).map(|at| self.remaining_minimum(group, at));
         let required = minima.sum();
         let whole = GangReadiness::new(
             None,
             required,
             alive,
-            self.gated(),
+            self.gated_count(),
             unschedulable_members(group, |_| true),
         );
         let only_sub_group = match group.sub_groups.as_slice() {
@@ -43,7 +44,7 @@ impl Members {
     }
 }
 
-/// Summary of the unschedulable members that are selected.
+/// Counts the invalid members for which the filter holds, and describes the first of them.
 fn unschedulable_members(
     group: &PodGroup,
     is_selected: impl Fn(&UnschedulableMember) -> bool,
@@ -66,58 +67,72 @@ fn unschedulable_members(
     }))
 }
 
-/// A sub-group that cannot reach its minimum. The least of several is reported.
+/// A sub-group that cannot reach its minimum. The smallest of several is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Deficit {
-    /// No pod waits for it, not even a gated or unschedulable one.
+    /// Whether the sub-group has no waiting pod, not even a gated or invalid one.
     is_idle: bool,
-    /// Number of pods it needs until those that wait for it can be placed.
+    /// Number of pods that the sub-group lacks until its waiting pods can be placed.
     missing: u32,
     leaf: usize,
 }
 
 impl SubGroupTree<'_> {
-    /// The leaf to report: the first deficient one where all children are required; otherwise one
-    /// with waiting pods, of those the one that misses fewest.
+    /// The leaf sub-group to report: where all children are required, the first that cannot reach
+    /// its minimum; otherwise one with waiting pods, of those the one that lacks fewest.
     fn deficient_leaf(&self) -> Option<usize> {
         self.deficit(None).map(|short| short.leaf)
     }
 
-    fn deficit(&self, at: Option<usize>) -> Option<Deficit> {
-        let is_short = !self.can_be_satisfied(at);
-        let children = self.children(at);
+    fn deficit(&self, sub_group: Option<usize>) -> Option<Deficit> {
+        let is_short = !self.can_be_satisfied(sub_group);
+        let children = self.children(sub_group);
         if children.is_empty() {
-            let leaf = at.filter(|_| is_short)?;
-            return Some(Deficit { is_idle: !self.waits(leaf), missing: self.missing(leaf), leaf });
+            let leaf = sub_group.filter(|_| is_short)?;
+            return Some(Deficit {
+                is_idle: !self.has_waiting_pods(leaf),
+                missing: self.missing_pods(leaf),
+                leaf,
+            });
         }
-        let needs_all = self.needed(at, children.len()) >= children.len();
+        let needs_all = self.required_children(sub_group, children.len()) >= children.len();
         let mut below = children
             .iter()
             .filter(|child| !is_short || !self.can_be_satisfied(Some(**child)))
             .filter_map(|child| self.deficit(Some(*child)));
         let found = if is_short && needs_all { below.next() } else { below.min() }?;
-        Some(match at.filter(|_| is_short) {
-            Some(at) => Deficit { is_idle: !self.waits(at), missing: self.missing(at), ..found },
+        Some(match sub_group.filter(|_| is_short) {
+            Some(at) => Deficit {
+                is_idle: !self.has_waiting_pods(at),
+                missing: self.missing_pods(at),
+                ..found
+            },
             None => found,
         })
     }
 
-    /// It has pods that are pending, gated or unschedulable.
-    fn waits(&self, at: usize) -> bool {
-        let members = &self.members.sub_groups[at];
+    /// Whether the sub-group, or one below it, has pods that are pending, gated or invalid.
+    fn has_waiting_pods(&self, sub_group: usize) -> bool {
+        let members = &self.members.sub_groups[sub_group];
         let waits = !members.waiting.is_empty() || members.gated + members.unschedulable > 0;
-        waits || self.children(Some(at)).iter().any(|child| self.waits(*child))
+        waits || self.children(Some(sub_group)).iter().any(|child| self.has_waiting_pods(*child))
     }
 
-    /// Number of pods it needs to be satisfiable.
-    fn missing(&self, at: usize) -> u32 {
-        let children = self.children(Some(at));
+    /// Number of pods that the sub-group lacks until it can be satisfied.
+    fn missing_pods(&self, sub_group: usize) -> u32 {
+        let children = self.children(Some(sub_group));
         if children.is_empty() {
-            return self.minimum(at).saturating_sub(self.members.sub_groups[at].alive());
+            return self
+                .minimum_of_leaf(sub_group)
+                .saturating_sub(self.members.sub_groups[sub_group].alive_count());
         }
-        let mut missing: Vec<u32> = children.iter().map(|child| self.missing(*child)).collect();
+        let mut missing: Vec<u32> =
+            children.iter().map(|child| self.missing_pods(*child)).collect();
         missing.sort_unstable();
-        missing.into_iter().take(self.needed(Some(at), children.len())).fold(0, u32::saturating_add)
+        missing
+            .into_iter()
+            .take(self.required_children(Some(sub_group), children.len()))
+            .fold(0, u32::saturating_add)
     }
 }
 
@@ -132,7 +147,7 @@ mod tests {
         let snapshot = snapshot_of(&format!("node n1\n{parts}"));
         let profile = Profile::kai();
         let session = Session::new(&snapshot, &profile);
-        let short = session.members(PodGroupId(0)).readiness(&snapshot.pod_groups[0]);
+        let short = session.members(PodGroupId(0)).gang_readiness(&snapshot.pod_groups[0]);
         short.sub_group.map_or_else(|| "none".to_owned(), |name| name.to_string())
     }
 

@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl NodeInfo {
-    /// A pod of `shape` starts (`users` is 1) or stops (-1) using its claims.
-    pub(super) fn change_claims(
+    /// Adds (`users` is 1) or removes (-1) a pod of `shape` as a user of its claims.
+    pub(super) fn change_claim_users(
         &mut self,
         node: &Node,
         shape: &PodShape,
@@ -20,28 +20,34 @@ impl NodeInfo {
         users: i64,
     ) {
         for claim in &shape.claims {
-            self.change_claim(&claim.name, &claim.devices_on(node), occupancy, users);
+            self.change_users_of_claim(&claim.name, &claim.devices_on(node), occupancy, users);
         }
     }
 
-    /// Counts unused claims as if a pod used them.
-    pub(super) fn allocate_unused_claims(&mut self, node: &Node) {
+    /// Takes the devices of claims that are allocated but unused, as if a pod used these claims.
+    pub(super) fn charge_unused_claims(&mut self, node: &Node) {
         for held in &node.unused_claims {
             let occupancy =
                 if held.is_deallocating { Occupancy::Releasing } else { Occupancy::Allocated };
-            self.change_claim(&held.name, &held.devices, occupancy, 1);
+            self.change_users_of_claim(&held.name, &held.devices, occupancy, 1);
         }
     }
 
-    fn change_claim(&mut self, name: &Name, devices: &Resources, occupancy: Occupancy, users: i64) {
+    fn change_users_of_claim(
+        &mut self,
+        name: &Name,
+        devices: &Resources,
+        occupancy: Occupancy,
+        users: i64,
+    ) {
         let at = self.claims.iter().position(|entry| entry.group == *name);
         let at = at.unwrap_or_else(|| {
-            self.claims.push(SharedDevice::unused(name.clone()));
+            self.claims.push(SharedDevice::without_use(name.clone()));
             self.claims.len() - 1
         });
         let entry = &mut self.claims[at];
         let before = (entry.used > 0, entry.used_later() > 0);
-        entry.change(occupancy, users);
+        entry.change_use(occupancy, users);
         let after = (entry.used > 0, entry.used_later() > 0);
         if entry.is_unused() {
             self.claims.swap_remove(at);
@@ -52,8 +58,8 @@ impl NodeInfo {
         transfer_devices(&mut self.releasing, devices, after.0, before.0);
     }
 
-    /// What a pod of `shape` takes of `node`, whose info this is, besides claims already in use
-    /// there.
+    /// What a pod of `shape` takes from `node`, besides claims that are already in use there.
+    /// `self` is the current info of `node`.
     pub fn requests_on<'a>(&self, node: &Node, shape: &'a PodShape) -> Cow<'a, Resources> {
         let new = shape.claims.iter().filter(|claim| self.active_claim(&claim.name).is_none());
         let mut needed = Cow::Borrowed(&shape.requests);
@@ -63,15 +69,15 @@ impl NodeInfo {
         needed
     }
 
-    /// The claim, if pods here use it, or are pipelined with it, and not all of them leave.
+    /// The claim's entry, if some user on this node is not terminating.
     fn active_claim(&self, name: &Name) -> Option<&SharedDevice> {
         self.claims.iter().find(|entry| entry.group == *name && entry.used_later() > 0)
     }
 }
 
 impl Session<'_> {
-    /// Whether the pod is the first of its queue's staying pods that use the claim, or there are
-    /// none.
+    /// Whether the pod is the first of the claim's staying users in its queue on this node, or no
+    /// user stays.
     pub fn is_first_user(&self, pod: PodId, claim: &Name) -> bool {
         let queue = |pod| self.queue_and_group(pod).map(|(queue, _)| queue);
         let has_it = |user: &PodId| {
@@ -84,7 +90,7 @@ impl Session<'_> {
     }
 }
 
-/// Moves devices between free and taken.
+/// Moves the devices of a claim between free and taken resources.
 fn transfer_devices(free: &mut Resources, devices: &Resources, was_taken: bool, is_taken: bool) {
     match (was_taken, is_taken) {
         (false, true) => free.subtract(devices),

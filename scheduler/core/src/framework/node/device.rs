@@ -10,57 +10,57 @@ use crate::{
     profile::Placement,
 };
 
-/// A shared GPU, in the unit of [`Node::units_per_gpu`]. Also used for shared claims, counted in
-/// pods.
+/// The usage of a shared GPU, in the unit of [`Node::units_per_gpu`]. Also used for shared claims,
+/// where it counts pods.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SharedDevice {
-    /// Name of the group.
+    /// Name of the shared GPU (its GPU group).
     pub group: GpuGroup,
-    /// Used by pods that are there, releasing ones included.
+    /// Units used by pods on the node, terminating pods included.
     pub used: i64,
-    /// Part of it used by releasing pods.
+    /// Units of `used` that terminating pods release.
     pub releasing: i64,
-    /// Taken by pipelined pods.
+    /// Units taken by pipelined pods.
     pub pipelined: i64,
 }
 
-/// How a pod chooses among GPUs.
+/// How a pod chooses among the GPUs of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceChoice {
-    /// The fullest or the emptiest GPU first.
+pub struct DevicePreference {
+    /// Whether the fullest or the emptiest GPU comes first.
     pub placement: Placement,
-    /// How GPUs with releasing fractions compare.
+    /// How GPUs with releasing fractions compare to others.
     pub order: DeviceOrder,
 }
 
-/// How GPUs with releasing fractions compare to others.
+/// How GPUs with releasing fractions compare to others when a pod chooses a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceOrder {
     /// GPUs on which a pod fits now come first.
     Earliest,
-    /// By their use now, releasing fractions included (KAI): a pod waits for a fraction of a fuller
-    /// GPU and leaves an emptier one alone.
+    /// GPUs compare by their present usage, releasing fractions included (KAI): a pod waits for a
+    /// fraction of a fuller GPU and leaves an emptier one alone.
     Present,
-    /// By their use once everything is released.
+    /// GPUs compare by their usage once everything is released.
     AfterRelease,
 }
 
-/// A GPU that a pod may get.
+/// A GPU that a pod may get a fraction of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Device {
-    /// A shared one, by position.
+pub enum DeviceCandidate {
+    /// A shared GPU, by its position in the node's list.
     Shared(usize),
-    /// One that is not shared yet.
+    /// A GPU that no pod shares yet.
     New,
 }
 
 impl SharedDevice {
-    /// What is taken once everything is released.
+    /// Units that are in use once terminating pods are gone.
     pub const fn used_later(&self) -> i64 {
         self.used - self.releasing + self.pipelined
     }
 
-    /// The use by which GPUs are compared. One that all its pods are leaving counts as unused.
+    /// The usage by which GPUs are compared. A GPU whose pods are all terminating counts as unused.
     const fn compared_use(&self, order: DeviceOrder) -> i64 {
         match (order, self.used_later()) {
             (DeviceOrder::Present, 1..) => self.used + self.pipelined,
@@ -68,7 +68,7 @@ impl SharedDevice {
         }
     }
 
-    pub(super) const fn unused(group: GpuGroup) -> Self {
+    pub(super) const fn without_use(group: GpuGroup) -> Self {
         Self { group, used: 0, releasing: 0, pipelined: 0 }
     }
 
@@ -76,7 +76,7 @@ impl SharedDevice {
         self.used == 0 && self.releasing == 0 && self.pipelined == 0
     }
 
-    pub(super) fn change(&mut self, occupancy: Occupancy, units: i64) {
+    pub(super) fn change_use(&mut self, occupancy: Occupancy, units: i64) {
         match occupancy {
             Occupancy::Allocated | Occupancy::Stuck => self.used += units,
             Occupancy::Releasing => {
@@ -87,8 +87,9 @@ impl SharedDevice {
         }
     }
 
-    /// A GPU that all its pods are leaving fits only later: it is released as a whole.
-    fn fit(&self, units: i64, capacity: i64) -> Option<Fit> {
+    /// When `units` fit on this GPU. A GPU whose pods are all terminating fits only later, because
+    /// it is released as a whole.
+    fn fit_units(&self, units: i64, capacity: i64) -> Option<Fit> {
         if self.used_later() + units > capacity {
             return None;
         }
@@ -98,7 +99,7 @@ impl SharedDevice {
 }
 
 impl NodeInfo {
-    /// Adds `units` to the use of each GPU; negative when a pod gives them back.
+    /// Adds `units` to the usage of each of these GPUs; negative when a pod gives them back.
     pub(super) fn change_device_use(
         &mut self,
         groups: &[GpuGroup],
@@ -108,13 +109,13 @@ impl NodeInfo {
         for group in groups {
             let at = self.shared_devices.iter().position(|device| device.group == *group);
             let at = at.unwrap_or_else(|| {
-                self.shared_devices.push(SharedDevice::unused(group.clone()));
+                self.shared_devices.push(SharedDevice::without_use(group.clone()));
                 self.shared_devices.len() - 1
             });
             let device = &mut self.shared_devices[at];
             let taken = |device: &SharedDevice| (device.used > 0, device.used_later() > 0);
             let before = taken(device);
-            device.change(occupancy, units);
+            device.change_use(occupancy, units);
             let after = taken(device);
             if device.is_unused() {
                 self.shared_devices.swap_remove(at);
@@ -126,14 +127,15 @@ impl NodeInfo {
         }
     }
 
-    /// When the fraction fits on enough GPUs.
+    /// When the requested fraction fits on enough GPUs; `None` when it does not.
     pub fn fit_fraction(&self, node: &Node, fractional_gpu: &FractionalGpu) -> Option<Fit> {
-        let choice = DeviceChoice { placement: Placement::BinPack, order: DeviceOrder::Earliest };
+        let choice =
+            DevicePreference { placement: Placement::BinPack, order: DeviceOrder::Earliest };
         let chosen = self.choose_devices(node, fractional_gpu, choice)?;
         chosen.into_iter().map(|(_, fits)| fits).max()
     }
 
-    /// Idle units of the GPU with the most, in the unit of [`Node::units_per_gpu`].
+    /// Idle units of the GPU that has the most, in the unit of [`Node::units_per_gpu`].
     pub fn max_idle_units(&self, node: &Node) -> i64 {
         let capacity = node.units_per_gpu();
         let whole = if self.idle.gpu_milli >= 1000 { capacity } else { 0 };
@@ -141,9 +143,9 @@ impl NodeInfo {
         in_use.map(|device| capacity - device.used).fold(whole, i64::max)
     }
 
-    /// What is free of shared GPUs once everything is released, in thousandths. GPUs that are not
-    /// used any more count as whole ones, not here. As in KAI, the use of each is rounded up to
-    /// hundredths.
+    /// Free parts of shared GPUs once everything is released, in thousandths of a GPU. GPUs that no
+    /// pod uses any more count as whole GPUs, not here. As in KAI, the usage of each GPU is rounded
+    /// up to hundredths.
     pub fn shared_free_milli(&self, node: &Node) -> i64 {
         let capacity = i128::from(node.units_per_gpu().max(1));
         let taken =
@@ -155,20 +157,21 @@ impl NodeInfo {
         left.sum()
     }
 
-    /// A GPU that is already shared has capacity for one of the fractions.
+    /// Whether a GPU that is already shared has capacity for one of the requested fractions.
     pub fn has_shared_device_for(&self, node: &Node, fractional_gpu: &FractionalGpu) -> bool {
         let (units, capacity) = (fractional_gpu.units_on(node), node.units_per_gpu());
         let mut in_use = self.shared_devices.iter().filter(|device| device.used_later() > 0);
-        in_use.any(|device| device.fit(units, capacity).is_some())
+        in_use.any(|device| device.fit_units(units, capacity).is_some())
     }
 
-    /// The GPUs that a pod gets, and when; `None` when it does not fit.
+    /// The GPUs that a pod gets for its fractions, and when they are free; `None` when the pod does
+    /// not fit.
     pub fn choose_devices(
         &self,
         node: &Node,
         fractional_gpu: &FractionalGpu,
-        choice: DeviceChoice,
-    ) -> Option<Vec<(Device, Fit)>> {
+        choice: DevicePreference,
+    ) -> Option<Vec<(DeviceCandidate, Fit)>> {
         let (units, capacity) = (fractional_gpu.units_on(node), node.units_per_gpu());
         let is_memory = matches!(fractional_gpu.fraction, GpuFraction::MemoryMib(_));
         if units > capacity || is_memory && node.gpu_memory_mib <= 0 {
@@ -179,18 +182,22 @@ impl NodeInfo {
         let idle = whole_devices(self.idle.gpu_milli);
         let free_later = self.idle.gpu_milli.saturating_add(self.releasing.gpu_milli);
         let mut free_later = whole_devices(free_later);
-        let mut devices: Vec<(Device, i64, Fit)> = Vec::new();
+        let mut devices: Vec<(DeviceCandidate, i64, Fit)> = Vec::new();
         for (at, device) in self.shared_devices.iter().enumerate() {
-            if let Some(fits) = device.fit(units, capacity) {
-                devices.push((Device::Shared(at), device.compared_use(choice.order), fits));
+            if let Some(fits) = device.fit_units(units, capacity) {
+                devices.push((
+                    DeviceCandidate::Shared(at),
+                    device.compared_use(choice.order),
+                    fits,
+                ));
             }
         }
         let new = free_later.min(needed);
         let now = |at: usize| if at < idle { Fit::Now } else { Fit::Later };
-        devices.extend((0..new).map(|at| (Device::New, 0, now(at))));
-        let group = |device: Device| match device {
-            Device::Shared(at) => Some(&self.shared_devices[at].group),
-            Device::New => None,
+        devices.extend((0..new).map(|at| (DeviceCandidate::New, 0, now(at))));
+        let group = |device: DeviceCandidate| match device {
+            DeviceCandidate::Shared(at) => Some(&self.shared_devices[at].group),
+            DeviceCandidate::New => None,
         };
         devices.sort_by(|(a, used_a, fits_a), (b, used_b, fits_b)| {
             let fits = match choice.order {
@@ -217,8 +224,8 @@ impl NodeInfo {
         (chosen.len() == needed).then_some(chosen)
     }
 
-    /// Whether these GPUs have capacity, once everything is released, for a pod that has or had
-    /// them.
+    /// Whether a pod that has or had these GPUs could keep them: they have capacity once everything
+    /// is released.
     pub fn can_keep_devices(
         &self,
         node: &Node,
@@ -258,10 +265,10 @@ mod tests {
     }
 
     fn chosen_by(placement: Placement, order: DeviceOrder, text: &str) -> String {
-        let choice = DeviceChoice { placement, order };
-        let describe = |room: &NodeInfo, (device, fits): (Device, Fit)| match device {
-            Device::Shared(at) => format!("{} {fits:?}", room.shared_devices[at].group),
-            Device::New => format!("new {fits:?}"),
+        let choice = DevicePreference { placement, order };
+        let describe = |room: &NodeInfo, (device, fits): (DeviceCandidate, Fit)| match device {
+            DeviceCandidate::Shared(at) => format!("{} {fits:?}", room.shared_devices[at].group),
+            DeviceCandidate::New => format!("new {fits:?}"),
         };
         on_first(text, |room, node, fractional_gpu| {
             let Some(devices) = room.choose_devices(node, fractional_gpu, choice) else {

@@ -12,15 +12,15 @@ use crate::{
 /// Free capacity of a node once everything is released.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FreeCapacity {
-    /// Free resources, with whole GPUs only.
+    /// Free resources; GPUs count only when the whole GPU is free.
     pub(crate) resources: Resources,
-    /// Use of shared GPUs, in units.
+    /// Used units of each shared GPU.
     device_use: Vec<(GpuGroup, i64)>,
-    /// Units of each GPU: see [`Node::units_per_gpu`].
+    /// Units of one GPU: see [`Node::units_per_gpu`].
     device_units: i64,
 }
 
-/// Capacity of a node that assumed evictions free.
+/// Capacity of a node that is assumed to be freed by evictions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FreedCapacity {
     resources: Resources,
@@ -30,46 +30,46 @@ pub(crate) struct FreedCapacity {
 /// What pods of one shape request of one node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CapacityRequest<'a> {
-    /// Of each pod.
+    /// Requests of each pod.
     pub(crate) resources: &'a Resources,
-    /// Of their claims, once for all pods.
+    /// Devices that the claims of the shape take once for all its pods on the node.
     pub(crate) once_per_node: &'a Resources,
-    /// Units of one GPU, and number of GPUs.
+    /// Requested GPU fraction: units of one GPU, and number of GPUs.
     pub(crate) fraction: Option<(i64, u32)>,
 }
 
 impl FreeCapacity {
-    /// Of `node` now.
+    /// The free capacity of `node` in the current session.
     pub(crate) fn of_node(session: &Session<'_>, node: NodeId) -> Self {
         Self::of_info(session.node_info(node), session.node(node))
     }
 
-    /// Of `node`, whose info this is.
+    /// The free capacity of `node`, given its current info.
     pub(in crate::framework) fn of_info(info: &NodeInfo, node: &Node) -> Self {
         let taken = |device: &SharedDevice| (device.group.clone(), device.used_later());
         let fractional_gpu =
             info.shared_devices.iter().filter(|device| device.used_later() > 0).map(taken);
         Self {
-            resources: info.free_later(),
+            resources: info.free_after_release(),
             device_use: fractional_gpu.collect(),
             device_units: node.units_per_gpu(),
         }
     }
 
-    /// Of `node` if it were empty.
+    /// The free capacity of `node` if no pod ran on it.
     pub(crate) fn of_empty_node(node: &Node) -> Self {
         let resources = node.capacity_when_empty().into_owned();
         Self { resources, device_use: Vec::new(), device_units: node.units_per_gpu() }
     }
 
-    /// Free GPUs, CPU and memory, at least 0. A shared GPU counts as taken.
-    pub(crate) fn whole(&self) -> PerResource<i64> {
-        self.resources.accounted().at_least_zero()
+    /// Free GPUs, CPU and memory, each at least 0. Only wholly free GPUs count.
+    pub(crate) fn free_with_whole_gpus(&self) -> PerResource<i64> {
+        self.resources.accounted_amounts().at_least_zero()
     }
 
-    /// Free GPUs, CPU and memory, at least 0, with the free fractions of shared GPUs.
-    pub(crate) fn accounted(&self) -> PerResource<i64> {
-        let whole = self.whole();
+    /// Free GPUs, CPU and memory, each at least 0. Free fractions of shared GPUs count.
+    pub(crate) fn free_with_gpu_fractions(&self) -> PerResource<i64> {
+        let whole = self.free_with_whole_gpus();
         let units = i128::from(self.device_units.max(1));
         let fraction = self.device_use.iter().map(|(_, taken)| {
             let free = units - i128::from(*taken);
@@ -78,22 +78,23 @@ impl FreeCapacity {
         PerResource { gpu: fraction.fold(whole.gpu, i64::saturating_add), ..whole }
     }
 
-    /// How often the request fits, together with the freed capacity.
-    pub(crate) fn count_fits(
+    /// Number of pods with this request that fit, given that `freed` capacity is free as well.
+    pub(crate) fn count_fitting_pods(
         &self,
         freed: Option<&FreedCapacity>,
         requested: CapacityRequest<'_>,
     ) -> u32 {
-        let mut least = self.count_whole_fits(freed, requested);
+        let mut least = self.count_fits_without_fractions(freed, requested);
         if let Some((units, devices)) = requested.fraction {
-            let slots = self.fraction_slots(freed, units) / u64::from(devices.max(1));
+            let slots = self.count_fraction_slots(freed, units) / u64::from(devices.max(1));
             least = least.min(i64::try_from(slots).unwrap_or(i64::MAX));
         }
         u32::try_from(least).unwrap_or(u32::MAX)
     }
 
-    /// Takes the request of one more pod, which must fit; shared GPUs are used fullest first.
-    pub(crate) fn take(
+    /// Takes the request of one more pod, which must fit. Among shared GPUs, the fullest are used
+    /// first.
+    pub(crate) fn take_request(
         &mut self,
         CapacityRequest { resources, fraction, .. }: CapacityRequest<'_>,
     ) {
@@ -113,7 +114,7 @@ impl FreeCapacity {
         }
     }
 
-    fn count_whole_fits(
+    fn count_fits_without_fractions(
         &self,
         freed: Option<&FreedCapacity>,
         requested: CapacityRequest<'_>,
@@ -143,28 +144,32 @@ impl FreeCapacity {
             fits(free.pods, more.pods, once_per_node.pods, each.pods),
         ];
         let extended = each.extended.keys().chain(once_per_node.extended.keys()).map(|name| {
-            let of = |all: &Resources| all.extended_of(name);
+            let of = |all: &Resources| all.extended_amount(name);
             fits(of(free), of(more), of(once_per_node), of(each))
         });
         plain.into_iter().chain(extended).min().unwrap_or(0)
     }
 
-    /// Whole GPUs: free ones, and shared ones whose pods are all gone.
+    /// Thousandths of whole GPUs that are free, including shared GPUs whose pods are all assumed
+    /// evicted.
     fn whole_gpu_milli(&self, freed: Option<&FreedCapacity>) -> i64 {
         let gone = freed.map_or(0, |freed| freed.resources.gpu_milli);
         let emptied = self
             .device_use
             .iter()
-            .filter(|(group, taken)| remaining_use(freed, group, *taken) <= 0);
+            .filter(|(group, taken)| device_use_after_release(freed, group, *taken) <= 0);
         let emptied = i64::try_from(emptied.count()).unwrap_or(0) * 1000;
         self.resources.gpu_milli.saturating_add(gone).saturating_add(emptied)
     }
 
-    /// Number of fractions of `units` that fit on all GPUs.
-    fn fraction_slots(&self, freed: Option<&FreedCapacity>, units: i64) -> u64 {
+    /// Number of GPU fractions of `units` that fit on all GPUs.
+    fn count_fraction_slots(&self, freed: Option<&FreedCapacity>, units: i64) -> u64 {
         let times = |free: i64| if units <= 0 { 0 } else { free.max(0) / units };
         let whole = self.whole_gpu_milli(freed).max(0) / 1000;
-        let left = self.device_use.iter().map(|(group, taken)| remaining_use(freed, group, *taken));
+        let left = self
+            .device_use
+            .iter()
+            .map(|(group, taken)| device_use_after_release(freed, group, *taken));
         let fractional_gpu =
             left.filter(|left| *left > 0).map(|left| times(self.device_units - left));
         let new = whole.saturating_mul(times(self.device_units));
@@ -172,15 +177,15 @@ impl FreeCapacity {
     }
 }
 
-/// What stays in use of a shared GPU.
-fn remaining_use(freed: Option<&FreedCapacity>, group: &GpuGroup, taken: i64) -> i64 {
+/// Units of a shared GPU that stay in use after the assumed evictions.
+fn device_use_after_release(freed: Option<&FreedCapacity>, group: &GpuGroup, taken: i64) -> i64 {
     let gone = freed.and_then(|freed| freed.device_use.get(group)).copied().unwrap_or(0);
     taken - gone
 }
 
 impl FreedCapacity {
-    /// Assumes that a pod of `shape`, which shares the GPUs `groups` of `node`, is gone.
-    pub(crate) fn add(&mut self, node: &Node, shape: &PodShape, groups: &[GpuGroup]) {
+    /// Assumes that a pod of `shape`, which uses the shared GPUs `groups` of `node`, is evicted.
+    pub(crate) fn free_pod(&mut self, node: &Node, shape: &PodShape, groups: &[GpuGroup]) {
         self.resources.add(&shape.requests_and_claims_on(node));
         if let Some(fractional_gpu) = &shape.fractional_gpu {
             for group in groups {
@@ -190,8 +195,9 @@ impl FreedCapacity {
     }
 }
 
-/// Units and number of GPUs of a fraction on `node`; `None` for pods that request whole GPUs only.
-pub(crate) fn fraction_on(
+/// The GPU fraction that a pod requests on `node`: units of one GPU and number of GPUs. `None` for
+/// pods without a fraction.
+pub(crate) fn fraction_units_on(
     node: &Node,
     fractional_gpu: Option<&FractionalGpu>,
 ) -> Option<(i64, u32)> {
@@ -214,12 +220,12 @@ mod tests {
         let shape = |pod: &Pod| &snapshot.shapes[pod.shape.0 as usize];
         let mut freed = FreedCapacity::default();
         for pod in snapshot.pods.iter().filter(|pod| pod.name.starts_with("gone")) {
-            freed.add(node, shape(pod), &pod.gpu_groups);
+            freed.free_pod(node, shape(pod), &pod.gpu_groups);
         }
         let waiting = snapshot.pods.iter().find(|pod| pod.node.is_none()).map(shape);
         let nothing = PodShape::default();
         let asks = waiting.unwrap_or(&nothing);
-        let fraction = fraction_on(node, asks.fractional_gpu.as_ref());
+        let fraction = fraction_units_on(node, asks.fractional_gpu.as_ref());
         let once_per_node = &asks.new_claims_on(node);
         let requested = CapacityRequest { resources: &asks.requests, once_per_node, fraction };
         look(&FreeCapacity::of_node(&session, NodeId(0)), &freed, requested)
@@ -227,12 +233,12 @@ mod tests {
 
     /// How often the pending pod's request fits on the node once pods named `gone` are evicted.
     fn times(text: &str) -> u32 {
-        first(text, |free, freed, requested| free.count_fits(Some(freed), requested))
+        first(text, |free, freed, requested| free.count_fitting_pods(Some(freed), requested))
     }
 
     /// The accounted free resources of the node.
     fn accounted(text: &str) -> PerResource<i64> {
-        first(text, |free, _, _| free.accounted())
+        first(text, |free, _, _| free.free_with_gpu_fractions())
     }
 
     #[test]

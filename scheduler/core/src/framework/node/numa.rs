@@ -12,45 +12,45 @@ use crate::{
     resources::Resources,
 };
 
-/// Capacity of a NUMA zone; like [`NodeInfo`] for the node.
+/// Capacity of one NUMA zone, counted like that of a node in [`NodeInfo`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NumaZoneCapacity {
-    /// Not allocated.
+    /// Resources of the zone that are not allocated.
     pub idle: Resources,
-    /// Being released, minus pipelined pods.
+    /// Resources of terminating pods minus those of pipelined pods.
     pub releasing: Resources,
 }
 
-/// Amounts by position of the zone.
+/// Amounts that a pod takes from NUMA zones, by position of the zone.
 pub(in crate::framework) type NumaShares = Vec<(usize, Resources)>;
 
 /// Which capacity counts as free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Availability {
-    /// Neither allocated nor taken by pipelined pods.
+    /// Capacity that is neither allocated nor taken by pipelined pods.
     Idle,
-    /// As `Idle`, once everything is released.
+    /// Like `Idle`, plus the capacity of terminating pods.
     AfterRelease,
 }
 
 impl NumaZoneCapacity {
-    /// The zones of `node`, without any pods.
-    pub(super) fn all_of(node: &Node) -> Vec<Self> {
+    /// The NUMA zones of `node`, without any pods.
+    pub(super) fn zones_without_pods(node: &Node) -> Vec<Self> {
         let zones = node.numa.iter().flat_map(|numa| &numa.zones);
         let empty = |idle: &Resources| Self { idle: idle.clone(), ..Self::default() };
         zones.map(|zone| empty(&zone.allocatable)).collect()
     }
 
-    /// Capacity for pipelined pods.
-    pub fn free_later(&self) -> Resources {
+    /// Capacity for further pipelined pods.
+    pub fn free_after_release(&self) -> Resources {
         self.idle.plus(&self.releasing)
     }
 
-    fn free(&self, availability: Availability) -> Resources {
+    fn free_amounts(&self, availability: Availability) -> Resources {
         match availability {
-            Availability::AfterRelease => self.free_later(),
+            Availability::AfterRelease => self.free_after_release(),
             Availability::Idle if self.releasing == Resources::default() => self.idle.clone(),
-            Availability::Idle => self.idle.elementwise_min(&self.free_later()),
+            Availability::Idle => self.idle.elementwise_min(&self.free_after_release()),
         }
     }
 
@@ -59,7 +59,7 @@ impl NumaZoneCapacity {
     }
 
     fn release(&mut self, amount: &Resources, occupancy: Occupancy) {
-        occupancy.return_to(amount, &mut self.idle, &mut self.releasing);
+        occupancy.add_back_to(amount, &mut self.idle, &mut self.releasing);
     }
 }
 
@@ -76,13 +76,13 @@ impl NodeInfo {
         }
     }
 
-    /// Whether an evicted pod could keep these shares.
+    /// Whether an evicted pod could keep these shares of the NUMA zones.
     pub(super) fn can_keep_numa(&self, shares: &NumaShares) -> bool {
-        shares.iter().all(|(at, amount)| amount.fits_in(&self.numa_zones[*at].free_later()))
+        shares.iter().all(|(at, amount)| amount.fits_in(&self.numa_zones[*at].free_after_release()))
     }
 
-    /// What a pod of `shape` would get of the zones of `node`. `None`: the kubelet would reject it;
-    /// empty: it takes nothing from zones.
+    /// What a pod of `shape` would get from the NUMA zones of `node`. `None`: the kubelet would
+    /// reject the pod; empty: the pod takes nothing from zones.
     pub(super) fn numa_shares(
         &self,
         node: &Node,
@@ -91,13 +91,18 @@ impl NodeInfo {
     ) -> Option<NumaShares> {
         let Some(numa) = &node.numa else { return Some(NumaShares::new()) };
         let mut free: Vec<Resources> =
-            self.numa_zones.iter().map(|zone| zone.free(availability)).collect();
+            self.numa_zones.iter().map(|zone| zone.free_amounts(availability)).collect();
         if shape.containers.is_empty() || numa.scope == NumaScope::Pod {
-            return align_numa(numa, &free, &numa.alignable(shape, &shape.requests));
+            return aligned_numa_shares(
+                numa,
+                &free,
+                &numa.alignable_requests(shape, &shape.requests),
+            );
         }
         let mut all = NumaShares::new();
         for ContainerRequests { requests, ends_before_next } in &shape.containers {
-            let shares = align_numa(numa, &free, &numa.alignable(shape, requests))?;
+            let shares =
+                aligned_numa_shares(numa, &free, &numa.alignable_requests(shape, requests))?;
             if *ends_before_next {
                 continue;
             }
@@ -114,8 +119,9 @@ impl NodeInfo {
     }
 }
 
-/// The shares for a request, given the free amounts of each zone.
-fn align_numa(
+/// The shares of NUMA zones for a request, given the free amounts of each zone. `None`: the kubelet
+/// would reject the request.
+fn aligned_numa_shares(
     numa: &NumaTopology,
     free: &[Resources],
     requested: &Resources,
@@ -124,22 +130,22 @@ fn align_numa(
         return Some(NumaShares::new());
     }
     let widths = 1..=free.len();
-    let first_of = |width| first_set(free, requested, width);
+    let first_of = |width| first_zone_set(free, requested, width);
     match numa.policy {
         NumaPolicy::None => Some(NumaShares::new()),
         NumaPolicy::SingleNumaNode => first_of(1),
-        NumaPolicy::Restricted => first_of(least_width(numa, requested)?),
+        NumaPolicy::Restricted => first_of(min_zone_count(numa, requested)?),
         NumaPolicy::BestEffort => Some(widths.into_iter().find_map(first_of).unwrap_or_default()),
     }
 }
 
-/// Smallest number of zones that can hold the request on the empty node; `None` when resources
-/// differ in it, or no number suffices: then a kubelet with policy `restricted` has no preferred
-/// set.
-fn least_width(numa: &NumaTopology, requested: &Resources) -> Option<usize> {
+/// Smallest number of zones that can hold the request on the empty node. `None` when the resources
+/// need different numbers, or no number suffices: a kubelet with policy `restricted` then has no
+/// preferred set.
+fn min_zone_count(numa: &NumaTopology, requested: &Resources) -> Option<usize> {
     let mut widths = requested.positive_amounts().map(|(resource, amount)| {
         let zones = numa.zones.iter();
-        let mut offers: Vec<i64> = zones.map(|it| it.allocatable.amount(&resource)).collect();
+        let mut offers: Vec<i64> = zones.map(|it| it.allocatable.amount_of(&resource)).collect();
         offers.sort_unstable_by(|a, b| b.cmp(a));
         let sums = offers.iter().scan(0_i64, |sum, offer| {
             *sum = sum.saturating_add(*offer);
@@ -151,10 +157,14 @@ fn least_width(numa: &NumaTopology, requested: &Resources) -> Option<usize> {
     widths.all(|width| width == Some(first)).then_some(first)
 }
 
-/// The lowest set of `width` zones that holds the request, filled from the lowest zone.
-fn first_set(free: &[Resources], requested: &Resources, width: usize) -> Option<NumaShares> {
+/// The lowest set of `zone_count` zones that holds the request, filled from the lowest zone.
+fn first_zone_set(
+    free: &[Resources],
+    requested: &Resources,
+    zone_count: usize,
+) -> Option<NumaShares> {
     let sets = (1_u32..1 << free.len().min(NumaTopology::ZONES_MAX))
-        .filter(|set| set.count_ones() as usize == width);
+        .filter(|set| set.count_ones() as usize == zone_count);
     sets.into_iter().find_map(|set| {
         let mut left = requested.clone();
         let mut shares = NumaShares::new();
@@ -168,31 +178,32 @@ fn first_set(free: &[Resources], requested: &Resources, width: usize) -> Option<
     })
 }
 
-/// The maximum number of NUMA zones of a node; 0 when none are published.
+/// Maximum number of NUMA zones of any node; 0 when no node publishes zones.
 pub(super) fn max_numa_zones(snapshot: &Snapshot) -> usize {
     let topologies = snapshot.nodes.iter().filter_map(|node| node.numa.as_ref());
     topologies.map(|numa| numa.zones.len()).max().unwrap_or(0)
 }
 
 impl Session<'_> {
-    /// The maximum number of NUMA zones of a node; 0 when none are published.
+    /// Maximum number of NUMA zones of any node; 0 when no node publishes zones.
     pub const fn numa_zones_max(&self) -> usize {
         self.nodes.numa_zones_max()
     }
 
-    /// Whether the kubelet of `node` would accept a pod of `shape` if the node were empty.
+    /// Whether the kubelet of `node` could align a pod of `shape` if the node were empty.
     pub fn can_align_when_empty(&self, node: NodeId, shape: &PodShape) -> bool {
         let node = self.node(node);
-        NodeInfo::empty(node).numa_shares(node, shape, Availability::AfterRelease).is_some()
+        NodeInfo::without_pods(node).numa_shares(node, shape, Availability::AfterRelease).is_some()
     }
 
-    /// Whether the kubelet of `node` would accept a pod of `shape`.
+    /// Whether the kubelet of `node` could align a pod of `shape` with the capacity that counts as
+    /// free.
     pub fn can_align(&self, node: NodeId, shape: &PodShape, availability: Availability) -> bool {
         self.node_info(node).numa_shares(self.node(node), shape, availability).is_some()
     }
 
-    /// Number of zones of `node` from which a pod of `shape` would get its resources, now or else
-    /// later; `None` when the kubelet would reject it.
+    /// Number of NUMA zones from which a pod of `shape` would get its resources on `node`, now or
+    /// else later; `None` when the kubelet would reject the pod.
     pub fn numa_zone_count(&self, node: NodeId, shape: &PodShape) -> Option<usize> {
         let (info, node) = (self.node_info(node), self.node(node));
         let shares = |availability| info.numa_shares(node, shape, availability);
@@ -201,12 +212,12 @@ impl Session<'_> {
             .map(|shares| shares.len())
     }
 
-    /// What the pod has of its node's NUMA zones, or is pipelined to.
+    /// Amounts that the pod has from its node's NUMA zones, or would get where it is pipelined.
     pub fn numa_allocations(&self, pod: PodId) -> Vec<NumaAllocation> {
         let state = self.state(pod);
         let occupancy =
             if state.is_pipelined() { Occupancy::Pipelined } else { Occupancy::Allocated };
-        let shares = self.pods.portions().numa_of(pod, occupancy);
+        let shares = self.pods.portion_table().numa_shares_of(pod, occupancy);
         let numa = state.charged_node().and_then(|node| self.node(node).numa.as_ref());
         let Some(numa) = numa else { return Vec::new() };
         let named = |(at, amount): &(usize, Resources)| NumaAllocation {
@@ -216,12 +227,14 @@ impl Session<'_> {
         shares.iter().map(named).collect()
     }
 
-    /// Whether the evicted pod could keep its shares of the zones of `node`.
+    /// Whether the evicted pod could keep its shares of the NUMA zones of `node`.
     pub fn can_keep_numa(&self, pod: PodId, node: NodeId) -> bool {
-        self.node_info(node).can_keep_numa(self.pods.portions().numa_of(pod, Occupancy::Allocated))
+        self.node_info(node)
+            .can_keep_numa(self.pods.portion_table().numa_shares_of(pod, Occupancy::Allocated))
     }
 
-    /// The shares that a pod gets on `node`. An evicted pod gets its own again if possible.
+    /// The shares of NUMA zones that a pod gets on `node`. An evicted pod gets its previous shares
+    /// again if possible.
     pub(in crate::framework) fn choose_numa(
         &self,
         pod: PodId,
@@ -236,8 +249,8 @@ impl Session<'_> {
             Occupancy::Pipelined => Availability::AfterRelease,
             Occupancy::Allocated | Occupancy::Releasing | Occupancy::Stuck => Availability::Idle,
         };
-        if self.state(pod).nodes().any(|(at, _)| at == node) {
-            let own = self.pods.portions().numa_of(pod, Occupancy::Allocated);
+        if self.state(pod).nodes_with_presence().any(|(at, _)| at == node) {
+            let own = self.pods.portion_table().numa_shares_of(pod, Occupancy::Allocated);
             if info.can_keep_numa(own) {
                 return own.clone();
             }
@@ -246,8 +259,8 @@ impl Session<'_> {
     }
 }
 
-/// Takes from zones what pods with unknown alignment use.
-pub(super) fn assign_unknown_use(
+/// Takes from NUMA zones what pods use whose zones are unknown.
+pub(super) fn assign_unaligned_use(
     zones: &mut [NumaZoneCapacity],
     numa: &NumaTopology,
     mut unknown: Resources,

@@ -5,35 +5,36 @@ use super::{Occupancy, PodState};
 use crate::{
     Snapshot,
     framework::{
-        Device, DeviceChoice, DeviceOrder, Fit, NodeInfo, Session, Statement, node::NumaShares,
+        DeviceCandidate, DeviceOrder, DevicePreference, Fit, NodeInfo, Session, Statement,
+        node::NumaShares,
     },
     model::{FractionalGpu, GpuGroup, Name, NodeId, Pod, PodId},
 };
 
-/// All portions, and those of each pod.
+/// All portions of nodes' GPUs and NUMA zones, and which of them each pod has.
 #[derive(Clone, Debug)]
-pub(in crate::framework) struct Portions {
+pub(in crate::framework) struct PortionTable {
     portions: Vec<Portion>,
-    pods: Vec<PodPortions>,
+    pods: Vec<PortionIndices>,
 }
 
-/// What a pod has of particular GPUs and NUMA zones of a node.
+/// The particular GPUs, and amounts of NUMA zones, that one pod has on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::framework) struct Portion {
     pub(in crate::framework) gpu_groups: Vec<GpuGroup>,
     pub(in crate::framework) numa: NumaShares,
 }
 
-/// Indices of portions; the first one is empty.
+/// Positions of a pod's portions in the table; the portion at position 0 is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::framework) struct PodPortions {
-    /// On the node where it is allocated.
+pub(in crate::framework) struct PortionIndices {
+    /// The portion on the node where the pod is allocated.
     pub(in crate::framework) allocated: u32,
-    /// On the node to which it is pipelined.
+    /// The portion on the node to which the pod is pipelined.
     pub(in crate::framework) pipelined: u32,
 }
 
-impl PodPortions {
+impl PortionIndices {
     pub(in crate::framework) const fn pipeline_allocated(self) -> Self {
         Self { pipelined: self.allocated, ..self }
     }
@@ -43,11 +44,11 @@ impl PodPortions {
     }
 }
 
-impl Portions {
-    /// As in the snapshot. A pod with a GPU fraction that names no group shares its GPU with no
-    /// other pod.
+impl PortionTable {
+    /// The portions that pods have in the snapshot. A pod with a GPU fraction that names no GPU
+    /// group shares its GPU with no other pod.
     pub(in crate::framework) fn new(snapshot: &Snapshot) -> Self {
-        let pods = vec![PodPortions::default(); snapshot.pods.len()];
+        let pods = vec![PortionIndices::default(); snapshot.pods.len()];
         let mut portions = Self { portions: vec![Portion::default()], pods };
         for (pod, at) in snapshot.pods.iter().zip(0..) {
             let Some(node) = pod.node else { continue };
@@ -58,13 +59,13 @@ impl Portions {
             let gpu_groups = fractional_gpu
                 .map_or_else(Vec::new, |fractional_gpu| initial_gpu_groups(pod, &fractional_gpu));
             let numa = initial_numa_shares(snapshot, pod, node);
-            let allocated = portions.add(Portion { gpu_groups, numa });
-            portions.set(PodId(at), PodPortions { allocated, pipelined: 0 });
+            let allocated = portions.add_portion(Portion { gpu_groups, numa });
+            portions.set_portions(PodId(at), PortionIndices { allocated, pipelined: 0 });
         }
         portions
     }
 
-    pub(in crate::framework) fn add(&mut self, portion: Portion) -> u32 {
+    pub(in crate::framework) fn add_portion(&mut self, portion: Portion) -> u32 {
         if portion == Portion::default() {
             return 0;
         }
@@ -72,19 +73,19 @@ impl Portions {
         u32::try_from(self.portions.len() - 1).expect("a cycle makes fewer than 2^32 portions")
     }
 
-    pub(in crate::framework) fn of_pod(&self, pod: PodId) -> PodPortions {
+    pub(in crate::framework) fn of_pod(&self, pod: PodId) -> PortionIndices {
         self.pods[pod.0 as usize]
     }
 
-    pub(in crate::framework) fn set(&mut self, pod: PodId, portions: PodPortions) {
+    pub(in crate::framework) fn set_portions(&mut self, pod: PodId, portions: PortionIndices) {
         self.pods[pod.0 as usize] = portions;
     }
 
-    pub(in crate::framework) fn portion(&self, at: u32) -> &Portion {
-        &self.portions[at as usize]
+    pub(in crate::framework) fn portion_at(&self, index: u32) -> &Portion {
+        &self.portions[index as usize]
     }
 
-    /// The pod's shared GPUs for this occupancy.
+    /// The shared GPUs that the pod has by this kind of occupancy.
     pub(in crate::framework) fn gpu_groups_of(
         &self,
         pod: PodId,
@@ -93,12 +94,16 @@ impl Portions {
         &self.portion_of(pod, occupancy).gpu_groups
     }
 
-    /// The pod's NUMA shares for this occupancy.
-    pub(in crate::framework) fn numa_of(&self, pod: PodId, occupancy: Occupancy) -> &NumaShares {
+    /// The shares of NUMA zones that the pod has by this kind of occupancy.
+    pub(in crate::framework) fn numa_shares_of(
+        &self,
+        pod: PodId,
+        occupancy: Occupancy,
+    ) -> &NumaShares {
         &self.portion_of(pod, occupancy).numa
     }
 
-    /// It is pipelined to the very portion it has.
+    /// Whether the pod is pipelined to exactly the GPUs and zones that it has.
     pub(in crate::framework) fn is_pipelined_in_place(&self, pod: PodId) -> bool {
         self.portion_of(pod, Occupancy::Pipelined) == self.portion_of(pod, Occupancy::Allocated)
     }
@@ -106,15 +111,15 @@ impl Portions {
     fn portion_of(&self, pod: PodId, occupancy: Occupancy) -> &Portion {
         let portions = self.of_pod(pod);
         match occupancy {
-            Occupancy::Pipelined => self.portion(portions.pipelined),
+            Occupancy::Pipelined => self.portion_at(portions.pipelined),
             Occupancy::Allocated | Occupancy::Releasing | Occupancy::Stuck => {
-                self.portion(portions.allocated)
+                self.portion_at(portions.allocated)
             }
         }
     }
 }
 
-/// One group name for each GPU.
+/// The names of the shared GPUs that the pod uses in the snapshot, one name for each GPU.
 fn initial_gpu_groups(pod: &Pod, fractional_gpu: &FractionalGpu) -> Vec<GpuGroup> {
     let mut gpu_groups = pod.gpu_groups.clone();
     for unnamed in gpu_groups.len()..fractional_gpu.devices as usize {
@@ -123,7 +128,8 @@ fn initial_gpu_groups(pod: &Pod, fractional_gpu: &FractionalGpu) -> Vec<GpuGroup
     gpu_groups
 }
 
-/// Shares of zones that the node no longer has are dropped.
+/// The shares of NUMA zones that the pod has in the snapshot. Shares of zones that the node no
+/// longer has are left out.
 fn initial_numa_shares(snapshot: &Snapshot, pod: &Pod, node: NodeId) -> NumaShares {
     let numa = snapshot.nodes[node.0 as usize].numa.as_ref();
     let zones = numa.map_or(&[][..], |numa| &numa.zones);
@@ -135,33 +141,33 @@ fn initial_numa_shares(snapshot: &Snapshot, pod: &Pod, node: NodeId) -> NumaShar
 }
 
 impl Statement<'_> {
-    /// Pipelines a pending pod to its nominated node and the GPUs that the snapshot names. For
-    /// snapshots taken within a cycle: between cycles no pod is pipelined.
+    /// Pipelines a pending pod to its nominated node and to the GPUs that the snapshot names. Used
+    /// for snapshots that were taken within a cycle, because between cycles no pod is pipelined.
     pub(crate) fn restore_pipelined(&mut self, pod: PodId) {
         let (of, shape) = (self.pod(pod), self.shape_of(pod));
         let Some(node) = of.nominated_node else { return };
         let gpu_groups = shape.fractional_gpu.map(|shared| initial_gpu_groups(of, &shared));
         let portion = Portion { gpu_groups: gpu_groups.unwrap_or_default(), ..Portion::default() };
         let pipelined = self.session.pods.add_portion(portion);
-        let portions = PodPortions { pipelined, ..PodPortions::default() };
+        let portions = PortionIndices { pipelined, ..PortionIndices::default() };
         self.change_state(pod, PodState::Pipelined(node), portions);
     }
 
-    /// Chooses the portion of `node` that the pod gets.
+    /// Chooses the GPUs and NUMA zones of `node` that the pod gets.
     pub(in crate::framework) fn choose_portion(
         &mut self,
         pod: PodId,
         node: NodeId,
         occupancy: Occupancy,
-    ) -> PodPortions {
+    ) -> PortionIndices {
         let (gpu_groups, numa) =
-            (self.choose_groups(pod, node), self.choose_numa(pod, node, occupancy));
+            (self.choose_gpu_groups(pod, node), self.choose_numa(pod, node, occupancy));
         let portions = self.portions_of(pod);
         let portion = self.session.pods.add_portion(Portion { gpu_groups, numa });
         match occupancy {
-            Occupancy::Pipelined => PodPortions { pipelined: portion, ..portions },
+            Occupancy::Pipelined => PortionIndices { pipelined: portion, ..portions },
             Occupancy::Allocated | Occupancy::Releasing | Occupancy::Stuck => {
-                PodPortions { allocated: portion, ..portions }
+                PortionIndices { allocated: portion, ..portions }
             }
         }
     }
@@ -169,31 +175,31 @@ impl Statement<'_> {
 
 impl Session<'_> {
     /// How pods choose among the GPUs of a node.
-    pub fn device_choice(&self) -> DeviceChoice {
+    pub fn device_preference(&self) -> DevicePreference {
         let order =
             if self.looks_ahead() { DeviceOrder::AfterRelease } else { DeviceOrder::Present };
-        DeviceChoice { placement: self.profile.device_placement, order }
+        DevicePreference { placement: self.profile.device_placement, order }
     }
 
-    /// When the shared GPUs are free that the pod gets on the node.
-    pub fn device_fit(&self, pod: PodId, node: NodeId) -> Fit {
+    /// When the shared GPUs that the pod would get on the node are free.
+    pub fn shared_device_fit(&self, pod: PodId, node: NodeId) -> Fit {
         let Some(fractional_gpu) = &self.shape_of(pod).fractional_gpu else { return Fit::Now };
         let (of, info) = (self.node(node), self.node_info(node));
-        let chosen = info.choose_devices(of, fractional_gpu, self.device_choice());
+        let chosen = info.choose_devices(of, fractional_gpu, self.device_preference());
         chosen.into_iter().flatten().map(|(_, fits)| fits).max().unwrap_or(Fit::Now)
     }
 
-    fn choose_groups(&self, pod: PodId, node: NodeId) -> Vec<GpuGroup> {
+    fn choose_gpu_groups(&self, pod: PodId, node: NodeId) -> Vec<GpuGroup> {
         let Some(fractional_gpu) = &self.shape_of(pod).fractional_gpu else { return Vec::new() };
         let (of, info) = (self.node(node), self.node_info(node));
-        let unfit = || vec![(Device::New, Fit::Now); fractional_gpu.devices as usize];
-        let chosen = info.choose_devices(of, fractional_gpu, self.device_choice());
+        let unfit = || vec![(DeviceCandidate::New, Fit::Now); fractional_gpu.devices as usize];
+        let chosen = info.choose_devices(of, fractional_gpu, self.device_preference());
         let chosen = chosen.unwrap_or_else(unfit);
         let mut gpu_groups: Vec<GpuGroup> = Vec::new();
         for (device, _) in chosen {
             let group = match device {
-                Device::Shared(at) => info.shared_devices[at].group.clone(),
-                Device::New => new_group(&self.pod(pod).uid, info, &gpu_groups),
+                DeviceCandidate::Shared(at) => info.shared_devices[at].group.clone(),
+                DeviceCandidate::New => new_gpu_group_name(&self.pod(pod).uid, info, &gpu_groups),
             };
             gpu_groups.push(group);
         }
@@ -201,8 +207,8 @@ impl Session<'_> {
     }
 }
 
-/// Name of a newly shared GPU: the uid of its first pod, made unique.
-fn new_group(uid: &Name, info: &NodeInfo, chosen: &[GpuGroup]) -> GpuGroup {
+/// Name for a GPU that becomes shared: the uid of its first pod, made unique on the node.
+fn new_gpu_group_name(uid: &Name, info: &NodeInfo, chosen: &[GpuGroup]) -> GpuGroup {
     let taken = |name: &GpuGroup| {
         chosen.contains(name) || info.shared_devices.iter().any(|device| device.group == *name)
     };

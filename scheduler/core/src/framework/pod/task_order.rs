@@ -8,7 +8,7 @@ use crate::{
     profile::TaskOrderRule,
 };
 
-/// Rank of every pod in its group; the lowest is placed first.
+/// For every pod, its rank among the pods of its group; the lowest rank is placed first.
 pub(super) fn task_ranks(snapshot: &Snapshot, rules: &[TaskOrderRule]) -> Vec<u32> {
     let mut by_group = vec![Vec::new(); snapshot.pod_groups.len()];
     for (pod, id) in snapshot.pods.iter().zip(0..) {
@@ -21,7 +21,7 @@ pub(super) fn task_ranks(snapshot: &Snapshot, rules: &[TaskOrderRule]) -> Vec<u3
         if pods.len() > 1 {
             pods.sort_by(|a, b| {
                 let (left, right) = (&snapshot.pods[a.0 as usize], &snapshot.pods[b.0 as usize]);
-                compare(rules, left, right).then(a.cmp(b))
+                compare_pods(rules, left, right).then(a.cmp(b))
             });
         }
         for (pod, rank) in pods.into_iter().zip(0..) {
@@ -31,15 +31,16 @@ pub(super) fn task_ranks(snapshot: &Snapshot, rules: &[TaskOrderRule]) -> Vec<u3
     ranks
 }
 
-/// By the rules, then older first, then by uid.
-fn compare(rules: &[TaskOrderRule], left: &Pod, right: &Pod) -> Ordering {
-    let by_rules = rules.iter().map(|rule| rank(*rule, left).cmp(&rank(*rule, right)));
+/// Compares two pods by the rules, then by age (older first), then by uid.
+fn compare_pods(rules: &[TaskOrderRule], left: &Pod, right: &Pod) -> Ordering {
+    let by_rules =
+        rules.iter().map(|rule| rank_by_rule(*rule, left).cmp(&rank_by_rule(*rule, right)));
     let by_age = (left.created, &left.uid).cmp(&(right.created, &right.uid));
     by_rules.fold(Ordering::Equal, Ordering::then).then(by_age)
 }
 
-/// Rank of a pod by one rule; lower is better.
-fn rank(rule: TaskOrderRule, pod: &Pod) -> i64 {
+/// Rank of a pod by one rule; the lower rank is placed first.
+fn rank_by_rule(rule: TaskOrderRule, pod: &Pod) -> i64 {
     match rule {
         TaskOrderRule::Kubeflow => i64::from(pod.leader_role != Some(LeaderRole::Kubeflow)),
         TaskOrderRule::Ray => i64::from(pod.leader_role != Some(LeaderRole::Ray)),

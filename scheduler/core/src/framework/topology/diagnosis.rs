@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Levels, PodSet};
+use super::{PodSet, ResolvedLevels};
 use crate::{
     framework::{PlacementFailure, Session, Statement},
     model::{HOSTNAME, Name, NodeId, NodeSelection, PodId, PodShape, ShapeId, TopologyConstraint},
     reason::{NoTopologyDomain, NodeRequirements, TopologyFitError},
 };
 
-/// Pods with a topology constraint, within the nodes of the surrounding domain.
+/// Pods with a topology constraint, and the nodes of the surrounding domain in which they must be
+/// placed.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::framework) struct TopologyQuery<'a> {
     pub(in crate::framework) constraint: &'a TopologyConstraint,
@@ -18,8 +19,8 @@ pub(in crate::framework) struct TopologyQuery<'a> {
 }
 
 impl Statement<'_> {
-    /// Explains that no domain holds the pods. An error that no eviction resolves on any usable
-    /// node comes first, since a domain would not help then.
+    /// Explains why no topology domain holds the pods. If no usable node can run a pod even after
+    /// evictions, that error is reported first, because a domain would not help then.
     pub(in crate::framework) fn diagnose_no_domain(
         &mut self,
         query: TopologyQuery<'_>,
@@ -32,7 +33,7 @@ impl Statement<'_> {
         if let Some(conflict) = self.diagnose_conflict(query) {
             return conflict;
         }
-        let counted = self.count_fitting(constraint, pod_set, within);
+        let counted = self.count_fitting_by_domain(constraint, pod_set, within);
         let domains = counted.unwrap_or(no_domain.domains);
         let no_domain = NoTopologyDomain { domains, ..no_domain };
         let unconstrained = TopologyConstraint { required: None, ..constraint.clone() };
@@ -44,14 +45,14 @@ impl Statement<'_> {
             Err(PlacementFailure { pod, found, .. }) => Some((pod, found)),
         };
         if let Some((pod, found)) = refused {
-            let outside = self.nodes_outside(query, None);
+            let outside = self.nodes_outside_usable_domains(query, None);
             let inside = self.nodes_within(within).filter(|node| !outside.contains_key(node));
             if self.is_unresolvable_on_all(pod, inside) {
                 let fit_errors = self.fit_errors_with_topology(pod, within, &outside);
                 return PlacementFailure { pod, found, fit_errors, no_domain: None };
             }
         }
-        let (selected, node_selection) = self.selected_domains(constraint, pod_set.pods);
+        let (selected, node_selection) = self.domains_selected_by_all(constraint, pod_set.pods);
         PlacementFailure::for_no_domain(
             NoTopologyDomain {
                 selected_domains: selected,
@@ -63,7 +64,7 @@ impl Statement<'_> {
         )
     }
 
-    /// Explains why placement failed in each domain that would hold the pods.
+    /// Explains why placement failed in each topology domain that seemed to hold the pods.
     pub(in crate::framework) fn diagnose_failed_domains(
         &mut self,
         query: TopologyQuery<'_>,
@@ -79,9 +80,9 @@ impl Statement<'_> {
         let mut all = all.expect("a failed placement has tried a domain");
         let others = self.nodes_within(query.within).filter(|node| !nodes.contains(node));
         let others: BTreeSet<NodeId> = others.collect();
-        let outside = self.nodes_outside(query, Some(&nodes));
+        let outside = self.nodes_outside_usable_domains(query, Some(&nodes));
         all.fit_errors.merge(self.fit_errors_with_topology(all.pod, Some(&others), &outside));
-        let are_apart = self.exclusive_domains(query.pod_set.pods).is_some();
+        let are_apart = self.exclusive_domain_of_nodes(query.pod_set.pods).is_some();
         // A sub-group may have to be in a domain of its own inside that.
         let of_part =
             |site: &NodeRequirements| !site.domain_labels.is_empty() || site.pods_in_one_domain > 0;
@@ -105,19 +106,20 @@ impl Statement<'_> {
 }
 
 impl Session<'_> {
-    /// The only domains of the required level that all pods select, and how they select nodes.
-    fn selected_domains(
+    /// The domains of the required level that the pods' node selection allows, if they are only
+    /// some of all domains; and how the pods select nodes.
+    fn domains_selected_by_all(
         &self,
         constraint: &TopologyConstraint,
         pods: &[PodId],
     ) -> (Vec<Name>, NodeSelection) {
         let shapes: BTreeSet<ShapeId> = pods.iter().map(|pod| self.pod(*pod).shape).collect();
         let shapes = shapes.iter().map(|shape| &self.snapshot.shapes[shape.0 as usize]);
-        let levels = self.levels(constraint).ok();
-        let label = levels.as_ref().and_then(Levels::required_label);
+        let levels = self.resolve_levels(constraint).ok();
+        let label = levels.as_ref().and_then(ResolvedLevels::required_label);
         let values = shapes.clone().filter_map(|shape| shape.selected_values(label?));
         let all = values.reduce(|one, other| one.intersection(&other).cloned().collect());
-        let selections = shapes.map(PodShape::selection);
+        let selections = shapes.map(PodShape::node_selection);
         let node_selection = selections.reduce(|one, other| {
             let is_same = one == other;
             if is_same { one } else { NodeSelection::Labels }
@@ -125,20 +127,21 @@ impl Session<'_> {
         (all.into_iter().flatten().collect(), node_selection.unwrap_or_default())
     }
 
-    /// Labels of the domain that comes nearest to holding all pods.
+    /// Labels of the domain that comes nearest to holding all the pods.
     fn nearest_domain_labels(
         &self,
         constraint: &TopologyConstraint,
         tried: &[(BTreeSet<NodeId>, PlacementFailure)],
     ) -> Vec<(Name, Name)> {
-        let levels = self.levels(constraint).ok().filter(Levels::is_required);
+        let levels = self.resolve_levels(constraint).ok().filter(ResolvedLevels::is_required);
         let nearest = tried.iter().rev().max_by_key(|(_, why)| why.found);
         let node = nearest.and_then(|(nodes, _)| nodes.first());
         let labels = levels.zip(node).map(|(levels, node)| levels.labels_of(self, *node));
         labels.unwrap_or_default()
     }
 
-    /// Nodes outside of all domains in which the pods placed together with `pod` could run.
+    /// Nodes outside of all domains in which the pods that are placed together with `pod` could
+    /// run.
     pub fn nodes_outside_domains(
         &self,
         pods: &[PodId],
@@ -159,16 +162,16 @@ impl Session<'_> {
             let holding: BTreeSet<NodeId> =
                 domains.into_iter().flat_map(|domain| domain.nodes).collect();
             let query = TopologyQuery { constraint, pod_set, within: None };
-            for (node, fit_error) in self.nodes_outside(query, Some(&holding)) {
+            for (node, fit_error) in self.nodes_outside_usable_domains(query, Some(&holding)) {
                 out.entry(node).or_insert(fit_error);
             }
         }
         out
     }
 
-    /// Nodes in no usable domain. With `holding`, usable domains without one of these nodes are too
-    /// full.
-    fn nodes_outside(
+    /// Nodes that are in no usable domain. If `holding` names nodes, usable domains without one of
+    /// those nodes are too full.
+    fn nodes_outside_usable_domains(
         &self,
         TopologyQuery { constraint, pod_set, within }: TopologyQuery<'_>,
         holding: Option<&BTreeSet<NodeId>>,
@@ -181,10 +184,10 @@ impl Session<'_> {
             pods,
         };
         let nodes = self.nodes_within(within);
-        let Ok(levels) = self.levels(constraint) else {
+        let Ok(levels) = self.resolve_levels(constraint) else {
             return nodes.map(|node| (node, too_full.clone())).collect();
         };
-        let used = self.domains_in_use(levels, pod_set);
+        let used = self.domains_of_placed_pods(levels, pod_set);
         let place_of = |node: &NodeId| levels.domain_of(self, *node);
         let holding: Option<BTreeSet<Vec<Name>>> = holding
             .filter(|_| levels.is_required())
@@ -203,11 +206,11 @@ impl Session<'_> {
         nodes.filter_map(|node| Some((node, fit_error(&node)?))).collect()
     }
 
-    /// The domains of the pods already placed, to which the others are bound. `None` when any
-    /// domain is usable.
-    fn domains_in_use(
+    /// The domains of the group's pods that are already placed; the other pods must be in them.
+    /// `None` when any domain is usable.
+    fn domains_of_placed_pods(
         &self,
-        levels: Levels<'_>,
+        levels: ResolvedLevels<'_>,
         pod_set: PodSet<'_>,
     ) -> Option<BTreeSet<Vec<Name>>> {
         let in_use = self.nodes_in_use(pod_set);

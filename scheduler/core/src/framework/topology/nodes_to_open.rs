@@ -8,7 +8,8 @@ use crate::{
     reason::{FitError, NodesToOpen, has_other_errors, worst_fit_error},
 };
 
-/// A node that only `closed_by` keeps from the pods, and the number of pods it would hold.
+/// A node that would hold pods if an operator resolved the error `closed_by`, and the number of
+/// pods that it would hold.
 #[derive(Clone)]
 struct ClosedNode {
     node: NodeId,
@@ -17,8 +18,9 @@ struct ClosedNode {
 }
 
 impl Session<'_> {
-    /// Among the domains that would hold `pods` if all nodes were open: the nodes to open in the
-    /// domain that needs the fewest. When they are closed for several reasons, those of the first.
+    /// The nodes to open so that one domain holds `pods`: those in the domain that needs the fewest
+    /// nodes opened. When the nodes are closed for several reasons, only the nodes with the first
+    /// reason are returned.
     pub(super) fn nodes_to_open(
         &self,
         pods: &[PodId],
@@ -63,7 +65,8 @@ impl Session<'_> {
     }
 }
 
-/// Sets of nodes to open for `missing` pods: for each reason alone, and for all together.
+/// Sets of closed nodes that together hold `missing` pods: one set for each reason by which nodes
+/// are closed, and one over all reasons.
 fn opening_sets(closed: &[ClosedNode], missing: u32) -> Vec<Vec<ClosedNode>> {
     let kinds: BTreeSet<&FitError> = closed.iter().map(|closed| &closed.closed_by).collect();
     let each = kinds.into_iter().map(|kind| {

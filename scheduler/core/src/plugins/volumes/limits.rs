@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    framework::{Filter, Fit, NodeFilter, Presence, ResultInputs, Session},
+    framework::{Filter, Fit, NodeFilter, NodePresence, ResultInputs, Session},
     model::{AttachedVolume, Node, NodeId, PodId, PodShape},
     reason::{EvenWhenEmpty, FitError, VolumeFitError},
 };
@@ -13,7 +13,7 @@ use crate::{
 #[derive(Debug)]
 pub(in crate::plugins) struct NodeVolumeLimits;
 
-/// Volumes of the pods on one node.
+/// Volumes that the pods on one node use.
 #[derive(Debug, Default)]
 struct UsedVolumes<'s> {
     stay: BTreeSet<&'s AttachedVolume>,
@@ -25,12 +25,13 @@ impl Filter for NodeVolumeLimits {
         ResultInputs::Cluster
     }
 
-    fn is_anti_affinity(&self) -> bool {
+    fn rejects_for_other_pods(&self) -> bool {
         true
     }
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
-        let requested: BTreeSet<&AttachedVolume> = attached(session.shape_of(pod)).collect();
+        let requested: BTreeSet<&AttachedVolume> =
+            attached_volumes(session.shape_of(pod)).collect();
         let limits = |node: &Node| {
             requested.iter().any(|volume| node.volume_limits.contains_key(&volume.driver))
         };
@@ -39,28 +40,28 @@ impl Filter for NodeVolumeLimits {
         }
         let mut by_node: BTreeMap<NodeId, UsedVolumes<'a>> = BTreeMap::new();
         for other in session.pods_with_volumes().iter().filter(|other| **other != pod) {
-            for (node, stays) in session.state(*other).nodes() {
+            for (node, stays) in session.state(*other).nodes_with_presence() {
                 let used = by_node.entry(node).or_default();
                 let set = match stays {
-                    Presence::Staying => &mut used.stay,
-                    Presence::Leaving => &mut used.leave,
+                    NodePresence::Staying => &mut used.stay,
+                    NodePresence::Leaving => &mut used.leave,
                 };
-                set.extend(attached(session.shape_of(*other)));
+                set.extend(attached_volumes(session.shape_of(*other)));
             }
         }
         let none = UsedVolumes::default();
         Some(Box::new(move |node| {
             let used = by_node.get(&node).unwrap_or(&none);
-            fits(&requested, used, session.node(node))
+            fit_volumes(&requested, used, session.node(node))
         }))
     }
 }
 
-fn attached(shape: &PodShape) -> impl Iterator<Item = &AttachedVolume> {
+fn attached_volumes(shape: &PodShape) -> impl Iterator<Item = &AttachedVolume> {
     shape.volumes.iter().filter_map(|claim| claim.attached_volume.as_ref())
 }
 
-fn fits(
+fn fit_volumes(
     requested: &BTreeSet<&AttachedVolume>,
     UsedVolumes { stay, leave }: &UsedVolumes<'_>,
     node: &Node,
@@ -81,8 +82,9 @@ fn fits(
     Err(FitError::Volume(VolumeFitError::TooManyVolumes { even_when_empty }))
 }
 
-/// Whether the requested volumes can be attached to the node in addition to the used and other
-/// ones. As in kube-scheduler, a requested volume among the other ones counts twice.
+/// Whether the requested volumes can be attached to the node in addition to the `used` volumes of
+/// its pods and the `others` that are attached. As in kube-scheduler, a requested volume among the
+/// others counts twice.
 fn can_attach(
     requested: &BTreeSet<&AttachedVolume>,
     used: &BTreeSet<&AttachedVolume>,

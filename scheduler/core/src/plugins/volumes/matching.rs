@@ -7,22 +7,22 @@ use std::{
     sync::Arc,
 };
 
-use super::{can_reach, has_storage};
+use super::{has_storage, is_reachable_from};
 use crate::model::{
     DeviceClaim, DeviceRequest, Name, Node, ProvisionableVolume, Volume, VolumeAccess, VolumeClaim,
     VolumeReach,
 };
 
-/// The volume of an unbound claim.
+/// How an unbound claim gets a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeChoice {
-    /// An existing volume, by name.
+    /// The claim is bound to an existing volume with this name.
     Existing(Name),
-    /// A volume that is provisioned for the claim.
+    /// A volume is provisioned for the claim.
     Provisioned,
 }
 
-/// Unbound claims with the nodes of the pods that use them.
+/// Unbound claims, each with the nodes of the pods that use it.
 #[derive(Clone, Debug, Default)]
 pub(in crate::plugins) struct VolumeMatching<'s> {
     claims: BTreeMap<&'s Name, OpenClaim<'s>>,
@@ -35,19 +35,19 @@ struct OpenClaim<'s> {
     nodes: Vec<&'s Node>,
 }
 
-/// An assignment of volumes to claims.
+/// An assignment of volumes to unbound claims.
 #[derive(Clone, Debug, Default)]
 pub(in crate::plugins) struct VolumeAssignment<'s> {
     claim_of: BTreeMap<&'s Name, &'s Name>,
     provisioned: BTreeSet<&'s Name>,
-    /// Whether a claim got no volume.
+    /// Whether some claim got no volume.
     is_incomplete: bool,
 }
 
 impl OpenClaim<'_> {
     /// Whether all pods that use the claim can reach the volume.
     fn is_reachable(&self, reach: &VolumeReach) -> bool {
-        self.nodes.iter().all(|node| can_reach(reach, node))
+        self.nodes.iter().all(|node| is_reachable_from(reach, node))
     }
 
     /// Whether a volume can be provisioned that all pods of the claim can use. The pods must be on
@@ -65,8 +65,8 @@ impl OpenClaim<'_> {
 }
 
 impl<'s> VolumeMatching<'s> {
-    /// Adds the claims of a pod on the node.
-    pub(in crate::plugins) fn add(&mut self, claims: &'s [VolumeClaim], node: &'s Node) {
+    /// Adds the unbound volume claims of a pod on the node.
+    pub(in crate::plugins) fn add_claims(&mut self, claims: &'s [VolumeClaim], node: &'s Node) {
         for claim in claims {
             if let VolumeAccess::WaitForFirstConsumer { volumes, provisionable } = &claim.access {
                 let open_claim =
@@ -76,37 +76,45 @@ impl<'s> VolumeMatching<'s> {
         }
     }
 
-    /// Adds the device claims of a pod on the node.
-    pub(in crate::plugins) fn add_devices(&mut self, claims: &'s [DeviceClaim], node: &'s Node) {
+    /// Adds the requests for multi-node devices in the claims of a pod on the node.
+    pub(in crate::plugins) fn add_device_claims(
+        &mut self,
+        claims: &'s [DeviceClaim],
+        node: &'s Node,
+    ) {
         for claim in claims {
-            self.add_wishes(claim.reach.device_requests(), node);
+            self.add_device_requests(claim.reach.multi_node_requests(), node);
         }
     }
 
-    /// Adds device requests of a pod on the node.
-    pub(in crate::plugins) fn add_wishes(&mut self, requests: &'s [DeviceRequest], node: &'s Node) {
+    /// Adds requests for multi-node devices of a pod on the node.
+    pub(in crate::plugins) fn add_device_requests(
+        &mut self,
+        requests: &'s [DeviceRequest],
+        node: &'s Node,
+    ) {
         for DeviceRequest { name, devices } in requests {
             let open_claim = OpenClaim { volumes: devices, provisioning: None, nodes: Vec::new() };
             self.claims.entry(name).or_insert(open_claim).nodes.push(node);
         }
     }
 
-    /// Adds the claims of another matching.
-    fn extend(&mut self, others: Self) {
+    /// Adds the unbound claims of another matching.
+    fn add_matching(&mut self, others: Self) {
         for (name, OpenClaim { volumes, provisioning, nodes }) in others.claims {
             let open_claim = OpenClaim { volumes, provisioning, nodes: Vec::new() };
             self.claims.entry(name).or_insert(open_claim).nodes.extend(nodes);
         }
     }
 
-    /// Assigns volumes to as many claims as possible, first to those for which none can be
+    /// Assigns volumes to as many claims as possible, first to claims for which no volume can be
     /// provisioned.
-    pub(in crate::plugins) fn solve(&self) -> VolumeAssignment<'s> {
+    pub(in crate::plugins) fn assign_volumes(&self) -> VolumeAssignment<'s> {
         let mut assignment = VolumeAssignment::default();
         let (provisionable, bound): (Vec<_>, Vec<_>) =
             self.claims.iter().partition(|(_, claim)| claim.can_be_provisioned());
         for (claim, open_claim) in bound.into_iter().chain(provisionable) {
-            if self.assign(claim, &mut assignment, &mut BTreeSet::new()) {
+            if self.assign_volume(claim, &mut assignment, &mut BTreeSet::new()) {
                 continue;
             }
             if open_claim.can_be_provisioned() {
@@ -120,7 +128,7 @@ impl<'s> VolumeMatching<'s> {
 
     /// Assigns a volume to the claim. If none is free, a claim that has a suitable one is
     /// reassigned another (an augmenting path).
-    fn assign(
+    fn assign_volume(
         &self,
         claim: &'s Name,
         assignment: &mut VolumeAssignment<'s>,
@@ -139,7 +147,7 @@ impl<'s> VolumeMatching<'s> {
                 continue;
             }
             let previous = assignment.claim_of[&volume.name];
-            if self.assign(previous, assignment, visited) {
+            if self.assign_volume(previous, assignment, visited) {
                 assignment.claim_of.insert(&volume.name, claim);
                 return true;
             }
@@ -149,8 +157,8 @@ impl<'s> VolumeMatching<'s> {
 }
 
 impl<'s> VolumeAssignment<'s> {
-    /// Whether one more pod with the claims `added` can be placed in addition to those of
-    /// `matching`, whose assignment this is.
+    /// Whether one more pod with the unbound claims `added` can be placed in addition to the pods
+    /// of `matching`, whose assignment `self` is.
     pub(in crate::plugins) fn can_add(
         &self,
         matching: &VolumeMatching<'s>,
@@ -169,13 +177,13 @@ impl<'s> VolumeAssignment<'s> {
             for (open_claim, volumes) in free.claims.values_mut().zip(&own) {
                 open_claim.volumes = volumes;
             }
-            if !free.solve().is_incomplete {
+            if !free.assign_volumes().is_incomplete {
                 return true;
             }
         }
         let mut combined = matching.clone();
-        combined.extend(added);
-        !combined.solve().is_incomplete
+        combined.add_matching(added);
+        !combined.assign_volumes().is_incomplete
     }
 
     fn unassigned_volumes(&self, open_claim: &OpenClaim<'_>) -> Vec<Arc<Volume>> {
@@ -184,7 +192,7 @@ impl<'s> VolumeAssignment<'s> {
     }
 
     /// The assigned volumes by claim name.
-    pub(in crate::plugins) fn by_claim(self) -> BTreeMap<Name, VolumeChoice> {
+    pub(in crate::plugins) fn volumes_by_claim(self) -> BTreeMap<Name, VolumeChoice> {
         let existing = self.claim_of.into_iter();
         let existing =
             existing.map(|(volume, claim)| (claim.clone(), VolumeChoice::Existing(volume.clone())));

@@ -12,16 +12,17 @@ struct Fraction {
     denominator: i128,
 }
 
-/// The shares of one round.
-struct Round {
+/// The queues' relative parts in one round of dividing the surplus.
+struct SurplusRound {
     /// Surplus at the start of the round.
     surplus: i64,
-    /// Relative share of each queue that still wants something, by position.
+    /// Relative part of each queue that still wants something, by position of the queue.
     parts: Vec<(usize, i128)>,
     sum: i128,
 }
 
-/// Adds to `shares` what each queue gets of `input.total` and returns the rest.
+/// Adds to `shares` what each queue gets of the surplus in `input.total`, and returns what is left
+/// of it.
 pub(super) fn divide_surplus(
     input: DivisionInput,
     queues: &[QueueDemand],
@@ -36,13 +37,13 @@ pub(super) fn divide_surplus(
         let denied = fractions.entry(priority).or_default();
         let mut number = 0;
         while let Some(round) =
-            Round::start(left, input, queues, priority, |at| wants[at] - shares[at])
+            SurplusRound::start_round(left, input, queues, priority, |at| wants[at] - shares[at])
         {
             number += 1;
             let before = steps.is_some().then(|| shares.to_vec());
-            let another_round = round.grant(input.unit, wants, shares, &mut left, denied);
+            let another_round = round.grant_parts(input.unit, wants, shares, &mut left, denied);
             if let (Some(steps), Some(before)) = (steps.as_mut(), before) {
-                steps.extend(round.steps(number, wants, &before, shares));
+                steps.extend(round.division_steps(number, wants, &before, shares));
             }
             if !another_round {
                 break;
@@ -50,7 +51,7 @@ pub(super) fn divide_surplus(
         }
     }
     for &priority in priorities.iter().rev() {
-        for at in by_fraction(&fractions[&priority], queues) {
+        for at in queues_by_withheld_fraction(&fractions[&priority], queues) {
             let unit = input.unit.min(left);
             shares[at] += unit;
             left -= unit;
@@ -62,9 +63,10 @@ pub(super) fn divide_surplus(
     left
 }
 
-impl Round {
-    /// `None` when nothing is left, or no queue with a weight wants anything.
-    fn start(
+impl SurplusRound {
+    /// Starts a round with the queues of one priority. `None` when nothing is left, or no queue
+    /// with a weight wants anything.
+    fn start_round(
         left: i64,
         input: DivisionInput,
         queues: &[QueueDemand],
@@ -75,14 +77,14 @@ impl Round {
             .filter(|&at| queues[at].priority == priority && queues[at].weight_milli > 0)
             .filter(|&at| want(at) > 0)
             .collect();
-        let parts = parts(input.k_value_milli, queues, &wanting);
+        let parts = relative_parts(input.k_value_milli, queues, &wanting);
         let sum: i128 = parts.iter().map(|(_, part)| part).sum();
         (left > 0 && sum > 0).then_some(Self { surplus: left, parts, sum })
     }
 
     /// Grants every queue its part. Returns whether a queue wanted less than its part, so that
     /// another round has something to grant.
-    fn grant(
+    fn grant_parts(
         &self,
         unit: i64,
         wants: &[i64],
@@ -115,8 +117,8 @@ impl Round {
     }
 }
 
-impl Round {
-    fn steps(
+impl SurplusRound {
+    fn division_steps(
         &self,
         round: u32,
         wants: &[i64],
@@ -133,10 +135,14 @@ impl Round {
     }
 }
 
-/// Relative shares: `n + k (n − usage)`, at least zero, where `n` is the queue's part of the
-/// weights. All are scaled by one common factor and exact; only numbers beyond 40 bits are rounded,
-/// all by the same power of two.
-fn parts(k_value_milli: i64, queues: &[QueueDemand], wanting: &[usize]) -> Vec<(usize, i128)> {
+/// Relative parts of the queues: `n + k (n − usage)`, at least zero, where `n` is the queue's part
+/// of the weights. All are scaled by one common factor and exact; only numbers beyond 40 bits are
+/// rounded, all by the same power of two.
+fn relative_parts(
+    k_value_milli: i64,
+    queues: &[QueueDemand],
+    wanting: &[usize],
+) -> Vec<(usize, i128)> {
     let weights: i128 = wanting.iter().map(|&at| i128::from(queues[at].weight_milli)).sum();
     let k = i128::from(k_value_milli.max(0));
     let raw: Vec<i128> = wanting
@@ -156,12 +162,16 @@ fn parts(k_value_milli: i64, queues: &[QueueDemand], wanting: &[usize]) -> Vec<(
     wanting.iter().copied().zip(scaled).collect()
 }
 
-/// Largest fraction first, then the older queue, then by name.
-fn by_fraction(denied: &BTreeMap<usize, Fraction>, queues: &[QueueDemand]) -> Vec<usize> {
+/// The queues from which rounding withheld part of a unit: largest fraction first, then the older
+/// queue, then by name.
+fn queues_by_withheld_fraction(
+    withheld: &BTreeMap<usize, Fraction>,
+    queues: &[QueueDemand],
+) -> Vec<usize> {
     let mut order: Vec<usize> =
-        denied.iter().filter(|(_, denied)| denied.numerator > 0).map(|(at, _)| *at).collect();
+        withheld.iter().filter(|(_, denied)| denied.numerator > 0).map(|(at, _)| *at).collect();
     order.sort_by(|left, right| {
-        let (a, b) = (denied[left], denied[right]);
+        let (a, b) = (withheld[left], withheld[right]);
         let fractions = (b.numerator * a.denominator).cmp(&(a.numerator * b.denominator));
         let (a, b) = (&queues[*left], &queues[*right]);
         fractions.then_with(|| (a.created, &a.name).cmp(&(b.created, &b.name)))
@@ -190,7 +200,7 @@ mod tests {
             usage_micro: 0,
             request: 1,
         };
-        let steps = parts(0, &[of(1_000_003), of(7)], &[0, 1]);
+        let steps = relative_parts(0, &[of(1_000_003), of(7)], &[0, 1]);
         assert_eq!(steps, [(0, 1_000_003), (1, 7)]);
     }
 }

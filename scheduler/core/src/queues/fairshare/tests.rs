@@ -4,7 +4,8 @@
 use insta::assert_snapshot;
 
 use super::{
-    Division, DivisionInput, DivisionStep, QueueDemand, divide, divide_with_steps, fair_shares,
+    Division, DivisionInput, DivisionStep, QueueDemand, divide_resource,
+    divide_resource_with_steps, fair_shares,
 };
 use crate::{
     model::{Queue, QueueId, Time},
@@ -303,8 +304,8 @@ fn divided(
     let demands: Vec<QueueDemand> = (0..).zip(queues).map(demand).collect();
     let input = DivisionInput { total, unit, k_value_milli: 1000 };
     let mut steps = Some(Vec::new());
-    let Division { shares, rest } = divide_with_steps(input, &demands, &mut steps);
-    assert_eq!(divide(input, &demands).shares, shares, "with and without recorded steps");
+    let Division { shares, rest } = divide_resource_with_steps(input, &demands, &mut steps);
+    assert_eq!(divide_resource(input, &demands).shares, shares, "with and without recorded steps");
     let behind = |step: &DivisionStep| {
         matches!(step, DivisionStep::SurplusShare { .. } | DivisionStep::Remainder { .. })
     };

@@ -1,6 +1,8 @@
 //! Divides down the tree: top queues share the cluster, children share their parent's share.
 
-use super::{DivisionInput, DivisionStep, QueueDemand, divide, divide_with_steps};
+use super::{
+    DivisionInput, DivisionStep, QueueDemand, divide_resource, divide_resource_with_steps,
+};
 use crate::{
     model::{Queue, QueueId},
     resources::{Amount, PerResource},
@@ -18,11 +20,13 @@ pub fn fair_shares(
     let mut level = vec![(total, children.top)];
     while let Some((amount, siblings)) = level.pop() {
         let divisions = RESOURCES.map(|resource| {
-            let demands: Vec<QueueDemand> =
-                siblings.iter().map(|&at| resource.demand(&queues[at], requests[at])).collect();
+            let demands: Vec<QueueDemand> = siblings
+                .iter()
+                .map(|&at| resource.queue_demand(&queues[at], requests[at]))
+                .collect();
             let input =
                 DivisionInput { total: (resource.of)(&amount), unit: resource.unit, k_value_milli };
-            divide(input, &demands).shares
+            divide_resource(input, &demands).shares
         });
         for (position, &at) in siblings.iter().enumerate() {
             let [gpu, cpu, memory] = divisions.each_ref().map(|shares| shares[position]);
@@ -33,18 +37,19 @@ pub fn fair_shares(
     shares
 }
 
-/// How one queue's share of one resource came about: the division on one level of its path.
+/// One level in the explanation of a queue's fair share: how one resource was divided among the
+/// queues of that level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LevelDivision {
-    /// What is divided on this level.
+    /// The amount that is divided on this level, and how.
     pub input: DivisionInput,
     /// Positions of the queues on this level.
     pub siblings: Vec<usize>,
-    /// Demand of each of them.
+    /// Demand of each of the `siblings`.
     pub demands: Vec<QueueDemand>,
     /// Steps of the division.
     pub steps: Vec<DivisionStep>,
-    /// Share of each of them.
+    /// Share of each of the `siblings`.
     pub shares: Vec<i64>,
 }
 
@@ -65,11 +70,11 @@ pub fn divisions_on_path(
     let (mut amount, mut siblings) = ((resource.of)(&total), children.top.clone());
     let mut levels = Vec::new();
     for at in path {
-        let of = |at: &usize| resource.demand(&queues[*at], requests[*at]);
+        let of = |at: &usize| resource.queue_demand(&queues[*at], requests[*at]);
         let demands: Vec<QueueDemand> = siblings.iter().map(of).collect();
         let input = DivisionInput { total: amount, unit: resource.unit, k_value_milli };
         let mut recorded = Some(Vec::new());
-        let shares = divide_with_steps(input, &demands, &mut recorded).shares;
+        let shares = divide_resource_with_steps(input, &demands, &mut recorded).shares;
         let position = siblings.iter().position(|sibling| *sibling == at);
         amount = position.map_or(0, |position| shares[position]);
         let siblings = std::mem::replace(&mut siblings, children.of[at].clone());
@@ -79,13 +84,13 @@ pub fn divisions_on_path(
     levels
 }
 
-struct Children {
+struct ChildrenByQueue {
     top: Vec<usize>,
     of: Vec<Vec<usize>>,
 }
 
-fn children_of(queues: &[Queue]) -> Children {
-    let mut children = Children { top: Vec::new(), of: vec![Vec::new(); queues.len()] };
+fn children_of(queues: &[Queue]) -> ChildrenByQueue {
+    let mut children = ChildrenByQueue { top: Vec::new(), of: vec![Vec::new(); queues.len()] };
     for (at, queue) in queues.iter().enumerate() {
         match queue.parent {
             Some(QueueId(parent)) => children.of[parent as usize].push(at),
@@ -96,20 +101,20 @@ fn children_of(queues: &[Queue]) -> Children {
 }
 
 /// A resource that queues account for, and its unit in a division.
-struct Resource {
+struct DividedResource {
     of: fn(&PerResource<i64>) -> i64,
     bound: fn(&PerResource<Amount>) -> Amount,
     unit: i64,
 }
 
-const RESOURCES: [Resource; 3] = [
-    Resource { of: |all| all.gpu, bound: |all| all.gpu, unit: 1000 },
-    Resource { of: |all| all.cpu, bound: |all| all.cpu, unit: 1 },
-    Resource { of: |all| all.memory, bound: |all| all.memory, unit: 1 },
+const RESOURCES: [DividedResource; 3] = [
+    DividedResource { of: |all| all.gpu, bound: |all| all.gpu, unit: 1000 },
+    DividedResource { of: |all| all.cpu, bound: |all| all.cpu, unit: 1 },
+    DividedResource { of: |all| all.memory, bound: |all| all.memory, unit: 1 },
 ];
 
-impl Resource {
-    fn demand(&self, queue: &Queue, request: PerResource<i64>) -> QueueDemand {
+impl DividedResource {
+    fn queue_demand(&self, queue: &Queue, request: PerResource<i64>) -> QueueDemand {
         QueueDemand {
             name: queue.name.clone(),
             priority: queue.priority,

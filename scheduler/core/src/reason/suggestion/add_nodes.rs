@@ -10,26 +10,27 @@ use crate::{
     resources::{ResourceName, Resources},
 };
 
-/// What added nodes must be like for pods.
+/// What added nodes must be like for pods that fit on no existing node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddedNodes {
     /// Requests of the largest pod.
     pub requests: Resources,
     /// Labels of a node that satisfies the pods' affinity.
     pub affinity_labels: Option<Vec<(Name, Name)>>,
-    /// Labels of the topology domain the pods must be in, widest level first.
+    /// Labels of the topology domain that the pods must be in, widest level first.
     pub domain_labels: Vec<(Name, Name)>,
-    /// Labels, other than the hostname, over which the pods must be apart from others.
+    /// Keys of labels, other than the hostname, over which the pods must be apart from others.
     pub exclusion_labels: Vec<Name>,
-    /// Values of the spread key that satisfy the constraint.
+    /// Values of the topology spread key that satisfy the constraint.
     pub spread_domains: Vec<Name>,
-    /// Number of pods that must be in one new domain; 0 when that is not so.
+    /// Number of pods that must be in one new domain; 0 when the pods need no new domain.
     pub pods_in_one_domain: u32,
-    /// The pods cannot share a node.
+    /// Whether the pods cannot share a node.
     pub need_own_nodes: bool,
-    /// The pods select only values of the spread key that nodes already have.
+    /// Whether the pods select only values of the topology spread key that nodes already have.
     pub is_pinned: bool,
-    /// A weaker spread constraint would not help: other errors exclude the nodes as well.
+    /// Whether a weaker spread constraint would not help, because other errors exclude the nodes as
+    /// well.
     pub must_add_nodes: bool,
     /// How the pods select nodes.
     pub node_selection: NodeSelection,
@@ -37,19 +38,20 @@ pub struct AddedNodes {
     pub gpu_classes: Vec<Name>,
 }
 
-/// Nodes to add that are alike.
+/// Equal nodes to add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeBatch {
     /// Number of pods that one node holds.
     pub pods_per_node: u32,
-    /// Labels that each node must share with existing nodes.
+    /// Labels that the nodes must share with existing nodes, one list per node.
     pub node_labels: Vec<Vec<(Name, Name)>>,
-    /// Labels for which each node needs a value of its own.
+    /// Keys of labels for which each node needs a value of its own.
     pub fresh_labels: Vec<Name>,
 }
 
 impl AddedNodes {
-    /// For `pods` pods that `fit_error` keeps from the existing nodes.
+    /// What nodes must be like that are added for `pods` pods which `fit_error` keeps from the
+    /// existing nodes.
     pub(super) fn new(fit_errors: &FitErrors, fit_error: &FitError, pods: u32) -> Self {
         let node_selection = fit_errors.node_selection.clone();
         let Some(requirements) = &fit_errors.node_requirements else {
@@ -78,13 +80,14 @@ impl AddedNodes {
         }
     }
 
-    /// The pods select nodes by name, so that no added node suits them.
+    /// Whether the pods select nodes by name, so that no added node suits them.
     pub(crate) fn is_selected_by_name(&self) -> bool {
         self.node_selection == NodeSelection::Names
     }
 
-    /// The nodes that `pods` pods need; `None` when no added node would help.
-    pub fn batch(&self, need: PlacementNeed<'_>, pods: u32) -> Option<NodeBatch> {
+    /// The nodes to add for `pods` pods with this placement need; `None` when no added node would
+    /// help.
+    pub fn node_batch(&self, need: PlacementNeed<'_>, pods: u32) -> Option<NodeBatch> {
         let pods = pods.max(1);
         let near = self.affinity_labels.iter().flatten().chain(&self.domain_labels);
         let near: Vec<(Name, Name)> = near.cloned().collect();
@@ -129,7 +132,7 @@ impl AddedNodes {
         Some(NodeBatch { pods_per_node, node_labels, fresh_labels })
     }
 
-    /// ` in zone a and rack r1`; empty when any location will do.
+    /// Where the nodes must be, such as ` in zone a and rack r1`; empty when any location will do.
     fn fmt_location(&self) -> String {
         let labels = self.affinity_labels.iter().flatten().chain(self.domain_labels.last());
         let mut labels: Vec<String> =
@@ -138,13 +141,13 @@ impl AddedNodes {
         if labels.is_empty() { String::new() } else { format!(" in {}", labels.join(" and ")) }
     }
 
-    /// `2 nodes with 1 GPU each, each in a zone of its own`.
+    /// Writes the nodes to add, such as `2 nodes with 1 GPU each, each in a zone of its own`.
     fn fmt_nodes(
         &self,
         f: &mut fmt::Formatter<'_>,
         NodeBatch { pods_per_node, node_labels, fresh_labels }: &NodeBatch,
     ) -> fmt::Result {
-        f.write_str(&nodes_with(
+        f.write_str(&nodes_with_resources(
             node_labels.len(),
             &self.requests.times(i64::from(*pods_per_node)),
         ))?;
@@ -157,44 +160,49 @@ impl AddedNodes {
     }
 }
 
-/// `8 GPUs and 4 CPU cores`; empty when `room` is.
-fn list_amounts(before: &str, room: &Resources) -> String {
-    let amounts = room.positive_amounts().filter(|(resource, _)| *resource != ResourceName::Pods);
-    let amounts = amounts.map(|(resource, amount)| Quantity { resource, amount }.rounded_up());
+/// Lists amounts, such as `8 GPUs and 4 CPU cores`; empty when there are none.
+fn list_amounts(prefix: &str, amounts: &Resources) -> String {
+    let amounts =
+        amounts.positive_amounts().filter(|(resource, _)| *resource != ResourceName::Pods);
+    let amounts =
+        amounts.map(|(resource, amount)| Quantity { resource, amount }.rounded_up_to_resolution());
     let amounts: Vec<String> = amounts.map(|amount| amount.with_unit()).collect();
     if amounts.is_empty() {
         String::new()
     } else {
-        format!("{before}{}", join_list(&amounts, "and"))
+        format!("{prefix}{}", join_list(&amounts, "and"))
     }
 }
 
-/// `a node with 8 GPUs`, `2 nodes with 8 GPUs and 4 CPU cores each`.
-fn nodes_with(nodes: usize, room: &Resources) -> String {
-    let with = list_amounts(" with ", room);
-    match (nodes, with.is_empty()) {
+/// Nodes with the resources of each, such as `a node with 8 GPUs` or `2 nodes with 8 GPUs and 4 CPU
+/// cores each`.
+fn nodes_with_resources(count: usize, resources: &Resources) -> String {
+    let with = list_amounts(" with ", resources);
+    match (count, with.is_empty()) {
         (0 | 1, _) => format!("a node{with}"),
-        (_, true) => format!("{nodes} nodes"),
-        (_, false) => format!("{nodes} nodes{with} each"),
+        (_, true) => format!("{count} nodes"),
+        (_, false) => format!("{count} nodes{with} each"),
     }
 }
 
-/// The pods select nodes by name.
-const USE_OTHER_NODES: &str = "let its pods select other nodes than the ones they name, or delete \
+/// Suggestion for pods that select nodes by name.
+const USE_OTHER_NODES_TEXT: &str = "let its pods select other nodes than the ones they name, or delete \
      the pods there that they cannot run next to";
 
-/// The affinity ties the pods to nodes that already hold excluded pods.
-const MOVE_AFFINITY_PODS: &str = "delete the pods that it cannot run next to where the pods run \
+/// Suggestion for pods whose affinity ties them to nodes with pods that they cannot run next to.
+const MOVE_AFFINITY_PODS_TEXT: &str = "delete the pods that it cannot run next to where the pods run \
      that its pod affinity selects, or start such pods on other nodes";
 
-/// Writes which nodes to add for pods that other domains would accept.
+/// Writes which nodes to add for pods that would fit if there were nodes in other topology domains.
 pub(super) fn fmt_add_nodes(
     f: &mut fmt::Formatter<'_>,
     need: PlacementNeed<'_>,
     added: &AddedNodes,
     pods: u32,
 ) -> fmt::Result {
-    let Some(batch) = added.batch(need, pods) else { return fmt_without_nodes(f, need, added) };
+    let Some(batch) = added.node_batch(need, pods) else {
+        return fmt_alternative_to_adding_nodes(f, need, added);
+    };
     f.write_str("add ")?;
     match need {
         PlacementNeed::AwayFromPods | PlacementNeed::FreeHostPort(_) | PlacementNeed::NearPods => {
@@ -235,7 +243,7 @@ pub(super) fn fmt_add_nodes(
     }
 }
 
-/// Writes nodes in the domains that the topology spread allows.
+/// Writes which nodes to add in the domains that the topology spread allows.
 fn fmt_spread_nodes(
     f: &mut fmt::Formatter<'_>,
     key: &Name,
@@ -247,20 +255,25 @@ fn fmt_spread_nodes(
     let values: Vec<String> = added.spread_domains.iter().map(ToString::to_string).collect();
     match batch.node_labels.len() {
         nodes if **key == *HOSTNAME => {
-            write!(f, "{}{}", nodes_with(nodes, &room), added.fmt_location())
+            write!(f, "{}{}", nodes_with_resources(nodes, &room), added.fmt_location())
         }
-        1 if is_new => write!(f, "{} in a new {key}", nodes_with(1, &room)),
-        nodes if is_new => write!(f, "{}, each in a new {key}", nodes_with(nodes, &room)),
+        1 if is_new => write!(f, "{} in a new {key}", nodes_with_resources(1, &room)),
+        nodes if is_new => write!(f, "{}, each in a new {key}", nodes_with_resources(nodes, &room)),
         1 => {
-            write!(f, "{} in {key} {}", nodes_with(1, &room), join_list(&values, "or"))?;
+            write!(f, "{} in {key} {}", nodes_with_resources(1, &room), join_list(&values, "or"))?;
             let is_one_more = batch.pods_per_node == 1 && !added.is_pinned;
             f.write_str(&if is_one_more { format!(" or in a new {key}") } else { String::new() })
         }
-        _ => write!(f, "{} in each of {key} {}", nodes_with(1, &room), join_list(&values, "and")),
+        _ => write!(
+            f,
+            "{} in each of {key} {}",
+            nodes_with_resources(1, &room),
+            join_list(&values, "and")
+        ),
     }
 }
 
-/// Writes nodes in domains without a node yet.
+/// Writes which nodes to add in domains that have no node yet.
 fn fmt_new_domains(
     f: &mut fmt::Formatter<'_>,
     key: &Name,
@@ -268,15 +281,18 @@ fn fmt_new_domains(
     batch: &NodeBatch,
 ) -> fmt::Result {
     let nodes = batch.node_labels.len();
-    f.write_str(&nodes_with(nodes, &added.requests.times(i64::from(batch.pods_per_node))))?;
+    f.write_str(&nodes_with_resources(
+        nodes,
+        &added.requests.times(i64::from(batch.pods_per_node)),
+    ))?;
     if **key == *HOSTNAME {
         return f.write_str(&added.fmt_location());
     }
     write!(f, "{} in another {key}", if nodes > 1 { ", each" } else { "" })
 }
 
-/// Writes an alternative when no added node would help.
-fn fmt_without_nodes(
+/// Writes what to do when no added node would help.
+fn fmt_alternative_to_adding_nodes(
     f: &mut fmt::Formatter<'_>,
     need: PlacementNeed<'_>,
     added: &AddedNodes,
@@ -302,10 +318,10 @@ fn fmt_without_nodes(
         PlacementNeed::AwayFromPods | PlacementNeed::FreeHostPort(_)
             if added.is_selected_by_name() =>
         {
-            f.write_str(USE_OTHER_NODES)
+            f.write_str(USE_OTHER_NODES_TEXT)
         }
         PlacementNeed::AwayFromPods | PlacementNeed::FreeHostPort(_) => {
-            f.write_str(MOVE_AFFINITY_PODS)
+            f.write_str(MOVE_AFFINITY_PODS_TEXT)
         }
     }
 }

@@ -4,19 +4,20 @@ use std::fmt;
 
 use super::{
     add_nodes::{AddedNodes, fmt_add_nodes},
-    larger_nodes::devices_of_classes,
+    larger_nodes::device_classes_text,
 };
 use crate::{
     model::{CPU_WORKER, GPU_WORKER, HOSTNAME, Name},
     reason::{EvenWhenEmpty, FitError, format::join_list},
 };
 
-/// The pods of a gang are placed one after the other.
-const PLACE_PEERS_FIRST: &str = "place the pods of its own gang that its pod affinity selects \
+/// Suggestion for a pod that needs a later pod of its own gang: the pods of a gang are placed one
+/// after the other.
+const PLACE_PEERS_FIRST_TEXT: &str = "place the pods of its own gang that its pod affinity selects \
      first, by a higher label kai.scheduler/task-priority or a sub-group whose name sorts before \
      its own";
 
-pub(super) fn fmt_admit(
+pub(super) fn fmt_admit_pods(
     f: &mut fmt::Formatter<'_>,
     fit_error: &FitError,
     added: &AddedNodes,
@@ -26,20 +27,20 @@ pub(super) fn fmt_admit(
     if let Some(need) = fit_error.placement_need() {
         return fmt_add_nodes(f, need, added, pods);
     }
-    fmt_admit_to(f, fit_error, added, &describe_nodes(nodes, pods))
+    fmt_admit_pods_to(f, fit_error, added, &up_to_pods_of_nodes_text(nodes, pods))
 }
 
-/// Writes how to open nodes, listed by name.
-pub(super) fn fmt_open(
+/// Writes how to open nodes, which are listed by name.
+pub(super) fn fmt_open_nodes(
     f: &mut fmt::Formatter<'_>,
     fit_error: &FitError,
     nodes: &[Name],
 ) -> fmt::Result {
     let names: Vec<String> = nodes.iter().map(ToString::to_string).collect();
-    fmt_admit_to(f, fit_error, &AddedNodes::default(), &join_list(&names, "and"))
+    fmt_admit_pods_to(f, fit_error, &AddedNodes::default(), &join_list(&names, "and"))
 }
 
-fn fmt_admit_to(
+fn fmt_admit_pods_to(
     f: &mut fmt::Formatter<'_>,
     fit_error: &FitError,
     added: &AddedNodes,
@@ -52,7 +53,7 @@ fn fmt_admit_to(
         FitError::Unschedulable => write!(f, "uncordon {of}"),
         FitError::NotReady => write!(f, "bring {of} back to Ready"),
         FitError::NodeAffinity { label } => fmt_node_selection(f, label.as_ref(), added),
-        FitError::PodAffinityToOwnGang => f.write_str(PLACE_PEERS_FIRST),
+        FitError::PodAffinityToOwnGang => f.write_str(PLACE_PEERS_FIRST_TEXT),
         FitError::InsufficientResources { .. }
         | FitError::InsufficientGpuMemory { .. }
         | FitError::PodAffinity
@@ -112,11 +113,11 @@ fn fmt_without_dra_driver(f: &mut fmt::Formatter<'_>, gpu_classes: &[Name]) -> f
     f.write_str("request GPUs as a resource, or add a node with a DRA driver")?;
     match gpu_classes {
         [] => Ok(()),
-        classes => write!(f, " that publishes {}", devices_of_classes(classes)),
+        classes => write!(f, " that publishes {}", device_classes_text(classes)),
     }
 }
 
-/// Appends that opening the nodes is not enough, for those with other errors.
+/// Appends that opening the nodes is not enough for those of them that have other errors.
 pub(super) fn fmt_other_errors(
     f: &mut fmt::Formatter<'_>,
     fit_error: &FitError,
@@ -132,8 +133,12 @@ pub(super) fn fmt_other_errors(
     }
 }
 
-/// A toleration admits only the pod's own job.
-pub(super) fn fmt_tolerate(f: &mut fmt::Formatter<'_>, key: &str, value: &str) -> fmt::Result {
+/// Writes to tolerate a taint, which admits only the pod's own job, unlike removing the taint.
+pub(super) fn fmt_tolerate_taint(
+    f: &mut fmt::Formatter<'_>,
+    key: &str,
+    value: &str,
+) -> fmt::Result {
     write!(
         f,
         "tolerate taint {key}={value}; if it were removed, other jobs would use the capacity first"
@@ -159,7 +164,7 @@ fn fmt_node_selection(
     f.write_str(", or relax that")
 }
 
-fn describe_nodes(nodes: u32, pods: u32) -> String {
+fn up_to_pods_of_nodes_text(nodes: u32, pods: u32) -> String {
     match (nodes, pods) {
         (1, _) => "the node".to_owned(),
         (_, 0 | 1) => format!("one of {nodes} nodes"),

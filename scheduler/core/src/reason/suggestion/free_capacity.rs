@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::pluralize;
+use super::count_with_noun;
 use crate::{
     model::{Name, NodeSelection},
     reason::{FitErrors, NodeRefusal, format::join_list},
@@ -11,19 +11,20 @@ use crate::{
 /// Nodes on which freed capacity would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CapacityLocation {
-    /// Any node, new ones included.
+    /// Any node, also a new one.
     AnyNode,
-    /// New nodes only, selected like this: pods of the own gang use the existing ones.
+    /// New nodes only, because pods of the own gang use the existing nodes. The pod selects nodes
+    /// like this.
     NewNodes(NodeSelection),
-    /// Existing nodes that are only too full. A new node might not help: the pod is tied to
+    /// Existing nodes that are only too full. A new node might not help, because the pod is tied to
     /// locations by pod affinity, topology spread, claims or volumes, or it selects nodes by name.
     FullNodes {
-        /// Number of those nodes.
+        /// Number of existing nodes that are only too full.
         nodes: u32,
     },
     /// Existing nodes that are only too full, or new nodes that the pod selects.
     FullOrNewNodes {
-        /// Number of existing nodes.
+        /// Number of existing nodes that are only too full.
         nodes: u32,
         /// How the pod selects nodes.
         node_selection: NodeSelection,
@@ -33,18 +34,18 @@ pub enum CapacityLocation {
 /// Domains in which freed capacity would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DomainHint {
-    /// For a pod with anti-affinity when other pods are in some of the domains.
+    /// Separate domains: for a pod with anti-affinity when other pods are in some of the domains.
     SeparateDomains {
-        /// Label whose values are the domains.
+        /// Key of the label whose values are the domains.
         label: Name,
         /// Domains whose nodes are only too full.
         domains: Vec<Name>,
     },
-    /// For a gang whose sub-groups must be in one domain each.
+    /// Single domains: for a gang whose sub-groups must be in one domain each.
     SingleDomains(Vec<SingleDomain>),
 }
 
-/// Pods that must be in one domain.
+/// Pods that must be placed in one topology domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SingleDomain {
     /// Number of pods.
@@ -54,7 +55,7 @@ pub struct SingleDomain {
 }
 
 impl DomainHint {
-    pub(super) fn for_errors(fit_errors: &FitErrors) -> Option<Self> {
+    pub(super) fn from_fit_errors(fit_errors: &FitErrors) -> Option<Self> {
         let is_kept_away = |refusal: &NodeRefusal| refusal.worst.is_anti_affinity();
         let requirements = fit_errors
             .node_requirements
@@ -79,7 +80,7 @@ impl DomainHint {
         separate.or_else(|| in_one.map(Self::SingleDomains))
     }
 
-    /// Label of which each pod needs a value of its own.
+    /// Key of the label of which each pod needs a value of its own; `None` if there is none.
     pub const fn separating_label(&self) -> Option<&Name> {
         match self {
             Self::SeparateDomains { label, .. } => Some(label),
@@ -94,9 +95,9 @@ fn fmt_separate_domains(
     full: &[Name],
     pods: u32,
 ) -> fmt::Result {
-    let listed: Vec<&str> = full.iter().take(LISTED_MAX).map(|domain| &**domain).collect();
+    let listed: Vec<&str> = full.iter().take(LISTED_DOMAINS_MAX).map(|domain| &**domain).collect();
     write!(f, " in {label} {}", listed.join(" or "))?;
-    if let Some(more) = full.len().checked_sub(LISTED_MAX).filter(|more| *more > 0) {
+    if let Some(more) = full.len().checked_sub(LISTED_DOMAINS_MAX).filter(|more| *more > 0) {
         write!(f, " or {more} more")?;
     }
     f.write_str(if pods > 1 { ", each in one of its own" } else { "" })
@@ -107,11 +108,11 @@ fn fmt_single_domains(f: &mut fmt::Formatter<'_>, all: &[SingleDomain]) -> fmt::
     write!(f, ", of which {}", join_list(&each.collect::<Vec<_>>(), "and"))
 }
 
-/// Number of domains that are listed by name.
-const LISTED_MAX: usize = 3;
+/// Maximum number of domains that are listed by name.
+const LISTED_DOMAINS_MAX: usize = 3;
 
 impl CapacityLocation {
-    /// Adding nodes helps as well.
+    /// Whether adding nodes helps as well.
     pub(super) const fn allows_new_nodes(&self) -> bool {
         match self {
             Self::AnyNode | Self::NewNodes(_) | Self::FullOrNewNodes { .. } => true,
@@ -119,7 +120,7 @@ impl CapacityLocation {
         }
     }
 
-    /// Both mean the same nodes, whatever their number.
+    /// Whether both mean the same nodes, whatever the number of these.
     pub fn is_same_location(&self, other: &Self) -> bool {
         if let (
             Self::FullOrNewNodes { node_selection: one, .. },
@@ -132,16 +133,16 @@ impl CapacityLocation {
     }
 }
 
-/// Where capacity would help, given the number of nearest nodes that are only too full.
-pub(super) fn capacity_location(fit_errors: &FitErrors, nodes: u32) -> CapacityLocation {
+/// Where freed capacity would help, given the number of nearest nodes that are only too full.
+pub(super) fn location_of_needed_capacity(fit_errors: &FitErrors, nodes: u32) -> CapacityLocation {
     let node_selection = fit_errors.node_selection.clone();
-    if fit_errors.is_nearest_held_by_own_gang() {
+    if fit_errors.are_nearest_nodes_used_by_own_gang() {
         return CapacityLocation::NewNodes(node_selection);
     }
     match node_selection {
         _ if fit_errors.is_tied_to_location() => CapacityLocation::FullNodes { nodes },
         _ if nodes == 0 => CapacityLocation::AnyNode,
-        NodeSelection::All if !requires_separate_nodes(fit_errors) => CapacityLocation::AnyNode,
+        NodeSelection::All if !some_nodes_exclude_pod(fit_errors) => CapacityLocation::AnyNode,
         NodeSelection::Names => CapacityLocation::FullNodes { nodes },
         NodeSelection::All | NodeSelection::Label(_) | NodeSelection::Labels => {
             CapacityLocation::FullOrNewNodes { nodes, node_selection }
@@ -149,8 +150,8 @@ pub(super) fn capacity_location(fit_errors: &FitErrors, nodes: u32) -> CapacityL
     }
 }
 
-/// Some nodes hold pods that exclude this one: freed capacity would not help there.
-fn requires_separate_nodes(fit_errors: &FitErrors) -> bool {
+/// Whether some nodes hold pods that exclude this one, so that freed capacity would not help there.
+fn some_nodes_exclude_pod(fit_errors: &FitErrors) -> bool {
     fit_errors.refusals.keys().any(|refusal| refusal.worst.requires_separate_nodes())
 }
 
@@ -162,7 +163,7 @@ pub(super) fn fmt_free_capacity(
 ) -> fmt::Result {
     let begin =
         if matches!(location, CapacityLocation::NewNodes(_)) { "add nodes with" } else { "free" };
-    write!(f, "{begin} capacity for {} of its size", pluralize(pods, "more pod"))?;
+    write!(f, "{begin} capacity for {} of its size", count_with_noun(pods, "more pod"))?;
     let separate = match domains {
         Some(DomainHint::SeparateDomains { label, domains: full }) => Some((label, &full[..])),
         Some(DomainHint::SingleDomains(all)) => {
@@ -173,11 +174,11 @@ pub(super) fn fmt_free_capacity(
     };
     match (location, separate) {
         (CapacityLocation::NewNodes(node_selection), _) => fmt_selected_labels(f, node_selection),
-        (CapacityLocation::AnyNode, None) => f.write_str(OR_ADD),
+        (CapacityLocation::AnyNode, None) => f.write_str(OR_ADD_NODES_TEXT),
         (CapacityLocation::FullNodes { nodes }, None) => fmt_on_full_nodes(f, *nodes, pods),
         (CapacityLocation::FullOrNewNodes { nodes, node_selection }, None) => {
             fmt_on_full_nodes(f, *nodes, pods)?;
-            f.write_str(OR_ADD)?;
+            f.write_str(OR_ADD_NODES_TEXT)?;
             fmt_selected_labels(f, node_selection)
         }
         (CapacityLocation::FullNodes { .. }, Some((label, full))) => {
@@ -191,7 +192,7 @@ pub(super) fn fmt_free_capacity(
     }
 }
 
-const OR_ADD: &str = ", or add nodes that have it";
+const OR_ADD_NODES_TEXT: &str = ", or add nodes that have it";
 
 fn fmt_or_new_domain(
     f: &mut fmt::Formatter<'_>,
@@ -200,7 +201,7 @@ fn fmt_or_new_domain(
     full: &[Name],
 ) -> fmt::Result {
     fmt_separate_domains(f, label, full, pods)?;
-    write!(f, "{OR_ADD} there or in a new {label}")
+    write!(f, "{OR_ADD_NODES_TEXT} there or in a new {label}")
 }
 
 fn fmt_on_full_nodes(f: &mut fmt::Formatter<'_>, nodes: u32, pods: u32) -> fmt::Result {

@@ -2,14 +2,15 @@
 
 use std::fmt;
 
-use super::{Suggestion, pluralize};
+use super::{Suggestion, count_with_noun};
 use crate::{
     model::Name,
     reason::{GangReadiness, UnschedulableMembers},
 };
 
-/// Gates come before invalid pods: pods behind gates can be scheduled once these are removed.
-pub(super) fn suggestion_for(not_ready: &GangReadiness) -> Suggestion {
+/// The suggestion for a gang with too few pods. Gates come before invalid pods: pods behind gates
+/// can be scheduled once the gates are removed.
+pub(super) fn suggestion_for_gang(not_ready: &GangReadiness) -> Suggestion {
     let GangReadiness { sub_group, required, exist, unschedulable, .. } = not_ready;
     let sub_group = sub_group.clone();
     let outside = unschedulable.as_ref().filter(|unschedulable| unschedulable.is_outside);
@@ -19,23 +20,29 @@ pub(super) fn suggestion_for(not_ready: &GangReadiness) -> Suggestion {
         let sub_group = sub_group.or_else(|| not_ready.only_sub_group.clone());
         return Suggestion::AddMembers { pods: missing, sub_group };
     }
-    let to_mend = required.saturating_sub(not_ready.schedulable_without_gates());
+    let to_mend = required.saturating_sub(not_ready.schedulable_once_ungated());
     if let (1.., Some(UnschedulableMembers { first, fix, .. })) = (to_mend, unschedulable) {
         let (first, fix) = (Name::clone(first), Name::clone(fix));
         return Suggestion::FixMembers { pods: to_mend, first, fix };
     }
-    let pods = required.saturating_sub(not_ready.schedulable()).max(1);
+    let pods = required.saturating_sub(not_ready.schedulable_now()).max(1);
     Suggestion::RemoveSchedulingGates { pods, sub_group }
 }
 
-/// A Job, for example, creates no more pods than its size allows. Annotations of the owner only
-/// apply to groups that are created later; the minimum of an existing group applies at once.
+/// Writes how a gang gets more pods, or a lower minimum. A Job, for example, creates no more pods
+/// than its size allows. Annotations of the owner only apply to groups that are created later; the
+/// minimum of an existing group applies at once.
 pub(super) fn fmt_add_members(
     f: &mut fmt::Formatter<'_>,
     pods: u32,
     sub_group: Option<&Name>,
 ) -> fmt::Result {
-    write!(f, "create {}{}, or lower ", pluralize(pods, "more pod"), in_sub_group(sub_group))?;
+    write!(
+        f,
+        "create {}{}, or lower ",
+        count_with_noun(pods, "more pod"),
+        in_sub_group_text(sub_group)
+    )?;
     let whose = if sub_group.is_some() { "its minMember" } else { "the pod group's minMember" };
     write!(f, "{whose} by {pods}")
 }
@@ -45,10 +52,15 @@ pub(super) fn fmt_remove_gates(
     pods: u32,
     part: Option<&Name>,
 ) -> fmt::Result {
-    write!(f, "remove the scheduling gates of {}{}", pluralize(pods, "pod"), in_sub_group(part))
+    write!(
+        f,
+        "remove the scheduling gates of {}{}",
+        count_with_noun(pods, "pod"),
+        in_sub_group_text(part)
+    )
 }
 
-pub(super) fn fmt_fix_members(
+pub(super) fn fmt_fix_invalid_members(
     f: &mut fmt::Formatter<'_>,
     pods: u32,
     first: &Name,
@@ -60,7 +72,7 @@ pub(super) fn fmt_fix_members(
     }
 }
 
-fn in_sub_group(sub_group: Option<&Name>) -> String {
+fn in_sub_group_text(sub_group: Option<&Name>) -> String {
     sub_group.map_or_else(String::new, |name| format!(" of sub-group {name}"))
 }
 
@@ -79,7 +91,7 @@ mod tests {
                 problem: "no SubGroup".into(),
                 fix: "label it".into(),
             };
-            suggestion_for(&GangReadiness {
+            suggestion_for_gang(&GangReadiness {
                 sub_group: Some("part".into()),
                 only_sub_group: None,
                 required,

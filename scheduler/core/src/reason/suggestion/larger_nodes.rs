@@ -8,7 +8,7 @@ use crate::{
     resources::ResourceName,
 };
 
-pub(super) fn fmt_larger_nodes(
+pub(super) fn fmt_add_larger_nodes(
     f: &mut fmt::Formatter<'_>,
     short: &[ResourceName],
     gpu_classes: &[Name],
@@ -16,7 +16,7 @@ pub(super) fn fmt_larger_nodes(
     let name = |resource: &ResourceName| {
         let is_claimed = *resource == ResourceName::Gpu && !gpu_classes.is_empty();
         if is_claimed {
-            devices_of_classes(gpu_classes).into()
+            device_classes_text(gpu_classes).into()
         } else {
             resource_label(resource.clone())
         }
@@ -29,9 +29,9 @@ pub(super) fn fmt_larger_nodes(
     f.write_str(", or request less per pod")
 }
 
-/// A claim on GPUs by device class is satisfied by nodes that publish such devices in a
-/// `ResourceSlice`.
-pub(super) fn devices_of_classes(classes: &[Name]) -> String {
+/// Names GPUs by their device classes. A claim on GPUs by device class is satisfied by nodes that
+/// publish such devices in a `ResourceSlice`.
+pub(super) fn device_classes_text(classes: &[Name]) -> String {
     format!("devices of class {}", classes.join(" and "))
 }
 
@@ -46,7 +46,7 @@ pub(super) fn fmt_add_nodes(
     f.write_str(if or_fewer { ", or lower its minimum" } else { "" })
 }
 
-pub(super) fn fmt_other_nodes(f: &mut fmt::Formatter<'_>, or_fewer: bool) -> fmt::Result {
+pub(super) fn fmt_use_other_nodes(f: &mut fmt::Formatter<'_>, or_fewer: bool) -> fmt::Result {
     f.write_str(
         "let its pods select other nodes than the ones they name, which are too small even when \
          empty, or request less",
@@ -54,7 +54,7 @@ pub(super) fn fmt_other_nodes(f: &mut fmt::Formatter<'_>, or_fewer: bool) -> fmt
     f.write_str(if or_fewer { ", or lower its minimum" } else { "" })
 }
 
-pub(super) fn fmt_larger_devices(f: &mut fmt::Formatter<'_>, mib: i64) -> fmt::Result {
+pub(super) fn fmt_use_larger_devices(f: &mut fmt::Formatter<'_>, mib: i64) -> fmt::Result {
     if mib == 0 {
         return f.write_str(
             "label nodes with nvidia.com/gpu.memory, the memory of each of their GPUs in MiB, \

@@ -4,19 +4,19 @@ use std::fmt;
 
 use crate::{model::Name, reason::format::join_list};
 
-/// Pods that others must be apart from.
+/// The pods from which others must be apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExclusionSource {
-    /// Other pods, which occupy all of the domains.
+    /// Other pods occupy all of the domains.
     OtherPods,
-    /// Each other: the gang has more pods than there are domains.
+    /// The pods of the gang must be apart from each other, and there are fewer domains than pods.
     OwnGang {
-        /// Number of pods that could run there, when the gang has no others.
+        /// Number of pods that could run there, when the gang has no pods besides these.
         fewer: Option<u32>,
     },
 }
 
-pub(super) fn fmt_other_domains(
+pub(super) fn fmt_use_other_domains(
     f: &mut fmt::Formatter<'_>,
     label: &Name,
     values: &[Name],

@@ -3,9 +3,10 @@
 use super::Suggestion;
 
 impl Suggestion {
-    /// The text; for a job behind others of its queue it says that these are served first.
+    /// The text of the suggestion. For a job behind others of its queue, it adds that those are
+    /// served first.
     #[must_use]
-    pub fn message(&self, is_blocked: bool) -> String {
+    pub fn text_with_queue_order(&self, is_behind_other_jobs: bool) -> String {
         let is_taken = matches!(
             self,
             Self::RaiseBound { .. }
@@ -14,6 +15,6 @@ impl Suggestion {
                 | Self::FreeDomain { .. }
         );
         let before = "; other jobs of its queue come first";
-        format!("{self}{}", if is_blocked && is_taken { before } else { "" })
+        format!("{self}{}", if is_behind_other_jobs && is_taken { before } else { "" })
     }
 }

@@ -4,7 +4,7 @@
 use schedlab_scheduler_core::{
     Profile, Snapshot,
     framework::Session,
-    inspect::{decide, next_snapshot},
+    inspect::{next_snapshot, run_cycle},
     model::{
         HOSTNAME, Name, Node, NodeId, Pod, PodGroupId, PodShape, PodStatus, QueueId, ShapeId, Time,
         Toleration,
@@ -33,7 +33,7 @@ pub(crate) fn runs_after_cycles(snapshot: &Snapshot, profile: &Profile, group: P
     let before = active(snapshot, group);
     let mut then = snapshot.clone();
     for _ in 0..CYCLES {
-        let (_, plan) = decide(&then, profile, &mut ());
+        let (_, plan) = run_cycle(&then, profile, &mut ());
         then = next_snapshot(&then, &plan);
         finish_releases(&mut then);
     }
@@ -60,7 +60,7 @@ pub(crate) fn apply_suggestion(
     match suggestion {
         Suggestion::RaiseBound { queue, bound, to, .. } => applier.raise(queue, *bound, to),
         Suggestion::RaiseQuotaToReclaim { queue, more } => {
-            let (session, _) = decide(snapshot, profile, &mut ());
+            let (session, _) = run_cycle(snapshot, profile, &mut ());
             let at = snapshot.queues.iter().position(|known| known.name == *queue)?;
             let id = QueueId(u32::try_from(at).expect("few queues"));
             applier.raise_quota(queue, more, session.accounts().account(id).allocated);
@@ -77,7 +77,7 @@ pub(crate) fn apply_suggestion(
         Suggestion::AdmitToNodes { fit_error, nodes, pods, added, .. } => {
             match fit_error.placement_need() {
                 Some(need) => {
-                    let batch = added.batch(need, *pods)?;
+                    let batch = added.node_batch(need, *pods)?;
                     let location = added.requests.times(i64::from(batch.pods_per_node));
                     if let PlacementNeed::MoreDomains { .. } = need {
                         return None;
@@ -259,7 +259,7 @@ impl SuggestionApplier {
             ready: true,
             ..Node::default()
         });
-        shape.selects(nodes.last()?).then_some(())
+        shape.selects_node(nodes.last()?).then_some(())
     }
 
     /// Opens as many of the nodes that reject the pods as these need, those with capacity first.
@@ -271,7 +271,7 @@ impl SuggestionApplier {
                 (node.ready && !node.unschedulable && fits, node.name.clone())
             })?;
             node.labels.extend(shape.node_selector.clone());
-            return shape.selects(node).then_some(());
+            return shape.selects_node(node).then_some(());
         }
         if matches!(fit_error, FitError::NumaMisaligned { .. }) {
             return self.add_nodes(1, &[]);
