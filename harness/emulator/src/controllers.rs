@@ -38,7 +38,7 @@ use crate::api_types::error::ApiError;
 use crate::store::{Key, Resource};
 
 use crate::reconcile::{ApiRequest, Context, Controller};
-pub(crate) use namespace_defaults::missing_in_store as namespace_defaults;
+pub(crate) use namespace_defaults::missing_defaults_of_store as namespace_defaults;
 
 /// The controllers that watch a kind, as indexes into [`CONTROLLERS`].
 pub(crate) fn controllers_watching(resource: &Resource) -> Vec<usize> {
@@ -60,7 +60,7 @@ pub(crate) fn report_refusal(
     let Some(object) = ctx.cache.get(key) else { return Vec::new() };
     let makes_sets = refusal.is_create && controller.name == deployment::CONTROLLER.name;
     let (reason, message) = match (makes_sets, refusal.is_create) {
-        (true, _) => ("ReplicaSetCreateError", deployment::creation_failure(refusal)),
+        (true, _) => ("ReplicaSetCreateError", deployment::creation_failure_message(refusal)),
         (false, true) => ("FailedCreate", format!("Error creating: {}", refusal.error)),
         (false, false) => ("FailedUpdate", format!("Error writing: {}", refusal.error)),
     };
@@ -72,11 +72,11 @@ pub(crate) fn report_refusal(
     };
     let gist = refusal.error.message.replace(&*refusal.name, "*");
     let status = if makes_sets {
-        deployment::failure_status(key, refusal, ctx)
+        deployment::creation_failure_update(key, refusal, ctx)
     } else if key.resource == *crate::reconcile::resources::REPLICA_SETS
         && controller.name == replica_set::CONTROLLER.name
     {
-        replica_set::failure_status(key, refusal, ctx)
+        replica_set::failure_update(key, refusal, ctx)
     } else {
         None
     };

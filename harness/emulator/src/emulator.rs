@@ -193,7 +193,7 @@ impl Emulator {
             dry_runs.chain(writes).try_for_each(|(dry_run, (node, location))| {
                 let write = Write { dry_run, ..create_write(&nodes, node.clone()) };
                 let refused = |error: ApiError| FleetError {
-                    location: location.of_field(error.field().unwrap_or_default()),
+                    location: location.location_of_field(error.field().unwrap_or_default()),
                     message: error.to_string(),
                 };
                 store.write(write, now).map(drop).map_err(refused)
@@ -239,7 +239,7 @@ pub fn initial_store(
     let mut store = Store::new(options.seed);
     store.features.clone_from(&options.features);
     let (later, first): (Vec<Write>, Vec<Write>) =
-        initial_objects(options.workload_kinds).into_iter().partition(is_later_kind);
+        initial_objects(options.workload_kinds).into_iter().partition(defines_later_kind);
     let more = objects.into_iter().map(|(resource, object)| create_write(&resource, object));
     first.into_iter().chain(more).try_for_each(|write| store.write(write, now).map(drop))?;
     // Their uids come from a separate generator, so that they do not affect other generated names.
@@ -252,7 +252,7 @@ pub fn initial_store(
 }
 
 /// Whether a write defines a kind that came later than the reviewed snapshots, whose names must stay.
-fn is_later_kind(write: &Write) -> bool {
+fn defines_later_kind(write: &Write) -> bool {
     [".ray.io", ".leaderworkerset.x-k8s.io"].iter().any(|group| write.key.name.ends_with(group))
 }
 

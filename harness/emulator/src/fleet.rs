@@ -76,7 +76,7 @@ struct NodeSource {
 impl FleetLocation {
     /// The location of a field of the node; that of the node if the field cannot be located.
     #[must_use]
-    pub fn of_field(&self, field: &str) -> Self {
+    pub fn location_of_field(&self, field: &str) -> Self {
         let located = self.source.as_ref().and_then(|source| {
             let NodeSource { text, document, prefix } = source;
             yaml::locate(text, *document, &format!("{prefix}{field}"))
@@ -124,14 +124,14 @@ impl Fleet {
         }
         let mut fleet = Self::default();
         if manifests::is_kubernetes_yaml(text) {
-            for (node, at) in manifests::nodes(file, text)? {
+            for (node, at) in manifests::parse_nodes(file, text)? {
                 fleet.add(node, at);
             }
             return Ok(fleet);
         }
         for pool in &Pool::parse_all(file, text)? {
             for (name, at) in &pool.node_names {
-                fleet.add(node::object(pool, name, fleet.nodes.len()), file.location(*at));
+                fleet.add(node::node_object(pool, name, fleet.nodes.len()), file.location(*at));
             }
         }
         Ok(fleet)

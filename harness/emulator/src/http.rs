@@ -133,11 +133,12 @@ impl Router {
     /// Handles a GET of a path that names no object: discovery, OpenAPI, health and version.
     fn handle_non_object(&self, path: &Path, accept: &Accept) -> Result<ApiResponse, ApiError> {
         let encoding = accept.encoding;
-        let page = |page: &schedlab_api::Value| response::object(StatusCode::OK, encoding, page);
+        let page =
+            |page: &schedlab_api::Value| response::object_response(StatusCode::OK, encoding, page);
         match path {
             Path::Root => Ok(page(&self.store.read(|store| discovery::root(store.kinds())))),
-            Path::Health => Ok(response::text("ok")),
-            Path::Version => Ok(page(&version())),
+            Path::Health => Ok(response::text_response("ok")),
+            Path::Version => Ok(page(&version_info())),
             Path::Core => Ok(self.store.read(|store| discovery::core(store.kinds(), accept))),
             Path::Groups => Ok(self.store.read(|store| discovery::groups(store.kinds(), accept))),
             Path::Group(group) => self
@@ -151,9 +152,9 @@ impl Router {
             Path::OpenApi => Ok(page(&openapi::Documents::index(&self.store))),
             Path::OpenApiOf(group, version) => {
                 let document = self.documents.document(&self.store, group, version)?;
-                Ok(response::raw(StatusCode::OK, "application/json", document))
+                Ok(response::raw_response(StatusCode::OK, "application/json", document))
             }
-            Path::Target(_) | Path::OpenApiV2 | Path::Unknown => Ok(response::page_not_found()),
+            Path::Target(_) | Path::OpenApiV2 | Path::Unknown => Ok(response::not_found_page()),
         }
     }
 
@@ -165,7 +166,7 @@ impl Router {
         accept: &Accept,
         body: &[u8],
     ) -> Result<ApiResponse, ApiError> {
-        if let Some(response) = access_review::respond(parts, target, accept, body) {
+        if let Some(response) = access_review::respond_to_review(parts, target, accept, body) {
             return response;
         }
         let Target { group, version, plural, .. } = target;
@@ -186,7 +187,7 @@ impl Router {
             headers,
             body,
         };
-        Ok(context.handle(&parts.method).await)
+        Ok(context.handle_method(&parts.method).await)
     }
 
     /// The 404 for an unknown kind: a `Status` if the group is served or built-in, otherwise a plain
@@ -202,24 +203,24 @@ impl Router {
         if is_served || group.is_empty() {
             return Err(ApiError::no_such_resource());
         }
-        Ok(response::page_not_found())
+        Ok(response::not_found_page())
     }
 }
 
 impl RequestContext<'_> {
-    async fn handle(&self, method: &Method) -> ApiResponse {
+    async fn handle_method(&self, method: &Method) -> ApiResponse {
         let mut response =
             self.dispatch(method).await.unwrap_or_else(|error| error_response(&error));
         if self.kind.is("", "Endpoints") {
             let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 \
                            EndpointSlice";
-            response::warn(&mut response, &[warning.to_owned()]);
+            response::add_warning_headers(&mut response, &[warning.to_owned()]);
         }
         response
     }
 
     async fn dispatch(&self, method: &Method) -> Result<ApiResponse, ApiError> {
-        self.check_table()?;
+        self.check_table_options()?;
         let Target { namespace, name, subresource, .. } = self.target;
         let is_object = name.is_some();
         if !self.kind.namespaced && namespace.is_some() {
@@ -289,7 +290,7 @@ where
     Ok(read.into())
 }
 
-fn version() -> schedlab_api::Value {
+fn version_info() -> schedlab_api::Value {
     json!({
         "major": "1",
         "minor": "35",

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 use crate::store::{Key, Resource};
 
-pub(crate) use cache::{InformerCache, ObjectChange, controller_of, key_of};
+pub(crate) use cache::{InformerCache, ObjectChange, controller_reference, key_of};
 pub(crate) use result::{ApiRequest, ReconcileResult};
 
 /// A controller.

@@ -55,12 +55,16 @@ impl Store {
     ) -> Result<WriteOutcome, WriteError> {
         let (mut request, op) = WriteRequest::new(self, write, now, webhook_context)?;
         let written = match op {
-            Op::Create(body) => create::create(self, &mut request, body),
-            Op::Update(subresource, body) => update::update(self, &mut request, subresource, body),
-            Op::Delete(options) => delete::delete(self, &mut request, &options),
-            Op::Patch(subresource, body) => patch::patch(self, &mut request, subresource, &body),
-            Op::Bind(binding) => bind::bind(self, &mut request, binding),
-            Op::Evict(eviction) => evict::evict(self, &mut request, eviction),
+            Op::Create(body) => create::create_object(self, &mut request, body),
+            Op::Update(subresource, body) => {
+                update::update_object(self, &mut request, subresource, body)
+            }
+            Op::Delete(options) => delete::delete_object(self, &mut request, &options),
+            Op::Patch(subresource, body) => {
+                patch::patch_object(self, &mut request, subresource, &body)
+            }
+            Op::Bind(binding) => bind::bind_pod(self, &mut request, binding),
+            Op::Evict(eviction) => evict::evict_pod(self, &mut request, eviction),
         };
         let mut written = written.map_err(|stop| {
             stop.with_warnings(&request.warnings).with_first_attempt(&request.first_attempt)
@@ -115,7 +119,11 @@ fn check_preconditions(
     let uid = schedlab_api::object::uid(old);
     if let Some(expected) = expected.uid.filter(|expected| *expected != uid) {
         let why = format!("UID in precondition: {expected}, UID in object meta: {uid}");
-        return Err(ApiError::conflict(resource, name, &precondition_failed(request, &why)));
+        return Err(ApiError::conflict(
+            resource,
+            name,
+            &precondition_failed_message(request, &why),
+        ));
     }
     let revision = schedlab_api::object::resource_version(old);
     match expected.revision {
@@ -127,14 +135,14 @@ fn check_preconditions(
                 "ResourceVersion in precondition: {stale}, ResourceVersion in object meta: \
                  {revision}"
             );
-            Err(ApiError::conflict(resource, name, &precondition_failed(request, &why)))
+            Err(ApiError::conflict(resource, name, &precondition_failed_message(request, &why)))
         }
         Some(_) | None => Ok(()),
     }
 }
 
 /// The message of kube-apiserver's storage layer, which names the object's etcd key.
-fn precondition_failed(request: &WriteRequest, why: &str) -> String {
+fn precondition_failed_message(request: &WriteRequest, why: &str) -> String {
     let Key { resource, namespace, name } = &request.key;
     let folder = match (&*resource.group, &*resource.plural) {
         ("", "nodes") => "minions".to_owned(),

@@ -9,7 +9,7 @@ use crate::api_types::kinds::{Kind, Origin};
 use crate::api_types::names;
 use schedlab_api::{Value, object};
 
-pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), ApiError> {
+pub(super) fn check_metadata(admission: &Admission<'_>, object: &Value) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     check_name(admission, object, &mut errors);
     check_labels(object, "metadata.labels", &mut errors);
@@ -38,7 +38,7 @@ pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), Api
 fn check_name(admission: &Admission<'_>, object: &Value, errors: &mut FieldErrors) {
     let stem = object::text(object, &["metadata", "generateName"]);
     if !stem.is_empty()
-        && checks_stem(admission.kind)
+        && is_generate_name_validated(admission.kind)
         && let Some(rule) = name_violation(admission.kind, &with_masked_dash(stem))
     {
         errors.invalid("metadata.generateName", &stem.into(), &rule);
@@ -52,7 +52,7 @@ fn check_name(admission: &Admission<'_>, object: &Value, errors: &mut FieldError
 }
 
 /// Whether kube-apiserver validates `generateName` itself, not only the generated name.
-fn checks_stem(kind: &Kind) -> bool {
+fn is_generate_name_validated(kind: &Kind) -> bool {
     !kind.is("", "ReplicationController") && !kind.is("resource.k8s.io", "DeviceClass")
 }
 

@@ -70,9 +70,9 @@ impl FieldSelector {
 /// A supported field besides `metadata.name` and `metadata.namespace`: the name in requests, the
 /// path in stored objects (empty if it is accepted but never matches), and the value of an absent
 /// field.
-type Row = (&'static str, &'static str, &'static str);
+type SelectableField = (&'static str, &'static str, &'static str);
 
-const PODS: &[Row] = &[
+const POD_FIELDS: &[SelectableField] = &[
     ("spec.nodeName", "spec.nodeName", ""),
     ("spec.host", "spec.nodeName", ""),
     ("spec.restartPolicy", "spec.restartPolicy", ""),
@@ -84,7 +84,7 @@ const PODS: &[Row] = &[
     ("status.podIPs", "", ""),
     ("status.nominatedNodeName", "status.nominatedNodeName", ""),
 ];
-const EVENTS: &[Row] = &[
+const EVENT_FIELDS: &[SelectableField] = &[
     ("involvedObject.kind", "involvedObject.kind", ""),
     ("involvedObject.namespace", "involvedObject.namespace", ""),
     ("involvedObject.name", "involvedObject.name", ""),
@@ -98,7 +98,7 @@ const EVENTS: &[Row] = &[
     ("type", "type", ""),
 ];
 /// Field names of `events.k8s.io`; stored objects have core event fields.
-const NEW_EVENTS: &[Row] = &[
+const NEW_EVENT_FIELDS: &[SelectableField] = &[
     ("regarding.kind", "involvedObject.kind", ""),
     ("regarding.namespace", "involvedObject.namespace", ""),
     ("regarding.name", "involvedObject.name", ""),
@@ -111,11 +111,11 @@ const NEW_EVENTS: &[Row] = &[
     ("type", "type", ""),
 ];
 
-fn rows(kind: &Kind) -> &'static [Row] {
+fn selectable_fields(kind: &Kind) -> &'static [SelectableField] {
     match (&*kind.resource.group, &*kind.resource.plural) {
-        ("", "pods") => PODS,
-        ("", "events") => EVENTS,
-        ("events.k8s.io", "events") => NEW_EVENTS,
+        ("", "pods") => POD_FIELDS,
+        ("", "events") => EVENT_FIELDS,
+        ("events.k8s.io", "events") => NEW_EVENT_FIELDS,
         ("", "nodes") => &[("spec.unschedulable", "spec.unschedulable", "false")],
         ("", "namespaces") => &[("status.phase", "status.phase", "")],
         ("", "secrets") => &[("type", "type", "")],
@@ -139,7 +139,7 @@ fn resolve_field(kind: &Kind, field: &str) -> Result<(Vec<String>, &'static str)
     if field == "metadata.namespace" && kind.origin != Origin::Custom {
         return Ok((path(field), ""));
     }
-    let rows = rows(kind);
+    let rows = selectable_fields(kind);
     if let Some((_, stored_path, absent)) = rows.iter().find(|(name, ..)| *name == field) {
         return Ok((path(stored_path), absent));
     }

@@ -53,7 +53,7 @@ impl TimeLayout {
     ///
     /// The text does not have the layout, or names a moment that does not exist.
     pub(crate) fn parse(self, text: &str) -> Result<Timestamp, String> {
-        Parser { layout: self.go_layout(), text, rest: text }.time(self)
+        TimeParser { layout: self.go_layout(), text, rest: text }.parse_time(self)
     }
 }
 
@@ -64,34 +64,34 @@ pub(crate) fn is_go_zero(time: Timestamp) -> bool {
 }
 
 /// Reads a time from left to right.
-struct Parser<'t> {
+struct TimeParser<'t> {
     layout: &'static str,
     text: &'t str,
     rest: &'t str,
 }
 
-impl<'t> Parser<'t> {
-    fn time(mut self, layout: TimeLayout) -> Result<Timestamp, String> {
-        let year = self.year()?;
-        self.literal("-")?;
-        let month = self.number("01", DigitCount::Two, 1..=12, "month")?;
-        self.literal("-")?;
-        let day = self.number("02", DigitCount::Two, 0..=99, "day")?;
-        self.literal("T")?;
-        let hour = self.number("15", DigitCount::OneOrTwo, 0..=23, "hour")?;
-        self.literal(":")?;
-        let minute = self.number("04", DigitCount::Two, 0..=59, "minute")?;
-        self.literal(":")?;
-        let second = self.number("05", DigitCount::Two, 0..=59, "second")?;
+impl<'t> TimeParser<'t> {
+    fn parse_time(mut self, layout: TimeLayout) -> Result<Timestamp, String> {
+        let year = self.parse_year()?;
+        self.expect_literal("-")?;
+        let month = self.parse_number("01", DigitCount::Two, 1..=12, "month")?;
+        self.expect_literal("-")?;
+        let day = self.parse_number("02", DigitCount::Two, 0..=99, "day")?;
+        self.expect_literal("T")?;
+        let hour = self.parse_number("15", DigitCount::OneOrTwo, 0..=23, "hour")?;
+        self.expect_literal(":")?;
+        let minute = self.parse_number("04", DigitCount::Two, 0..=59, "minute")?;
+        self.expect_literal(":")?;
+        let second = self.parse_number("05", DigitCount::Two, 0..=59, "second")?;
         let nanos = match layout {
-            TimeLayout::Seconds => self.optional_fraction(),
-            TimeLayout::Micros => self.six_digits()?,
+            TimeLayout::Seconds => self.parse_optional_fraction(),
+            TimeLayout::Micros => self.parse_six_digits()?,
         };
-        let offset = self.offset()?;
+        let offset = self.parse_offset()?;
         if !self.rest.is_empty() {
-            return Err(self.message(&format!("extra text: {}", quoted(self.rest))));
+            return Err(self.error_message(&format!("extra text: {}", go_quoted(self.rest))));
         }
-        let outside = || self.message("day out of range");
+        let outside = || self.error_message("day out of range");
         let date = Date::new(year, month, day).map_err(|_| outside())?;
         let time = Time::new(hour, minute, second, nanos).map_err(|_| outside())?;
         let utc = Offset::UTC.to_timestamp(DateTime::from_parts(date, time));
@@ -99,62 +99,63 @@ impl<'t> Parser<'t> {
     }
 
     /// An error about the whole text.
-    fn message(&self, why: &str) -> String {
-        format!("parsing time {}: {why}", quoted(self.text))
+    fn error_message(&self, why: &str) -> String {
+        format!("parsing time {}: {why}", go_quoted(self.text))
     }
 
     /// An error about the rest of the text, which should begin with `element` of the layout.
-    fn mismatch(&self, element: &str) -> String {
+    fn mismatch_message(&self, element: &str) -> String {
         format!(
             "parsing time {} as {}: cannot parse {} as {}",
-            quoted(self.text),
-            quoted(self.layout),
-            quoted(self.rest),
-            quoted(element)
+            go_quoted(self.text),
+            go_quoted(self.layout),
+            go_quoted(self.rest),
+            go_quoted(element)
         )
     }
 
-    fn literal(&mut self, expected: &str) -> Result<(), String> {
-        self.rest = self.rest.strip_prefix(expected).ok_or_else(|| self.mismatch(expected))?;
+    fn expect_literal(&mut self, expected: &str) -> Result<(), String> {
+        self.rest =
+            self.rest.strip_prefix(expected).ok_or_else(|| self.mismatch_message(expected))?;
         Ok(())
     }
 
     /// The first bytes of the rest; `None` if there are fewer, or if not all are digits.
-    fn digits(&self, count: usize) -> Option<(&'t str, &'t str)> {
+    fn leading_digits(&self, count: usize) -> Option<(&'t str, &'t str)> {
         let (digits, rest) = self.rest.split_at_checked(count)?;
         digits.bytes().all(|byte| byte.is_ascii_digit()).then_some((digits, rest))
     }
 
-    fn year(&mut self) -> Result<i16, String> {
-        let (digits, rest) = self.digits(4).ok_or_else(|| self.mismatch("2006"))?;
+    fn parse_year(&mut self) -> Result<i16, String> {
+        let (digits, rest) = self.leading_digits(4).ok_or_else(|| self.mismatch_message("2006"))?;
         self.rest = rest;
         Ok(digits.parse().unwrap_or_default())
     }
 
-    fn number(
+    fn parse_number(
         &mut self,
         element: &str,
         count: DigitCount,
         range: std::ops::RangeInclusive<i8>,
         name: &str,
     ) -> Result<i8, String> {
-        let found = match (self.digits(2), count) {
+        let found = match (self.leading_digits(2), count) {
             (Some(two), _) => Some(two),
-            (None, DigitCount::OneOrTwo) => self.digits(1),
+            (None, DigitCount::OneOrTwo) => self.leading_digits(1),
             (None, DigitCount::Two) => None,
         };
-        let (digits, rest) = found.ok_or_else(|| self.mismatch(element))?;
+        let (digits, rest) = found.ok_or_else(|| self.mismatch_message(element))?;
         self.rest = rest;
         let number = digits.parse().unwrap_or_default();
         if range.contains(&number) {
             Ok(number)
         } else {
-            Err(self.message(&format!("{name} out of range")))
+            Err(self.error_message(&format!("{name} out of range")))
         }
     }
 
     /// A fraction that the layout does not have, of any length.
-    fn optional_fraction(&mut self) -> i32 {
+    fn parse_optional_fraction(&mut self) -> i32 {
         let after_point = self.rest.strip_prefix(['.', ',']).unwrap_or_default();
         let count = after_point.bytes().take_while(u8::is_ascii_digit).count();
         if count > 0 {
@@ -163,16 +164,16 @@ impl<'t> Parser<'t> {
         0
     }
 
-    fn six_digits(&mut self) -> Result<i32, String> {
+    fn parse_six_digits(&mut self) -> Result<i32, String> {
         let after_point = self.rest.strip_prefix(['.', ',']);
-        let digits = after_point.and_then(|rest| Self { rest, ..*self }.digits(6));
-        let (digits, rest) = digits.ok_or_else(|| self.mismatch(".000000"))?;
+        let digits = after_point.and_then(|rest| Self { rest, ..*self }.leading_digits(6));
+        let (digits, rest) = digits.ok_or_else(|| self.mismatch_message(".000000"))?;
         self.rest = rest;
         Ok(digits.parse().map(|micros: i32| micros * 1000).unwrap_or_default())
     }
 
     /// `Z`, or an offset such as `+01:00`.
-    fn offset(&mut self) -> Result<SignedDuration, String> {
+    fn parse_offset(&mut self) -> Result<SignedDuration, String> {
         const ELEMENT: &str = "Z07:00";
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
@@ -193,14 +194,14 @@ impl<'t> Parser<'t> {
             };
             Some((sign, number(hours)?, number(minutes)?, rest))
         };
-        let (sign, hours, minutes, rest) = parts().ok_or_else(|| self.mismatch(ELEMENT))?;
+        let (sign, hours, minutes, rest) = parts().ok_or_else(|| self.mismatch_message(ELEMENT))?;
         self.rest = rest;
         // Go allows these bounds themselves.
         if hours > 24 {
-            return Err(self.message("time zone offset hour out of range"));
+            return Err(self.error_message("time zone offset hour out of range"));
         }
         if minutes > 60 {
-            return Err(self.message("time zone offset minute out of range"));
+            return Err(self.error_message("time zone offset minute out of range"));
         }
         Ok(SignedDuration::from_secs(sign * (hours * 3600 + minutes * 60)))
     }
@@ -214,7 +215,7 @@ enum DigitCount {
 }
 
 /// A text in Go's quotes: other than printable ASCII as bytes.
-fn quoted(text: &str) -> String {
+fn go_quoted(text: &str) -> String {
     let mut shown = String::from("\"");
     for byte in text.bytes() {
         match byte {

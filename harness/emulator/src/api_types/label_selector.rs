@@ -57,7 +57,7 @@ impl LabelSelector {
     ///
     /// 400: the text is not a list of requirements, or a key or value is not valid in a label.
     pub fn parse(text: &str) -> Result<Self, ApiError> {
-        let requirements = parse::requirements(text).map_err(ApiError::bad_request)?;
+        let requirements = parse::parse_requirements(text).map_err(ApiError::bad_request)?;
         Ok(Self { requirements })
     }
 

@@ -28,7 +28,7 @@ use watches::{CollectionEvent, WatchSet};
 /// The maximum delay before a refused write is retried.
 const RETRY_SECS_MAX: u64 = 30;
 /// How long a conflicting write waits for the missed watch event.
-const CONFLICT_MILLIS: i64 = 50;
+const CONFLICT_RETRY_MILLIS: i64 = 50;
 
 /// Which controllers run, and on which cluster.
 pub struct RemoteOptions {
@@ -163,7 +163,9 @@ impl RemoteManager {
         let previous = match kind {
             EventKind::Deleted => self.observed.remove(key),
             EventKind::Added | EventKind::Modified => {
-                if self.observed.get(key).is_some_and(|known| revision(known) >= revision(object)) {
+                if self.observed.get(key).is_some_and(|known| {
+                    resource_version_number(known) >= resource_version_number(object)
+                }) {
                     return;
                 }
                 self.observed.insert(key.clone(), Arc::clone(object))
@@ -176,7 +178,7 @@ impl RemoteManager {
             (EventKind::Added | EventKind::Modified, Some(_)) => EventKind::Modified,
         };
         (self.options.observe)(LogEntry {
-            revision: revision(object),
+            revision: resource_version_number(object),
             time: self.options.clock.now(),
             kind,
             key: key.clone(),
@@ -190,7 +192,9 @@ impl RemoteManager {
     /// Applies a state of an object, unless the cache has a newer one.
     fn apply_object(&mut self, key: Key, object: Object) {
         let before = self.cache.get(&key).cloned();
-        if before.as_ref().is_some_and(|before| revision(before) >= revision(&object)) {
+        if before.as_ref().is_some_and(|before| {
+            resource_version_number(before) >= resource_version_number(&object)
+        }) {
             return;
         }
         self.apply_change(&ObjectChange { key, before, after: Some(object) });
@@ -199,13 +203,15 @@ impl RemoteManager {
     /// Applies the deletion of an object, unless it was recreated since.
     fn apply_deletion(&mut self, key: Key, last: &Object) {
         let Some(before) = self.cache.get(&key).cloned() else { return };
-        if revision(&before) <= revision(last) || object::uid(&before) == object::uid(last) {
+        if resource_version_number(&before) <= resource_version_number(last)
+            || object::uid(&before) == object::uid(last)
+        {
             self.apply_change(&ObjectChange { key, before: Some(before), after: None });
         }
     }
 
     fn apply_change(&mut self, change: &ObjectChange) {
-        self.cache.apply(change, self.options.clock.now());
+        self.cache.apply_change(change, self.options.clock.now());
         for (index, controller) in self.controllers.iter().enumerate() {
             for key in (controller.keys_to_reconcile)(change, &self.cache) {
                 self.queue.push(Task { controller: index, key });
@@ -218,7 +224,7 @@ impl RemoteManager {
         let ctx =
             Context { cache: &self.cache, now, kubelet_defaults: &self.options.kubelet_defaults };
         let step = (controller.reconcile)(&task.key, &ctx);
-        self.queue.set_timer(task, step.requeue_at);
+        self.queue.set_requeue_time(task, step.requeue_at);
         if step.writes.is_empty() {
             self.refusals.remove(task);
             return;
@@ -228,8 +234,8 @@ impl RemoteManager {
                 self.refusals.remove(task);
             }
             Some(refusal) if refusal.error.reason == "Conflict" => {
-                let soon = now.checked_add(SignedDuration::from_millis(CONFLICT_MILLIS));
-                self.queue.set_timer(task, soon.ok());
+                let soon = now.checked_add(SignedDuration::from_millis(CONFLICT_RETRY_MILLIS));
+                self.queue.set_requeue_time(task, soon.ok());
             }
             Some(refusal) => self.requeue_with_backoff(task, now, &refusal).await,
         }
@@ -251,7 +257,7 @@ impl RemoteManager {
             let at = collections.iter().find(|one| one.resource == request.key.resource);
             let Some(at) = at else { continue };
             let key = request.key.clone();
-            match send::send(&self.options.client, at, controller.manager, request).await {
+            match send::send_request(&self.options.client, at, controller.manager, request).await {
                 Ok(Some(object)) => {
                     written.insert(key.clone(), object::resource_version(&object).to_owned());
                     self.apply_object(key, Arc::new(object));
@@ -269,7 +275,7 @@ impl RemoteManager {
         let wait = 2_u64.saturating_pow(*count).min(RETRY_SECS_MAX);
         *count = count.saturating_add(1);
         let again = now.checked_add(Duration::from_secs(wait)).unwrap_or(Timestamp::MAX);
-        self.queue.set_timer(task, Some(again));
+        self.queue.set_requeue_time(task, Some(again));
         let controller = self.controllers[task.controller];
         let ctx =
             Context { cache: &self.cache, now, kubelet_defaults: &self.options.kubelet_defaults };
@@ -279,7 +285,7 @@ impl RemoteManager {
 }
 
 /// The resourceVersion of an object. Since Kubernetes 1.35 they are comparable as numbers.
-fn revision(object: &Value) -> u64 {
+fn resource_version_number(object: &Value) -> u64 {
     object::resource_version(object).parse().unwrap_or(0)
 }
 

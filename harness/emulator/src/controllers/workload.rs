@@ -5,11 +5,11 @@ use std::cmp::Reverse;
 
 use jiff::Timestamp;
 
-use crate::reconcile::cache::{InformerCache, ObjectChange, controller_of};
-use crate::reconcile::fields::{after_secs, find_condition, time};
+use crate::reconcile::cache::{InformerCache, ObjectChange, controller_reference};
+use crate::reconcile::fields::{find_condition, time_after_secs, time_at};
 use crate::reconcile::pod_status::is_finished;
 use crate::reconcile::resources::PODS;
-use crate::reconcile::result::{EventSpec, fingerprint};
+use crate::reconcile::result::{EventSpec, stable_hash};
 use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object, Resource};
 use schedlab_api::{
@@ -25,9 +25,9 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Larger counts are reduced to this value.
 const COUNT_MAX: i64 = 1_000_000;
 /// The maximum number of pods created in one reconciliation.
-pub(super) const BURST: usize = 500;
+pub(super) const NEW_PODS_MAX: usize = 500;
 /// The maximum length of a generated name, which is also used as a label value.
-const NAME_MAX: usize = 63;
+const NAME_LENGTH_MAX: usize = 63;
 
 /// The owners of a kind that a change affects: the changed owner, or the controller of a changed
 /// child.
@@ -43,7 +43,8 @@ pub(super) fn owner_keys(
     if change.key.resource != *child {
         return Vec::new();
     }
-    let owners = change.states().filter_map(|side| cache.by_uid(controller_of(side)?.uid));
+    let owners =
+        change.states().filter_map(|side| cache.key_of_uid(controller_reference(side)?.uid));
     let mut keys: Vec<Key> = owners.filter(|key| key.resource == *own).cloned().collect();
     keys.dedup();
     keys
@@ -56,7 +57,7 @@ pub(super) fn is_managed_elsewhere(object: &Value, path: &[&str], controller: &s
 }
 
 /// The owner references for an object controlled by `owner`.
-pub(super) fn controlled_by(owner: &Value) -> Value {
+pub(super) fn controller_references(owner: &Value) -> Value {
     json!([{
         "apiVersion": text(owner, &["apiVersion"]),
         "kind": text(owner, &["kind"]),
@@ -68,7 +69,7 @@ pub(super) fn controlled_by(owner: &Value) -> Value {
 }
 
 /// A new object from the `metadata` and `spec` of a template, controlled by `owner`.
-pub(super) fn from_template(template: &Value, owner: &Value, new_name: &str) -> Value {
+pub(super) fn object_from_template(template: &Value, owner: &Value, new_name: &str) -> Value {
     let mut metadata = Map::new();
     for field in ["labels", "annotations", "finalizers"] {
         if let Some(value) = at(template, &["metadata", field]) {
@@ -77,7 +78,7 @@ pub(super) fn from_template(template: &Value, owner: &Value, new_name: &str) -> 
     }
     metadata.insert("name", json!(new_name));
     metadata.insert("namespace", json!(namespace(owner)));
-    metadata.insert("ownerReferences", controlled_by(owner));
+    metadata.insert("ownerReferences", controller_references(owner));
     json!({
         "metadata": metadata,
         "spec": template.get("spec").cloned().unwrap_or_else(|| json!({})),
@@ -85,24 +86,24 @@ pub(super) fn from_template(template: &Value, owner: &Value, new_name: &str) -> 
 }
 
 /// A new pod from a template.
-pub(super) fn pod_from(template: &Value, owner: &Value, new_name: &str) -> Value {
-    let mut pod = from_template(template, owner, new_name);
+pub(super) fn pod_from_template(template: &Value, owner: &Value, new_name: &str) -> Value {
+    let mut pod = object_from_template(template, owner, new_name);
     set(&mut pod, &["apiVersion"], json!("v1"));
     set(&mut pod, &["kind"], json!("Pod"));
     pod
 }
 
 /// A new pod from a template, with `generateName`. `names` are the prefix and the name.
-pub(super) fn generated_pod(template: &Value, owner: &Value, names: [&str; 2]) -> Value {
+pub(super) fn pod_with_generated_name(template: &Value, owner: &Value, names: [&str; 2]) -> Value {
     let [prefix, new_name] = names;
-    let mut pod = pod_from(template, owner, new_name);
+    let mut pod = pod_from_template(template, owner, new_name);
     set(&mut pod, &["metadata", "generateName"], json!(prefix));
     pod
 }
 
 /// Sets labels or annotations of an object or template.
-pub(super) fn set_entries(object: &mut Value, field: &str, marks: &[(&str, &str)]) {
-    for (key, value) in marks {
+pub(super) fn set_metadata_entries(object: &mut Value, field: &str, entries: &[(&str, &str)]) {
+    for (key, value) in entries {
         set(object, &["metadata", field, key], json!(value));
     }
 }
@@ -124,13 +125,18 @@ pub(super) fn set_env(pod: &mut Value, variables: &[(&str, String)]) {
 }
 
 /// A free generated name with a suffix of five letters; the same in every run.
-pub(super) fn free_name(resource: &Resource, owner: &Value, prefix: &str, ctx: &Context) -> String {
-    let room = NAME_MAX - 5;
+pub(super) fn free_object_name(
+    resource: &Resource,
+    owner: &Value,
+    prefix: &str,
+    ctx: &Context,
+) -> String {
+    let room = NAME_LENGTH_MAX - 5;
     let prefix: String = prefix.chars().take(room).collect();
     let mut salt = 0_u64;
     loop {
         let seed = format!("{}/{}/{prefix}/{salt}", uid(owner), ctx.cache.change_count());
-        let made = format!("{prefix}{}", encode_letters(fingerprint(&seed), 5));
+        let made = format!("{prefix}{}", encode_letters(stable_hash(&seed), 5));
         let key = Key {
             resource: resource.clone(),
             namespace: namespace(owner).into(),
@@ -144,7 +150,12 @@ pub(super) fn free_name(resource: &Resource, owner: &Value, prefix: &str, ctx: &
 }
 
 /// Several free generated pod names.
-pub(super) fn free_names(owner: &Value, prefix: &str, count: usize, ctx: &Context) -> Vec<String> {
+pub(super) fn free_pod_names(
+    owner: &Value,
+    prefix: &str,
+    count: usize,
+    ctx: &Context,
+) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(count);
     let mut salt = 0_usize;
     while names.len() < count {
@@ -153,7 +164,7 @@ pub(super) fn free_names(owner: &Value, prefix: &str, count: usize, ctx: &Contex
             "uid": format!("{}#{salt}", uid(owner)),
             "namespace": namespace(owner),
         }});
-        let made = free_name(&PODS, &salted, prefix, ctx);
+        let made = free_object_name(&PODS, &salted, prefix, ctx);
         if !names.contains(&made) {
             names.push(made);
         }
@@ -177,7 +188,7 @@ pub(super) fn encode_letters(mut number: u64, count: usize) -> String {
 
 /// A hash of a template in letters.
 pub(super) fn template_hash(template: &Value) -> String {
-    encode_letters(fingerprint(&template.to_string()), 10)
+    encode_letters(stable_hash(&template.to_string()), 10)
 }
 
 /// Whether a pod counts towards its controller's replicas.
@@ -191,10 +202,10 @@ pub(super) fn is_ready(pod: &Value) -> bool {
 }
 
 /// When a pod becomes available: `min_ready_secs` after it became ready. `None` while not ready.
-pub(super) fn available_at(pod: &Value, min_ready_secs: i64) -> Option<Timestamp> {
+pub(super) fn availability_time(pod: &Value, min_ready_secs: i64) -> Option<Timestamp> {
     let ready = find_condition(pod, conditions::READY).filter(|_| is_ready(pod))?;
-    let since = time(ready, &["lastTransitionTime"]).unwrap_or(Timestamp::MIN);
-    Some(after_secs(since, min_ready_secs.max(0)))
+    let since = time_at(ready, &["lastTransitionTime"]).unwrap_or(Timestamp::MIN);
+    Some(time_after_secs(since, min_ready_secs.max(0)))
 }
 
 /// The surplus pods to delete, in the order of Kubernetes: unscheduled, pending, not ready, cheap
@@ -220,7 +231,7 @@ pub(super) fn pods_to_delete<'v>(
 }
 
 /// A count such as `spec.replicas`, limited to a sane range.
-pub(super) fn count_at(object: &Value, path: &[&str], default: i64) -> i64 {
+pub(super) fn clamped_count_at(object: &Value, path: &[&str], default: i64) -> i64 {
     number(object, path).unwrap_or(default).clamp(0, COUNT_MAX)
 }
 
@@ -230,19 +241,19 @@ pub(super) fn api_count<T>(items: impl IntoIterator<Item = T>) -> i64 {
 }
 
 /// A count as `usize`; 0 if negative.
-pub(super) fn to_size(count: i64) -> usize {
+pub(super) fn to_usize(count: i64) -> usize {
     usize::try_from(count).unwrap_or_default()
 }
 
-/// An int-or-percent value of a total; percentages are rounded up if `up`.
-pub(super) fn scaled_value(value: Option<&Value>, total: i64, up: bool) -> Option<i64> {
+/// An int-or-percent value of a total; percentages are rounded up if `rounds_up`.
+pub(super) fn int_or_percent_of(value: Option<&Value>, total: i64, rounds_up: bool) -> Option<i64> {
     let value = value?;
     if let Some(whole) = value.as_i64() {
         return Some(whole.max(0));
     }
     let percent: i64 = value.as_str()?.strip_suffix('%')?.parse().ok()?;
     let hundredths = percent.max(0).saturating_mul(total);
-    Some(if up { hundredths.saturating_add(99) / 100 } else { hundredths / 100 })
+    Some(if rounds_up { hundredths.saturating_add(99) / 100 } else { hundredths / 100 })
 }
 
 /// Creates a pod and records an event.

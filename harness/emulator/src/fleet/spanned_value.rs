@@ -73,7 +73,7 @@ pub(super) fn parse_yaml<T: DeserializeOwned>(
         let wrong = parse_error(file, &error);
         let path = track.path().to_string();
         let field = if path == "." { "fleet".to_owned() } else { field_name(&path) };
-        let message = error_message(&field, &wrong.message, || written_at(text, &wrong));
+        let message = error_message(&field, &wrong.message, || text_at_error(text, &wrong));
         FleetError { message, ..wrong }
     })
 }
@@ -96,7 +96,7 @@ fn field_name(path: &str) -> String {
 /// The error message for a field, with the value in the file and what is expected.
 fn error_message(field: &str, message: &str, written: impl Fn() -> String) -> String {
     let allowed = match message {
-        "expected string scalar" if is_amount(field) => "a number or a text",
+        "expected string scalar" if is_scalar_field(field) => "a number or a text",
         "expected string scalar"
         | "null is not allowed here"
         | "externally tagged enum expected scalar or mapping" => "a text",
@@ -116,18 +116,18 @@ fn error_message(field: &str, message: &str, written: impl Fn() -> String) -> St
 }
 
 /// Whether the field is a [`Scalar`].
-fn is_amount(field: &str) -> bool {
+fn is_scalar_field(field: &str) -> bool {
     let amounts = ["count", "gpus", "gpuMemory", "cpu", "memory", "ephemeralStorage", "pods"];
     amounts.contains(&field) || field.starts_with("topology.") || field.starts_with("kubelet.")
 }
 
 /// The text at the location of an error, up to the end of its line.
-pub(super) fn written_at(text: &str, wrong: &FleetError) -> String {
+pub(super) fn text_at_error(text: &str, error: &FleetError) -> String {
     let index = |at: u64| usize::try_from(at.saturating_sub(1)).unwrap_or(usize::MAX);
-    let line = text.lines().nth(index(wrong.location.line)).unwrap_or_default();
+    let line = text.lines().nth(index(error.location.line)).unwrap_or_default();
     let mut depth = 0_i32;
     let mut written = String::new();
-    for letter in line.chars().skip(index(wrong.location.column)) {
+    for letter in line.chars().skip(index(error.location.column)) {
         let closes = matches!(letter, ']' | '}');
         if depth == 0 && (closes || (letter == ',' && !written.is_empty())) {
             break;

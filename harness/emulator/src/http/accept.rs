@@ -47,12 +47,12 @@ impl Accept {
         if header.trim().is_empty() {
             return Ok(Self::default());
         }
-        header.split(',').find_map(parse_range).ok_or_else(|| not_acceptable(header))
+        header.split(',').find_map(parse_media_range).ok_or_else(|| not_acceptable_error(header))
     }
 }
 
 /// The 406 error. As in kube-apiserver, its text differs for unsupported media types and formats.
-fn not_acceptable(header: &str) -> ApiError {
+fn not_acceptable_error(header: &str) -> ApiError {
     let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     let has_form = header.split(',').any(|range| range.contains("as="));
     if has_form {
@@ -63,7 +63,7 @@ fn not_acceptable(header: &str) -> ApiError {
     ApiError { details: Some(Box::default()), ..ApiError::new(406, "NotAcceptable", message) }
 }
 
-fn parse_range(range: &str) -> Option<Accept> {
+fn parse_media_range(range: &str) -> Option<Accept> {
     let mut parts = range.split(';').map(str::trim);
     let encoding = match parts.next()? {
         "application/json" | "application/*" | "*/*" | "text/plain" => Encoding::Json,

@@ -22,12 +22,16 @@ pub(super) fn write_value(bytes: &mut Vec<u8>, value: &Value) {
             }
             bytes.push(b']');
         }
-        Value::Object(map) => write_fields(bytes, map, |_| true),
+        Value::Object(map) => write_selected_fields(bytes, map, |_| true),
     }
 }
 
 /// Appends the selected fields of a map.
-pub(super) fn write_fields(bytes: &mut Vec<u8>, map: &Map, is_selected: impl Fn(&str) -> bool) {
+pub(super) fn write_selected_fields(
+    bytes: &mut Vec<u8>,
+    map: &Map,
+    is_selected: impl Fn(&str) -> bool,
+) {
     bytes.push(b'{');
     let mut is_first = true;
     for (name, value) in map {

@@ -31,11 +31,11 @@ const V2_EMPTY: &[u8] = b"\x0a\x032.0";
 /// `/openapi/v2`: a document without definitions.
 pub(super) fn v2(accept: &str) -> ApiResponse {
     if accept.split(',').any(|range| [V2_PROTOBUF, V2_PROTOBUF_OLD].contains(&range.trim())) {
-        return response::raw(StatusCode::OK, V2_PROTOBUF, V2_EMPTY);
+        return response::raw_response(StatusCode::OK, V2_PROTOBUF, V2_EMPTY);
     }
     let info = json!({ "title": "Kubernetes", "version": KUBERNETES_VERSION });
     let document = json!({ "swagger": "2.0", "info": info, "paths": {}, "definitions": {} });
-    response::object(StatusCode::OK, Encoding::Json, &document)
+    response::object_response(StatusCode::OK, Encoding::Json, &document)
 }
 
 /// The documents, cached until the kinds change.
@@ -141,7 +141,7 @@ fn build_document(kinds: &[Arc<Kind>], version: &str) -> Value {
         } else {
             schemas.add_builtin(&schema, kind, version);
         }
-        paths::add(&mut paths, kind, version, &schema);
+        paths::add_kind_paths(&mut paths, kind, version, &schema);
     }
     json!({
         "openapi": "3.0.0",
@@ -153,7 +153,7 @@ fn build_document(kinds: &[Arc<Kind>], version: &str) -> Value {
 
 /// The name of a kind's schema. For a custom kind it starts with the reversed group.
 fn schema_name(kind: &Kind, version: &str) -> String {
-    if let Some(name) = builtin::type_name(kind, version) {
+    if let Some(name) = builtin::built_in_schema_name(kind, version) {
         return name;
     }
     let mut parts: Vec<&str> = kind.resource.group.split('.').rev().collect();

@@ -69,14 +69,14 @@ impl Path {
             ["openapi", "v3", "apis", group, version] => {
                 Self::OpenApiOf(group.to_owned(), version.to_owned())
             }
-            ["api", version, ref rest @ ..] => target("", version, rest),
-            ["apis", group, version, ref rest @ ..] => target(group, version, rest),
+            ["api", version, ref rest @ ..] => parse_target("", version, rest),
+            ["apis", group, version, ref rest @ ..] => parse_target(group, version, rest),
             _ => Self::Unknown,
         }
     }
 }
 
-fn target(group: &str, version: &str, rest: &[&str]) -> Path {
+fn parse_target(group: &str, version: &str, rest: &[&str]) -> Path {
     let (is_watch, rest) = match rest {
         ["watch", rest @ ..] => (true, rest),
         rest => (false, rest),

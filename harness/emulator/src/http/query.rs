@@ -29,20 +29,20 @@ impl Query {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    fn text(&self, name: &str) -> String {
+    fn text_parameter(&self, name: &str) -> String {
         self.get(name).unwrap_or_default().to_owned()
     }
 
     /// Whether a boolean parameter is set. As in Kubernetes, any value but `false` and `0` sets it.
     pub(super) fn is_enabled(&self, name: &str) -> bool {
-        self.flag(name) == Some(true)
+        self.bool_parameter(name) == Some(true)
     }
 
-    fn flag(&self, name: &str) -> Option<bool> {
+    fn bool_parameter(&self, name: &str) -> Option<bool> {
         self.get(name).map(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
     }
 
-    pub(super) fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
+    pub(super) fn number_parameter(&self, name: &str) -> Result<Option<i64>, ApiError> {
         let Some(value) = self.get(name).filter(|value| !value.is_empty()) else { return Ok(None) };
         value.parse().map(Some).map_err(|_| {
             let why = format!("strconv.ParseInt: parsing {value:?}: invalid syntax");
@@ -82,16 +82,19 @@ impl Query {
             let field = "sendInitialEvents";
             return Err(invalid_options("ListOptions", field, "FieldValueForbidden", message));
         }
-        self.number("timeoutSeconds")?;
-        let (labels, fields) = self.selectors(kind, target)?;
+        self.number_parameter("timeoutSeconds")?;
+        let (labels, fields) = self.label_and_field_selectors(kind, target)?;
         Ok(ListQuery {
             namespace: target.namespace.map(str::to_owned),
             labels,
             fields,
-            limit: self.number("limit")?.and_then(|limit| limit.try_into().ok()).unwrap_or(0),
-            continue_token: self.text("continue"),
-            resource_version: self.text("resourceVersion"),
-            version_match: self.text("resourceVersionMatch"),
+            limit: self
+                .number_parameter("limit")?
+                .and_then(|limit| limit.try_into().ok())
+                .unwrap_or(0),
+            continue_token: self.text_parameter("continue"),
+            resource_version: self.text_parameter("resourceVersion"),
+            version_match: self.text_parameter("resourceVersionMatch"),
         })
     }
 
@@ -100,20 +103,20 @@ impl Query {
         kind: &Kind,
         target: &PathSelection<'_>,
     ) -> Result<WatchQuery, ApiError> {
-        let (labels, fields) = self.selectors(kind, target)?;
+        let (labels, fields) = self.label_and_field_selectors(kind, target)?;
         Ok(WatchQuery {
             resource: kind.storage_resource(),
             namespace: target.namespace.map(str::to_owned),
             labels,
             fields,
-            resource_version: self.text("resourceVersion"),
-            version_match: self.text("resourceVersionMatch"),
-            initial_events: self.flag("sendInitialEvents"),
+            resource_version: self.text_parameter("resourceVersion"),
+            version_match: self.text_parameter("resourceVersionMatch"),
+            initial_events: self.bool_parameter("sendInitialEvents"),
             bookmarks: self.is_enabled("allowWatchBookmarks"),
         })
     }
 
-    fn selectors(
+    fn label_and_field_selectors(
         &self,
         kind: &Kind,
         target: &PathSelection<'_>,
@@ -180,8 +183,8 @@ mod tests {
         let query = Query::parse(Some("labelSelector=a%3Db%2Cc+in+%28d%29&watch=1&limit=5"));
         assert_eq!(query.get("labelSelector"), Some("a=b,c in (d)"));
         assert!(query.is_enabled("watch"));
-        assert_eq!(query.number("limit"), Ok(Some(5)));
-        assert_eq!(query.number("timeoutSeconds"), Ok(None));
+        assert_eq!(query.number_parameter("limit"), Ok(Some(5)));
+        assert_eq!(query.number_parameter("timeoutSeconds"), Ok(None));
     }
 
     #[test]
@@ -193,6 +196,6 @@ mod tests {
              supported values: \"All\""
         );
         assert_eq!(query.field_validation("CreateOptions").unwrap_err().code, 422);
-        assert_eq!(query.number("limit").unwrap_err().code, 400);
+        assert_eq!(query.number_parameter("limit").unwrap_err().code, 400);
     }
 }

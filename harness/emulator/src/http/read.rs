@@ -13,7 +13,7 @@ use crate::store::{Key, ListPage, Object};
 use schedlab_api::{Value, json, object};
 
 impl RequestContext<'_> {
-    pub(super) fn selected(&self) -> PathSelection<'_> {
+    pub(super) fn path_selection(&self) -> PathSelection<'_> {
         PathSelection {
             namespace: self.target.namespace.as_deref(),
             name: self.target.name.as_deref(),
@@ -31,12 +31,12 @@ impl RequestContext<'_> {
     }
 
     /// A stored object in the requested API version.
-    pub(super) fn present(&self, stored: &Object) -> Object {
+    pub(super) fn in_requested_version(&self, stored: &Object) -> Object {
         self.kind.in_version(&self.target.version, stored)
     }
 
     /// Refuses an invalid `includeObject` of a table.
-    pub(super) fn check_table(&self) -> Result<(), ApiError> {
+    pub(super) fn check_table_options(&self) -> Result<(), ApiError> {
         let include = self.query.get("includeObject").unwrap_or_default();
         let is_known = matches!(include, "" | "None" | "Metadata" | "Object");
         if is_known || !matches!(self.accept.format, ResponseFormat::Table(_)) {
@@ -55,45 +55,51 @@ impl RequestContext<'_> {
 
     /// The response with an object, in the requested format.
     pub(super) fn object_response(&self, code: StatusCode, stored: &Object) -> ApiResponse {
-        let object = self.present(stored);
+        let object = self.in_requested_version(stored);
         let encoding = self.accept.encoding;
         match self.accept.format {
             ResponseFormat::Plain | ResponseFormat::Discovery(_) if encoding == Encoding::Json => {
-                response::raw(code, encoding.content_type(), self.serialized.serialized(&object))
+                response::raw_response(
+                    code,
+                    encoding.content_type(),
+                    self.serialized.json_text(&object),
+                )
             }
             ResponseFormat::Plain | ResponseFormat::Discovery(_) => {
-                response::object(code, encoding, &*object)
+                response::object_response(code, encoding, &*object)
             }
             ResponseFormat::PartialMetadata => {
-                response::object(code, encoding, &partial_metadata(&object, "v1"))
+                response::object_response(code, encoding, &partial_metadata(&object, "v1"))
             }
             ResponseFormat::PartialMetadataList => {
-                self.wrong_format("PartialObjectMetadataList", "not a ")
+                self.wrong_format_response("PartialObjectMetadataList", "not a ")
             }
             ResponseFormat::Table(version) => {
                 let now = self.store.clock().now();
                 let revision = json!({"resourceVersion": object::resource_version(&object)});
                 let table = self.table(version).render(std::iter::once(&*object), &revision, now);
-                response::object(code, encoding, &table)
+                response::object_response(code, encoding, &table)
             }
         }
     }
 
     /// The 406 error for an object format requested for a list, or vice versa.
-    fn wrong_format(&self, form: &str, is: &str) -> ApiResponse {
-        let list = if is == "a " { "List" } else { "" };
+    fn wrong_format_response(&self, requested_format: &str, article: &str) -> ApiResponse {
+        let list = if article == "a " { "List" } else { "" };
         let name = match self.kind.origin {
             Origin::Custom => format!("unstructured.Unstructured{list}"),
             Origin::BuiltIn | Origin::View => {
                 format!("{}.{}{list}", self.kind.package(), self.kind.kind)
             }
         };
-        let why = format!("you requested {form}, but the requested object is {is}list (*{name})");
+        let why = format!(
+            "you requested {requested_format}, but the requested object is {article}list (*{name})"
+        );
         response::error_response(&ApiError::new(406, "NotAcceptable", why))
     }
 
     /// The requested object, at the requested revision or a later one.
-    fn find(&self) -> Result<Object, ApiError> {
+    fn find_object(&self) -> Result<Object, ApiError> {
         let key = self.key();
         let requested = self.query.get("resourceVersion").unwrap_or_default();
         let current = self.store.revision();
@@ -118,7 +124,7 @@ impl RequestContext<'_> {
     }
 
     pub(super) fn get(&self) -> Result<ApiResponse, ApiError> {
-        Ok(self.object_response(StatusCode::OK, &self.find()?))
+        Ok(self.object_response(StatusCode::OK, &self.find_object()?))
     }
 
     pub(super) fn get_subresource(&self, part: &str) -> Result<ApiResponse, ApiError> {
@@ -126,21 +132,21 @@ impl RequestContext<'_> {
         match part {
             "status" if version.is_some_and(|version| version.status) => self.get(),
             "scale" if self.kind.stored().scale.is_some() => {
-                let scale = self.kind.scale_for_read(&*self.find()?)?;
-                Ok(response::object(StatusCode::OK, self.accept.encoding, &scale))
+                let scale = self.kind.scale_for_read(&*self.find_object()?)?;
+                Ok(response::object_response(StatusCode::OK, self.accept.encoding, &scale))
             }
-            "log" if self.kind.is("", "Pod") => self.log(),
+            "log" if self.kind.is("", "Pod") => self.log_response(),
             "ephemeralcontainers" | "resize" if self.kind.is("", "Pod") => self.get(),
             _ => Err(ApiError::no_such_resource()),
         }
     }
 
     /// `/log`: empty, since emulated containers write no logs.
-    fn log(&self) -> Result<ApiResponse, ApiError> {
-        let pod = self.find()?;
+    fn log_response(&self) -> Result<ApiResponse, ApiError> {
+        let pod = self.find_object()?;
         let container = select_container(&pod, self.query.get("container"))?;
         if object::text(&pod, &["spec", "nodeName"]).is_empty() {
-            return Ok(response::no_content());
+            return Ok(response::no_content_response());
         }
         if object::text(&pod, &["status", "phase"]) == "Pending" {
             let name = object::name(&pod);
@@ -148,11 +154,11 @@ impl RequestContext<'_> {
                 "container {container:?} in pod {name:?} is waiting to start: ContainerCreating"
             )));
         }
-        Ok(response::text(String::new()))
+        Ok(response::text_response(String::new()))
     }
 
     pub(super) fn list(&self) -> Result<ApiResponse, ApiError> {
-        let query = self.query.list(&self.kind, &self.selected())?;
+        let query = self.query.list(&self.kind, &self.path_selection())?;
         let listed =
             self.store.read(|store| store.list_page(&self.kind.storage_resource(), &query))?;
         Ok(self.list_response(&listed))
@@ -164,14 +170,14 @@ impl RequestContext<'_> {
             // kube-apiserver serializes lists of custom objects untyped, with empty fields.
             object::set_default(&mut metadata, &["continue"], "");
         }
-        let objects = listed.items.iter().map(|object| self.present(object));
+        let objects = listed.items.iter().map(|object| self.in_requested_version(object));
         let encoding = self.accept.encoding;
         let whole = match self.accept.format {
             ResponseFormat::Plain | ResponseFormat::Discovery(_) if encoding == Encoding::Json => {
-                return response::raw(
+                return response::raw_response(
                     StatusCode::OK,
                     encoding.content_type(),
-                    self.serialize_list(&metadata, objects),
+                    self.list_json(&metadata, objects),
                 );
             }
             ResponseFormat::Plain | ResponseFormat::Discovery(_) => {
@@ -184,7 +190,7 @@ impl RequestContext<'_> {
                 })
             }
             ResponseFormat::PartialMetadata => {
-                return self.wrong_format("PartialObjectMetadata", "a ");
+                return self.wrong_format_response("PartialObjectMetadata", "a ");
             }
             ResponseFormat::PartialMetadataList => {
                 let items: Vec<Value> =
@@ -202,7 +208,7 @@ impl RequestContext<'_> {
                 self.table(version).render(objects.iter().map(|object| &**object), &metadata, now)
             }
         };
-        response::object(StatusCode::OK, encoding, &whole)
+        response::object_response(StatusCode::OK, encoding, &whole)
     }
 
     /// An object as an item of a list: without kind and apiVersion for built-in kinds.
@@ -216,13 +222,13 @@ impl RequestContext<'_> {
     }
 
     /// Serializes a list object by object, without building it as a value.
-    fn serialize_list(&self, metadata: &Value, objects: impl Iterator<Item = Object>) -> Vec<u8> {
+    fn list_json(&self, metadata: &Value, objects: impl Iterator<Item = Object>) -> Vec<u8> {
         let head = json!({
             "kind": &*self.kind.list_kind,
             "apiVersion": self.kind.api_version(&self.target.version),
             "metadata": metadata,
         });
-        let mut bytes = response::encoded(Encoding::Json, &head);
+        let mut bytes = response::encode_value(Encoding::Json, &head);
         bytes.pop();
         bytes.extend_from_slice(b",\"items\":[");
         for (index, object) in objects.enumerate() {
@@ -233,7 +239,7 @@ impl RequestContext<'_> {
                 // Items of built-in kinds have no kind and apiVersion.
                 let has_kind = self.kind.origin == Origin::Custom;
                 let is_selected = |name: &str| has_kind || !matches!(name, "kind" | "apiVersion");
-                encode::write_fields(&mut bytes, fields, is_selected);
+                encode::write_selected_fields(&mut bytes, fields, is_selected);
             }
         }
         bytes.extend_from_slice(b"]}");

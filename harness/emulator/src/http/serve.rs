@@ -88,11 +88,11 @@ impl Server {
         let address = listener.local_addr().context("a bound socket has an address")?;
         let identity = tls::Identity::new(address.ip())?;
         let token = random_token()?;
-        let kubeconfig = kubeconfig::render(address, &identity.authority, &token)?;
+        let kubeconfig = kubeconfig::render_kubeconfig(address, &identity.authority, &token)?;
         let (stop, stopping) = watch::channel(false);
         let context =
             ConnectionContext { router, token: token.into(), acceptor: identity.acceptor };
-        let task = tokio::spawn(accept(listener, context, stopping));
+        let task = tokio::spawn(accept_connections(listener, context, stopping));
         Ok(Self { address, kubeconfig, stop, task })
     }
 
@@ -118,7 +118,7 @@ struct ConnectionContext {
     acceptor: TlsAcceptor,
 }
 
-async fn accept(
+async fn accept_connections(
     listener: TcpListener,
     context: ConnectionContext,
     mut stopping: watch::Receiver<bool>,
@@ -129,8 +129,8 @@ async fn accept(
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let registered = Arc::new(open.open());
-                    connections.spawn(connection(
+                    let registered = Arc::new(open.register_connection());
+                    connections.spawn(serve_connection(
                         stream,
                         registered,
                         context.clone(),
@@ -141,7 +141,7 @@ async fn accept(
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}
-            () = stopped(&mut stopping) => break,
+            () = wait_until_stopped(&mut stopping) => break,
         }
     }
     drop(listener);
@@ -152,11 +152,11 @@ async fn accept(
 }
 
 /// Waits until the server stops or is dropped.
-async fn stopped(stopping: &mut watch::Receiver<bool>) {
+async fn wait_until_stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stop| *stop).await;
 }
 
-async fn connection(
+async fn serve_connection(
     stream: TcpStream,
     registered: Arc<Connection>,
     context: ConnectionContext,
@@ -169,7 +169,7 @@ async fn connection(
             Ok(stream) => stream,
             Err(_) => return,
         },
-        () = registered.expired() => return,
+        () = registered.wait_until_expired() => return,
     };
     let requests = Arc::clone(&registered);
     let service = service_fn(move |request: Request<Incoming>| {
@@ -183,8 +183,8 @@ async fn connection(
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     let is_expired = tokio::select! {
         _ = connection.as_mut() => return,
-        () = registered.expired() => true,
-        () = stopped(&mut stopping) => false,
+        () = registered.wait_until_expired() => true,
+        () = wait_until_stopped(&mut stopping) => false,
     };
     connection.as_mut().graceful_shutdown();
     if is_expired {
@@ -267,10 +267,10 @@ fn request_span(request: &Request<Incoming>) -> Span {
         return Span::none();
     }
     let path = request.uri().path();
-    let target = target_of(path);
+    let target = target_of_path(path);
     debug_span!(
         "request",
-        verb = verb(request.method(), &target, &Query::parse(request.uri().query())),
+        verb = request_verb(request.method(), &target, &Query::parse(request.uri().query())),
         path,
         resource = target.plural,
         namespace = target.namespace,
@@ -281,12 +281,12 @@ fn request_span(request: &Request<Incoming>) -> Span {
 }
 
 /// What a path names; empty for discovery, health and other paths without objects.
-fn target_of(path: &str) -> Target {
+fn target_of_path(path: &str) -> Target {
     if let Path::Target(target) = Path::parse(path) { target } else { Target::default() }
 }
 
 /// The verb of a request, as in RBAC rules and audit logs.
-fn verb(method: &Method, target: &Target, query: &Query) -> &'static str {
+fn request_verb(method: &Method, target: &Target, query: &Query) -> &'static str {
     let names_collection = !target.plural.is_empty() && target.name.is_none();
     match *method {
         Method::POST => "create",

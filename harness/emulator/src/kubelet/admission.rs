@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::api_types::kubelet_timing::unhealthy_gpus;
-use crate::api_types::pod_requests::{Amounts, add, allocatable, pod_requests};
+use crate::api_types::pod_requests::{Amounts, add_amounts, allocatable_amounts, pod_requests};
 use crate::reconcile::InformerCache;
 use crate::reconcile::pod_status::{is_finished, node_name};
 use crate::store::Key;
@@ -25,14 +25,14 @@ pub(super) struct PodRejection {
 }
 
 /// Admits a pod and returns the indexes of its GPUs.
-pub(super) fn admit(
+pub(super) fn admitted_gpus(
     key: &Key,
     pod: &Value,
     node: &Value,
     cache: &InformerCache,
 ) -> Result<BTreeSet<u64>, PodRejection> {
     let requested = pod_requests(pod);
-    let capacity_of_node = allocatable(node);
+    let capacity_of_node = allocatable_amounts(node);
     let mut used = Amounts::new();
     let mut taken = BTreeSet::new();
     for (other_key, other) in cache.pods_on(node_name(pod)) {
@@ -41,14 +41,14 @@ pub(super) fn admit(
         }
         taken.extend(recorded_gpus(other));
         if !text(other, &["status", "startTime"]).is_empty() {
-            add(&mut used, &pod_requests(other));
+            add_amounts(&mut used, &pod_requests(other));
         }
     }
     for (resource, amount) in &requested {
         let [capacity, in_use] = [&capacity_of_node, &used]
             .map(|amounts| amounts.get(resource).copied().unwrap_or_default());
         if *amount > 0 && amount.saturating_add(in_use) > capacity {
-            return Err(insufficient(resource, [*amount, in_use, capacity]));
+            return Err(insufficient_resource(resource, [*amount, in_use, capacity]));
         }
     }
     let amount = |amounts: &Amounts| {
@@ -62,7 +62,7 @@ pub(super) fn admit(
     pick_gpus(pod, &taken, [amount(&requested), all])
 }
 
-fn insufficient(resource: &str, amounts: [Milli; 3]) -> PodRejection {
+fn insufficient_resource(resource: &str, amounts: [Milli; 3]) -> PodRejection {
     // Kubernetes shows CPU in thousandths here and everything else in whole units.
     let scale = if resource == "cpu" { 1 } else { 1000 };
     let [requested, used, capacity] = amounts.map(|amount| amount / scale);

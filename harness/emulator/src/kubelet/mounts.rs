@@ -34,14 +34,14 @@ pub(super) struct MissingObject {
 }
 
 /// The first missing object of a pod; volumes come before the environment.
-pub(super) fn first_missing(pod: &Value, cache: &InformerCache) -> Option<MissingObject> {
+pub(super) fn first_missing_object(pod: &Value, cache: &InformerCache) -> Option<MissingObject> {
     let mut objects = required_objects(pod);
     objects.sort_by_key(|object| object.volume.is_none());
-    objects.iter().find_map(|object| check_object(object, namespace(pod), cache))
+    objects.iter().find_map(|object| missing_object_error(object, namespace(pod), cache))
 }
 
 /// The pods that may start because of a changed object.
-pub(super) fn waiting_for(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
+pub(super) fn pods_waiting_for(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     let Key { resource, namespace, name } = &change.key;
     let is_needed = |pod: &Value| {
         required_objects(pod)
@@ -49,12 +49,12 @@ pub(super) fn waiting_for(change: &ObjectChange, cache: &InformerCache) -> Vec<K
             .any(|object| *object.resource == *resource && *object.name == **name)
     };
     let pods = cache
-        .in_namespace(&PODS, namespace)
+        .objects_in_namespace(&PODS, namespace)
         .filter(|(_, pod)| !node_name(pod).is_empty() && !is_finished(pod) && is_needed(pod));
     pods.map(|(key, _)| key.clone()).collect()
 }
 
-fn check_object(
+fn missing_object_error(
     object: &RequiredObject,
     space: &str,
     cache: &InformerCache,
@@ -102,13 +102,15 @@ fn required_objects(pod: &Value) -> Vec<RequiredObject<'_>> {
     let containers = ["initContainers", "containers"].into_iter();
     for container in containers.flat_map(|kind| list(pod, &["spec", kind])) {
         let whole = list(container, &["envFrom"]).iter();
-        objects
-            .extend(whole.flat_map(|from| references(from, ["configMapRef", "secretRef"], "name")));
+        objects.extend(
+            whole.flat_map(|from| required_references(from, ["configMapRef", "secretRef"], "name")),
+        );
         let single = list(container, &["env"]).iter().map(|one| &one["valueFrom"]);
         objects.extend(single.flat_map(|from| {
             let refs = ["configMapKeyRef", "secretKeyRef"];
             let key = refs.iter().find_map(|field| from[*field]["key"].as_str());
-            references(from, refs, "name").map(move |object| RequiredObject { key, ..object })
+            required_references(from, refs, "name")
+                .map(move |object| RequiredObject { key, ..object })
         }));
     }
     // Every namespace of a real cluster has it.
@@ -117,16 +119,17 @@ fn required_objects(pod: &Value) -> Vec<RequiredObject<'_>> {
 }
 
 fn volume_references(volume: &Value) -> Vec<RequiredObject<'_>> {
-    let single = references(volume, ["configMap", ""], "name");
-    let single = single.chain(references(volume, ["", "secret"], "secretName"));
+    let single = required_references(volume, ["configMap", ""], "name");
+    let single = single.chain(required_references(volume, ["", "secret"], "secretName"));
     let sources = list(volume, &["projected", "sources"]).iter();
-    let projected = sources.flat_map(|source| references(source, ["configMap", "secret"], "name"));
+    let projected =
+        sources.flat_map(|source| required_references(source, ["configMap", "secret"], "name"));
     let name = Some(text(volume, &["name"]));
     single.chain(projected).map(|object| RequiredObject { volume: name, ..object }).collect()
 }
 
 /// The non-optional references to a `ConfigMap` and a Secret in these fields.
-fn references<'p>(
+fn required_references<'p>(
     holder: &'p Value,
     fields: [&'static str; 2],
     name: &'static str,

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::reconcile::fields::{time, time_after};
+use crate::reconcile::fields::{time_after, time_at};
 use schedlab_api::{
     Value,
     object::{list, number},
 };
 
 /// The maximum delay between restarts.
-const BACK_OFF_MAX: Duration = Duration::from_mins(5);
+const BACKOFF_MAX: Duration = Duration::from_mins(5);
 /// After a run of this length the restart delay is reset.
-const GOOD_RUN: SignedDuration = SignedDuration::from_mins(10);
+const BACKOFF_RESET_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
 /// The stage of a pod before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum PodStage {
     /// Bound, but not yet admitted by the kubelet.
     Arriving,
     /// Admitted; the containers are being created.
@@ -37,18 +37,18 @@ pub(super) enum Stage {
     },
 }
 
-impl Stage {
+impl PodStage {
     pub(super) fn from_pod(pod: &Value) -> Self {
-        let Some(admitted) = time(pod, &["status", "startTime"]) else { return Self::Arriving };
+        let Some(admitted) = time_at(pod, &["status", "startTime"]) else { return Self::Arriving };
         let Some(first) = list(pod, &["status", "containerStatuses"]).first() else {
             return Self::Starting { since: admitted };
         };
-        if let Some(since) = time(first, &["state", "running", "startedAt"]) {
+        if let Some(since) = time_at(first, &["state", "running", "startedAt"]) {
             return Self::Running { since };
         }
-        match time(first, &["lastState", "terminated", "finishedAt"]) {
+        match time_at(first, &["lastState", "terminated", "finishedAt"]) {
             Some(ended) => {
-                Self::BackingOff { until: time_after(ended, backoff_delay(restarts(first))) }
+                Self::BackingOff { until: time_after(ended, backoff_delay(restart_count(first))) }
             }
             None => Self::Starting { since: admitted },
         }
@@ -57,14 +57,14 @@ impl Stage {
 
 /// How the containers of a pod ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Exit {
+pub(super) struct ContainerExit {
     /// The exit code.
     pub(super) code: i32,
     /// `Completed`, `Error` or `ContainerStatusUnknown`.
     pub(super) reason: &'static str,
 }
 
-impl Exit {
+impl ContainerExit {
     /// Terminated within the grace period.
     pub(super) const TERMINATED: Self = Self { code: 143, reason: "Error" };
     /// Killed at the end of the grace period.
@@ -85,14 +85,14 @@ pub(super) fn restart_delay(pod: &Value, now: Timestamp) -> Duration {
     let Some(first) = list(pod, &["status", "containerStatuses"]).first() else {
         return Duration::ZERO;
     };
-    let started = time(first, &["state", "running", "startedAt"]).unwrap_or(now);
-    if now.duration_since(started) >= GOOD_RUN {
+    let started = time_at(first, &["state", "running", "startedAt"]).unwrap_or(now);
+    if now.duration_since(started) >= BACKOFF_RESET_AFTER {
         return Duration::ZERO;
     }
-    backoff_delay(restarts(first))
+    backoff_delay(restart_count(first))
 }
 
-fn restarts(container: &Value) -> u32 {
+fn restart_count(container: &Value) -> u32 {
     let restarts = number(container, &["restartCount"]).unwrap_or(0);
     u32::try_from(restarts).unwrap_or(0)
 }
@@ -100,5 +100,5 @@ fn restarts(container: &Value) -> u32 {
 fn backoff_delay(restarts: u32) -> Duration {
     let Some(doublings) = restarts.checked_sub(1) else { return Duration::ZERO };
     let secs = 10_u64.saturating_mul(2_u64.saturating_pow(doublings));
-    Duration::from_secs(secs).min(BACK_OFF_MAX)
+    Duration::from_secs(secs).min(BACKOFF_MAX)
 }

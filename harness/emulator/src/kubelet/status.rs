@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::admission::PodRejection;
-use super::stage::Exit;
+use super::stage::ContainerExit;
 use crate::reconcile::InformerCache;
-use crate::reconcile::fields::{Condition, flag, format_time, set_condition};
+use crate::reconcile::fields::{Condition, flag_at, format_time, set_condition};
 use crate::reconcile::pod_status::{is_finished, node_name};
-use crate::reconcile::result::fingerprint;
+use crate::reconcile::result::stable_hash;
 use schedlab_api::{
     Value, annotations, conditions, json, labels,
     object::{annotation, at, list, name, number, remove, set, text, uid},
@@ -23,9 +23,9 @@ pub(super) struct PodAddresses {
 }
 
 /// An address in the node's network that no running pod has.
-pub(super) fn free_address(pod: &Value, node: &Value, cache: &InformerCache) -> PodAddresses {
+pub(super) fn free_pod_addresses(pod: &Value, node: &Value, cache: &InformerCache) -> PodAddresses {
     let host = host_address(node);
-    if flag(pod, &["spec", "hostNetwork"]) {
+    if flag_at(pod, &["spec", "hostNetwork"]) {
         return PodAddresses { pod: host.clone(), host };
     }
     let taken: BTreeSet<&str> = cache
@@ -33,7 +33,7 @@ pub(super) fn free_address(pod: &Value, node: &Value, cache: &InformerCache) -> 
         .filter(|(_, other)| !is_finished(other))
         .map(|(_, other)| text(other, &["status", "podIP"]))
         .collect();
-    let network = fingerprint(name(node));
+    let network = stable_hash(name(node));
     let [second, third] = [(network >> 8) & 0x7f, network & 0xff];
     // A node has two networks of 256 addresses.
     let free = (2_u64..)
@@ -50,7 +50,7 @@ pub(crate) fn host_address(node: &Value) -> String {
     if let Some(address) = internal {
         return text(address, &["address"]).to_owned();
     }
-    let hash = fingerprint(name(node));
+    let hash = stable_hash(name(node));
     format!("172.{}.{}.{}", 16 + ((hash >> 16) & 15), (hash >> 8) & 0xff, hash & 0xff)
 }
 
@@ -93,7 +93,7 @@ pub(super) fn set_running(pod: &mut Value, now: Timestamp) {
     let started = json!({"running": {"startedAt": format_time(now)}});
     set_container_statuses(pod, &|_| started.clone(), true);
     if again {
-        each_container(pod, |container| {
+        change_container_statuses(pod, |container| {
             let restarts = number(container, &["restartCount"]).unwrap_or(0);
             set(container, &["restartCount"], json!(restarts.saturating_add(1)));
         });
@@ -117,7 +117,7 @@ pub(super) fn set_ready(pod: &mut Value, now: Timestamp) {
 }
 
 /// The containers ended and are not restarted.
-pub(super) fn set_finished(pod: &mut Value, exit: &Exit, now: Timestamp) {
+pub(super) fn set_finished(pod: &mut Value, exit: &ContainerExit, now: Timestamp) {
     let (phase, reason) =
         if exit.code == 0 { ("Succeeded", "PodCompleted") } else { ("Failed", "PodFailed") };
     set(pod, &["status", "phase"], json!(phase));
@@ -127,13 +127,13 @@ pub(super) fn set_finished(pod: &mut Value, exit: &Exit, now: Timestamp) {
 }
 
 /// The containers ended and were restarted immediately.
-pub(super) fn set_restarted(pod: &mut Value, exit: &Exit, now: Timestamp) {
+pub(super) fn set_restarted(pod: &mut Value, exit: &ContainerExit, now: Timestamp) {
     move_to_last_state(pod, exit, now);
     set_running(pod, now);
 }
 
 /// The containers ended and wait for their restart.
-pub(super) fn set_backing_off(pod: &mut Value, exit: &Exit, now: Timestamp) {
+pub(super) fn set_backing_off(pod: &mut Value, exit: &ContainerExit, now: Timestamp) {
     move_to_last_state(pod, exit, now);
     set_conditions(pod, ["True", "True", "False", "False"], "ContainersNotReady", now);
     let waiting = json!({"waiting": {
@@ -145,14 +145,14 @@ pub(super) fn set_backing_off(pod: &mut Value, exit: &Exit, now: Timestamp) {
 
 /// `activeDeadlineSeconds` has ended.
 pub(super) fn set_deadline_exceeded(pod: &mut Value, now: Timestamp) {
-    set_finished(pod, &Exit::KILLED, now);
+    set_finished(pod, &ContainerExit::KILLED, now);
     set(pod, &["status", "reason"], json!("DeadlineExceeded"));
     let message = "Pod was active on the node longer than the specified deadline";
     set(pod, &["status", "message"], json!(message));
 }
 
 /// The kubelet has rejected the pod.
-pub(super) fn set_rejected(pod: &mut Value, refusal: &PodRejection, now: Timestamp) {
+pub(super) fn set_pod_rejected(pod: &mut Value, refusal: &PodRejection, now: Timestamp) {
     set(pod, &["status", "phase"], json!("Failed"));
     set(pod, &["status", "reason"], json!(refusal.reason));
     set(pod, &["status", "message"], json!(refusal.message));
@@ -182,10 +182,10 @@ fn set_container_statuses(pod: &mut Value, state: &dyn Fn(&Value) -> Value, read
             let before = old.get(index).cloned().unwrap_or_default();
             let restarts = number(&before, &["restartCount"]).unwrap_or(0);
             json!({
-                "name": name_of(container),
+                "name": container_name(container),
                 "image": text(container, &["image"]),
                 "imageID": text(container, &["image"]),
-                "containerID": format!("schedlab://{}/{}", uid(pod), name_of(container)),
+                "containerID": format!("schedlab://{}/{}", uid(pod), container_name(container)),
                 "ready": ready,
                 "started": ready,
                 "restartCount": restarts,
@@ -204,12 +204,12 @@ fn set_init_container_statuses(pod: &mut Value, now: Timestamp) {
         .map(|container| {
             let stays = is_sidecar(container);
             let started = json!({"running": {"startedAt": format_time(now)}});
-            let ended = || terminated_state(&Value::Null, &Exit::from_code(0), now);
+            let ended = || terminated_state(&Value::Null, &ContainerExit::from_code(0), now);
             json!({
-                "name": name_of(container),
+                "name": container_name(container),
                 "image": text(container, &["image"]),
                 "imageID": text(container, &["image"]),
-                "containerID": format!("schedlab://{}/{}", uid(pod), name_of(container)),
+                "containerID": format!("schedlab://{}/{}", uid(pod), container_name(container)),
                 "ready": true,
                 "started": stays,
                 "restartCount": 0,
@@ -232,7 +232,7 @@ pub(super) fn is_sidecar(init_container: &Value) -> bool {
 fn end_sidecars(pod: &mut Value, now: Timestamp) {
     let mut all = list(pod, &["status", "initContainerStatuses"]).to_vec();
     for status in all.iter_mut().filter(|one| at(one, &["state", "running"]).is_some()) {
-        let ended = terminated_state(&status["state"], &Exit::from_code(0), now);
+        let ended = terminated_state(&status["state"], &ContainerExit::from_code(0), now);
         set(status, &["state"], ended);
         set(status, &["ready"], json!(false));
         set(status, &["started"], json!(false));
@@ -242,11 +242,11 @@ fn end_sidecars(pod: &mut Value, now: Timestamp) {
     }
 }
 
-fn name_of(container: &Value) -> &str {
+fn container_name(container: &Value) -> &str {
     text(container, &["name"])
 }
 
-fn terminated_state(old: &Value, exit: &Exit, now: Timestamp) -> Value {
+fn terminated_state(old: &Value, exit: &ContainerExit, now: Timestamp) -> Value {
     let started = match text(old, &["running", "startedAt"]) {
         "" => format_time(now),
         started => started.to_owned(),
@@ -260,14 +260,14 @@ fn terminated_state(old: &Value, exit: &Exit, now: Timestamp) -> Value {
 }
 
 /// Moves the ended run to `lastState`.
-fn move_to_last_state(pod: &mut Value, exit: &Exit, now: Timestamp) {
-    each_container(pod, |container| {
+fn move_to_last_state(pod: &mut Value, exit: &ContainerExit, now: Timestamp) {
+    change_container_statuses(pod, |container| {
         let ended = terminated_state(container.get("state").unwrap_or(&Value::Null), exit, now);
         set(container, &["lastState"], ended);
     });
 }
 
-fn each_container(pod: &mut Value, mut change: impl FnMut(&mut Value)) {
+fn change_container_statuses(pod: &mut Value, mut change: impl FnMut(&mut Value)) {
     let mut all = list(pod, &["status", "containerStatuses"]).to_vec();
     all.iter_mut().for_each(&mut change);
     set(pod, &["status", "containerStatuses"], Value::Array(all));

@@ -35,7 +35,7 @@ impl ObjectChange {
 }
 
 /// The plurals of the kinds that controllers adopt.
-const ADOPTABLE: [&str; 3] = ["pods", "replicasets", "controllerrevisions"];
+const ADOPTABLE_PLURALS: [&str; 3] = ["pods", "replicasets", "controllerrevisions"];
 
 /// All watched objects, indexed by uid, owner, node and namespace.
 #[derive(Debug, Default)]
@@ -56,12 +56,12 @@ pub struct InformerCache {
 
 impl InformerCache {
     /// Applies a change that arrived at `now`.
-    pub fn apply(&mut self, change: &ObjectChange, now: Timestamp) {
+    pub fn apply_change(&mut self, change: &ObjectChange, now: Timestamp) {
         self.change_count += 1;
         self.record_node_removal(change, now);
         let Some(new) = &change.after else {
             if let Some(old) = self.objects.remove(&change.key) {
-                self.unindex(&change.key, &old);
+                self.remove_from_indexes(&change.key, &old);
             }
             return;
         };
@@ -74,9 +74,9 @@ impl InformerCache {
             return;
         }
         if let Some(old) = old {
-            self.unindex(&change.key, &old);
+            self.remove_from_indexes(&change.key, &old);
         }
-        self.index(&change.key, new);
+        self.add_to_indexes(&change.key, new);
     }
 
     /// The number of applied changes.
@@ -143,16 +143,16 @@ impl InformerCache {
 
     /// All objects of a kind, by namespace and name.
     pub fn all(&self, resource: &Resource) -> impl Iterator<Item = (&Key, &Object)> {
-        self.range_from(resource, "").take_while(|(key, _)| key.resource == *resource)
+        self.objects_from(resource, "").take_while(|(key, _)| key.resource == *resource)
     }
 
     /// The objects of a kind in a namespace, by name.
-    pub fn in_namespace<'v>(
+    pub fn objects_in_namespace<'v>(
         &'v self,
         resource: &'v Resource,
         namespace: &'v str,
     ) -> impl Iterator<Item = (&'v Key, &'v Object)> {
-        self.range_from(resource, namespace)
+        self.objects_from(resource, namespace)
             .take_while(move |(key, _)| key.resource == *resource && &*key.namespace == namespace)
     }
 
@@ -162,7 +162,7 @@ impl InformerCache {
     }
 
     /// The object with a uid.
-    pub fn by_uid(&self, uid: &str) -> Option<&Key> {
+    pub fn key_of_uid(&self, uid: &str) -> Option<&Key> {
         self.by_uid.get(uid)
     }
 
@@ -173,24 +173,25 @@ impl InformerCache {
     }
 
     /// The objects with an owner reference to an unknown uid.
-    pub fn with_missing_owner(&self) -> impl Iterator<Item = &Key> {
+    pub fn keys_with_missing_owner(&self) -> impl Iterator<Item = &Key> {
         let lost = self.by_owner.iter().filter(|(uid, _)| !self.by_uid.contains_key(*uid));
         lost.flat_map(|(_, keys)| keys)
     }
 
     /// The objects of a kind that the object with a uid controls.
-    pub fn controlled<'v>(
+    pub fn controlled_by<'v>(
         &'v self,
         uid: &'v str,
         resource: &'v Resource,
     ) -> impl Iterator<Item = (&'v Key, &'v Object)> {
         self.dependents(uid).filter(move |(key, object)| {
-            key.resource == *resource && controller_of(object).is_some_and(|owner| owner.uid == uid)
+            key.resource == *resource
+                && controller_reference(object).is_some_and(|owner| owner.uid == uid)
         })
     }
 
     /// The objects of an adoptable kind in a namespace without a controller.
-    pub fn orphans<'v>(
+    pub fn adoptable_orphans<'v>(
         &'v self,
         resource: &'v Resource,
         namespace: &'v str,
@@ -209,7 +210,7 @@ impl InformerCache {
         keys.filter_map(|key| self.objects.get_key_value(key))
     }
 
-    fn range_from(
+    fn objects_from(
         &self,
         resource: &Resource,
         namespace: &str,
@@ -230,30 +231,32 @@ impl InformerCache {
         }
     }
 
-    fn index(&mut self, key: &Key, object: &Object) {
+    fn add_to_indexes(&mut self, key: &Key, object: &Object) {
         self.by_uid.insert(uid(object).to_owned(), key.clone());
         for owner in owner_uids(object) {
             self.by_owner.entry(owner.to_owned()).or_default().insert(key.clone());
         }
-        if let Some(node) = node_of(key, object) {
+        if let Some(node) = indexed_node_name(key, object) {
             self.by_node.entry(node.to_owned()).or_default().insert(key.clone());
         }
         if !key.namespace.is_empty() {
             self.by_namespace.entry(Arc::clone(&key.namespace)).or_default().insert(key.clone());
         }
-        if ADOPTABLE.contains(&&*key.resource.plural) && controller_of(object).is_none() {
+        if ADOPTABLE_PLURALS.contains(&&*key.resource.plural)
+            && controller_reference(object).is_none()
+        {
             self.orphans.insert(key.clone());
         }
     }
 
-    fn unindex(&mut self, key: &Key, object: &Object) {
+    fn remove_from_indexes(&mut self, key: &Key, object: &Object) {
         if self.by_uid.get(uid(object)) == Some(key) {
             self.by_uid.remove(uid(object));
         }
         for owner in owner_uids(object) {
             remove_from_index(&mut self.by_owner, owner, key);
         }
-        if let Some(node) = node_of(key, object) {
+        if let Some(node) = indexed_node_name(key, object) {
             remove_from_index(&mut self.by_node, node, key);
         }
         remove_from_index(&mut self.by_namespace, &key.namespace, key);
@@ -264,7 +267,7 @@ impl InformerCache {
 /// Whether both states of an object have the same index entries.
 fn has_same_index_keys(key: &Key, old: &Value, new: &Value) -> bool {
     metadata_fields_equal(old, new, |field| matches!(field, "uid" | "ownerReferences"))
-        && node_of(key, old) == node_of(key, new)
+        && indexed_node_name(key, old) == indexed_node_name(key, new)
 }
 
 fn remove_from_index<K: Ord + std::borrow::Borrow<str>>(
@@ -279,7 +282,7 @@ fn remove_from_index<K: Ord + std::borrow::Borrow<str>>(
     }
 }
 
-fn node_of<'v>(key: &Key, object: &'v Value) -> Option<&'v str> {
+fn indexed_node_name<'v>(key: &Key, object: &'v Value) -> Option<&'v str> {
     let node = key.resource.is("", "pods").then(|| text(object, &["spec", "nodeName"]))?;
     (!node.is_empty()).then_some(node)
 }
@@ -315,14 +318,14 @@ pub enum OwnerScope {
 }
 
 /// The owner references of an object.
-pub(crate) fn owners(object: &Value) -> impl Iterator<Item = OwnerReference<'_>> {
+pub(crate) fn owner_references(object: &Value) -> impl Iterator<Item = OwnerReference<'_>> {
     list(object, &["metadata", "ownerReferences"]).iter().map(|entry| {
         let version = text(entry, &["apiVersion"]);
         OwnerReference {
             api_version: version,
             group: version.rsplit_once('/').map_or("", |(group, _)| group),
             kind: text(entry, &["kind"]),
-            name: name_of(entry),
+            name: entry_name(entry),
             uid: text(entry, &["uid"]),
             is_controller: entry.get("controller") == Some(&Value::Bool(true)),
             blocks_owner_deletion: entry.get("blockOwnerDeletion") == Some(&Value::Bool(true)),
@@ -335,11 +338,11 @@ fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// The owner reference of the controller of an object.
-pub(crate) fn controller_of(object: &Value) -> Option<OwnerReference<'_>> {
-    owners(object).find(|owner| owner.is_controller)
+pub(crate) fn controller_reference(object: &Value) -> Option<OwnerReference<'_>> {
+    owner_references(object).find(|owner| owner.is_controller)
 }
 
-fn name_of(entry: &Value) -> &str {
+fn entry_name(entry: &Value) -> &str {
     text(entry, &["name"])
 }
 

@@ -12,7 +12,7 @@ use schedlab_api::{
 };
 
 /// The time at a path.
-pub(crate) fn time(value: &Value, path: &[&str]) -> Option<Timestamp> {
+pub(crate) fn time_at(value: &Value, path: &[&str]) -> Option<Timestamp> {
     text(value, path).parse().ok()
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn string_entries<'v>(
 }
 
 /// Whether the value at a path is `true`.
-pub(crate) fn flag(value: &Value, path: &[&str]) -> bool {
+pub(crate) fn flag_at(value: &Value, path: &[&str]) -> bool {
     at(value, path).and_then(Value::as_bool).unwrap_or_default()
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn time_after(time: Timestamp, wait: Duration) -> Timestamp {
 }
 
 /// The time `secs` seconds later, or earlier if negative; saturates on overflow.
-pub(crate) fn after_secs(time: Timestamp, secs: i64) -> Timestamp {
+pub(crate) fn time_after_secs(time: Timestamp, secs: i64) -> Timestamp {
     let end = if secs < 0 { Timestamp::MIN } else { Timestamp::MAX };
     time.checked_add(SignedDuration::from_secs(secs)).unwrap_or(end)
 }
@@ -73,7 +73,7 @@ pub(crate) fn find_condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Va
 
 /// Sets a condition. `lastTransitionTime` changes only with its status.
 pub(crate) fn set_condition(object: &mut Value, new: &Condition, now: Timestamp) {
-    let all = conditions(object);
+    let all = conditions_mut(object);
     let index = all.iter().position(|one| text(one, &["type"]) == new.kind);
     let index = index.unwrap_or_else(|| {
         all.push(Value::Null);
@@ -110,7 +110,7 @@ pub(crate) fn set_counts(object: &mut Value, always: &[(&str, i64)], if_any: &[(
 }
 
 /// Removes a condition.
-pub(crate) fn drop_condition(object: &mut Value, kind: &str) {
+pub(crate) fn remove_condition(object: &mut Value, kind: &str) {
     let mut all = list(object, &["status", "conditions"]).to_vec();
     all.retain(|one| text(one, &["type"]) != kind);
     if all.is_empty() {
@@ -127,13 +127,13 @@ pub(crate) fn set_condition_time(object: &mut Value, kind: &str, field: &str, no
 
 /// Sets another field of a condition.
 pub(crate) fn set_condition_field(object: &mut Value, kind: &str, field: &str, new: &Value) {
-    for one in conditions(object).iter_mut().filter(|one| text(one, &["type"]) == kind) {
+    for one in conditions_mut(object).iter_mut().filter(|one| text(one, &["type"]) == kind) {
         set(one, &[field], new.clone());
     }
 }
 
 /// `status.conditions`, created if absent.
-fn conditions(object: &mut Value) -> &mut Vec<Value> {
+fn conditions_mut(object: &mut Value) -> &mut Vec<Value> {
     let status = as_map(object).entry("status").or_insert(Value::Null);
     let all = as_map(status).entry("conditions").or_insert(Value::Null);
     if !all.is_array() {

@@ -23,16 +23,16 @@ pub(crate) fn pod_claims(pod: &Value) -> &[Value] {
 }
 
 /// The name of an entry of `spec.resourceClaims` or its status.
-pub(crate) fn entry_name(entry: &Value) -> &str {
+pub(crate) fn claim_entry_name(entry: &Value) -> &str {
     text(entry, &["name"])
 }
 
 /// Whether all claims of a pod are allocated and reserved for it, so that its containers can start.
 pub(crate) fn are_claims_ready(pod: &Value, cache: &InformerCache) -> bool {
     let ready = |entry: &Value| {
-        let own = entry_name(entry);
+        let own = claim_entry_name(entry);
         let made = list(pod, &["status", "resourceClaimStatuses"]);
-        let made = made.iter().find(|status| entry_name(status) == own).unwrap_or(entry);
+        let made = made.iter().find(|status| claim_entry_name(status) == own).unwrap_or(entry);
         let key = Key {
             resource: RESOURCE_CLAIMS.clone(),
             namespace: namespace(pod).into(),
@@ -48,13 +48,13 @@ pub(crate) fn are_claims_ready(pod: &Value, cache: &InformerCache) -> bool {
 }
 
 /// The pods in `status.reservedFor` of a claim.
-pub(crate) fn reserved_pods(change: &ObjectChange) -> impl Iterator<Item = Key> + '_ {
+pub(crate) fn pods_reserving_claim(change: &ObjectChange) -> impl Iterator<Item = Key> + '_ {
     let reserved = change.after.iter().flat_map(|claim| list(claim, &["status", "reservedFor"]));
     reserved.map(|user| {
         key_of(
             &PODS,
             &json!({
-                "metadata": {"namespace": &*change.key.namespace, "name": entry_name(user)},
+                "metadata": {"namespace": &*change.key.namespace, "name": claim_entry_name(user)},
             }),
         )
     })

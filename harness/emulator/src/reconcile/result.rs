@@ -33,7 +33,7 @@ pub struct ReconcileResult {
 
 impl ReconcileResult {
     /// No writes, and no requeue.
-    pub fn done() -> Self {
+    pub fn nothing_to_do() -> Self {
         Self::default()
     }
 
@@ -79,22 +79,26 @@ impl ApiRequest {
 
     /// Deletes an object by its uid; dependents are deleted in the background.
     pub fn delete(key: &Key, object: &Value) -> Self {
-        Self::delete_with(key, object, |_| ())
+        Self::delete_with_options(key, object, |_| ())
     }
 
     /// Deletes an object by its uid without a grace period.
     pub fn delete_now(key: &Key, object: &Value) -> Self {
-        Self::delete_with(key, object, |options| options.grace_secs = Some(0))
+        Self::delete_with_options(key, object, |options| options.grace_secs = Some(0))
     }
 
     /// Deletes an object by its uid, after its dependents.
     pub fn delete_foreground(key: &Key, object: &Value) -> Self {
-        Self::delete_with(key, object, |options| {
+        Self::delete_with_options(key, object, |options| {
             options.propagation = Some(Propagation::Foreground);
         })
     }
 
-    fn delete_with(key: &Key, object: &Value, change: impl FnOnce(&mut DeleteOptions)) -> Self {
+    fn delete_with_options(
+        key: &Key,
+        object: &Value,
+        change: impl FnOnce(&mut DeleteOptions),
+    ) -> Self {
         let uid = Some(uid(object).to_owned());
         let mut options = DeleteOptions {
             grace_secs: None,
@@ -140,9 +144,9 @@ impl EventSpec<'_> {
         self.record_as(&gist, object, ctx)
     }
 
-    /// Records the event; `gist` instead of the message decides whether it is the same.
-    pub(crate) fn record_as(self, gist: &str, object: &Value, ctx: &Context) -> ApiRequest {
-        let key = self.event_key(gist, object);
+    /// Records the event; `identity` instead of the message decides whether it is the same.
+    pub(crate) fn record_as(self, identity: &str, object: &Value, ctx: &Context) -> ApiRequest {
+        let key = self.event_key(identity, object);
         let now = format_time(ctx.now);
         let Some(existing) = ctx.cache.get(&key) else {
             let event = self.new_event(&key, object, &now);
@@ -163,9 +167,9 @@ impl EventSpec<'_> {
     }
 
     /// The key of the event. Its name is derived from its content.
-    fn event_key(&self, gist: &str, object: &Value) -> Key {
-        let content = format!("{}/{}/{gist}", uid(object), self.reason);
-        let event_name = format!("{}.{:016x}", name(object), fingerprint(&content));
+    fn event_key(&self, identity: &str, object: &Value) -> Key {
+        let content = format!("{}/{}/{identity}", uid(object), self.reason);
+        let event_name = format!("{}.{:016x}", name(object), stable_hash(&content));
         let ns = match namespace(object) {
             "" => "default",
             ns => ns,
@@ -199,7 +203,7 @@ impl EventSpec<'_> {
 }
 
 /// A stable hash (FNV-1a), for names that are the same in every run.
-pub(crate) fn fingerprint(text: &str) -> u64 {
+pub(crate) fn stable_hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -24,18 +24,18 @@ pub(super) fn sync_kind_registry(
     if request.dry_run {
         return;
     }
-    if is_definition(&request.kind) {
+    if is_crd(&request.kind) {
         if written.deleted {
             store.kinds_mut().unregister(&defined_resource(&written.object));
         } else {
-            establish(store, request);
+            register_and_set_status(store, request);
         }
     } else if written.deleted {
-        finish_deletion(store, request);
+        finish_crd_deletion(store, request);
     }
 }
 
-fn is_definition(kind: &Kind) -> bool {
+fn is_crd(kind: &Kind) -> bool {
     kind.is("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
@@ -45,7 +45,7 @@ fn defined_resource(crd: &Value) -> Resource {
 }
 
 /// Registers the kind and sets the definition's status.
-fn establish(store: &mut Store, request: &WriteRequest) {
+fn register_and_set_status(store: &mut Store, request: &WriteRequest) {
     let Some(crd) = store.find(&request.key).cloned() else {
         return;
     };
@@ -57,7 +57,7 @@ fn establish(store: &mut Store, request: &WriteRequest) {
         store.kinds_mut().register(kind);
     }
     let mut new = Value::clone(&crd);
-    let status = status(request, &crd, is_taken);
+    let status = established_status(request, &crd, is_taken);
     object::set(&mut new, &["status"], status);
     if new != *crd {
         let manager = Arc::from(API_SERVER);
@@ -72,7 +72,7 @@ fn establish(store: &mut Store, request: &WriteRequest) {
     }
 }
 
-fn status(request: &WriteRequest, crd: &Value, is_taken: bool) -> Value {
+fn established_status(request: &WriteRequest, crd: &Value, is_kind_taken: bool) -> Value {
     let kind = object::text(crd, &["spec", "names", "kind"]);
     let condition = |name: &str, held: bool, (reason, message): (&str, String)| {
         let status = if held { "True" } else { "False" };
@@ -85,11 +85,11 @@ fn status(request: &WriteRequest, crd: &Value, is_taken: bool) -> Value {
                 "status": status,
                 "reason": reason,
                 "message": message,
-                "lastTransitionTime": request.time(),
+                "lastTransitionTime": request.timestamp(),
             })
         })
     };
-    let (names, established) = if is_taken {
+    let (names, established) = if is_kind_taken {
         (
             ("KindConflict", format!("\"{kind}\" is already in use")),
             ("NotAccepted", "not all names are accepted"),
@@ -107,8 +107,8 @@ fn status(request: &WriteRequest, crd: &Value, is_taken: bool) -> Value {
         }
     }
     let mut conditions = vec![
-        condition("NamesAccepted", !is_taken, names),
-        condition("Established", !is_taken, (established.0, established.1.to_owned())),
+        condition("NamesAccepted", !is_kind_taken, names),
+        condition("Established", !is_kind_taken, (established.0, established.1.to_owned())),
     ];
     let others = object::list(crd, &["status", "conditions"]).iter();
     conditions.extend(
@@ -117,7 +117,7 @@ fn status(request: &WriteRequest, crd: &Value, is_taken: bool) -> Value {
             .cloned(),
     );
     json!({
-        "acceptedNames": if is_taken { json!({}) } else { crd["spec"]["names"].clone() },
+        "acceptedNames": if is_kind_taken { json!({}) } else { crd["spec"]["names"].clone() },
         "conditions": conditions,
         "storedVersions": versions,
     })
@@ -129,7 +129,7 @@ pub(super) fn warn_unrecognized_formats(
     old: Option<&Value>,
     new: &Value,
 ) {
-    if !is_definition(&request.kind) || request.subresource != Subresource::None {
+    if !is_crd(&request.kind) || request.subresource != Subresource::None {
         return;
     }
     let known: Vec<&str> = old.into_iter().flat_map(unrecognized_formats).collect();
@@ -154,7 +154,7 @@ pub(super) fn delete_custom_objects(
     store: &mut Store,
     request: &WriteRequest,
 ) -> Result<bool, ApiError> {
-    if !is_definition(&request.kind) || request.dry_run {
+    if !is_crd(&request.kind) || request.dry_run {
         return Ok(false);
     }
     let crd = store.get(&request.key)?;
@@ -178,7 +178,7 @@ pub(super) fn add_cleanup_finalizer(crd: &mut Value) {
 }
 
 /// Removes the cleanup finalizer when the last custom object of a deleted definition is gone.
-fn finish_deletion(store: &mut Store, request: &WriteRequest) {
+fn finish_crd_deletion(store: &mut Store, request: &WriteRequest) {
     let resource = &request.key.resource;
     let name = format!("{}.{}", resource.plural, resource.group);
     let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");

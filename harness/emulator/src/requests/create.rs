@@ -17,17 +17,17 @@ const NAME_TRIES: usize = 8;
 /// The number of letters appended to `generateName`.
 const SUFFIX_LETTERS: usize = 5;
 
-pub(super) fn create(
+pub(super) fn create_object(
     store: &mut Store,
     request: &mut WriteRequest,
     body: Value,
 ) -> Result<WriteOutcome, WriteError> {
     let object = request.decode(body)?;
-    create_decoded(store, request, object)
+    create_decoded_object(store, request, object)
 }
 
 /// Creates an object that is already in stored form, for a create or an apply.
-pub(super) fn create_decoded(
+pub(super) fn create_decoded_object(
     store: &mut Store,
     request: &mut WriteRequest,
     mut object: Value,
@@ -39,16 +39,21 @@ pub(super) fn create_decoded(
     }
     check_namespace(request, &object)?;
     set_name(store, request, &mut object)?;
-    fill_metadata(store, request, &mut object);
-    let prepared = admission::prepare(&request.admission(store), &mut object);
+    set_server_metadata(store, request, &mut object);
+    let prepared = admission::prepare_create(&request.admission(store), &mut object);
     prepared.map_err(|refusal| with_stem_in_error(refusal, &object))?;
-    let mut object =
-        webhooks::mutate(store, request, AdmissionPoint::create(), object, &reprepare)?;
-    admission::check(&request.admission(store), &mut object)?;
+    let mut object = webhooks::call_mutating_webhooks(
+        store,
+        request,
+        AdmissionPoint::create(),
+        object,
+        &prepare_after_webhook,
+    )?;
+    admission::check_create(&request.admission(store), &mut object)?;
     crd::warn_unrecognized_formats(request, None, &object);
-    webhooks::validate(store, request, AdmissionPoint::create(), &object)?;
+    webhooks::call_validating_webhooks(store, request, AdmissionPoint::create(), &object)?;
     check_size(request, &object)?;
-    let charged = quota::charge(store, request, None, &object)?;
+    let charged = quota::charged_quotas(store, request, None, &object)?;
     if store.find(&request.key).is_some() {
         return Err(ApiError::already_exists(&request.key.resource, &request.key.name).into());
     }
@@ -79,7 +84,7 @@ fn truncate_stem(stem: &str) -> String {
 }
 
 /// Applies defaults and server fields again after a webhook changed a new object.
-fn reprepare(
+fn prepare_after_webhook(
     store: &Store,
     request: &mut WriteRequest,
     before: &Value,
@@ -87,7 +92,7 @@ fn reprepare(
 ) -> Result<Value, ApiError> {
     webhooks::restore_server_fields(before, &mut patched);
     request.prune_and_default_webhook_change(&mut patched)?;
-    admission::prepare(&request.admission(store), &mut patched)?;
+    admission::prepare_create(&request.admission(store), &mut patched)?;
     Ok(patched)
 }
 
@@ -149,7 +154,7 @@ fn generate_name(store: &mut Store, request: &WriteRequest, object: &Value) -> A
 }
 
 /// Sets the metadata that only the server may set on a new object.
-fn fill_metadata(store: &mut Store, request: &mut WriteRequest, object: &mut Value) {
+fn set_server_metadata(store: &mut Store, request: &mut WriteRequest, object: &mut Value) {
     if request.first_attempt.uid.is_empty() {
         request.first_attempt.uid = store.ids.uid();
     }
@@ -158,7 +163,7 @@ fn fill_metadata(store: &mut Store, request: &mut WriteRequest, object: &mut Val
     let root = object::as_map(object);
     root.insert("kind", kind.kind.as_ref().into());
     root.insert("apiVersion", kind.api_version(&kind.storage).into());
-    let drops_status = kind.stored().status && drops_status(request);
+    let drops_status = kind.stored().status && is_status_dropped(request);
     if drops_status {
         root.remove("status");
     }
@@ -173,7 +178,7 @@ fn fill_metadata(store: &mut Store, request: &mut WriteRequest, object: &mut Val
         metadata.remove("namespace");
     }
     metadata.insert("uid", request.first_attempt.uid.as_str().into());
-    metadata.insert("creationTimestamp", request.time());
+    metadata.insert("creationTimestamp", request.timestamp());
     match kind.generation {
         Generation::OnSpec => {
             metadata.insert("generation", 1.into());
@@ -183,6 +188,6 @@ fn fill_metadata(store: &mut Store, request: &mut WriteRequest, object: &mut Val
 }
 
 /// Whether a new object loses the status in its body. A node keeps it: kubelets register that way.
-fn drops_status(request: &WriteRequest) -> bool {
+fn is_status_dropped(request: &WriteRequest) -> bool {
     request.kind.origin == Origin::Custom || !request.kind.is("", "Node")
 }

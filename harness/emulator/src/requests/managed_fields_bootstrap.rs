@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::patch::subresource_path;
 use super::request::WriteRequest;
-use crate::requests::patch_types::{Author, Shape, record_update};
+use crate::requests::patch_types::{MergeShape, WriteAuthor, record_update};
 use crate::store::{Key, LogEntry, Object, Store};
 use schedlab_api::{Value, object};
 
@@ -15,17 +15,19 @@ pub(super) fn with_managed_fields(
     store: &Store,
     request: &WriteRequest,
     old: &Object,
-    shape: &Shape,
+    shape: &MergeShape,
 ) -> Object {
     if !object::list(old, &["metadata", "managedFields"]).is_empty() {
         return Arc::clone(old);
     }
-    let Some(history) = history(store, &request.key, old) else { return Arc::clone(old) };
+    let Some(history) = log_entries_of_object(store, &request.key, old) else {
+        return Arc::clone(old);
+    };
     let version = request.kind.api_version(&request.kind.storage);
     let mut state: Option<Value> = None;
     for entry in history.iter().rev() {
         let mut after = Value::clone(&entry.object);
-        let author = Author {
+        let author = WriteAuthor {
             manager: &entry.manager,
             api_version: &version,
             subresource: subresource_path(entry.subresource),
@@ -39,7 +41,11 @@ pub(super) fn with_managed_fields(
 
 /// The log entries of an object, newest first. The resourceVersion of each previous state locates
 /// the entry before.
-fn history<'s>(store: &'s Store, key: &Key, object: &Value) -> Option<Vec<&'s Arc<LogEntry>>> {
+fn log_entries_of_object<'s>(
+    store: &'s Store,
+    key: &Key,
+    object: &Value,
+) -> Option<Vec<&'s Arc<LogEntry>>> {
     let mut history = Vec::new();
     let mut revision = object::resource_version(object).to_owned();
     loop {

@@ -103,7 +103,7 @@ impl WriteRequest {
         }
         if let Some(why) = go_json::type_meta_error(&body) {
             let why = format!("couldn't get version/kind; json parse error: {why}");
-            return Err(self.decode_error(&why));
+            return Err(self.wrong_type_error(&why));
         }
         let versions = &self.requested_kind.versions;
         let known =
@@ -124,8 +124,8 @@ impl WriteRequest {
         }
         let mut object = self.requested_kind.to_stored(body);
         self.prune_and_default(&mut object)?;
-        if is_nested_deeper(&object, DEPTH_MAX) {
-            return Err(self.decode_error(&format!("exceeded max depth of {DEPTH_MAX}")));
+        if is_nested_deeper(&object, NESTING_MAX) {
+            return Err(self.wrong_type_error(&format!("exceeded max depth of {NESTING_MAX}")));
         }
         Ok(object)
     }
@@ -135,7 +135,7 @@ impl WriteRequest {
         let requested = &self.requested_kind.kind;
         let bare = version.rsplit('/').next().unwrap_or_default();
         let package = self.requested_kind.package();
-        let is_kind = typed::is_known(&self.requested_kind.resource.group, kind);
+        let is_kind = typed::is_built_in_kind(&self.requested_kind.resource.group, kind);
         let why = if is_kind && is_versioned {
             format!("converting ({bare}.{kind}) to ({package}.{requested}): unknown conversion")
         } else {
@@ -155,11 +155,13 @@ impl WriteRequest {
         let mut dropped = if matches!(self.kind.origin, Origin::Custom) {
             typed::decode_metadata(&self.kind, object)?.unknown
         } else {
-            typed::decode(&self.kind, object)?.unknown
+            typed::decode_built_in(&self.kind, object)?.unknown
         };
-        if let Some(schema) = self.schema() {
+        if let Some(schema) = self.body_schema() {
             schema.prune(object, &mut dropped);
-            schema.decode_embedded(object, &mut dropped).map_err(|why| self.decode_error(&why))?;
+            schema
+                .decode_embedded(object, &mut dropped)
+                .map_err(|why| self.wrong_type_error(&why))?;
             schema.fill_defaults(object);
         }
         let duplicates = mem::take(&mut self.duplicate_fields);
@@ -187,7 +189,7 @@ impl WriteRequest {
     }
 
     /// The 400 error for a field of a wrong type.
-    fn decode_error(&self, why: &str) -> ApiError {
+    fn wrong_type_error(&self, why: &str) -> ApiError {
         let kind = &self.requested_kind.kind;
         let version = &self.version;
         let head = format!("{kind} in version \"{version}\" cannot be handled as a {kind}");
@@ -210,7 +212,7 @@ impl WriteRequest {
     }
 
     /// The schema of a custom resource in the body's version.
-    fn schema(&self) -> Option<Arc<Schema>> {
+    fn body_schema(&self) -> Option<Arc<Schema>> {
         self.kind.version(&self.version)?.schema.clone()
     }
 
@@ -227,12 +229,12 @@ impl WriteRequest {
     }
 
     /// The time of the request in whole seconds, as in object metadata.
-    pub(super) fn time(&self) -> Value {
+    pub(super) fn timestamp(&self) -> Value {
         rfc3339(self.now).into()
     }
 
     /// The object as it is read: with the current defaults of its definition.
-    pub(super) fn as_read(&self, stored: &Object) -> Object {
+    pub(super) fn in_current_schema(&self, stored: &Object) -> Object {
         self.kind.in_version(&self.kind.storage, stored)
     }
 
@@ -269,7 +271,7 @@ impl WriteRequest {
     }
 
     /// The outcome of a write that changes nothing.
-    pub(super) fn unchanged(old: &Object) -> WriteOutcome {
+    pub(super) fn unchanged_outcome(old: &Object) -> WriteOutcome {
         WriteOutcome {
             object: Arc::clone(old),
             created: false,
@@ -281,7 +283,7 @@ impl WriteRequest {
 
 /// The nesting of arrays and objects in an object. kube-apiserver stores up to 10,000 levels; most
 /// clients, and the emulator, read 128.
-const DEPTH_MAX: usize = 120;
+const NESTING_MAX: usize = 120;
 
 fn is_nested_deeper(value: &Value, levels: usize) -> bool {
     let is_inner_deeper = |inner: &Value| is_nested_deeper(inner, levels - 1);

@@ -78,30 +78,30 @@ pub(super) fn complete_body(
 }
 
 /// Calls the mutating and then the validating webhooks, if the server has nothing to do in between.
-pub(super) fn mutate_and_validate(
+pub(super) fn call_all_webhooks(
     store: &mut Store,
     request: &mut WriteRequest,
     point: AdmissionPoint<'_>,
     object: Value,
 ) -> Result<Value, WriteError> {
-    let object = mutate_only(store, request, point, object)?;
-    validate(store, request, point, &object)?;
+    let object = call_mutating_webhooks_only(store, request, point, object)?;
+    call_validating_webhooks(store, request, point, &object)?;
     Ok(object)
 }
 
 /// Calls the mutating webhooks, if the server adds nothing to their changes.
-pub(super) fn mutate_only(
+pub(super) fn call_mutating_webhooks_only(
     store: &mut Store,
     request: &mut WriteRequest,
     point: AdmissionPoint<'_>,
     object: Value,
 ) -> Result<Value, WriteError> {
-    mutate(store, request, point, object, &|_, _, _, patched| Ok(patched))
+    call_mutating_webhooks(store, request, point, object, &|_, _, _, patched| Ok(patched))
 }
 
 /// Calls the mutating webhooks one after the other. A webhook with `reinvocationPolicy: IfNeeded`
 /// is called once more if a later one changed the object.
-pub(super) fn mutate(
+pub(super) fn call_mutating_webhooks(
     store: &mut Store,
     request: &mut WriteRequest,
     point: AdmissionPoint<'_>,
@@ -123,7 +123,7 @@ pub(super) fn mutate(
             let Some(review) = review_request(store, request, point, &shown, webhook)? else {
                 continue;
             };
-            if let Some(patched) = call_mutating(store, request, webhook, &review)? {
+            if let Some(patched) = patched_by_webhook(store, request, webhook, &review)? {
                 object = reprepare(store, request, &object, patched)?;
                 is_changed = true;
                 due.append(&mut passed);
@@ -140,7 +140,7 @@ pub(super) fn mutate(
 }
 
 /// Calls all validating webhooks in parallel; the first denial decides.
-pub(super) fn validate(
+pub(super) fn call_validating_webhooks(
     store: &mut Store,
     request: &WriteRequest,
     point: AdmissionPoint<'_>,
@@ -149,7 +149,7 @@ pub(super) fn validate(
     if !may_call_webhooks(store, request) {
         return Ok(());
     }
-    if let Some(attributes) = attributes(request, point, object, false) {
+    if let Some(attributes) = admission_attributes(request, point, object, false) {
         attributes.check_policies(store)?;
     }
     let mut calls = Vec::new();
@@ -158,9 +158,9 @@ pub(super) fn validate(
             calls.push((webhook, review));
         }
     }
-    let verdicts = verdicts(store, request, &calls)?;
+    let verdicts = webhook_verdicts(store, request, &calls)?;
     for ((webhook, _), verdict) in calls.iter().zip(verdicts) {
-        allowed_patch(webhook, verdict)?;
+        patch_of_verdict(webhook, verdict)?;
     }
     Ok(())
 }
@@ -220,14 +220,14 @@ fn review_request(
 ) -> Result<Option<Value>, ApiError> {
     let is_new = point.operation == "CREATE" && point.body_kind.is_none();
     let is_nameless = is_new && webhook.is_mutating && !request.first_attempt.name.is_empty();
-    match attributes(request, point, object, is_nameless) {
-        Some(attributes) => attributes.request_for(store, webhook),
+    match admission_attributes(request, point, object, is_nameless) {
+        Some(attributes) => attributes.review_request_for(store, webhook),
         None => Ok(None),
     }
 }
 
 /// The attributes of a request for webhooks and policies; `None` for a write in this process.
-fn attributes<'r>(
+fn admission_attributes<'r>(
     request: &'r WriteRequest,
     point: AdmissionPoint<'r>,
     object: &'r Value,
@@ -250,15 +250,16 @@ fn attributes<'r>(
 }
 
 /// The object as a webhook changes it; `None` if it changes nothing.
-fn call_mutating(
+fn patched_by_webhook(
     store: &mut Store,
     request: &WriteRequest,
     webhook: &Arc<Webhook>,
     review: &Value,
 ) -> Result<Option<Value>, WriteError> {
     let call = (Arc::clone(webhook), review.clone());
-    let verdict = verdicts(store, request, &[call])?.pop();
-    let Some(operations) = verdict.map_or(Ok(None), |verdict| allowed_patch(webhook, verdict))?
+    let verdict = webhook_verdicts(store, request, &[call])?.pop();
+    let Some(operations) =
+        verdict.map_or(Ok(None), |verdict| patch_of_verdict(webhook, verdict))?
     else {
         return Ok(None);
     };
@@ -293,13 +294,13 @@ fn apply_operations(object: &Value, operations: &[Value]) -> Result<Value, Strin
     let mut patched = object.clone();
     for operation in operations {
         let next = patch_types::apply_json_patch(&patched, &json!([operation]));
-        patched = next.map_err(|_| operation_error(&patched, operation))?;
+        patched = next.map_err(|_| patch_operation_error(&patched, operation))?;
     }
     Ok(patched)
 }
 
 /// The error text of the JSON Patch library of kube-apiserver.
-fn operation_error(object: &Value, operation: &Value) -> String {
+fn patch_operation_error(object: &Value, operation: &Value) -> String {
     let of = |field: &str| object::text(operation, &[field]);
     let (verb, path) = (of("op"), of("path"));
     let (parent, last) = path.rsplit_once('/').unwrap_or_default();
@@ -316,7 +317,7 @@ fn operation_error(object: &Value, operation: &Value) -> String {
 }
 
 /// The verdicts of webhook calls, or the calls that are still pending.
-fn verdicts(
+fn webhook_verdicts(
     store: &mut Store,
     request: &WriteRequest,
     calls: &[(Arc<Webhook>, Value)],
@@ -342,11 +343,11 @@ fn verdicts(
 }
 
 /// The patch of a webhook that allows the request.
-fn allowed_patch(webhook: &Webhook, verdict: WebhookVerdict) -> Result<Option<Value>, ApiError> {
+fn patch_of_verdict(webhook: &Webhook, verdict: WebhookVerdict) -> Result<Option<Value>, ApiError> {
     match verdict {
         WebhookVerdict::Allowed(patch) => Ok(patch),
-        WebhookVerdict::Denied(status) => Err(webhooks::denial(&webhook.name, &status)),
+        WebhookVerdict::Denied(status) => Err(webhooks::denial_error(&webhook.name, &status)),
         WebhookVerdict::Failed(_) if webhook.spec["failurePolicy"] == "Ignore" => Ok(None),
-        WebhookVerdict::Failed(why) => Err(webhooks::failure(&webhook.name, &why)),
+        WebhookVerdict::Failed(why) => Err(webhooks::failed_call_error(&webhook.name, &why)),
     }
 }

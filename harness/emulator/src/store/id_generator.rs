@@ -5,7 +5,7 @@ use std::fmt::Write;
 use schedlab_api::random::SplitMix64;
 
 /// The alphabet of generated names in Kubernetes: no vowels, no characters that look alike.
-const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// A seeded generator of uids and name suffixes.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ impl IdGenerator {
         let mut letter = || {
             let index = usize::try_from(random % 27).expect("an index below 27 fits");
             random /= 27;
-            char::from(LETTERS[index])
+            char::from(NAME_LETTERS[index])
         };
         [letter(), letter(), letter(), letter(), letter()].iter().collect()
     }

@@ -79,7 +79,7 @@ impl Cursor {
         query: WatchQuery,
         now: Timestamp,
     ) -> Result<(Self, Vec<WatchEvent>), ApiError> {
-        check(&query)?;
+        check_watch_query(&query)?;
         let current = store.revision();
         let requested = parse_revision(&query.resource_version)?;
         let initial = query.initial_events.unwrap_or(requested == 0);
@@ -239,7 +239,7 @@ fn parse_revision(text: &str) -> Result<u64, ApiError> {
     })
 }
 
-fn check(query: &WatchQuery) -> Result<(), ApiError> {
+fn check_watch_query(query: &WatchQuery) -> Result<(), ApiError> {
     const FIELD: &str = "resourceVersionMatch";
     let mut errors = FieldErrors::new();
     let found = query.version_match.as_str();

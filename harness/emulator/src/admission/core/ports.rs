@@ -13,7 +13,11 @@ pub(in crate::admission) const PORT_RANGE_RULE: &str = "must be between 1 and 65
 pub(in crate::admission) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
 /// Checks the ports of the container at `path`.
-pub(in crate::admission) fn check(container: &Value, path: &str, errors: &mut FieldErrors) {
+pub(in crate::admission) fn check_container_ports(
+    container: &Value,
+    path: &str,
+    errors: &mut FieldErrors,
+) {
     let mut seen = BTreeSet::new();
     for (index, port) in list(container, &["ports"]).iter().enumerate() {
         let path = format!("{path}.ports[{index}]");

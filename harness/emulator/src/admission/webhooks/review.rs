@@ -14,7 +14,7 @@ const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
 /// The `AdmissionReview` to send.
-pub(crate) fn review(call: &PendingCall) -> Value {
+pub(crate) fn admission_review(call: &PendingCall) -> Value {
     let mut request = call.request.clone();
     request["uid"] = call.uid.as_str().into();
     json!({"kind": KIND, "apiVersion": API_VERSION, "request": request})
@@ -96,12 +96,12 @@ fn decode_patch(response: &Value) -> Result<Value, String> {
 }
 
 /// 500: the webhook call failed and the failure policy is `Fail`.
-pub(crate) fn failure(name: &str, why: &str) -> ApiError {
+pub(crate) fn failed_call_error(name: &str, why: &str) -> ApiError {
     ApiError::internal(format!("failed calling webhook {name:?}: {why}"))
 }
 
 /// The error for a request that a webhook denied.
-pub(crate) fn denial(name: &str, status: &Value) -> ApiError {
+pub(crate) fn denial_error(name: &str, status: &Value) -> ApiError {
     let denied = format!("admission webhook {name:?} denied the request");
     let reason = text(status, &["reason"]);
     let message = match (text(status, &["message"]), reason) {

@@ -60,20 +60,20 @@ impl FieldErrors {
         self
     }
 
-    fn add(&mut self, reason: &str, field: impl Into<String>, message: String) {
+    fn add_cause(&mut self, reason: &str, field: impl Into<String>, message: String) {
         self.causes.push(Cause { reason: reason.to_owned(), message, field: field.into() });
     }
 
     /// An invalid value.
     pub fn invalid(&mut self, field: impl Into<String>, value: &Value, rule: &str) {
         let message = format!("Invalid value: {value}: {rule}");
-        self.add("FieldValueInvalid", field, message);
+        self.add_cause("FieldValueInvalid", field, message);
     }
 
     /// An invalid value, formatted by the caller (for instance as a Go struct).
     pub fn invalid_as_shown(&mut self, field: impl Into<String>, shown: &str, rule: &str) {
         let message = format!("Invalid value: {shown}: {rule}");
-        self.add("FieldValueInvalid", field, message);
+        self.add_cause("FieldValueInvalid", field, message);
     }
 
     /// A value whose type is not that of the schema.
@@ -82,7 +82,7 @@ impl FieldErrors {
         let message = format!(
             "Invalid value: \"{found}\": {field} in body must be of type {expected}: \"{found}\""
         );
-        self.add("FieldValueTypeInvalid", field, message);
+        self.add_cause("FieldValueTypeInvalid", field, message);
     }
 
     /// A string that does not have the format of the schema.
@@ -92,7 +92,7 @@ impl FieldErrors {
             "Invalid value: {}: {field} in body must be of type {format}: \"{text}\"",
             Value::from(text)
         );
-        self.add("FieldValueTypeInvalid", field, message);
+        self.add_cause("FieldValueTypeInvalid", field, message);
     }
 
     /// A missing required value.
@@ -102,7 +102,7 @@ impl FieldErrors {
         } else {
             format!("Required value: {rule}")
         };
-        self.add("FieldValueRequired", field, message);
+        self.add_cause("FieldValueRequired", field, message);
     }
 
     /// A value that is not one of the allowed ones.
@@ -120,49 +120,49 @@ impl FieldErrors {
         let allowed: Vec<String> = allowed.iter().map(|text| format!("\"{text}\"")).collect();
         let message =
             format!("Unsupported value: {shown}: supported values: {}", allowed.join(", "));
-        self.add("FieldValueNotSupported", field, message);
+        self.add_cause("FieldValueNotSupported", field, message);
     }
 
     /// A duplicate value.
     pub fn duplicate(&mut self, field: impl Into<String>, value: &Value) {
-        self.add("FieldValueDuplicate", field, format!("Duplicate value: {value}"));
+        self.add_cause("FieldValueDuplicate", field, format!("Duplicate value: {value}"));
     }
 
     /// A value that is a duplicate by the given rule.
     pub fn duplicate_with_rule(&mut self, field: impl Into<String>, shown: &str, rule: &str) {
-        self.add("FieldValueDuplicate", field, format!("Duplicate value: {shown}: {rule}"));
+        self.add_cause("FieldValueDuplicate", field, format!("Duplicate value: {shown}: {rule}"));
     }
 
     /// An invalid value that the message does not show.
     pub fn invalid_without_value(&mut self, field: impl Into<String>, rule: &str) {
-        self.add("FieldValueInvalid", field, format!("Invalid value: {rule}"));
+        self.add_cause("FieldValueInvalid", field, format!("Invalid value: {rule}"));
     }
 
     /// A field that must not be set.
     pub fn forbidden(&mut self, field: impl Into<String>, rule: &str) {
-        self.add("FieldValueForbidden", field, format!("Forbidden: {rule}"));
+        self.add_cause("FieldValueForbidden", field, format!("Forbidden: {rule}"));
     }
 
     /// A reference to something that does not exist.
     pub fn not_found(&mut self, field: impl Into<String>, value: &Value) {
-        self.add("FieldValueNotFound", field, format!("Not found: {value}"));
+        self.add_cause("FieldValueNotFound", field, format!("Not found: {value}"));
     }
 
     /// Like [`Self::not_found`], with the names that exist.
     pub fn not_found_with_detail(&mut self, field: impl Into<String>, value: &Value, rule: &str) {
-        self.add("FieldValueNotFound", field, format!("Not found: {value}: {rule}"));
+        self.add_cause("FieldValueNotFound", field, format!("Not found: {value}: {rule}"));
     }
 
     /// A value longer than `limit` bytes.
     pub fn too_long(&mut self, field: impl Into<String>, limit: usize) {
         let message = format!("Too long: may not be more than {limit} bytes");
-        self.add("FieldValueTooLong", field, message);
+        self.add_cause("FieldValueTooLong", field, message);
     }
 
     /// A list with more than `limit` items.
     pub fn too_many(&mut self, field: impl Into<String>, found: usize, limit: usize) {
         let message = format!("Too many: {found}: must have at most {limit} items");
-        self.add("FieldValueTooMany", field, message);
+        self.add_cause("FieldValueTooMany", field, message);
     }
 
     /// `Invalid` (422) for the options of a request if there are errors.
@@ -175,7 +175,7 @@ impl FieldErrors {
     }
 
     /// All errors as one text without repetitions; `None` if there are none.
-    pub fn aggregate(&self) -> Option<String> {
+    pub fn aggregate_message(&self) -> Option<String> {
         let mut messages: Vec<String> = Vec::new();
         for cause in &self.causes {
             let wrong = format!("{}: {}", cause.field, cause.message);
@@ -200,7 +200,7 @@ impl FieldErrors {
         if self.causes.is_empty() {
             return Ok(());
         }
-        let messages = self.aggregate().unwrap_or_default();
+        let messages = self.aggregate_message().unwrap_or_default();
         let dot = if group.is_empty() { "" } else { "." };
         Err(ApiError {
             code: 422,

@@ -35,13 +35,13 @@ pub(crate) struct ObjectType {
 }
 
 impl CelType {
-    pub(crate) fn list(of: Self) -> Self {
-        Self::List(Arc::new(of))
+    pub(crate) fn list(item_type: Self) -> Self {
+        Self::List(Arc::new(item_type))
     }
 
     /// A map with string keys.
-    pub(crate) fn map(to: Self) -> Self {
-        Self::Map(Arc::new(Self::Text), Arc::new(to))
+    pub(crate) fn map(value_type: Self) -> Self {
+        Self::Map(Arc::new(Self::Text), Arc::new(value_type))
     }
 
     pub(crate) fn object(name: &str, fields: impl IntoIterator<Item = (String, Self)>) -> Self {

@@ -12,7 +12,7 @@ use super::evaluate::{EXPRESSION_COST_MAX, Program};
 
 /// How a part of an object is represented in CEL.
 #[derive(Clone, Debug)]
-pub(crate) enum Shape {
+pub(crate) enum CelShape {
     /// By its JSON type.
     Any,
     Number,
@@ -20,28 +20,29 @@ pub(crate) enum Shape {
     Duration,
     Date,
     Timestamp,
-    List(Arc<Shape>),
-    Map(Arc<Shape>),
+    List(Arc<CelShape>),
+    Map(Arc<CelShape>),
     /// The fields with their names in CEL; others are not represented.
-    Object(Arc<Vec<(String, Key, Shape)>>),
+    Object(Arc<Vec<(String, Key, CelShape)>>),
 }
 
-impl Shape {
+impl CelShape {
     /// The value of JSON with this shape.
-    pub(crate) fn value(&self, json: &Value) -> CelValue {
+    pub(crate) fn cel_value(&self, json: &Value) -> CelValue {
         match (self, json) {
             (Self::List(of), Value::Array(items)) => {
-                CelValue::List(Arc::new(items.iter().map(|item| of.value(item)).collect()))
+                CelValue::List(Arc::new(items.iter().map(|item| of.cel_value(item)).collect()))
             }
             (Self::Map(of), Value::Object(fields)) => {
-                let fields = fields.iter().map(|(name, value)| (key(name), of.value(value)));
-                map(fields.collect())
+                let fields =
+                    fields.iter().map(|(name, value)| (map_key(name), of.cel_value(value)));
+                map_value(fields.collect())
             }
             (Self::Object(known), Value::Object(fields)) => {
                 let present = known.iter().filter_map(|(name, shown, shape)| {
-                    Some((shown.clone(), shape.value(fields.get(name)?)))
+                    Some((shown.clone(), shape.cel_value(fields.get(name)?)))
                 });
-                map(present.collect())
+                map_value(present.collect())
             }
             (Self::Number, Value::Number(number)) => {
                 CelValue::Float(number.as_f64().unwrap_or_default())
@@ -49,9 +50,11 @@ impl Shape {
             (Self::Bytes, Value::String(text)) => {
                 CelValue::Bytes(Arc::new(STANDARD.decode(text.as_bytes()).unwrap_or_default()))
             }
-            (Self::Duration, Value::String(text)) => converted(&DURATION, text.to_string()),
-            (Self::Timestamp, Value::String(text)) => converted(&TIMESTAMP, text.to_string()),
-            (Self::Date, Value::String(text)) => converted(&TIMESTAMP, format!("{text}T00:00:00Z")),
+            (Self::Duration, Value::String(text)) => converted_text(&DURATION, text.to_string()),
+            (Self::Timestamp, Value::String(text)) => converted_text(&TIMESTAMP, text.to_string()),
+            (Self::Date, Value::String(text)) => {
+                converted_text(&TIMESTAMP, format!("{text}T00:00:00Z"))
+            }
             (_, json) => untyped_value(json),
         }
     }
@@ -68,9 +71,9 @@ pub(crate) fn untyped_value(json: &Value) -> CelValue {
         },
         Value::String(text) => CelValue::String(Arc::new(text.to_string())),
         Value::Array(items) => CelValue::List(Arc::new(items.iter().map(untyped_value).collect())),
-        Value::Object(fields) => {
-            map(fields.iter().map(|(name, value)| (key(name), untyped_value(value))).collect())
-        }
+        Value::Object(fields) => map_value(
+            fields.iter().map(|(name, value)| (map_key(name), untyped_value(value))).collect(),
+        ),
     }
 }
 
@@ -81,16 +84,16 @@ pub(crate) fn optional_value(value: Option<CelValue>) -> CelValue {
 }
 
 /// The key of a map for a name.
-pub(crate) fn key(name: &str) -> Key {
+pub(crate) fn map_key(name: &str) -> Key {
     Key::from(name)
 }
 
-fn map(fields: HashMap<Key, CelValue>) -> CelValue {
+fn map_value(fields: HashMap<Key, CelValue>) -> CelValue {
     CelValue::Map(Map { map: Arc::new(fields) })
 }
 
 /// A text as the CEL library converts it; the text itself if it is malformed.
-fn converted(conversion: &LazyLock<Option<Program>>, text: String) -> CelValue {
+fn converted_text(conversion: &LazyLock<Option<Program>>, text: String) -> CelValue {
     let text = CelValue::String(Arc::new(text));
     let program = conversion.as_ref();
     let found = program.map(|it| it.evaluate(&[("it", text.clone())], EXPRESSION_COST_MAX).result);

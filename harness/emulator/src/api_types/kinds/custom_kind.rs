@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::crd_validation;
-use super::schema::compile;
+use super::schema::compile_schema;
 use super::{Column, Generation, Kind, Origin, Path, Resource, Scale, Version};
 use crate::api_types::error::FieldErrors;
 use schedlab_api::{
@@ -18,7 +18,7 @@ pub fn from_crd(crd: &Value) -> (Kind, FieldErrors) {
     let mut errors = FieldErrors::new();
     let names = |field: &str| text(crd, &["spec", "names", field]);
     let group = text(crd, &["spec", "group"]);
-    crd_validation::check(crd, &mut errors);
+    crd_validation::check_crd(crd, &mut errors);
     let kind = names("kind");
     let default = |value: &str, fallback: String| -> Arc<str> {
         if value.is_empty() { fallback.into() } else { value.into() }
@@ -109,8 +109,8 @@ fn parse_version(raw: &Value, field: &str, is_shared: bool, errors: &mut FieldEr
         Some(_) | None => format!("{field}.schema.openAPIV3Schema"),
     };
     let schema = if let Some(schema) = schema.filter(|schema| schema.is_object()) {
-        check_root(raw, &field_path, errors);
-        Some(compile(schema, &field_path, errors))
+        check_schema_root(raw, &field_path, errors);
+        Some(compile_schema(schema, &field_path, errors))
     } else {
         errors.required(field_path, "");
         None
@@ -166,7 +166,7 @@ const ROOT_KEYWORDS_WITH_STATUS: [(&str, &str); 22] = [
 
 /// Checks the root of a version's schema. The message shows the schema as written; the API server
 /// shows every Go field of it.
-fn check_root(version: &Value, field_path: &str, errors: &mut FieldErrors) {
+fn check_schema_root(version: &Value, field_path: &str, errors: &mut FieldErrors) {
     let schema = &version["schema"]["openAPIV3Schema"];
     if schema["nullable"] == true {
         errors.forbidden(format!("{field_path}.nullable"), "nullable cannot be true at the root");

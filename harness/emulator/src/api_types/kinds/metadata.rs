@@ -5,7 +5,7 @@ use crate::api_types::names::{label_value_violation, qualified_name_violations};
 use schedlab_api::{Value, object};
 
 /// The maximum total size of annotations.
-const ANNOTATION_BYTES: usize = 256 * 1024;
+const ANNOTATION_BYTES_MAX: usize = 256 * 1024;
 
 /// Checks `metadata.labels` of `object`; errors are reported at `field`.
 pub(crate) fn check_labels(object: &Value, field: &str, errors: &mut FieldErrors) {
@@ -28,8 +28,8 @@ pub(crate) fn check_annotations(object: &Value, field: &str, errors: &mut FieldE
             errors.invalid(field, &key.as_str().into(), &rule);
         }
     }
-    if bytes > ANNOTATION_BYTES {
-        errors.too_long(field, ANNOTATION_BYTES);
+    if bytes > ANNOTATION_BYTES_MAX {
+        errors.too_long(field, ANNOTATION_BYTES_MAX);
     }
 }
 

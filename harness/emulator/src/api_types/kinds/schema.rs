@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use schedlab_api::Value;
 
-pub use compile::compile;
+pub use compile::compile_schema;
 pub(crate) use formats::unrecognized_formats;
 
 /// The compiled schema of one field of a custom resource.
@@ -39,7 +39,7 @@ pub struct Schema {
     pub(crate) default: Option<Value>,
     pub(crate) properties: BTreeMap<String, Schema>,
     pub(crate) required: Vec<String>,
-    pub(crate) additional: Additional,
+    pub(crate) additional: AdditionalProperties,
     pub(crate) items: Option<Box<Schema>>,
     pub(crate) constraints: Constraints,
     pub(crate) list_type: ListType,
@@ -76,20 +76,20 @@ impl Type {
         }
     }
 
-    pub(crate) fn fits(self, value: &Value) -> bool {
+    pub(crate) fn is_type_of(self, value: &Value) -> bool {
         match self {
             Self::Object => value.is_object(),
             Self::Array => value.is_array(),
             Self::String => value.is_string(),
-            Self::Integer => is_whole(value),
+            Self::Integer => is_whole_number(value),
             Self::Number => value.is_number(),
             Self::Boolean => value.is_boolean(),
-            Self::IntOrString => is_whole(value) || value.is_string(),
+            Self::IntOrString => is_whole_number(value) || value.is_string(),
         }
     }
 }
 
-fn is_whole(value: &Value) -> bool {
+fn is_whole_number(value: &Value) -> bool {
     // Like Go: integers go up to 2^63, greater numbers are floats.
     let limit = 9_223_372_036_854_775_808.0;
     let is_within = |number: f64| number.fract() == 0.0 && (-limit..limit).contains(&number);
@@ -98,7 +98,7 @@ fn is_whole(value: &Value) -> bool {
 
 /// `additionalProperties`.
 #[derive(Debug, Default)]
-pub(crate) enum Additional {
+pub(crate) enum AdditionalProperties {
     /// Unknown fields are pruned.
     #[default]
     None,

@@ -74,10 +74,12 @@ impl TypeInfo<'_> {
             {
                 Some(Self::Anything)
             }
-            Self::Schema(schema) | Self::CustomResource(schema, _) => match schema.field(name) {
-                Some(field) => Some(Self::Schema(field)),
-                None => schema.keeps_unknown().then_some(Self::Anything),
-            },
+            Self::Schema(schema) | Self::CustomResource(schema, _) => {
+                match schema.field_schema(name) {
+                    Some(field) => Some(Self::Schema(field)),
+                    None => schema.keeps_unknown_fields().then_some(Self::Anything),
+                }
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use crate::store::Key;
 
 /// The maximum number of reconciliations of a key at the same time. More means that two controllers
 /// keep reverting each other's writes; then the key waits a second, so that virtual time advances.
-const ATTEMPTS_MAX: u32 = 1000;
+const ATTEMPTS_AT_ONE_TIME_MAX: u32 = 1000;
 
 /// A key to be reconciled by a controller.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,7 +52,7 @@ impl WorkQueue {
     }
 
     /// Replaces the requeue time of a task; `None` removes it.
-    pub(crate) fn set_timer(&mut self, task: &Task, at: Option<Timestamp>) {
+    pub(crate) fn set_requeue_time(&mut self, task: &Task, at: Option<Timestamp>) {
         if let Some(before) = self.timer_of.remove(task) {
             let tasks = self.timers.get_mut(&before).expect("every timer is in the map");
             tasks.remove(task);
@@ -89,11 +89,11 @@ impl WorkQueue {
             self.queued.remove(&task);
             let looks = self.attempts.entry(task.clone()).or_default();
             *looks += 1;
-            if *looks <= ATTEMPTS_MAX {
+            if *looks <= ATTEMPTS_AT_ONE_TIME_MAX {
                 return Some(task);
             }
             let later = now.checked_add(SignedDuration::from_secs(1)).unwrap_or(Timestamp::MAX);
-            self.set_timer(&task, Some(later));
+            self.set_requeue_time(&task, Some(later));
         }
     }
 
@@ -107,7 +107,7 @@ impl WorkQueue {
 mod tests {
     use jiff::{SignedDuration, Timestamp};
 
-    use super::{ATTEMPTS_MAX, Task, WorkQueue};
+    use super::{ATTEMPTS_AT_ONE_TIME_MAX, Task, WorkQueue};
     use crate::store::{Key, Resource};
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -135,8 +135,8 @@ mod tests {
     fn a_timer_is_replaced_by_the_next_and_fires_once() {
         let mut queue = WorkQueue::new(1);
         let [soon, late] = [1, 2].map(|secs| NOW + SignedDuration::from_secs(secs));
-        queue.set_timer(&task(0, "a"), Some(soon));
-        queue.set_timer(&task(0, "a"), Some(late));
+        queue.set_requeue_time(&task(0, "a"), Some(soon));
+        queue.set_requeue_time(&task(0, "a"), Some(late));
         queue.enqueue_due(soon);
         assert_eq!(names(&mut queue, soon), [""; 0]);
         assert_eq!(queue.next_due(), Some(late));
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_task_that_exceeds_its_attempts_waits_a_second() {
         let mut queue = WorkQueue::new(1);
-        for _ in 0..ATTEMPTS_MAX {
+        for _ in 0..ATTEMPTS_AT_ONE_TIME_MAX {
             queue.push(task(0, "a"));
             assert!(queue.pop(NOW).is_some());
         }

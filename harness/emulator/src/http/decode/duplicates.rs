@@ -17,7 +17,7 @@ pub(super) struct DuplicateField {
 
 /// The nesting of arrays and objects that is decoded; deeper ones are read and left empty. Deeper
 /// values of a known field are refused when the object is written.
-pub(crate) const DEPTH_MAX: usize = 120;
+pub(crate) const NESTING_MAX: usize = 120;
 /// The maximum number of duplicates that are recorded, as in kube-apiserver.
 const DUPLICATES_MAX: usize = 100;
 
@@ -51,7 +51,7 @@ pub(super) fn fail_at_duplicate<'de, D: Deserializer<'de>>(
 }
 
 /// The error of a text whose aliases stand for more values than the limit.
-pub(super) const TOO_MANY_VALUES: &str = "document contains excessive aliasing";
+pub(super) const TOO_MANY_VALUES_MESSAGE: &str = "document contains excessive aliasing";
 
 struct DecodeState {
     duplicates: RefCell<Vec<DuplicateField>>,
@@ -105,8 +105,8 @@ impl DuplicateTracker<'_> {
     }
 
     /// The decoder of the values in an array or object; `None` if they are too deep.
-    fn inner(self) -> Option<Self> {
-        if self.depth == DEPTH_MAX {
+    fn nested(self) -> Option<Self> {
+        if self.depth == NESTING_MAX {
             self.state.is_cut.set(true);
             return None;
         }
@@ -119,7 +119,7 @@ impl<'de> DeserializeSeed<'de> for DuplicateTracker<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
         let Some(left) = self.state.values_left.get().checked_sub(1) else {
-            return Err(de::Error::custom(TOO_MANY_VALUES));
+            return Err(de::Error::custom(TOO_MANY_VALUES_MESSAGE));
         };
         self.state.values_left.set(left);
         from.deserialize_any(self)
@@ -163,7 +163,7 @@ impl<'de> Visitor<'de> for DuplicateTracker<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        let Some(inner) = self.inner() else {
+        let Some(inner) = self.nested() else {
             while items.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(list.into());
         };
@@ -177,7 +177,7 @@ impl<'de> Visitor<'de> for DuplicateTracker<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut read = FieldBuffer::default();
-        let Some(inner) = self.inner() else {
+        let Some(inner) = self.nested() else {
             while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
             return Ok(read.into_map().into());
         };

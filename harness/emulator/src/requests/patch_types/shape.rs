@@ -8,19 +8,19 @@ use schedlab_api::{Map, Value};
 
 /// The merge information of one field.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shape {
+pub(crate) struct MergeShape {
     /// The fields whose shape differs from [`Shape::default`].
-    pub fields: BTreeMap<Box<str>, Arc<Shape>>,
+    pub fields: BTreeMap<Box<str>, Arc<MergeShape>>,
     /// For a map with free keys: its values. Such entries count as owned on their own.
-    pub entries: Option<Arc<Shape>>,
+    pub entries: Option<Arc<MergeShape>>,
     /// For a list: its items.
-    pub item: Option<Arc<Shape>>,
+    pub item: Option<Arc<MergeShape>>,
     /// A map that changes only as a whole.
     pub atomic: bool,
     /// How apply merges a list.
     pub list: ListShape,
     /// How strategic merge handles the field.
-    pub strategy: Strategy,
+    pub strategy: StrategicMerge,
 }
 
 /// How apply merges a list.
@@ -37,7 +37,7 @@ pub(crate) enum ListShape {
 
 /// How strategic merge handles a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Strategy {
+pub(crate) struct StrategicMerge {
     /// Items of a list are merged by this field.
     pub merge_key: Option<Box<str>>,
     /// A list of plain values is united with the patch's.
@@ -46,16 +46,16 @@ pub(crate) struct Strategy {
     pub replace: bool,
 }
 
-static PLAIN: std::sync::LazyLock<Shape> = std::sync::LazyLock::new(Shape::default);
+static PLAIN: std::sync::LazyLock<MergeShape> = std::sync::LazyLock::new(MergeShape::default);
 
-impl Shape {
+impl MergeShape {
     /// The shape of a field without information: maps merge, lists are replaced.
     pub(crate) fn plain() -> &'static Self {
         &PLAIN
     }
 
     /// The shape of a field.
-    pub(crate) fn field(&self, name: &str) -> &Self {
+    pub(crate) fn field_shape(&self, name: &str) -> &Self {
         match self.fields.get(name).or(self.entries.as_ref()) {
             Some(shape) => shape,
             None => Self::plain(),
@@ -63,7 +63,7 @@ impl Shape {
     }
 
     /// The shape of the items of a list.
-    pub(crate) fn item(&self) -> &Self {
+    pub(crate) fn item_shape(&self) -> &Self {
         self.item.as_deref().unwrap_or_else(|| Self::plain())
     }
 

@@ -63,7 +63,7 @@ fn set_or_remove(parent: &mut Value, field: &str, value: Option<Value>) {
 }
 
 /// Validates an update by a subresource.
-pub(in crate::admission) fn check(
+pub(in crate::admission) fn check_subresource_update(
     subresource: Subresource,
     old: &Value,
     new: &Value,
@@ -97,7 +97,7 @@ fn check_resize(old: &Value, new: &Value, errors: &mut FieldErrors) {
     }
     let mut renamed = FieldErrors::new();
     for kind in ["containers", "initContainers"] {
-        check_names(kind, old, new, &mut renamed);
+        check_container_names_kept(kind, old, new, &mut renamed);
     }
     if !renamed.is_empty() {
         errors.extend(renamed);
@@ -122,7 +122,7 @@ fn is_sidecar(container: &Value) -> bool {
     container["restartPolicy"] == "Always"
 }
 
-fn check_names(kind: &str, old: &Value, new: &Value, errors: &mut FieldErrors) {
+fn check_container_names_kept(kind: &str, old: &Value, new: &Value, errors: &mut FieldErrors) {
     let (old, new) = (list(old, &["spec", kind]), list(new, &["spec", kind]));
     if old.len() != new.len() {
         let rule = format!("{kind} may not be added or removed on resize");

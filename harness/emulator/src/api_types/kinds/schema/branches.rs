@@ -15,7 +15,7 @@ impl Schema {
     ) {
         let errors_of = |branch: &Self| {
             let mut branch_errors = FieldErrors::new();
-            branch.check(value, path, &mut branch_errors);
+            branch.check_value(value, path, &mut branch_errors);
             branch_errors
         };
         let refuse = |errors: &mut FieldErrors, rule: &str| {
@@ -53,7 +53,7 @@ impl Schema {
     /// How many fields and items of a value the branch describes.
     fn coverage(&self, value: &Value) -> usize {
         let fields = value.as_object().into_iter().flatten();
-        let known = fields.filter_map(|(name, field)| Some((self.field(name)?, field)));
+        let known = fields.filter_map(|(name, field)| Some((self.field_schema(name)?, field)));
         let items = value.as_array().into_iter().flatten();
         let items = items.filter_map(|item| Some((self.items.as_deref()?, item)));
         1 + known.chain(items).map(|(schema, value)| schema.coverage(value)).sum::<usize>()

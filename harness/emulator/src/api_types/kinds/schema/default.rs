@@ -22,7 +22,7 @@ impl Schema {
 
 fn fill_map_defaults(schema: &Schema, fields: &mut Map) {
     fields.retain(|name, value| {
-        !value.is_null() || schema.field(name).is_none_or(|schema| schema.nullable)
+        !value.is_null() || schema.field_schema(name).is_none_or(|schema| schema.nullable)
     });
     for (name, field) in &schema.properties {
         if let (None, Some(default)) = (fields.get(name), &field.default) {
@@ -30,7 +30,7 @@ fn fill_map_defaults(schema: &Schema, fields: &mut Map) {
         }
     }
     for (name, value) in fields.iter_mut() {
-        if let Some(schema) = schema.field(name) {
+        if let Some(schema) = schema.field_schema(name) {
             schema.fill_defaults(value);
         }
     }
@@ -118,7 +118,7 @@ impl Schema {
         object::set(&mut filled, embedded_path, default.clone());
         let why = match self.decode_embedded(&mut filled, &mut Vec::new()) {
             Err(why) => Some(why),
-            Ok(()) => self.check_embedded(&filled).aggregate(),
+            Ok(()) => self.check_embedded(&filled).aggregate_message(),
         };
         if let Some(why) = why {
             errors.invalid(path, default, &format!("must result in valid metadata: {why}"));

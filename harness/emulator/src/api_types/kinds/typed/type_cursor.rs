@@ -24,7 +24,7 @@ pub(crate) fn root(group: &str, kind: &str) -> Option<TypeCursor<'static>> {
 
 /// The type of the metadata of any object.
 pub(crate) fn metadata() -> Option<TypeCursor<'static>> {
-    type_registry::metadata().map(at_root)
+    type_registry::metadata_type().map(at_root)
 }
 
 fn at_root(types: &CompiledType) -> TypeCursor<'_> {

@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;
 
-use super::{Pattern, pattern};
+use super::{Pattern, compile_pattern};
 
 /// An absolute path or a URI with a scheme; escapes are two hex digits.
 pub(super) fn is_uri(text: &str) -> bool {
-    static SCHEME: Pattern = LazyLock::new(|| pattern("^[A-Za-z][A-Za-z0-9+.-]*:"));
+    static SCHEME: Pattern = LazyLock::new(|| compile_pattern("^[A-Za-z][A-Za-z0-9+.-]*:"));
     if text.chars().any(|sign| sign.is_ascii_control()) {
         return false;
     }
@@ -19,8 +19,8 @@ pub(super) fn is_uri(text: &str) -> bool {
     }
     let authority = rest.strip_prefix("//").filter(|_| !scheme.is_empty());
     match authority.map(|rest| rest.split_once('/').unwrap_or((rest, ""))) {
-        Some((authority, path)) => is_authority(authority) && is_escaped(path),
-        None => rest.starts_with('/') && is_escaped(rest),
+        Some((authority, path)) => is_authority(authority) && has_valid_escapes(path),
+        None => rest.starts_with('/') && has_valid_escapes(rest),
     }
 }
 
@@ -28,14 +28,14 @@ pub(super) fn is_uri(text: &str) -> bool {
 fn is_authority(text: &str) -> bool {
     static HOST: Pattern = LazyLock::new(|| {
         let name = r#"[A-Za-z0-9_.~!$&'()*+,;=<>"\x{80}-\x{10ffff}-]*"#;
-        pattern(&format!(r"^({name}|\[[^\]]*\])(:[0-9]*)?$"))
+        compile_pattern(&format!(r"^({name}|\[[^\]]*\])(:[0-9]*)?$"))
     });
-    static USER: Pattern = LazyLock::new(|| pattern(r"^[A-Za-z0-9._:~!$&'()*+,;=%@-]*$"));
+    static USER: Pattern = LazyLock::new(|| compile_pattern(r"^[A-Za-z0-9._:~!$&'()*+,;=%@-]*$"));
     let (user, host) = text.rsplit_once('@').unwrap_or(("", text));
-    USER.is_match(user) && is_escaped(user) && HOST.is_match(host)
+    USER.is_match(user) && has_valid_escapes(user) && HOST.is_match(host)
 }
 
-fn is_escaped(text: &str) -> bool {
+fn has_valid_escapes(text: &str) -> bool {
     let is_digits = |escape: &[u8]| escape.len() == 2 && escape.iter().all(u8::is_ascii_hexdigit);
     text.split('%').skip(1).all(|after| after.as_bytes().get(..2).is_some_and(is_digits))
 }
@@ -48,7 +48,7 @@ pub(super) fn is_email(text: &str) -> bool {
         let quoted = r#""(?:[^"\\]|\\.)*""#;
         let address = format!(r"(?:{dotted}|{quoted})@(?:{dotted}|\[([^\[\]]*)\])");
         let name = format!(r"(?:(?:{atom}|{quoted}|\.)[ \t]*)*");
-        pattern(&format!(r"^[ \t]*(?:{address}|{name}<{address}>)[ \t]*$"))
+        compile_pattern(&format!(r"^[ \t]*(?:{address}|{name}<{address}>)[ \t]*$"))
     });
     let Some(found) = FORM.captures(text) else { return false };
     let literals = [found.get(1), found.get(2)].into_iter().flatten();
@@ -58,8 +58,8 @@ pub(super) fn is_email(text: &str) -> bool {
 /// A single label, or labels and a top-level domain of letters. As in the API server, a dash in a
 /// single label is valid only at the second position.
 pub(super) fn is_hostname(text: &str) -> bool {
-    static WORD: Pattern = LazyLock::new(|| pattern(r"^[a-zA-Z0-9\p{S}\p{L}]*$"));
-    static LAST: Pattern = LazyLock::new(|| pattern(r"^[a-zA-Z\p{L}]*$"));
+    static WORD: Pattern = LazyLock::new(|| compile_pattern(r"^[a-zA-Z0-9\p{S}\p{L}]*$"));
+    static LAST: Pattern = LazyLock::new(|| compile_pattern(r"^[a-zA-Z\p{L}]*$"));
     let length = |label: &str| label.chars().count();
     let outer =
         |sign: Option<char>| sign.is_some_and(|sign| WORD.is_match(sign.encode_utf8(&mut [0; 4])));

@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-use super::{Pattern, pattern};
+use super::{Pattern, compile_pattern};
 
 /// A calendar date that exists, as `YYYY-MM-DD`.
 pub(super) fn is_date(text: &str) -> bool {
-    static FORM: Pattern = LazyLock::new(|| pattern("^[0-9]{4}-[0-9]{2}-[0-9]{2}$"));
+    static FORM: Pattern = LazyLock::new(|| compile_pattern("^[0-9]{4}-[0-9]{2}-[0-9]{2}$"));
     FORM.is_match(text) && text.parse::<jiff::civil::Date>().is_ok()
 }
 
@@ -14,7 +14,9 @@ pub(super) fn is_date(text: &str) -> bool {
 /// text after a second `t`.
 pub(super) fn is_date_time(text: &str) -> bool {
     static TIME: Pattern = LazyLock::new(|| {
-        pattern("^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$")
+        compile_pattern(
+            "^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$",
+        )
     });
     let text = text.to_lowercase();
     let mut parts = text.split('t');
@@ -37,9 +39,9 @@ const UNITS: [&[&str]; 8] = [
 /// A Go duration, or a string that contains a number and a unit name.
 pub(super) fn is_duration(text: &str) -> bool {
     static GO: Pattern = LazyLock::new(|| {
-        pattern(r"^[-+]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$")
+        compile_pattern(r"^[-+]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$")
     });
-    static WORDS: Pattern = LazyLock::new(|| pattern(r"([0-9]+)[ \t\r\n\f]*([A-Za-zµ]+)"));
+    static WORDS: Pattern = LazyLock::new(|| compile_pattern(r"([0-9]+)[ \t\r\n\f]*([A-Za-zµ]+)"));
     let is_unit = |word: &str| {
         UNITS.iter().any(|names| {
             let long = names.last().is_some_and(|long| word.starts_with(long));
