@@ -37,7 +37,7 @@ use crate::api_types::kinds::schema::Schema;
 use crate::store::{Key, RuleEvaluation, Store, Subresource, WriteError};
 use schedlab_api::{Value, object};
 
-/// The context in which a new state of an object is defaulted and validated.
+/// The input of built-in admission: the store, the request, and the schema of the written object.
 pub(crate) struct Admission<'s> {
     pub(crate) store: &'s Store,
     pub(crate) kind: &'s Kind,
@@ -64,7 +64,8 @@ pub(crate) fn prepare_create(
     core::set_server_fields(admission, object)
 }
 
-/// Sets the fields that only validating webhooks see, and validates a new object.
+/// Sets the last server-owned fields of a new object, after the mutating webhooks, and validates
+/// the object.
 pub(crate) fn check_create(
     admission: &Admission<'_>,
     object: &mut Value,
@@ -144,7 +145,7 @@ pub(crate) fn check_update(
     }
 }
 
-/// Rejects the deletion of objects that the system needs.
+/// Rejects the deletion of undeletable namespaces and of system priority classes.
 pub(crate) fn check_delete(admission: &Admission<'_>) -> Result<(), ApiError> {
     let name = &*admission.key.name;
     let why = match (&*admission.kind.resource.group, &*admission.kind.kind) {

@@ -49,8 +49,8 @@ pub(crate) fn controllers_watching(resource: &Resource) -> Vec<usize> {
         .collect()
 }
 
-/// The event and status that report a refused write on the reconciled object. Generated names do
-/// not count as differences, so that retries yield one event.
+/// The event and status update that report a refused write on the reconciled object. Generated
+/// names in the message do not make a new event, so that retries yield one event.
 pub(crate) fn report_refusal(
     controller: &Controller,
     key: &Key,
@@ -83,18 +83,19 @@ pub(crate) fn report_refusal(
     [notice.record_as(&gist, object, ctx)].into_iter().chain(status).collect()
 }
 
-/// A write that the API refused.
+/// A write of a controller that the API refused.
 #[derive(Debug)]
 pub(crate) struct WriteRefusal {
-    /// The name of the object in the write.
+    /// The name of the written object.
     pub(crate) name: Arc<str>,
-    /// The write was to create the object.
+    /// Whether the write was the creation of the object.
     pub(crate) is_create: bool,
     /// The error of the API.
     pub(crate) error: ApiError,
 }
 
-/// Replaces the kubelet on real clusters whose nodes are simulated by kwok: adds what kwok lacks.
+/// The controller that replaces the kubelet on real clusters with nodes simulated by kwok: it does
+/// what kwok does not.
 pub static KWOK_COMPANION: &Controller = &crate::kubelet::kwok_companion::CONTROLLER;
 
 /// All controllers, in the order in which they run when several have work.

@@ -8,7 +8,7 @@ mod accept;
 mod access_review;
 mod decode;
 mod discovery;
-mod encode;
+mod json_writer;
 mod openapi;
 mod path;
 mod protobuf;
@@ -50,10 +50,10 @@ pub(crate) use response::error_response;
 pub use response::{ApiResponse, ResponseBody};
 use serialized_cache::SerializedCache;
 
-/// The version of Kubernetes that the API speaks.
+/// The version of Kubernetes whose API the emulator serves.
 pub const KUBERNETES_VERSION: &str = "v1.35.4";
 
-/// Handles HTTP requests with a store. Clones share the store.
+/// Handles HTTP requests to the API of a store. Clones share the store.
 #[derive(Clone, Debug)]
 pub struct Router {
     store: SharedStore,
@@ -62,7 +62,7 @@ pub struct Router {
     serialized: SerializedCache,
 }
 
-/// A request to a collection, an object or a subresource.
+/// A request whose path names a collection, an object or a subresource.
 struct RequestContext<'r> {
     store: &'r SharedStore,
     webhooks: &'r Webhooks,
@@ -149,7 +149,7 @@ impl Router {
                 .store
                 .read(|store| discovery::resources(store.kinds(), group, version))
                 .map(|found| page(&found)),
-            Path::OpenApi => Ok(page(&openapi::Documents::index(&self.store))),
+            Path::OpenApi => Ok(page(&openapi::Documents::document_index(&self.store))),
             Path::OpenApiOf(group, version) => {
                 let document = self.documents.document(&self.store, group, version)?;
                 Ok(response::raw_response(StatusCode::OK, "application/json", document))
@@ -190,8 +190,8 @@ impl Router {
         Ok(context.handle_method(&parts.method).await)
     }
 
-    /// The 404 for an unknown kind: a `Status` if the group is served or built-in, otherwise a plain
-    /// page.
+    /// The 404 response for an unknown kind: a `Status` if the API group is served or built-in,
+    /// otherwise a plain text.
     fn no_such_kind(&self, group: &str, version: &str) -> Result<ApiResponse, ApiError> {
         let is_served = self.store.read(|store| {
             store.kinds().iter().any(|kind| {
@@ -254,7 +254,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// Reads the body of a request to an object or a collection. Other requests have none.
+/// Reads the body of a request to an object or a collection. Bodies of other requests are not read.
 pub(crate) async fn read_request<B>(request: Request<B>) -> Result<(Parts, Bytes), ApiError>
 where
     B: Body<Data = Bytes>,
@@ -267,7 +267,7 @@ where
     Ok((parts, body))
 }
 
-/// Reads a body up to its limit.
+/// Reads a request body up to the maximum size.
 async fn read_body<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: Body<Data = Bytes>,

@@ -43,7 +43,7 @@ use stage::{ContainerExit, PodStage};
 pub(crate) use status::host_address;
 use timing::{PodTiming, invalid_annotation_events};
 
-/// All kubelets.
+/// The controller that emulates all kubelets.
 pub(crate) const CONTROLLER: Controller = Controller {
     name: "kubelet",
     manager: "kubelet",
@@ -71,13 +71,13 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     cache.pods_on(&change.key.name).map(|(key, _)| key.clone()).collect()
 }
 
-/// Whether a change of a node does not affect its pods.
+/// Whether the change of a node leaves its pods unaffected.
 fn is_unchanged_for_pods(change: &ObjectChange) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return false };
     is_node_down(before) == is_node_down(after)
 }
 
-/// Whether a node is down.
+/// Whether a node is down: it has the annotation `schedlab.dev/node-down: "true"`.
 pub(crate) fn is_node_down(node: &Value) -> bool {
     annotation(node, annotations::NODE_DOWN) == Some("true")
 }
@@ -117,7 +117,7 @@ fn live_node<'v>(pod: &Value, cache: &'v InformerCache) -> Option<&'v Object> {
     (!is_node_down(node)).then_some(node)
 }
 
-/// When `activeDeadlineSeconds` ends.
+/// The time at which `activeDeadlineSeconds` of a pod ends; `None` without such a deadline.
 fn active_deadline(pod: &Value) -> Option<Timestamp> {
     let secs = number(pod, &["spec", "activeDeadlineSeconds"])?;
     Some(time_after_secs(time_at(pod, &["status", "startTime"])?, secs))
@@ -156,7 +156,8 @@ fn sync_not_deleted(pod_on_node: &PodOnNode, ctx: &Context) -> ReconcileResult {
     }
 }
 
-/// Records that the pod waits for resource claims that are not allocated or not reserved for it.
+/// Records an event: the pod waits for resource claims that are not allocated, or not reserved for
+/// the pod.
 fn report_unprepared_claims(pod_on_node: &PodOnNode, ctx: &Context) -> ReconcileResult {
     let notice = EventSpec {
         component: "kubelet",
@@ -167,7 +168,7 @@ fn report_unprepared_claims(pod_on_node: &PodOnNode, ctx: &Context) -> Reconcile
     ReconcileResult::from_writes(notice.record_once(pod_on_node.pod, ctx))
 }
 
-/// Records that the containers wait for a missing object.
+/// Records in status and event that the containers wait for a missing object.
 fn report_missing_object(
     pod_on_node: &PodOnNode,
     missing: &mounts::MissingObject,
@@ -184,7 +185,7 @@ fn is_ready(pod: &Value) -> bool {
     condition(pod, conditions::READY) == Some("True")
 }
 
-/// Admits or rejects a pod.
+/// Admits or rejects a pod that was bound to the node.
 fn admit_pod(pod_on_node: &PodOnNode, ctx: &Context) -> ReconcileResult {
     let mut writes: Vec<ApiRequest> =
         invalid_annotation_events(pod_on_node.pod, ctx).into_iter().collect();
@@ -225,7 +226,7 @@ fn admit_pod(pod_on_node: &PodOnNode, ctx: &Context) -> ReconcileResult {
     ReconcileResult::from_writes(writes)
 }
 
-/// Ends or restarts a running pod when its run time is over.
+/// Ends a running pod, or restarts its containers, when the run time is over.
 fn sync_run_time(pod_on_node: &PodOnNode, since: Timestamp, ctx: &Context) -> ReconcileResult {
     let Some(run_time) = pod_on_node.timing.run_time else {
         return ReconcileResult::nothing_to_do();
@@ -267,7 +268,7 @@ fn restart_containers(
     ReconcileResult::from_writes(writes)
 }
 
-/// Terminates a deleted pod: first its containers, then the object.
+/// Terminates a deleted pod: ends the containers, and then removes the object.
 fn terminate_pod(pod_on_node: &PodOnNode, ctx: &Context) -> ReconcileResult {
     let gone = ApiRequest::delete_now(pod_on_node.key, pod_on_node.pod);
     let runs = match PodStage::from_pod(pod_on_node.pod) {
@@ -307,7 +308,8 @@ fn terminate_pod(pod_on_node: &PodOnNode, ctx: &Context) -> ReconcileResult {
     ReconcileResult::from_writes(writes)
 }
 
-/// Removes a deleted pod that does not run. If a finalizer keeps it, its status must show the end.
+/// Removes a deleted pod that does not run. If a finalizer keeps the pod, the status must show that
+/// it ended.
 fn remove_pod_not_running(
     pod_on_node: &PodOnNode,
     deletion: ApiRequest,
@@ -322,14 +324,14 @@ fn remove_pod_not_running(
     ReconcileResult::from_writes(ended.flatten().into_iter().chain([deletion]))
 }
 
-/// Whether the kubelet has removed the pod and only finalizers keep it.
+/// Whether the kubelet has removed a pod, so that only finalizers keep the object.
 fn is_kept_by_finalizers_only(pod: &Value) -> bool {
     number(pod, &["metadata", "deletionGracePeriodSeconds"]) == Some(0)
         && schedlab_api::object::finalizers(pod).next().is_some()
 }
 
 impl PodOnNode<'_> {
-    /// A status update with a change applied.
+    /// The status update that applies `change` to the pod; `None` if the status stays the same.
     fn status_update(&self, change: impl FnOnce(&mut Value)) -> Option<ApiRequest> {
         let mut pod = Value::clone(self.pod);
         change(&mut pod);

@@ -16,15 +16,15 @@ pub fn locate(text: &str, document: usize, field: &str) -> Option<Location> {
     Some(find_location(tree, field).unwrap_or(tree.referenced))
 }
 
-/// A YAML tree with the locations of keys and values, without the scalars.
+/// A YAML document as a tree with the locations of keys and values, without the texts of scalars.
 enum LocatedTree {
     Map(Vec<(Spanned<String>, Spanned<LocatedTree>)>),
     List(Vec<Spanned<LocatedTree>>),
     Leaf,
 }
 
-/// The location of a path, or of its closest ancestor that exists; `None` if not even the first
-/// step exists.
+/// The location of the value at `path` below `at`, or of the closest ancestor that exists; `None`
+/// if not even the first step of the path exists.
 fn find_location(at: &Spanned<LocatedTree>, path: &str) -> Option<Location> {
     let path = path.strip_prefix('.').unwrap_or(path);
     match &at.value {
@@ -49,7 +49,8 @@ fn find_location(at: &Spanned<LocatedTree>, path: &str) -> Option<Location> {
     }
 }
 
-/// The rest of a path after a key. Both `spec.a[0]` and `limits[nvidia.com/gpu]` are used.
+/// The rest of a path after the key `key`, which may be written as in `spec.a[0]` or as in
+/// `limits[nvidia.com/gpu]`; `None` if the path begins with another key.
 fn path_after_key<'p>(path: &'p str, key: &Spanned<String>) -> Option<&'p str> {
     let bracketed = path.strip_prefix('[').and_then(|path| path.strip_prefix(&*key.value));
     if let Some(rest) = bracketed.and_then(|rest| rest.strip_prefix(']')) {

@@ -239,7 +239,7 @@ fn check_immutable_fields(kind: &Kind, old: &Value, new: &Value, errors: &mut Fi
     }
 }
 
-/// A pod template without its mutable scheduling directives.
+/// A Job's pod template without the scheduling directives that a suspended Job may change.
 fn without_scheduling_directives(template: &Value) -> Value {
     let mut template = template.clone();
     for path in [

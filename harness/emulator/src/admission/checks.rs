@@ -11,23 +11,25 @@ use schedlab_api::quantity::{self, Milli};
 /// The effects of taints.
 pub(crate) const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// A quantity in thousandths; 0 for a text that is no quantity, which decoding has rejected
-/// already.
+/// The amount of a quantity, in thousandths. A text that is no quantity yields 0: decoding has
+/// rejected it already.
 pub(crate) fn quantity_milli(quantity: &Value) -> Milli {
     quantity.as_str().and_then(|text| quantity::parse(text).ok()).unwrap_or(0)
 }
 
-/// The text of a quantity.
+/// The text of a quantity; empty if the value is no text.
 pub(crate) fn quantity_text(quantity: &Value) -> &str {
     quantity.as_str().unwrap_or_default()
 }
 
-/// Whether a resource name is not extended.
+/// Whether a resource is native, such as `cpu`, and not an extended resource such as
+/// `nvidia.com/gpu`.
 fn is_native_resource(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Extended resources and huge pages must have equal requests and limits.
+/// Whether the limit of a resource may exceed its request. It may not for extended resources and
+/// huge pages.
 pub(crate) fn may_overcommit_resource(name: &str) -> bool {
     is_native_resource(name) && !name.starts_with("hugepages-")
 }
@@ -37,7 +39,7 @@ pub(crate) fn is_standard_container_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
 }
 
-/// Checks the resource name at `path`.
+/// Checks that the name of a container resource at `path` is standard or fully qualified.
 pub(crate) fn check_resource_name(name: &str, path: &str, errors: &mut FieldErrors) {
     let value = Value::from(name);
     let rules = names::qualified_name_violations(name);

@@ -51,7 +51,8 @@ pub(super) fn check_custom_resource_or_crd(
     Ok(errors.into_result(admission.kind, &admission.key.name)?)
 }
 
-/// The rules that an object violates, or the demand to evaluate them elsewhere.
+/// The CEL rules that an object violates; an error if costly rules must be evaluated outside the
+/// store's lock first.
 fn rule_violations(
     admission: &Admission<'_>,
     schema: &Arc<Schema>,
@@ -74,7 +75,8 @@ fn rule_violations(
     }
 }
 
-/// The schema violations in the written part, and in the fields that `/scale` reads.
+/// The schema violations of the written part (all but the status, or the status), and of the fields
+/// that `/scale` reads.
 fn schema_errors(
     admission: &Admission<'_>,
     schema: &Schema,
@@ -120,7 +122,7 @@ fn check_scale_replicas(object: &Value, path: &[Arc<str>], errors: &mut FieldErr
     }
 }
 
-/// The Go type that untyped JSON of this value decodes to.
+/// The Go type that Go's JSON decoder gives a value without a declared type.
 fn go_type_of(value: &Value) -> &'static str {
     match object::go_type(value) {
         "number" => "float64",
@@ -138,8 +140,8 @@ fn set_crd_defaults(crd: &mut Value) {
     object::set_default(crd, &["spec", "names", "listKind"], format!("{kind}List"));
 }
 
-/// Checks the approval annotation of a CRD in a protected group. An error that the old object has
-/// is tolerated.
+/// Checks the approval annotation of a CRD in a protected API group. The error is tolerated if the
+/// old CRD has it, too.
 fn check_api_approval(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
     let group = object::text(new, &["spec", "group"]);
     let is_protected = ["k8s.io", "kubernetes.io"]

@@ -13,7 +13,8 @@ use schedlab_api::{
     object::{self, fill_count, fill_text, set_default},
 };
 
-/// The initial status of kinds whose status in Go has fields without `omitempty`.
+/// Sets the initial status of kinds whose Go status type has fields without `omitempty`: these are
+/// always written.
 pub(super) fn set_initial_status(kind: &Kind, object: &mut Value) {
     let status = match (&*kind.resource.group, &*kind.kind) {
         ("apps", "Deployment")
@@ -37,7 +38,7 @@ pub(super) fn set_initial_status(kind: &Kind, object: &mut Value) {
     set_default(object, &["status"], status);
 }
 
-/// Sets the defaults of fields that the client left out.
+/// Sets the defaults of the fields that a client left out of an object of a built-in kind.
 pub(super) fn set_defaults(kind: &Kind, object: &mut Value) {
     match (&*kind.resource.group, &*kind.kind) {
         ("", "Pod") => set_pod_defaults(object),
@@ -109,7 +110,8 @@ pub(super) fn set_defaults(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// The resources to which an admission policy applies.
+/// Sets the defaults of `matchConstraints` or `matchResources` of an admission policy or its
+/// binding.
 fn set_match_resources_defaults(resources: &mut Value) {
     if !resources.is_object() {
         return;
@@ -122,7 +124,7 @@ fn set_match_resources_defaults(resources: &mut Value) {
     }
 }
 
-/// The capabilities of a storage driver.
+/// Sets the defaults of a `CSIDriver`.
 fn set_csi_driver_defaults(spec: &mut Value) {
     set_default(spec, &["attachRequired"], true);
     set_default(spec, &["fsGroupPolicy"], "ReadWriteOnceWithFSType");
@@ -132,7 +134,7 @@ fn set_csi_driver_defaults(spec: &mut Value) {
     }
 }
 
-/// Device requests without a mode ask for exactly one device.
+/// Sets the default mode of the device requests of a ResourceClaim: exactly one device.
 fn set_claim_defaults(spec: &mut Value) {
     let Some(devices) = spec.get_mut("devices") else { return };
     for request in list_items_mut(devices, "requests") {
@@ -154,7 +156,7 @@ fn set_device_count_default(request: &mut Value) {
     }
 }
 
-/// `stringData` is moved into `data`, base64-encoded.
+/// Sets the type of a Secret, and moves its `stringData` into `data`, base64-encoded.
 fn set_secret_defaults(secret: &mut Value) {
     fill_text(secret, &["type"], "Opaque");
     let texts = object::remove(secret, &["stringData"]);
@@ -182,7 +184,7 @@ fn set_pod_defaults(pod: &mut Value) {
     crate::admission::core::pod::pod_resources::set_pod_level_resources(pod);
 }
 
-/// With `hostNetwork` the host port defaults to the container port.
+/// Sets the host ports of a pod with `hostNetwork`: a missing host port is the container port.
 fn set_host_port_defaults(spec: &mut Value) {
     for field in ["containers", "initContainers"] {
         for port in
@@ -226,7 +228,7 @@ fn set_service_defaults(spec: &mut Value) {
     }
 }
 
-/// The protocol of a port defaults to TCP.
+/// Sets the default protocol of the `ports` of a container or service: TCP.
 fn set_protocol_defaults(owner: &mut Value) {
     for port in list_items_mut(owner, "ports") {
         fill_text(port, &["protocol"], "TCP");

@@ -46,8 +46,8 @@ pub(super) fn check_device_object(
     }
 }
 
-/// The items of the list `field` of the object at `path`, with their paths. A list longer than
-/// `most` is reported and yields no items.
+/// The items of the list `field` of the object at `path`, with their paths. A list with more than
+/// `most` items is reported as an error and yields no items.
 fn items_up_to_limit<'v>(
     owner: &'v Value,
     path: &str,
@@ -114,7 +114,7 @@ fn check_pool(pool: &str, field: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks the name of an attribute or a capacity, with an optional domain.
+/// Checks the name of a device attribute or capacity: `name` or `domain/name`.
 fn check_qualified_name(name: &str, field: &str, errors: &mut FieldErrors) {
     match name.split('/').collect::<Vec<_>>().as_slice() {
         [name] => check_identifier(name, field, errors),
@@ -180,7 +180,7 @@ fn check_selector_expression(expression: &str, path: &str, errors: &mut FieldErr
     }
 }
 
-/// The variables of a device selector with their sizes, for the estimate of its cost.
+/// The variables of a device selector and their maximum sizes, to estimate the cost of a selector.
 static DEVICE_ESTIMATE_SCOPE: LazyLock<EstimateScope> = LazyLock::new(|| {
     let scalar = |size: usize| Arc::new(DeclaredSize::scalar(size as u64, 0));
     let map = |key: usize, element: Arc<DeclaredSize>| {
@@ -206,7 +206,7 @@ static DEVICE_ESTIMATE_SCOPE: LazyLock<EstimateScope> = LazyLock::new(|| {
     EstimateScope { variables, size, size_of_others: None }
 });
 
-/// The variables of a device selector: `device`.
+/// The variables of a device selector and their types: `device` only.
 static DEVICE_SCOPE: LazyLock<TypeScope> = LazyLock::new(|| {
     let quantity = CelType::Opaque("kubernetes.Quantity");
     let fields = [
@@ -218,7 +218,7 @@ static DEVICE_SCOPE: LazyLock<TypeScope> = LazyLock::new(|| {
     TypeScope { variables: vec![("device".to_owned(), device)], allows_bind: true }
 });
 
-/// Checks the opaque driver configuration.
+/// Checks `opaque` of a device configuration: the driver's name and the driver's parameters.
 fn check_opaque_configuration(configuration: &Value, path: &str, errors: &mut FieldErrors) {
     let opaque = &configuration["opaque"];
     let path = format!("{path}.opaque");

@@ -12,7 +12,8 @@ use schedlab_api::{
     object::{self, list, map, text},
 };
 
-/// Derives `default` from `max`, and `defaultRequest` from `default` or else `min`.
+/// Sets missing values of a LimitRange: `default` is `max`, and `defaultRequest` is `default` or
+/// else `min`.
 pub(super) fn set_limit_defaults(range: &mut Value) {
     let Some(Value::Array(limits)) = range["spec"].get_mut("limits") else { return };
     for limit in limits.iter_mut().filter(|limit| limit["type"] == "Container") {
@@ -114,7 +115,7 @@ fn check_ratio_limit(limit: &Value, path: &str, name: &str, errors: &mut FieldEr
     }
 }
 
-/// The field of a bound and its name in messages.
+/// The field of a bound in a LimitRange, and the bound's name in messages.
 type NamedBound = (&'static str, &'static str);
 
 fn check_bounds_order(limit: &Value, path: &str, name: &str, errors: &mut FieldErrors) {

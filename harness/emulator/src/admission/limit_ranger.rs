@@ -56,7 +56,8 @@ fn set_missing_container_amounts(spec: &mut Value, limit: &Value, changes: &mut 
     }
 }
 
-/// Sets the missing amounts of `kind` and returns their resource names.
+/// Sets the missing `requests` or `limits` (`kind`) of a container, and returns the names of the
+/// resources that were set.
 fn set_missing_amounts(container: &mut Value, kind: &str, defaults: &Value) -> Vec<Text> {
     let mut filled = Vec::new();
     for (name, value) in defaults.as_object().into_iter().flatten() {
@@ -70,7 +71,7 @@ fn set_missing_amounts(container: &mut Value, kind: &str, defaults: &Value) -> V
     filled
 }
 
-/// Amounts by resource: thousandths, and the text for messages.
+/// Amounts by resource: in thousandths, and as text for messages.
 type FormattedAmounts = BTreeMap<String, (Milli, String)>;
 
 /// Rejects a pod or a persistent volume claim that violates a limit range.
@@ -125,7 +126,8 @@ fn formatted_amounts(resources: &Value, field: &str) -> FormattedAmounts {
     all.collect()
 }
 
-/// The sums of a pod with their texts, in binary units if a container uses binary units.
+/// The sums over a pod's containers with their texts, in binary units if a container uses binary
+/// units.
 fn format_sums(sums: &Amounts, pod: &Value, field: &str) -> FormattedAmounts {
     let is_binary = |resource: &str| {
         let all = ["containers", "initContainers"].into_iter();
@@ -142,8 +144,8 @@ fn quantity_text(quantity: &Value) -> String {
     quantity.as_str().unwrap_or_default().to_owned()
 }
 
-/// Checks `min`, `max` and `maxLimitRequestRatio` of one limit. Persistent volume claims have no
-/// limits (`None`).
+/// Checks amounts against `min`, `max` and `maxLimitRequestRatio` of one entry of a LimitRange.
+/// `None` for the limits of a PersistentVolumeClaim, which has requests only.
 fn check_bounds(
     requests: &FormattedAmounts,
     limits: Option<&FormattedAmounts>,
@@ -196,7 +198,7 @@ fn check_bounds(
     }
 }
 
-/// The quotient of two amounts with six decimals, as in the API server's messages.
+/// The quotient of two amounts as text with six decimals, as in the API server's messages.
 pub(super) fn format_ratio(amount: Milli, divisor: Milli) -> String {
     let millionths = (amount * 2_000_000 / divisor + 1) / 2;
     format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000)

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use crate::api_types::error::FieldErrors;
 use crate::api_types::expression::{self, CelType, TypeScope};
 
-/// Checks the CEL expression at `field`.
+/// Checks the CEL expression of a match condition at `field`: it must compile and return a bool.
 pub(super) fn check_match_condition(expression: &str, field: &str, errors: &mut FieldErrors) {
     match expression::check_type(expression, &MATCH_CONDITION_SCOPE) {
         Err(why) => {

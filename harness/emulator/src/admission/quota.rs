@@ -32,29 +32,29 @@ struct Amount {
 /// Amounts by quota resource name.
 type Amounts = BTreeMap<String, Amount>;
 
-/// An object that quotas may count, at one time.
+/// An object whose usage of a quota is computed, and the time of the computation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountedObject<'o> {
     /// The resource of the object.
     pub(crate) resource: &'o Resource,
-    /// The object itself.
+    /// The object as JSON.
     pub(crate) object: &'o Value,
     /// The time at which usage is computed; a pod that is being deleted may stop counting.
     pub(crate) now: Timestamp,
 }
 
-/// Whether the quota counts the object under any of its names.
+/// Whether any hard limit of the quota counts objects of the item's resource.
 pub(crate) fn does_quota_count(quota: &Value, item: CountedObject<'_>) -> bool {
     hard_limits(quota).keys().any(|name| is_counted_as(item.resource, name))
         && scope::is_in_scope(quota, item)
 }
 
-/// The resources whose objects the quota counts.
+/// The resources (such as `pods`) whose objects the quota counts.
 pub(crate) fn counted_resources(quota: &Value) -> BTreeSet<Resource> {
     hard_limits(quota).keys().filter_map(|name| usage::counted_resource(name)).collect()
 }
 
-/// The status of a quota that counts these objects.
+/// The status of a quota after counting `items` anew.
 pub(crate) fn counted_quota_status<'o>(
     quota: &Value,
     items: impl Iterator<Item = CountedObject<'o>>,
@@ -122,7 +122,8 @@ pub(crate) fn charged_quota_status(
     Err(format!("exceeded quota: {name}, requested: {requested}, used: {already}, limited: {most}"))
 }
 
-/// The hard limits: from the status if the controller has set them, else from the spec.
+/// The hard limits of a quota: from its status if the quota controller has set them, else from its
+/// spec.
 fn hard_limits(quota: &Value) -> Amounts {
     let taken_in = amounts_at(quota, &["status", "hard"]);
     if taken_in.is_empty() { amounts_at(quota, &["spec", "hard"]) } else { taken_in }
@@ -145,7 +146,7 @@ fn format_amounts(amounts: &Amounts) -> String {
     each.collect::<Vec<_>>().join(",")
 }
 
-/// A sum has the units of its first nonzero part.
+/// Adds two amounts. The sum has the units (binary or decimal) of the first nonzero amount.
 fn add_amounts(sum: Amount, addend: Amount) -> Amount {
     let binary = if sum.milli == 0 { addend.binary } else { sum.binary };
     Amount { milli: sum.milli.saturating_add(addend.milli), binary }
@@ -159,7 +160,7 @@ impl Amount {
         Self { milli: thousandths(value).unwrap_or(0), binary }
     }
 
-    /// The canonical form.
+    /// The canonical text of the amount, as in `status.used`.
     fn canonical(self) -> String {
         let whole = self.milli % 1000 == 0;
         let number = self.milli / 1000;
@@ -175,7 +176,7 @@ impl Amount {
     }
 }
 
-/// The canonical form of an amount, in binary or decimal units.
+/// The canonical text of an amount in thousandths, in binary or decimal units.
 pub(crate) fn canonical_amount(milli: Milli, binary: bool) -> String {
     Amount { milli, binary }.canonical()
 }

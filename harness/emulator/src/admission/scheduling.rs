@@ -9,12 +9,12 @@ use schedlab_api::{
     object::{self, number, text},
 };
 
-/// The highest value of a class that is not a system class.
+/// The highest value of a priority class that is not a system class.
 const USER_PRIORITY_MAX: i64 = 1_000_000_000;
 const SYSTEM_PRIORITY_CLASSES: [(&str, i64); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// Whether this is the name of a built-in system class.
+/// Whether `name` is a built-in priority class, such as `system-node-critical`.
 pub(super) fn is_system_priority_class(name: &str) -> bool {
     SYSTEM_PRIORITY_CLASSES.iter().any(|(known, _)| *known == name)
 }
@@ -78,7 +78,7 @@ fn forbidden_error(admission: &Admission<'_>, why: &str) -> ApiError {
     ApiError::forbidden(&admission.key.resource, &admission.key.name, why)
 }
 
-/// Rejects a second class with `globalDefault`.
+/// Rejects a second priority class with `globalDefault`.
 pub(super) fn check_single_default_class(
     admission: &Admission<'_>,
     class: &Value,

@@ -34,8 +34,8 @@ pub(super) fn check_label_values(expression: &Value, field: &str, errors: &mut F
     }
 }
 
-/// Checks operator and key of the expression at `field`. `others` are additional operators, whose
-/// number of values the caller checks.
+/// Checks operator and key of the label expression at `field`. `others` are additional allowed
+/// operators, whose number of values the caller checks.
 pub(super) fn check_label_expression(
     expression: &Value,
     field: &str,

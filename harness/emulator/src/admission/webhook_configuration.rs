@@ -10,7 +10,7 @@ use schedlab_api::{
     object::{list, number, set_default, text},
 };
 
-/// The maximum timeout of a webhook.
+/// The maximum timeout of a webhook, in seconds.
 const TIMEOUT_SECS_MAX: i64 = 30;
 
 pub(super) fn is_webhook_configuration(kind: &Kind) -> bool {
@@ -18,7 +18,7 @@ pub(super) fn is_webhook_configuration(kind: &Kind) -> bool {
         && &*kind.resource.group == "admissionregistration.k8s.io"
 }
 
-/// Sets the defaults of fields that the client left out.
+/// Sets the defaults of the webhooks of a webhook configuration.
 pub(super) fn set_webhook_defaults(kind: &Kind, configuration: &mut Value) {
     for webhook in list_items_mut(configuration, "webhooks") {
         set_default(webhook, &["failurePolicy"], "Fail");

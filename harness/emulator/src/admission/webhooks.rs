@@ -31,12 +31,13 @@ fn configuration_resource(webhook_kind: &str) -> Resource {
     Resource::new(GROUP, &format!("{webhook_kind}webhookconfigurations"))
 }
 
-/// One request, as the rules of webhooks see it. Objects are in the storage version.
+/// One write request, as the rules of webhooks and policies see it. Objects are in the storage
+/// version.
 pub(crate) struct AdmissionAttributes<'r> {
     /// The kind that the request path names.
     pub(crate) kind: &'r Kind,
     pub(crate) context: &'r WebhookContext,
-    /// `CREATE`, `UPDATE` or `DELETE`.
+    /// The operation: `CREATE`, `UPDATE` or `DELETE`.
     pub(crate) operation: &'static str,
     pub(crate) namespace: &'r str,
     pub(crate) name: &'r str,

@@ -5,7 +5,7 @@ use crate::api_types::error::ApiError;
 use crate::api_types::kinds::{Kind, Origin};
 use schedlab_api::Value;
 
-/// A conjunction of terms; without terms it selects everything.
+/// A field selector: an object must match all terms. A selector without terms selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<Term>,
@@ -50,18 +50,18 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// `metadata.name=name`.
+    /// The selector `metadata.name=NAME`.
     pub fn name(name: &str) -> Self {
         let field = vec!["metadata".to_owned(), "name".to_owned()];
         Self { terms: vec![Term { field, absent: "", value: name.to_owned(), is_negated: false }] }
     }
 
-    /// Whether it selects everything.
+    /// Whether the selector has no terms, so that it selects everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether it selects the object.
+    /// Whether the selector selects the object.
     pub fn matches(&self, object: &Value) -> bool {
         self.terms.iter().all(|term| term.holds(object))
     }
@@ -165,7 +165,8 @@ enum Operator {
     Unequal,
 }
 
-/// Splits at commas and operators that are not escaped by a backslash.
+/// Splits a selector into terms of field, operator and value, at commas and operators that are not
+/// escaped by a backslash.
 fn split_terms(text: &str) -> Result<Vec<(String, Operator, String)>, ApiError> {
     let mut terms = Vec::new();
     let (mut field, mut sign, mut part) = (String::new(), None, String::new());

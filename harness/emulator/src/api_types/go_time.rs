@@ -8,17 +8,18 @@ use jiff::fmt::temporal::DateTimePrinter;
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
 
-/// How a time is written.
+/// The text format of a time in API objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeLayout {
-    /// `metav1.Time`. A fraction is read and dropped.
+    /// `metav1.Time`: whole seconds. A fraction is read and dropped.
     Seconds,
-    /// `metav1.MicroTime`. Go clients refuse a time with more or fewer than six fractional digits.
+    /// `metav1.MicroTime`: microseconds. Go clients refuse a time with more or fewer than six
+    /// fractional digits.
     Micros,
 }
 
 impl TimeLayout {
-    /// The layout in Go's notation.
+    /// The layout in the notation of Go's `time` package.
     fn go_layout(self) -> &'static str {
         match self {
             Self::Seconds => "2006-01-02T15:04:05Z07:00",
@@ -26,7 +27,7 @@ impl TimeLayout {
         }
     }
 
-    /// The time in UTC, without what is finer than the layout.
+    /// Formats a time in UTC, cut to the precision of the layout.
     pub(crate) fn format(self, time: Timestamp) -> String {
         const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
         const MICROS: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
@@ -63,7 +64,7 @@ pub(crate) fn is_go_zero(time: Timestamp) -> bool {
     time.as_second() == ZERO_SECONDS && time.subsec_nanosecond() == 0
 }
 
-/// Reads a time from left to right.
+/// A parser that reads the text of a time from left to right.
 struct TimeParser<'t> {
     layout: &'static str,
     text: &'t str,
@@ -98,12 +99,13 @@ impl<'t> TimeParser<'t> {
         utc.and_then(|utc| utc.checked_sub(offset)).map_err(|_| outside())
     }
 
-    /// An error about the whole text.
+    /// The error message about the whole text, with the reason `why`.
     fn error_message(&self, why: &str) -> String {
         format!("parsing time {}: {why}", go_quoted(self.text))
     }
 
-    /// An error about the rest of the text, which should begin with `element` of the layout.
+    /// The error message about the rest of the text, which does not begin with the layout's
+    /// `element`.
     fn mismatch_message(&self, element: &str) -> String {
         format!(
             "parsing time {} as {}: cannot parse {} as {}",
@@ -120,7 +122,8 @@ impl<'t> TimeParser<'t> {
         Ok(())
     }
 
-    /// The first bytes of the rest; `None` if there are fewer, or if not all are digits.
+    /// The first `count` digits of the rest, and the text after them; `None` if the rest does not
+    /// begin with so many digits.
     fn leading_digits(&self, count: usize) -> Option<(&'t str, &'t str)> {
         let (digits, rest) = self.rest.split_at_checked(count)?;
         digits.bytes().all(|byte| byte.is_ascii_digit()).then_some((digits, rest))
@@ -154,7 +157,8 @@ impl<'t> TimeParser<'t> {
         }
     }
 
-    /// A fraction that the layout does not have, of any length.
+    /// Reads a fraction of seconds of any length that the layout does not contain; returns
+    /// nanoseconds.
     fn parse_optional_fraction(&mut self) -> i32 {
         let after_point = self.rest.strip_prefix(['.', ',']).unwrap_or_default();
         let count = after_point.bytes().take_while(u8::is_ascii_digit).count();
@@ -172,7 +176,7 @@ impl<'t> TimeParser<'t> {
         Ok(digits.parse().map(|micros: i32| micros * 1000).unwrap_or_default())
     }
 
-    /// `Z`, or an offset such as `+01:00`.
+    /// Reads the time zone offset: `Z`, or an offset such as `+01:00`.
     fn parse_offset(&mut self) -> Result<SignedDuration, String> {
         const ELEMENT: &str = "Z07:00";
         if let Some(rest) = self.rest.strip_prefix('Z') {
@@ -207,14 +211,15 @@ impl<'t> TimeParser<'t> {
     }
 }
 
-/// How many digits a number has.
+/// How many digits a number in a time may have.
 #[derive(Clone, Copy)]
 enum DigitCount {
     Two,
     OneOrTwo,
 }
 
-/// A text in Go's quotes: other than printable ASCII as bytes.
+/// A text in quotes as Go's `time` package prints it: characters that are no printable ASCII are
+/// escaped as bytes.
 fn go_quoted(text: &str) -> String {
     let mut shown = String::from("\"");
     for byte in text.bytes() {

@@ -22,8 +22,8 @@ pub(crate) fn pod_requests(pod: &Value) -> Amounts {
     total
 }
 
-/// The limits of a pod, computed in the same way. The overhead is added only to resources with a
-/// limit.
+/// The limits of a pod, computed like [`pod_requests`]. The overhead is added only to resources
+/// with a limit.
 pub(crate) fn pod_limits(pod: &Value) -> Amounts {
     let mut total = container_amounts(pod, "limits");
     total.extend(quantities_at(pod, &["spec", "resources", "limits"]));
@@ -33,7 +33,8 @@ pub(crate) fn pod_limits(pod: &Value) -> Amounts {
     total
 }
 
-/// The `requests` or `limits` (`kind`) of all containers of a pod, computed in the same way.
+/// The `requests` or `limits` (`kind`) of all containers of a pod, computed like [`pod_requests`]
+/// but without overhead.
 pub(crate) fn container_amounts(pod: &Value, kind: &str) -> Amounts {
     sum_containers(pod, |container| quantities_at(container, &["resources", kind]))
 }
@@ -64,7 +65,7 @@ pub(crate) fn allocatable_amounts(node: &Value) -> Amounts {
     quantities_at(node, &["status", "allocatable"])
 }
 
-/// The requests of a container; a limit replaces a missing request.
+/// The requests of a container. A limit replaces a missing request.
 fn effective_requests(container: &Value) -> Amounts {
     let mut all = quantities_at(container, &["resources", "limits"]);
     all.extend(quantities_at(container, &["resources", "requests"]));
@@ -76,7 +77,7 @@ fn quantities_at(value: &Value, path: &[&str]) -> Amounts {
     written.filter_map(|(name, amount)| Some((name.to_string(), thousandths(amount)?))).collect()
 }
 
-/// Adds `addend` to `total`.
+/// Adds the amounts of `addend` to those of `total`.
 pub(crate) fn add_amounts(total: &mut Amounts, addend: &Amounts) {
     for (resource, amount) in addend {
         let sum = total.entry(resource.clone()).or_default();

@@ -17,7 +17,8 @@ const CRD_YAML: [&str; 7] = [
     include_str!("third_party_crds/trainjobs.yaml"),
 ];
 
-/// The `CustomResourceDefinition`s, ordered by name.
+/// The `CustomResourceDefinition`s of third-party workload kinds, such as `JobSet`, ordered by
+/// name.
 pub fn workload_crds() -> Vec<Value> {
     // Parsed once: every scenario boots a cluster.
     static KINDS: LazyLock<Vec<Value>> = LazyLock::new(|| {

@@ -11,7 +11,7 @@ use schedlab_api::{
     object::{at, is_deleting, list, metadata_fields_equal, namespace, remove, set, text, uid},
 };
 
-/// The owners of a kind that may adopt an object that has just become an orphan.
+/// The owners of a kind that may adopt the changed object, if the change made it an orphan.
 pub(super) fn adopting_owners(
     change: &ObjectChange,
     cache: &InformerCache,
@@ -29,18 +29,20 @@ pub(super) fn adopting_owners(
         return Vec::new();
     }
     let owners = cache.objects_in_namespace(own, namespace(orphan));
-    let fitting = owners.filter(|(_, owner)| selector(owner).is_some_and(|is| is.matches(orphan)));
+    let fitting =
+        owners.filter(|(_, owner)| owner_selector(owner).is_some_and(|is| is.matches(orphan)));
     fitting.map(|(key, _)| key.clone()).collect()
 }
 
-/// The updates by which an owner adopts and releases objects. `may_take` filters the adopted ones.
+/// The updates by which an owner adopts orphans that match its selector, and releases objects that
+/// no longer match. `may_take` restricts which orphans are adopted.
 pub(super) fn adopt_and_release_objects(
     owner: &Value,
     child: &'static Resource,
     may_take: impl Fn(&Value) -> bool,
     ctx: &Context,
 ) -> Vec<ApiRequest> {
-    let Some(selector) = selector(owner) else { return Vec::new() };
+    let Some(selector) = owner_selector(owner) else { return Vec::new() };
     let is_fit = |one: &Value| !is_deleting(one) && selector.matches(one) && may_take(one);
     let orphans =
         ctx.cache.adoptable_orphans(child, namespace(owner)).filter(|(_, one)| is_fit(one));
@@ -52,7 +54,7 @@ pub(super) fn adopt_and_release_objects(
         .collect()
 }
 
-fn selector(owner: &Value) -> Option<LabelSelector> {
+fn owner_selector(owner: &Value) -> Option<LabelSelector> {
     LabelSelector::from_object(at(owner, &["spec", "selector"])?).ok()
 }
 
@@ -77,7 +79,7 @@ fn with_owner_removed(object: &Object, owner: &Value) -> Value {
     freed
 }
 
-/// The owner references of an object except those to this owner.
+/// The owner references of an object, except those to `owner`.
 fn other_owners(object: &Value, owner: &Value) -> Vec<Value> {
     let all = list(object, &OWNERS_PATH).iter();
     all.filter(|one| text(one, &["uid"]) != uid(owner)).cloned().collect()

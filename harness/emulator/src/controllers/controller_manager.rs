@@ -28,16 +28,16 @@ use schedlab_api::{Value, json, object};
 
 use work_queue::{Task, WorkQueue};
 
-/// The number of reconciliations after which the task yields to others.
+/// The number of reconciliations after which the controllers' task yields to other tasks.
 const RECONCILIATIONS_PER_YIELD: u32 = 64;
-/// After this many yields without a write the controllers run.
+/// Controllers run after this many yields without a write by other tasks.
 const IDLE_YIELDS: u32 = 8;
-/// After this many yields the controllers run in any case.
+/// Controllers run after this many yields, even if other tasks still write.
 const YIELDS_MAX: u32 = 4096;
 /// The maximum delay before a refused write is retried.
 const RETRY_SECS_MAX: u64 = 1000;
 
-/// The running controllers.
+/// The controllers of an emulated cluster, as they run on its store.
 pub(crate) struct ControllerManager {
     shared: SharedStore,
     webhooks: Webhooks,
@@ -74,7 +74,7 @@ impl ControllerManager {
         }
     }
 
-    /// Sends the writes through these admission webhooks.
+    /// Sets the admission webhooks that review the controllers' writes.
     pub(crate) fn with_webhooks(self, webhooks: Webhooks) -> Self {
         Self { webhooks, ..self }
     }
@@ -107,8 +107,9 @@ impl ControllerManager {
         }
     }
 
-    /// Lets other tasks finish a series of writes, without advancing time. Reconciling once after all
-    /// of them takes fewer writes. On a real cluster, the latency of watches has the same effect.
+    /// Lets other tasks finish a series of writes, without advancing time. Reconciling once after
+    /// the whole series takes fewer writes. On a real cluster, the latency of watches has the same
+    /// effect.
     async fn wait_for_writers(&self) {
         let (mut seen, mut quiet) = (self.shared.revision(), 0);
         for _ in 0..YIELDS_MAX {
@@ -138,7 +139,7 @@ impl ControllerManager {
         }
     }
 
-    /// Applies the changes since the last call to the cache.
+    /// Applies the store's changes since the last call to the cache.
     fn sync_cache(&mut self) {
         let since = self.revision;
         let Self { shared, cache, kinds_edition: edition, .. } = self;
@@ -236,7 +237,7 @@ impl ControllerManager {
         None
     }
 
-    /// Compacts the log once half of its entries are older than the retention.
+    /// Compacts the change log once half of its entries are older than `log_retention`.
     fn compact_log(&mut self) {
         let Some(keep) = self.log_retention else { return };
         let seen = self.revision;
@@ -290,13 +291,13 @@ fn apply_writes_locked(
     })
 }
 
-/// `userInfo` of a controller for webhooks.
+/// The `userInfo` of a controller that webhooks see.
 fn user_info(controller: &Controller) -> Value {
     json!({"username": format!("system:{}", controller.manager), "groups": ["system:authenticated"]})
 }
 
-/// The writes of one reconciliation. Later updates of an object use the resourceVersion of the
-/// earlier ones. Refused events and deletions of missing objects are ignored.
+/// The writes of one reconciliation. A later update of an object uses the resourceVersion that the
+/// earlier one returned. Refused events and deletions of missing objects are ignored.
 #[derive(Default)]
 struct WriteBatch {
     written: BTreeMap<Key, String>,

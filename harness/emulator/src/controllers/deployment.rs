@@ -26,11 +26,11 @@ use schedlab_api::{
 
 const COMPONENT: &str = "deployment-controller";
 const REVISION_ANNOTATION: &str = "deployment.kubernetes.io/revision";
-/// The earlier revisions of a reused ReplicaSet.
+/// The annotation with the earlier revisions of a reused ReplicaSet.
 const REVISION_HISTORY_ANNOTATION: &str = "deployment.kubernetes.io/revision-history";
 const DESIRED_REPLICAS_ANNOTATION: &str = "deployment.kubernetes.io/desired-replicas";
 const MAX_REPLICAS_ANNOTATION: &str = "deployment.kubernetes.io/max-replicas";
-/// Annotations of a Deployment that are not copied to its ReplicaSets.
+/// The annotations of a Deployment that are not copied to its ReplicaSets.
 const OWN_ANNOTATIONS: [&str; 5] = [
     annotations::LAST_APPLIED_CONFIGURATION,
     REVISION_ANNOTATION,
@@ -49,8 +49,8 @@ pub(super) const CONTROLLER: Controller = Controller {
     reconcile,
 };
 
-/// A Deployment, the owner or adopters of a ReplicaSet, and the Deployment of a deleted pod, which
-/// `Recreate` waits for.
+/// A changed Deployment, the owner or adopters of a changed ReplicaSet, and the Deployment of a
+/// deleted pod, whose end a `Recreate` rollout waits for.
 fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     if change.key.resource != *PODS {
         let mut keys = owner_keys(change, cache, &DEPLOYMENTS, &REPLICA_SETS);
@@ -75,7 +75,7 @@ struct DeploymentSets<'v> {
 }
 
 impl<'v> DeploymentSets<'v> {
-    fn all(&self) -> impl Iterator<Item = (&'v Key, &'v Object)> + '_ {
+    fn all_sets(&self) -> impl Iterator<Item = (&'v Key, &'v Object)> + '_ {
         self.old.iter().copied().chain(self.new)
     }
 
@@ -123,7 +123,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     ReconcileResult::from_writes(writes)
 }
 
-/// A sort key by age, oldest first.
+/// The sort key of a ReplicaSet by age, oldest first.
 fn age_sort_key<'v>(key: &'v Key, set: &'v Object) -> (&'v str, &'v Key) {
     (text(set, &["metadata", "creationTimestamp"]), key)
 }

@@ -152,7 +152,7 @@ fn budget_event(reason: &str, message: String) -> EventSpec<'_> {
     EventSpec { component: COMPONENT, kind, reason, message }
 }
 
-/// The message of the `UnmanagedPods` event.
+/// The message of the `UnmanagedPods` event of a budget.
 fn unmanaged_pods_message(budget: &Value) -> String {
     format!(
         "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As \
@@ -163,7 +163,7 @@ fn unmanaged_pods_message(budget: &Value) -> String {
     )
 }
 
-/// A label selector as Go prints the API type.
+/// A label selector as Go's `%v` prints the API type.
 fn go_label_selector(selector: &Value) -> String {
     let labels = string_entries(selector, &["matchLabels"]);
     let labels: Vec<String> = labels.map(|(key, value)| format!("{key}: {value},")).collect();
@@ -180,7 +180,8 @@ fn go_label_selector(selector: &Value) -> String {
     )
 }
 
-/// The evicted pods that are not deleted yet, and when the next of these entries times out.
+/// The entries of `status.disruptedPods` (evicted pods that are not deleted yet), and when the next
+/// of them times out.
 fn pending_disruptions(
     budget: &Value,
     covered: &[&Object],
@@ -200,17 +201,17 @@ fn pending_disruptions(
     (still, again)
 }
 
-/// The pods that a budget expects.
+/// How many pods a budget expects, and how many of them must be healthy.
 struct ExpectedPods {
     /// The expected number of pods.
     pods: i64,
     /// The number of healthy pods that the budget requires.
     healthy: i64,
-    /// Whether a pod without a controller could not be counted.
+    /// Whether the budget covers a pod without a controller, which cannot be counted.
     unmanaged: bool,
 }
 
-/// The pods that a budget expects, or why they cannot be determined.
+/// How many pods a budget expects; an error text if that cannot be determined.
 fn expected_pods(
     budget: &Value,
     covered: &[&Object],
@@ -239,7 +240,7 @@ fn expected_pods(
 /// The desired replicas of the controllers of the covered pods.
 struct OwnerScale {
     pods: i64,
-    /// Whether a pod has no controller; such a pod does not count.
+    /// Whether a covered pod has no controller. Such a pod does not count.
     unmanaged: bool,
 }
 
@@ -259,7 +260,8 @@ fn owner_scale(covered: &[&Object], cache: &InformerCache) -> Result<OwnerScale,
     Ok(total)
 }
 
-/// The workload that determines the replicas of an owner, and their number from its scale.
+/// The key and the number of desired replicas of the workload that controls the pods of `owner`,
+/// from the workload's `/scale`.
 fn replicas_of_owner(
     owner: &OwnerReference,
     pod: &Value,

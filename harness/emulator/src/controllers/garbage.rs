@@ -49,8 +49,8 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     keys
 }
 
-/// Whether a change creates or deletes the object, or changes its owners, finalizers or deletion.
-/// Most changes do not.
+/// Whether a change matters to garbage collection: it creates or deletes the object, or changes the
+/// owners, finalizers or deletion of the object.
 fn affects_ownership(change: &ObjectChange) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
     !metadata_fields_equal(before, after, |field| {
@@ -84,7 +84,8 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     ReconcileResult::from_writes(collect_object(key, object, ctx.cache))
 }
 
-/// Removes the references to an owner deleted with `Orphan`, and then its finalizer.
+/// Removes the dependents' references to an owner that was deleted with `Orphan`, and then the
+/// owner's `orphan` finalizer.
 fn orphan_dependents(key: &Key, object: &Object, cache: &InformerCache) -> Vec<ApiRequest> {
     let owner = uid(object);
     let freed = cache
@@ -96,15 +97,16 @@ fn orphan_dependents(key: &Key, object: &Object, cache: &InformerCache) -> Vec<A
 /// The state of an owner.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OwnerState {
-    /// It exists.
+    /// The owner exists.
     Solid,
-    /// It does not exist.
+    /// The owner does not exist.
     Gone,
-    /// It is deleted in the foreground and waits for its dependents.
+    /// The owner is being deleted in the foreground and waits for its dependents.
     Waiting,
 }
 
-/// Deletes an object without existing owners, or removes its references to missing owners.
+/// Deletes an object if none of its owners exists; otherwise removes the references to missing
+/// owners.
 fn collect_object(key: &Key, object: &Object, cache: &InformerCache) -> Option<ApiRequest> {
     if owner_references(object).any(|owner| is_owner_unknown(key, &owner, cache)) {
         return None;
@@ -125,7 +127,8 @@ fn collect_object(key: &Key, object: &Object, cache: &InformerCache) -> Option<A
     Some(ApiRequest::delete(key, object))
 }
 
-/// Whether the state of an owner cannot be determined.
+/// Whether the existence of an owner cannot be determined, for instance because its kind is
+/// unknown.
 fn is_owner_unknown(key: &Key, owner: &OwnerReference, cache: &InformerCache) -> bool {
     match cache.owner_scope(owner) {
         OwnerScope::Unknown => true,

@@ -50,7 +50,8 @@ pub(super) const CONTROLLER: Controller = Controller {
     reconcile,
 };
 
-/// A job, the owner or adopters of a pod, and a pod without its job, whose finalizer must be removed.
+/// A changed Job, the owner or adopters of a changed pod, and a pod whose Job is gone, so that its
+/// tracking finalizer must be removed.
 fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     if change.key.resource == *JOBS && change.after.is_none() {
         let Some(before) = &change.before else { return Vec::new() };
@@ -66,7 +67,7 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     keys
 }
 
-/// Whether a tracked pod has lost its job.
+/// Whether a pod with the tracking finalizer has lost its Job.
 fn is_orphaned_pod(key: &Key, pod: &Value, cache: &InformerCache) -> bool {
     key.resource == *PODS
         && has_tracking_finalizer(pod)
@@ -113,7 +114,8 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     }
 }
 
-/// The adoptions and releases of pods, with their tracking finalizer.
+/// The updates by which a Job adopts and releases pods; adopted pods get the tracking finalizer,
+/// released ones lose it.
 fn adopt_and_release_pods(job: &Value, ctx: &Context) -> Vec<ApiRequest> {
     let mut claims = adopt_and_release_objects(job, &PODS, |_| true, ctx);
     for claim in &mut claims {
@@ -234,7 +236,7 @@ fn job_event<'a>(reason: &'a str, condition: &Condition) -> EventSpec<'a> {
     }
 }
 
-/// Sets a condition with `lastProbeTime`.
+/// Sets a condition of a Job, including `lastProbeTime`.
 fn set_job_condition(job: &mut Value, new: &Condition, now: Timestamp) {
     let stands = find_condition(job, new.kind).is_some_and(|one| {
         [("status", new.status), ("reason", new.reason), ("message", new.message)]
@@ -247,7 +249,8 @@ fn set_job_condition(job: &mut Value, new: &Condition, now: Timestamp) {
     }
 }
 
-/// Releases and deletes a pod, so that it does not count.
+/// Removes the tracking finalizer of a pod and deletes the pod, so that it counts neither as failed
+/// nor as succeeded.
 fn delete_uncounted(key: &Key, pod: &Object, job: &Value, ctx: &Context) -> Vec<ApiRequest> {
     let freed = has_tracking_finalizer(pod)
         .then(|| ApiRequest::remove_finalizer(key, pod, TRACKING_FINALIZER));

@@ -165,7 +165,7 @@ fn delete_after_ttl(key: &Key, set: &Value, ctx: &Context) -> ReconcileResult {
     ReconcileResult::from_writes([ApiRequest::delete_foreground(key, set)])
 }
 
-/// `spec.suspend`.
+/// Whether `spec.suspend` of a JobSet or Job is true.
 fn is_suspended(object: &Value) -> bool {
     flag_at(object, &["spec", "suspend"])
 }

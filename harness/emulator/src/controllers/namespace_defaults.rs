@@ -46,7 +46,8 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     ReconcileResult::from_writes(missing_defaults(&key.name, |key| ctx.cache.get(key).is_some()))
 }
 
-/// Writes for the missing default objects of a store before its controllers start.
+/// The writes that create the missing default service accounts and root CAs in a store before its
+/// controllers start.
 pub(crate) fn missing_defaults_of_store(store: &Store) -> Vec<Write> {
     let namespaces = store.list(&NAMESPACES, None).map(|namespace| name(namespace));
     let requests =

@@ -62,7 +62,8 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     ReconcileResult::from_writes([ApiRequest { key: key.clone(), op }])
 }
 
-/// The namespace with conditions for its remaining content, in the texts of Kubernetes.
+/// The namespace with the conditions that report its remaining content, with the texts of
+/// Kubernetes.
 fn with_content_conditions(
     namespace: &Value,
     contents: &[(&Key, &Object)],

@@ -19,7 +19,7 @@ use schedlab_api::{
     taints,
 };
 
-/// The time without renewal after which a node is unknown.
+/// The time without a renewal of its lease after which a node becomes unknown.
 const RENEWAL_GRACE_SECS: i64 = 40;
 
 /// The taints that this controller manages.
@@ -70,7 +70,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     ReconcileResult::from_writes(writes).requeue_by(silent_at.filter(|at| *at > ctx.now))
 }
 
-/// When a node that is down becomes unknown.
+/// The time at which a node that is down becomes unknown; `None` for a node that is up.
 fn lease_expiry(node: &Value, cache: &InformerCache) -> Option<Timestamp> {
     let lease = cache.get(&lease_key(node)).filter(|lease| is_final_renewal(lease))?;
     Some(time_after_secs(time_at(lease, &["spec", "renewTime"])?, RENEWAL_GRACE_SECS))
@@ -100,7 +100,7 @@ fn mark_node_unknown(key: &Key, node: &Value, ctx: &Context) -> Vec<ApiRequest> 
         .collect()
 }
 
-/// Updates the taints of a node by its conditions, if they differ.
+/// Updates the taints of a node to match its conditions; `None` if they match already.
 fn sync_taints(key: &Key, node: &Value, now: Timestamp) -> Option<ApiRequest> {
     let health = match condition(node, conditions::READY) {
         Some("True") => None,

@@ -23,7 +23,7 @@ use schedlab_api::{
 };
 
 const QUARANTINE_SECS: i64 = 40;
-/// The check interval in Kubernetes.
+/// The interval in which Kubernetes checks for orphaned pods, in seconds.
 const CHECK_INTERVAL_SECS: i64 = 20;
 
 /// The pod garbage collector.

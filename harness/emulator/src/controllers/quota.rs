@@ -38,7 +38,8 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     counting.map(|(key, _)| key.clone()).collect()
 }
 
-/// Whether a pod ended or started to terminate. A terminating pod counts until its grace period ends.
+/// Whether a change can release quota: a pod ended, or started to terminate. A terminating pod
+/// counts until its grace period ends.
 fn releases_quota(change: &ObjectChange) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return false };
     let ended = |pod: &Value| has_released_resources(pod, jiff::Timestamp::MIN);

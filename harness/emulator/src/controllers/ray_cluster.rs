@@ -65,7 +65,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     }
 }
 
-/// `spec.suspend`.
+/// Whether `spec.suspend` of a RayCluster is true.
 fn is_suspended(cluster: &Value) -> bool {
     flag_at(cluster, &["spec", "suspend"])
 }

@@ -69,7 +69,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     }
 }
 
-/// The update of some status fields.
+/// The status update of a RayJob that sets the given status fields.
 fn status_update<'a>(
     job: &RayJobState,
     fields: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -81,7 +81,7 @@ fn status_update<'a>(
     ApiRequest::status_update(job.key, job.object, seen)
 }
 
-/// Chooses the name of the cluster.
+/// Chooses the name of the RayCluster and records it in the RayJob's status.
 fn choose_cluster_name(job: &RayJobState, ctx: &Context) -> Option<ApiRequest> {
     let prefix = format!("{}-", name(job.object));
     let cluster = free_object_name(&RAY_CLUSTERS, job.object, &prefix, ctx);
@@ -96,7 +96,7 @@ fn choose_cluster_name(job: &RayJobState, ctx: &Context) -> Option<ApiRequest> {
     status_update(job, fields)
 }
 
-/// Creates the cluster, and the submitter when the cluster is ready.
+/// Creates the RayCluster of a RayJob, and the submitter Job when the cluster is ready.
 fn create_cluster_and_submitter(job: &RayJobState, ctx: &Context) -> Vec<ApiRequest> {
     let Some((_, cluster)) = job.cluster else {
         let made = new_cluster(job.object);
@@ -143,7 +143,7 @@ fn new_cluster(job: &Value) -> Value {
     cluster
 }
 
-/// The labels of objects that a RayJob created.
+/// The labels of the objects that a RayJob creates.
 fn origin_labels(job: &Value) -> [(&'static str, &str); 2] {
     [("ray.io/originated-from-cr-name", name(job)), ("ray.io/originated-from-crd", "RayJob")]
 }
@@ -178,7 +178,7 @@ fn default_submitter_template(cluster: &Value) -> Value {
     }]}})
 }
 
-/// Ends the RayJob with its submitter.
+/// Ends the RayJob when its submitter Job has ended, with the same result.
 fn copy_submitter_result(job: &RayJobState, ctx: &Context) -> Option<ApiRequest> {
     let (_, submitter) = job.submitter?;
     let has_ended = |kind| condition(submitter, kind) == Some("True");
@@ -196,7 +196,8 @@ fn copy_submitter_result(job: &RayJobState, ctx: &Context) -> Option<ApiRequest>
     )
 }
 
-/// Deletes the cluster of a finished RayJob after its TTL, if the RayJob says so.
+/// Deletes the cluster of a finished RayJob after `ttlSecondsAfterFinished`, with
+/// `shutdownAfterJobFinishes`.
 fn delete_cluster_after_ttl(job: &RayJobState, ctx: &Context) -> ReconcileResult {
     let live = job.cluster.filter(|(_, cluster)| !is_deleting(cluster));
     let Some((key, cluster)) =
@@ -213,7 +214,8 @@ fn delete_cluster_after_ttl(job: &RayJobState, ctx: &Context) -> ReconcileResult
     ReconcileResult::from_writes([ApiRequest::delete(key, cluster)])
 }
 
-/// Deletes the cluster and the submitter; the RayJob starts anew when it is resumed.
+/// Deletes the cluster and the submitter of a suspended RayJob, which starts anew when it is
+/// resumed.
 fn suspend_job(job: &RayJobState) -> ReconcileResult {
     let made: Vec<_> = [job.cluster, job.submitter].into_iter().flatten().collect();
     if !made.is_empty() {

@@ -27,7 +27,7 @@ use watches::{CollectionEvent, WatchSet};
 
 /// The maximum delay before a refused write is retried.
 const RETRY_SECS_MAX: u64 = 30;
-/// How long a conflicting write waits for the missed watch event.
+/// How long a write that conflicted waits for the missed watch event before it is retried.
 const CONFLICT_RETRY_MILLIS: i64 = 50;
 
 /// Which controllers run, and on which cluster.
@@ -38,8 +38,8 @@ pub struct RemoteOptions {
     pub clock: Clock,
     /// The names of the controllers to run, out of [`CONTROLLERS`] and [`KWOK_COMPANION`].
     pub controllers: Vec<&'static str>,
-    /// The collections to watch: those that the controllers read, and others for `observe`. Objects of
-    /// kinds that the controllers read and that are not watched count as present.
+    /// The collections to watch: those that the controllers read, and others for `observe`. If a
+    /// kind that the controllers read is not watched, its objects count as existing.
     pub collections: Vec<Collection>,
     /// The timing of pods without annotations.
     pub kubelet_defaults: KubeletDefaults,
@@ -47,7 +47,7 @@ pub struct RemoteOptions {
     pub observe: Box<dyn FnMut(LogEntry) + Send>,
 }
 
-/// The running controllers. Dropping it stops them.
+/// The running controllers. Dropping this value stops them.
 #[derive(Debug)]
 pub struct RemoteControllers(JoinHandle<()>);
 
@@ -70,7 +70,7 @@ impl RemoteControllers {
         let mut view = InformerCache::default();
         let is_watched =
             |kind: &Resource| options.collections.iter().any(|of| of.resource == *kind);
-        let read = controllers.iter().flat_map(|controller| controller.watches.listed());
+        let read = controllers.iter().flat_map(|controller| controller.watches.listed_kinds());
         read.filter(|kind| !is_watched(kind)).for_each(|kind| view.mark_unwatched(kind));
         let mut manager = RemoteManager {
             queue: WorkQueue::new(controllers.len()),
@@ -89,11 +89,11 @@ impl RemoteControllers {
 
 struct RemoteManager {
     options: RemoteOptions,
-    /// The chosen controllers.
+    /// The controllers that run.
     controllers: Vec<&'static Controller>,
     /// The cache of the controllers.
     cache: InformerCache,
-    /// The last states that the observer got.
+    /// The last state of each object that was passed to `observe`.
     observed: BTreeMap<Key, Object>,
     queue: WorkQueue,
     refusals: BTreeMap<Task, u32>,
@@ -145,7 +145,7 @@ impl RemoteManager {
         }
     }
 
-    /// Handles a new list of a collection: missing objects were deleted.
+    /// Handles a new list of a collection: cached objects that are not in the list were deleted.
     fn on_relist(&mut self, resource: &Resource, objects: Vec<Value>) {
         let there: Vec<Key> = objects.iter().map(|object| key_of(resource, object)).collect();
         let known = self.cache.all(resource).map(|(key, object)| (key.clone(), object.clone()));
@@ -189,7 +189,7 @@ impl RemoteManager {
         });
     }
 
-    /// Applies a state of an object, unless the cache has a newer one.
+    /// Applies a state of an object to the cache, unless the cache has a newer one.
     fn apply_object(&mut self, key: Key, object: Object) {
         let before = self.cache.get(&key).cloned();
         if before.as_ref().is_some_and(|before| {
@@ -200,11 +200,11 @@ impl RemoteManager {
         self.apply_change(&ObjectChange { key, before, after: Some(object) });
     }
 
-    /// Applies the deletion of an object, unless it was recreated since.
-    fn apply_deletion(&mut self, key: Key, last: &Object) {
+    /// Applies the deletion of an object to the cache, unless the object was recreated since.
+    fn apply_deletion(&mut self, key: Key, last_state: &Object) {
         let Some(before) = self.cache.get(&key).cloned() else { return };
-        if resource_version_number(&before) <= resource_version_number(last)
-            || object::uid(&before) == object::uid(last)
+        if resource_version_number(&before) <= resource_version_number(last_state)
+            || object::uid(&before) == object::uid(last_state)
         {
             self.apply_change(&ObjectChange { key, before: Some(before), after: None });
         }
@@ -241,8 +241,8 @@ impl RemoteManager {
         }
     }
 
-    /// Sends writes in order until one is refused. Later updates of an object use the
-    /// resourceVersion of the earlier ones.
+    /// Sends writes in order until one is refused. A later update of an object uses the
+    /// resourceVersion that the earlier one returned.
     async fn write_all(
         &mut self,
         controller: &Controller,
@@ -284,7 +284,8 @@ impl RemoteManager {
     }
 }
 
-/// The resourceVersion of an object. Since Kubernetes 1.35 they are comparable as numbers.
+/// The resourceVersion of an object as a number. Since Kubernetes 1.35 resourceVersions are
+/// comparable as numbers.
 fn resource_version_number(object: &Value) -> u64 {
     object::resource_version(object).parse().unwrap_or(0)
 }

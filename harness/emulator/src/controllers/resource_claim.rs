@@ -18,7 +18,8 @@ use schedlab_api::{
 };
 
 const COMPONENT: &str = "resource_claim";
-/// The annotation of a claim created for a pod: the name of the claim in the pod.
+/// The annotation of a claim that was created for a pod. Its value is the claim's name in the pod
+/// spec.
 const POD_CLAIM_ANNOTATION: &str = "resource.kubernetes.io/pod-claim-name";
 
 /// The resource claim controller.
@@ -52,7 +53,8 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     Vec::new()
 }
 
-/// The claims of a pod whose names are known.
+/// The claims of a pod, as far as their names are known: those of the pod's status and those that
+/// the spec names.
 fn claims_used_by(pod: &Value) -> impl Iterator<Item = Key> + '_ {
     let made = list(pod, &["status", "resourceClaimStatuses"]).iter();
     let names = pod_claims(pod).iter().chain(made).map(|one| text(one, &["resourceClaimName"]));
@@ -109,7 +111,7 @@ fn create_missing_claims(key: &Key, pod: &Object, ctx: &Context) -> ReconcileRes
     ReconcileResult::from_writes(writes)
 }
 
-/// A claim that was created, but is not in the pod's status yet.
+/// The name of a claim that was created for the pod but is not in the pod's status yet.
 fn unrecorded_claim(pod: &Value, pod_claim_name: &str, ctx: &Context) -> Option<String> {
     let mut made = ctx.cache.controlled_by(uid(pod), &RESOURCE_CLAIMS);
     let found =

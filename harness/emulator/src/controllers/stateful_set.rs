@@ -40,8 +40,8 @@ pub(super) const CONTROLLER: Controller = Controller {
     reconcile,
 };
 
-/// A changed StatefulSet, the owner or adopters of a pod or revision, and all StatefulSets of the
-/// namespace of a deleted volume claim.
+/// A changed StatefulSet, the owner or adopters of a changed pod or ControllerRevision, and all
+/// StatefulSets in the namespace of a deleted PersistentVolumeClaim.
 fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     if change.key.resource == *VOLUME_CLAIMS {
         let is_gone = change.after.is_none();
@@ -61,13 +61,13 @@ struct StatefulSetState<'v> {
     key: &'v Key,
     set: &'v Object,
     pods: BTreeMap<i64, (&'v Key, &'v Object)>,
-    /// The desired ordinals: the first, and the one after the last.
+    /// The range of the desired ordinals: the first, and the one after the last.
     ordinal_range: (i64, i64),
     /// The name of the revision of the set's template (`updateRevision`).
     revision: String,
     /// The name of the revision before an update in progress (`currentRevision`).
     current: String,
-    /// The template of that revision.
+    /// The pod template of the revision `current`.
     current_template: &'v Value,
 }
 
@@ -77,14 +77,19 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
         return ReconcileResult::nothing_to_do();
     }
     let mut claims = adopt_and_release_objects(set, &CONTROLLER_REVISIONS, |_| true, ctx);
-    claims.extend(adopt_and_release_objects(set, &PODS, |pod| ordinal(set, pod).is_some(), ctx));
+    claims.extend(adopt_and_release_objects(
+        set,
+        &PODS,
+        |pod| ordinal_of_pod(set, pod).is_some(),
+        ctx,
+    ));
     if !claims.is_empty() {
         return ReconcileResult::from_writes(claims);
     }
     let first = clamped_count_at(set, &["spec", "ordinals", "start"], 0);
     let desired = clamped_count_at(set, &["spec", "replicas"], 1);
     let pods = ctx.cache.controlled_by(uid(set), &PODS);
-    let numbered = pods.filter_map(|(key, pod)| Some((ordinal(set, pod)?, (key, pod))));
+    let numbered = pods.filter_map(|(key, pod)| Some((ordinal_of_pod(set, pod)?, (key, pod))));
     let revisions = Revisions::from_cache(set, ctx);
     if let Some(write) = revisions.record_template(set) {
         return ReconcileResult::from_writes([write]);
@@ -106,7 +111,8 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
         .requeue_by(step.requeue_at)
 }
 
-/// Creates and deletes pods; updates the status if there is nothing to do.
+/// Creates and deletes pods of a StatefulSet; updates the status if no pod needs to be created or
+/// deleted.
 fn sync_pods(sets: &StatefulSetState, revisions: &Revisions, ctx: &Context) -> ReconcileResult {
     let in_order = text(sets.set, &["spec", "podManagementPolicy"]) != "Parallel";
     let mut writes =
@@ -120,8 +126,8 @@ fn sync_pods(sets: &StatefulSetState, revisions: &Revisions, ctx: &Context) -> R
     if writes.is_empty() { sync_status(sets) } else { ReconcileResult::from_writes(writes) }
 }
 
-/// The ordinal in a pod's name.
-fn ordinal(set: &Value, pod: &Value) -> Option<i64> {
+/// The ordinal in the name of a pod of the set; `None` for other names.
+fn ordinal_of_pod(set: &Value, pod: &Value) -> Option<i64> {
     name(pod).strip_prefix(name(set))?.strip_prefix('-')?.parse().ok()
 }
 
@@ -129,7 +135,7 @@ fn ordinal(set: &Value, pod: &Value) -> Option<i64> {
 enum PodAction {
     /// The pod does not exist.
     Create,
-    /// The pod ended and has to be recreated.
+    /// The pod has ended and must be deleted, so that it is recreated.
     Remove,
     /// The pod is starting or terminating.
     Wait,
@@ -156,7 +162,8 @@ fn surplus_pods<'s, 'v>(
     sets.pods.iter().rev().filter(move |(number, _)| beyond(number)).map(|(_, pod)| *pod)
 }
 
-/// Creates pods in order, each when the previous ones are ready, and deletes the last one first.
+/// Creates pods in the order of their ordinals, each when the previous ones are ready, and deletes
+/// surplus pods in reverse order.
 fn sync_pods_in_order(sets: &StatefulSetState, ctx: &Context) -> Vec<ApiRequest> {
     for number in sets.ordinal_range.0..sets.ordinal_range.1 {
         match pod_action(sets, number) {
@@ -247,7 +254,8 @@ fn is_pod_outdated(sets: &StatefulSetState, pod: &Value) -> bool {
     label(pod, REVISION_LABEL) != Some(sets.revision.as_str())
 }
 
-/// The first ordinal that an update replaces; `None` with `OnDelete`.
+/// The first ordinal whose pod an update replaces (`partition`); `None` with the strategy
+/// `OnDelete`.
 fn first_updated_ordinal(sets: &StatefulSetState) -> Option<i64> {
     if text(sets.set, &["spec", "updateStrategy", "type"]) == "OnDelete" {
         return None;

@@ -79,7 +79,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     )
 }
 
-/// When a taint evicts a pod; `None` if the pod tolerates it forever.
+/// The time at which a taint evicts a pod; `None` if the pod tolerates the taint forever.
 fn eviction_time(pod: &Value, taint: &Value) -> Option<Timestamp> {
     let since = time_at(taint, &["timeAdded"]).unwrap_or(Timestamp::MIN);
     let tolerations = list(pod, &["spec", "tolerations"]);

@@ -134,8 +134,8 @@ fn new_job_set(job: &Value, runtime: &Value) -> Value {
     made
 }
 
-/// The JobSet with `suspend` and the number of nodes of its TrainJob. Unlike here, the Trainer changes
-/// the number of nodes only while both are suspended.
+/// The JobSet with `suspend` and the number of nodes of its TrainJob. Kubeflow's Trainer, unlike
+/// this controller, changes the number of nodes only while both objects are suspended.
 fn updated_job_set(job: &Value, job_set: &Value) -> Value {
     let mut changed = job_set.clone();
     let suspend = flag_at(job, &["spec", "suspend"]);
@@ -151,7 +151,7 @@ fn updated_job_set(job: &Value, job_set: &Value) -> Value {
     changed
 }
 
-/// Whether a replicated job is that of the trainer.
+/// Whether a replicated job of a JobSet runs the training.
 fn is_trainer_job(group: &Value) -> bool {
     let step = label(&group["template"], ANCESTOR_STEP_LABEL);
     step.map_or(text(group, &["name"]) == "node", |step| step == "trainer")
@@ -170,7 +170,8 @@ fn set_entries_at(object: &mut Value, path: [&str; 2], entries: Vec<(String, Val
     }
 }
 
-/// Sets the nodes, image, command and resources of the trainer's replicated job.
+/// The replicated job with the number of nodes, image, command and resources of the TrainJob's
+/// `trainer`; unchanged if it is not the trainer's.
 fn with_trainer_settings(group: Value, job: &Value, nodes: i64) -> Value {
     if !is_trainer_job(&group) {
         return group;

@@ -20,9 +20,9 @@ use schedlab_api::{
     quantity::{Milli, thousandths},
 };
 
-/// The finalizer that protects a claim in use.
+/// The finalizer that protects a PersistentVolumeClaim in use.
 const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
-/// The finalizer that protects a bound volume.
+/// The finalizer that protects a bound PersistentVolume.
 const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
 
 /// The persistent volume binder.
@@ -59,7 +59,7 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     Vec::new()
 }
 
-/// The claims that a pod uses.
+/// The PersistentVolumeClaims that a pod uses.
 fn claims_used_by(pod: &Value) -> impl Iterator<Item = Key> + '_ {
     let volumes = list(pod, &["spec", "volumes"]).iter();
     let claims = volumes.map(|volume| text(volume, &["persistentVolumeClaim", "claimName"]));
@@ -68,7 +68,7 @@ fn claims_used_by(pod: &Value) -> impl Iterator<Item = Key> + '_ {
     claims.chain(ephemeral_claims(pod).map(|(key, _)| key))
 }
 
-/// The ephemeral claims of a pod with their templates.
+/// The claims of a pod's ephemeral volumes, with the templates.
 fn ephemeral_claims(pod: &Value) -> impl Iterator<Item = (Key, &Value)> {
     list(pod, &["spec", "volumes"]).iter().filter_map(|volume| {
         let template = at(volume, &["ephemeral", "volumeClaimTemplate"])?;
@@ -85,7 +85,7 @@ fn volume_key(name: &str) -> Key {
     Key { resource: VOLUMES.clone(), namespace: "".into(), name: name.into() }
 }
 
-/// `spec.claimRef` of a volume.
+/// The claim that `spec.claimRef` of a volume names.
 fn claim_ref(volume: &Value) -> Option<Key> {
     let part = |field| text(volume, &["spec", "claimRef", field]);
     (!part("name").is_empty()).then(|| claim_key(part("namespace"), part("name")))
@@ -124,7 +124,7 @@ fn create_ephemeral_claims(pod: &Object, ctx: &Context) -> ReconcileResult {
     }))
 }
 
-/// Updates the phase of a volume and removes the finalizer of an unbound deleted one.
+/// Updates the phase of a volume. Removes the finalizer of a deleted volume that is not bound.
 fn reconcile_volume(key: &Key, volume: &Object, ctx: &Context) -> ReconcileResult {
     let claim_uid = text(volume, &["spec", "claimRef", "uid"]);
     let claim = claim_ref(volume).and_then(|key| ctx.cache.get(&key));
@@ -186,7 +186,8 @@ fn reconcile_claim(key: &Key, claim: &Object, ctx: &Context) -> ReconcileResult 
     ReconcileResult::from_writes([ApiRequest::update(volume_key, kept)])
 }
 
-/// Assigns the default class, created later, to a claim without a class and volume.
+/// Assigns the default storage class to a claim without a class and volume: the class may have been
+/// created after the claim.
 fn assign_default_class(key: &Key, claim: &Object, ctx: &Context) -> Option<ApiRequest> {
     let classes = ctx.cache.all(&STORAGE_CLASSES).map(|(_, class)| class);
     let default = default_storage_class(classes).filter(|_| !has_storage_class_field(claim))?;
@@ -203,7 +204,7 @@ fn is_claim_used(claim: &Key, ctx: &Context) -> bool {
     })
 }
 
-/// Whether the volume references this claim, with its uid or without one.
+/// Whether `spec.claimRef` of the volume names this claim, with the claim's uid or without a uid.
 fn is_reserved_for(volume: &Value, key: &Key, claim: &Value) -> bool {
     let claim_uid = text(volume, &["spec", "claimRef", "uid"]);
     is_volume_for(volume, key) && (claim_uid.is_empty() || claim_uid == uid(claim))
@@ -230,7 +231,7 @@ fn waits_for_first_consumer(claim: &Value, ctx: &Context) -> bool {
     class.is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer")
 }
 
-/// The smallest available volume that fits.
+/// The smallest available volume that fits a claim.
 fn smallest_fitting_volume<'v>(claim: &Value, ctx: &'v Context) -> Option<(&'v Key, &'v Object)> {
     let fitting = ctx.cache.all(&VOLUMES).filter(|(_, volume)| does_volume_fit(volume, claim));
     fitting.min_by_key(|(key, volume)| (volume_capacity(volume), *key))
@@ -257,7 +258,8 @@ fn does_volume_fit(volume: &Value, claim: &Value) -> bool {
         && is_selected
 }
 
-/// Binds claim and volume by their references; the status follows.
+/// Binds a claim and a volume by setting the references to each other. The status of both is
+/// updated by later reconciliations.
 fn bind_claim(key: &Key, claim: &Object, volume_key: &Key, volume: &Object) -> ReconcileResult {
     let mut kept = Value::clone(volume);
     set(&mut kept, &["spec", "claimRef"], claim_reference(claim));

@@ -22,7 +22,7 @@ use schedlab_api::{
 
 /// The alphabet of generated names in Kubernetes: no vowels, no characters that look alike.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// Larger counts are reduced to this value.
+/// The maximum count such as `spec.replicas`; larger counts are reduced to it.
 const COUNT_MAX: i64 = 1_000_000;
 /// The maximum number of pods created in one reconciliation.
 pub(super) const NEW_PODS_MAX: usize = 500;
@@ -68,7 +68,8 @@ pub(super) fn controller_references(owner: &Value) -> Value {
     }])
 }
 
-/// A new object from the `metadata` and `spec` of a template, controlled by `owner`.
+/// A new object named `new_name`, with labels, annotations and `spec` of a template, controlled by
+/// `owner`.
 pub(super) fn object_from_template(template: &Value, owner: &Value, new_name: &str) -> Value {
     let mut metadata = Map::new();
     for field in ["labels", "annotations", "finalizers"] {
@@ -93,7 +94,8 @@ pub(super) fn pod_from_template(template: &Value, owner: &Value, new_name: &str)
     pod
 }
 
-/// A new pod from a template, with `generateName`. `names` are the prefix and the name.
+/// A new pod from a template, with `generateName`. `names` are the prefix (`generateName`) and the
+/// pod's name.
 pub(super) fn pod_with_generated_name(template: &Value, owner: &Value, names: [&str; 2]) -> Value {
     let [prefix, new_name] = names;
     let mut pod = pod_from_template(template, owner, new_name);
@@ -124,7 +126,8 @@ pub(super) fn set_env(pod: &mut Value, variables: &[(&str, String)]) {
     }
 }
 
-/// A free generated name with a suffix of five letters; the same in every run.
+/// A generated name that no object has: `prefix` and a suffix of five letters, which is the same in
+/// every run.
 pub(super) fn free_object_name(
     resource: &Resource,
     owner: &Value,
@@ -149,7 +152,7 @@ pub(super) fn free_object_name(
     }
 }
 
-/// Several free generated pod names.
+/// `count` generated names that no pod has.
 pub(super) fn free_pod_names(
     owner: &Value,
     prefix: &str,
@@ -173,25 +176,25 @@ pub(super) fn free_pod_names(
     names
 }
 
-/// Encodes a number in letters of generated names.
+/// Encodes a number as `count` letters out of those that generated names consist of.
 pub(super) fn encode_letters(mut number: u64, count: usize) -> String {
     let base = LETTERS.len() as u64;
     let mut made = String::with_capacity(count);
     for _ in 0..count {
-        let digit =
-            usize::try_from(number % base).expect("an index below the number of letters fits");
+        let digit = usize::try_from(number % base).expect("the index of a letter fits into usize");
         made.push(char::from(LETTERS[digit]));
         number /= base;
     }
     made
 }
 
-/// A hash of a template in letters.
+/// A hash of a pod template, as ten letters.
 pub(super) fn template_hash(template: &Value) -> String {
     encode_letters(stable_hash(&template.to_string()), 10)
 }
 
-/// Whether a pod counts towards its controller's replicas.
+/// Whether a pod counts towards its controller's replicas: it has not ended and is not being
+/// deleted.
 pub(super) fn is_active(pod: &Value) -> bool {
     !is_finished(pod) && !is_deleting(pod)
 }
@@ -201,15 +204,16 @@ pub(super) fn is_ready(pod: &Value) -> bool {
     condition(pod, conditions::READY) == Some("True")
 }
 
-/// When a pod becomes available: `min_ready_secs` after it became ready. `None` while not ready.
+/// The time at which a pod becomes available: `min_ready_secs` after it became ready. `None` while
+/// it is not ready.
 pub(super) fn availability_time(pod: &Value, min_ready_secs: i64) -> Option<Timestamp> {
     let ready = find_condition(pod, conditions::READY).filter(|_| is_ready(pod))?;
     let since = time_at(ready, &["lastTransitionTime"]).unwrap_or(Timestamp::MIN);
     Some(time_after_secs(since, min_ready_secs.max(0)))
 }
 
-/// The surplus pods to delete, in the order of Kubernetes: unscheduled, pending, not ready, cheap
-/// and young pods first.
+/// The surplus pods to delete, in the order of Kubernetes: pods that are unscheduled, pending, not
+/// ready, of low deletion cost, or young come first.
 pub(super) fn pods_to_delete<'v>(
     mut pods: Vec<(&'v Key, &'v Object)>,
     count: usize,
@@ -230,7 +234,7 @@ pub(super) fn pods_to_delete<'v>(
     pods
 }
 
-/// A count such as `spec.replicas`, limited to a sane range.
+/// The count at `path`, such as `spec.replicas`, limited to the range from 0 to `COUNT_MAX`.
 pub(super) fn clamped_count_at(object: &Value, path: &[&str], default: i64) -> i64 {
     number(object, path).unwrap_or(default).clamp(0, COUNT_MAX)
 }
@@ -245,7 +249,8 @@ pub(super) fn to_usize(count: i64) -> usize {
     usize::try_from(count).unwrap_or_default()
 }
 
-/// An int-or-percent value of a total; percentages are rounded up if `rounds_up`.
+/// The number that an int-or-percent value such as `maxSurge` stands for, of `total`. Percentages
+/// are rounded up if `rounds_up`, else down.
 pub(super) fn int_or_percent_of(value: Option<&Value>, total: i64, rounds_up: bool) -> Option<i64> {
     let value = value?;
     if let Some(whole) = value.as_i64() {

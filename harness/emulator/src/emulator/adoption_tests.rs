@@ -21,7 +21,7 @@ fn workload(kind: &str) -> String {
     )
 }
 
-/// A workload with two pods that was deleted with `Orphan` and created again.
+/// A cluster with a workload of two pods that was deleted with `Orphan` and created again.
 async fn recreate_workload_after_orphaning(kind: &str, plural: &str) -> TestCluster {
     let cluster = TestCluster::new();
     cluster.create_gpu_nodes(&["n1"]).await;

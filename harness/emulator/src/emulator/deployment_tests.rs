@@ -6,7 +6,7 @@ use schedlab_api::{
     object::{list, remove, set, text},
 };
 
-/// A Deployment `web` with some replicas.
+/// The YAML of a Deployment `web` with `replicas` replicas.
 fn web_deployment(replicas: i64) -> String {
     format!(
         "
@@ -21,7 +21,7 @@ fn web_deployment(replicas: i64) -> String {
     )
 }
 
-/// The `Progressing` condition of the Deployment.
+/// The status and reason of the `Progressing` condition of the Deployment `web`.
 fn progressing_condition(cluster: &TestCluster) -> String {
     let web = cluster.get("deployments", "web");
     let all = list(&web, &["status", "conditions"]);
@@ -65,7 +65,7 @@ async fn a_new_template_starts_a_rollout_with_a_deadline() {
     assert_eq!(progressing_condition(&cluster), "True NewReplicaSetAvailable");
 }
 
-/// The sizes of the ReplicaSets, oldest first.
+/// The desired replicas of the ReplicaSets, oldest first.
 fn replica_set_sizes(cluster: &TestCluster) -> Vec<i64> {
     let mut sets = cluster.objects_of("replicasets");
     sets.sort_by_key(|set| text(set, &["metadata", "creationTimestamp"]).to_owned());

@@ -40,7 +40,7 @@ async fn a_budget_counts_healthy_pods_and_allowed_disruptions() {
     assert_eq!([count("currentHealthy"), count("disruptionsAllowed")], [4, 1]);
 }
 
-/// A budget for all pods of its namespace.
+/// The YAML of a PodDisruptionBudget for all pods of its namespace.
 fn budget_yaml(rule: &str) -> String {
     format!(
         "
@@ -52,7 +52,7 @@ fn budget_yaml(rule: &str) -> String {
     )
 }
 
-/// The counts and condition of a budget, and the result of an eviction.
+/// The counts and the condition of the budget `pdb`, and the status code of an eviction.
 fn budget_status_and_eviction(cluster: &TestCluster) -> String {
     let count = |field| cluster.status_count("poddisruptionbudgets", "pdb", field);
     let [healthy, desired, expected, allowed] =
@@ -64,7 +64,7 @@ fn budget_status_and_eviction(cluster: &TestCluster) -> String {
     let evicted = cluster.write(key, Op::Evict(json!({"metadata": {"name": name(pod)}})));
     let code = evicted.map_or_else(|error| error.code, |_| 201);
     format!(
-        "{healthy} healthy of {desired} desired, {expected} expected, {allowed} may go; {} {}; {code}",
+        "{healthy} healthy of {desired} desired, {expected} expected, may disrupt {allowed}; {} {}; eviction {code}",
         text(condition, &["reason"]),
         text(condition, &["message"])
     )
@@ -75,13 +75,16 @@ async fn unmanaged_pods_count_only_for_an_absolute_budget() {
     for (rule, outcome_of) in [
         (
             "maxUnavailable: 1",
-            "2 healthy of 0 desired, 0 expected, 0 may go; InsufficientPods ; 429",
+            "2 healthy of 0 desired, 0 expected, may disrupt 0; InsufficientPods ; eviction 429",
         ),
         (
             "minAvailable: 50%",
-            "2 healthy of 0 desired, 0 expected, 0 may go; InsufficientPods ; 429",
+            "2 healthy of 0 desired, 0 expected, may disrupt 0; InsufficientPods ; eviction 429",
         ),
-        ("minAvailable: 1", "2 healthy of 1 desired, 2 expected, 1 may go; SufficientPods ; 201"),
+        (
+            "minAvailable: 1",
+            "2 healthy of 1 desired, 2 expected, may disrupt 1; SufficientPods ; eviction 201",
+        ),
     ] {
         let cluster = TestCluster::new();
         cluster.create_gpu_nodes(&["n1"]).await;
@@ -100,9 +103,12 @@ async fn a_kind_without_scale_subresource_fails_the_budget_sync() {
     for (rule, outcome_of) in [
         (
             "maxUnavailable: 1",
-            "0 healthy of 0 desired, 0 expected, 0 may go; SyncFailed jobs.batch does not implement the scale subresource; 429",
+            "0 healthy of 0 desired, 0 expected, may disrupt 0; SyncFailed jobs.batch does not implement the scale subresource; eviction 429",
         ),
-        ("minAvailable: 2", "3 healthy of 2 desired, 3 expected, 1 may go; SufficientPods ; 201"),
+        (
+            "minAvailable: 2",
+            "3 healthy of 2 desired, 3 expected, may disrupt 1; SufficientPods ; eviction 201",
+        ),
     ] {
         let cluster = TestCluster::new();
         cluster.create_gpu_nodes(&["n1"]).await;
@@ -138,7 +144,7 @@ async fn a_custom_kind_counts_by_its_scale_subresource() {
     cluster.advance_secs(1).await;
     assert_eq!(
         budget_status_and_eviction(&cluster),
-        "3 healthy of 2 desired, 3 expected, 1 may go; SufficientPods ; 201"
+        "3 healthy of 2 desired, 3 expected, may disrupt 1; SufficientPods ; eviction 201"
     );
 }
 

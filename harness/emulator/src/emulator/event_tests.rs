@@ -6,7 +6,7 @@ use schedlab_api::{
     object::{number, set, text},
 };
 
-/// The Events of a reason: count, first and last time.
+/// The Events with a reason as lines: count, first and last time, message.
 fn recorded_events(cluster: &TestCluster, reason: &str) -> Vec<String> {
     let events = cluster.objects_of("events");
     let of = events.iter().filter(|event| text(event, &["reason"]) == reason);

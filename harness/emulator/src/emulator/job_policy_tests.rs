@@ -6,7 +6,7 @@ use crate::emulator::test_cluster::{self, TestCluster};
 use crate::reconcile::key_of;
 use crate::store::Op;
 
-/// A Job `train` whose pods run for two seconds and exit with a code.
+/// The YAML of a Job `train` whose pods run for two seconds and exit with `code`.
 fn job_exiting_with(code: i32, spec: &str) -> String {
     test_cluster::train_job(
         spec,
@@ -21,7 +21,7 @@ fn exit_code_policy(action: &str, code: i32) -> String {
 }
 
 impl TestCluster {
-    /// The counts and final condition of the job.
+    /// The counts of failed and succeeded pods of the Job `train`, and its final condition.
     fn job_counts_and_end(&self) -> String {
         let train = self.get("jobs", "train");
         let count = |field| self.status_count("jobs", "train", field);
@@ -30,7 +30,7 @@ impl TestCluster {
         format!("{} failed, {} succeeded, {end}", count("failed"), count("succeeded"))
     }
 
-    /// Reason and message of a condition of the job.
+    /// The reason and message of a condition of the Job `train`.
     fn condition_reason_and_message(&self, kind: &str) -> String {
         let train = self.get("jobs", "train");
         let all = schedlab_api::object::list(&train, &["status", "conditions"]);

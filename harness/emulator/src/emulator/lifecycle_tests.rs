@@ -161,7 +161,7 @@ fn config_map(name: &str, owner: Option<&str>) -> String {
     format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}{owner}}}}}")
 }
 
-/// `a` owns `b`, which owns `c`.
+/// A cluster with three ConfigMaps: `a` owns `b`, which owns `c`.
 async fn cluster_with_owner_chain() -> TestCluster {
     let cluster = TestCluster::new();
     let mut owner: Option<String> = None;

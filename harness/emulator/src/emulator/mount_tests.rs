@@ -5,7 +5,7 @@ use schedlab_api::object::{list, text};
 use crate::emulator::test_cluster::TestCluster;
 
 impl TestCluster {
-    /// Creates a pod on a node with additional fields in its spec and container.
+    /// Creates a pod on a node, with additional fields of the spec and of the container.
     fn create_pod_with(&self, spec: &str, container: &str) {
         self.apply(&format!(
             "
@@ -20,7 +20,7 @@ impl TestCluster {
         ));
     }
 
-    /// The messages of the warning Events of the pod.
+    /// The messages of the pod's Events of type `Warning`.
     fn warning_messages(&self) -> Vec<String> {
         let events = self.objects_of("events");
         let warnings = events.iter().filter(|one| text(one, &["type"]) == "Warning");

@@ -6,8 +6,8 @@ use kube::api::{Api, PostParams};
 use super::test_cluster::TestCluster;
 use schedlab_api::json;
 
-/// A policy and its binding. `rule` is the rest of the resource rule, `policy_fields` are further fields of
-/// the policy and `binding_fields` those of the binding.
+/// The YAML of a policy and its binding. `rule` is the rest of the resource rule, `policy_fields`
+/// are further fields of the policy and `binding_fields` those of the binding.
 fn policy_and_binding(rule: &str, policy_fields: &str, binding_fields: &str) -> String {
     format!(
         "
@@ -27,7 +27,7 @@ fn policy_and_binding(rule: &str, policy_fields: &str, binding_fields: &str) -> 
     )
 }
 
-/// The error of creating a `ConfigMap`; empty if it is accepted.
+/// The error of creating a `ConfigMap`; empty if the ConfigMap is accepted.
 async fn config_map_creation_error(cluster: &TestCluster, name: &str) -> String {
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.emulator.client());
     let map = schedlab_api::from_value(json!({"metadata": {"name": name}})).unwrap();

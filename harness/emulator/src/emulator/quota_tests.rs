@@ -82,7 +82,7 @@ async fn a_deleted_pod_releases_its_quota() {
     insta::assert_snapshot!(used_quota(&cluster), @r#"{"count/pods": String("0"), "requests.nvidia.com/gpu": String("0")}"#);
 }
 
-/// The kubelet of an unreachable node never removes the pod.
+/// A pod on an unreachable node is never removed: no kubelet confirms its deletion.
 #[tokio::test(start_paused = true)]
 async fn a_pod_on_a_lost_node_counts_until_its_grace_is_over() {
     let cluster = TestCluster::new();

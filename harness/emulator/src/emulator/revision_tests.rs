@@ -30,7 +30,7 @@ impl TestCluster {
         });
     }
 
-    /// The revision numbers with the `v` of each template.
+    /// The numbers of the ControllerRevisions, with the value of `v` in each pod template.
     fn revision_numbers_and_versions(&self) -> Vec<(i64, String)> {
         let mut all: Vec<_> = self
             .objects_of("controllerrevisions")
@@ -57,7 +57,11 @@ async fn each_template_of_a_stateful_set_is_a_revision_that_its_pods_name() {
     cluster.apply(&web_workload("StatefulSet", "serviceName: web; replicas: 2"));
     cluster.bind_and_run(4).await;
     let first = cluster.objects_of("controllerrevisions")[0].clone();
-    assert_eq!(label(&first, "app"), Some("web"), "kubectl finds it by the selector");
+    assert_eq!(
+        label(&first, "app"),
+        Some("web"),
+        "the revision has the labels of the selector, by which kubectl finds it"
+    );
     assert_eq!(annotation(&first, "kubernetes.io/change-cause"), Some("first"));
     assert_eq!(
         label(&cluster.get("pods", "web-0"), "controller-revision-hash"),
@@ -185,6 +189,6 @@ async fn a_budget_drops_a_granted_eviction_when_the_pod_is_gone_or_times_out() {
     assert_eq!(granted(), json!({"a": "2026-01-01T00:00:00Z"}));
     assert_eq!(cluster.status_count("poddisruptionbudgets", "pdb", "currentHealthy"), 0);
     cluster.advance_secs(125).await;
-    assert_eq!(granted(), Value::Null, "it was to go within two minutes");
+    assert_eq!(granted(), Value::Null, "the granted eviction is dropped after two minutes");
     assert_eq!(cluster.status_count("poddisruptionbudgets", "pdb", "currentHealthy"), 1);
 }

@@ -6,7 +6,7 @@ use schedlab_api::{
     object::{set, text},
 };
 
-/// Sets fields of a spec and lets the controllers follow.
+/// Sets the counts at `paths` of an object's spec and lets the controllers follow.
 async fn resize_and_settle(
     cluster: &TestCluster,
     plural: &str,

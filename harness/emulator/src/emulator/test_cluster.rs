@@ -33,7 +33,7 @@ impl TestCluster {
         Self { emulator: Emulator::start(options) }
     }
 
-    /// Creates large nodes with eight GPUs.
+    /// Creates nodes with eight GPUs and plenty of cpu and memory.
     pub(crate) async fn create_gpu_nodes(&self, names: &[&str]) {
         for name in names {
             self.apply(&format!(
@@ -131,7 +131,7 @@ impl TestCluster {
         self.emulator.store().write(Write { field_validation: FieldValidation::Strict, ..write })
     }
 
-    /// Creates a pod on a node; `annotations` are its annotations.
+    /// Creates a running pod that requests `gpus` GPUs and is bound to `node`.
     pub(crate) fn create_pod_on_node(&self, name: &str, node: &str, gpus: u32, annotations: &str) {
         self.apply(&format!(
             "
@@ -159,7 +159,7 @@ impl TestCluster {
         self.advance_time(Duration::from_secs(secs)).await;
     }
 
-    /// Binds every pod without a node.
+    /// Binds every pod that has no node to `node`.
     pub(crate) fn bind_all(&self, node: &str) {
         for pod in self.objects_of("pods") {
             if text(&pod, &["spec", "nodeName"]).is_empty() && !is_deleting(&pod) {
@@ -196,7 +196,7 @@ impl TestCluster {
         self.objects_of("pods").iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// The names of the objects of a kind, except the root CA of every namespace.
+    /// The names of the objects of a kind, except the root CA ConfigMap that every namespace has.
     pub(crate) fn object_names_of(&self, plural: &str) -> Vec<String> {
         let all = self.objects_of(plural);
         let names = all.iter().map(|object| name(object).to_owned());
@@ -216,7 +216,7 @@ impl TestCluster {
 }
 
 impl TestCluster {
-    /// Binds new pods every second for some seconds.
+    /// Binds new pods to a node every second, for `secs` seconds.
     pub(crate) async fn bind_and_run(&self, secs: u64) {
         for _ in 0..secs {
             self.bind_all("n1");
@@ -240,7 +240,8 @@ impl TestCluster {
     }
 }
 
-/// A Job `train` with spec lines separated by semicolons, and annotations for its pods.
+/// The YAML of a Job `train`. `lines` are lines of the spec, separated by semicolons; `annotations`
+/// are those of the pods.
 pub(crate) fn train_job(lines: &str, annotations: &str) -> String {
     format!(
         "

@@ -16,7 +16,8 @@ use schedlab_api::{
     object::{annotation, text},
 };
 
-/// A configuration with one webhook; `webhook_fields` are further fields of its clientConfig and itself.
+/// The YAML of a webhook configuration with one webhook. `webhook_fields` are `clientConfig` and
+/// further fields of the webhook.
 fn webhook_configuration(webhook_kind: &str, resource: &str, webhook_fields: &str) -> String {
     format!(
         "
@@ -36,7 +37,8 @@ fn webhook_configuration(webhook_kind: &str, resource: &str, webhook_fields: &st
 const SERVICE_CLIENT_CONFIG: &str =
     "clientConfig: {service: {namespace: default, name: hook, path: /here}}";
 
-/// The response to a review: allowed, with the additional fields in `response_fields`.
+/// The response to a review that allows the request, with the additional fields of
+/// `response_fields`.
 fn allowing_review(review: &Value, response_fields: &Value) -> Value {
     let mut response = json!({
         "apiVersion": "admission.k8s.io/v1",
@@ -57,7 +59,7 @@ fn config_map(name: &str) -> ConfigMap {
     schedlab_api::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
-/// The error of creating a `ConfigMap`; empty if it is accepted.
+/// The error of creating a `ConfigMap`; empty if the ConfigMap is accepted.
 async fn config_map_creation_error(cluster: &TestCluster) -> String {
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.emulator.client());
     match maps.create(&PostParams::default(), &config_map("a")).await {

@@ -11,7 +11,7 @@ use super::spanned_value::{FleetFile, Scalar};
 use super::taint::TaintText;
 use crate::api_types::{kubelet_timing, names};
 
-/// Validates the labels of a pool.
+/// Validates the labels of a pool and returns them.
 pub(super) fn validate_labels(
     file: FleetFile,
     texts: BTreeMap<String, Spanned<String>>,
@@ -30,7 +30,7 @@ pub(super) fn validate_labels(
     Ok(labels)
 }
 
-/// Validates a label value.
+/// Validates a label value and returns it.
 pub(super) fn validate_label_value(
     file: FleetFile,
     field: &str,
@@ -57,7 +57,7 @@ pub(super) fn validate_annotation(
     ok_unless_violated(file, text, &format!("annotations.{key}: {:?}", text.value), rule)
 }
 
-/// Validates the taints of a pool.
+/// Validates the taints of a pool and returns them.
 pub(super) fn validate_taints(
     file: FleetFile,
     texts: Vec<Spanned<TaintText>>,
@@ -83,7 +83,7 @@ pub(super) fn validate_taints(
     Ok(texts.into_iter().map(|text| text.value).collect())
 }
 
-/// Validates topology labels with the number of nodes per domain.
+/// Validates `topology` of a pool: topology labels with the number of nodes per domain.
 pub(super) fn validate_topology(
     file: FleetFile,
     texts: &BTreeMap<String, Spanned<Scalar>>,
@@ -102,7 +102,7 @@ pub(super) fn validate_topology(
     Ok(topology)
 }
 
-/// Returns an error with the violated rules, if any.
+/// Returns an error that lists the violated rules; `Ok` if there are none.
 fn ok_unless_violated<T>(
     file: FleetFile,
     text: &Spanned<T>,

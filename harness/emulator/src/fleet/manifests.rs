@@ -13,7 +13,7 @@ use schedlab_api::{
     object::{list, text},
 };
 
-/// Metadata that the API server sets; removed from nodes that are added.
+/// The metadata fields that the API server sets. They are removed from the nodes of a fleet file.
 const SERVER_METADATA: [&str; 8] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -35,7 +35,7 @@ pub(super) fn is_kubernetes_yaml(text: &str) -> bool {
         || (text.trim_start().starts_with('{') && is_json())
 }
 
-/// The nodes of a text with their locations.
+/// Parses the Kubernetes nodes of a text, with their locations.
 pub(super) fn parse_nodes(
     file: FleetFile,
     text: &str,
@@ -61,7 +61,7 @@ pub(super) fn parse_nodes(
     Ok(all)
 }
 
-/// The locations of the items of each document.
+/// The locations of the list items in each YAML document.
 fn item_locations(text: &str) -> Vec<Vec<Location>> {
     #[derive(Deserialize)]
     struct List {
@@ -73,7 +73,7 @@ fn item_locations(text: &str) -> Vec<Vec<Location>> {
     lists.into_iter().map(begins).collect()
 }
 
-/// The nodes of a document, with location and path.
+/// Collects the nodes of a YAML document, with location and path; lists are expanded.
 fn nodes_of_document(
     file: FleetFile,
     document: Spanned<Value>,

@@ -5,7 +5,8 @@ use super::pool::{GpusBy, ObjectSize, Pool};
 use super::taint::TaintText;
 use schedlab_api::{Map, Value, annotations, json, labels, resources};
 
-/// The node with a name. `index` is its index in the fleet, which determines its topology domains.
+/// The Node object named `name` of a pool. `index` is the node's index in the fleet, which
+/// determines its topology domains.
 pub(super) fn node_object(pool: &Pool, name: &str, index: usize) -> Value {
     let capacity = node_capacity(pool);
     let mut node = json!({
@@ -41,7 +42,7 @@ fn node_capacity(pool: &Pool) -> Map {
     all
 }
 
-/// The labels that kubelets and GPU feature discovery set, and those of the pool.
+/// The labels of a node: those that kubelets and GPU feature discovery set, and those of the pool.
 fn node_labels(pool: &Pool, name: &str, index: usize) -> Map {
     let mut all = Map::new();
     let mut put = |key: &str, value: String| all.insert(key.to_owned(), value.into());

@@ -10,10 +10,10 @@ use schedlab_api::{
 const FEATURE_LABEL_COUNT: usize = 150;
 const CONDITION_COUNT: usize = 44;
 const IMAGE_COUNT: usize = 50;
-/// A time before the start of every run.
+/// The timestamp of added conditions: a time before the start of every run.
 const PADDING_TIME: &str = "2025-12-31T00:00:00Z";
 
-/// Pads a node.
+/// Makes a node as large as a real GPU node: adds labels, conditions, images and `managedFields`.
 pub(super) fn pad_node(node: &mut Value, index: usize) {
     add_feature_labels(node);
     add_conditions(node);

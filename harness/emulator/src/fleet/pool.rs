@@ -26,7 +26,7 @@ const LABEL_VALUE_LENGTH_MAX: usize = 63;
 /// A pool of equal nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pool {
-    /// The names of the nodes with their locations.
+    /// The names of the nodes, with their locations in the fleet file.
     pub(super) node_names: Vec<(String, Location)>,
     pub(super) gpus: u64,
     pub(super) gpus_by: GpusBy,
@@ -37,7 +37,7 @@ pub(super) struct Pool {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
     pub(super) taints: Vec<TaintText>,
-    /// Topology labels with the number of nodes per domain.
+    /// The topology labels of the pool, with the number of nodes per domain.
     pub(super) topology: BTreeMap<String, u64>,
     pub(super) objects: ObjectSize,
 }
@@ -121,7 +121,7 @@ impl Pool {
     }
 }
 
-/// The names used so far.
+/// The names of pools and nodes that were used so far.
 #[derive(Default)]
 struct SeenNames {
     pools: UsedNames,
@@ -159,7 +159,7 @@ fn validate_pool(
     })
 }
 
-/// The GPU memory in whole MiB, as in node labels.
+/// Parses the GPU memory: whole MiB, as in node labels.
 fn parse_gpu_memory(file: FleetFile, memory: &Spanned<Scalar>) -> Result<Milli, FleetError> {
     match file.parse_quantity("gpuMemory", memory)?.1 / (1000 << 20) {
         0 => {

@@ -12,7 +12,7 @@ use serde_saphyr::{Location, SnippetMode, Spanned, UserMessageFormatter};
 use super::{FleetError, FleetLocation};
 use crate::api_types::kubelet_timing::parse_duration;
 
-/// A number or string as written in the file.
+/// A number or string of a fleet file, as it is written there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Scalar(pub(super) String);
 
@@ -60,7 +60,7 @@ impl Visitor<'_> for ScalarVisitor {
     }
 }
 
-/// Parses YAML; errors name the field.
+/// Parses YAML of a fleet file. Errors name the field.
 pub(super) fn parse_yaml<T: DeserializeOwned>(
     file: FleetFile,
     text: &str,
@@ -115,7 +115,7 @@ fn error_message(field: &str, message: &str, written: impl Fn() -> String) -> St
     format!("{field}: got {}, expected {allowed}", written())
 }
 
-/// Whether the field is a [`Scalar`].
+/// Whether the field may be a number or a string ([`Scalar`]).
 fn is_scalar_field(field: &str) -> bool {
     let amounts = ["count", "gpus", "gpuMemory", "cpu", "memory", "ephemeralStorage", "pods"];
     amounts.contains(&field) || field.starts_with("topology.") || field.starts_with("kubelet.")
@@ -157,12 +157,12 @@ pub(super) fn parse_error(file: FleetFile, error: &serde_saphyr::Error) -> Fleet
     file.error(error.location().unwrap_or(Location::UNKNOWN), message)
 }
 
-/// Used names with their locations.
+/// The names that were used so far, with their locations.
 #[derive(Default)]
 pub(super) struct UsedNames(BTreeMap<String, Location>);
 
 impl UsedNames {
-    /// Adds a name; `kind` is that of the named thing, for errors.
+    /// Adds a name; an error if it was used already. `kind` says in the error what is named.
     pub(super) fn insert(
         &mut self,
         file: FleetFile,
@@ -178,7 +178,7 @@ impl UsedNames {
     }
 }
 
-/// The file being parsed, for locations and errors.
+/// The fleet file that is being parsed, for locations and errors.
 #[derive(Clone, Copy)]
 pub(super) struct FleetFile<'f> {
     pub(super) name: &'f str,
@@ -210,7 +210,7 @@ impl FleetFile<'_> {
         })
     }
 
-    /// Parses a positive quantity; also returns its text.
+    /// Parses a positive quantity. Returns its text and its amount.
     pub(super) fn parse_quantity(
         self,
         field: &str,

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
-/// A taint, written as a map or as `key=value:Effect`.
+/// A taint of a pool, written in the fleet file as a map or as `key=value:Effect`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, remote = "Self")]
 pub(super) struct TaintText {

@@ -10,7 +10,7 @@ use super::response::{self, ApiResponse};
 use crate::api_types::error::ApiError;
 use schedlab_api::{Value, json};
 
-/// Group, plural and kind of the reviews; all are cluster-scoped and of version `v1`.
+/// The group, plural and kind of each access review. All are cluster-scoped and of version `v1`.
 pub(super) const REVIEW_RESOURCES: [(&str, &str, &str); 4] = [
     ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
     ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
@@ -18,7 +18,7 @@ pub(super) const REVIEW_RESOURCES: [(&str, &str, &str); 4] = [
     ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
 ];
 
-/// The response to a review; `None` if the request is no review.
+/// The response to an access review; `None` if the request is no access review.
 pub(super) fn respond_to_review(
     parts: &Parts,
     target: &Target,

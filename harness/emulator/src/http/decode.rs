@@ -15,13 +15,13 @@ use schedlab_api::{Map, Value, object::go_type};
 /// The maximum size of a request body, as in kube-apiserver.
 pub(super) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// The number of values that a YAML text may have through aliases, as in Go's decoder.
+/// The maximum number of values that a YAML text may have through aliases, as in Go's decoder.
 const YAML_VALUES_MAX: usize = 400_000;
-/// The nesting of brackets that Go's YAML scanner reads.
+/// The maximum nesting of brackets that Go's YAML scanner reads.
 const YAML_FLOW_DEPTH_MAX: usize = 10_000;
-/// The error of the YAML library for too many aliases.
+/// The error text of the YAML library for too many aliases.
 const REPETITION_LIMIT_MESSAGE: &str = "repetition limit exceeded";
-/// The bytes that are read again to locate duplicate fields.
+/// The maximum total number of bytes that are read again to locate duplicate fields.
 const LOCATED_BYTES_MAX: usize = 8 << 20;
 
 const PROTOBUF_TYPE: &str = "application/vnd.kubernetes.protobuf";
@@ -30,13 +30,13 @@ const MERGE_PATCH_TYPE: &str = "application/merge-patch+json";
 const STRATEGIC_PATCH_TYPE: &str = "application/strategic-merge-patch+json";
 const APPLY_PATCH_TYPE: &str = "application/apply-patch+yaml";
 
-/// The media type of a body, in lower case.
+/// The media type of a request body (`Content-Type` without parameters), in lower case.
 fn content_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// A decoded body and its duplicate fields.
+/// A decoded request body and the fields that occur twice in it.
 pub(super) type WithDuplicates<T> = (T, DuplicateFields);
 
 /// Decodes an object. `kind` is the expected kind, for errors.
@@ -48,7 +48,8 @@ pub(super) fn decode_object(
     decode_object_with_duplicates(headers, body, kind).map(|(object, _)| object)
 }
 
-/// Decodes an object with its duplicate fields. `kind` is the expected kind, for errors.
+/// Decodes an object, and reports the fields that occur twice. `kind` is the expected kind, for
+/// errors.
 pub(super) fn decode_object_with_duplicates(
     headers: &HeaderMap,
     body: &[u8],
@@ -57,7 +58,7 @@ pub(super) fn decode_object_with_duplicates(
     read_object(headers, body)?.map_err(|why| unrecognized_object_error(body, kind, &why))
 }
 
-/// Decodes an object; the inner error is a message about the body.
+/// Decodes an object. The outer error is final; the inner error is a message about the body.
 fn read_object(
     headers: &HeaderMap,
     body: &[u8],
@@ -97,7 +98,7 @@ fn read_object(
     }))
 }
 
-/// The 400 error for a body without a recognizable kind.
+/// The 400 error for a body that is no object with a kind.
 pub(super) fn unrecognized_object_error(body: &[u8], kind: &str, why: &str) -> ApiError {
     const SHOWN: usize = 30;
     let start = body.get(..SHOWN).unwrap_or(body);
@@ -112,7 +113,7 @@ pub(super) fn unrecognized_object_error(body: &[u8], kind: &str, why: &str) -> A
     ))
 }
 
-/// Decodes the options of a deletion; `None` for an empty body.
+/// Decodes the `DeleteOptions` of a deletion; `None` for an empty body.
 pub(super) fn decode_delete_options(
     headers: &HeaderMap,
     body: &[u8],
@@ -129,7 +130,8 @@ pub(super) fn decode_delete_options(
     Ok(Some(options))
 }
 
-/// Refuses options of another kind. The body of a deletion need not name its kind.
+/// Refuses a body of another kind than `DeleteOptions`. The body of a deletion need not name a
+/// kind.
 fn check_options_kind(options: &Value) -> Result<(), ApiError> {
     let text = |field: &str| options[field].as_str().filter(|text| !text.is_empty());
     let version = text("apiVersion").unwrap_or("v1");
@@ -223,7 +225,7 @@ fn decode_json(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     read.map_err(in_words)
 }
 
-/// Messages about fields that a JSON Patch operation does not have.
+/// The messages about unknown fields in the operations of a JSON Patch.
 fn unknown_operation_fields(patch: &Value) -> Vec<String> {
     let operations = patch.as_array().into_iter().flatten().enumerate();
     let fields = operations.flat_map(|(index, operation)| {
@@ -238,7 +240,8 @@ fn decode_json_patch(body: &[u8]) -> Result<WithDuplicates<Value>, ApiError> {
     decode_json(body).map_err(|why| ApiError::bad_request(format!("error decoding patch: {why}")))
 }
 
-/// Decodes JSON first, which is faster; errors and duplicates are reported as for YAML.
+/// Decodes YAML. A text that is JSON is decoded as JSON, which is faster; errors and duplicates are
+/// reported as for YAML.
 fn decode_json_or_yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     match decode_json(body) {
         Ok((value, duplicates)) if duplicates.warnings.is_empty() => Ok((value, duplicates)),
@@ -270,8 +273,8 @@ fn decode_yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     Ok((read.value, DuplicateFields { warnings, strict_error: refusal }))
 }
 
-/// The number of lines before the bracket in a YAML text that is nested too deeply. Brackets in
-/// strings count, too.
+/// The number of lines before the first bracket of a YAML text that is nested too deeply; `None` if
+/// there is none. Brackets in strings count, too.
 fn newlines_before_excess_depth(body: &[u8]) -> Option<usize> {
     let (mut depth, mut newlines) = (0_usize, 0);
     for byte in body {

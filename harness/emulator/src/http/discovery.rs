@@ -85,7 +85,7 @@ fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// `/`: all paths.
+/// The response to `/`: the list of all paths.
 pub(super) fn root(kinds: &Kinds) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for group in group_names(kinds) {
@@ -98,7 +98,7 @@ pub(super) fn root(kinds: &Kinds) -> Value {
     json!({ "paths": paths })
 }
 
-/// `/api`.
+/// The response to `/api`: discovery of the core group.
 pub(super) fn core(kinds: &Kinds, accept: &Accept) -> ApiResponse {
     if let ResponseFormat::Discovery(form) = accept.format {
         return aggregated(kinds, &[""], form);
@@ -112,7 +112,7 @@ pub(super) fn core(kinds: &Kinds, accept: &Accept) -> ApiResponse {
     response::object_response(StatusCode::OK, accept.encoding, &versions)
 }
 
-/// `/apis`.
+/// The response to `/apis`: discovery of the API groups.
 pub(super) fn groups(kinds: &Kinds, accept: &Accept) -> ApiResponse {
     let names = group_names(kinds);
     if let ResponseFormat::Discovery(form) = accept.format {
@@ -123,7 +123,7 @@ pub(super) fn groups(kinds: &Kinds, accept: &Accept) -> ApiResponse {
     response::object_response(StatusCode::OK, accept.encoding, &list)
 }
 
-/// `/apis/{group}`.
+/// The response to `/apis/{group}`: discovery of one API group.
 pub(super) fn group(kinds: &Kinds, group: &str) -> Result<Value, ApiError> {
     if group_versions(kinds, group).is_empty() {
         return Err(ApiError::no_such_resource());
@@ -142,7 +142,7 @@ fn group_entry(kinds: &Kinds, group: &str) -> Value {
     json!({"name": group, "versions": versions, "preferredVersion": versions.first()})
 }
 
-/// `/api/v1`, `/apis/{group}/{version}`.
+/// The response to `/api/v1` or `/apis/{group}/{version}`: the resources of a version.
 pub(super) fn resources(kinds: &Kinds, group: &str, version: &str) -> Result<Value, ApiError> {
     let entries = entries(kinds, group, version);
     if entries.is_empty() {

@@ -9,7 +9,7 @@ use crate::store::{FieldValidation, ListQuery, Propagation};
 
 use super::path::percent_decoded;
 
-/// The parameters of a request, in order.
+/// The query parameters of a request, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query(Vec<(String, String)>);
 
@@ -50,7 +50,8 @@ impl Query {
         })
     }
 
-    /// Parses `dryRun`. `options` is the options kind, for errors.
+    /// Whether the parameter `dryRun` is set. `options` is the kind of the request options, for
+    /// errors.
     pub(super) fn is_dry_run(&self, options: &str) -> Result<bool, ApiError> {
         let runs = self.0.iter().filter(|(key, _)| key == "dryRun");
         parse_dry_run(&runs.map(|(_, value)| value.as_str()).collect::<Vec<_>>(), options)
@@ -72,7 +73,7 @@ impl Query {
         }
     }
 
-    pub(super) fn list(
+    pub(super) fn list_query(
         &self,
         kind: &Kind,
         target: &PathSelection<'_>,
@@ -98,7 +99,7 @@ impl Query {
         })
     }
 
-    pub(super) fn watch(
+    pub(super) fn watch_query(
         &self,
         kind: &Kind,
         target: &PathSelection<'_>,
@@ -130,14 +131,15 @@ impl Query {
     }
 }
 
-/// The objects of a collection that a path selects.
+/// The namespace and name in a request path, which select objects of a collection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PathSelection<'p> {
     pub(super) namespace: Option<&'p str>,
     pub(super) name: Option<&'p str>,
 }
 
-/// Parses the values of `dryRun`. `options` is the options kind, for errors.
+/// Whether the values of `dryRun` ask for a dry run. `options` is the kind of the request options,
+/// for errors.
 pub(super) fn parse_dry_run(runs: &[&str], options: &str) -> Result<bool, ApiError> {
     if runs.iter().all(|run| *run == "All") {
         return Ok(!runs.is_empty());

@@ -6,7 +6,7 @@ use super::accept::{Encoding, ResponseFormat};
 use super::query::PathSelection;
 use super::response::{self, ApiResponse};
 use super::table::{Table, partial_metadata};
-use super::{RequestContext, encode};
+use super::{RequestContext, json_writer};
 use crate::api_types::error::ApiError;
 use crate::api_types::kinds::Origin;
 use crate::store::{Key, ListPage, Object};
@@ -21,7 +21,7 @@ impl RequestContext<'_> {
     }
 
     /// The storage key of the object that the path names.
-    pub(super) fn key(&self) -> Key {
+    pub(super) fn object_key(&self) -> Key {
         let name = self.target.name.as_deref().unwrap_or_default();
         Key::new(
             self.kind.storage_resource(),
@@ -30,12 +30,12 @@ impl RequestContext<'_> {
         )
     }
 
-    /// A stored object in the requested API version.
+    /// Converts a stored object to the requested API version.
     pub(super) fn in_requested_version(&self, stored: &Object) -> Object {
         self.kind.in_version(&self.target.version, stored)
     }
 
-    /// Refuses an invalid `includeObject` of a table.
+    /// Refuses an invalid `includeObject` parameter of a table request.
     pub(super) fn check_table_options(&self) -> Result<(), ApiError> {
         let include = self.query.get("includeObject").unwrap_or_default();
         let is_known = matches!(include, "" | "None" | "Metadata" | "Object");
@@ -53,7 +53,7 @@ impl RequestContext<'_> {
         Table::new(version, &self.kind, &self.target.version, include)
     }
 
-    /// The response with an object, in the requested format.
+    /// The response that shows an object in the requested format.
     pub(super) fn object_response(&self, code: StatusCode, stored: &Object) -> ApiResponse {
         let object = self.in_requested_version(stored);
         let encoding = self.accept.encoding;
@@ -83,7 +83,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// The 406 error for an object format requested for a list, or vice versa.
+    /// The 406 response if the format of an object is requested for a list, or vice versa.
     fn wrong_format_response(&self, requested_format: &str, article: &str) -> ApiResponse {
         let list = if article == "a " { "List" } else { "" };
         let name = match self.kind.origin {
@@ -100,7 +100,7 @@ impl RequestContext<'_> {
 
     /// The requested object, at the requested revision or a later one.
     fn find_object(&self) -> Result<Object, ApiError> {
-        let key = self.key();
+        let key = self.object_key();
         let requested = self.query.get("resourceVersion").unwrap_or_default();
         let current = self.store.revision();
         match requested.parse() {
@@ -127,9 +127,9 @@ impl RequestContext<'_> {
         Ok(self.object_response(StatusCode::OK, &self.find_object()?))
     }
 
-    pub(super) fn get_subresource(&self, part: &str) -> Result<ApiResponse, ApiError> {
+    pub(super) fn get_subresource(&self, subresource: &str) -> Result<ApiResponse, ApiError> {
         let version = self.kind.version(&self.target.version);
-        match part {
+        match subresource {
             "status" if version.is_some_and(|version| version.status) => self.get(),
             "scale" if self.kind.stored().scale.is_some() => {
                 let scale = self.kind.scale_for_read(&*self.find_object()?)?;
@@ -141,7 +141,7 @@ impl RequestContext<'_> {
         }
     }
 
-    /// `/log`: empty, since emulated containers write no logs.
+    /// The response to `/log` of a pod: empty, since emulated containers write no logs.
     fn log_response(&self) -> Result<ApiResponse, ApiError> {
         let pod = self.find_object()?;
         let container = select_container(&pod, self.query.get("container"))?;
@@ -158,7 +158,7 @@ impl RequestContext<'_> {
     }
 
     pub(super) fn list(&self) -> Result<ApiResponse, ApiError> {
-        let query = self.query.list(&self.kind, &self.path_selection())?;
+        let query = self.query.list_query(&self.kind, &self.path_selection())?;
         let listed =
             self.store.read(|store| store.list_page(&self.kind.storage_resource(), &query))?;
         Ok(self.list_response(&listed))
@@ -211,7 +211,8 @@ impl RequestContext<'_> {
         response::object_response(StatusCode::OK, encoding, &whole)
     }
 
-    /// An object as an item of a list: without kind and apiVersion for built-in kinds.
+    /// An object as an item of a list. As in Kubernetes, items of built-in kinds have no kind and
+    /// apiVersion.
     fn list_item(&self, object: &Object) -> Value {
         let mut item = Value::clone(object);
         if self.kind.origin != Origin::Custom {
@@ -239,7 +240,7 @@ impl RequestContext<'_> {
                 // Items of built-in kinds have no kind and apiVersion.
                 let has_kind = self.kind.origin == Origin::Custom;
                 let is_selected = |name: &str| has_kind || !matches!(name, "kind" | "apiVersion");
-                encode::write_selected_fields(&mut bytes, fields, is_selected);
+                json_writer::write_selected_fields(&mut bytes, fields, is_selected);
             }
         }
         bytes.extend_from_slice(b"]}");
@@ -258,7 +259,7 @@ fn list_metadata(listed: &ListPage) -> Value {
     metadata
 }
 
-/// The requested container, or the only one if none is requested.
+/// The name of the requested container, or of the only container if none is requested.
 fn select_container<'p>(pod: &'p Value, requested: Option<&'p str>) -> Result<&'p str, ApiError> {
     let of = |field: &'static str| object::list(pod, &["spec", field]).iter();
     let all = of("initContainers").chain(of("containers")).chain(of("ephemeralContainers"));

@@ -21,7 +21,7 @@ type ChunkStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 /// The body of a response.
 pub struct ResponseBody {
     kind: BodyKind,
-    /// Dropped after the body was sent.
+    /// A value that is dropped after the body was sent.
     _guard: Option<Box<dyn Send>>,
 }
 
@@ -36,7 +36,7 @@ impl ResponseBody {
         Self { kind: BodyKind::Stream(Box::pin(chunks)), _guard: None }
     }
 
-    /// Keeps a value until the body was sent.
+    /// Keeps `guard` until the body was sent.
     pub(super) fn with_guard(self, guard: impl Send + 'static) -> Self {
         Self { _guard: Some(Box::new(guard)), ..self }
     }
@@ -102,7 +102,7 @@ pub(super) fn object_response(
     raw_response(code, encoding.content_type(), encode_value(encoding, object))
 }
 
-/// A value in an encoding.
+/// The text of a value in an encoding.
 pub(super) fn encode_value(encoding: Encoding, value: &impl Serialize) -> Vec<u8> {
     let reason = "a JSON value serializes";
     match encoding {
@@ -171,12 +171,12 @@ pub(super) fn status_object(error: &ApiError) -> Value {
     status
 }
 
-/// The maximum number of characters in all warnings, and in each if there are more, as in
-/// kube-apiserver.
+/// The maximum number of characters in all warnings together, as in kube-apiserver. If there are
+/// more, each warning is cut to `LONG_WARNING_LENGTH_MAX`.
 const WARNINGS_LENGTH_MAX: usize = 4 << 10;
 const LONG_WARNING_LENGTH_MAX: usize = 256;
 
-/// Adds `Warning` headers.
+/// Adds `Warning` headers to a response.
 pub(super) fn add_warning_headers(response: &mut ApiResponse, warnings: &[String]) {
     let length = |warning: &str| warning.chars().count();
     let is_long = warnings.iter().map(|it| length(it)).sum::<usize>() > WARNINGS_LENGTH_MAX;

@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::body::Bytes;
 
-use super::encode;
+use super::json_writer;
 use crate::store::Object;
 
-/// The number of cached texts, and the maximum size of each.
+/// The number of slots for cached texts.
 const SLOT_COUNT: usize = 64;
 const ENTRY_BYTES_MAX: usize = 16 << 10;
 
 /// An object and its JSON text.
 type CacheSlot = Option<(Object, Bytes)>;
 
-/// Recently sent objects. Clones share the cache.
+/// A cache of the JSON texts of recently sent objects. Clones share the cache.
 #[derive(Clone)]
 pub(super) struct SerializedCache(Arc<Mutex<Vec<CacheSlot>>>);
 
@@ -27,7 +27,7 @@ impl Default for SerializedCache {
 }
 
 impl SerializedCache {
-    /// The JSON text of an object.
+    /// The JSON text of an object, from the cache or serialized anew.
     pub(super) fn json_text(&self, object: &Object) -> Bytes {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = &mut slots[slot_index(object)];
@@ -36,7 +36,7 @@ impl SerializedCache {
             Some((known, text)) if Arc::ptr_eq(known, object) => text.clone(),
             _ => {
                 let mut text = Vec::with_capacity(2048);
-                encode::write_value(&mut text, object);
+                json_writer::write_value(&mut text, object);
                 let text = Bytes::from(text);
                 *slot = (text.len() <= ENTRY_BYTES_MAX).then(|| (Arc::clone(object), text.clone()));
                 text
@@ -45,7 +45,7 @@ impl SerializedCache {
     }
 }
 
-/// The slot of an object, by its memory address.
+/// The index of an object's slot, derived from the object's memory address.
 fn slot_index(object: &Object) -> usize {
     let address = Arc::as_ptr(object).addr();
     ((address / 16) ^ (address / 4096)) % SLOT_COUNT

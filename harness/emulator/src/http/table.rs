@@ -28,7 +28,7 @@ fn or_none(text: &str) -> &str {
     if text.is_empty() { NONE_TEXT } else { text }
 }
 
-/// The table columns of a kind.
+/// A `Table` of objects of one kind: the columns and how their cells are computed.
 pub(super) struct Table<'k> {
     version: &'static str,
     rows: ColumnsAndCells<'k>,
@@ -41,7 +41,7 @@ enum ColumnsAndCells<'k> {
     Custom(&'k [Column]),
 }
 
-/// `includeObject`.
+/// The values of the parameter `includeObject`: what each row contains besides the cells.
 #[derive(Clone, Copy)]
 enum IncludeObject {
     None,
@@ -50,7 +50,8 @@ enum IncludeObject {
 }
 
 impl<'k> Table<'k> {
-    /// A table for a kind. `version` is that of `meta.k8s.io`, `kind_version` that of the objects.
+    /// Creates a table for a kind. `version` is that of the `Table` (`meta.k8s.io`), `kind_version`
+    /// that of the objects.
     pub(super) fn new(
         version: &'static str,
         kind: &'k Kind,
@@ -74,7 +75,7 @@ impl<'k> Table<'k> {
         Self { version, rows, include }
     }
 
-    /// Renders a table. `metadata` is that of the list.
+    /// Renders a table with a row for each object. `metadata` is the metadata of the list.
     pub(super) fn render<'o>(
         &self,
         objects: impl Iterator<Item = &'o Value>,
@@ -93,17 +94,18 @@ impl<'k> Table<'k> {
         })
     }
 
-    /// Whether the kind has no columns of its own.
+    /// Whether the kind has only the default columns.
     fn has_default_columns(&self) -> bool {
         self.has_columns(misc::DEFAULT_COLUMNS)
     }
 
-    /// Whether the table has these columns.
+    /// Whether the columns of the table are `known`.
     fn has_columns(&self, known: &[(&str, &str, i64)]) -> bool {
         matches!(self.rows, ColumnsAndCells::BuiltIn(columns, _) if std::ptr::eq(columns, known))
     }
 
-    /// A table of one row for a watch event. Only the first event has column definitions.
+    /// A table with one row, for a watch event. Only the first event of a watch has column
+    /// definitions.
     pub(super) fn watch_row(&self, object: &Value, is_first: bool, now: Timestamp) -> Value {
         let definitions = is_first.then(|| self.column_definitions());
         let revision = at(object, &["metadata", "resourceVersion"]).unwrap_or(&Value::Null);
@@ -136,7 +138,7 @@ impl<'k> Table<'k> {
         row
     }
 
-    /// The row condition of a completed object.
+    /// The condition in the row of a completed pod; `None` for other objects.
     fn completion_condition(&self, object: &Value) -> Option<Value> {
         if self.has_columns(pod::COLUMNS) { pod::completion_condition(object) } else { None }
     }
@@ -194,7 +196,7 @@ impl<'k> Table<'k> {
     }
 }
 
-/// An object's metadata only.
+/// A `PartialObjectMetadata`: apiVersion, kind and metadata of an object.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PartialObjectMetadata<'o> {

@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 
 use super::RequestContext;
 use super::accept::ResponseFormat;
-use super::encode;
+use super::json_writer;
 use super::response::{self, ApiResponse, status_object};
 use super::serialized_cache::SerializedCache;
 use super::table::{Table, partial_metadata};
@@ -26,7 +26,7 @@ use schedlab_api::Value;
 
 impl RequestContext<'_> {
     pub(super) fn watch(&self) -> Result<ApiResponse, ApiError> {
-        let query = self.query.watch(&self.kind, &self.path_selection())?;
+        let query = self.query.watch_query(&self.kind, &self.path_selection())?;
         let timeout = self
             .query
             .number_parameter("timeoutSeconds")?
@@ -51,7 +51,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// The watch of one client.
+/// The stream of watch events to one client.
 struct WatchStream {
     store: SharedStore,
     live: LiveWatch,
@@ -74,7 +74,7 @@ async fn next_nonempty_chunk(mut feed: WatchStream) -> Option<(Bytes, WatchStrea
 }
 
 impl WatchStream {
-    /// The serialized events that are available now; empty if there are none.
+    /// The serialized events that are available now; empty if no event is available.
     fn next_chunk(&mut self) -> Vec<u8> {
         let mut chunk = Vec::new();
         let now = self.store.clock().now();
@@ -177,7 +177,7 @@ impl EventEncoder {
 }
 
 fn write_event(chunk: &mut Vec<u8>, name: &str, object: &impl Serialize) {
-    write_event_line(chunk, name, |chunk| encode::write_json(chunk, object));
+    write_event_line(chunk, name, |chunk| json_writer::write_json(chunk, object));
 }
 
 fn write_event_line(chunk: &mut Vec<u8>, name: &str, write_object: impl FnOnce(&mut Vec<u8>)) {

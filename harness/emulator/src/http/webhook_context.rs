@@ -15,7 +15,8 @@ impl RequestContext<'_> {
         }
     }
 
-    /// `CreateOptions`, `UpdateOptions` or `DeleteOptions` without their kind.
+    /// The options of the request (`CreateOptions`, `UpdateOptions` or `DeleteOptions`), without
+    /// their kind.
     fn request_options(&self) -> Value {
         // The body of a deletion replaces its query parameters. Other bodies are objects.
         let deletion = decode::decode_delete_options(self.headers, self.body).ok().flatten();

@@ -29,7 +29,7 @@ impl RequestContext<'_> {
         Ok(self.write_response(StatusCode::CREATED, &written))
     }
 
-    /// Decodes the object to write. A custom object must name its kind.
+    /// Decodes the object in the request body. A custom object must name its kind.
     fn object_body(&self) -> Result<WithDuplicates<Value>, ApiError> {
         let (mut body, duplicates) =
             decode::decode_object_with_duplicates(self.headers, self.body, &self.kind.kind)?;
@@ -43,7 +43,7 @@ impl RequestContext<'_> {
         Ok((self.with_version_of_path(body), duplicates))
     }
 
-    /// Sets the apiVersion of the path in a body without one.
+    /// Sets the apiVersion of the request path in a body that has none.
     fn with_version_of_path(&self, mut body: Value) -> Value {
         let is_open = self.kind.origin == Origin::BuiltIn && self.kind.versions.len() > 1;
         if is_open && body.is_object() {
@@ -53,7 +53,7 @@ impl RequestContext<'_> {
         body
     }
 
-    /// POST to `bindings`: the body names the pod.
+    /// Handles a POST to `bindings` of a namespace, where the body names the pod.
     pub(super) async fn create_binding(&self) -> Result<ApiResponse, ApiError> {
         let body = decode::decode_object(self.headers, self.body, "Binding")?;
         let mut write = self.new_write(Op::Bind(Value::Null))?;
@@ -67,9 +67,12 @@ impl RequestContext<'_> {
         ))
     }
 
-    pub(super) async fn create_subresource(&self, part: &str) -> Result<ApiResponse, ApiError> {
+    pub(super) async fn create_subresource(
+        &self,
+        subresource: &str,
+    ) -> Result<ApiResponse, ApiError> {
         let body = |kind: &str| decode::decode_object(self.headers, self.body, kind);
-        let op = match part {
+        let op = match subresource {
             "binding" if self.kind.is("", "Pod") => Op::Bind(body("Binding")?),
             "eviction" if self.kind.is("", "Pod") => Op::Evict(body("Eviction")?),
             _ => return Err(ApiError::no_such_resource()),
@@ -84,9 +87,9 @@ impl RequestContext<'_> {
         Ok(response)
     }
 
-    pub(super) async fn update(&self, part: Option<&str>) -> Result<ApiResponse, ApiError> {
-        let part = self.written_subresource(part)?;
-        let (body, duplicates) = match part {
+    pub(super) async fn update(&self, subresource: Option<&str>) -> Result<ApiResponse, ApiError> {
+        let subresource = self.written_subresource(subresource)?;
+        let (body, duplicates) = match subresource {
             Subresource::Scale => {
                 decode::decode_object_with_duplicates(self.headers, self.body, "Scale")?
             }
@@ -96,14 +99,16 @@ impl RequestContext<'_> {
             | Subresource::Resize
             | Subresource::EphemeralContainers => self.object_body()?,
         };
-        let write =
-            Write { duplicate_fields: duplicates, ..self.new_write(Op::Update(part, body))? };
+        let write = Write {
+            duplicate_fields: duplicates,
+            ..self.new_write(Op::Update(subresource, body))?
+        };
         let written = self.execute_write(write).await?;
-        Ok(self.subresource_response(part, &written))
+        Ok(self.subresource_response(subresource, &written))
     }
 
-    pub(super) async fn patch(&self, part: Option<&str>) -> Result<ApiResponse, ApiError> {
-        let part = self.written_subresource(part)?;
+    pub(super) async fn patch(&self, subresource: Option<&str>) -> Result<ApiResponse, ApiError> {
+        let subresource = self.written_subresource(subresource)?;
         let is_custom = self.kind.origin == Origin::Custom;
         let force = self.query.is_enabled("force");
         let (mut patch, duplicates) =
@@ -113,8 +118,10 @@ impl RequestContext<'_> {
         }
         self.check_patch_options(&patch)?;
         let is_apply = matches!(patch, PatchBody::Apply { .. });
-        let write =
-            Write { duplicate_fields: duplicates, ..self.new_write(Op::Patch(part, patch))? };
+        let write = Write {
+            duplicate_fields: duplicates,
+            ..self.new_write(Op::Patch(subresource, patch))?
+        };
         let is_strict = write.field_validation == FieldValidation::Strict;
         if is_apply && is_strict && !write.duplicate_fields.strict_error.is_empty() {
             let start = "error strict decoding YAML: error converting YAML to JSON";
@@ -122,7 +129,7 @@ impl RequestContext<'_> {
             return Err(ApiError::bad_request(why));
         }
         let written = self.execute_write(write).await?;
-        Ok(self.subresource_response(part, &written))
+        Ok(self.subresource_response(subresource, &written))
     }
 
     fn check_patch_options(&self, patch: &PatchBody) -> Result<(), ApiError> {
@@ -173,7 +180,7 @@ impl RequestContext<'_> {
         Ok(response::object_response(code, self.accept.encoding, &status))
     }
 
-    /// Whether the response to a deletion is the object instead of a `Status`.
+    /// Whether the response to a deletion shows the object instead of a `Status`.
     fn returns_deleted_object(&self) -> bool {
         let shown = [
             "pods",
@@ -192,7 +199,7 @@ impl RequestContext<'_> {
         if self.kind.is("", "Namespace") {
             return Err(ApiError::method_not_allowed());
         }
-        let query = self.query.list(&self.kind, &self.path_selection())?;
+        let query = self.query.list_query(&self.kind, &self.path_selection())?;
         let (write, _) = self.parse_delete()?;
         let user = || self.webhook_context();
         let deleted = self.webhooks.delete_collection(self.store, write, &query, user).await?;
@@ -205,12 +212,13 @@ impl RequestContext<'_> {
         }))
     }
 
-    /// Applies a write, with its webhooks.
+    /// Applies a write, including the calls of webhooks.
     async fn execute_write(&self, write: Write) -> Result<WriteOutcome, ApiError> {
         self.webhooks.write(self.store, write, || self.webhook_context()).await
     }
 
-    /// The deletion, and whether the client requested cascading with `orphanDependents=false`.
+    /// Parses a deletion. Also returns whether the client requested cascading with
+    /// `orphanDependents=false`.
     fn parse_delete(&self) -> Result<(Write, bool), ApiError> {
         let body = decode::decode_delete_options(self.headers, self.body)?.unwrap_or(Value::Null);
         // A body replaces the query parameters.
@@ -257,9 +265,9 @@ impl RequestContext<'_> {
         Ok((write, orphan == Some(false)))
     }
 
-    fn written_subresource(&self, part: Option<&str>) -> Result<Subresource, ApiError> {
+    fn written_subresource(&self, subresource: Option<&str>) -> Result<Subresource, ApiError> {
         let is_pod = self.kind.is("", "Pod");
-        match part {
+        match subresource {
             None => Ok(Subresource::None),
             Some("status") => Ok(Subresource::Status),
             Some("scale") => Ok(Subresource::Scale),
@@ -271,7 +279,7 @@ impl RequestContext<'_> {
     }
 
     fn new_write(&self, op: Op) -> Result<Write, ApiError> {
-        let mut key = self.key();
+        let mut key = self.object_key();
         key.resource = self.kind.resource.clone();
         let options = options_kind(&op);
         self.check_field_manager(options)?;
@@ -305,7 +313,7 @@ impl RequestContext<'_> {
         Err(invalid_options(options, "fieldManager", "FieldValueInvalid", message))
     }
 
-    /// `fieldManager`, or the program name in the User-Agent.
+    /// The field manager of a write: `fieldManager`, or the program name in the User-Agent.
     fn field_manager(&self) -> &str {
         let agent = self.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
         let agent = agent.unwrap_or_default().split('/').next().unwrap_or_default();
@@ -340,7 +348,7 @@ fn created_status_object() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 }
 
-/// The options kind of an operation, for errors.
+/// The kind of the request options of an operation, for errors.
 fn options_kind(op: &Op) -> &'static str {
     match op {
         Op::Create(_) | Op::Bind(_) | Op::Evict(_) => "CreateOptions",

@@ -18,13 +18,13 @@ use schedlab_api::{
 /// The reason why a pod is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PodRejection {
-    /// `status.reason`.
+    /// The `status.reason` of the rejected pod.
     pub(super) reason: String,
-    /// `status.message`.
+    /// The `status.message` of the rejected pod.
     pub(super) message: String,
 }
 
-/// Admits a pod and returns the indexes of its GPUs.
+/// Checks whether the kubelet admits a pod; returns the indexes of the GPUs that the pod gets.
 pub(super) fn admitted_gpus(
     key: &Key,
     pod: &Value,
@@ -74,7 +74,7 @@ fn insufficient_resource(resource: &str, amounts: [Milli; 3]) -> PodRejection {
     }
 }
 
-/// The recorded GPUs of a pod.
+/// The indexes of the GPUs that are recorded in a pod's annotation.
 pub(super) fn recorded_gpus(pod: &Value) -> impl Iterator<Item = u64> + '_ {
     annotation(pod, annotations::GPU_DEVICES)
         .unwrap_or_default()
@@ -82,8 +82,8 @@ pub(super) fn recorded_gpus(pod: &Value) -> impl Iterator<Item = u64> + '_ {
         .filter_map(|index| index.parse().ok())
 }
 
-/// The lowest free GPUs out of all. `taken` includes unhealthy ones. A pod keeps its recorded GPUs if
-/// they are valid.
+/// Picks the free GPUs with the lowest indexes. `taken` includes unhealthy GPUs. A pod keeps its
+/// recorded GPUs if they are valid.
 fn pick_gpus(
     pod: &Value,
     taken: &BTreeSet<u64>,
@@ -110,7 +110,8 @@ fn pick_gpus(
     Ok(picked)
 }
 
-/// Records a pod's GPUs in an annotation. A status update of a pod can also change annotations.
+/// Records the indexes of a pod's GPUs in an annotation, which a status update of a pod can also
+/// change.
 pub(super) fn record_gpus(pod: &mut Value, picked: &BTreeSet<u64>) {
     let all: Vec<String> = picked.iter().map(u64::to_string).collect();
     if picked.is_empty() {

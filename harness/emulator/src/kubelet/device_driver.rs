@@ -16,10 +16,10 @@ use schedlab_api::{
     object::{annotation, is_deleting, label, list, name, number, set, text, uid},
 };
 
-/// The name of the driver and of its device class.
+/// The name of the emulated DRA driver and of its device class.
 const DRIVER_NAME: &str = "gpu.nvidia.com";
 
-/// The GPU driver of all nodes.
+/// The controller that emulates the DRA driver for GPUs on all nodes.
 pub(crate) const CONTROLLER: Controller = Controller {
     name: "gpu-driver",
     manager: "gpu-driver",
@@ -45,8 +45,8 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     ReconcileResult::from_writes(class.into_iter().chain(sync_slice(node, ctx)))
 }
 
-/// Publishes the slice of a node, or publishes it again if other GPUs are unhealthy than before. A
-/// node without the annotation keeps its slice as it is.
+/// Publishes the ResourceSlice of a node, and publishes it again when other GPUs become unhealthy.
+/// A node without the annotation for unhealthy GPUs keeps its slice unchanged.
 fn sync_slice(node: &Value, ctx: &Context) -> Option<ApiRequest> {
     let desired = resource_slice(node);
     let key = key_of(&RESOURCE_SLICES, &desired);

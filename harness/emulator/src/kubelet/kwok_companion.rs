@@ -16,7 +16,7 @@ use schedlab_api::{
     object::{annotation, is_deleting},
 };
 
-/// The companion of all kwok nodes.
+/// The controller that completes kwok on all nodes which kwok simulates.
 pub(crate) const CONTROLLER: Controller = Controller {
     name: "kubelet-beside",
     manager: "kubelet",
@@ -63,8 +63,8 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     step.requeue_by(deadline)
 }
 
-/// Records the GPUs of a pod without any. If the node has too few, the pod gets none and keeps
-/// running under kwok; the audit reports it.
+/// Records GPUs for a pod that has none recorded. If the node has too few, the pod gets none and
+/// keeps running under kwok; the audit reports that.
 fn assign_gpus(pod_on_node: &PodOnNode, ctx: &Context) -> Option<ApiRequest> {
     if annotation(pod_on_node.pod, annotations::GPU_DEVICES).is_some() {
         return None;

@@ -17,30 +17,30 @@ use crate::reconcile::pod_status::{is_finished, node_name};
 struct RequiredObject<'p> {
     resource: &'static Resource,
     name: &'p str,
-    /// The volume that mounts it; `None` for the environment.
+    /// The name of the volume that mounts the object; `None` if an environment variable needs it.
     volume: Option<&'p str>,
-    /// The required key, if any.
+    /// The key that must exist in the object; `None` if any content will do.
     key: Option<&'p str>,
 }
 
-/// A missing object, as the pod reports it.
+/// A missing `ConfigMap` or Secret, as status and event of the pod report it.
 pub(super) struct MissingObject {
     /// The reason of the waiting state.
     pub(super) state: &'static str,
-    /// The message of the waiting state; empty if only the event has it.
+    /// The message of the waiting state; empty if only the event has a message.
     pub(super) message: String,
     /// The reason and message of the event.
     pub(super) event: (&'static str, String),
 }
 
-/// The first missing object of a pod; volumes come before the environment.
+/// The first missing `ConfigMap` or Secret of a pod. Volumes come before environment variables.
 pub(super) fn first_missing_object(pod: &Value, cache: &InformerCache) -> Option<MissingObject> {
     let mut objects = required_objects(pod);
     objects.sort_by_key(|object| object.volume.is_none());
     objects.iter().find_map(|object| missing_object_error(object, namespace(pod), cache))
 }
 
-/// The pods that may start because of a changed object.
+/// The pods that wait for the changed `ConfigMap` or Secret, and may start because of the change.
 pub(super) fn pods_waiting_for(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     let Key { resource, namespace, name } = &change.key;
     let is_needed = |pod: &Value| {
@@ -128,7 +128,7 @@ fn volume_references(volume: &Value) -> Vec<RequiredObject<'_>> {
     single.chain(projected).map(|object| RequiredObject { volume: name, ..object }).collect()
 }
 
-/// The non-optional references to a `ConfigMap` and a Secret in these fields.
+/// The non-optional references to a `ConfigMap` and to a Secret in two fields of `holder`.
 fn required_references<'p>(
     holder: &'p Value,
     fields: [&'static str; 2],

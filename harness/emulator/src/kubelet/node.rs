@@ -53,7 +53,7 @@ const HEALTHY_CONDITIONS: [Condition<'static>; 4] = [
     },
 ];
 
-/// The node part of all kubelets.
+/// The controller that emulates what kubelets do for their nodes: node status and lease.
 pub(crate) const CONTROLLER: Controller = Controller {
     name: "node",
     manager: "kubelet",
@@ -108,7 +108,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     )
 }
 
-/// Fills in the status fields that a kubelet reports.
+/// Sets the status fields that a kubelet reports when it registers its node.
 fn set_node_status(node: &mut Value) {
     for [from, to] in [["capacity", "allocatable"], ["allocatable", "capacity"]] {
         if let Some(amounts) = at(node, &["status", from]).cloned() {
@@ -143,8 +143,8 @@ fn set_node_status(node: &mut Value) {
     }
 }
 
-/// Takes unhealthy GPUs out of the allocatable ones, as the device manager does: pods that have such
-/// a GPU keep running. An empty annotation means that all are healthy again.
+/// Subtracts unhealthy GPUs from `allocatable`, as the kubelet's device manager does. Pods with
+/// such a GPU keep running. An empty annotation means that all GPUs are healthy again.
 fn withhold_unhealthy_gpus(node: &mut Value) {
     let all = at(node, &["status", "capacity", resources::GPU]).and_then(Value::as_str);
     let all = all.and_then(|text| text.parse::<usize>().ok());
@@ -154,7 +154,7 @@ fn withhold_unhealthy_gpus(node: &mut Value) {
     set(node, &["status", "allocatable", resources::GPU], json!(left.to_string()));
 }
 
-/// Creates or renews the lease, if necessary.
+/// Creates or renews the lease of a node; `None` if nothing is due.
 fn sync_lease(node: &Value, ctx: &Context) -> Option<ApiRequest> {
     let key = lease_key(node);
     let dead = is_node_down(node);
@@ -182,7 +182,7 @@ fn sync_lease(node: &Value, ctx: &Context) -> Option<ApiRequest> {
     Some(ApiRequest::update(&key, lease))
 }
 
-/// Whether the lease had its last renewal.
+/// Whether the lease had its last renewal, because its node is down.
 pub(crate) fn is_final_renewal(lease: &Value) -> bool {
     annotation(lease, annotations::NODE_DOWN) == Some("true")
 }

@@ -13,7 +13,8 @@ use schedlab_api::{
     toleration::tolerates,
 };
 
-/// Returns the first predicate that fails.
+/// Checks the kubelet's admission predicates; returns the rejection by the first predicate that
+/// fails.
 pub(super) fn check_predicates(
     key: &Key,
     pod: &Value,
@@ -46,7 +47,7 @@ fn predicate_rejection(predicate: &str, why: &str) -> PodRejection {
     }
 }
 
-/// Whether the node matches the node selector and any term of the required node affinity.
+/// Whether a node matches a pod's node selector and any term of the required node affinity.
 fn matches_node_affinity(pod: &Value, node: &Value) -> bool {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     let required = &pod["spec"]["affinity"]["nodeAffinity"][REQUIRED];
@@ -69,7 +70,7 @@ fn does_term_select(term: &Value, node: &Value) -> bool {
     !is_empty && holds(by_label, node) && holds(by_field, &named)
 }
 
-/// Protocol, number and address of a host port.
+/// A host port: protocol, number and host address.
 type HostPort<'v> = (&'v str, i64, &'v str);
 
 fn has_free_ports(key: &Key, pod: &Value, cache: &InformerCache) -> bool {

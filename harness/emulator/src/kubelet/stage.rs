@@ -10,9 +10,9 @@ use schedlab_api::{
     object::{list, number},
 };
 
-/// The maximum delay between restarts.
+/// The maximum delay between restarts of a pod's containers.
 const BACKOFF_MAX: Duration = Duration::from_mins(5);
-/// After a run of this length the restart delay is reset.
+/// The length of a run after which the restart delay is reset.
 const BACKOFF_RESET_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
 /// The stage of a pod before its end.
@@ -22,17 +22,17 @@ pub(super) enum PodStage {
     Arriving,
     /// Admitted; the containers are being created.
     Starting {
-        /// When the pod was admitted.
+        /// The time at which the pod was admitted.
         since: Timestamp,
     },
     /// The containers are running.
     Running {
-        /// When the containers started.
+        /// The time at which the containers started.
         since: Timestamp,
     },
     /// The containers ended and wait for a restart.
     BackingOff {
-        /// When the containers restart.
+        /// The time at which the containers restart.
         until: Timestamp,
     },
 }
@@ -60,27 +60,27 @@ impl PodStage {
 pub(super) struct ContainerExit {
     /// The exit code.
     pub(super) code: i32,
-    /// `Completed`, `Error` or `ContainerStatusUnknown`.
+    /// The reason: `Completed`, `Error` or `ContainerStatusUnknown`.
     pub(super) reason: &'static str,
 }
 
 impl ContainerExit {
-    /// Terminated within the grace period.
+    /// The containers ended within the grace period of a deletion.
     pub(super) const TERMINATED: Self = Self { code: 143, reason: "Error" };
-    /// Killed at the end of the grace period.
+    /// The containers were killed at the end of the grace period.
     pub(super) const KILLED: Self = Self { code: 137, reason: "Error" };
 
-    /// Deleted before the containers ran.
+    /// The pod was deleted before its containers ran.
     pub(super) const NEVER_RAN: Self = Self { code: 137, reason: "ContainerStatusUnknown" };
 
-    /// The end of a run with an exit code.
+    /// The containers ended by themselves with an exit code.
     pub(super) fn from_code(code: i32) -> Self {
         Self { code, reason: if code == 0 { "Completed" } else { "Error" } }
     }
 }
 
-/// The restart delay of a running pod that ends now: none for the first restart and after a run of
-/// 10 min, otherwise 10 s, doubling up to 5 min.
+/// The restart delay of a pod whose containers end now: none for the first restart and after a run
+/// of 10 min, otherwise 10 s, doubling up to 5 min.
 pub(super) fn restart_delay(pod: &Value, now: Timestamp) -> Duration {
     let Some(first) = list(pod, &["status", "containerStatuses"]).first() else {
         return Duration::ZERO;

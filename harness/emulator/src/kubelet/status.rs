@@ -16,13 +16,14 @@ use schedlab_api::{
     object_names,
 };
 
-/// The addresses of a pod.
+/// The addresses of a pod: its own and its node's.
 pub(super) struct PodAddresses {
     host: String,
     pod: String,
 }
 
-/// An address in the node's network that no running pod has.
+/// The addresses for a new pod: that of its node, and one in the node's network that no running pod
+/// has.
 pub(super) fn free_pod_addresses(pod: &Value, node: &Value, cache: &InformerCache) -> PodAddresses {
     let host = host_address(node);
     if flag_at(pod, &["spec", "hostNetwork"]) {
@@ -54,7 +55,7 @@ pub(crate) fn host_address(node: &Value) -> String {
     format!("172.{}.{}.{}", 16 + ((hash >> 16) & 15), (hash >> 8) & 0xff, hash & 0xff)
 }
 
-/// The kubelet has admitted the pod.
+/// Sets the status of a pod that the kubelet has admitted.
 pub(super) fn set_admitted(pod: &mut Value, address: &PodAddresses, now: Timestamp) {
     set(pod, &["status", "startTime"], json!(format_time(now)));
     set(pod, &["status", "hostIP"], json!(address.host));
@@ -64,7 +65,7 @@ pub(super) fn set_admitted(pod: &mut Value, address: &PodAddresses, now: Timesta
     set_init_container_statuses(pod, now);
 }
 
-/// The containers are being created.
+/// Sets the status of a pod whose containers are being created.
 pub(super) fn set_starting(pod: &mut Value, now: Timestamp) {
     set(pod, &["status", "phase"], json!("Pending"));
     set_conditions(pod, ["True", "True", "False", "False"], "ContainersNotReady", now);
@@ -72,7 +73,7 @@ pub(super) fn set_starting(pod: &mut Value, now: Timestamp) {
     set_container_statuses(pod, &|_| waiting.clone(), false);
 }
 
-/// The containers wait, with this reason.
+/// Sets the status of a pod whose containers wait, with reason (`state`) and message.
 pub(super) fn set_waiting(pod: &mut Value, state: &str, message: &str) {
     let mut waiting = json!({"reason": state});
     if !message.is_empty() {
@@ -82,7 +83,8 @@ pub(super) fn set_waiting(pod: &mut Value, state: &str, message: &str) {
     set_container_statuses(pod, &|_| waiting.clone(), false);
 }
 
-/// The containers run and are ready. If they ran before, the restart count increases.
+/// Sets the status of a pod whose containers run and are ready. If they ran before, the restart
+/// count increases.
 pub(super) fn set_running(pod: &mut Value, now: Timestamp) {
     let again = list(pod, &["status", "containerStatuses"])
         .iter()
@@ -111,12 +113,12 @@ pub(super) fn record_reserved_gpu(pod: &mut Value) {
     }
 }
 
-/// The containers are ready again after the node was unreachable.
+/// Sets the conditions of a pod that is ready again after its node was unreachable.
 pub(super) fn set_ready(pod: &mut Value, now: Timestamp) {
     set_conditions(pod, ["True", "True", "True", "True"], "", now);
 }
 
-/// The containers ended and are not restarted.
+/// Sets the status of a pod whose containers ended and are not restarted.
 pub(super) fn set_finished(pod: &mut Value, exit: &ContainerExit, now: Timestamp) {
     let (phase, reason) =
         if exit.code == 0 { ("Succeeded", "PodCompleted") } else { ("Failed", "PodFailed") };
@@ -126,13 +128,13 @@ pub(super) fn set_finished(pod: &mut Value, exit: &ContainerExit, now: Timestamp
     end_sidecars(pod, now);
 }
 
-/// The containers ended and were restarted immediately.
+/// Sets the status of a pod whose containers ended and were restarted immediately.
 pub(super) fn set_restarted(pod: &mut Value, exit: &ContainerExit, now: Timestamp) {
     move_to_last_state(pod, exit, now);
     set_running(pod, now);
 }
 
-/// The containers ended and wait for their restart.
+/// Sets the status of a pod whose containers ended and wait for their restart.
 pub(super) fn set_backing_off(pod: &mut Value, exit: &ContainerExit, now: Timestamp) {
     move_to_last_state(pod, exit, now);
     set_conditions(pod, ["True", "True", "False", "False"], "ContainersNotReady", now);
@@ -143,7 +145,7 @@ pub(super) fn set_backing_off(pod: &mut Value, exit: &ContainerExit, now: Timest
     set_container_statuses(pod, &|_| waiting.clone(), false);
 }
 
-/// `activeDeadlineSeconds` has ended.
+/// Sets the status of a pod whose `activeDeadlineSeconds` has ended.
 pub(super) fn set_deadline_exceeded(pod: &mut Value, now: Timestamp) {
     set_finished(pod, &ContainerExit::KILLED, now);
     set(pod, &["status", "reason"], json!("DeadlineExceeded"));
@@ -151,7 +153,7 @@ pub(super) fn set_deadline_exceeded(pod: &mut Value, now: Timestamp) {
     set(pod, &["status", "message"], json!(message));
 }
 
-/// The kubelet has rejected the pod.
+/// Sets the status of a pod that the kubelet has rejected.
 pub(super) fn set_pod_rejected(pod: &mut Value, refusal: &PodRejection, now: Timestamp) {
     set(pod, &["status", "phase"], json!("Failed"));
     set(pod, &["status", "reason"], json!(refusal.reason));
@@ -160,7 +162,8 @@ pub(super) fn set_pod_rejected(pod: &mut Value, refusal: &PodRejection, now: Tim
     remove(pod, &["status", "containerStatuses"]);
 }
 
-/// Sets the four conditions of a kubelet: sandbox, initialized, containers ready, ready.
+/// Sets the four pod conditions that a kubelet reports: sandbox, initialized, containers ready,
+/// ready.
 fn set_conditions(pod: &mut Value, statuses: [&str; 4], reason: &str, now: Timestamp) {
     let kinds = ["PodReadyToStartContainers", "Initialized", "ContainersReady", conditions::READY];
     for (kind, status) in kinds.into_iter().zip(statuses) {
@@ -197,7 +200,7 @@ fn set_container_statuses(pod: &mut Value, state: &dyn Fn(&Value) -> Value, read
     set(pod, &["status", "containerStatuses"], Value::Array(made));
 }
 
-/// Init containers have completed; sidecars are running.
+/// Sets the statuses of the init containers: sidecars are running, others have completed.
 fn set_init_container_statuses(pod: &mut Value, now: Timestamp) {
     let made: Vec<Value> = list(pod, &["spec", "initContainers"])
         .iter()
@@ -228,7 +231,7 @@ pub(super) fn is_sidecar(init_container: &Value) -> bool {
     text(init_container, &["restartPolicy"]) == "Always"
 }
 
-/// Ends the sidecars, after the main containers.
+/// Ends the sidecars, after the main containers ended.
 fn end_sidecars(pod: &mut Value, now: Timestamp) {
     let mut all = list(pod, &["status", "initContainerStatuses"]).to_vec();
     for status in all.iter_mut().filter(|one| at(one, &["state", "running"]).is_some()) {
@@ -259,7 +262,7 @@ fn terminated_state(old: &Value, exit: &ContainerExit, now: Timestamp) -> Value 
     }})
 }
 
-/// Moves the ended run to `lastState`.
+/// Moves the containers' ended run to `lastState`.
 fn move_to_last_state(pod: &mut Value, exit: &ContainerExit, now: Timestamp) {
     change_container_statuses(pod, |container| {
         let ended = terminated_state(container.get("state").unwrap_or(&Value::Null), exit, now);

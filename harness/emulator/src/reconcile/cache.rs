@@ -19,7 +19,7 @@ use schedlab_api::{
 /// A change of an object.
 #[derive(Clone, Debug)]
 pub struct ObjectChange {
-    /// The changed object.
+    /// The key of the changed object.
     pub key: Key,
     /// The object before the change; `None` if it is new.
     pub before: Option<Object>,
@@ -28,7 +28,7 @@ pub struct ObjectChange {
 }
 
 impl ObjectChange {
-    /// The states before and after the change that exist.
+    /// The states of the object before and after the change, as far as they exist.
     pub fn states(&self) -> impl Iterator<Item = &Object> {
         self.before.iter().chain(&self.after)
     }
@@ -48,9 +48,9 @@ pub struct InformerCache {
     by_namespace: BTreeMap<Arc<str>, BTreeSet<Key>>,
     orphans: BTreeSet<Key>,
     unwatched: BTreeSet<Resource>,
-    /// Deleted nodes, with the time of the deletion.
+    /// The deleted nodes, with the time of the deletion.
     removed_nodes: BTreeMap<Key, Timestamp>,
-    /// The known kinds by `apiVersion` and `kind`.
+    /// The registered kinds by `apiVersion` and `kind`.
     kinds: BTreeMap<(String, String), Arc<Kind>>,
 }
 
@@ -84,12 +84,12 @@ impl InformerCache {
         self.change_count
     }
 
-    /// An object.
+    /// The object with a key.
     pub fn get(&self, key: &Key) -> Option<&Object> {
         self.objects.get(key)
     }
 
-    /// When a node was deleted; `None` if it exists or never existed.
+    /// The time at which a node was deleted; `None` if the node exists or never existed.
     pub fn node_gone_since(&self, node: &Key) -> Option<Timestamp> {
         self.removed_nodes.get(node).copied()
     }
@@ -121,17 +121,18 @@ impl InformerCache {
         }
     }
 
-    /// Marks a kind as not watched: the absence of its objects then means nothing.
+    /// Marks a kind as not watched: an object of the kind may exist although the cache does not
+    /// contain it.
     pub fn mark_unwatched(&mut self, resource: &Resource) {
         self.unwatched.insert(resource.clone());
     }
 
-    /// Whether an absent object of a kind does not exist.
+    /// Whether the kind is watched, so that an object that is not in the cache does not exist.
     pub fn is_watched(&self, resource: &Resource) -> bool {
         !self.unwatched.contains(resource)
     }
 
-    /// An object with the cache's own key.
+    /// The object with a key, and the cache's own copy of the key.
     pub fn entry(&self, key: &Key) -> Option<(&Key, &Object)> {
         self.objects.get_key_value(key)
     }
@@ -161,7 +162,7 @@ impl InformerCache {
         self.by_namespace.get(namespace).into_iter().flatten()
     }
 
-    /// The object with a uid.
+    /// The key of the object with a uid.
     pub fn key_of_uid(&self, uid: &str) -> Option<&Key> {
         self.by_uid.get(uid)
     }
@@ -172,7 +173,7 @@ impl InformerCache {
         keys.filter_map(|key| self.objects.get_key_value(key))
     }
 
-    /// The objects with an owner reference to an unknown uid.
+    /// The keys of the objects with an owner reference to a uid that the cache does not contain.
     pub fn keys_with_missing_owner(&self) -> impl Iterator<Item = &Key> {
         let lost = self.by_owner.iter().filter(|(uid, _)| !self.by_uid.contains_key(*uid));
         lost.flat_map(|(_, keys)| keys)
@@ -264,7 +265,7 @@ impl InformerCache {
     }
 }
 
-/// Whether both states of an object have the same index entries.
+/// Whether the old and the new state of an object have the same entries in the indexes.
 fn has_same_index_keys(key: &Key, old: &Value, new: &Value) -> bool {
     metadata_fields_equal(old, new, |field| matches!(field, "uid" | "ownerReferences"))
         && indexed_node_name(key, old) == indexed_node_name(key, new)
@@ -290,30 +291,30 @@ fn indexed_node_name<'v>(key: &Key, object: &'v Value) -> Option<&'v str> {
 /// An entry of `metadata.ownerReferences`.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnerReference<'v> {
-    /// `apiVersion`.
+    /// The field `apiVersion`.
     pub api_version: &'v str,
-    /// `apiVersion` without the version.
+    /// The API group: `apiVersion` without the version.
     pub group: &'v str,
-    /// `kind`.
+    /// The field `kind`.
     pub kind: &'v str,
-    /// `name`.
+    /// The field `name`.
     pub name: &'v str,
-    /// `uid`.
+    /// The field `uid`.
     pub uid: &'v str,
-    /// `controller`.
+    /// Whether the owner is the managing controller (field `controller`).
     pub is_controller: bool,
-    /// `blockOwnerDeletion`.
+    /// Whether the owner's foreground deletion waits for this object (field `blockOwnerDeletion`).
     pub blocks_owner_deletion: bool,
 }
 
 /// The scope of an owner's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerScope {
-    /// A namespaced kind.
+    /// The kind is namespaced.
     Namespaced,
-    /// A cluster-scoped kind.
+    /// The kind is cluster-scoped.
     ClusterWide,
-    /// An unknown kind or version.
+    /// The kind or version is unknown.
     Unknown,
 }
 

@@ -8,7 +8,8 @@ use crate::api_types::kinds::type_info::{TypeInfo, ValueKind};
 use crate::requests::patch_types::{self, ListShape, MergeShape};
 use schedlab_api::{Text, Value, object};
 
-/// Refuses a configuration that does not fit its kind's schema: with 500, as kube-apiserver does.
+/// Refuses an applied configuration that does not fit the schema of its kind, with status code 500
+/// as in kube-apiserver.
 pub(super) fn check_applied_configuration(
     request: &WriteRequest,
     configuration: &Value,
@@ -37,8 +38,8 @@ struct ApplyValidator {
 }
 
 impl ApplyValidator {
-    fn report(&mut self, path: &str, what: &str) {
-        self.errors.push(format!("{path}: {what}"));
+    fn report(&mut self, path: &str, problem: &str) {
+        self.errors.push(format!("{path}: {problem}"));
     }
 
     fn validate_field(

@@ -15,7 +15,7 @@ use schedlab_api::{Value, json, object};
 const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 const API_SERVER: &str = "kube-apiserver";
 
-/// Updates the kind registry after a write.
+/// Updates the registry of kinds after the write of a CRD or of a custom object.
 pub(super) fn sync_kind_registry(
     store: &mut Store,
     request: &WriteRequest,
@@ -44,7 +44,7 @@ fn defined_resource(crd: &Value) -> Resource {
     Resource::new(group, object::text(crd, &["spec", "names", "plural"]))
 }
 
-/// Registers the kind and sets the definition's status.
+/// Registers the kind that a CRD defines, and sets the status of the CRD.
 fn register_and_set_status(store: &mut Store, request: &WriteRequest) {
     let Some(crd) = store.find(&request.key).cloned() else {
         return;
@@ -123,7 +123,7 @@ fn established_status(request: &WriteRequest, crd: &Value, is_kind_taken: bool) 
     })
 }
 
-/// Warns about unrecognized formats that the old definition did not have.
+/// Warns about unknown string formats in a CRD that its old state did not have.
 pub(super) fn warn_unrecognized_formats(
     request: &mut WriteRequest,
     old: Option<&Value>,
@@ -137,7 +137,8 @@ pub(super) fn warn_unrecognized_formats(
     request.warnings.extend(odd.map(|format| format!("unrecognized format {format:?}")));
 }
 
-/// The unrecognized formats of all versions. A schema that all versions share counts once.
+/// The unknown string formats in the schemas of all versions of a CRD. A schema that all versions
+/// share counts once.
 fn unrecognized_formats(crd: &Value) -> Vec<&str> {
     let versions = object::list(crd, &["spec", "versions"]).iter();
     let mut schemas: Vec<&Value> =
@@ -148,8 +149,8 @@ fn unrecognized_formats(crd: &Value) -> Vec<&str> {
     schemas.into_iter().flat_map(schema::unrecognized_formats).collect()
 }
 
-/// Deletes the custom objects before their definition. Returns `true` if some wait for finalizers,
-/// so that the definition must wait too.
+/// Deletes the custom objects of a CRD that is being deleted. Returns `true` if some of them wait
+/// for finalizers, so that the CRD must wait, too.
 pub(super) fn delete_custom_objects(
     store: &mut Store,
     request: &WriteRequest,
@@ -168,7 +169,7 @@ pub(super) fn delete_custom_objects(
     Ok(store.count(&resource) > 0)
 }
 
-/// Adds the finalizer that keeps a definition until its custom objects are gone.
+/// Adds the finalizer that keeps a CRD until its custom objects are gone.
 pub(super) fn add_cleanup_finalizer(crd: &mut Value) {
     let mut finalizers = object::list(crd, &["metadata", "finalizers"]).to_vec();
     if !finalizers.iter().any(|name| name == CLEANUP_FINALIZER) {
@@ -177,7 +178,7 @@ pub(super) fn add_cleanup_finalizer(crd: &mut Value) {
     object::set(crd, &["metadata", "finalizers"], finalizers.into());
 }
 
-/// Removes the cleanup finalizer when the last custom object of a deleted definition is gone.
+/// Removes the cleanup finalizer of a deleted CRD when the last custom object is gone.
 fn finish_crd_deletion(store: &mut Store, request: &WriteRequest) {
     let resource = &request.key.resource;
     let name = format!("{}.{}", resource.plural, resource.group);

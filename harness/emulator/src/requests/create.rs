@@ -62,9 +62,9 @@ pub(super) fn create_decoded_object(
     Ok(request.commit(store, object, true))
 }
 
-/// Replaces the generated name by its stem in an error: kube-apiserver refuses an object before it
-/// generates the name. The emulator's controllers generate names themselves, so that they are the
-/// same in every run.
+/// Replaces the generated name in an error by its stem: kube-apiserver refuses an object before it
+/// generates the name. The emulator's controllers, however, generate names themselves, so that the
+/// names are the same in every run.
 fn with_stem_in_error(mut refusal: ApiError, object: &Value) -> ApiError {
     let (name, stem) = (object::name(object), object::text(object, &["metadata", "generateName"]));
     let letters = name.strip_prefix(truncate_stem(stem).as_str()).map(str::len);
@@ -78,12 +78,13 @@ fn with_stem_in_error(mut refusal: ApiError, object: &Value) -> ApiError {
     refusal
 }
 
-/// The stem of a generated name, cut so that the name has at most 63 letters.
+/// The stem of a generated name (`generateName`), cut so that the name with its suffix has at most
+/// 63 letters.
 fn truncate_stem(stem: &str) -> String {
     stem.chars().take(63 - SUFFIX_LETTERS).collect()
 }
 
-/// Applies defaults and server fields again after a webhook changed a new object.
+/// Sets defaults and server-owned fields again after a webhook changed a new object.
 fn prepare_after_webhook(
     store: &Store,
     request: &mut WriteRequest,
@@ -135,7 +136,8 @@ fn set_name(
     Ok(())
 }
 
-/// A free generated name: that of the first attempt, or a new one. Empty without `generateName`.
+/// A generated name that no object has: the name of the first attempt, or a new one. Empty without
+/// `generateName`.
 fn generate_name(store: &mut Store, request: &WriteRequest, object: &Value) -> Arc<str> {
     let mut key = Key { name: request.first_attempt.name.as_str().into(), ..request.key.clone() };
     if key.name.is_empty() || store.find(&key).is_some() {
@@ -187,7 +189,8 @@ fn set_server_metadata(store: &mut Store, request: &mut WriteRequest, object: &m
     }
 }
 
-/// Whether a new object loses the status in its body. A node keeps it: kubelets register that way.
+/// Whether the status in the body of a new object is dropped. A node keeps it, because kubelets
+/// register that way.
 fn is_status_dropped(request: &WriteRequest) -> bool {
     request.kind.origin == Origin::Custom || !request.kind.is("", "Node")
 }

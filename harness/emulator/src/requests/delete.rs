@@ -24,7 +24,7 @@ pub(super) fn delete_object(
     Ok(delete_without_webhooks(store, request, options)?)
 }
 
-/// Calls the webhooks for a deletion, unless it only repeats a deletion in progress.
+/// Calls the webhooks for a deletion, unless the deletion only repeats one in progress.
 fn call_webhooks_for_deletion(
     store: &mut Store,
     request: &mut WriteRequest,
@@ -41,7 +41,7 @@ fn call_webhooks_for_deletion(
     Ok(())
 }
 
-/// Deletes an object whose webhooks were called already, or need not be called.
+/// Deletes an object without calling webhooks: they were called already, or need not be called.
 pub(super) fn delete_without_webhooks(
     store: &mut Store,
     request: &WriteRequest,
@@ -88,11 +88,12 @@ pub(super) fn delete_without_webhooks(
 enum GracePeriod {
     /// The kind has no grace period.
     None,
-    /// Seconds from now.
+    /// The grace period in seconds from now.
     Seconds(i64),
 }
 
-/// The grace period; `None` if a deletion is in progress that this one does not shorten.
+/// The grace period of a deletion; `None` if a deletion is in progress that this one does not
+/// shorten.
 fn grace_period(
     request: &WriteRequest,
     old: &Value,
@@ -124,7 +125,8 @@ fn grace_period(
     }))
 }
 
-/// Starts or shortens a deletion.
+/// Sets `deletionTimestamp` and `deletionGracePeriodSeconds`: starts a deletion, or shortens one in
+/// progress.
 fn set_deletion_timestamp(object: &mut Value, now: Timestamp, seconds: i64) {
     let old_end =
         object::text(object, &["metadata", "deletionTimestamp"]).parse::<Timestamp>().ok();
@@ -144,7 +146,8 @@ fn set_deletion_timestamp(object: &mut Value, now: Timestamp, seconds: i64) {
     }
 }
 
-/// The finalizers after a deletion; they carry the propagation policy to the garbage collector.
+/// The finalizers of an object after a deletion request. They tell the garbage collector the
+/// propagation policy.
 fn finalizers_after_deletion(old: &Value, propagation: Option<Propagation>) -> Vec<String> {
     let kept = object::finalizers(old).map(str::to_owned);
     let Some(propagation) = propagation else {
@@ -168,8 +171,8 @@ fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
     }
 }
 
-/// The first deletion marks the namespace as terminating; a later one removes it if it has no
-/// finalizers.
+/// Deletes a namespace. The first deletion marks it as terminating; a later one removes it if no
+/// finalizers are left.
 fn delete_namespace(store: &mut Store, request: &WriteRequest, old: &Object) -> WriteOutcome {
     if !object::is_deleting(old) {
         let mut new = Value::clone(old);

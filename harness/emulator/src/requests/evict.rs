@@ -15,7 +15,7 @@ use crate::store::{
 };
 use schedlab_api::{Value, conditions, json, object};
 
-/// The condition of a budget that shows whether it allows disruptions.
+/// The type of the condition that shows whether a PodDisruptionBudget allows disruptions.
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
 pub(super) fn evict_pod(
@@ -47,7 +47,8 @@ pub(super) fn evict_pod(
     Ok(delete::delete_without_webhooks(store, request, &options)?)
 }
 
-/// Refuses the eviction if the pod's budget does not allow it; otherwise takes one disruption.
+/// Refuses an eviction that the pod's budget does not allow; otherwise takes one disruption from
+/// the budget.
 fn take_disruption_from_budget(
     store: &mut Store,
     request: &WriteRequest,
@@ -83,7 +84,8 @@ fn take_disruption_from_budget(
     Ok(())
 }
 
-/// Why a budget allows no disruption. A failed sync is reported rather than the counts.
+/// The reason why a budget allows no disruption: a failed sync if there is one, otherwise the
+/// counts.
 fn denial_reason(budget: &Value) -> String {
     let of = |field: &str| object::number(budget, &["status", field]).unwrap_or(0);
     let (healthy, desired) = (of("currentHealthy"), of("desiredHealthy"));
@@ -126,7 +128,8 @@ fn budgets_covering(store: &Store, pod: &Value) -> Result<Vec<Object>, ApiError>
     Ok(budgets)
 }
 
-/// The budget's selector. Without one a budget selects nothing; an empty one selects everything.
+/// The selector of a budget. `None` if the budget has no selector: then it selects no pod. An empty
+/// selector selects every pod.
 fn budget_selector(budget: &Value) -> Result<Option<LabelSelector>, ApiError> {
     match object::at(budget, &["spec", "selector"]) {
         None | Some(Value::Null) => Ok(None),
@@ -134,7 +137,7 @@ fn budget_selector(budget: &Value) -> Result<Option<LabelSelector>, ApiError> {
     }
 }
 
-/// Records the disruption in the budget's status.
+/// Records a granted eviction in the budget's status.
 fn record_disruption(store: &mut Store, request: &WriteRequest, budget: &Object) {
     if request.dry_run {
         return;

@@ -9,8 +9,8 @@ use crate::requests::patch_types::{MergeShape, WriteAuthor, record_update};
 use crate::store::{Key, LogEntry, Object, Store};
 use schedlab_api::{Value, object};
 
-/// The object with `managedFields`. If the log does not reach back to its creation, it stays as it
-/// is, and apply treats its fields as unowned.
+/// The object with `managedFields`, reconstructed from the change log. If the log does not reach
+/// back to the object's creation, the object is unchanged, and apply treats its fields as unowned.
 pub(super) fn with_managed_fields(
     store: &Store,
     request: &WriteRequest,
@@ -39,8 +39,8 @@ pub(super) fn with_managed_fields(
     state.map_or_else(|| Arc::clone(old), Arc::new)
 }
 
-/// The log entries of an object, newest first. The resourceVersion of each previous state locates
-/// the entry before.
+/// The log entries of an object, newest first; `None` if the log does not reach back to its
+/// creation. The resourceVersion of each previous state locates the entry before.
 fn log_entries_of_object<'s>(
     store: &'s Store,
     key: &Key,

@@ -54,7 +54,8 @@ pub(super) fn patch_object(
     update::replace_part(store, request, subresource, &old, new)
 }
 
-/// Refuses a patch that changes the uid. Unlike in an update, it is no precondition.
+/// Refuses a patch that changes the uid. In a patch, unlike in an update, the uid is no
+/// precondition.
 fn check_uid_unchanged(request: &WriteRequest, old: &Value, new: &Value) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     let uid = object::uid(new);
@@ -64,8 +65,8 @@ fn check_uid_unchanged(request: &WriteRequest, old: &Value, new: &Value) -> Resu
     errors.into_result(&request.kind, &request.key.name)
 }
 
-/// What an error shows for a patch with an invalid result: the patch or the patched object,
-/// depending on the patch type.
+/// The value that an error shows for a patch with an invalid result: the patch or the patched
+/// object, depending on the patch type.
 fn patch_as_shown(
     request: &mut WriteRequest,
     subresource: Subresource,
@@ -80,7 +81,7 @@ fn patch_as_shown(
     }
 }
 
-/// What a 400 error of decoding says about the value.
+/// The part of a 400 decoding error that is about the value; `None` for other errors.
 fn decoding_error_detail<'e>(request: &WriteRequest, error: &'e ApiError) -> Option<&'e str> {
     let head = format!("cannot be handled as a {}: ", request.requested_kind.kind);
     error.message.split_once(&head).filter(|_| error.code == 400).map(|(_, why)| why)
@@ -100,12 +101,14 @@ fn invalid_patched_object_error(
     ApiError::new(422, "Invalid", text).with_cause(cause)
 }
 
-/// Whether the request addresses the object as it is stored, not a scale or an alias kind.
+/// Whether the patch applies to the object as it is stored, not to a Scale or to an alias kind such
+/// as `events.k8s.io` events.
 fn is_stored_representation(request: &WriteRequest, subresource: Subresource) -> bool {
     subresource != Subresource::Scale && request.requested_kind.origin != Origin::View
 }
 
-/// The object in the representation that the patch applies to.
+/// The object in the representation that the patch applies to: as a Scale, as an alias kind, or as
+/// stored.
 fn as_patched_representation(
     request: &WriteRequest,
     subresource: Subresource,
@@ -255,7 +258,7 @@ pub(super) fn subresource_path(subresource: Subresource) -> &'static str {
     }
 }
 
-/// The merge rules of a kind.
+/// The merge rules of the kind's fields.
 fn merge_shape(kind: &Kind) -> Arc<MergeShape> {
     match (&kind.origin, &kind.stored().schema) {
         (Origin::Custom, Some(schema)) => patch_types::custom_resource_shape(&schema.raw),
@@ -266,9 +269,9 @@ fn merge_shape(kind: &Kind) -> Arc<MergeShape> {
     }
 }
 
-/// Updates `managedFields` of objects that were applied at least once. Unlike kube-apiserver, the
-/// emulator does not record them on other objects: schedulers do not read them, and they are a
-/// third of an object's size. The first apply reconstructs them (`managed_fields_bootstrap`).
+/// Updates `managedFields` of an object that was applied at least once. Unlike kube-apiserver, the
+/// emulator does not record `managedFields` on other objects: schedulers do not read them, and they
+/// are a third of an object's size. The first apply reconstructs them (`managed_fields_bootstrap`).
 pub(super) fn record_managed_fields(request: &WriteRequest, old: Option<&Value>, new: &mut Value) {
     let is_recorded =
         |object: &Value| !object::list(object, &["metadata", "managedFields"]).is_empty();

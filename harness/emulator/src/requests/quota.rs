@@ -11,8 +11,8 @@ use crate::api_types::resource::Resource;
 use crate::store::{Commit, Key, Store, Subresource};
 use schedlab_api::{Value, object};
 
-/// The quotas that count an object, with their new status. `old` is the previous state of an
-/// updated object.
+/// The quotas that count the written object, with their new status. `old` is the previous state of
+/// an updated object.
 ///
 /// # Errors
 /// 403 if a quota is exceeded.
@@ -78,7 +78,7 @@ fn quota_resource() -> Resource {
     Resource::new("", "resourcequotas")
 }
 
-/// The status of a quota that the quota controller has not counted yet.
+/// The status of a quota whose usage the quota controller has not counted yet.
 fn counted_status(store: &Store, request: &WriteRequest, quota: &Value) -> Value {
     let collections = quota::counted_resources(quota);
     let items = collections.iter().flat_map(|resource| {

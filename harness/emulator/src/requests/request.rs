@@ -27,20 +27,21 @@ pub(super) struct WriteRequest {
     pub(super) dry_run: bool,
     pub(super) manager: Arc<str>,
     pub(super) validation: FieldValidation,
-    /// Duplicate fields of the body, until they are reported.
+    /// The duplicate fields of the body; empty once they have been reported.
     duplicate_fields: DuplicateFields,
     rules: RuleEvaluation,
     /// The time of the first attempt, for timestamps in the object.
     pub(super) now: Timestamp,
     /// The time of this attempt, for the log.
     log_time: Timestamp,
-    /// The attributes and verdicts for webhooks; `None` if no webhook is called.
+    /// The request attributes for webhooks, and the verdicts so far; `None` if no webhook is
+    /// called.
     pub(super) webhook_context: Option<Box<WebhookContext>>,
     /// Generated values of the first attempt.
     pub(super) first_attempt: FirstAttempt,
     pub(super) warnings: Vec<String>,
     pub(super) subresource: Subresource,
-    /// It is an apply patch, which records `managedFields` itself.
+    /// Whether this is an apply patch, which records `managedFields` itself.
     pub(super) is_apply: bool,
     /// The API version of the body.
     version: Arc<str>,
@@ -196,7 +197,8 @@ impl WriteRequest {
         ApiError::bad_request(format!("{head}: {why}"))
     }
 
-    /// Like [`Self::prune_and_default`] for an object that a webhook changed: without warnings.
+    /// Like [`Self::prune_and_default`], for an object that a webhook changed, and without
+    /// warnings.
     pub(super) fn prune_and_default_webhook_change(
         &mut self,
         object: &mut Value,
@@ -216,7 +218,7 @@ impl WriteRequest {
         self.kind.version(&self.version)?.schema.clone()
     }
 
-    /// The input of built-in admission.
+    /// The input of built-in admission for this request.
     pub(super) fn admission<'r>(&'r self, store: &'r Store) -> Admission<'r> {
         Admission {
             store,
@@ -233,7 +235,7 @@ impl WriteRequest {
         rfc3339(self.now).into()
     }
 
-    /// The object as it is read: with the current defaults of its definition.
+    /// The object as a client reads it: with the current defaults of its CRD.
     pub(super) fn in_current_schema(&self, stored: &Object) -> Object {
         self.kind.in_version(&self.kind.storage, stored)
     }
@@ -255,9 +257,9 @@ impl WriteRequest {
     }
 
     /// Removes the object unless this is a dry run.
-    pub(super) fn remove(&self, store: &mut Store, last: &Object) -> WriteOutcome {
+    pub(super) fn remove(&self, store: &mut Store, last_state: &Object) -> WriteOutcome {
         let object = if self.dry_run {
-            Arc::clone(last)
+            Arc::clone(last_state)
         } else {
             store.commit(Commit {
                 key: &self.key,
@@ -281,8 +283,8 @@ impl WriteRequest {
     }
 }
 
-/// The nesting of arrays and objects in an object. kube-apiserver stores up to 10,000 levels; most
-/// clients, and the emulator, read 128.
+/// The maximum nesting of arrays and objects in an object. kube-apiserver stores up to 10,000
+/// levels; most clients, and the emulator, read 128.
 const NESTING_MAX: usize = 120;
 
 fn is_nested_deeper(value: &Value, levels: usize) -> bool {
@@ -316,9 +318,9 @@ fn with_path_defaults(
     context
 }
 
-/// A time as `metadata` has it: RFC 3339, whole seconds, UTC.
+/// A time in the format of `metadata`: RFC 3339, whole seconds, UTC.
 pub(super) fn rfc3339(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second())
-        .expect("a whole second of a valid time is valid")
+        .expect("a valid time cut to whole seconds is valid")
         .to_string()
 }

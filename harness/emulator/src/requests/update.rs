@@ -74,8 +74,8 @@ fn may_update_create(request: &WriteRequest) -> bool {
         && kinds.iter().any(|(group, kind)| request.kind.is(group, kind))
 }
 
-/// A body of a status update without its spec, if that equals the stored one: then its decoding
-/// cannot yield warnings.
+/// The body of a status update, without the spec if that equals the stored one: an unchanged spec
+/// must not yield warnings when the body is decoded.
 pub(super) fn without_unchanged_spec(
     subresource: Subresource,
     old: Option<&Object>,
@@ -99,7 +99,7 @@ fn allows_unconditional_update(request: &WriteRequest) -> bool {
     }
 }
 
-/// Replaces the part of `old` that the subresource covers by that of `new`.
+/// Replaces the part of `old` that the subresource covers by the same part of `new`.
 pub(super) fn replace_part(
     store: &mut Store,
     request: &mut WriteRequest,
@@ -140,8 +140,8 @@ pub(super) fn replace_part(
     Ok(written)
 }
 
-/// Completes the new state with the fields that the writer cannot change and those that the server
-/// sets.
+/// Completes the new state of an updated object: restores the fields that the writer cannot change,
+/// and sets server-owned fields.
 fn prepare_update(
     store: &Store,
     request: &WriteRequest,
@@ -161,8 +161,8 @@ fn prepare_update(
     Ok(new)
 }
 
-/// Finishes an update: increments the generation, and commits the object, removes it after its last
-/// finalizer, or leaves it unchanged.
+/// Finishes an update: increments the generation, and then commits the object, removes it if its
+/// last finalizer is gone, or leaves it unchanged.
 pub(super) fn finish_update(
     store: &mut Store,
     request: &WriteRequest,
@@ -293,8 +293,8 @@ fn check_finalizers(request: &WriteRequest, old: &Object, new: &Value) -> Result
     errors.into_result(&request.kind, &request.key.name)
 }
 
-/// Whether the generation increases. For a Deployment, annotations count too: they are copied to
-/// its ReplicaSets.
+/// Whether an update increases the generation. For a Deployment, a change of annotations increases
+/// it, too: they are copied to its ReplicaSets.
 fn does_generation_increase(request: &WriteRequest, old: &Value, new: &Value) -> bool {
     let annotations = |object| object::map(object, &["metadata", "annotations"]);
     let notes = request.kind.is("apps", "Deployment") && request.subresource == Subresource::None;

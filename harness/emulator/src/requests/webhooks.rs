@@ -12,12 +12,12 @@ use crate::requests::patch_types;
 use crate::store::{CompletedCall, PendingCall, Store, Webhook, WebhookVerdict, WriteError};
 use schedlab_api::{Value, json, object};
 
-/// The operation that webhooks review.
+/// The operation of a request that webhooks review, and the object before it.
 #[derive(Clone, Copy)]
 pub(super) struct AdmissionPoint<'p> {
-    /// `CREATE`, `UPDATE` or `DELETE`.
+    /// The operation: `CREATE`, `UPDATE` or `DELETE`.
     operation: &'static str,
-    /// The stored object.
+    /// The stored object before the operation; `None` for a creation.
     old: Option<&'p Value>,
     /// API version and kind of the body, if it is not the object itself.
     body_kind: Option<(&'static str, &'static str)>,
@@ -25,22 +25,23 @@ pub(super) struct AdmissionPoint<'p> {
     hidden_fields: &'p [&'static str],
 }
 
-/// Prepares an object again after a webhook changed it; gets the object before and after.
+/// Prepares an object again after a webhook changed it. The arguments are the object before and
+/// after the change.
 type Reprepare<'t> =
     &'t dyn Fn(&Store, &mut WriteRequest, &Value, Value) -> Result<Value, ApiError>;
 
 impl<'p> AdmissionPoint<'p> {
-    /// The creation of an object.
+    /// Creates the admission point of a creation.
     pub(super) fn create() -> Self {
         Self { operation: "CREATE", old: None, body_kind: None, hidden_fields: &SERVER_FIELDS }
     }
 
-    /// The update of an object.
+    /// Creates the admission point of an update.
     pub(super) fn update(old: &'p Value) -> Self {
         Self { operation: "UPDATE", old: Some(old), body_kind: None, hidden_fields: &[] }
     }
 
-    /// The deletion of an object.
+    /// Creates the admission point of a deletion.
     pub(super) fn delete(old: &'p Value) -> Self {
         Self { operation: "DELETE", old: Some(old), body_kind: None, hidden_fields: &[] }
     }
@@ -77,7 +78,8 @@ pub(super) fn complete_body(
     body
 }
 
-/// Calls the mutating and then the validating webhooks, if the server has nothing to do in between.
+/// Calls the mutating and then the validating webhooks, for operations in which the server changes
+/// nothing in between.
 pub(super) fn call_all_webhooks(
     store: &mut Store,
     request: &mut WriteRequest,
@@ -89,7 +91,8 @@ pub(super) fn call_all_webhooks(
     Ok(object)
 }
 
-/// Calls the mutating webhooks, if the server adds nothing to their changes.
+/// Calls the mutating webhooks, for operations in which the server adds nothing to the webhooks'
+/// changes.
 pub(super) fn call_mutating_webhooks_only(
     store: &mut Store,
     request: &mut WriteRequest,
@@ -194,7 +197,7 @@ const SERVER_FIELDS: [&str; 3] = ["uid", "creationTimestamp", "generation"];
 /// Metadata that an update may omit.
 const OPTIONAL_ON_UPDATE: [&str; 4] = ["uid", "creationTimestamp", "generation", "resourceVersion"];
 
-/// The metadata that this update omits.
+/// The names of the metadata fields that the update `new` omits.
 pub(super) fn omitted_metadata(new: &Value) -> Vec<&'static str> {
     let is_omitted = |field: &&str| object::at(new, &["metadata", field]).is_none();
     OPTIONAL_ON_UPDATE.into_iter().filter(is_omitted).collect()
@@ -249,7 +252,7 @@ fn admission_attributes<'r>(
     })
 }
 
-/// The object as a webhook changes it; `None` if it changes nothing.
+/// The object as changed by a mutating webhook; `None` if the webhook changes nothing.
 fn patched_by_webhook(
     store: &mut Store,
     request: &WriteRequest,
@@ -299,7 +302,7 @@ fn apply_operations(object: &Value, operations: &[Value]) -> Result<Value, Strin
     Ok(patched)
 }
 
-/// The error text of the JSON Patch library of kube-apiserver.
+/// The error text of kube-apiserver's JSON Patch library for an operation that fails.
 fn patch_operation_error(object: &Value, operation: &Value) -> String {
     let of = |field: &str| object::text(operation, &[field]);
     let (verb, path) = (of("op"), of("path"));
@@ -316,7 +319,7 @@ fn patch_operation_error(object: &Value, operation: &Value) -> String {
     }
 }
 
-/// The verdicts of webhook calls, or the calls that are still pending.
+/// The verdicts of webhook calls; an error with the pending calls if verdicts are missing.
 fn webhook_verdicts(
     store: &mut Store,
     request: &WriteRequest,
@@ -342,7 +345,8 @@ fn webhook_verdicts(
     Err(WriteError::NeedsWebhooks(missing, request.first_attempt.clone()))
 }
 
-/// The patch of a webhook that allows the request.
+/// The patch in the verdict of a webhook that allows the request; an error if the webhook denies it
+/// or its call failed.
 fn patch_of_verdict(webhook: &Webhook, verdict: WebhookVerdict) -> Result<Option<Value>, ApiError> {
     match verdict {
         WebhookVerdict::Allowed(patch) => Ok(patch),

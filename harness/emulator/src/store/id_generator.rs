@@ -47,7 +47,8 @@ impl IdGenerator {
     pub(crate) fn suffix(&mut self) -> String {
         let mut random = self.numbers.next_u64();
         let mut letter = || {
-            let index = usize::try_from(random % 27).expect("an index below 27 fits");
+            let index = usize::try_from(random % 27)
+                .expect("the index of one of 27 letters fits into usize");
             random /= 27;
             char::from(NAME_LETTERS[index])
         };

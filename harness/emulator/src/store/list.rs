@@ -16,21 +16,21 @@ use crate::api_types::label_selector::LabelSelector;
 pub struct ListQuery {
     /// Restricts the list to a namespace; `None` lists all namespaces.
     pub namespace: Option<String>,
-    /// `labelSelector`.
+    /// The parameter `labelSelector`.
     pub labels: LabelSelector,
-    /// `fieldSelector`.
+    /// The parameter `fieldSelector`.
     pub fields: FieldSelector,
-    /// `limit`; 0 means no limit.
+    /// The parameter `limit`; 0 means no limit.
     pub limit: usize,
-    /// `continue`; empty for the first page.
+    /// The parameter `continue`; empty for the first page.
     pub continue_token: String,
-    /// `resourceVersion`; empty if absent.
+    /// The parameter `resourceVersion`; empty if absent.
     pub resource_version: String,
-    /// `resourceVersionMatch`; empty if absent.
+    /// The parameter `resourceVersionMatch`; empty if absent.
     pub version_match: String,
 }
 
-/// A page of a list.
+/// A page of the response to a LIST request.
 #[derive(Clone, Debug)]
 pub struct ListPage {
     /// The objects, ordered by namespace and name.

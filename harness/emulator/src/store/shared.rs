@@ -46,7 +46,7 @@ impl SharedStore {
         &self.inner.clock
     }
 
-    /// Reads the store under its lock. Keep `look` short.
+    /// Calls `look` with the store, under the store's lock. Keep `look` short.
     pub fn read<R>(&self, look: impl FnOnce(&Store) -> R) -> R {
         look(&self.lock_state().store)
     }

@@ -113,7 +113,7 @@ fn check_rolling_update(rolling_update: &Value, field_path: &str, errors: &mut F
     }
 }
 
-/// A count or a percentage; 0 for any other value.
+/// The number of a count or of a percentage such as `25%`; 0 for any other value.
 fn count_or_percent(value: &Value) -> i64 {
     let percent = || value.as_str()?.strip_suffix('%')?.parse().ok();
     value.as_i64().or_else(percent).unwrap_or(0)

@@ -15,12 +15,12 @@ const CONCURRENCY_POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
 const SCHEDULE_DESCRIPTORS: [&str; 7] =
     ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
 
-/// The range of a schedule field.
+/// The allowed values of a field in a cron schedule, such as minute or month.
 #[derive(Clone, Copy)]
 struct FieldBounds {
     min: u32,
     max: u32,
-    /// Names of the values, from `min` on.
+    /// The names of the values from `min` on, such as `jan`; empty if the field has no names.
     names: &'static [&'static str],
 }
 
@@ -77,7 +77,7 @@ pub(in crate::admission) fn check_cron_job(cron_job: &Value, errors: &mut FieldE
     }
 }
 
-/// Checks the time zone. Without a time zone database on this machine any name is accepted.
+/// Checks `timeZone` of a CronJob. Any name is accepted if this machine has no time zone database.
 fn check_time_zone(zone: Option<&str>, errors: &mut FieldErrors) {
     let Some(zone) = zone else { return };
     let known = jiff::tz::db();

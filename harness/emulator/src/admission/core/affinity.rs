@@ -12,7 +12,7 @@ use schedlab_api::{
     object::{list, map, text},
 };
 
-/// Checks node selector, affinity, gates and topology spread constraints of the pod spec at
+/// Checks the node selector, affinity, gates and topology spread constraints of the pod spec at
 /// `field`.
 pub(in crate::admission) fn check_placement(spec: &Value, field: &str, errors: &mut FieldErrors) {
     for (key, value) in map(spec, &["nodeSelector"]).into_iter().flatten() {

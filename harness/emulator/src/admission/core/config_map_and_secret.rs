@@ -51,7 +51,7 @@ pub(in crate::admission) fn check_config_map_or_secret(
     }
 }
 
-/// The size of a map of base64 texts, decoded.
+/// The total size of the decoded values of the map `field`, whose values are base64 texts.
 fn decoded_bytes(object: &Value, field: &str) -> usize {
     let size = |text: &str| {
         let letters = text.bytes().filter(|byte| !matches!(byte, b'=' | b'\n' | b'\r')).count();

@@ -129,7 +129,7 @@ fn checked_volumes_by_name<'v>(
     seen
 }
 
-/// Checks the `requests` and `limits` at `field`.
+/// Checks the container resources at `field`: `requests`, `limits` and their relation.
 pub(in crate::admission) fn check_resources(
     resources: &Value,
     field: &str,

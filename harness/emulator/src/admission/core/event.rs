@@ -10,7 +10,8 @@ use schedlab_api::{
 const NAME_LENGTH_MAX: usize = 128;
 const NOTE_LENGTH_MAX: usize = 1024;
 
-/// `is_strict`: a new event in `events.k8s.io`, where no deprecated field may be set.
+/// Checks an event. `is_strict`: it is a new event in `events.k8s.io`, where no deprecated field
+/// may be set.
 pub(in crate::admission) fn check_event(is_strict: bool, event: &Value, errors: &mut FieldErrors) {
     let has_time = !text(event, &["eventTime"]).is_empty();
     check_namespace(event, has_time, errors);

@@ -29,7 +29,7 @@ pub(in crate::admission) fn check_namespace_accepts_content(
     }))
 }
 
-/// Whether the namespace may not be deleted.
+/// Whether `name` is a namespace that cannot be deleted, such as `default`.
 pub(in crate::admission) fn is_undeletable_namespace(name: &str) -> bool {
     ["default", "kube-system", "kube-public"].contains(&name)
 }

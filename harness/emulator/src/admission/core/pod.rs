@@ -56,8 +56,8 @@ pub(in crate::admission) fn run_mutating_plugins(
     Ok(())
 }
 
-/// Sets the defaults that the API server sets again on every update: a manifest that is applied
-/// again does not contain them.
+/// Sets the pod fields that the API server sets again on every update, because an update from a
+/// manifest lacks them.
 pub(in crate::admission) fn set_defaults_on_update(admission: &Admission<'_>, pod: &mut Value) {
     if admission.kind.is("", "Pod") {
         add_default_tolerations(pod);
@@ -65,15 +65,15 @@ pub(in crate::admission) fn set_defaults_on_update(admission: &Admission<'_>, po
     }
 }
 
-/// Removes an empty overhead, which counts as none.
+/// Removes `overhead` if it is empty: an empty overhead means no overhead.
 pub(in crate::admission) fn drop_empty_overhead(spec: &mut Value) {
     if map(spec, &["overhead"]).is_some_and(Map::is_empty) {
         object::remove(spec, &["overhead"]);
     }
 }
 
-/// Tolerates a not-ready or unreachable node for 300 seconds (`DefaultTolerationSeconds`), unless the
-/// pod has such a toleration.
+/// Adds tolerations of not-ready and unreachable nodes for 300 seconds
+/// (`DefaultTolerationSeconds`), unless the pod has such tolerations.
 fn add_default_tolerations(pod: &mut Value) {
     let mut tolerations = list(pod, &["spec", "tolerations"]).to_vec();
     for key in [taints::NOT_READY, taints::UNREACHABLE] {
@@ -122,7 +122,7 @@ fn set_runtime_class_fields(admission: &Admission<'_>, pod: &mut Value) -> Resul
     Ok(())
 }
 
-/// Rejects an overhead that no runtime class defines.
+/// Rejects a pod whose overhead is not defined by its runtime class.
 pub(in crate::admission) fn check_overhead(
     admission: &Admission<'_>,
     pod: &Value,
@@ -149,7 +149,7 @@ fn pod_rejected_error(admission: &Admission<'_>, why: &str) -> ApiError {
     ApiError::forbidden(&admission.key.resource, &admission.key.name, &why)
 }
 
-/// Keeps the `QoS` class, which a status update cannot change.
+/// Keeps the `QoS` class of a pod in a status update, which cannot change it.
 pub(in crate::admission) fn keep_qos_class(
     admission: &Admission<'_>,
     old: &Value,

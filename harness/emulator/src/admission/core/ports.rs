@@ -70,7 +70,7 @@ pub(in crate::admission) fn check_host_ports(spec: &Value, field: &str, errors: 
     }
 }
 
-/// A port number; 0 if it is absent.
+/// The number of a port field; 0 if the field is absent.
 pub(in crate::admission) fn port_number(value: &Value) -> i64 {
     value.as_i64().unwrap_or(0)
 }

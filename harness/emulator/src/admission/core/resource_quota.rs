@@ -7,7 +7,7 @@ use schedlab_api::{
     object::{list, map, text},
 };
 
-/// Names without a slash that count objects.
+/// Quota names without a slash that count objects.
 const OBJECT_COUNT_NAMES: [&str; 9] = [
     "configmaps",
     "persistentvolumeclaims",
@@ -28,7 +28,7 @@ const SCOPES: [&str; 7] = [
     "Terminating",
     "VolumeAttributesClass",
 ];
-/// Scopes that accept operators other than `Exists`.
+/// Quota scopes that accept operators other than `Exists`.
 const SCOPES_WITH_VALUES: [&str; 2] = ["PriorityClass", "VolumeAttributesClass"];
 const CONFLICTING_SCOPES: [[&str; 2]; 2] =
     [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
@@ -99,7 +99,7 @@ fn check_scopes(quota: &Value, errors: &mut FieldErrors) {
     check_scope_conflicts(&scopes, path, all, errors);
 }
 
-/// Checks `scopeSelector`.
+/// Checks `spec.scopeSelector` of a quota.
 fn check_scope_selector(quota: &Value, errors: &mut FieldErrors) {
     let path = "spec.scopeSelector.matchExpressions";
     let expressions = list(quota, &["spec", "scopeSelector", "matchExpressions"]);
@@ -147,7 +147,7 @@ fn check_scope_operator(expression: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks that the scope applies to every standard resource of the quota.
+/// Checks that a scope can limit every standard resource that the quota names.
 fn check_scope_resources(
     quota: &Value,
     scope: &str,
@@ -170,7 +170,7 @@ fn check_scope_conflicts(scopes: &[&str], path: &str, shown: &Value, errors: &mu
     }
 }
 
-/// Whether a quota with this scope can limit this resource.
+/// Whether a quota with the scope `scope` can limit the resource `name`.
 fn scope_applies_to(scope: &str, name: &str) -> bool {
     match scope {
         "BestEffort" => name == "pods",

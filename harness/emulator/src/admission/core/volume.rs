@@ -19,7 +19,8 @@ const CLASS_PARAMETER_BYTES_MAX: usize = 256 * 1024;
 const ACCESS_MODES: [&str; 4] =
     ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-/// Sets the default storage class of a new claim without a class, and the protection finalizer.
+/// Sets the protection finalizer of a new PersistentVolumeClaim, and the default storage class if
+/// the claim names none.
 pub(in crate::admission) fn set_new_claim_fields(admission: &Admission<'_>, claim: &mut Value) {
     let classes = Resource::new("storage.k8s.io", "storageclasses");
     let default = default_storage_class(admission.store.list(&classes, None));
@@ -36,7 +37,7 @@ pub(in crate::admission) fn set_new_volume_fields(volume: &mut Value) {
     object::set(volume, &["status", "lastPhaseTransitionTime"], now);
 }
 
-/// Whether the claim sets a storage class; the empty class counts.
+/// Whether the claim sets a storage class. Setting the empty class counts, too.
 pub(crate) fn has_storage_class_field(claim: &Value) -> bool {
     let old = object::annotation(claim, "volume.beta.kubernetes.io/storage-class");
     old.is_some() || !claim["spec"]["storageClassName"].is_null()
@@ -100,8 +101,8 @@ fn check_choice(spec: &Value, field: &str, name: &str, allowed: &[&str], errors:
     }
 }
 
-/// The pod spec of a StatefulSet with one volume for each claim template. Claim volumes come first
-/// and replace pod volumes of the same name.
+/// The pod spec of a StatefulSet, with one volume for each entry of `volumeClaimTemplates`. These
+/// volumes come first and replace pod volumes of the same name.
 pub(in crate::admission) fn with_claim_volumes(set: &Value, pod: &Value) -> Value {
     let mut volumes: Vec<Value> = Vec::new();
     let claims = list(set, &["volumeClaimTemplates"]).iter().map(|claim| {
@@ -124,8 +125,8 @@ pub(in crate::admission) fn with_claim_volumes(set: &Value, pod: &Value) -> Valu
     pod
 }
 
-/// Checks that only mutable fields changed: the volume name and the class can be set once, and a
-/// bound claim can grow.
+/// Checks that only mutable fields of a claim changed: `volumeName` and the storage class can be
+/// set once, and a bound claim can grow.
 pub(in crate::admission) fn check_claim_update(old: &Value, new: &Value, errors: &mut FieldErrors) {
     let (mut before, mut after) = (old["spec"].clone(), new["spec"].clone());
     if text(&before, &["volumeName"]).is_empty() {

@@ -53,7 +53,7 @@ pub(in crate::admission) const PERSISTENT_VOLUME_SOURCES: [&str; 21] = [
     "local",
     "csi",
 ];
-/// The required fields by volume source.
+/// The required fields of each volume source.
 const REQUIRED_SOURCE_FIELDS: [(&str, &[&str]); 13] = [
     ("awsElasticBlockStore", &["volumeID"]),
     ("cephfs", &["monitors"]),
@@ -80,7 +80,8 @@ const HOST_PATH_TYPES: [&str; 8] = [
     "Socket",
 ];
 
-/// Checks the sources of the volume at `path` and returns the first one.
+/// Checks that the volume at `field_path` has at most one of `sources`, and that the source is
+/// valid. Returns the first source that is set.
 pub(in crate::admission) fn check_volume_sources(
     volume: &Value,
     field_path: &str,
@@ -168,8 +169,8 @@ fn check_has_no_parent_steps(source: &Value, field_path: &str, errors: &mut Fiel
     }
 }
 
-/// Checks a secret or config map in a projected volume, where the field of its name is `name` for
-/// both.
+/// Checks a Secret or ConfigMap in a projected volume. There its name is in the field `name` (in a
+/// plain volume the name of a Secret is in `secretName`).
 fn check_projected_key_files(source: &Value, field_path: &str, errors: &mut FieldErrors) {
     if text(source, &["name"]).is_empty() {
         errors.required(format!("{field_path}.name"), "");
@@ -177,7 +178,7 @@ fn check_projected_key_files(source: &Value, field_path: &str, errors: &mut Fiel
     check_file_mode_and_items(source, field_path, errors);
 }
 
-/// Checks `defaultMode` and `items`.
+/// Checks `defaultMode` and `items` of a ConfigMap or Secret volume.
 fn check_file_mode_and_items(source: &Value, field_path: &str, errors: &mut FieldErrors) {
     check_file_mode(source, &format!("{field_path}.defaultMode"), errors);
     for (index, item) in list(source, &["items"]).iter().enumerate() {
@@ -190,7 +191,7 @@ fn check_file_mode_and_items(source: &Value, field_path: &str, errors: &mut Fiel
     }
 }
 
-/// Checks the file mode in the last field of `path`.
+/// Checks the file mode in the field of `owner` that `field_path` ends with.
 fn check_file_mode(owner: &Value, field_path: &str, errors: &mut FieldErrors) {
     let field = field_path.rsplit('.').next().unwrap_or_default();
     if let Some(mode) = number(owner, &[field]).filter(|mode| !(0..=0o777).contains(mode)) {

@@ -31,7 +31,7 @@ pub(in crate::admission) fn set_pod_spec_defaults(spec: &mut Value) {
     }
 }
 
-/// The items of a list field; none if it is no list.
+/// The items of the list in a field of `value`; none if the field holds no list.
 pub(in crate::admission) fn list_items_mut<'v>(
     value: &'v mut Value,
     field: &str,
@@ -61,7 +61,7 @@ fn set_container_defaults(container: &mut Value) {
     }
 }
 
-/// Sets the defaults of `fieldRef` and `resourceFieldRef`.
+/// Sets the defaults of `fieldRef` and `resourceFieldRef`: API version `v1` and divisor 0.
 fn set_field_ref_defaults(from: Option<&mut Value>) {
     let Some(from) = from else { return };
     if let Some(field) = from.get_mut("fieldRef") {

@@ -113,8 +113,8 @@ pub(super) fn check_claim_template(
     }
 }
 
-/// Checks that the namespace allows admin access. For a template the API server reports the path as
-/// in a claim.
+/// Checks that the namespace allows the admin access that requests of a claim or of a claim
+/// template ask for. As in the API server, the error of a template has the field path of a claim.
 fn check_admin_access(admission: &Admission<'_>, spec: &Value, errors: &mut FieldErrors) {
     let has_admin_access = |request: &Value| request["exactly"]["adminAccess"] == true;
     let requests = list(spec, &["devices", "requests"]);
@@ -222,8 +222,8 @@ fn check_device_class_name(request: &Value, field: &str, errors: &mut FieldError
     }
 }
 
-/// The names by which the requests of a claim can be referenced: `request` and
-/// `request/subrequest`.
+/// The names by which constraints and configurations reference the requests of a claim: `request`
+/// and `request/subrequest`.
 pub(super) fn request_names(devices: &Value) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for request in list(devices, &["requests"]) {

@@ -67,7 +67,8 @@ fn check_immutable_slice_fields(before: &Value, after: &Value, errors: &mut Fiel
     }
 }
 
-/// Checks that exactly one node selection field is set.
+/// Checks that exactly one field of a ResourceSlice selects its nodes: `nodeName`, `nodeSelector`,
+/// `allNodes` or `perDeviceNodeSelection`.
 fn check_node_selection(spec: &Value, errors: &mut FieldErrors) {
     let mut selections = Vec::new();
     match spec["nodeName"].as_str() {

@@ -103,7 +103,7 @@ pub(crate) fn check_claim_status(
     }
 }
 
-/// The index of the first result with admin access.
+/// The index of the first allocation result with admin access.
 fn first_admin_access(allocation: &Value) -> Option<usize> {
     let results = list(allocation, &["devices", "results"]);
     results.iter().position(|result| result["adminAccess"] == true)
@@ -135,14 +135,14 @@ fn check_allocation(requested_devices: &Value, allocation: &Value, errors: &mut 
     }
 }
 
-/// Checks driver, pool and device name.
+/// Checks the driver, pool and device name of an allocated device.
 fn check_device_id(device: &Value, path: &str, errors: &mut FieldErrors) {
     check_driver(text(device, &["driver"]), &format!("{path}.driver"), errors);
     check_pool(text(device, &["pool"]), &format!("{path}.pool"), errors);
     check_dns_label(text(device, &["device"]), &format!("{path}.device"), errors);
 }
 
-/// Checks that every device status is of an allocated device.
+/// Checks that every entry of `status.devices` names an allocated device.
 fn check_device_statuses(status: &Value, errors: &mut FieldErrors) {
     let key = |device: &Value| {
         ["driver", "pool", "device", "shareID"].map(|field| text(device, &[field]).to_owned())

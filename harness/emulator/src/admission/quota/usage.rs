@@ -12,7 +12,7 @@ use schedlab_api::{
     object::{at, list, map, number, text},
 };
 
-/// Resources of the core group that quotas count also under their plural name.
+/// Resources of the core group that a quota counts as `count/PLURAL` and also as `PLURAL`.
 const COUNTED_BY_PLURAL: [&str; 6] = [
     "configmaps",
     "persistentvolumeclaims",
@@ -23,15 +23,16 @@ const COUNTED_BY_PLURAL: [&str; 6] = [
 ];
 const DEVICES_SUFFIX: &str = ".deviceclass.resource.k8s.io/devices";
 const STORAGE_CLASS_INFIX: &str = ".storageclass.storage.k8s.io/";
-/// The usage of a request with allocation mode `All`: the maximum number of devices of a claim.
+/// The usage of a device request with allocation mode `All`: the maximum number of devices of a
+/// claim.
 const CLAIM_DEVICES_MAX: i64 = 32;
 
-/// Whether objects of `resource` count under `name`.
+/// Whether the quota name `name` counts objects of `resource`.
 pub(super) fn is_counted_as(resource: &Resource, name: &str) -> bool {
     counted_resource(name).as_ref() == Some(resource)
 }
 
-/// The resource whose objects count under a name.
+/// The resource whose objects the quota name `name` counts.
 pub(super) fn counted_resource(name: &str) -> Option<Resource> {
     if let Some(counted) = name.strip_prefix("count/") {
         let (plural, group) = counted.split_once('.').unwrap_or((counted, ""));
@@ -53,8 +54,8 @@ pub(super) fn counted_resource(name: &str) -> Option<Resource> {
     if is_pod_quota_name(name) { core("pods") } else { None }
 }
 
-/// Whether pods count under this name. Extended resources cannot be overcommitted, so quotas
-/// support only their requests.
+/// Whether the quota name `name` is a usage of pods, such as `requests.cpu`. Of extended resources
+/// only the requests count, since their limits are equal to the requests.
 fn is_pod_quota_name(name: &str) -> bool {
     let (kind, bare) = match name.split_once('.') {
         Some((kind @ ("requests" | "limits"), bare)) => (kind, bare),
@@ -66,7 +67,7 @@ fn is_pod_quota_name(name: &str) -> bool {
     name == "pods" || computed || extended || pages
 }
 
-/// The usage of one object.
+/// The usage of one object by quota name.
 pub(super) fn object_usage(item: CountedObject<'_>) -> Amounts {
     let Resource { group, plural } = item.resource;
     let dot = if group.is_empty() { "" } else { "." };
@@ -145,7 +146,8 @@ fn add_volume_claim_usage(claim: &Value, total: &mut Amounts) {
     }
 }
 
-/// Devices by class; the maximum over alternatives.
+/// Adds the devices of a ResourceClaim by device class. Of several subrequests the greatest number
+/// counts.
 fn add_device_claim_usage(claim: &Value, total: &mut Amounts) {
     for request in list(claim, &["spec", "devices", "requests"]) {
         let mut dearest = BTreeMap::new();
@@ -165,8 +167,8 @@ fn add_device_claim_usage(claim: &Value, total: &mut Amounts) {
     }
 }
 
-/// The requests and limits that the quota requires of every container, and the containers that lack
-/// them.
+/// The requests and limits of cpu and memory that the quota limits and some containers do not set,
+/// as text for a message (`requests.cpu for: a,b`); `None` if all are set.
 pub(super) fn missing_container_amounts(
     item: CountedObject<'_>,
     bounds: &Amounts,

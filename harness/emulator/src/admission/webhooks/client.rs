@@ -29,7 +29,7 @@ use schedlab_api::{Value, object};
 
 use target::Target;
 
-/// Maximum attempts of a write whose object keeps changing between the attempts.
+/// The maximum number of attempts of a write if the object keeps changing between its attempts.
 const ATTEMPTS_MAX: usize = 100;
 
 /// A webhook handler in this process: takes the URL path and the `AdmissionReview`, returns the
@@ -176,7 +176,7 @@ impl Webhooks {
     }
 }
 
-/// Whether the kind of the written object has rules, which may be costly.
+/// Whether the kind of the written object has CEL rules, which may be costly.
 fn has_rules(store: &Store, write: &Write) -> bool {
     let kind = store.kinds().get(&write.key.resource);
     kind.is_some_and(|kind| {
@@ -185,7 +185,7 @@ fn has_rules(store: &Store, write: &Write) -> bool {
     })
 }
 
-/// Adds the warnings that are not in the list yet.
+/// Adds those of `new_warnings` that are not in `warnings` yet.
 fn add_new_warnings(warnings: &mut Vec<String>, new_warnings: Vec<String>) {
     for warning in new_warnings {
         if !warnings.contains(&warning) {
@@ -194,7 +194,8 @@ fn add_new_warnings(warnings: &mut Vec<String>, new_warnings: Vec<String>) {
     }
 }
 
-/// The error of a call to a service without a handler.
+/// Why a webhook service without a handler cannot be called: no such service, or nothing listens
+/// there.
 fn unreachable_reason(store: &SharedStore, service: &ServiceKey, port: i64) -> String {
     let (namespace, name) = service;
     let key = Key::new(Resource::new("", "services"), namespace, name);

@@ -22,8 +22,8 @@ pub(crate) fn uses_authorizer(text: &str) -> bool {
     text.split(|letter: char| !is_part(letter)).any(|word| word == "authorizer")
 }
 
-/// Whether all conditions hold for a request. A false condition takes precedence over one that
-/// cannot be evaluated.
+/// Whether all match conditions of a webhook hold for a request. A condition that is false takes
+/// precedence over one that cannot be evaluated.
 pub(super) fn do_all_conditions_hold(webhook: &Value, request: &Value) -> Result<bool, String> {
     let conditions = list(webhook, &["matchConditions"]);
     if conditions.is_empty() {
@@ -31,17 +31,18 @@ pub(super) fn do_all_conditions_hold(webhook: &Value, request: &Value) -> Result
     }
     let is_shallow = conditions.iter().all(|one| fits_any_stack(text(one, &["expression"])));
     let result = with_large_stack(is_shallow, || evaluate_conditions(conditions, request));
-    result.unwrap_or_else(|| Err("the expressions cannot be evaluated".to_owned()))
+    result.unwrap_or_else(|| Err("the CEL library panicked in a match condition".to_owned()))
 }
 
-/// Why a policy denies a request.
+/// The validation by which a policy denies a request.
 pub(super) struct Violation {
     pub(super) message: String,
     /// The reason that the validation names; empty if it names none.
     pub(super) reason: String,
 }
 
-/// The first of a policy's validations that is false, or that cannot be evaluated if that counts.
+/// The first validation of a policy that is false. With `errors_count`, a validation that cannot be
+/// evaluated counts as false.
 pub(super) fn first_violation(
     validations: &[Value],
     request: &Value,
@@ -97,8 +98,8 @@ fn evaluate_conditions(conditions: &[Value], request: &Value) -> Result<bool, St
     if errors.is_empty() { Ok(true) } else { Err(errors.join(", ")) }
 }
 
-/// Whether an expression is true. Its cost is subtracted from the budget, which is zero when it is
-/// exhausted.
+/// Whether an expression is true. The cost of the evaluation is subtracted from `budget`; a budget
+/// that is exhausted is zero.
 fn evaluate_condition(
     expression: &str,
     variables: &[(&str, CelValue)],

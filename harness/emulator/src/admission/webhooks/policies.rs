@@ -20,13 +20,14 @@ static POLICIES: LazyLock<Resource> =
 static BINDINGS: LazyLock<Resource> =
     LazyLock::new(|| Resource::new(GROUP, "validatingadmissionpolicybindings"));
 
-/// Whether any policy is bound.
+/// Whether any ValidatingAdmissionPolicy is bound.
 pub(super) fn has_policies(store: &Store) -> bool {
     store.count(&BINDINGS) > 0
 }
 
 impl AdmissionAttributes<'_> {
-    /// Checks the request against all bound policies, in the order of their names.
+    /// Checks the request against all bound ValidatingAdmissionPolicies, in the order of their
+    /// bindings' names.
     ///
     /// # Errors
     ///
@@ -91,7 +92,7 @@ impl AdmissionAttributes<'_> {
         matching(&object_or_empty(constraints), rules, &policy["matchConditions"])
     }
 
-    /// The refusal, with the reason that the validation names.
+    /// The error for a denied request, with the reason that the validation names.
     fn denial_error(&self, why: &str, reason: &str) -> ApiError {
         let (code, reason) = match reason {
             "Unauthorized" => (401, reason),

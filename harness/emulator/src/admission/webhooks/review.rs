@@ -13,7 +13,7 @@ use schedlab_api::{
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
-/// The `AdmissionReview` to send.
+/// The `AdmissionReview` to send for a webhook call.
 pub(crate) fn admission_review(call: &PendingCall) -> Value {
     let mut request = call.request.clone();
     request["uid"] = call.uid.as_str().into();
@@ -37,7 +37,8 @@ pub(crate) fn parse_response(call: &PendingCall, review: &Value) -> (WebhookVerd
     }
 }
 
-/// Checks the response and returns its patch.
+/// Checks a webhook's response and returns its patch, if it has one. An error if the response is
+/// invalid.
 fn verify_response(call: &PendingCall, review: &Value) -> Result<Option<Value>, String> {
     let (kind, version) = (text(review, &["kind"]), text(review, &["apiVersion"]));
     if version == API_VERSION && kind != KIND {

@@ -1,7 +1,7 @@
 //! Values in API messages as Go prints them.
 //!
-//! [`format_go_value`] prints like `%v`. [`format_go_struct`] prints like the JSON encoding of internal types:
-//! fields in declaration order, under their Go names, and `null` for unset fields.
+//! [`format_go_value`] prints like `%v`. [`format_go_struct`] prints like the JSON encoding of
+//! internal types: fields in declaration order, under their Go names, and `null` for unset fields.
 
 use schedlab_api::Value;
 
@@ -24,10 +24,11 @@ pub(crate) fn format_go_value(value: &Value) -> String {
     }
 }
 
-/// A field of a Go struct: its JSON name, and the fields of its value.
+/// A field of a Go struct: the field's JSON name, and the fields of its value if that is a struct.
 pub(crate) struct GoField(pub(crate) &'static str, pub(crate) &'static [GoField]);
 
-/// Formats a value, or each item of a list, as a struct with these fields.
+/// Formats a value, or each item of a list, as JSON of a Go struct with these fields: in the
+/// struct's order and with Go's names.
 pub(crate) fn format_go_struct(value: &Value, fields: &[GoField]) -> String {
     match value {
         Value::Array(items) => {
@@ -49,7 +50,8 @@ pub(crate) fn format_go_struct(value: &Value, fields: &[GoField]) -> String {
     }
 }
 
-/// The Go name of a field; initialisms are in capitals.
+/// The Go name of a field: the JSON name with a capital first letter and initialisms such as `CIDR`
+/// in capitals.
 fn go_field_name(name: &str) -> String {
     match name {
         "cel" => "CEL".to_owned(),

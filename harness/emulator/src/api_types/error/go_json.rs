@@ -3,10 +3,11 @@
 use schedlab_api::Value;
 use schedlab_api::object::go_type;
 
-/// The nesting of arrays and objects that Go's decoder reads.
+/// The maximum nesting of arrays and objects that Go's decoder reads.
 const NESTING_MAX: usize = 10_000;
 
-/// The first syntax error of a text; `None` if it is valid JSON.
+/// The first syntax error of a text, in the words of Go's JSON decoder; `None` if the text is valid
+/// JSON.
 pub(crate) fn syntax_error(text: &[u8]) -> Option<String> {
     let mut scan = Scanner { rest: text };
     let found = scan.scan_value().and_then(|()| match scan.next_visible_byte() {
@@ -16,7 +17,7 @@ pub(crate) fn syntax_error(text: &[u8]) -> Option<String> {
     found.err()
 }
 
-/// The decoding error for a value of type `found` instead of an object.
+/// Go's decoding error for a body of JSON type `found` instead of an object.
 pub(crate) fn not_an_object_error(found: &str) -> String {
     format!(
         "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \
@@ -24,7 +25,8 @@ pub(crate) fn not_an_object_error(found: &str) -> String {
     )
 }
 
-/// The decoding error for an `apiVersion` or `kind` that is no text.
+/// Go's decoding error if `apiVersion` or `kind` is no string; `None` if both are strings or
+/// absent.
 pub(crate) fn type_meta_error(object: &Value) -> Option<String> {
     let mistyped = |field: &&str| !object[*field].is_string() && !object[*field].is_null();
     let field = ["apiVersion", "kind"].into_iter().find(mistyped)?;
@@ -60,7 +62,7 @@ impl Scanner<'_> {
         Some(*first)
     }
 
-    /// The next byte that is not white space.
+    /// Reads the next byte that is not white space.
     fn next_visible_byte(&mut self) -> Option<u8> {
         while let Some(byte) = self.next_byte() {
             if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
@@ -74,8 +76,8 @@ impl Scanner<'_> {
         byte.ok_or_else(|| "unexpected end of JSON input".to_owned())
     }
 
-    /// Scans one value. Open arrays and objects are on a stack of its own, as a body may have more
-    /// of them than fit on the thread's.
+    /// Scans one value. The open arrays and objects are kept in a `Vec`, because the thread's stack
+    /// is too small for the nesting that a body may have.
     fn scan_value(&mut self) -> ScanResult {
         let mut open = Vec::new();
         let mut first = Self::expect_byte(self.next_visible_byte())?;
@@ -93,7 +95,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// The first byte of the first value in an array or object; `None` if it is empty.
+    /// Reads the first byte of the first value in an array or object; `None` if the array or object
+    /// is empty.
     fn first_item_byte(&mut self, open: &mut Vec<u8>, container: u8) -> Result<Option<u8>, String> {
         if open.len() == NESTING_MAX {
             return Err(invalid_character_error(container, "exceeded max depth"));
@@ -106,7 +109,8 @@ impl Scanner<'_> {
         self.item_value_byte(container, next).map(Some)
     }
 
-    /// The first byte of the next value after one that ended; `None` if it was the whole text.
+    /// After a value has ended, reads the first byte of the next value; `None` if the ended value
+    /// was the whole text.
     fn next_item_byte(&mut self, open: &mut Vec<u8>) -> Result<Option<u8>, String> {
         while let Some(&container) = open.last() {
             match Self::expect_byte(self.next_visible_byte())? {
@@ -124,7 +128,8 @@ impl Scanner<'_> {
         Ok(None)
     }
 
-    /// The first byte of an item's value, after its key in an object. `first` begins the item.
+    /// Reads the first byte of the value of an item, which in an object follows its key. `first` is
+    /// the first byte of the item.
     fn item_value_byte(&mut self, container: u8, first: u8) -> Result<u8, String> {
         if container == b'[' {
             return Ok(first);

@@ -13,7 +13,7 @@ use super::functions::{function_result_type, is_function, operator_result_type};
 use super::location::{self, Issue};
 use super::{fits_any_stack, is_within_length_limit, with_large_stack};
 
-/// Names of types, which are values as well.
+/// The names of types. In CEL a type is also a value.
 const TYPE_NAMES: [&str; 13] = [
     "bool",
     "bytes",
@@ -29,7 +29,7 @@ const TYPE_NAMES: [&str; 13] = [
     "type",
     "uint",
 ];
-/// Macros that the library does not expand, and their possible numbers of arguments.
+/// The macros that the CEL library does not expand, with the allowed numbers of arguments.
 const MACROS: [(&str, &[usize]); 9] = [
     ("all", &[3]),
     ("exists", &[3]),
@@ -50,7 +50,7 @@ pub(crate) struct TypeScope {
     pub(crate) allows_bind: bool,
 }
 
-/// The type of an expression.
+/// Checks an expression and returns the type of its value.
 ///
 /// # Errors
 ///
@@ -82,7 +82,8 @@ struct TypeChecker {
 }
 
 impl TypeChecker {
-    /// Records an error; the type of the part is unknown.
+    /// Records an error in a part of the expression. Returns the unknown type, as the type of the
+    /// part.
     fn report_issue(&mut self, id: u64, why: String) -> CelType {
         self.issues.push(Issue { id, message: why });
         CelType::Dyn
@@ -97,7 +98,7 @@ impl TypeChecker {
         all.find(|(known, _)| known == name).map(|(_, kind)| kind)
     }
 
-    /// The type of a part in which additional variables are declared.
+    /// The type of a part in which `additional_variables` are declared, too.
     fn type_in_scope(
         &mut self,
         additional_variables: &[(&str, CelType)],
@@ -137,7 +138,8 @@ impl TypeChecker {
         }
     }
 
-    /// The common type of list items, map keys or map values; the first typed item decides.
+    /// The common type of the items of a list, or of the keys or values of a map: that of the first
+    /// part with a known type. Parts of other types are errors.
     fn common_type<'e>(&mut self, parts: impl Iterator<Item = &'e IdedExpr>) -> CelType {
         let mut all = CelType::Dyn;
         for part in parts {
@@ -172,8 +174,8 @@ impl TypeChecker {
         self.report_issue(id, format!("type '{object_type}' does not support field selection"))
     }
 
-    fn comprehension_type(&mut self, id: u64, loops: &ComprehensionExpr) -> CelType {
-        let range = self.type_of(&loops.iter_range);
+    fn comprehension_type(&mut self, id: u64, comprehension: &ComprehensionExpr) -> CelType {
+        let range = self.type_of(&comprehension.iter_range);
         let item = if let CelType::List(item) | CelType::Map(item, _) = &range {
             CelType::clone(item)
         } else if range.is_dynamic() {
@@ -185,11 +187,12 @@ impl TypeChecker {
             );
             self.report_issue(id, why)
         };
-        let result = self.type_of(&loops.accu_init);
-        let names = [(loops.accu_var.as_str(), result), (loops.iter_var.as_str(), item)];
-        self.type_in_scope(&names, &loops.loop_cond);
-        let stepped = self.type_in_scope(&names, &loops.loop_step);
-        self.type_in_scope(&[(loops.accu_var.as_str(), stepped)], &loops.result)
+        let result = self.type_of(&comprehension.accu_init);
+        let names =
+            [(comprehension.accu_var.as_str(), result), (comprehension.iter_var.as_str(), item)];
+        self.type_in_scope(&names, &comprehension.loop_cond);
+        let stepped = self.type_in_scope(&names, &comprehension.loop_step);
+        self.type_in_scope(&[(comprehension.accu_var.as_str(), stepped)], &comprehension.result)
     }
 
     fn call_type(&mut self, id: u64, call: &CallExpr) -> CelType {

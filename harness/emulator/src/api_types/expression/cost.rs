@@ -1,6 +1,9 @@
 //! What operators and functions cost at run time, in the units of cel-go and kube-apiserver: about
 //! 50 ns each.
-#![allow(clippy::wildcard_enum_match_arm, reason = "another kind of value has no meaning here")]
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kinds of values that are not named are treated alike"
+)]
 
 use kube_cel::cel::Value;
 use kube_cel::cel::objects::OptionalValue;
@@ -11,13 +14,13 @@ pub(super) const MAP_COST: u64 = 30;
 pub(super) const CHARACTER_COST: f64 = 0.1;
 /// The cost of a character of a regular expression.
 pub(super) const PATTERN_COST: f64 = 0.25;
-/// The characters or items that the result of a function may have. kube-apiserver has no limit but
-/// its memory.
+/// The maximum number of characters or items in the result of a function. In kube-apiserver only
+/// memory limits it.
 pub(super) const RESULT_SIZE_MAX: u64 = 16 << 20;
-/// The length of a named format's regular expression, at most.
+/// The maximum length of the regular expression of a named format.
 const FORMAT_PATTERN_SIZE: u64 = 128;
 
-/// The cost of a call, whose arguments begin with the owner of a method.
+/// The cost of a function call. The first argument is the owner if the function is a method.
 pub(super) fn call_cost(function: &str, arguments: &[&Value]) -> u64 {
     let size = |index: usize| arguments.get(index).map_or(0, |value| cel_size(value));
     let read = |characters: u64| scaled_rounding_up(characters, CHARACTER_COST);
@@ -62,7 +65,7 @@ pub(super) fn call_cost(function: &str, arguments: &[&Value]) -> u64 {
     }
 }
 
-/// The size of a call's result, at most; 0 if it is not larger than its arguments.
+/// The maximum size of the result of a call; 0 if the result is not larger than the arguments.
 pub(super) fn result_size_max(function: &str, arguments: &[&Value]) -> u64 {
     match (function, arguments) {
         ("lists.range", [Value::Int(count), ..]) => u64::try_from(*count).unwrap_or(0),
@@ -82,8 +85,11 @@ pub(super) fn result_size_max(function: &str, arguments: &[&Value]) -> u64 {
     }
 }
 
-/// The number of values in a value, counted up to a limit.
-#[allow(clippy::iter_over_hash_type, reason = "a sum does not depend on the order")]
+/// The number of values in a value, itself included, counted up to `limit`.
+#[allow(
+    clippy::iter_over_hash_type,
+    reason = "the sum does not depend on the order of the hash map"
+)]
 pub(super) fn count_values(value: &Value, limit: u64) -> u64 {
     let mut count = 1;
     match value {
@@ -115,7 +121,7 @@ pub(super) fn count_values(value: &Value, limit: u64) -> u64 {
     count
 }
 
-/// The size as CEL's `size()`; 1 for values without one.
+/// The size of a value as CEL's `size()` counts it; 1 for values without a size.
 fn cel_size(value: &Value) -> u64 {
     match value {
         Value::String(text) => text.chars().count() as u64,
@@ -134,7 +140,7 @@ fn is_owner_text(arguments: &[&Value]) -> bool {
     matches!(arguments.first(), Some(Value::String(_) | Value::Bytes(_)))
 }
 
-/// The cost of a visit to every part of a value.
+/// The cost of visiting every part of a value.
 fn traversal_cost(value: &Value) -> u64 {
     match value {
         Value::String(text) => scaled_rounding_down(text.len() as u64, CHARACTER_COST),
@@ -145,9 +151,9 @@ fn traversal_cost(value: &Value) -> u64 {
     }
 }
 
-fn pattern_cost(text: u64, pattern: u64) -> u64 {
-    scaled_rounding_up(text + 1, CHARACTER_COST)
-        .saturating_mul(scaled_rounding_up(pattern, PATTERN_COST))
+fn pattern_cost(text_size: u64, pattern_size: u64) -> u64 {
+    scaled_rounding_up(text_size + 1, CHARACTER_COST)
+        .saturating_mul(scaled_rounding_up(pattern_size, PATTERN_COST))
 }
 
 /// A size times a factor, rounded up.

@@ -1,7 +1,10 @@
 //! The worst-case cost of an expression, from the sizes that a schema allows. kube-apiserver
 //! refuses expressions by this estimate, so it follows cel-go's step by step: also where cel-go
 //! knows less than it could.
-#![allow(clippy::wildcard_enum_match_arm, reason = "another kind of value has no meaning here")]
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kinds of values that are not named are treated alike"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,23 +22,23 @@ use super::functions::{function_result_type, is_function, operator_result_type};
 use super::size::DeclaredSize;
 use super::{fits_any_stack, with_large_stack};
 
-/// The cost of a loop's step beside its expressions.
+/// The cost of a step of a loop, in addition to the cost of the loop's expressions.
 const LOOP_STEP_COST: u64 = 3;
 
-/// The cost of the result and how large it may be.
+/// The estimated cost of an expression, and the type and size of its value.
 #[derive(Clone, Debug)]
 pub(super) struct Estimate {
     pub(super) cost: u64,
     pub(super) kind: CelType,
     place: ValueOrigin,
-    /// `None`: unknown.
+    /// The size of the value; `None` if it is unknown.
     pub(super) size: Option<SizeRange>,
     entry: Option<EntrySizes>,
-    /// The value of a literal int.
+    /// The value if the expression is a literal int.
     pub(super) literal: Option<i64>,
 }
 
-/// A size as CEL's `size()`.
+/// The minimum and maximum size of a value, as CEL's `size()` counts it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SizeRange {
     pub(super) min: u64,
@@ -45,14 +48,14 @@ pub(super) struct SizeRange {
 /// Where a value comes from.
 #[derive(Clone, Debug)]
 enum ValueOrigin {
-    /// It is computed.
+    /// The value is computed.
     Computed,
     /// A part of a variable that the schema does not describe.
     Undeclared,
     Declared(Arc<DeclaredSize>),
 }
 
-/// The sizes of the keys and values of a list or map.
+/// The sizes of the keys and values of a map, or of the indexes and items of a list.
 #[derive(Clone, Copy, Debug)]
 struct EntrySizes {
     is_list: bool,
@@ -60,16 +63,16 @@ struct EntrySizes {
     value: SizeRange,
 }
 
-/// The variables of an expression, all with the same declared size.
+/// The variables of an expression, which all have the same declared size.
 pub(crate) struct EstimateScope {
     pub(crate) variables: Vec<(String, CelType)>,
     pub(crate) size: Arc<DeclaredSize>,
-    /// The size of other names, such as `int`; `None`: unknown. The estimator for rules of custom
-    /// resources takes every name for the variable.
+    /// The size of names that are no variables, such as `int`; `None` if it is unknown.
+    /// kube-apiserver's estimator for rules of custom resources takes every name for the variable.
     pub(crate) size_of_others: Option<Arc<DeclaredSize>>,
 }
 
-/// The worst-case cost of an expression that compiles.
+/// The worst-case cost of a valid expression, as kube-apiserver estimates it.
 pub(crate) fn estimate_cost(text: &str, scope: &EstimateScope) -> u64 {
     with_large_stack(fits_any_stack(text), || parse_and_estimate(text, scope)).unwrap_or(0)
 }
@@ -100,7 +103,7 @@ struct LocalVariable {
 
 struct Estimator {
     root: Arc<DeclaredSize>,
-    /// What names that are no variables stand for.
+    /// The origin of names that are no variables.
     others: ValueOrigin,
     variables: BTreeMap<String, Vec<LocalVariable>>,
 }
@@ -112,8 +115,8 @@ impl SizeRange {
         Self { min: size as u64, max: size as u64 }
     }
 
-    fn union(self, other: Self) -> Self {
-        Self { min: self.min.min(other.min), max: self.max.max(other.max) }
+    fn union(self, right: Self) -> Self {
+        Self { min: self.min.min(right.min), max: self.max.max(right.max) }
     }
 
     pub(super) fn plus(self, other: Self) -> Self {
@@ -126,12 +129,12 @@ impl SizeRange {
 }
 
 impl EntrySizes {
-    fn union(one: Option<Self>, other: Option<Self>) -> Option<Self> {
-        let (one, other) = (one?, other?);
+    fn union(left: Option<Self>, right: Option<Self>) -> Option<Self> {
+        let (left, right) = (left?, right?);
         Some(Self {
-            is_list: one.is_list,
-            key: one.key.union(other.key),
-            value: one.value.union(other.value),
+            is_list: left.is_list,
+            key: left.key.union(right.key),
+            value: left.value.union(right.value),
         })
     }
 }
@@ -149,7 +152,7 @@ impl ValueOrigin {
         Some(SizeRange { min: 0, max: declared.elements_max })
     }
 
-    fn part(&self, part: impl Fn(&DeclaredSize) -> Option<&Arc<DeclaredSize>>) -> Self {
+    fn origin_of_part(&self, part: impl Fn(&DeclaredSize) -> Option<&Arc<DeclaredSize>>) -> Self {
         match self {
             Self::Computed => Self::Computed,
             Self::Undeclared => Self::Undeclared,
@@ -167,7 +170,7 @@ impl Estimate {
     }
 
     /// The estimate of a part of a variable.
-    fn at(cost: u64, kind: CelType, place: ValueOrigin) -> Self {
+    fn of_part(cost: u64, kind: CelType, place: ValueOrigin) -> Self {
         let size = place.size();
         let estimate = Self::computed(cost, kind);
         Self { size: size.or(estimate.size), place, ..estimate }
@@ -181,10 +184,10 @@ impl Estimate {
         self.size.unwrap_or(SizeRange::UNKNOWN)
     }
 
-    /// The items of a list as an argument of a function; `None` if it is no list.
+    /// The type and size of the items if the value is a list; `None` if it is no list.
     pub(super) fn list_element(&self) -> Option<(CelType, SizeRange)> {
         let CelType::List(of) = &self.kind else { return None };
-        let place = self.place.part(|declared| declared.element.as_ref());
+        let place = self.place.origin_of_part(|declared| declared.element.as_ref());
         Some((CelType::clone(of), place.size().unwrap_or(SizeRange::UNKNOWN)))
     }
 }
@@ -206,10 +209,10 @@ impl Estimator {
                 }
                 let step = u64::from(matches!(of.kind, CelType::Map(..) | CelType::Object(_)));
                 let kind = field_type(&of.kind, &select.field);
-                let place = of.place.part(|declared| {
+                let place = of.place.origin_of_part(|declared| {
                     declared.fields.get(&select.field).or(declared.other_field.as_ref())
                 });
-                Estimate::at(of.cost.saturating_add(step), kind, place)
+                Estimate::of_part(of.cost.saturating_add(step), kind, place)
             }
             Expr::Call(call) => self.estimate_call(call),
             Expr::List(list) => {
@@ -243,9 +246,9 @@ impl Estimator {
 
     fn estimate_identifier(&self, name: &str) -> Estimate {
         let Some(local) = self.variables.get(name).and_then(|all| all.last()) else {
-            return Estimate::at(1, CelType::Dyn, self.others.clone());
+            return Estimate::of_part(1, CelType::Dyn, self.others.clone());
         };
-        let found = Estimate::at(1, local.kind.clone(), local.place.clone());
+        let found = Estimate::of_part(1, local.kind.clone(), local.place.clone());
         Estimate { size: found.size.or(local.size), entry: local.entry, ..found }
     }
 
@@ -257,40 +260,43 @@ impl Estimator {
         self.variables.get_mut(name).and_then(Vec::pop);
     }
 
-    fn estimate_comprehension(&mut self, loops: &ComprehensionExpr) -> Estimate {
-        let range = self.estimate(&loops.iter_range);
-        let init = self.estimate(&loops.accu_init);
+    fn estimate_comprehension(&mut self, comprehension: &ComprehensionExpr) -> Estimate {
+        let range = self.estimate(&comprehension.iter_range);
+        let init = self.estimate(&comprehension.accu_init);
         let result = LocalVariable {
             kind: init.kind.clone(),
             place: ValueOrigin::Computed,
             size: init.size,
             entry: init.entry,
         };
-        self.push_local(&loops.accu_var, result.clone());
-        let item = self.range_item(&range);
-        self.push_local(&loops.iter_var, item);
-        let cond = self.estimate(&loops.loop_cond);
-        let step = self.estimate(&loops.loop_step);
-        self.pop_local(&loops.iter_var);
-        self.pop_local(&loops.accu_var);
-        self.push_local(&loops.accu_var, LocalVariable { kind: step.kind.clone(), ..result });
-        let found = self.estimate(&loops.result);
-        self.pop_local(&loops.accu_var);
+        self.push_local(&comprehension.accu_var, result.clone());
+        let item = self.loop_variable(&range);
+        self.push_local(&comprehension.iter_var, item);
+        let cond = self.estimate(&comprehension.loop_cond);
+        let step = self.estimate(&comprehension.loop_step);
+        self.pop_local(&comprehension.iter_var);
+        self.pop_local(&comprehension.accu_var);
+        self.push_local(
+            &comprehension.accu_var,
+            LocalVariable { kind: step.kind.clone(), ..result },
+        );
+        let found = self.estimate(&comprehension.result);
+        self.pop_local(&comprehension.accu_var);
         let count = range.size_or_unknown();
         let each = step.cost.saturating_add(cond.cost);
         let cost = [range.cost, init.cost, found.cost, count.max.saturating_mul(each)]
             .into_iter()
             .fold(0, u64::saturating_add);
         let made = Estimate::computed(cost, found.kind);
-        match &loops.accu_init.expr {
+        match &comprehension.accu_init.expr {
             Expr::Literal(_) => Estimate { size: init.size, ..made },
             Expr::List(_) | Expr::Map(_) => Estimate { entry: step.entry, ..made.with_size(count) },
             _ => made,
         }
     }
 
-    /// The item of a comprehension's range: an item of a list, or a key of a map.
-    fn range_item(&self, range: &Estimate) -> LocalVariable {
+    /// The loop variable of a comprehension over `range`: an item of a list, or a key of a map.
+    fn loop_variable(&self, range: &Estimate) -> LocalVariable {
         let is_list = range.entry.map_or(matches!(range.kind, CelType::List(_)), |it| it.is_list);
         let kind = match &range.kind {
             CelType::List(of) | CelType::Map(of, _) => CelType::clone(of),
@@ -300,8 +306,8 @@ impl Estimator {
         let place = match &range.place {
             // cel-go takes an item of a computed list for the variable itself.
             ValueOrigin::Computed => ValueOrigin::Declared(Arc::clone(&self.root)),
-            place if is_list => place.part(|declared| declared.element.as_ref()),
-            place => place.part(|declared| declared.key.as_ref()),
+            place if is_list => place.origin_of_part(|declared| declared.element.as_ref()),
+            place => place.origin_of_part(|declared| declared.key.as_ref()),
         };
         LocalVariable { kind, place, size, entry: None }
     }
@@ -346,8 +352,8 @@ impl Estimator {
         let parts =
             owner.iter().fold(sum_of_costs(&arguments, 0), |all, it| all.saturating_add(it.cost));
         if let ("_[_]", [of, _]) = (name, arguments.as_slice()) {
-            let place = of.place.part(|declared| declared.element.as_ref());
-            let found = Estimate::at(parts.saturating_add(1), kind, place);
+            let place = of.place.origin_of_part(|declared| declared.element.as_ref());
+            let found = Estimate::of_part(parts.saturating_add(1), kind, place);
             return Estimate { size: of.entry.map(|entry| entry.value).or(found.size), ..found };
         }
         let of_call = function_estimate::call_estimate(&full, owner.as_ref(), &arguments)
@@ -360,7 +366,8 @@ impl Estimator {
         Estimate { size: of_call.size.or(made.size), entry, ..made }
     }
 
-    /// A macro that the parser does not expand: loops with two variables, and those for optionals.
+    /// Estimates a macro that the parser does not expand: loops with two variables, and macros for
+    /// optionals. `None` for any other call.
     fn estimate_macro(&mut self, call: &CallExpr) -> Option<Estimate> {
         let target = call.target.as_deref()?;
         let (names, parts) = match (call.func_name.as_str(), call.args.as_slice()) {
@@ -373,7 +380,7 @@ impl Estimator {
             _ => return None,
         };
         let range = self.estimate(target);
-        let item = self.range_item(&range);
+        let item = self.loop_variable(&range);
         for name in &names {
             self.push_local(identifier_name(name), item.clone());
         }
@@ -409,12 +416,20 @@ impl Estimator {
     }
 }
 
-fn conditional_estimate(test: &Estimate, one: &Estimate, other: &Estimate) -> Estimate {
-    let cost = test.cost.saturating_add(one.cost.max(other.cost));
-    let kind = if one.kind.is_dynamic() { other.kind.clone() } else { one.kind.clone() };
-    let size = one.size_or_unknown().union(other.size_or_unknown());
+fn conditional_estimate(
+    test: &Estimate,
+    then_branch: &Estimate,
+    else_branch: &Estimate,
+) -> Estimate {
+    let cost = test.cost.saturating_add(then_branch.cost.max(else_branch.cost));
+    let kind = if then_branch.kind.is_dynamic() {
+        else_branch.kind.clone()
+    } else {
+        then_branch.kind.clone()
+    };
+    let size = then_branch.size_or_unknown().union(else_branch.size_or_unknown());
     let made = Estimate::computed(cost, kind).with_size(size);
-    Estimate { entry: EntrySizes::union(one.entry, other.entry), ..made }
+    Estimate { entry: EntrySizes::union(then_branch.entry, else_branch.entry), ..made }
 }
 
 /// The cost of a call for which Kubernetes has no estimate of its own.
@@ -472,7 +487,7 @@ fn may_be_text(estimate: &Estimate) -> bool {
     estimate.kind.is_dynamic() || matches!(estimate.kind, CelType::Text | CelType::Bytes)
 }
 
-/// A size times a factor, rounded up; the largest number stays the largest.
+/// A size times a factor, rounded up. The maximum number (unknown size) stays the maximum.
 pub(super) fn scaled_saturating(size: u64, factor: f64) -> u64 {
     scaled_rounding_up(size, factor)
 }

@@ -3,7 +3,10 @@
 //!
 //! Functions are those of the CEL library; operators and comprehensions are evaluated here, so that
 //! every step is counted, and a comprehension does not copy its result at every iteration.
-#![allow(clippy::wildcard_enum_match_arm, reason = "another kind of value has no meaning here")]
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kinds of values that are not named are treated alike"
+)]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,11 +24,12 @@ use super::cost::{self, LIST_COST, MAP_COST};
 
 /// The cost limit of one expression, as in kube-apiserver.
 pub(crate) const EXPRESSION_COST_MAX: u64 = 1_000_000;
-/// The number of values that functions and comparisons may copy or visit. kube-apiserver does not
-/// count these; without a limit an expression of little cost takes seconds.
+/// The maximum number of values that the functions and comparisons of an expression may copy or
+/// visit. kube-apiserver has no such limit; without it, an expression with a low cost can take
+/// seconds.
 const VISITED_VALUES_MAX: u64 = 20_000_000;
 
-/// A parsed expression.
+/// A parsed CEL expression.
 #[derive(Debug)]
 pub(crate) struct Program {
     expr: IdedExpr,
@@ -34,7 +38,7 @@ pub(crate) struct Program {
 /// Why an expression has no value.
 #[derive(Debug)]
 pub(crate) enum EvaluationError {
-    /// It cost more than the limit.
+    /// The evaluation cost more than the limit.
     CostLimit,
     Failed(ExecutionError),
 }
@@ -46,12 +50,12 @@ impl From<ExecutionError> for EvaluationError {
 }
 
 impl EvaluationError {
-    /// The function, macro or variable that the CEL library does not have.
+    /// Whether the CEL library lacks a function, macro or variable of the expression.
     pub(crate) fn is_unsupported(&self) -> bool {
         matches!(self, Self::Failed(ExecutionError::UndeclaredReference(_)))
     }
 
-    /// The message of cel-go.
+    /// The error message as cel-go words it.
     pub(crate) fn message(&self) -> String {
         let Self::Failed(error) = self else {
             return "operation cancelled: actual cost limit exceeded".to_owned();
@@ -76,7 +80,7 @@ impl EvaluationError {
 
 type EvaluationResult = Result<Value, EvaluationError>;
 
-/// The value of an expression and its cost.
+/// The value of an expression, or its error, and the cost of the evaluation.
 pub(crate) struct Evaluation {
     pub(crate) result: EvaluationResult,
     pub(crate) cost: u64,
@@ -125,13 +129,13 @@ struct Evaluator<'f> {
 }
 
 impl Evaluator<'_> {
-    /// Adds to the cost.
+    /// Adds to the cost; an error if the cost exceeds the limit.
     fn add_cost(&mut self, cost: u64) -> Result<(), EvaluationError> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.cost_max { Err(EvaluationError::CostLimit) } else { Ok(()) }
     }
 
-    /// Counts the values that an operation visits.
+    /// Counts the values that an operation visits; an error if there are too many.
     fn count_visits(&mut self, values: &[&Value]) -> Result<(), EvaluationError> {
         for value in values {
             self.visits += cost::count_values(value, VISITED_VALUES_MAX);
@@ -209,9 +213,9 @@ impl Evaluator<'_> {
         }
     }
 
-    fn evaluate_comprehension(&mut self, loops: &ComprehensionExpr) -> EvaluationResult {
-        let range = self.evaluate_expr(&loops.iter_range)?;
-        let result = self.evaluate_expr(&loops.accu_init)?;
+    fn evaluate_comprehension(&mut self, comprehension: &ComprehensionExpr) -> EvaluationResult {
+        let range = self.evaluate_expr(&comprehension.iter_range)?;
+        let result = self.evaluate_expr(&comprehension.accu_init)?;
         let items: Vec<Value> = match &range {
             Value::List(items) => items.to_vec(),
             Value::Map(map) => {
@@ -223,34 +227,36 @@ impl Evaluator<'_> {
         };
         self.visits += items.len() as u64;
         let slot = self.variables.len();
-        self.variables.push((loops.accu_var.clone(), result));
-        let found = self.run_loop(loops, items, slot);
+        self.variables.push((comprehension.accu_var.clone(), result));
+        let found = self.run_loop(comprehension, items, slot);
         self.variables.truncate(slot);
         found
     }
 
-    /// Runs the loop of a comprehension, whose result is the variable `slot`.
+    /// Runs the loop of a comprehension over `items`. `slot` is the index of the variable that
+    /// accumulates the result.
     fn run_loop(
         &mut self,
-        loops: &ComprehensionExpr,
+        comprehension: &ComprehensionExpr,
         items: Vec<Value>,
         slot: usize,
     ) -> EvaluationResult {
         for item in items {
-            match self.evaluate_expr(&loops.loop_cond)? {
+            match self.evaluate_expr(&comprehension.loop_cond)? {
                 Value::Bool(true) => {}
                 Value::Bool(false) => break,
                 _ => return Err(ExecutionError::NoSuchOverload.into()),
             }
-            self.variables.push((loops.iter_var.clone(), item));
-            let stepped = self.run_loop_step(&loops.loop_step, slot);
+            self.variables.push((comprehension.iter_var.clone(), item));
+            let stepped = self.run_loop_step(&comprehension.loop_step, slot);
             self.variables.truncate(slot + 1);
             self.variables[slot].1 = stepped?;
         }
-        self.evaluate_expr(&loops.result)
+        self.evaluate_expr(&comprehension.result)
     }
 
-    /// The result after one step. `result + [item]`, which `map` and `filter` use, appends in place.
+    /// Evaluates one step of a loop and returns the accumulated result. A step `result + [item]`,
+    /// which `map` and `filter` use, appends in place.
     fn run_loop_step(&mut self, step: &IdedExpr, slot: usize) -> EvaluationResult {
         let Expr::Call(call) = &step.expr else { return self.evaluate_expr(step) };
         match (call.func_name.as_str(), call.args.as_slice()) {
@@ -324,7 +330,8 @@ impl Evaluator<'_> {
             && super::functions::is_function(&format!("{library}.{name}"))
     }
 
-    /// Evaluates `&&` and `||`: a value that decides the result counts more than an error.
+    /// Evaluates `&&` (`deciding` is false) or `||` (`deciding` is true). If one operand is
+    /// `deciding`, that is the result, even if the other operand is an error.
     fn evaluate_logical(
         &mut self,
         left: &IdedExpr,
@@ -415,7 +422,8 @@ impl Evaluator<'_> {
         self.call_library_function(&Expr::Call(call), arguments)
     }
 
-    /// Evaluates a call of the CEL library; its parts are the names of the arguments.
+    /// Evaluates a call by the CEL library. The arguments are bound to the names `@0`, `@1`, …,
+    /// which the call's expression uses.
     fn call_library_function(&self, call: &Expr, arguments: Vec<Value>) -> EvaluationResult {
         let mut context = self.functions.new_inner_scope();
         for (index, value) in arguments.into_iter().enumerate() {
@@ -464,7 +472,7 @@ fn is_identifier(expr: &IdedExpr, name: &str) -> bool {
     identifier_name(expr) == name
 }
 
-/// The value of an item or entry; `None` for an optional one without a value.
+/// The value of an item or entry; `None` if it is optional (`?item`) and has no value.
 fn unwrap_optional(value: Value, is_optional: bool) -> Option<Value> {
     if let (true, Value::Opaque(opaque)) = (is_optional, &value)
         && let Some(optional) = opaque.downcast_ref::<OptionalValue>()

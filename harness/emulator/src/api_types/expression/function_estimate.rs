@@ -7,7 +7,7 @@ use super::estimate::{Estimate, SizeRange, scaled_saturating};
 /// An argument of a call.
 pub(super) type Argument = Estimate;
 
-/// The cost of a call, and the size of its result if it has one.
+/// The estimated cost of a call, and the size of its result if results of that type have a size.
 pub(super) struct CallEstimate {
     pub(super) cost: u64,
     pub(super) size: Option<SizeRange>,
@@ -25,12 +25,13 @@ impl CallEstimate {
 
 /// The cost of an authorization check.
 const AUTHORIZER_CHECK_COST: u64 = 350_000;
-/// The length of a named format's regular expression, at most.
+/// The maximum length of the regular expression of a named format.
 const FORMAT_PATTERN_SIZE: f64 = 128.0;
 /// The length of an IP address in bytes.
 const IP_ADDRESS_BYTES: u64 = 16;
 
-/// The estimate for a call; `None` for a function of the standard library.
+/// The estimate of a call of a Kubernetes function; `None` for a function of CEL's standard
+/// library.
 pub(super) fn call_estimate(
     function: &str,
     owner: Option<&Argument>,
@@ -119,7 +120,7 @@ fn traversal_cost(owner: &Argument) -> u64 {
     }
 }
 
-/// `replace`: the longest result has the most replacements.
+/// The estimate of a `replace`. The longest result has the most replacements.
 fn replace_estimate(text: SizeRange, replaced: SizeRange, with: SizeRange) -> CallEstimate {
     let longest = if replaced.min == 0 {
         let times = text.max.saturating_add(1);

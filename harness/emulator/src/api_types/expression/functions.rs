@@ -8,7 +8,7 @@ const IP: CelType = CelType::Opaque("net.IP");
 const CIDR: CelType = CelType::Opaque("net.CIDR");
 const URL: CelType = CelType::Opaque("kubernetes.URL");
 
-/// The type of a parameter, without type arguments.
+/// The type of a parameter, without type arguments (`list`, not `list(int)`).
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum ParamType {
     Bool,

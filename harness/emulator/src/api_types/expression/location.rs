@@ -4,12 +4,12 @@ use kube_cel::cel::parser::{ParseErrors, Parser};
 
 /// An error in a part of an expression.
 pub(super) struct Issue {
-    /// The id that the parser gave the part.
+    /// The id that the CEL parser gave the part.
     pub(super) id: u64,
     pub(super) message: String,
 }
 
-/// Formats syntax errors.
+/// Formats syntax errors as cel-go does.
 pub(super) fn format_parse_errors(text: &str, errors: &ParseErrors) -> String {
     let messages = errors.errors.iter().map(|error| {
         let at = |number: isize| usize::try_from(number).unwrap_or(0);
@@ -18,7 +18,7 @@ pub(super) fn format_parse_errors(text: &str, errors: &ParseErrors) -> String {
     messages.collect::<Vec<_>>().join("\n")
 }
 
-/// Formats errors of the type check, in the order of the text.
+/// Formats errors of the type check as cel-go does, in the order of their positions in the text.
 pub(super) fn format_issues(text: &str, issues: Vec<Issue>) -> String {
     let starts = issue_offsets(text, &issues);
     let mut all: Vec<(usize, String)> =
@@ -33,8 +33,9 @@ pub(super) fn format_issues(text: &str, issues: Vec<Issue>) -> String {
     messages.collect::<Vec<_>>().join("\n")
 }
 
-/// The start offsets of the parts. The parser returns source positions only together with an error,
-/// so an error is appended to the expression; this does not change the ids of the parts before it.
+/// The start offset of the part of each issue. The CEL parser returns source positions only
+/// together with an error, so a syntax error is appended to the expression. This does not change
+/// the ids of the parts before it.
 fn issue_offsets(text: &str, issues: &[Issue]) -> Vec<usize> {
     let broken = format!("{text}\n|| has(0)");
     let parsed = Parser::new().enable_optional_syntax(true).parse(&broken);

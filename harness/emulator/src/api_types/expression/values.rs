@@ -13,7 +13,7 @@ use super::evaluate::{EXPRESSION_COST_MAX, Program};
 /// How a part of an object is represented in CEL.
 #[derive(Clone, Debug)]
 pub(crate) enum CelShape {
-    /// By its JSON type.
+    /// The part is represented by its JSON type.
     Any,
     Number,
     Bytes,
@@ -22,12 +22,13 @@ pub(crate) enum CelShape {
     Timestamp,
     List(Arc<CelShape>),
     Map(Arc<CelShape>),
-    /// The fields with their names in CEL; others are not represented.
+    /// An object: for each field its JSON name, its CEL key and its shape. Other fields are not
+    /// represented.
     Object(Arc<Vec<(String, Key, CelShape)>>),
 }
 
 impl CelShape {
-    /// The value of JSON with this shape.
+    /// The CEL value of a JSON value with this shape.
     pub(crate) fn cel_value(&self, json: &Value) -> CelValue {
         match (self, json) {
             (Self::List(of), Value::Array(items)) => {
@@ -60,7 +61,7 @@ impl CelShape {
     }
 }
 
-/// The value of JSON by its own types.
+/// The CEL value of a JSON value without a declared shape, by its JSON types.
 pub(crate) fn untyped_value(json: &Value) -> CelValue {
     match json {
         Value::Null => CelValue::Null,
@@ -77,13 +78,13 @@ pub(crate) fn untyped_value(json: &Value) -> CelValue {
     }
 }
 
-/// A value that may be absent, as `optional.of` and `optional.none` make it.
+/// A CEL optional: `optional.of(value)`, or `optional.none()` for `None`.
 pub(crate) fn optional_value(value: Option<CelValue>) -> CelValue {
     let optional = value.map_or_else(OptionalValue::none, OptionalValue::of);
     CelValue::Opaque(Arc::new(optional))
 }
 
-/// The key of a map for a name.
+/// The key of a CEL map for a name.
 pub(crate) fn map_key(name: &str) -> Key {
     Key::from(name)
 }
@@ -92,7 +93,8 @@ fn map_value(fields: HashMap<Key, CelValue>) -> CelValue {
     CelValue::Map(Map { map: Arc::new(fields) })
 }
 
-/// A text as the CEL library converts it; the text itself if it is malformed.
+/// Converts a text by the given CEL conversion, such as `duration(text)`. A malformed text stays a
+/// text.
 fn converted_text(conversion: &LazyLock<Option<Program>>, text: String) -> CelValue {
     let text = CelValue::String(Arc::new(text));
     let program = conversion.as_ref();

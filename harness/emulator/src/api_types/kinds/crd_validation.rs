@@ -9,7 +9,7 @@ use schedlab_api::{
     object::{list, text},
 };
 
-/// Reports the errors of a CRD, except those of its schemas.
+/// Checks a CRD, except its schemas.
 pub(super) fn check_crd(crd: &Value, errors: &mut FieldErrors) {
     check_group_and_names(crd, errors);
     check_names(crd, errors);
@@ -46,8 +46,8 @@ const VERSION_PARTS: [(&str, PartCheck); 3] = [
     ("selectableFields", check_selectable_fields),
 ];
 
-/// Checks that selectable fields and schema are both shared by all versions, or both set per
-/// version.
+/// Checks that `selectableFields` and `schema` are both set for all versions together, or both set
+/// per version.
 fn check_shared_parts(versions: &[Value], errors: &mut FieldErrors) {
     let homes = ["selectableFields", "schema"].map(|part| is_shared(versions, part));
     let selects = |version: &Value| !list(version, &["selectableFields"]).is_empty();
@@ -145,7 +145,7 @@ fn check_deprecation_warning(version: &Value, field: &str, errors: &mut FieldErr
     }
 }
 
-/// Checks that a JSON path is simple and begins with one of `allowed_roots`.
+/// Checks that a JSON path is simple and begins with one of the fields `allowed_roots`.
 fn check_json_path(
     path: &str,
     field_path: String,

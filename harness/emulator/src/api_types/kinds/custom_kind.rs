@@ -85,8 +85,8 @@ fn parse_versions(crd: &Value, errors: &mut FieldErrors) -> Vec<Version> {
     versions
 }
 
-/// A version as Go formats it in messages. Parts that all versions share are moved to the top level
-/// in Go, so they are null here.
+/// A version of a CRD as Go formats it in messages. Go moves the parts that all versions share to
+/// the top level of the CRD, so they are null here.
 fn version_in_go(raw: &Value) -> String {
     let (name, warning) = (&raw["name"], &raw["deprecationWarning"]);
     let is = |field: &str| raw[field] == true;
@@ -137,8 +137,8 @@ fn parse_version(raw: &Value, field: &str, is_shared: bool, errors: &mut FieldEr
     }
 }
 
-/// Keywords that are allowed at the root of a schema with a status subresource: Go name and JSON
-/// name.
+/// The keywords that are allowed at the root of the schema of a version with a status subresource:
+/// Go name and JSON name.
 const ROOT_KEYWORDS_WITH_STATUS: [(&str, &str); 22] = [
     ("Description", "description"),
     ("Type", "type"),
@@ -164,8 +164,8 @@ const ROOT_KEYWORDS_WITH_STATUS: [(&str, &str); 22] = [
     ("XValidations", "x-kubernetes-validations"),
 ];
 
-/// Checks the root of a version's schema. The message shows the schema as written; the API server
-/// shows every Go field of it.
+/// Checks the root of a version's schema. Unlike the API server, whose message shows every Go field
+/// of the schema, the message shows the schema as it was written.
 fn check_schema_root(version: &Value, field_path: &str, errors: &mut FieldErrors) {
     let schema = &version["schema"]["openAPIV3Schema"];
     if schema["nullable"] == true {
@@ -207,7 +207,7 @@ fn parse_json_path(path: &str) -> Path {
     path.split('.').filter(|step| !step.is_empty()).map(Arc::from).collect()
 }
 
-/// The priority of a version name: stable, then beta, then alpha, each by descending number; other
+/// A sort key for version names: stable, then beta, then alpha, each by descending number; other
 /// names come last.
 pub(crate) fn version_rank(name: &str) -> (u8, u32, u32, std::cmp::Reverse<String>) {
     let last = || (0, 0, 0, std::cmp::Reverse(name.to_owned()));

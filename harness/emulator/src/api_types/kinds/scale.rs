@@ -7,19 +7,19 @@ use crate::api_types::error::ApiError;
 use crate::api_types::label_selector::LabelSelector;
 use schedlab_api::{Value, json, object};
 
-/// The paths of the fields of `/scale` in an object.
+/// Where `/scale` reads and writes its values in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// The desired replicas.
+    /// The path of the desired number of replicas.
     pub spec_replicas: Path,
-    /// The observed replicas.
+    /// The path of the observed number of replicas.
     pub status_replicas: Path,
-    /// The selector: a string, or a label selector, which is shown as a string.
+    /// The path of the selector: a string, or a label selector, which `/scale` shows as a string.
     pub selector: Option<Path>,
 }
 
 impl Kind {
-    /// The `autoscaling/v1` `Scale` of a stored object; `None` for kinds without `/scale`. As in
+    /// The `autoscaling/v1` `Scale` of a stored object; `None` if the kind has no `/scale`. As in
     /// Go, `spec.replicas` is left out if it is 0.
     pub fn scale_of(&self, stored: &Value) -> Option<Value> {
         let scale = self.stored().scale.as_ref()?;

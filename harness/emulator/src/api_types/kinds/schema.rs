@@ -51,7 +51,7 @@ pub struct Schema {
     pub(crate) embedded: Embedded,
 }
 
-/// `type`.
+/// The values of the keyword `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Object,
@@ -96,19 +96,20 @@ fn is_whole_number(value: &Value) -> bool {
     value.is_i64() || value.as_f64().is_some_and(is_within)
 }
 
-/// `additionalProperties`.
+/// What the schema says about unknown fields: `additionalProperties` and
+/// `x-kubernetes-preserve-unknown-fields`.
 #[derive(Debug, Default)]
 pub(crate) enum AdditionalProperties {
-    /// Unknown fields are pruned.
+    /// Fields that the schema does not declare are pruned.
     #[default]
     None,
-    /// Unknown fields are kept.
+    /// Fields that the schema does not declare are kept.
     Any,
-    /// Unknown fields are the values of a map.
+    /// Fields that the schema does not declare are entries of a map; their values have this schema.
     Values(Box<Schema>),
 }
 
-/// Whether the field is an embedded resource (`x-kubernetes-embedded-resource`) or contains one.
+/// Whether a field is an embedded resource (`x-kubernetes-embedded-resource`) or contains one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Embedded {
     #[default]
@@ -117,19 +118,19 @@ pub(crate) enum Embedded {
     Here,
 }
 
-/// `x-kubernetes-list-type`.
+/// The values of `x-kubernetes-list-type`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ListType {
-    /// The list changes as a whole.
+    /// A list that changes as a whole.
     #[default]
     Atomic,
-    /// The values are unique.
+    /// A list with unique values.
     Set,
-    /// The items are unique by these keys.
+    /// A list of objects that are unique by these keys.
     Map(Vec<String>),
 }
 
-/// Value constraints of one field.
+/// The constraints on the value of one field.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Constraints {
     pub(crate) enum_values: Option<Vec<Value>>,

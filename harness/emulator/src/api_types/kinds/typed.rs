@@ -21,10 +21,10 @@ pub(crate) use type_cursor::{TypeCursor, metadata, root};
 /// The maximum number of unknown fields that are recorded, as in kube-apiserver.
 pub(crate) const UNKNOWN_FIELDS_MAX: usize = 100;
 
-/// The warnings of decoding.
+/// The warnings about a decoded object.
 #[derive(Debug, Default)]
 pub(crate) struct DecodeWarnings {
-    /// Paths of the fields that the type does not have.
+    /// The paths of the fields that the type does not have.
     pub(crate) unknown: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn decode_built_in(kind: &Kind, object: &mut Value) -> Result<DecodeW
     Ok(decoded)
 }
 
-/// Decodes the body of a subresource, which is no stored object.
+/// Decodes a request body that is no stored object, such as a Scale.
 pub(crate) fn decode_subresource(subresource: BodyKind, body: &mut Value) -> Result<(), ApiError> {
     let (group, kind) = match subresource {
         BodyKind::Scale => ("autoscaling", "Scale"),
@@ -58,7 +58,7 @@ pub(crate) fn decode_subresource(subresource: BodyKind, body: &mut Value) -> Res
     })
 }
 
-/// The kind of a body that is no stored object.
+/// The kind of a request body that is no stored object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BodyKind {
     Scale,
@@ -78,7 +78,7 @@ pub(crate) fn decode_delete_options(options: &mut Value) -> Result<(), String> {
     }
 }
 
-/// Whether there is a built-in kind `kind` in `group`.
+/// Whether `kind` is a built-in kind of the API group `group`.
 pub(crate) fn is_built_in_kind(group: &str, kind: &str) -> bool {
     type_registry::compiled_type(group, kind).is_some()
 }

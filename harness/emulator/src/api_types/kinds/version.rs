@@ -58,8 +58,8 @@ impl Kind {
         Arc::new(shown)
     }
 
-    /// The object as its current schema has it: pruned, and with its defaults. Objects that were
-    /// written under this schema are so already.
+    /// The object under the current schema of its kind: pruned, and with the schema's defaults. An
+    /// object that was written under this schema is unchanged.
     fn with_current_schema(&self, stored: &Arc<Value>) -> Arc<Value> {
         let revision = || object::resource_version(stored).parse::<u64>();
         let schema = match &self.stored().schema {

@@ -8,7 +8,7 @@ const OPERATOR_SIGNS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
 
 type ParseResult<T> = Result<T, String>;
 
-/// The requirements of a selector.
+/// Parses the text of a label selector into its requirements.
 pub(super) fn parse_requirements(text: &str) -> ParseResult<Vec<Requirement>> {
     let mut tokens = Tokens { rest: text };
     let mut found = Vec::new();
@@ -107,7 +107,7 @@ fn parse_requirement(tokens: &mut Tokens<'_>) -> ParseResult<Requirement> {
     }
 }
 
-/// One value, possibly empty.
+/// Parses one value, which may be empty. An array, like the set of several values.
 fn parse_value(tokens: &mut Tokens<'_>) -> ParseResult<[String; 1]> {
     if matches!(tokens.peek(), "" | ",") {
         return Ok([String::new()]);

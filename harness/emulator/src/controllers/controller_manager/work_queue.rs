@@ -6,11 +6,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::store::Key;
 
-/// The maximum number of reconciliations of a key at the same time. More means that two controllers
-/// keep reverting each other's writes; then the key waits a second, so that virtual time advances.
+/// The maximum number of reconciliations of a key at one moment of virtual time. More means that
+/// two controllers keep reverting each other's writes; then the key waits a second, so that virtual
+/// time advances.
 const ATTEMPTS_AT_ONE_TIME_MAX: u32 = 1000;
 
-/// A key to be reconciled by a controller.
+/// A controller and the key of an object that it must reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Task {
     /// The index of the controller.
@@ -19,7 +20,7 @@ pub(crate) struct Task {
     pub(crate) key: Key,
 }
 
-/// Due and requeued tasks.
+/// The queue of due tasks and the timers of requeued tasks.
 #[derive(Debug)]
 pub(crate) struct WorkQueue {
     due: Vec<VecDeque<Key>>,
@@ -52,17 +53,20 @@ impl WorkQueue {
     }
 
     /// Replaces the requeue time of a task; `None` removes it.
-    pub(crate) fn set_requeue_time(&mut self, task: &Task, at: Option<Timestamp>) {
+    pub(crate) fn set_requeue_time(&mut self, task: &Task, time: Option<Timestamp>) {
         if let Some(before) = self.timer_of.remove(task) {
-            let tasks = self.timers.get_mut(&before).expect("every timer is in the map");
+            let tasks = self
+                .timers
+                .get_mut(&before)
+                .expect("every requeue time of `timer_of` is in `timers`");
             tasks.remove(task);
             if tasks.is_empty() {
                 self.timers.remove(&before);
             }
         }
-        if let Some(at) = at {
-            self.timers.entry(at).or_default().insert(task.clone());
-            self.timer_of.insert(task.clone(), at);
+        if let Some(time) = time {
+            self.timers.entry(time).or_default().insert(task.clone());
+            self.timer_of.insert(task.clone(), time);
         }
     }
 

@@ -21,16 +21,16 @@ use schedlab_api::{
 
 type ReplicaSetEntry<'v> = (&'v Key, &'v Object);
 
-/// Whether the Deployment was scaled after its ReplicaSets.
+/// Whether the Deployment was scaled since its ReplicaSets were last annotated.
 pub(super) fn was_deployment_scaled(sets: &DeploymentSets) -> bool {
     let is_of_old = |set: &Value| {
         annotated_count(set, DESIRED_REPLICAS_ANNOTATION)
             .is_some_and(|all| all != sets.desired_replicas())
     };
-    sets.all().any(|(_, set)| spec_replicas(set) > 0 && is_of_old(set))
+    sets.all_sets().any(|(_, set)| spec_replicas(set) > 0 && is_of_old(set))
 }
 
-/// A count of the whole Deployment that is annotated on a ReplicaSet.
+/// A replica count of the Deployment that is recorded in the annotation `field` of a ReplicaSet.
 fn annotated_count(set: &Value, field: &str) -> Option<i64> {
     annotation(set, field)?.parse().ok()
 }
@@ -39,7 +39,7 @@ fn annotated_count(set: &Value, field: &str) -> Option<i64> {
 pub(super) fn scale_active_sets(sets: &DeploymentSets, ctx: &Context) -> Vec<ApiRequest> {
     let desired = sets.desired_replicas();
     let active: Vec<ReplicaSetEntry> =
-        sets.all().filter(|(_, set)| spec_replicas(set) > 0).collect();
+        sets.all_sets().filter(|(_, set)| spec_replicas(set) > 0).collect();
     match active.as_slice() {
         [] => {
             let newest = sets.new.or(sets.old.last().copied());
@@ -63,8 +63,8 @@ fn is_saturated(new: &Value, desired: i64) -> bool {
         && clamped_count_at(new, &["status", "availableReplicas"], 0) == desired
 }
 
-/// Scales larger ReplicaSets first; the first gets the remainder. Of equal sizes, newer ones grow
-/// first and older ones shrink first.
+/// Scales the active ReplicaSets in proportion to their sizes: larger ones first, and the first
+/// gets the remainder. Of equal sizes, newer ones grow first and older ones shrink first.
 fn scale_proportionally(
     mut active: Vec<ReplicaSetEntry>,
     sets: &DeploymentSets,
@@ -95,7 +95,7 @@ fn scale_proportionally(
         .collect()
 }
 
-/// The change of a ReplicaSet's size that keeps its share of the Deployment.
+/// The change of a ReplicaSet's size by which it keeps its share of the Deployment's replicas.
 fn proportional_change(replica_set: &Value, sets: &DeploymentSets) -> i64 {
     let (has, desired) = (spec_replicas(replica_set), sets.desired_replicas());
     if desired == 0 {
@@ -113,7 +113,7 @@ fn proportional_change(replica_set: &Value, sets: &DeploymentSets) -> i64 {
     size / most_before.saturating_mul(2) - has
 }
 
-/// Scales a ReplicaSet, or only updates its annotations if its size stays.
+/// Scales a ReplicaSet, or only updates its annotations if the size stays the same.
 fn resize_replica_set(
     key: &Key,
     old: &Object,

@@ -30,7 +30,7 @@ pub(super) fn rollout_limits(sets: &DeploymentSets) -> RolloutLimits {
     RolloutLimits { surge, unavailable: if surge == 0 { unavailable.max(1) } else { unavailable } }
 }
 
-/// The number of desired pods that may be unavailable.
+/// How many of the desired pods of a Deployment may be unavailable.
 pub(super) fn unavailable_max(sets: &DeploymentSets) -> i64 {
     if has_recreate_strategy(sets) { 0 } else { rollout_limits(sets).unavailable }
 }
@@ -86,7 +86,7 @@ fn create_replica_set(sets: &DeploymentSets, replicas: i64, ctx: &Context) -> Ve
         .collect()
 }
 
-/// For `Recreate`: scales down all old ReplicaSets. `None` once their pods are gone.
+/// Scales down all old ReplicaSets, for the strategy `Recreate`. `None` once their pods are gone.
 fn scale_down_old_sets(sets: &DeploymentSets, ctx: &Context) -> Option<Vec<ApiRequest>> {
     let down: Vec<ApiRequest> =
         sets.old.iter().flat_map(|(key, set)| scale_replica_set(key, set, 0, sets, ctx)).collect();
@@ -94,7 +94,7 @@ fn scale_down_old_sets(sets: &DeploymentSets, ctx: &Context) -> Option<Vec<ApiRe
     (running || !down.is_empty()).then_some(down)
 }
 
-/// Advances a rollout by one step.
+/// Advances a rolling update or a recreation by one step.
 pub(super) fn continue_rollout(
     sets: &DeploymentSets,
     new_key: &Key,
@@ -121,7 +121,7 @@ fn scale_up_new_set(
     if has >= desired {
         return scale_replica_set(new_key, new, desired, sets, ctx);
     }
-    let total: i64 = sets.all().map(|(_, set)| spec_replicas(set)).sum();
+    let total: i64 = sets.all_sets().map(|(_, set)| spec_replicas(set)).sum();
     let old = total - has;
     let limit = if old == 0 { desired } else { desired + rollout_limits(sets).surge };
     let more = (limit - total).clamp(0, desired - has);
@@ -134,11 +134,12 @@ fn scale_down_old_sets_gradually(
     new: &Value,
     ctx: &Context,
 ) -> Vec<ApiRequest> {
-    let total: i64 = sets.all().map(|(_, set)| spec_replicas(set)).sum();
+    let total: i64 = sets.all_sets().map(|(_, set)| spec_replicas(set)).sum();
     let least = sets.desired_replicas() - rollout_limits(sets).unavailable;
     let coming = (spec_replicas(new) - available_replicas(new)).max(0);
     let mut may_go = total - least - coming;
-    let mut spare: i64 = sets.all().map(|(_, set)| available_replicas(set)).sum::<i64>() - least;
+    let mut spare: i64 =
+        sets.all_sets().map(|(_, set)| available_replicas(set)).sum::<i64>() - least;
     let mut writes = Vec::new();
     for (key, old) in &sets.old {
         let has = spec_replicas(old);

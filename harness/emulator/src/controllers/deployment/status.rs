@@ -22,7 +22,7 @@ const PROGRESSING_CONDITION: &str = "Progressing";
 pub(super) fn sync_status(sets: &DeploymentSets, ctx: &Context) -> ReconcileResult {
     let deployment = sets.deployment;
     let sum = |field| -> i64 {
-        sets.all().map(|(_, set)| clamped_count_at(set, &["status", field], 0)).sum()
+        sets.all_sets().map(|(_, set)| clamped_count_at(set, &["status", field], 0)).sum()
     };
     let new = |field| sets.new.map_or(0, |(_, set)| clamped_count_at(set, &["status", field], 0));
     let (total, available) = (sum("replicas"), sum("availableReplicas"));
@@ -47,7 +47,8 @@ pub(super) fn sync_status(sets: &DeploymentSets, ctx: &Context) -> ReconcileResu
         .requeue_by(again)
 }
 
-/// Copies the `ReplicaFailure` condition of a ReplicaSet, preferably of the new one.
+/// Copies the `ReplicaFailure` condition of a ReplicaSet, preferably of the new one, to the
+/// Deployment.
 fn copy_replica_failure(sets: &DeploymentSets, deployment: &mut Value, ctx: &Context) {
     let all = sets.new.into_iter().chain(sets.old.iter().copied());
     match all.into_iter().find_map(|(_, set)| find_condition(set, REPLICA_FAILURE_CONDITION)) {
@@ -84,7 +85,7 @@ fn available_condition(has_minimum: bool) -> Condition<'static> {
     }
 }
 
-/// Updates the `Progressing` condition. Returns when a stalled rollout times out.
+/// Updates the `Progressing` condition. Returns the time at which a stalled rollout times out.
 fn sync_progress(
     sets: &DeploymentSets,
     seen: &mut Value,
@@ -152,7 +153,8 @@ fn status_count(deployment: &Value, field: &str) -> i64 {
     clamped_count_at(deployment, &["status", field], 0)
 }
 
-/// Whether new pods were created or became ready, or old ones were removed.
+/// Whether a rollout has progressed: new pods were created or became ready, or old pods were
+/// removed.
 fn has_progressed(before: &Value, now: &Value) -> bool {
     let grew = |field| status_count(now, field) > status_count(before, field);
     let old = |deployment| {
@@ -162,7 +164,7 @@ fn has_progressed(before: &Value, now: &Value) -> bool {
         || old(now) < old(before)
 }
 
-/// The status after the creation of a ReplicaSet, which has no pods yet.
+/// The Deployment with the status after the creation of a ReplicaSet, which has no pods yet.
 pub(super) fn status_with_created_set(deployment: &Value, set: &str, now: Timestamp) -> Value {
     let mut seen = deployment.clone();
     let generation = number(deployment, &["metadata", "generation"]).unwrap_or(0);
@@ -178,7 +180,7 @@ pub(super) fn status_with_created_set(deployment: &Value, set: &str, now: Timest
     seen
 }
 
-/// The status after a refused creation of a ReplicaSet.
+/// The Deployment with the status after a refused creation of a ReplicaSet.
 pub(super) fn status_with_refused_set(deployment: &Value, why: &str, now: Timestamp) -> Value {
     let mut seen = deployment.clone();
     set_timed_condition(
@@ -193,7 +195,8 @@ fn progressing_condition([status, reason, message]: [&str; 3]) -> Condition<'_> 
     Condition { kind: PROGRESSING_CONDITION, status, reason, message }
 }
 
-/// Sets a condition; `lastUpdateTime` changes with its status or reason.
+/// Sets a condition. `lastUpdateTime` changes only if the status or reason of the condition
+/// changes.
 fn set_timed_condition(deployment: &mut Value, condition: &Condition, now: Timestamp) {
     let same = find_condition(deployment, condition.kind).is_some_and(|one| {
         text(one, &["status"]) == condition.status && text(one, &["reason"]) == condition.reason
@@ -204,7 +207,7 @@ fn set_timed_condition(deployment: &mut Value, condition: &Condition, now: Times
     }
 }
 
-/// Sets `lastUpdateTime` and moves the condition to the end of the list.
+/// Sets `lastUpdateTime` of the condition `kind` and moves the condition to the end of the list.
 fn mark_condition_updated(deployment: &mut Value, kind: &str, now: Timestamp) {
     set_condition_time(deployment, kind, "lastUpdateTime", now);
     if let Some(last) = find_condition(deployment, kind).cloned() {

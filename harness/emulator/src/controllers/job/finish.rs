@@ -28,7 +28,8 @@ impl JobOutcome {
         Self { succeeds: true, ..Self::failed([reason, message]) }
     }
 
-    /// The outcome that a true condition records.
+    /// The outcome that the condition `kind` of the Job records; `None` if the condition is not
+    /// true.
     fn from_condition(job: &Value, kind: &str) -> Option<Self> {
         let found = find_condition(job, kind).filter(|one| text(one, &["status"]) == "True")?;
         let fields = ["reason", "message"].map(|field| text(found, &[field]));
@@ -53,8 +54,8 @@ impl JobOutcome {
     }
 }
 
-/// Finishes a job that is decided: records the outcome, stops its pods, and sets the final
-/// condition when they are gone.
+/// Finishes a Job whose outcome is decided: records the outcome, stops the pods, and sets the final
+/// condition when the pods are gone.
 pub(super) fn finish_job(
     key: &Key,
     job: &Object,
@@ -98,8 +99,8 @@ pub(super) fn record_policy_failure(job: &mut Value, job_status: &JobStatus, ctx
     }
 }
 
-/// The outcome, if it is decided. A recorded outcome stands; otherwise failures take precedence over
-/// success, in the order of Kubernetes.
+/// The outcome of a Job, if it is decided. A recorded outcome stands; otherwise failures take
+/// precedence over success, in the order of Kubernetes.
 fn decided_outcome(job: &Value, job_status: &JobStatus, ctx: &Context) -> Option<JobOutcome> {
     let mut settled = ["SuccessCriteriaMet", "FailureTarget"].into_iter();
     if let Some(outcome) = settled.find_map(|kind| JobOutcome::from_condition(job, kind)) {
@@ -131,7 +132,7 @@ fn decided_outcome(job: &Value, job_status: &JobStatus, ctx: &Context) -> Option
     is_complete(job, job_status).then(|| JobOutcome::succeeded(success))
 }
 
-/// The index of the success policy rule that the job satisfies.
+/// The index of the first success policy rule that the Job satisfies.
 fn matching_success_rule(job: &Value, job_status: &JobStatus) -> Option<usize> {
     let is_met = |rule: &Value| {
         let count = number(rule, &["succeededCount"]);

@@ -21,7 +21,7 @@ pub(super) const FAILURE_COUNT_ANNOTATION: &str = "batch.kubernetes.io/job-index
 pub(super) const IGNORED_FAILURE_COUNT_ANNOTATION: &str =
     "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// A failed pod that is not counted yet.
+/// A failed pod of a Job that `status` does not count yet.
 pub(super) struct FailedPod<'v> {
     pub(super) key: &'v Key,
     pub(super) pod: &'v Object,
@@ -29,7 +29,7 @@ pub(super) struct FailedPod<'v> {
 }
 
 impl FailedPod<'_> {
-    /// The earlier failures of its index: counted and ignored.
+    /// The numbers of earlier failures of the pod's index: counted and ignored ones.
     fn prior_failure_counts(&self) -> [i64; 2] {
         [FAILURE_COUNT_ANNOTATION, IGNORED_FAILURE_COUNT_ANNOTATION].map(|key| {
             let count = annotation(self.pod, key).and_then(|text| text.parse().ok());
@@ -37,7 +37,7 @@ impl FailedPod<'_> {
         })
     }
 
-    /// The failures of its index including this one: counted and ignored.
+    /// The numbers of failures of the pod's index including this one: counted and ignored ones.
     pub(super) fn failure_counts(&self) -> [i64; 2] {
         let [counted, ignored] = self.prior_failure_counts();
         if self.action == FailureAction::Ignore {
@@ -64,7 +64,7 @@ pub(super) struct PerIndexBackoff<'v> {
     completions: i64,
     /// The indexes that failed permanently.
     pub(super) failed: BTreeSet<i64>,
-    /// The last failed pod of each index without a replacement.
+    /// The last failed pod of each index that has no replacement yet.
     pub(super) awaiting_retry: BTreeMap<i64, FailedPod<'v>>,
 }
 
@@ -78,8 +78,8 @@ impl<'v> PerIndexBackoff<'v> {
         })
     }
 
-    /// Records failed pods. If `keeps`, the last one of each open index stays in `awaiting_retry`; all
-    /// others remain in `lost`.
+    /// Records failed pods. If `keeps`, the last failed pod of each index that may be retried moves
+    /// to `awaiting_retry`; all others remain in `lost`.
     pub(super) fn record_failed_pods(
         &mut self,
         lost: &mut Vec<FailedPod<'v>>,
@@ -113,7 +113,7 @@ impl<'v> PerIndexBackoff<'v> {
         Some((held.failure_counts().iter().sum(), finish_time(held.pod)))
     }
 
-    /// The reason and message if the job fails because of its indexes.
+    /// The reason and message of the Job's failure, if the Job fails because of its failed indexes.
     pub(super) fn failure_reason(&self, job: &Value, completed: i64) -> Option<[&'static str; 2]> {
         let failed = i64::try_from(self.failed.len()).unwrap_or(i64::MAX);
         let most = number(job, &["spec", "maxFailedIndexes"]);

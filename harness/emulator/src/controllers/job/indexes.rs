@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Parses a list of indexes and ignores malformed parts.
+/// Parses a list of indexes such as `1,3-5`. Malformed parts are ignored.
 pub(super) fn parse_indexes(text: &str) -> BTreeSet<i64> {
     let mut all = BTreeSet::new();
     for part in text.split(',') {
@@ -16,7 +16,7 @@ pub(super) fn parse_indexes(text: &str) -> BTreeSet<i64> {
     all
 }
 
-/// Formats a list of indexes; three or more consecutive ones as a range.
+/// Formats indexes as a list such as `1,3-5`: three or more consecutive indexes as a range.
 pub(super) fn format_indexes(all: &BTreeSet<i64>) -> String {
     let mut text = String::new();
     let mut indexes = all.iter().copied().peekable();

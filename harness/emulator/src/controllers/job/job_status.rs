@@ -18,7 +18,7 @@ use schedlab_api::{
 
 pub(super) const COMPLETION_INDEX_ANNOTATION: &str = "batch.kubernetes.io/job-completion-index";
 
-/// The pods and counts of a job.
+/// The pods of a Job by state, and the counts for the Job's status.
 pub(super) struct JobStatus<'v> {
     /// Pods that are pending or running.
     pub(super) active: Vec<(&'v Key, &'v Object)>,
@@ -30,11 +30,11 @@ pub(super) struct JobStatus<'v> {
     pub(super) failures: Vec<&'v Object>,
     pub(super) succeeded: i64,
     pub(super) failed: i64,
-    /// The completed indexes of an indexed job, below its completions.
+    /// The completed indexes of an indexed Job, as far as they are below `completions`.
     pub(super) completed: BTreeSet<i64>,
-    /// The state of the indexes, with `backoffLimitPerIndex`.
+    /// The state of the indexes; `None` without `backoffLimitPerIndex`.
     pub(super) per_index: Option<PerIndexBackoff<'v>>,
-    /// The message if the pod failure policy fails the job.
+    /// The message of the Job's failure, if the pod failure policy fails the Job.
     pub(super) policy_failure: Option<String>,
     indexed: bool,
 }
@@ -66,7 +66,7 @@ impl<'v> JobStatus<'v> {
         job_status
     }
 
-    /// Adds a pod. A failed pod that is not counted yet goes to `lost`.
+    /// Adds a pod. A failed pod that `status` does not count yet is added to `lost`.
     fn add_pod(
         &mut self,
         key: &'v Key,
@@ -119,7 +119,7 @@ impl<'v> JobStatus<'v> {
         }
     }
 
-    /// Writes the counts to a job's status.
+    /// Writes the counts to the status of `job`.
     pub(super) fn write_counts(&self, job: &mut Value) {
         let ready = api_count(self.active.iter().filter(|(_, pod)| is_ready(pod)));
         let always = [("ready", ready), ("terminating", api_count(&self.terminating))];
@@ -142,7 +142,7 @@ impl<'v> JobStatus<'v> {
         }
     }
 
-    /// The indexes that need no new pod now.
+    /// The indexes that need no new pod now: completed, failed or with a pod.
     pub(super) fn occupied_indexes(&self, job: &Value) -> BTreeSet<i64> {
         let waits = if replaces_only_terminated(job) { self.terminating.as_slice() } else { &[] };
         let busy = self.active.iter().chain(waits).filter_map(|(_, pod)| completion_index(pod));
@@ -157,7 +157,7 @@ pub(super) fn replaces_only_terminated(job: &Value) -> bool {
         || job["spec"]["podFailurePolicy"].is_object()
 }
 
-/// Whether the job is being failed.
+/// Whether the Job will fail and is stopping its pods (condition `FailureTarget`).
 fn is_failing(job: &Value) -> bool {
     condition(job, "FailureTarget") == Some("True")
 }

@@ -22,7 +22,7 @@ use schedlab_api::{
     object::{finalizers, name, number, set, uid},
 };
 
-/// The delay after the first failure; it doubles with every further one.
+/// The delay after the first failure of a pod. The delay doubles with every further failure.
 const BACKOFF_FIRST: Duration = Duration::from_secs(10);
 const BACKOFF_MAX: Duration = Duration::from_mins(10);
 
@@ -72,8 +72,8 @@ fn desired_active_pods(job: &Value, job_status: &JobStatus) -> i64 {
     }
 }
 
-/// The pods to delete; in an indexed job those with the highest indexes, and those with indexes
-/// beyond its completions.
+/// The pods to delete. In an indexed Job these are the pods with the highest indexes, and those
+/// with indexes beyond `completions`.
 fn surplus_pods<'v>(
     job: &Value,
     job_status: &JobStatus<'v>,
@@ -96,22 +96,23 @@ fn surplus_pods<'v>(
     all
 }
 
-/// When the next pod may be created: each existing failed pod doubles the delay. Unlike in
-/// Kubernetes, deleted pods do not count.
+/// The time from which the next pod may be created: each existing failed pod doubles the delay.
+/// Unlike in Kubernetes, deleted pods do not count.
 fn backoff_end(job_status: &JobStatus) -> Timestamp {
     let ends = job_status.failures.iter().map(|pod| finish_time(pod));
     let Some(last) = ends.clone().max() else { return Timestamp::MIN };
     retry_time(api_count(ends), last)
 }
 
-/// When a pod may be created again after a number of failures.
+/// The time from which a pod may be created again after `failures` failures.
 fn retry_time(failures: i64, last_failure: Timestamp) -> Timestamp {
     let doublings = u32::try_from(failures - 1).unwrap_or(u32::MAX);
     let wait = BACKOFF_FIRST.saturating_mul(2_u32.saturating_pow(doublings));
     time_after(last_failure, wait.min(BACKOFF_MAX))
 }
 
-/// A new pod of the job. `names` are the prefix of its name and the name.
+/// A new pod of the Job. `names` are the prefix of the pod's name (`generateName`) and the name
+/// itself.
 fn new_pod(job: &Value, names: [&str; 2]) -> Value {
     let mut pod = pod_with_generated_name(&job["spec"]["template"], job, names);
     let marks = [

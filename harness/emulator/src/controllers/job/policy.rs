@@ -5,7 +5,7 @@ use schedlab_api::{
     object::{list, name, namespace, number, text},
 };
 
-/// The action of the first rule that matches a failed pod.
+/// What a pod failure policy does about a failed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FailureAction {
     /// The failure counts; also if no rule matches.
@@ -33,7 +33,8 @@ pub(super) fn failure_action(job: &Value, pod: &Value) -> FailureAction {
     }
 }
 
-/// The message for a rule that matches a pod; `None` if it does not match.
+/// The message about a pod that matches a rule of the pod failure policy; `None` if the rule does
+/// not match.
 fn match_message(rule: &Value, pod: &Value) -> Option<String> {
     let (space, pod_name) = (namespace(pod), name(pod));
     if rule["onExitCodes"].is_object() {

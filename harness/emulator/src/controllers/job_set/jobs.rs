@@ -27,11 +27,11 @@ pub(super) fn desired_jobs(job_set: &Value) -> Vec<Value> {
 
 /// The position of a job in its JobSet.
 struct JobPosition<'a> {
-    /// The index in its replicated job.
+    /// The index of the job in its replicated job.
     index: i64,
-    /// The index among all jobs.
+    /// The index of the job among all jobs of the JobSet.
     global: usize,
-    /// The number of all jobs.
+    /// The number of all jobs of the JobSet.
     total: i64,
     restarts: &'a str,
 }
@@ -97,8 +97,8 @@ pub(super) fn sync_jobs(job_set: &JobSetState, _: &Context) -> Vec<ApiRequest> {
     writes
 }
 
-/// The job with `suspend` and the size of the desired one. Only an indexed job changes its size, as
-/// with the feature gate `ElasticJobSet`.
+/// The existing job with `suspend` and the size of the desired job. Only an indexed job changes its
+/// size, as with the feature gate `ElasticJobSet`.
 fn with_size_and_suspend(job: &Value, desired: &Value) -> Value {
     let is_indexed = text(job, &["spec", "completionMode"]) == "Indexed";
     let sizes: &[&str] = if is_indexed { &["parallelism", "completions"] } else { &[] };

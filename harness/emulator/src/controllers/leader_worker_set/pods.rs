@@ -20,12 +20,12 @@ const SIZE_ANNOTATION: &str = "leaderworkerset.sigs.k8s.io/size";
 const LEADER_NAME_ANNOTATION: &str = "leaderworkerset.sigs.k8s.io/leader-name";
 const GROUP_KEY_LABEL: &str = "leaderworkerset.sigs.k8s.io/group-key";
 
-/// The pods of a group.
+/// The pods of one group of a LeaderWorkerSet.
 pub(super) struct GroupPods<'v> {
     /// The key of the leader.
     pub(super) key: &'v Key,
     pub(super) leader: &'v Object,
-    /// The index of the group; `None` if a label was changed by hand.
+    /// The index of the group; `None` if the label with the index was changed by hand.
     pub(super) index: Option<i64>,
     workers: Vec<(&'v Key, &'v Object)>,
 }
@@ -67,7 +67,8 @@ pub(super) fn create_leader(
     create_group_pod(set, pod, [&index.to_string(), "0"], ctx)
 }
 
-/// Creates the missing workers of a group, when its leader is ready if the start-up policy says so.
+/// Creates the missing workers of a group. With the start-up policy `LeaderReady` they are created
+/// only when the leader is ready.
 pub(super) fn create_workers(
     set: &LeaderWorkerSetState,
     group: &GroupPods,
@@ -95,7 +96,8 @@ pub(super) fn create_workers(
     writes
 }
 
-/// Creates a pod with the labels, annotations and variables of its place, if its name is free.
+/// Creates a pod of a group with the labels, annotations and environment variables of its index,
+/// unless a pod of that name exists.
 fn create_group_pod(
     owner: &LeaderWorkerSetState,
     mut pod: Value,

@@ -9,7 +9,7 @@ use schedlab_api::{
     object::{name, number, set},
 };
 
-/// The status update of a set whose pods are as desired.
+/// The status update of a LeaderWorkerSet without pods to create or delete.
 pub(super) fn sync_status(owner: &LeaderWorkerSetState, ctx: &Context) -> Option<ApiRequest> {
     let mut seen = Value::clone(owner.object);
     let replicas = owner.replicas();

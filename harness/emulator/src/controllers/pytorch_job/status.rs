@@ -11,7 +11,7 @@ use schedlab_api::{
     object::{condition, is_deleting, list, name, remove, set, text},
 };
 
-/// The final outcome of a job.
+/// The final outcome of a PyTorchJob.
 pub(super) struct PyTorchJobOutcome {
     pub(super) kind: &'static str,
     pub(super) reason: &'static str,
@@ -83,7 +83,7 @@ pub(super) fn decided_outcome(
     None
 }
 
-/// Counts the pods of each role.
+/// Writes the pod counts of each role to the status.
 pub(super) fn write_replica_counts(job: &PyTorchJobState, updated: &mut Value) {
     let mut all = Map::new();
     for role_name in ROLES.into_iter().filter(|one| role_spec(job.object, one).is_some()) {
@@ -102,7 +102,7 @@ pub(super) fn write_replica_counts(job: &PyTorchJobState, updated: &mut Value) {
     set(updated, &["status", "replicaStatuses"], Value::Object(all));
 }
 
-/// Counts the pods that still run as succeeded, when the job succeeded.
+/// Counts running pods as succeeded in the status, because the job has succeeded.
 pub(super) fn count_all_as_succeeded(updated: &mut Value) {
     for role in ROLES {
         let at = |field| ["status", "replicaStatuses", role, field];

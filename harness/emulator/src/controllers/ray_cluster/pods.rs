@@ -17,7 +17,7 @@ use schedlab_api::{
 const CLUSTER_LABEL: &str = "ray.io/cluster";
 const NODE_TYPE_LABEL: &str = "ray.io/node-type";
 const GROUP_LABEL: &str = "ray.io/group";
-/// The value of the group label of the head.
+/// The value of the group label on the head pod.
 const HEAD_GROUP: &str = "headgroup";
 
 /// The pods of the head.
@@ -30,7 +30,8 @@ pub(super) fn is_worker(pod: &Value) -> bool {
     label(pod, NODE_TYPE_LABEL) == Some("worker")
 }
 
-/// The number of workers of a group: its replicas, within their limits, times the hosts of one.
+/// The desired number of worker pods of a group: `replicas` within `minReplicas` and `maxReplicas`,
+/// times `numOfHosts`.
 pub(super) fn desired_workers(group: &Value) -> i64 {
     if flag_at(group, &["suspend"]) {
         return 0;
@@ -47,7 +48,8 @@ fn pods_of_group<'v>(cluster: &RayClusterState<'v>, group: &str) -> Vec<(&'v Key
     pods
 }
 
-/// Creates missing pods, and deletes finished, named and surplus ones.
+/// Creates missing pods; deletes finished pods, the pods that `workersToDelete` names, and surplus
+/// ones.
 pub(super) fn sync_pods(cluster: &RayClusterState, ctx: &Context) -> Vec<ApiRequest> {
     let owner = cluster.object;
     let finished = cluster.pods.iter().filter(|(_, pod)| is_finished(pod) && !is_deleting(pod));
@@ -109,7 +111,7 @@ fn new_worker_pods(cluster: &Value, group: &Value, count: usize, ctx: &Context) 
     made.collect()
 }
 
-/// Sets the labels of a Ray node of a type and group.
+/// Sets the labels of a Ray pod: cluster, node type and group.
 fn set_ray_labels(pod: &mut Value, cluster: &Value, [node_type, group]: [&str; 2]) {
     let identifier = format!("{}-{node_type}", name(cluster));
     let marks = [

@@ -13,7 +13,7 @@ use schedlab_api::{
 const PROVISIONED_CONDITION: &str = "RayClusterProvisioned";
 const SUSPENDED_CONDITION: &str = "RayClusterSuspended";
 
-/// The status update of a RayCluster whose pods are as desired.
+/// The status update of a RayCluster without pods to create or delete.
 pub(super) fn sync_status(cluster: &RayClusterState, ctx: &Context) -> Option<ApiRequest> {
     let mut seen = Value::clone(cluster.object);
     write_counts(cluster, &mut seen);

@@ -9,7 +9,8 @@ use crate::reconcile::ApiRequest;
 use crate::store::{DeleteOptions, Op, Propagation, Subresource};
 use schedlab_api::{Value, json, object};
 
-/// Sets the resourceVersion of an update that follows another one of the same object.
+/// Sets the resourceVersion of an update to the one that an earlier update of the same object
+/// returned.
 pub(super) fn set_resource_version(request: &mut ApiRequest, version: &str) {
     if let Op::Update(_, body) = &mut request.op {
         object::set(body, &["metadata", "resourceVersion"], version.into());
@@ -17,7 +18,7 @@ pub(super) fn set_resource_version(request: &mut ApiRequest, version: &str) {
 }
 
 /// Sends a request and returns the object in the response, if any. Refused events, and updates and
-/// deletions of missing objects are ignored.
+/// deletions of missing objects, are no errors.
 pub(super) async fn send_request(
     client: &kube::Client,
     at: &Collection,

@@ -15,13 +15,13 @@ use kube::core::WatchEvent;
 use crate::store::Resource;
 use schedlab_api::{Value, object::set_default};
 
-/// The delay after a failed watch.
+/// The delay before a failed watch is retried.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The address of a collection.
+/// A collection to watch: its resource, version and kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collection {
-    /// Group and plural.
+    /// The API group and plural name.
     pub resource: Resource,
     /// The API version, such as `v1`.
     pub version: String,
@@ -30,14 +30,14 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// `Collection::new("apps/v1", "deployments", "Deployment")`.
+    /// Creates a collection: `Collection::new("apps/v1", "deployments", "Deployment")`.
     pub fn new(api_version: &str, plural: &str, kind: &str) -> Self {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let resource = Resource::new(group, plural);
         Self { resource, version: version.to_owned(), kind: kind.to_owned() }
     }
 
-    /// `apiVersion` of its objects.
+    /// The `apiVersion` of the objects.
     pub fn api_version(&self) -> String {
         match &*self.resource.group {
             "" => self.version.clone(),
@@ -67,9 +67,9 @@ impl Collection {
 pub(super) enum CollectionEvent {
     /// An object was created or changed.
     Applied(Resource, Value),
-    /// An object was deleted; its last state.
+    /// An object was deleted. The value is its last state.
     Deleted(Resource, Value),
-    /// The collection was listed again; all its objects.
+    /// The collection was listed again. The values are all its objects.
     Relisted(Resource, Vec<Value>),
 }
 
@@ -125,7 +125,7 @@ type WatchEvents = BoxStream<'static, kube::Result<WatchEvent<Value>>>;
 struct CollectionWatch {
     client: Client,
     collection: Collection,
-    /// The resourceVersion from which to watch; `None` lists again.
+    /// The resourceVersion from which to watch; if `None`, the collection is listed again first.
     resource_version: Option<String>,
     events: Option<WatchEvents>,
     pending: VecDeque<CollectionEvent>,
@@ -157,7 +157,8 @@ fn watch_collection(
 }
 
 impl CollectionWatch {
-    /// Makes one step: a list, a watch request, or an event.
+    /// Makes one step of the watch: lists the collection, sends a watch request, or waits for an
+    /// event.
     async fn advance(&mut self) -> Result<(), kube::Error> {
         let Some(version) = self.resource_version.clone() else {
             let (version, objects) = list_collection(&self.client, &self.collection).await?;

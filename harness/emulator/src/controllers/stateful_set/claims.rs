@@ -1,7 +1,7 @@
 //! The volume claims of a StatefulSet's pods: one per claim template and ordinal. A recreated pod
 //! uses the same claims again.
 
-use super::{COMPONENT, StatefulSetState, ordinal};
+use super::{COMPONENT, StatefulSetState, ordinal_of_pod};
 use crate::controllers::workload::controller_references;
 use crate::reconcile::cache::owner_references;
 use crate::reconcile::resources::VOLUME_CLAIMS;
@@ -20,7 +20,7 @@ pub(super) struct PodClaim<'v> {
     template: &'v Value,
 }
 
-/// The claims of the pod with an ordinal.
+/// The volume claims of the pod with an ordinal, one for each entry of `volumeClaimTemplates`.
 pub(super) fn claims_of_pod(owner: &Value, ordinal: i64) -> Vec<PodClaim<'_>> {
     let templates = list(owner, &["spec", "volumeClaimTemplates"]).iter();
     let claim = |template| {
@@ -35,7 +35,7 @@ pub(super) fn claims_of_pod(owner: &Value, ordinal: i64) -> Vec<PodClaim<'_>> {
     templates.map(claim).collect()
 }
 
-/// Adds the claims to a new pod as volumes; they replace volumes of the same name.
+/// Adds the claims to a new pod as volumes, which replace volumes of the same name.
 pub(super) fn mount_claims(pod: &mut Value, claims: &[PodClaim]) {
     if claims.is_empty() {
         return;
@@ -53,12 +53,12 @@ fn entry_name(volume: &Value) -> &str {
     text(volume, &["name"])
 }
 
-/// Whether a claim is being deleted; its pod must wait for a new one.
+/// Whether any of the claims is being deleted. Then the pod must wait for a new claim.
 pub(super) fn is_any_claim_deleting(claims: &[PodClaim], ctx: &Context) -> bool {
     claims.iter().any(|claim| ctx.cache.get(&claim.key).is_some_and(|found| is_deleting(found)))
 }
 
-/// Creates the missing claims.
+/// Creates the missing claims of a pod, with an event for each.
 pub(super) fn create_missing_claims(
     claims: &[PodClaim],
     pod: &str,
@@ -105,7 +105,7 @@ fn new_claim(claim: &PodClaim, owner: &Value) -> Value {
 pub(super) fn sync_claims(sets: &StatefulSetState, ctx: &Context) -> Vec<ApiRequest> {
     let mut writes = Vec::new();
     for (_, pod) in sets.pods.values().filter(|(_, pod)| !is_deleting(pod)) {
-        let Some(number) = ordinal(sets.set, pod) else { continue };
+        let Some(number) = ordinal_of_pod(sets.set, pod) else { continue };
         let claims = claims_of_pod(sets.set, number);
         if text(pod, &["status", "phase"]) == "Pending" {
             writes.extend(create_missing_claims(&claims, name(pod), sets.set, ctx));
@@ -120,7 +120,8 @@ pub(super) fn sync_claims(sets: &StatefulSetState, ctx: &Context) -> Vec<ApiRequ
     writes
 }
 
-/// The owner with which the claims of a pod are deleted: the surplus pod, the set, or none.
+/// The owner whose deletion deletes the claims of a pod, by `persistentVolumeClaimRetentionPolicy`:
+/// a surplus pod, the set, or `None`.
 fn owner_deleting_claims<'v>(
     sets: &StatefulSetState<'v>,
     pod: &'v Object,
@@ -136,7 +137,7 @@ fn owner_deleting_claims<'v>(
     goes("whenDeleted").then_some(sets.set)
 }
 
-/// Sets `heir` as owner of a claim instead of the set and the pod.
+/// Sets `heir` as the owner of a claim, in place of the set and the pod.
 fn set_claim_owner(
     key: &Key,
     claim: &Object,

@@ -13,7 +13,7 @@ use schedlab_api::{
     object::{at, label, name, namespace, number, set, text, uid},
 };
 
-/// The revisions, oldest first.
+/// The ControllerRevisions of a StatefulSet, oldest first.
 pub(super) struct Revisions<'v> {
     all: Vec<(&'v Key, &'v Object)>,
 }
@@ -25,7 +25,7 @@ impl<'v> Revisions<'v> {
         Self { all }
     }
 
-    /// Records the current template as the newest revision, unless it is already.
+    /// Records the current pod template as the newest revision, unless it is the newest already.
     pub(super) fn record_template(&self, owner: &Value) -> Option<ApiRequest> {
         let newest = self.all.last().map_or(0, |(_, one)| revision_number(one));
         let known =
@@ -44,7 +44,7 @@ impl<'v> Revisions<'v> {
         })
     }
 
-    /// The template of a revision, if it is still stored.
+    /// The pod template of the revision with a name, if the revision is still stored.
     pub(super) fn revision_template(&self, revision: &str) -> Option<&'v Value> {
         let found = self.all.iter().find(|(key, _)| *key.name == *revision)?;
         revision_template(found.1)
@@ -65,7 +65,7 @@ impl<'v> Revisions<'v> {
     }
 }
 
-/// The name of the revision of the set's template.
+/// The name of the revision of the set's current pod template (`updateRevision`).
 pub(super) fn update_revision_name(owner: &Value) -> String {
     format!("{}-{}", name(owner), template_hash(pod_template(owner)))
 }
@@ -102,7 +102,8 @@ fn new_revision(owner: &Value, revision: i64) -> Value {
     })
 }
 
-/// The revision in the set's status; the newest one if it is unknown.
+/// The name of `currentRevision` in the set's status; that of the newest revision if the recorded
+/// one does not exist.
 pub(super) fn current_revision<'s>(
     owner: &'s Value,
     revisions: &Revisions,

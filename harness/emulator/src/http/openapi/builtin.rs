@@ -89,8 +89,8 @@ impl Schemas {
         self.kinds.push((name.to_owned(), group_version_kind(kind, version), shape));
     }
 
-    /// All schemas and those that they reference.
-    pub(super) fn finish(mut self) -> Map {
+    /// The added schemas, and the schemas that they reference.
+    pub(super) fn into_definitions(mut self) -> Map {
         let mut schemas = Map::from(self.generator.take_definitions(false));
         for schema in schemas.values_mut() {
             wrap_references(schema);
@@ -229,7 +229,7 @@ mod tests {
     fn metadata_may_be_left_out() {
         let mut schemas = Schemas::default();
         let name = schema_name_of::<Pod>(&mut schemas.generator);
-        let pod = schemas.finish().get(&name).unwrap().clone();
+        let pod = schemas.into_definitions().get(&name).unwrap().clone();
         assert!(pod["properties"]["metadata"].is_object());
         assert!(!object::list(&pod, &["required"]).contains(&"metadata".into()));
     }
@@ -246,7 +246,7 @@ mod tests {
             "versions": [version]}}));
         let mut schemas = Schemas::default();
         schemas.add_custom("A", &kind, "v1");
-        let described = schemas.finish();
+        let described = schemas.into_definitions();
         let items = &described.get("A").unwrap()["properties"]["list"]["items"];
         assert_eq!(items["required"], json!(["kind", "apiVersion"]));
         for field in ["apiVersion", "kind", "metadata"] {

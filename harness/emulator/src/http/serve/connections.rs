@@ -16,7 +16,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// The maximum number of idle connections.
 const IDLE_CONNECTIONS_MAX: usize = 256;
 
-/// The open connections of a server. Clones share them.
+/// The registry of a server's open connections. Clones share the registry.
 #[derive(Clone, Default)]
 pub(super) struct Connections(Arc<Mutex<ConnectionRegistry>>);
 
@@ -28,7 +28,7 @@ struct ConnectionRegistry {
 
 struct ConnectionState {
     requests: usize,
-    /// When the connection was opened, or its last request ended.
+    /// The time at which the connection was opened, or at which its last request ended.
     idle_since: Instant,
     has_served: bool,
     evicted: Arc<Notify>,
@@ -41,7 +41,8 @@ pub(super) struct Connection {
     evicted: Arc<Notify>,
 }
 
-/// A request that is handled, or whose response is sent.
+/// A request in progress: it is being handled, or its response is being sent. Dropping this value
+/// ends it.
 pub(super) struct ActiveRequest {
     all: Connections,
     id: u64,
@@ -84,7 +85,7 @@ impl ConnectionRegistry {
 }
 
 impl Connection {
-    /// Marks the connection as active.
+    /// Marks the connection as active until the returned value is dropped.
     pub(super) fn begin_request(&self) -> ActiveRequest {
         if let Some(state) = self.all.lock_registry().open.get_mut(&self.id) {
             state.requests += 1;
@@ -93,7 +94,7 @@ impl Connection {
         ActiveRequest { all: self.all.clone(), id: self.id }
     }
 
-    /// Waits until the connection must be closed.
+    /// Waits until the connection must be closed, because it is idle for too long or was evicted.
     pub(super) async fn wait_until_expired(&self) {
         while let Some(deadline) = self.next_check() {
             tokio::select! {
@@ -103,7 +104,8 @@ impl Connection {
         }
     }
 
-    /// When to look again whether the connection is idle for too long; `None` if it is.
+    /// The time of the next check whether the connection is idle for too long; `None` if it must be
+    /// closed now.
     fn next_check(&self) -> Option<Instant> {
         let registry = self.all.lock_registry();
         let state = registry.open.get(&self.id)?;

@@ -12,7 +12,7 @@ use schedlab_api::{
     object::{at, list, map, number, text},
 };
 
-/// A column after the name column.
+/// A table column after the name column: its heading and how its cells are computed.
 pub(super) struct FieldColumn {
     pub(super) name: &'static str,
     pub(super) kind: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct FieldColumn {
     cell: Cell,
 }
 
-/// The content of a cell.
+/// How the content of a cell is computed.
 #[derive(Clone, Copy)]
 enum Cell {
     Age,
@@ -49,7 +49,7 @@ const fn wide_column(name: &'static str, cell: Cell) -> FieldColumn {
 
 const AGE_COLUMN: FieldColumn = column("Age", Age);
 
-/// The columns of a kind; `None` if they are defined elsewhere.
+/// The columns of a built-in kind; `None` for kinds whose columns other modules define.
 pub(super) fn columns_of_kind(group: &str, kind: &str) -> Option<&'static [FieldColumn]> {
     let group = group.split('.').next().unwrap_or_default();
     Some(match (group, kind) {
@@ -208,7 +208,7 @@ const POLICY_BINDING_COLUMNS: &[FieldColumn] = &[
     AGE_COLUMN,
 ];
 
-/// The row of an object.
+/// The cells in the row of an object.
 pub(super) fn cells(columns: &[FieldColumn], object: &Value, now: Timestamp) -> Vec<Value> {
     let is_default =
         text(object, &["kind"]) == "StorageClass" && admission::is_default_storage_class(object);
@@ -254,7 +254,7 @@ fn claim_of_volume(volume: &Value) -> String {
     }
 }
 
-/// The current values and targets of an autoscaler, of either API version.
+/// The current values and targets of a HorizontalPodAutoscaler of version 1 or 2.
 fn autoscaler_targets(scaler: &Value) -> String {
     let cpu = number(scaler, &["spec", "targetCPUUtilizationPercentage"]);
     let used = number(scaler, &["status", "currentCPUUtilizationPercentage"]);
@@ -302,7 +302,8 @@ fn metric_target(metric: &Value, current: &Value) -> String {
     if is_resource { format!("{name}: {shown}") } else { shown }
 }
 
-/// `cpu: 1/2, pods: 0/4`: usage of the limits, or of everything else.
+/// The usage of a quota as text, such as `cpu: 1/2, pods: 0/4`. `is_limits` selects the names
+/// `limits.*`; otherwise all other names are shown.
 fn quota_usage(quota: &Value, is_limits: bool) -> String {
     let amount = |part: &str, name: &str| match text(quota, &["status", part, name]) {
         "" => "0".to_owned(),

@@ -3,7 +3,7 @@
 
 use schedlab_api::Value;
 
-/// The first value at a path.
+/// The first value that a JSON path of a printer column selects.
 pub(super) fn find_value<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     let path = path.trim().trim_start_matches('{').trim_end_matches('}');
     let mut current = value;
@@ -24,7 +24,7 @@ pub(super) fn find_value<'v>(value: &'v Value, path: &str) -> Option<&'v Value> 
     Some(current)
 }
 
-/// A field name, in which `\.` escapes a dot, and the rest of the path.
+/// Splits a path into the first field name, in which `\.` escapes a dot, and the rest of the path.
 fn split_field(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut letters = text.char_indices();

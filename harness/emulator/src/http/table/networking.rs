@@ -9,10 +9,10 @@ use schedlab_api::{
     object::{list, number, text},
 };
 
-/// The number of items that a cell shows.
+/// The maximum number of items that a cell shows.
 const SHOWN_ITEMS_MAX: usize = 3;
 
-/// The addresses of endpoints, with their ports.
+/// The addresses of an `Endpoints` object, with their ports.
 pub(super) fn endpoint_addresses(endpoints: &Value) -> String {
     let subsets = list(endpoints, &["subsets"]);
     if subsets.is_empty() {
@@ -33,12 +33,12 @@ pub(super) fn endpoint_addresses(endpoints: &Value) -> String {
     first_items(&all)
 }
 
-/// An IPv6 address is in brackets.
+/// Formats `host:port`. An IPv6 address is put in brackets.
 fn host_and_port(host: &str, port: i64) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// The ports of an endpoint slice: the number, or the name of a port without one.
+/// The ports of an endpoint slice: the numbers, or the names of ports without a number.
 pub(super) fn slice_ports(slice: &Value) -> String {
     let shown = |port: &Value| match (number(port, &["port"]), port["name"].as_str()) {
         (Some(number), _) => number.to_string(),
@@ -59,11 +59,11 @@ pub(super) fn slice_addresses(slice: &Value) -> String {
     text_or_unset(first_items(&addresses))
 }
 
-fn text_or_unset(shown: String) -> String {
-    if shown.is_empty() { "<unset>".to_owned() } else { shown }
+fn text_or_unset(text: String) -> String {
+    if text.is_empty() { "<unset>".to_owned() } else { text }
 }
 
-/// The first items, and the number of the others.
+/// The first items as text, and the number of the other items.
 fn first_items<T: AsRef<str>>(items: &[T]) -> String {
     let shown: Vec<&str> = items.iter().take(SHOWN_ITEMS_MAX).map(AsRef::as_ref).collect();
     let shown = shown.join(",");
@@ -73,8 +73,8 @@ fn first_items<T: AsRef<str>>(items: &[T]) -> String {
     }
 }
 
-/// The hosts of an ingress. As in kube-apiserver, rules without a host are counted as others, but not
-/// shown.
+/// The hosts of an ingress. As in kube-apiserver, rules without a host are not shown but counted as
+/// further hosts.
 pub(super) fn ingress_hosts(ingress: &Value) -> String {
     let rules = list(ingress, &["spec", "rules"]);
     let mut hosts = Vec::new();

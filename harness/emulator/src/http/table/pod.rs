@@ -36,7 +36,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// The row condition of a completed pod.
+/// The condition in the row of a completed pod; `None` for other pods.
 pub(super) fn completion_condition(pod: &Value) -> Option<Value> {
     let phase = text(pod, &["status", "phase"]);
     let message = match phase {
@@ -113,7 +113,8 @@ fn count_restarts(state: &mut PodDisplay, status: &Value) {
     }
 }
 
-/// Applies the init container statuses. Returns whether init containers are still running.
+/// Applies the init container statuses to what is shown of a pod. Returns whether init containers
+/// are still running.
 fn apply_init_containers(pod: &Value, state: &mut PodDisplay) -> bool {
     let specs = list(pod, &["spec", "initContainers"]);
     for (index, status) in list(pod, &["status", "initContainerStatuses"]).iter().enumerate() {

@@ -226,8 +226,8 @@ pub(super) fn cron_job_cells(object: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// Removes the annotation that conversion adds to `DaemonSets`: kube-apiserver renders tables before
-/// conversion.
+/// Removes the annotation that version conversion adds to `DaemonSets`: kube-apiserver renders
+/// tables before the conversion.
 pub(super) fn remove_conversion_annotation(object: &mut Value) {
     let path = ["metadata", "annotations", "deprecated.daemonset.template.generation"];
     remove(object, &path);

@@ -81,8 +81,8 @@ pub(crate) fn apply_configuration(
     Ok(merged)
 }
 
-/// The recorded owners of the fields of a live object. Without records all fields belong to the
-/// manager `before-first-apply`.
+/// The `managedFields` entries of a live object: which manager owns which fields. Without entries
+/// all fields belong to the manager `before-first-apply`.
 fn recorded_entries(live: &Value, shape: &MergeShape) -> Vec<ManagedFieldsEntry> {
     let mut raw = live["metadata"]["managedFields"].clone();
     let entries = take_entries(&mut raw);
@@ -105,8 +105,8 @@ fn last_applied_annotation(object: &Value) -> &str {
     object::annotation(object, annotations::LAST_APPLIED_CONFIGURATION).unwrap_or_default()
 }
 
-/// The fields that client-side `kubectl apply` set and nobody changed since; kubectl may take them
-/// over without a conflict.
+/// The fields that client-side `kubectl apply` set and that were not changed since. kubectl may
+/// take them over without a conflict.
 fn fields_applied_by_kubectl(
     live: &Value,
     shape: &MergeShape,
@@ -147,30 +147,32 @@ fn transfer_ownership(
     if conflicts.is_empty() { Ok(()) } else { Err(conflict_error(conflicts)) }
 }
 
-/// 500, as in the API server: the configuration does not match the schema of its kind.
-pub(crate) fn typed_patch_error(object: &Value, what: &str) -> ApiError {
+/// The 500 error of the API server for an applied configuration that does not match the schema of
+/// its kind.
+pub(crate) fn typed_patch_error(object: &Value, problem: &str) -> ApiError {
     let (name, kind) = (object_in_go(object), kind_in_go(object));
     ApiError::without_reason(format!(
-        "failed to create typed patch object ({name}; {kind}): {what}"
+        "failed to create typed patch object ({name}; {kind}): {problem}"
     ))
 }
 
-/// 500, as in the API server: the configuration fits the schema of its kind, but not its Go type.
-pub(crate) fn typed_conversion_error(object: &Value, what: &str) -> ApiError {
+/// The 500 error of the API server for an applied configuration that matches the schema of its
+/// kind, but not its Go type.
+pub(crate) fn typed_conversion_error(object: &Value, problem: &str) -> ApiError {
     let (name, kind) = (object_in_go(object), kind_in_go(object));
     ApiError::without_reason(format!(
         "failed to convert new object ({name}; {kind}) to proper version: unable to convert \
-         unstructured object to {kind}: {what}"
+         unstructured object to {kind}: {problem}"
     ))
 }
 
-/// Namespace and name of an object.
+/// The namespace and name of an object, as Go's errors show them.
 fn object_in_go(object: &Value) -> String {
     let of = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
     format!("{}/{}", of("namespace"), of("name"))
 }
 
-/// Group, version and kind of an object.
+/// The group, version and kind of an object, as Go's errors show them.
 fn kind_in_go(object: &Value) -> String {
     let of = |field: &str| object[field].as_str().unwrap_or_default();
     let version = of("apiVersion");
@@ -204,8 +206,8 @@ fn merge_fields(live: &mut Map, applied: &Map, shape: &MergeShape) {
     }
 }
 
-/// Items of the applied configuration keep its order; items that only others own stay before the
-/// next shared item.
+/// Merges lists. Items of the applied configuration keep its order; items that only other managers
+/// own stay before the next item that both lists have.
 fn merge_items(live: Vec<Value>, applied: &[Value], shape: &MergeShape) -> Vec<Value> {
     let step = |item: &Value| item_step(&shape.list, item).unwrap_or_else(|| item.to_string());
     let applied_steps: Vec<String> = applied.iter().map(step).collect();
@@ -226,8 +228,8 @@ fn merge_items(live: Vec<Value>, applied: &[Value], shape: &MergeShape) -> Vec<V
     merged
 }
 
-/// Removes the fields that the manager applied last time (`last`), does not apply now, and no other
-/// manager owns. A parent stays if others own fields below it.
+/// Removes the fields that the manager applied last time (`last`) but does not apply now, unless
+/// another manager owns them. A parent stays if other managers own fields below it.
 fn prune_abandoned_fields(
     value: &mut Value,
     shape: &MergeShape,

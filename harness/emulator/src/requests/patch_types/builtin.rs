@@ -8,25 +8,27 @@ use std::sync::{Arc, LazyLock};
 use super::shape::{ListShape, MergeShape};
 use schedlab_api::Value;
 
-/// One type per paragraph: its name, then one field per line. `kind/group` defines a kind, which
-/// has `metadata` implicitly. Words after a field: its type; `keyed=` (list keys for apply;
-/// `key:value` gives the default of an absent key, otherwise it is "" or 0); `set`; `atomic` (the
-/// map changes as a whole); `map` (free keys); `patch=` (strategic merge key); `union` (strategic
-/// merge of scalars); `replace` (strategic merge replaces).
+/// The merge rules of built-in types. A paragraph defines a type: its name, then one field per
+/// line. A name `kind/group` defines a kind, which has `metadata` implicitly. The words after a
+/// field are: its type; `keyed=` (list keys for apply; `key:value` gives the default of an absent
+/// key, otherwise "" or 0); `set`; `atomic` (the map changes as a whole); `map` (free keys);
+/// `patch=` (strategic merge key); `union` (strategic merge unites scalars); `replace` (strategic
+/// merge replaces).
 const TYPE_TABLE: &str = include_str!("builtin.txt");
 
 static KINDS: LazyLock<BTreeMap<(&str, &str), Arc<MergeShape>>> = LazyLock::new(kind_shapes);
 static METADATA: LazyLock<Arc<MergeShape>> =
     LazyLock::new(|| parse_type("ObjectMeta", &type_paragraphs()));
 
-/// The shape of a built-in kind; for a kind that is not in the table, only that of its metadata.
+/// The merge rules of a built-in kind; for a kind that is not in the table, only those of its
+/// metadata.
 pub(crate) fn builtin_shape(group: &str, kind: &str) -> Arc<MergeShape> {
     static OTHERS: LazyLock<Arc<MergeShape>> =
         LazyLock::new(|| Arc::new(with_metadata(MergeShape::default())));
     KINDS.get(&(group, kind)).unwrap_or(&OTHERS).clone()
 }
 
-/// Adds the shape of `metadata` to the shape of a kind.
+/// Adds the merge rules of `metadata` to those of a kind.
 pub(super) fn with_metadata(mut shape: MergeShape) -> MergeShape {
     shape.fields.insert("metadata".into(), METADATA.clone());
     shape
@@ -58,11 +60,13 @@ fn kind_shapes() -> BTreeMap<(&'static str, &'static str), Arc<MergeShape>> {
 }
 
 fn parse_type(name: &str, paragraphs: &TypeParagraphs) -> Arc<MergeShape> {
-    let lines = paragraphs.get(name).expect("the table defines every type that it names");
+    let lines = paragraphs.get(name).expect("builtin.txt defines every type that it names");
     let mut shape = MergeShape::default();
     for line in lines {
         let mut words = line.split_whitespace();
-        let field = words.next().expect("blank lines are filtered out above");
+        let field = words
+            .next()
+            .expect("every line of builtin.txt has a word: blank lines were filtered out");
         shape.fields.insert(field.into(), Arc::new(parse_field(words, paragraphs)));
     }
     Arc::new(shape)

@@ -4,7 +4,7 @@ use super::fields::{FieldSet, path_texts};
 use super::managed::{ManagedFieldsEntry, Operation};
 use crate::api_types::error::{ApiError, Cause, Details};
 
-/// The fields of one manager that the applier wants to change.
+/// A conflict with one manager: the fields that it owns and the applier wants to change.
 pub(super) struct ManagerConflict {
     manager: String,
     paths: Vec<String>,
@@ -27,7 +27,7 @@ fn owner_text(entry: &ManagedFieldsEntry) -> String {
     }
 }
 
-/// 409 with one cause per field.
+/// The 409 error of an apply with conflicts, with one cause per field.
 pub(super) fn conflict_error(mut conflicts: Vec<ManagerConflict>) -> ApiError {
     conflicts.sort_by(|one, other| one.manager.cmp(&other.manager));
     let causes = conflicts.iter().flat_map(|conflict| {

@@ -6,12 +6,12 @@ use super::builtin::with_metadata;
 use super::shape::{ListShape, MergeShape};
 use schedlab_api::Value;
 
-/// The shape of a custom resource with this `openAPIV3Schema`.
+/// The merge rules of a custom resource with this `openAPIV3Schema`.
 pub(crate) fn custom_resource_shape(schema: &Value) -> Arc<MergeShape> {
     Arc::new(with_metadata(shape_of_schema(schema)))
 }
 
-/// The shape of an object without a schema.
+/// The merge rules of an object without a schema.
 pub(crate) fn untyped_shape() -> Arc<MergeShape> {
     static UNTYPED: LazyLock<Arc<MergeShape>> =
         LazyLock::new(|| Arc::new(with_metadata(MergeShape::default())));

@@ -6,7 +6,7 @@ use super::fields::{FieldSet, add_child_set, drop_unowned_fields};
 use super::shape::{ListShape, MergeShape, item_step};
 use schedlab_api::Value;
 
-/// The difference between two states.
+/// The difference between two states of an object.
 #[derive(Debug, Default)]
 pub(super) struct FieldDiff {
     /// Fields that were added or changed.
@@ -21,7 +21,7 @@ impl FieldDiff {
     }
 }
 
-/// Compares two states; `before` is `None` for a new object.
+/// Compares two states of an object. `before` is `None` for a new object.
 pub(super) fn diff_states(before: Option<&Value>, after: &Value, shape: &MergeShape) -> FieldDiff {
     let mut found = FieldDiff::default();
     compare_below(before, Some(after), shape, &mut found);
@@ -30,7 +30,7 @@ pub(super) fn diff_states(before: Option<&Value>, after: &Value, shape: &MergeSh
     found
 }
 
-/// A field or item to compare, with its step in the parent.
+/// Two states of a field or item to compare, with the step from the parent to it.
 struct Comparison<'v> {
     step: String,
     before: Option<&'v Value>,
@@ -56,13 +56,13 @@ fn compare_at_step(comparison: Comparison<'_>, found: &mut FieldDiff) {
     add_child_set(&mut found.removed, step, inner.removed, went);
 }
 
-/// Go's API types embed these structs by value, so they exist even if they are empty, and no
-/// manager owns them as such.
+/// Whether a step leads to a struct that Go's API types embed by value. Such a struct exists even
+/// if it is empty, and no manager owns it as such.
 fn is_inline_struct(step: &str) -> bool {
     matches!(step, "f:metadata" | "f:spec" | "f:status" | "f:template" | "f:strategy")
 }
 
-/// Compares the children of two values; false if the values change as a whole.
+/// Compares the children of two values. Returns `false` if the values can only change as a whole.
 fn compare_below(
     before: Option<&Value>,
     after: Option<&Value>,
@@ -123,7 +123,8 @@ fn compare_fields(
     }
 }
 
-/// False if an item of either list has no key, or two items have the same key.
+/// Compares the items of two lists by key. Returns `false` if an item of either list has no key, or
+/// two items have the same key.
 fn compare_items(
     before: Option<&Value>,
     after: Option<&Value>,

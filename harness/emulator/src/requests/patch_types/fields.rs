@@ -5,7 +5,7 @@
 use super::shape::{ListShape, MergeShape, item_step};
 use schedlab_api::{Map, Text, Value};
 
-/// A set of field paths; empty means the empty set.
+/// A set of field paths as a tree, in the format of `fieldsV1`. An empty map is the empty set.
 pub(super) type FieldSet = Map;
 
 const SELF: &str = ".";
@@ -18,7 +18,8 @@ fn is_path_in_set(node: &FieldSet) -> bool {
     node.is_empty() || node.contains_key(SELF)
 }
 
-/// Adds the node itself to the set or removes it; its children stay.
+/// Adds the path to the node itself to the set, or removes it (`member`). The paths below the node
+/// stay.
 fn set_path_in_set(node: &mut FieldSet, member: bool) {
     node.remove(SELF);
     if member && !node.is_empty() {
@@ -32,7 +33,7 @@ fn steps_and_children(set: &FieldSet) -> impl Iterator<Item = (&Text, &FieldSet)
         .filter_map(|(step, value)| child_set_of(value).map(|node| (step, node)))
 }
 
-/// Adds `other` to `into`.
+/// Adds the paths of `other` to `into`.
 pub(super) fn add_all_paths(into: &mut FieldSet, other: &FieldSet) {
     for (step, theirs) in steps_and_children(other) {
         match into.get_mut(step).and_then(Value::as_object_mut) {
@@ -63,11 +64,11 @@ pub(super) fn remove_all_paths(from: &mut FieldSet, other: &FieldSet) {
     }
 }
 
-/// The paths that are in both.
-pub(super) fn common_paths(one: &FieldSet, other: &FieldSet) -> FieldSet {
+/// The paths that are in both sets.
+pub(super) fn common_paths(left: &FieldSet, right: &FieldSet) -> FieldSet {
     let mut both = FieldSet::new();
-    for (step, theirs) in steps_and_children(other) {
-        let Some(mine) = one.get(step).and_then(child_set_of) else { continue };
+    for (step, theirs) in steps_and_children(right) {
+        let Some(mine) = left.get(step).and_then(child_set_of) else { continue };
         let mut inner = common_paths(mine, theirs);
         let member = is_path_in_set(mine) && is_path_in_set(theirs);
         if member || !inner.is_empty() {
@@ -78,17 +79,18 @@ pub(super) fn common_paths(one: &FieldSet, other: &FieldSet) -> FieldSet {
     both
 }
 
-/// The child node of a step.
+/// The paths below a step; `None` if the set has no paths there.
 pub(super) fn child_set<'s>(set: &'s FieldSet, step: &str) -> Option<&'s FieldSet> {
     set.get(step).and_then(child_set_of)
 }
 
-/// The children of the root, by step.
+/// The steps of the root, each with the paths below it.
 pub(super) fn children(set: &FieldSet) -> impl Iterator<Item = (&Text, &FieldSet)> {
     steps_and_children(set)
 }
 
-/// Adds a child node; `member` says whether the path to it is in the set, too.
+/// Adds a step with the paths below it. `member` says whether the path that ends with the step is
+/// in the set, too.
 pub(super) fn add_child_set(set: &mut FieldSet, step: String, mut below: FieldSet, member: bool) {
     if member || !below.is_empty() {
         set_path_in_set(&mut below, member);
@@ -96,7 +98,7 @@ pub(super) fn add_child_set(set: &mut FieldSet, step: String, mut below: FieldSe
     }
 }
 
-/// The paths of a set as conflict messages print them, parents before what lies below.
+/// The paths of a set as conflict messages print them; a parent comes before the paths below it.
 pub(super) fn path_texts(set: &FieldSet) -> Vec<String> {
     let mut found = Vec::new();
     collect_paths(set, "", &mut found);
@@ -147,7 +149,7 @@ pub(super) fn fields_of_object(
     Ok(set)
 }
 
-/// Removes the fields that no manager owns.
+/// Removes the fields that no manager can own, such as `metadata.name` and `apiVersion`.
 pub(super) fn drop_unowned_fields(set: &mut FieldSet) {
     const METADATA: [&str; 8] = [
         "f:name",
@@ -172,7 +174,7 @@ pub(super) fn drop_unowned_fields(set: &mut FieldSet) {
     }
 }
 
-/// The paths below a value; empty if the value changes as a whole.
+/// The paths of all fields and items below a value; empty if the value changes as a whole.
 fn fields_of_value(
     value: &Value,
     shape: &MergeShape,
@@ -235,8 +237,7 @@ fn step_of_item(shape: &MergeShape, item: &Value, index: usize) -> Result<String
     })
 }
 
-/// The path step of a list item in messages, such as `[name="c"]`; the error says why the item has
-/// none.
+/// The path step of a list item in messages, such as `[name="c"]`; an error if the item has no key.
 pub(crate) fn item_path(shape: &MergeShape, item: &Value, index: usize) -> Result<String, String> {
     step_of_item(shape, item, index).map(|step| step_text(&step))
 }

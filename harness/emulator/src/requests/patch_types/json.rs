@@ -17,7 +17,7 @@ const OPERATIONS_MAX: usize = 10_000;
 
 /// The maximum size of all values that a patch copies, as in the API server.
 const COPIED_BYTES_MAX: usize = 3 << 20;
-/// The nesting of the document between two operations.
+/// The maximum nesting of the document between two operations.
 const NESTING_MAX: usize = 500;
 
 /// Applies a JSON Patch.
@@ -53,11 +53,11 @@ pub(crate) fn apply_json_patch(current: &Value, patch: &Value) -> Result<Value, 
     if patched.is_object() { Ok(patched.into()) } else { Err(unprocessable_patch_error()) }
 }
 
-/// What a patch has used of its limits.
+/// How much of its limits a JSON Patch has used so far.
 #[derive(Default)]
 struct PatchUsage {
     copied_bytes: usize,
-    /// The nesting of the document, at most; 0 before it is known.
+    /// The maximum possible nesting of the document; 0 before it is known.
     depth: usize,
 }
 
@@ -101,7 +101,7 @@ impl PatchUsage {
     }
 }
 
-/// The nesting of arrays and objects.
+/// The nesting of arrays and objects in a value.
 fn nesting_depth(value: &serde_json::Value) -> usize {
     match value {
         serde_json::Value::Array(items) => 1 + items.iter().map(nesting_depth).max().unwrap_or(0),
@@ -133,7 +133,7 @@ fn encoded_length(value: &serde_json::Value) -> usize {
     counter.0
 }
 
-/// Refuses operations whose texts are none.
+/// Refuses operations whose `op`, `path` or `from` is no string.
 fn check_operation_types(patch: &Value) -> Result<(), ApiError> {
     for operation in patch.as_array().into_iter().flatten() {
         if !operation.is_object() && !operation.is_null() {
@@ -153,8 +153,8 @@ fn check_operation_types(patch: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Unlike RFC 6902, the library of the API server takes an operation without `value` for one with
-/// null.
+/// The patch with `value: null` in operations that lack `value`: unlike RFC 6902, the API server's
+/// library takes a missing value for null.
 fn with_null_values(patch: &Value) -> Value {
     let mut patch = patch.clone();
     for operation in patch.as_array_mut().into_iter().flatten() {
@@ -165,7 +165,8 @@ fn with_null_values(patch: &Value) -> Value {
     patch
 }
 
-/// Unlike RFC 6902, the library of the API server counts a negative index from the end of a list.
+/// The operation with positive indexes in its paths: unlike RFC 6902, the API server's library
+/// counts a negative index from the end of a list.
 fn with_positive_indexes(
     mut operation: PatchOperation,
     current: &serde_json::Value,
@@ -190,7 +191,8 @@ fn with_positive_indexes(
     operation
 }
 
-/// A path with indexes from the start of the lists. `end` is added to the length of the last list.
+/// A path whose indexes all count from the start of a list. `end` is added to the length of the
+/// last list.
 fn positive_path(path: &PointerBuf, current: &serde_json::Value, end: usize) -> PointerBuf {
     let count = path.count();
     let (mut found, mut place) = (PointerBuf::new(), Some(current));
@@ -211,8 +213,9 @@ fn positive_path(path: &PointerBuf, current: &serde_json::Value, end: usize) -> 
     found
 }
 
-/// Unlike RFC 6902, the library of the API server takes a missing key of a map for a null: `replace`
-/// adds it, `copy` copies a null, and `test` finds a null. `None` if nothing is left to do.
+/// The operation, adapted to missing keys: unlike RFC 6902, the API server's library takes a
+/// missing key of a map for a null. `replace` adds the key, `copy` copies a null, and `test` finds
+/// a null. `None` if nothing is left to do.
 fn with_absent_as_null(
     operation: PatchOperation,
     current: &serde_json::Value,

@@ -11,14 +11,14 @@ use schedlab_api::{Value, json};
 /// The API's timestamp format: whole seconds.
 const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
 
-/// The author of a write.
+/// The author of a write, as `managedFields` records it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteAuthor<'w> {
-    /// The field manager.
+    /// The field manager of the write.
     pub manager: &'w str,
     /// The `apiVersion` of the written object.
     pub api_version: &'w str,
-    /// The subresource that it writes to; empty for the object itself.
+    /// The subresource that the author writes to; empty for the object itself.
     pub subresource: &'w str,
     /// The time of the write.
     pub now: Timestamp,
@@ -63,8 +63,8 @@ impl ManagedFieldsEntry {
         }
     }
 
-    /// Whether a write of this author continues the entry. Apply entries continue across API
-    /// versions, update entries do not.
+    /// Whether a write of `author` updates this entry instead of adding a new one. Apply entries
+    /// are continued across API versions, update entries are not.
     pub(super) fn is_continued_by(&self, author: &WriteAuthor<'_>, operation: Operation) -> bool {
         self.operation == operation
             && self.manager == author.manager
@@ -111,8 +111,9 @@ impl ManagedFieldsEntry {
     }
 }
 
-/// Records an update (`before` is `None`: a create): the author becomes the only owner of the
-/// changed fields. A single empty entry in `after` clears all records, as in the API.
+/// Records an update or a create (`before` is `None`) in `managedFields`: the author becomes the
+/// only owner of the changed fields. As in the API, a single empty entry in `after` clears all
+/// entries.
 pub(crate) fn record_update(
     before: Option<&Value>,
     after: &mut Value,
@@ -169,7 +170,7 @@ pub(super) fn take_entries(raw: &mut Value) -> Vec<ManagedFieldsEntry> {
     entries.into_iter().filter_map(|mut entry| ManagedFieldsEntry::from_value(&mut entry)).collect()
 }
 
-/// Writes the entries that own something, in the API's order.
+/// Writes the entries that own any field to `managedFields`, in the API's order.
 pub(super) fn write_entries(object: &mut Value, mut entries: Vec<ManagedFieldsEntry>) {
     entries.retain(|entry| !entry.fields.is_empty());
     entries.sort_by(|one, other| entry_order_key(one).cmp(&entry_order_key(other)));

@@ -64,7 +64,8 @@ fn merge_map(target: &mut Map, patch: &Map, shape: &MergeShape) -> Result<(), Ap
     reorder_unpatched_lists(target, patch, shape)
 }
 
-/// `$retainKeys`: removes all other keys of the live map; the patch may set only retained keys.
+/// Applies `$retainKeys`: removes all other keys of the live map. The patch may set only retained
+/// keys.
 fn retain_keys(target: &mut Map, patch: &Map) -> Result<(), ApiError> {
     let Some(keys) = patch.get(RETAIN_KEYS_KEY) else { return Ok(()) };
     let Value::Array(keys) = keys else {
@@ -78,7 +79,7 @@ fn retain_keys(target: &mut Map, patch: &Map) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// `$deleteFromPrimitiveList/x`: removes these values from list `x`.
+/// Applies `$deleteFromPrimitiveList/x`: removes the given values from the list `x`.
 fn delete_list_values(target: &mut Map, patch: &Map) -> Result<(), ApiError> {
     for (name, gone) in patch {
         let Some(list) = name.strip_prefix(DELETE_VALUES_PREFIX) else { continue };
@@ -129,7 +130,8 @@ fn element_order<'p>(patch: &'p Map, list: &str) -> Result<Option<&'p [Value]>, 
     }
 }
 
-/// `$setElementOrder/x` without `x`: only the order changes.
+/// Applies `$setElementOrder/x` if the patch does not contain the list `x`: only the order of the
+/// list changes.
 fn reorder_unpatched_lists(
     target: &mut Map,
     patch: &Map,
@@ -225,11 +227,11 @@ fn merge_items(
     Ok(MergedList::Items(live))
 }
 
-/// Whether two list items have the same identity.
-fn have_same_identity(one: &Value, other: &Value, strategy: &StrategicMerge) -> bool {
+/// Whether two list items are the same item: their merge keys, or their values, are equal.
+fn have_same_identity(left: &Value, right: &Value, strategy: &StrategicMerge) -> bool {
     match &strategy.merge_key {
-        Some(key) => one.get(key.as_ref()).is_some_and(|id| other.get(key.as_ref()) == Some(id)),
-        None => one == other,
+        Some(key) => left.get(key.as_ref()).is_some_and(|id| right.get(key.as_ref()) == Some(id)),
+        None => left == right,
     }
 }
 
@@ -247,8 +249,8 @@ fn is_in_order(patch: &[Value], order: &[Value], strategy: &StrategicMerge) -> b
     positions.is_some_and(|positions| positions.is_sorted())
 }
 
-/// Items in `order` get that order; other items keep their order, and precede an item of `order`
-/// only if they preceded it before.
+/// Sorts a list. Items that are in `order` get that order. Other items keep their order, and
+/// precede an item of `order` only if they preceded it before.
 fn sorted_by_order(
     items: Vec<Value>,
     before: &[Value],
@@ -272,7 +274,8 @@ fn sorted_by_order(
     result
 }
 
-/// A new value without nulls and directives, which have nothing to act on.
+/// A value from a patch, to be added to the object: without nulls and directives, which have
+/// nothing to act on.
 fn without_directives(value: &Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(

@@ -22,7 +22,7 @@ const SUPPORTED_POD_FIELDS: [&str; 9] = [
     "status.podIP",
     "status.podIPs",
 ];
-/// Valid field paths of pods that environment variables do not support.
+/// Pod fields that exist but that `fieldRef` of an environment variable does not support.
 const UNSUPPORTED_POD_FIELDS: [&str; 6] = [
     "metadata.annotations",
     "metadata.labels",

@@ -90,7 +90,8 @@ pub(in crate::admission) fn check_pod_security(
     check_policy_word(context, "seLinuxChangePolicy", &path, &allowed, errors);
 }
 
-/// Checks a policy field of a security context, which is one of a few words.
+/// Checks that a policy field of a security context, such as `fsGroupChangePolicy`, has an allowed
+/// value.
 fn check_policy_word(
     context: &Value,
     field: &str,
@@ -135,7 +136,8 @@ fn check_sysctls(spec: &Value, path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether the name has segments separated by `.` or `/`, such as `net.ipv4.tcp_syncookies`.
+/// Whether a text is a valid name of a kernel parameter: segments separated by `.` or `/`, such as
+/// `net.ipv4.tcp_syncookies`.
 fn is_sysctl_name(name: &str) -> bool {
     let is_outer = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9');
     let is_segment = |segment: &str| {
@@ -147,13 +149,14 @@ fn is_sysctl_name(name: &str) -> bool {
     name.len() <= SYSCTL_BYTES_MAX && name.split(['.', '/']).all(is_segment)
 }
 
-/// A kernel namespace that a pod has of its own, or shares with its host.
+/// A kernel namespace; a pod has its own or shares that of its node.
 enum KernelNamespace {
     Net,
     Ipc,
 }
 
-/// The kernel namespace of a parameter. Its name may have `/` between its parts instead of `.`.
+/// The kernel namespace that a parameter belongs to. The parameter's name may have `/` between its
+/// segments instead of `.`.
 fn sysctl_namespace(name: &str) -> Option<KernelNamespace> {
     const IPC: [&str; 10] = [
         "kernel.sem",

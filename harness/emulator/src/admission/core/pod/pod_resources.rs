@@ -10,8 +10,9 @@ use schedlab_api::{
 
 const HUGE_PAGES_PREFIX: &str = "hugepages-";
 
-/// Sets pod-level requests from the sum of the containers, or else from the pod-level limits; and
-/// the huge page limits from the containers.
+/// Completes `spec.resources` of a pod: missing requests are the sum of the containers' requests,
+/// or else the pod-level limits; missing limits of huge pages are the sum of the containers'
+/// limits.
 pub(in crate::admission) fn set_pod_level_resources(pod: &mut Value) {
     if !has_pod_level_resources(pod, "limits") && !has_pod_level_resources(pod, "requests") {
         return;
@@ -42,7 +43,7 @@ fn has_pod_level_resources(pod: &Value, kind: &str) -> bool {
     map(pod, &["spec", "resources", kind]).is_some_and(|amounts| !amounts.is_empty())
 }
 
-/// Sets an amount, in binary units if a container uses binary units.
+/// Sets a pod-level amount, in binary units if a container's amount has binary units.
 fn set_pod_level_amount(pod: &mut Value, kind: &str, resource: &str, sum: Milli) {
     let parts = ["initContainers", "containers"].map(|field| list(pod, &["spec", field]));
     let written = parts.into_iter().flatten().map(|one| &one["resources"][kind][resource]);

@@ -63,8 +63,8 @@ pub(super) fn set_service_account(
     Ok(())
 }
 
-/// The service account. `None` if `default` does not exist yet: the API server would wait until the
-/// service account controller creates it.
+/// Looks up the service account of a pod. `None` if `default` does not exist yet: the API server
+/// would wait until the service account controller creates it.
 fn find_service_account<'s>(
     admission: &Admission<'s>,
     name: &str,
@@ -87,7 +87,8 @@ fn pod_forbidden_error(admission: &Admission<'_>, why: &str) -> ApiError {
     ApiError::forbidden(&admission.key.resource, &admission.key.name, why)
 }
 
-/// Whether the token is mounted; the pod's setting overrides that of the account.
+/// Whether the service account token is mounted into the pod. `automountServiceAccountToken` of the
+/// pod overrides that of the account.
 fn should_mount_token(account: Option<&Value>, pod: &Value) -> bool {
     let field = "automountServiceAccountToken";
     let of_pod = at(pod, &["spec", field]).and_then(Value::as_bool);
@@ -95,8 +96,8 @@ fn should_mount_token(account: Option<&Value>, pod: &Value) -> bool {
     of_pod.or_else(of_account).unwrap_or(true)
 }
 
-/// Mounts the token in every container without a mount at that path. An existing token volume is
-/// reused: the pod may be a copy of another pod.
+/// Mounts the service account token in every container that has no mount at the token's path. An
+/// existing token volume is reused: the pod may be a copy of another pod.
 fn mount_token(pod: &mut Value) {
     let volumes = list(pod, &["spec", "volumes"]).iter();
     let own = volumes

@@ -20,7 +20,7 @@ use super::trust::client_config;
 use crate::api_types::error::go_json;
 use schedlab_api::{Value, object::go_type};
 
-/// Sends a review and parses the response.
+/// Sends an `AdmissionReview` to a webhook and parses the response.
 pub(super) fn post_review(target: &Target, review: &Value) -> Result<Value, String> {
     let failed = |why: String| format!("Post {:?}: {why}", target.url);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -45,7 +45,7 @@ pub(super) fn post_review(target: &Target, review: &Value) -> Result<Value, Stri
     }
 }
 
-/// Status code and body of the response.
+/// Sends a review over HTTPS; returns status code and body of the response.
 async fn send_request(target: &Target, review: String) -> Result<(u16, Bytes), String> {
     let uri: Uri = target.url.parse().map_err(|error| format!("{error}"))?;
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();

@@ -4,14 +4,14 @@ use crate::api_types::error::FieldErrors;
 use crate::api_types::expression::{CelType, DeclaredSize, EstimateScope, estimate_cost};
 use schedlab_api::{Value, object};
 
-/// The estimated cost that one rule may have.
+/// The maximum estimated cost of one rule.
 const RULE_COST_MAX: u64 = 10_000_000;
-/// The estimated cost that all rules of a schema may have.
+/// The maximum estimated cost of all rules of a schema.
 const SCHEMA_COST_MAX: u64 = 100_000_000;
-/// The number of rules that are named if the total exceeds its limit.
+/// The maximum number of rules that are named if the total cost exceeds its limit.
 const NAMED_RULES_MAX: usize = 4;
 
-/// The estimated cost of the rules of a schema so far.
+/// The sum of the estimated costs of a schema's rules.
 #[derive(Default)]
 pub(super) struct TotalCost {
     total: u64,
@@ -19,10 +19,11 @@ pub(super) struct TotalCost {
     expensive: Vec<(String, u64)>,
 }
 
-/// How often a part of the schema occurs in an object; `None`: unlimited.
+/// How often a part of the schema occurs in an object at most; `None` if that is unlimited.
 pub(super) type OccurrencesMax = Option<u64>;
 
-/// How often the parts of a list or map occur.
+/// How often the items of a list or the values of a map occur at most; `outer` is that of the list
+/// or map.
 pub(super) fn inner_cardinality(outer: OccurrencesMax, raw: &Value) -> OccurrencesMax {
     let limit = |field: &str| raw[field].as_i64().map(|limit| u64::try_from(limit).unwrap_or(0));
     let elements = match object::text(raw, &["type"]) {
@@ -33,7 +34,7 @@ pub(super) fn inner_cardinality(outer: OccurrencesMax, raw: &Value) -> Occurrenc
     Some(outer?.saturating_mul(elements?))
 }
 
-/// A rule and the part of the schema it belongs to.
+/// A rule and the part of the schema that it belongs to.
 pub(super) struct RuleSite<'r> {
     pub(super) rule: &'r Value,
     pub(super) path: &'r str,
@@ -43,7 +44,7 @@ pub(super) struct RuleSite<'r> {
 }
 
 impl TotalCost {
-    /// Adds a rule that compiles, and reports it if it is too expensive.
+    /// Adds the cost of a valid rule, and reports the rule if it is too expensive.
     pub(super) fn add_rule(&mut self, site: &RuleSite<'_>, errors: &mut FieldErrors) {
         let kind = site.kind.clone();
         let old = if site.rule["optionalOldSelf"] == true { CelType::Dyn } else { kind.clone() };
@@ -71,7 +72,7 @@ impl TotalCost {
         }
     }
 
-    /// Reports the total if it is too high. `field` is the path of the schema.
+    /// Reports the total cost if it is too high. `field` is the path of the schema.
     pub(super) fn report_total(mut self, field: &str, errors: &mut FieldErrors) {
         if self.total <= SCHEMA_COST_MAX {
             return;
@@ -87,7 +88,7 @@ impl TotalCost {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "only shown, with few digits")]
+#[allow(clippy::cast_precision_loss, reason = "the factor is only shown, with few digits")]
 fn excess_message(name: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
     let factor = if factor > 100.0 {

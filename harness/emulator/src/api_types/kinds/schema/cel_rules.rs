@@ -59,11 +59,12 @@ fn check_rule_texts(rule: &Value, rule_path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Where a part of a schema is.
+/// The position of a rule's part in the schema.
 pub(super) struct RulePosition<'p> {
     pub(super) field: &'p str,
     pub(super) is_root: bool,
-    /// The path of the part in which old and new values cannot be correlated.
+    /// The path of the enclosing list whose old and new items cannot be correlated; `None` if they
+    /// can.
     pub(super) uncorrelated_within: Option<&'p str>,
     pub(super) cardinality: OccurrencesMax,
 }

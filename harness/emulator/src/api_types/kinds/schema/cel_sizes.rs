@@ -11,7 +11,7 @@ use schedlab_api::{
     object::{list, map, text},
 };
 
-/// The lengths of texts with a format, in JSON.
+/// The lengths of the JSON texts of strings with a format, in bytes.
 const DURATION_LENGTH_MAX: u64 = 32;
 const DURATION_LENGTH_MIN: u64 = 3;
 const DATE_LENGTH: u64 = 12;
@@ -19,7 +19,7 @@ const DATE_TIME_LENGTH_MAX: u64 = 32;
 const DATE_TIME_LENGTH_MIN: u64 = 21;
 const STRING_LENGTH_MIN: u64 = 2;
 
-/// The size of a schema's values; `None` if rules cannot access them.
+/// The maximum size of the values of a schema; `None` if rules cannot access them.
 pub(super) fn declared_size(raw: &Value, is_whole_object: bool) -> Option<Arc<DeclaredSize>> {
     let limit = |field: &str| raw[field].as_i64().map(|limit| u64::try_from(limit).unwrap_or(0));
     if raw["x-kubernetes-int-or-string"] == true {
@@ -83,7 +83,7 @@ fn object_size(raw: &Value, is_whole_object: bool) -> DeclaredSize {
     size
 }
 
-/// The schema of a resource's metadata.
+/// The schema of the part of `metadata` that rules can access.
 fn metadata_schema() -> Value {
     let name = json!({"type": "string"});
     json!({"type": "object", "properties": {"name": name.clone(), "generateName": name}})

@@ -6,7 +6,7 @@ use schedlab_api::{
     object::{map, text},
 };
 
-/// Reserved words of CEL.
+/// The reserved words of CEL.
 const RESERVED_WORDS: [&str; 21] = [
     "as",
     "break",
@@ -30,7 +30,7 @@ const RESERVED_WORDS: [&str; 21] = [
     "void",
     "while",
 ];
-/// The fields of every object, and the metadata fields that rules can access.
+/// The fields of every whole object, besides `metadata`, that rules can access.
 const OBJECT_FIELDS: [&str; 2] = ["apiVersion", "kind"];
 const METADATA_FIELDS: [&str; 2] = ["name", "generateName"];
 
@@ -84,12 +84,12 @@ fn object_type(raw: &Value, is_whole: bool) -> CelType {
     CelType::object("selfType", all)
 }
 
-/// Whether the field has a type; rules cannot access other fields.
+/// Whether the schema of a field declares a type. Rules cannot access fields without one.
 fn has_known_type(field: &Value) -> bool {
     field["x-kubernetes-int-or-string"] == true || !text(field, &["type"]).is_empty()
 }
 
-/// The name of a field in CEL.
+/// The name of a field in CEL: reserved words and special characters are escaped.
 pub(super) fn escape_field_name(name: &str) -> String {
     if RESERVED_WORDS.contains(&name) {
         return format!("__{name}__");

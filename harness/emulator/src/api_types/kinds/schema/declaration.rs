@@ -9,7 +9,7 @@ use schedlab_api::{
     object::{list, map, text},
 };
 
-/// The errors found so far, in two lists: schema errors are reported first.
+/// The errors found so far. Errors of the schema are reported before errors of its rules.
 #[derive(Default)]
 struct Findings {
     schema_errors: FieldErrors,
@@ -17,13 +17,13 @@ struct Findings {
     rule_cost: TotalCost,
 }
 
-/// What the position in the schema implies for a part.
+/// What the position of a part in the schema implies for its validation.
 #[derive(Clone, Copy)]
 struct PartContext<'a> {
     is_root: bool,
-    /// Whether the part describes apiVersion, kind or metadata.
+    /// Whether the part describes apiVersion, kind or metadata of an object.
     in_metadata: bool,
-    /// Why no default is allowed here, if it is not.
+    /// Why no default is allowed here; `None` if it is allowed.
     default_prohibition: Option<&'a str>,
     /// The path of the enclosing list whose old and new items cannot be correlated.
     uncorrelated_within: Option<&'a str>,
@@ -32,7 +32,7 @@ struct PartContext<'a> {
     cardinality: OccurrencesMax,
 }
 
-/// Validates the schema at `field`. Rules are compiled only if there are no errors so far.
+/// Validates the schema at `field` of a CRD. Rules are compiled only if `errors` is empty.
 pub(super) fn check_declared_schema(raw: &Value, field: &str, errors: &mut FieldErrors) {
     let context = PartContext {
         is_root: true,
@@ -156,7 +156,7 @@ fn check_children(raw: &Value, field: &str, context: PartContext<'_>, found: &mu
     }
 }
 
-/// Checks the type that a keyword requires.
+/// Checks that a schema with the keyword `keyword` has the type `expected`.
 fn check_type_for_keyword(
     raw: &Value,
     field: &str,
@@ -215,7 +215,7 @@ fn check_list_type(raw: &Value, field: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks that the items of a set are atomic.
+/// Checks that the items of a list with list type `set` are atomic.
 fn check_set_items(items: &Value, field: &str, errors: &mut FieldErrors) {
     let rule = format!("must be atomic as item of a list with {LIST_TYPE}=set");
     let inner = &items[LIST_TYPE];
@@ -232,7 +232,7 @@ fn check_set_items(items: &Value, field: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks that map keys are scalar properties that every item has.
+/// Checks that the keys of a list with list type `map` are scalar properties that every item has.
 fn check_map_keys(raw: &Value, field: &str, errors: &mut FieldErrors) {
     let (keys, items) = (list(raw, &[LIST_MAP_KEYS]), &raw["items"]);
     let path = format!("{field}.{LIST_MAP_KEYS}");

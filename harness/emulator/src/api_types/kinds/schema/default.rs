@@ -6,7 +6,8 @@ use crate::api_types::error::FieldErrors;
 use schedlab_api::{Map, Value, json, object};
 
 impl Schema {
-    /// Sets the defaults of the schema. A null in a field that is not nullable counts as absent.
+    /// Sets the defaults of the schema in `value`. A null in a field that is not nullable counts as
+    /// absent.
     pub fn fill_defaults(&self, value: &mut Value) {
         if let Some(fields) = value.as_object_mut() {
             fill_map_defaults(self, fields);
@@ -36,7 +37,8 @@ fn fill_map_defaults(schema: &Schema, fields: &mut Map) {
     }
 }
 
-/// The schema of the embedded resource around a field, and the path from it to the field.
+/// The schema of the embedded resource that contains a field, and the path from there to the field;
+/// `None` outside embedded resources.
 type EmbeddedPath<'s> = Option<(&'s Schema, Vec<&'s str>)>;
 
 impl Schema {
@@ -105,8 +107,8 @@ impl Schema {
         errors
     }
 
-    /// Reports a default for a field of apiVersion, kind or metadata of this embedded resource, if
-    /// it makes them invalid.
+    /// Reports a default in apiVersion, kind or metadata of this embedded resource that makes them
+    /// invalid.
     fn check_embedded_default(
         &self,
         embedded_path: &[&str],

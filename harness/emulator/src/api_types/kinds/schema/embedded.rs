@@ -11,7 +11,7 @@ use crate::api_types::names::{
 use schedlab_api::{Map, Value, object};
 
 impl Schema {
-    /// The schemas of fields, map values and items.
+    /// The schemas of the fields, of map values and of list items.
     pub(super) fn child_schemas(&self) -> impl Iterator<Item = &Self> {
         let values = match &self.additional {
             AdditionalProperties::Values(values) => Some(&**values),
@@ -59,12 +59,12 @@ impl Schema {
         Ok(())
     }
 
-    /// Whether it is the schema of an embedded resource.
+    /// Whether this is the schema of an embedded resource.
     pub(crate) fn is_embedded(&self) -> bool {
         self.embedded == Embedded::Here
     }
 
-    /// Whether it is or contains an embedded resource.
+    /// Whether this schema is that of an embedded resource, or contains one.
     pub(super) fn holds_embedded(&self) -> bool {
         self.embedded != Embedded::Nowhere
     }
@@ -81,7 +81,7 @@ impl Schema {
             .or_else(|| Some((self.field_schema(name)?, path.key(name))))
     }
 
-    /// Validates embedded resources.
+    /// Validates apiVersion, kind and metadata of the embedded resources in `object`.
     pub fn check_embedded(&self, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         self.check_embedded_below(object, &FieldPath::ROOT, &mut errors);
@@ -146,7 +146,7 @@ fn check_embedded_object(object: &Value, path: &FieldPath<'_>, errors: &mut Fiel
     }
 }
 
-/// The rule that an apiVersion or a kind violates.
+/// The rule that the field `name` (`apiVersion` or `kind`) of an embedded resource violates.
 fn violated_type_rule(name: &str, value: Option<&str>) -> Option<String> {
     match (name, value) {
         (_, None) => Some("must be a string".to_owned()),

@@ -12,7 +12,7 @@ use schedlab_api::{Value, object};
 
 type FormatRule = fn(&str) -> bool;
 
-/// Formats by name without dashes. A password is any string.
+/// The string formats by name (without dashes) and how a text is checked. A password is any string.
 const FORMATS: [(&str, FormatRule); 26] = [
     ("bsonobjectid", |text| BSON.is_match(text)),
     ("uri", net::is_uri),
@@ -47,7 +47,7 @@ pub(super) fn has_format(text: &str, format: &str) -> bool {
     format_rule(format).is_none_or(|rule| rule(text))
 }
 
-/// The unknown string formats anywhere in a schema.
+/// The names of unknown string formats anywhere in a schema.
 pub(crate) fn unrecognized_formats(schema: &Value) -> Vec<&str> {
     let format = object::text(schema, &["format"]);
     let is_odd = !format.is_empty() && schema["type"] == "string" && format_rule(format).is_none();
@@ -96,7 +96,7 @@ static CARD: Pattern = LazyLock::new(|| {
     )
 });
 
-/// Whether it is a UUID of this version.
+/// Whether a text is a UUID of this version.
 fn is_uuid(text: &str, version: &str) -> bool {
     UUID.is_match(text) && without_separators(text).get(12..13) == Some(version)
 }
@@ -106,7 +106,7 @@ fn is_rfc_4122(uuid: &str) -> bool {
     without_separators(uuid).get(16..17).is_some_and(|variant| "89abAB".contains(variant))
 }
 
-/// Without spaces and dashes.
+/// The text without spaces and dashes.
 fn without_separators(text: &str) -> String {
     text.chars().filter(|sign| !sign.is_ascii_whitespace() && *sign != '-').collect()
 }
@@ -134,7 +134,8 @@ fn is_isbn13(text: &str) -> bool {
     sum.is_multiple_of(10)
 }
 
-/// A card number with a valid checksum; other characters between the digits are ignored.
+/// Whether a text is a credit card number with a valid checksum. Other characters between the
+/// digits are ignored.
 fn is_credit_card(text: &str) -> bool {
     let number: String = text.chars().filter(char::is_ascii_digit).collect();
     let doubled = |digit: u32| if digit < 5 { digit * 2 } else { digit * 2 - 9 };

@@ -2,18 +2,18 @@
 
 use schedlab_api::{Value, object::map};
 
-/// Whether keys may be written in brackets.
+/// Whether a JSON path may contain keys in brackets, as in `.a['b']`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BracketKeys {
     Allowed,
     Rejected,
 }
 
-/// The names in the path, and the schema of the field.
+/// Resolves a JSON path in a schema: the names in the path, and the schema of the field.
 ///
 /// # Errors
 ///
-/// Why the path is not valid in this schema.
+/// The reason why the path is not valid in this schema.
 pub(crate) fn resolve_json_path<'s>(
     path: &str,
     schema: &'s Value,

@@ -6,8 +6,8 @@ use crate::api_types::kinds::typed::UNKNOWN_FIELDS_MAX;
 use schedlab_api::{Map, Value};
 
 impl Schema {
-    /// Removes unknown fields; their paths are added to `dropped`. apiVersion, kind and metadata of
-    /// the root are kept.
+    /// Removes the fields that the schema does not declare, and adds their paths to `dropped`.
+    /// apiVersion, kind and metadata of the root are kept.
     pub fn prune(&self, object: &mut Value, dropped: &mut Vec<String>) {
         if let Some(fields) = object.as_object_mut() {
             prune_map(self, true, fields, &FieldPath::ROOT, dropped);

@@ -17,11 +17,11 @@ use schedlab_api::{
 
 /// The cost limit of all rules for one object, as in kube-apiserver.
 const OBJECT_COST_MAX: u64 = 10_000_000;
-/// The cost limit of rules that are evaluated at once: about a millisecond.
+/// The cost limit of rules that are evaluated under the store's lock: about a millisecond.
 const QUICK_COST_MAX: u64 = 20_000;
-/// The number of values in an object whose rules are evaluated at once.
+/// The maximum number of values in an object whose rules are evaluated under the store's lock.
 const QUICK_VALUES_MAX: usize = 10_000;
-/// The length of a text that `messageExpression` may return.
+/// The maximum length of a text that `messageExpression` returns, in bytes.
 const MESSAGE_BYTES_MAX: usize = 5 << 10;
 const BUDGET_EXCEEDED: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
@@ -30,11 +30,11 @@ const BUDGET_EXCEEDED: &str =
 #[derive(Debug)]
 pub(crate) struct CompiledRules {
     root: RuleNode,
-    /// Whether evaluation needs no large stack.
+    /// Whether the stack of any thread suffices for the evaluation.
     is_shallow: bool,
 }
 
-/// The rules of one part of a schema, and those below it.
+/// The compiled rules of one part of a schema, and those of the parts below it.
 #[derive(Debug)]
 struct RuleNode {
     kind: String,
@@ -53,20 +53,20 @@ struct Rule {
     uses_old_self: bool,
     is_old_optional: bool,
     message: String,
-    /// What messages call the rule.
+    /// The name of the rule in messages.
     name: String,
     reason: String,
     field_path: String,
 }
 
-/// Compiles the rules of a schema; `None` if there are none, or one is too long.
-pub(super) fn compile_rules(raw: &Value, is_resource: bool) -> Option<CompiledRules> {
+/// Compiles the rules of a schema; `None` if there are none, or if one of them is too long.
+pub(super) fn compile_rules(raw: &Value, is_whole_object: bool) -> Option<CompiledRules> {
     let expressions = all_expressions(raw);
     if expressions.is_empty() || !expressions.iter().all(|rule| is_within_length_limit(rule)) {
         return None;
     }
     let is_shallow = expressions.iter().all(|rule| fits_any_stack(rule));
-    let root = with_large_stack(is_shallow, || RuleNode::compile(raw, is_resource))??;
+    let root = with_large_stack(is_shallow, || RuleNode::compile(raw, is_whole_object))??;
     Some(CompiledRules { root, is_shallow })
 }
 
@@ -77,7 +77,7 @@ fn all_expressions(raw: &Value) -> Vec<&str> {
     own.chain(child_parts(raw).flat_map(all_expressions)).collect()
 }
 
-/// The parts of a schema that rules are evaluated for.
+/// The direct parts of a schema: properties, map values and list items.
 fn child_parts(raw: &Value) -> impl Iterator<Item = &Value> {
     let properties = map(raw, &["properties"]).into_iter().flatten().map(|(_, part)| part);
     let others = ["items", "additionalProperties"].into_iter().filter_map(|name| raw.get(name));
@@ -85,8 +85,8 @@ fn child_parts(raw: &Value) -> impl Iterator<Item = &Value> {
 }
 
 impl RuleNode {
-    /// The rules of a part; `None` if it and its parts have none.
-    fn compile(raw: &Value, is_resource: bool) -> Option<Self> {
+    /// Compiles the rules of a part and of the parts below it; `None` if there are none.
+    fn compile(raw: &Value, is_whole_object: bool) -> Option<Self> {
         let part = |part: &Value| {
             part.is_object()
                 .then(|| Self::compile(part, part["x-kubernetes-embedded-resource"] == true))?
@@ -94,7 +94,7 @@ impl RuleNode {
         let properties = map(raw, &["properties"]).into_iter().flatten();
         let node = Self {
             kind: text(raw, &["type"]).to_owned(),
-            shape: cel_shape(raw, is_resource),
+            shape: cel_shape(raw, is_whole_object),
             list_type: compile::parse_list_type(raw),
             rules: list(raw, &[VALIDATIONS_KEYWORD]).iter().filter_map(Rule::compile).collect(),
             properties: properties
@@ -110,7 +110,8 @@ impl RuleNode {
         (!is_empty).then_some(node)
     }
 
-    /// The old item that corresponds to an item: only lists of type `map` have one.
+    /// The old item that corresponds to an item. Only items of lists with list type `map` can have
+    /// one.
     fn old_item<'v>(&self, old: Option<&'v Value>, item: &Value) -> Option<&'v Value> {
         let ListType::Map(keys) = &self.list_type else { return None };
         let is_same = |old: &&Value| keys.iter().all(|key| old[key.as_str()] == item[key.as_str()]);
@@ -140,7 +141,7 @@ impl Rule {
     }
 }
 
-/// The rules of an object that cost too much to be evaluated at once.
+/// Error: the rules of an object cost too much to be evaluated under the store's lock.
 #[derive(Clone, Debug)]
 pub struct CostlyRules;
 
@@ -155,11 +156,11 @@ impl Schema {
         self.cel.as_ref().map_or_else(FieldErrors::new, |rules| rules.violations(old, new))
     }
 
-    /// Like [`Self::rule_violations`], if it takes about a millisecond at most.
+    /// Like [`Self::rule_violations`], but stops after about a millisecond.
     ///
     /// # Errors
     ///
-    /// It may take longer.
+    /// The evaluation may take longer.
     pub fn quick_rule_violations(
         &self,
         old: Option<&Value>,
@@ -174,7 +175,8 @@ impl Schema {
     }
 }
 
-/// Whether a value has more values than the limit, from which they are subtracted.
+/// Whether a value contains more values than `limit`. The number of values is subtracted from
+/// `limit`.
 fn has_more_values(value: &Value, limit: &mut usize) -> bool {
     let Some(left) = limit.checked_sub(1) else { return true };
     *limit = left;
@@ -204,13 +206,13 @@ impl CompiledRules {
     }
 }
 
-/// A part of the object before and after the write.
+/// The values of a part of the object before and after the write.
 #[derive(Clone, Copy)]
 struct PartValues<'v> {
     /// The old value that corresponds to the new one.
     old: Option<&'v Value>,
     new: &'v Value,
-    /// The closest part around it with a corresponding old value did not change.
+    /// Whether the closest enclosing part with a corresponding old value is unchanged.
     is_in_unchanged: bool,
 }
 
@@ -219,16 +221,17 @@ impl PartValues<'_> {
         self.old.map_or(self.is_in_unchanged, |old| old == self.new)
     }
 
-    /// A part of this one. `is_in_unchanged` matters only if the part has no old value.
-    fn child<'p>(self, old: Option<&'p Value>, new: &'p Value) -> PartValues<'p> {
+    /// The values of a part below this part. `is_in_unchanged` matters only if the lower part has
+    /// no old value.
+    fn values_of_child<'p>(self, old: Option<&'p Value>, new: &'p Value) -> PartValues<'p> {
         let is_in_unchanged = old.is_none() && self.is_unchanged();
         PartValues { old, new, is_in_unchanged }
     }
 }
 
-/// One evaluation of all rules.
+/// The state of one evaluation of all rules of an object.
 struct RuleEvaluationRun {
-    /// What is left of the cost limit.
+    /// The rest of the cost limit.
     budget: u64,
     errors: FieldErrors,
     /// The cost limit was exceeded: no further rules are evaluated.
@@ -251,7 +254,7 @@ impl RuleEvaluationRun {
     fn check_items(&mut self, node: &RuleNode, path: &str, data: PartValues<'_>, items: &[Value]) {
         let Some(inner) = &node.items else { return };
         for (index, item) in items.iter().enumerate() {
-            let part = data.child(node.old_item(data.old, item), item);
+            let part = data.values_of_child(node.old_item(data.old, item), item);
             self.check_node(inner, &format!("{path}[{index}]"), part);
         }
     }
@@ -260,14 +263,18 @@ impl RuleEvaluationRun {
         let old = |name: &str| data.old.and_then(|old| old.get(name));
         if let Some(inner) = &node.values {
             for (name, value) in fields {
-                self.check_node(inner, &format!("{path}[{name}]"), data.child(old(name), value));
+                self.check_node(
+                    inner,
+                    &format!("{path}[{name}]"),
+                    data.values_of_child(old(name), value),
+                );
             }
         }
         let dot = if path.is_empty() { "" } else { "." };
         for (name, inner) in &node.properties {
             if let Some(value) = fields.get(name) {
                 let path = format!("{path}{dot}{name}");
-                self.check_node(inner, &path, data.child(old(name), value));
+                self.check_node(inner, &path, data.values_of_child(old(name), value));
             }
         }
     }
@@ -308,7 +315,8 @@ impl RuleEvaluationRun {
         }
     }
 
-    /// Takes the cost of a rule off the budget.
+    /// Subtracts the cost of a rule from the budget; `false`, and an error is reported, if the
+    /// budget is exceeded.
     fn spend_budget(&mut self, cost: u64, site: &EvaluatedRule<'_>) -> bool {
         if cost > self.budget {
             self.errors.invalid(site.field_path(), &site.type_name(), BUDGET_EXCEEDED);
@@ -380,7 +388,7 @@ impl RuleEvaluationRun {
     }
 }
 
-/// A rule and the part that it is evaluated for.
+/// A rule and the part of the object that it is evaluated for.
 struct EvaluatedRule<'s> {
     node: &'s RuleNode,
     rule: &'s Rule,
@@ -395,7 +403,7 @@ impl EvaluatedRule<'_> {
         path_or_nil(format!("{}{dot}{below}", self.path))
     }
 
-    /// The type of the part, which messages show instead of its value.
+    /// The type of the part as text; messages show it instead of the value.
     fn type_name(&self) -> Value {
         self.node.kind.as_str().into()
     }

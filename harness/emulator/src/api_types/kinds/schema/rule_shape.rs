@@ -9,8 +9,8 @@ use schedlab_api::{
     object::{map, text},
 };
 
-/// The shape of a schema's values.
-pub(super) fn cel_shape(raw: &Value, is_resource: bool) -> CelShape {
+/// How the values of a schema are represented in CEL.
+pub(super) fn cel_shape(raw: &Value, is_whole_object: bool) -> CelShape {
     if raw["x-kubernetes-int-or-string"] == true {
         return CelShape::Any;
     }
@@ -27,12 +27,12 @@ pub(super) fn cel_shape(raw: &Value, is_resource: bool) -> CelShape {
             CelShape::Map(inner(&raw["additionalProperties"]))
         }
         ("object", _) if raw["additionalProperties"] == true => CelShape::Any,
-        ("object", _) => cel_object_shape(raw, is_resource),
+        ("object", _) => cel_object_shape(raw, is_whole_object),
         _ => CelShape::Any,
     }
 }
 
-fn cel_object_shape(raw: &Value, is_resource: bool) -> CelShape {
+fn cel_object_shape(raw: &Value, is_whole_object: bool) -> CelShape {
     let properties = map(raw, &["properties"]).into_iter().flatten();
     let mut fields: Vec<_> = properties
         .map(|(name, property)| {
@@ -41,7 +41,7 @@ fn cel_object_shape(raw: &Value, is_resource: bool) -> CelShape {
             (name.to_string(), shown, cel_shape(property, is_embedded))
         })
         .collect();
-    if is_resource {
+    if is_whole_object {
         for name in ["apiVersion", "kind", "metadata"] {
             fields.retain(|(known, _, _)| known != name);
             fields.push((name.to_owned(), map_key(name), CelShape::Any));

@@ -9,7 +9,7 @@ use schedlab_api::{
     object::{list, map, text},
 };
 
-/// The position of a part of the structural skeleton.
+/// The position of a part of the schema outside branches such as `anyOf`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SchemaLevel {
     Root,
@@ -17,7 +17,7 @@ enum SchemaLevel {
     Field,
 }
 
-/// Reports what is not structural in the schema at `field`.
+/// Reports violations of the rules for structural schemas in the schema at `field`.
 pub(super) fn check_structural_schema(raw: &Value, field: &str, errors: &mut FieldErrors) {
     check_structure(raw, SchemaLevel::Root, field, errors);
     check_completeness(raw, Some(raw), field, field, errors);
@@ -95,7 +95,7 @@ fn check_type(raw: &Value, level: SchemaLevel, field: &str, errors: &mut FieldEr
     }
 }
 
-/// Checks the root and embedded resources.
+/// Checks a part that describes a whole object: the root or an embedded resource.
 fn check_root_or_embedded(raw: &Value, level: SchemaLevel, field: &str, errors: &mut FieldErrors) {
     let is_embedded = is_keyword_true(raw, "x-kubernetes-embedded-resource");
     if level != SchemaLevel::Root && !is_embedded {
@@ -142,14 +142,14 @@ fn constrains_more_than_names(metadata: &Value) -> bool {
     })
 }
 
-/// Branches that may set `type` for int-or-string fields.
+/// Which branches may set `type`: those by which an int-or-string field lists its two types.
 #[derive(Clone, Copy, Default)]
 struct IntOrStringBranches {
     any_of: bool,
     first_any_of: bool,
 }
 
-/// Checks branches and patterns.
+/// Checks the branches (`allOf`, `anyOf`, `oneOf`, `not`) and the pattern of a part.
 fn check_value_validations(
     raw: &Value,
     skipped: IntOrStringBranches,
@@ -181,7 +181,7 @@ fn check_value_validations(
     }
 }
 
-/// Keywords that are forbidden in branches, with their rule.
+/// The keywords that are forbidden in branches such as `anyOf`, with the violated rule.
 const STRUCTURAL_KEYWORDS: [(&str, &str); 13] = [
     ("type", "must be empty"),
     ("additionalProperties", "must be undefined"),
@@ -235,7 +235,7 @@ fn check_branches(
     }
 }
 
-/// Checks that every field in a branch is also defined outside the branches.
+/// Checks that every field that a branch mentions is also defined outside the branches.
 fn check_completeness(
     raw: &Value,
     outside: Option<&Value>,

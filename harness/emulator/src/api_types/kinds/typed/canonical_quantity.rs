@@ -23,7 +23,7 @@ const BINARY_UNITS: [(&str, Milli); 7] = [
     ("", 1000),
 ];
 
-/// The canonical form of a quantity.
+/// The canonical text of a quantity, as the API server stores it: `1000m` becomes `1`.
 ///
 /// # Errors
 ///
@@ -47,17 +47,17 @@ pub(crate) fn canonical_quantity(text: &str) -> Result<String, String> {
     let (suffix, unit) = family
         .iter()
         .find(|(_, unit)| milli % unit == 0)
-        .expect("the smallest unit divides every quantity");
+        .expect("every quantity is a multiple of the smallest unit");
     Ok(format!("{}{suffix}", milli / unit))
 }
 
-/// With an exponent that is a multiple of 3.
+/// An amount as text with a decimal exponent that is a multiple of 3.
 fn in_scientific_notation(milli: Milli) -> String {
     let (index, (_, unit)) = DECIMAL_UNITS
         .iter()
         .enumerate()
         .find(|(_, (_, unit))| milli % unit == 0)
-        .expect("the smallest unit divides every quantity");
+        .expect("every quantity is a multiple of the smallest unit");
     let power = [18, 15, 12, 9, 6, 3, 0, -3][index];
     let number = milli / unit;
     if power == 0 { number.to_string() } else { format!("{number}e{power}") }

@@ -11,7 +11,7 @@ use schedlab_api::{Map, Text, Value};
 pub(super) struct Struct {
     /// The name of the struct, for messages.
     pub(super) name: String,
-    /// The last component of its Go package.
+    /// The last component of the struct's Go package.
     pub(super) package: String,
     pub(super) fields: BTreeMap<String, Field>,
     /// The fields that are always written, with their zero values.
@@ -21,7 +21,7 @@ pub(super) struct Struct {
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) field_type: FieldType,
-    /// Whether an empty list or map is the same as none.
+    /// Whether an empty list or map in the field counts as absent (`omitempty`).
     pub(super) is_optional: bool,
 }
 
@@ -44,7 +44,8 @@ pub(super) enum FieldType {
     Any,
 }
 
-/// Compiles the definitions; `root` is the name of the outermost type.
+/// Compiles the JSON schemas of a type and of all types that it refers to. `root` is the name of
+/// the type.
 pub(super) fn compile_type(definitions: &Map, root: &str) -> Option<CompiledType> {
     let names: Vec<&Text> = definitions.keys().collect();
     let number = |name: &str| names.iter().position(|known| *known == name);
@@ -99,7 +100,8 @@ fn compile_field_type(schema: &Value, struct_index: StructIndex<'_>) -> FieldTyp
     }
 }
 
-/// The type of a reference. All but these are structs.
+/// The type of a field that refers to the definition `name`. Quantities, times and untyped values
+/// have types of their own; all other definitions are structs.
 fn compile_reference(name: &str, struct_index: StructIndex<'_>) -> FieldType {
     match name.rsplit('.').next().unwrap_or(name) {
         "Quantity" => FieldType::Quantity,

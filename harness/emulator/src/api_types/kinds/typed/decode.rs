@@ -153,7 +153,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Checks a value that is stored unchanged.
+/// Checks that a scalar, which is stored unchanged, has the type of its field.
 fn check_scalar(
     types: &CompiledType,
     shape: &FieldType,
@@ -184,8 +184,8 @@ fn check_scalar(
     Ok(())
 }
 
-/// A time as the API server writes it, where the text differs; null for the time that Go takes for
-/// unset.
+/// A time as the API server writes it, if that differs from `text`; null for the time that Go takes
+/// for unset.
 fn canonical_time(layout: TimeLayout, text: &str) -> Result<Option<Value>, String> {
     let time = layout.parse(text)?;
     if go_time::is_go_zero(time) {
@@ -198,7 +198,7 @@ fn fits_int32(value: &Value) -> bool {
     value.as_i64().is_some_and(|whole| i32::try_from(whole).is_ok())
 }
 
-/// Only lists and maps: an empty struct or string may be meaningful.
+/// Whether a value is an empty list or map. An empty struct or string may be meaningful.
 fn is_empty_list_or_map(shape: &FieldType, value: &Value) -> bool {
     match (shape, value) {
         (FieldType::List(_), Value::Array(items)) => items.is_empty(),
@@ -265,8 +265,8 @@ fn go_type_name(types: &CompiledType, shape: &FieldType) -> String {
     }
 }
 
-/// Go's named string types, for the fields that matter to schedulers. The schemas do not contain
-/// these names.
+/// The Go name of the string type of a field, for fields that matter to schedulers. The JSON
+/// schemas do not contain these names.
 fn go_alias(structure: &str, field: &str) -> Option<&'static str> {
     Some(match (structure, field) {
         ("PodStatus", "phase") => "v1.PodPhase",

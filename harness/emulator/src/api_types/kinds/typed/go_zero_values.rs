@@ -3,7 +3,7 @@
 
 use schedlab_api::{Value, json};
 
-/// The always-written fields of a Go struct and their zero values.
+/// The fields of a Go struct that Go always writes (without `omitempty`), with their zero values.
 pub(super) fn zero_values(structure: &str) -> impl Iterator<Item = (&'static str, Value)> {
     let fields = match structure {
         "Event" => vec![

@@ -11,7 +11,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use super::CompiledType;
 use super::compiled_type::compile_type;
 
-/// Adds the schema of a type to the generator and returns its name.
+/// Adds the JSON schema of a type to the generator and returns the name of the schema.
 type AddSchema = fn(&mut SchemaGenerator) -> String;
 
 struct Entry {
@@ -19,7 +19,8 @@ struct Entry {
     compiled: OnceLock<Option<CompiledType>>,
 }
 
-/// The entries are leaked, so that types are `'static` references.
+/// The built-in types by group and kind. The entries are leaked, so that types are `'static`
+/// references.
 static REGISTRY: LazyLock<HashMap<(&str, &str), &'static Entry>> = LazyLock::new(|| {
     let entry = |(group, kind, add_schema): (&'static str, &'static str, AddSchema)| {
         let entry: &'static Entry =
@@ -42,7 +43,7 @@ pub(super) fn compiled_type(group: &str, kind: &str) -> Option<&'static Compiled
     entry.compiled.get_or_init(|| compile_type_from_schema(entry.add_schema)).as_ref()
 }
 
-/// Adds the schema of a built-in kind to the generator and returns its name.
+/// Adds the JSON schema of a built-in kind to the generator and returns the name of the schema.
 pub(super) fn add_kind_schema(
     group: &str,
     kind: &str,

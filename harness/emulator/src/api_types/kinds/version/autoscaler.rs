@@ -64,8 +64,8 @@ fn cpu_target(metric: &Value) -> Option<&Value> {
     object::at(metric, &["resource", "target", "averageUtilization"]).filter(|_| is_cpu)
 }
 
-fn store_in_annotation(scaler: &mut Value, key: &str, what: &Value) {
-    object::set(scaler, &["metadata", "annotations", key], what.to_string().into());
+fn store_in_annotation(scaler: &mut Value, key: &str, value: &Value) {
+    object::set(scaler, &["metadata", "annotations", key], value.to_string().into());
 }
 
 /// Takes a JSON value out of an annotation; an annotation that is no JSON stays.

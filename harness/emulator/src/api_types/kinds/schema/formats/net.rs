@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use super::{Pattern, compile_pattern};
 
-/// An absolute path or a URI with a scheme; escapes are two hex digits.
+/// Whether a text is an absolute path or a URI with a scheme. `%` must be followed by two hex
+/// digits.
 pub(super) fn is_uri(text: &str) -> bool {
     static SCHEME: Pattern = LazyLock::new(|| compile_pattern("^[A-Za-z][A-Za-z0-9+.-]*:"));
     if text.chars().any(|sign| sign.is_ascii_control()) {
@@ -24,7 +25,7 @@ pub(super) fn is_uri(text: &str) -> bool {
     }
 }
 
-/// User, host and port, each optional.
+/// Whether a text is the authority of a URI: user, host and port, each optional.
 fn is_authority(text: &str) -> bool {
     static HOST: Pattern = LazyLock::new(|| {
         let name = r#"[A-Za-z0-9_.~!$&'()*+,;=<>"\x{80}-\x{10ffff}-]*"#;
@@ -40,7 +41,7 @@ fn has_valid_escapes(text: &str) -> bool {
     text.split('%').skip(1).all(|after| after.as_bytes().get(..2).is_some_and(is_digits))
 }
 
-/// An email address, optionally with a display name.
+/// Whether a text is an email address, optionally with a display name.
 pub(super) fn is_email(text: &str) -> bool {
     static FORM: Pattern = LazyLock::new(|| {
         let atom = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\x{80}-\x{10ffff}-]+";
@@ -55,8 +56,8 @@ pub(super) fn is_email(text: &str) -> bool {
     literals.map(|literal| literal.as_str()).all(|literal| literal.parse::<IpAddr>().is_ok())
 }
 
-/// A single label, or labels and a top-level domain of letters. As in the API server, a dash in a
-/// single label is valid only at the second position.
+/// Whether a text is a host name: a single label, or labels and a top-level domain of letters. As
+/// in the API server, a dash in a single label is valid only at the second position.
 pub(super) fn is_hostname(text: &str) -> bool {
     static WORD: Pattern = LazyLock::new(|| compile_pattern(r"^[a-zA-Z0-9\p{S}\p{L}]*$"));
     static LAST: Pattern = LazyLock::new(|| compile_pattern(r"^[a-zA-Z\p{L}]*$"));
@@ -86,7 +87,8 @@ pub(super) fn is_hostname(text: &str) -> bool {
     is_short && fits
 }
 
-/// Four numbers, possibly with leading zeros, or an IPv6 address with an embedded IPv4 address.
+/// Whether a text is an IPv4 address: four numbers, possibly with leading zeros. As in the API
+/// server, an IPv6 address with an embedded IPv4 address counts, too.
 pub(super) fn is_ipv4(text: &str) -> bool {
     is_four_numbers(text) || (text.contains('.') && is_ipv6(text))
 }
@@ -104,7 +106,7 @@ pub(super) fn is_ipv6(text: &str) -> bool {
     text.parse::<Ipv6Addr>().is_ok()
 }
 
-/// An address and a prefix length.
+/// Whether a text is a CIDR: an address and a prefix length.
 pub(super) fn is_cidr(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else { return false };
     let most = if is_four_numbers(address) { 32 } else { 128 };
@@ -113,8 +115,8 @@ pub(super) fn is_cidr(text: &str) -> bool {
     is_counted && (is_four_numbers(address) || is_ipv6(address))
 }
 
-/// A MAC address of 6, 8 or 20 bytes: with colons, dashes, no separator, or a dot after every
-/// second byte.
+/// Whether a text is a MAC address of 6, 8 or 20 bytes: with colons, dashes, no separator, or a dot
+/// after every second byte.
 pub(super) fn is_mac(text: &str) -> bool {
     let is_hex = |part: &str, digits: usize| {
         part.len() == digits && part.bytes().all(|sign| sign.is_ascii_hexdigit())

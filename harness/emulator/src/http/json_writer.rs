@@ -4,7 +4,7 @@
 use schedlab_api::{Map, Value};
 use serde::Serialize;
 
-/// Appends a value.
+/// Appends a value as JSON to `bytes`.
 pub(super) fn write_value(bytes: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Null => bytes.extend_from_slice(b"null"),
@@ -26,7 +26,7 @@ pub(super) fn write_value(bytes: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// Appends the selected fields of a map.
+/// Appends a map with only the selected fields as JSON to `bytes`.
 pub(super) fn write_selected_fields(
     bytes: &mut Vec<u8>,
     map: &Map,
@@ -48,7 +48,7 @@ pub(super) fn write_selected_fields(
     bytes.push(b'}');
 }
 
-/// Appends anything that serializes to JSON.
+/// Appends a serializable value as JSON to `bytes`.
 pub(super) fn write_json(bytes: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(bytes, value).expect("a JSON value serializes to memory");
 }
