@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-/// The programs of a cluster that runs features.
+/// The programs of a control plane on which features run.
 pub const PROGRAMS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
 
 /// The version that `make control-plane` builds.
 const VERSION: &str = "v1.35.4";
 
-/// The folder with the programs.
+/// A folder with the programs of a control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assets(PathBuf);
 
-/// Programs that were not found.
+/// Error: programs of the control plane were not found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no control plane: {} ({origin}) has no {}; build them with `make control-plane`, or name a \

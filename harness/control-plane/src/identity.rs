@@ -11,7 +11,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-/// The credentials for a control plane.
+/// The credentials of the administrator of a control plane.
 #[derive(Clone, Debug)]
 pub(super) struct Credentials {
     /// The certificate of the authority, as PEM.

@@ -22,7 +22,7 @@ const READY_WITHIN: Duration = Duration::from_mins(2);
 /// The interval of readiness checks.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The objects that the API server creates last during startup.
+/// The URL paths of the objects that the API server creates last during startup.
 const BOOTSTRAP_PATHS: [&str; 3] = [
     "/api/v1/namespaces/kube-node-lease",
     "/api/v1/namespaces/default",
@@ -191,7 +191,7 @@ async fn get(client: &Client, path: &str) -> anyhow::Result<String> {
     client.request_text(request).await.with_context(|| path.to_owned())
 }
 
-/// The end of a process's log.
+/// The last lines of a process's log, as text for errors.
 fn log_tail(folder: &Path, name: &str) -> String {
     let log = fs::read_to_string(folder.join(format!("{name}.log"))).unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();

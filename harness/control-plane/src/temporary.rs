@@ -49,7 +49,7 @@ fn check_version(assets: &Assets) -> Result<(), String> {
 }
 
 /// Prints that the test is skipped, or fails if that is not allowed.
-#[expect(clippy::print_stdout, reason = "a skipped test reports itself")]
+#[expect(clippy::print_stdout, reason = "a skipped test says so in its output")]
 fn skip(why: &str) {
     let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
     let is_required = required.split(',').any(|kind| kind.trim() == "control-plane");
@@ -57,7 +57,8 @@ fn skip(why: &str) {
     println!("skipped: {why}");
 }
 
-/// etcd, kube-apiserver and further processes.
+/// A control plane for one test: etcd, kube-apiserver and further processes, which end when this
+/// value is dropped.
 #[derive(Debug)]
 pub struct TemporaryControlPlane {
     // Fields are dropped in this order.

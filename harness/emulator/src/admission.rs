@@ -26,7 +26,7 @@ mod selector;
 mod webhook_configuration;
 
 pub(crate) use core::volume::{
-    default_storage_class, is_default_storage_class, names_storage_class,
+    default_storage_class, has_storage_class_field, is_default_storage_class,
 };
 
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use crate::api_types::kinds::schema::Schema;
 use crate::store::{Key, RuleEvaluation, Store, Subresource, WriteError};
 use schedlab_api::{Value, object};
 
-/// The context in which a new state of an object is defaulted and validated.
+/// The input of built-in admission: the store, the request, and the schema of the written object.
 pub(crate) struct Admission<'s> {
     pub(crate) store: &'s Store,
     pub(crate) kind: &'s Kind,
@@ -51,24 +51,31 @@ pub(crate) struct Admission<'s> {
 }
 
 /// Sets the defaults and the server-owned fields of a new object, before mutating webhooks.
-pub(crate) fn prepare(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
-    core::namespace::check(admission)?;
-    defaults::fill(admission.kind, object);
-    core::namespace::complete(admission, object);
-    core::node::complete(admission, object);
-    core::pod::complete(admission, object)?;
-    defaults::fill_status(admission.kind, object);
-    core::complete(admission, object)
+pub(crate) fn prepare_create(
+    admission: &Admission<'_>,
+    object: &mut Value,
+) -> Result<(), ApiError> {
+    core::namespace::check_namespace_accepts_content(admission)?;
+    defaults::set_defaults(admission.kind, object);
+    core::namespace::set_namespace_fields(admission, object);
+    core::node::set_node_fields(admission, object);
+    core::pod::run_mutating_plugins(admission, object)?;
+    defaults::set_initial_status(admission.kind, object);
+    core::set_server_fields(admission, object)
 }
 
-/// Sets the fields that only validating webhooks see, and validates a new object.
-pub(crate) fn check(admission: &Admission<'_>, object: &mut Value) -> Result<(), WriteError> {
+/// Sets the last server-owned fields of a new object, after the mutating webhooks, and validates
+/// the object.
+pub(crate) fn check_create(
+    admission: &Admission<'_>,
+    object: &mut Value,
+) -> Result<(), WriteError> {
     feature_gates::drop_disabled(admission, None, object);
-    apps::complete(admission, object);
-    metadata::check(admission, object)?;
-    custom_resource::check(admission, false, None, object)?;
+    apps::set_server_fields(admission, object);
+    metadata::check_metadata(admission, object)?;
+    custom_resource::check_custom_resource_or_crd(admission, false, None, object)?;
     check_built_in(admission, None, object)?;
-    limit_ranger::check(admission, object)?;
+    limit_ranger::check_limit_ranges(admission, object)?;
     Ok(core::pod::check_overhead(admission, object)?)
 }
 
@@ -80,16 +87,16 @@ pub(crate) fn prepare_update(
     new: &mut Value,
 ) {
     match subresource {
-        Subresource::Status => core::pod::complete_status(admission, old, new),
+        Subresource::Status => core::pod::keep_qos_class(admission, old, new),
         Subresource::Resize | Subresource::EphemeralContainers => {
             *new = core::pod::subresources::with_subresource_fields(subresource, old, new);
-            defaults::fill(admission.kind, new);
+            defaults::set_defaults(admission.kind, new);
         }
         Subresource::None | Subresource::Scale | Subresource::Finalize => {
-            defaults::fill(admission.kind, new);
-            core::pod::complete_update(admission, new);
+            defaults::set_defaults(admission.kind, new);
+            core::pod::set_defaults_on_update(admission, new);
             if admission.kind.is("", "Service") {
-                core::service::complete_update(old, new);
+                core::service::set_fields_on_update(old, new);
             }
         }
     }
@@ -105,7 +112,7 @@ pub(crate) fn check_update(
     feature_gates::drop_disabled(admission, Some(old), new);
     // Metadata that did not change was valid when it was written.
     if !object::metadata_fields_equal(old, new, |_| true) {
-        metadata::check(admission, new)?;
+        metadata::check_metadata(admission, new)?;
     }
     if subresource == Subresource::Status {
         let mut errors = FieldErrors::new();
@@ -117,14 +124,14 @@ pub(crate) fn check_update(
             _ => {}
         }
         errors.into_result(admission.kind, &admission.key.name)?;
-        return custom_resource::check(admission, true, Some(old), new);
+        return custom_resource::check_custom_resource_or_crd(admission, true, Some(old), new);
     }
-    custom_resource::check(admission, false, Some(old), new)?;
+    custom_resource::check_custom_resource_or_crd(admission, false, Some(old), new)?;
     core::volume_expansion::check_expansion(admission, old, new)?;
     match subresource {
         Subresource::Resize | Subresource::EphemeralContainers => {
             let mut errors = FieldErrors::new();
-            core::pod::subresources::check(subresource, old, new, &mut errors);
+            core::pod::subresources::check_subresource_update(subresource, old, new, &mut errors);
             errors.into_result(admission.kind, &admission.key.name)?;
         }
         Subresource::None | Subresource::Status | Subresource::Scale | Subresource::Finalize => {
@@ -132,20 +139,20 @@ pub(crate) fn check_update(
         }
     }
     if admission.kind.is("", "PersistentVolumeClaim") || subresource == Subresource::Resize {
-        Ok(limit_ranger::check(admission, new)?)
+        Ok(limit_ranger::check_limit_ranges(admission, new)?)
     } else {
         Ok(())
     }
 }
 
-/// Rejects the deletion of objects that the system needs.
+/// Rejects the deletion of undeletable namespaces and of system priority classes.
 pub(crate) fn check_delete(admission: &Admission<'_>) -> Result<(), ApiError> {
     let name = &*admission.key.name;
     let why = match (&*admission.kind.resource.group, &*admission.kind.kind) {
-        ("", "Namespace") if core::namespace::is_immortal(name) => {
+        ("", "Namespace") if core::namespace::is_undeletable_namespace(name) => {
             "this namespace may not be deleted"
         }
-        ("scheduling.k8s.io", "PriorityClass") if scheduling::is_system_class(name) => {
+        ("scheduling.k8s.io", "PriorityClass") if scheduling::is_system_priority_class(name) => {
             "this is a system priority class and cannot be deleted"
         }
         _ => return Ok(()),
@@ -161,20 +168,22 @@ fn check_built_in(
     let mut errors = FieldErrors::new();
     let kind = admission.kind;
     match (&*kind.resource.group, &*kind.kind) {
-        ("", "Pod") => core::pod::check(old, new, &mut errors),
-        ("", "Node") => core::node::check(old, new, &mut errors),
-        ("", "Event") => core::event::check(admission.via_view && old.is_none(), new, &mut errors),
+        ("", "Pod") => core::pod::check_pod(old, new, &mut errors),
+        ("", "Node") => core::node::check_node(old, new, &mut errors),
+        ("", "Event") => {
+            core::event::check_event(admission.via_view && old.is_none(), new, &mut errors)
+        }
         ("scheduling.k8s.io", "PriorityClass") => {
             scheduling::check_priority_class(old, new, &mut errors);
         }
-        ("resource.k8s.io", _) => device::check(admission, old, new, &mut errors),
-        _ if webhook_configuration::is_configuration(kind) => {
-            webhook_configuration::check(new, &mut errors);
+        ("resource.k8s.io", _) => device::check_device_object(admission, old, new, &mut errors),
+        _ if webhook_configuration::is_webhook_configuration(kind) => {
+            webhook_configuration::check_webhook_configuration(new, &mut errors);
         }
         ("apps" | "batch", _) | ("", "ReplicationController") => {
-            apps::check(kind, old, new, &mut errors);
+            apps::check_workload(kind, old, new, &mut errors);
         }
-        _ => core::check(kind, old, new, &mut errors),
+        _ => core::check_core_object(kind, old, new, &mut errors),
     }
     errors.into_result(kind, &admission.key.name)
 }

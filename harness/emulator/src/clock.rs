@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// The time of a cluster.
+/// The clock of a cluster.
 #[derive(Clone, Debug)]
 pub struct Clock {
     epoch: Timestamp,
@@ -14,7 +14,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that starts at `epoch` now. Must be called inside the runtime whose time it follows.
+    /// A clock that shows `epoch` now. Call it inside the tokio runtime whose time the clock
+    /// follows.
     pub fn starting_at(epoch: Timestamp) -> Self {
         Self { epoch, origin: Instant::now() }
     }

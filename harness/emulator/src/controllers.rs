@@ -38,7 +38,7 @@ use crate::api_types::error::ApiError;
 use crate::store::{Key, Resource};
 
 use crate::reconcile::{ApiRequest, Context, Controller};
-pub(crate) use namespace_defaults::missing_in_store as namespace_defaults;
+pub(crate) use namespace_defaults::missing_defaults_of_store as namespace_defaults;
 
 /// The controllers that watch a kind, as indexes into [`CONTROLLERS`].
 pub(crate) fn controllers_watching(resource: &Resource) -> Vec<usize> {
@@ -49,8 +49,8 @@ pub(crate) fn controllers_watching(resource: &Resource) -> Vec<usize> {
         .collect()
 }
 
-/// The event and status that report a refused write on the reconciled object. Generated names do
-/// not count as differences, so that retries yield one event.
+/// The event and status update that report a refused write on the reconciled object. Generated
+/// names in the message do not make a new event, so that retries yield one event.
 pub(crate) fn report_refusal(
     controller: &Controller,
     key: &Key,
@@ -60,7 +60,7 @@ pub(crate) fn report_refusal(
     let Some(object) = ctx.cache.get(key) else { return Vec::new() };
     let makes_sets = refusal.is_create && controller.name == deployment::CONTROLLER.name;
     let (reason, message) = match (makes_sets, refusal.is_create) {
-        (true, _) => ("ReplicaSetCreateError", deployment::creation_failure(refusal)),
+        (true, _) => ("ReplicaSetCreateError", deployment::creation_failure_message(refusal)),
         (false, true) => ("FailedCreate", format!("Error creating: {}", refusal.error)),
         (false, false) => ("FailedUpdate", format!("Error writing: {}", refusal.error)),
     };
@@ -72,29 +72,30 @@ pub(crate) fn report_refusal(
     };
     let gist = refusal.error.message.replace(&*refusal.name, "*");
     let status = if makes_sets {
-        deployment::failure_status(key, refusal, ctx)
+        deployment::creation_failure_update(key, refusal, ctx)
     } else if key.resource == *crate::reconcile::resources::REPLICA_SETS
         && controller.name == replica_set::CONTROLLER.name
     {
-        replica_set::failure_status(key, refusal, ctx)
+        replica_set::failure_update(key, refusal, ctx)
     } else {
         None
     };
     [notice.record_as(&gist, object, ctx)].into_iter().chain(status).collect()
 }
 
-/// A write that the API refused.
+/// A write of a controller that the API refused.
 #[derive(Debug)]
 pub(crate) struct WriteRefusal {
-    /// The name of the object in the write.
+    /// The name of the written object.
     pub(crate) name: Arc<str>,
-    /// The write was to create the object.
+    /// Whether the write was the creation of the object.
     pub(crate) is_create: bool,
     /// The error of the API.
     pub(crate) error: ApiError,
 }
 
-/// Replaces the kubelet on real clusters whose nodes are simulated by kwok: adds what kwok lacks.
+/// The controller that replaces the kubelet on real clusters with nodes simulated by kwok: it does
+/// what kwok does not.
 pub static KWOK_COMPANION: &Controller = &crate::kubelet::kwok_companion::CONTROLLER;
 
 /// All controllers, in the order in which they run when several have work.

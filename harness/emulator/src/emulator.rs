@@ -37,7 +37,7 @@ pub struct Options {
     pub workload_kinds: bool,
     /// How long the log keeps a change; `None` keeps it forever. kube-apiserver keeps 5 min.
     pub log_retention: Option<Duration>,
-    /// Whether kubelets and controllers run; without them it is only an API server.
+    /// Whether kubelets and controllers run. Without them the emulator is only an API server.
     pub runs_controllers: bool,
     /// Feature gates that are enabled although Kubernetes 1.35 disables them by default. Writes drop
     /// the fields of disabled features.
@@ -69,7 +69,7 @@ pub struct Emulator {
     _controllers: Option<Arc<ControllerTask>>,
 }
 
-/// The task of the controllers, aborted on drop.
+/// The tokio task of the controllers, aborted on drop.
 struct ControllerTask(JoinHandle<()>);
 
 impl Drop for ControllerTask {
@@ -78,11 +78,11 @@ impl Drop for ControllerTask {
     }
 }
 
-/// A cluster did not settle in time.
+/// Error: the cluster was still changing at the time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("still changing after {limit:?}")]
 pub struct SettleTimeout {
-    /// The time limit.
+    /// The time limit that was exceeded.
     pub limit: Duration,
 }
 
@@ -106,7 +106,8 @@ impl Emulator {
         Self { router, webhooks, shared, _controllers: controllers }
     }
 
-    /// A client in the same process, without a socket; its default namespace is `default`.
+    /// A Kubernetes client in the same process, without a socket. The client's default namespace is
+    /// `default`.
     pub fn client(&self) -> kube::Client {
         self.router.client()
     }
@@ -159,7 +160,8 @@ impl Emulator {
         self.shared.revision()
     }
 
-    /// The changes after a revision, oldest first; after 0, all changes.
+    /// The changes after `revision`, oldest first. Revision 0 stands for the beginning: all
+    /// changes.
     ///
     /// # Errors
     /// The log was compacted beyond the revision.
@@ -167,7 +169,8 @@ impl Emulator {
         self.shared.read(|store| store.log_since(revision.max(1)).map(<[_]>::to_vec))
     }
 
-    /// Has every change from now on observed, under the store's lock, in the order of revisions.
+    /// Registers an observer of every later change. It is called under the store's lock, in the
+    /// order of revisions.
     pub fn observe_writes(&self, observer: Observer) {
         self.shared.observe(observer);
     }
@@ -193,7 +196,7 @@ impl Emulator {
             dry_runs.chain(writes).try_for_each(|(dry_run, (node, location))| {
                 let write = Write { dry_run, ..create_write(&nodes, node.clone()) };
                 let refused = |error: ApiError| FleetError {
-                    location: location.of_field(error.field().unwrap_or_default()),
+                    location: location.location_of_field(error.field().unwrap_or_default()),
                     message: error.to_string(),
                 };
                 store.write(write, now).map(drop).map_err(refused)
@@ -239,7 +242,7 @@ pub fn initial_store(
     let mut store = Store::new(options.seed);
     store.features.clone_from(&options.features);
     let (later, first): (Vec<Write>, Vec<Write>) =
-        initial_objects(options.workload_kinds).into_iter().partition(is_later_kind);
+        initial_objects(options.workload_kinds).into_iter().partition(defines_later_kind);
     let more = objects.into_iter().map(|(resource, object)| create_write(&resource, object));
     first.into_iter().chain(more).try_for_each(|write| store.write(write, now).map(drop))?;
     // Their uids come from a separate generator, so that they do not affect other generated names.
@@ -251,8 +254,9 @@ pub fn initial_store(
     Ok(store)
 }
 
-/// Whether a write defines a kind that came later than the reviewed snapshots, whose names must stay.
-fn is_later_kind(write: &Write) -> bool {
+/// Whether a write defines a kind that was added later. Such kinds come last, so that the generated
+/// names in reviewed snapshots stay the same.
+fn defines_later_kind(write: &Write) -> bool {
     [".ray.io", ".leaderworkerset.x-k8s.io"].iter().any(|group| write.key.name.ends_with(group))
 }
 
@@ -264,7 +268,7 @@ fn create_write(resource: &Resource, object: Value) -> Write {
     }
 }
 
-/// The `kubernetes` service of the API server.
+/// The write that creates the service `kubernetes` of the API server.
 fn kubernetes_service() -> Write {
     let service = json!({
         "apiVersion": "v1",
@@ -282,7 +286,7 @@ fn kubernetes_service() -> Write {
     create_write(&Resource::new("", "services"), service)
 }
 
-/// The namespaces, priority classes and CRDs of a new cluster.
+/// The writes that create the namespaces, priority classes and CRDs of a new cluster.
 fn initial_objects(workload_kinds: bool) -> Vec<Write> {
     let namespaces = Resource::new("", "namespaces");
     let classes = Resource::new("scheduling.k8s.io", "priorityclasses");

@@ -42,7 +42,7 @@ use pool::Pool;
 use schedlab_api::Value;
 use spanned_value::FleetFile;
 
-/// The nodes of a cluster.
+/// The nodes of a cluster, read from a fleet file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fleet {
     nodes: Vec<Value>,
@@ -53,30 +53,31 @@ pub struct Fleet {
 /// A location in a fleet file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetLocation {
-    /// The file.
+    /// The name of the file.
     pub file: String,
-    /// The line, from 1; 0 for the whole file.
+    /// The line, counted from 1; 0 stands for the whole file.
     pub line: u64,
-    /// The column, from 1.
+    /// The column, counted from 1.
     pub column: u64,
     /// The YAML of a plain Kubernetes node, to locate its fields; `None` for a node of a pool.
     source: Option<NodeSource>,
 }
 
-/// The place of a node in Kubernetes YAML.
+/// The position of a node in a text of Kubernetes YAML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NodeSource {
     text: Arc<str>,
-    /// The index of the document, from 0.
+    /// The index of the YAML document, counted from 0.
     document: usize,
     /// The path of the node in the document; empty for the document itself.
     prefix: String,
 }
 
 impl FleetLocation {
-    /// The location of a field of the node; that of the node if the field cannot be located.
+    /// The location of a field of the node; the location of the node if the field cannot be
+    /// located.
     #[must_use]
-    pub fn of_field(&self, field: &str) -> Self {
+    pub fn location_of_field(&self, field: &str) -> Self {
         let located = self.source.as_ref().and_then(|source| {
             let NodeSource { text, document, prefix } = source;
             yaml::locate(text, *document, &format!("{prefix}{field}"))
@@ -102,7 +103,7 @@ impl fmt::Display for FleetLocation {
 pub struct FleetError {
     /// The location of the error.
     pub location: FleetLocation,
-    /// The field, the value and what is expected.
+    /// The message: the field, the value and what is expected.
     pub message: String,
 }
 
@@ -124,14 +125,14 @@ impl Fleet {
         }
         let mut fleet = Self::default();
         if manifests::is_kubernetes_yaml(text) {
-            for (node, at) in manifests::nodes(file, text)? {
+            for (node, at) in manifests::parse_nodes(file, text)? {
                 fleet.add(node, at);
             }
             return Ok(fleet);
         }
         for pool in &Pool::parse_all(file, text)? {
             for (name, at) in &pool.node_names {
-                fleet.add(node::object(pool, name, fleet.nodes.len()), file.location(*at));
+                fleet.add(node::node_object(pool, name, fleet.nodes.len()), file.location(*at));
             }
         }
         Ok(fleet)

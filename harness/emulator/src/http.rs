@@ -8,7 +8,7 @@ mod accept;
 mod access_review;
 mod decode;
 mod discovery;
-mod encode;
+mod json_writer;
 mod openapi;
 mod path;
 mod protobuf;
@@ -50,10 +50,10 @@ pub(crate) use response::error_response;
 pub use response::{ApiResponse, ResponseBody};
 use serialized_cache::SerializedCache;
 
-/// The version of Kubernetes that the API speaks.
+/// The version of Kubernetes whose API the emulator serves.
 pub const KUBERNETES_VERSION: &str = "v1.35.4";
 
-/// Handles HTTP requests with a store. Clones share the store.
+/// Handles HTTP requests to the API of a store. Clones share the store.
 #[derive(Clone, Debug)]
 pub struct Router {
     store: SharedStore,
@@ -62,7 +62,7 @@ pub struct Router {
     serialized: SerializedCache,
 }
 
-/// A request to a collection, an object or a subresource.
+/// A request whose path names a collection, an object or a subresource.
 struct RequestContext<'r> {
     store: &'r SharedStore,
     webhooks: &'r Webhooks,
@@ -133,11 +133,12 @@ impl Router {
     /// Handles a GET of a path that names no object: discovery, OpenAPI, health and version.
     fn handle_non_object(&self, path: &Path, accept: &Accept) -> Result<ApiResponse, ApiError> {
         let encoding = accept.encoding;
-        let page = |page: &schedlab_api::Value| response::object(StatusCode::OK, encoding, page);
+        let page =
+            |page: &schedlab_api::Value| response::object_response(StatusCode::OK, encoding, page);
         match path {
             Path::Root => Ok(page(&self.store.read(|store| discovery::root(store.kinds())))),
-            Path::Health => Ok(response::text("ok")),
-            Path::Version => Ok(page(&version())),
+            Path::Health => Ok(response::text_response("ok")),
+            Path::Version => Ok(page(&version_info())),
             Path::Core => Ok(self.store.read(|store| discovery::core(store.kinds(), accept))),
             Path::Groups => Ok(self.store.read(|store| discovery::groups(store.kinds(), accept))),
             Path::Group(group) => self
@@ -148,12 +149,12 @@ impl Router {
                 .store
                 .read(|store| discovery::resources(store.kinds(), group, version))
                 .map(|found| page(&found)),
-            Path::OpenApi => Ok(page(&openapi::Documents::index(&self.store))),
+            Path::OpenApi => Ok(page(&openapi::Documents::document_index(&self.store))),
             Path::OpenApiOf(group, version) => {
                 let document = self.documents.document(&self.store, group, version)?;
-                Ok(response::raw(StatusCode::OK, "application/json", document))
+                Ok(response::raw_response(StatusCode::OK, "application/json", document))
             }
-            Path::Target(_) | Path::OpenApiV2 | Path::Unknown => Ok(response::page_not_found()),
+            Path::Target(_) | Path::OpenApiV2 | Path::Unknown => Ok(response::not_found_page()),
         }
     }
 
@@ -165,7 +166,7 @@ impl Router {
         accept: &Accept,
         body: &[u8],
     ) -> Result<ApiResponse, ApiError> {
-        if let Some(response) = access_review::respond(parts, target, accept, body) {
+        if let Some(response) = access_review::respond_to_review(parts, target, accept, body) {
             return response;
         }
         let Target { group, version, plural, .. } = target;
@@ -186,11 +187,11 @@ impl Router {
             headers,
             body,
         };
-        Ok(context.handle(&parts.method).await)
+        Ok(context.handle_method(&parts.method).await)
     }
 
-    /// The 404 for an unknown kind: a `Status` if the group is served or built-in, otherwise a plain
-    /// page.
+    /// The 404 response for an unknown kind: a `Status` if the API group is served or built-in,
+    /// otherwise a plain text.
     fn no_such_kind(&self, group: &str, version: &str) -> Result<ApiResponse, ApiError> {
         let is_served = self.store.read(|store| {
             store.kinds().iter().any(|kind| {
@@ -202,24 +203,24 @@ impl Router {
         if is_served || group.is_empty() {
             return Err(ApiError::no_such_resource());
         }
-        Ok(response::page_not_found())
+        Ok(response::not_found_page())
     }
 }
 
 impl RequestContext<'_> {
-    async fn handle(&self, method: &Method) -> ApiResponse {
+    async fn handle_method(&self, method: &Method) -> ApiResponse {
         let mut response =
             self.dispatch(method).await.unwrap_or_else(|error| error_response(&error));
         if self.kind.is("", "Endpoints") {
             let warning = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 \
                            EndpointSlice";
-            response::warn(&mut response, &[warning.to_owned()]);
+            response::add_warning_headers(&mut response, &[warning.to_owned()]);
         }
         response
     }
 
     async fn dispatch(&self, method: &Method) -> Result<ApiResponse, ApiError> {
-        self.check_table()?;
+        self.check_table_options()?;
         let Target { namespace, name, subresource, .. } = self.target;
         let is_object = name.is_some();
         if !self.kind.namespaced && namespace.is_some() {
@@ -253,7 +254,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// Reads the body of a request to an object or a collection. Other requests have none.
+/// Reads the body of a request to an object or a collection. Bodies of other requests are not read.
 pub(crate) async fn read_request<B>(request: Request<B>) -> Result<(Parts, Bytes), ApiError>
 where
     B: Body<Data = Bytes>,
@@ -266,7 +267,7 @@ where
     Ok((parts, body))
 }
 
-/// Reads a body up to its limit.
+/// Reads a request body up to the maximum size.
 async fn read_body<B>(body: B) -> Result<Bytes, ApiError>
 where
     B: Body<Data = Bytes>,
@@ -289,7 +290,7 @@ where
     Ok(read.into())
 }
 
-fn version() -> schedlab_api::Value {
+fn version_info() -> schedlab_api::Value {
     json!({
         "major": "1",
         "minor": "35",

@@ -18,17 +18,17 @@ use jiff::Timestamp;
 
 use crate::store::{Key, Resource};
 
-pub(crate) use cache::{InformerCache, ObjectChange, controller_of, key_of};
+pub(crate) use cache::{InformerCache, ObjectChange, controller_reference, key_of};
 pub(crate) use result::{ApiRequest, ReconcileResult};
 
-/// A controller.
+/// A controller: which changes it handles, and how it reconciles an object.
 #[derive(Debug)]
 pub struct Controller {
-    /// The name in events and configuration.
+    /// The name of the controller in events and configuration.
     pub name: &'static str,
-    /// The field manager of its writes.
+    /// The field manager of the controller's writes.
     pub manager: &'static str,
-    /// The kinds whose changes it handles.
+    /// The kinds whose changes the controller handles.
     pub watches: WatchedKinds,
     /// Maps a change of a watched kind to the keys to reconcile.
     pub keys_to_reconcile: fn(&ObjectChange, &InformerCache) -> Vec<Key>,
@@ -41,13 +41,13 @@ pub struct Controller {
 pub enum WatchedKinds {
     /// All kinds, including custom ones.
     All,
-    /// These kinds.
+    /// Only these kinds.
     Kinds(&'static [&'static LazyLock<Resource>]),
 }
 
 impl WatchedKinds {
     /// The listed kinds; empty for `All`.
-    pub(crate) fn listed(&self) -> impl Iterator<Item = &Resource> {
+    pub(crate) fn listed_kinds(&self) -> impl Iterator<Item = &Resource> {
         let kinds = match self {
             Self::All => &[][..],
             Self::Kinds(kinds) => kinds,
@@ -55,7 +55,7 @@ impl WatchedKinds {
         kinds.iter().map(|kind| &***kind)
     }
 
-    /// Whether it watches a kind.
+    /// Whether the kind is watched.
     pub(crate) fn contains(&self, resource: &Resource) -> bool {
         match self {
             Self::All => true,
@@ -64,7 +64,7 @@ impl WatchedKinds {
     }
 }
 
-/// The input of a reconciliation.
+/// The input of a reconciliation, besides the object.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// The state of the cluster.

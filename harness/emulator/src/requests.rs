@@ -40,13 +40,13 @@ impl Store {
         self.try_write(write, now, None).map_err(|stop| match stop {
             WriteError::Refused(error) => error,
             WriteError::NeedsWebhooks(..) | WriteError::NeedsRules(..) => {
-                unreachable!("no webhook is called, and no rule deferred, without a request for it")
+                unreachable!("`Store::write` calls no webhooks and defers no rules")
             }
         })
     }
 
-    /// Applies one write atomically. On an error the store is unchanged: the write was refused, or it
-    /// needs verdicts of webhooks.
+    /// Applies one write atomically. On an error the store is unchanged: the write was refused, or
+    /// it needs verdicts of webhooks or of costly rules.
     pub(crate) fn try_write(
         &mut self,
         write: Write,
@@ -55,12 +55,16 @@ impl Store {
     ) -> Result<WriteOutcome, WriteError> {
         let (mut request, op) = WriteRequest::new(self, write, now, webhook_context)?;
         let written = match op {
-            Op::Create(body) => create::create(self, &mut request, body),
-            Op::Update(subresource, body) => update::update(self, &mut request, subresource, body),
-            Op::Delete(options) => delete::delete(self, &mut request, &options),
-            Op::Patch(subresource, body) => patch::patch(self, &mut request, subresource, &body),
-            Op::Bind(binding) => bind::bind(self, &mut request, binding),
-            Op::Evict(eviction) => evict::evict(self, &mut request, eviction),
+            Op::Create(body) => create::create_object(self, &mut request, body),
+            Op::Update(subresource, body) => {
+                update::update_object(self, &mut request, subresource, body)
+            }
+            Op::Delete(options) => delete::delete_object(self, &mut request, &options),
+            Op::Patch(subresource, body) => {
+                patch::patch_object(self, &mut request, subresource, &body)
+            }
+            Op::Bind(binding) => bind::bind_pod(self, &mut request, binding),
+            Op::Evict(eviction) => evict::evict_pod(self, &mut request, eviction),
         };
         let mut written = written.map_err(|stop| {
             stop.with_warnings(&request.warnings).with_first_attempt(&request.first_attempt)
@@ -70,8 +74,8 @@ impl Store {
         Ok(written)
     }
 
-    /// Deletes every object that `query` selects, one by one, and returns them. `write` is the
-    /// deletion to apply to each; the name in its key is ignored.
+    /// Deletes every object that `query` selects, one by one, and returns the deleted objects.
+    /// `write` is the deletion to apply to each; the name in its key is ignored.
     ///
     /// # Errors
     ///
@@ -98,7 +102,7 @@ impl Store {
     }
 }
 
-/// The state of the object that a writer expects.
+/// The uid and the resourceVersion that a writer expects the object to have.
 struct WritePreconditions<'w> {
     uid: Option<&'w str>,
     revision: Option<&'w str>,
@@ -115,7 +119,11 @@ fn check_preconditions(
     let uid = schedlab_api::object::uid(old);
     if let Some(expected) = expected.uid.filter(|expected| *expected != uid) {
         let why = format!("UID in precondition: {expected}, UID in object meta: {uid}");
-        return Err(ApiError::conflict(resource, name, &precondition_failed(request, &why)));
+        return Err(ApiError::conflict(
+            resource,
+            name,
+            &precondition_failed_message(request, &why),
+        ));
     }
     let revision = schedlab_api::object::resource_version(old);
     match expected.revision {
@@ -127,14 +135,15 @@ fn check_preconditions(
                 "ResourceVersion in precondition: {stale}, ResourceVersion in object meta: \
                  {revision}"
             );
-            Err(ApiError::conflict(resource, name, &precondition_failed(request, &why)))
+            Err(ApiError::conflict(resource, name, &precondition_failed_message(request, &why)))
         }
         Some(_) | None => Ok(()),
     }
 }
 
-/// The message of kube-apiserver's storage layer, which names the object's etcd key.
-fn precondition_failed(request: &WriteRequest, why: &str) -> String {
+/// The message of kube-apiserver's storage layer about a failed precondition. It names the object's
+/// etcd key.
+fn precondition_failed_message(request: &WriteRequest, why: &str) -> String {
     let Key { resource, namespace, name } = &request.key;
     let folder = match (&*resource.group, &*resource.plural) {
         ("", "nodes") => "minions".to_owned(),
@@ -174,11 +183,11 @@ fn check_delete_preconditions(
     Err(ApiError::conflict(&kind, &request.key.name, &why))
 }
 
-/// The maximum size of a write to etcd.
+/// The maximum size of a write to etcd, in bytes.
 const ETCD_REQUEST_BYTES_MAX: usize = 1536 * 1024;
 
-/// Refuses an object that etcd does not store. Custom objects are stored as JSON, others without
-/// field names.
+/// Refuses an object that is too large for etcd. Custom objects are stored as JSON, others as
+/// protobuf without field names.
 fn check_size(request: &WriteRequest, object: &Value) -> Result<(), ApiError> {
     let name_bytes = |name: &str| match request.kind.origin {
         Origin::Custom => name.len() + "\"\":,".len(),
@@ -190,7 +199,8 @@ fn check_size(request: &WriteRequest, object: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The approximate size of a value, without building its text.
+/// The approximate encoded size of a value in bytes, without building the text. `name_bytes` is the
+/// size of a field name.
 fn value_bytes(value: &Value, name_bytes: &dyn Fn(&str) -> usize) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 4,

@@ -36,7 +36,7 @@ pub(crate) use webhook_context::{
     CompletedCall, FirstAttempt, PendingCall, Webhook, WebhookContext, WebhookVerdict, WriteError,
 };
 
-/// Namespace and name.
+/// The namespace and name of an object.
 type NamespacedName = (Arc<str>, Arc<str>);
 type Collection = BTreeMap<NamespacedName, Object>;
 
@@ -53,7 +53,7 @@ pub struct Store {
     pub(crate) features: Vec<&'static str>,
 }
 
-/// The requested revision is older than the log. The API reports it as 410 Gone.
+/// Error: the requested revision is older than the change log. The API reports it as 410 Gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too old resource version: {requested} ({oldest})")]
 pub struct Compacted {
@@ -69,7 +69,7 @@ impl From<Compacted> for ApiError {
     }
 }
 
-/// A change that has passed admission and validation.
+/// A change of an object that has passed admission and validation.
 pub(crate) struct Commit<'w> {
     pub(crate) key: &'w Key,
     /// The new state; `None` removes the object.
@@ -80,7 +80,7 @@ pub(crate) struct Commit<'w> {
 }
 
 impl Store {
-    /// An empty store. Equal seeds give equal uids and generated names.
+    /// Creates an empty store. Equal seeds give equal uids and generated names.
     pub fn new(seed: u64) -> Self {
         Self {
             kinds: Kinds::built_in(),
@@ -107,7 +107,7 @@ impl Store {
         self.compacted + self.log.len() as u64
     }
 
-    /// One object.
+    /// Looks up an object.
     ///
     /// # Errors
     /// 404 if it does not exist.
@@ -115,8 +115,8 @@ impl Store {
         self.find(key).cloned().ok_or_else(|| ApiError::not_found(&key.resource, &key.name))
     }
 
-    /// One object, if it exists. The key must use the storage resource: an alias such as
-    /// `events.k8s.io` events is not resolved.
+    /// Looks up an object; `None` if it does not exist. The key must use the storage resource: an
+    /// alias such as `events.k8s.io` events is not resolved.
     pub fn find(&self, key: &Key) -> Option<&Object> {
         let namespaced_name = (Arc::clone(&key.namespace), Arc::clone(&key.name));
         self.collections.get(&key.resource)?.get(&namespaced_name)
@@ -142,12 +142,12 @@ impl Store {
         self.collections.get(resource).map_or(0, BTreeMap::len)
     }
 
-    /// The collections that ever had an object, in order.
+    /// The resources that ever had an object, in order.
     pub fn resources(&self) -> impl Iterator<Item = &Resource> {
         self.collections.keys()
     }
 
-    /// The objects that name `uid` in their owner references, in order.
+    /// The keys of the objects that name `uid` in their owner references, in order.
     pub fn dependents(&self, uid: &str) -> impl Iterator<Item = &Key> {
         self.dependents.get(uid).into_iter().flatten()
     }
@@ -170,7 +170,7 @@ impl Store {
         self.log.len()
     }
 
-    /// Drops the log up to and including `revision`.
+    /// Drops the entries of the change log up to and including `revision`.
     pub fn compact_to(&mut self, revision: u64) {
         let revision = revision.min(self.revision());
         let dropped = revision.saturating_sub(self.compacted);
@@ -202,7 +202,7 @@ impl Store {
         };
         let before = previous.as_deref();
         let after = (kind != EventKind::Deleted).then_some(&*object);
-        self.reindex(key, before, after);
+        self.update_owner_index(key, before, after);
         self.log.push(Arc::new(LogEntry {
             revision,
             time: now,
@@ -216,7 +216,7 @@ impl Store {
         object
     }
 
-    fn reindex(&mut self, key: &Key, before: Option<&Value>, after: Option<&Value>) {
+    fn update_owner_index(&mut self, key: &Key, before: Option<&Value>, after: Option<&Value>) {
         let owners = |object: Option<&Value>| -> Vec<Arc<str>> {
             let references = object
                 .map_or(&[][..], |object| object::list(object, &["metadata", "ownerReferences"]));

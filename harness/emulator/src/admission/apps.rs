@@ -16,11 +16,11 @@ use schedlab_api::{
     object::{self, text},
 };
 
-const SELECTOR_MISMATCH: &str = "`selector` does not match template `labels`";
+const SELECTOR_MISMATCH_RULE: &str = "`selector` does not match template `labels`";
 
 /// Sets the generated selector and labels of a new Job (by its uid), and the template generation of
 /// a DaemonSet.
-pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) {
+pub(super) fn set_server_fields(admission: &Admission<'_>, object: &mut Value) {
     if admission.kind.is("apps", "DaemonSet") {
         let key = "deprecated.daemonset.template.generation";
         object::set(object, &["metadata", "annotations", key], "1".into());
@@ -45,16 +45,21 @@ pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) {
     object::set_default(object, &["metadata", "labels"], labels);
 }
 
-pub(super) fn check(kind: &Kind, old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
+pub(super) fn check_workload(
+    kind: &Kind,
+    old: Option<&Value>,
+    new: &Value,
+    errors: &mut FieldErrors,
+) {
     match &*kind.kind {
-        "CronJob" => return batch::cron_job::check(new, errors),
+        "CronJob" => return batch::cron_job::check_cron_job(new, errors),
         "ControllerRevision" => return,
         "Job" => {
             let old_template = old.map(|old| &old["spec"]["template"]);
             let template = &new["spec"]["template"];
             let field = "spec.template.metadata.annotations";
             check_timing_annotations(old_template, template, field, errors);
-            batch::check(new, errors);
+            batch::check_job(new, errors);
             check_selector(kind, new, errors);
             check_immutable_fields_if_update(kind, old, new, errors);
             return;
@@ -71,12 +76,12 @@ pub(super) fn check(kind: &Kind, old: Option<&Value>, new: &Value, errors: &mut 
             errors.invalid("spec.serviceName", &service.into(), &rule);
         }
     }
-    rollout::check_count(new, &["replicas"], errors);
+    rollout::check_count_not_negative(new, &["replicas"], errors);
     if !kind.is("apps", "Deployment") {
-        rollout::check_count(new, &["minReadySeconds"], errors);
+        rollout::check_count_not_negative(new, &["minReadySeconds"], errors);
     }
     if is_set {
-        rollout::check_count(new, &["ordinals", "start"], errors);
+        rollout::check_count_not_negative(new, &["ordinals", "start"], errors);
     }
     if kind.is("", "ReplicationController") {
         return check_replication_controller(new, errors);
@@ -105,13 +110,13 @@ fn check_selector(kind: &Kind, new: &Value, errors: &mut FieldErrors) {
     if selector.is_null() {
         errors.required("spec.selector", "");
         let labels = &new["spec"]["template"]["metadata"]["labels"];
-        errors.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH);
+        errors.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH_RULE);
         return;
     }
     check_generated_selector(kind, new, errors);
     let selects = match LabelSelector::from_object(selector) {
         Ok(selector) if selector.is_empty() => {
-            let rule = format!("empty selector is invalid for {}", kind_in_message(kind));
+            let rule = format!("empty selector is invalid for {}", kind_in_messages(kind));
             errors.invalid("spec.selector", &new["spec"]["selector"], &rule);
             return;
         }
@@ -123,7 +128,7 @@ fn check_selector(kind: &Kind, new: &Value, errors: &mut FieldErrors) {
     };
     if !selects {
         let labels = &new["spec"]["template"]["metadata"]["labels"];
-        errors.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH);
+        errors.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH_RULE);
     }
 }
 
@@ -135,7 +140,7 @@ fn check_replication_controller(new: &Value, errors: &mut FieldErrors) {
         errors.required("spec.selector", "");
     } else if template.is_object() && !selector.as_object().into_iter().flatten().all(has) {
         let labels = &template["metadata"]["labels"];
-        errors.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH);
+        errors.invalid("spec.template.metadata.labels", labels, SELECTOR_MISMATCH_RULE);
     }
     if template.is_object() {
         check_template_metadata(template, "spec.template", errors);
@@ -157,7 +162,7 @@ fn check_generated_selector(kind: &Kind, new: &Value, errors: &mut FieldErrors) 
     }
 }
 
-fn kind_in_message(kind: &Kind) -> &'static str {
+fn kind_in_messages(kind: &Kind) -> &'static str {
     match &*kind.kind {
         "Deployment" => "deployment",
         "StatefulSet" => "statefulset",
@@ -193,7 +198,7 @@ fn check_template(kind: &Kind, old: Option<&Value>, new: &Value, errors: &mut Fi
         errors.unsupported(field_path, &policy.into(), &["Always"]);
     }
     for (index, claim) in object::list(new, &["spec", "volumeClaimTemplates"]).iter().enumerate() {
-        volume::check_claim(
+        volume::check_claim_spec(
             &claim["spec"],
             &format!("spec.volumeClaimTemplates[{index}].spec"),
             errors,
@@ -234,7 +239,7 @@ fn check_immutable_fields(kind: &Kind, old: &Value, new: &Value, errors: &mut Fi
     }
 }
 
-/// A pod template without its mutable scheduling directives.
+/// A Job's pod template without the scheduling directives that a suspended Job may change.
 fn without_scheduling_directives(template: &Value) -> Value {
     let mut template = template.clone();
     for path in [

@@ -6,8 +6,9 @@ use schedlab_api::{
     object::{list, number, set, set_default, text},
 };
 
-/// `minReplicas` is 1, and without metrics the target is 80 % CPU utilization.
-pub(super) fn fill(scaler: &mut Value) {
+/// Sets the defaults of a HorizontalPodAutoscaler: `minReplicas` is 1, and without metrics the
+/// target is 80 % CPU utilization.
+pub(super) fn set_autoscaler_defaults(scaler: &mut Value) {
     set_default(scaler, &["spec", "minReplicas"], 1);
     if list(scaler, &["spec", "metrics"]).is_empty() {
         let target = json!({"type": "Utilization", "averageUtilization": 80});
@@ -16,7 +17,7 @@ pub(super) fn fill(scaler: &mut Value) {
     }
 }
 
-pub(super) fn check(scaler: &Value, errors: &mut FieldErrors) {
+pub(super) fn check_autoscaler(scaler: &Value, errors: &mut FieldErrors) {
     let count = |field: &str| number(scaler, &["spec", field]).unwrap_or(0);
     let (least, most) = (count("minReplicas"), count("maxReplicas"));
     if least < 1 {

@@ -6,21 +6,21 @@ mod policy;
 
 use crate::admission::core::pod::check_spec;
 use crate::api_types::error::FieldErrors;
-use crate::api_types::error::go_format::go_struct_json;
+use crate::api_types::error::go_format::format_go_struct;
 use schedlab_api::{
     Value,
     object::{number, text},
 };
 
 /// The maximum parallelism and `maxFailedIndexes` of an Indexed job.
-const INDEXED_MAX: i64 = 100_000;
+const INDEXED_JOB_COUNT_MAX: i64 = 100_000;
 /// The maximum parallelism and `maxFailedIndexes` of a job with a backoff limit per index and more
 /// than `INDEXED_MAX` completions.
-const MANY_COMPLETIONS_MAX: i64 = 10_000;
+const MANY_COMPLETIONS_COUNT_MAX: i64 = 10_000;
 const MANAGED_BY_LENGTH_MAX: usize = 63;
 
 /// Checks `spec` of a job, except its selector.
-pub(super) fn check(job: &Value, errors: &mut FieldErrors) {
+pub(super) fn check_job(job: &Value, errors: &mut FieldErrors) {
     let spec = &job["spec"];
     for field in [
         "parallelism",
@@ -41,7 +41,7 @@ pub(super) fn check(job: &Value, errors: &mut FieldErrors) {
     }
     check_managed_by(spec, errors);
     check_completion_mode(spec, errors);
-    policy::check(spec, errors);
+    policy::check_job_policies(spec, errors);
     check_spec(&spec["template"]["spec"], "spec.template.spec", errors);
     check_restart_policy(spec, errors);
 }
@@ -66,7 +66,7 @@ fn check_completion_mode(spec: &Value, errors: &mut FieldErrors) {
         return;
     }
     match text(spec, &["completionMode"]) {
-        "Indexed" => check_indexed(spec, errors),
+        "Indexed" => check_indexed_job(spec, errors),
         "NonIndexed" => {
             for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
                 if !spec[field].is_null() {
@@ -82,7 +82,7 @@ fn check_completion_mode(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn check_indexed(spec: &Value, errors: &mut FieldErrors) {
+fn check_indexed_job(spec: &Value, errors: &mut FieldErrors) {
     let count = |field: &str| number(spec, &[field]);
     let completions = count("completions");
     if completions.is_none() {
@@ -95,27 +95,29 @@ fn check_indexed(spec: &Value, errors: &mut FieldErrors) {
     };
     at_most(
         "parallelism",
-        INDEXED_MAX,
+        INDEXED_JOB_COUNT_MAX,
         "must be less than or equal to 100000 when completion mode is Indexed",
     );
     if let Some(completions) = completions {
         let rule = "must be less than or equal to completions";
         at_most("maxFailedIndexes", completions, rule);
     }
-    at_most("maxFailedIndexes", INDEXED_MAX, "must be less than or equal to 100000");
-    let is_many = completions.is_some_and(|completions| completions > INDEXED_MAX);
+    at_most("maxFailedIndexes", INDEXED_JOB_COUNT_MAX, "must be less than or equal to 100000");
+    let is_many = completions.is_some_and(|completions| completions > INDEXED_JOB_COUNT_MAX);
     if is_many && count("backoffLimitPerIndex").is_some() {
-        check_many_completions(spec, errors);
+        check_job_with_many_completions(spec, errors);
     }
 }
 
-fn check_many_completions(spec: &Value, errors: &mut FieldErrors) {
+fn check_job_with_many_completions(spec: &Value, errors: &mut FieldErrors) {
     if spec["maxFailedIndexes"].is_null() {
         let rule = "must be specified when completions is above 100000";
         errors.required("spec.maxFailedIndexes", rule);
     }
     for field in ["parallelism", "maxFailedIndexes"] {
-        if let Some(found) = number(spec, &[field]).filter(|found| *found > MANY_COMPLETIONS_MAX) {
+        if let Some(found) =
+            number(spec, &[field]).filter(|found| *found > MANY_COMPLETIONS_COUNT_MAX)
+        {
             let rule = "must be less than or equal to 10000 when completions are above 100000 \
                         and used with backoff limit per index";
             errors.invalid(format!("spec.{field}"), &found.into(), rule);
@@ -140,8 +142,8 @@ fn check_restart_policy(spec: &Value, errors: &mut FieldErrors) {
 /// Checks the immutable policy fields of a job.
 pub(super) fn check_policies_unchanged(before: &Value, after: &Value, errors: &mut FieldErrors) {
     let shown = |field: &str| match field {
-        "podFailurePolicy" => go_struct_json(&after[field], policy::POD_FAILURE_POLICY),
-        "successPolicy" => go_struct_json(&after[field], policy::SUCCESS_POLICY),
+        "podFailurePolicy" => format_go_struct(&after[field], policy::POD_FAILURE_POLICY_FIELDS),
+        "successPolicy" => format_go_struct(&after[field], policy::SUCCESS_POLICY_FIELDS),
         _ => after[field].to_string(),
     };
     for field in ["podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {

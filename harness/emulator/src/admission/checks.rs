@@ -9,42 +9,44 @@ use schedlab_api::object;
 use schedlab_api::quantity::{self, Milli};
 
 /// The effects of taints.
-pub(crate) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+pub(crate) const TAINT_EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// A quantity in thousandths; 0 for a text that is no quantity, which decoding has rejected
-/// already.
-pub(crate) fn amount(quantity: &Value) -> Milli {
+/// The amount of a quantity, in thousandths. A text that is no quantity yields 0: decoding has
+/// rejected it already.
+pub(crate) fn quantity_milli(quantity: &Value) -> Milli {
     quantity.as_str().and_then(|text| quantity::parse(text).ok()).unwrap_or(0)
 }
 
-/// The text of a quantity.
+/// The text of a quantity; empty if the value is no text.
 pub(crate) fn quantity_text(quantity: &Value) -> &str {
     quantity.as_str().unwrap_or_default()
 }
 
-/// Whether a resource name is not extended.
-fn is_native(name: &str) -> bool {
+/// Whether a resource is native, such as `cpu`, and not an extended resource such as
+/// `nvidia.com/gpu`.
+fn is_native_resource(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Extended resources and huge pages must have equal requests and limits.
-pub(crate) fn may_overcommit(name: &str) -> bool {
-    is_native(name) && !name.starts_with("hugepages-")
+/// Whether the limit of a resource may exceed its request. It may not for extended resources and
+/// huge pages.
+pub(crate) fn may_overcommit_resource(name: &str) -> bool {
+    is_native_resource(name) && !name.starts_with("hugepages-")
 }
 
 /// Whether containers may use this resource name without a domain prefix.
-pub(crate) fn is_standard(name: &str) -> bool {
+pub(crate) fn is_standard_container_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
 }
 
-/// Checks the resource name at `path`.
+/// Checks that the name of a container resource at `path` is standard or fully qualified.
 pub(crate) fn check_resource_name(name: &str, path: &str, errors: &mut FieldErrors) {
     let value = Value::from(name);
     let rules = names::qualified_name_violations(name);
     for rule in &rules {
         errors.invalid(path, &value, rule);
     }
-    if rules.is_empty() && !name.contains('/') && !is_standard(name) {
+    if rules.is_empty() && !name.contains('/') && !is_standard_container_resource(name) {
         errors.invalid(path, &value, "must be a standard resource type or fully qualified");
         errors.invalid(path, &value, "must be a standard resource for containers");
     }
@@ -52,18 +54,25 @@ pub(crate) fn check_resource_name(name: &str, path: &str, errors: &mut FieldErro
 
 /// Checks that an amount is not negative, is whole for an extended resource, and is a multiple of
 /// the page size for huge pages.
-pub(crate) fn check_quantity(path: &str, name: &str, quantity: &Value, errors: &mut FieldErrors) {
-    let amount = amount(quantity);
+pub(crate) fn check_quantity(
+    path: &str,
+    resource_name: &str,
+    quantity: &Value,
+    errors: &mut FieldErrors,
+) {
+    let amount = quantity_milli(quantity);
     if amount < 0 {
         errors.invalid(path, quantity, "must be greater than or equal to 0");
     }
-    if !is_native(name) && amount % 1000 != 0 {
+    if !is_native_resource(resource_name) && amount % 1000 != 0 {
         errors.invalid(path, quantity, "must be an integer");
     }
-    let page = name.strip_prefix("hugepages-").and_then(|size| quantity::parse(size).ok());
+    let page = resource_name.strip_prefix("hugepages-").and_then(|size| quantity::parse(size).ok());
     if page.is_some_and(|page| page <= 0 || amount % page != 0) {
-        let rule =
-            format!("{} is not positive integer multiple of {name}", quantity_text(quantity));
+        let rule = format!(
+            "{} is not positive integer multiple of {resource_name}",
+            quantity_text(quantity)
+        );
         errors.invalid(path, quantity, &rule);
     }
 }

@@ -26,13 +26,16 @@ use schedlab_api::{
 };
 
 /// Sets the server-owned fields of a new object.
-pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
+pub(super) fn set_server_fields(
+    admission: &Admission<'_>,
+    object: &mut Value,
+) -> Result<(), ApiError> {
     match (&*admission.kind.resource.group, &*admission.kind.kind) {
         ("", "Service") => assign_cluster_ip(admission, object),
-        ("", "PersistentVolumeClaim") => volume::complete_claim(admission, object),
-        ("", "PersistentVolume") => volume::complete_volume(object),
+        ("", "PersistentVolumeClaim") => volume::set_new_claim_fields(admission, object),
+        ("", "PersistentVolume") => volume::set_new_volume_fields(object),
         ("scheduling.k8s.io", "PriorityClass") => {
-            scheduling::check_single_default(admission, object)?;
+            scheduling::check_single_default_class(admission, object)?;
         }
         _ => {}
     }
@@ -62,31 +65,38 @@ fn assign_cluster_ip(admission: &Admission<'_>, service: &mut Value) {
     object::set(service, &["status"], json!({"loadBalancer": {}}));
 }
 
-pub(super) fn check(kind: &Kind, old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
+pub(super) fn check_core_object(
+    kind: &Kind,
+    old: Option<&Value>,
+    new: &Value,
+    errors: &mut FieldErrors,
+) {
     match (&*kind.resource.group, &*kind.kind) {
-        ("", "ConfigMap" | "Secret") => config_map_and_secret::check(kind, old, new, errors),
+        ("", "ConfigMap" | "Secret") => {
+            config_map_and_secret::check_config_map_or_secret(kind, old, new, errors)
+        }
         ("", "PodTemplate") => {
             pod::check_template_metadata(&new["template"], "template", errors);
             pod::check_spec(&new["template"]["spec"], "template.spec", errors);
         }
-        ("rbac.authorization.k8s.io", _) => super::rbac::check(kind, new, errors),
+        ("rbac.authorization.k8s.io", _) => super::rbac::check_role_or_binding(kind, new, errors),
         ("node.k8s.io", "RuntimeClass") => check_runtime_class(new, errors),
         ("autoscaling", "HorizontalPodAutoscaler") => {
-            crate::admission::autoscaling::check(new, errors);
+            crate::admission::autoscaling::check_autoscaler(new, errors);
         }
-        ("", "ResourceQuota") => resource_quota::check(old, new, errors),
+        ("", "ResourceQuota") => resource_quota::check_quota(old, new, errors),
         ("coordination.k8s.io", "Lease") => check_lease(new, errors),
-        ("", "Service") => service::check(old, new, errors),
-        ("", "LimitRange") => limit_range::check(new, errors),
+        ("", "Service") => service::check_service(old, new, errors),
+        ("", "LimitRange") => limit_range::check_limit_range(new, errors),
         ("", "PersistentVolumeClaim") => {
-            volume::check_claim(&new["spec"], "spec", errors);
+            volume::check_claim_spec(&new["spec"], "spec", errors);
             if let Some(old) = old {
                 volume::check_claim_update(old, new, errors);
             }
         }
         ("", "PersistentVolume") => volume::check_volume(new, errors),
         ("storage.k8s.io", "StorageClass") => volume::check_storage_class(new, errors),
-        ("storage.k8s.io", _) => crate::admission::storage::check(kind, new, errors),
+        ("storage.k8s.io", _) => crate::admission::storage::check_storage_object(kind, new, errors),
         ("policy", "PodDisruptionBudget") => check_disruption_budget(new, errors),
         _ => {}
     }
@@ -115,7 +125,7 @@ fn check_runtime_class(class: &Value, errors: &mut FieldErrors) {
 
 fn check_disruption_budget(budget: &Value, errors: &mut FieldErrors) {
     let spec = &budget["spec"];
-    selector::check(&spec["selector"], "spec.selector", errors);
+    selector::check_label_selector(&spec["selector"], "spec.selector", errors);
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
         let selector = &spec["selector"];
         let (least, most) = (&spec["minAvailable"], &spec["maxUnavailable"]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Admission;
 use crate::api_types::error::FieldErrors;
-use crate::api_types::error::go_format::go_value;
+use crate::api_types::error::go_format::format_go_value;
 use crate::api_types::kinds;
 use crate::api_types::kinds::schema::Schema;
 use crate::store::{PendingRules, RuleEvaluation, WriteError};
@@ -14,7 +14,7 @@ use schedlab_api::{Value, json, object};
 const APPROVAL_ANNOTATION: &str = "api-approved.kubernetes.io";
 
 /// Rejects a custom resource that violates its schema, and an invalid CRD.
-pub(super) fn check(
+pub(super) fn check_custom_resource_or_crd(
     admission: &Admission<'_>,
     is_status: bool,
     old: Option<&Value>,
@@ -39,11 +39,11 @@ pub(super) fn check(
     if !admission.kind.is("apiextensions.k8s.io", "CustomResourceDefinition") {
         return Ok(());
     }
-    complete_definition(new);
+    set_crd_defaults(new);
     let (_, mut errors) = kinds::from_crd(new);
-    check_approval(old, new, &mut errors);
+    check_api_approval(old, new, &mut errors);
     if let Some(old) = old {
-        check_unchanged(old, new, &mut errors);
+        check_immutable_crd_fields(old, new, &mut errors);
         if !is_status {
             check_stored_versions(new, &mut errors);
         }
@@ -51,7 +51,8 @@ pub(super) fn check(
     Ok(errors.into_result(admission.kind, &admission.key.name)?)
 }
 
-/// The rules that an object violates, or the demand to evaluate them elsewhere.
+/// The CEL rules that an object violates; an error if costly rules must be evaluated outside the
+/// store's lock first.
 fn rule_violations(
     admission: &Admission<'_>,
     schema: &Arc<Schema>,
@@ -74,7 +75,8 @@ fn rule_violations(
     }
 }
 
-/// The schema violations in the written part, and in the fields that `/scale` reads.
+/// The schema violations of the written part (all but the status, or the status), and of the fields
+/// that `/scale` reads.
 fn schema_errors(
     admission: &Admission<'_>,
     schema: &Schema,
@@ -83,7 +85,7 @@ fn schema_errors(
 ) -> FieldErrors {
     if is_status {
         let mut errors = FieldErrors::new();
-        if let (Some(part), Some(status)) = (schema.field("status"), object.get("status")) {
+        if let (Some(part), Some(status)) = (schema.field_schema("status"), object.get("status")) {
             errors.extend_below("status", part.validate(status));
             errors.extend_below("status", part.check_embedded(status));
         }
@@ -92,19 +94,19 @@ fn schema_errors(
     let mut errors = schema.validate(object);
     errors.extend(schema.check_embedded(object));
     if let Some(scale) = &admission.kind.stored().scale {
-        check_replicas(object, &scale.spec_replicas, &mut errors);
-        check_replicas(object, &scale.status_replicas, &mut errors);
+        check_scale_replicas(object, &scale.spec_replicas, &mut errors);
+        check_scale_replicas(object, &scale.status_replicas, &mut errors);
     }
     errors
 }
 
-fn check_replicas(object: &Value, path: &[Arc<str>], errors: &mut FieldErrors) {
+fn check_scale_replicas(object: &Value, path: &[Arc<str>], errors: &mut FieldErrors) {
     let found = path.iter().try_fold(object, |value, field| value.get(&**field));
     let Some(found) = found.filter(|value| !value.is_null()) else { return };
     let field = format!(".{}", path.join("."));
     match found.as_i64() {
         None => {
-            let (shown, kind) = (go_value(found), go_type_of(found));
+            let (shown, kind) = (format_go_value(found), go_type_of(found));
             let rule =
                 format!("{field} accessor error: {shown} is of the type {kind}, expected int64");
             errors.invalid(field, &0.into(), &rule);
@@ -120,7 +122,7 @@ fn check_replicas(object: &Value, path: &[Arc<str>], errors: &mut FieldErrors) {
     }
 }
 
-/// The Go type that untyped JSON of this value decodes to.
+/// The Go type that Go's JSON decoder gives a value without a declared type.
 fn go_type_of(value: &Value) -> &'static str {
     match object::go_type(value) {
         "number" => "float64",
@@ -131,23 +133,23 @@ fn go_type_of(value: &Value) -> &'static str {
 }
 
 /// Fills in the CRD's defaults: conversion strategy, singular name and list kind.
-fn complete_definition(crd: &mut Value) {
+fn set_crd_defaults(crd: &mut Value) {
     object::set_default(crd, &["spec", "conversion"], json!({"strategy": "None"}));
     let kind = object::text(crd, &["spec", "names", "kind"]).to_owned();
     object::set_default(crd, &["spec", "names", "singular"], kind.to_lowercase());
     object::set_default(crd, &["spec", "names", "listKind"], format!("{kind}List"));
 }
 
-/// Checks the approval annotation of a CRD in a protected group. An error that the old object has
-/// is tolerated.
-fn check_approval(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
+/// Checks the approval annotation of a CRD in a protected API group. The error is tolerated if the
+/// old CRD has it, too.
+fn check_api_approval(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
     let group = object::text(new, &["spec", "group"]);
     let is_protected = ["k8s.io", "kubernetes.io"]
         .iter()
         .filter_map(|domain| group.strip_suffix(domain))
         .any(|rest| rest.is_empty() || rest.ends_with('.'));
-    let new_approval = approval(new);
-    if !is_protected || old.is_some_and(|old| approval(old) == new_approval) {
+    let new_approval = parse_approval(new);
+    if !is_protected || old.is_some_and(|old| parse_approval(old) == new_approval) {
         return;
     }
     let field_path = format!("metadata.annotations[{APPROVAL_ANNOTATION}]");
@@ -171,7 +173,7 @@ enum Approval {
     Present,
 }
 
-fn approval(crd: &Value) -> Approval {
+fn parse_approval(crd: &Value) -> Approval {
     let is_url = |text: &str| {
         text.split_once("://").is_some_and(|(scheme, rest)| {
             !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/')
@@ -200,7 +202,7 @@ fn check_stored_versions(crd: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn check_unchanged(old: &Value, new: &Value, errors: &mut FieldErrors) {
+fn check_immutable_crd_fields(old: &Value, new: &Value, errors: &mut FieldErrors) {
     for path in [&["spec", "group"][..], &["spec", "scope"], &["spec", "names", "kind"]] {
         let value = |crd: &Value| object::text(crd, path).to_owned();
         if value(old) != value(new) {

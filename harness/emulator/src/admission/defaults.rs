@@ -6,15 +6,16 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::webhook_configuration;
 use crate::admission::core::service;
-use crate::admission::defaults::pod_template::{fill_spec, items_mut};
+use crate::admission::defaults::pod_template::{list_items_mut, set_pod_spec_defaults};
 use crate::api_types::kinds::Kind;
 use schedlab_api::{
     Value, json,
     object::{self, fill_count, fill_text, set_default},
 };
 
-/// The initial status of kinds whose status in Go has fields without `omitempty`.
-pub(super) fn fill_status(kind: &Kind, object: &mut Value) {
+/// Sets the initial status of kinds whose Go status type has fields without `omitempty`: these are
+/// always written.
+pub(super) fn set_initial_status(kind: &Kind, object: &mut Value) {
     let status = match (&*kind.resource.group, &*kind.kind) {
         ("apps", "Deployment")
         | ("batch", "Job" | "CronJob")
@@ -37,17 +38,17 @@ pub(super) fn fill_status(kind: &Kind, object: &mut Value) {
     set_default(object, &["status"], status);
 }
 
-/// Sets the defaults of fields that the client left out.
-pub(super) fn fill(kind: &Kind, object: &mut Value) {
+/// Sets the defaults of the fields that a client left out of an object of a built-in kind.
+pub(super) fn set_defaults(kind: &Kind, object: &mut Value) {
     match (&*kind.resource.group, &*kind.kind) {
-        ("", "Pod") => fill_pod(object),
-        ("", "PodTemplate") => fill_template(&mut object["template"]),
-        ("", "Service") => fill_service(&mut object["spec"]),
-        ("", "Secret") => fill_secret(object),
-        ("", "LimitRange") => super::limit_range::fill(object),
-        ("", "Endpoints") => items_mut(object, "subsets").for_each(fill_protocols),
-        ("discovery.k8s.io", "EndpointSlice") => fill_slice(object),
-        ("networking.k8s.io", "NetworkPolicy") => fill_network_policy(&mut object["spec"]),
+        ("", "Pod") => set_pod_defaults(object),
+        ("", "PodTemplate") => set_template_defaults(&mut object["template"]),
+        ("", "Service") => set_service_defaults(&mut object["spec"]),
+        ("", "Secret") => set_secret_defaults(object),
+        ("", "LimitRange") => super::limit_range::set_limit_defaults(object),
+        ("", "Endpoints") => list_items_mut(object, "subsets").for_each(set_protocol_defaults),
+        ("discovery.k8s.io", "EndpointSlice") => set_slice_defaults(object),
+        ("networking.k8s.io", "NetworkPolicy") => set_network_policy_defaults(&mut object["spec"]),
         ("", "PersistentVolumeClaim") => {
             set_default(object, &["spec", "volumeMode"], "Filesystem");
             fill_text(object, &["status", "phase"], "Pending");
@@ -60,45 +61,47 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
             set_default(object, &["spec", "volumeMode"], "Filesystem");
             fill_text(object, &["status", "phase"], "Pending");
         }
-        ("apps", "Deployment") => fill_deployment(object),
+        ("apps", "Deployment") => set_deployment_defaults(object),
         ("apps", "ReplicaSet") => {
             set_default(object, &["spec", "replicas"], 1);
-            fill_template(&mut object["spec"]["template"]);
+            set_template_defaults(&mut object["spec"]["template"]);
         }
         ("", "ReplicationController") => {
             set_default(object, &["spec", "replicas"], 1);
-            fill_template(&mut object["spec"]["template"]);
+            set_template_defaults(&mut object["spec"]["template"]);
             let labels = object["spec"]["template"]["metadata"]["labels"].clone();
             if labels.is_object() {
                 set_default(object, &["spec", "selector"], labels.clone());
                 set_default(object, &["metadata", "labels"], labels);
             }
         }
-        ("apps", "StatefulSet") => fill_stateful_set(object),
-        ("apps", "DaemonSet") => fill_daemon_set(object),
-        ("autoscaling", "HorizontalPodAutoscaler") => crate::admission::autoscaling::fill(object),
-        ("batch", "Job") => fill_job(&mut object["spec"]),
-        ("batch", "CronJob") => fill_cron_job(object),
-        ("resource.k8s.io", "ResourceClaim") => fill_claim(&mut object["spec"]),
+        ("apps", "StatefulSet") => set_stateful_set_defaults(object),
+        ("apps", "DaemonSet") => set_daemon_set_defaults(object),
+        ("autoscaling", "HorizontalPodAutoscaler") => {
+            crate::admission::autoscaling::set_autoscaler_defaults(object)
+        }
+        ("batch", "Job") => set_job_defaults(&mut object["spec"]),
+        ("batch", "CronJob") => set_cron_job_defaults(object),
+        ("resource.k8s.io", "ResourceClaim") => set_claim_defaults(&mut object["spec"]),
         ("resource.k8s.io", "ResourceClaimTemplate") => {
             set_default(object, &["spec", "metadata"], json!({}));
-            fill_claim(&mut object["spec"]["spec"]);
+            set_claim_defaults(&mut object["spec"]["spec"]);
         }
         ("scheduling.k8s.io", "PriorityClass") => {
             set_default(object, &["value"], 0);
             set_default(object, &["preemptionPolicy"], "PreemptLowerPriority");
         }
-        _ if webhook_configuration::is_configuration(kind) => {
-            webhook_configuration::fill(kind, object);
+        _ if webhook_configuration::is_webhook_configuration(kind) => {
+            webhook_configuration::set_webhook_defaults(kind, object);
         }
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => {
             fill_text(object, &["spec", "failurePolicy"], "Fail");
-            fill_match_resources(&mut object["spec"]["matchConstraints"]);
+            set_match_resources_defaults(&mut object["spec"]["matchConstraints"]);
         }
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
-            fill_match_resources(&mut object["spec"]["matchResources"]);
+            set_match_resources_defaults(&mut object["spec"]["matchResources"]);
         }
-        ("storage.k8s.io", "CSIDriver") => fill_driver(&mut object["spec"]),
+        ("storage.k8s.io", "CSIDriver") => set_csi_driver_defaults(&mut object["spec"]),
         ("storage.k8s.io", "StorageClass") => {
             set_default(object, &["reclaimPolicy"], "Delete");
             set_default(object, &["volumeBindingMode"], "Immediate");
@@ -107,8 +110,9 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
     }
 }
 
-/// The resources to which an admission policy applies.
-fn fill_match_resources(resources: &mut Value) {
+/// Sets the defaults of `matchConstraints` or `matchResources` of an admission policy or its
+/// binding.
+fn set_match_resources_defaults(resources: &mut Value) {
     if !resources.is_object() {
         return;
     }
@@ -116,12 +120,12 @@ fn fill_match_resources(resources: &mut Value) {
     set_default(resources, &["namespaceSelector"], json!({}));
     set_default(resources, &["objectSelector"], json!({}));
     for field in ["resourceRules", "excludeResourceRules"] {
-        items_mut(resources, field).for_each(|rule| fill_text(rule, &["scope"], "*"));
+        list_items_mut(resources, field).for_each(|rule| fill_text(rule, &["scope"], "*"));
     }
 }
 
-/// The capabilities of a storage driver.
-fn fill_driver(spec: &mut Value) {
+/// Sets the defaults of a `CSIDriver`.
+fn set_csi_driver_defaults(spec: &mut Value) {
     set_default(spec, &["attachRequired"], true);
     set_default(spec, &["fsGroupPolicy"], "ReadWriteOnceWithFSType");
     set_default(spec, &["volumeLifecycleModes"], json!(["Persistent"]));
@@ -130,20 +134,20 @@ fn fill_driver(spec: &mut Value) {
     }
 }
 
-/// Device requests without a mode ask for exactly one device.
-fn fill_claim(spec: &mut Value) {
+/// Sets the default mode of the device requests of a ResourceClaim: exactly one device.
+fn set_claim_defaults(spec: &mut Value) {
     let Some(devices) = spec.get_mut("devices") else { return };
-    for request in items_mut(devices, "requests") {
+    for request in list_items_mut(devices, "requests") {
         if let Some(exactly) = request.get_mut("exactly") {
-            fill_device_count(exactly);
+            set_device_count_default(exactly);
         }
-        for alternative in items_mut(request, "firstAvailable") {
-            fill_device_count(alternative);
+        for alternative in list_items_mut(request, "firstAvailable") {
+            set_device_count_default(alternative);
         }
     }
 }
 
-fn fill_device_count(request: &mut Value) {
+fn set_device_count_default(request: &mut Value) {
     fill_text(request, &["allocationMode"], "ExactCount");
     if request["allocationMode"] == "ExactCount" {
         fill_count(request, "count", 1);
@@ -152,8 +156,8 @@ fn fill_device_count(request: &mut Value) {
     }
 }
 
-/// `stringData` is moved into `data`, base64-encoded.
-fn fill_secret(secret: &mut Value) {
+/// Sets the type of a Secret, and moves its `stringData` into `data`, base64-encoded.
+fn set_secret_defaults(secret: &mut Value) {
     fill_text(secret, &["type"], "Opaque");
     let texts = object::remove(secret, &["stringData"]);
     for (key, text) in texts.iter().filter_map(Value::as_object).flatten() {
@@ -162,12 +166,12 @@ fn fill_secret(secret: &mut Value) {
     }
 }
 
-fn fill_pod(pod: &mut Value) {
+fn set_pod_defaults(pod: &mut Value) {
     let spec = &mut pod["spec"];
-    fill_spec(spec);
+    set_pod_spec_defaults(spec);
     set_default(spec, &["enableServiceLinks"], true);
     for field in ["containers", "initContainers"] {
-        for container in items_mut(spec, field) {
+        for container in list_items_mut(spec, field) {
             let limits = container["resources"].get("limits").and_then(Value::as_object).cloned();
             for (name, limit) in limits.into_iter().flatten() {
                 set_default(container, &["resources", "requests", &name], limit);
@@ -175,30 +179,32 @@ fn fill_pod(pod: &mut Value) {
         }
     }
     if spec["hostNetwork"] == true {
-        fill_host_ports(spec);
+        set_host_port_defaults(spec);
     }
-    crate::admission::core::pod::pod_resources::fill(pod);
+    crate::admission::core::pod::pod_resources::set_pod_level_resources(pod);
 }
 
-/// With `hostNetwork` the host port defaults to the container port.
-fn fill_host_ports(spec: &mut Value) {
+/// Sets the host ports of a pod with `hostNetwork`: a missing host port is the container port.
+fn set_host_port_defaults(spec: &mut Value) {
     for field in ["containers", "initContainers"] {
-        for port in items_mut(spec, field).flat_map(|container| items_mut(container, "ports")) {
+        for port in
+            list_items_mut(spec, field).flat_map(|container| list_items_mut(container, "ports"))
+        {
             let number = port["containerPort"].clone();
             set_default(port, &["hostPort"], number);
         }
     }
 }
 
-fn fill_template(template: &mut Value) {
+fn set_template_defaults(template: &mut Value) {
     if template.is_object() {
         set_default(template, &["metadata"], json!({}));
-        fill_spec(&mut template["spec"]);
+        set_pod_spec_defaults(&mut template["spec"]);
         crate::admission::core::pod::drop_empty_overhead(&mut template["spec"]);
     }
 }
 
-fn fill_service(spec: &mut Value) {
+fn set_service_defaults(spec: &mut Value) {
     fill_text(spec, &["type"], "ClusterIP");
     fill_text(spec, &["sessionAffinity"], "None");
     if spec["type"] != "ExternalName" {
@@ -212,8 +218,8 @@ fn fill_service(spec: &mut Value) {
     if spec["type"] == "LoadBalancer" {
         set_default(spec, &["allocateLoadBalancerNodePorts"], true);
     }
-    fill_protocols(spec);
-    for port in items_mut(spec, "ports") {
+    set_protocol_defaults(spec);
+    for port in list_items_mut(spec, "ports") {
         let number = port["port"].clone();
         if port["targetPort"] == 0 {
             object::remove(port, &["targetPort"]);
@@ -222,24 +228,24 @@ fn fill_service(spec: &mut Value) {
     }
 }
 
-/// The protocol of a port defaults to TCP.
-fn fill_protocols(owner: &mut Value) {
-    for port in items_mut(owner, "ports") {
+/// Sets the default protocol of the `ports` of a container or service: TCP.
+fn set_protocol_defaults(owner: &mut Value) {
+    for port in list_items_mut(owner, "ports") {
         fill_text(port, &["protocol"], "TCP");
     }
 }
 
-fn fill_slice(slice: &mut Value) {
-    fill_protocols(slice);
-    for port in items_mut(slice, "ports") {
+fn set_slice_defaults(slice: &mut Value) {
+    set_protocol_defaults(slice);
+    for port in list_items_mut(slice, "ports") {
         set_default(port, &["name"], "");
     }
 }
 
-fn fill_network_policy(spec: &mut Value) {
+fn set_network_policy_defaults(spec: &mut Value) {
     for direction in ["ingress", "egress"] {
-        for rule in items_mut(spec, direction) {
-            fill_protocols(rule);
+        for rule in list_items_mut(spec, direction) {
+            set_protocol_defaults(rule);
         }
     }
     let types =
@@ -248,7 +254,7 @@ fn fill_network_policy(spec: &mut Value) {
     set_default(spec, &["podSelector"], json!({}));
 }
 
-fn fill_deployment(object: &mut Value) {
+fn set_deployment_defaults(object: &mut Value) {
     set_default(object, &["spec", "replicas"], 1);
     set_default(object, &["spec", "revisionHistoryLimit"], 10);
     set_default(object, &["spec", "progressDeadlineSeconds"], 600);
@@ -259,10 +265,10 @@ fn fill_deployment(object: &mut Value) {
             set_default(object, &[rolling[0], rolling[1], rolling[2], field], "25%");
         }
     }
-    fill_template(&mut object["spec"]["template"]);
+    set_template_defaults(&mut object["spec"]["template"]);
 }
 
-fn fill_stateful_set(object: &mut Value) {
+fn set_stateful_set_defaults(object: &mut Value) {
     set_default(object, &["spec", "replicas"], 1);
     fill_text(object, &["spec", "podManagementPolicy"], "OrderedReady");
     set_default(object, &["spec", "revisionHistoryLimit"], 10);
@@ -274,8 +280,8 @@ fn fill_stateful_set(object: &mut Value) {
         let path = ["spec", "persistentVolumeClaimRetentionPolicy", field];
         set_default(object, &path, "Retain");
     }
-    fill_template(&mut object["spec"]["template"]);
-    for claim in items_mut(&mut object["spec"], "volumeClaimTemplates") {
+    set_template_defaults(&mut object["spec"]["template"]);
+    for claim in list_items_mut(&mut object["spec"], "volumeClaimTemplates") {
         fill_text(claim, &["apiVersion"], "v1");
         set_default(claim, &["kind"], "PersistentVolumeClaim");
         set_default(claim, &["spec", "volumeMode"], "Filesystem");
@@ -283,17 +289,17 @@ fn fill_stateful_set(object: &mut Value) {
     }
 }
 
-fn fill_daemon_set(object: &mut Value) {
+fn set_daemon_set_defaults(object: &mut Value) {
     set_default(object, &["spec", "revisionHistoryLimit"], 10);
     fill_text(object, &["spec", "updateStrategy", "type"], "RollingUpdate");
     if object["spec"]["updateStrategy"]["type"] == "RollingUpdate" {
         set_default(object, &["spec", "updateStrategy", "rollingUpdate", "maxSurge"], 0);
         set_default(object, &["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"], 1);
     }
-    fill_template(&mut object["spec"]["template"]);
+    set_template_defaults(&mut object["spec"]["template"]);
 }
 
-fn fill_job(spec: &mut Value) {
+fn set_job_defaults(spec: &mut Value) {
     if spec["completions"].is_null() && spec["parallelism"].is_null() {
         set_default(spec, &["completions"], 1);
     }
@@ -306,19 +312,19 @@ fn fill_job(spec: &mut Value) {
     let replace = if spec["podFailurePolicy"].is_null() { "TerminatingOrFailed" } else { "Failed" };
     set_default(spec, &["podReplacementPolicy"], replace);
     let policy = spec.get_mut("podFailurePolicy").into_iter();
-    for rule in policy.flat_map(|policy| items_mut(policy, "rules")) {
-        for condition in items_mut(rule, "onPodConditions") {
+    for rule in policy.flat_map(|policy| list_items_mut(policy, "rules")) {
+        for condition in list_items_mut(rule, "onPodConditions") {
             fill_text(condition, &["status"], "True");
         }
     }
-    fill_template(&mut spec["template"]);
+    set_template_defaults(&mut spec["template"]);
 }
 
-fn fill_cron_job(object: &mut Value) {
+fn set_cron_job_defaults(object: &mut Value) {
     fill_text(object, &["spec", "concurrencyPolicy"], "Allow");
     set_default(object, &["spec", "suspend"], false);
     set_default(object, &["spec", "successfulJobsHistoryLimit"], 3);
     set_default(object, &["spec", "failedJobsHistoryLimit"], 1);
     set_default(object, &["spec", "jobTemplate", "metadata"], json!({}));
-    fill_template(&mut object["spec"]["jobTemplate"]["spec"]["template"]);
+    set_template_defaults(&mut object["spec"]["jobTemplate"]["spec"]["template"]);
 }

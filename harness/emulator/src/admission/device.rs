@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 use super::Admission;
 use crate::api_types::error::FieldErrors;
 use crate::api_types::expression::{
-    self, CelType, DeclaredSize, EXPRESSION_COST_MAX, EstimateScope, Scope, estimate_cost,
+    self, CelType, DeclaredSize, EXPRESSION_COST_MAX, EstimateScope, TypeScope, estimate_cost,
 };
 use crate::api_types::names;
 use schedlab_api::{
@@ -20,35 +20,35 @@ use schedlab_api::{
     object::{list, text},
 };
 
-pub(super) use status::check as check_status;
+pub(super) use status::check_claim_status as check_status;
 
-const DRIVER_MAX: usize = 63;
-const IDENTIFIER_MAX: usize = 32;
-const POOL_MAX: usize = 253;
-const ATTRIBUTE_VALUE_MAX: usize = 64;
+const DRIVER_NAME_LENGTH_MAX: usize = 63;
+const IDENTIFIER_LENGTH_MAX: usize = 32;
+const POOL_NAME_LENGTH_MAX: usize = 253;
+const ATTRIBUTE_VALUE_LENGTH_MAX: usize = 64;
 const EXPRESSION_BYTES_MAX: usize = 10 * 1024;
 const PARAMETER_BYTES_MAX: usize = 10 * 1024;
 /// The maximum number of selectors, requests, constraints or configurations in a list.
 const ITEMS_MAX: usize = 32;
 
-pub(super) fn check(
+pub(super) fn check_device_object(
     admission: &Admission<'_>,
     old: Option<&Value>,
     new: &Value,
     errors: &mut FieldErrors,
 ) {
     match &*admission.kind.kind {
-        "DeviceClass" => class::check(new, errors),
-        "ResourceClaim" => claim::check(admission, old, new, errors),
-        "ResourceClaimTemplate" => claim::check_template(admission, old, new, errors),
-        "ResourceSlice" => slice::check(old, new, errors),
+        "DeviceClass" => class::check_device_class(new, errors),
+        "ResourceClaim" => claim::check_claim(admission, old, new, errors),
+        "ResourceClaimTemplate" => claim::check_claim_template(admission, old, new, errors),
+        "ResourceSlice" => slice::check_slice(old, new, errors),
         _ => {}
     }
 }
 
-/// The items of the list `field` of the object at `path`, with their paths. A list longer than
-/// `most` is reported and yields no items.
-fn bounded_items<'v>(
+/// The items of the list `field` of the object at `path`, with their paths. A list with more than
+/// `most` items is reported as an error and yields no items.
+fn items_up_to_limit<'v>(
     owner: &'v Value,
     path: &str,
     field: &str,
@@ -91,8 +91,8 @@ fn check_driver(driver: &str, field: &str, errors: &mut FieldErrors) {
 }
 
 fn check_driver_domain(domain: &str, field: &str, errors: &mut FieldErrors) {
-    if domain.len() > DRIVER_MAX {
-        errors.too_long(field, DRIVER_MAX);
+    if domain.len() > DRIVER_NAME_LENGTH_MAX {
+        errors.too_long(field, DRIVER_NAME_LENGTH_MAX);
     }
     if let Some(rule) = names::dns_subdomain_violation(&domain.to_lowercase()) {
         errors.invalid(field, &domain.into(), &rule);
@@ -104,8 +104,8 @@ fn check_pool(pool: &str, field: &str, errors: &mut FieldErrors) {
     if pool.is_empty() {
         return errors.required(field, "");
     }
-    if pool.len() > POOL_MAX {
-        errors.too_long(field, POOL_MAX);
+    if pool.len() > POOL_NAME_LENGTH_MAX {
+        errors.too_long(field, POOL_NAME_LENGTH_MAX);
     }
     for part in pool.split('/') {
         if let Some(rule) = names::dns_subdomain_violation(part) {
@@ -114,7 +114,7 @@ fn check_pool(pool: &str, field: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks the name of an attribute or a capacity, with an optional domain.
+/// Checks the name of a device attribute or capacity: `name` or `domain/name`.
 fn check_qualified_name(name: &str, field: &str, errors: &mut FieldErrors) {
     match name.split('/').collect::<Vec<_>>().as_slice() {
         [name] => check_identifier(name, field, errors),
@@ -135,8 +135,8 @@ fn check_qualified_name(name: &str, field: &str, errors: &mut FieldErrors) {
 }
 
 fn check_identifier(name: &str, field: &str, errors: &mut FieldErrors) {
-    if name.len() > IDENTIFIER_MAX {
-        errors.too_long(field, IDENTIFIER_MAX);
+    if name.len() > IDENTIFIER_LENGTH_MAX {
+        errors.too_long(field, IDENTIFIER_LENGTH_MAX);
     }
     if let Some(rule) = names::c_identifier_violation(name) {
         errors.invalid(field, &name.into(), rule);
@@ -145,12 +145,12 @@ fn check_identifier(name: &str, field: &str, errors: &mut FieldErrors) {
 
 /// Checks the CEL selectors of a device class or a device request.
 fn check_selectors(owner: &Value, path: &str, errors: &mut FieldErrors) {
-    for (path, selector) in bounded_items(owner, path, "selectors", ITEMS_MAX, errors) {
+    for (path, selector) in items_up_to_limit(owner, path, "selectors", ITEMS_MAX, errors) {
         if selector["cel"].is_null() {
             errors.required(format!("{path}.cel"), "");
             continue;
         }
-        check_expression(
+        check_selector_expression(
             text(selector, &["cel", "expression"]),
             &format!("{path}.cel.expression"),
             errors,
@@ -159,11 +159,11 @@ fn check_selectors(owner: &Value, path: &str, errors: &mut FieldErrors) {
 }
 
 /// Checks a device selector: it must compile and return a bool.
-fn check_expression(expression: &str, path: &str, errors: &mut FieldErrors) {
+fn check_selector_expression(expression: &str, path: &str, errors: &mut FieldErrors) {
     if expression.len() > EXPRESSION_BYTES_MAX {
         return errors.too_long(path, EXPRESSION_BYTES_MAX);
     }
-    match expression::check(expression, &DEVICE) {
+    match expression::check_type(expression, &DEVICE_SCOPE) {
         Err(why) => {
             errors.invalid(path, &expression.into(), &format!("compilation failed: {why}"));
         }
@@ -173,15 +173,15 @@ fn check_expression(expression: &str, path: &str, errors: &mut FieldErrors) {
             let rule = format!("must evaluate to bool or the unknown type, not {name}");
             errors.invalid(path, &expression.into(), &rule);
         }
-        Ok(_) if estimate_cost(expression, &DEVICE_SIZE) > EXPRESSION_COST_MAX => {
+        Ok(_) if estimate_cost(expression, &DEVICE_ESTIMATE_SCOPE) > EXPRESSION_COST_MAX => {
             errors.forbidden(path, "too complex, exceeds cost limit");
         }
         Ok(_) => {}
     }
 }
 
-/// The variables of a device selector with their sizes, for the estimate of its cost.
-static DEVICE_SIZE: LazyLock<EstimateScope> = LazyLock::new(|| {
+/// The variables of a device selector and their maximum sizes, to estimate the cost of a selector.
+static DEVICE_ESTIMATE_SCOPE: LazyLock<EstimateScope> = LazyLock::new(|| {
     let scalar = |size: usize| Arc::new(DeclaredSize::scalar(size as u64, 0));
     let map = |key: usize, element: Arc<DeclaredSize>| {
         let key = Some(scalar(key));
@@ -193,21 +193,21 @@ static DEVICE_SIZE: LazyLock<EstimateScope> = LazyLock::new(|| {
             ..DeclaredSize::default()
         })
     };
-    let attribute = scalar(ATTRIBUTE_VALUE_MAX);
-    let attributes = map(IDENTIFIER_MAX, Arc::clone(&attribute));
+    let attribute = scalar(ATTRIBUTE_VALUE_LENGTH_MAX);
+    let attributes = map(IDENTIFIER_LENGTH_MAX, Arc::clone(&attribute));
     let attributes = DeclaredSize { other_field: Some(attribute), ..(*attributes).clone() };
     let fields = [
-        ("driver".to_owned(), scalar(DRIVER_MAX)),
-        ("attributes".to_owned(), map(DRIVER_MAX, Arc::new(attributes))),
-        ("capacity".to_owned(), map(DRIVER_MAX, map(IDENTIFIER_MAX, scalar(0)))),
+        ("driver".to_owned(), scalar(DRIVER_NAME_LENGTH_MAX)),
+        ("attributes".to_owned(), map(DRIVER_NAME_LENGTH_MAX, Arc::new(attributes))),
+        ("capacity".to_owned(), map(DRIVER_NAME_LENGTH_MAX, map(IDENTIFIER_LENGTH_MAX, scalar(0)))),
     ];
     let size = DeclaredSize { fields: fields.into(), ..DeclaredSize::default() };
-    let (variables, size) = (DEVICE.variables.clone(), Arc::new(size));
+    let (variables, size) = (DEVICE_SCOPE.variables.clone(), Arc::new(size));
     EstimateScope { variables, size, size_of_others: None }
 });
 
-/// The variables of a device selector: `device`.
-static DEVICE: LazyLock<Scope> = LazyLock::new(|| {
+/// The variables of a device selector and their types: `device` only.
+static DEVICE_SCOPE: LazyLock<TypeScope> = LazyLock::new(|| {
     let quantity = CelType::Opaque("kubernetes.Quantity");
     let fields = [
         ("driver".to_owned(), CelType::Text),
@@ -215,11 +215,11 @@ static DEVICE: LazyLock<Scope> = LazyLock::new(|| {
         ("capacity".to_owned(), CelType::map(CelType::map(quantity))),
     ];
     let device = CelType::object("kubernetes.DRADevice", fields);
-    Scope { variables: vec![("device".to_owned(), device)], allows_bind: true }
+    TypeScope { variables: vec![("device".to_owned(), device)], allows_bind: true }
 });
 
-/// Checks the opaque driver configuration.
-fn check_opaque(configuration: &Value, path: &str, errors: &mut FieldErrors) {
+/// Checks `opaque` of a device configuration: the driver's name and the driver's parameters.
+fn check_opaque_configuration(configuration: &Value, path: &str, errors: &mut FieldErrors) {
     let opaque = &configuration["opaque"];
     let path = format!("{path}.opaque");
     if opaque.is_null() {

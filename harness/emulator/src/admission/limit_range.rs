@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::checks::{amount, check_resource_name, is_standard};
+use super::checks::{check_resource_name, is_standard_container_resource, quantity_milli};
 use super::limit_ranger::format_ratio;
 use crate::api_types::error::FieldErrors;
 use crate::api_types::names;
@@ -12,24 +12,25 @@ use schedlab_api::{
     object::{self, list, map, text},
 };
 
-/// Derives `default` from `max`, and `defaultRequest` from `default` or else `min`.
-pub(super) fn fill(range: &mut Value) {
+/// Sets missing values of a LimitRange: `default` is `max`, and `defaultRequest` is `default` or
+/// else `min`.
+pub(super) fn set_limit_defaults(range: &mut Value) {
     let Some(Value::Array(limits)) = range["spec"].get_mut("limits") else { return };
     for limit in limits.iter_mut().filter(|limit| limit["type"] == "Container") {
         let steps = [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")];
         for (from, to) in steps {
             let amounts = map(limit, &[from]).cloned().unwrap_or_default();
-            for (name, amount) in &amounts {
-                object::set_default(limit, &[to, name], amount.clone());
+            for (name, quantity) in &amounts {
+                object::set_default(limit, &[to, name], quantity.clone());
             }
         }
     }
 }
 
-const FIELDS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
+const BOUND_FIELDS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
 
 /// Checks a limit range.
-pub(super) fn check(range: &Value, errors: &mut FieldErrors) {
+pub(super) fn check_limit_range(range: &Value, errors: &mut FieldErrors) {
     let mut types = BTreeSet::new();
     for (index, limit) in list(range, &["spec", "limits"]).iter().enumerate() {
         let path = format!("spec.limits[{index}]");
@@ -37,28 +38,28 @@ pub(super) fn check(range: &Value, errors: &mut FieldErrors) {
         if !types.insert(of) {
             errors.duplicate(format!("{path}.type"), &of.into());
         }
-        check_type(limit, &path, of, errors);
-        for field in FIELDS {
+        check_limit_type(limit, &path, of, errors);
+        for field in BOUND_FIELDS {
             for name in map(limit, &[field]).into_iter().flat_map(Map::keys) {
                 check_limited_resource(name, &format!("{path}.{field}[{name}]"), of, errors);
             }
         }
-        let bounds = FIELDS.into_iter().filter_map(|field| map(limit, &[field]));
+        let bounds = BOUND_FIELDS.into_iter().filter_map(|field| map(limit, &[field]));
         for name in bounds.flat_map(Map::keys).collect::<BTreeSet<&Text>>() {
-            check_order(limit, &path, name, errors);
-            check_ratio(limit, &path, name, errors);
+            check_bounds_order(limit, &path, name, errors);
+            check_ratio_limit(limit, &path, name, errors);
         }
     }
 }
 
 /// Checks the type of a limit and the fields that the type requires or forbids.
-fn check_type(limit: &Value, path: &str, of: &str, errors: &mut FieldErrors) {
+fn check_limit_type(limit: &Value, path: &str, limit_type: &str, errors: &mut FieldErrors) {
     let field = format!("{path}.type");
-    let rules = names::qualified_name_violations(of);
+    let rules = names::qualified_name_violations(limit_type);
     for rule in &rules {
-        errors.invalid(&*field, &of.into(), rule);
+        errors.invalid(&*field, &limit_type.into(), rule);
     }
-    match of {
+    match limit_type {
         "Pod" => {
             for field in ["default", "defaultRequest"] {
                 if !limit[field].is_null() {
@@ -75,42 +76,49 @@ fn check_type(limit: &Value, path: &str, of: &str, errors: &mut FieldErrors) {
             errors.required(format!("{path}.limits"), rule);
         }
         "PersistentVolumeClaim" | "Container" => {}
-        _ if rules.is_empty() && !of.contains('/') => {
-            errors.invalid(field, &of.into(), "must be a standard limit type or fully qualified");
+        _ if rules.is_empty() && !limit_type.contains('/') => {
+            errors.invalid(
+                field,
+                &limit_type.into(),
+                "must be a standard limit type or fully qualified",
+            );
         }
         _ => {}
     }
 }
 
-fn check_limited_resource(name: &str, path: &str, of: &str, errors: &mut FieldErrors) {
-    if ["Container", "Pod"].contains(&of) {
+fn check_limited_resource(name: &str, path: &str, limit_type: &str, errors: &mut FieldErrors) {
+    if ["Container", "Pod"].contains(&limit_type) {
         check_resource_name(name, path, errors);
-    } else if !name.contains('/') && !is_standard(name) && name != "storage" {
+    } else if !name.contains('/') && !is_standard_container_resource(name) && name != "storage" {
         let rule = "must be a standard resource type or fully qualified";
         errors.invalid(path, &name.into(), rule);
     }
 }
 
 /// Checks that `maxLimitRequestRatio` is at least 1 and at most max/min.
-fn check_ratio(limit: &Value, path: &str, name: &str, errors: &mut FieldErrors) {
+fn check_ratio_limit(limit: &Value, path: &str, name: &str, errors: &mut FieldErrors) {
     let of = |field: &str| Some(&limit[field][name]).filter(|found| !found.is_null());
     let Some(ratio) = of("maxLimitRequestRatio") else { return };
     let path = format!("{path}.maxLimitRequestRatio[{name}]");
     let shown = ratio.as_str().unwrap_or_default();
-    if amount(ratio) < 1000 {
+    if quantity_milli(ratio) < 1000 {
         errors.invalid(&*path, ratio, &format!("ratio {shown} is less than 1"));
     }
-    let (Some(least), Some(most)) = (of("min").map(amount), of("max").map(amount)) else { return };
-    if least > 0 && amount(ratio) * least > most * 1000 {
+    let (Some(least), Some(most)) = (of("min").map(quantity_milli), of("max").map(quantity_milli))
+    else {
+        return;
+    };
+    if least > 0 && quantity_milli(ratio) * least > most * 1000 {
         let bound = format_ratio(most, least);
         errors.invalid(path, ratio, &format!("ratio {shown} is greater than max/min = {bound}"));
     }
 }
 
-/// The field of a bound and its name in messages.
+/// The field of a bound in a LimitRange, and the bound's name in messages.
 type NamedBound = (&'static str, &'static str);
 
-fn check_order(limit: &Value, path: &str, name: &str, errors: &mut FieldErrors) {
+fn check_bounds_order(limit: &Value, path: &str, name: &str, errors: &mut FieldErrors) {
     const MIN: NamedBound = ("min", "min value");
     const MAX: NamedBound = ("max", "max value");
     const DEFAULT: NamedBound = ("default", "default value");
@@ -126,7 +134,7 @@ fn check_order(limit: &Value, path: &str, name: &str, errors: &mut FieldErrors) 
         (DEFAULT, MAX, "default", "max"),
     ] {
         let (least, most) = (&limit[low.0][name], &limit[high.0][name]);
-        if least.is_null() || most.is_null() || amount(least) <= amount(most) {
+        if least.is_null() || most.is_null() || quantity_milli(least) <= quantity_milli(most) {
             continue;
         }
         let in_words = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -138,7 +146,7 @@ fn check_order(limit: &Value, path: &str, name: &str, errors: &mut FieldErrors) 
     if name.contains('/')
         && !most.is_null()
         && !request.is_null()
-        && amount(most) != amount(request)
+        && quantity_milli(most) != quantity_milli(request)
     {
         let in_words = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let rule = format!(

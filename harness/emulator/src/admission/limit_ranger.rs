@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::Admission;
-use super::checks::amount;
-use crate::admission::defaults::pod_template::items_mut;
+use super::checks::quantity_milli;
+use crate::admission::defaults::pod_template::list_items_mut;
 use crate::admission::quota;
 use crate::api_types::error::ApiError;
 use crate::api_types::pod_requests::{Amounts, pod_limits, pod_requests};
@@ -20,13 +20,13 @@ use schedlab_api::{
 const LIMIT_RANGER_ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 /// Sets the container defaults of the limit ranges and lists them in an annotation of the pod.
-pub(super) fn fill(admission: &Admission<'_>, pod: &mut Value) {
+pub(super) fn set_container_defaults(admission: &Admission<'_>, pod: &mut Value) {
     let ranges = Resource::new("", "limitranges");
     for range in admission.store.list(&ranges, Some(&admission.key.namespace)) {
         let mut changes = Vec::new();
         for limit in list(range, &["spec", "limits"]) {
             if limit["type"] == "Container" {
-                fill_containers(&mut pod["spec"], limit, &mut changes);
+                set_missing_container_amounts(&mut pod["spec"], limit, &mut changes);
             }
         }
         if !changes.is_empty() {
@@ -40,11 +40,11 @@ pub(super) fn fill(admission: &Admission<'_>, pod: &mut Value) {
     }
 }
 
-fn fill_containers(spec: &mut Value, limit: &Value, changes: &mut Vec<String>) {
+fn set_missing_container_amounts(spec: &mut Value, limit: &Value, changes: &mut Vec<String>) {
     for (field, kind) in [("containers", "container"), ("initContainers", "init container")] {
-        for container in items_mut(spec, field) {
-            let limits = fill_amounts(container, "limits", &limit["default"]);
-            let requests = fill_amounts(container, "requests", &limit["defaultRequest"]);
+        for container in list_items_mut(spec, field) {
+            let limits = set_missing_amounts(container, "limits", &limit["default"]);
+            let requests = set_missing_amounts(container, "requests", &limit["defaultRequest"]);
             let name = text(container, &["name"]);
             let filled = [(requests, "request"), (limits, "limit")];
             let filled = filled.iter().filter(|(names, _)| !names.is_empty());
@@ -56,8 +56,9 @@ fn fill_containers(spec: &mut Value, limit: &Value, changes: &mut Vec<String>) {
     }
 }
 
-/// Sets the missing amounts of `kind` and returns their resource names.
-fn fill_amounts(container: &mut Value, kind: &str, defaults: &Value) -> Vec<Text> {
+/// Sets the missing `requests` or `limits` (`kind`) of a container, and returns the names of the
+/// resources that were set.
+fn set_missing_amounts(container: &mut Value, kind: &str, defaults: &Value) -> Vec<Text> {
     let mut filled = Vec::new();
     for (name, value) in defaults.as_object().into_iter().flatten() {
         let path = ["resources", kind, name];
@@ -70,11 +71,14 @@ fn fill_amounts(container: &mut Value, kind: &str, defaults: &Value) -> Vec<Text
     filled
 }
 
-/// Amounts by resource: thousandths, and the text for messages.
+/// Amounts by resource: in thousandths, and as text for messages.
 type FormattedAmounts = BTreeMap<String, (Milli, String)>;
 
 /// Rejects a pod or a persistent volume claim that violates a limit range.
-pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), ApiError> {
+pub(super) fn check_limit_ranges(
+    admission: &Admission<'_>,
+    object: &Value,
+) -> Result<(), ApiError> {
     let is_pod = admission.kind.is("", "Pod");
     if !is_pod && !admission.kind.is("", "PersistentVolumeClaim") {
         return Ok(());
@@ -91,7 +95,7 @@ pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), Api
                     check_bounds(&requests, Some(&limits), limit, &mut violations);
                 }
                 (false, "PersistentVolumeClaim") => {
-                    let requests = amounts(&object["spec"]["resources"], "requests");
+                    let requests = formatted_amounts(&object["spec"]["resources"], "requests");
                     check_bounds(&requests, None, limit, &mut violations);
                 }
                 _ => {}
@@ -100,28 +104,30 @@ pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), Api
     }
     match violations.as_slice() {
         [] => Ok(()),
-        [one] => Err(forbidden(admission, one)),
-        several => Err(forbidden(admission, &format!("[{}]", several.join(", ")))),
+        [one] => Err(forbidden_error(admission, one)),
+        several => Err(forbidden_error(admission, &format!("[{}]", several.join(", ")))),
     }
 }
 
 fn check_containers(pod: &Value, limit: &Value, violations: &mut Vec<String>) {
     for kind in ["containers", "initContainers"] {
         for container in list(pod, &["spec", kind]) {
-            let [requests, limits] =
-                ["requests", "limits"].map(|field| amounts(&container["resources"], field));
+            let [requests, limits] = ["requests", "limits"]
+                .map(|field| formatted_amounts(&container["resources"], field));
             check_bounds(&requests, Some(&limits), limit, violations);
         }
     }
 }
 
-fn amounts(resources: &Value, field: &str) -> FormattedAmounts {
+fn formatted_amounts(resources: &Value, field: &str) -> FormattedAmounts {
     let all = map(resources, &[field]).into_iter().flatten();
-    let all = all.map(|(name, found)| (name.to_string(), (amount(found), quantity_text(found))));
+    let all =
+        all.map(|(name, found)| (name.to_string(), (quantity_milli(found), quantity_text(found))));
     all.collect()
 }
 
-/// The sums of a pod with their texts, in binary units if a container uses binary units.
+/// The sums over a pod's containers with their texts, in binary units if a container uses binary
+/// units.
 fn format_sums(sums: &Amounts, pod: &Value, field: &str) -> FormattedAmounts {
     let is_binary = |resource: &str| {
         let all = ["containers", "initContainers"].into_iter();
@@ -138,8 +144,8 @@ fn quantity_text(quantity: &Value) -> String {
     quantity.as_str().unwrap_or_default().to_owned()
 }
 
-/// Checks `min`, `max` and `maxLimitRequestRatio` of one limit. Persistent volume claims have no
-/// limits (`None`).
+/// Checks amounts against `min`, `max` and `maxLimitRequestRatio` of one entry of a LimitRange.
+/// `None` for the limits of a PersistentVolumeClaim, which has requests only.
 fn check_bounds(
     requests: &FormattedAmounts,
     limits: Option<&FormattedAmounts>,
@@ -147,7 +153,7 @@ fn check_bounds(
     violations: &mut Vec<String>,
 ) {
     let of = text(limit, &["type"]);
-    let bounds = |field: &str| amounts(limit, field).into_iter();
+    let bounds = |field: &str| formatted_amounts(limit, field).into_iter();
     for (name, (least, bound)) in bounds("min") {
         let rule = format!("minimum {name} usage per {of} is {bound}");
         let limit = limits.and_then(|limits| limits.get(&name));
@@ -192,12 +198,12 @@ fn check_bounds(
     }
 }
 
-/// The quotient of two amounts with six decimals, as in the API server's messages.
-pub(super) fn format_ratio(amount: Milli, by: Milli) -> String {
-    let millionths = (amount * 2_000_000 / by + 1) / 2;
+/// The quotient of two amounts as text with six decimals, as in the API server's messages.
+pub(super) fn format_ratio(amount: Milli, divisor: Milli) -> String {
+    let millionths = (amount * 2_000_000 / divisor + 1) / 2;
     format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000)
 }
 
-fn forbidden(admission: &Admission<'_>, why: &str) -> ApiError {
+fn forbidden_error(admission: &Admission<'_>, why: &str) -> ApiError {
     ApiError::forbidden(&admission.key.resource, &admission.key.name, why)
 }

@@ -3,11 +3,11 @@
 use std::sync::LazyLock;
 
 use crate::api_types::error::FieldErrors;
-use crate::api_types::expression::{self, CelType, Scope};
+use crate::api_types::expression::{self, CelType, TypeScope};
 
-/// Checks the CEL expression at `field`.
-pub(super) fn check(expression: &str, field: &str, errors: &mut FieldErrors) {
-    match expression::check(expression, &REQUEST) {
+/// Checks the CEL expression of a match condition at `field`: it must compile and return a bool.
+pub(super) fn check_match_condition(expression: &str, field: &str, errors: &mut FieldErrors) {
+    match expression::check_type(expression, &MATCH_CONDITION_SCOPE) {
         Err(why) => {
             errors.invalid(field, &expression.into(), &format!("compilation failed: {why}"));
         }
@@ -20,7 +20,7 @@ pub(super) fn check(expression: &str, field: &str, errors: &mut FieldErrors) {
 }
 
 /// The variables of a match condition: `object`, `oldObject`, `namespaceObject` and `request`.
-static REQUEST: LazyLock<Scope> = LazyLock::new(|| {
+static MATCH_CONDITION_SCOPE: LazyLock<TypeScope> = LazyLock::new(|| {
     let named = |name: &str, fields: &[(&str, CelType)]| {
         let fields = fields.iter().map(|(field, kind)| ((*field).to_owned(), kind.clone()));
         CelType::object(&format!("kubernetes.{name}"), fields)
@@ -52,5 +52,5 @@ static REQUEST: LazyLock<Scope> = LazyLock::new(|| {
     let open =
         ["object", "oldObject", "namespaceObject"].map(|name| (name.to_owned(), CelType::Dyn));
     let variables = open.into_iter().chain([("request".to_owned(), request)]).collect();
-    Scope { variables, allows_bind: false }
+    TypeScope { variables, allows_bind: false }
 });

@@ -9,7 +9,7 @@ use crate::api_types::kinds::{Kind, Origin};
 use crate::api_types::names;
 use schedlab_api::{Value, object};
 
-pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), ApiError> {
+pub(super) fn check_metadata(admission: &Admission<'_>, object: &Value) -> Result<(), ApiError> {
     let mut errors = FieldErrors::new();
     check_name(admission, object, &mut errors);
     check_labels(object, "metadata.labels", &mut errors);
@@ -38,7 +38,7 @@ pub(super) fn check(admission: &Admission<'_>, object: &Value) -> Result<(), Api
 fn check_name(admission: &Admission<'_>, object: &Value, errors: &mut FieldErrors) {
     let stem = object::text(object, &["metadata", "generateName"]);
     if !stem.is_empty()
-        && checks_stem(admission.kind)
+        && is_generate_name_validated(admission.kind)
         && let Some(rule) = name_violation(admission.kind, &with_masked_dash(stem))
     {
         errors.invalid("metadata.generateName", &stem.into(), &rule);
@@ -52,12 +52,12 @@ fn check_name(admission: &Admission<'_>, object: &Value, errors: &mut FieldError
 }
 
 /// Whether kube-apiserver validates `generateName` itself, not only the generated name.
-fn checks_stem(kind: &Kind) -> bool {
+fn is_generate_name_validated(kind: &Kind) -> bool {
     !kind.is("", "ReplicationController") && !kind.is("resource.k8s.io", "DeviceClass")
 }
 
-/// The text that kube-apiserver validates for a `generateName`: it replaces the last two letters if
-/// the name ends in a dash, which is allowed there.
+/// The text that kube-apiserver validates for a `generateName`. If that ends in a dash, an `a`
+/// replaces the dash and the letter before it: a name may not end in a dash, a `generateName` may.
 fn with_masked_dash(stem: &str) -> Cow<'_, str> {
     let start = stem.strip_suffix('-').filter(|start| !start.is_empty());
     let Some(start) = start else { return Cow::Borrowed(stem) };
@@ -65,7 +65,7 @@ fn with_masked_dash(stem: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}a", start.get(..start.len() - last).unwrap_or_default()))
 }
 
-/// The rule of the kind that a name violates.
+/// The naming rule of the object's kind that `name` violates; `None` if the name is valid.
 fn name_violation(kind: &Kind, name: &str) -> Option<String> {
     let group = &*kind.resource.group;
     match &*kind.kind {

@@ -10,9 +10,9 @@ use schedlab_api::{
 };
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-const SUBJECTS: [&str; 3] = ["ServiceAccount", "User", "Group"];
+const SUBJECT_KINDS: [&str; 3] = ["ServiceAccount", "User", "Group"];
 
-pub(super) fn check(kind: &Kind, object: &Value, errors: &mut FieldErrors) {
+pub(super) fn check_role_or_binding(kind: &Kind, object: &Value, errors: &mut FieldErrors) {
     match &*kind.kind {
         "Role" => check_policy_rules(object, true, errors),
         "ClusterRole" => check_policy_rules(object, false, errors),
@@ -87,7 +87,7 @@ fn check_subject(subject: &Value, path: &str, is_namespaced: bool, errors: &mut 
             ""
         }
         "User" | "Group" => GROUP,
-        _ => return errors.unsupported(format!("{path}.kind"), &kind.into(), &SUBJECTS),
+        _ => return errors.unsupported(format!("{path}.kind"), &kind.into(), &SUBJECT_KINDS),
     };
     if !["", allowed].contains(&group) {
         errors.unsupported(format!("{path}.apiGroup"), &group.into(), &[allowed]);

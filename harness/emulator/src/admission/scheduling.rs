@@ -9,18 +9,18 @@ use schedlab_api::{
     object::{self, number, text},
 };
 
-/// The highest value of a class that is not a system class.
+/// The highest value of a priority class that is not a system class.
 const USER_PRIORITY_MAX: i64 = 1_000_000_000;
-const SYSTEM_CLASSES: [(&str, i64); 2] =
+const SYSTEM_PRIORITY_CLASSES: [(&str, i64); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// Whether this is the name of a built-in system class.
-pub(super) fn is_system_class(name: &str) -> bool {
-    SYSTEM_CLASSES.iter().any(|(known, _)| *known == name)
+/// Whether `name` is a built-in priority class, such as `system-node-critical`.
+pub(super) fn is_system_priority_class(name: &str) -> bool {
+    SYSTEM_PRIORITY_CLASSES.iter().any(|(known, _)| *known == name)
 }
 
 /// Sets the pod's priority and preemption policy from its class, or from the default class.
-pub(super) fn complete(admission: &Admission<'_>, pod: &mut Value) -> Result<(), ApiError> {
+pub(super) fn set_priority(admission: &Admission<'_>, pod: &mut Value) -> Result<(), ApiError> {
     let mut name = text(pod, &["spec", "priorityClassName"]).to_owned();
     let classes = Resource::new("scheduling.k8s.io", "priorityclasses");
     let class = if name.is_empty() {
@@ -34,10 +34,11 @@ pub(super) fn complete(admission: &Admission<'_>, pod: &mut Value) -> Result<(),
     } else {
         admission.store.find(&Key::new(classes, "", &name)).cloned()
     };
-    let system = SYSTEM_CLASSES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    let system =
+        SYSTEM_PRIORITY_CLASSES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
     if class.is_none() && system.is_none() && !name.is_empty() {
         let why = format!("no PriorityClass with name {name} was found");
-        return Err(forbidden(admission, &why));
+        return Err(forbidden_error(admission, &why));
     }
     let mut policy = "PreemptLowerPriority".to_owned();
     let mut value = system.unwrap_or(0);
@@ -55,7 +56,7 @@ pub(super) fn complete(admission: &Admission<'_>, pod: &mut Value) -> Result<(),
             "the integer value of priority ({pod_value}) must not be provided in pod spec; priority \
              admission controller computed {value} from the given PriorityClass name"
         );
-        return Err(forbidden(admission, &why));
+        return Err(forbidden_error(admission, &why));
     }
     let pod_policy = text(pod, &["spec", "preemptionPolicy"]);
     if !pod_policy.is_empty() && pod_policy != policy {
@@ -63,7 +64,7 @@ pub(super) fn complete(admission: &Admission<'_>, pod: &mut Value) -> Result<(),
             "the string value of PreemptionPolicy ({pod_policy}) must not be provided in pod spec; \
              priority admission controller computed {policy} from the given PriorityClass name"
         );
-        return Err(forbidden(admission, &why));
+        return Err(forbidden_error(admission, &why));
     }
     if !name.is_empty() {
         object::set(pod, &["spec", "priorityClassName"], name.into());
@@ -73,12 +74,12 @@ pub(super) fn complete(admission: &Admission<'_>, pod: &mut Value) -> Result<(),
     Ok(())
 }
 
-fn forbidden(admission: &Admission<'_>, why: &str) -> ApiError {
+fn forbidden_error(admission: &Admission<'_>, why: &str) -> ApiError {
     ApiError::forbidden(&admission.key.resource, &admission.key.name, why)
 }
 
-/// Rejects a second class with `globalDefault`.
-pub(super) fn check_single_default(
+/// Rejects a second priority class with `globalDefault`.
+pub(super) fn check_single_default_class(
     admission: &Admission<'_>,
     class: &Value,
 ) -> Result<(), ApiError> {
@@ -91,7 +92,7 @@ pub(super) fn check_single_default(
     });
     match others.next() {
         None => Ok(()),
-        Some(other) => Err(forbidden(
+        Some(other) => Err(forbidden_error(
             admission,
             &format!(
                 "PriorityClass {} is already marked as default. Only one default can exist",
@@ -104,7 +105,7 @@ pub(super) fn check_single_default(
 pub(super) fn check_priority_class(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
     let name = object::name(new);
     let value = number(new, &["value"]).unwrap_or(0);
-    let system = SYSTEM_CLASSES.iter().find(|(known, _)| *known == name);
+    let system = SYSTEM_PRIORITY_CLASSES.iter().find(|(known, _)| *known == name);
     if name.starts_with("system-") && system.is_none_or(|(_, known)| *known != value) {
         let why = match system {
             None => format!("{name} is not a known system priority class"),

@@ -8,7 +8,7 @@ use schedlab_api::{
 };
 
 /// Checks the label selector at `field`; null is valid.
-pub(super) fn check(selector: &Value, field: &str, errors: &mut FieldErrors) {
+pub(super) fn check_label_selector(selector: &Value, field: &str, errors: &mut FieldErrors) {
     for (key, value) in map(selector, &["matchLabels"]).into_iter().flatten() {
         let path = format!("{field}.matchLabels");
         for rule in names::qualified_name_violations(key) {
@@ -20,7 +20,7 @@ pub(super) fn check(selector: &Value, field: &str, errors: &mut FieldErrors) {
     }
     for (index, expression) in list(selector, &["matchExpressions"]).iter().enumerate() {
         let path = format!("{field}.matchExpressions[{index}]");
-        check_expression(expression, &path, &[], errors);
+        check_label_expression(expression, &path, &[], errors);
         check_label_values(expression, &path, errors);
     }
 }
@@ -34,9 +34,9 @@ pub(super) fn check_label_values(expression: &Value, field: &str, errors: &mut F
     }
 }
 
-/// Checks operator and key of the expression at `field`. `others` are additional operators, whose
-/// number of values the caller checks.
-pub(super) fn check_expression(
+/// Checks operator and key of the label expression at `field`. `others` are additional allowed
+/// operators, whose number of values the caller checks.
+pub(super) fn check_label_expression(
     expression: &Value,
     field: &str,
     others: &[&str],

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::checks::amount;
+use super::checks::quantity_milli;
 use super::selector;
 use crate::admission::core::volume_source;
 use crate::api_types::error::FieldErrors;
@@ -13,37 +13,37 @@ use schedlab_api::{
     object::{list, number, text},
 };
 
-const GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
-const LIFECYCLES: [&str; 2] = ["Persistent", "Ephemeral"];
+const FS_GROUP_POLICIES: [&str; 3] = ["File", "None", "ReadWriteOnceWithFSType"];
+const VOLUME_LIFECYCLE_MODES: [&str; 2] = ["Persistent", "Ephemeral"];
 
-pub(super) fn check(kind: &Kind, object: &Value, errors: &mut FieldErrors) {
+pub(super) fn check_storage_object(kind: &Kind, object: &Value, errors: &mut FieldErrors) {
     match &*kind.kind {
-        "CSIDriver" => check_driver(&object["spec"], errors),
-        "CSINode" => check_node(&object["spec"], errors),
-        "CSIStorageCapacity" => check_capacity(object, errors),
-        "VolumeAttachment" => check_attachment(&object["spec"], errors),
+        "CSIDriver" => check_csi_driver(&object["spec"], errors),
+        "CSINode" => check_csi_node(&object["spec"], errors),
+        "CSIStorageCapacity" => check_storage_capacity(object, errors),
+        "VolumeAttachment" => check_volume_attachment(&object["spec"], errors),
         _ => {}
     }
 }
 
-fn check_driver(spec: &Value, errors: &mut FieldErrors) {
+fn check_csi_driver(spec: &Value, errors: &mut FieldErrors) {
     let policy = text(spec, &["fsGroupPolicy"]);
-    if !policy.is_empty() && !GROUP_POLICIES.contains(&policy) {
-        errors.unsupported("spec.fsGroupPolicy", &policy.into(), &GROUP_POLICIES);
+    if !policy.is_empty() && !FS_GROUP_POLICIES.contains(&policy) {
+        errors.unsupported("spec.fsGroupPolicy", &policy.into(), &FS_GROUP_POLICIES);
     }
     for mode in list(spec, &["volumeLifecycleModes"]) {
-        if !mode.as_str().is_some_and(|mode| LIFECYCLES.contains(&mode)) {
-            errors.unsupported("spec.volumeLifecycleModes", mode, &LIFECYCLES);
+        if !mode.as_str().is_some_and(|mode| VOLUME_LIFECYCLE_MODES.contains(&mode)) {
+            errors.unsupported("spec.volumeLifecycleModes", mode, &VOLUME_LIFECYCLE_MODES);
         }
     }
 }
 
-fn check_node(spec: &Value, errors: &mut FieldErrors) {
+fn check_csi_node(spec: &Value, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for (index, driver) in list(spec, &["drivers"]).iter().enumerate() {
         let path = format!("spec.drivers[{index}]");
         let name = text(driver, &["name"]);
-        volume_source::check_driver(name, &format!("{path}.name"), errors);
+        volume_source::check_csi_driver_name(name, &format!("{path}.name"), errors);
         if text(driver, &["nodeID"]).is_empty() {
             errors.required(format!("{path}.nodeID"), "");
         }
@@ -57,20 +57,20 @@ fn check_node(spec: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn check_capacity(capacity: &Value, errors: &mut FieldErrors) {
+fn check_storage_capacity(capacity: &Value, errors: &mut FieldErrors) {
     let class = text(capacity, &["storageClassName"]);
     if let Some(rule) = names::dns_subdomain_violation(class) {
         errors.invalid("storageClassName", &class.into(), &rule);
     }
-    selector::check(&capacity["nodeTopology"], "nodeTopology", errors);
-    if amount(&capacity["capacity"]) < 0 {
+    selector::check_label_selector(&capacity["nodeTopology"], "nodeTopology", errors);
+    if quantity_milli(&capacity["capacity"]) < 0 {
         let rule = "must be greater than or equal to 0";
         errors.invalid("capacity", &capacity["capacity"], rule);
     }
 }
 
-fn check_attachment(spec: &Value, errors: &mut FieldErrors) {
-    volume_source::check_driver(text(spec, &["attacher"]), "spec.attacher", errors);
+fn check_volume_attachment(spec: &Value, errors: &mut FieldErrors) {
+    volume_source::check_csi_driver_name(text(spec, &["attacher"]), "spec.attacher", errors);
     let node = text(spec, &["nodeName"]);
     if let Some(rule) = names::dns_subdomain_violation(node) {
         errors.invalid("spec.nodeName", &node.into(), &rule);

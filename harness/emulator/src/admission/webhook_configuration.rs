@@ -1,7 +1,7 @@
 //! Defaults and validation of webhook configurations.
 
 use super::match_conditions;
-use crate::admission::defaults::pod_template::items_mut;
+use crate::admission::defaults::pod_template::list_items_mut;
 use crate::admission::webhooks::uses_authorizer;
 use crate::api_types::error::FieldErrors;
 use crate::api_types::kinds::Kind;
@@ -10,17 +10,17 @@ use schedlab_api::{
     object::{list, number, set_default, text},
 };
 
-/// The maximum timeout of a webhook.
+/// The maximum timeout of a webhook, in seconds.
 const TIMEOUT_SECS_MAX: i64 = 30;
 
-pub(super) fn is_configuration(kind: &Kind) -> bool {
+pub(super) fn is_webhook_configuration(kind: &Kind) -> bool {
     ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"].contains(&&*kind.kind)
         && &*kind.resource.group == "admissionregistration.k8s.io"
 }
 
-/// Sets the defaults of fields that the client left out.
-pub(super) fn fill(kind: &Kind, configuration: &mut Value) {
-    for webhook in items_mut(configuration, "webhooks") {
+/// Sets the defaults of the webhooks of a webhook configuration.
+pub(super) fn set_webhook_defaults(kind: &Kind, configuration: &mut Value) {
+    for webhook in list_items_mut(configuration, "webhooks") {
         set_default(webhook, &["failurePolicy"], "Fail");
         set_default(webhook, &["matchPolicy"], "Equivalent");
         set_default(webhook, &["namespaceSelector"], json!({}));
@@ -32,13 +32,13 @@ pub(super) fn fill(kind: &Kind, configuration: &mut Value) {
         if webhook["clientConfig"]["service"].is_object() {
             set_default(webhook, &["clientConfig", "service", "port"], 443);
         }
-        for rule in items_mut(webhook, "rules") {
+        for rule in list_items_mut(webhook, "rules") {
             set_default(rule, &["scope"], "*");
         }
     }
 }
 
-pub(super) fn check(configuration: &Value, errors: &mut FieldErrors) {
+pub(super) fn check_webhook_configuration(configuration: &Value, errors: &mut FieldErrors) {
     let mut names: Vec<&str> = Vec::new();
     for (index, webhook) in list(configuration, &["webhooks"]).iter().enumerate() {
         let field_path = format!("webhooks[{index}]");
@@ -242,7 +242,7 @@ fn check_match_conditions(field_path: &str, webhook: &Value, errors: &mut FieldE
                         object, oldObject and request";
             errors.invalid(field, &expression.into(), rule);
         } else {
-            match_conditions::check(expression, &field, errors);
+            match_conditions::check_match_condition(expression, &field, errors);
         }
     }
 }

@@ -20,23 +20,24 @@ use schedlab_api::{
 };
 
 pub(crate) use conditions::uses_authorizer;
-pub(crate) use review::{denial, failure, parse_response, review};
+pub(crate) use review::{admission_review, denial_error, failed_call_error, parse_response};
 
-static MUTATING: LazyLock<Resource> = LazyLock::new(|| configurations("mutating"));
-static VALIDATING: LazyLock<Resource> = LazyLock::new(|| configurations("validating"));
+static MUTATING: LazyLock<Resource> = LazyLock::new(|| configuration_resource("mutating"));
+static VALIDATING: LazyLock<Resource> = LazyLock::new(|| configuration_resource("validating"));
 
 const GROUP: &str = "admissionregistration.k8s.io";
 
-fn configurations(sort: &str) -> Resource {
-    Resource::new(GROUP, &format!("{sort}webhookconfigurations"))
+fn configuration_resource(webhook_kind: &str) -> Resource {
+    Resource::new(GROUP, &format!("{webhook_kind}webhookconfigurations"))
 }
 
-/// One request, as the rules of webhooks see it. Objects are in the storage version.
+/// One write request, as the rules of webhooks and policies see it. Objects are in the storage
+/// version.
 pub(crate) struct AdmissionAttributes<'r> {
     /// The kind that the request path names.
     pub(crate) kind: &'r Kind,
     pub(crate) context: &'r WebhookContext,
-    /// `CREATE`, `UPDATE` or `DELETE`.
+    /// The operation: `CREATE`, `UPDATE` or `DELETE`.
     pub(crate) operation: &'static str,
     pub(crate) namespace: &'r str,
     pub(crate) name: &'r str,
@@ -54,13 +55,13 @@ pub(crate) fn has_webhooks(store: &Store) -> bool {
 }
 
 /// All mutating (or all validating) webhooks, in the order in which they are called.
-pub(crate) fn configured_webhooks(store: &Store, mutates: bool) -> Vec<Arc<Webhook>> {
-    let resource = if mutates { &*MUTATING } else { &*VALIDATING };
+pub(crate) fn configured_webhooks(store: &Store, is_mutating: bool) -> Vec<Arc<Webhook>> {
+    let resource = if is_mutating { &*MUTATING } else { &*VALIDATING };
     let all = store.list(resource, None).flat_map(|configuration| {
         let configuration_name = name(configuration);
         let webhooks = list(configuration, &["webhooks"]).iter().enumerate();
         webhooks.map(move |(index, spec)| {
-            Arc::new(parse_webhook(configuration_name, index, mutates, spec))
+            Arc::new(parse_webhook(configuration_name, index, is_mutating, spec))
         })
     });
     all.collect()

@@ -11,45 +11,45 @@ use crate::api_types::resource::Resource;
 
 pub use field::FieldErrors;
 
-/// An error response, as a `Status`.
+/// An error response of the API: the fields of a `Status` object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ApiError {
-    /// HTTP status code.
+    /// The HTTP status code.
     pub code: u16,
     /// `Status.reason`: `NotFound`, `AlreadyExists`, `Conflict`, `Invalid`, …
     pub reason: String,
-    /// `Status.message`.
+    /// The message of the error (`Status.message`).
     pub message: String,
-    /// `Status.details`.
+    /// What the error is about (`Status.details`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<Details>>,
     /// `Status.metadata.continue`: the token with which a list continues after its token expired.
     #[serde(default, skip)]
     pub continue_token: Option<String>,
-    /// Texts for `Warning` headers.
+    /// The texts of the `Warning` headers.
     #[serde(default, skip)]
     pub warnings: Vec<String>,
 }
 
-/// `Status.details`.
+/// What an error is about: the object and the invalid fields (`Status.details`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Details {
     /// Name of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its API group.
+    /// The API group of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// The plural resource (Kubernetes names the field `kind`); the kind if the reason is
     /// `Invalid`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Its uid.
+    /// The uid of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// The errors by field.
+    /// The causes of the error, one for each invalid field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub causes: Vec<Cause>,
     /// Seconds after which the client may retry.
@@ -57,13 +57,13 @@ pub struct Details {
     pub retry_after_seconds: Option<u32>,
 }
 
-/// One cause of an error.
+/// One cause of an error, which is usually about one field.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// `FieldValueInvalid`, `FieldValueRequired`, …
+    /// The reason: `FieldValueInvalid`, `FieldValueRequired`, …
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// The message.
+    /// The message about the field.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The path of the field, for instance `spec.containers[0].name`.
@@ -91,7 +91,7 @@ impl ApiError {
         cause.or_else(|| undecodable_field(&self.message))
     }
 
-    /// An error without details.
+    /// Creates an error without details.
     pub fn new(code: u16, reason: &str, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -120,7 +120,7 @@ impl ApiError {
         self
     }
 
-    /// Adds a cause.
+    /// Adds a cause to `details`.
     #[must_use]
     pub fn with_cause(mut self, cause: Cause) -> Self {
         self.details.get_or_insert_default().causes.push(cause);
@@ -134,7 +134,7 @@ impl ApiError {
         self
     }
 
-    /// 404: no such object.
+    /// 404: the object does not exist.
     pub fn not_found(resource: &Resource, name: &str) -> Self {
         Self::for_object(404, "NotFound", resource, name)
             .with_message(format!("{resource} \"{name}\" not found"))
@@ -179,17 +179,18 @@ impl ApiError {
         Self::new(400, "BadRequest", message)
     }
 
-    /// 410: the revision is no longer in the log.
+    /// 410: the requested revision is older than the change log.
     pub fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }
 
-    /// 410: a watch from revision `requested`, when the log starts after `oldest`.
+    /// 410: the requested revision is older than `oldest`, the oldest one that the change log
+    /// covers.
     pub fn too_old(requested: u64, oldest: u64) -> Self {
         Self::expired(format!("too old resource version: {requested} ({oldest})"))
     }
 
-    /// 504: the revision does not exist yet.
+    /// 504: the requested revision does not exist yet.
     pub fn too_large_revision(requested: u64, current: u64) -> Self {
         Self::new(
             504,
@@ -209,7 +210,7 @@ impl ApiError {
         Self::new(429, "TooManyRequests", message)
     }
 
-    /// 405: the resource does not support the method.
+    /// 405: the resource does not support the HTTP method.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
         let mut error = Self::new(405, "MethodNotAllowed", message);
@@ -224,12 +225,12 @@ impl ApiError {
         Self::new(500, "InternalError", message).with_cause(cause)
     }
 
-    /// 500: an error without a reason, with the message as it is.
+    /// 500: an error with an empty `reason`, with `message` unchanged.
     pub fn without_reason(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
-    /// 415: the body's content type is not one of these.
+    /// 415: the content type of the request body is not one of `allowed`.
     pub fn unsupported_media_type(allowed: &[&str]) -> Self {
         let message = format!(
             "the body of the request was in an unknown format - accepted media types include: {}",

@@ -5,7 +5,7 @@ use crate::api_types::error::ApiError;
 use crate::api_types::kinds::{Kind, Origin};
 use schedlab_api::Value;
 
-/// A conjunction of terms; without terms it selects everything.
+/// A field selector: an object must match all terms. A selector without terms selects everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<Term>,
@@ -50,18 +50,18 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// `metadata.name=name`.
+    /// The selector `metadata.name=NAME`.
     pub fn name(name: &str) -> Self {
         let field = vec!["metadata".to_owned(), "name".to_owned()];
         Self { terms: vec![Term { field, absent: "", value: name.to_owned(), is_negated: false }] }
     }
 
-    /// Whether it selects everything.
+    /// Whether the selector has no terms, so that it selects everything.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// Whether it selects the object.
+    /// Whether the selector selects the object.
     pub fn matches(&self, object: &Value) -> bool {
         self.terms.iter().all(|term| term.holds(object))
     }
@@ -70,9 +70,9 @@ impl FieldSelector {
 /// A supported field besides `metadata.name` and `metadata.namespace`: the name in requests, the
 /// path in stored objects (empty if it is accepted but never matches), and the value of an absent
 /// field.
-type Row = (&'static str, &'static str, &'static str);
+type SelectableField = (&'static str, &'static str, &'static str);
 
-const PODS: &[Row] = &[
+const POD_FIELDS: &[SelectableField] = &[
     ("spec.nodeName", "spec.nodeName", ""),
     ("spec.host", "spec.nodeName", ""),
     ("spec.restartPolicy", "spec.restartPolicy", ""),
@@ -84,7 +84,7 @@ const PODS: &[Row] = &[
     ("status.podIPs", "", ""),
     ("status.nominatedNodeName", "status.nominatedNodeName", ""),
 ];
-const EVENTS: &[Row] = &[
+const EVENT_FIELDS: &[SelectableField] = &[
     ("involvedObject.kind", "involvedObject.kind", ""),
     ("involvedObject.namespace", "involvedObject.namespace", ""),
     ("involvedObject.name", "involvedObject.name", ""),
@@ -98,7 +98,7 @@ const EVENTS: &[Row] = &[
     ("type", "type", ""),
 ];
 /// Field names of `events.k8s.io`; stored objects have core event fields.
-const NEW_EVENTS: &[Row] = &[
+const NEW_EVENT_FIELDS: &[SelectableField] = &[
     ("regarding.kind", "involvedObject.kind", ""),
     ("regarding.namespace", "involvedObject.namespace", ""),
     ("regarding.name", "involvedObject.name", ""),
@@ -111,11 +111,11 @@ const NEW_EVENTS: &[Row] = &[
     ("type", "type", ""),
 ];
 
-fn rows(kind: &Kind) -> &'static [Row] {
+fn selectable_fields(kind: &Kind) -> &'static [SelectableField] {
     match (&*kind.resource.group, &*kind.resource.plural) {
-        ("", "pods") => PODS,
-        ("", "events") => EVENTS,
-        ("events.k8s.io", "events") => NEW_EVENTS,
+        ("", "pods") => POD_FIELDS,
+        ("", "events") => EVENT_FIELDS,
+        ("events.k8s.io", "events") => NEW_EVENT_FIELDS,
         ("", "nodes") => &[("spec.unschedulable", "spec.unschedulable", "false")],
         ("", "namespaces") => &[("status.phase", "status.phase", "")],
         ("", "secrets") => &[("type", "type", "")],
@@ -139,7 +139,7 @@ fn resolve_field(kind: &Kind, field: &str) -> Result<(Vec<String>, &'static str)
     if field == "metadata.namespace" && kind.origin != Origin::Custom {
         return Ok((path(field), ""));
     }
-    let rows = rows(kind);
+    let rows = selectable_fields(kind);
     if let Some((_, stored_path, absent)) = rows.iter().find(|(name, ..)| *name == field) {
         return Ok((path(stored_path), absent));
     }
@@ -165,7 +165,8 @@ enum Operator {
     Unequal,
 }
 
-/// Splits at commas and operators that are not escaped by a backslash.
+/// Splits a selector into terms of field, operator and value, at commas and operators that are not
+/// escaped by a backslash.
 fn split_terms(text: &str) -> Result<Vec<(String, Operator, String)>, ApiError> {
     let mut terms = Vec::new();
     let (mut field, mut sign, mut part) = (String::new(), None, String::new());

@@ -8,17 +8,18 @@ use jiff::fmt::temporal::DateTimePrinter;
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
 
-/// How a time is written.
+/// The text format of a time in API objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeLayout {
-    /// `metav1.Time`. A fraction is read and dropped.
+    /// `metav1.Time`: whole seconds. A fraction is read and dropped.
     Seconds,
-    /// `metav1.MicroTime`. Go clients refuse a time with more or fewer than six fractional digits.
+    /// `metav1.MicroTime`: microseconds. Go clients refuse a time with more or fewer than six
+    /// fractional digits.
     Micros,
 }
 
 impl TimeLayout {
-    /// The layout in Go's notation.
+    /// The layout in the notation of Go's `time` package.
     fn go_layout(self) -> &'static str {
         match self {
             Self::Seconds => "2006-01-02T15:04:05Z07:00",
@@ -26,7 +27,7 @@ impl TimeLayout {
         }
     }
 
-    /// The time in UTC, without what is finer than the layout.
+    /// Formats a time in UTC, cut to the precision of the layout.
     pub(crate) fn format(self, time: Timestamp) -> String {
         const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
         const MICROS: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
@@ -53,7 +54,7 @@ impl TimeLayout {
     ///
     /// The text does not have the layout, or names a moment that does not exist.
     pub(crate) fn parse(self, text: &str) -> Result<Timestamp, String> {
-        Parser { layout: self.go_layout(), text, rest: text }.time(self)
+        TimeParser { layout: self.go_layout(), text, rest: text }.parse_time(self)
     }
 }
 
@@ -63,98 +64,102 @@ pub(crate) fn is_go_zero(time: Timestamp) -> bool {
     time.as_second() == ZERO_SECONDS && time.subsec_nanosecond() == 0
 }
 
-/// Reads a time from left to right.
-struct Parser<'t> {
+/// A parser that reads the text of a time from left to right.
+struct TimeParser<'t> {
     layout: &'static str,
     text: &'t str,
     rest: &'t str,
 }
 
-impl<'t> Parser<'t> {
-    fn time(mut self, layout: TimeLayout) -> Result<Timestamp, String> {
-        let year = self.year()?;
-        self.literal("-")?;
-        let month = self.number("01", DigitCount::Two, 1..=12, "month")?;
-        self.literal("-")?;
-        let day = self.number("02", DigitCount::Two, 0..=99, "day")?;
-        self.literal("T")?;
-        let hour = self.number("15", DigitCount::OneOrTwo, 0..=23, "hour")?;
-        self.literal(":")?;
-        let minute = self.number("04", DigitCount::Two, 0..=59, "minute")?;
-        self.literal(":")?;
-        let second = self.number("05", DigitCount::Two, 0..=59, "second")?;
+impl<'t> TimeParser<'t> {
+    fn parse_time(mut self, layout: TimeLayout) -> Result<Timestamp, String> {
+        let year = self.parse_year()?;
+        self.expect_literal("-")?;
+        let month = self.parse_number("01", DigitCount::Two, 1..=12, "month")?;
+        self.expect_literal("-")?;
+        let day = self.parse_number("02", DigitCount::Two, 0..=99, "day")?;
+        self.expect_literal("T")?;
+        let hour = self.parse_number("15", DigitCount::OneOrTwo, 0..=23, "hour")?;
+        self.expect_literal(":")?;
+        let minute = self.parse_number("04", DigitCount::Two, 0..=59, "minute")?;
+        self.expect_literal(":")?;
+        let second = self.parse_number("05", DigitCount::Two, 0..=59, "second")?;
         let nanos = match layout {
-            TimeLayout::Seconds => self.optional_fraction(),
-            TimeLayout::Micros => self.six_digits()?,
+            TimeLayout::Seconds => self.parse_optional_fraction(),
+            TimeLayout::Micros => self.parse_six_digits()?,
         };
-        let offset = self.offset()?;
+        let offset = self.parse_offset()?;
         if !self.rest.is_empty() {
-            return Err(self.message(&format!("extra text: {}", quoted(self.rest))));
+            return Err(self.error_message(&format!("extra text: {}", go_quoted(self.rest))));
         }
-        let outside = || self.message("day out of range");
+        let outside = || self.error_message("day out of range");
         let date = Date::new(year, month, day).map_err(|_| outside())?;
         let time = Time::new(hour, minute, second, nanos).map_err(|_| outside())?;
         let utc = Offset::UTC.to_timestamp(DateTime::from_parts(date, time));
         utc.and_then(|utc| utc.checked_sub(offset)).map_err(|_| outside())
     }
 
-    /// An error about the whole text.
-    fn message(&self, why: &str) -> String {
-        format!("parsing time {}: {why}", quoted(self.text))
+    /// The error message about the whole text, with the reason `why`.
+    fn error_message(&self, why: &str) -> String {
+        format!("parsing time {}: {why}", go_quoted(self.text))
     }
 
-    /// An error about the rest of the text, which should begin with `element` of the layout.
-    fn mismatch(&self, element: &str) -> String {
+    /// The error message about the rest of the text, which does not begin with the layout's
+    /// `element`.
+    fn mismatch_message(&self, element: &str) -> String {
         format!(
             "parsing time {} as {}: cannot parse {} as {}",
-            quoted(self.text),
-            quoted(self.layout),
-            quoted(self.rest),
-            quoted(element)
+            go_quoted(self.text),
+            go_quoted(self.layout),
+            go_quoted(self.rest),
+            go_quoted(element)
         )
     }
 
-    fn literal(&mut self, expected: &str) -> Result<(), String> {
-        self.rest = self.rest.strip_prefix(expected).ok_or_else(|| self.mismatch(expected))?;
+    fn expect_literal(&mut self, expected: &str) -> Result<(), String> {
+        self.rest =
+            self.rest.strip_prefix(expected).ok_or_else(|| self.mismatch_message(expected))?;
         Ok(())
     }
 
-    /// The first bytes of the rest; `None` if there are fewer, or if not all are digits.
-    fn digits(&self, count: usize) -> Option<(&'t str, &'t str)> {
+    /// The first `count` digits of the rest, and the text after them; `None` if the rest does not
+    /// begin with so many digits.
+    fn leading_digits(&self, count: usize) -> Option<(&'t str, &'t str)> {
         let (digits, rest) = self.rest.split_at_checked(count)?;
         digits.bytes().all(|byte| byte.is_ascii_digit()).then_some((digits, rest))
     }
 
-    fn year(&mut self) -> Result<i16, String> {
-        let (digits, rest) = self.digits(4).ok_or_else(|| self.mismatch("2006"))?;
+    fn parse_year(&mut self) -> Result<i16, String> {
+        let (digits, rest) = self.leading_digits(4).ok_or_else(|| self.mismatch_message("2006"))?;
         self.rest = rest;
         Ok(digits.parse().unwrap_or_default())
     }
 
-    fn number(
+    fn parse_number(
         &mut self,
         element: &str,
         count: DigitCount,
         range: std::ops::RangeInclusive<i8>,
         name: &str,
     ) -> Result<i8, String> {
-        let found = match (self.digits(2), count) {
+        let found = match (self.leading_digits(2), count) {
             (Some(two), _) => Some(two),
-            (None, DigitCount::OneOrTwo) => self.digits(1),
+            (None, DigitCount::OneOrTwo) => self.leading_digits(1),
             (None, DigitCount::Two) => None,
         };
-        let (digits, rest) = found.ok_or_else(|| self.mismatch(element))?;
+        let (digits, rest) = found.ok_or_else(|| self.mismatch_message(element))?;
         self.rest = rest;
         let number = digits.parse().unwrap_or_default();
         if range.contains(&number) {
             Ok(number)
         } else {
-            Err(self.message(&format!("{name} out of range")))
+            Err(self.error_message(&format!("{name} out of range")))
         }
     }
 
-    /// A fraction that the layout does not have, of any length.
-    fn optional_fraction(&mut self) -> i32 {
+    /// Reads a fraction of seconds of any length that the layout does not contain; returns
+    /// nanoseconds.
+    fn parse_optional_fraction(&mut self) -> i32 {
         let after_point = self.rest.strip_prefix(['.', ',']).unwrap_or_default();
         let count = after_point.bytes().take_while(u8::is_ascii_digit).count();
         if count > 0 {
@@ -163,16 +168,16 @@ impl<'t> Parser<'t> {
         0
     }
 
-    fn six_digits(&mut self) -> Result<i32, String> {
+    fn parse_six_digits(&mut self) -> Result<i32, String> {
         let after_point = self.rest.strip_prefix(['.', ',']);
-        let digits = after_point.and_then(|rest| Self { rest, ..*self }.digits(6));
-        let (digits, rest) = digits.ok_or_else(|| self.mismatch(".000000"))?;
+        let digits = after_point.and_then(|rest| Self { rest, ..*self }.leading_digits(6));
+        let (digits, rest) = digits.ok_or_else(|| self.mismatch_message(".000000"))?;
         self.rest = rest;
         Ok(digits.parse().map(|micros: i32| micros * 1000).unwrap_or_default())
     }
 
-    /// `Z`, or an offset such as `+01:00`.
-    fn offset(&mut self) -> Result<SignedDuration, String> {
+    /// Reads the time zone offset: `Z`, or an offset such as `+01:00`.
+    fn parse_offset(&mut self) -> Result<SignedDuration, String> {
         const ELEMENT: &str = "Z07:00";
         if let Some(rest) = self.rest.strip_prefix('Z') {
             self.rest = rest;
@@ -193,28 +198,29 @@ impl<'t> Parser<'t> {
             };
             Some((sign, number(hours)?, number(minutes)?, rest))
         };
-        let (sign, hours, minutes, rest) = parts().ok_or_else(|| self.mismatch(ELEMENT))?;
+        let (sign, hours, minutes, rest) = parts().ok_or_else(|| self.mismatch_message(ELEMENT))?;
         self.rest = rest;
         // Go allows these bounds themselves.
         if hours > 24 {
-            return Err(self.message("time zone offset hour out of range"));
+            return Err(self.error_message("time zone offset hour out of range"));
         }
         if minutes > 60 {
-            return Err(self.message("time zone offset minute out of range"));
+            return Err(self.error_message("time zone offset minute out of range"));
         }
         Ok(SignedDuration::from_secs(sign * (hours * 3600 + minutes * 60)))
     }
 }
 
-/// How many digits a number has.
+/// How many digits a number in a time may have.
 #[derive(Clone, Copy)]
 enum DigitCount {
     Two,
     OneOrTwo,
 }
 
-/// A text in Go's quotes: other than printable ASCII as bytes.
-fn quoted(text: &str) -> String {
+/// A text in quotes as Go's `time` package prints it: characters that are no printable ASCII are
+/// escaped as bytes.
+fn go_quoted(text: &str) -> String {
     let mut shown = String::from("\"");
     for byte in text.bytes() {
         match byte {

@@ -23,14 +23,14 @@ pub use custom_kind::from_crd;
 pub(crate) use custom_kind::version_rank;
 pub use scale::Scale;
 
-/// One kind of object.
+/// One kind of API object, with all its versions.
 #[derive(Clone, Debug)]
 pub struct Kind {
-    /// Its resource.
+    /// The resource of the kind: API group and plural name.
     pub resource: Resource,
     /// The name of the kind, as in `kind:`.
     pub kind: Arc<str>,
-    /// The kind of its lists.
+    /// The kind of its lists, such as `PodList`.
     pub list_kind: Arc<str>,
     /// Singular name, for discovery.
     pub singular: Arc<str>,
@@ -40,7 +40,7 @@ pub struct Kind {
     pub categories: Vec<Arc<str>>,
     /// Whether its objects are namespaced.
     pub namespaced: bool,
-    /// When `metadata.generation` increases.
+    /// Which changes of an object increase `metadata.generation`.
     pub generation: Generation,
     /// Served and stored versions, the preferred one first. Never empty.
     pub versions: Vec<Version>,
@@ -53,12 +53,12 @@ pub struct Kind {
     pub schema_revision: u64,
 }
 
-/// When `metadata.generation` increases.
+/// Which changes of an object increase `metadata.generation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// Never: its objects have no generation.
+    /// The generation never increases: objects of the kind have none.
     None,
-    /// It starts at 1 and increases with every change outside `metadata` and `status`.
+    /// The generation starts at 1 and increases with every change outside `metadata` and `status`.
     OnSpec,
 }
 
@@ -67,7 +67,7 @@ pub enum Generation {
 pub enum Origin {
     /// Built into the API server.
     BuiltIn,
-    /// A `CustomResourceDefinition`.
+    /// Defined by a `CustomResourceDefinition`.
     Custom,
     /// A second API for the objects of another resource: `events.k8s.io` events.
     View,
@@ -76,14 +76,14 @@ pub enum Origin {
 /// One version of a kind.
 #[derive(Clone, Debug)]
 pub struct Version {
-    /// `v1`, `v2alpha2`, …
+    /// The name of the version: `v1`, `v2alpha2`, …
     pub name: Arc<str>,
-    /// Whether requests may use it.
+    /// Whether requests may use the version.
     pub served: bool,
-    /// Whether it has the subresource `/status`; then updates of the object do not change its
-    /// status.
+    /// Whether the version has the subresource `/status`. If so, updates of the object do not
+    /// change its status.
     pub status: bool,
-    /// The field paths of the subresource `/scale`, if it has one.
+    /// The field paths of the subresource `/scale`, if the version has one.
     pub scale: Option<Scale>,
     /// `additionalPrinterColumns` of a CRD; the columns of built-in kinds are in `http`.
     pub columns: Vec<Column>,
@@ -96,25 +96,25 @@ pub struct Version {
 /// The path from the root of an object to a field.
 pub type Path = Vec<Arc<str>>;
 
-/// One of `additionalPrinterColumns`.
+/// A column of `kubectl get`, from `additionalPrinterColumns`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// The column heading.
     pub name: String,
-    /// `string`, `integer`, `number`, `boolean`, `date`.
+    /// The type of the values: `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: String,
-    /// `format`, for instance `int32`.
+    /// The format of the values, for instance `int32`.
     pub format: String,
-    /// The description.
+    /// The description of the column.
     pub description: String,
-    /// 0 is always shown, greater values only in wide output.
+    /// The priority: 0 is always shown, a column with a greater value only in wide output.
     pub priority: i64,
     /// The JSON path of the value, for instance `.spec.queue`.
     pub json_path: String,
 }
 
 impl Kind {
-    /// A version by its name.
+    /// The version with a name, such as `v1`.
     pub fn version(&self, name: &str) -> Option<&Version> {
         self.versions.iter().find(|version| &*version.name == name)
     }
@@ -124,7 +124,7 @@ impl Kind {
         self.version(&self.storage).expect("a kind's storage version is one of its versions")
     }
 
-    /// `group/version`, or the version alone in the core group.
+    /// The `apiVersion` of a version: `group/version`, or the version alone in the core group.
     pub fn api_version(&self, version: &str) -> String {
         if self.resource.group.is_empty() {
             return version.to_owned();
@@ -132,7 +132,7 @@ impl Kind {
         format!("{}/{version}", self.resource.group)
     }
 
-    /// The Go package of a built-in kind, as messages name it.
+    /// The Go package of a built-in kind, such as `v1`, as messages name it.
     pub fn package(&self) -> &str {
         match self.storage_resource().group.split('.').next() {
             None | Some("") => "core",
@@ -140,20 +140,20 @@ impl Kind {
         }
     }
 
-    /// Whether the type declares this path of keys and indexes (`spec.containers.0.env`) in the
-    /// storage version.
+    /// Whether the storage version of the kind declares the field at a path of keys and indexes,
+    /// such as `spec.containers.0.env`.
     pub fn has_path(&self, path: &str) -> bool {
         type_info::TypeInfo::object(self, self.stored().schema.as_deref()).has_path(path)
     }
 
-    /// Whether it is the kind `kind` of `group`.
+    /// Whether this is the kind `kind` of the API group `group`.
     pub fn is(&self, group: &str, kind: &str) -> bool {
         &*self.kind == kind && &*self.resource.group == group
     }
 }
 
 impl FieldErrors {
-    /// `Invalid` (422) for the object `name` if there are errors.
+    /// Returns `Invalid` (422) about the object `name` if there are errors.
     ///
     /// # Errors
     ///
@@ -186,13 +186,14 @@ impl Kinds {
         self.by_resource.get(resource)
     }
 
-    /// The kind of a request path; `None` if the version is not served.
+    /// The kind that the group, version and plural name of a request path name; `None` if that
+    /// version is not served.
     pub fn by_path(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
         let kind = self.get(&Resource::new(group, plural))?;
         kind.version(version).filter(|version| version.served).map(|_| kind)
     }
 
-    /// The kind by group and kind, as in owner references and request bodies.
+    /// The kind with a group and a kind name, as in owner references and request bodies.
     pub fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<Kind>> {
         self.get(self.by_kind.get(&(Arc::from(group), Arc::from(kind)))?)
     }

@@ -15,7 +15,7 @@ pub(crate) fn unhealthy_gpus(node: &Value) -> impl Iterator<Item = u64> + '_ {
     text.split(',').filter_map(|index| index.trim().parse().ok())
 }
 
-/// The invalid annotations of a pod or node, with the violated rules.
+/// The invalid timing annotations of a pod or node, with the violated rules.
 pub(crate) fn invalid_annotations(object: &Value) -> Vec<(&'static str, &'static str)> {
     let broken = |key| Some((key, violated_rule(key, annotation(object, key)?)?));
     [
@@ -31,7 +31,7 @@ pub(crate) fn invalid_annotations(object: &Value) -> Vec<(&'static str, &'static
     .collect()
 }
 
-/// The rule that the value of the annotation `key` violates, if it does.
+/// The rule that `text`, the value of the annotation `key`, violates; `None` if it is valid.
 pub(crate) fn violated_rule(key: &str, text: &str) -> Option<&'static str> {
     let (reads, rule) = match key {
         annotations::STARTUP | annotations::RUN_TIME | annotations::TERMINATION => {

@@ -9,7 +9,8 @@ use std::fmt;
 use crate::api_types::error::ApiError;
 use schedlab_api::{Value, object};
 
-/// A conjunction of requirements; without requirements it selects everything.
+/// A label selector: an object must meet all requirements. A selector without requirements selects
+/// everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
@@ -57,7 +58,7 @@ impl LabelSelector {
     ///
     /// 400: the text is not a list of requirements, or a key or value is not valid in a label.
     pub fn parse(text: &str) -> Result<Self, ApiError> {
-        let requirements = parse::requirements(text).map_err(ApiError::bad_request)?;
+        let requirements = parse::parse_requirements(text).map_err(ApiError::bad_request)?;
         Ok(Self { requirements })
     }
 
@@ -87,19 +88,19 @@ impl LabelSelector {
         Self { requirements: requirements.collect() }
     }
 
-    /// Whether it selects everything.
+    /// Whether the selector has no requirements, so that it selects everything.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Whether it selects the object.
+    /// Whether the selector selects the object.
     pub fn matches(&self, object: &Value) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(object))
     }
 }
 
 impl fmt::Display for LabelSelector {
-    /// As text that parses to the same selector.
+    /// Formats the selector as text that parses to the same selector.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let several = |values: &BTreeSet<String>| {
             values.iter().map(String::as_str).collect::<Vec<_>>().join(",")

@@ -1,7 +1,7 @@
 //! Rules for names, label keys and label values, with the API server's texts. Each function returns
 //! the violated rules; `None` or an empty list means valid.
 
-/// RFC 1123 label, for instance a namespace or container name.
+/// The rule of an RFC 1123 label (for instance a namespace or container name) that `name` violates.
 pub(crate) fn dns_label_violation(name: &str) -> Option<String> {
     if name.len() > 63 {
         return Some("must be no more than 63 characters".to_owned());
@@ -17,7 +17,7 @@ pub(crate) fn dns_label_violation(name: &str) -> Option<String> {
     })
 }
 
-/// RFC 1123 subdomain: the rule for most object names.
+/// The rule of an RFC 1123 subdomain (most object names) that `name` violates.
 pub(crate) fn dns_subdomain_violation(name: &str) -> Option<String> {
     if name.len() > 253 {
         return Some("must be no more than 253 characters".to_owned());
@@ -32,7 +32,7 @@ pub(crate) fn dns_subdomain_violation(name: &str) -> Option<String> {
     })
 }
 
-/// RFC 1035 label: the rule for service names.
+/// The rule of an RFC 1035 label (service names) that `name` violates.
 pub(crate) fn dns_1035_label_violation(name: &str) -> Option<String> {
     if name.len() > 63 {
         return Some("must be no more than 63 characters".to_owned());
@@ -46,7 +46,7 @@ pub(crate) fn dns_1035_label_violation(name: &str) -> Option<String> {
     })
 }
 
-/// C identifier.
+/// The rule of a C identifier that `name` violates.
 pub(crate) fn c_identifier_violation(name: &str) -> Option<&'static str> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let fine =
@@ -58,7 +58,7 @@ pub(crate) fn c_identifier_violation(name: &str) -> Option<&'static str> {
     )
 }
 
-/// Port name (`IANA_SVC_NAME`).
+/// The rules of a port name (`IANA_SVC_NAME`) that `name` violates.
 pub(crate) fn port_name_violations(name: &str) -> Vec<&'static str> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     [
@@ -79,7 +79,7 @@ pub(crate) fn port_name_violations(name: &str) -> Vec<&'static str> {
     .collect()
 }
 
-/// Key of a config map or a secret.
+/// The rule of a key of a ConfigMap or Secret that `key` violates.
 pub(crate) fn config_key_violation(key: &str) -> Option<&'static str> {
     let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if key.len() > 253 {
@@ -105,7 +105,8 @@ fn is_dns_label(name: &str) -> bool {
         && !name.ends_with('-')
 }
 
-/// Key of a label, annotation, taint or resource: `[prefix/]name`.
+/// The rules of a qualified name `[prefix/]name` (key of a label, annotation, taint or resource)
+/// that `key` violates.
 pub(crate) fn qualified_name_violations(key: &str) -> Vec<String> {
     const NAME: &str = "must consist of alphanumeric characters, '-', '_' or '.', and must start \
                         and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or \
@@ -134,13 +135,13 @@ pub(crate) fn qualified_name_violations(key: &str) -> Vec<String> {
     } else if name.len() > 63 {
         rules.push("name part must be no more than 63 bytes".to_owned());
     }
-    if !is_name(name) {
+    if !is_qualified_name_part(name) {
         rules.push(format!("name part {NAME})"));
     }
     rules
 }
 
-/// Percentage, such as `25%`.
+/// The rule of a percentage, such as `25%`, that `text` violates.
 pub(crate) fn percentage_violation(text: &str) -> Option<String> {
     let digits = text.strip_suffix('%').filter(|digits| !digits.is_empty());
     let is_share = digits.is_some_and(|digits| digits.bytes().all(|one| one.is_ascii_digit()));
@@ -151,12 +152,12 @@ pub(crate) fn percentage_violation(text: &str) -> Option<String> {
     })
 }
 
-/// Label value.
+/// The rule of a label value that `value` violates.
 pub(crate) fn label_value_violation(value: &str) -> Option<String> {
     if value.len() > 63 {
         return Some("must be no more than 63 bytes".to_owned());
     }
-    (!value.is_empty() && !is_name(value)).then(|| {
+    (!value.is_empty() && !is_qualified_name_part(value)).then(|| {
         "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or \
          '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or \
          'my_value',  or '12345', regex used for validation is \
@@ -165,7 +166,7 @@ pub(crate) fn label_value_violation(value: &str) -> Option<String> {
     })
 }
 
-fn is_name(name: &str) -> bool {
+fn is_qualified_name_part(name: &str) -> bool {
     let outer = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = name.as_bytes();
     outer(bytes.first())

@@ -16,77 +16,78 @@ pub(crate) type Amounts = BTreeMap<String, Milli>;
 /// override the sum of the containers. An invalid quantity counts as 0; the API server rejects it.
 pub(crate) fn pod_requests(pod: &Value) -> Amounts {
     let mut total = sum_containers(pod, effective_requests);
-    total.extend(quantities(pod, &["spec", "resources", "requests"]));
-    add(&mut total, &quantities(pod, &["spec", "overhead"]));
+    total.extend(quantities_at(pod, &["spec", "resources", "requests"]));
+    add_amounts(&mut total, &quantities_at(pod, &["spec", "overhead"]));
     total.insert("pods".to_owned(), 1000);
     total
 }
 
-/// The limits of a pod, computed in the same way. The overhead is added only to resources with a
-/// limit.
+/// The limits of a pod, computed like [`pod_requests`]. The overhead is added only to resources
+/// with a limit.
 pub(crate) fn pod_limits(pod: &Value) -> Amounts {
     let mut total = container_amounts(pod, "limits");
-    total.extend(quantities(pod, &["spec", "resources", "limits"]));
-    let mut overhead = quantities(pod, &["spec", "overhead"]);
+    total.extend(quantities_at(pod, &["spec", "resources", "limits"]));
+    let mut overhead = quantities_at(pod, &["spec", "overhead"]);
     overhead.retain(|resource, _| total.contains_key(resource));
-    add(&mut total, &overhead);
+    add_amounts(&mut total, &overhead);
     total
 }
 
-/// The `requests` or `limits` (`kind`) of all containers of a pod, computed in the same way.
+/// The `requests` or `limits` (`kind`) of all containers of a pod, computed like [`pod_requests`]
+/// but without overhead.
 pub(crate) fn container_amounts(pod: &Value, kind: &str) -> Amounts {
-    sum_containers(pod, |container| quantities(container, &["resources", kind]))
+    sum_containers(pod, |container| quantities_at(container, &["resources", kind]))
 }
 
-fn sum_containers(pod: &Value, of: impl Fn(&Value) -> Amounts) -> Amounts {
+fn sum_containers(pod: &Value, amounts_of: impl Fn(&Value) -> Amounts) -> Amounts {
     let mut total = Amounts::new();
     for container in list(pod, &["spec", "containers"]) {
-        add(&mut total, &of(container));
+        add_amounts(&mut total, &amounts_of(container));
     }
     let mut beside = Amounts::new();
     let mut peak = Amounts::new();
     for container in list(pod, &["spec", "initContainers"]) {
-        let own = of(container);
+        let own = amounts_of(container);
         let mut at_once = beside.clone();
-        add(&mut at_once, &own);
+        add_amounts(&mut at_once, &own);
         if text(container, &["restartPolicy"]) == "Always" {
-            add(&mut beside, &own);
+            add_amounts(&mut beside, &own);
         }
-        raise_to(&mut peak, &at_once);
+        raise_amounts(&mut peak, &at_once);
     }
-    add(&mut total, &beside);
-    raise_to(&mut total, &peak);
+    add_amounts(&mut total, &beside);
+    raise_amounts(&mut total, &peak);
     total
 }
 
 /// The allocatable amounts of a node.
-pub(crate) fn allocatable(node: &Value) -> Amounts {
-    quantities(node, &["status", "allocatable"])
+pub(crate) fn allocatable_amounts(node: &Value) -> Amounts {
+    quantities_at(node, &["status", "allocatable"])
 }
 
-/// The requests of a container; a limit replaces a missing request.
+/// The requests of a container. A limit replaces a missing request.
 fn effective_requests(container: &Value) -> Amounts {
-    let mut all = quantities(container, &["resources", "limits"]);
-    all.extend(quantities(container, &["resources", "requests"]));
+    let mut all = quantities_at(container, &["resources", "limits"]);
+    all.extend(quantities_at(container, &["resources", "requests"]));
     all
 }
 
-fn quantities(value: &Value, path: &[&str]) -> Amounts {
+fn quantities_at(value: &Value, path: &[&str]) -> Amounts {
     let written = map(value, path).into_iter().flatten();
     written.filter_map(|(name, amount)| Some((name.to_string(), thousandths(amount)?))).collect()
 }
 
-/// Adds `more` to `to`.
-pub(crate) fn add(to: &mut Amounts, more: &Amounts) {
-    for (resource, amount) in more {
-        let sum = to.entry(resource.clone()).or_default();
+/// Adds the amounts of `addend` to those of `total`.
+pub(crate) fn add_amounts(total: &mut Amounts, addend: &Amounts) {
+    for (resource, amount) in addend {
+        let sum = total.entry(resource.clone()).or_default();
         *sum = sum.saturating_add(*amount);
     }
 }
 
-fn raise_to(to: &mut Amounts, at_least: &Amounts) {
-    for (resource, amount) in at_least {
-        let most = to.entry(resource.clone()).or_default();
+fn raise_amounts(amounts: &mut Amounts, minimum: &Amounts) {
+    for (resource, amount) in minimum {
+        let most = amounts.entry(resource.clone()).or_default();
         *most = (*most).max(*amount);
     }
 }

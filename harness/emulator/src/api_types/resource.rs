@@ -15,19 +15,19 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// `Resource::new("apps", "deployments")`.
+    /// Creates a resource: `Resource::new("apps", "deployments")`.
     pub fn new(group: &str, plural: &str) -> Self {
         Self { group: group.into(), plural: plural.into() }
     }
 
-    /// Whether it is the resource `plural` of `group`.
+    /// Whether this is the resource `plural` of the API group `group`.
     pub fn is(&self, group: &str, plural: &str) -> bool {
         &*self.plural == plural && &*self.group == group
     }
 }
 
 impl fmt::Display for Resource {
-    /// As in API messages: `pods`, `deployments.apps`.
+    /// Formats the resource as in API messages: `pods`, `deployments.apps`.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.group.is_empty() {
             return formatter.write_str(&self.plural);
@@ -39,16 +39,17 @@ impl fmt::Display for Resource {
 /// The identity of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// The collection.
+    /// The resource of the object.
     pub resource: Resource,
-    /// The namespace; empty for cluster-scoped kinds.
+    /// The namespace of the object; empty for cluster-scoped kinds.
     pub namespace: Arc<str>,
-    /// The name; empty if it is generated from `generateName`.
+    /// The name of the object; empty if it will be generated from `generateName`.
     pub name: Arc<str>,
 }
 
 impl Key {
-    /// `Key::new(resource, "default", "web-0")`; an empty namespace for cluster-scoped kinds.
+    /// Creates a key: `Key::new(resource, "default", "web-0")`. The namespace is empty for
+    /// cluster-scoped kinds.
     pub fn new(resource: Resource, namespace: &str, name: &str) -> Self {
         Self { resource, namespace: namespace.into(), name: name.into() }
     }

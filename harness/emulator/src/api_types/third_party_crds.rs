@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use schedlab_api::Value;
 
-const TEXTS: [&str; 7] = [
+const CRD_YAML: [&str; 7] = [
     include_str!("third_party_crds/clustertrainingruntimes.yaml"),
     include_str!("third_party_crds/jobsets.yaml"),
     include_str!("third_party_crds/leaderworkersets.yaml"),
@@ -17,13 +17,14 @@ const TEXTS: [&str; 7] = [
     include_str!("third_party_crds/trainjobs.yaml"),
 ];
 
-/// The `CustomResourceDefinition`s, ordered by name.
+/// The `CustomResourceDefinition`s of third-party workload kinds, such as `JobSet`, ordered by
+/// name.
 pub fn workload_crds() -> Vec<Value> {
     // Parsed once: every scenario boots a cluster.
     static KINDS: LazyLock<Vec<Value>> = LazyLock::new(|| {
         let parse =
             |text: &&str| serde_saphyr::from_str(text).expect("the embedded CRDs are valid YAML");
-        TEXTS.iter().map(parse).collect()
+        CRD_YAML.iter().map(parse).collect()
     });
     KINDS.clone()
 }

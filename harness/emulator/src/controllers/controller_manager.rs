@@ -28,16 +28,16 @@ use schedlab_api::{Value, json, object};
 
 use work_queue::{Task, WorkQueue};
 
-/// The number of reconciliations after which the task yields to others.
-const STEPS_PER_YIELD: u32 = 64;
-/// After this many yields without a write the controllers run.
+/// The number of reconciliations after which the controllers' task yields to other tasks.
+const RECONCILIATIONS_PER_YIELD: u32 = 64;
+/// Controllers run after this many yields without a write by other tasks.
 const IDLE_YIELDS: u32 = 8;
-/// After this many yields the controllers run in any case.
+/// Controllers run after this many yields, even if other tasks still write.
 const YIELDS_MAX: u32 = 4096;
 /// The maximum delay before a refused write is retried.
 const RETRY_SECS_MAX: u64 = 1000;
 
-/// The running controllers.
+/// The controllers of an emulated cluster, as they run on its store.
 pub(crate) struct ControllerManager {
     shared: SharedStore,
     webhooks: Webhooks,
@@ -74,7 +74,7 @@ impl ControllerManager {
         }
     }
 
-    /// Sends the writes through these admission webhooks.
+    /// Sets the admission webhooks that review the controllers' writes.
     pub(crate) fn with_webhooks(self, webhooks: Webhooks) -> Self {
         Self { webhooks, ..self }
     }
@@ -85,7 +85,7 @@ impl ControllerManager {
         loop {
             revisions.mark_unchanged();
             self.reconcile_due().await;
-            self.compact();
+            self.compact_log();
             let clock = self.shared.clock().clone();
             let next = self.queue.next_due().map(|time| clock.instant(time));
             let timer = async {
@@ -107,8 +107,9 @@ impl ControllerManager {
         }
     }
 
-    /// Lets other tasks finish a series of writes, without advancing time. Reconciling once after all
-    /// of them takes fewer writes. On a real cluster, the latency of watches has the same effect.
+    /// Lets other tasks finish a series of writes, without advancing time. Reconciling once after
+    /// the whole series takes fewer writes. On a real cluster, the latency of watches has the same
+    /// effect.
     async fn wait_for_writers(&self) {
         let (mut seen, mut quiet) = (self.shared.revision(), 0);
         for _ in 0..YIELDS_MAX {
@@ -132,13 +133,13 @@ impl ControllerManager {
             let Some(task) = self.queue.pop(now) else { return };
             self.reconcile(&task, now).await;
             steps = steps.wrapping_add(1);
-            if steps.is_multiple_of(STEPS_PER_YIELD) {
+            if steps.is_multiple_of(RECONCILIATIONS_PER_YIELD) {
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// Applies the changes since the last call to the cache.
+    /// Applies the store's changes since the last call to the cache.
     fn sync_cache(&mut self) {
         let since = self.revision;
         let Self { shared, cache, kinds_edition: edition, .. } = self;
@@ -148,7 +149,7 @@ impl ControllerManager {
                 cache.register_kinds(kinds);
             }
             let changes: Vec<ObjectChange> = match store.log_since(since) {
-                Ok(entries) => entries.iter().map(|entry| change_of(entry)).collect(),
+                Ok(entries) => entries.iter().map(|entry| change_of_entry(entry)).collect(),
                 Err(_) => full_resync(store, cache),
             };
             (changes, store.revision())
@@ -160,7 +161,7 @@ impl ControllerManager {
     }
 
     fn apply_change(&mut self, change: &ObjectChange) {
-        self.cache.apply(change, self.shared.clock().now());
+        self.cache.apply_change(change, self.shared.clock().now());
         let resource = &change.key.resource;
         if !self.watching.contains_key(resource) {
             self.watching
@@ -177,12 +178,12 @@ impl ControllerManager {
         let controller = &CONTROLLERS[task.controller];
         let ctx = Context { cache: &self.cache, now, kubelet_defaults: &self.kubelet_defaults };
         let step = (controller.reconcile)(&task.key, &ctx);
-        self.queue.set_timer(task, step.requeue_at);
+        self.queue.set_requeue_time(task, step.requeue_at);
         if step.writes.is_empty() {
             self.refusals.remove(task);
             return;
         }
-        let refused = self.write(controller, step.writes).await;
+        let refused = self.apply_writes(controller, step.writes).await;
         match refused {
             None => {
                 self.refusals.remove(task);
@@ -198,16 +199,16 @@ impl ControllerManager {
         let wait = 2_u64.saturating_pow(*count).min(RETRY_SECS_MAX);
         *count = count.saturating_add(1);
         let again = now.checked_add(Duration::from_secs(wait)).unwrap_or(Timestamp::MAX);
-        self.queue.set_timer(task, Some(again));
+        self.queue.set_requeue_time(task, Some(again));
         let ctx = Context { cache: &self.cache, now, kubelet_defaults: &self.kubelet_defaults };
         let controller = &CONTROLLERS[task.controller];
         let events = crate::controllers::report_refusal(controller, &task.key, refusal, &ctx);
-        let _ = self.write(controller, events).await;
+        let _ = self.apply_writes(controller, events).await;
     }
 
     /// Applies writes in order until one is refused, and returns that refusal. Without webhooks all
     /// writes are applied under one lock.
-    async fn write(
+    async fn apply_writes(
         &self,
         controller: &Controller,
         requests: Vec<ApiRequest>,
@@ -216,7 +217,7 @@ impl ControllerManager {
             if webhooks::has_webhooks(store) {
                 Err(requests)
             } else {
-                Ok(write_all(store, controller, requests, now))
+                Ok(apply_writes_locked(store, controller, requests, now))
             }
         });
         let requests = match at_once {
@@ -225,7 +226,7 @@ impl ControllerManager {
         };
         let mut writing = WriteBatch::default();
         for request in requests {
-            let (write, kept) = writing.prepare(controller, request);
+            let (write, kept) = writing.prepare_write(controller, request);
             let user =
                 || WebhookContext { user: user_info(controller), ..WebhookContext::default() };
             let done = self.webhooks.write(&self.shared, write, user).await;
@@ -236,8 +237,8 @@ impl ControllerManager {
         None
     }
 
-    /// Compacts the log once half of its entries are older than the retention.
-    fn compact(&mut self) {
+    /// Compacts the change log once half of its entries are older than `log_retention`.
+    fn compact_log(&mut self) {
         let Some(keep) = self.log_retention else { return };
         let seen = self.revision;
         self.shared.change(|store, now| {
@@ -251,7 +252,7 @@ impl ControllerManager {
     }
 }
 
-fn change_of(entry: &LogEntry) -> ObjectChange {
+fn change_of_entry(entry: &LogEntry) -> ObjectChange {
     ObjectChange {
         key: entry.key.clone(),
         before: entry.previous.clone(),
@@ -276,7 +277,7 @@ fn full_resync(store: &Store, cache: &InformerCache) -> Vec<ObjectChange> {
     changes
 }
 
-fn write_all(
+fn apply_writes_locked(
     store: &mut Store,
     controller: &Controller,
     requests: Vec<ApiRequest>,
@@ -284,19 +285,19 @@ fn write_all(
 ) -> Option<WriteRefusal> {
     let mut writing = WriteBatch::default();
     requests.into_iter().find_map(|request| {
-        let (write, kept) = writing.prepare(controller, request);
+        let (write, kept) = writing.prepare_write(controller, request);
         let done = store.write(write, now);
         writing.record_result(kept, done)
     })
 }
 
-/// `userInfo` of a controller for webhooks.
+/// The `userInfo` of a controller that webhooks see.
 fn user_info(controller: &Controller) -> Value {
     json!({"username": format!("system:{}", controller.manager), "groups": ["system:authenticated"]})
 }
 
-/// The writes of one reconciliation. Later updates of an object use the resourceVersion of the
-/// earlier ones. Refused events and deletions of missing objects are ignored.
+/// The writes of one reconciliation. A later update of an object uses the resourceVersion that the
+/// earlier one returned. Refused events and deletions of missing objects are ignored.
 #[derive(Default)]
 struct WriteBatch {
     written: BTreeMap<Key, String>,
@@ -310,7 +311,7 @@ struct PendingWrite {
 }
 
 impl WriteBatch {
-    fn prepare(&self, controller: &Controller, request: ApiRequest) -> (Write, PendingWrite) {
+    fn prepare_write(&self, controller: &Controller, request: ApiRequest) -> (Write, PendingWrite) {
         let ApiRequest { key, mut op } = request;
         if let (Op::Update(_, body), Some(revision)) = (&mut op, self.written.get(&key)) {
             object::set(body, &["metadata", "resourceVersion"], revision.as_str().into());

@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::workload::{api_count, count_at, is_active, is_ready, scaled_value};
+use super::workload::{api_count, clamped_count_at, int_or_percent_of, is_active, is_ready};
 use crate::api_types::label_selector::LabelSelector;
 use crate::reconcile::cache::OwnerReference;
 use crate::reconcile::fields::{
-    Condition, after_secs, set_condition, set_condition_field, string_entries, time,
+    Condition, set_condition, set_condition_field, string_entries, time_after_secs, time_at,
 };
 use crate::reconcile::resources::{BUDGETS, DEPLOYMENTS, PODS};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
-    controller_of,
+    controller_reference,
 };
 use crate::store::{Key, Object};
 use schedlab_api::{
@@ -45,13 +45,13 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     if change.key.resource != *PODS {
         return Vec::new();
     }
-    let budgets = cache.in_namespace(&BUDGETS, &change.key.namespace);
-    let covering = budgets.filter(|(_, budget)| change.states().any(|pod| covers(budget, pod)));
+    let budgets = cache.objects_in_namespace(&BUDGETS, &change.key.namespace);
+    let covering = budgets.filter(|(_, budget)| change.states().any(|pod| covers_pod(budget, pod)));
     covering.map(|(key, _)| key.clone()).collect()
 }
 
 /// Whether a budget's selector matches a pod. A budget without a selector matches none.
-fn covers(budget: &Value, pod: &Value) -> bool {
+fn covers_pod(budget: &Value, pod: &Value) -> bool {
     let selector = at(budget, &["spec", "selector"]);
     let selector = selector.and_then(|selector| LabelSelector::from_object(selector).ok());
     selector.is_some_and(|selector| selector.matches(pod))
@@ -59,11 +59,11 @@ fn covers(budget: &Value, pod: &Value) -> bool {
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     let Some(budget) = ctx.cache.get(key).filter(|budget| !is_deleting(budget)) else {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     };
-    let pods = ctx.cache.in_namespace(&PODS, &key.namespace);
+    let pods = ctx.cache.objects_in_namespace(&PODS, &key.namespace);
     let covered: Vec<&Object> =
-        pods.filter(|(_, pod)| covers(budget, pod)).map(|(_, pod)| pod).collect();
+        pods.filter(|(_, pod)| covers_pod(budget, pod)).map(|(_, pod)| pod).collect();
     let none =
         covered.is_empty().then(|| budget_event("NoPods", "No matching pods found".to_owned()));
     let expected = match expected_pods(budget, &covered, ctx.cache) {
@@ -73,7 +73,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
             let events =
                 budget_event("CalculateExpectedPodCountFailed", message).record_once(budget, ctx);
             return ReconcileResult::from_writes(
-                sync_failed(key, budget, &why, ctx).into_iter().chain(events),
+                failed_sync_update(key, budget, &why, ctx).into_iter().chain(events),
             );
         }
     };
@@ -85,7 +85,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     let (leaving, again) = pending_disruptions(budget, &living, ctx);
     let stays = |pod: &&&Object| !leaving.contains_key(name(pod));
     let healthy = api_count(living.iter().filter(stays).filter(|pod| is_ready(pod)));
-    let counted = with_counts(budget, &expected, healthy, leaving, ctx.now);
+    let counted = budget_with_counts(budget, &expected, healthy, leaving, ctx.now);
     ReconcileResult::from_writes(
         ApiRequest::status_update(key, budget, counted).into_iter().chain(events),
     )
@@ -93,7 +93,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
 }
 
 /// The budget with its counts and its `DisruptionAllowed` condition.
-fn with_counts(
+fn budget_with_counts(
     budget: &Value,
     expected: &ExpectedPods,
     healthy: i64,
@@ -130,7 +130,7 @@ fn with_counts(
 
 /// The status of a budget whose pods cannot be counted: it allows no disruption, and its other
 /// counts stay unchanged.
-fn sync_failed(key: &Key, budget: &Value, why: &str, ctx: &Context) -> Option<ApiRequest> {
+fn failed_sync_update(key: &Key, budget: &Value, why: &str, ctx: &Context) -> Option<ApiRequest> {
     let mut seen = budget.clone();
     set(&mut seen, &["status", "disruptionsAllowed"], json!(0));
     let condition =
@@ -140,10 +140,10 @@ fn sync_failed(key: &Key, budget: &Value, why: &str, ctx: &Context) -> Option<Ap
 }
 
 /// Sets a condition with the observed generation.
-fn set_observed_condition(seen: &mut Value, condition: &Condition, now: Timestamp) {
-    set_condition(seen, condition, now);
-    if let Some(counted_for) = at(seen, &["status", "observedGeneration"]).cloned() {
-        set_condition_field(seen, condition.kind, "observedGeneration", &counted_for);
+fn set_observed_condition(budget: &mut Value, condition: &Condition, now: Timestamp) {
+    set_condition(budget, condition, now);
+    if let Some(counted_for) = at(budget, &["status", "observedGeneration"]).cloned() {
+        set_condition_field(budget, condition.kind, "observedGeneration", &counted_for);
     }
 }
 
@@ -152,7 +152,7 @@ fn budget_event(reason: &str, message: String) -> EventSpec<'_> {
     EventSpec { component: COMPONENT, kind, reason, message }
 }
 
-/// The message of the `UnmanagedPods` event.
+/// The message of the `UnmanagedPods` event of a budget.
 fn unmanaged_pods_message(budget: &Value) -> String {
     format!(
         "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As \
@@ -163,7 +163,7 @@ fn unmanaged_pods_message(budget: &Value) -> String {
     )
 }
 
-/// A label selector as Go prints the API type.
+/// A label selector as Go's `%v` prints the API type.
 fn go_label_selector(selector: &Value) -> String {
     let labels = string_entries(selector, &["matchLabels"]);
     let labels: Vec<String> = labels.map(|(key, value)| format!("{key}: {value},")).collect();
@@ -180,7 +180,8 @@ fn go_label_selector(selector: &Value) -> String {
     )
 }
 
-/// The evicted pods that are not deleted yet, and when the next of these entries times out.
+/// The entries of `status.disruptedPods` (evicted pods that are not deleted yet), and when the next
+/// of them times out.
 fn pending_disruptions(
     budget: &Value,
     covered: &[&Object],
@@ -189,28 +190,28 @@ fn pending_disruptions(
     let mut still = Map::new();
     let mut again = None;
     for (pod, granted) in map(budget, &["status", "disruptedPods"]).into_iter().flatten() {
-        let until = time(budget, &["status", "disruptedPods", pod])
-            .map(|granted| after_secs(granted, DELETION_TIMEOUT_SECS));
+        let until = time_at(budget, &["status", "disruptedPods", pod])
+            .map(|granted| time_after_secs(granted, DELETION_TIMEOUT_SECS));
         let Some(until) = until.filter(|until| ctx.now <= *until) else { continue };
         if covered.iter().any(|one| name(one) == pod) {
             still.insert(pod.clone(), granted.clone());
-            again = [again, Some(after_secs(until, 1))].into_iter().flatten().min();
+            again = [again, Some(time_after_secs(until, 1))].into_iter().flatten().min();
         }
     }
     (still, again)
 }
 
-/// The pods that a budget expects.
+/// How many pods a budget expects, and how many of them must be healthy.
 struct ExpectedPods {
     /// The expected number of pods.
     pods: i64,
     /// The number of healthy pods that the budget requires.
     healthy: i64,
-    /// Whether a pod without a controller could not be counted.
+    /// Whether the budget covers a pod without a controller, which cannot be counted.
     unmanaged: bool,
 }
 
-/// The pods that a budget expects, or why they cannot be determined.
+/// How many pods a budget expects; an error text if that cannot be determined.
 fn expected_pods(
     budget: &Value,
     covered: &[&Object],
@@ -218,18 +219,18 @@ fn expected_pods(
 ) -> Result<ExpectedPods, String> {
     if let Some(most) = at(budget, &["spec", "maxUnavailable"]) {
         let OwnerScale { pods, unmanaged } = owner_scale(covered, cache)?;
-        let most = scaled_value(Some(most), pods, true).unwrap_or(0);
+        let most = int_or_percent_of(Some(most), pods, true).unwrap_or(0);
         return Ok(ExpectedPods { pods, healthy: (pods - most).max(0), unmanaged });
     }
     let there = api_count(covered);
     match at(budget, &["spec", "minAvailable"]) {
         Some(Value::String(percent)) => {
             let OwnerScale { pods, unmanaged } = owner_scale(covered, cache)?;
-            let healthy = scaled_value(Some(&json!(percent)), pods, true).unwrap_or(pods);
+            let healthy = int_or_percent_of(Some(&json!(percent)), pods, true).unwrap_or(pods);
             Ok(ExpectedPods { pods, healthy, unmanaged })
         }
         Some(least) => {
-            let healthy = scaled_value(Some(least), there, true).unwrap_or(0);
+            let healthy = int_or_percent_of(Some(least), there, true).unwrap_or(0);
             Ok(ExpectedPods { pods: there, healthy, unmanaged: false })
         }
         None => Ok(ExpectedPods { pods: there, healthy: 1, unmanaged: false }),
@@ -239,7 +240,7 @@ fn expected_pods(
 /// The desired replicas of the controllers of the covered pods.
 struct OwnerScale {
     pods: i64,
-    /// Whether a pod has no controller; such a pod does not count.
+    /// Whether a covered pod has no controller. Such a pod does not count.
     unmanaged: bool,
 }
 
@@ -247,7 +248,7 @@ fn owner_scale(covered: &[&Object], cache: &InformerCache) -> Result<OwnerScale,
     let mut total = OwnerScale { pods: 0, unmanaged: false };
     let mut counted_owners = BTreeSet::new();
     for pod in covered {
-        let Some(owner) = controller_of(pod) else {
+        let Some(owner) = controller_reference(pod) else {
             total.unmanaged = true;
             continue;
         };
@@ -259,7 +260,8 @@ fn owner_scale(covered: &[&Object], cache: &InformerCache) -> Result<OwnerScale,
     Ok(total)
 }
 
-/// The workload that determines the replicas of an owner, and their number from its scale.
+/// The key and the number of desired replicas of the workload that controls the pods of `owner`,
+/// from the workload's `/scale`.
 fn replicas_of_owner(
     owner: &OwnerReference,
     pod: &Value,
@@ -277,12 +279,12 @@ fn replicas_of_owner(
         return Err(format!("found no controllers for pod \"{}\"", name(pod)));
     };
     // A Deployment determines the replicas of its ReplicaSets.
-    let parent = controller_of(object).and_then(|parent| cache.by_uid(parent.uid));
+    let parent = controller_reference(object).and_then(|parent| cache.key_of_uid(parent.uid));
     if let Some(deployment) = parent.filter(|parent| parent.resource == *DEPLOYMENTS) {
         let desired =
-            cache.get(deployment).map(|object| count_at(object, &["spec", "replicas"], 1));
+            cache.get(deployment).map(|object| clamped_count_at(object, &["spec", "replicas"], 1));
         return Ok((deployment.clone(), desired.unwrap_or(0)));
     }
     let scale = kind.scale_for_read(object).map_err(|error| error.message)?;
-    Ok((key, count_at(&scale, &["spec", "replicas"], 0)))
+    Ok((key, clamped_count_at(&scale, &["spec", "replicas"], 0)))
 }

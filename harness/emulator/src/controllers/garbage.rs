@@ -5,7 +5,7 @@
 //! Kubernetes, an object with an owner of an unknown kind is kept, and so is a cluster-scoped object
 //! with a namespaced owner.
 
-use crate::reconcile::cache::{OwnerReference, OwnerScope, owners};
+use crate::reconcile::cache::{OwnerReference, OwnerScope, owner_references};
 use crate::reconcile::resources::CRDS;
 use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
@@ -16,8 +16,8 @@ use schedlab_api::{
     object::{finalizers, is_deleting, list, metadata_fields_equal, name, remove, set, text, uid},
 };
 
-const FOREGROUND: &str = "foregroundDeletion";
-const ORPHAN: &str = "orphan";
+const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
+const ORPHAN_FINALIZER: &str = "orphan";
 
 /// The garbage collector.
 pub(super) const CONTROLLER: Controller = Controller {
@@ -31,11 +31,12 @@ pub(super) const CONTROLLER: Controller = Controller {
 fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     let mut keys = Vec::new();
     if affects_ownership(change) {
-        let matters = |after: &&Object| owners(after).next().is_some() || is_deleting(after);
+        let matters =
+            |after: &&Object| owner_references(after).next().is_some() || is_deleting(after);
         keys.extend(change.after.as_ref().filter(matters).map(|_| change.key.clone()));
-        for owner in change.states().flat_map(|side| owners(side)) {
+        for owner in change.states().flat_map(|side| owner_references(side)) {
             let waits = |key: &&Key| cache.get(key).is_some_and(|owner| is_deleting(owner));
-            keys.extend(cache.by_uid(owner.uid).filter(waits).cloned());
+            keys.extend(cache.key_of_uid(owner.uid).filter(waits).cloned());
         }
     }
     let leaves = change.after.as_ref().is_none_or(|after| is_deleting(after));
@@ -43,13 +44,13 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
         keys.extend(cache.dependents(uid(before)).map(|(key, _)| key.clone()));
     }
     if change.key.resource == *CRDS && change.after.is_some() {
-        keys.extend(cache.with_missing_owner().cloned());
+        keys.extend(cache.keys_with_missing_owner().cloned());
     }
     keys
 }
 
-/// Whether a change creates or deletes the object, or changes its owners, finalizers or deletion.
-/// Most changes do not.
+/// Whether a change matters to garbage collection: it creates or deletes the object, or changes the
+/// owners, finalizers or deletion of the object.
 fn affects_ownership(change: &ObjectChange) -> bool {
     let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
     !metadata_fields_equal(before, after, |field| {
@@ -58,61 +59,66 @@ fn affects_ownership(change: &ObjectChange) -> bool {
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some(object) = ctx.cache.get(key) else { return ReconcileResult::done() };
+    let Some(object) = ctx.cache.get(key) else { return ReconcileResult::nothing_to_do() };
     let waits_with =
         |finalizer| is_deleting(object) && finalizers(object).any(|one| one == finalizer);
-    if waits_with(ORPHAN) {
+    if waits_with(ORPHAN_FINALIZER) {
         return ReconcileResult::from_writes(orphan_dependents(key, object, ctx.cache));
     }
-    if waits_with(FOREGROUND) {
+    if waits_with(FOREGROUND_FINALIZER) {
         let blocked = ctx.cache.dependents(uid(object)).any(|(_, dependent)| {
-            owners(dependent).any(|owner| owner.uid == uid(object) && owner.blocks_owner_deletion)
+            owner_references(dependent)
+                .any(|owner| owner.uid == uid(object) && owner.blocks_owner_deletion)
         });
         if !blocked {
             return ReconcileResult::from_writes([ApiRequest::remove_finalizer(
-                key, object, FOREGROUND,
+                key,
+                object,
+                FOREGROUND_FINALIZER,
             )]);
         }
     }
     if is_deleting(object) {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
-    ReconcileResult::from_writes(collect(key, object, ctx.cache))
+    ReconcileResult::from_writes(collect_object(key, object, ctx.cache))
 }
 
-/// Removes the references to an owner deleted with `Orphan`, and then its finalizer.
+/// Removes the dependents' references to an owner that was deleted with `Orphan`, and then the
+/// owner's `orphan` finalizer.
 fn orphan_dependents(key: &Key, object: &Object, cache: &InformerCache) -> Vec<ApiRequest> {
     let owner = uid(object);
     let freed = cache
         .dependents(owner)
-        .map(|(key, dependent)| without_owners(key, dependent, |one| one.uid == owner));
-    freed.chain([ApiRequest::remove_finalizer(key, object, ORPHAN)]).collect()
+        .map(|(key, dependent)| remove_owners(key, dependent, |one| one.uid == owner));
+    freed.chain([ApiRequest::remove_finalizer(key, object, ORPHAN_FINALIZER)]).collect()
 }
 
 /// The state of an owner.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OwnerState {
-    /// It exists.
+    /// The owner exists.
     Solid,
-    /// It does not exist.
+    /// The owner does not exist.
     Gone,
-    /// It is deleted in the foreground and waits for its dependents.
+    /// The owner is being deleted in the foreground and waits for its dependents.
     Waiting,
 }
 
-/// Deletes an object without existing owners, or removes its references to missing owners.
-fn collect(key: &Key, object: &Object, cache: &InformerCache) -> Option<ApiRequest> {
-    if owners(object).any(|owner| is_owner_unknown(key, &owner, cache)) {
+/// Deletes an object if none of its owners exists; otherwise removes the references to missing
+/// owners.
+fn collect_object(key: &Key, object: &Object, cache: &InformerCache) -> Option<ApiRequest> {
+    if owner_references(object).any(|owner| is_owner_unknown(key, &owner, cache)) {
         return None;
     }
     let standings: Vec<OwnerState> =
-        owners(object).map(|owner| owner_state(key, &owner, cache)).collect();
+        owner_references(object).map(|owner| owner_state(key, &owner, cache)).collect();
     if standings.is_empty() || standings.iter().all(|standing| *standing == OwnerState::Solid) {
         return None;
     }
     if standings.contains(&OwnerState::Solid) {
         let lost = |owner: &OwnerReference| owner_state(key, owner, cache) != OwnerState::Solid;
-        return Some(without_owners(key, object, lost));
+        return Some(remove_owners(key, object, lost));
     }
     let owns = cache.dependents(uid(object)).next().is_some();
     if standings.contains(&OwnerState::Waiting) && owns {
@@ -121,7 +127,8 @@ fn collect(key: &Key, object: &Object, cache: &InformerCache) -> Option<ApiReque
     Some(ApiRequest::delete(key, object))
 }
 
-/// Whether the state of an owner cannot be determined.
+/// Whether the existence of an owner cannot be determined, for instance because its kind is
+/// unknown.
 fn is_owner_unknown(key: &Key, owner: &OwnerReference, cache: &InformerCache) -> bool {
     match cache.owner_scope(owner) {
         OwnerScope::Unknown => true,
@@ -134,7 +141,7 @@ fn owner_state(key: &Key, owner: &OwnerReference, cache: &InformerCache) -> Owne
     if owner.uid.is_empty() {
         return OwnerState::Solid;
     }
-    let Some(owner_key) = cache.by_uid(owner.uid) else { return OwnerState::Gone };
+    let Some(owner_key) = cache.key_of_uid(owner.uid) else { return OwnerState::Gone };
     if key.namespace.is_empty() && !owner_key.namespace.is_empty() {
         return OwnerState::Solid;
     }
@@ -146,20 +153,18 @@ fn owner_state(key: &Key, owner: &OwnerReference, cache: &InformerCache) -> Owne
     });
     match found {
         None => OwnerState::Gone,
-        Some(object) if is_deleting(object) && finalizers(object).any(|one| one == FOREGROUND) => {
+        Some(object)
+            if is_deleting(object) && finalizers(object).any(|one| one == FOREGROUND_FINALIZER) =>
+        {
             OwnerState::Waiting
         }
         Some(_) => OwnerState::Solid,
     }
 }
 
-fn without_owners(
-    key: &Key,
-    object: &Object,
-    lost: impl Fn(&OwnerReference) -> bool,
-) -> ApiRequest {
+fn remove_owners(key: &Key, object: &Object, lost: impl Fn(&OwnerReference) -> bool) -> ApiRequest {
     let path = &["metadata", "ownerReferences"];
-    let gone: Vec<bool> = owners(object).map(|owner| lost(&owner)).collect();
+    let gone: Vec<bool> = owner_references(object).map(|owner| lost(&owner)).collect();
     let all = list(object, path).iter().zip(gone);
     let left: Vec<Value> = all.filter(|(_, gone)| !gone).map(|(one, _)| one.clone()).collect();
     let mut object = Value::clone(object);

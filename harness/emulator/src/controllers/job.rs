@@ -16,17 +16,17 @@ mod policy;
 
 use jiff::Timestamp;
 
-use super::adoption::{adopters, claim_objects};
+use super::adoption::{adopt_and_release_objects, adopting_owners};
 use super::workload::{delete_pod, is_managed_elsewhere, owner_keys};
 use crate::reconcile::fields::{
-    Condition, after_secs, find_condition, flag, format_time, set_condition, set_condition_time,
-    time,
+    Condition, find_condition, flag_at, format_time, set_condition, set_condition_time,
+    time_after_secs, time_at,
 };
 use crate::reconcile::resources::{JOBS, PODS};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
-    controller_of,
+    controller_reference,
 };
 use crate::store::{Key, Object, Op};
 use schedlab_api::{
@@ -37,7 +37,7 @@ use schedlab_api::{
 use job_status::JobStatus;
 
 pub(super) const COMPONENT: &str = "job-controller";
-const MANAGER: &str = "kubernetes.io/job-controller";
+const MANAGED_BY: &str = "kubernetes.io/job-controller";
 /// The finalizer that keeps a pod until its end is counted.
 const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
@@ -50,7 +50,8 @@ pub(super) const CONTROLLER: Controller = Controller {
     reconcile,
 };
 
-/// A job, the owner or adopters of a pod, and a pod without its job, whose finalizer must be removed.
+/// A changed Job, the owner or adopters of a changed pod, and a pod whose Job is gone, so that its
+/// tracking finalizer must be removed.
 fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     if change.key.resource == *JOBS && change.after.is_none() {
         let Some(before) = &change.before else { return Vec::new() };
@@ -62,46 +63,50 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
         return vec![change.key.clone()];
     }
     let mut keys = owner_keys(change, cache, &JOBS, &PODS);
-    keys.extend(adopters(change, cache, &JOBS, &PODS));
+    keys.extend(adopting_owners(change, cache, &JOBS, &PODS));
     keys
 }
 
-/// Whether a tracked pod has lost its job.
+/// Whether a pod with the tracking finalizer has lost its Job.
 fn is_orphaned_pod(key: &Key, pod: &Value, cache: &InformerCache) -> bool {
     key.resource == *PODS
-        && is_tracked(pod)
-        && controller_of(pod).is_none_or(|owner| cache.by_uid(owner.uid).is_none())
+        && has_tracking_finalizer(pod)
+        && controller_reference(pod).is_none_or(|owner| cache.key_of_uid(owner.uid).is_none())
 }
 
-fn is_tracked(pod: &Value) -> bool {
+fn has_tracking_finalizer(pod: &Value) -> bool {
     finalizers(pod).any(|one| one == TRACKING_FINALIZER)
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some((key, object)) = ctx.cache.entry(key) else { return ReconcileResult::done() };
+    let Some((key, object)) = ctx.cache.entry(key) else { return ReconcileResult::nothing_to_do() };
     if key.resource == *PODS {
         let lost = is_orphaned_pod(key, object, ctx.cache);
         let freed = lost.then(|| ApiRequest::remove_finalizer(key, object, TRACKING_FINALIZER));
         return ReconcileResult::from_writes(freed);
     }
-    if is_managed_elsewhere(object, &["spec", "managedBy"], MANAGER) {
+    if is_managed_elsewhere(object, &["spec", "managedBy"], MANAGED_BY) {
         // The TTL applies to finished jobs of any controller.
-        let expires = is_done(object) && !is_deleting(object);
-        return if expires { finish::expire(key, object, ctx) } else { ReconcileResult::done() };
+        let expires = has_job_finished(object) && !is_deleting(object);
+        return if expires {
+            finish::delete_after_ttl(key, object, ctx)
+        } else {
+            ReconcileResult::nothing_to_do()
+        };
     }
-    let all: Vec<(&Key, &Object)> = ctx.cache.controlled(uid(object), &PODS).collect();
+    let all: Vec<(&Key, &Object)> = ctx.cache.controlled_by(uid(object), &PODS).collect();
     if is_deleting(object) {
-        return ReconcileResult::from_writes(remove_tracking(all.iter().copied()));
+        return ReconcileResult::from_writes(remove_tracking_finalizers(all.iter().copied()));
     }
-    if is_done(object) {
-        let released = remove_tracking(all.iter().copied());
+    if has_job_finished(object) {
+        let released = remove_tracking_finalizers(all.iter().copied());
         return if released.is_empty() {
-            finish::expire(key, object, ctx)
+            finish::delete_after_ttl(key, object, ctx)
         } else {
             ReconcileResult::from_writes(released)
         };
     }
-    let claims = claim_pods(object, ctx);
+    let claims = adopt_and_release_pods(object, ctx);
     if claims.is_empty() {
         sync_running(key, object, &all, ctx)
     } else {
@@ -109,13 +114,14 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     }
 }
 
-/// The adoptions and releases of pods, with their tracking finalizer.
-fn claim_pods(job: &Value, ctx: &Context) -> Vec<ApiRequest> {
-    let mut claims = claim_objects(job, &PODS, |_| true, ctx);
+/// The updates by which a Job adopts and releases pods; adopted pods get the tracking finalizer,
+/// released ones lose it.
+fn adopt_and_release_pods(job: &Value, ctx: &Context) -> Vec<ApiRequest> {
+    let mut claims = adopt_and_release_objects(job, &PODS, |_| true, ctx);
     for claim in &mut claims {
         let Op::Update(_, pod) = &mut claim.op else { continue };
         let others = finalizers(pod).filter(|one| *one != TRACKING_FINALIZER);
-        let is_own = controller_of(pod).map(|_| TRACKING_FINALIZER);
+        let is_own = controller_reference(pod).map(|_| TRACKING_FINALIZER);
         let left: Vec<Value> = others.chain(is_own).map(Value::from).collect();
         set(pod, &["metadata", "finalizers"], left.into());
     }
@@ -123,13 +129,15 @@ fn claim_pods(job: &Value, ctx: &Context) -> Vec<ApiRequest> {
 }
 
 /// Whether a job has finished.
-pub(super) fn is_done(job: &Value) -> bool {
+pub(super) fn has_job_finished(job: &Value) -> bool {
     condition(job, "Complete") == Some("True") || condition(job, "Failed") == Some("True")
 }
 
 /// Removes the tracking finalizer of pods.
-fn remove_tracking<'v>(pods: impl Iterator<Item = (&'v Key, &'v Object)>) -> Vec<ApiRequest> {
-    let held = pods.filter(|(_, pod)| is_tracked(pod));
+fn remove_tracking_finalizers<'v>(
+    pods: impl Iterator<Item = (&'v Key, &'v Object)>,
+) -> Vec<ApiRequest> {
+    let held = pods.filter(|(_, pod)| has_tracking_finalizer(pod));
     held.map(|(key, pod)| ApiRequest::remove_finalizer(key, pod, TRACKING_FINALIZER)).collect()
 }
 
@@ -140,47 +148,48 @@ fn sync_running(
     all: &[(&Key, &Object)],
     ctx: &Context,
 ) -> ReconcileResult {
-    let job_status = JobStatus::count(job, all);
+    let job_status = JobStatus::from_pods(job, all);
     if !job_status.uncounted.is_empty() {
         let mut counted = Value::clone(job);
-        job_status.write(&mut counted);
+        job_status.write_counts(&mut counted);
         finish::record_policy_failure(&mut counted, &job_status, ctx);
-        let freed = remove_tracking(job_status.uncounted.iter().copied());
+        let freed = remove_tracking_finalizers(job_status.uncounted.iter().copied());
         return ReconcileResult::from_writes(
             ApiRequest::status_update(key, job, counted).into_iter().chain(freed),
         );
     }
-    if let Some(step) = finish::finish(key, job, &job_status, ctx) {
+    if let Some(step) = finish::finish_job(key, job, &job_status, ctx) {
         return step;
     }
-    if flag(job, &["spec", "suspend"]) {
-        return suspend(key, job, &job_status, ctx);
+    if flag_at(job, &["spec", "suspend"]) {
+        return suspend_job(key, job, &job_status, ctx);
     }
-    if time(job, &["status", "startTime"]).is_none() || condition(job, "Suspended") == Some("True")
+    if time_at(job, &["status", "startTime"]).is_none()
+        || condition(job, "Suspended") == Some("True")
     {
-        return ReconcileResult::from_writes(start(key, job, &job_status, ctx));
+        return ReconcileResult::from_writes(start_job(key, job, &job_status, ctx));
     }
     let mut step = pods::sync_pods(job, &job_status, ctx);
     if step.writes.is_empty() {
         let mut seen = Value::clone(job);
-        job_status.write(&mut seen);
+        job_status.write_counts(&mut seen);
         step.writes.extend(ApiRequest::status_update(key, job, seen));
     }
-    step.requeue_by(deadline(job))
+    step.requeue_by(active_deadline(job))
 }
 
 /// When `activeDeadlineSeconds` ends; `None` while the job is suspended.
-fn deadline(job: &Value) -> Option<Timestamp> {
-    if flag(job, &["spec", "suspend"]) {
+fn active_deadline(job: &Value) -> Option<Timestamp> {
+    if flag_at(job, &["spec", "suspend"]) {
         return None;
     }
     let secs = number(job, &["spec", "activeDeadlineSeconds"])?;
-    Some(after_secs(time(job, &["status", "startTime"])?, secs))
+    Some(time_after_secs(time_at(job, &["status", "startTime"])?, secs))
 }
 
-fn start(key: &Key, job: &Value, job_status: &JobStatus, ctx: &Context) -> Vec<ApiRequest> {
+fn start_job(key: &Key, job: &Value, job_status: &JobStatus, ctx: &Context) -> Vec<ApiRequest> {
     let mut started = job.clone();
-    job_status.write(&mut started);
+    job_status.write_counts(&mut started);
     set(&mut started, &["status", "startTime"], json!(format_time(ctx.now)));
     let mut event = None;
     if condition(job, "Suspended") == Some("True") {
@@ -196,14 +205,14 @@ fn start(key: &Key, job: &Value, job_status: &JobStatus, ctx: &Context) -> Vec<A
     ApiRequest::status_update(key, job, started).into_iter().chain(event).collect()
 }
 
-fn suspend(key: &Key, job: &Value, job_status: &JobStatus, ctx: &Context) -> ReconcileResult {
+fn suspend_job(key: &Key, job: &Value, job_status: &JobStatus, ctx: &Context) -> ReconcileResult {
     if !job_status.active.is_empty() {
         return ReconcileResult::from_writes(
             job_status.active.iter().flat_map(|(key, pod)| delete_uncounted(key, pod, job, ctx)),
         );
     }
     let mut suspended = job.clone();
-    job_status.write(&mut suspended);
+    job_status.write_counts(&mut suspended);
     let is = Condition {
         kind: "Suspended",
         status: "True",
@@ -218,11 +227,16 @@ fn suspend(key: &Key, job: &Value, job_status: &JobStatus, ctx: &Context) -> Rec
     )
 }
 
-fn job_event<'a>(reason: &'a str, is: &Condition) -> EventSpec<'a> {
-    EventSpec { component: COMPONENT, kind: "Normal", reason, message: is.message.to_owned() }
+fn job_event<'a>(reason: &'a str, condition: &Condition) -> EventSpec<'a> {
+    EventSpec {
+        component: COMPONENT,
+        kind: "Normal",
+        reason,
+        message: condition.message.to_owned(),
+    }
 }
 
-/// Sets a condition with `lastProbeTime`.
+/// Sets a condition of a Job, including `lastProbeTime`.
 fn set_job_condition(job: &mut Value, new: &Condition, now: Timestamp) {
     let stands = find_condition(job, new.kind).is_some_and(|one| {
         [("status", new.status), ("reason", new.reason), ("message", new.message)]
@@ -235,8 +249,10 @@ fn set_job_condition(job: &mut Value, new: &Condition, now: Timestamp) {
     }
 }
 
-/// Releases and deletes a pod, so that it does not count.
+/// Removes the tracking finalizer of a pod and deletes the pod, so that it counts neither as failed
+/// nor as succeeded.
 fn delete_uncounted(key: &Key, pod: &Object, job: &Value, ctx: &Context) -> Vec<ApiRequest> {
-    let freed = is_tracked(pod).then(|| ApiRequest::remove_finalizer(key, pod, TRACKING_FINALIZER));
+    let freed = has_tracking_finalizer(pod)
+        .then(|| ApiRequest::remove_finalizer(key, pod, TRACKING_FINALIZER));
     freed.into_iter().chain(delete_pod(key, pod, job, COMPONENT, ctx)).collect()
 }

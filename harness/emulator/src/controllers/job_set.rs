@@ -6,8 +6,10 @@
 mod jobs;
 mod status;
 
-use super::workload::{count_at, is_managed_elsewhere, owner_keys};
-use crate::reconcile::fields::{Condition, after_secs, find_condition, flag, set_condition, time};
+use super::workload::{clamped_count_at, is_managed_elsewhere, owner_keys};
+use crate::reconcile::fields::{
+    Condition, find_condition, flag_at, set_condition, time_after_secs, time_at,
+};
 use crate::reconcile::resources::{JOB_SETS, JOBS};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{
@@ -20,9 +22,9 @@ use schedlab_api::{
 };
 
 pub(super) const COMPONENT: &str = "jobset-controller";
-const MANAGER: &str = "jobset.sigs.k8s.io/jobset-controller";
+const MANAGED_BY: &str = "jobset.sigs.k8s.io/jobset-controller";
 /// The label with the restart count of the JobSet when the job was created.
-const RESTART_ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
+const RESTART_ATTEMPT_LABEL: &str = "jobset.sigs.k8s.io/restart-attempt";
 
 /// The JobSet controller.
 pub(super) const CONTROLLER: Controller = Controller {
@@ -46,23 +48,23 @@ struct JobSetState<'v> {
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some((key, set)) = ctx.cache.entry(key) else { return ReconcileResult::done() };
-    let is_elsewhere = is_managed_elsewhere(set, &["spec", "managedBy"], MANAGER);
+    let Some((key, set)) = ctx.cache.entry(key) else { return ReconcileResult::nothing_to_do() };
+    let is_elsewhere = is_managed_elsewhere(set, &["spec", "managedBy"], MANAGED_BY);
     if is_deleting(set) || is_elsewhere {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
-    let restarts = count_at(set, &["status", "restarts"], 0);
+    let restarts = clamped_count_at(set, &["status", "restarts"], 0);
     let current = restarts.to_string();
-    let (jobs, stale) = ctx.cache.controlled(uid(set), &JOBS).partition(|(_, job)| {
-        label(job, RESTART_ATTEMPT) == Some(current.as_str()) && !is_deleting(job)
+    let (jobs, stale) = ctx.cache.controlled_by(uid(set), &JOBS).partition(|(_, job)| {
+        label(job, RESTART_ATTEMPT_LABEL) == Some(current.as_str()) && !is_deleting(job)
     });
     let set = JobSetState { key, object: set, restarts, jobs, stale };
-    if is_done(set.object) {
+    if has_job_set_finished(set.object) {
         let mut seen = Value::clone(set.object);
-        status::write_counts(&set, &mut seen);
+        status::write_replicated_job_counts(&set, &mut seen);
         let counted = ApiRequest::status_update(key, set.object, seen);
         return counted.map_or_else(
-            || expire(key, set.object, ctx),
+            || delete_after_ttl(key, set.object, ctx),
             |one| ReconcileResult::from_writes([one]),
         );
     }
@@ -84,7 +86,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
 }
 
 /// Whether a JobSet has finished.
-fn is_done(set: &Value) -> bool {
+fn has_job_set_finished(set: &Value) -> bool {
     condition(set, "Completed") == Some("True") || condition(set, "Failed") == Some("True")
 }
 
@@ -99,16 +101,16 @@ fn counts_for_success(set: &Value, job: &Value) -> bool {
 fn finish_or_restart(set: &JobSetState, ctx: &Context) -> Option<ReconcileResult> {
     let failed = set.jobs.iter().find(|(_, job)| condition(job, "Failed") == Some("True"));
     if let Some((_, job)) = failed {
-        let most = count_at(set.object, &["spec", "failurePolicy", "maxRestarts"], 0);
+        let most = clamped_count_at(set.object, &["spec", "failurePolicy", "maxRestarts"], 0);
         if set.restarts < most {
-            return Some(restart(set));
+            return Some(restart_job_set(set));
         }
         let why = if most == 0 { "FailedJobs" } else { "ReachedMaxRestarts" };
         let message = format!(
             "jobset failed due to one or more job failures (first failed job: {})",
             schedlab_api::object::name(job)
         );
-        return Some(finish(set, "Failed", [why, &message], ctx));
+        return Some(finish_job_set(set, "Failed", [why, &message], ctx));
     }
     let any = text(set.object, &["spec", "successPolicy", "operator"]) == "Any";
     let complete = |(_, job): &&(&Key, &Object)| condition(job, "Complete") == Some("True");
@@ -120,50 +122,50 @@ fn finish_or_restart(set: &JobSetState, ctx: &Context) -> Option<ReconcileResult
     let done = counting().filter(complete).count();
     let enough = if any { done > 0 } else { done >= expected && expected > 0 };
     let message = "jobset completed successfully";
-    enough.then(|| finish(set, "Completed", ["AllJobsCompleted", message], ctx))
+    enough.then(|| finish_job_set(set, "Completed", ["AllJobsCompleted", message], ctx))
 }
 
-fn restart(set: &JobSetState) -> ReconcileResult {
+fn restart_job_set(set: &JobSetState) -> ReconcileResult {
     let mut again = Value::clone(set.object);
     schedlab_api::object::set(&mut again, &["status", "restarts"], json!(set.restarts + 1));
     ReconcileResult::from_writes(ApiRequest::status_update(set.key, set.object, again))
 }
 
 /// Finishes a JobSet and deletes its running jobs.
-fn finish(
+fn finish_job_set(
     set: &JobSetState,
     kind: &str,
     [reason, message]: [&str; 2],
     ctx: &Context,
 ) -> ReconcileResult {
     let mut ended = Value::clone(set.object);
-    status::write_counts(set, &mut ended);
+    status::write_replicated_job_counts(set, &mut ended);
     schedlab_api::object::set(&mut ended, &["status", "terminalState"], json!(kind));
     set_condition(&mut ended, &Condition { kind, status: "True", reason, message }, ctx.now);
     let event = if kind == "Failed" { "Warning" } else { "Normal" };
     let notice =
         EventSpec { component: COMPONENT, kind: event, reason, message: message.to_owned() };
-    let running = set.jobs.iter().filter(|(_, job)| !super::job::is_done(job));
+    let running = set.jobs.iter().filter(|(_, job)| !super::job::has_job_finished(job));
     let stopped = running.map(|(key, job)| ApiRequest::delete_foreground(key, job));
     let writes = ApiRequest::status_update(set.key, set.object, ended).into_iter();
     ReconcileResult::from_writes(writes.chain([notice.record(set.object, ctx)]).chain(stopped))
 }
 
 /// Deletes a finished JobSet after `ttlSecondsAfterFinished`.
-fn expire(key: &Key, set: &Value, ctx: &Context) -> ReconcileResult {
+fn delete_after_ttl(key: &Key, set: &Value, ctx: &Context) -> ReconcileResult {
     let Some(secs) = number(set, &["spec", "ttlSecondsAfterFinished"]) else {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     };
     let ended = ["Completed", "Failed"].into_iter().find_map(|kind| find_condition(set, kind));
-    let ended = ended.and_then(|one| time(one, &["lastTransitionTime"])).unwrap_or(ctx.now);
-    let due = after_secs(ended, secs);
+    let ended = ended.and_then(|one| time_at(one, &["lastTransitionTime"])).unwrap_or(ctx.now);
+    let due = time_after_secs(ended, secs);
     if ctx.now < due {
         return ReconcileResult::requeue_at(due);
     }
     ReconcileResult::from_writes([ApiRequest::delete_foreground(key, set)])
 }
 
-/// `spec.suspend`.
+/// Whether `spec.suspend` of a JobSet or Job is true.
 fn is_suspended(object: &Value) -> bool {
-    flag(object, &["spec", "suspend"])
+    flag_at(object, &["spec", "suspend"])
 }

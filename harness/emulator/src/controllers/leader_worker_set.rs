@@ -11,7 +11,7 @@
 mod pods;
 mod status;
 
-use super::workload::{count_at, delete_pod, template_hash};
+use super::workload::{clamped_count_at, delete_pod, template_hash};
 use crate::reconcile::pod_status::is_finished;
 use crate::reconcile::resources::{LEADER_WORKER_SETS, PODS};
 use crate::reconcile::result::EventSpec;
@@ -27,11 +27,11 @@ use schedlab_api::{
 use pods::GroupPods;
 
 const COMPONENT: &str = "leaderworkerset";
-const SET_NAME: &str = "leaderworkerset.sigs.k8s.io/name";
-const GROUP_INDEX: &str = "leaderworkerset.sigs.k8s.io/group-index";
-const WORKER_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
+const SET_NAME_LABEL: &str = "leaderworkerset.sigs.k8s.io/name";
+const GROUP_INDEX_LABEL: &str = "leaderworkerset.sigs.k8s.io/group-index";
+const WORKER_INDEX_LABEL: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 /// The label with the hash of the template that a pod was created from.
-const REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";
+const REVISION_LABEL: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";
 
 /// The LeaderWorkerSet controller.
 pub(super) const CONTROLLER: Controller = Controller {
@@ -48,7 +48,7 @@ fn keys_to_reconcile(change: &ObjectChange, _: &InformerCache) -> Vec<Key> {
         return change.after.as_ref().map(|_| change.key.clone()).into_iter().collect();
     }
     let set = change.states().find_map(|pod| {
-        let set = label(pod, SET_NAME)?;
+        let set = label(pod, SET_NAME_LABEL)?;
         Some(Key {
             resource: LEADER_WORKER_SETS.clone(),
             namespace: namespace(pod).into(),
@@ -69,12 +69,12 @@ struct LeaderWorkerSetState<'v> {
 
 impl LeaderWorkerSetState<'_> {
     fn replicas(&self) -> i64 {
-        count_at(self.object, &["spec", "replicas"], 1)
+        clamped_count_at(self.object, &["spec", "replicas"], 1)
     }
 
     /// The number of pods of a group.
-    fn size(&self) -> i64 {
-        count_at(self.object, &["spec", "leaderWorkerTemplate", "size"], 1)
+    fn group_size(&self) -> i64 {
+        clamped_count_at(self.object, &["spec", "leaderWorkerTemplate", "size"], 1)
     }
 
     fn group(&self, index: i64) -> Option<&GroupPods<'_>> {
@@ -82,20 +82,20 @@ impl LeaderWorkerSetState<'_> {
     }
 
     fn is_current(&self, group: &GroupPods) -> bool {
-        label(group.leader, REVISION) == Some(&*self.revision)
+        label(group.leader, REVISION_LABEL) == Some(&*self.revision)
     }
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some((key, set)) = ctx.cache.entry(key) else { return ReconcileResult::done() };
+    let Some((key, set)) = ctx.cache.entry(key) else { return ReconcileResult::nothing_to_do() };
     if is_deleting(set) {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
-    let leaders = ctx.cache.controlled(uid(set), &PODS);
+    let leaders = ctx.cache.controlled_by(uid(set), &PODS);
     let groups = leaders.map(|(key, leader)| GroupPods::new(key, leader, ctx)).collect();
     let revision = template_hash(&set["spec"]["leaderWorkerTemplate"]);
     let set = LeaderWorkerSetState { key, object: set, groups, revision };
-    let mut writes = stop_groups(&set, ctx);
+    let mut writes = delete_surplus_groups(&set, ctx);
     for index in 0..set.replicas() {
         writes.extend(sync_group(&set, index, ctx));
     }
@@ -109,7 +109,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
 }
 
 /// Deletes the leaders of surplus groups.
-fn stop_groups(set: &LeaderWorkerSetState, ctx: &Context) -> Vec<ApiRequest> {
+fn delete_surplus_groups(set: &LeaderWorkerSetState, ctx: &Context) -> Vec<ApiRequest> {
     let is_surplus = |group: &&GroupPods| {
         group.index.is_none_or(|index| index >= set.replicas()) && !is_deleting(group.leader)
     };
@@ -125,7 +125,7 @@ fn sync_group(set: &LeaderWorkerSetState, index: i64, ctx: &Context) -> Vec<ApiR
     if is_deleting(group.leader) {
         return Vec::new();
     }
-    if must_recreate(set, group) {
+    if must_recreate_group(set, group) {
         let message = format!("Recreating group {index} of {}", name(set.object));
         let notice =
             EventSpec { component: COMPONENT, kind: "Normal", reason: "RecreateGroup", message };
@@ -142,15 +142,15 @@ fn sync_group(set: &LeaderWorkerSetState, index: i64, ctx: &Context) -> Vec<ApiR
 
 /// Whether the restart policy recreates a group, because one of its pods was deleted or one of its
 /// containers restarted.
-fn must_recreate(set: &LeaderWorkerSetState, group: &GroupPods) -> bool {
+fn must_recreate_group(set: &LeaderWorkerSetState, group: &GroupPods) -> bool {
     let has_restarted = |pod: &Value| {
         let containers = list(pod, &["status", "containerStatuses"]).iter();
-        containers.into_iter().any(|one| count_at(one, &["restartCount"], 0) > 0)
+        containers.into_iter().any(|one| clamped_count_at(one, &["restartCount"], 0) > 0)
     };
     let is_hit = group.pods().any(|(_, pod)| is_deleting(pod) || has_restarted(pod));
     match text(set.object, &["spec", "leaderWorkerTemplate", "restartPolicy"]) {
         "RecreateGroupOnPodRestart" => is_hit,
-        "RecreateGroupAfterStart" => is_hit && group.has_started(set.size()),
+        "RecreateGroupAfterStart" => is_hit && group.has_started(set.group_size()),
         _ => false,
     }
 }
@@ -159,12 +159,12 @@ fn must_recreate(set: &LeaderWorkerSetState, group: &GroupPods) -> bool {
 fn replace_outdated_group(set: &LeaderWorkerSetState, ctx: &Context) -> Vec<ApiRequest> {
     let mut outdated: Vec<&GroupPods> =
         set.groups.iter().filter(|group| !set.is_current(group)).collect();
-    outdated.sort_by_key(|group| (!group.is_ready(set.size()), group.index));
+    outdated.sort_by_key(|group| (!group.is_ready(set.group_size()), group.index));
     let Some(group) = outdated.last() else { return Vec::new() };
     let path = ["spec", "rolloutStrategy", "rollingUpdateConfiguration", "maxUnavailable"];
-    let most = usize::try_from(count_at(set.object, &path, 1).max(1)).unwrap_or(usize::MAX);
-    let unavailable = set.groups.iter().filter(|group| !group.is_ready(set.size())).count();
-    if is_deleting(group.leader) || (group.is_ready(set.size()) && unavailable >= most) {
+    let most = usize::try_from(clamped_count_at(set.object, &path, 1).max(1)).unwrap_or(usize::MAX);
+    let unavailable = set.groups.iter().filter(|group| !group.is_ready(set.group_size())).count();
+    if is_deleting(group.leader) || (group.is_ready(set.group_size()) && unavailable >= most) {
         return Vec::new();
     }
     delete_pod(group.key, group.leader, set.object, COMPONENT, ctx)

@@ -12,8 +12,8 @@ use schedlab_api::{
     object_names,
 };
 
-const ACCOUNT: &str = "default";
-const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when \
+const ACCOUNT_NAME: &str = "default";
+const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when \
     using internal endpoints such as the internal service IP or kubernetes.default.svc. No other \
     usage is guaranteed across distributions of Kubernetes clusters.";
 
@@ -33,7 +33,7 @@ fn keys_to_reconcile(change: &ObjectChange, _: &InformerCache) -> Vec<Key> {
         return change.before.is_none().then(|| change.key.clone()).into_iter().collect();
     }
     let is_ours =
-        [(&*SERVICE_ACCOUNTS, ACCOUNT), (&*CONFIG_MAPS, object_names::ROOT_CA_CONFIG_MAP)]
+        [(&*SERVICE_ACCOUNTS, ACCOUNT_NAME), (&*CONFIG_MAPS, object_names::ROOT_CA_CONFIG_MAP)]
             .contains(&(resource, &**name));
     let home = || Key::new(NAMESPACES.clone(), "", namespace);
     (is_ours && change.after.is_none()).then(home).into_iter().collect()
@@ -41,13 +41,14 @@ fn keys_to_reconcile(change: &ObjectChange, _: &InformerCache) -> Vec<Key> {
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     if ctx.cache.get(key).is_none_or(|namespace| is_deleting(namespace)) {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
     ReconcileResult::from_writes(missing_defaults(&key.name, |key| ctx.cache.get(key).is_some()))
 }
 
-/// Writes for the missing default objects of a store before its controllers start.
-pub(crate) fn missing_in_store(store: &Store) -> Vec<Write> {
+/// The writes that create the missing default service accounts and root CAs in a store before its
+/// controllers start.
+pub(crate) fn missing_defaults_of_store(store: &Store) -> Vec<Write> {
     let namespaces = store.list(&NAMESPACES, None).map(|namespace| name(namespace));
     let requests =
         namespaces.flat_map(|name| missing_defaults(name, |key| store.find(key).is_some()));
@@ -55,27 +56,27 @@ pub(crate) fn missing_in_store(store: &Store) -> Vec<Write> {
 }
 
 fn missing_defaults(namespace: &str, is_there: impl Fn(&Key) -> bool) -> Vec<ApiRequest> {
-    let account = ApiRequest::create(&SERVICE_ACCOUNTS, account(namespace));
-    let authority = ApiRequest::create(&CONFIG_MAPS, authority(namespace));
+    let account = ApiRequest::create(&SERVICE_ACCOUNTS, default_account(namespace));
+    let authority = ApiRequest::create(&CONFIG_MAPS, root_ca_config_map(namespace));
     [account, authority].into_iter().filter(|request| !is_there(&request.key)).collect()
 }
 
-fn account(namespace: &str) -> Value {
+fn default_account(namespace: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": {"name": ACCOUNT, "namespace": namespace},
+        "metadata": {"name": ACCOUNT_NAME, "namespace": namespace},
     })
 }
 
-fn authority(namespace: &str) -> Value {
+fn root_ca_config_map(namespace: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
             "name": object_names::ROOT_CA_CONFIG_MAP,
             "namespace": namespace,
-            "annotations": {"kubernetes.io/description": DESCRIPTION},
+            "annotations": {"kubernetes.io/description": ROOT_CA_DESCRIPTION},
         },
         "data": {"ca.crt": ""},
     })

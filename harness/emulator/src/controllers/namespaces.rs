@@ -38,7 +38,7 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     let Some(namespace) = ctx.cache.get(key).filter(|namespace| is_deleting(namespace)) else {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     };
     let contents = ctx.cache.namespace_contents(&key.name);
     let contents: Vec<(&Key, &Object)> =
@@ -50,11 +50,11 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
         return ReconcileResult::from_writes(deletes);
     }
     if !contents.is_empty() {
-        let updated = with_conditions(namespace, &contents, ctx);
+        let updated = with_content_conditions(namespace, &contents, ctx);
         return ReconcileResult::from_writes(ApiRequest::status_update(key, namespace, updated));
     }
     if list(namespace, &["spec", "finalizers"]).is_empty() {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
     let mut empty = Value::clone(namespace);
     set(&mut empty, &["spec", "finalizers"], json!([]));
@@ -62,8 +62,13 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     ReconcileResult::from_writes([ApiRequest { key: key.clone(), op }])
 }
 
-/// The namespace with conditions for its remaining content, in the texts of Kubernetes.
-fn with_conditions(namespace: &Value, contents: &[(&Key, &Object)], ctx: &Context) -> Value {
+/// The namespace with the conditions that report its remaining content, with the texts of
+/// Kubernetes.
+fn with_content_conditions(
+    namespace: &Value,
+    contents: &[(&Key, &Object)],
+    ctx: &Context,
+) -> Value {
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     let mut holding: BTreeMap<&str, usize> = BTreeMap::new();
     for (key, object) in contents {

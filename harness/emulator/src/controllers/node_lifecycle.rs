@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 
 use crate::kubelet::node::{is_final_renewal, keys_to_reconcile as concerns_node, lease_key};
-use crate::reconcile::fields::{Condition, after_secs, format_time, set_condition, time};
+use crate::reconcile::fields::{Condition, format_time, set_condition, time_after_secs, time_at};
 use crate::reconcile::resources::{LEASES, NODES, PODS};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{
@@ -19,8 +19,8 @@ use schedlab_api::{
     taints,
 };
 
-/// The time without renewal after which a node is unknown.
-const GRACE_SECS: i64 = 40;
+/// The time without a renewal of its lease after which a node becomes unknown.
+const RENEWAL_GRACE_SECS: i64 = 40;
 
 /// The taints that this controller manages.
 const OWN_TAINTS: [(&str, &str); 5] = [
@@ -53,15 +53,15 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some(node) = ctx.cache.get(key) else { return ReconcileResult::done() };
+    let Some(node) = ctx.cache.get(key) else { return ReconcileResult::nothing_to_do() };
     if is_deleting(node) {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
     let silent_at = lease_expiry(node, ctx.cache);
     if silent_at.is_some_and(|at| at <= ctx.now)
         && condition(node, conditions::READY) != Some("Unknown")
     {
-        return ReconcileResult::from_writes(mark_unknown(key, node, ctx));
+        return ReconcileResult::from_writes(mark_node_unknown(key, node, ctx));
     }
     let mut writes: Vec<ApiRequest> = sync_taints(key, node, ctx.now).into_iter().collect();
     if condition(node, conditions::READY) == Some("Unknown") {
@@ -70,14 +70,14 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     ReconcileResult::from_writes(writes).requeue_by(silent_at.filter(|at| *at > ctx.now))
 }
 
-/// When a node that is down becomes unknown.
+/// The time at which a node that is down becomes unknown; `None` for a node that is up.
 fn lease_expiry(node: &Value, cache: &InformerCache) -> Option<Timestamp> {
     let lease = cache.get(&lease_key(node)).filter(|lease| is_final_renewal(lease))?;
-    Some(after_secs(time(lease, &["spec", "renewTime"])?, GRACE_SECS))
+    Some(time_after_secs(time_at(lease, &["spec", "renewTime"])?, RENEWAL_GRACE_SECS))
 }
 
 /// Sets the conditions of an unreachable node to unknown.
-fn mark_unknown(key: &Key, node: &Value, ctx: &Context) -> Vec<ApiRequest> {
+fn mark_node_unknown(key: &Key, node: &Value, ctx: &Context) -> Vec<ApiRequest> {
     let mut unknown = node.clone();
     for kind in ["MemoryPressure", "DiskPressure", "PIDPressure", conditions::READY] {
         let condition = Condition {
@@ -100,7 +100,7 @@ fn mark_unknown(key: &Key, node: &Value, ctx: &Context) -> Vec<ApiRequest> {
         .collect()
 }
 
-/// Updates the taints of a node by its conditions, if they differ.
+/// Updates the taints of a node to match its conditions; `None` if they match already.
 fn sync_taints(key: &Key, node: &Value, now: Timestamp) -> Option<ApiRequest> {
     let health = match condition(node, conditions::READY) {
         Some("True") => None,
@@ -109,7 +109,7 @@ fn sync_taints(key: &Key, node: &Value, now: Timestamp) -> Option<ApiRequest> {
         // The kubelet has not reported yet: the node keeps its initial taint.
         None => return None,
     };
-    let cordoned = crate::reconcile::fields::flag(node, &["spec", "unschedulable"]);
+    let cordoned = crate::reconcile::fields::flag_at(node, &["spec", "unschedulable"]);
     let before = list(node, &["spec", "taints"]);
     let is_due = |(taint, _): &(&str, &str)| {
         health == Some(*taint) || (cordoned && *taint == taints::UNSCHEDULABLE)

@@ -8,7 +8,9 @@
 
 use jiff::Timestamp;
 
-use crate::reconcile::fields::{Condition, after_secs, find_condition, set_condition, time};
+use crate::reconcile::fields::{
+    Condition, find_condition, set_condition, time_after_secs, time_at,
+};
 use crate::reconcile::pod_status::{is_finished, node_name};
 use crate::reconcile::resources::{NODES, PODS};
 use crate::reconcile::{
@@ -21,8 +23,8 @@ use schedlab_api::{
 };
 
 const QUARANTINE_SECS: i64 = 40;
-/// The check interval in Kubernetes.
-const PERIOD_SECS: i64 = 20;
+/// The interval in which Kubernetes checks for orphaned pods, in seconds.
+const CHECK_INTERVAL_SECS: i64 = 20;
 
 /// The pod garbage collector.
 pub(super) const CONTROLLER: Controller = Controller {
@@ -43,10 +45,10 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
 }
 
 fn is_node_missing(pod: &Value, cache: &InformerCache) -> bool {
-    !node_name(pod).is_empty() && cache.get(&node_of(pod)).is_none()
+    !node_name(pod).is_empty() && cache.get(&node_key_of(pod)).is_none()
 }
 
-fn node_of(pod: &Value) -> Key {
+fn node_key_of(pod: &Value) -> Key {
     Key { resource: NODES.clone(), namespace: "".into(), name: node_name(pod).into() }
 }
 
@@ -57,17 +59,17 @@ fn is_stuck_unscheduled(pod: &Value) -> bool {
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     if let Some(pod) = ctx.cache.get(key).filter(|pod| is_stuck_unscheduled(pod)) {
-        return fail_stuck(key, pod, ctx);
+        return fail_stuck_pod(key, pod, ctx);
     }
     let Some(pod) = ctx.cache.get(key).filter(|pod| is_node_missing(pod, ctx.cache)) else {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     };
     let bound = find_condition(pod, conditions::POD_SCHEDULED)
-        .and_then(|condition| time(condition, &["lastTransitionTime"]))
-        .or_else(|| time(pod, &["metadata", "creationTimestamp"]))
+        .and_then(|condition| time_at(condition, &["lastTransitionTime"]))
+        .or_else(|| time_at(pod, &["metadata", "creationTimestamp"]))
         .unwrap_or(Timestamp::MIN);
-    let missed = ctx.cache.node_gone_since(&node_of(pod)).map_or(bound, |gone| gone.max(bound));
-    let due = after_secs(missed, QUARANTINE_SECS);
+    let missed = ctx.cache.node_gone_since(&node_key_of(pod)).map_or(bound, |gone| gone.max(bound));
+    let due = time_after_secs(missed, QUARANTINE_SECS);
     if ctx.now < due {
         return ReconcileResult::requeue_at(due);
     }
@@ -86,9 +88,9 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     ReconcileResult::from_writes(status.into_iter().chain([ApiRequest::delete_now(key, pod)]))
 }
 
-fn fail_stuck(key: &Key, pod: &Value, ctx: &Context) -> ReconcileResult {
-    let due = time(pod, &["metadata", "deletionTimestamp"]).unwrap_or(ctx.now);
-    let due = after_secs(due, PERIOD_SECS);
+fn fail_stuck_pod(key: &Key, pod: &Value, ctx: &Context) -> ReconcileResult {
+    let due = time_at(pod, &["metadata", "deletionTimestamp"]).unwrap_or(ctx.now);
+    let due = time_after_secs(due, CHECK_INTERVAL_SECS);
     if ctx.now < due {
         return ReconcileResult::requeue_at(due);
     }

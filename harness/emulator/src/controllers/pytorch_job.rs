@@ -7,7 +7,9 @@ mod pods;
 mod status;
 
 use super::workload::{is_active, is_managed_elsewhere, owner_keys};
-use crate::reconcile::fields::{Condition, after_secs, flag, format_time, set_condition, time};
+use crate::reconcile::fields::{
+    Condition, flag_at, format_time, set_condition, time_after_secs, time_at,
+};
 use crate::reconcile::resources::{PODS, PYTORCH_JOBS};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{
@@ -20,7 +22,7 @@ use schedlab_api::{
 };
 
 const COMPONENT: &str = "pytorchjob-controller";
-const MANAGER: &str = "kubeflow.org/training-operator";
+const MANAGED_BY: &str = "kubeflow.org/training-operator";
 
 /// The PyTorchJob controller.
 pub(super) const CONTROLLER: Controller = Controller {
@@ -41,28 +43,31 @@ struct PyTorchJobState<'v> {
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some((key, job)) = ctx.cache.entry(key) else { return ReconcileResult::done() };
-    let is_elsewhere = is_managed_elsewhere(job, &["spec", "runPolicy", "managedBy"], MANAGER);
+    let Some((key, job)) = ctx.cache.entry(key) else { return ReconcileResult::nothing_to_do() };
+    let is_elsewhere = is_managed_elsewhere(job, &["spec", "runPolicy", "managedBy"], MANAGED_BY);
     if is_deleting(job) || is_elsewhere {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
-    let job =
-        PyTorchJobState { key, object: job, pods: ctx.cache.controlled(uid(job), &PODS).collect() };
-    if status::is_done(job.object) {
-        return clean_up(&job, ctx);
+    let job = PyTorchJobState {
+        key,
+        object: job,
+        pods: ctx.cache.controlled_by(uid(job), &PODS).collect(),
+    };
+    if status::has_job_finished(job.object) {
+        return clean_up_finished_job(&job, ctx);
     }
-    if flag(job.object, &["spec", "runPolicy", "suspend"]) {
-        return suspend(&job, ctx);
+    if flag_at(job.object, &["spec", "runPolicy", "suspend"]) {
+        return suspend_job(&job, ctx);
     }
-    let started = time(job.object, &["status", "startTime"]);
+    let started = time_at(job.object, &["status", "startTime"]);
     let Some(started) = started.filter(|_| condition(job.object, "Suspended") != Some("True"))
     else {
-        return ReconcileResult::from_writes(start(&job, ctx));
+        return ReconcileResult::from_writes(start_job(&job, ctx));
     };
     let limit = number(job.object, &["spec", "runPolicy", "activeDeadlineSeconds"]);
-    let deadline = limit.map(|secs| after_secs(started, secs));
-    if let Some(outcome) = status::outcome(&job, deadline.is_some_and(|at| at <= ctx.now)) {
-        return finish(&job, &outcome, ctx);
+    let deadline = limit.map(|secs| time_after_secs(started, secs));
+    if let Some(outcome) = status::decided_outcome(&job, deadline.is_some_and(|at| at <= ctx.now)) {
+        return finish_job(&job, &outcome, ctx);
     }
     let writes = pods::sync_pods(&job, ctx);
     let step = if writes.is_empty() {
@@ -73,7 +78,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     step.requeue_by(deadline)
 }
 
-fn start(job: &PyTorchJobState, ctx: &Context) -> Option<ApiRequest> {
+fn start_job(job: &PyTorchJobState, ctx: &Context) -> Option<ApiRequest> {
     let mut started = Value::clone(job.object);
     set(&mut started, &["status", "startTime"], json!(format_time(ctx.now)));
     let created = Condition {
@@ -95,7 +100,7 @@ fn start(job: &PyTorchJobState, ctx: &Context) -> Option<ApiRequest> {
     ApiRequest::status_update(job.key, job.object, started)
 }
 
-fn suspend(job: &PyTorchJobState, ctx: &Context) -> ReconcileResult {
+fn suspend_job(job: &PyTorchJobState, ctx: &Context) -> ReconcileResult {
     let active = job.pods.iter().filter(|(_, pod)| is_active(pod));
     let stopped: Vec<ApiRequest> = active.map(|(key, pod)| ApiRequest::delete(key, pod)).collect();
     if !stopped.is_empty() {
@@ -114,20 +119,20 @@ fn suspend(job: &PyTorchJobState, ctx: &Context) -> ReconcileResult {
             &Condition { kind: "Running", status: "False", ..suspended },
             ctx.now,
         );
-        status::count(job, &mut seen);
+        status::write_replica_counts(job, &mut seen);
     }
     set_condition(&mut seen, &suspended, ctx.now);
     schedlab_api::object::remove(&mut seen, &["status", "startTime"]);
     ReconcileResult::from_writes(ApiRequest::status_update(job.key, job.object, seen))
 }
 
-fn finish(
+fn finish_job(
     job: &PyTorchJobState,
     outcome: &status::PyTorchJobOutcome,
     ctx: &Context,
 ) -> ReconcileResult {
     let mut ended = Value::clone(job.object);
-    status::count(job, &mut ended);
+    status::write_replica_counts(job, &mut ended);
     if outcome.kind == "Succeeded" {
         status::count_all_as_succeeded(&mut ended);
     }
@@ -156,7 +161,7 @@ fn finish(
 }
 
 /// Deletes the pods of a finished job by its `cleanPodPolicy`, and the job after its TTL.
-fn clean_up(job: &PyTorchJobState, ctx: &Context) -> ReconcileResult {
+fn clean_up_finished_job(job: &PyTorchJobState, ctx: &Context) -> ReconcileResult {
     let policy = text(job.object, &["spec", "runPolicy", "cleanPodPolicy"]);
     let goes = |pod: &Value| match policy {
         "All" => !is_deleting(pod),
@@ -173,10 +178,10 @@ fn clean_up(job: &PyTorchJobState, ctx: &Context) -> ReconcileResult {
         return ReconcileResult::from_writes(gone);
     }
     let Some(secs) = number(job.object, &["spec", "runPolicy", "ttlSecondsAfterFinished"]) else {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     };
-    let ended = time(job.object, &["status", "completionTime"]).unwrap_or(ctx.now);
-    let due = after_secs(ended, secs);
+    let ended = time_at(job.object, &["status", "completionTime"]).unwrap_or(ctx.now);
+    let due = time_after_secs(ended, secs);
     if ctx.now < due {
         return ReconcileResult::requeue_at(due);
     }

@@ -10,7 +10,7 @@ mod pods;
 mod status;
 
 use super::workload::{is_managed_elsewhere, owner_keys};
-use crate::reconcile::fields::flag;
+use crate::reconcile::fields::flag_at;
 use crate::reconcile::resources::{PODS, RAY_CLUSTERS};
 use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
@@ -23,7 +23,7 @@ use schedlab_api::{
 
 const COMPONENT: &str = "raycluster-controller";
 /// The value of `spec.managedBy` that means `KubeRay`.
-pub(super) const MANAGER: &str = "ray.io/kuberay-operator";
+pub(super) const MANAGED_BY: &str = "ray.io/kuberay-operator";
 
 /// The RayCluster controller.
 pub(super) const CONTROLLER: Controller = Controller {
@@ -44,11 +44,13 @@ struct RayClusterState<'v> {
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some((key, cluster)) = ctx.cache.entry(key) else { return ReconcileResult::done() };
-    if is_deleting(cluster) || is_managed_elsewhere(cluster, &["spec", "managedBy"], MANAGER) {
-        return ReconcileResult::done();
+    let Some((key, cluster)) = ctx.cache.entry(key) else {
+        return ReconcileResult::nothing_to_do();
+    };
+    if is_deleting(cluster) || is_managed_elsewhere(cluster, &["spec", "managedBy"], MANAGED_BY) {
+        return ReconcileResult::nothing_to_do();
     }
-    let pods = ctx.cache.controlled(uid(cluster), &PODS).collect();
+    let pods = ctx.cache.controlled_by(uid(cluster), &PODS).collect();
     let cluster = RayClusterState { key, object: cluster, pods };
     let writes = if is_suspended(cluster.object) {
         let left = cluster.pods.iter().filter(|(_, pod)| !is_deleting(pod));
@@ -63,7 +65,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     }
 }
 
-/// `spec.suspend`.
+/// Whether `spec.suspend` of a RayCluster is true.
 fn is_suspended(cluster: &Value) -> bool {
-    flag(cluster, &["spec", "suspend"])
+    flag_at(cluster, &["spec", "suspend"])
 }

@@ -4,9 +4,11 @@
 //! Left out: existing clusters (`clusterSelector`), submission without a Job, retries, deadlines and
 //! deletion rules; `shutdownAfterJobFinishes` applies.
 
-use super::ray_cluster::MANAGER;
-use super::workload::{free_name, from_template, is_managed_elsewhere, owner_keys, set_entries};
-use crate::reconcile::fields::{after_secs, flag, format_time, time};
+use super::ray_cluster::MANAGED_BY;
+use super::workload::{
+    free_object_name, is_managed_elsewhere, object_from_template, owner_keys, set_metadata_entries,
+};
+use crate::reconcile::fields::{flag_at, format_time, time_after_secs, time_at};
 use crate::reconcile::resources::{JOBS, RAY_CLUSTERS, RAY_JOBS};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{
@@ -19,8 +21,8 @@ use schedlab_api::{
 };
 
 const COMPONENT: &str = "rayjob-controller";
-const CLUSTER_NAME: [&str; 2] = ["status", "rayClusterName"];
-const DEPLOYMENT_STATUS: [&str; 2] = ["status", "jobDeploymentStatus"];
+const CLUSTER_NAME_PATH: [&str; 2] = ["status", "rayClusterName"];
+const DEPLOYMENT_STATUS_PATH: [&str; 2] = ["status", "jobDeploymentStatus"];
 
 /// The RayJob controller.
 pub(super) const CONTROLLER: Controller = Controller {
@@ -48,26 +50,26 @@ struct RayJobState<'v> {
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some((key, object)) = ctx.cache.entry(key) else { return ReconcileResult::done() };
-    if is_deleting(object) || is_managed_elsewhere(object, &["spec", "managedBy"], MANAGER) {
-        return ReconcileResult::done();
+    let Some((key, object)) = ctx.cache.entry(key) else { return ReconcileResult::nothing_to_do() };
+    if is_deleting(object) || is_managed_elsewhere(object, &["spec", "managedBy"], MANAGED_BY) {
+        return ReconcileResult::nothing_to_do();
     }
     let job = RayJobState {
         key,
         object,
-        cluster: ctx.cache.controlled(uid(object), &RAY_CLUSTERS).next(),
-        submitter: ctx.cache.controlled(uid(object), &JOBS).next(),
+        cluster: ctx.cache.controlled_by(uid(object), &RAY_CLUSTERS).next(),
+        submitter: ctx.cache.controlled_by(uid(object), &JOBS).next(),
     };
-    match text(object, &DEPLOYMENT_STATUS) {
-        "Complete" | "Failed" => shut_down(&job, ctx),
-        _ if flag(object, &["spec", "suspend"]) => suspend(&job),
-        "Initializing" => ReconcileResult::from_writes(initialize(&job, ctx)),
-        "Running" => ReconcileResult::from_writes(follow_submitter(&job, ctx)),
-        _ => ReconcileResult::from_writes(begin(&job, ctx)),
+    match text(object, &DEPLOYMENT_STATUS_PATH) {
+        "Complete" | "Failed" => delete_cluster_after_ttl(&job, ctx),
+        _ if flag_at(object, &["spec", "suspend"]) => suspend_job(&job),
+        "Initializing" => ReconcileResult::from_writes(create_cluster_and_submitter(&job, ctx)),
+        "Running" => ReconcileResult::from_writes(copy_submitter_result(&job, ctx)),
+        _ => ReconcileResult::from_writes(choose_cluster_name(&job, ctx)),
     }
 }
 
-/// The update of some status fields.
+/// The status update of a RayJob that sets the given status fields.
 fn status_update<'a>(
     job: &RayJobState,
     fields: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -79,10 +81,10 @@ fn status_update<'a>(
     ApiRequest::status_update(job.key, job.object, seen)
 }
 
-/// Chooses the name of the cluster.
-fn begin(job: &RayJobState, ctx: &Context) -> Option<ApiRequest> {
+/// Chooses the name of the RayCluster and records it in the RayJob's status.
+fn choose_cluster_name(job: &RayJobState, ctx: &Context) -> Option<ApiRequest> {
     let prefix = format!("{}-", name(job.object));
-    let cluster = free_name(&RAY_CLUSTERS, job.object, &prefix, ctx);
+    let cluster = free_object_name(&RAY_CLUSTERS, job.object, &prefix, ctx);
     let start = format_time(ctx.now);
     let job_id = format!("{cluster}-job");
     let fields = [
@@ -94,25 +96,25 @@ fn begin(job: &RayJobState, ctx: &Context) -> Option<ApiRequest> {
     status_update(job, fields)
 }
 
-/// Creates the cluster, and the submitter when the cluster is ready.
-fn initialize(job: &RayJobState, ctx: &Context) -> Vec<ApiRequest> {
+/// Creates the RayCluster of a RayJob, and the submitter Job when the cluster is ready.
+fn create_cluster_and_submitter(job: &RayJobState, ctx: &Context) -> Vec<ApiRequest> {
     let Some((_, cluster)) = job.cluster else {
         let made = new_cluster(job.object);
-        return created(job, &RAY_CLUSTERS, made, ctx).into();
+        return create_with_event(job, &RAY_CLUSTERS, made, ctx).into();
     };
     if text(cluster, &["status", "state"]) != "ready" {
         return Vec::new();
     }
     let has_submitter = matches!(text(job.object, &["spec", "submissionMode"]), "" | "K8sJobMode");
     if has_submitter && job.submitter.is_none() {
-        return created(job, &JOBS, new_submitter(job.object, cluster), ctx).into();
+        return create_with_event(job, &JOBS, new_submitter(job.object, cluster), ctx).into();
     }
     status_update(job, [("jobDeploymentStatus", "Running"), ("jobStatus", "RUNNING")])
         .into_iter()
         .collect()
 }
 
-fn created(
+fn create_with_event(
     job: &RayJobState,
     resource: &Resource,
     object: Value,
@@ -134,15 +136,15 @@ fn new_cluster(job: &Value) -> Value {
         }
     }
     let template = json!({"metadata": metadata, "spec": job["spec"]["rayClusterSpec"]});
-    let mut cluster = from_template(&template, job, text(job, &CLUSTER_NAME));
+    let mut cluster = object_from_template(&template, job, text(job, &CLUSTER_NAME_PATH));
     set(&mut cluster, &["apiVersion"], json!(api_versions::RAY));
     set(&mut cluster, &["kind"], json!("RayCluster"));
-    set_entries(&mut cluster, "labels", &origin(job));
+    set_metadata_entries(&mut cluster, "labels", &origin_labels(job));
     cluster
 }
 
-/// The labels of objects that a RayJob created.
-fn origin(job: &Value) -> [(&'static str, &str); 2] {
+/// The labels of the objects that a RayJob creates.
+fn origin_labels(job: &Value) -> [(&'static str, &str); 2] {
     [("ray.io/originated-from-cr-name", name(job)), ("ray.io/originated-from-crd", "RayJob")]
 }
 
@@ -150,20 +152,21 @@ fn origin(job: &Value) -> [(&'static str, &str); 2] {
 /// the head.
 fn new_submitter(job: &Value, cluster: &Value) -> Value {
     let template = &job["spec"]["submitterPodTemplate"];
-    let mut pod = if template.is_object() { template.clone() } else { default_submitter(cluster) };
+    let mut pod =
+        if template.is_object() { template.clone() } else { default_submitter_template(cluster) };
     let policy = text(&pod, &["spec", "restartPolicy"]);
     if policy.is_empty() || policy == "Always" {
         set(&mut pod, &["spec", "restartPolicy"], json!("Never"));
     }
     let spec = json!({"spec": {"backoffLimit": 2, "template": pod}});
-    let mut submitter = from_template(&spec, job, name(job));
+    let mut submitter = object_from_template(&spec, job, name(job));
     set(&mut submitter, &["apiVersion"], json!("batch/v1"));
     set(&mut submitter, &["kind"], json!("Job"));
-    set_entries(&mut submitter, "labels", &origin(job));
+    set_metadata_entries(&mut submitter, "labels", &origin_labels(job));
     submitter
 }
 
-fn default_submitter(cluster: &Value) -> Value {
+fn default_submitter_template(cluster: &Value) -> Value {
     let containers = &cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"];
     json!({"spec": {"containers": [{
         "name": "ray-job-submitter",
@@ -175,8 +178,8 @@ fn default_submitter(cluster: &Value) -> Value {
     }]}})
 }
 
-/// Ends the RayJob with its submitter.
-fn follow_submitter(job: &RayJobState, ctx: &Context) -> Option<ApiRequest> {
+/// Ends the RayJob when its submitter Job has ended, with the same result.
+fn copy_submitter_result(job: &RayJobState, ctx: &Context) -> Option<ApiRequest> {
     let (_, submitter) = job.submitter?;
     let has_ended = |kind| condition(submitter, kind) == Some("True");
     let (deployment, status) = if has_ended("Complete") {
@@ -193,25 +196,27 @@ fn follow_submitter(job: &RayJobState, ctx: &Context) -> Option<ApiRequest> {
     )
 }
 
-/// Deletes the cluster of a finished RayJob after its TTL, if the RayJob says so.
-fn shut_down(job: &RayJobState, ctx: &Context) -> ReconcileResult {
+/// Deletes the cluster of a finished RayJob after `ttlSecondsAfterFinished`, with
+/// `shutdownAfterJobFinishes`.
+fn delete_cluster_after_ttl(job: &RayJobState, ctx: &Context) -> ReconcileResult {
     let live = job.cluster.filter(|(_, cluster)| !is_deleting(cluster));
     let Some((key, cluster)) =
-        live.filter(|_| flag(job.object, &["spec", "shutdownAfterJobFinishes"]))
+        live.filter(|_| flag_at(job.object, &["spec", "shutdownAfterJobFinishes"]))
     else {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     };
-    let ended = time(job.object, &["status", "endTime"]).unwrap_or(ctx.now);
+    let ended = time_at(job.object, &["status", "endTime"]).unwrap_or(ctx.now);
     let secs = number(job.object, &["spec", "ttlSecondsAfterFinished"]).unwrap_or(0);
-    let due = after_secs(ended, secs);
+    let due = time_after_secs(ended, secs);
     if ctx.now < due {
         return ReconcileResult::requeue_at(due);
     }
     ReconcileResult::from_writes([ApiRequest::delete(key, cluster)])
 }
 
-/// Deletes the cluster and the submitter; the RayJob starts anew when it is resumed.
-fn suspend(job: &RayJobState) -> ReconcileResult {
+/// Deletes the cluster and the submitter of a suspended RayJob, which starts anew when it is
+/// resumed.
+fn suspend_job(job: &RayJobState) -> ReconcileResult {
     let made: Vec<_> = [job.cluster, job.submitter].into_iter().flatten().collect();
     if !made.is_empty() {
         let live = made.into_iter().filter(|(_, object)| !is_deleting(object));
@@ -223,6 +228,6 @@ fn suspend(job: &RayJobState) -> ReconcileResult {
     for field in ["rayClusterName", "jobId", "jobStatus"] {
         remove(&mut seen, &["status", field]);
     }
-    set(&mut seen, &DEPLOYMENT_STATUS, json!("Suspended"));
+    set(&mut seen, &DEPLOYMENT_STATUS_PATH, json!("Suspended"));
     ReconcileResult::from_writes(ApiRequest::status_update(job.key, job.object, seen))
 }

@@ -27,8 +27,8 @@ use watches::{CollectionEvent, WatchSet};
 
 /// The maximum delay before a refused write is retried.
 const RETRY_SECS_MAX: u64 = 30;
-/// How long a conflicting write waits for the missed watch event.
-const CONFLICT_MILLIS: i64 = 50;
+/// How long a write that conflicted waits for the missed watch event before it is retried.
+const CONFLICT_RETRY_MILLIS: i64 = 50;
 
 /// Which controllers run, and on which cluster.
 pub struct RemoteOptions {
@@ -38,8 +38,8 @@ pub struct RemoteOptions {
     pub clock: Clock,
     /// The names of the controllers to run, out of [`CONTROLLERS`] and [`KWOK_COMPANION`].
     pub controllers: Vec<&'static str>,
-    /// The collections to watch: those that the controllers read, and others for `observe`. Objects of
-    /// kinds that the controllers read and that are not watched count as present.
+    /// The collections to watch: those that the controllers read, and others for `observe`. If a
+    /// kind that the controllers read is not watched, its objects count as existing.
     pub collections: Vec<Collection>,
     /// The timing of pods without annotations.
     pub kubelet_defaults: KubeletDefaults,
@@ -47,7 +47,7 @@ pub struct RemoteOptions {
     pub observe: Box<dyn FnMut(LogEntry) + Send>,
 }
 
-/// The running controllers. Dropping it stops them.
+/// The running controllers. Dropping this value stops them.
 #[derive(Debug)]
 pub struct RemoteControllers(JoinHandle<()>);
 
@@ -70,7 +70,7 @@ impl RemoteControllers {
         let mut view = InformerCache::default();
         let is_watched =
             |kind: &Resource| options.collections.iter().any(|of| of.resource == *kind);
-        let read = controllers.iter().flat_map(|controller| controller.watches.listed());
+        let read = controllers.iter().flat_map(|controller| controller.watches.listed_kinds());
         read.filter(|kind| !is_watched(kind)).for_each(|kind| view.mark_unwatched(kind));
         let mut manager = RemoteManager {
             queue: WorkQueue::new(controllers.len()),
@@ -89,11 +89,11 @@ impl RemoteControllers {
 
 struct RemoteManager {
     options: RemoteOptions,
-    /// The chosen controllers.
+    /// The controllers that run.
     controllers: Vec<&'static Controller>,
     /// The cache of the controllers.
     cache: InformerCache,
-    /// The last states that the observer got.
+    /// The last state of each object that was passed to `observe`.
     observed: BTreeMap<Key, Object>,
     queue: WorkQueue,
     refusals: BTreeMap<Task, u32>,
@@ -145,7 +145,7 @@ impl RemoteManager {
         }
     }
 
-    /// Handles a new list of a collection: missing objects were deleted.
+    /// Handles a new list of a collection: cached objects that are not in the list were deleted.
     fn on_relist(&mut self, resource: &Resource, objects: Vec<Value>) {
         let there: Vec<Key> = objects.iter().map(|object| key_of(resource, object)).collect();
         let known = self.cache.all(resource).map(|(key, object)| (key.clone(), object.clone()));
@@ -163,7 +163,9 @@ impl RemoteManager {
         let previous = match kind {
             EventKind::Deleted => self.observed.remove(key),
             EventKind::Added | EventKind::Modified => {
-                if self.observed.get(key).is_some_and(|known| revision(known) >= revision(object)) {
+                if self.observed.get(key).is_some_and(|known| {
+                    resource_version_number(known) >= resource_version_number(object)
+                }) {
                     return;
                 }
                 self.observed.insert(key.clone(), Arc::clone(object))
@@ -176,7 +178,7 @@ impl RemoteManager {
             (EventKind::Added | EventKind::Modified, Some(_)) => EventKind::Modified,
         };
         (self.options.observe)(LogEntry {
-            revision: revision(object),
+            revision: resource_version_number(object),
             time: self.options.clock.now(),
             kind,
             key: key.clone(),
@@ -187,25 +189,29 @@ impl RemoteManager {
         });
     }
 
-    /// Applies a state of an object, unless the cache has a newer one.
+    /// Applies a state of an object to the cache, unless the cache has a newer one.
     fn apply_object(&mut self, key: Key, object: Object) {
         let before = self.cache.get(&key).cloned();
-        if before.as_ref().is_some_and(|before| revision(before) >= revision(&object)) {
+        if before.as_ref().is_some_and(|before| {
+            resource_version_number(before) >= resource_version_number(&object)
+        }) {
             return;
         }
         self.apply_change(&ObjectChange { key, before, after: Some(object) });
     }
 
-    /// Applies the deletion of an object, unless it was recreated since.
-    fn apply_deletion(&mut self, key: Key, last: &Object) {
+    /// Applies the deletion of an object to the cache, unless the object was recreated since.
+    fn apply_deletion(&mut self, key: Key, last_state: &Object) {
         let Some(before) = self.cache.get(&key).cloned() else { return };
-        if revision(&before) <= revision(last) || object::uid(&before) == object::uid(last) {
+        if resource_version_number(&before) <= resource_version_number(last_state)
+            || object::uid(&before) == object::uid(last_state)
+        {
             self.apply_change(&ObjectChange { key, before: Some(before), after: None });
         }
     }
 
     fn apply_change(&mut self, change: &ObjectChange) {
-        self.cache.apply(change, self.options.clock.now());
+        self.cache.apply_change(change, self.options.clock.now());
         for (index, controller) in self.controllers.iter().enumerate() {
             for key in (controller.keys_to_reconcile)(change, &self.cache) {
                 self.queue.push(Task { controller: index, key });
@@ -218,7 +224,7 @@ impl RemoteManager {
         let ctx =
             Context { cache: &self.cache, now, kubelet_defaults: &self.options.kubelet_defaults };
         let step = (controller.reconcile)(&task.key, &ctx);
-        self.queue.set_timer(task, step.requeue_at);
+        self.queue.set_requeue_time(task, step.requeue_at);
         if step.writes.is_empty() {
             self.refusals.remove(task);
             return;
@@ -228,15 +234,15 @@ impl RemoteManager {
                 self.refusals.remove(task);
             }
             Some(refusal) if refusal.error.reason == "Conflict" => {
-                let soon = now.checked_add(SignedDuration::from_millis(CONFLICT_MILLIS));
-                self.queue.set_timer(task, soon.ok());
+                let soon = now.checked_add(SignedDuration::from_millis(CONFLICT_RETRY_MILLIS));
+                self.queue.set_requeue_time(task, soon.ok());
             }
             Some(refusal) => self.requeue_with_backoff(task, now, &refusal).await,
         }
     }
 
-    /// Sends writes in order until one is refused. Later updates of an object use the
-    /// resourceVersion of the earlier ones.
+    /// Sends writes in order until one is refused. A later update of an object uses the
+    /// resourceVersion that the earlier one returned.
     async fn write_all(
         &mut self,
         controller: &Controller,
@@ -251,7 +257,7 @@ impl RemoteManager {
             let at = collections.iter().find(|one| one.resource == request.key.resource);
             let Some(at) = at else { continue };
             let key = request.key.clone();
-            match send::send(&self.options.client, at, controller.manager, request).await {
+            match send::send_request(&self.options.client, at, controller.manager, request).await {
                 Ok(Some(object)) => {
                     written.insert(key.clone(), object::resource_version(&object).to_owned());
                     self.apply_object(key, Arc::new(object));
@@ -269,7 +275,7 @@ impl RemoteManager {
         let wait = 2_u64.saturating_pow(*count).min(RETRY_SECS_MAX);
         *count = count.saturating_add(1);
         let again = now.checked_add(Duration::from_secs(wait)).unwrap_or(Timestamp::MAX);
-        self.queue.set_timer(task, Some(again));
+        self.queue.set_requeue_time(task, Some(again));
         let controller = self.controllers[task.controller];
         let ctx =
             Context { cache: &self.cache, now, kubelet_defaults: &self.options.kubelet_defaults };
@@ -278,8 +284,9 @@ impl RemoteManager {
     }
 }
 
-/// The resourceVersion of an object. Since Kubernetes 1.35 they are comparable as numbers.
-fn revision(object: &Value) -> u64 {
+/// The resourceVersion of an object as a number. Since Kubernetes 1.35 resourceVersions are
+/// comparable as numbers.
+fn resource_version_number(object: &Value) -> u64 {
     object::resource_version(object).parse().unwrap_or(0)
 }
 

@@ -2,13 +2,14 @@
 //! orphans.
 
 use super::WriteRefusal;
-use super::adoption::{adopters, claim_objects};
+use super::adoption::{adopt_and_release_objects, adopting_owners};
 use super::workload::{
-    BURST, api_count, available_at, count_at, create_pod, delete_pod, free_names, generated_pod,
-    is_active, is_ready, owner_keys, pods_to_delete, to_size,
+    NEW_PODS_MAX, api_count, availability_time, clamped_count_at, create_pod, delete_pod,
+    free_pod_names, is_active, is_ready, owner_keys, pod_with_generated_name, pods_to_delete,
+    to_usize,
 };
 use crate::reconcile::fields::{
-    Condition, drop_condition, find_condition, set_condition, set_counts,
+    Condition, find_condition, remove_condition, set_condition, set_counts,
 };
 use crate::reconcile::pod_status::is_finished;
 use crate::reconcile::resources::{PODS, REPLICA_SETS};
@@ -35,31 +36,31 @@ pub(super) const CONTROLLER: Controller = Controller {
 /// The ReplicaSet that changed, and the owner or adopters of a changed pod.
 fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     let mut keys = owner_keys(change, cache, &REPLICA_SETS, &PODS);
-    keys.extend(adopters(change, cache, &REPLICA_SETS, &PODS));
+    keys.extend(adopting_owners(change, cache, &REPLICA_SETS, &PODS));
     keys
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     let Some(set) = ctx.cache.get(key).filter(|set| !is_deleting(set)) else {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     };
-    let claims = claim_objects(set, &PODS, is_active, ctx);
+    let claims = adopt_and_release_objects(set, &PODS, is_active, ctx);
     if !claims.is_empty() {
         return ReconcileResult::from_writes(claims);
     }
-    let all = ctx.cache.controlled(uid(set), &PODS);
+    let all = ctx.cache.controlled_by(uid(set), &PODS);
     let active: Vec<(&Key, &Object)> = all.filter(|(_, pod)| is_active(pod)).collect();
-    let desired = count_at(set, &["spec", "replicas"], 1);
+    let desired = clamped_count_at(set, &["spec", "replicas"], 1);
     let existing = api_count(&active);
     if existing < desired {
         return ReconcileResult::from_writes(create_pods(
             set,
-            to_size(desired - existing).min(BURST),
+            to_usize(desired - existing).min(NEW_PODS_MAX),
             ctx,
         ));
     }
     if existing > desired {
-        let surplus = pods_to_delete(active, to_size(existing - desired));
+        let surplus = pods_to_delete(active, to_usize(existing - desired));
         return ReconcileResult::from_writes(
             surplus.into_iter().flat_map(|(key, pod)| delete_pod(key, pod, set, COMPONENT, ctx)),
         );
@@ -68,13 +69,13 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
 }
 
 /// The status update that reports refused creations or deletions of pods.
-pub(super) fn failure_status(
+pub(super) fn failure_update(
     key: &Key,
     refusal: &WriteRefusal,
     ctx: &Context,
 ) -> Option<ApiRequest> {
     let set = ctx.cache.get(key).filter(|set| !is_deleting(set))?;
-    let all = ctx.cache.controlled(uid(set), &PODS);
+    let all = ctx.cache.controlled_by(uid(set), &PODS);
     let active: Vec<(&Key, &Object)> = all.filter(|(_, pod)| is_active(pod)).collect();
     let why = Condition {
         kind: "ReplicaFailure",
@@ -88,8 +89,8 @@ pub(super) fn failure_status(
 fn create_pods(set: &Value, count: usize, ctx: &Context) -> Vec<ApiRequest> {
     let template = &set["spec"]["template"];
     let prefix = format!("{}-", name(set));
-    let names = free_names(set, &prefix, count, ctx);
-    let pods = names.iter().map(|name| generated_pod(template, set, [&prefix, name]));
+    let names = free_pod_names(set, &prefix, count, ctx);
+    let pods = names.iter().map(|name| pod_with_generated_name(template, set, [&prefix, name]));
     pods.flat_map(|pod| create_pod(pod, set, COMPONENT, ctx)).collect()
 }
 
@@ -100,10 +101,10 @@ fn sync_status(
     failure: Option<&Condition>,
     ctx: &Context,
 ) -> ReconcileResult {
-    let all = ctx.cache.controlled(uid(replica_set), &PODS);
+    let all = ctx.cache.controlled_by(uid(replica_set), &PODS);
     let terminating = all.filter(|(_, pod)| is_deleting(pod) && !is_finished(pod));
-    let min_ready_secs = count_at(replica_set, &["spec", "minReadySeconds"], 0);
-    let moments = active.iter().filter_map(|(_, pod)| available_at(pod, min_ready_secs));
+    let min_ready_secs = clamped_count_at(replica_set, &["spec", "minReadySeconds"], 0);
+    let moments = active.iter().filter_map(|(_, pod)| availability_time(pod, min_ready_secs));
     let (available, later): (Vec<_>, Vec<_>) = moments.partition(|moment| *moment <= ctx.now);
     let mut seen = replica_set.clone();
     let always = [("replicas", api_count(active)), ("terminatingReplicas", api_count(terminating))];
@@ -118,7 +119,7 @@ fn sync_status(
     match failure {
         // The first message stays: every retry has other pod names.
         Some(why) if !is_known => set_condition(&mut seen, why, ctx.now),
-        None if is_known => drop_condition(&mut seen, "ReplicaFailure"),
+        None if is_known => remove_condition(&mut seen, "ReplicaFailure"),
         Some(_) | None => {}
     }
     ReconcileResult::from_writes(ApiRequest::status_update(key, replica_set, seen))

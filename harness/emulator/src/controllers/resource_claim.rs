@@ -1,9 +1,9 @@
 //! The resource claim controller: creates claims from templates for pods, and deallocates unused
 //! claims. The scheduler allocates them.
 
-use super::workload::{controlled_by, free_name};
-use crate::reconcile::cache::controller_of;
-use crate::reconcile::pod_status::{entry_name, is_finished, pod_claims};
+use super::workload::{controller_references, free_object_name};
+use crate::reconcile::cache::controller_reference;
+use crate::reconcile::pod_status::{claim_entry_name, is_finished, pod_claims};
 use crate::reconcile::resources::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{
@@ -18,8 +18,9 @@ use schedlab_api::{
 };
 
 const COMPONENT: &str = "resource_claim";
-/// The annotation of a claim created for a pod: the name of the claim in the pod.
-const POD_CLAIM: &str = "resource.kubernetes.io/pod-claim-name";
+/// The annotation of a claim that was created for a pod. Its value is the claim's name in the pod
+/// spec.
+const POD_CLAIM_ANNOTATION: &str = "resource.kubernetes.io/pod-claim-name";
 
 /// The resource claim controller.
 pub(super) const CONTROLLER: Controller = Controller {
@@ -40,18 +41,20 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
         return keys.into_iter().chain(uses.then(|| change.key.clone())).collect();
     }
     if *resource == *RESOURCE_CLAIMS {
-        let owners = change.states().filter_map(|claim| cache.by_uid(controller_of(claim)?.uid));
+        let owners =
+            change.states().filter_map(|claim| cache.key_of_uid(controller_reference(claim)?.uid));
         return owners.cloned().chain([change.key.clone()]).collect();
     }
     if *resource == *RESOURCE_CLAIM_TEMPLATES {
-        let pods = cache.in_namespace(&PODS, &change.key.namespace);
+        let pods = cache.objects_in_namespace(&PODS, &change.key.namespace);
         let waiting = pods.filter(|(_, pod)| !pod_claims(pod).is_empty());
         return waiting.map(|(key, _)| key.clone()).collect();
     }
     Vec::new()
 }
 
-/// The claims of a pod whose names are known.
+/// The claims of a pod, as far as their names are known: those of the pod's status and those that
+/// the spec names.
 fn claims_used_by(pod: &Value) -> impl Iterator<Item = Key> + '_ {
     let made = list(pod, &["status", "resourceClaimStatuses"]).iter();
     let names = pod_claims(pod).iter().chain(made).map(|one| text(one, &["resourceClaimName"]));
@@ -63,29 +66,30 @@ fn claims_used_by(pod: &Value) -> impl Iterator<Item = Key> + '_ {
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some(object) = ctx.cache.get(key) else { return ReconcileResult::done() };
+    let Some(object) = ctx.cache.get(key) else { return ReconcileResult::nothing_to_do() };
     if key.resource == *PODS {
-        make_claims(key, object, ctx)
+        create_missing_claims(key, object, ctx)
     } else {
         release_claim(key, object, ctx)
     }
 }
 
 /// Creates the missing claims of a pod from their templates.
-fn make_claims(key: &Key, pod: &Object, ctx: &Context) -> ReconcileResult {
+fn create_missing_claims(key: &Key, pod: &Object, ctx: &Context) -> ReconcileResult {
     if is_deleting(pod) || is_finished(pod) {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
     let mut writes = Vec::new();
     let mut statuses = list(pod, &["status", "resourceClaimStatuses"]).to_vec();
     for entry in pod_claims(pod) {
-        let (own, template) = (entry_name(entry), text(entry, &["resourceClaimTemplateName"]));
-        if template.is_empty() || statuses.iter().any(|status| entry_name(status) == own) {
+        let (own, template) =
+            (claim_entry_name(entry), text(entry, &["resourceClaimTemplateName"]));
+        if template.is_empty() || statuses.iter().any(|status| claim_entry_name(status) == own) {
             continue;
         }
         let made = match unrecorded_claim(pod, own, ctx) {
             Some(made) => made,
-            None => match claim_from(template, pod, own, ctx) {
+            None => match claim_from_template(template, pod, own, ctx) {
                 Ok(claim) => {
                     let made = name(&claim).to_owned();
                     writes.push(ApiRequest::create(&RESOURCE_CLAIMS, claim));
@@ -107,14 +111,15 @@ fn make_claims(key: &Key, pod: &Object, ctx: &Context) -> ReconcileResult {
     ReconcileResult::from_writes(writes)
 }
 
-/// A claim that was created, but is not in the pod's status yet.
-fn unrecorded_claim(pod: &Value, own: &str, ctx: &Context) -> Option<String> {
-    let mut made = ctx.cache.controlled(uid(pod), &RESOURCE_CLAIMS);
-    let found = made.find(|(_, claim)| annotation(claim, POD_CLAIM) == Some(own));
+/// The name of a claim that was created for the pod but is not in the pod's status yet.
+fn unrecorded_claim(pod: &Value, pod_claim_name: &str, ctx: &Context) -> Option<String> {
+    let mut made = ctx.cache.controlled_by(uid(pod), &RESOURCE_CLAIMS);
+    let found =
+        made.find(|(_, claim)| annotation(claim, POD_CLAIM_ANNOTATION) == Some(pod_claim_name));
     found.map(|(_, claim)| name(claim).to_owned())
 }
 
-fn claim_from<'a>(
+fn claim_from_template<'a>(
     template: &str,
     pod: &Value,
     own: &str,
@@ -140,11 +145,11 @@ fn claim_from<'a>(
         "metadata": at(template, &["spec", "metadata"]).cloned().unwrap_or_else(|| json!({})),
         "spec": at(template, &["spec", "spec"]).cloned().unwrap_or_else(|| json!({})),
     });
-    let made = free_name(&RESOURCE_CLAIMS, pod, &format!("{}-{own}-", name(pod)), ctx);
+    let made = free_object_name(&RESOURCE_CLAIMS, pod, &format!("{}-{own}-", name(pod)), ctx);
     set(&mut claim, &["metadata", "name"], json!(made));
     set(&mut claim, &["metadata", "namespace"], json!(namespace(pod)));
-    set(&mut claim, &["metadata", "annotations", POD_CLAIM], json!(own));
-    set(&mut claim, &["metadata", "ownerReferences"], controlled_by(pod));
+    set(&mut claim, &["metadata", "annotations", POD_CLAIM_ANNOTATION], json!(own));
+    set(&mut claim, &["metadata", "ownerReferences"], controller_references(pod));
     Ok(claim)
 }
 
@@ -164,19 +169,19 @@ fn release_claim(key: &Key, claim: &Object, ctx: &Context) -> ReconcileResult {
         return ReconcileResult::from_writes(ApiRequest::status_update(key, claim, freed));
     }
     if !users.is_empty() {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
     if is_deleting(claim) {
-        return ReconcileResult::from_writes(finish_deletion(key, claim));
+        return ReconcileResult::from_writes(finish_claim_deletion(key, claim));
     }
-    let owner = controller_of(claim).and_then(|owner| ctx.cache.by_uid(owner.uid));
+    let owner = controller_reference(claim).and_then(|owner| ctx.cache.key_of_uid(owner.uid));
     let owner = owner.filter(|key| key.resource == *PODS).and_then(|key| ctx.cache.get(key));
     let ended = owner.is_some_and(|pod| is_finished(pod));
     ReconcileResult::from_writes(ended.then(|| ApiRequest::delete(key, claim)))
 }
 
 /// Deallocates a deleted claim without consumers and removes its finalizer.
-fn finish_deletion(key: &Key, claim: &Object) -> Option<ApiRequest> {
+fn finish_claim_deletion(key: &Key, claim: &Object) -> Option<ApiRequest> {
     finalizers(claim).find(|one| *one == finalizers::DELETE_PROTECTION)?;
     if at(claim, &["status", "allocation"]).is_none() {
         return Some(ApiRequest::remove_finalizer(key, claim, finalizers::DELETE_PROTECTION));
@@ -187,13 +192,14 @@ fn finish_deletion(key: &Key, claim: &Object) -> Option<ApiRequest> {
 }
 
 /// Whether the pod of an entry of `status.reservedFor` exists and has not ended.
-fn is_consumer_active(user: &Value, claim: &Key, ctx: &Context) -> bool {
+fn is_consumer_active(consumer: &Value, claim: &Key, ctx: &Context) -> bool {
     let key = Key {
         resource: PODS.clone(),
         namespace: claim.namespace.clone(),
-        name: entry_name(user).into(),
+        name: claim_entry_name(consumer).into(),
     };
-    let is_pod = text(user, &["resource"]) == "pods" && text(user, &["apiGroup"]).is_empty();
+    let is_pod =
+        text(consumer, &["resource"]) == "pods" && text(consumer, &["apiGroup"]).is_empty();
     let pod = ctx.cache.get(&key);
-    !is_pod || pod.is_some_and(|pod| uid(pod) == text(user, &["uid"]) && !is_finished(pod))
+    !is_pod || pod.is_some_and(|pod| uid(pod) == text(consumer, &["uid"]) && !is_finished(pod))
 }

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use crate::reconcile::fields::{Condition, after_secs, set_condition, time};
+use crate::reconcile::fields::{Condition, set_condition, time_after_secs, time_at};
 use crate::reconcile::pod_status::{is_finished, no_execute_taints, node_name};
 use crate::reconcile::resources::{NODES, PODS};
 use crate::reconcile::result::EventSpec;
@@ -30,7 +30,7 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     let Some(after) = &change.after else { return Vec::new() };
     if change.key.resource == *PODS {
         let tainted =
-            node_of(after, cache).is_some_and(|node| no_execute_taints(node).next().is_some());
+            node_of_pod(after, cache).is_some_and(|node| no_execute_taints(node).next().is_some());
         return if tainted { vec![change.key.clone()] } else { Vec::new() };
     }
     let before = change.before.as_ref().map_or(&[][..], |node| list(node, &["spec", "taints"]));
@@ -40,21 +40,21 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     cache.pods_on(&change.key.name).map(|(key, _)| key.clone()).collect()
 }
 
-fn node_of<'v>(pod: &Value, cache: &'v InformerCache) -> Option<&'v Value> {
+fn node_of_pod<'v>(pod: &Value, cache: &'v InformerCache) -> Option<&'v Value> {
     let name = node_name(pod).into();
     let key = Key { resource: NODES.clone(), namespace: "".into(), name };
     cache.get(&key).map(|node| &**node)
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some(pod) = ctx.cache.get(key) else { return ReconcileResult::done() };
-    let Some(node) = node_of(pod, ctx.cache) else { return ReconcileResult::done() };
+    let Some(pod) = ctx.cache.get(key) else { return ReconcileResult::nothing_to_do() };
+    let Some(node) = node_of_pod(pod, ctx.cache) else { return ReconcileResult::nothing_to_do() };
     if is_deleting(pod) || is_finished(pod) {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
     let Some(leaves) = no_execute_taints(node).filter_map(|taint| eviction_time(pod, taint)).min()
     else {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     };
     if ctx.now < leaves {
         return ReconcileResult::requeue_at(leaves);
@@ -79,9 +79,9 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     )
 }
 
-/// When a taint evicts a pod; `None` if the pod tolerates it forever.
+/// The time at which a taint evicts a pod; `None` if the pod tolerates the taint forever.
 fn eviction_time(pod: &Value, taint: &Value) -> Option<Timestamp> {
-    let since = time(taint, &["timeAdded"]).unwrap_or(Timestamp::MIN);
+    let since = time_at(taint, &["timeAdded"]).unwrap_or(Timestamp::MIN);
     let tolerations = list(pod, &["spec", "tolerations"]);
     let mut stays = None;
     for toleration in tolerations.iter().filter(|toleration| tolerates(toleration, taint)) {
@@ -91,6 +91,6 @@ fn eviction_time(pod: &Value, taint: &Value) -> Option<Timestamp> {
     match stays {
         None => Some(since),
         Some(i64::MAX) => None,
-        Some(secs) => Some(after_secs(since, secs.max(0))),
+        Some(secs) => Some(time_after_secs(since, secs.max(0))),
     }
 }

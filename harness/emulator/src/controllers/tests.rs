@@ -45,7 +45,10 @@ fn view(objects: &[(Key, Value)]) -> InformerCache {
     view.register_kinds(&Kinds::built_in());
     for (key, object) in objects {
         let after = Some(Arc::new(object.clone()));
-        view.apply(&ObjectChange { key: key.clone(), before: None, after }, NOW.parse().unwrap());
+        view.apply_change(
+            &ObjectChange { key: key.clone(), before: None, after },
+            NOW.parse().unwrap(),
+        );
     }
     view
 }

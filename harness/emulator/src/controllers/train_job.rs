@@ -8,8 +8,8 @@
 //! Left out: initializers, pod template overrides, environment for torchrun and MPI, namespaced
 //! runtimes.
 
-use super::workload::{controlled_by, count_at, is_managed_elsewhere, owner_keys};
-use crate::reconcile::fields::{Condition, find_condition, flag, set_condition, string_entries};
+use super::workload::{clamped_count_at, controller_references, is_managed_elsewhere, owner_keys};
+use crate::reconcile::fields::{Condition, find_condition, flag_at, set_condition, string_entries};
 use crate::reconcile::resources::{JOB_SETS, TRAIN_JOBS, TRAINING_RUNTIMES};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{
@@ -22,8 +22,8 @@ use schedlab_api::{
 };
 
 const COMPONENT: &str = "trainjob-controller";
-const MANAGER: &str = "trainer.kubeflow.org/trainjob-controller";
-const STEP: &str = "trainer.kubeflow.org/trainjob-ancestor-step";
+const MANAGED_BY: &str = "trainer.kubeflow.org/trainjob-controller";
+const ANCESTOR_STEP_LABEL: &str = "trainer.kubeflow.org/trainjob-ancestor-step";
 
 /// The TrainJob controller.
 pub(super) const CONTROLLER: Controller = Controller {
@@ -46,15 +46,15 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some((key, job)) = ctx.cache.entry(key) else { return ReconcileResult::done() };
-    if is_deleting(job) || is_managed_elsewhere(job, &["spec", "managedBy"], MANAGER) {
-        return ReconcileResult::done();
+    let Some((key, job)) = ctx.cache.entry(key) else { return ReconcileResult::nothing_to_do() };
+    if is_deleting(job) || is_managed_elsewhere(job, &["spec", "managedBy"], MANAGED_BY) {
+        return ReconcileResult::nothing_to_do();
     }
-    let there = ctx.cache.controlled(uid(job), &JOB_SETS).next();
+    let there = ctx.cache.controlled_by(uid(job), &JOB_SETS).next();
     let Some((set_key, job_set)) = there else {
         return ReconcileResult::from_writes(create_job_set(key, job, ctx));
     };
-    let changed = changed_job_set(job, job_set);
+    let changed = updated_job_set(job, job_set);
     if changed != **job_set && !is_deleting(job_set) {
         return ReconcileResult::from_writes([ApiRequest::update(set_key, changed)]);
     }
@@ -104,7 +104,7 @@ fn new_job_set(job: &Value, runtime: &Value) -> Value {
         "metadata": {
             "name": name(job),
             "namespace": namespace(job),
-            "ownerReferences": controlled_by(job),
+            "ownerReferences": controller_references(job),
         },
         "spec": template.get("spec").cloned().unwrap_or_else(|| json!({})),
     });
@@ -120,62 +120,63 @@ fn new_job_set(job: &Value, runtime: &Value) -> Value {
             let passed: Vec<(String, Value)> =
                 passed.map(|(key, value)| (key.to_owned(), json!(value))).collect();
             if !passed.is_empty() {
-                set_all(&mut made, ["metadata", field], passed);
+                set_entries_at(&mut made, ["metadata", field], passed);
             }
         }
     }
-    set(&mut made, &["spec", "suspend"], json!(flag(job, &["spec", "suspend"])));
+    set(&mut made, &["spec", "suspend"], json!(flag_at(job, &["spec", "suspend"])));
     let nodes = number(job, &["spec", "trainer", "numNodes"])
         .or_else(|| number(runtime, &["spec", "mlPolicy", "numNodes"]))
         .unwrap_or(1);
     let groups = list(&made, &["spec", "replicatedJobs"]).to_vec();
-    let groups = groups.into_iter().map(|group| trainer_group(group, job, nodes)).collect();
+    let groups = groups.into_iter().map(|group| with_trainer_settings(group, job, nodes)).collect();
     set(&mut made, &["spec", "replicatedJobs"], Value::Array(groups));
     made
 }
 
-/// The JobSet with `suspend` and the number of nodes of its TrainJob. Unlike here, the Trainer changes
-/// the number of nodes only while both are suspended.
-fn changed_job_set(job: &Value, job_set: &Value) -> Value {
+/// The JobSet with `suspend` and the number of nodes of its TrainJob. Kubeflow's Trainer, unlike
+/// this controller, changes the number of nodes only while both objects are suspended.
+fn updated_job_set(job: &Value, job_set: &Value) -> Value {
     let mut changed = job_set.clone();
-    let suspend = flag(job, &["spec", "suspend"]);
-    if flag(job_set, &["spec", "suspend"]) != suspend {
+    let suspend = flag_at(job, &["spec", "suspend"]);
+    if flag_at(job_set, &["spec", "suspend"]) != suspend {
         set(&mut changed, &["spec", "suspend"], json!(suspend));
     }
     let Some(nodes) = number(job, &["spec", "trainer", "numNodes"]) else { return changed };
     let groups = list(job_set, &["spec", "replicatedJobs"]).iter().cloned();
     let groups = groups
-        .map(|group| if is_trainer(&group) { with_nodes(group, nodes) } else { group })
+        .map(|group| if is_trainer_job(&group) { with_node_count(group, nodes) } else { group })
         .collect();
     set(&mut changed, &["spec", "replicatedJobs"], Value::Array(groups));
     changed
 }
 
-/// Whether a replicated job is that of the trainer.
-fn is_trainer(group: &Value) -> bool {
-    let step = label(&group["template"], STEP);
+/// Whether a replicated job of a JobSet runs the training.
+fn is_trainer_job(group: &Value) -> bool {
+    let step = label(&group["template"], ANCESTOR_STEP_LABEL);
     step.map_or(text(group, &["name"]) == "node", |step| step == "trainer")
 }
 
-fn with_nodes(mut group: Value, nodes: i64) -> Value {
+fn with_node_count(mut group: Value, nodes: i64) -> Value {
     for field in ["parallelism", "completions"] {
         set(&mut group, &["template", "spec", field], json!(nodes));
     }
     group
 }
 
-fn set_all(object: &mut Value, path: [&str; 2], entries: Vec<(String, Value)>) {
+fn set_entries_at(object: &mut Value, path: [&str; 2], entries: Vec<(String, Value)>) {
     for (key, value) in entries {
         set(object, &[path[0], path[1], &key], value);
     }
 }
 
-/// Sets the nodes, image, command and resources of the trainer's replicated job.
-fn trainer_group(group: Value, job: &Value, nodes: i64) -> Value {
-    if !is_trainer(&group) {
+/// The replicated job with the number of nodes, image, command and resources of the TrainJob's
+/// `trainer`; unchanged if it is not the trainer's.
+fn with_trainer_settings(group: Value, job: &Value, nodes: i64) -> Value {
+    if !is_trainer_job(&group) {
         return group;
     }
-    let mut group = with_nodes(group, nodes);
+    let mut group = with_node_count(group, nodes);
     let path = "/template/spec/template/spec/containers";
     let Some(containers) = group.pointer_mut(path).and_then(Value::as_array_mut) else {
         return group;
@@ -217,7 +218,7 @@ fn sync_status(key: &Key, job: &Value, job_set: &Value, ctx: &Context) -> Option
     };
     pass("Completed", "Complete");
     pass("Failed", "Failed");
-    let suspended = flag(job, &["spec", "suspend"]);
+    let suspended = flag_at(job, &["spec", "suspend"]);
     if suspended || find_condition(job, "Suspended").is_some() {
         let (status, reason, message) = if suspended {
             ("True", "Suspended", "TrainJob is suspended")
@@ -234,7 +235,7 @@ fn sync_status(key: &Key, job: &Value, job_set: &Value, ctx: &Context) -> Option
     let jobs: Vec<Value> = groups
         .iter()
         .map(|group| {
-            let count = |field| count_at(group, &[field], 0);
+            let count = |field| clamped_count_at(group, &[field], 0);
             json!({
                 "name": text(group, &["name"]),
                 "ready": count("ready"),

@@ -4,8 +4,8 @@
 //!
 //! Left out: provisioning, recycling and deletion of volumes. A claim without a volume stays pending.
 
-use super::workload::controlled_by;
-use crate::admission::{default_storage_class, names_storage_class};
+use super::workload::controller_references;
+use crate::admission::{default_storage_class, has_storage_class_field};
 use crate::api_types::label_selector::LabelSelector;
 use crate::reconcile::fields::format_time;
 use crate::reconcile::pod_status::is_finished;
@@ -20,9 +20,9 @@ use schedlab_api::{
     quantity::{Milli, thousandths},
 };
 
-/// The finalizer that protects a claim in use.
-const FINALIZER: &str = "kubernetes.io/pvc-protection";
-/// The finalizer that protects a bound volume.
+/// The finalizer that protects a PersistentVolumeClaim in use.
+const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
+/// The finalizer that protects a bound PersistentVolume.
 const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
 
 /// The persistent volume binder.
@@ -45,7 +45,7 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
         return itself.chain(ended.flat_map(|pod| claims_used_by(pod))).collect();
     }
     if *resource == *VOLUME_CLAIMS {
-        let volumes = cache.all(&VOLUMES).filter(|(_, volume)| is_for(volume, &change.key));
+        let volumes = cache.all(&VOLUMES).filter(|(_, volume)| is_volume_for(volume, &change.key));
         return volumes.map(|(key, _)| key.clone()).chain([change.key.clone()]).collect();
     }
     if *resource == *VOLUMES || *resource == *STORAGE_CLASSES {
@@ -59,7 +59,7 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     Vec::new()
 }
 
-/// The claims that a pod uses.
+/// The PersistentVolumeClaims that a pod uses.
 fn claims_used_by(pod: &Value) -> impl Iterator<Item = Key> + '_ {
     let volumes = list(pod, &["spec", "volumes"]).iter();
     let claims = volumes.map(|volume| text(volume, &["persistentVolumeClaim", "claimName"]));
@@ -68,7 +68,7 @@ fn claims_used_by(pod: &Value) -> impl Iterator<Item = Key> + '_ {
     claims.chain(ephemeral_claims(pod).map(|(key, _)| key))
 }
 
-/// The ephemeral claims of a pod with their templates.
+/// The claims of a pod's ephemeral volumes, with the templates.
 fn ephemeral_claims(pod: &Value) -> impl Iterator<Item = (Key, &Value)> {
     list(pod, &["spec", "volumes"]).iter().filter_map(|volume| {
         let template = at(volume, &["ephemeral", "volumeClaimTemplate"])?;
@@ -85,29 +85,29 @@ fn volume_key(name: &str) -> Key {
     Key { resource: VOLUMES.clone(), namespace: "".into(), name: name.into() }
 }
 
-/// `spec.claimRef` of a volume.
+/// The claim that `spec.claimRef` of a volume names.
 fn claim_ref(volume: &Value) -> Option<Key> {
     let part = |field| text(volume, &["spec", "claimRef", field]);
     (!part("name").is_empty()).then(|| claim_key(part("namespace"), part("name")))
 }
 
-fn is_for(volume: &Value, claim: &Key) -> bool {
+fn is_volume_for(volume: &Value, claim: &Key) -> bool {
     claim_ref(volume).is_some_and(|key| key == *claim)
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     match ctx.cache.get(key) {
-        Some(object) if key.resource == *PODS => make_claims(object, ctx),
+        Some(object) if key.resource == *PODS => create_ephemeral_claims(object, ctx),
         Some(object) if key.resource == *VOLUMES => reconcile_volume(key, object, ctx),
         Some(object) => reconcile_claim(key, object, ctx),
-        None => ReconcileResult::done(),
+        None => ReconcileResult::nothing_to_do(),
     }
 }
 
 /// Creates the missing ephemeral claims of a pod.
-fn make_claims(pod: &Object, ctx: &Context) -> ReconcileResult {
+fn create_ephemeral_claims(pod: &Object, ctx: &Context) -> ReconcileResult {
     if is_deleting(pod) || is_finished(pod) {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
     let missing = ephemeral_claims(pod).filter(|(key, _)| ctx.cache.get(key).is_none());
     ReconcileResult::from_writes(missing.map(|(key, template)| {
@@ -119,12 +119,12 @@ fn make_claims(pod: &Object, ctx: &Context) -> ReconcileResult {
         });
         set(&mut claim, &["metadata", "name"], json!(&*key.name));
         set(&mut claim, &["metadata", "namespace"], json!(&*key.namespace));
-        set(&mut claim, &["metadata", "ownerReferences"], controlled_by(pod));
+        set(&mut claim, &["metadata", "ownerReferences"], controller_references(pod));
         ApiRequest::create(&VOLUME_CLAIMS, claim)
     }))
 }
 
-/// Updates the phase of a volume and removes the finalizer of an unbound deleted one.
+/// Updates the phase of a volume. Removes the finalizer of a deleted volume that is not bound.
 fn reconcile_volume(key: &Key, volume: &Object, ctx: &Context) -> ReconcileResult {
     let claim_uid = text(volume, &["spec", "claimRef", "uid"]);
     let claim = claim_ref(volume).and_then(|key| ctx.cache.get(&key));
@@ -152,9 +152,10 @@ fn reconcile_volume(key: &Key, volume: &Object, ctx: &Context) -> ReconcileResul
 
 fn reconcile_claim(key: &Key, claim: &Object, ctx: &Context) -> ReconcileResult {
     if is_deleting(claim) {
-        let is_free = finalizers(claim).any(|one| one == FINALIZER) && !is_used(key, ctx);
+        let is_free =
+            finalizers(claim).any(|one| one == CLAIM_FINALIZER) && !is_claim_used(key, ctx);
         return ReconcileResult::from_writes(
-            is_free.then(|| ApiRequest::remove_finalizer(key, claim, FINALIZER)),
+            is_free.then(|| ApiRequest::remove_finalizer(key, claim, CLAIM_FINALIZER)),
         );
     }
     let bound_to = text(claim, &["spec", "volumeName"]);
@@ -164,51 +165,52 @@ fn reconcile_claim(key: &Key, claim: &Object, ctx: &Context) -> ReconcileResult 
                 complete_binding(key, claim, volume)
             }
             None if annotation(claim, annotations::BIND_COMPLETED).is_some() => {
-                mark_lost(key, claim)
+                mark_claim_lost(key, claim)
             }
-            Some(_) | None => ReconcileResult::done(),
+            Some(_) | None => ReconcileResult::nothing_to_do(),
         };
     }
     let kept = ctx.cache.all(&VOLUMES).find(|(_, volume)| is_reserved_for(volume, key, claim));
     if let Some((volume_key, volume)) = kept {
-        return bind(key, claim, volume_key, volume);
+        return bind_claim(key, claim, volume_key, volume);
     }
     if waits_for_first_consumer(claim, ctx) {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
-    let Some((volume_key, volume)) = smallest_fitting(claim, ctx) else {
+    let Some((volume_key, volume)) = smallest_fitting_volume(claim, ctx) else {
         return ReconcileResult::from_writes(assign_default_class(key, claim, ctx));
     };
     let mut kept = Value::clone(volume);
     set(&mut kept, &["metadata", "annotations", annotations::BOUND_BY_CONTROLLER], json!("yes"));
-    set(&mut kept, &["spec", "claimRef"], reference(claim));
+    set(&mut kept, &["spec", "claimRef"], claim_reference(claim));
     ReconcileResult::from_writes([ApiRequest::update(volume_key, kept)])
 }
 
-/// Assigns the default class, created later, to a claim without a class and volume.
+/// Assigns the default storage class to a claim without a class and volume: the class may have been
+/// created after the claim.
 fn assign_default_class(key: &Key, claim: &Object, ctx: &Context) -> Option<ApiRequest> {
     let classes = ctx.cache.all(&STORAGE_CLASSES).map(|(_, class)| class);
-    let default = default_storage_class(classes).filter(|_| !names_storage_class(claim))?;
+    let default = default_storage_class(classes).filter(|_| !has_storage_class_field(claim))?;
     let mut classified = Value::clone(claim);
     set(&mut classified, &["spec", "storageClassName"], json!(default));
     Some(ApiRequest::update(key, classified))
 }
 
 /// Whether a scheduled pod that has not ended uses the claim.
-fn is_used(claim: &Key, ctx: &Context) -> bool {
-    ctx.cache.in_namespace(&PODS, &claim.namespace).any(|(_, pod)| {
+fn is_claim_used(claim: &Key, ctx: &Context) -> bool {
+    ctx.cache.objects_in_namespace(&PODS, &claim.namespace).any(|(_, pod)| {
         let stands = !text(pod, &["spec", "nodeName"]).is_empty() && !is_finished(pod);
         stands && claims_used_by(pod).any(|key| key == *claim)
     })
 }
 
-/// Whether the volume references this claim, with its uid or without one.
+/// Whether `spec.claimRef` of the volume names this claim, with the claim's uid or without a uid.
 fn is_reserved_for(volume: &Value, key: &Key, claim: &Value) -> bool {
     let claim_uid = text(volume, &["spec", "claimRef", "uid"]);
-    is_for(volume, key) && (claim_uid.is_empty() || claim_uid == uid(claim))
+    is_volume_for(volume, key) && (claim_uid.is_empty() || claim_uid == uid(claim))
 }
 
-fn reference(claim: &Value) -> Value {
+fn claim_reference(claim: &Value) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -229,17 +231,17 @@ fn waits_for_first_consumer(claim: &Value, ctx: &Context) -> bool {
     class.is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer")
 }
 
-/// The smallest available volume that fits.
-fn smallest_fitting<'v>(claim: &Value, ctx: &'v Context) -> Option<(&'v Key, &'v Object)> {
-    let fitting = ctx.cache.all(&VOLUMES).filter(|(_, volume)| fits(volume, claim));
-    fitting.min_by_key(|(key, volume)| (capacity(volume), *key))
+/// The smallest available volume that fits a claim.
+fn smallest_fitting_volume<'v>(claim: &Value, ctx: &'v Context) -> Option<(&'v Key, &'v Object)> {
+    let fitting = ctx.cache.all(&VOLUMES).filter(|(_, volume)| does_volume_fit(volume, claim));
+    fitting.min_by_key(|(key, volume)| (volume_capacity(volume), *key))
 }
 
-fn capacity(volume: &Value) -> Milli {
+fn volume_capacity(volume: &Value) -> Milli {
     at(volume, &["spec", "capacity", "storage"]).and_then(thousandths).unwrap_or(0)
 }
 
-fn fits(volume: &Value, claim: &Value) -> bool {
+fn does_volume_fit(volume: &Value, claim: &Value) -> bool {
     let is_equal = |field: &str| text(volume, &["spec", field]) == text(claim, &["spec", field]);
     let requested = at(claim, &["spec", "resources", "requests", "storage"]).and_then(thousandths);
     let modes = list(volume, &["spec", "accessModes"]);
@@ -251,15 +253,16 @@ fn fits(volume: &Value, claim: &Value) -> bool {
         && !is_deleting(volume)
         && is_equal("storageClassName")
         && is_equal("volumeMode")
-        && capacity(volume) >= requested.unwrap_or(0)
+        && volume_capacity(volume) >= requested.unwrap_or(0)
         && list(claim, &["spec", "accessModes"]).iter().all(|mode| modes.contains(mode))
         && is_selected
 }
 
-/// Binds claim and volume by their references; the status follows.
-fn bind(key: &Key, claim: &Object, volume_key: &Key, volume: &Object) -> ReconcileResult {
+/// Binds a claim and a volume by setting the references to each other. The status of both is
+/// updated by later reconciliations.
+fn bind_claim(key: &Key, claim: &Object, volume_key: &Key, volume: &Object) -> ReconcileResult {
     let mut kept = Value::clone(volume);
-    set(&mut kept, &["spec", "claimRef"], reference(claim));
+    set(&mut kept, &["spec", "claimRef"], claim_reference(claim));
     let mut bound = Value::clone(claim);
     set(&mut bound, &["spec", "volumeName"], json!(&*volume_key.name));
     for mark in [annotations::BIND_COMPLETED, annotations::BOUND_BY_CONTROLLER] {
@@ -273,7 +276,7 @@ fn bind(key: &Key, claim: &Object, volume_key: &Key, volume: &Object) -> Reconci
 /// Sets the status of a bound claim.
 fn complete_binding(key: &Key, claim: &Object, volume: &Object) -> ReconcileResult {
     if annotation(claim, annotations::BIND_COMPLETED).is_none() {
-        return bind(key, claim, &volume_key(name(volume)), volume);
+        return bind_claim(key, claim, &volume_key(name(volume)), volume);
     }
     let mut updated = Value::clone(claim);
     set(&mut updated, &["status", "phase"], json!("Bound"));
@@ -283,7 +286,7 @@ fn complete_binding(key: &Key, claim: &Object, volume: &Object) -> ReconcileResu
     ReconcileResult::from_writes(ApiRequest::status_update(key, claim, updated))
 }
 
-fn mark_lost(key: &Key, claim: &Object) -> ReconcileResult {
+fn mark_claim_lost(key: &Key, claim: &Object) -> ReconcileResult {
     let mut updated = Value::clone(claim);
     set(&mut updated, &["status", "phase"], json!("Lost"));
     ReconcileResult::from_writes(ApiRequest::status_update(key, claim, updated))

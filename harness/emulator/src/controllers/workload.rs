@@ -5,11 +5,11 @@ use std::cmp::Reverse;
 
 use jiff::Timestamp;
 
-use crate::reconcile::cache::{InformerCache, ObjectChange, controller_of};
-use crate::reconcile::fields::{after_secs, find_condition, time};
+use crate::reconcile::cache::{InformerCache, ObjectChange, controller_reference};
+use crate::reconcile::fields::{find_condition, time_after_secs, time_at};
 use crate::reconcile::pod_status::is_finished;
 use crate::reconcile::resources::PODS;
-use crate::reconcile::result::{EventSpec, fingerprint};
+use crate::reconcile::result::{EventSpec, stable_hash};
 use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object, Resource};
 use schedlab_api::{
@@ -22,12 +22,12 @@ use schedlab_api::{
 
 /// The alphabet of generated names in Kubernetes: no vowels, no characters that look alike.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// Larger counts are reduced to this value.
+/// The maximum count such as `spec.replicas`; larger counts are reduced to it.
 const COUNT_MAX: i64 = 1_000_000;
 /// The maximum number of pods created in one reconciliation.
-pub(super) const BURST: usize = 500;
+pub(super) const NEW_PODS_MAX: usize = 500;
 /// The maximum length of a generated name, which is also used as a label value.
-const NAME_MAX: usize = 63;
+const NAME_LENGTH_MAX: usize = 63;
 
 /// The owners of a kind that a change affects: the changed owner, or the controller of a changed
 /// child.
@@ -43,7 +43,8 @@ pub(super) fn owner_keys(
     if change.key.resource != *child {
         return Vec::new();
     }
-    let owners = change.states().filter_map(|side| cache.by_uid(controller_of(side)?.uid));
+    let owners =
+        change.states().filter_map(|side| cache.key_of_uid(controller_reference(side)?.uid));
     let mut keys: Vec<Key> = owners.filter(|key| key.resource == *own).cloned().collect();
     keys.dedup();
     keys
@@ -56,7 +57,7 @@ pub(super) fn is_managed_elsewhere(object: &Value, path: &[&str], controller: &s
 }
 
 /// The owner references for an object controlled by `owner`.
-pub(super) fn controlled_by(owner: &Value) -> Value {
+pub(super) fn controller_references(owner: &Value) -> Value {
     json!([{
         "apiVersion": text(owner, &["apiVersion"]),
         "kind": text(owner, &["kind"]),
@@ -67,8 +68,9 @@ pub(super) fn controlled_by(owner: &Value) -> Value {
     }])
 }
 
-/// A new object from the `metadata` and `spec` of a template, controlled by `owner`.
-pub(super) fn from_template(template: &Value, owner: &Value, new_name: &str) -> Value {
+/// A new object named `new_name`, with labels, annotations and `spec` of a template, controlled by
+/// `owner`.
+pub(super) fn object_from_template(template: &Value, owner: &Value, new_name: &str) -> Value {
     let mut metadata = Map::new();
     for field in ["labels", "annotations", "finalizers"] {
         if let Some(value) = at(template, &["metadata", field]) {
@@ -77,7 +79,7 @@ pub(super) fn from_template(template: &Value, owner: &Value, new_name: &str) -> 
     }
     metadata.insert("name", json!(new_name));
     metadata.insert("namespace", json!(namespace(owner)));
-    metadata.insert("ownerReferences", controlled_by(owner));
+    metadata.insert("ownerReferences", controller_references(owner));
     json!({
         "metadata": metadata,
         "spec": template.get("spec").cloned().unwrap_or_else(|| json!({})),
@@ -85,24 +87,25 @@ pub(super) fn from_template(template: &Value, owner: &Value, new_name: &str) -> 
 }
 
 /// A new pod from a template.
-pub(super) fn pod_from(template: &Value, owner: &Value, new_name: &str) -> Value {
-    let mut pod = from_template(template, owner, new_name);
+pub(super) fn pod_from_template(template: &Value, owner: &Value, new_name: &str) -> Value {
+    let mut pod = object_from_template(template, owner, new_name);
     set(&mut pod, &["apiVersion"], json!("v1"));
     set(&mut pod, &["kind"], json!("Pod"));
     pod
 }
 
-/// A new pod from a template, with `generateName`. `names` are the prefix and the name.
-pub(super) fn generated_pod(template: &Value, owner: &Value, names: [&str; 2]) -> Value {
+/// A new pod from a template, with `generateName`. `names` are the prefix (`generateName`) and the
+/// pod's name.
+pub(super) fn pod_with_generated_name(template: &Value, owner: &Value, names: [&str; 2]) -> Value {
     let [prefix, new_name] = names;
-    let mut pod = pod_from(template, owner, new_name);
+    let mut pod = pod_from_template(template, owner, new_name);
     set(&mut pod, &["metadata", "generateName"], json!(prefix));
     pod
 }
 
 /// Sets labels or annotations of an object or template.
-pub(super) fn set_entries(object: &mut Value, field: &str, marks: &[(&str, &str)]) {
-    for (key, value) in marks {
+pub(super) fn set_metadata_entries(object: &mut Value, field: &str, entries: &[(&str, &str)]) {
+    for (key, value) in entries {
         set(object, &["metadata", field, key], json!(value));
     }
 }
@@ -123,14 +126,20 @@ pub(super) fn set_env(pod: &mut Value, variables: &[(&str, String)]) {
     }
 }
 
-/// A free generated name with a suffix of five letters; the same in every run.
-pub(super) fn free_name(resource: &Resource, owner: &Value, prefix: &str, ctx: &Context) -> String {
-    let room = NAME_MAX - 5;
+/// A generated name that no object has: `prefix` and a suffix of five letters, which is the same in
+/// every run.
+pub(super) fn free_object_name(
+    resource: &Resource,
+    owner: &Value,
+    prefix: &str,
+    ctx: &Context,
+) -> String {
+    let room = NAME_LENGTH_MAX - 5;
     let prefix: String = prefix.chars().take(room).collect();
     let mut salt = 0_u64;
     loop {
         let seed = format!("{}/{}/{prefix}/{salt}", uid(owner), ctx.cache.change_count());
-        let made = format!("{prefix}{}", encode_letters(fingerprint(&seed), 5));
+        let made = format!("{prefix}{}", encode_letters(stable_hash(&seed), 5));
         let key = Key {
             resource: resource.clone(),
             namespace: namespace(owner).into(),
@@ -143,8 +152,13 @@ pub(super) fn free_name(resource: &Resource, owner: &Value, prefix: &str, ctx: &
     }
 }
 
-/// Several free generated pod names.
-pub(super) fn free_names(owner: &Value, prefix: &str, count: usize, ctx: &Context) -> Vec<String> {
+/// `count` generated names that no pod has.
+pub(super) fn free_pod_names(
+    owner: &Value,
+    prefix: &str,
+    count: usize,
+    ctx: &Context,
+) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(count);
     let mut salt = 0_usize;
     while names.len() < count {
@@ -153,7 +167,7 @@ pub(super) fn free_names(owner: &Value, prefix: &str, count: usize, ctx: &Contex
             "uid": format!("{}#{salt}", uid(owner)),
             "namespace": namespace(owner),
         }});
-        let made = free_name(&PODS, &salted, prefix, ctx);
+        let made = free_object_name(&PODS, &salted, prefix, ctx);
         if !names.contains(&made) {
             names.push(made);
         }
@@ -162,25 +176,25 @@ pub(super) fn free_names(owner: &Value, prefix: &str, count: usize, ctx: &Contex
     names
 }
 
-/// Encodes a number in letters of generated names.
+/// Encodes a number as `count` letters out of those that generated names consist of.
 pub(super) fn encode_letters(mut number: u64, count: usize) -> String {
     let base = LETTERS.len() as u64;
     let mut made = String::with_capacity(count);
     for _ in 0..count {
-        let digit =
-            usize::try_from(number % base).expect("an index below the number of letters fits");
+        let digit = usize::try_from(number % base).expect("the index of a letter fits into usize");
         made.push(char::from(LETTERS[digit]));
         number /= base;
     }
     made
 }
 
-/// A hash of a template in letters.
+/// A hash of a pod template, as ten letters.
 pub(super) fn template_hash(template: &Value) -> String {
-    encode_letters(fingerprint(&template.to_string()), 10)
+    encode_letters(stable_hash(&template.to_string()), 10)
 }
 
-/// Whether a pod counts towards its controller's replicas.
+/// Whether a pod counts towards its controller's replicas: it has not ended and is not being
+/// deleted.
 pub(super) fn is_active(pod: &Value) -> bool {
     !is_finished(pod) && !is_deleting(pod)
 }
@@ -190,15 +204,16 @@ pub(super) fn is_ready(pod: &Value) -> bool {
     condition(pod, conditions::READY) == Some("True")
 }
 
-/// When a pod becomes available: `min_ready_secs` after it became ready. `None` while not ready.
-pub(super) fn available_at(pod: &Value, min_ready_secs: i64) -> Option<Timestamp> {
+/// The time at which a pod becomes available: `min_ready_secs` after it became ready. `None` while
+/// it is not ready.
+pub(super) fn availability_time(pod: &Value, min_ready_secs: i64) -> Option<Timestamp> {
     let ready = find_condition(pod, conditions::READY).filter(|_| is_ready(pod))?;
-    let since = time(ready, &["lastTransitionTime"]).unwrap_or(Timestamp::MIN);
-    Some(after_secs(since, min_ready_secs.max(0)))
+    let since = time_at(ready, &["lastTransitionTime"]).unwrap_or(Timestamp::MIN);
+    Some(time_after_secs(since, min_ready_secs.max(0)))
 }
 
-/// The surplus pods to delete, in the order of Kubernetes: unscheduled, pending, not ready, cheap
-/// and young pods first.
+/// The surplus pods to delete, in the order of Kubernetes: pods that are unscheduled, pending, not
+/// ready, of low deletion cost, or young come first.
 pub(super) fn pods_to_delete<'v>(
     mut pods: Vec<(&'v Key, &'v Object)>,
     count: usize,
@@ -219,8 +234,8 @@ pub(super) fn pods_to_delete<'v>(
     pods
 }
 
-/// A count such as `spec.replicas`, limited to a sane range.
-pub(super) fn count_at(object: &Value, path: &[&str], default: i64) -> i64 {
+/// The count at `path`, such as `spec.replicas`, limited to the range from 0 to `COUNT_MAX`.
+pub(super) fn clamped_count_at(object: &Value, path: &[&str], default: i64) -> i64 {
     number(object, path).unwrap_or(default).clamp(0, COUNT_MAX)
 }
 
@@ -230,19 +245,20 @@ pub(super) fn api_count<T>(items: impl IntoIterator<Item = T>) -> i64 {
 }
 
 /// A count as `usize`; 0 if negative.
-pub(super) fn to_size(count: i64) -> usize {
+pub(super) fn to_usize(count: i64) -> usize {
     usize::try_from(count).unwrap_or_default()
 }
 
-/// An int-or-percent value of a total; percentages are rounded up if `up`.
-pub(super) fn scaled_value(value: Option<&Value>, total: i64, up: bool) -> Option<i64> {
+/// The number that an int-or-percent value such as `maxSurge` stands for, of `total`. Percentages
+/// are rounded up if `rounds_up`, else down.
+pub(super) fn int_or_percent_of(value: Option<&Value>, total: i64, rounds_up: bool) -> Option<i64> {
     let value = value?;
     if let Some(whole) = value.as_i64() {
         return Some(whole.max(0));
     }
     let percent: i64 = value.as_str()?.strip_suffix('%')?.parse().ok()?;
     let hundredths = percent.max(0).saturating_mul(total);
-    Some(if up { hundredths.saturating_add(99) / 100 } else { hundredths / 100 })
+    Some(if rounds_up { hundredths.saturating_add(99) / 100 } else { hundredths / 100 })
 }
 
 /// Creates a pod and records an event.

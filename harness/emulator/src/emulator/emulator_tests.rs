@@ -18,7 +18,7 @@ use schedlab_api::{
 #[tokio::test(start_paused = true)]
 async fn an_in_process_client_sees_its_pod_run_and_terminate() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     let pods: Api<Pod> = Api::default_namespaced(cluster.emulator.client());
     let pod = json!({
         "apiVersion": "v1",
@@ -32,7 +32,7 @@ async fn an_in_process_client_sees_its_pod_run_and_terminate() {
     assert_eq!(status.phase.as_deref(), Some("Running"));
     assert!(status.container_statuses.unwrap()[0].ready);
     pods.delete("p", &DeleteParams::default()).await.unwrap();
-    cluster.secs(2).await;
+    cluster.advance_secs(2).await;
     assert!(pods.get_opt("p").await.unwrap().is_none());
 }
 
@@ -42,12 +42,12 @@ async fn a_fleet_is_added_atomically() {
     let fleet = Fleet::parse("lab.yaml", include_str!("../../../../fixtures/fleets/lab.yaml"));
     cluster.emulator.add_fleet(&fleet.unwrap()).unwrap();
     cluster.settle().await;
-    assert_eq!(cluster.names("nodes"), ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]);
+    assert_eq!(cluster.object_names_of("nodes"), ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]);
     let clashing =
         Fleet::parse("more.yaml", "pools: [{name: new}, {name: gpu, count: 2}]").unwrap();
     let error = cluster.emulator.add_fleet(&clashing).unwrap_err();
     assert!(error.to_string().ends_with("already exists"), "{error}");
-    assert_eq!(cluster.names("nodes").len(), 4);
+    assert_eq!(cluster.object_names_of("nodes").len(), 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,7 +56,7 @@ async fn a_realistic_fleet_comes_up_like_a_slim_one() {
     let fleet = Fleet::parse("f", "pools: [{name: dgx, count: 2, gpus: 8, objects: realistic}]");
     cluster.emulator.add_fleet(&fleet.unwrap()).unwrap();
     cluster.settle().await;
-    for node in cluster.all("nodes") {
+    for node in cluster.objects_of("nodes") {
         assert_eq!(schedlab_api::object::condition(&node, "Ready"), Some("True"));
         assert!(node.to_string().len() > 27_000);
     }
@@ -71,22 +71,23 @@ async fn an_observer_sees_every_write_in_order() {
     cluster
         .emulator
         .observe_writes(Box::new(move |entry| observed.lock().unwrap().push(entry.revision)));
-    cluster.nodes(&["n1"]).await;
-    cluster.pod("p", "n1", 1, "schedlab.dev/run-time: 1s");
-    cluster.secs(2).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
+    cluster.create_pod_on_node("p", "n1", 1, "schedlab.dev/run-time: 1s");
+    cluster.advance_secs(2).await;
     let expected: Vec<u64> = (before + 1..=cluster.emulator.revision()).collect();
     assert_eq!(*seen.lock().unwrap(), expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn controllers_survive_log_compaction() {
-    let cluster = TestCluster::with(|options| options.log_retention = Some(Duration::from_secs(5)));
-    cluster.nodes(&["n1", "n2"]).await;
+    let cluster =
+        TestCluster::with_options(|options| options.log_retention = Some(Duration::from_secs(5)));
+    cluster.create_gpu_nodes(&["n1", "n2"]).await;
     for round in 0..10 {
-        cluster.pod(&format!("p{round}"), "n1", 0, "schedlab.dev/run-time: 1s");
-        cluster.secs(2).await;
+        cluster.create_pod_on_node(&format!("p{round}"), "n1", 0, "schedlab.dev/run-time: 1s");
+        cluster.advance_secs(2).await;
     }
-    assert_eq!(cluster.in_phase("Succeeded"), 10);
+    assert_eq!(cluster.count_pods_in_phase("Succeeded"), 10);
     let now = cluster.emulator.clock().now();
     let ages = cluster.emulator.store().read(|store| {
         let last = store.revision() - store.log_len() as u64;
@@ -101,7 +102,7 @@ async fn controllers_survive_log_compaction() {
 #[tokio::test(start_paused = true)]
 async fn a_refused_write_is_recorded_and_retried_with_backoff() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(
         "
         apiVersion: apps/v1
@@ -115,12 +116,12 @@ async fn a_refused_write_is_recorded_and_retried_with_backoff() {
             spec: {priorityClassName: missing, containers: [{name: c, image: i}]}
         ",
     );
-    cluster.secs(3600).await;
-    assert_eq!(cluster.names("pods"), [""; 0]);
-    assert_eq!(cluster.events("web"), ["FailedCreate"]);
+    cluster.advance_secs(3600).await;
+    assert_eq!(cluster.object_names_of("pods"), [""; 0]);
+    assert_eq!(cluster.event_reasons("web"), ["FailedCreate"]);
     cluster.apply("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: missing}, value: 7}");
-    cluster.secs(1000).await;
-    let pod = &cluster.all("pods")[0];
+    cluster.advance_secs(1000).await;
+    let pod = &cluster.objects_of("pods")[0];
     assert_eq!(pod["spec"]["priority"], 7);
 }
 
@@ -129,7 +130,7 @@ async fn settle_returns_when_quiet_and_fails_at_its_limit() {
     let cluster = TestCluster::new();
     let [quiet, limit] = [Duration::from_millis(1), Duration::from_secs(30)];
     assert_eq!(cluster.emulator.settle(quiet, limit).await, Ok(()));
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(
         "
         apiVersion: v1
@@ -147,7 +148,7 @@ async fn settle_returns_when_quiet_and_fails_at_its_limit() {
 #[tokio::test(start_paused = true)]
 async fn a_dropped_emulator_stops_its_controllers() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     let store = cluster.emulator.store().clone();
     drop(cluster);
     tokio::task::yield_now().await;

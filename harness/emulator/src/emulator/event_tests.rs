@@ -6,9 +6,9 @@ use schedlab_api::{
     object::{number, set, text},
 };
 
-/// The Events of a reason: count, first and last time.
+/// The Events with a reason as lines: count, first and last time, message.
 fn recorded_events(cluster: &TestCluster, reason: &str) -> Vec<String> {
-    let events = cluster.all("events");
+    let events = cluster.objects_of("events");
     let of = events.iter().filter(|event| text(event, &["reason"]) == reason);
     let line = of.map(|event| {
         let [first, last] = ["firstTimestamp", "lastTimestamp"]
@@ -22,7 +22,7 @@ fn recorded_events(cluster: &TestCluster, reason: &str) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_repeated_event_increments_its_count() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(
         "
         apiVersion: apps/v1
@@ -57,7 +57,7 @@ async fn every_refused_attempt_increments_the_event_count() {
             spec: {priorityClassName: none, containers: [{name: c, image: i}]}
         ",
     );
-    cluster.secs(8).await;
+    cluster.advance_secs(8).await;
     let refused = recorded_events(&cluster, "FailedCreate");
     assert_eq!(refused.len(), 1);
     assert!(refused[0].starts_with("4x 00:00:00Z..00:00:07Z Error creating: "), "{refused:?}");
@@ -87,7 +87,7 @@ async fn a_refusal_of_a_generated_name_shows_the_stem() {
 #[tokio::test(start_paused = true)]
 async fn a_persistent_condition_is_recorded_once() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(
         "
         apiVersion: v1
@@ -100,7 +100,7 @@ async fn a_persistent_condition_is_recorded_once() {
     );
     for value in ["1", "2", "3"] {
         cluster.edit("pods", "p", |pod| set(pod, &["metadata", "labels", "v"], json!(value)));
-        cluster.secs(1).await;
+        cluster.advance_secs(1).await;
     }
     let failed = recorded_events(&cluster, "Failed");
     assert_eq!(failed.len(), 1, "{failed:?}");

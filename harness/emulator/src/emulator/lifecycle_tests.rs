@@ -5,7 +5,7 @@ use schedlab_api::object::{condition, is_deleting, list, name, namespace, set, t
 use crate::emulator::test_cluster::TestCluster;
 use crate::store::Propagation;
 
-fn taints(cluster: &TestCluster, node: &str) -> Vec<String> {
+fn node_taints(cluster: &TestCluster, node: &str) -> Vec<String> {
     let node = cluster.get("nodes", node);
     let taints = list(&node, &["spec", "taints"]).iter();
     taints.map(|one| format!("{}:{}", text(one, &["key"]), text(one, &["effect"]))).collect()
@@ -14,9 +14,9 @@ fn taints(cluster: &TestCluster, node: &str) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn a_new_node_becomes_ready_loses_its_taint_and_has_a_lease() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     assert_eq!(condition(&cluster.get("nodes", "n1"), "Ready"), Some("True"));
-    assert_eq!(taints(&cluster, "n1"), [""; 0]);
+    assert_eq!(node_taints(&cluster, "n1"), [""; 0]);
     let lease = cluster.get("leases", "kube-node-lease/n1");
     assert_eq!(text(&lease, &["spec", "holderIdentity"]), "n1");
 }
@@ -27,7 +27,7 @@ async fn every_namespace_keeps_its_default_account_and_root_ca() {
     cluster.apply("{apiVersion: v1, kind: Namespace, metadata: {name: team}}");
     cluster.settle().await;
     let names_of = |plural: &str| {
-        let all = cluster.all(plural);
+        let all = cluster.objects_of(plural);
         all.iter().map(|one| format!("{}/{}", namespace(one), name(one))).collect::<Vec<_>>()
     };
     let first_four = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -47,63 +47,63 @@ async fn every_namespace_keeps_its_default_account_and_root_ca() {
     cluster.settle().await;
     assert_eq!(names_of("serviceaccounts"), all("default")[..4]);
     assert_eq!(names_of("configmaps"), all("kube-root-ca.crt")[..4]);
-    assert_eq!(cluster.names("namespaces"), first_four);
+    assert_eq!(cluster.object_names_of("namespaces"), first_four);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_node_is_unknown_and_tainted_after_the_grace_period() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
-    cluster.annotate("nodes", "n1", "schedlab.dev/down", "true");
-    cluster.secs(39).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
+    cluster.set_annotation("nodes", "n1", "schedlab.dev/down", "true");
+    cluster.advance_secs(39).await;
     assert_eq!(condition(&cluster.get("nodes", "n1"), "Ready"), Some("True"));
-    cluster.secs(2).await;
+    cluster.advance_secs(2).await;
     assert_eq!(condition(&cluster.get("nodes", "n1"), "Ready"), Some("Unknown"));
     assert_eq!(
-        taints(&cluster, "n1"),
+        node_taints(&cluster, "n1"),
         ["node.kubernetes.io/unreachable:NoSchedule", "node.kubernetes.io/unreachable:NoExecute"]
     );
-    assert_eq!(cluster.events("n1"), ["NodeNotReady"]);
+    assert_eq!(cluster.event_reasons("n1"), ["NodeNotReady"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_leave_a_dead_node_when_their_toleration_is_over() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
-    cluster.pod("p", "n1", 1, "");
+    cluster.create_gpu_nodes(&["n1"]).await;
+    cluster.create_pod_on_node("p", "n1", 1, "");
     cluster.settle().await;
-    cluster.annotate("nodes", "n1", "schedlab.dev/down", "true");
-    cluster.secs(339).await;
+    cluster.set_annotation("nodes", "n1", "schedlab.dev/down", "true");
+    cluster.advance_secs(339).await;
     let pod = cluster.get("pods", "p");
     assert!(!is_deleting(&pod));
     assert_eq!(condition(&pod, "Ready"), Some("False"));
-    cluster.secs(3).await;
+    cluster.advance_secs(3).await;
     let pod = cluster.get("pods", "p");
     assert!(is_deleting(&pod));
     assert_eq!(condition(&pod, "DisruptionTarget"), Some("True"));
-    cluster.secs(3600).await;
-    assert_eq!(cluster.pods(), "p Terminating n1 0");
+    cluster.advance_secs(3600).await;
+    assert_eq!(cluster.pod_lines(), "p Terminating n1 0");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_returning_node_is_ready_and_finishes_pending_deletions() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
-    cluster.pod("stays", "n1", 1, "");
-    cluster.pod("ends", "n1", 1, "schedlab.dev/run-time: 60s");
+    cluster.create_gpu_nodes(&["n1"]).await;
+    cluster.create_pod_on_node("stays", "n1", 1, "");
+    cluster.create_pod_on_node("ends", "n1", 1, "schedlab.dev/run-time: 60s");
     cluster.settle().await;
-    cluster.annotate("nodes", "n1", "schedlab.dev/down", "true");
-    cluster.secs(100).await;
-    insta::assert_snapshot!(cluster.pods(), @r"
+    cluster.set_annotation("nodes", "n1", "schedlab.dev/down", "true");
+    cluster.advance_secs(100).await;
+    insta::assert_snapshot!(cluster.pod_lines(), @r"
     ends Running n1 1
     stays Running n1 0
     ");
-    cluster.annotate("nodes", "n1", "schedlab.dev/down", "false");
+    cluster.set_annotation("nodes", "n1", "schedlab.dev/down", "false");
     cluster.settle().await;
     assert_eq!(condition(&cluster.get("nodes", "n1"), "Ready"), Some("True"));
-    assert_eq!(taints(&cluster, "n1"), [""; 0]);
+    assert_eq!(node_taints(&cluster, "n1"), [""; 0]);
     assert_eq!(condition(&cluster.get("pods", "stays"), "Ready"), Some("True"));
-    insta::assert_snapshot!(cluster.pods(), @r"
+    insta::assert_snapshot!(cluster.pod_lines(), @r"
     ends Succeeded n1 1
     stays Running n1 0
     ");
@@ -112,43 +112,43 @@ async fn a_returning_node_is_ready_and_finishes_pending_deletions() {
 #[tokio::test(start_paused = true)]
 async fn pods_and_lease_of_a_deleted_node_are_deleted() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1", "n2"]).await;
-    cluster.pod("a", "n1", 1, "");
-    cluster.pod("b", "n2", 1, "");
-    cluster.secs(60).await;
+    cluster.create_gpu_nodes(&["n1", "n2"]).await;
+    cluster.create_pod_on_node("a", "n1", 1, "");
+    cluster.create_pod_on_node("b", "n2", 1, "");
+    cluster.advance_secs(60).await;
     cluster.delete("nodes", "n1");
-    cluster.secs(39).await;
-    assert_eq!(cluster.names("pods"), ["a", "b"]);
-    assert_eq!(cluster.names("leases"), ["n2"]);
-    cluster.secs(2).await;
-    assert_eq!(cluster.pods(), "b Running n2 0");
+    cluster.advance_secs(39).await;
+    assert_eq!(cluster.object_names_of("pods"), ["a", "b"]);
+    assert_eq!(cluster.object_names_of("leases"), ["n2"]);
+    cluster.advance_secs(2).await;
+    assert_eq!(cluster.pod_lines(), "b Running n2 0");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_no_execute_taint_evicts_pods_that_do_not_tolerate_it() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
-    cluster.pod("p", "n1", 1, "");
+    cluster.create_gpu_nodes(&["n1"]).await;
+    cluster.create_pod_on_node("p", "n1", 1, "");
     cluster.settle().await;
     cluster.edit("nodes", "n1", |node| {
         let taint = schedlab_api::json!([{"key": "maintenance", "effect": "NoExecute"}]);
         set(node, &["spec", "taints"], taint);
     });
-    cluster.secs(2).await;
-    assert_eq!(cluster.pods(), "");
-    assert!(cluster.events("p").contains(&"TaintManagerEviction".to_owned()));
+    cluster.advance_secs(2).await;
+    assert_eq!(cluster.pod_lines(), "");
+    assert!(cluster.event_reasons("p").contains(&"TaintManagerEviction".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cordoned_node_is_tainted_until_it_is_uncordoned() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.edit("nodes", "n1", |node| set(node, &["spec", "unschedulable"], true.into()));
     cluster.settle().await;
-    assert_eq!(taints(&cluster, "n1"), ["node.kubernetes.io/unschedulable:NoSchedule"]);
+    assert_eq!(node_taints(&cluster, "n1"), ["node.kubernetes.io/unschedulable:NoSchedule"]);
     cluster.edit("nodes", "n1", |node| set(node, &["spec", "unschedulable"], false.into()));
     cluster.settle().await;
-    assert_eq!(taints(&cluster, "n1"), [""; 0]);
+    assert_eq!(node_taints(&cluster, "n1"), [""; 0]);
 }
 
 fn config_map(name: &str, owner: Option<&str>) -> String {
@@ -161,8 +161,8 @@ fn config_map(name: &str, owner: Option<&str>) -> String {
     format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}{owner}}}}}")
 }
 
-/// `a` owns `b`, which owns `c`.
-async fn chain() -> TestCluster {
+/// A cluster with three ConfigMaps: `a` owns `b`, which owns `c`.
+async fn cluster_with_owner_chain() -> TestCluster {
     let cluster = TestCluster::new();
     let mut owner: Option<String> = None;
     for name in ["a", "b", "c"] {
@@ -170,24 +170,24 @@ async fn chain() -> TestCluster {
         owner = Some(format!("{name}={}", uid(&made.object)));
     }
     cluster.settle().await;
-    assert_eq!(cluster.names("configmaps"), ["a", "b", "c"]);
+    assert_eq!(cluster.object_names_of("configmaps"), ["a", "b", "c"]);
     cluster
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_background_deletion_deletes_the_whole_chain_of_dependents() {
-    let cluster = chain().await;
+    let cluster = cluster_with_owner_chain().await;
     cluster.delete("configmaps", "a");
     cluster.settle().await;
-    assert_eq!(cluster.names("configmaps"), [""; 0]);
+    assert_eq!(cluster.object_names_of("configmaps"), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_foreground_deletion_takes_dependents_first() {
-    let cluster = chain().await;
+    let cluster = cluster_with_owner_chain().await;
     cluster.delete_with("configmaps", "a", Propagation::Foreground);
     cluster.settle().await;
-    let log = cluster.log();
+    let log = cluster.change_log();
     let gone: Vec<&str> = log
         .iter()
         .filter(|entry| entry.kind == crate::store::EventKind::Deleted)
@@ -198,10 +198,10 @@ async fn a_foreground_deletion_takes_dependents_first() {
 
 #[tokio::test(start_paused = true)]
 async fn an_orphaning_deletion_leaves_dependents_without_owner() {
-    let cluster = chain().await;
+    let cluster = cluster_with_owner_chain().await;
     cluster.delete_with("configmaps", "a", Propagation::Orphan);
     cluster.settle().await;
-    assert_eq!(cluster.names("configmaps"), ["b", "c"]);
+    assert_eq!(cluster.object_names_of("configmaps"), ["b", "c"]);
     assert_eq!(cluster.get("configmaps", "b")["metadata"].get("ownerReferences"), None);
 }
 
@@ -211,7 +211,7 @@ async fn an_object_with_a_nonexistent_owner_is_collected() {
     cluster.apply(&config_map("a", None));
     cluster.apply(&config_map("b", Some("a=not-the-uid-of-a")));
     cluster.settle().await;
-    assert_eq!(cluster.names("configmaps"), ["a"]);
+    assert_eq!(cluster.object_names_of("configmaps"), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,8 +225,8 @@ async fn an_object_with_an_owner_of_unknown_kind_is_kept_until_the_kind_exists()
     owned("a", "");
     owned("b", ", {apiVersion: v1, kind: ConfigMap, name: gone, uid: '2'}");
     owned("c", ", {apiVersion: v9, kind: ConfigMap, name: gone, uid: '2'}");
-    cluster.secs(60).await;
-    assert_eq!(cluster.names("configmaps"), ["a", "b", "c"]);
+    cluster.advance_secs(60).await;
+    assert_eq!(cluster.object_names_of("configmaps"), ["a", "b", "c"]);
     cluster.apply(
         "
         apiVersion: apiextensions.k8s.io/v1
@@ -240,13 +240,13 @@ async fn an_object_with_an_owner_of_unknown_kind_is_kept_until_the_kind_exists()
         ",
     );
     cluster.settle().await;
-    assert_eq!(cluster.names("configmaps"), ["c"]);
+    assert_eq!(cluster.object_names_of("configmaps"), ["c"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_namespace_is_emptied_and_removed() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply("{apiVersion: v1, kind: Namespace, metadata: {name: team}}");
     cluster.apply(
         "
@@ -261,11 +261,11 @@ async fn a_deleted_namespace_is_emptied_and_removed() {
     cluster.delete("namespaces", "team");
     cluster.settle().await;
     assert_eq!(text(&cluster.get("namespaces", "team"), &["status", "phase"]), "Terminating");
-    assert_eq!(cluster.pods(), "p Terminating n1");
-    assert_eq!(cluster.names("configmaps"), [""; 0]);
-    cluster.secs(2).await;
-    assert!(!cluster.names("namespaces").contains(&"team".to_owned()));
-    assert_eq!(cluster.pods(), "");
+    assert_eq!(cluster.pod_lines(), "p Terminating n1");
+    assert_eq!(cluster.object_names_of("configmaps"), [""; 0]);
+    cluster.advance_secs(2).await;
+    assert!(!cluster.object_names_of("namespaces").contains(&"team".to_owned()));
+    assert_eq!(cluster.pod_lines(), "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -297,8 +297,8 @@ async fn a_stuck_namespace_reports_its_remaining_content() {
 #[tokio::test(start_paused = true)]
 async fn equal_runs_write_equal_bytes() {
     async fn history() -> Vec<String> {
-        let cluster = TestCluster::with(|options| options.seed = 7);
-        cluster.nodes(&["n1", "n2"]).await;
+        let cluster = TestCluster::with_options(|options| options.seed = 7);
+        cluster.create_gpu_nodes(&["n1", "n2"]).await;
         cluster.apply(
             "
             apiVersion: batch/v1
@@ -314,9 +314,9 @@ async fn equal_runs_write_equal_bytes() {
         );
         for _ in 0..20 {
             cluster.bind_all("n1");
-            cluster.secs(1).await;
+            cluster.advance_secs(1).await;
         }
-        cluster.log().iter().map(|entry| format!("{entry:?}")).collect()
+        cluster.change_log().iter().map(|entry| format!("{entry:?}")).collect()
     }
     let first = history().await;
     assert!(first.len() > 50);

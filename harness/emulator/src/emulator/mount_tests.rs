@@ -5,8 +5,8 @@ use schedlab_api::object::{list, text};
 use crate::emulator::test_cluster::TestCluster;
 
 impl TestCluster {
-    /// Creates a pod on a node with additional fields in its spec and container.
-    fn wanting(&self, spec: &str, container: &str) {
+    /// Creates a pod on a node, with additional fields of the spec and of the container.
+    fn create_pod_with(&self, spec: &str, container: &str) {
         self.apply(&format!(
             "
             apiVersion: v1
@@ -20,15 +20,15 @@ impl TestCluster {
         ));
     }
 
-    /// The messages of the warning Events of the pod.
-    fn warnings(&self) -> Vec<String> {
-        let events = self.all("events");
+    /// The messages of the pod's Events of type `Warning`.
+    fn warning_messages(&self) -> Vec<String> {
+        let events = self.objects_of("events");
         let warnings = events.iter().filter(|one| text(one, &["type"]) == "Warning");
         warnings.map(|one| text(one, &["message"]).to_owned()).collect()
     }
 }
 
-const MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}, data: {k: v}}";
+const CONFIG_MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: m}, data: {k: v}}";
 const SECRET: &str = "{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {k: v}}";
 
 #[tokio::test(start_paused = true)]
@@ -39,7 +39,7 @@ async fn a_pod_waits_for_its_config_maps_and_secrets() {
             "",
             "ContainerCreating",
             "MountVolume.SetUp failed for volume \"v\" : configmap \"m\" not found",
-            MAP,
+            CONFIG_MAP,
         ),
         (
             "volumes: [{name: v, secret: {secretName: s}}]",
@@ -60,7 +60,7 @@ async fn a_pod_waits_for_its_config_maps_and_secrets() {
             ", envFrom: [{configMapRef: {name: m}}]",
             "CreateContainerConfigError",
             "Error: configmap \"m\" not found",
-            MAP,
+            CONFIG_MAP,
         ),
         (
             "",
@@ -71,25 +71,26 @@ async fn a_pod_waits_for_its_config_maps_and_secrets() {
         ),
     ] {
         let cluster = TestCluster::new();
-        cluster.nodes(&["n1"]).await;
-        cluster.wanting(spec, container);
-        cluster.secs(5).await;
-        assert_eq!(cluster.pods(), format!("p {waiting_reason} n1"), "{spec}{container}");
-        assert_eq!(cluster.warnings(), [warning]);
+        cluster.create_gpu_nodes(&["n1"]).await;
+        cluster.create_pod_with(spec, container);
+        cluster.advance_secs(5).await;
+        assert_eq!(cluster.pod_lines(), format!("p {waiting_reason} n1"), "{spec}{container}");
+        assert_eq!(cluster.warning_messages(), [warning]);
         cluster.apply(missing_object);
-        cluster.secs(1).await;
-        assert_eq!(cluster.pods(), "p Running n1", "{spec}{container}");
+        cluster.advance_secs(1).await;
+        assert_eq!(cluster.pod_lines(), "p Running n1", "{spec}{container}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_waits_for_a_missing_key() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
-    cluster.apply(MAP);
-    cluster.wanting("", ", env: [{name: E, valueFrom: {configMapKeyRef: {name: m, key: x}}}]");
-    cluster.secs(5).await;
-    assert_eq!(cluster.pods(), "p CreateContainerConfigError n1");
+    cluster.create_gpu_nodes(&["n1"]).await;
+    cluster.apply(CONFIG_MAP);
+    cluster
+        .create_pod_with("", ", env: [{name: E, valueFrom: {configMapKeyRef: {name: m, key: x}}}]");
+    cluster.advance_secs(5).await;
+    assert_eq!(cluster.pod_lines(), "p CreateContainerConfigError n1");
     let waiting = cluster.get("pods", "p");
     let waiting = &list(&waiting, &["status", "containerStatuses"])[0]["state"]["waiting"];
     assert_eq!(text(waiting, &["message"]), "couldn't find key x in ConfigMap default/m");
@@ -104,9 +105,9 @@ async fn optional_references_and_the_root_ca_are_not_awaited() {
         ("", ", envFrom: [{secretRef: {name: s, optional: true}}]"),
     ] {
         let cluster = TestCluster::new();
-        cluster.nodes(&["n1"]).await;
-        cluster.wanting(spec, container);
-        cluster.secs(1).await;
-        assert_eq!(cluster.pods(), "p Running n1", "{spec}{container}");
+        cluster.create_gpu_nodes(&["n1"]).await;
+        cluster.create_pod_with(spec, container);
+        cluster.advance_secs(1).await;
+        assert_eq!(cluster.pod_lines(), "p Running n1", "{spec}{container}");
     }
 }

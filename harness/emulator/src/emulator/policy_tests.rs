@@ -6,9 +6,9 @@ use kube::api::{Api, PostParams};
 use super::test_cluster::TestCluster;
 use schedlab_api::json;
 
-/// A policy and its binding. `rule` is the rest of the resource rule, `more` are further fields of
-/// the policy and `to` those of the binding.
-fn policy(rule: &str, more: &str, to: &str) -> String {
+/// The YAML of a policy and its binding. `rule` is the rest of the resource rule, `policy_fields`
+/// are further fields of the policy and `binding_fields` those of the binding.
+fn policy_and_binding(rule: &str, policy_fields: &str, binding_fields: &str) -> String {
     format!(
         "
         apiVersion: admissionregistration.k8s.io/v1
@@ -17,18 +17,18 @@ fn policy(rule: &str, more: &str, to: &str) -> String {
         spec:
           matchConstraints:
             resourceRules: [{{apiGroups: [''], apiVersions: [v1], operations: [CREATE], {rule}}}]
-          {more}
+          {policy_fields}
 \n---\n
         apiVersion: admissionregistration.k8s.io/v1
         kind: ValidatingAdmissionPolicyBinding
         metadata: {{name: everywhere}}
-        spec: {{policyName: guard, validationActions: [Deny], {to}}}
+        spec: {{policyName: guard, validationActions: [Deny], {binding_fields}}}
         "
     )
 }
 
-/// The error of creating a `ConfigMap`; empty if it is accepted.
-async fn refusal(cluster: &TestCluster, name: &str) -> String {
+/// The error of creating a `ConfigMap`; empty if the ConfigMap is accepted.
+async fn config_map_creation_error(cluster: &TestCluster, name: &str) -> String {
     let maps: Api<ConfigMap> = Api::default_namespaced(cluster.emulator.client());
     let map = schedlab_api::from_value(json!({"metadata": {"name": name}})).unwrap();
     let made = maps.create(&PostParams::default(), &map).await;
@@ -44,15 +44,15 @@ async fn refusal(cluster: &TestCluster, name: &str) -> String {
 async fn a_policy_denies_what_its_expression_says() {
     let cluster = TestCluster::new();
     let validations = "validations: [{expression: \"object.metadata.name != 'bad'\"}]";
-    cluster.apply(&policy("resources: [configmaps]", validations, ""));
-    assert_eq!(refusal(&cluster, "good").await, "");
+    cluster.apply(&policy_and_binding("resources: [configmaps]", validations, ""));
+    assert_eq!(config_map_creation_error(&cluster, "good").await, "");
     assert_eq!(
-        refusal(&cluster, "bad").await,
+        config_map_creation_error(&cluster, "bad").await,
         "422 Invalid: configmaps \"bad\" is forbidden: ValidatingAdmissionPolicy 'guard' with \
          binding 'everywhere' denied request: failed expression: object.metadata.name != 'bad'"
     );
     cluster.delete("validatingadmissionpolicybindings", "/everywhere");
-    assert_eq!(refusal(&cluster, "bad").await, "");
+    assert_eq!(config_map_creation_error(&cluster, "bad").await, "");
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,8 +76,8 @@ async fn a_policy_applies_where_its_rules_conditions_and_binding_match() {
         ),
     ] {
         let cluster = TestCluster::new();
-        cluster.apply(&policy(rule, &format!("{more}\n          {validations}"), to));
-        let found = refusal(&cluster, "a").await;
+        cluster.apply(&policy_and_binding(rule, &format!("{more}\n          {validations}"), to));
+        let found = config_map_creation_error(&cluster, "a").await;
         assert_eq!(found.starts_with("403 Forbidden: "), is_denied, "{rule} {more} {to}: {found}");
     }
 }
@@ -85,9 +85,9 @@ async fn a_policy_applies_where_its_rules_conditions_and_binding_match() {
 #[tokio::test(start_paused = true)]
 async fn a_policy_refuses_to_bind_a_pod() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     let validations = "validations: [{expression: \"request.name != 'p'\", message: not now}]";
-    cluster.apply(&policy("resources: [pods/binding]", validations, ""));
+    cluster.apply(&policy_and_binding("resources: [pods/binding]", validations, ""));
     let pods: Api<Pod> = Api::default_namespaced(cluster.emulator.client());
     let binding = |name: &str| json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": {"kind": "Node", "name": "n1"}});
     for (name, is_bound) in [("p", false), ("q", true)] {

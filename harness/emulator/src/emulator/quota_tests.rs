@@ -11,12 +11,12 @@ const QUOTA: &str = "
     spec: {hard: {requests.nvidia.com/gpu: 2, count/pods: 9}}
 ";
 
-fn used(cluster: &TestCluster) -> String {
+fn used_quota(cluster: &TestCluster) -> String {
     let quota = cluster.get("resourcequotas", "q");
     map(&quota, &["status", "used"]).map(|used| format!("{used:?}")).unwrap_or_default()
 }
 
-fn job(name: &str, pods: u32) -> String {
+fn job_with_pods(name: &str, pods: u32) -> String {
     format!(
         "
         apiVersion: batch/v1
@@ -38,11 +38,11 @@ fn job(name: &str, pods: u32) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_new_quota_counts_existing_objects() {
     let cluster = TestCluster::new();
-    cluster.apply(&job("train", 2));
+    cluster.apply(&job_with_pods("train", 2));
     cluster.settle().await;
     cluster.apply(QUOTA);
     cluster.settle().await;
-    insta::assert_snapshot!(used(&cluster), @r#"{"count/pods": String("2"), "requests.nvidia.com/gpu": String("2")}"#);
+    insta::assert_snapshot!(used_quota(&cluster), @r#"{"count/pods": String("2"), "requests.nvidia.com/gpu": String("2")}"#);
     cluster.edit("resourcequotas", "q", |quota| {
         quota["spec"]["hard"] = schedlab_api::json!({"pods": 5});
     });
@@ -53,50 +53,50 @@ async fn a_new_quota_counts_existing_objects() {
 #[tokio::test(start_paused = true)]
 async fn a_job_above_its_quota_continues_as_its_pods_end() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(QUOTA);
     cluster.settle().await;
-    cluster.apply(&job("train", 3));
+    cluster.apply(&job_with_pods("train", 3));
     cluster.settle().await;
     cluster.bind_all("n1");
-    insta::assert_snapshot!(used(&cluster), @r#"{"count/pods": String("2"), "requests.nvidia.com/gpu": String("2")}"#);
+    insta::assert_snapshot!(used_quota(&cluster), @r#"{"count/pods": String("2"), "requests.nvidia.com/gpu": String("2")}"#);
     assert_eq!(
-        cluster.events("train").iter().filter(|reason| *reason == "FailedCreate").count(),
+        cluster.event_reasons("train").iter().filter(|reason| *reason == "FailedCreate").count(),
         1
     );
     cluster.bind_and_run(60).await;
-    assert_eq!(cluster.status("jobs", "train", "succeeded"), 3);
-    insta::assert_snapshot!(used(&cluster), @r#"{"count/pods": String("3"), "requests.nvidia.com/gpu": String("0")}"#);
+    assert_eq!(cluster.status_count("jobs", "train", "succeeded"), 3);
+    insta::assert_snapshot!(used_quota(&cluster), @r#"{"count/pods": String("3"), "requests.nvidia.com/gpu": String("0")}"#);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_pod_releases_its_quota() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(QUOTA);
-    cluster.pod("a", "n1", 2, "");
+    cluster.create_pod_on_node("a", "n1", 2, "");
     cluster.settle().await;
-    insta::assert_snapshot!(used(&cluster), @r#"{"count/pods": String("1"), "requests.nvidia.com/gpu": String("2")}"#);
+    insta::assert_snapshot!(used_quota(&cluster), @r#"{"count/pods": String("1"), "requests.nvidia.com/gpu": String("2")}"#);
     cluster.delete("pods", "a");
-    cluster.secs(5).await;
-    insta::assert_snapshot!(used(&cluster), @r#"{"count/pods": String("0"), "requests.nvidia.com/gpu": String("0")}"#);
+    cluster.advance_secs(5).await;
+    insta::assert_snapshot!(used_quota(&cluster), @r#"{"count/pods": String("0"), "requests.nvidia.com/gpu": String("0")}"#);
 }
 
-/// The kubelet of an unreachable node never removes the pod.
+/// A pod on an unreachable node is never removed: no kubelet confirms its deletion.
 #[tokio::test(start_paused = true)]
 async fn a_pod_on_a_lost_node_counts_until_its_grace_is_over() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(QUOTA);
-    cluster.pod("a", "n1", 2, "");
+    cluster.create_pod_on_node("a", "n1", 2, "");
     cluster.settle().await;
-    cluster.annotate("nodes", "n1", "schedlab.dev/down", "true");
-    cluster.secs(60).await;
+    cluster.set_annotation("nodes", "n1", "schedlab.dev/down", "true");
+    cluster.advance_secs(60).await;
     cluster.delete("pods", "a");
     let mut lines = Vec::new();
     for secs in [0, 30, 40] {
-        cluster.secs(secs).await;
-        lines.push(used(&cluster));
+        cluster.advance_secs(secs).await;
+        lines.push(used_quota(&cluster));
     }
     insta::assert_snapshot!(lines.join("\n"), @r#"
     {"count/pods": String("1"), "requests.nvidia.com/gpu": String("2")}

@@ -33,7 +33,7 @@ const POD: &str = "
         ";
 
 /// Allocates the claim on n1 and reserves it for the pod.
-fn allocate(cluster: &TestCluster, claim: &str) {
+fn allocate_claim(cluster: &TestCluster, claim: &str) {
     let pod = cluster.get("pods", "p");
     let claim = format!("default/{claim}");
     cluster.edit("resourceclaims", &claim, |claim| {
@@ -52,12 +52,12 @@ fn allocate(cluster: &TestCluster, claim: &str) {
 #[tokio::test(start_paused = true)]
 async fn a_template_claim_is_created_awaited_and_deleted_with_its_pod() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(TEMPLATE);
     cluster
         .apply(&POD.replace("{name: p}", "{name: p, annotations: {schedlab.dev/run-time: 20s}}"));
     cluster.settle().await;
-    let claim = cluster.all("resourceclaims").remove(0);
+    let claim = cluster.objects_of("resourceclaims").remove(0);
     assert_eq!(annotation(&claim, "resource.kubernetes.io/pod-claim-name"), Some("gpu"));
     assert_eq!(claim["metadata"]["ownerReferences"][0]["name"], "p");
     assert_eq!(claim["metadata"]["labels"]["app"], "train");
@@ -67,29 +67,29 @@ async fn a_template_claim_is_created_awaited_and_deleted_with_its_pod() {
         ["gpu", name(&claim)]
     );
     cluster.bind_all("n1");
-    cluster.secs(5).await;
-    assert_eq!(cluster.pods(), "p Pending n1");
-    assert_eq!(cluster.events("p"), ["FailedPrepareDynamicResources"]);
-    allocate(&cluster, name(&claim));
-    cluster.secs(5).await;
-    assert_eq!(cluster.pods(), "p Running n1");
-    cluster.secs(20).await;
-    assert_eq!(cluster.pods(), "p Succeeded n1");
-    assert_eq!(cluster.names("resourceclaims"), [""; 0]);
+    cluster.advance_secs(5).await;
+    assert_eq!(cluster.pod_lines(), "p Pending n1");
+    assert_eq!(cluster.event_reasons("p"), ["FailedPrepareDynamicResources"]);
+    allocate_claim(&cluster, name(&claim));
+    cluster.advance_secs(5).await;
+    assert_eq!(cluster.pod_lines(), "p Running n1");
+    cluster.advance_secs(20).await;
+    assert_eq!(cluster.pod_lines(), "p Succeeded n1");
+    assert_eq!(cluster.object_names_of("resourceclaims"), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unused_claim_is_deallocated() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(CLAIM);
     cluster.apply(&POD.replace("TemplateName: one-gpu", "Name: shared"));
     cluster.bind_all("n1");
-    allocate(&cluster, "shared");
-    cluster.secs(5).await;
-    assert_eq!(cluster.pods(), "p Running n1");
+    allocate_claim(&cluster, "shared");
+    cluster.advance_secs(5).await;
+    assert_eq!(cluster.pod_lines(), "p Running n1");
     cluster.delete("pods", "p");
-    cluster.secs(40).await;
+    cluster.advance_secs(40).await;
     let claim = cluster.get("resourceclaims", "shared");
     assert_eq!(at(&claim, &["status", "allocation"]), None);
     assert!(list(&claim, &["status", "reservedFor"]).is_empty());
@@ -100,24 +100,24 @@ async fn an_allocated_claim_without_consumers_can_be_deleted() {
     let cluster = TestCluster::new();
     cluster.apply(CLAIM);
     cluster.apply(&POD.replace("TemplateName: one-gpu", "Name: shared"));
-    allocate(&cluster, "shared");
+    allocate_claim(&cluster, "shared");
     cluster.update_status("resourceclaims", "default/shared", |claim| {
         remove(claim, &["status", "reservedFor"]);
     });
     cluster.delete("resourceclaims", "default/shared");
-    cluster.secs(5).await;
-    assert_eq!(cluster.names("resourceclaims"), [""; 0]);
+    cluster.advance_secs(5).await;
+    assert_eq!(cluster.object_names_of("resourceclaims"), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_claim_template_is_reported_and_used_once_it_exists() {
     let cluster = TestCluster::new();
     cluster.apply(POD);
-    cluster.secs(1).await;
-    assert_eq!(cluster.events("p"), ["FailedResourceClaimCreation"]);
+    cluster.advance_secs(1).await;
+    assert_eq!(cluster.event_reasons("p"), ["FailedResourceClaimCreation"]);
     cluster.apply(TEMPLATE);
-    cluster.secs(1).await;
-    assert_eq!(cluster.names("resourceclaims").len(), 1);
+    cluster.advance_secs(1).await;
+    assert_eq!(cluster.object_names_of("resourceclaims").len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,18 +132,18 @@ async fn gpus_for_claims_are_published_by_a_driver() {
         ",
     );
     cluster.settle().await;
-    assert_eq!(cluster.names("deviceclasses"), ["gpu.nvidia.com"]);
-    let slice = cluster.all("resourceslices").remove(0);
+    assert_eq!(cluster.object_names_of("deviceclasses"), ["gpu.nvidia.com"]);
+    let slice = cluster.objects_of("resourceslices").remove(0);
     assert_eq!(name(&slice), "n1-gpu.nvidia.com");
-    let devices = list(&slice, &["spec", "devices"]).iter().map(name_of);
+    let devices = list(&slice, &["spec", "devices"]).iter().map(entry_name);
     assert_eq!(devices.collect::<Vec<_>>(), ["gpu-0", "gpu-1"]);
     assert_eq!(slice["spec"]["devices"][0]["capacity"]["memory"]["value"], "80Gi");
     cluster.delete("nodes", "n1");
-    cluster.secs(1).await;
-    assert_eq!(cluster.names("resourceslices"), [""; 0]);
+    cluster.advance_secs(1).await;
+    assert_eq!(cluster.object_names_of("resourceslices"), [""; 0]);
 }
 
-fn name_of(entry: &schedlab_api::Value) -> &str {
+fn entry_name(entry: &schedlab_api::Value) -> &str {
     text(entry, &["name"])
 }
 
@@ -162,10 +162,10 @@ async fn a_driver_withdraws_unhealthy_gpus_and_publishes_them_again() {
     for (unhealthy, published, generation) in
         [("0,2", &["gpu-1"][..], 2), ("", &["gpu-0", "gpu-1", "gpu-2"], 3)]
     {
-        cluster.annotate("nodes", "n1", "schedlab.dev/unhealthy-gpus", unhealthy);
+        cluster.set_annotation("nodes", "n1", "schedlab.dev/unhealthy-gpus", unhealthy);
         cluster.settle().await;
-        let slice = cluster.all("resourceslices").remove(0);
-        let devices = list(&slice, &["spec", "devices"]).iter().map(name_of);
+        let slice = cluster.objects_of("resourceslices").remove(0);
+        let devices = list(&slice, &["spec", "devices"]).iter().map(entry_name);
         assert_eq!(devices.collect::<Vec<_>>(), published);
         assert_eq!(slice["spec"]["pool"]["generation"], generation);
     }

@@ -1,13 +1,19 @@
 //! Jobs, JobSets and TrainJobs whose size changes while they run.
 
-use crate::emulator::test_cluster::{TestCluster, job};
+use crate::emulator::test_cluster::{TestCluster, train_job};
 use schedlab_api::{
     json,
     object::{set, text},
 };
 
-/// Sets fields of a spec and lets the controllers follow.
-async fn resize(cluster: &TestCluster, plural: &str, name: &str, paths: &[&[&str]], to: i64) {
+/// Sets the counts at `paths` of an object's spec and lets the controllers follow.
+async fn resize_and_settle(
+    cluster: &TestCluster,
+    plural: &str,
+    name: &str,
+    paths: &[&[&str]],
+    count: i64,
+) {
     cluster.edit(plural, name, |object| {
         for path in paths {
             let mut at = &mut *object;
@@ -17,7 +23,7 @@ async fn resize(cluster: &TestCluster, plural: &str, name: &str, paths: &[&[&str
                     Err(_) => &mut at[*field],
                 };
             }
-            *at = json!(to);
+            *at = json!(count);
         }
     });
     cluster.bind_and_run(4).await;
@@ -26,26 +32,29 @@ async fn resize(cluster: &TestCluster, plural: &str, name: &str, paths: &[&[&str
 #[tokio::test(start_paused = true)]
 async fn an_indexed_job_follows_its_completions_and_forgets_indexes_beyond_them() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
-    cluster.apply(&job("completionMode: Indexed; parallelism: 4; completions: 4", ""));
+    cluster.create_gpu_nodes(&["n1"]).await;
+    cluster.apply(&train_job("completionMode: Indexed; parallelism: 4; completions: 4", ""));
     cluster.bind_and_run(3).await;
-    let last = cluster.names("pods").pop().unwrap();
-    cluster.annotate("pods", &last, "schedlab.dev/run-time", "1s");
+    let last = cluster.object_names_of("pods").pop().unwrap();
+    cluster.set_annotation("pods", &last, "schedlab.dev/run-time", "1s");
     cluster.bind_and_run(3).await;
     let completed =
         || text(&cluster.get("jobs", "train"), &["status", "completedIndexes"]).to_owned();
     assert_eq!(completed(), "3");
     let sizes: [&[&str]; 2] = [&["spec", "parallelism"], &["spec", "completions"]];
-    resize(&cluster, "jobs", "train", &sizes, 2).await;
-    assert_eq!((cluster.in_phase("Running"), completed()), (2, String::new()));
-    resize(&cluster, "jobs", "train", &sizes, 5).await;
-    assert_eq!((cluster.in_phase("Running"), cluster.status("jobs", "train", "failed")), (5, 0));
+    resize_and_settle(&cluster, "jobs", "train", &sizes, 2).await;
+    assert_eq!((cluster.count_pods_in_phase("Running"), completed()), (2, String::new()));
+    resize_and_settle(&cluster, "jobs", "train", &sizes, 5).await;
+    assert_eq!(
+        (cluster.count_pods_in_phase("Running"), cluster.status_count("jobs", "train", "failed")),
+        (5, 0)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_job_set_resizes_its_indexed_jobs_and_deletes_surplus_ones() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(
         "
         apiVersion: jobset.x-k8s.io/v1alpha2
@@ -64,12 +73,19 @@ async fn a_job_set_resizes_its_indexed_jobs_and_deletes_surplus_ones() {
     let sizes = [size("parallelism"), size("completions")];
     let sizes = [&sizes[0][..], &sizes[1][..]];
     for to in [1, 3] {
-        resize(&cluster, "jobsets", "set", &sizes, to).await;
-        assert_eq!(cluster.in_phase("Running"), usize::try_from(to).unwrap() * 2);
+        resize_and_settle(&cluster, "jobsets", "set", &sizes, to).await;
+        assert_eq!(cluster.count_pods_in_phase("Running"), usize::try_from(to).unwrap() * 2);
     }
-    resize(&cluster, "jobsets", "set", &[&["spec", "replicatedJobs", "0", "replicas"]], 1).await;
+    resize_and_settle(
+        &cluster,
+        "jobsets",
+        "set",
+        &[&["spec", "replicatedJobs", "0", "replicas"]],
+        1,
+    )
+    .await;
     assert_eq!(
-        (cluster.names("jobs"), cluster.in_phase("Running")),
+        (cluster.object_names_of("jobs"), cluster.count_pods_in_phase("Running")),
         (vec!["set-w-0".to_owned()], 3)
     );
 }
@@ -77,7 +93,7 @@ async fn a_job_set_resizes_its_indexed_jobs_and_deletes_surplus_ones() {
 #[tokio::test(start_paused = true)]
 async fn a_train_job_resizes_its_job_set() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(
         "
         apiVersion: trainer.kubeflow.org/v1alpha1
@@ -101,10 +117,11 @@ async fn a_train_job_resizes_its_job_set() {
     );
     cluster.bind_and_run(3).await;
     for to in [2, 5] {
-        resize(&cluster, "trainjobs", "tj", &[&["spec", "trainer", "numNodes"]], to).await;
-        assert_eq!(cluster.in_phase("Running"), usize::try_from(to).unwrap());
+        resize_and_settle(&cluster, "trainjobs", "tj", &[&["spec", "trainer", "numNodes"]], to)
+            .await;
+        assert_eq!(cluster.count_pods_in_phase("Running"), usize::try_from(to).unwrap());
     }
     cluster.edit("trainjobs", "tj", |job| set(job, &["spec", "suspend"], json!(true)));
     cluster.bind_and_run(4).await;
-    assert_eq!(cluster.all("pods").len(), 0);
+    assert_eq!(cluster.objects_of("pods").len(), 0);
 }

@@ -1,6 +1,6 @@
 //! Sidecars: init containers with `restartPolicy: Always`.
 
-use crate::emulator::test_cluster::{TestCluster, job};
+use crate::emulator::test_cluster::{TestCluster, train_job};
 use schedlab_api::{
     Value,
     object::{list, name, text},
@@ -9,12 +9,12 @@ use schedlab_api::{
 const SIDECARS: &str =
     "{initContainers: [{name: once, image: i}, {name: beside, image: i, restartPolicy: Always}], ";
 
-/// The init containers: name, state, and whether they are started and ready.
-fn shown(pod: &Value) -> String {
+/// The init containers of a pod as text: name, state, whether started, whether ready.
+fn init_container_lines(pod: &Value) -> String {
     let line = |status: &Value| {
         let state = status["state"].as_object().unwrap().keys().next().unwrap().to_string();
         let [started, ready] = [&status["started"], &status["ready"]];
-        format!("{} {state} {started} {ready}", text(status, &["name"]))
+        format!("{} {state} started={started} ready={ready}", text(status, &["name"]))
     };
     list(pod, &["status", "initContainerStatuses"]).iter().map(line).collect::<Vec<_>>().join(", ")
 }
@@ -22,17 +22,23 @@ fn shown(pod: &Value) -> String {
 #[tokio::test(start_paused = true)]
 async fn sidecars_end_after_the_main_containers_and_do_not_block_their_job() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(
-        &job("", "schedlab.dev/run-time: 10s")
+        &train_job("", "schedlab.dev/run-time: 10s")
             .replace("{restartPolicy", &format!("{SIDECARS}restartPolicy")),
     );
     cluster.bind_and_run(3).await;
-    let pod = cluster.all("pods").remove(0);
-    assert_eq!(shown(&pod), "once terminated false true, beside running true true");
-    cluster.secs(10).await;
+    let pod = cluster.objects_of("pods").remove(0);
+    assert_eq!(
+        init_container_lines(&pod),
+        "once terminated started=false ready=true, beside running started=true ready=true"
+    );
+    cluster.advance_secs(10).await;
     let pod = cluster.get("pods", name(&pod));
     assert_eq!(text(&pod, &["status", "phase"]), "Succeeded");
-    assert_eq!(shown(&pod), "once terminated false true, beside terminated false false");
-    assert!(cluster.has("jobs", "train", "Complete"));
+    assert_eq!(
+        init_container_lines(&pod),
+        "once terminated started=false ready=true, beside terminated started=false ready=false"
+    );
+    assert!(cluster.has_true_condition("jobs", "train", "Complete"));
 }

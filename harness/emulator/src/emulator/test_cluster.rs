@@ -23,18 +23,18 @@ pub(crate) struct TestCluster {
 
 impl TestCluster {
     pub(crate) fn new() -> Self {
-        Self::with(|_| ())
+        Self::with_options(|_| ())
     }
 
-    pub(crate) fn with(change: impl FnOnce(&mut Options)) -> Self {
+    pub(crate) fn with_options(change: impl FnOnce(&mut Options)) -> Self {
         let mut options =
             Options::with_clock(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
         change(&mut options);
         Self { emulator: Emulator::start(options) }
     }
 
-    /// Creates large nodes with eight GPUs.
-    pub(crate) async fn nodes(&self, names: &[&str]) {
+    /// Creates nodes with eight GPUs and plenty of cpu and memory.
+    pub(crate) async fn create_gpu_nodes(&self, names: &[&str]) {
         for name in names {
             self.apply(&format!(
                 "
@@ -77,7 +77,7 @@ impl TestCluster {
         })
     }
 
-    fn key(&self, plural: &str, path: &str) -> Key {
+    fn object_key(&self, plural: &str, path: &str) -> Key {
         let (ns, name) = path.split_once('/').unwrap_or((
             if plural == "nodes" || plural == "namespaces" { "" } else { "default" },
             path,
@@ -86,11 +86,11 @@ impl TestCluster {
     }
 
     pub(crate) fn get(&self, plural: &str, path: &str) -> Object {
-        let key = self.key(plural, path);
+        let key = self.object_key(plural, path);
         self.emulator.store().read(|store| store.get(&key)).unwrap()
     }
 
-    pub(crate) fn all(&self, plural: &str) -> Vec<Object> {
+    pub(crate) fn objects_of(&self, plural: &str) -> Vec<Object> {
         let resource = self.resource(plural);
         self.emulator.store().read(|store| store.list(&resource, None).cloned().collect())
     }
@@ -103,9 +103,9 @@ impl TestCluster {
         self.write(key, Op::Update(Subresource::None, object)).unwrap();
     }
 
-    pub(crate) fn annotate(&self, plural: &str, path: &str, key: &str, to: &str) {
+    pub(crate) fn set_annotation(&self, plural: &str, path: &str, key: &str, value: &str) {
         self.edit(plural, path, |object| {
-            set(object, &["metadata", "annotations", key], to.into());
+            set(object, &["metadata", "annotations", key], value.into());
         });
     }
 
@@ -115,7 +115,7 @@ impl TestCluster {
 
     pub(crate) fn delete_with(&self, plural: &str, path: &str, propagation: Propagation) {
         let options = DeleteOptions { propagation: Some(propagation), ..DeleteOptions::default() };
-        self.write(self.key(plural, path), Op::Delete(options)).unwrap();
+        self.write(self.object_key(plural, path), Op::Delete(options)).unwrap();
     }
 
     /// Updates the status of an object as a controller.
@@ -131,9 +131,8 @@ impl TestCluster {
         self.emulator.store().write(Write { field_validation: FieldValidation::Strict, ..write })
     }
 
-    /// Creates a pod on a node; `more` are its annotations.
-    pub(crate) fn pod(&self, name: &str, node: &str, gpus: u32, more: &str) {
-        let annotations = more;
+    /// Creates a running pod that requests `gpus` GPUs and is bound to `node`.
+    pub(crate) fn create_pod_on_node(&self, name: &str, node: &str, gpus: u32, annotations: &str) {
         self.apply(&format!(
             "
             apiVersion: v1
@@ -149,20 +148,20 @@ impl TestCluster {
 
     /// Lets the controllers finish their current work.
     pub(crate) async fn settle(&self) {
-        self.pass(Duration::from_millis(1)).await;
+        self.advance_time(Duration::from_millis(1)).await;
     }
 
-    pub(crate) async fn pass(&self, time: Duration) {
+    pub(crate) async fn advance_time(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
 
-    pub(crate) async fn secs(&self, secs: u64) {
-        self.pass(Duration::from_secs(secs)).await;
+    pub(crate) async fn advance_secs(&self, secs: u64) {
+        self.advance_time(Duration::from_secs(secs)).await;
     }
 
-    /// Binds every pod without a node.
+    /// Binds every pod that has no node to `node`.
     pub(crate) fn bind_all(&self, node: &str) {
-        for pod in self.all("pods") {
+        for pod in self.objects_of("pods") {
             if text(&pod, &["spec", "nodeName"]).is_empty() && !is_deleting(&pod) {
                 let key = key_of(&self.resource("pods"), &pod);
                 let target = schedlab_api::json!({"kind": "Node", "name": node});
@@ -178,7 +177,7 @@ impl TestCluster {
     }
 
     /// All pods as lines: name, phase (or waiting reason, or `Terminating`), node, GPUs.
-    pub(crate) fn pods(&self) -> String {
+    pub(crate) fn pod_lines(&self) -> String {
         let line = |pod: &Object| {
             let status = |field| text(pod, &["status", field]).to_owned();
             let waiting = list(pod, &["status", "containerStatuses"])
@@ -194,55 +193,56 @@ impl TestCluster {
             let gpus = annotation(pod, annotations::GPU_DEVICES).unwrap_or_default();
             format!("{} {state} {node} {gpus}", name(pod)).trim_end().to_owned()
         };
-        self.all("pods").iter().map(line).collect::<Vec<_>>().join("\n")
+        self.objects_of("pods").iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// The names of the objects of a kind, except the root CA of every namespace.
-    pub(crate) fn names(&self, plural: &str) -> Vec<String> {
-        let all = self.all(plural);
+    /// The names of the objects of a kind, except the root CA ConfigMap that every namespace has.
+    pub(crate) fn object_names_of(&self, plural: &str) -> Vec<String> {
+        let all = self.objects_of(plural);
         let names = all.iter().map(|object| name(object).to_owned());
         names.filter(|name| name != object_names::ROOT_CA_CONFIG_MAP).collect()
     }
 
     /// The reasons of the events about an object.
-    pub(crate) fn events(&self, about: &str) -> Vec<String> {
-        let events = self.all("events");
+    pub(crate) fn event_reasons(&self, about: &str) -> Vec<String> {
+        let events = self.objects_of("events");
         let about = events.iter().filter(|one| text(one, &["involvedObject", "name"]) == about);
         about.map(|one| text(one, &["reason"]).to_owned()).collect()
     }
 
-    pub(crate) fn log(&self) -> Vec<std::sync::Arc<LogEntry>> {
+    pub(crate) fn change_log(&self) -> Vec<std::sync::Arc<LogEntry>> {
         self.emulator.log_since(1).unwrap()
     }
 }
 
 impl TestCluster {
-    /// Binds new pods every second for some seconds.
+    /// Binds new pods to a node every second, for `secs` seconds.
     pub(crate) async fn bind_and_run(&self, secs: u64) {
         for _ in 0..secs {
             self.bind_all("n1");
-            self.secs(1).await;
+            self.advance_secs(1).await;
         }
     }
 
     /// The number of pods in a phase that are not being deleted.
-    pub(crate) fn in_phase(&self, phase: &str) -> usize {
-        let pods = self.all("pods");
+    pub(crate) fn count_pods_in_phase(&self, phase: &str) -> usize {
+        let pods = self.objects_of("pods");
         let of = |pod: &&Object| text(pod, &["status", "phase"]) == phase && !is_deleting(pod);
         pods.iter().filter(of).count()
     }
 
-    pub(crate) fn status(&self, plural: &str, name: &str, field: &str) -> i64 {
+    pub(crate) fn status_count(&self, plural: &str, name: &str, field: &str) -> i64 {
         number(&self.get(plural, name), &["status", field]).unwrap_or(0)
     }
 
-    pub(crate) fn has(&self, plural: &str, name: &str, kind: &str) -> bool {
+    pub(crate) fn has_true_condition(&self, plural: &str, name: &str, kind: &str) -> bool {
         condition(&self.get(plural, name), kind) == Some("True")
     }
 }
 
-/// A Job `train` with spec lines separated by semicolons, and annotations for its pods.
-pub(crate) fn job(lines: &str, annotations: &str) -> String {
+/// The YAML of a Job `train`. `lines` are lines of the spec, separated by semicolons; `annotations`
+/// are those of the pods.
+pub(crate) fn train_job(lines: &str, annotations: &str) -> String {
     format!(
         "
         apiVersion: batch/v1

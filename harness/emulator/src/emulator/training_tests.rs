@@ -1,6 +1,6 @@
 //! The JobSet, TrainJob and PyTorchJob controllers.
 
-use crate::emulator::test_cluster::{TestCluster, job};
+use crate::emulator::test_cluster::{TestCluster, train_job};
 use schedlab_api::{
     json,
     object::{annotation, condition, label, list, set, text},
@@ -28,11 +28,11 @@ const JOB_SET: &str = "
 #[tokio::test(start_paused = true)]
 async fn a_job_set_makes_its_jobs_and_completes_with_them() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(JOB_SET);
     cluster.bind_and_run(5).await;
-    assert_eq!(cluster.names("jobs"), ["set-leader-0", "set-worker-0", "set-worker-1"]);
-    assert_eq!(cluster.in_phase("Running"), 5);
+    assert_eq!(cluster.object_names_of("jobs"), ["set-leader-0", "set-worker-0", "set-worker-1"]);
+    assert_eq!(cluster.count_pods_in_phase("Running"), 5);
     let job = cluster.get("jobs", "set-worker-1");
     assert_eq!(label(&job, "jobset.sigs.k8s.io/jobset-name"), Some("set"));
     assert_eq!(label(&job, "jobset.sigs.k8s.io/job-global-index"), Some("2"));
@@ -46,19 +46,26 @@ async fn a_job_set_makes_its_jobs_and_completes_with_them() {
 #[tokio::test(start_paused = true)]
 async fn a_job_set_restarts_all_jobs_when_one_fails_and_fails_at_its_restart_limit() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(JOB_SET);
     for restarts in [1, 1] {
         cluster.bind_and_run(5).await;
-        let worker =
-            cluster.names("pods").into_iter().find(|pod| pod.starts_with("set-worker-0-1"));
-        cluster.annotate("pods", &worker.unwrap(), "schedlab.dev/exit-code", "1");
-        cluster.annotate("pods", &cluster.names("pods")[1], "schedlab.dev/run-time", "1s");
-        cluster.edit("pods", &cluster.names("pods")[2], |pod| {
+        let worker = cluster
+            .object_names_of("pods")
+            .into_iter()
+            .find(|pod| pod.starts_with("set-worker-0-1"));
+        cluster.set_annotation("pods", &worker.unwrap(), "schedlab.dev/exit-code", "1");
+        cluster.set_annotation(
+            "pods",
+            &cluster.object_names_of("pods")[1],
+            "schedlab.dev/run-time",
+            "1s",
+        );
+        cluster.edit("pods", &cluster.object_names_of("pods")[2], |pod| {
             set(pod, &["metadata", "annotations", "schedlab.dev/run-time"], json!("1s"));
         });
         cluster.bind_and_run(8).await;
-        assert_eq!(cluster.status("jobsets", "set", "restarts"), restarts);
+        assert_eq!(cluster.status_count("jobsets", "set", "restarts"), restarts);
     }
     let set = cluster.get("jobsets", "set");
     assert_eq!(condition(&set, "Failed"), Some("True"));
@@ -67,7 +74,7 @@ async fn a_job_set_restarts_all_jobs_when_one_fails_and_fails_at_its_restart_lim
 #[tokio::test(start_paused = true)]
 async fn a_finished_job_set_still_counts_the_jobs_it_stopped() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(
         "
         apiVersion: jobset.x-k8s.io/v1alpha2
@@ -90,14 +97,14 @@ async fn a_finished_job_set_still_counts_the_jobs_it_stopped() {
     cluster.bind_and_run(3).await;
     assert_eq!(active(&cluster), [1, 1]);
     cluster.bind_and_run(12).await;
-    assert!(cluster.has("jobsets", "set", "Completed"));
+    assert!(cluster.has_true_condition("jobsets", "set", "Completed"));
     assert_eq!(active(&cluster), [0, 0]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn workloads_managed_by_another_controller_are_ignored() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(RUNTIME);
     let elsewhere = "managedBy: kueue.x-k8s.io/multikueue";
     cluster.apply(
@@ -105,22 +112,26 @@ async fn workloads_managed_by_another_controller_are_ignored() {
     );
     cluster
         .apply(&TRAIN_JOB.replace("runtimeRef:", &format!("{elsewhere}\n          runtimeRef:")));
-    cluster.apply(&PYTORCH.replace(
+    cluster.apply(&PYTORCH_JOB.replace(
         "pytorchReplicaSpecs:",
         &format!("runPolicy: {{{elsewhere}}}\n          pytorchReplicaSpecs:"),
     ));
-    cluster.apply(&job(elsewhere, ""));
+    cluster.apply(&train_job(elsewhere, ""));
     cluster.bind_and_run(3).await;
-    assert_eq!((cluster.names("pods"), cluster.names("jobs")), (vec![], vec!["train".to_owned()]));
-    assert_eq!(cluster.names("jobsets"), ["set"]);
+    assert_eq!(
+        (cluster.object_names_of("pods"), cluster.object_names_of("jobs")),
+        (vec![], vec!["train".to_owned()])
+    );
+    assert_eq!(cluster.object_names_of("jobsets"), ["set"]);
     for (plural, name) in
         [("jobsets", "set"), ("trainjobs", "tj"), ("pytorchjobs", "pt"), ("jobs", "train")]
     {
         assert!(list(&cluster.get(plural, name), &["status", "conditions"]).is_empty(), "{plural}");
     }
-    cluster.apply(&job("managedBy: kubernetes.io/job-controller", "").replace("train}", "own}"));
+    cluster
+        .apply(&train_job("managedBy: kubernetes.io/job-controller", "").replace("train}", "own}"));
     cluster.bind_and_run(2).await;
-    assert_eq!(cluster.in_phase("Running"), 1);
+    assert_eq!(cluster.count_pods_in_phase("Running"), 1);
 }
 
 const RUNTIME: &str = "
@@ -149,17 +160,17 @@ const TRAIN_JOB: &str = "
 #[tokio::test(start_paused = true)]
 async fn a_train_job_becomes_a_pod_a_node_through_job_set_and_job() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(RUNTIME);
     cluster.apply(TRAIN_JOB);
     cluster.bind_and_run(2).await;
-    assert_eq!(cluster.in_phase("Running"), 4);
+    assert_eq!(cluster.count_pods_in_phase("Running"), 4);
     let set = cluster.get("jobsets", "tj");
     assert_eq!(set["metadata"]["ownerReferences"][0]["kind"], "TrainJob");
     assert_eq!(label(&set, "kai.scheduler/queue"), Some("prod"));
     let job = cluster.get("jobs", "tj-node-0");
     assert_eq!((&job["spec"]["parallelism"], &job["spec"]["completions"]), (&json!(4), &json!(4)));
-    let pod = &cluster.all("pods")[0];
+    let pod = &cluster.objects_of("pods")[0];
     assert_eq!(text(pod, &["spec", "schedulerName"]), "kai-scheduler");
     assert!(annotation(pod, "schedlab.dev/gpu-devices").is_some());
 }
@@ -167,13 +178,13 @@ async fn a_train_job_becomes_a_pod_a_node_through_job_set_and_job() {
 #[tokio::test(start_paused = true)]
 async fn a_train_job_reports_that_it_waits_for_its_runtime() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(TRAIN_JOB);
     cluster.settle().await;
-    assert_eq!(cluster.events("tj"), ["TrainingRuntimeNotFound"]);
+    assert_eq!(cluster.event_reasons("tj"), ["TrainingRuntimeNotFound"]);
     cluster.apply(RUNTIME);
     cluster.bind_and_run(2).await;
-    assert_eq!(cluster.in_phase("Running"), 4);
+    assert_eq!(cluster.count_pods_in_phase("Running"), 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -208,7 +219,7 @@ async fn a_runtime_with_a_pod_in_place_of_a_job_set_is_refused_by_field() {
     );
 }
 
-const PYTORCH: &str = "
+const PYTORCH_JOB: &str = "
         apiVersion: kubeflow.org/v1
         kind: PyTorchJob
         metadata: {name: pt}
@@ -227,20 +238,23 @@ const PYTORCH: &str = "
 #[tokio::test(start_paused = true)]
 async fn a_pytorch_job_runs_a_master_and_workers_and_succeeds_with_the_master() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
-    cluster.apply(PYTORCH);
+    cluster.create_gpu_nodes(&["n1"]).await;
+    cluster.apply(PYTORCH_JOB);
     cluster.bind_and_run(2).await;
-    assert_eq!(cluster.names("pods"), ["pt-master-0", "pt-worker-0", "pt-worker-1", "pt-worker-2"]);
+    assert_eq!(
+        cluster.object_names_of("pods"),
+        ["pt-master-0", "pt-worker-0", "pt-worker-1", "pt-worker-2"]
+    );
     let worker = cluster.get("pods", "pt-worker-2");
     assert_eq!(label(&worker, "training.kubeflow.org/replica-type"), Some("worker"));
     assert_eq!(label(&worker, "training.kubeflow.org/replica-index"), Some("2"));
     let env = list(&worker["spec"]["containers"][0], &["env"]);
     assert!(env.contains(&json!({"name": "RANK", "value": "3"})));
     assert!(env.contains(&json!({"name": "WORLD_SIZE", "value": "4"})));
-    assert!(cluster.has("pytorchjobs", "pt", "Running"));
+    assert!(cluster.has_true_condition("pytorchjobs", "pt", "Running"));
     cluster.bind_and_run(20).await;
-    assert!(cluster.has("pytorchjobs", "pt", "Succeeded"));
-    assert!(!cluster.has("pytorchjobs", "pt", "Running"));
+    assert!(cluster.has_true_condition("pytorchjobs", "pt", "Succeeded"));
+    assert!(!cluster.has_true_condition("pytorchjobs", "pt", "Running"));
     let job = cluster.get("pytorchjobs", "pt");
     assert_eq!(
         job["status"]["replicaStatuses"],
@@ -251,30 +265,30 @@ async fn a_pytorch_job_runs_a_master_and_workers_and_succeeds_with_the_master() 
 #[tokio::test(start_paused = true)]
 async fn a_pytorch_job_recreates_a_deleted_worker_and_fails_with_a_failed_one() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
-    cluster.apply(PYTORCH);
+    cluster.create_gpu_nodes(&["n1"]).await;
+    cluster.apply(PYTORCH_JOB);
     cluster.bind_and_run(2).await;
     cluster.delete("pods", "pt-worker-1");
     cluster.bind_and_run(4).await;
-    assert_eq!(cluster.in_phase("Running"), 4);
-    assert!(!cluster.has("pytorchjobs", "pt", "Failed"));
-    cluster.annotate("pods", "pt-worker-1", "schedlab.dev/exit-code", "1");
-    cluster.annotate("pods", "pt-worker-1", "schedlab.dev/run-time", "1s");
+    assert_eq!(cluster.count_pods_in_phase("Running"), 4);
+    assert!(!cluster.has_true_condition("pytorchjobs", "pt", "Failed"));
+    cluster.set_annotation("pods", "pt-worker-1", "schedlab.dev/exit-code", "1");
+    cluster.set_annotation("pods", "pt-worker-1", "schedlab.dev/run-time", "1s");
     cluster.bind_and_run(2).await;
-    assert!(cluster.has("pytorchjobs", "pt", "Failed"));
+    assert!(cluster.has_true_condition("pytorchjobs", "pt", "Failed"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pytorch_job_that_is_suspended_again_does_not_run_and_runs_when_it_is_resumed() {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
-    cluster.apply(PYTORCH);
+    cluster.create_gpu_nodes(&["n1"]).await;
+    cluster.apply(PYTORCH_JOB);
     let suspend = |suspend: bool| {
         cluster.edit("pytorchjobs", "pt", |job| {
             set(job, &["spec", "runPolicy", "suspend"], json!(suspend));
         });
     };
-    let holds = |kind| cluster.has("pytorchjobs", "pt", kind);
+    let holds = |kind| cluster.has_true_condition("pytorchjobs", "pt", kind);
     cluster.bind_and_run(2).await;
     suspend(true);
     cluster.bind_and_run(4).await;

@@ -6,7 +6,7 @@ use schedlab_api::{
     object::{set, text},
 };
 
-fn train(retention: &str) -> String {
+fn train_stateful_set(retention: &str) -> String {
     format!(
         "
         apiVersion: apps/v1
@@ -29,19 +29,19 @@ fn train(retention: &str) -> String {
     )
 }
 
-async fn running(retention: &str) -> TestCluster {
+async fn cluster_with_train_set(retention: &str) -> TestCluster {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
-    cluster.apply(&train(retention));
+    cluster.create_gpu_nodes(&["n1"]).await;
+    cluster.apply(&train_stateful_set(retention));
     cluster.bind_and_run(3).await;
-    assert_eq!(cluster.in_phase("Running"), 2);
+    assert_eq!(cluster.count_pods_in_phase("Running"), 2);
     cluster
 }
 
 #[tokio::test(start_paused = true)]
 async fn each_pod_of_a_stateful_set_gets_claims_of_its_own_and_finds_them_again() {
-    let cluster = running("").await;
-    assert_eq!(cluster.names("persistentvolumeclaims"), ["data-train-0", "data-train-1"]);
+    let cluster = cluster_with_train_set("").await;
+    assert_eq!(cluster.object_names_of("persistentvolumeclaims"), ["data-train-0", "data-train-1"]);
     let claim = cluster.get("persistentvolumeclaims", "data-train-0");
     assert_eq!(claim["metadata"]["labels"], json!({"of": "train", "app": "web"}));
     assert!(claim["metadata"]["ownerReferences"].is_null());
@@ -51,38 +51,38 @@ async fn each_pod_of_a_stateful_set_gets_claims_of_its_own_and_finds_them_again(
         {"name": "tmp", "emptyDir": {}},
     ]);
     assert_eq!(json!(pod["spec"]["volumes"].as_array().unwrap()[..2]), volumes);
-    let events = cluster.all("events");
+    let events = cluster.objects_of("events");
     assert!(events.iter().any(|event| text(event, &["message"])
         == "Create Claim data-train-0 Pod train-0 in StatefulSet train success"));
     cluster.edit("statefulsets", "train", |train| set(train, &["spec", "replicas"], json!(0)));
-    cluster.secs(5).await;
+    cluster.advance_secs(5).await;
     cluster.delete("statefulsets", "train");
-    cluster.secs(2).await;
-    assert_eq!(cluster.names("persistentvolumeclaims"), ["data-train-0", "data-train-1"]);
-    cluster.apply(&train(""));
+    cluster.advance_secs(2).await;
+    assert_eq!(cluster.object_names_of("persistentvolumeclaims"), ["data-train-0", "data-train-1"]);
+    cluster.apply(&train_stateful_set(""));
     cluster.bind_and_run(3).await;
-    assert_eq!(cluster.in_phase("Running"), 2);
+    assert_eq!(cluster.count_pods_in_phase("Running"), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn claims_are_deleted_according_to_the_retention_policy() {
-    let cluster = running("whenScaled: Delete, whenDeleted: Delete").await;
+    let cluster = cluster_with_train_set("whenScaled: Delete, whenDeleted: Delete").await;
     cluster.edit("statefulsets", "train", |train| set(train, &["spec", "replicas"], json!(1)));
-    cluster.secs(5).await;
-    assert_eq!(cluster.names("persistentvolumeclaims"), ["data-train-0"]);
+    cluster.advance_secs(5).await;
+    assert_eq!(cluster.object_names_of("persistentvolumeclaims"), ["data-train-0"]);
     cluster.delete("statefulsets", "train");
-    cluster.secs(5).await;
-    assert_eq!(cluster.names("persistentvolumeclaims"), [""; 0]);
-    let cluster = running("whenScaled: Delete").await;
+    cluster.advance_secs(5).await;
+    assert_eq!(cluster.object_names_of("persistentvolumeclaims"), [""; 0]);
+    let cluster = cluster_with_train_set("whenScaled: Delete").await;
     cluster.delete("statefulsets", "train");
-    cluster.secs(5).await;
-    assert_eq!(cluster.names("persistentvolumeclaims"), ["data-train-0", "data-train-1"]);
+    cluster.advance_secs(5).await;
+    assert_eq!(cluster.object_names_of("persistentvolumeclaims"), ["data-train-0", "data-train-1"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_deleted_claim_of_a_pending_pod_is_recreated() {
     let cluster = TestCluster::new();
-    cluster.apply(&train(""));
+    cluster.apply(&train_stateful_set(""));
     cluster.settle().await;
     let first = cluster.get("persistentvolumeclaims", "data-train-0");
     cluster.delete("persistentvolumeclaims", "data-train-0");

@@ -11,32 +11,32 @@ use super::spanned_value::{FleetFile, Scalar};
 use super::taint::TaintText;
 use crate::api_types::{kubelet_timing, names};
 
-/// Validates the labels of a pool.
-pub(super) fn labels(
+/// Validates the labels of a pool and returns them.
+pub(super) fn validate_labels(
     file: FleetFile,
     texts: BTreeMap<String, Spanned<String>>,
 ) -> Result<BTreeMap<String, String>, FleetError> {
     let mut labels = BTreeMap::new();
     for (key, text) in texts {
-        check_rules(
+        ok_unless_violated(
             file,
             &text,
             &format!("labels: {key:?}"),
             names::qualified_name_violations(&key),
         )?;
-        let value = value(file, &format!("labels.{key}"), &text)?;
+        let value = validate_label_value(file, &format!("labels.{key}"), &text)?;
         labels.insert(key, value);
     }
     Ok(labels)
 }
 
-/// Validates a label value.
-pub(super) fn value(
+/// Validates a label value and returns it.
+pub(super) fn validate_label_value(
     file: FleetFile,
     field: &str,
     text: &Spanned<String>,
 ) -> Result<String, FleetError> {
-    check_rules(
+    ok_unless_violated(
         file,
         text,
         &format!("{field}: {:?}", text.value),
@@ -46,19 +46,19 @@ pub(super) fn value(
 }
 
 /// Validates the key of an annotation, and the value of a timing annotation.
-pub(super) fn annotation(
+pub(super) fn validate_annotation(
     file: FleetFile,
     key: &str,
     text: &Spanned<String>,
 ) -> Result<(), FleetError> {
     let rules = names::qualified_name_violations(&key.to_lowercase());
-    check_rules(file, text, &format!("annotations: {key:?}"), rules)?;
+    ok_unless_violated(file, text, &format!("annotations: {key:?}"), rules)?;
     let rule = kubelet_timing::violated_rule(key, &text.value).map(str::to_owned);
-    check_rules(file, text, &format!("annotations.{key}: {:?}", text.value), rule)
+    ok_unless_violated(file, text, &format!("annotations.{key}: {:?}", text.value), rule)
 }
 
-/// Validates the taints of a pool.
-pub(super) fn taints(
+/// Validates the taints of a pool and returns them.
+pub(super) fn validate_taints(
     file: FleetFile,
     texts: Vec<Spanned<TaintText>>,
 ) -> Result<Vec<TaintText>, FleetError> {
@@ -66,8 +66,13 @@ pub(super) fn taints(
     for (index, text) in texts.iter().enumerate() {
         let TaintText { key, value, effect } = &text.value;
         let field = |of: &str, found: &str| format!("taints[{index}].{of}: {found:?}");
-        check_rules(file, text, &field("key", key), names::qualified_name_violations(key))?;
-        check_rules(file, text, &field("value", value), names::label_value_violation(value))?;
+        ok_unless_violated(file, text, &field("key", key), names::qualified_name_violations(key))?;
+        ok_unless_violated(
+            file,
+            text,
+            &field("value", value),
+            names::label_value_violation(value),
+        )?;
         if !seen.insert((key, effect)) {
             let message = format!(
                 "taints[{index}]: got {key} with {effect} again, expected each key and effect once"
@@ -78,14 +83,14 @@ pub(super) fn taints(
     Ok(texts.into_iter().map(|text| text.value).collect())
 }
 
-/// Validates topology labels with the number of nodes per domain.
-pub(super) fn topology(
+/// Validates `topology` of a pool: topology labels with the number of nodes per domain.
+pub(super) fn validate_topology(
     file: FleetFile,
     texts: &BTreeMap<String, Spanned<Scalar>>,
 ) -> Result<BTreeMap<String, u64>, FleetError> {
     let mut topology = BTreeMap::new();
     for (label, nodes) in texts {
-        check_rules(
+        ok_unless_violated(
             file,
             nodes,
             &format!("topology: {label:?}"),
@@ -97,8 +102,8 @@ pub(super) fn topology(
     Ok(topology)
 }
 
-/// Returns an error with the violated rules, if any.
-fn check_rules<T>(
+/// Returns an error that lists the violated rules; `Ok` if there are none.
+fn ok_unless_violated<T>(
     file: FleetFile,
     text: &Spanned<T>,
     found: &str,

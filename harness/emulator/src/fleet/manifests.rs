@@ -6,14 +6,14 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_saphyr::{Location, Spanned};
 
-use super::spanned_value::{FleetFile, UsedNames, parse_error, written_at};
+use super::spanned_value::{FleetFile, UsedNames, parse_error, text_at_error};
 use super::{FleetError, FleetLocation, NodeSource};
 use schedlab_api::{
     Value,
     object::{list, text},
 };
 
-/// Metadata that the API server sets; removed from nodes that are added.
+/// The metadata fields that the API server sets. They are removed from the nodes of a fleet file.
 const SERVER_METADATA: [&str; 8] = [
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -35,8 +35,8 @@ pub(super) fn is_kubernetes_yaml(text: &str) -> bool {
         || (text.trim_start().starts_with('{') && is_json())
 }
 
-/// The nodes of a text with their locations.
-pub(super) fn nodes(
+/// Parses the Kubernetes nodes of a text, with their locations.
+pub(super) fn parse_nodes(
     file: FleetFile,
     text: &str,
 ) -> Result<Vec<(Value, FleetLocation)>, FleetError> {
@@ -48,10 +48,10 @@ pub(super) fn nodes(
     let items = item_locations(text);
     for (number, document) in documents.into_iter().enumerate() {
         let items = items.get(number).map_or(&[][..], Vec::as_slice);
-        for (mut node, at, prefix) in expand_lists(file, document, items)? {
+        for (mut node, at, prefix) in nodes_of_document(file, document, items)? {
             let source = NodeSource { text: Arc::clone(&source), document: number, prefix };
             let written = FleetLocation { source: Some(source), ..file.location(at) };
-            check(file, at, &written, &node, &mut names)?;
+            check_node_manifest(file, at, &written, &node, &mut names)?;
             if let Some(metadata) = node.get_mut("metadata").and_then(Value::as_object_mut) {
                 metadata.retain(|field, _| !SERVER_METADATA.contains(&&**field));
             }
@@ -61,7 +61,7 @@ pub(super) fn nodes(
     Ok(all)
 }
 
-/// The locations of the items of each document.
+/// The locations of the list items in each YAML document.
 fn item_locations(text: &str) -> Vec<Vec<Location>> {
     #[derive(Deserialize)]
     struct List {
@@ -73,8 +73,8 @@ fn item_locations(text: &str) -> Vec<Vec<Location>> {
     lists.into_iter().map(begins).collect()
 }
 
-/// The nodes of a document, with location and path.
-fn expand_lists(
+/// Collects the nodes of a YAML document, with location and path; lists are expanded.
+fn nodes_of_document(
     file: FleetFile,
     document: Spanned<Value>,
     items: &[Location],
@@ -96,7 +96,7 @@ fn expand_lists(
     }
 }
 
-fn check(
+fn check_node_manifest(
     file: FleetFile,
     begins: Location,
     at: &FleetLocation,
@@ -117,10 +117,10 @@ fn check(
         }
         // YAML reads words such as `n` and `on` as booleans.
         found @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
-            let name = wrong(&at.of_field("metadata.name"), String::new());
+            let name = wrong(&at.location_of_field("metadata.name"), String::new());
             let source = at.source.as_ref();
             let as_written =
-                source.map(|source| written_at(&source.text, &name)).unwrap_or_default();
+                source.map(|source| text_at_error(&source.text, &name)).unwrap_or_default();
             let message = format!(
                 "metadata.name: got {as_written}, which YAML reads as {found}, expected a text: \
                  write \"{as_written}\" in quotes"

@@ -5,13 +5,14 @@ use super::pool::{GpusBy, ObjectSize, Pool};
 use super::taint::TaintText;
 use schedlab_api::{Map, Value, annotations, json, labels, resources};
 
-/// The node with a name. `index` is its index in the fleet, which determines its topology domains.
-pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {
-    let capacity = capacity(pool);
+/// The Node object named `name` of a pool. `index` is the node's index in the fleet, which
+/// determines its topology domains.
+pub(super) fn node_object(pool: &Pool, name: &str, index: usize) -> Value {
+    let capacity = node_capacity(pool);
     let mut node = json!({
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels(pool, name, index)},
+        "metadata": {"name": name, "labels": node_labels(pool, name, index)},
         "spec": {},
         "status": {"capacity": capacity, "allocatable": capacity},
     });
@@ -22,7 +23,7 @@ pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {
         node["metadata"]["annotations"][annotations::PUBLISHED_GPUS] = json!(pool.gpus.to_string());
     }
     if !pool.taints.is_empty() {
-        node["spec"]["taints"] = pool.taints.iter().map(taint).collect();
+        node["spec"]["taints"] = pool.taints.iter().map(taint_json).collect();
     }
     match pool.objects {
         ObjectSize::Slim => {}
@@ -31,7 +32,7 @@ pub(super) fn object(pool: &Pool, name: &str, index: usize) -> Value {
     node
 }
 
-fn capacity(pool: &Pool) -> Map {
+fn node_capacity(pool: &Pool) -> Map {
     let amounts = pool.amounts.iter();
     let mut all: Map =
         amounts.map(|(resource, amount)| ((*resource).to_owned(), json!(amount))).collect();
@@ -41,8 +42,8 @@ fn capacity(pool: &Pool) -> Map {
     all
 }
 
-/// The labels that kubelets and GPU feature discovery set, and those of the pool.
-fn labels(pool: &Pool, name: &str, index: usize) -> Map {
+/// The labels of a node: those that kubelets and GPU feature discovery set, and those of the pool.
+fn node_labels(pool: &Pool, name: &str, index: usize) -> Map {
     let mut all = Map::new();
     let mut put = |key: &str, value: String| all.insert(key.to_owned(), value.into());
     put("kubernetes.io/arch", "amd64".to_owned());
@@ -65,7 +66,7 @@ fn labels(pool: &Pool, name: &str, index: usize) -> Map {
     all
 }
 
-fn taint(taint: &TaintText) -> Value {
+fn taint_json(taint: &TaintText) -> Value {
     let mut made = json!({"key": taint.key, "effect": taint.effect.to_string()});
     if !taint.value.is_empty() {
         made["value"] = json!(taint.value);

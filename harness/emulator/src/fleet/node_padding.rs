@@ -7,23 +7,23 @@ use schedlab_api::{
     object::{as_map, list, map, set},
 };
 
-const FEATURES: usize = 150;
-const CONDITIONS: usize = 44;
-const IMAGES: usize = 50;
-/// A time before the start of every run.
+const FEATURE_LABEL_COUNT: usize = 150;
+const CONDITION_COUNT: usize = 44;
+const IMAGE_COUNT: usize = 50;
+/// The timestamp of added conditions: a time before the start of every run.
 const PADDING_TIME: &str = "2025-12-31T00:00:00Z";
 
-/// Pads a node.
+/// Makes a node as large as a real GPU node: adds labels, conditions, images and `managedFields`.
 pub(super) fn pad_node(node: &mut Value, index: usize) {
-    features(node);
-    conditions(node);
-    images(node, index);
-    field_ownership(node);
+    add_feature_labels(node);
+    add_conditions(node);
+    add_images(node, index);
+    add_managed_fields(node);
 }
 
-fn features(node: &mut Value) {
+fn add_feature_labels(node: &mut Value) {
     let mut labels = map(node, &["metadata", "labels"]).cloned().unwrap_or_default();
-    for feature in 0..FEATURES {
+    for feature in 0..FEATURE_LABEL_COUNT {
         let key = match feature % 3 {
             0 => format!("feature.node.kubernetes.io/cpu-cpuid.FEATURE{feature}"),
             1 => format!("feature.node.kubernetes.io/kernel-config.OPTION_{feature}"),
@@ -34,8 +34,8 @@ fn features(node: &mut Value) {
     set(node, &["metadata", "labels"], Value::Object(labels));
 }
 
-fn conditions(node: &mut Value) {
-    let all: Vec<Value> = (0..CONDITIONS)
+fn add_conditions(node: &mut Value) {
+    let all: Vec<Value> = (0..CONDITION_COUNT)
         .map(|check| {
             json!({
                 "type": format!("GpuHealthCheck{check}"),
@@ -50,10 +50,10 @@ fn conditions(node: &mut Value) {
     set(node, &["status", "conditions"], Value::Array(all));
 }
 
-fn images(node: &mut Value, index: usize) {
-    let all: Vec<Value> = (0..IMAGES)
+fn add_images(node: &mut Value, index: usize) {
+    let all: Vec<Value> = (0..IMAGE_COUNT)
         .map(|image| {
-            let digest = (index * IMAGES + image) % 997;
+            let digest = (index * IMAGE_COUNT + image) % 997;
             json!({
                 "names": [
                     format!("registry.example.com/team/image-{image}@sha256:{digest:064x}"),
@@ -67,7 +67,7 @@ fn images(node: &mut Value, index: usize) {
 }
 
 /// Adds `managedFields`: one entry for the labels, one for the status.
-fn field_ownership(node: &mut Value) {
+fn add_managed_fields(node: &mut Value) {
     let owned =
         |names: Vec<String>| -> Map { names.into_iter().map(|name| (name, json!({}))).collect() };
     let labels = as_map(&mut node["metadata"]["labels"]).keys().map(|key| format!("f:{key}"));

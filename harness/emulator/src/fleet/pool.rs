@@ -21,12 +21,12 @@ const PODS_MAX: u64 = 100_000;
 /// The maximum exit code of a process.
 const EXIT_CODE_MAX: u64 = 255;
 /// The maximum length of a label value.
-const LABEL_MAX: usize = 63;
+const LABEL_VALUE_LENGTH_MAX: usize = 63;
 
 /// A pool of equal nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pool {
-    /// The names of the nodes with their locations.
+    /// The names of the nodes, with their locations in the fleet file.
     pub(super) node_names: Vec<(String, Location)>,
     pub(super) gpus: u64,
     pub(super) gpus_by: GpusBy,
@@ -37,7 +37,7 @@ pub(super) struct Pool {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
     pub(super) taints: Vec<TaintText>,
-    /// Topology labels with the number of nodes per domain.
+    /// The topology labels of the pool, with the number of nodes per domain.
     pub(super) topology: BTreeMap<String, u64>,
     pub(super) objects: ObjectSize,
 }
@@ -121,7 +121,7 @@ impl Pool {
     }
 }
 
-/// The names used so far.
+/// The names of pools and nodes that were used so far.
 #[derive(Default)]
 struct SeenNames {
     pools: UsedNames,
@@ -133,14 +133,15 @@ fn validate_pool(
     text: PoolText,
     seen: &mut SeenNames,
 ) -> Result<Pool, FleetError> {
-    let node_names = node_names(file, &text, seen)?;
+    let node_names = pool_node_names(file, &text, seen)?;
     let gpus =
         text.gpus.as_ref().map_or(Ok(0), |gpus| file.parse_whole("gpus", gpus, [0, GPUS_MAX]))?;
-    let gpu_memory_mib = text.gpu_memory.as_ref().map_or(Ok(80 << 10), |m| gpu_memory(file, m))?;
-    let amounts = amounts(file, &text)?;
-    let annotations = annotations(file, &text)?;
+    let gpu_memory_mib =
+        text.gpu_memory.as_ref().map_or(Ok(80 << 10), |m| parse_gpu_memory(file, m))?;
+    let amounts = resource_amounts(file, &text)?;
+    let annotations = pool_annotations(file, &text)?;
     let gpu_product = match text.gpu_product {
-        Some(product) => labels::value(file, "gpuProduct", &product)?,
+        Some(product) => labels::validate_label_value(file, "gpuProduct", &product)?,
         None => "NVIDIA-H100-80GB-HBM3".to_owned(),
     };
     Ok(Pool {
@@ -151,15 +152,15 @@ fn validate_pool(
         amounts,
         annotations,
         gpu_product,
-        labels: labels::labels(file, text.labels)?,
-        taints: labels::taints(file, text.taints)?,
-        topology: labels::topology(file, &text.topology)?,
+        labels: labels::validate_labels(file, text.labels)?,
+        taints: labels::validate_taints(file, text.taints)?,
+        topology: labels::validate_topology(file, &text.topology)?,
         objects: text.objects,
     })
 }
 
-/// The GPU memory in whole MiB, as in node labels.
-fn gpu_memory(file: FleetFile, memory: &Spanned<Scalar>) -> Result<Milli, FleetError> {
+/// Parses the GPU memory: whole MiB, as in node labels.
+fn parse_gpu_memory(file: FleetFile, memory: &Spanned<Scalar>) -> Result<Milli, FleetError> {
     match file.parse_quantity("gpuMemory", memory)?.1 / (1000 << 20) {
         0 => {
             let message = format!("gpuMemory: got {}, expected at least 1Mi", memory.value.0);
@@ -169,13 +170,13 @@ fn gpu_memory(file: FleetFile, memory: &Spanned<Scalar>) -> Result<Milli, FleetE
     }
 }
 
-fn node_names(
+fn pool_node_names(
     file: FleetFile,
     text: &PoolText,
     seen: &mut SeenNames,
 ) -> Result<Vec<(String, Location)>, FleetError> {
     let pool = &text.name;
-    check_name(file, "name", pool)?;
+    check_node_name(file, "name", pool)?;
     seen.pools.insert(file, "pool", &pool.value, pool.referenced)?;
     let names: Vec<Spanned<String>> = match (&text.names, &text.count) {
         (Some(_), Some(count)) => {
@@ -198,26 +199,29 @@ fn node_names(
         }
     };
     for name in &names {
-        check_name(file, "names", name)?;
+        check_node_name(file, "names", name)?;
         seen.nodes.insert(file, "node", &name.value, name.referenced)?;
     }
     Ok(names.into_iter().map(|name| (name.value, name.referenced)).collect())
 }
 
 /// Validates a node name, which is also the value of the `kubernetes.io/hostname` label.
-fn check_name(file: FleetFile, field: &str, name: &Spanned<String>) -> Result<(), FleetError> {
+fn check_node_name(file: FleetFile, field: &str, name: &Spanned<String>) -> Result<(), FleetError> {
     let text = &name.value;
-    if names::dns_subdomain_violation(text).is_none() && text.len() <= LABEL_MAX {
+    if names::dns_subdomain_violation(text).is_none() && text.len() <= LABEL_VALUE_LENGTH_MAX {
         return Ok(());
     }
     let message = format!(
         "{field}: got \"{text}\", expected lower-case letters, digits, - and ., a letter or \
-         digit at both ends and around each ., and at most {LABEL_MAX} characters in all"
+         digit at both ends and around each ., and at most {LABEL_VALUE_LENGTH_MAX} characters in all"
     );
     Err(file.error(name.referenced, message))
 }
 
-fn amounts(file: FleetFile, text: &PoolText) -> Result<BTreeMap<&'static str, String>, FleetError> {
+fn resource_amounts(
+    file: FleetFile,
+    text: &PoolText,
+) -> Result<BTreeMap<&'static str, String>, FleetError> {
     let mut amounts = BTreeMap::from([
         ("cpu", "128".to_owned()),
         ("memory", "1Ti".to_owned()),
@@ -241,10 +245,13 @@ fn amounts(file: FleetFile, text: &PoolText) -> Result<BTreeMap<&'static str, St
 }
 
 /// The annotations of a pool, including the kubelet timing of its pods.
-fn annotations(file: FleetFile, text: &PoolText) -> Result<BTreeMap<String, String>, FleetError> {
+fn pool_annotations(
+    file: FleetFile,
+    text: &PoolText,
+) -> Result<BTreeMap<String, String>, FleetError> {
     let mut all = BTreeMap::new();
     for (key, value) in &text.annotations {
-        labels::annotation(file, key, value)?;
+        labels::validate_annotation(file, key, value)?;
         all.insert(key.clone(), value.value.clone());
     }
     let timings = [

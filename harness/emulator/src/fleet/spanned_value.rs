@@ -12,7 +12,7 @@ use serde_saphyr::{Location, SnippetMode, Spanned, UserMessageFormatter};
 use super::{FleetError, FleetLocation};
 use crate::api_types::kubelet_timing::parse_duration;
 
-/// A number or string as written in the file.
+/// A number or string of a fleet file, as it is written there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Scalar(pub(super) String);
 
@@ -60,7 +60,7 @@ impl Visitor<'_> for ScalarVisitor {
     }
 }
 
-/// Parses YAML; errors name the field.
+/// Parses YAML of a fleet file. Errors name the field.
 pub(super) fn parse_yaml<T: DeserializeOwned>(
     file: FleetFile,
     text: &str,
@@ -73,7 +73,7 @@ pub(super) fn parse_yaml<T: DeserializeOwned>(
         let wrong = parse_error(file, &error);
         let path = track.path().to_string();
         let field = if path == "." { "fleet".to_owned() } else { field_name(&path) };
-        let message = error_message(&field, &wrong.message, || written_at(text, &wrong));
+        let message = error_message(&field, &wrong.message, || text_at_error(text, &wrong));
         FleetError { message, ..wrong }
     })
 }
@@ -96,7 +96,7 @@ fn field_name(path: &str) -> String {
 /// The error message for a field, with the value in the file and what is expected.
 fn error_message(field: &str, message: &str, written: impl Fn() -> String) -> String {
     let allowed = match message {
-        "expected string scalar" if is_amount(field) => "a number or a text",
+        "expected string scalar" if is_scalar_field(field) => "a number or a text",
         "expected string scalar"
         | "null is not allowed here"
         | "externally tagged enum expected scalar or mapping" => "a text",
@@ -115,19 +115,19 @@ fn error_message(field: &str, message: &str, written: impl Fn() -> String) -> St
     format!("{field}: got {}, expected {allowed}", written())
 }
 
-/// Whether the field is a [`Scalar`].
-fn is_amount(field: &str) -> bool {
+/// Whether the field may be a number or a string ([`Scalar`]).
+fn is_scalar_field(field: &str) -> bool {
     let amounts = ["count", "gpus", "gpuMemory", "cpu", "memory", "ephemeralStorage", "pods"];
     amounts.contains(&field) || field.starts_with("topology.") || field.starts_with("kubelet.")
 }
 
 /// The text at the location of an error, up to the end of its line.
-pub(super) fn written_at(text: &str, wrong: &FleetError) -> String {
+pub(super) fn text_at_error(text: &str, error: &FleetError) -> String {
     let index = |at: u64| usize::try_from(at.saturating_sub(1)).unwrap_or(usize::MAX);
-    let line = text.lines().nth(index(wrong.location.line)).unwrap_or_default();
+    let line = text.lines().nth(index(error.location.line)).unwrap_or_default();
     let mut depth = 0_i32;
     let mut written = String::new();
-    for letter in line.chars().skip(index(wrong.location.column)) {
+    for letter in line.chars().skip(index(error.location.column)) {
         let closes = matches!(letter, ']' | '}');
         if depth == 0 && (closes || (letter == ',' && !written.is_empty())) {
             break;
@@ -157,12 +157,12 @@ pub(super) fn parse_error(file: FleetFile, error: &serde_saphyr::Error) -> Fleet
     file.error(error.location().unwrap_or(Location::UNKNOWN), message)
 }
 
-/// Used names with their locations.
+/// The names that were used so far, with their locations.
 #[derive(Default)]
 pub(super) struct UsedNames(BTreeMap<String, Location>);
 
 impl UsedNames {
-    /// Adds a name; `kind` is that of the named thing, for errors.
+    /// Adds a name; an error if it was used already. `kind` says in the error what is named.
     pub(super) fn insert(
         &mut self,
         file: FleetFile,
@@ -178,7 +178,7 @@ impl UsedNames {
     }
 }
 
-/// The file being parsed, for locations and errors.
+/// The fleet file that is being parsed, for locations and errors.
 #[derive(Clone, Copy)]
 pub(super) struct FleetFile<'f> {
     pub(super) name: &'f str,
@@ -210,7 +210,7 @@ impl FleetFile<'_> {
         })
     }
 
-    /// Parses a positive quantity; also returns its text.
+    /// Parses a positive quantity. Returns its text and its amount.
     pub(super) fn parse_quantity(
         self,
         field: &str,

@@ -5,25 +5,25 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
-/// A taint, written as a map or as `key=value:Effect`.
+/// A taint of a pool, written in the fleet file as a map or as `key=value:Effect`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, remote = "Self")]
 pub(super) struct TaintText {
     pub(super) key: String,
     #[serde(default)]
     pub(super) value: String,
-    pub(super) effect: Effect,
+    pub(super) effect: TaintEffect,
 }
 
 /// The effect of a taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub(super) enum Effect {
+pub(super) enum TaintEffect {
     NoSchedule,
     PreferNoSchedule,
     NoExecute,
 }
 
-impl fmt::Display for Effect {
+impl fmt::Display for TaintEffect {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::NoSchedule => "NoSchedule",
@@ -50,9 +50,9 @@ impl<'de> Visitor<'de> for TaintVisitor {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<TaintText, E> {
         let effect = |word| match word {
-            "NoSchedule" => Some(Effect::NoSchedule),
-            "PreferNoSchedule" => Some(Effect::PreferNoSchedule),
-            "NoExecute" => Some(Effect::NoExecute),
+            "NoSchedule" => Some(TaintEffect::NoSchedule),
+            "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),
+            "NoExecute" => Some(TaintEffect::NoExecute),
             _ => None,
         };
         let (pair, word) = text.rsplit_once(':').unwrap_or((text, ""));

@@ -371,9 +371,12 @@ fn a_plain_nodes_field_has_its_location() {
     let fleet = fleet(&text);
     let locations: Vec<&FleetLocation> =
         fleet.nodes_with_locations().map(|(_, location)| location).collect();
-    assert_eq!(locations[0].of_field("spec.podCIDRR").to_string(), "fleet.yaml:4:18");
-    assert_eq!(locations[1].of_field("spec.taints[0].key").to_string(), "fleet.yaml:12:12");
-    assert_eq!(locations[1].of_field("").to_string(), "fleet.yaml:9:3");
+    assert_eq!(locations[0].location_of_field("spec.podCIDRR").to_string(), "fleet.yaml:4:18");
+    assert_eq!(
+        locations[1].location_of_field("spec.taints[0].key").to_string(),
+        "fleet.yaml:12:12"
+    );
+    assert_eq!(locations[1].location_of_field("").to_string(), "fleet.yaml:9:3");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use crate::api_types::error::ApiError;
 
-/// The negotiated form of a response. Unsupported media types, such as protobuf, are skipped.
+/// The response format that the `Accept` header asks for. Unsupported media types, such as
+/// protobuf, are skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Accept {
     pub(super) encoding: Encoding,
@@ -13,7 +14,7 @@ pub(super) struct Accept {
 pub(super) enum Encoding {
     #[default]
     Json,
-    /// Indented JSON: `?pretty=true`.
+    /// Indented JSON, which the parameter `pretty=true` asks for.
     Pretty,
     Yaml,
 }
@@ -29,16 +30,16 @@ impl Encoding {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum ResponseFormat {
-    /// The objects themselves.
+    /// The objects as they are.
     #[default]
     Plain,
-    /// `meta.k8s.io` `Table`, with its version.
+    /// A `Table` of `meta.k8s.io`, with the version of that API.
     Table(&'static str),
     /// Only an object's metadata.
     PartialMetadata,
     /// Only the metadata of a list's objects.
     PartialMetadataList,
-    /// Aggregated discovery, with its version.
+    /// Aggregated discovery, with the version of that API.
     Discovery(&'static str),
 }
 
@@ -47,12 +48,13 @@ impl Accept {
         if header.trim().is_empty() {
             return Ok(Self::default());
         }
-        header.split(',').find_map(parse_range).ok_or_else(|| not_acceptable(header))
+        header.split(',').find_map(parse_media_range).ok_or_else(|| not_acceptable_error(header))
     }
 }
 
-/// The 406 error. As in kube-apiserver, its text differs for unsupported media types and formats.
-fn not_acceptable(header: &str) -> ApiError {
+/// The 406 error. As in kube-apiserver, the text for an unsupported media type differs from that
+/// for an unsupported format.
+fn not_acceptable_error(header: &str) -> ApiError {
     let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
     let has_form = header.split(',').any(|range| range.contains("as="));
     if has_form {
@@ -63,7 +65,7 @@ fn not_acceptable(header: &str) -> ApiError {
     ApiError { details: Some(Box::default()), ..ApiError::new(406, "NotAcceptable", message) }
 }
 
-fn parse_range(range: &str) -> Option<Accept> {
+fn parse_media_range(range: &str) -> Option<Accept> {
     let mut parts = range.split(';').map(str::trim);
     let encoding = match parts.next()? {
         "application/json" | "application/*" | "*/*" | "text/plain" => Encoding::Json,

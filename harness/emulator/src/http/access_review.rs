@@ -10,16 +10,16 @@ use super::response::{self, ApiResponse};
 use crate::api_types::error::ApiError;
 use schedlab_api::{Value, json};
 
-/// Group, plural and kind of the reviews; all are cluster-scoped and of version `v1`.
-pub(super) const REVIEWS: [(&str, &str, &str); 4] = [
+/// The group, plural and kind of each access review. All are cluster-scoped and of version `v1`.
+pub(super) const REVIEW_RESOURCES: [(&str, &str, &str); 4] = [
     ("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
     ("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
     ("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
     ("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
 ];
 
-/// The response to a review; `None` if the request is no review.
-pub(super) fn respond(
+/// The response to an access review; `None` if the request is no access review.
+pub(super) fn respond_to_review(
     parts: &Parts,
     target: &Target,
     accept: &Accept,
@@ -29,11 +29,11 @@ pub(super) fn respond(
         return None;
     };
     let is_requested = |review: &&(&str, &str, &str)| review.0 == group && review.1 == plural;
-    let (_, _, kind) = REVIEWS.iter().find(is_requested).filter(|_| version == "v1")?;
+    let (_, _, kind) = REVIEW_RESOURCES.iter().find(is_requested).filter(|_| version == "v1")?;
     if parts.method != Method::POST {
         return Some(Err(ApiError::method_not_allowed()));
     }
-    let review = match decode::object(&parts.headers, body, kind) {
+    let review = match decode::decode_object(&parts.headers, body, kind) {
         // The response does not depend on the body, so a protobuf body need not be decoded.
         Err(error) if error.code == 415 => Ok(json!({})),
         other => other,
@@ -41,23 +41,23 @@ pub(super) fn respond(
     let response = review.map(|mut review| {
         review["kind"] = json!(kind);
         review["apiVersion"] = json!(format!("{group}/v1"));
-        review["status"] = status(kind);
-        response::object(StatusCode::CREATED, accept.encoding, &review)
+        review["status"] = review_status(kind);
+        response::object_response(StatusCode::CREATED, accept.encoding, &review)
     });
     Some(response)
 }
 
 /// The user of every request: the administrator.
-pub(super) fn user() -> Value {
+pub(super) fn request_user() -> Value {
     json!({
         "username": "kubernetes-admin",
         "groups": ["kubeadm:cluster-admins", "system:authenticated"],
     })
 }
 
-fn status(kind: &str) -> Value {
+fn review_status(kind: &str) -> Value {
     match kind {
-        "SelfSubjectReview" => json!({"userInfo": user()}),
+        "SelfSubjectReview" => json!({"userInfo": request_user()}),
         "SelfSubjectRulesReview" => json!({
             "incomplete": false,
             "resourceRules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],

@@ -15,45 +15,50 @@ use schedlab_api::{Map, Value, object::go_type};
 /// The maximum size of a request body, as in kube-apiserver.
 pub(super) const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// The number of values that a YAML text may have through aliases, as in Go's decoder.
+/// The maximum number of values that a YAML text may have through aliases, as in Go's decoder.
 const YAML_VALUES_MAX: usize = 400_000;
-/// The nesting of brackets that Go's YAML scanner reads.
+/// The maximum nesting of brackets that Go's YAML scanner reads.
 const YAML_FLOW_DEPTH_MAX: usize = 10_000;
-/// The error of the YAML library for too many aliases.
-const REPETITION_LIMIT: &str = "repetition limit exceeded";
-/// The bytes that are read again to locate duplicate fields.
+/// The error text of the YAML library for too many aliases.
+const REPETITION_LIMIT_MESSAGE: &str = "repetition limit exceeded";
+/// The maximum total number of bytes that are read again to locate duplicate fields.
 const LOCATED_BYTES_MAX: usize = 8 << 20;
 
-const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-const JSON_PATCH: &str = "application/json-patch+json";
-const MERGE_PATCH: &str = "application/merge-patch+json";
-const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
-const APPLY_PATCH: &str = "application/apply-patch+yaml";
+const PROTOBUF_TYPE: &str = "application/vnd.kubernetes.protobuf";
+const JSON_PATCH_TYPE: &str = "application/json-patch+json";
+const MERGE_PATCH_TYPE: &str = "application/merge-patch+json";
+const STRATEGIC_PATCH_TYPE: &str = "application/strategic-merge-patch+json";
+const APPLY_PATCH_TYPE: &str = "application/apply-patch+yaml";
 
-/// The media type of a body, in lower case.
+/// The media type of a request body (`Content-Type` without parameters), in lower case.
 fn content_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// A decoded body and its duplicate fields.
+/// A decoded request body and the fields that occur twice in it.
 pub(super) type WithDuplicates<T> = (T, DuplicateFields);
 
 /// Decodes an object. `kind` is the expected kind, for errors.
-pub(super) fn object(headers: &HeaderMap, body: &[u8], kind: &str) -> Result<Value, ApiError> {
-    decode_object(headers, body, kind).map(|(object, _)| object)
-}
-
-/// Decodes an object with its duplicate fields. `kind` is the expected kind, for errors.
 pub(super) fn decode_object(
     headers: &HeaderMap,
     body: &[u8],
     kind: &str,
-) -> Result<WithDuplicates<Value>, ApiError> {
-    read_object(headers, body)?.map_err(|why| unrecognized_object(body, kind, &why))
+) -> Result<Value, ApiError> {
+    decode_object_with_duplicates(headers, body, kind).map(|(object, _)| object)
 }
 
-/// Decodes an object; the inner error is a message about the body.
+/// Decodes an object, and reports the fields that occur twice. `kind` is the expected kind, for
+/// errors.
+pub(super) fn decode_object_with_duplicates(
+    headers: &HeaderMap,
+    body: &[u8],
+    kind: &str,
+) -> Result<WithDuplicates<Value>, ApiError> {
+    read_object(headers, body)?.map_err(|why| unrecognized_object_error(body, kind, &why))
+}
+
+/// Decodes an object. The outer error is final; the inner error is a message about the body.
 fn read_object(
     headers: &HeaderMap,
     body: &[u8],
@@ -61,17 +66,17 @@ fn read_object(
     let unreadable = |why: String| format!("couldn't get version/kind; {why}");
     let object = match content_type(headers).as_str() {
         "" | "application/json" => {
-            json(body).map_err(|why| unreadable(format!("json parse error: {why}")))
+            decode_json(body).map_err(|why| unreadable(format!("json parse error: {why}")))
         }
-        "application/yaml" => json_or_yaml(body),
-        PROTOBUF => protobuf::object(body)
+        "application/yaml" => decode_json_or_yaml(body),
+        PROTOBUF_TYPE => protobuf::object(body)
             .map(|object| (object, DuplicateFields::default()))
             .map_err(|error| unreadable(format!("parse error: {error}"))),
         _ => {
             return Err(ApiError::unsupported_media_type(&[
                 "application/json",
                 "application/yaml",
-                PROTOBUF,
+                PROTOBUF_TYPE,
             ]));
         }
     };
@@ -79,7 +84,7 @@ fn read_object(
         let why = match go_type(&object) {
             "object" => go_json::type_meta_error(&object),
             "null" => None,
-            found => Some(go_json::not_an_object(found)),
+            found => Some(go_json::not_an_object_error(found)),
         };
         let refused = |why| Err(unreadable(format!("json parse error: {why}")));
         why.map_or(Ok((object, duplicates)), refused)
@@ -93,8 +98,8 @@ fn read_object(
     }))
 }
 
-/// The 400 error for a body without a recognizable kind.
-pub(super) fn unrecognized_object(body: &[u8], kind: &str, why: &str) -> ApiError {
+/// The 400 error for a body that is no object with a kind.
+pub(super) fn unrecognized_object_error(body: &[u8], kind: &str, why: &str) -> ApiError {
     const SHOWN: usize = 30;
     let start = body.get(..SHOWN).unwrap_or(body);
     let more = if body.len() > SHOWN { " ..." } else { "" };
@@ -108,8 +113,11 @@ pub(super) fn unrecognized_object(body: &[u8], kind: &str, why: &str) -> ApiErro
     ))
 }
 
-/// Decodes the options of a deletion; `None` for an empty body.
-pub(super) fn delete_options(headers: &HeaderMap, body: &[u8]) -> Result<Option<Value>, ApiError> {
+/// Decodes the `DeleteOptions` of a deletion; `None` for an empty body.
+pub(super) fn decode_delete_options(
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<Option<Value>, ApiError> {
     if body.is_empty() {
         return Ok(None);
     }
@@ -122,7 +130,8 @@ pub(super) fn delete_options(headers: &HeaderMap, body: &[u8]) -> Result<Option<
     Ok(Some(options))
 }
 
-/// Refuses options of another kind. The body of a deletion need not name its kind.
+/// Refuses a body of another kind than `DeleteOptions`. The body of a deletion need not name a
+/// kind.
 fn check_options_kind(options: &Value) -> Result<(), ApiError> {
     let text = |field: &str| options[field].as_str().filter(|text| !text.is_empty());
     let version = text("apiVersion").unwrap_or("v1");
@@ -140,7 +149,7 @@ fn check_options_kind(options: &Value) -> Result<(), ApiError> {
 }
 
 /// Decodes a patch by its content type. Custom kinds do not support strategic merge patches.
-pub(super) fn patch(
+pub(super) fn decode_patch(
     headers: &HeaderMap,
     body: &[u8],
     force: bool,
@@ -150,20 +159,20 @@ pub(super) fn patch(
         move |(patch, duplicates): WithDuplicates<Value>| (form(patch), duplicates)
     };
     match content_type(headers).as_str() {
-        JSON_PATCH => json_patch(body).map(|(patch, duplicates)| {
+        JSON_PATCH_TYPE => decode_json_patch(body).map(|(patch, duplicates)| {
             let warnings = duplicates.warnings.into_iter().chain(unknown_operation_fields(&patch));
             let warnings = warnings.map(|message| format!("json patch {message}")).collect();
             let patch = if patch.is_null() { Value::Array(Vec::new()) } else { patch };
-            (PatchBody::Json(patch), json_duplicates(warnings))
+            (PatchBody::Json(patch), duplicate_fields_of_json(warnings))
         }),
-        MERGE_PATCH => match json_patch(body)? {
+        MERGE_PATCH_TYPE => match decode_json_patch(body)? {
             (Value::Null, _) => Err(ApiError::bad_request("Invalid JSON Patch")),
             patch => Ok(of(PatchBody::Merge)(patch)),
         },
-        STRATEGIC_PATCH if !is_custom => {
-            json(body).map(of(PatchBody::Strategic)).map_err(ApiError::bad_request)
+        STRATEGIC_PATCH_TYPE if !is_custom => {
+            decode_json(body).map(of(PatchBody::Strategic)).map_err(ApiError::bad_request)
         }
-        APPLY_PATCH => match json_or_yaml(body) {
+        APPLY_PATCH_TYPE => match decode_json_or_yaml(body) {
             Ok((object, _)) if !object.is_object() && !object.is_null() => {
                 Err(ApiError::bad_request(format!(
                     "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: \
@@ -176,9 +185,11 @@ pub(super) fn patch(
                 "error decoding YAML: error converting YAML to JSON: {why}"
             ))),
         },
-        _ if is_custom => {
-            Err(ApiError::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, APPLY_PATCH]))
-        }
+        _ if is_custom => Err(ApiError::unsupported_media_type(&[
+            JSON_PATCH_TYPE,
+            MERGE_PATCH_TYPE,
+            APPLY_PATCH_TYPE,
+        ])),
         _ => {
             let refusal = ApiError::new(415, "UnsupportedMediaType", "415: Unsupported Media Type");
             Err(ApiError { details: Some(Box::default()), ..refusal })
@@ -186,7 +197,7 @@ pub(super) fn patch(
     }
 }
 
-fn json(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
+fn decode_json(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     let in_words =
         |error: serde_json::Error| go_json::syntax_error(body).unwrap_or_else(|| error.to_string());
     // Checking UTF-8 once for the whole text is faster than for each string.
@@ -203,7 +214,10 @@ fn json(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
             read.map(|read| {
                 let message =
                     |twice: &DuplicateField| format!("duplicate field \"{}\"", twice.path);
-                (read.value, json_duplicates(read.duplicates.iter().map(message).collect()))
+                (
+                    read.value,
+                    duplicate_fields_of_json(read.duplicates.iter().map(message).collect()),
+                )
             })
         }
         Err(_) => serde_json::from_slice(body).map(|value| (value, DuplicateFields::default())),
@@ -211,7 +225,7 @@ fn json(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     read.map_err(in_words)
 }
 
-/// Messages about fields that a JSON Patch operation does not have.
+/// The messages about unknown fields in the operations of a JSON Patch.
 fn unknown_operation_fields(patch: &Value) -> Vec<String> {
     let operations = patch.as_array().into_iter().flatten().enumerate();
     let fields = operations.flat_map(|(index, operation)| {
@@ -222,23 +236,24 @@ fn unknown_operation_fields(patch: &Value) -> Vec<String> {
     unknown.map(|(index, name)| format!("unknown field \"[{index}].{name}\"")).collect()
 }
 
-fn json_patch(body: &[u8]) -> Result<WithDuplicates<Value>, ApiError> {
-    json(body).map_err(|why| ApiError::bad_request(format!("error decoding patch: {why}")))
+fn decode_json_patch(body: &[u8]) -> Result<WithDuplicates<Value>, ApiError> {
+    decode_json(body).map_err(|why| ApiError::bad_request(format!("error decoding patch: {why}")))
 }
 
-/// Decodes JSON first, which is faster; errors and duplicates are reported as for YAML.
-fn json_or_yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
-    match json(body) {
+/// Decodes YAML. A text that is JSON is decoded as JSON, which is faster; errors and duplicates are
+/// reported as for YAML.
+fn decode_json_or_yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
+    match decode_json(body) {
         Ok((value, duplicates)) if duplicates.warnings.is_empty() => Ok((value, duplicates)),
-        Ok(_) | Err(_) => yaml(body),
+        Ok(_) | Err(_) => decode_yaml(body),
     }
 }
 
-fn yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
+fn decode_yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     let source = || serde_yaml::Deserializer::from_slice(body);
     let values_max = body.len().max(YAML_VALUES_MAX);
     // Before the text is read: libyaml takes quadratic time for nested brackets.
-    if let Some(newlines) = newlines_before_excess(body) {
+    if let Some(newlines) = newlines_before_excess_depth(body) {
         let line = if newlines > 0 { format!("line {}: ", newlines + 1) } else { String::new() };
         return Err(format!("yaml: {line}exceeded max depth of {YAML_FLOW_DEPTH_MAX}"));
     }
@@ -258,9 +273,9 @@ fn yaml(body: &[u8]) -> Result<WithDuplicates<Value>, String> {
     Ok((read.value, DuplicateFields { warnings, strict_error: refusal }))
 }
 
-/// The number of lines before the bracket in a YAML text that is nested too deeply. Brackets in
-/// strings count, too.
-fn newlines_before_excess(body: &[u8]) -> Option<usize> {
+/// The number of lines before the first bracket of a YAML text that is nested too deeply; `None` if
+/// there is none. Brackets in strings count, too.
+fn newlines_before_excess_depth(body: &[u8]) -> Option<usize> {
     let (mut depth, mut newlines) = (0_usize, 0);
     for byte in body {
         match byte {
@@ -276,7 +291,7 @@ fn newlines_before_excess(body: &[u8]) -> Option<usize> {
     None
 }
 
-fn json_duplicates(warnings: Vec<String>) -> DuplicateFields {
+fn duplicate_fields_of_json(warnings: Vec<String>) -> DuplicateFields {
     DuplicateFields { strict_error: warnings.join(", "), warnings }
 }
 
@@ -285,8 +300,9 @@ fn json_duplicates(warnings: Vec<String>) -> DuplicateFields {
 /// scanner errors from 1, and prefers the line of the context.
 fn go_yaml_error(error: &serde_yaml::Error) -> String {
     let text = error.to_string();
-    if text.contains(duplicates::TOO_MANY_VALUES) || text.contains(REPETITION_LIMIT) {
-        return format!("yaml: {}", duplicates::TOO_MANY_VALUES);
+    if text.contains(duplicates::TOO_MANY_VALUES_MESSAGE) || text.contains(REPETITION_LIMIT_MESSAGE)
+    {
+        return format!("yaml: {}", duplicates::TOO_MANY_VALUES_MESSAGE);
     }
     let (problem, context) = text.split_once(", while ").unwrap_or((&text, ""));
     let line_of = |text: &str| -> Option<usize> {

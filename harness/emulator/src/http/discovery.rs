@@ -3,7 +3,7 @@
 use ::http::StatusCode;
 
 use super::accept::{Accept, ResponseFormat};
-use super::access_review::REVIEWS;
+use super::access_review::REVIEW_RESOURCES;
 use super::response::{self, ApiResponse};
 use crate::api_types::error::ApiError;
 use crate::api_types::kinds::{Kind, Kinds, version_rank};
@@ -57,7 +57,7 @@ struct SubresourceEntry {
 /// The groups except the core group, in discovery order.
 fn group_names(kinds: &Kinds) -> Vec<&str> {
     let mut names: Vec<&str> = kinds.iter().map(|kind| &*kind.resource.group).collect();
-    names.extend(REVIEWS.iter().map(|(group, _, _)| *group));
+    names.extend(REVIEW_RESOURCES.iter().map(|(group, _, _)| *group));
     names.retain(|group| !group.is_empty());
     let position = |group: &str| GROUP_ORDER.iter().position(|known| *known == group);
     names.sort_by_key(|group| (position(group).unwrap_or(usize::MAX), *group));
@@ -73,7 +73,7 @@ pub(super) fn group_versions<'k>(kinds: &'k Kinds, group: &str) -> Vec<&'k str> 
         .flat_map(|kind| kind.versions.iter().filter(|version| version.served))
         .map(|version| &*version.name)
         .collect();
-    if REVIEWS.iter().any(|review| review.0 == group) {
+    if REVIEW_RESOURCES.iter().any(|review| review.0 == group) {
         versions.push("v1");
     }
     versions.sort_by_key(|version| std::cmp::Reverse(version_rank(version)));
@@ -85,7 +85,7 @@ fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// `/`: all paths.
+/// The response to `/`: the list of all paths.
 pub(super) fn root(kinds: &Kinds) -> Value {
     let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for group in group_names(kinds) {
@@ -98,7 +98,7 @@ pub(super) fn root(kinds: &Kinds) -> Value {
     json!({ "paths": paths })
 }
 
-/// `/api`.
+/// The response to `/api`: discovery of the core group.
 pub(super) fn core(kinds: &Kinds, accept: &Accept) -> ApiResponse {
     if let ResponseFormat::Discovery(form) = accept.format {
         return aggregated(kinds, &[""], form);
@@ -109,10 +109,10 @@ pub(super) fn core(kinds: &Kinds, accept: &Accept) -> ApiResponse {
         "serverAddressByClientCIDRs":
             [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:6443"}],
     });
-    response::object(StatusCode::OK, accept.encoding, &versions)
+    response::object_response(StatusCode::OK, accept.encoding, &versions)
 }
 
-/// `/apis`.
+/// The response to `/apis`: discovery of the API groups.
 pub(super) fn groups(kinds: &Kinds, accept: &Accept) -> ApiResponse {
     let names = group_names(kinds);
     if let ResponseFormat::Discovery(form) = accept.format {
@@ -120,10 +120,10 @@ pub(super) fn groups(kinds: &Kinds, accept: &Accept) -> ApiResponse {
     }
     let groups: Vec<Value> = names.iter().map(|group| group_entry(kinds, group)).collect();
     let list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
-    response::object(StatusCode::OK, accept.encoding, &list)
+    response::object_response(StatusCode::OK, accept.encoding, &list)
 }
 
-/// `/apis/{group}`.
+/// The response to `/apis/{group}`: discovery of one API group.
 pub(super) fn group(kinds: &Kinds, group: &str) -> Result<Value, ApiError> {
     if group_versions(kinds, group).is_empty() {
         return Err(ApiError::no_such_resource());
@@ -142,7 +142,7 @@ fn group_entry(kinds: &Kinds, group: &str) -> Value {
     json!({"name": group, "versions": versions, "preferredVersion": versions.first()})
 }
 
-/// `/api/v1`, `/apis/{group}/{version}`.
+/// The response to `/api/v1` or `/apis/{group}/{version}`: the resources of a version.
 pub(super) fn resources(kinds: &Kinds, group: &str, version: &str) -> Result<Value, ApiError> {
     let entries = entries(kinds, group, version);
     if entries.is_empty() {
@@ -195,7 +195,7 @@ fn entries<'k>(kinds: &'k Kinds, group: &str, version: &str) -> Vec<ResourceEntr
     };
     let mut entries: Vec<ResourceEntry<'_>> =
         kinds.iter().map(AsRef::as_ref).filter(served).map(|kind| entry(kind, version)).collect();
-    let reviews = REVIEWS.iter().filter(|review| review.0 == group && version == "v1");
+    let reviews = REVIEW_RESOURCES.iter().filter(|review| review.0 == group && version == "v1");
     entries.extend(reviews.map(|(_, plural, kind)| ResourceEntry {
         plural,
         singular: "",
@@ -272,7 +272,7 @@ fn aggregated(kinds: &Kinds, groups: &[&str], form: &str) -> ApiResponse {
     });
     let content_type =
         format!("application/json;g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList");
-    response::raw(StatusCode::OK, &content_type, list.to_string())
+    response::raw_response(StatusCode::OK, &content_type, list.to_string())
 }
 
 fn aggregated_version(kinds: &Kinds, group: &str, version: &str) -> Value {

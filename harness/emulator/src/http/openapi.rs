@@ -22,23 +22,23 @@ use crate::api_types::kinds::{Kind, Kinds, Origin};
 use crate::store::shared::SharedStore;
 use schedlab_api::{Map, Value, json};
 
-/// The media type of version 2 in protobuf. Older clients request it with `@` before `v1.0`.
+/// The media type of OpenAPI version 2 in protobuf. Older clients end it with `@v1.0` instead.
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/// A document with only field 1, the version "2.0".
+/// An OpenAPI document in protobuf with only field 1, the version "2.0".
 const V2_EMPTY: &[u8] = b"\x0a\x032.0";
 
-/// `/openapi/v2`: a document without definitions.
+/// The response to `/openapi/v2`: a document without definitions.
 pub(super) fn v2(accept: &str) -> ApiResponse {
     if accept.split(',').any(|range| [V2_PROTOBUF, V2_PROTOBUF_OLD].contains(&range.trim())) {
-        return response::raw(StatusCode::OK, V2_PROTOBUF, V2_EMPTY);
+        return response::raw_response(StatusCode::OK, V2_PROTOBUF, V2_EMPTY);
     }
     let info = json!({ "title": "Kubernetes", "version": KUBERNETES_VERSION });
     let document = json!({ "swagger": "2.0", "info": info, "paths": {}, "definitions": {} });
-    response::object(StatusCode::OK, Encoding::Json, &document)
+    response::object_response(StatusCode::OK, Encoding::Json, &document)
 }
 
-/// The documents, cached until the kinds change.
+/// The OpenAPI version 3 documents, cached until the kinds change.
 #[derive(Debug, Default)]
 pub(super) struct Documents {
     cache: Mutex<CachedDocuments>,
@@ -51,13 +51,13 @@ struct CachedDocuments {
 }
 
 impl Documents {
-    /// `/openapi/v3`: the paths of the documents.
-    pub(super) fn index(store: &SharedStore) -> Value {
+    /// The index at `/openapi/v3`: the paths of the documents.
+    pub(super) fn document_index(store: &SharedStore) -> Value {
         let mut paths = Map::new();
         let entries = store.read(|store| {
             let kinds = store.kinds();
             let fingerprint = |(group, version): (String, String)| {
-                let print = fingerprint(&served_kinds(kinds, &group, &version), &version);
+                let print = document_hash(&served_kinds(kinds, &group, &version), &version);
                 (document_path(&group, &version), print)
             };
             group_version_pairs(kinds).into_iter().map(fingerprint).collect::<Vec<_>>()
@@ -69,7 +69,7 @@ impl Documents {
         json!({ "paths": paths })
     }
 
-    /// `/openapi/v3/…`: the document of a group version.
+    /// The document of a group version, at `/openapi/v3/…`.
     pub(super) fn document(
         &self,
         store: &SharedStore,
@@ -101,7 +101,7 @@ fn document_path(group: &str, version: &str) -> String {
 }
 
 /// A hash that identifies a document without building it. Clients cache a document by its hash.
-fn fingerprint(kinds: &[Arc<Kind>], version: &str) -> u64 {
+fn document_hash(kinds: &[Arc<Kind>], version: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     KUBERNETES_VERSION.hash(&mut hasher);
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
@@ -141,19 +141,20 @@ fn build_document(kinds: &[Arc<Kind>], version: &str) -> Value {
         } else {
             schemas.add_builtin(&schema, kind, version);
         }
-        paths::add(&mut paths, kind, version, &schema);
+        paths::add_kind_paths(&mut paths, kind, version, &schema);
     }
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": KUBERNETES_VERSION},
         "paths": paths,
-        "components": {"schemas": schemas.finish()},
+        "components": {"schemas": schemas.into_definitions()},
     })
 }
 
-/// The name of a kind's schema. For a custom kind it starts with the reversed group.
+/// The name of a kind's schema in the document. For a custom kind the name starts with the reversed
+/// group.
 fn schema_name(kind: &Kind, version: &str) -> String {
-    if let Some(name) = builtin::type_name(kind, version) {
+    if let Some(name) = builtin::built_in_schema_name(kind, version) {
         return name;
     }
     let mut parts: Vec<&str> = kind.resource.group.split('.').rev().collect();
@@ -162,7 +163,7 @@ fn schema_name(kind: &Kind, version: &str) -> String {
     parts.join(".")
 }
 
-/// `x-kubernetes-group-version-kind` of a kind.
+/// The value of `x-kubernetes-group-version-kind` for a kind.
 fn group_version_kind(kind: &Kind, version: &str) -> Value {
     json!({"group": &*kind.resource.group, "version": version, "kind": &*kind.kind})
 }

@@ -3,25 +3,25 @@
 /// A parsed request path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Path {
-    /// `/`.
+    /// The path `/`.
     Root,
-    /// `/healthz`, `/livez`, `/readyz` and paths below them.
+    /// The health paths `/healthz`, `/livez`, `/readyz` and the paths below them.
     Health,
-    /// `/version`.
+    /// The path `/version`.
     Version,
-    /// `/api`.
+    /// The path `/api`: discovery of the core group.
     Core,
-    /// `/apis`.
+    /// The path `/apis`: discovery of the API groups.
     Groups,
-    /// `/apis/{group}`.
+    /// The path `/apis/{group}`: discovery of one API group.
     Group(String),
-    /// `/api/v1`, `/apis/{group}/{version}`.
+    /// The path `/api/v1` or `/apis/{group}/{version}`: discovery of the resources of a version.
     GroupVersion(String, String),
-    /// `/openapi/v2`.
+    /// The path `/openapi/v2`.
     OpenApiV2,
-    /// `/openapi/v3`.
+    /// The path `/openapi/v3`: the index of the documents.
     OpenApi,
-    /// `/openapi/v3/…`.
+    /// A path `/openapi/v3/…`: the document of a group and version.
     OpenApiOf(String, String),
     /// A collection, an object or a subresource.
     Target(Target),
@@ -38,7 +38,7 @@ pub(super) struct Target {
     pub(super) namespace: Option<String>,
     pub(super) name: Option<String>,
     pub(super) subresource: Option<String>,
-    /// The deprecated watch path: `/api/v1/watch/pods`.
+    /// Whether this is a deprecated watch path such as `/api/v1/watch/pods`.
     pub(super) is_watch: bool,
 }
 
@@ -69,14 +69,14 @@ impl Path {
             ["openapi", "v3", "apis", group, version] => {
                 Self::OpenApiOf(group.to_owned(), version.to_owned())
             }
-            ["api", version, ref rest @ ..] => target("", version, rest),
-            ["apis", group, version, ref rest @ ..] => target(group, version, rest),
+            ["api", version, ref rest @ ..] => parse_target("", version, rest),
+            ["apis", group, version, ref rest @ ..] => parse_target(group, version, rest),
             _ => Self::Unknown,
         }
     }
 }
 
-fn target(group: &str, version: &str, rest: &[&str]) -> Path {
+fn parse_target(group: &str, version: &str, rest: &[&str]) -> Path {
     let (is_watch, rest) = match rest {
         ["watch", rest @ ..] => (true, rest),
         rest => (false, rest),
@@ -113,7 +113,7 @@ fn target(group: &str, version: &str, rest: &[&str]) -> Path {
     Path::Target(target)
 }
 
-/// URL text with `%xx` decoded.
+/// Decodes the escapes `%xx` in a part of a URL.
 pub(super) fn percent_decoded(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();

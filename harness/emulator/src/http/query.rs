@@ -9,7 +9,7 @@ use crate::store::{FieldValidation, ListQuery, Propagation};
 
 use super::path::percent_decoded;
 
-/// The parameters of a request, in order.
+/// The query parameters of a request, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Query(Vec<(String, String)>);
 
@@ -29,20 +29,20 @@ impl Query {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    fn text(&self, name: &str) -> String {
+    fn text_parameter(&self, name: &str) -> String {
         self.get(name).unwrap_or_default().to_owned()
     }
 
     /// Whether a boolean parameter is set. As in Kubernetes, any value but `false` and `0` sets it.
     pub(super) fn is_enabled(&self, name: &str) -> bool {
-        self.flag(name) == Some(true)
+        self.bool_parameter(name) == Some(true)
     }
 
-    fn flag(&self, name: &str) -> Option<bool> {
+    fn bool_parameter(&self, name: &str) -> Option<bool> {
         self.get(name).map(|value| !matches!(value.to_ascii_lowercase().as_str(), "false" | "0"))
     }
 
-    pub(super) fn number(&self, name: &str) -> Result<Option<i64>, ApiError> {
+    pub(super) fn number_parameter(&self, name: &str) -> Result<Option<i64>, ApiError> {
         let Some(value) = self.get(name).filter(|value| !value.is_empty()) else { return Ok(None) };
         value.parse().map(Some).map_err(|_| {
             let why = format!("strconv.ParseInt: parsing {value:?}: invalid syntax");
@@ -50,7 +50,8 @@ impl Query {
         })
     }
 
-    /// Parses `dryRun`. `options` is the options kind, for errors.
+    /// Whether the parameter `dryRun` is set. `options` is the kind of the request options, for
+    /// errors.
     pub(super) fn is_dry_run(&self, options: &str) -> Result<bool, ApiError> {
         let runs = self.0.iter().filter(|(key, _)| key == "dryRun");
         parse_dry_run(&runs.map(|(_, value)| value.as_str()).collect::<Vec<_>>(), options)
@@ -72,7 +73,7 @@ impl Query {
         }
     }
 
-    pub(super) fn list(
+    pub(super) fn list_query(
         &self,
         kind: &Kind,
         target: &PathSelection<'_>,
@@ -82,38 +83,41 @@ impl Query {
             let field = "sendInitialEvents";
             return Err(invalid_options("ListOptions", field, "FieldValueForbidden", message));
         }
-        self.number("timeoutSeconds")?;
-        let (labels, fields) = self.selectors(kind, target)?;
+        self.number_parameter("timeoutSeconds")?;
+        let (labels, fields) = self.label_and_field_selectors(kind, target)?;
         Ok(ListQuery {
             namespace: target.namespace.map(str::to_owned),
             labels,
             fields,
-            limit: self.number("limit")?.and_then(|limit| limit.try_into().ok()).unwrap_or(0),
-            continue_token: self.text("continue"),
-            resource_version: self.text("resourceVersion"),
-            version_match: self.text("resourceVersionMatch"),
+            limit: self
+                .number_parameter("limit")?
+                .and_then(|limit| limit.try_into().ok())
+                .unwrap_or(0),
+            continue_token: self.text_parameter("continue"),
+            resource_version: self.text_parameter("resourceVersion"),
+            version_match: self.text_parameter("resourceVersionMatch"),
         })
     }
 
-    pub(super) fn watch(
+    pub(super) fn watch_query(
         &self,
         kind: &Kind,
         target: &PathSelection<'_>,
     ) -> Result<WatchQuery, ApiError> {
-        let (labels, fields) = self.selectors(kind, target)?;
+        let (labels, fields) = self.label_and_field_selectors(kind, target)?;
         Ok(WatchQuery {
             resource: kind.storage_resource(),
             namespace: target.namespace.map(str::to_owned),
             labels,
             fields,
-            resource_version: self.text("resourceVersion"),
-            version_match: self.text("resourceVersionMatch"),
-            initial_events: self.flag("sendInitialEvents"),
+            resource_version: self.text_parameter("resourceVersion"),
+            version_match: self.text_parameter("resourceVersionMatch"),
+            initial_events: self.bool_parameter("sendInitialEvents"),
             bookmarks: self.is_enabled("allowWatchBookmarks"),
         })
     }
 
-    fn selectors(
+    fn label_and_field_selectors(
         &self,
         kind: &Kind,
         target: &PathSelection<'_>,
@@ -127,14 +131,15 @@ impl Query {
     }
 }
 
-/// The objects of a collection that a path selects.
+/// The namespace and name in a request path, which select objects of a collection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PathSelection<'p> {
     pub(super) namespace: Option<&'p str>,
     pub(super) name: Option<&'p str>,
 }
 
-/// Parses the values of `dryRun`. `options` is the options kind, for errors.
+/// Whether the values of `dryRun` ask for a dry run. `options` is the kind of the request options,
+/// for errors.
 pub(super) fn parse_dry_run(runs: &[&str], options: &str) -> Result<bool, ApiError> {
     if runs.iter().all(|run| *run == "All") {
         return Ok(!runs.is_empty());
@@ -180,8 +185,8 @@ mod tests {
         let query = Query::parse(Some("labelSelector=a%3Db%2Cc+in+%28d%29&watch=1&limit=5"));
         assert_eq!(query.get("labelSelector"), Some("a=b,c in (d)"));
         assert!(query.is_enabled("watch"));
-        assert_eq!(query.number("limit"), Ok(Some(5)));
-        assert_eq!(query.number("timeoutSeconds"), Ok(None));
+        assert_eq!(query.number_parameter("limit"), Ok(Some(5)));
+        assert_eq!(query.number_parameter("timeoutSeconds"), Ok(None));
     }
 
     #[test]
@@ -193,6 +198,6 @@ mod tests {
              supported values: \"All\""
         );
         assert_eq!(query.field_validation("CreateOptions").unwrap_err().code, 422);
-        assert_eq!(query.number("limit").unwrap_err().code, 400);
+        assert_eq!(query.number_parameter("limit").unwrap_err().code, 400);
     }
 }

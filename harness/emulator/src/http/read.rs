@@ -6,14 +6,14 @@ use super::accept::{Encoding, ResponseFormat};
 use super::query::PathSelection;
 use super::response::{self, ApiResponse};
 use super::table::{Table, partial_metadata};
-use super::{RequestContext, encode};
+use super::{RequestContext, json_writer};
 use crate::api_types::error::ApiError;
 use crate::api_types::kinds::Origin;
 use crate::store::{Key, ListPage, Object};
 use schedlab_api::{Value, json, object};
 
 impl RequestContext<'_> {
-    pub(super) fn selected(&self) -> PathSelection<'_> {
+    pub(super) fn path_selection(&self) -> PathSelection<'_> {
         PathSelection {
             namespace: self.target.namespace.as_deref(),
             name: self.target.name.as_deref(),
@@ -21,7 +21,7 @@ impl RequestContext<'_> {
     }
 
     /// The storage key of the object that the path names.
-    pub(super) fn key(&self) -> Key {
+    pub(super) fn object_key(&self) -> Key {
         let name = self.target.name.as_deref().unwrap_or_default();
         Key::new(
             self.kind.storage_resource(),
@@ -30,13 +30,13 @@ impl RequestContext<'_> {
         )
     }
 
-    /// A stored object in the requested API version.
-    pub(super) fn present(&self, stored: &Object) -> Object {
+    /// Converts a stored object to the requested API version.
+    pub(super) fn in_requested_version(&self, stored: &Object) -> Object {
         self.kind.in_version(&self.target.version, stored)
     }
 
-    /// Refuses an invalid `includeObject` of a table.
-    pub(super) fn check_table(&self) -> Result<(), ApiError> {
+    /// Refuses an invalid `includeObject` parameter of a table request.
+    pub(super) fn check_table_options(&self) -> Result<(), ApiError> {
         let include = self.query.get("includeObject").unwrap_or_default();
         let is_known = matches!(include, "" | "None" | "Metadata" | "Object");
         if is_known || !matches!(self.accept.format, ResponseFormat::Table(_)) {
@@ -53,48 +53,54 @@ impl RequestContext<'_> {
         Table::new(version, &self.kind, &self.target.version, include)
     }
 
-    /// The response with an object, in the requested format.
+    /// The response that shows an object in the requested format.
     pub(super) fn object_response(&self, code: StatusCode, stored: &Object) -> ApiResponse {
-        let object = self.present(stored);
+        let object = self.in_requested_version(stored);
         let encoding = self.accept.encoding;
         match self.accept.format {
             ResponseFormat::Plain | ResponseFormat::Discovery(_) if encoding == Encoding::Json => {
-                response::raw(code, encoding.content_type(), self.serialized.serialized(&object))
+                response::raw_response(
+                    code,
+                    encoding.content_type(),
+                    self.serialized.json_text(&object),
+                )
             }
             ResponseFormat::Plain | ResponseFormat::Discovery(_) => {
-                response::object(code, encoding, &*object)
+                response::object_response(code, encoding, &*object)
             }
             ResponseFormat::PartialMetadata => {
-                response::object(code, encoding, &partial_metadata(&object, "v1"))
+                response::object_response(code, encoding, &partial_metadata(&object, "v1"))
             }
             ResponseFormat::PartialMetadataList => {
-                self.wrong_format("PartialObjectMetadataList", "not a ")
+                self.wrong_format_response("PartialObjectMetadataList", "not a ")
             }
             ResponseFormat::Table(version) => {
                 let now = self.store.clock().now();
                 let revision = json!({"resourceVersion": object::resource_version(&object)});
                 let table = self.table(version).render(std::iter::once(&*object), &revision, now);
-                response::object(code, encoding, &table)
+                response::object_response(code, encoding, &table)
             }
         }
     }
 
-    /// The 406 error for an object format requested for a list, or vice versa.
-    fn wrong_format(&self, form: &str, is: &str) -> ApiResponse {
-        let list = if is == "a " { "List" } else { "" };
+    /// The 406 response if the format of an object is requested for a list, or vice versa.
+    fn wrong_format_response(&self, requested_format: &str, article: &str) -> ApiResponse {
+        let list = if article == "a " { "List" } else { "" };
         let name = match self.kind.origin {
             Origin::Custom => format!("unstructured.Unstructured{list}"),
             Origin::BuiltIn | Origin::View => {
                 format!("{}.{}{list}", self.kind.package(), self.kind.kind)
             }
         };
-        let why = format!("you requested {form}, but the requested object is {is}list (*{name})");
+        let why = format!(
+            "you requested {requested_format}, but the requested object is {article}list (*{name})"
+        );
         response::error_response(&ApiError::new(406, "NotAcceptable", why))
     }
 
     /// The requested object, at the requested revision or a later one.
-    fn find(&self) -> Result<Object, ApiError> {
-        let key = self.key();
+    fn find_object(&self) -> Result<Object, ApiError> {
+        let key = self.object_key();
         let requested = self.query.get("resourceVersion").unwrap_or_default();
         let current = self.store.revision();
         match requested.parse() {
@@ -118,29 +124,29 @@ impl RequestContext<'_> {
     }
 
     pub(super) fn get(&self) -> Result<ApiResponse, ApiError> {
-        Ok(self.object_response(StatusCode::OK, &self.find()?))
+        Ok(self.object_response(StatusCode::OK, &self.find_object()?))
     }
 
-    pub(super) fn get_subresource(&self, part: &str) -> Result<ApiResponse, ApiError> {
+    pub(super) fn get_subresource(&self, subresource: &str) -> Result<ApiResponse, ApiError> {
         let version = self.kind.version(&self.target.version);
-        match part {
+        match subresource {
             "status" if version.is_some_and(|version| version.status) => self.get(),
             "scale" if self.kind.stored().scale.is_some() => {
-                let scale = self.kind.scale_for_read(&*self.find()?)?;
-                Ok(response::object(StatusCode::OK, self.accept.encoding, &scale))
+                let scale = self.kind.scale_for_read(&*self.find_object()?)?;
+                Ok(response::object_response(StatusCode::OK, self.accept.encoding, &scale))
             }
-            "log" if self.kind.is("", "Pod") => self.log(),
+            "log" if self.kind.is("", "Pod") => self.log_response(),
             "ephemeralcontainers" | "resize" if self.kind.is("", "Pod") => self.get(),
             _ => Err(ApiError::no_such_resource()),
         }
     }
 
-    /// `/log`: empty, since emulated containers write no logs.
-    fn log(&self) -> Result<ApiResponse, ApiError> {
-        let pod = self.find()?;
+    /// The response to `/log` of a pod: empty, since emulated containers write no logs.
+    fn log_response(&self) -> Result<ApiResponse, ApiError> {
+        let pod = self.find_object()?;
         let container = select_container(&pod, self.query.get("container"))?;
         if object::text(&pod, &["spec", "nodeName"]).is_empty() {
-            return Ok(response::no_content());
+            return Ok(response::no_content_response());
         }
         if object::text(&pod, &["status", "phase"]) == "Pending" {
             let name = object::name(&pod);
@@ -148,11 +154,11 @@ impl RequestContext<'_> {
                 "container {container:?} in pod {name:?} is waiting to start: ContainerCreating"
             )));
         }
-        Ok(response::text(String::new()))
+        Ok(response::text_response(String::new()))
     }
 
     pub(super) fn list(&self) -> Result<ApiResponse, ApiError> {
-        let query = self.query.list(&self.kind, &self.selected())?;
+        let query = self.query.list_query(&self.kind, &self.path_selection())?;
         let listed =
             self.store.read(|store| store.list_page(&self.kind.storage_resource(), &query))?;
         Ok(self.list_response(&listed))
@@ -164,14 +170,14 @@ impl RequestContext<'_> {
             // kube-apiserver serializes lists of custom objects untyped, with empty fields.
             object::set_default(&mut metadata, &["continue"], "");
         }
-        let objects = listed.items.iter().map(|object| self.present(object));
+        let objects = listed.items.iter().map(|object| self.in_requested_version(object));
         let encoding = self.accept.encoding;
         let whole = match self.accept.format {
             ResponseFormat::Plain | ResponseFormat::Discovery(_) if encoding == Encoding::Json => {
-                return response::raw(
+                return response::raw_response(
                     StatusCode::OK,
                     encoding.content_type(),
-                    self.serialize_list(&metadata, objects),
+                    self.list_json(&metadata, objects),
                 );
             }
             ResponseFormat::Plain | ResponseFormat::Discovery(_) => {
@@ -184,7 +190,7 @@ impl RequestContext<'_> {
                 })
             }
             ResponseFormat::PartialMetadata => {
-                return self.wrong_format("PartialObjectMetadata", "a ");
+                return self.wrong_format_response("PartialObjectMetadata", "a ");
             }
             ResponseFormat::PartialMetadataList => {
                 let items: Vec<Value> =
@@ -202,10 +208,11 @@ impl RequestContext<'_> {
                 self.table(version).render(objects.iter().map(|object| &**object), &metadata, now)
             }
         };
-        response::object(StatusCode::OK, encoding, &whole)
+        response::object_response(StatusCode::OK, encoding, &whole)
     }
 
-    /// An object as an item of a list: without kind and apiVersion for built-in kinds.
+    /// An object as an item of a list. As in Kubernetes, items of built-in kinds have no kind and
+    /// apiVersion.
     fn list_item(&self, object: &Object) -> Value {
         let mut item = Value::clone(object);
         if self.kind.origin != Origin::Custom {
@@ -216,13 +223,13 @@ impl RequestContext<'_> {
     }
 
     /// Serializes a list object by object, without building it as a value.
-    fn serialize_list(&self, metadata: &Value, objects: impl Iterator<Item = Object>) -> Vec<u8> {
+    fn list_json(&self, metadata: &Value, objects: impl Iterator<Item = Object>) -> Vec<u8> {
         let head = json!({
             "kind": &*self.kind.list_kind,
             "apiVersion": self.kind.api_version(&self.target.version),
             "metadata": metadata,
         });
-        let mut bytes = response::encoded(Encoding::Json, &head);
+        let mut bytes = response::encode_value(Encoding::Json, &head);
         bytes.pop();
         bytes.extend_from_slice(b",\"items\":[");
         for (index, object) in objects.enumerate() {
@@ -233,7 +240,7 @@ impl RequestContext<'_> {
                 // Items of built-in kinds have no kind and apiVersion.
                 let has_kind = self.kind.origin == Origin::Custom;
                 let is_selected = |name: &str| has_kind || !matches!(name, "kind" | "apiVersion");
-                encode::write_fields(&mut bytes, fields, is_selected);
+                json_writer::write_selected_fields(&mut bytes, fields, is_selected);
             }
         }
         bytes.extend_from_slice(b"]}");
@@ -252,7 +259,7 @@ fn list_metadata(listed: &ListPage) -> Value {
     metadata
 }
 
-/// The requested container, or the only one if none is requested.
+/// The name of the requested container, or of the only container if none is requested.
 fn select_container<'p>(pod: &'p Value, requested: Option<&'p str>) -> Result<&'p str, ApiError> {
     let of = |field: &'static str| object::list(pod, &["spec", field]).iter();
     let all = of("initContainers").chain(of("containers")).chain(of("ephemeralContainers"));

@@ -21,7 +21,7 @@ type ChunkStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 /// The body of a response.
 pub struct ResponseBody {
     kind: BodyKind,
-    /// Dropped after the body was sent.
+    /// A value that is dropped after the body was sent.
     _guard: Option<Box<dyn Send>>,
 }
 
@@ -32,11 +32,11 @@ enum BodyKind {
 
 impl ResponseBody {
     /// A body that is sent in chunks.
-    pub(super) fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+    pub(super) fn stream_response(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self { kind: BodyKind::Stream(Box::pin(chunks)), _guard: None }
     }
 
-    /// Keeps a value until the body was sent.
+    /// Keeps `guard` until the body was sent.
     pub(super) fn with_guard(self, guard: impl Send + 'static) -> Self {
         Self { _guard: Some(Box::new(guard)), ..self }
     }
@@ -80,7 +80,11 @@ impl Body for ResponseBody {
 pub type ApiResponse = Response<ResponseBody>;
 
 /// A response with any content type.
-pub(super) fn raw(code: StatusCode, content_type: &str, body: impl Into<Bytes>) -> ApiResponse {
+pub(super) fn raw_response(
+    code: StatusCode,
+    content_type: &str,
+    body: impl Into<Bytes>,
+) -> ApiResponse {
     let mut response = Response::new(ResponseBody::whole(body));
     *response.status_mut() = code;
     if let Ok(value) = HeaderValue::from_str(content_type) {
@@ -90,12 +94,16 @@ pub(super) fn raw(code: StatusCode, content_type: &str, body: impl Into<Bytes>) 
 }
 
 /// A response with an object in the requested encoding.
-pub(super) fn object(code: StatusCode, encoding: Encoding, object: &impl Serialize) -> ApiResponse {
-    raw(code, encoding.content_type(), encoded(encoding, object))
+pub(super) fn object_response(
+    code: StatusCode,
+    encoding: Encoding,
+    object: &impl Serialize,
+) -> ApiResponse {
+    raw_response(code, encoding.content_type(), encode_value(encoding, object))
 }
 
-/// A value in an encoding.
-pub(super) fn encoded(encoding: Encoding, value: &impl Serialize) -> Vec<u8> {
+/// The text of a value in an encoding.
+pub(super) fn encode_value(encoding: Encoding, value: &impl Serialize) -> Vec<u8> {
     let reason = "a JSON value serializes";
     match encoding {
         Encoding::Json => serde_json::to_vec(value).expect(reason),
@@ -105,25 +113,25 @@ pub(super) fn encoded(encoding: Encoding, value: &impl Serialize) -> Vec<u8> {
 }
 
 /// The plain 404 page for a path without a served group version.
-pub(super) fn page_not_found() -> ApiResponse {
-    raw(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
+pub(super) fn not_found_page() -> ApiResponse {
+    raw_response(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n")
 }
 
 /// A plain text response.
-pub(super) fn text(text: impl Into<String>) -> ApiResponse {
-    raw(StatusCode::OK, "text/plain; charset=utf-8", text.into())
+pub(super) fn text_response(text: impl Into<String>) -> ApiResponse {
+    raw_response(StatusCode::OK, "text/plain; charset=utf-8", text.into())
 }
 
 /// A 204 response.
-pub(super) fn no_content() -> ApiResponse {
+pub(super) fn no_content_response() -> ApiResponse {
     let mut response = Response::new(ResponseBody::whole(Bytes::new()));
     *response.status_mut() = StatusCode::NO_CONTENT;
     response
 }
 
 /// A response whose JSON body is sent in chunks.
-pub(super) fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> ApiResponse {
-    let mut response = Response::new(ResponseBody::stream(chunks));
+pub(super) fn stream_response(chunks: impl Stream<Item = Bytes> + Send + 'static) -> ApiResponse {
+    let mut response = Response::new(ResponseBody::stream_response(chunks));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
@@ -131,12 +139,12 @@ pub(super) fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> ApiR
 /// An error as a response with a `Status` body.
 pub(crate) fn error_response(error: &ApiError) -> ApiResponse {
     let code = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = object(code, Encoding::Json, &status_object(error));
+    let mut response = object_response(code, Encoding::Json, &status_object(error));
     let wait = error.details.as_ref().and_then(|details| details.retry_after_seconds);
     if let Some(seconds) = wait {
         response.headers_mut().insert("retry-after", seconds.into());
     }
-    warn(&mut response, &error.warnings);
+    add_warning_headers(&mut response, &error.warnings);
     response
 }
 
@@ -163,13 +171,13 @@ pub(super) fn status_object(error: &ApiError) -> Value {
     status
 }
 
-/// The maximum number of characters in all warnings, and in each if there are more, as in
-/// kube-apiserver.
+/// The maximum number of characters in all warnings together, as in kube-apiserver. If there are
+/// more, each warning is cut to `LONG_WARNING_LENGTH_MAX`.
 const WARNINGS_LENGTH_MAX: usize = 4 << 10;
 const LONG_WARNING_LENGTH_MAX: usize = 256;
 
-/// Adds `Warning` headers.
-pub(super) fn warn(response: &mut ApiResponse, warnings: &[String]) {
+/// Adds `Warning` headers to a response.
+pub(super) fn add_warning_headers(response: &mut ApiResponse, warnings: &[String]) {
     let length = |warning: &str| warning.chars().count();
     let is_long = warnings.iter().map(|it| length(it)).sum::<usize>() > WARNINGS_LENGTH_MAX;
     let length_max = if is_long { LONG_WARNING_LENGTH_MAX } else { usize::MAX };

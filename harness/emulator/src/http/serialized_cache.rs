@@ -6,29 +6,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::body::Bytes;
 
-use super::encode;
+use super::json_writer;
 use crate::store::Object;
 
-/// The number of cached texts, and the maximum size of each.
-const SLOTS: usize = 64;
+/// The number of slots for cached texts.
+const SLOT_COUNT: usize = 64;
 const ENTRY_BYTES_MAX: usize = 16 << 10;
 
 /// An object and its JSON text.
 type CacheSlot = Option<(Object, Bytes)>;
 
-/// Recently sent objects. Clones share the cache.
+/// A cache of the JSON texts of recently sent objects. Clones share the cache.
 #[derive(Clone)]
 pub(super) struct SerializedCache(Arc<Mutex<Vec<CacheSlot>>>);
 
 impl Default for SerializedCache {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(vec![None; SLOTS])))
+        Self(Arc::new(Mutex::new(vec![None; SLOT_COUNT])))
     }
 }
 
 impl SerializedCache {
-    /// The JSON text of an object.
-    pub(super) fn serialized(&self, object: &Object) -> Bytes {
+    /// The JSON text of an object, from the cache or serialized anew.
+    pub(super) fn json_text(&self, object: &Object) -> Bytes {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = &mut slots[slot_index(object)];
         match slot {
@@ -36,7 +36,7 @@ impl SerializedCache {
             Some((known, text)) if Arc::ptr_eq(known, object) => text.clone(),
             _ => {
                 let mut text = Vec::with_capacity(2048);
-                encode::write_value(&mut text, object);
+                json_writer::write_value(&mut text, object);
                 let text = Bytes::from(text);
                 *slot = (text.len() <= ENTRY_BYTES_MAX).then(|| (Arc::clone(object), text.clone()));
                 text
@@ -45,10 +45,10 @@ impl SerializedCache {
     }
 }
 
-/// The slot of an object, by its memory address.
+/// The index of an object's slot, derived from the object's memory address.
 fn slot_index(object: &Object) -> usize {
     let address = Arc::as_ptr(object).addr();
-    ((address / 16) ^ (address / 4096)) % SLOTS
+    ((address / 16) ^ (address / 4096)) % SLOT_COUNT
 }
 
 impl fmt::Debug for SerializedCache {
@@ -67,13 +67,13 @@ mod tests {
     fn a_cached_object_is_serialized_once_and_others_separately() {
         let texts = SerializedCache::default();
         let object = Arc::new(json!({"kind": "Pod", "n": 1}));
-        let text = texts.serialized(&object);
+        let text = texts.json_text(&object);
         assert_eq!(text, r#"{"kind":"Pod","n":1}"#);
-        assert_eq!(texts.serialized(&object).as_ptr(), text.as_ptr());
-        for n in 0..4 * SLOTS {
+        assert_eq!(texts.json_text(&object).as_ptr(), text.as_ptr());
+        for n in 0..4 * SLOT_COUNT {
             let other = Arc::new(json!({ "n": n }));
-            assert_eq!(texts.serialized(&other), format!(r#"{{"n":{n}}}"#));
+            assert_eq!(texts.json_text(&other), format!(r#"{{"n":{n}}}"#));
         }
-        assert_eq!(texts.serialized(&object), text);
+        assert_eq!(texts.json_text(&object), text);
     }
 }

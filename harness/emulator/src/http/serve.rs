@@ -39,27 +39,28 @@ use connections::{Connection, Connections};
 
 pub use tls::random_token;
 
-/// How long a stopping server waits for open requests. Watches never end by themselves.
+/// How long a stopping server waits for open requests, because watches do not end by themselves.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
 
-/// How long a connection that must be closed may take to end.
+/// How long a connection may take to end after it was told to close.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
-/// The maximum time to send a request's body: the time in which kube-apiserver handles a request.
+/// The maximum time for receiving a request body: kube-apiserver's time limit for a request.
 const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// From where a server can be reached.
+/// From which machines a server can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// From this machine only.
+    /// The server can be reached from this machine only.
     Loopback,
-    /// From every machine that reaches the address. The kubeconfig grants administrator access.
+    /// The server can be reached from every machine that reaches the address. The kubeconfig grants
+    /// administrator access.
     Network,
 }
 
-/// A running server. It stops when it is dropped.
+/// A running HTTPS server of the API. The server stops when this value is dropped.
 #[derive(Debug)]
 pub struct Server {
-    /// The address on which it listens.
+    /// The address on which the server listens.
     pub address: SocketAddr,
     /// The kubeconfig for clients, as YAML.
     pub kubeconfig: String,
@@ -88,15 +89,15 @@ impl Server {
         let address = listener.local_addr().context("a bound socket has an address")?;
         let identity = tls::Identity::new(address.ip())?;
         let token = random_token()?;
-        let kubeconfig = kubeconfig::render(address, &identity.authority, &token)?;
+        let kubeconfig = kubeconfig::render_kubeconfig(address, &identity.authority, &token)?;
         let (stop, stopping) = watch::channel(false);
         let context =
             ConnectionContext { router, token: token.into(), acceptor: identity.acceptor };
-        let task = tokio::spawn(accept(listener, context, stopping));
+        let task = tokio::spawn(accept_connections(listener, context, stopping));
         Ok(Self { address, kubeconfig, stop, task })
     }
 
-    /// Stops the server after its open requests.
+    /// Stops the server: waits for open requests, up to `SHUTDOWN_GRACE`.
     pub async fn shut_down(mut self) {
         self.stop.send_replace(true);
         // The task ends by itself; a panic has been printed already.
@@ -110,7 +111,7 @@ impl Drop for Server {
     }
 }
 
-/// The state shared by all connections.
+/// The state that all connections of a server share.
 #[derive(Clone)]
 struct ConnectionContext {
     router: Router,
@@ -118,7 +119,7 @@ struct ConnectionContext {
     acceptor: TlsAcceptor,
 }
 
-async fn accept(
+async fn accept_connections(
     listener: TcpListener,
     context: ConnectionContext,
     mut stopping: watch::Receiver<bool>,
@@ -129,8 +130,8 @@ async fn accept(
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let registered = Arc::new(open.open());
-                    connections.spawn(connection(
+                    let registered = Arc::new(open.register_connection());
+                    connections.spawn(serve_connection(
                         stream,
                         registered,
                         context.clone(),
@@ -141,7 +142,7 @@ async fn accept(
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}
-            () = stopped(&mut stopping) => break,
+            () = wait_until_stopped(&mut stopping) => break,
         }
     }
     drop(listener);
@@ -152,11 +153,11 @@ async fn accept(
 }
 
 /// Waits until the server stops or is dropped.
-async fn stopped(stopping: &mut watch::Receiver<bool>) {
+async fn wait_until_stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stop| *stop).await;
 }
 
-async fn connection(
+async fn serve_connection(
     stream: TcpStream,
     registered: Arc<Connection>,
     context: ConnectionContext,
@@ -169,7 +170,7 @@ async fn connection(
             Ok(stream) => stream,
             Err(_) => return,
         },
-        () = registered.expired() => return,
+        () = registered.wait_until_expired() => return,
     };
     let requests = Arc::clone(&registered);
     let service = service_fn(move |request: Request<Incoming>| {
@@ -183,8 +184,8 @@ async fn connection(
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     let is_expired = tokio::select! {
         _ = connection.as_mut() => return,
-        () = registered.expired() => true,
-        () = stopped(&mut stopping) => false,
+        () = registered.wait_until_expired() => true,
+        () = wait_until_stopped(&mut stopping) => false,
     };
     connection.as_mut().graceful_shutdown();
     if is_expired {
@@ -195,7 +196,8 @@ async fn connection(
 }
 
 impl ConnectionContext {
-    /// The response to a request, in a span. A watch has ended for the log when its stream begins.
+    /// Responds to a request within a tracing span. For the log a watch ends when its stream
+    /// begins.
     async fn respond(&self, request: Request<Incoming>) -> ApiResponse {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let span = request_span(&request);
@@ -231,8 +233,8 @@ impl ConnectionContext {
         }
     }
 
-    /// Handles a write on a thread of its own: a large body or a costly rule takes long, and the
-    /// runtime's threads answer other requests meanwhile.
+    /// Handles a write on a thread of its own. A large body or a costly rule takes long; meanwhile
+    /// the runtime's threads answer other requests.
     async fn handle_write(&self, parts: Parts, body: Bytes) -> ApiResponse {
         let (router, span, runtime) = (self.router.clone(), Span::current(), Handle::current());
         let written = tokio::task::spawn_blocking(move || {
@@ -261,16 +263,16 @@ fn is_public_path(path: &str) -> bool {
     matches!(path, "/healthz" | "/livez" | "/readyz" | "/version")
 }
 
-/// The span of a request, with the object that its path names.
+/// The tracing span of a request, with the object that the path names.
 fn request_span(request: &Request<Incoming>) -> Span {
     if !enabled!(Level::DEBUG) {
         return Span::none();
     }
     let path = request.uri().path();
-    let target = target_of(path);
+    let target = target_of_path(path);
     debug_span!(
         "request",
-        verb = verb(request.method(), &target, &Query::parse(request.uri().query())),
+        verb = request_verb(request.method(), &target, &Query::parse(request.uri().query())),
         path,
         resource = target.plural,
         namespace = target.namespace,
@@ -280,13 +282,14 @@ fn request_span(request: &Request<Incoming>) -> Span {
     )
 }
 
-/// What a path names; empty for discovery, health and other paths without objects.
-fn target_of(path: &str) -> Target {
+/// The collection, object or subresource that a path names; empty for discovery, health and other
+/// paths without objects.
+fn target_of_path(path: &str) -> Target {
     if let Path::Target(target) = Path::parse(path) { target } else { Target::default() }
 }
 
 /// The verb of a request, as in RBAC rules and audit logs.
-fn verb(method: &Method, target: &Target, query: &Query) -> &'static str {
+fn request_verb(method: &Method, target: &Target, query: &Query) -> &'static str {
     let names_collection = !target.plural.is_empty() && target.name.is_none();
     match *method {
         Method::POST => "create",

@@ -20,37 +20,38 @@ use schedlab_api::{
     object::{at, text},
 };
 
-use json_path::find;
+use json_path::find_value;
 
-const NONE: &str = "<none>";
+const NONE_TEXT: &str = "<none>";
 
 fn or_none(text: &str) -> &str {
-    if text.is_empty() { NONE } else { text }
+    if text.is_empty() { NONE_TEXT } else { text }
 }
 
-/// The table columns of a kind.
+/// A `Table` of objects of one kind: the columns and how their cells are computed.
 pub(super) struct Table<'k> {
     version: &'static str,
-    rows: Rows<'k>,
-    include: Include,
+    rows: ColumnsAndCells<'k>,
+    include: IncludeObject,
 }
 
-enum Rows<'k> {
+enum ColumnsAndCells<'k> {
     BuiltIn(&'static [(&'static str, &'static str, i64)], fn(&Value, Timestamp) -> Vec<Value>),
     Fields(&'static [field_columns::FieldColumn]),
     Custom(&'k [Column]),
 }
 
-/// `includeObject`.
+/// The values of the parameter `includeObject`: what each row contains besides the cells.
 #[derive(Clone, Copy)]
-enum Include {
+enum IncludeObject {
     None,
     Metadata,
     Object,
 }
 
 impl<'k> Table<'k> {
-    /// A table for a kind. `version` is that of `meta.k8s.io`, `kind_version` that of the objects.
+    /// Creates a table for a kind. `version` is that of the `Table` (`meta.k8s.io`), `kind_version`
+    /// that of the objects.
     pub(super) fn new(
         version: &'static str,
         kind: &'k Kind,
@@ -58,23 +59,23 @@ impl<'k> Table<'k> {
         include: Option<&str>,
     ) -> Self {
         let rows = match kind.origin {
-            Origin::Custom => {
-                Rows::Custom(kind.version(kind_version).map_or(&[], |version| &version.columns))
-            }
+            Origin::Custom => ColumnsAndCells::Custom(
+                kind.version(kind_version).map_or(&[], |version| &version.columns),
+            ),
             Origin::BuiltIn | Origin::View => {
-                let rare = field_columns::columns(&kind.resource.group, &kind.kind);
-                rare.map_or_else(|| built_in(kind), Rows::Fields)
+                let rare = field_columns::columns_of_kind(&kind.resource.group, &kind.kind);
+                rare.map_or_else(|| built_in_rows(kind), ColumnsAndCells::Fields)
             }
         };
         let include = match include {
-            Some("None") => Include::None,
-            Some("Object") => Include::Object,
-            Some(_) | None => Include::Metadata,
+            Some("None") => IncludeObject::None,
+            Some("Object") => IncludeObject::Object,
+            Some(_) | None => IncludeObject::Metadata,
         };
         Self { version, rows, include }
     }
 
-    /// Renders a table. `metadata` is that of the list.
+    /// Renders a table with a row for each object. `metadata` is the metadata of the list.
     pub(super) fn render<'o>(
         &self,
         objects: impl Iterator<Item = &'o Value>,
@@ -88,24 +89,25 @@ impl<'k> Table<'k> {
             "kind": "Table",
             "apiVersion": format!("meta.k8s.io/{}", self.version),
             "metadata": metadata,
-            "columnDefinitions": self.definitions(),
+            "columnDefinitions": self.column_definitions(),
             "rows": is_allocated.then_some(rows),
         })
     }
 
-    /// Whether the kind has no columns of its own.
+    /// Whether the kind has only the default columns.
     fn has_default_columns(&self) -> bool {
-        self.has_columns(misc::DEFAULT)
+        self.has_columns(misc::DEFAULT_COLUMNS)
     }
 
-    /// Whether the table has these columns.
+    /// Whether the columns of the table are `known`.
     fn has_columns(&self, known: &[(&str, &str, i64)]) -> bool {
-        matches!(self.rows, Rows::BuiltIn(columns, _) if std::ptr::eq(columns, known))
+        matches!(self.rows, ColumnsAndCells::BuiltIn(columns, _) if std::ptr::eq(columns, known))
     }
 
-    /// A table of one row for a watch event. Only the first event has column definitions.
+    /// A table with one row, for a watch event. Only the first event of a watch has column
+    /// definitions.
     pub(super) fn watch_row(&self, object: &Value, is_first: bool, now: Timestamp) -> Value {
-        let definitions = is_first.then(|| self.definitions());
+        let definitions = is_first.then(|| self.column_definitions());
         let revision = at(object, &["metadata", "resourceVersion"]).unwrap_or(&Value::Null);
         json!({
             "kind": "Table",
@@ -122,24 +124,26 @@ impl<'k> Table<'k> {
             row["conditions"] = json!([end]);
         }
         match self.include {
-            Include::None => {}
-            Include::Metadata => row["object"] = json!(partial_metadata(object, self.version)),
-            Include::Object => row["object"] = object.clone(),
+            IncludeObject::None => {}
+            IncludeObject::Metadata => {
+                row["object"] = json!(partial_metadata(object, self.version))
+            }
+            IncludeObject::Object => row["object"] = object.clone(),
         }
-        if self.has_columns(workload::DAEMON_SET)
+        if self.has_columns(workload::DAEMON_SET_COLUMNS)
             && let Some(object) = row.get_mut("object")
         {
-            workload::undo_conversion(object);
+            workload::remove_conversion_annotation(object);
         }
         row
     }
 
-    /// The row condition of a completed object.
+    /// The condition in the row of a completed pod; `None` for other objects.
     fn completion_condition(&self, object: &Value) -> Option<Value> {
         if self.has_columns(pod::COLUMNS) { pod::completion_condition(object) } else { None }
     }
 
-    fn definitions(&self) -> Vec<Value> {
+    fn column_definitions(&self) -> Vec<Value> {
         let definition =
             |name: &str, kind: &str, format: &str, description: &str, priority: i64| {
                 json!({
@@ -151,8 +155,8 @@ impl<'k> Table<'k> {
             definition(name, kind, if name == "Name" { "name" } else { "" }, "", priority)
         };
         match &self.rows {
-            Rows::BuiltIn(columns, _) => columns.iter().map(built_in).collect(),
-            Rows::Fields(columns) => {
+            ColumnsAndCells::BuiltIn(columns, _) => columns.iter().map(built_in).collect(),
+            ColumnsAndCells::Fields(columns) => {
                 let name = definition("Name", "string", "name", "", 0);
                 // kube-apiserver gives "Attacher" the format "name".
                 let format = |name: &str| if name == "Attacher" { "name" } else { "" };
@@ -161,7 +165,7 @@ impl<'k> Table<'k> {
                 });
                 std::iter::once(name).chain(others).collect()
             }
-            Rows::Custom(columns) => {
+            ColumnsAndCells::Custom(columns) => {
                 let mut all = vec![definition("Name", "string", "name", "", 0)];
                 if columns.is_empty() {
                     all.push(definition("Age", "date", "", "", 0));
@@ -177,22 +181,22 @@ impl<'k> Table<'k> {
 
     fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         match &self.rows {
-            Rows::BuiltIn(_, cells) => cells(object, now),
-            Rows::Fields(columns) => field_columns::cells(columns, object, now),
-            Rows::Custom(columns) => {
+            ColumnsAndCells::BuiltIn(_, cells) => cells(object, now),
+            ColumnsAndCells::Fields(columns) => field_columns::cells(columns, object, now),
+            ColumnsAndCells::Custom(columns) => {
                 let mut cells = vec![json!(text(object, &["metadata", "name"]))];
                 if columns.is_empty() {
                     let created = at(object, &["metadata", "creationTimestamp"]);
                     cells.push(json!(age::since(created, now)));
                 }
-                cells.extend(columns.iter().map(|column| cell(object, column, now)));
+                cells.extend(columns.iter().map(|column| custom_cell(object, column, now)));
                 cells
             }
         }
     }
 }
 
-/// An object's metadata only.
+/// A `PartialObjectMetadata`: apiVersion, kind and metadata of an object.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PartialObjectMetadata<'o> {
@@ -209,8 +213,8 @@ pub(super) fn partial_metadata<'o>(object: &'o Value, version: &str) -> PartialO
     }
 }
 
-fn cell(object: &Value, column: &Column, now: Timestamp) -> Value {
-    let Some(value) = find(object, &column.json_path).filter(|value| !value.is_null()) else {
+fn custom_cell(object: &Value, column: &Column, now: Timestamp) -> Value {
+    let Some(value) = find_value(object, &column.json_path).filter(|value| !value.is_null()) else {
         return Value::Null;
     };
     match column.kind.as_str() {
@@ -218,34 +222,40 @@ fn cell(object: &Value, column: &Column, now: Timestamp) -> Value {
         "integer" => value.as_i64().map_or(Value::Null, |number| json!(number)),
         "number" => value.as_f64().map_or(Value::Null, |number| json!(number)),
         "boolean" => value.as_bool().map_or(Value::Null, |switch| json!(switch)),
-        _ => json!(json_path::text(value)),
+        _ => json!(json_path::value_text(value)),
     }
 }
 
-fn built_in(kind: &Kind) -> Rows<'static> {
+fn built_in_rows(kind: &Kind) -> ColumnsAndCells<'static> {
     let (columns, cells): (_, fn(&Value, Timestamp) -> Vec<Value>) =
         match (&*kind.resource.group, &*kind.kind) {
             ("", "Pod") => (pod::COLUMNS, pod::cells),
             ("", "Node") => (node::COLUMNS, node::cells),
-            ("", "Namespace") => (misc::NAMESPACE, misc::namespace),
-            ("" | "events.k8s.io", "Event") => (misc::EVENT, misc::event),
-            ("", "Service") => (misc::SERVICE, misc::service),
-            ("", "ConfigMap") => (misc::CONFIG_MAP, misc::config_map),
-            ("", "Secret") => (misc::SECRET, misc::secret),
+            ("", "Namespace") => (misc::NAMESPACE_COLUMNS, misc::namespace_cells),
+            ("" | "events.k8s.io", "Event") => (misc::EVENT_COLUMNS, misc::event_cells),
+            ("", "Service") => (misc::SERVICE_COLUMNS, misc::service_cells),
+            ("", "ConfigMap") => (misc::CONFIG_MAP_COLUMNS, misc::config_map_cells),
+            ("", "Secret") => (misc::SECRET_COLUMNS, misc::secret_cells),
             ("" | "apps", "ReplicationController" | "ReplicaSet") => {
-                (workload::REPLICA_SET, workload::replica_set)
+                (workload::REPLICA_SET_COLUMNS, workload::replica_set_cells)
             }
-            ("apps", "Deployment") => (workload::DEPLOYMENT, workload::deployment),
-            ("apps", "StatefulSet") => (workload::STATEFUL_SET, workload::stateful_set),
-            ("apps", "DaemonSet") => (workload::DAEMON_SET, workload::daemon_set),
-            ("batch", "Job") => (workload::JOB, workload::job),
-            ("batch", "CronJob") => (workload::CRON_JOB, workload::cron_job),
-            ("policy", "PodDisruptionBudget") => (misc::BUDGET, misc::budget),
-            ("scheduling.k8s.io", "PriorityClass") => (misc::PRIORITY_CLASS, misc::priority_class),
-            ("coordination.k8s.io", "Lease") => (misc::LEASE, misc::lease),
-            ("node.k8s.io", "RuntimeClass") => (misc::RUNTIME_CLASS, misc::runtime_class),
-            ("resource.k8s.io", "ResourceClaim") => (misc::CLAIM, misc::claim),
-            _ => (misc::DEFAULT, misc::default),
+            ("apps", "Deployment") => (workload::DEPLOYMENT_COLUMNS, workload::deployment_cells),
+            ("apps", "StatefulSet") => {
+                (workload::STATEFUL_SET_COLUMNS, workload::stateful_set_cells)
+            }
+            ("apps", "DaemonSet") => (workload::DAEMON_SET_COLUMNS, workload::daemon_set_cells),
+            ("batch", "Job") => (workload::JOB_COLUMNS, workload::job_cells),
+            ("batch", "CronJob") => (workload::CRON_JOB_COLUMNS, workload::cron_job_cells),
+            ("policy", "PodDisruptionBudget") => (misc::BUDGET_COLUMNS, misc::budget_cells),
+            ("scheduling.k8s.io", "PriorityClass") => {
+                (misc::PRIORITY_CLASS_COLUMNS, misc::priority_class_cells)
+            }
+            ("coordination.k8s.io", "Lease") => (misc::LEASE_COLUMNS, misc::lease_cells),
+            ("node.k8s.io", "RuntimeClass") => {
+                (misc::RUNTIME_CLASS_COLUMNS, misc::runtime_class_cells)
+            }
+            ("resource.k8s.io", "ResourceClaim") => (misc::CLAIM_COLUMNS, misc::claim_cells),
+            _ => (misc::DEFAULT_COLUMNS, misc::default),
         };
-    Rows::BuiltIn(columns, cells)
+    ColumnsAndCells::BuiltIn(columns, cells)
 }

@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 
 use super::RequestContext;
 use super::accept::ResponseFormat;
-use super::encode;
+use super::json_writer;
 use super::response::{self, ApiResponse, status_object};
 use super::serialized_cache::SerializedCache;
 use super::table::{Table, partial_metadata};
@@ -26,9 +26,11 @@ use schedlab_api::Value;
 
 impl RequestContext<'_> {
     pub(super) fn watch(&self) -> Result<ApiResponse, ApiError> {
-        let query = self.query.watch(&self.kind, &self.selected())?;
-        let timeout =
-            self.query.number("timeoutSeconds")?.and_then(|secs| u64::try_from(secs).ok());
+        let query = self.query.watch_query(&self.kind, &self.path_selection())?;
+        let timeout = self
+            .query
+            .number_parameter("timeoutSeconds")?
+            .and_then(|secs| u64::try_from(secs).ok());
         let feed = WatchStream {
             store: self.store.clone(),
             live: LiveWatch::start(self.store, query)?,
@@ -45,11 +47,11 @@ impl RequestContext<'_> {
             },
             is_closed: false,
         };
-        Ok(response::stream(stream::unfold(feed, next)))
+        Ok(response::stream_response(stream::unfold(feed, next_nonempty_chunk)))
     }
 }
 
-/// The watch of one client.
+/// The stream of watch events to one client.
 struct WatchStream {
     store: SharedStore,
     live: LiveWatch,
@@ -58,7 +60,7 @@ struct WatchStream {
     is_closed: bool,
 }
 
-async fn next(mut feed: WatchStream) -> Option<(Bytes, WatchStream)> {
+async fn next_nonempty_chunk(mut feed: WatchStream) -> Option<(Bytes, WatchStream)> {
     loop {
         if feed.is_closed {
             return None;
@@ -67,17 +69,17 @@ async fn next(mut feed: WatchStream) -> Option<(Bytes, WatchStream)> {
         if !chunk.is_empty() {
             return Some((chunk.into(), feed));
         }
-        feed.wait().await;
+        feed.wait_for_change().await;
     }
 }
 
 impl WatchStream {
-    /// The serialized events that are available now; empty if there are none.
+    /// The serialized events that are available now; empty if no event is available.
     fn next_chunk(&mut self) -> Vec<u8> {
         let mut chunk = Vec::new();
         let now = self.store.clock().now();
         match self.live.next_events() {
-            Ok(events) => events.iter().for_each(|e| self.encoder.write(&mut chunk, e, now)),
+            Ok(events) => events.iter().for_each(|e| self.encoder.encode_event(&mut chunk, e, now)),
             Err(compacted) => {
                 self.is_closed = true;
                 write_event(&mut chunk, "ERROR", &status_object(&compacted.into()));
@@ -87,7 +89,7 @@ impl WatchStream {
     }
 
     /// Waits until the store changes or the timeout ends.
-    async fn wait(&mut self) {
+    async fn wait_for_change(&mut self) {
         let changed = self.live.changed();
         match &mut self.timeout {
             None => changed.await,
@@ -110,30 +112,30 @@ struct EventEncoder {
 }
 
 impl EventEncoder {
-    fn write(&mut self, chunk: &mut Vec<u8>, event: &WatchEvent, now: jiff::Timestamp) {
+    fn encode_event(&mut self, chunk: &mut Vec<u8>, event: &WatchEvent, now: jiff::Timestamp) {
         let (name, stored) = match event {
             WatchEvent::Added(object) => ("ADDED", object),
             WatchEvent::Modified(object) => ("MODIFIED", object),
             WatchEvent::Deleted(object) => ("DELETED", object),
             WatchEvent::Bookmark { revision, ends_initial_events } => {
-                return self.write_bookmark(chunk, *revision, *ends_initial_events, now);
+                return self.encode_bookmark(chunk, *revision, *ends_initial_events, now);
             }
         };
         let object = self.kind.in_version(&self.version, stored);
         match self.format {
             ResponseFormat::Plain | ResponseFormat::Discovery(_) => {
-                let text = self.texts.serialized(&object);
-                write_line(chunk, name, |chunk| chunk.extend_from_slice(&text));
+                let text = self.texts.json_text(&object);
+                write_event_line(chunk, name, |chunk| chunk.extend_from_slice(&text));
             }
             ResponseFormat::PartialMetadata
             | ResponseFormat::PartialMetadataList
             | ResponseFormat::Table(_) => {
-                self.write_shaped(chunk, name, &object, now);
+                self.encode_in_format(chunk, name, &object, now);
             }
         }
     }
 
-    fn write_bookmark(
+    fn encode_bookmark(
         &mut self,
         chunk: &mut Vec<u8>,
         revision: u64,
@@ -147,10 +149,10 @@ impl EventEncoder {
             return write_event(chunk, "BOOKMARK", &mark);
         }
         let mark = schedlab_api::to_value(&mark).expect("a bookmark serializes to JSON");
-        self.write_shaped(chunk, "BOOKMARK", &mark, now);
+        self.encode_in_format(chunk, "BOOKMARK", &mark, now);
     }
 
-    fn write_shaped(
+    fn encode_in_format(
         &mut self,
         chunk: &mut Vec<u8>,
         name: &str,
@@ -175,10 +177,10 @@ impl EventEncoder {
 }
 
 fn write_event(chunk: &mut Vec<u8>, name: &str, object: &impl Serialize) {
-    write_line(chunk, name, |chunk| encode::write_json(chunk, object));
+    write_event_line(chunk, name, |chunk| json_writer::write_json(chunk, object));
 }
 
-fn write_line(chunk: &mut Vec<u8>, name: &str, write_object: impl FnOnce(&mut Vec<u8>)) {
+fn write_event_line(chunk: &mut Vec<u8>, name: &str, write_object: impl FnOnce(&mut Vec<u8>)) {
     // Most objects fit, which avoids reallocation.
     chunk.reserve(2048);
     chunk.extend_from_slice(b"{\"type\":\"");

@@ -7,18 +7,19 @@ use schedlab_api::{Value, json, object};
 impl RequestContext<'_> {
     pub(super) fn webhook_context(&self) -> WebhookContext {
         WebhookContext {
-            user: access_review::user(),
-            options: self.options(),
+            user: access_review::request_user(),
+            options: self.request_options(),
             version: self.target.version.clone(),
             subresource: self.target.subresource.clone().unwrap_or_default(),
             ..WebhookContext::default()
         }
     }
 
-    /// `CreateOptions`, `UpdateOptions` or `DeleteOptions` without their kind.
-    fn options(&self) -> Value {
+    /// The options of the request (`CreateOptions`, `UpdateOptions` or `DeleteOptions`), without
+    /// their kind.
+    fn request_options(&self) -> Value {
         // The body of a deletion replaces its query parameters. Other bodies are objects.
-        let deletion = decode::delete_options(self.headers, self.body).ok().flatten();
+        let deletion = decode::decode_delete_options(self.headers, self.body).ok().flatten();
         if let Some(deletion) = deletion.filter(|body| body["kind"] == "DeleteOptions") {
             return deletion;
         }
@@ -29,7 +30,7 @@ impl RequestContext<'_> {
                 object::set(&mut options, &[field], text.into());
             }
         }
-        if let Ok(Some(secs)) = self.query.number("gracePeriodSeconds") {
+        if let Ok(Some(secs)) = self.query.number_parameter("gracePeriodSeconds") {
             object::set(&mut options, &["gracePeriodSeconds"], secs.into());
         }
         if self.query.get("dryRun").is_some() {

@@ -16,34 +16,34 @@ use crate::store::{
 use schedlab_api::{Value, json, object};
 
 /// The maximum length of a field manager's name; the name from a User-Agent is truncated.
-const MANAGER_BYTES_MAX: usize = 128;
+const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
 impl RequestContext<'_> {
     pub(super) async fn create(&self) -> Result<ApiResponse, ApiError> {
         let (body, duplicates) = self.object_body()?;
-        let mut write = self.write(Op::Create(Value::Null))?;
+        let mut write = self.new_write(Op::Create(Value::Null))?;
         write.key.name = object::name(&body).into();
         write.op = Op::Create(body);
         write.duplicate_fields = duplicates;
-        let written = self.execute(write).await?;
+        let written = self.execute_write(write).await?;
         Ok(self.write_response(StatusCode::CREATED, &written))
     }
 
-    /// Decodes the object to write. A custom object must name its kind.
+    /// Decodes the object in the request body. A custom object must name its kind.
     fn object_body(&self) -> Result<WithDuplicates<Value>, ApiError> {
         let (mut body, duplicates) =
-            decode::decode_object(self.headers, self.body, &self.kind.kind)?;
+            decode::decode_object_with_duplicates(self.headers, self.body, &self.kind.kind)?;
         if body.is_null() && self.kind.origin != Origin::Custom {
             body = json!({});
         }
         if self.kind.origin == Origin::Custom && object::text(&body, &["kind"]).is_empty() {
             let why = format!("Object 'Kind' is missing in '{body}'");
-            return Err(decode::unrecognized_object(self.body, &self.kind.kind, &why));
+            return Err(decode::unrecognized_object_error(self.body, &self.kind.kind, &why));
         }
         Ok((self.with_version_of_path(body), duplicates))
     }
 
-    /// Sets the apiVersion of the path in a body without one.
+    /// Sets the apiVersion of the request path in a body that has none.
     fn with_version_of_path(&self, mut body: Value) -> Value {
         let is_open = self.kind.origin == Origin::BuiltIn && self.kind.versions.len() > 1;
         if is_open && body.is_object() {
@@ -53,64 +53,83 @@ impl RequestContext<'_> {
         body
     }
 
-    /// POST to `bindings`: the body names the pod.
+    /// Handles a POST to `bindings` of a namespace, where the body names the pod.
     pub(super) async fn create_binding(&self) -> Result<ApiResponse, ApiError> {
-        let body = decode::object(self.headers, self.body, "Binding")?;
-        let mut write = self.write(Op::Bind(Value::Null))?;
+        let body = decode::decode_object(self.headers, self.body, "Binding")?;
+        let mut write = self.new_write(Op::Bind(Value::Null))?;
         write.key.name = object::name(&body).into();
         write.op = Op::Bind(body);
-        self.execute(write).await?;
-        Ok(response::object(StatusCode::CREATED, self.accept.encoding, &created_status()))
+        self.execute_write(write).await?;
+        Ok(response::object_response(
+            StatusCode::CREATED,
+            self.accept.encoding,
+            &created_status_object(),
+        ))
     }
 
-    pub(super) async fn create_subresource(&self, part: &str) -> Result<ApiResponse, ApiError> {
-        let body = |kind: &str| decode::object(self.headers, self.body, kind);
-        let op = match part {
+    pub(super) async fn create_subresource(
+        &self,
+        subresource: &str,
+    ) -> Result<ApiResponse, ApiError> {
+        let body = |kind: &str| decode::decode_object(self.headers, self.body, kind);
+        let op = match subresource {
             "binding" if self.kind.is("", "Pod") => Op::Bind(body("Binding")?),
             "eviction" if self.kind.is("", "Pod") => Op::Evict(body("Eviction")?),
             _ => return Err(ApiError::no_such_resource()),
         };
-        let written = self.execute(self.write(op)?).await?;
-        let mut response =
-            response::object(StatusCode::CREATED, self.accept.encoding, &created_status());
-        response::warn(&mut response, &written.warnings);
+        let written = self.execute_write(self.new_write(op)?).await?;
+        let mut response = response::object_response(
+            StatusCode::CREATED,
+            self.accept.encoding,
+            &created_status_object(),
+        );
+        response::add_warning_headers(&mut response, &written.warnings);
         Ok(response)
     }
 
-    pub(super) async fn update(&self, part: Option<&str>) -> Result<ApiResponse, ApiError> {
-        let part = self.subresource(part)?;
-        let (body, duplicates) = match part {
-            Subresource::Scale => decode::decode_object(self.headers, self.body, "Scale")?,
+    pub(super) async fn update(&self, subresource: Option<&str>) -> Result<ApiResponse, ApiError> {
+        let subresource = self.written_subresource(subresource)?;
+        let (body, duplicates) = match subresource {
+            Subresource::Scale => {
+                decode::decode_object_with_duplicates(self.headers, self.body, "Scale")?
+            }
             Subresource::None
             | Subresource::Status
             | Subresource::Finalize
             | Subresource::Resize
             | Subresource::EphemeralContainers => self.object_body()?,
         };
-        let write = Write { duplicate_fields: duplicates, ..self.write(Op::Update(part, body))? };
-        let written = self.execute(write).await?;
-        Ok(self.subresource_response(part, &written))
+        let write = Write {
+            duplicate_fields: duplicates,
+            ..self.new_write(Op::Update(subresource, body))?
+        };
+        let written = self.execute_write(write).await?;
+        Ok(self.subresource_response(subresource, &written))
     }
 
-    pub(super) async fn patch(&self, part: Option<&str>) -> Result<ApiResponse, ApiError> {
-        let part = self.subresource(part)?;
+    pub(super) async fn patch(&self, subresource: Option<&str>) -> Result<ApiResponse, ApiError> {
+        let subresource = self.written_subresource(subresource)?;
         let is_custom = self.kind.origin == Origin::Custom;
         let force = self.query.is_enabled("force");
-        let (mut patch, duplicates) = decode::patch(self.headers, self.body, force, is_custom)?;
+        let (mut patch, duplicates) =
+            decode::decode_patch(self.headers, self.body, force, is_custom)?;
         if let PatchBody::Merge(changes) | PatchBody::Strategic(changes) = &mut patch {
             self.kind.merge_to_stored(&self.target.version, changes);
         }
         self.check_patch_options(&patch)?;
         let is_apply = matches!(patch, PatchBody::Apply { .. });
-        let write = Write { duplicate_fields: duplicates, ..self.write(Op::Patch(part, patch))? };
+        let write = Write {
+            duplicate_fields: duplicates,
+            ..self.new_write(Op::Patch(subresource, patch))?
+        };
         let is_strict = write.field_validation == FieldValidation::Strict;
         if is_apply && is_strict && !write.duplicate_fields.strict_error.is_empty() {
             let start = "error strict decoding YAML: error converting YAML to JSON";
             let why = format!("{start}: {}", write.duplicate_fields.strict_error);
             return Err(ApiError::bad_request(why));
         }
-        let written = self.execute(write).await?;
-        Ok(self.subresource_response(part, &written))
+        let written = self.execute_write(write).await?;
+        Ok(self.subresource_response(subresource, &written))
     }
 
     fn check_patch_options(&self, patch: &PatchBody) -> Result<(), ApiError> {
@@ -136,7 +155,7 @@ impl RequestContext<'_> {
 
     pub(super) async fn delete(&self) -> Result<ApiResponse, ApiError> {
         let (write, is_cascading) = self.parse_delete()?;
-        let written = self.execute(write).await?;
+        let written = self.execute_write(write).await?;
         let code =
             if is_cascading && !written.deleted { StatusCode::ACCEPTED } else { StatusCode::OK };
         if !written.deleted || self.returns_deleted_object() {
@@ -158,10 +177,10 @@ impl RequestContext<'_> {
             "status": "Success",
             "details": details,
         });
-        Ok(response::object(code, self.accept.encoding, &status))
+        Ok(response::object_response(code, self.accept.encoding, &status))
     }
 
-    /// Whether the response to a deletion is the object instead of a `Status`.
+    /// Whether the response to a deletion shows the object instead of a `Status`.
     fn returns_deleted_object(&self) -> bool {
         let shown = [
             "pods",
@@ -180,7 +199,7 @@ impl RequestContext<'_> {
         if self.kind.is("", "Namespace") {
             return Err(ApiError::method_not_allowed());
         }
-        let query = self.query.list(&self.kind, &self.selected())?;
+        let query = self.query.list_query(&self.kind, &self.path_selection())?;
         let (write, _) = self.parse_delete()?;
         let user = || self.webhook_context();
         let deleted = self.webhooks.delete_collection(self.store, write, &query, user).await?;
@@ -193,14 +212,15 @@ impl RequestContext<'_> {
         }))
     }
 
-    /// Applies a write, with its webhooks.
-    async fn execute(&self, write: Write) -> Result<WriteOutcome, ApiError> {
+    /// Applies a write, including the calls of webhooks.
+    async fn execute_write(&self, write: Write) -> Result<WriteOutcome, ApiError> {
         self.webhooks.write(self.store, write, || self.webhook_context()).await
     }
 
-    /// The deletion, and whether the client requested cascading with `orphanDependents=false`.
+    /// Parses a deletion. Also returns whether the client requested cascading with
+    /// `orphanDependents=false`.
     fn parse_delete(&self) -> Result<(Write, bool), ApiError> {
-        let body = decode::delete_options(self.headers, self.body)?.unwrap_or(Value::Null);
+        let body = decode::decode_delete_options(self.headers, self.body)?.unwrap_or(Value::Null);
         // A body replaces the query parameters.
         let parameter = |field: &str| self.query.get(field).filter(|_| body.is_null());
         let named =
@@ -227,7 +247,7 @@ impl RequestContext<'_> {
         let seen = |field: &str| body["preconditions"][field].as_str().map(str::to_owned);
         let options = DeleteOptions {
             grace_secs: if body.is_null() {
-                self.query.number("gracePeriodSeconds")?
+                self.query.number_parameter("gracePeriodSeconds")?
             } else {
                 body["gracePeriodSeconds"].as_i64()
             },
@@ -237,7 +257,7 @@ impl RequestContext<'_> {
                 resource_version: seen("resourceVersion"),
             },
         };
-        let mut write = self.write(Op::Delete(options))?;
+        let mut write = self.new_write(Op::Delete(options))?;
         if !body.is_null() {
             let runs = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str);
             write.dry_run = parse_dry_run(&runs.collect::<Vec<_>>(), "DeleteOptions")?;
@@ -245,9 +265,9 @@ impl RequestContext<'_> {
         Ok((write, orphan == Some(false)))
     }
 
-    fn subresource(&self, part: Option<&str>) -> Result<Subresource, ApiError> {
+    fn written_subresource(&self, subresource: Option<&str>) -> Result<Subresource, ApiError> {
         let is_pod = self.kind.is("", "Pod");
-        match part {
+        match subresource {
             None => Ok(Subresource::None),
             Some("status") => Ok(Subresource::Status),
             Some("scale") => Ok(Subresource::Scale),
@@ -258,8 +278,8 @@ impl RequestContext<'_> {
         }
     }
 
-    fn write(&self, op: Op) -> Result<Write, ApiError> {
-        let mut key = self.key();
+    fn new_write(&self, op: Op) -> Result<Write, ApiError> {
+        let mut key = self.object_key();
         key.resource = self.kind.resource.clone();
         let options = options_kind(&op);
         self.check_field_manager(options)?;
@@ -276,8 +296,8 @@ impl RequestContext<'_> {
 
     fn check_field_manager(&self, options: &str) -> Result<(), ApiError> {
         let manager = self.query.get("fieldManager").unwrap_or_default();
-        if manager.len() > MANAGER_BYTES_MAX {
-            let message = format!("Too long: may not be more than {MANAGER_BYTES_MAX} bytes");
+        if manager.len() > FIELD_MANAGER_BYTES_MAX {
+            let message = format!("Too long: may not be more than {FIELD_MANAGER_BYTES_MAX} bytes");
             return Err(invalid_options(options, "fieldManager", "FieldValueTooLong", message));
         }
         let is_odd =
@@ -293,13 +313,13 @@ impl RequestContext<'_> {
         Err(invalid_options(options, "fieldManager", "FieldValueInvalid", message))
     }
 
-    /// `fieldManager`, or the program name in the User-Agent.
+    /// The field manager of a write: `fieldManager`, or the program name in the User-Agent.
     fn field_manager(&self) -> &str {
         let agent = self.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
         let agent = agent.unwrap_or_default().split('/').next().unwrap_or_default();
         let manager = self.query.get("fieldManager").filter(|name| !name.is_empty());
         let manager = manager.unwrap_or(if agent.is_empty() { "unknown" } else { agent });
-        let mut end = manager.len().min(MANAGER_BYTES_MAX);
+        let mut end = manager.len().min(FIELD_MANAGER_BYTES_MAX);
         while !manager.is_char_boundary(end) {
             end -= 1;
         }
@@ -311,24 +331,24 @@ impl RequestContext<'_> {
         if part == Subresource::Scale
             && let Some(scale) = self.kind.scale_of(&written.object)
         {
-            return response::object(code, self.accept.encoding, &scale);
+            return response::object_response(code, self.accept.encoding, &scale);
         }
         self.write_response(code, written)
     }
 
     fn write_response(&self, code: StatusCode, written: &WriteOutcome) -> ApiResponse {
         let mut response = self.object_response(code, &written.object);
-        response::warn(&mut response, &written.warnings);
+        response::add_warning_headers(&mut response, &written.warnings);
         response
     }
 }
 
 /// The `Status` in the response to a POST of a subresource.
-fn created_status() -> Value {
+fn created_status_object() -> Value {
     json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
 }
 
-/// The options kind of an operation, for errors.
+/// The kind of the request options of an operation, for errors.
 fn options_kind(op: &Op) -> &'static str {
     match op {
         Op::Create(_) | Op::Bind(_) | Op::Evict(_) => "CreateOptions",

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::api_types::kubelet_timing::unhealthy_gpus;
-use crate::api_types::pod_requests::{Amounts, add, allocatable, pod_requests};
+use crate::api_types::pod_requests::{Amounts, add_amounts, allocatable_amounts, pod_requests};
 use crate::reconcile::InformerCache;
 use crate::reconcile::pod_status::{is_finished, node_name};
 use crate::store::Key;
@@ -18,21 +18,21 @@ use schedlab_api::{
 /// The reason why a pod is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PodRejection {
-    /// `status.reason`.
+    /// The `status.reason` of the rejected pod.
     pub(super) reason: String,
-    /// `status.message`.
+    /// The `status.message` of the rejected pod.
     pub(super) message: String,
 }
 
-/// Admits a pod and returns the indexes of its GPUs.
-pub(super) fn admit(
+/// Checks whether the kubelet admits a pod; returns the indexes of the GPUs that the pod gets.
+pub(super) fn admitted_gpus(
     key: &Key,
     pod: &Value,
     node: &Value,
     cache: &InformerCache,
 ) -> Result<BTreeSet<u64>, PodRejection> {
     let requested = pod_requests(pod);
-    let capacity_of_node = allocatable(node);
+    let capacity_of_node = allocatable_amounts(node);
     let mut used = Amounts::new();
     let mut taken = BTreeSet::new();
     for (other_key, other) in cache.pods_on(node_name(pod)) {
@@ -41,14 +41,14 @@ pub(super) fn admit(
         }
         taken.extend(recorded_gpus(other));
         if !text(other, &["status", "startTime"]).is_empty() {
-            add(&mut used, &pod_requests(other));
+            add_amounts(&mut used, &pod_requests(other));
         }
     }
     for (resource, amount) in &requested {
         let [capacity, in_use] = [&capacity_of_node, &used]
             .map(|amounts| amounts.get(resource).copied().unwrap_or_default());
         if *amount > 0 && amount.saturating_add(in_use) > capacity {
-            return Err(insufficient(resource, [*amount, in_use, capacity]));
+            return Err(insufficient_resource(resource, [*amount, in_use, capacity]));
         }
     }
     let amount = |amounts: &Amounts| {
@@ -62,7 +62,7 @@ pub(super) fn admit(
     pick_gpus(pod, &taken, [amount(&requested), all])
 }
 
-fn insufficient(resource: &str, amounts: [Milli; 3]) -> PodRejection {
+fn insufficient_resource(resource: &str, amounts: [Milli; 3]) -> PodRejection {
     // Kubernetes shows CPU in thousandths here and everything else in whole units.
     let scale = if resource == "cpu" { 1 } else { 1000 };
     let [requested, used, capacity] = amounts.map(|amount| amount / scale);
@@ -74,7 +74,7 @@ fn insufficient(resource: &str, amounts: [Milli; 3]) -> PodRejection {
     }
 }
 
-/// The recorded GPUs of a pod.
+/// The indexes of the GPUs that are recorded in a pod's annotation.
 pub(super) fn recorded_gpus(pod: &Value) -> impl Iterator<Item = u64> + '_ {
     annotation(pod, annotations::GPU_DEVICES)
         .unwrap_or_default()
@@ -82,8 +82,8 @@ pub(super) fn recorded_gpus(pod: &Value) -> impl Iterator<Item = u64> + '_ {
         .filter_map(|index| index.parse().ok())
 }
 
-/// The lowest free GPUs out of all. `taken` includes unhealthy ones. A pod keeps its recorded GPUs if
-/// they are valid.
+/// Picks the free GPUs with the lowest indexes. `taken` includes unhealthy GPUs. A pod keeps its
+/// recorded GPUs if they are valid.
 fn pick_gpus(
     pod: &Value,
     taken: &BTreeSet<u64>,
@@ -110,7 +110,8 @@ fn pick_gpus(
     Ok(picked)
 }
 
-/// Records a pod's GPUs in an annotation. A status update of a pod can also change annotations.
+/// Records the indexes of a pod's GPUs in an annotation, which a status update of a pod can also
+/// change.
 pub(super) fn record_gpus(pod: &mut Value, picked: &BTreeSet<u64>) {
     let all: Vec<String> = picked.iter().map(u64::to_string).collect();
     if picked.is_empty() {

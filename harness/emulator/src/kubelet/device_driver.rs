@@ -16,10 +16,10 @@ use schedlab_api::{
     object::{annotation, is_deleting, label, list, name, number, set, text, uid},
 };
 
-/// The name of the driver and of its device class.
-const DRIVER: &str = "gpu.nvidia.com";
+/// The name of the emulated DRA driver and of its device class.
+const DRIVER_NAME: &str = "gpu.nvidia.com";
 
-/// The GPU driver of all nodes.
+/// The controller that emulates the DRA driver for GPUs on all nodes.
 pub(crate) const CONTROLLER: Controller = Controller {
     name: "gpu-driver",
     manager: "gpu-driver",
@@ -37,18 +37,18 @@ fn keys_to_reconcile(change: &ObjectChange, _: &InformerCache) -> Vec<Key> {
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     let Some(node) = ctx.cache.get(key).filter(|node| !is_deleting(node)) else {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     };
-    let class = class();
+    let class = device_class();
     let is_new = ctx.cache.get(&key_of(&DEVICE_CLASSES, &class)).is_none();
     let class = is_new.then(|| ApiRequest::create(&DEVICE_CLASSES, class));
     ReconcileResult::from_writes(class.into_iter().chain(sync_slice(node, ctx)))
 }
 
-/// Publishes the slice of a node, or publishes it again if other GPUs are unhealthy than before. A
-/// node without the annotation keeps its slice as it is.
+/// Publishes the ResourceSlice of a node, and publishes it again when other GPUs become unhealthy.
+/// A node without the annotation for unhealthy GPUs keeps its slice unchanged.
 fn sync_slice(node: &Value, ctx: &Context) -> Option<ApiRequest> {
-    let desired = slice(node);
+    let desired = resource_slice(node);
     let key = key_of(&RESOURCE_SLICES, &desired);
     let Some(published) = ctx.cache.get(&key) else {
         return Some(ApiRequest::create(&RESOURCE_SLICES, desired));
@@ -68,35 +68,36 @@ fn sync_slice(node: &Value, ctx: &Context) -> Option<ApiRequest> {
     Some(ApiRequest::update(&key, changed))
 }
 
-fn class() -> Value {
-    let selects =
-        format!("device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == 'gpu'");
+fn device_class() -> Value {
+    let selects = format!(
+        "device.driver == '{DRIVER_NAME}' && device.attributes['{DRIVER_NAME}'].type == 'gpu'"
+    );
     json!({
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
-        "metadata": {"name": DRIVER},
+        "metadata": {"name": DRIVER_NAME},
         "spec": {"selectors": [{"cel": {"expression": selects}}]},
     })
 }
 
-fn slice(node: &Value) -> Value {
+fn resource_slice(node: &Value) -> Value {
     let count: u64 = annotation(node, annotations::PUBLISHED_GPUS)
         .and_then(|text| text.parse().ok())
         .unwrap_or(0);
     let unhealthy: BTreeSet<u64> = unhealthy_gpus(node).collect();
     let healthy = (0..count).filter(|index| !unhealthy.contains(index));
-    let devices: Vec<Value> = healthy.map(|index| device(node, index)).collect();
+    let devices: Vec<Value> = healthy.map(|index| slice_device(node, index)).collect();
     json!({
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
         "metadata": {
-            "name": format!("{}-{DRIVER}", name(node)),
+            "name": format!("{}-{DRIVER_NAME}", name(node)),
             "ownerReferences": [
                 {"apiVersion": "v1", "kind": "Node", "name": name(node), "uid": uid(node)},
             ],
         },
         "spec": {
-            "driver": DRIVER,
+            "driver": DRIVER_NAME,
             "nodeName": name(node),
             "pool": {"name": name(node), "generation": 1, "resourceSliceCount": 1},
             "devices": devices,
@@ -104,7 +105,7 @@ fn slice(node: &Value) -> Value {
     })
 }
 
-fn device(node: &Value, index: u64) -> Value {
+fn slice_device(node: &Value, index: u64) -> Value {
     let product = label(node, labels::GPU_PRODUCT).unwrap_or("NVIDIA-H100-80GB-HBM3");
     let memory_mib = label(node, labels::GPU_MEMORY).unwrap_or("81920");
     json!({

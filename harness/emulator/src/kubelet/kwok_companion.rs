@@ -2,10 +2,10 @@
 //! the pods.
 
 use super::admission;
-use super::stage::{Exit, Stage};
+use super::stage::{ContainerExit, PodStage};
 use super::{
-    PodOnNode, deadline, is_finished, is_ready, is_released, keys_to_reconcile, live_node, status,
-    sync_run,
+    PodOnNode, active_deadline, is_finished, is_kept_by_finalizers_only, is_ready,
+    keys_to_reconcile, live_node, status, sync_run_time,
 };
 use crate::kubelet::timing::PodTiming;
 use crate::reconcile::resources::{NODES, PODS};
@@ -16,7 +16,7 @@ use schedlab_api::{
     object::{annotation, is_deleting},
 };
 
-/// The companion of all kwok nodes.
+/// The controller that completes kwok on all nodes which kwok simulates.
 pub(crate) const CONTROLLER: Controller = Controller {
     name: "kubelet-beside",
     manager: "kubelet",
@@ -26,47 +26,52 @@ pub(crate) const CONTROLLER: Controller = Controller {
 };
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some(pod) = ctx.cache.get(key) else { return ReconcileResult::done() };
-    let Some(node) = live_node(pod, ctx.cache) else { return ReconcileResult::done() };
+    let Some(pod) = ctx.cache.get(key) else { return ReconcileResult::nothing_to_do() };
+    let Some(node) = live_node(pod, ctx.cache) else { return ReconcileResult::nothing_to_do() };
     if is_finished(pod) {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
     let pod_on_node =
         PodOnNode { key, pod, node, timing: PodTiming::resolve(pod, node, ctx.kubelet_defaults) };
     if is_deleting(pod) {
         // kwok has removed the pod, but its Job still waits for its end.
-        let ended =
-            || pod_on_node.status(|pod| status::set_finished(pod, &Exit::TERMINATED, ctx.now));
-        return ReconcileResult::from_writes(is_released(pod).then(ended).flatten());
+        let ended = || {
+            pod_on_node
+                .status_update(|pod| status::set_finished(pod, &ContainerExit::TERMINATED, ctx.now))
+        };
+        return ReconcileResult::from_writes(is_kept_by_finalizers_only(pod).then(ended).flatten());
     }
     if let Some(handed) = assign_gpus(&pod_on_node, ctx) {
         return ReconcileResult::from_writes([handed]);
     }
-    let deadline = deadline(pod);
+    let deadline = active_deadline(pod);
     if deadline.is_some_and(|deadline| deadline <= ctx.now) {
         return ReconcileResult::from_writes(
-            pod_on_node.status(|pod| status::set_deadline_exceeded(pod, ctx.now)),
+            pod_on_node.status_update(|pod| status::set_deadline_exceeded(pod, ctx.now)),
         );
     }
-    let step = match Stage::from_pod(pod) {
-        Stage::Running { since } if is_ready(pod) => sync_run(&pod_on_node, since, ctx),
-        Stage::BackingOff { until } if ctx.now < until => ReconcileResult::requeue_at(until),
-        Stage::BackingOff { .. } => ReconcileResult::from_writes(
-            pod_on_node.status(|pod| status::set_running(pod, ctx.now)),
+    let step = match PodStage::from_pod(pod) {
+        PodStage::Running { since } if is_ready(pod) => sync_run_time(&pod_on_node, since, ctx),
+        PodStage::BackingOff { until } if ctx.now < until => ReconcileResult::requeue_at(until),
+        PodStage::BackingOff { .. } => ReconcileResult::from_writes(
+            pod_on_node.status_update(|pod| status::set_running(pod, ctx.now)),
         ),
-        Stage::Arriving | Stage::Starting { .. } | Stage::Running { .. } => ReconcileResult::done(),
+        PodStage::Arriving | PodStage::Starting { .. } | PodStage::Running { .. } => {
+            ReconcileResult::nothing_to_do()
+        }
     };
     step.requeue_by(deadline)
 }
 
-/// Records the GPUs of a pod without any. If the node has too few, the pod gets none and keeps
-/// running under kwok; the audit reports it.
+/// Records GPUs for a pod that has none recorded. If the node has too few, the pod gets none and
+/// keeps running under kwok; the audit reports that.
 fn assign_gpus(pod_on_node: &PodOnNode, ctx: &Context) -> Option<ApiRequest> {
     if annotation(pod_on_node.pod, annotations::GPU_DEVICES).is_some() {
         return None;
     }
     let devices =
-        admission::admit(pod_on_node.key, pod_on_node.pod, pod_on_node.node, ctx.cache).ok()?;
+        admission::admitted_gpus(pod_on_node.key, pod_on_node.pod, pod_on_node.node, ctx.cache)
+            .ok()?;
     if devices.is_empty() {
         return None;
     }

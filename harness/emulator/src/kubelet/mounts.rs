@@ -17,31 +17,31 @@ use crate::reconcile::pod_status::{is_finished, node_name};
 struct RequiredObject<'p> {
     resource: &'static Resource,
     name: &'p str,
-    /// The volume that mounts it; `None` for the environment.
+    /// The name of the volume that mounts the object; `None` if an environment variable needs it.
     volume: Option<&'p str>,
-    /// The required key, if any.
+    /// The key that must exist in the object; `None` if any content will do.
     key: Option<&'p str>,
 }
 
-/// A missing object, as the pod reports it.
+/// A missing `ConfigMap` or Secret, as status and event of the pod report it.
 pub(super) struct MissingObject {
     /// The reason of the waiting state.
     pub(super) state: &'static str,
-    /// The message of the waiting state; empty if only the event has it.
+    /// The message of the waiting state; empty if only the event has a message.
     pub(super) message: String,
     /// The reason and message of the event.
     pub(super) event: (&'static str, String),
 }
 
-/// The first missing object of a pod; volumes come before the environment.
-pub(super) fn first_missing(pod: &Value, cache: &InformerCache) -> Option<MissingObject> {
+/// The first missing `ConfigMap` or Secret of a pod. Volumes come before environment variables.
+pub(super) fn first_missing_object(pod: &Value, cache: &InformerCache) -> Option<MissingObject> {
     let mut objects = required_objects(pod);
     objects.sort_by_key(|object| object.volume.is_none());
-    objects.iter().find_map(|object| check_object(object, namespace(pod), cache))
+    objects.iter().find_map(|object| missing_object_error(object, namespace(pod), cache))
 }
 
-/// The pods that may start because of a changed object.
-pub(super) fn waiting_for(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
+/// The pods that wait for the changed `ConfigMap` or Secret, and may start because of the change.
+pub(super) fn pods_waiting_for(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     let Key { resource, namespace, name } = &change.key;
     let is_needed = |pod: &Value| {
         required_objects(pod)
@@ -49,12 +49,12 @@ pub(super) fn waiting_for(change: &ObjectChange, cache: &InformerCache) -> Vec<K
             .any(|object| *object.resource == *resource && *object.name == **name)
     };
     let pods = cache
-        .in_namespace(&PODS, namespace)
+        .objects_in_namespace(&PODS, namespace)
         .filter(|(_, pod)| !node_name(pod).is_empty() && !is_finished(pod) && is_needed(pod));
     pods.map(|(key, _)| key.clone()).collect()
 }
 
-fn check_object(
+fn missing_object_error(
     object: &RequiredObject,
     space: &str,
     cache: &InformerCache,
@@ -102,13 +102,15 @@ fn required_objects(pod: &Value) -> Vec<RequiredObject<'_>> {
     let containers = ["initContainers", "containers"].into_iter();
     for container in containers.flat_map(|kind| list(pod, &["spec", kind])) {
         let whole = list(container, &["envFrom"]).iter();
-        objects
-            .extend(whole.flat_map(|from| references(from, ["configMapRef", "secretRef"], "name")));
+        objects.extend(
+            whole.flat_map(|from| required_references(from, ["configMapRef", "secretRef"], "name")),
+        );
         let single = list(container, &["env"]).iter().map(|one| &one["valueFrom"]);
         objects.extend(single.flat_map(|from| {
             let refs = ["configMapKeyRef", "secretKeyRef"];
             let key = refs.iter().find_map(|field| from[*field]["key"].as_str());
-            references(from, refs, "name").map(move |object| RequiredObject { key, ..object })
+            required_references(from, refs, "name")
+                .map(move |object| RequiredObject { key, ..object })
         }));
     }
     // Every namespace of a real cluster has it.
@@ -117,16 +119,17 @@ fn required_objects(pod: &Value) -> Vec<RequiredObject<'_>> {
 }
 
 fn volume_references(volume: &Value) -> Vec<RequiredObject<'_>> {
-    let single = references(volume, ["configMap", ""], "name");
-    let single = single.chain(references(volume, ["", "secret"], "secretName"));
+    let single = required_references(volume, ["configMap", ""], "name");
+    let single = single.chain(required_references(volume, ["", "secret"], "secretName"));
     let sources = list(volume, &["projected", "sources"]).iter();
-    let projected = sources.flat_map(|source| references(source, ["configMap", "secret"], "name"));
+    let projected =
+        sources.flat_map(|source| required_references(source, ["configMap", "secret"], "name"));
     let name = Some(text(volume, &["name"]));
     single.chain(projected).map(|object| RequiredObject { volume: name, ..object }).collect()
 }
 
-/// The non-optional references to a `ConfigMap` and a Secret in these fields.
-fn references<'p>(
+/// The non-optional references to a `ConfigMap` and to a Secret in two fields of `holder`.
+fn required_references<'p>(
     holder: &'p Value,
     fields: [&'static str; 2],
     name: &'static str,

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api_types::kubelet_timing::unhealthy_gpus;
-use crate::kubelet::{host_address, is_down};
+use crate::kubelet::{host_address, is_node_down};
 use crate::reconcile::fields::{Condition, format_micro_time, set_condition, set_condition_time};
 use crate::reconcile::resources::{LEASES, NODES};
 use crate::reconcile::{
@@ -23,10 +23,10 @@ use schedlab_api::{
     object_names, resources,
 };
 
-const LEASE_SECS: i64 = 40;
+const LEASE_DURATION_SECS: i64 = 40;
 
 /// The conditions of a healthy node.
-const HEALTHY: [Condition<'static>; 4] = [
+const HEALTHY_CONDITIONS: [Condition<'static>; 4] = [
     Condition {
         kind: "MemoryPressure",
         status: "False",
@@ -53,7 +53,7 @@ const HEALTHY: [Condition<'static>; 4] = [
     },
 ];
 
-/// The node part of all kubelets.
+/// The controller that emulates what kubelets do for their nodes: node status and lease.
 pub(crate) const CONTROLLER: Controller = Controller {
     name: "node",
     manager: "kubelet",
@@ -86,18 +86,18 @@ pub(crate) fn lease_key(node: &Value) -> Key {
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some(node) = ctx.cache.get(key) else { return ReconcileResult::done() };
+    let Some(node) = ctx.cache.get(key) else { return ReconcileResult::nothing_to_do() };
     if is_deleting(node) {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
-    let lease = lease(node, ctx);
-    if is_down(node) {
+    let lease = sync_lease(node, ctx);
+    if is_node_down(node) {
         return ReconcileResult::from_writes(lease);
     }
     let mut healthy = Value::clone(node);
-    register(&mut healthy);
+    set_node_status(&mut healthy);
     withhold_unhealthy_gpus(&mut healthy);
-    for healthy_condition in &HEALTHY {
+    for healthy_condition in &HEALTHY_CONDITIONS {
         if condition(node, healthy_condition.kind) != Some(healthy_condition.status) {
             set_condition(&mut healthy, healthy_condition, ctx.now);
             set_condition_time(&mut healthy, healthy_condition.kind, "lastHeartbeatTime", ctx.now);
@@ -108,8 +108,8 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     )
 }
 
-/// Fills in the status fields that a kubelet reports.
-fn register(node: &mut Value) {
+/// Sets the status fields that a kubelet reports when it registers its node.
+fn set_node_status(node: &mut Value) {
     for [from, to] in [["capacity", "allocatable"], ["allocatable", "capacity"]] {
         if let Some(amounts) = at(node, &["status", from]).cloned() {
             set_default(node, &["status", to], amounts);
@@ -143,8 +143,8 @@ fn register(node: &mut Value) {
     }
 }
 
-/// Takes unhealthy GPUs out of the allocatable ones, as the device manager does: pods that have such
-/// a GPU keep running. An empty annotation means that all are healthy again.
+/// Subtracts unhealthy GPUs from `allocatable`, as the kubelet's device manager does. Pods with
+/// such a GPU keep running. An empty annotation means that all GPUs are healthy again.
 fn withhold_unhealthy_gpus(node: &mut Value) {
     let all = at(node, &["status", "capacity", resources::GPU]).and_then(Value::as_str);
     let all = all.and_then(|text| text.parse::<usize>().ok());
@@ -154,10 +154,10 @@ fn withhold_unhealthy_gpus(node: &mut Value) {
     set(node, &["status", "allocatable", resources::GPU], json!(left.to_string()));
 }
 
-/// Creates or renews the lease, if necessary.
-fn lease(node: &Value, ctx: &Context) -> Option<ApiRequest> {
+/// Creates or renews the lease of a node; `None` if nothing is due.
+fn sync_lease(node: &Value, ctx: &Context) -> Option<ApiRequest> {
     let key = lease_key(node);
-    let dead = is_down(node);
+    let dead = is_node_down(node);
     let Some(old) = ctx.cache.get(&key) else {
         let mut lease = json!({
             "apiVersion": "coordination.k8s.io/v1",
@@ -169,27 +169,27 @@ fn lease(node: &Value, ctx: &Context) -> Option<ApiRequest> {
                     {"apiVersion": "v1", "kind": "Node", "name": name(node), "uid": uid(node)},
                 ],
             },
-            "spec": {"holderIdentity": name(node), "leaseDurationSeconds": LEASE_SECS},
+            "spec": {"holderIdentity": name(node), "leaseDurationSeconds": LEASE_DURATION_SECS},
         });
-        renew(&mut lease, dead, ctx);
+        set_renewal(&mut lease, dead, ctx);
         return Some(ApiRequest { key, op: crate::store::Op::Create(lease) });
     };
     if is_deleting(old) || is_final_renewal(old) == dead {
         return None;
     }
     let mut lease = Value::clone(old);
-    renew(&mut lease, dead, ctx);
+    set_renewal(&mut lease, dead, ctx);
     Some(ApiRequest::update(&key, lease))
 }
 
-/// Whether the lease had its last renewal.
+/// Whether the lease had its last renewal, because its node is down.
 pub(crate) fn is_final_renewal(lease: &Value) -> bool {
     annotation(lease, annotations::NODE_DOWN) == Some("true")
 }
 
-fn renew(lease: &mut Value, dead: bool, ctx: &Context) {
+fn set_renewal(lease: &mut Value, is_node_dead: bool, ctx: &Context) {
     set(lease, &["spec", "renewTime"], json!(format_micro_time(ctx.now)));
-    if dead {
+    if is_node_dead {
         set(lease, &["metadata", "annotations", annotations::NODE_DOWN], json!("true"));
     } else {
         remove(lease, &["metadata", "annotations", annotations::NODE_DOWN]);

@@ -13,8 +13,9 @@ use schedlab_api::{
     toleration::tolerates,
 };
 
-/// Returns the first predicate that fails.
-pub(super) fn check(
+/// Checks the kubelet's admission predicates; returns the rejection by the first predicate that
+/// fails.
+pub(super) fn check_predicates(
     key: &Key,
     pod: &Value,
     node: &Value,
@@ -22,16 +23,16 @@ pub(super) fn check(
 ) -> Result<(), PodRejection> {
     if !matches_node_affinity(pod, node) {
         let why = "node(s) didn't match Pod's node affinity/selector";
-        return Err(rejection("NodeAffinity", why));
+        return Err(predicate_rejection("NodeAffinity", why));
     }
     if !has_free_ports(key, pod, cache) {
         let why = "node(s) didn't have free ports for the requested pod ports";
-        return Err(rejection("NodePorts", why));
+        return Err(predicate_rejection("NodePorts", why));
     }
     let tolerations = list(pod, &["spec", "tolerations"]);
     let tolerated = |taint| tolerations.iter().any(|toleration| tolerates(toleration, taint));
     if !no_execute_taints(node).all(tolerated) {
-        return Err(rejection(
+        return Err(predicate_rejection(
             "TaintToleration",
             "node(s) had taints that the pod didn't tolerate",
         ));
@@ -39,24 +40,24 @@ pub(super) fn check(
     Ok(())
 }
 
-fn rejection(predicate: &str, why: &str) -> PodRejection {
+fn predicate_rejection(predicate: &str, why: &str) -> PodRejection {
     PodRejection {
         reason: predicate.to_owned(),
         message: format!("Pod was rejected: Predicate {predicate} failed: {why}"),
     }
 }
 
-/// Whether the node matches the node selector and any term of the required node affinity.
+/// Whether a node matches a pod's node selector and any term of the required node affinity.
 fn matches_node_affinity(pod: &Value, node: &Value) -> bool {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     let required = &pod["spec"]["affinity"]["nodeAffinity"][REQUIRED];
     let terms = || list(required, &["nodeSelectorTerms"]).iter();
     LabelSelector::from_map(&pod["spec"]["nodeSelector"]).matches(node)
-        && (required.is_null() || terms().any(|term| term_selects(term, node)))
+        && (required.is_null() || terms().any(|term| does_term_select(term, node)))
 }
 
 /// Whether a node selector term matches. An empty term matches no node.
-fn term_selects(term: &Value, node: &Value) -> bool {
+fn does_term_select(term: &Value, node: &Value) -> bool {
     let [by_label, by_field] =
         ["matchExpressions", "matchFields"].map(|of| list(term, &[of]).to_vec());
     let is_empty = by_label.is_empty() && by_field.is_empty();
@@ -69,7 +70,7 @@ fn term_selects(term: &Value, node: &Value) -> bool {
     !is_empty && holds(by_label, node) && holds(by_field, &named)
 }
 
-/// Protocol, number and address of a host port.
+/// A host port: protocol, number and host address.
 type HostPort<'v> = (&'v str, i64, &'v str);
 
 fn has_free_ports(key: &Key, pod: &Value, cache: &InformerCache) -> bool {
@@ -94,13 +95,13 @@ fn host_ports(pod: &Value) -> impl Iterator<Item = HostPort<'_>> {
     ports.filter_map(|port| {
         let number = number(port, &["hostPort"]).filter(|number| *number > 0)?;
         Some((
-            or_default(text(port, &["protocol"]), "TCP"),
+            text_or_default(text(port, &["protocol"]), "TCP"),
             number,
-            or_default(text(port, &["hostIP"]), "0.0.0.0"),
+            text_or_default(text(port, &["hostIP"]), "0.0.0.0"),
         ))
     })
 }
 
-fn or_default<'v>(found: &'v str, default: &'v str) -> &'v str {
-    if found.is_empty() { default } else { found }
+fn text_or_default<'v>(text: &'v str, default: &'v str) -> &'v str {
+    if text.is_empty() { default } else { text }
 }

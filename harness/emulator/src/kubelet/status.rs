@@ -5,27 +5,28 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::admission::PodRejection;
-use super::stage::Exit;
+use super::stage::ContainerExit;
 use crate::reconcile::InformerCache;
-use crate::reconcile::fields::{Condition, flag, format_time, set_condition};
+use crate::reconcile::fields::{Condition, flag_at, format_time, set_condition};
 use crate::reconcile::pod_status::{is_finished, node_name};
-use crate::reconcile::result::fingerprint;
+use crate::reconcile::result::stable_hash;
 use schedlab_api::{
     Value, annotations, conditions, json, labels,
     object::{annotation, at, list, name, number, remove, set, text, uid},
     object_names,
 };
 
-/// The addresses of a pod.
+/// The addresses of a pod: its own and its node's.
 pub(super) struct PodAddresses {
     host: String,
     pod: String,
 }
 
-/// An address in the node's network that no running pod has.
-pub(super) fn free_address(pod: &Value, node: &Value, cache: &InformerCache) -> PodAddresses {
+/// The addresses for a new pod: that of its node, and one in the node's network that no running pod
+/// has.
+pub(super) fn free_pod_addresses(pod: &Value, node: &Value, cache: &InformerCache) -> PodAddresses {
     let host = host_address(node);
-    if flag(pod, &["spec", "hostNetwork"]) {
+    if flag_at(pod, &["spec", "hostNetwork"]) {
         return PodAddresses { pod: host.clone(), host };
     }
     let taken: BTreeSet<&str> = cache
@@ -33,7 +34,7 @@ pub(super) fn free_address(pod: &Value, node: &Value, cache: &InformerCache) -> 
         .filter(|(_, other)| !is_finished(other))
         .map(|(_, other)| text(other, &["status", "podIP"]))
         .collect();
-    let network = fingerprint(name(node));
+    let network = stable_hash(name(node));
     let [second, third] = [(network >> 8) & 0x7f, network & 0xff];
     // A node has two networks of 256 addresses.
     let free = (2_u64..)
@@ -50,11 +51,11 @@ pub(crate) fn host_address(node: &Value) -> String {
     if let Some(address) = internal {
         return text(address, &["address"]).to_owned();
     }
-    let hash = fingerprint(name(node));
+    let hash = stable_hash(name(node));
     format!("172.{}.{}.{}", 16 + ((hash >> 16) & 15), (hash >> 8) & 0xff, hash & 0xff)
 }
 
-/// The kubelet has admitted the pod.
+/// Sets the status of a pod that the kubelet has admitted.
 pub(super) fn set_admitted(pod: &mut Value, address: &PodAddresses, now: Timestamp) {
     set(pod, &["status", "startTime"], json!(format_time(now)));
     set(pod, &["status", "hostIP"], json!(address.host));
@@ -64,7 +65,7 @@ pub(super) fn set_admitted(pod: &mut Value, address: &PodAddresses, now: Timesta
     set_init_container_statuses(pod, now);
 }
 
-/// The containers are being created.
+/// Sets the status of a pod whose containers are being created.
 pub(super) fn set_starting(pod: &mut Value, now: Timestamp) {
     set(pod, &["status", "phase"], json!("Pending"));
     set_conditions(pod, ["True", "True", "False", "False"], "ContainersNotReady", now);
@@ -72,7 +73,7 @@ pub(super) fn set_starting(pod: &mut Value, now: Timestamp) {
     set_container_statuses(pod, &|_| waiting.clone(), false);
 }
 
-/// The containers wait, with this reason.
+/// Sets the status of a pod whose containers wait, with reason (`state`) and message.
 pub(super) fn set_waiting(pod: &mut Value, state: &str, message: &str) {
     let mut waiting = json!({"reason": state});
     if !message.is_empty() {
@@ -82,7 +83,8 @@ pub(super) fn set_waiting(pod: &mut Value, state: &str, message: &str) {
     set_container_statuses(pod, &|_| waiting.clone(), false);
 }
 
-/// The containers run and are ready. If they ran before, the restart count increases.
+/// Sets the status of a pod whose containers run and are ready. If they ran before, the restart
+/// count increases.
 pub(super) fn set_running(pod: &mut Value, now: Timestamp) {
     let again = list(pod, &["status", "containerStatuses"])
         .iter()
@@ -93,7 +95,7 @@ pub(super) fn set_running(pod: &mut Value, now: Timestamp) {
     let started = json!({"running": {"startedAt": format_time(now)}});
     set_container_statuses(pod, &|_| started.clone(), true);
     if again {
-        each_container(pod, |container| {
+        change_container_statuses(pod, |container| {
             let restarts = number(container, &["restartCount"]).unwrap_or(0);
             set(container, &["restartCount"], json!(restarts.saturating_add(1)));
         });
@@ -111,13 +113,13 @@ pub(super) fn record_reserved_gpu(pod: &mut Value) {
     }
 }
 
-/// The containers are ready again after the node was unreachable.
+/// Sets the conditions of a pod that is ready again after its node was unreachable.
 pub(super) fn set_ready(pod: &mut Value, now: Timestamp) {
     set_conditions(pod, ["True", "True", "True", "True"], "", now);
 }
 
-/// The containers ended and are not restarted.
-pub(super) fn set_finished(pod: &mut Value, exit: &Exit, now: Timestamp) {
+/// Sets the status of a pod whose containers ended and are not restarted.
+pub(super) fn set_finished(pod: &mut Value, exit: &ContainerExit, now: Timestamp) {
     let (phase, reason) =
         if exit.code == 0 { ("Succeeded", "PodCompleted") } else { ("Failed", "PodFailed") };
     set(pod, &["status", "phase"], json!(phase));
@@ -126,14 +128,14 @@ pub(super) fn set_finished(pod: &mut Value, exit: &Exit, now: Timestamp) {
     end_sidecars(pod, now);
 }
 
-/// The containers ended and were restarted immediately.
-pub(super) fn set_restarted(pod: &mut Value, exit: &Exit, now: Timestamp) {
+/// Sets the status of a pod whose containers ended and were restarted immediately.
+pub(super) fn set_restarted(pod: &mut Value, exit: &ContainerExit, now: Timestamp) {
     move_to_last_state(pod, exit, now);
     set_running(pod, now);
 }
 
-/// The containers ended and wait for their restart.
-pub(super) fn set_backing_off(pod: &mut Value, exit: &Exit, now: Timestamp) {
+/// Sets the status of a pod whose containers ended and wait for their restart.
+pub(super) fn set_backing_off(pod: &mut Value, exit: &ContainerExit, now: Timestamp) {
     move_to_last_state(pod, exit, now);
     set_conditions(pod, ["True", "True", "False", "False"], "ContainersNotReady", now);
     let waiting = json!({"waiting": {
@@ -143,16 +145,16 @@ pub(super) fn set_backing_off(pod: &mut Value, exit: &Exit, now: Timestamp) {
     set_container_statuses(pod, &|_| waiting.clone(), false);
 }
 
-/// `activeDeadlineSeconds` has ended.
+/// Sets the status of a pod whose `activeDeadlineSeconds` has ended.
 pub(super) fn set_deadline_exceeded(pod: &mut Value, now: Timestamp) {
-    set_finished(pod, &Exit::KILLED, now);
+    set_finished(pod, &ContainerExit::KILLED, now);
     set(pod, &["status", "reason"], json!("DeadlineExceeded"));
     let message = "Pod was active on the node longer than the specified deadline";
     set(pod, &["status", "message"], json!(message));
 }
 
-/// The kubelet has rejected the pod.
-pub(super) fn set_rejected(pod: &mut Value, refusal: &PodRejection, now: Timestamp) {
+/// Sets the status of a pod that the kubelet has rejected.
+pub(super) fn set_pod_rejected(pod: &mut Value, refusal: &PodRejection, now: Timestamp) {
     set(pod, &["status", "phase"], json!("Failed"));
     set(pod, &["status", "reason"], json!(refusal.reason));
     set(pod, &["status", "message"], json!(refusal.message));
@@ -160,7 +162,8 @@ pub(super) fn set_rejected(pod: &mut Value, refusal: &PodRejection, now: Timesta
     remove(pod, &["status", "containerStatuses"]);
 }
 
-/// Sets the four conditions of a kubelet: sandbox, initialized, containers ready, ready.
+/// Sets the four pod conditions that a kubelet reports: sandbox, initialized, containers ready,
+/// ready.
 fn set_conditions(pod: &mut Value, statuses: [&str; 4], reason: &str, now: Timestamp) {
     let kinds = ["PodReadyToStartContainers", "Initialized", "ContainersReady", conditions::READY];
     for (kind, status) in kinds.into_iter().zip(statuses) {
@@ -182,10 +185,10 @@ fn set_container_statuses(pod: &mut Value, state: &dyn Fn(&Value) -> Value, read
             let before = old.get(index).cloned().unwrap_or_default();
             let restarts = number(&before, &["restartCount"]).unwrap_or(0);
             json!({
-                "name": name_of(container),
+                "name": container_name(container),
                 "image": text(container, &["image"]),
                 "imageID": text(container, &["image"]),
-                "containerID": format!("schedlab://{}/{}", uid(pod), name_of(container)),
+                "containerID": format!("schedlab://{}/{}", uid(pod), container_name(container)),
                 "ready": ready,
                 "started": ready,
                 "restartCount": restarts,
@@ -197,19 +200,19 @@ fn set_container_statuses(pod: &mut Value, state: &dyn Fn(&Value) -> Value, read
     set(pod, &["status", "containerStatuses"], Value::Array(made));
 }
 
-/// Init containers have completed; sidecars are running.
+/// Sets the statuses of the init containers: sidecars are running, others have completed.
 fn set_init_container_statuses(pod: &mut Value, now: Timestamp) {
     let made: Vec<Value> = list(pod, &["spec", "initContainers"])
         .iter()
         .map(|container| {
             let stays = is_sidecar(container);
             let started = json!({"running": {"startedAt": format_time(now)}});
-            let ended = || terminated_state(&Value::Null, &Exit::from_code(0), now);
+            let ended = || terminated_state(&Value::Null, &ContainerExit::from_code(0), now);
             json!({
-                "name": name_of(container),
+                "name": container_name(container),
                 "image": text(container, &["image"]),
                 "imageID": text(container, &["image"]),
-                "containerID": format!("schedlab://{}/{}", uid(pod), name_of(container)),
+                "containerID": format!("schedlab://{}/{}", uid(pod), container_name(container)),
                 "ready": true,
                 "started": stays,
                 "restartCount": 0,
@@ -228,11 +231,11 @@ pub(super) fn is_sidecar(init_container: &Value) -> bool {
     text(init_container, &["restartPolicy"]) == "Always"
 }
 
-/// Ends the sidecars, after the main containers.
+/// Ends the sidecars, after the main containers ended.
 fn end_sidecars(pod: &mut Value, now: Timestamp) {
     let mut all = list(pod, &["status", "initContainerStatuses"]).to_vec();
     for status in all.iter_mut().filter(|one| at(one, &["state", "running"]).is_some()) {
-        let ended = terminated_state(&status["state"], &Exit::from_code(0), now);
+        let ended = terminated_state(&status["state"], &ContainerExit::from_code(0), now);
         set(status, &["state"], ended);
         set(status, &["ready"], json!(false));
         set(status, &["started"], json!(false));
@@ -242,11 +245,11 @@ fn end_sidecars(pod: &mut Value, now: Timestamp) {
     }
 }
 
-fn name_of(container: &Value) -> &str {
+fn container_name(container: &Value) -> &str {
     text(container, &["name"])
 }
 
-fn terminated_state(old: &Value, exit: &Exit, now: Timestamp) -> Value {
+fn terminated_state(old: &Value, exit: &ContainerExit, now: Timestamp) -> Value {
     let started = match text(old, &["running", "startedAt"]) {
         "" => format_time(now),
         started => started.to_owned(),
@@ -259,15 +262,15 @@ fn terminated_state(old: &Value, exit: &Exit, now: Timestamp) -> Value {
     }})
 }
 
-/// Moves the ended run to `lastState`.
-fn move_to_last_state(pod: &mut Value, exit: &Exit, now: Timestamp) {
-    each_container(pod, |container| {
+/// Moves the containers' ended run to `lastState`.
+fn move_to_last_state(pod: &mut Value, exit: &ContainerExit, now: Timestamp) {
+    change_container_statuses(pod, |container| {
         let ended = terminated_state(container.get("state").unwrap_or(&Value::Null), exit, now);
         set(container, &["lastState"], ended);
     });
 }
 
-fn each_container(pod: &mut Value, mut change: impl FnMut(&mut Value)) {
+fn change_container_statuses(pod: &mut Value, mut change: impl FnMut(&mut Value)) {
     let mut all = list(pod, &["status", "containerStatuses"]).to_vec();
     all.iter_mut().for_each(&mut change);
     set(pod, &["status", "containerStatuses"], Value::Array(all));

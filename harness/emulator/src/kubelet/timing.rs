@@ -8,7 +8,7 @@ use crate::reconcile::result::EventSpec;
 use crate::reconcile::{ApiRequest, Context, KubeletDefaults};
 use schedlab_api::{Value, annotations, object::annotation};
 
-/// The timing of a pod.
+/// The timing of a pod: how long it starts, runs and terminates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PodTiming {
     pub(super) startup: Duration,
@@ -33,8 +33,8 @@ impl PodTiming {
     }
 }
 
-/// Events for invalid timing annotations of a pod. The emulator refuses them, a real API server does
-/// not.
+/// The events about invalid timing annotations of a pod. The emulator refuses such annotations; a
+/// real API server does not.
 pub(crate) fn invalid_annotation_events(pod: &Value, ctx: &Context) -> Vec<ApiRequest> {
     let events = invalid_annotations(pod).into_iter().map(|(key, rule)| EventSpec {
         component: "kubelet",

@@ -19,7 +19,7 @@ use schedlab_api::{
 /// A change of an object.
 #[derive(Clone, Debug)]
 pub struct ObjectChange {
-    /// The changed object.
+    /// The key of the changed object.
     pub key: Key,
     /// The object before the change; `None` if it is new.
     pub before: Option<Object>,
@@ -28,14 +28,14 @@ pub struct ObjectChange {
 }
 
 impl ObjectChange {
-    /// The states before and after the change that exist.
+    /// The states of the object before and after the change, as far as they exist.
     pub fn states(&self) -> impl Iterator<Item = &Object> {
         self.before.iter().chain(&self.after)
     }
 }
 
 /// The plurals of the kinds that controllers adopt.
-const ADOPTABLE: [&str; 3] = ["pods", "replicasets", "controllerrevisions"];
+const ADOPTABLE_PLURALS: [&str; 3] = ["pods", "replicasets", "controllerrevisions"];
 
 /// All watched objects, indexed by uid, owner, node and namespace.
 #[derive(Debug, Default)]
@@ -48,20 +48,20 @@ pub struct InformerCache {
     by_namespace: BTreeMap<Arc<str>, BTreeSet<Key>>,
     orphans: BTreeSet<Key>,
     unwatched: BTreeSet<Resource>,
-    /// Deleted nodes, with the time of the deletion.
+    /// The deleted nodes, with the time of the deletion.
     removed_nodes: BTreeMap<Key, Timestamp>,
-    /// The known kinds by `apiVersion` and `kind`.
+    /// The registered kinds by `apiVersion` and `kind`.
     kinds: BTreeMap<(String, String), Arc<Kind>>,
 }
 
 impl InformerCache {
     /// Applies a change that arrived at `now`.
-    pub fn apply(&mut self, change: &ObjectChange, now: Timestamp) {
+    pub fn apply_change(&mut self, change: &ObjectChange, now: Timestamp) {
         self.change_count += 1;
         self.record_node_removal(change, now);
         let Some(new) = &change.after else {
             if let Some(old) = self.objects.remove(&change.key) {
-                self.unindex(&change.key, &old);
+                self.remove_from_indexes(&change.key, &old);
             }
             return;
         };
@@ -74,9 +74,9 @@ impl InformerCache {
             return;
         }
         if let Some(old) = old {
-            self.unindex(&change.key, &old);
+            self.remove_from_indexes(&change.key, &old);
         }
-        self.index(&change.key, new);
+        self.add_to_indexes(&change.key, new);
     }
 
     /// The number of applied changes.
@@ -84,12 +84,12 @@ impl InformerCache {
         self.change_count
     }
 
-    /// An object.
+    /// The object with a key.
     pub fn get(&self, key: &Key) -> Option<&Object> {
         self.objects.get(key)
     }
 
-    /// When a node was deleted; `None` if it exists or never existed.
+    /// The time at which a node was deleted; `None` if the node exists or never existed.
     pub fn node_gone_since(&self, node: &Key) -> Option<Timestamp> {
         self.removed_nodes.get(node).copied()
     }
@@ -121,17 +121,18 @@ impl InformerCache {
         }
     }
 
-    /// Marks a kind as not watched: the absence of its objects then means nothing.
+    /// Marks a kind as not watched: an object of the kind may exist although the cache does not
+    /// contain it.
     pub fn mark_unwatched(&mut self, resource: &Resource) {
         self.unwatched.insert(resource.clone());
     }
 
-    /// Whether an absent object of a kind does not exist.
+    /// Whether the kind is watched, so that an object that is not in the cache does not exist.
     pub fn is_watched(&self, resource: &Resource) -> bool {
         !self.unwatched.contains(resource)
     }
 
-    /// An object with the cache's own key.
+    /// The object with a key, and the cache's own copy of the key.
     pub fn entry(&self, key: &Key) -> Option<(&Key, &Object)> {
         self.objects.get_key_value(key)
     }
@@ -143,16 +144,16 @@ impl InformerCache {
 
     /// All objects of a kind, by namespace and name.
     pub fn all(&self, resource: &Resource) -> impl Iterator<Item = (&Key, &Object)> {
-        self.range_from(resource, "").take_while(|(key, _)| key.resource == *resource)
+        self.objects_from(resource, "").take_while(|(key, _)| key.resource == *resource)
     }
 
     /// The objects of a kind in a namespace, by name.
-    pub fn in_namespace<'v>(
+    pub fn objects_in_namespace<'v>(
         &'v self,
         resource: &'v Resource,
         namespace: &'v str,
     ) -> impl Iterator<Item = (&'v Key, &'v Object)> {
-        self.range_from(resource, namespace)
+        self.objects_from(resource, namespace)
             .take_while(move |(key, _)| key.resource == *resource && &*key.namespace == namespace)
     }
 
@@ -161,8 +162,8 @@ impl InformerCache {
         self.by_namespace.get(namespace).into_iter().flatten()
     }
 
-    /// The object with a uid.
-    pub fn by_uid(&self, uid: &str) -> Option<&Key> {
+    /// The key of the object with a uid.
+    pub fn key_of_uid(&self, uid: &str) -> Option<&Key> {
         self.by_uid.get(uid)
     }
 
@@ -172,25 +173,26 @@ impl InformerCache {
         keys.filter_map(|key| self.objects.get_key_value(key))
     }
 
-    /// The objects with an owner reference to an unknown uid.
-    pub fn with_missing_owner(&self) -> impl Iterator<Item = &Key> {
+    /// The keys of the objects with an owner reference to a uid that the cache does not contain.
+    pub fn keys_with_missing_owner(&self) -> impl Iterator<Item = &Key> {
         let lost = self.by_owner.iter().filter(|(uid, _)| !self.by_uid.contains_key(*uid));
         lost.flat_map(|(_, keys)| keys)
     }
 
     /// The objects of a kind that the object with a uid controls.
-    pub fn controlled<'v>(
+    pub fn controlled_by<'v>(
         &'v self,
         uid: &'v str,
         resource: &'v Resource,
     ) -> impl Iterator<Item = (&'v Key, &'v Object)> {
         self.dependents(uid).filter(move |(key, object)| {
-            key.resource == *resource && controller_of(object).is_some_and(|owner| owner.uid == uid)
+            key.resource == *resource
+                && controller_reference(object).is_some_and(|owner| owner.uid == uid)
         })
     }
 
     /// The objects of an adoptable kind in a namespace without a controller.
-    pub fn orphans<'v>(
+    pub fn adoptable_orphans<'v>(
         &'v self,
         resource: &'v Resource,
         namespace: &'v str,
@@ -209,7 +211,7 @@ impl InformerCache {
         keys.filter_map(|key| self.objects.get_key_value(key))
     }
 
-    fn range_from(
+    fn objects_from(
         &self,
         resource: &Resource,
         namespace: &str,
@@ -230,30 +232,32 @@ impl InformerCache {
         }
     }
 
-    fn index(&mut self, key: &Key, object: &Object) {
+    fn add_to_indexes(&mut self, key: &Key, object: &Object) {
         self.by_uid.insert(uid(object).to_owned(), key.clone());
         for owner in owner_uids(object) {
             self.by_owner.entry(owner.to_owned()).or_default().insert(key.clone());
         }
-        if let Some(node) = node_of(key, object) {
+        if let Some(node) = indexed_node_name(key, object) {
             self.by_node.entry(node.to_owned()).or_default().insert(key.clone());
         }
         if !key.namespace.is_empty() {
             self.by_namespace.entry(Arc::clone(&key.namespace)).or_default().insert(key.clone());
         }
-        if ADOPTABLE.contains(&&*key.resource.plural) && controller_of(object).is_none() {
+        if ADOPTABLE_PLURALS.contains(&&*key.resource.plural)
+            && controller_reference(object).is_none()
+        {
             self.orphans.insert(key.clone());
         }
     }
 
-    fn unindex(&mut self, key: &Key, object: &Object) {
+    fn remove_from_indexes(&mut self, key: &Key, object: &Object) {
         if self.by_uid.get(uid(object)) == Some(key) {
             self.by_uid.remove(uid(object));
         }
         for owner in owner_uids(object) {
             remove_from_index(&mut self.by_owner, owner, key);
         }
-        if let Some(node) = node_of(key, object) {
+        if let Some(node) = indexed_node_name(key, object) {
             remove_from_index(&mut self.by_node, node, key);
         }
         remove_from_index(&mut self.by_namespace, &key.namespace, key);
@@ -261,10 +265,10 @@ impl InformerCache {
     }
 }
 
-/// Whether both states of an object have the same index entries.
+/// Whether the old and the new state of an object have the same entries in the indexes.
 fn has_same_index_keys(key: &Key, old: &Value, new: &Value) -> bool {
     metadata_fields_equal(old, new, |field| matches!(field, "uid" | "ownerReferences"))
-        && node_of(key, old) == node_of(key, new)
+        && indexed_node_name(key, old) == indexed_node_name(key, new)
 }
 
 fn remove_from_index<K: Ord + std::borrow::Borrow<str>>(
@@ -279,7 +283,7 @@ fn remove_from_index<K: Ord + std::borrow::Borrow<str>>(
     }
 }
 
-fn node_of<'v>(key: &Key, object: &'v Value) -> Option<&'v str> {
+fn indexed_node_name<'v>(key: &Key, object: &'v Value) -> Option<&'v str> {
     let node = key.resource.is("", "pods").then(|| text(object, &["spec", "nodeName"]))?;
     (!node.is_empty()).then_some(node)
 }
@@ -287,42 +291,42 @@ fn node_of<'v>(key: &Key, object: &'v Value) -> Option<&'v str> {
 /// An entry of `metadata.ownerReferences`.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnerReference<'v> {
-    /// `apiVersion`.
+    /// The field `apiVersion`.
     pub api_version: &'v str,
-    /// `apiVersion` without the version.
+    /// The API group: `apiVersion` without the version.
     pub group: &'v str,
-    /// `kind`.
+    /// The field `kind`.
     pub kind: &'v str,
-    /// `name`.
+    /// The field `name`.
     pub name: &'v str,
-    /// `uid`.
+    /// The field `uid`.
     pub uid: &'v str,
-    /// `controller`.
+    /// Whether the owner is the managing controller (field `controller`).
     pub is_controller: bool,
-    /// `blockOwnerDeletion`.
+    /// Whether the owner's foreground deletion waits for this object (field `blockOwnerDeletion`).
     pub blocks_owner_deletion: bool,
 }
 
 /// The scope of an owner's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerScope {
-    /// A namespaced kind.
+    /// The kind is namespaced.
     Namespaced,
-    /// A cluster-scoped kind.
+    /// The kind is cluster-scoped.
     ClusterWide,
-    /// An unknown kind or version.
+    /// The kind or version is unknown.
     Unknown,
 }
 
 /// The owner references of an object.
-pub(crate) fn owners(object: &Value) -> impl Iterator<Item = OwnerReference<'_>> {
+pub(crate) fn owner_references(object: &Value) -> impl Iterator<Item = OwnerReference<'_>> {
     list(object, &["metadata", "ownerReferences"]).iter().map(|entry| {
         let version = text(entry, &["apiVersion"]);
         OwnerReference {
             api_version: version,
             group: version.rsplit_once('/').map_or("", |(group, _)| group),
             kind: text(entry, &["kind"]),
-            name: name_of(entry),
+            name: entry_name(entry),
             uid: text(entry, &["uid"]),
             is_controller: entry.get("controller") == Some(&Value::Bool(true)),
             blocks_owner_deletion: entry.get("blockOwnerDeletion") == Some(&Value::Bool(true)),
@@ -335,11 +339,11 @@ fn owner_uids(object: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// The owner reference of the controller of an object.
-pub(crate) fn controller_of(object: &Value) -> Option<OwnerReference<'_>> {
-    owners(object).find(|owner| owner.is_controller)
+pub(crate) fn controller_reference(object: &Value) -> Option<OwnerReference<'_>> {
+    owner_references(object).find(|owner| owner.is_controller)
 }
 
-fn name_of(entry: &Value) -> &str {
+fn entry_name(entry: &Value) -> &str {
     text(entry, &["name"])
 }
 

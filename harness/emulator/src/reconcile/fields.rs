@@ -11,8 +11,8 @@ use schedlab_api::{
     object::{as_map, at, list, remove, set, text},
 };
 
-/// The time at a path.
-pub(crate) fn time(value: &Value, path: &[&str]) -> Option<Timestamp> {
+/// The time in the field at `path`; `None` if it is absent or no time.
+pub(crate) fn time_at(value: &Value, path: &[&str]) -> Option<Timestamp> {
     text(value, path).parse().ok()
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn string_entries<'v>(
 }
 
 /// Whether the value at a path is `true`.
-pub(crate) fn flag(value: &Value, path: &[&str]) -> bool {
+pub(crate) fn flag_at(value: &Value, path: &[&str]) -> bool {
     at(value, path).and_then(Value::as_bool).unwrap_or_default()
 }
 
@@ -49,31 +49,32 @@ pub(crate) fn time_after(time: Timestamp, wait: Duration) -> Timestamp {
 }
 
 /// The time `secs` seconds later, or earlier if negative; saturates on overflow.
-pub(crate) fn after_secs(time: Timestamp, secs: i64) -> Timestamp {
+pub(crate) fn time_after_secs(time: Timestamp, secs: i64) -> Timestamp {
     let end = if secs < 0 { Timestamp::MIN } else { Timestamp::MAX };
     time.checked_add(SignedDuration::from_secs(secs)).unwrap_or(end)
 }
 
 /// A status condition.
 pub(crate) struct Condition<'a> {
-    /// `type`.
+    /// The `type` of the condition.
     pub kind: &'a str,
-    /// `status`: `True`, `False` or `Unknown`.
+    /// The `status` of the condition: `True`, `False` or `Unknown`.
     pub status: &'a str,
-    /// `reason`; absent when empty.
+    /// The `reason`; it is omitted if empty.
     pub reason: &'a str,
-    /// `message`; absent when empty.
+    /// The `message`; it is omitted if empty.
     pub message: &'a str,
 }
 
-/// The condition of a type.
+/// The condition of an object with the type `kind`.
 pub(crate) fn find_condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     list(object, &["status", "conditions"]).iter().find(|one| text(one, &["type"]) == kind)
 }
 
-/// Sets a condition. `lastTransitionTime` changes only with its status.
+/// Sets a condition of an object. `lastTransitionTime` changes only if the condition's status
+/// changes.
 pub(crate) fn set_condition(object: &mut Value, new: &Condition, now: Timestamp) {
-    let all = conditions(object);
+    let all = conditions_mut(object);
     let index = all.iter().position(|one| text(one, &["type"]) == new.kind);
     let index = index.unwrap_or_else(|| {
         all.push(Value::Null);
@@ -95,7 +96,7 @@ pub(crate) fn set_condition(object: &mut Value, new: &Condition, now: Timestamp)
     }
 }
 
-/// Sets counts in an object's status. Counts of `if_any` are omitted if they are 0.
+/// Sets counts in an object's status. The counts in `if_any` are omitted if they are 0.
 pub(crate) fn set_counts(object: &mut Value, always: &[(&str, i64)], if_any: &[(&str, i64)]) {
     for (field, count) in always {
         set(object, &["status", field], json!(count));
@@ -109,8 +110,8 @@ pub(crate) fn set_counts(object: &mut Value, always: &[(&str, i64)], if_any: &[(
     }
 }
 
-/// Removes a condition.
-pub(crate) fn drop_condition(object: &mut Value, kind: &str) {
+/// Removes the condition with the type `kind`.
+pub(crate) fn remove_condition(object: &mut Value, kind: &str) {
     let mut all = list(object, &["status", "conditions"]).to_vec();
     all.retain(|one| text(one, &["type"]) != kind);
     if all.is_empty() {
@@ -125,21 +126,21 @@ pub(crate) fn set_condition_time(object: &mut Value, kind: &str, field: &str, no
     set_condition_field(object, kind, field, &json!(format_time(now)));
 }
 
-/// Sets another field of a condition.
+/// Sets a field of the condition with the type `kind`.
 pub(crate) fn set_condition_field(object: &mut Value, kind: &str, field: &str, new: &Value) {
-    for one in conditions(object).iter_mut().filter(|one| text(one, &["type"]) == kind) {
+    for one in conditions_mut(object).iter_mut().filter(|one| text(one, &["type"]) == kind) {
         set(one, &[field], new.clone());
     }
 }
 
-/// `status.conditions`, created if absent.
-fn conditions(object: &mut Value) -> &mut Vec<Value> {
+/// The list `status.conditions` of an object, which is created if absent.
+fn conditions_mut(object: &mut Value) -> &mut Vec<Value> {
     let status = as_map(object).entry("status").or_insert(Value::Null);
     let all = as_map(status).entry("conditions").or_insert(Value::Null);
     if !all.is_array() {
         *all = Value::Array(Vec::new());
     }
-    all.as_array_mut().expect("it was just set to an array")
+    all.as_array_mut().expect("`status.conditions` was just set to an array")
 }
 
 #[cfg(test)]

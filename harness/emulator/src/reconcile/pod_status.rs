@@ -7,7 +7,7 @@ use crate::reconcile::{InformerCache, ObjectChange, key_of};
 use crate::store::Key;
 use schedlab_api::object::{at, list, namespace, text, uid};
 
-/// `spec.nodeName`.
+/// The node that a pod is bound to (`spec.nodeName`); empty if it is not bound.
 pub(crate) fn node_name(pod: &Value) -> &str {
     text(pod, &["spec", "nodeName"])
 }
@@ -17,22 +17,22 @@ pub(crate) fn is_finished(pod: &Value) -> bool {
     matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed")
 }
 
-/// `spec.resourceClaims`.
+/// The entries of a pod's `spec.resourceClaims`.
 pub(crate) fn pod_claims(pod: &Value) -> &[Value] {
     list(pod, &["spec", "resourceClaims"])
 }
 
-/// The name of an entry of `spec.resourceClaims` or its status.
-pub(crate) fn entry_name(entry: &Value) -> &str {
+/// The name of an entry of `spec.resourceClaims` or of `status.resourceClaimStatuses`.
+pub(crate) fn claim_entry_name(entry: &Value) -> &str {
     text(entry, &["name"])
 }
 
 /// Whether all claims of a pod are allocated and reserved for it, so that its containers can start.
 pub(crate) fn are_claims_ready(pod: &Value, cache: &InformerCache) -> bool {
     let ready = |entry: &Value| {
-        let own = entry_name(entry);
+        let own = claim_entry_name(entry);
         let made = list(pod, &["status", "resourceClaimStatuses"]);
-        let made = made.iter().find(|status| entry_name(status) == own).unwrap_or(entry);
+        let made = made.iter().find(|status| claim_entry_name(status) == own).unwrap_or(entry);
         let key = Key {
             resource: RESOURCE_CLAIMS.clone(),
             namespace: namespace(pod).into(),
@@ -47,20 +47,20 @@ pub(crate) fn are_claims_ready(pod: &Value, cache: &InformerCache) -> bool {
     pod_claims(pod).iter().all(ready)
 }
 
-/// The pods in `status.reservedFor` of a claim.
-pub(crate) fn reserved_pods(change: &ObjectChange) -> impl Iterator<Item = Key> + '_ {
+/// The pods in `status.reservedFor` of a changed claim.
+pub(crate) fn pods_reserving_claim(change: &ObjectChange) -> impl Iterator<Item = Key> + '_ {
     let reserved = change.after.iter().flat_map(|claim| list(claim, &["status", "reservedFor"]));
     reserved.map(|user| {
         key_of(
             &PODS,
             &json!({
-                "metadata": {"namespace": &*change.key.namespace, "name": entry_name(user)},
+                "metadata": {"namespace": &*change.key.namespace, "name": claim_entry_name(user)},
             }),
         )
     })
 }
 
-/// The taints of a node that evict pods.
+/// The taints of a node with the effect `NoExecute`, which evict pods.
 pub(crate) fn no_execute_taints(node: &Value) -> impl Iterator<Item = &Value> {
     list(node, &["spec", "taints"]).iter().filter(|taint| text(taint, &["effect"]) == "NoExecute")
 }

@@ -13,41 +13,41 @@ use schedlab_api::{
     object::{name, namespace, number, remove, set, text, uid},
 };
 
-/// A request to the API.
+/// A write request of a controller to the API.
 #[derive(Clone, Debug)]
 pub struct ApiRequest {
     /// The object to write.
     pub key: Key,
-    /// The operation.
+    /// The operation and its body.
     pub op: Op,
 }
 
 /// The result of a reconciliation.
 #[derive(Clone, Debug, Default)]
 pub struct ReconcileResult {
-    /// Requests, in order. The first refused one skips the rest.
+    /// The write requests, in order. If one is refused, the rest is skipped.
     pub writes: Vec<ApiRequest>,
-    /// When to reconcile again without a change.
+    /// The time at which to reconcile again even without a change.
     pub requeue_at: Option<Timestamp>,
 }
 
 impl ReconcileResult {
-    /// No writes, and no requeue.
-    pub fn done() -> Self {
+    /// The result without writes and without a requeue.
+    pub fn nothing_to_do() -> Self {
         Self::default()
     }
 
-    /// No writes, and a requeue at a time.
+    /// The result without writes and with a requeue at `time`.
     pub fn requeue_at(time: Timestamp) -> Self {
         Self { writes: Vec::new(), requeue_at: Some(time) }
     }
 
-    /// Writes, without a requeue.
+    /// The result with these writes and without a requeue.
     pub fn from_writes(writes: impl IntoIterator<Item = ApiRequest>) -> Self {
         Self { writes: writes.into_iter().collect(), requeue_at: None }
     }
 
-    /// Requeues at the earlier of this time and the current requeue time.
+    /// Requeues at `time`, or at the current requeue time if that is earlier.
     #[must_use]
     pub fn requeue_by(mut self, time: impl Into<Option<Timestamp>>) -> Self {
         self.requeue_at = [self.requeue_at, time.into()].into_iter().flatten().min();
@@ -56,45 +56,51 @@ impl ReconcileResult {
 }
 
 impl ApiRequest {
-    /// Creates an object.
+    /// The request that creates an object.
     pub fn create(resource: &Resource, object: Value) -> Self {
         Self { key: key_of(resource, &object), op: Op::Create(object) }
     }
 
-    /// Updates an object; conflicts if it was written since it was read.
+    /// The request that updates an object. It conflicts if the object was written since it was
+    /// read.
     pub fn update(key: &Key, object: Value) -> Self {
         Self { key: key.clone(), op: Op::Update(Subresource::None, object) }
     }
 
-    /// Updates an object's status; conflicts if it was written since it was read. `None` if the status
-    /// did not change.
+    /// The request that updates an object's status. It conflicts if the object was written since it
+    /// was read. `None` if the status did not change.
     pub fn status_update(key: &Key, before: &Value, after: Value) -> Option<Self> {
         (before.get("status") != after.get("status")).then(|| Self::full_status_update(key, after))
     }
 
-    /// Updates an object's status and the metadata that goes with it, even if the status is unchanged.
+    /// The request that updates an object's status and the metadata that a status update may
+    /// change, even if the status is unchanged.
     pub fn full_status_update(key: &Key, after: Value) -> Self {
         Self { key: key.clone(), op: Op::Update(Subresource::Status, after) }
     }
 
-    /// Deletes an object by its uid; dependents are deleted in the background.
+    /// The request that deletes the object with this uid. Dependents are deleted in the background.
     pub fn delete(key: &Key, object: &Value) -> Self {
-        Self::delete_with(key, object, |_| ())
+        Self::delete_with_options(key, object, |_| ())
     }
 
-    /// Deletes an object by its uid without a grace period.
+    /// The request that deletes the object with this uid without a grace period.
     pub fn delete_now(key: &Key, object: &Value) -> Self {
-        Self::delete_with(key, object, |options| options.grace_secs = Some(0))
+        Self::delete_with_options(key, object, |options| options.grace_secs = Some(0))
     }
 
-    /// Deletes an object by its uid, after its dependents.
+    /// The request that deletes the object with this uid after its dependents.
     pub fn delete_foreground(key: &Key, object: &Value) -> Self {
-        Self::delete_with(key, object, |options| {
+        Self::delete_with_options(key, object, |options| {
             options.propagation = Some(Propagation::Foreground);
         })
     }
 
-    fn delete_with(key: &Key, object: &Value, change: impl FnOnce(&mut DeleteOptions)) -> Self {
+    fn delete_with_options(
+        key: &Key,
+        object: &Value,
+        change: impl FnOnce(&mut DeleteOptions),
+    ) -> Self {
         let uid = Some(uid(object).to_owned());
         let mut options = DeleteOptions {
             grace_secs: None,
@@ -105,7 +111,7 @@ impl ApiRequest {
         Self { key: key.clone(), op: Op::Delete(options) }
     }
 
-    /// Removes a finalizer of an object.
+    /// The request that removes a finalizer of an object.
     pub fn remove_finalizer(key: &Key, object: &Value, finalizer: &str) -> Self {
         let left: Vec<Value> = schedlab_api::object::finalizers(object)
             .filter(|one| *one != finalizer)
@@ -123,26 +129,27 @@ impl ApiRequest {
 
 /// A Kubernetes Event about an object.
 pub(crate) struct EventSpec<'a> {
-    /// `source.component`.
+    /// The component that reports the event (`source.component`).
     pub component: &'a str,
-    /// `type`: `Normal` or `Warning`.
+    /// The type of the event: `Normal` or `Warning`.
     pub kind: &'a str,
-    /// `reason`.
+    /// The `reason` of the event.
     pub reason: &'a str,
-    /// `message`.
+    /// The `message` of the event.
     pub message: String,
 }
 
 impl EventSpec<'_> {
-    /// Records the event; increments the count if the object already has it.
+    /// The request that records the event, or increments its count if it was recorded before.
     pub(crate) fn record(self, object: &Value, ctx: &Context) -> ApiRequest {
         let gist = self.message.clone();
         self.record_as(&gist, object, ctx)
     }
 
-    /// Records the event; `gist` instead of the message decides whether it is the same.
-    pub(crate) fn record_as(self, gist: &str, object: &Value, ctx: &Context) -> ApiRequest {
-        let key = self.event_key(gist, object);
+    /// Like [`Self::record`], but `identity` instead of the message decides whether the event was
+    /// recorded before.
+    pub(crate) fn record_as(self, identity: &str, object: &Value, ctx: &Context) -> ApiRequest {
+        let key = self.event_key(identity, object);
         let now = format_time(ctx.now);
         let Some(existing) = ctx.cache.get(&key) else {
             let event = self.new_event(&key, object, &now);
@@ -156,16 +163,17 @@ impl EventSpec<'_> {
         ApiRequest::update(&key, again)
     }
 
-    /// Records the event once, for a condition that every reconciliation finds again.
+    /// The request that records the event, or `None` if it was recorded before: for a state that
+    /// every reconciliation finds again.
     pub(crate) fn record_once(self, object: &Value, ctx: &Context) -> Option<ApiRequest> {
         let is_recorded = ctx.cache.get(&self.event_key(&self.message, object)).is_some();
         (!is_recorded).then(|| self.record(object, ctx))
     }
 
-    /// The key of the event. Its name is derived from its content.
-    fn event_key(&self, gist: &str, object: &Value) -> Key {
-        let content = format!("{}/{}/{gist}", uid(object), self.reason);
-        let event_name = format!("{}.{:016x}", name(object), fingerprint(&content));
+    /// The key of the event. The name is derived from the object's uid, the reason and `identity`.
+    fn event_key(&self, identity: &str, object: &Value) -> Key {
+        let content = format!("{}/{}/{identity}", uid(object), self.reason);
+        let event_name = format!("{}.{:016x}", name(object), stable_hash(&content));
         let ns = match namespace(object) {
             "" => "default",
             ns => ns,
@@ -199,7 +207,7 @@ impl EventSpec<'_> {
 }
 
 /// A stable hash (FNV-1a), for names that are the same in every run.
-pub(crate) fn fingerprint(text: &str) -> u64 {
+pub(crate) fn stable_hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

@@ -3,16 +3,17 @@
 
 use super::request::WriteRequest;
 use crate::api_types::error::ApiError;
-use crate::api_types::error::go_format::go_value;
+use crate::api_types::error::go_format::format_go_value;
 use crate::api_types::kinds::type_info::{TypeInfo, ValueKind};
-use crate::requests::patch_types::{self, ListShape, Shape};
+use crate::requests::patch_types::{self, ListShape, MergeShape};
 use schedlab_api::{Text, Value, object};
 
-/// Refuses a configuration that does not fit its kind's schema: with 500, as kube-apiserver does.
-pub(super) fn check(
+/// Refuses an applied configuration that does not fit the schema of its kind, with status code 500
+/// as in kube-apiserver.
+pub(super) fn check_applied_configuration(
     request: &WriteRequest,
     configuration: &Value,
-    shape: &Shape,
+    shape: &MergeShape,
 ) -> Result<(), ApiError> {
     let mut validator = ApplyValidator { errors: Vec::new() };
     let version =
@@ -21,7 +22,7 @@ pub(super) fn check(
     let root = TypeInfo::object(&request.requested_kind, schema);
     for (name, field) in configuration.as_object().into_iter().flatten() {
         if !matches!(name.as_str(), "apiVersion" | "kind") {
-            validator.field(root, shape, name, field, "");
+            validator.validate_field(root, shape, name, field, "");
         }
     }
     let what = match validator.errors.as_slice() {
@@ -37,26 +38,32 @@ struct ApplyValidator {
 }
 
 impl ApplyValidator {
-    fn report(&mut self, path: &str, what: &str) {
-        self.errors.push(format!("{path}: {what}"));
+    fn report(&mut self, path: &str, problem: &str) {
+        self.errors.push(format!("{path}: {problem}"));
     }
 
-    fn field(
+    fn validate_field(
         &mut self,
         type_info: TypeInfo<'_>,
-        shape: &Shape,
+        shape: &MergeShape,
         name: &str,
         value: &Value,
         path: &str,
     ) {
         let path = format!("{path}.{name}");
         match type_info.field(name) {
-            Some(field) => self.value(field, shape.field(name), value, &path),
+            Some(field) => self.validate_value(field, shape.field_shape(name), value, &path),
             None => self.report(&path, "field not declared in schema"),
         }
     }
 
-    fn value(&mut self, type_info: TypeInfo<'_>, shape: &Shape, value: &Value, path: &str) {
+    fn validate_value(
+        &mut self,
+        type_info: TypeInfo<'_>,
+        shape: &MergeShape,
+        value: &Value,
+        path: &str,
+    ) {
         match (type_info.value_kind(), value) {
             (_, Value::Null)
             | (ValueKind::Anything, _)
@@ -65,15 +72,17 @@ impl ApplyValidator {
             | (ValueKind::Boolean, Value::Bool(_)) => {}
             (ValueKind::Fields, Value::Object(fields)) => {
                 for (name, field) in fields {
-                    self.field(type_info, shape, name, field, path);
+                    self.validate_field(type_info, shape, name, field, path);
                 }
             }
-            (ValueKind::Items, Value::Array(items)) => self.items(type_info, shape, items, path),
+            (ValueKind::Items, Value::Array(items)) => {
+                self.validate_items(type_info, shape, items, path)
+            }
             (ValueKind::Fields, _) => {
-                self.report(path, &format!("expected map, got &{{{}}}", go_value(value)));
+                self.report(path, &format!("expected map, got &{{{}}}", format_go_value(value)));
             }
             (ValueKind::Items, _) => {
-                self.report(path, &format!("expected list, got &{{{}}}", go_value(value)));
+                self.report(path, &format!("expected list, got &{{{}}}", format_go_value(value)));
             }
             (ValueKind::Text, _) => {
                 let found = go_literal(value);
@@ -86,13 +95,22 @@ impl ApplyValidator {
                 self.report(path, &format!("expected numeric (int or float), got {found}"));
             }
             (ValueKind::Boolean, _) => {
-                self.report(path, &format!("expected boolean, got &{{{}}}", go_value(value)));
+                self.report(
+                    path,
+                    &format!("expected boolean, got &{{{}}}", format_go_value(value)),
+                );
             }
         }
     }
 
-    fn items(&mut self, type_info: TypeInfo<'_>, shape: &Shape, items: &[Value], path: &str) {
-        let (item_type, item_shape) = (type_info.item(), shape.item());
+    fn validate_items(
+        &mut self,
+        type_info: TypeInfo<'_>,
+        shape: &MergeShape,
+        items: &[Value],
+        path: &str,
+    ) {
+        let (item_type, item_shape) = (type_info.item(), shape.item_shape());
         let mut seen = Vec::new();
         for (index, item) in items.iter().enumerate() {
             let step = match &shape.list {
@@ -105,7 +123,7 @@ impl ApplyValidator {
                     self.report(path, &format!("duplicate entries for key {step}"));
                 }
                 Ok(step) => {
-                    self.value(item_type, item_shape, item, &format!("{path}{step}"));
+                    self.validate_value(item_type, item_shape, item, &format!("{path}{step}"));
                     seen.push(step);
                 }
             }

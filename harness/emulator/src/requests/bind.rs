@@ -9,21 +9,21 @@ use crate::api_types::resource::Resource;
 use crate::store::{Store, WriteError, WriteOutcome};
 use schedlab_api::{Value, conditions, json, object};
 
-pub(super) fn bind(
+pub(super) fn bind_pod(
     store: &mut Store,
     request: &mut WriteRequest,
     mut binding: Value,
 ) -> Result<WriteOutcome, WriteError> {
     typed::decode_subresource(BodyKind::Binding, &mut binding)?;
-    check_target(request, &binding)?;
+    check_binding_target(request, &binding)?;
     let binding = webhooks::complete_body(request, binding, "v1", "Binding");
     let point = AdmissionPoint::create().with_body_kind("v1", "Binding");
-    let binding = &webhooks::mutate_and_validate(store, request, point, binding)?;
+    let binding = &webhooks::call_all_webhooks(store, request, point, binding)?;
     let pod = store.get(&request.key)?;
     let uid = Some(object::uid(binding)).filter(|uid| !uid.is_empty());
     let revision = Some(object::resource_version(binding)).filter(|revision| !revision.is_empty());
     check_preconditions(request, &pod, &WritePreconditions { uid, revision, is_update: false })?;
-    check_pod(&pod).map_err(|why| {
+    check_pod_is_bindable(&pod).map_err(|why| {
         ApiError::conflict(&Resource::new("", "pods/binding"), &request.key.name, &why)
     })?;
     let mut bound = Value::clone(&pod);
@@ -35,11 +35,11 @@ pub(super) fn bind(
         }
     }
     object::remove(&mut bound, &["status", "nominatedNodeName"]);
-    set_scheduled(&mut bound, request);
+    set_scheduled_condition(&mut bound, request);
     Ok(request.commit(store, bound, false))
 }
 
-fn check_target(request: &WriteRequest, binding: &Value) -> Result<(), ApiError> {
+fn check_binding_target(request: &WriteRequest, binding: &Value) -> Result<(), ApiError> {
     if !request.kind.is("", "Pod") {
         return Err(ApiError::no_such_resource());
     }
@@ -59,7 +59,7 @@ fn check_target(request: &WriteRequest, binding: &Value) -> Result<(), ApiError>
     Ok(())
 }
 
-fn check_pod(pod: &Value) -> Result<(), String> {
+fn check_pod_is_bindable(pod: &Value) -> Result<(), String> {
     let name = object::name(pod);
     if object::is_deleting(pod) {
         return Err(format!("pod {name} is being deleted, cannot be assigned to a host"));
@@ -74,12 +74,12 @@ fn check_pod(pod: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn set_scheduled(pod: &mut Value, request: &WriteRequest) {
+fn set_scheduled_condition(pod: &mut Value, request: &WriteRequest) {
     let condition = json!({
         "type": conditions::POD_SCHEDULED,
         "status": "True",
         "lastProbeTime": null,
-        "lastTransitionTime": request.time(),
+        "lastTransitionTime": request.timestamp(),
     });
     let mut conditions = object::list(pod, &["status", "conditions"]).to_vec();
     match conditions.iter_mut().find(|condition| condition["type"] == conditions::POD_SCHEDULED) {

@@ -15,7 +15,7 @@ use schedlab_api::{Value, json, object};
 const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 const API_SERVER: &str = "kube-apiserver";
 
-/// Updates the kind registry after a write.
+/// Updates the registry of kinds after the write of a CRD or of a custom object.
 pub(super) fn sync_kind_registry(
     store: &mut Store,
     request: &WriteRequest,
@@ -24,18 +24,18 @@ pub(super) fn sync_kind_registry(
     if request.dry_run {
         return;
     }
-    if is_definition(&request.kind) {
+    if is_crd(&request.kind) {
         if written.deleted {
             store.kinds_mut().unregister(&defined_resource(&written.object));
         } else {
-            establish(store, request);
+            register_and_set_status(store, request);
         }
     } else if written.deleted {
-        finish_deletion(store, request);
+        finish_crd_deletion(store, request);
     }
 }
 
-fn is_definition(kind: &Kind) -> bool {
+fn is_crd(kind: &Kind) -> bool {
     kind.is("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
@@ -44,8 +44,8 @@ fn defined_resource(crd: &Value) -> Resource {
     Resource::new(group, object::text(crd, &["spec", "names", "plural"]))
 }
 
-/// Registers the kind and sets the definition's status.
-fn establish(store: &mut Store, request: &WriteRequest) {
+/// Registers the kind that a CRD defines, and sets the status of the CRD.
+fn register_and_set_status(store: &mut Store, request: &WriteRequest) {
     let Some(crd) = store.find(&request.key).cloned() else {
         return;
     };
@@ -57,7 +57,7 @@ fn establish(store: &mut Store, request: &WriteRequest) {
         store.kinds_mut().register(kind);
     }
     let mut new = Value::clone(&crd);
-    let status = status(request, &crd, is_taken);
+    let status = established_status(request, &crd, is_taken);
     object::set(&mut new, &["status"], status);
     if new != *crd {
         let manager = Arc::from(API_SERVER);
@@ -72,7 +72,7 @@ fn establish(store: &mut Store, request: &WriteRequest) {
     }
 }
 
-fn status(request: &WriteRequest, crd: &Value, is_taken: bool) -> Value {
+fn established_status(request: &WriteRequest, crd: &Value, is_kind_taken: bool) -> Value {
     let kind = object::text(crd, &["spec", "names", "kind"]);
     let condition = |name: &str, held: bool, (reason, message): (&str, String)| {
         let status = if held { "True" } else { "False" };
@@ -85,11 +85,11 @@ fn status(request: &WriteRequest, crd: &Value, is_taken: bool) -> Value {
                 "status": status,
                 "reason": reason,
                 "message": message,
-                "lastTransitionTime": request.time(),
+                "lastTransitionTime": request.timestamp(),
             })
         })
     };
-    let (names, established) = if is_taken {
+    let (names, established) = if is_kind_taken {
         (
             ("KindConflict", format!("\"{kind}\" is already in use")),
             ("NotAccepted", "not all names are accepted"),
@@ -107,8 +107,8 @@ fn status(request: &WriteRequest, crd: &Value, is_taken: bool) -> Value {
         }
     }
     let mut conditions = vec![
-        condition("NamesAccepted", !is_taken, names),
-        condition("Established", !is_taken, (established.0, established.1.to_owned())),
+        condition("NamesAccepted", !is_kind_taken, names),
+        condition("Established", !is_kind_taken, (established.0, established.1.to_owned())),
     ];
     let others = object::list(crd, &["status", "conditions"]).iter();
     conditions.extend(
@@ -117,19 +117,19 @@ fn status(request: &WriteRequest, crd: &Value, is_taken: bool) -> Value {
             .cloned(),
     );
     json!({
-        "acceptedNames": if is_taken { json!({}) } else { crd["spec"]["names"].clone() },
+        "acceptedNames": if is_kind_taken { json!({}) } else { crd["spec"]["names"].clone() },
         "conditions": conditions,
         "storedVersions": versions,
     })
 }
 
-/// Warns about unrecognized formats that the old definition did not have.
+/// Warns about unknown string formats in a CRD that its old state did not have.
 pub(super) fn warn_unrecognized_formats(
     request: &mut WriteRequest,
     old: Option<&Value>,
     new: &Value,
 ) {
-    if !is_definition(&request.kind) || request.subresource != Subresource::None {
+    if !is_crd(&request.kind) || request.subresource != Subresource::None {
         return;
     }
     let known: Vec<&str> = old.into_iter().flat_map(unrecognized_formats).collect();
@@ -137,7 +137,8 @@ pub(super) fn warn_unrecognized_formats(
     request.warnings.extend(odd.map(|format| format!("unrecognized format {format:?}")));
 }
 
-/// The unrecognized formats of all versions. A schema that all versions share counts once.
+/// The unknown string formats in the schemas of all versions of a CRD. A schema that all versions
+/// share counts once.
 fn unrecognized_formats(crd: &Value) -> Vec<&str> {
     let versions = object::list(crd, &["spec", "versions"]).iter();
     let mut schemas: Vec<&Value> =
@@ -148,13 +149,13 @@ fn unrecognized_formats(crd: &Value) -> Vec<&str> {
     schemas.into_iter().flat_map(schema::unrecognized_formats).collect()
 }
 
-/// Deletes the custom objects before their definition. Returns `true` if some wait for finalizers,
-/// so that the definition must wait too.
+/// Deletes the custom objects of a CRD that is being deleted. Returns `true` if some of them wait
+/// for finalizers, so that the CRD must wait, too.
 pub(super) fn delete_custom_objects(
     store: &mut Store,
     request: &WriteRequest,
 ) -> Result<bool, ApiError> {
-    if !is_definition(&request.kind) || request.dry_run {
+    if !is_crd(&request.kind) || request.dry_run {
         return Ok(false);
     }
     let crd = store.get(&request.key)?;
@@ -168,7 +169,7 @@ pub(super) fn delete_custom_objects(
     Ok(store.count(&resource) > 0)
 }
 
-/// Adds the finalizer that keeps a definition until its custom objects are gone.
+/// Adds the finalizer that keeps a CRD until its custom objects are gone.
 pub(super) fn add_cleanup_finalizer(crd: &mut Value) {
     let mut finalizers = object::list(crd, &["metadata", "finalizers"]).to_vec();
     if !finalizers.iter().any(|name| name == CLEANUP_FINALIZER) {
@@ -177,8 +178,8 @@ pub(super) fn add_cleanup_finalizer(crd: &mut Value) {
     object::set(crd, &["metadata", "finalizers"], finalizers.into());
 }
 
-/// Removes the cleanup finalizer when the last custom object of a deleted definition is gone.
-fn finish_deletion(store: &mut Store, request: &WriteRequest) {
+/// Removes the cleanup finalizer of a deleted CRD when the last custom object is gone.
+fn finish_crd_deletion(store: &mut Store, request: &WriteRequest) {
     let resource = &request.key.resource;
     let name = format!("{}.{}", resource.plural, resource.group);
     let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");

@@ -17,17 +17,17 @@ const NAME_TRIES: usize = 8;
 /// The number of letters appended to `generateName`.
 const SUFFIX_LETTERS: usize = 5;
 
-pub(super) fn create(
+pub(super) fn create_object(
     store: &mut Store,
     request: &mut WriteRequest,
     body: Value,
 ) -> Result<WriteOutcome, WriteError> {
     let object = request.decode(body)?;
-    create_decoded(store, request, object)
+    create_decoded_object(store, request, object)
 }
 
 /// Creates an object that is already in stored form, for a create or an apply.
-pub(super) fn create_decoded(
+pub(super) fn create_decoded_object(
     store: &mut Store,
     request: &mut WriteRequest,
     mut object: Value,
@@ -39,16 +39,21 @@ pub(super) fn create_decoded(
     }
     check_namespace(request, &object)?;
     set_name(store, request, &mut object)?;
-    fill_metadata(store, request, &mut object);
-    let prepared = admission::prepare(&request.admission(store), &mut object);
+    set_server_metadata(store, request, &mut object);
+    let prepared = admission::prepare_create(&request.admission(store), &mut object);
     prepared.map_err(|refusal| with_stem_in_error(refusal, &object))?;
-    let mut object =
-        webhooks::mutate(store, request, AdmissionPoint::create(), object, &reprepare)?;
-    admission::check(&request.admission(store), &mut object)?;
+    let mut object = webhooks::call_mutating_webhooks(
+        store,
+        request,
+        AdmissionPoint::create(),
+        object,
+        &prepare_after_webhook,
+    )?;
+    admission::check_create(&request.admission(store), &mut object)?;
     crd::warn_unrecognized_formats(request, None, &object);
-    webhooks::validate(store, request, AdmissionPoint::create(), &object)?;
+    webhooks::call_validating_webhooks(store, request, AdmissionPoint::create(), &object)?;
     check_size(request, &object)?;
-    let charged = quota::charge(store, request, None, &object)?;
+    let charged = quota::charged_quotas(store, request, None, &object)?;
     if store.find(&request.key).is_some() {
         return Err(ApiError::already_exists(&request.key.resource, &request.key.name).into());
     }
@@ -57,9 +62,9 @@ pub(super) fn create_decoded(
     Ok(request.commit(store, object, true))
 }
 
-/// Replaces the generated name by its stem in an error: kube-apiserver refuses an object before it
-/// generates the name. The emulator's controllers generate names themselves, so that they are the
-/// same in every run.
+/// Replaces the generated name in an error by its stem: kube-apiserver refuses an object before it
+/// generates the name. The emulator's controllers, however, generate names themselves, so that the
+/// names are the same in every run.
 fn with_stem_in_error(mut refusal: ApiError, object: &Value) -> ApiError {
     let (name, stem) = (object::name(object), object::text(object, &["metadata", "generateName"]));
     let letters = name.strip_prefix(truncate_stem(stem).as_str()).map(str::len);
@@ -73,13 +78,14 @@ fn with_stem_in_error(mut refusal: ApiError, object: &Value) -> ApiError {
     refusal
 }
 
-/// The stem of a generated name, cut so that the name has at most 63 letters.
+/// The stem of a generated name (`generateName`), cut so that the name with its suffix has at most
+/// 63 letters.
 fn truncate_stem(stem: &str) -> String {
     stem.chars().take(63 - SUFFIX_LETTERS).collect()
 }
 
-/// Applies defaults and server fields again after a webhook changed a new object.
-fn reprepare(
+/// Sets defaults and server-owned fields again after a webhook changed a new object.
+fn prepare_after_webhook(
     store: &Store,
     request: &mut WriteRequest,
     before: &Value,
@@ -87,7 +93,7 @@ fn reprepare(
 ) -> Result<Value, ApiError> {
     webhooks::restore_server_fields(before, &mut patched);
     request.prune_and_default_webhook_change(&mut patched)?;
-    admission::prepare(&request.admission(store), &mut patched)?;
+    admission::prepare_create(&request.admission(store), &mut patched)?;
     Ok(patched)
 }
 
@@ -130,7 +136,8 @@ fn set_name(
     Ok(())
 }
 
-/// A free generated name: that of the first attempt, or a new one. Empty without `generateName`.
+/// A generated name that no object has: the name of the first attempt, or a new one. Empty without
+/// `generateName`.
 fn generate_name(store: &mut Store, request: &WriteRequest, object: &Value) -> Arc<str> {
     let mut key = Key { name: request.first_attempt.name.as_str().into(), ..request.key.clone() };
     if key.name.is_empty() || store.find(&key).is_some() {
@@ -149,7 +156,7 @@ fn generate_name(store: &mut Store, request: &WriteRequest, object: &Value) -> A
 }
 
 /// Sets the metadata that only the server may set on a new object.
-fn fill_metadata(store: &mut Store, request: &mut WriteRequest, object: &mut Value) {
+fn set_server_metadata(store: &mut Store, request: &mut WriteRequest, object: &mut Value) {
     if request.first_attempt.uid.is_empty() {
         request.first_attempt.uid = store.ids.uid();
     }
@@ -158,7 +165,7 @@ fn fill_metadata(store: &mut Store, request: &mut WriteRequest, object: &mut Val
     let root = object::as_map(object);
     root.insert("kind", kind.kind.as_ref().into());
     root.insert("apiVersion", kind.api_version(&kind.storage).into());
-    let drops_status = kind.stored().status && drops_status(request);
+    let drops_status = kind.stored().status && is_status_dropped(request);
     if drops_status {
         root.remove("status");
     }
@@ -173,7 +180,7 @@ fn fill_metadata(store: &mut Store, request: &mut WriteRequest, object: &mut Val
         metadata.remove("namespace");
     }
     metadata.insert("uid", request.first_attempt.uid.as_str().into());
-    metadata.insert("creationTimestamp", request.time());
+    metadata.insert("creationTimestamp", request.timestamp());
     match kind.generation {
         Generation::OnSpec => {
             metadata.insert("generation", 1.into());
@@ -182,7 +189,8 @@ fn fill_metadata(store: &mut Store, request: &mut WriteRequest, object: &mut Val
     }
 }
 
-/// Whether a new object loses the status in its body. A node keeps it: kubelets register that way.
-fn drops_status(request: &WriteRequest) -> bool {
+/// Whether the status in the body of a new object is dropped. A node keeps it, because kubelets
+/// register that way.
+fn is_status_dropped(request: &WriteRequest) -> bool {
     request.kind.origin == Origin::Custom || !request.kind.is("", "Node")
 }

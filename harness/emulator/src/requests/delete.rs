@@ -10,22 +10,22 @@ use crate::api_types::error::ApiError;
 use crate::store::{DeleteOptions, Object, Propagation, Store, WriteError, WriteOutcome};
 use schedlab_api::{Value, object};
 
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN_FINALIZER: &str = "orphan";
+const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
-pub(super) fn delete(
+pub(super) fn delete_object(
     store: &mut Store,
     request: &mut WriteRequest,
     options: &DeleteOptions,
 ) -> Result<WriteOutcome, WriteError> {
     if webhooks::may_call_webhooks(store, request) {
-        call_webhooks(store, request, options)?;
+        call_webhooks_for_deletion(store, request, options)?;
     }
     Ok(delete_without_webhooks(store, request, options)?)
 }
 
-/// Calls the webhooks for a deletion, unless it only repeats a deletion in progress.
-fn call_webhooks(
+/// Calls the webhooks for a deletion, unless the deletion only repeats one in progress.
+fn call_webhooks_for_deletion(
     store: &mut Store,
     request: &mut WriteRequest,
     options: &DeleteOptions,
@@ -37,11 +37,11 @@ fn call_webhooks(
     if let (GracePeriod::Seconds(seconds), Some(context)) = (grace, &mut request.webhook_context) {
         object::set(&mut context.options, &["gracePeriodSeconds"], seconds.into());
     }
-    webhooks::mutate_and_validate(store, request, AdmissionPoint::delete(&old), Value::Null)?;
+    webhooks::call_all_webhooks(store, request, AdmissionPoint::delete(&old), Value::Null)?;
     Ok(())
 }
 
-/// Deletes an object whose webhooks were called already, or need not be called.
+/// Deletes an object without calling webhooks: they were called already, or need not be called.
 pub(super) fn delete_without_webhooks(
     store: &mut Store,
     request: &WriteRequest,
@@ -54,10 +54,10 @@ pub(super) fn delete_without_webhooks(
         return Ok(delete_namespace(store, request, &old));
     }
     let Some(grace) = grace_period(request, &old, options) else {
-        return Ok(WriteRequest::unchanged(&old));
+        return Ok(WriteRequest::unchanged_outcome(&old));
     };
     let mut new = Value::clone(&old);
-    set_finalizers(&mut new, finalizers_for(&old, options.propagation));
+    set_finalizers(&mut new, finalizers_after_deletion(&old, options.propagation));
     if crd::delete_custom_objects(store, request)? {
         crd::add_cleanup_finalizer(&mut new);
     }
@@ -74,7 +74,7 @@ pub(super) fn delete_without_webhooks(
     }
     let last = store.get(&request.key)?;
     if waits || matches!(grace, GracePeriod::Seconds(seconds) if seconds > 0) {
-        let mut written = WriteRequest::unchanged(&last);
+        let mut written = WriteRequest::unchanged_outcome(&last);
         if request.dry_run {
             written.object = new.into();
         }
@@ -88,11 +88,12 @@ pub(super) fn delete_without_webhooks(
 enum GracePeriod {
     /// The kind has no grace period.
     None,
-    /// Seconds from now.
+    /// The grace period in seconds from now.
     Seconds(i64),
 }
 
-/// The grace period; `None` if a deletion is in progress that this one does not shorten.
+/// The grace period of a deletion; `None` if a deletion is in progress that this one does not
+/// shorten.
 fn grace_period(
     request: &WriteRequest,
     old: &Value,
@@ -124,7 +125,8 @@ fn grace_period(
     }))
 }
 
-/// Starts or shortens a deletion.
+/// Sets `deletionTimestamp` and `deletionGracePeriodSeconds`: starts a deletion, or shortens one in
+/// progress.
 fn set_deletion_timestamp(object: &mut Value, now: Timestamp, seconds: i64) {
     let old_end =
         object::text(object, &["metadata", "deletionTimestamp"]).parse::<Timestamp>().ok();
@@ -144,17 +146,18 @@ fn set_deletion_timestamp(object: &mut Value, now: Timestamp, seconds: i64) {
     }
 }
 
-/// The finalizers after a deletion; they carry the propagation policy to the garbage collector.
-fn finalizers_for(old: &Value, propagation: Option<Propagation>) -> Vec<String> {
+/// The finalizers of an object after a deletion request. They tell the garbage collector the
+/// propagation policy.
+fn finalizers_after_deletion(old: &Value, propagation: Option<Propagation>) -> Vec<String> {
     let kept = object::finalizers(old).map(str::to_owned);
     let Some(propagation) = propagation else {
         return kept.collect();
     };
     let mut finalizers: Vec<String> =
-        kept.filter(|name| name != ORPHAN && name != FOREGROUND).collect();
+        kept.filter(|name| name != ORPHAN_FINALIZER && name != FOREGROUND_FINALIZER).collect();
     match propagation {
-        Propagation::Orphan => finalizers.push(ORPHAN.to_owned()),
-        Propagation::Foreground => finalizers.push(FOREGROUND.to_owned()),
+        Propagation::Orphan => finalizers.push(ORPHAN_FINALIZER.to_owned()),
+        Propagation::Foreground => finalizers.push(FOREGROUND_FINALIZER.to_owned()),
         Propagation::Background => {}
     }
     finalizers
@@ -168,19 +171,19 @@ fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
     }
 }
 
-/// The first deletion marks the namespace as terminating; a later one removes it if it has no
-/// finalizers.
+/// Deletes a namespace. The first deletion marks it as terminating; a later one removes it if no
+/// finalizers are left.
 fn delete_namespace(store: &mut Store, request: &WriteRequest, old: &Object) -> WriteOutcome {
     if !object::is_deleting(old) {
         let mut new = Value::clone(old);
-        object::set(&mut new, &["metadata", "deletionTimestamp"], request.time());
+        object::set(&mut new, &["metadata", "deletionTimestamp"], request.timestamp());
         object::set(&mut new, &["status", "phase"], "Terminating".into());
         return request.commit(store, new, false);
     }
     let waits = !object::list(old, &["spec", "finalizers"]).is_empty()
         || object::finalizers(old).next().is_some();
     if waits {
-        return WriteRequest::unchanged(old);
+        return WriteRequest::unchanged_outcome(old);
     }
     request.remove(store, old)
 }

@@ -15,10 +15,10 @@ use crate::store::{
 };
 use schedlab_api::{Value, conditions, json, object};
 
-/// The condition of a budget that shows whether it allows disruptions.
+/// The type of the condition that shows whether a PodDisruptionBudget allows disruptions.
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
-pub(super) fn evict(
+pub(super) fn evict_pod(
     store: &mut Store,
     request: &mut WriteRequest,
     mut eviction: Value,
@@ -34,22 +34,27 @@ pub(super) fn evict(
     }
     let eviction = webhooks::complete_body(request, eviction, "policy/v1", "Eviction");
     let point = AdmissionPoint::create().with_body_kind("policy/v1", "Eviction");
-    let eviction = webhooks::mutate_and_validate(store, request, point, eviction)?;
+    let eviction = webhooks::call_all_webhooks(store, request, point, eviction)?;
     let pod = store.get(&request.key)?;
     let options = DeleteOptions::from_object(&eviction["deleteOptions"])?;
     let phase = object::text(&pod, &["status", "phase"]);
     let is_free = object::is_deleting(&pod) || matches!(phase, "Succeeded" | "Failed" | "Pending");
     if !is_free {
-        check_budget(store, request, &pod)?;
+        take_disruption_from_budget(store, request, &pod)?;
         check_delete_preconditions(request, &pod, &options.preconditions)?;
         set_disruption_target(store, request, &pod);
     }
     Ok(delete::delete_without_webhooks(store, request, &options)?)
 }
 
-/// Refuses the eviction if the pod's budget does not allow it; otherwise takes one disruption.
-fn check_budget(store: &mut Store, request: &WriteRequest, pod: &Value) -> Result<(), ApiError> {
-    let budgets = budgets_for(store, pod)?;
+/// Refuses an eviction that the pod's budget does not allow; otherwise takes one disruption from
+/// the budget.
+fn take_disruption_from_budget(
+    store: &mut Store,
+    request: &WriteRequest,
+    pod: &Value,
+) -> Result<(), ApiError> {
+    let budgets = budgets_covering(store, pod)?;
     let budget = match budgets.as_slice() {
         [] => return Ok(()),
         [one] => one,
@@ -70,16 +75,17 @@ fn check_budget(store: &mut Store, request: &WriteRequest, pod: &Value) -> Resul
     let generation = object::number(budget, &["metadata", "generation"]).unwrap_or(0);
     if of("observedGeneration") < generation {
         let why = format!("The disruption budget {name} is still being processed by the server.");
-        return Err(eviction_denied(why).with_retry_after(10));
+        return Err(eviction_denied_error(why).with_retry_after(10));
     }
     if of("disruptionsAllowed") <= 0 {
-        return Err(eviction_denied(denial_reason(budget)));
+        return Err(eviction_denied_error(denial_reason(budget)));
     }
     record_disruption(store, request, budget);
     Ok(())
 }
 
-/// Why a budget allows no disruption. A failed sync is reported rather than the counts.
+/// The reason why a budget allows no disruption: a failed sync if there is one, otherwise the
+/// counts.
 fn denial_reason(budget: &Value) -> String {
     let of = |field: &str| object::number(budget, &["status", field]).unwrap_or(0);
     let (healthy, desired) = (of("currentHealthy"), of("desiredHealthy"));
@@ -102,7 +108,7 @@ fn denial_reason(budget: &Value) -> String {
 }
 
 /// The 429 error of a refused eviction.
-fn eviction_denied(why: String) -> ApiError {
+fn eviction_denied_error(why: String) -> ApiError {
     let message = "Cannot evict pod as it would violate the pod's disruption budget.";
     ApiError::too_many_requests(message).with_cause(Cause {
         reason: "DisruptionBudget".to_owned(),
@@ -111,26 +117,27 @@ fn eviction_denied(why: String) -> ApiError {
     })
 }
 
-fn budgets_for(store: &Store, pod: &Value) -> Result<Vec<Object>, ApiError> {
+fn budgets_covering(store: &Store, pod: &Value) -> Result<Vec<Object>, ApiError> {
     let resource = Resource::new("policy", "poddisruptionbudgets");
     let mut budgets = Vec::new();
     for budget in store.list(&resource, Some(object::namespace(pod))) {
-        if selector(budget)?.is_some_and(|selector| selector.matches(pod)) {
+        if budget_selector(budget)?.is_some_and(|selector| selector.matches(pod)) {
             budgets.push(budget.clone());
         }
     }
     Ok(budgets)
 }
 
-/// The budget's selector. Without one a budget selects nothing; an empty one selects everything.
-fn selector(budget: &Value) -> Result<Option<LabelSelector>, ApiError> {
+/// The selector of a budget. `None` if the budget has no selector: then it selects no pod. An empty
+/// selector selects every pod.
+fn budget_selector(budget: &Value) -> Result<Option<LabelSelector>, ApiError> {
     match object::at(budget, &["spec", "selector"]) {
         None | Some(Value::Null) => Ok(None),
         Some(selector) => LabelSelector::from_object(selector).map(Some),
     }
 }
 
-/// Records the disruption in the budget's status.
+/// Records a granted eviction in the budget's status.
 fn record_disruption(store: &mut Store, request: &WriteRequest, budget: &Object) {
     if request.dry_run {
         return;
@@ -138,7 +145,7 @@ fn record_disruption(store: &mut Store, request: &WriteRequest, budget: &Object)
     let mut new = Value::clone(budget);
     let left = object::number(budget, &["status", "disruptionsAllowed"]).unwrap_or(0) - 1;
     object::set(&mut new, &["status", "disruptionsAllowed"], left.into());
-    object::set(&mut new, &["status", "disruptedPods", &request.key.name], request.time());
+    object::set(&mut new, &["status", "disruptedPods", &request.key.name], request.timestamp());
     if left == 0 {
         set_disruption_not_allowed(request, &mut new);
     }
@@ -154,7 +161,7 @@ fn set_disruption_not_allowed(request: &WriteRequest, budget: &mut Value) {
     let mut conditions = object::list(budget, &["status", "conditions"]).to_vec();
     let old =
         conditions.iter().find(|one| one["type"] == DISRUPTION_ALLOWED && one["status"] == "False");
-    let since = old.map_or_else(|| request.time(), |one| one["lastTransitionTime"].clone());
+    let since = old.map_or_else(|| request.timestamp(), |one| one["lastTransitionTime"].clone());
     conditions.retain(|one| one["type"] != DISRUPTION_ALLOWED);
     conditions.push(json!({
         "type": DISRUPTION_ALLOWED,
@@ -178,7 +185,7 @@ fn set_disruption_target(store: &mut Store, request: &WriteRequest, pod: &Object
         "reason": "EvictionByEvictionAPI",
         "message": "Eviction API: evicting",
         "lastProbeTime": null,
-        "lastTransitionTime": request.time(),
+        "lastTransitionTime": request.timestamp(),
     }));
     object::set(&mut new, &["status", "conditions"], conditions.into());
     request.commit(store, new, false);

@@ -5,27 +5,29 @@ use std::sync::Arc;
 
 use super::patch::subresource_path;
 use super::request::WriteRequest;
-use crate::requests::patch_types::{Author, Shape, record_update};
+use crate::requests::patch_types::{MergeShape, WriteAuthor, record_update};
 use crate::store::{Key, LogEntry, Object, Store};
 use schedlab_api::{Value, object};
 
-/// The object with `managedFields`. If the log does not reach back to its creation, it stays as it
-/// is, and apply treats its fields as unowned.
+/// The object with `managedFields`, reconstructed from the change log. If the log does not reach
+/// back to the object's creation, the object is unchanged, and apply treats its fields as unowned.
 pub(super) fn with_managed_fields(
     store: &Store,
     request: &WriteRequest,
     old: &Object,
-    shape: &Shape,
+    shape: &MergeShape,
 ) -> Object {
     if !object::list(old, &["metadata", "managedFields"]).is_empty() {
         return Arc::clone(old);
     }
-    let Some(history) = history(store, &request.key, old) else { return Arc::clone(old) };
+    let Some(history) = log_entries_of_object(store, &request.key, old) else {
+        return Arc::clone(old);
+    };
     let version = request.kind.api_version(&request.kind.storage);
     let mut state: Option<Value> = None;
     for entry in history.iter().rev() {
         let mut after = Value::clone(&entry.object);
-        let author = Author {
+        let author = WriteAuthor {
             manager: &entry.manager,
             api_version: &version,
             subresource: subresource_path(entry.subresource),
@@ -37,9 +39,13 @@ pub(super) fn with_managed_fields(
     state.map_or_else(|| Arc::clone(old), Arc::new)
 }
 
-/// The log entries of an object, newest first. The resourceVersion of each previous state locates
-/// the entry before.
-fn history<'s>(store: &'s Store, key: &Key, object: &Value) -> Option<Vec<&'s Arc<LogEntry>>> {
+/// The log entries of an object, newest first; `None` if the log does not reach back to its
+/// creation. The resourceVersion of each previous state locates the entry before.
+fn log_entries_of_object<'s>(
+    store: &'s Store,
+    key: &Key,
+    object: &Value,
+) -> Option<Vec<&'s Arc<LogEntry>>> {
     let mut history = Vec::new();
     let mut revision = object::resource_version(object).to_owned();
     loop {

@@ -5,37 +5,37 @@
 //! the usage is computed here.
 
 use super::request::WriteRequest;
-use crate::admission::quota::{self, Item};
+use crate::admission::quota::{self, CountedObject};
 use crate::api_types::error::ApiError;
 use crate::api_types::resource::Resource;
 use crate::store::{Commit, Key, Store, Subresource};
 use schedlab_api::{Value, object};
 
-/// The quotas that count an object, with their new status. `old` is the previous state of an
-/// updated object.
+/// The quotas that count the written object, with their new status. `old` is the previous state of
+/// an updated object.
 ///
 /// # Errors
 /// 403 if a quota is exceeded.
-pub(super) fn charge(
+pub(super) fn charged_quotas(
     store: &Store,
     request: &WriteRequest,
     old: Option<&Value>,
     object: &Value,
 ) -> Result<Vec<Value>, ApiError> {
     let mut charged = Vec::new();
-    if !request.kind.namespaced || (old.is_some() && !can_grow(request)) {
+    if !request.kind.namespaced || (old.is_some() && !can_usage_grow(request)) {
         return Ok(charged);
     }
-    let item = |object| Item { resource: &request.key.resource, object, now: request.now };
+    let item = |object| CountedObject { resource: &request.key.resource, object, now: request.now };
     let (item, before) = (item(object), old.map(item));
-    let quotas = store.list(&resource(), Some(&request.key.namespace));
-    for quota in quotas.filter(|quota| quota::counts(quota, item)) {
+    let quotas = store.list(&quota_resource(), Some(&request.key.namespace));
+    for quota in quotas.filter(|quota| quota::does_quota_count(quota, item)) {
         let mut quota = Value::clone(quota);
         if object::at(&quota, &["status", "hard"]).is_none() {
-            let status = initial_status(store, request, &quota);
+            let status = counted_status(store, request, &quota);
             object::set(&mut quota, &["status"], status);
         }
-        let status = quota::charge(&quota, item, before)
+        let status = quota::charged_quota_status(&quota, item, before)
             .map_err(|why| ApiError::forbidden(&request.key.resource, &request.key.name, &why))?;
         if quota.get("status") != Some(&status) {
             object::set(&mut quota, &["status"], status);
@@ -46,7 +46,7 @@ pub(super) fn charge(
 }
 
 /// Whether an update can increase the usage of a quota.
-fn can_grow(request: &WriteRequest) -> bool {
+fn can_usage_grow(request: &WriteRequest) -> bool {
     match request.subresource {
         Subresource::None => {
             request.kind.is("", "PersistentVolumeClaim") || request.kind.is("", "Service")
@@ -64,7 +64,7 @@ pub(super) fn commit_charges(store: &mut Store, request: &WriteRequest, charged:
     let manager = "kube-apiserver".into();
     for quota in charged.into_iter().filter(|_| !request.dry_run) {
         let key = Key {
-            resource: resource(),
+            resource: quota_resource(),
             namespace: request.key.namespace.clone(),
             name: object::name(&quota).into(),
         };
@@ -74,16 +74,16 @@ pub(super) fn commit_charges(store: &mut Store, request: &WriteRequest, charged:
     }
 }
 
-fn resource() -> Resource {
+fn quota_resource() -> Resource {
     Resource::new("", "resourcequotas")
 }
 
-/// The status of a quota that the quota controller has not counted yet.
-fn initial_status(store: &Store, request: &WriteRequest, quota: &Value) -> Value {
-    let collections = quota::collections(quota);
+/// The status of a quota whose usage the quota controller has not counted yet.
+fn counted_status(store: &Store, request: &WriteRequest, quota: &Value) -> Value {
+    let collections = quota::counted_resources(quota);
     let items = collections.iter().flat_map(|resource| {
         let objects = store.list(resource, Some(&request.key.namespace));
-        objects.map(move |object| Item { resource, object, now: request.now })
+        objects.map(move |object| CountedObject { resource, object, now: request.now })
     });
-    quota::status(quota, items)
+    quota::counted_quota_status(quota, items)
 }

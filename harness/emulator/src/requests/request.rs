@@ -27,20 +27,21 @@ pub(super) struct WriteRequest {
     pub(super) dry_run: bool,
     pub(super) manager: Arc<str>,
     pub(super) validation: FieldValidation,
-    /// Duplicate fields of the body, until they are reported.
+    /// The duplicate fields of the body; empty once they have been reported.
     duplicate_fields: DuplicateFields,
     rules: RuleEvaluation,
     /// The time of the first attempt, for timestamps in the object.
     pub(super) now: Timestamp,
     /// The time of this attempt, for the log.
     log_time: Timestamp,
-    /// The attributes and verdicts for webhooks; `None` if no webhook is called.
+    /// The request attributes for webhooks, and the verdicts so far; `None` if no webhook is
+    /// called.
     pub(super) webhook_context: Option<Box<WebhookContext>>,
     /// Generated values of the first attempt.
     pub(super) first_attempt: FirstAttempt,
     pub(super) warnings: Vec<String>,
     pub(super) subresource: Subresource,
-    /// It is an apply patch, which records `managedFields` itself.
+    /// Whether this is an apply patch, which records `managedFields` itself.
     pub(super) is_apply: bool,
     /// The API version of the body.
     version: Arc<str>,
@@ -103,7 +104,7 @@ impl WriteRequest {
         }
         if let Some(why) = go_json::type_meta_error(&body) {
             let why = format!("couldn't get version/kind; json parse error: {why}");
-            return Err(self.decode_error(&why));
+            return Err(self.wrong_type_error(&why));
         }
         let versions = &self.requested_kind.versions;
         let known =
@@ -124,8 +125,8 @@ impl WriteRequest {
         }
         let mut object = self.requested_kind.to_stored(body);
         self.prune_and_default(&mut object)?;
-        if is_nested_deeper(&object, DEPTH_MAX) {
-            return Err(self.decode_error(&format!("exceeded max depth of {DEPTH_MAX}")));
+        if is_nested_deeper(&object, NESTING_MAX) {
+            return Err(self.wrong_type_error(&format!("exceeded max depth of {NESTING_MAX}")));
         }
         Ok(object)
     }
@@ -135,7 +136,7 @@ impl WriteRequest {
         let requested = &self.requested_kind.kind;
         let bare = version.rsplit('/').next().unwrap_or_default();
         let package = self.requested_kind.package();
-        let is_kind = typed::is_known(&self.requested_kind.resource.group, kind);
+        let is_kind = typed::is_built_in_kind(&self.requested_kind.resource.group, kind);
         let why = if is_kind && is_versioned {
             format!("converting ({bare}.{kind}) to ({package}.{requested}): unknown conversion")
         } else {
@@ -155,11 +156,13 @@ impl WriteRequest {
         let mut dropped = if matches!(self.kind.origin, Origin::Custom) {
             typed::decode_metadata(&self.kind, object)?.unknown
         } else {
-            typed::decode(&self.kind, object)?.unknown
+            typed::decode_built_in(&self.kind, object)?.unknown
         };
-        if let Some(schema) = self.schema() {
+        if let Some(schema) = self.body_schema() {
             schema.prune(object, &mut dropped);
-            schema.decode_embedded(object, &mut dropped).map_err(|why| self.decode_error(&why))?;
+            schema
+                .decode_embedded(object, &mut dropped)
+                .map_err(|why| self.wrong_type_error(&why))?;
             schema.fill_defaults(object);
         }
         let duplicates = mem::take(&mut self.duplicate_fields);
@@ -187,14 +190,15 @@ impl WriteRequest {
     }
 
     /// The 400 error for a field of a wrong type.
-    fn decode_error(&self, why: &str) -> ApiError {
+    fn wrong_type_error(&self, why: &str) -> ApiError {
         let kind = &self.requested_kind.kind;
         let version = &self.version;
         let head = format!("{kind} in version \"{version}\" cannot be handled as a {kind}");
         ApiError::bad_request(format!("{head}: {why}"))
     }
 
-    /// Like [`Self::prune_and_default`] for an object that a webhook changed: without warnings.
+    /// Like [`Self::prune_and_default`], for an object that a webhook changed, and without
+    /// warnings.
     pub(super) fn prune_and_default_webhook_change(
         &mut self,
         object: &mut Value,
@@ -210,11 +214,11 @@ impl WriteRequest {
     }
 
     /// The schema of a custom resource in the body's version.
-    fn schema(&self) -> Option<Arc<Schema>> {
+    fn body_schema(&self) -> Option<Arc<Schema>> {
         self.kind.version(&self.version)?.schema.clone()
     }
 
-    /// The input of built-in admission.
+    /// The input of built-in admission for this request.
     pub(super) fn admission<'r>(&'r self, store: &'r Store) -> Admission<'r> {
         Admission {
             store,
@@ -227,12 +231,12 @@ impl WriteRequest {
     }
 
     /// The time of the request in whole seconds, as in object metadata.
-    pub(super) fn time(&self) -> Value {
+    pub(super) fn timestamp(&self) -> Value {
         rfc3339(self.now).into()
     }
 
-    /// The object as it is read: with the current defaults of its definition.
-    pub(super) fn as_read(&self, stored: &Object) -> Object {
+    /// The object as a client reads it: with the current defaults of its CRD.
+    pub(super) fn in_current_schema(&self, stored: &Object) -> Object {
         self.kind.in_version(&self.kind.storage, stored)
     }
 
@@ -253,9 +257,9 @@ impl WriteRequest {
     }
 
     /// Removes the object unless this is a dry run.
-    pub(super) fn remove(&self, store: &mut Store, last: &Object) -> WriteOutcome {
+    pub(super) fn remove(&self, store: &mut Store, last_state: &Object) -> WriteOutcome {
         let object = if self.dry_run {
-            Arc::clone(last)
+            Arc::clone(last_state)
         } else {
             store.commit(Commit {
                 key: &self.key,
@@ -269,7 +273,7 @@ impl WriteRequest {
     }
 
     /// The outcome of a write that changes nothing.
-    pub(super) fn unchanged(old: &Object) -> WriteOutcome {
+    pub(super) fn unchanged_outcome(old: &Object) -> WriteOutcome {
         WriteOutcome {
             object: Arc::clone(old),
             created: false,
@@ -279,9 +283,9 @@ impl WriteRequest {
     }
 }
 
-/// The nesting of arrays and objects in an object. kube-apiserver stores up to 10,000 levels; most
-/// clients, and the emulator, read 128.
-const DEPTH_MAX: usize = 120;
+/// The maximum nesting of arrays and objects in an object. kube-apiserver stores up to 10,000
+/// levels; most clients, and the emulator, read 128.
+const NESTING_MAX: usize = 120;
 
 fn is_nested_deeper(value: &Value, levels: usize) -> bool {
     let is_inner_deeper = |inner: &Value| is_nested_deeper(inner, levels - 1);
@@ -314,9 +318,9 @@ fn with_path_defaults(
     context
 }
 
-/// A time as `metadata` has it: RFC 3339, whole seconds, UTC.
+/// A time in the format of `metadata`: RFC 3339, whole seconds, UTC.
 pub(super) fn rfc3339(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second())
-        .expect("a whole second of a valid time is valid")
+        .expect("a valid time cut to whole seconds is valid")
         .to_string()
 }

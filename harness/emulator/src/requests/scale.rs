@@ -9,7 +9,7 @@ use crate::api_types::kinds::typed::{self, BodyKind};
 use crate::store::{Object, Store, Subresource, WriteError, WriteOutcome};
 use schedlab_api::{Value, object};
 
-pub(super) fn scale(
+pub(super) fn update_scale(
     store: &mut Store,
     request: &mut WriteRequest,
     old: &Object,
@@ -38,10 +38,10 @@ pub(super) fn scale(
     let before = request.kind.scale_of(old).filter(|_| webhooks::may_call_webhooks(store, request));
     let before = before.unwrap_or_default();
     let point = AdmissionPoint::update(&before).with_body_kind("autoscaling/v1", "Scale");
-    let scale = webhooks::mutate_only(store, request, point, scale)?;
+    let scale = webhooks::call_mutating_webhooks_only(store, request, point, scale)?;
     let replicas = object::number(&scale, &["spec", "replicas"]).unwrap_or(0);
     if replicas < 0 {
-        return Err(negative_replicas(&name, replicas).into());
+        return Err(negative_replicas_error(&name, replicas).into());
     }
     let mut new = Value::clone(old);
     let version = request.kind.stored();
@@ -52,11 +52,11 @@ pub(super) fn scale(
     admission::prepare_update(&request.admission(store), Subresource::Scale, old, &mut new);
     admission::check_update(&request.admission(store), Subresource::Scale, old, &mut new)?;
     let scale = request.kind.scale_of(&new).unwrap_or_default();
-    webhooks::validate(store, request, point, &scale)?;
+    webhooks::call_validating_webhooks(store, request, point, &scale)?;
     Ok(update::finish_update(store, request, old, new))
 }
 
-fn negative_replicas(name: &str, replicas: i64) -> ApiError {
+fn negative_replicas_error(name: &str, replicas: i64) -> ApiError {
     let field = "spec.replicas";
     let message = format!("Invalid value: {replicas}: must be greater than or equal to 0");
     let mut error = ApiError::new(

@@ -16,7 +16,7 @@ use crate::api_types::kinds::{Generation, Kind, Origin};
 use crate::store::{Object, Store, Subresource, WriteError, WriteOutcome};
 use schedlab_api::{Map, Value, object};
 
-pub(super) fn update(
+pub(super) fn update_object(
     store: &mut Store,
     request: &mut WriteRequest,
     subresource: Subresource,
@@ -25,12 +25,12 @@ pub(super) fn update(
     check_subresource(request, subresource)?;
     if subresource == Subresource::Scale {
         let old = store.get(&request.key)?;
-        return scale::scale(store, request, &old, body);
+        return scale::update_scale(store, request, &old, body);
     }
-    if store.find(&request.key).is_none() && creates_on_update(request) {
-        return create::create(store, request, body);
+    if store.find(&request.key).is_none() && may_update_create(request) {
+        return create::create_object(store, request, body);
     }
-    let old = store.find(&request.key).map(|old| request.as_read(old));
+    let old = store.find(&request.key).map(|old| request.in_current_schema(old));
     let new = request.decode(without_unchanged_spec(subresource, old.as_ref(), body))?;
     check_name_and_namespace(request, &new)?;
     let old = old.map_or_else(|| store.get(&request.key), Ok)?;
@@ -43,7 +43,7 @@ pub(super) fn update(
         errors
             .into_result(&Kind { kind: plural, ..Kind::clone(&request.kind) }, &request.key.name)?;
     }
-    replace(store, request, subresource, &old, new)
+    replace_part(store, request, subresource, &old, new)
 }
 
 /// Refuses a body whose name or namespace differs from the path.
@@ -68,14 +68,14 @@ pub(super) fn check_name_and_namespace(
 }
 
 /// Whether a PUT creates a missing object of this kind.
-fn creates_on_update(request: &WriteRequest) -> bool {
+fn may_update_create(request: &WriteRequest) -> bool {
     let kinds = [("coordination.k8s.io", "Lease"), ("", "Event"), ("", "Endpoints")];
     request.subresource == Subresource::None
         && kinds.iter().any(|(group, kind)| request.kind.is(group, kind))
 }
 
-/// A body of a status update without its spec, if that equals the stored one: then its decoding
-/// cannot yield warnings.
+/// The body of a status update, without the spec if that equals the stored one: an unchanged spec
+/// must not yield warnings when the body is decoded.
 pub(super) fn without_unchanged_spec(
     subresource: Subresource,
     old: Option<&Object>,
@@ -99,8 +99,8 @@ fn allows_unconditional_update(request: &WriteRequest) -> bool {
     }
 }
 
-/// Replaces the part of `old` that the subresource covers by that of `new`.
-pub(super) fn replace(
+/// Replaces the part of `old` that the subresource covers by the same part of `new`.
+pub(super) fn replace_part(
     store: &mut Store,
     request: &mut WriteRequest,
     subresource: Subresource,
@@ -129,19 +129,19 @@ pub(super) fn replace(
         prepare_update(store, request, subresource, old, patched)
     };
     let point = AdmissionPoint::update(old).hiding(&omitted);
-    let mut new = webhooks::mutate(store, request, point, new, &reprepare)?;
+    let mut new = webhooks::call_mutating_webhooks(store, request, point, new, &reprepare)?;
     admission::check_update(&request.admission(store), subresource, old, &mut new)?;
     crd::warn_unrecognized_formats(request, Some(&**old), &new);
-    webhooks::validate(store, request, AdmissionPoint::update(old), &new)?;
+    webhooks::call_validating_webhooks(store, request, AdmissionPoint::update(old), &new)?;
     check_size(request, &new)?;
-    let charged = quota::charge(store, request, Some(old), &new)?;
+    let charged = quota::charged_quotas(store, request, Some(old), &new)?;
     let written = finish_update(store, request, old, new);
     quota::commit_charges(store, request, charged);
     Ok(written)
 }
 
-/// Completes the new state with the fields that the writer cannot change and those that the server
-/// sets.
+/// Completes the new state of an updated object: restores the fields that the writer cannot change,
+/// and sets server-owned fields.
 fn prepare_update(
     store: &Store,
     request: &WriteRequest,
@@ -161,21 +161,22 @@ fn prepare_update(
     Ok(new)
 }
 
-/// Finishes an update: increments the generation, and commits the object, removes it after its last
-/// finalizer, or leaves it unchanged.
+/// Finishes an update: increments the generation, and then commits the object, removes it if its
+/// last finalizer is gone, or leaves it unchanged.
 pub(super) fn finish_update(
     store: &mut Store,
     request: &WriteRequest,
     old: &Object,
     mut new: Value,
 ) -> WriteOutcome {
-    if request.kind.generation == Generation::OnSpec && is_new_generation(request, old, &new) {
+    if request.kind.generation == Generation::OnSpec && does_generation_increase(request, old, &new)
+    {
         let generation = object::number(old, &["metadata", "generation"]).unwrap_or(0);
         object::set(&mut new, &["metadata", "generation"], (generation + 1).into());
     }
     record_managed_fields(request, Some(&**old), &mut new);
     if new == **old {
-        return WriteRequest::unchanged(old);
+        return WriteRequest::unchanged_outcome(old);
     }
     if is_deletion_complete(request, old, &new) {
         // The response shows the new state with the revision of the last commit.
@@ -292,9 +293,9 @@ fn check_finalizers(request: &WriteRequest, old: &Object, new: &Value) -> Result
     errors.into_result(&request.kind, &request.key.name)
 }
 
-/// Whether the generation increases. For a Deployment, annotations count too: they are copied to
-/// its ReplicaSets.
-fn is_new_generation(request: &WriteRequest, old: &Value, new: &Value) -> bool {
+/// Whether an update increases the generation. For a Deployment, a change of annotations increases
+/// it, too: they are copied to its ReplicaSets.
+fn does_generation_increase(request: &WriteRequest, old: &Value, new: &Value) -> bool {
     let annotations = |object| object::map(object, &["metadata", "annotations"]);
     let notes = request.kind.is("apps", "Deployment") && request.subresource == Subresource::None;
     specs_differ(request, old, new) || (notes && annotations(old) != annotations(new))

@@ -12,12 +12,12 @@ use crate::requests::patch_types;
 use crate::store::{CompletedCall, PendingCall, Store, Webhook, WebhookVerdict, WriteError};
 use schedlab_api::{Value, json, object};
 
-/// The operation that webhooks review.
+/// The operation of a request that webhooks review, and the object before it.
 #[derive(Clone, Copy)]
 pub(super) struct AdmissionPoint<'p> {
-    /// `CREATE`, `UPDATE` or `DELETE`.
+    /// The operation: `CREATE`, `UPDATE` or `DELETE`.
     operation: &'static str,
-    /// The stored object.
+    /// The stored object before the operation; `None` for a creation.
     old: Option<&'p Value>,
     /// API version and kind of the body, if it is not the object itself.
     body_kind: Option<(&'static str, &'static str)>,
@@ -25,22 +25,23 @@ pub(super) struct AdmissionPoint<'p> {
     hidden_fields: &'p [&'static str],
 }
 
-/// Prepares an object again after a webhook changed it; gets the object before and after.
+/// Prepares an object again after a webhook changed it. The arguments are the object before and
+/// after the change.
 type Reprepare<'t> =
     &'t dyn Fn(&Store, &mut WriteRequest, &Value, Value) -> Result<Value, ApiError>;
 
 impl<'p> AdmissionPoint<'p> {
-    /// The creation of an object.
+    /// Creates the admission point of a creation.
     pub(super) fn create() -> Self {
         Self { operation: "CREATE", old: None, body_kind: None, hidden_fields: &SERVER_FIELDS }
     }
 
-    /// The update of an object.
+    /// Creates the admission point of an update.
     pub(super) fn update(old: &'p Value) -> Self {
         Self { operation: "UPDATE", old: Some(old), body_kind: None, hidden_fields: &[] }
     }
 
-    /// The deletion of an object.
+    /// Creates the admission point of a deletion.
     pub(super) fn delete(old: &'p Value) -> Self {
         Self { operation: "DELETE", old: Some(old), body_kind: None, hidden_fields: &[] }
     }
@@ -77,31 +78,33 @@ pub(super) fn complete_body(
     body
 }
 
-/// Calls the mutating and then the validating webhooks, if the server has nothing to do in between.
-pub(super) fn mutate_and_validate(
+/// Calls the mutating and then the validating webhooks, for operations in which the server changes
+/// nothing in between.
+pub(super) fn call_all_webhooks(
     store: &mut Store,
     request: &mut WriteRequest,
     point: AdmissionPoint<'_>,
     object: Value,
 ) -> Result<Value, WriteError> {
-    let object = mutate_only(store, request, point, object)?;
-    validate(store, request, point, &object)?;
+    let object = call_mutating_webhooks_only(store, request, point, object)?;
+    call_validating_webhooks(store, request, point, &object)?;
     Ok(object)
 }
 
-/// Calls the mutating webhooks, if the server adds nothing to their changes.
-pub(super) fn mutate_only(
+/// Calls the mutating webhooks, for operations in which the server adds nothing to the webhooks'
+/// changes.
+pub(super) fn call_mutating_webhooks_only(
     store: &mut Store,
     request: &mut WriteRequest,
     point: AdmissionPoint<'_>,
     object: Value,
 ) -> Result<Value, WriteError> {
-    mutate(store, request, point, object, &|_, _, _, patched| Ok(patched))
+    call_mutating_webhooks(store, request, point, object, &|_, _, _, patched| Ok(patched))
 }
 
 /// Calls the mutating webhooks one after the other. A webhook with `reinvocationPolicy: IfNeeded`
 /// is called once more if a later one changed the object.
-pub(super) fn mutate(
+pub(super) fn call_mutating_webhooks(
     store: &mut Store,
     request: &mut WriteRequest,
     point: AdmissionPoint<'_>,
@@ -123,7 +126,7 @@ pub(super) fn mutate(
             let Some(review) = review_request(store, request, point, &shown, webhook)? else {
                 continue;
             };
-            if let Some(patched) = call_mutating(store, request, webhook, &review)? {
+            if let Some(patched) = patched_by_webhook(store, request, webhook, &review)? {
                 object = reprepare(store, request, &object, patched)?;
                 is_changed = true;
                 due.append(&mut passed);
@@ -140,7 +143,7 @@ pub(super) fn mutate(
 }
 
 /// Calls all validating webhooks in parallel; the first denial decides.
-pub(super) fn validate(
+pub(super) fn call_validating_webhooks(
     store: &mut Store,
     request: &WriteRequest,
     point: AdmissionPoint<'_>,
@@ -149,7 +152,7 @@ pub(super) fn validate(
     if !may_call_webhooks(store, request) {
         return Ok(());
     }
-    if let Some(attributes) = attributes(request, point, object, false) {
+    if let Some(attributes) = admission_attributes(request, point, object, false) {
         attributes.check_policies(store)?;
     }
     let mut calls = Vec::new();
@@ -158,9 +161,9 @@ pub(super) fn validate(
             calls.push((webhook, review));
         }
     }
-    let verdicts = verdicts(store, request, &calls)?;
+    let verdicts = webhook_verdicts(store, request, &calls)?;
     for ((webhook, _), verdict) in calls.iter().zip(verdicts) {
-        allowed_patch(webhook, verdict)?;
+        patch_of_verdict(webhook, verdict)?;
     }
     Ok(())
 }
@@ -194,7 +197,7 @@ const SERVER_FIELDS: [&str; 3] = ["uid", "creationTimestamp", "generation"];
 /// Metadata that an update may omit.
 const OPTIONAL_ON_UPDATE: [&str; 4] = ["uid", "creationTimestamp", "generation", "resourceVersion"];
 
-/// The metadata that this update omits.
+/// The names of the metadata fields that the update `new` omits.
 pub(super) fn omitted_metadata(new: &Value) -> Vec<&'static str> {
     let is_omitted = |field: &&str| object::at(new, &["metadata", field]).is_none();
     OPTIONAL_ON_UPDATE.into_iter().filter(is_omitted).collect()
@@ -220,14 +223,14 @@ fn review_request(
 ) -> Result<Option<Value>, ApiError> {
     let is_new = point.operation == "CREATE" && point.body_kind.is_none();
     let is_nameless = is_new && webhook.is_mutating && !request.first_attempt.name.is_empty();
-    match attributes(request, point, object, is_nameless) {
-        Some(attributes) => attributes.request_for(store, webhook),
+    match admission_attributes(request, point, object, is_nameless) {
+        Some(attributes) => attributes.review_request_for(store, webhook),
         None => Ok(None),
     }
 }
 
 /// The attributes of a request for webhooks and policies; `None` for a write in this process.
-fn attributes<'r>(
+fn admission_attributes<'r>(
     request: &'r WriteRequest,
     point: AdmissionPoint<'r>,
     object: &'r Value,
@@ -249,16 +252,17 @@ fn attributes<'r>(
     })
 }
 
-/// The object as a webhook changes it; `None` if it changes nothing.
-fn call_mutating(
+/// The object as changed by a mutating webhook; `None` if the webhook changes nothing.
+fn patched_by_webhook(
     store: &mut Store,
     request: &WriteRequest,
     webhook: &Arc<Webhook>,
     review: &Value,
 ) -> Result<Option<Value>, WriteError> {
     let call = (Arc::clone(webhook), review.clone());
-    let verdict = verdicts(store, request, &[call])?.pop();
-    let Some(operations) = verdict.map_or(Ok(None), |verdict| allowed_patch(webhook, verdict))?
+    let verdict = webhook_verdicts(store, request, &[call])?.pop();
+    let Some(operations) =
+        verdict.map_or(Ok(None), |verdict| patch_of_verdict(webhook, verdict))?
     else {
         return Ok(None);
     };
@@ -293,13 +297,13 @@ fn apply_operations(object: &Value, operations: &[Value]) -> Result<Value, Strin
     let mut patched = object.clone();
     for operation in operations {
         let next = patch_types::apply_json_patch(&patched, &json!([operation]));
-        patched = next.map_err(|_| operation_error(&patched, operation))?;
+        patched = next.map_err(|_| patch_operation_error(&patched, operation))?;
     }
     Ok(patched)
 }
 
-/// The error text of the JSON Patch library of kube-apiserver.
-fn operation_error(object: &Value, operation: &Value) -> String {
+/// The error text of kube-apiserver's JSON Patch library for an operation that fails.
+fn patch_operation_error(object: &Value, operation: &Value) -> String {
     let of = |field: &str| object::text(operation, &[field]);
     let (verb, path) = (of("op"), of("path"));
     let (parent, last) = path.rsplit_once('/').unwrap_or_default();
@@ -315,8 +319,8 @@ fn operation_error(object: &Value, operation: &Value) -> String {
     }
 }
 
-/// The verdicts of webhook calls, or the calls that are still pending.
-fn verdicts(
+/// The verdicts of webhook calls; an error with the pending calls if verdicts are missing.
+fn webhook_verdicts(
     store: &mut Store,
     request: &WriteRequest,
     calls: &[(Arc<Webhook>, Value)],
@@ -341,12 +345,13 @@ fn verdicts(
     Err(WriteError::NeedsWebhooks(missing, request.first_attempt.clone()))
 }
 
-/// The patch of a webhook that allows the request.
-fn allowed_patch(webhook: &Webhook, verdict: WebhookVerdict) -> Result<Option<Value>, ApiError> {
+/// The patch in the verdict of a webhook that allows the request; an error if the webhook denies it
+/// or its call failed.
+fn patch_of_verdict(webhook: &Webhook, verdict: WebhookVerdict) -> Result<Option<Value>, ApiError> {
     match verdict {
         WebhookVerdict::Allowed(patch) => Ok(patch),
-        WebhookVerdict::Denied(status) => Err(webhooks::denial(&webhook.name, &status)),
+        WebhookVerdict::Denied(status) => Err(webhooks::denial_error(&webhook.name, &status)),
         WebhookVerdict::Failed(_) if webhook.spec["failurePolicy"] == "Ignore" => Ok(None),
-        WebhookVerdict::Failed(why) => Err(webhooks::failure(&webhook.name, &why)),
+        WebhookVerdict::Failed(why) => Err(webhooks::failed_call_error(&webhook.name, &why)),
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct ContinueToken {
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 impl ContinueToken {
-    /// The token as clients pass it: opaque and URL-safe.
+    /// The token as clients pass it: an opaque and URL-safe text.
     pub(super) fn encode(&self) -> String {
         let (namespace, name) = &self.after;
         let start = format!("{namespace}/{name}");

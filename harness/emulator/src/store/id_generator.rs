@@ -5,7 +5,7 @@ use std::fmt::Write;
 use schedlab_api::random::SplitMix64;
 
 /// The alphabet of generated names in Kubernetes: no vowels, no characters that look alike.
-const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+const NAME_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// A seeded generator of uids and name suffixes.
 #[derive(Clone, Debug)]
@@ -47,9 +47,10 @@ impl IdGenerator {
     pub(crate) fn suffix(&mut self) -> String {
         let mut random = self.numbers.next_u64();
         let mut letter = || {
-            let index = usize::try_from(random % 27).expect("an index below 27 fits");
+            let index = usize::try_from(random % 27)
+                .expect("the index of one of 27 letters fits into usize");
             random /= 27;
-            char::from(LETTERS[index])
+            char::from(NAME_LETTERS[index])
         };
         [letter(), letter(), letter(), letter(), letter()].iter().collect()
     }

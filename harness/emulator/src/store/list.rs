@@ -16,21 +16,21 @@ use crate::api_types::label_selector::LabelSelector;
 pub struct ListQuery {
     /// Restricts the list to a namespace; `None` lists all namespaces.
     pub namespace: Option<String>,
-    /// `labelSelector`.
+    /// The parameter `labelSelector`.
     pub labels: LabelSelector,
-    /// `fieldSelector`.
+    /// The parameter `fieldSelector`.
     pub fields: FieldSelector,
-    /// `limit`; 0 means no limit.
+    /// The parameter `limit`; 0 means no limit.
     pub limit: usize,
-    /// `continue`; empty for the first page.
+    /// The parameter `continue`; empty for the first page.
     pub continue_token: String,
-    /// `resourceVersion`; empty if absent.
+    /// The parameter `resourceVersion`; empty if absent.
     pub resource_version: String,
-    /// `resourceVersionMatch`; empty if absent.
+    /// The parameter `resourceVersionMatch`; empty if absent.
     pub version_match: String,
 }
 
-/// A page of a list.
+/// A page of the response to a LIST request.
 #[derive(Clone, Debug)]
 pub struct ListPage {
     /// The objects, ordered by namespace and name.
@@ -57,7 +57,7 @@ impl Store {
     pub fn list_page(&self, resource: &Resource, query: &ListQuery) -> Result<ListPage, ApiError> {
         let start = self.page_start(query)?;
         let whole;
-        let query = if query.resource_version == "0" && is_cached(resource) {
+        let query = if query.resource_version == "0" && is_watch_cached(resource) {
             whole = ListQuery { limit: 0, ..query.clone() };
             &whole
         } else {
@@ -75,7 +75,7 @@ impl Store {
     }
 
     fn page_start(&self, query: &ListQuery) -> Result<PageStart, ApiError> {
-        check_combination(query)?;
+        check_list_query(query)?;
         if !query.continue_token.is_empty() {
             return self.resume_page(query);
         }
@@ -138,7 +138,7 @@ impl Store {
 
 /// Whether kube-apiserver serves the collection from its watch cache. Such a list at
 /// `resourceVersion=0` ignores `limit`.
-fn is_cached(resource: &Resource) -> bool {
+fn is_watch_cached(resource: &Resource) -> bool {
     &*resource.plural != "events"
 }
 
@@ -193,7 +193,7 @@ fn parse_revision(text: &str) -> Result<u64, ApiError> {
     })
 }
 
-fn check_combination(query: &ListQuery) -> Result<(), ApiError> {
+fn check_list_query(query: &ListQuery) -> Result<(), ApiError> {
     let ListQuery { version_match, resource_version, continue_token: token, .. } = query;
     if !token.is_empty() && !resource_version.is_empty() && resource_version != "0" {
         let why = "specifying resource version is not allowed when using continue";

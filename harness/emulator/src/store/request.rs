@@ -10,7 +10,7 @@ use crate::api_types::resource::{Key, Object};
 use crate::store::FirstAttempt;
 use schedlab_api::Value;
 
-/// A write request.
+/// A write request to the store.
 #[derive(Clone, Debug)]
 pub struct Write {
     /// The object to write.
@@ -21,7 +21,7 @@ pub struct Write {
     pub dry_run: bool,
     /// `fieldManager`, or the first part of the User-Agent.
     pub field_manager: String,
-    /// `fieldValidation`.
+    /// How unknown and duplicate fields of the body are treated (`fieldValidation`).
     pub field_validation: FieldValidation,
     /// Fields that occur twice in the text of the body.
     pub duplicate_fields: DuplicateFields,
@@ -44,20 +44,22 @@ impl Write {
     }
 }
 
-/// Where rules of a custom resource are evaluated that may take longer than a millisecond. A write
-/// has the store for itself, and other requests wait for it.
+/// Where the rules of a custom resource are evaluated if that may take longer than a millisecond. A
+/// write locks the store, so that other requests wait for it.
 #[derive(Clone, Debug, Default)]
 pub enum RuleEvaluation {
-    /// During the write.
+    /// The rules are evaluated during the write, under the store's lock.
     #[default]
     Here,
-    /// The write ends without effect, and is repeated with the verdict.
+    /// The write ends without effect. The rules are evaluated without the lock, and the write is
+    /// repeated with the verdict.
     Deferred,
-    /// They have been evaluated; for another object they are evaluated during the write.
+    /// The rules have been evaluated, with this verdict. If the object has changed since, they are
+    /// evaluated during the write.
     Known(Arc<RuleVerdict>),
 }
 
-/// The violations of rules by an object.
+/// The violations of the rules by an object.
 #[derive(Debug)]
 pub struct RuleVerdict {
     pub(crate) old: Option<Object>,
@@ -76,7 +78,7 @@ pub(crate) struct PendingRules {
 }
 
 impl PendingRules {
-    /// Evaluates the rules.
+    /// Evaluates the rules and returns the verdict.
     pub(crate) fn evaluate(self) -> RuleVerdict {
         let Self { schema, old, new, .. } = self;
         let violations = schema.rule_violations(old.as_deref(), &new);
@@ -91,9 +93,9 @@ pub enum Op {
     Create(Value),
     /// PUT of an object, or of one of its subresources.
     Update(Subresource, Value),
-    /// PATCH. An apply patch creates the object if it does not exist.
+    /// PATCH of an object or subresource. An apply patch creates the object if it does not exist.
     Patch(Subresource, PatchBody),
-    /// DELETE.
+    /// DELETE of an object.
     Delete(DeleteOptions),
     /// POST of a `Binding` to `pods/{name}/binding`.
     Bind(Value),
@@ -106,32 +108,32 @@ pub enum Op {
 pub enum Subresource {
     /// The object itself. Its status is not changed if the kind has a status subresource.
     None,
-    /// `/status`.
+    /// The subresource `/status`.
     Status,
-    /// `/scale`.
+    /// The subresource `/scale`.
     Scale,
-    /// Namespaces only: `/finalize`.
+    /// The subresource `/finalize` of namespaces.
     Finalize,
-    /// Pods only: `/resize`, which changes container resources.
+    /// The subresource `/resize` of pods, which changes container resources.
     Resize,
-    /// Pods only: `/ephemeralcontainers`, which adds ephemeral containers.
+    /// The subresource `/ephemeralcontainers` of pods, which adds ephemeral containers.
     EphemeralContainers,
 }
 
-/// A patch by its content type.
+/// The body of a patch, by content type.
 #[derive(Clone, Debug)]
 pub enum PatchBody {
-    /// `application/json-patch+json`.
+    /// A JSON Patch (`application/json-patch+json`).
     Json(Value),
-    /// `application/merge-patch+json`.
+    /// A merge patch (`application/merge-patch+json`).
     Merge(Value),
-    /// `application/strategic-merge-patch+json`.
+    /// A strategic merge patch (`application/strategic-merge-patch+json`).
     Strategic(Value),
-    /// `application/apply-patch+yaml`.
+    /// A server-side apply (`application/apply-patch+yaml`).
     Apply {
         /// The applied configuration.
         object: Value,
-        /// `force`: takes over fields owned by other managers.
+        /// The parameter `force`: take over fields that other managers own.
         force: bool,
     },
 }
@@ -139,12 +141,12 @@ pub enum PatchBody {
 /// `fieldValidation`: how unknown and duplicate fields are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// Drop them silently.
+    /// Unknown and duplicate fields are dropped silently.
     Ignore,
-    /// Drop them with a warning (the API's default).
+    /// Unknown and duplicate fields are dropped with a warning (the API's default).
     #[default]
     Warn,
-    /// Refuse the request.
+    /// A request with unknown or duplicate fields is refused.
     Strict,
 }
 
@@ -157,21 +159,21 @@ pub struct DuplicateFields {
     pub strict_error: String,
 }
 
-/// `DeleteOptions`.
+/// The options of a deletion (`DeleteOptions`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// `gracePeriodSeconds`.
+    /// The grace period in seconds (`gracePeriodSeconds`); `None` for the default.
     pub grace_secs: Option<i64>,
-    /// `propagationPolicy`.
+    /// What happens to dependents (`propagationPolicy`); `None` for the default.
     pub propagation: Option<Propagation>,
-    /// `preconditions`.
+    /// The preconditions (`preconditions`).
     pub preconditions: Preconditions,
 }
 
 /// What happens to an object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Propagation {
-    /// Dependents are kept without this owner.
+    /// Dependents are kept; their references to this owner are removed.
     Orphan,
     /// Dependents are deleted after the object.
     Background,
@@ -182,9 +184,9 @@ pub enum Propagation {
 /// Preconditions of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
-    /// `uid`.
+    /// The uid that the object must have.
     pub uid: Option<String>,
-    /// `resourceVersion`.
+    /// The resourceVersion that the object must have.
     pub resource_version: Option<String>,
 }
 
@@ -193,9 +195,9 @@ pub struct Preconditions {
 pub struct WriteOutcome {
     /// The object after the write; for a deletion, its last state.
     pub object: Object,
-    /// The object did not exist before.
+    /// Whether the object did not exist before.
     pub created: bool,
-    /// The object was removed from the store.
+    /// Whether the object was removed from the store.
     pub deleted: bool,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
@@ -229,6 +231,6 @@ pub struct LogEntry {
     pub previous: Option<Object>,
     /// The field manager of the write.
     pub manager: Arc<str>,
-    /// The written subresource.
+    /// The subresource that was written.
     pub subresource: Subresource,
 }

@@ -17,16 +17,16 @@ pub type Observer = Box<dyn FnMut(&Arc<LogEntry>) + Send>;
 /// A store shared by the HTTP API and the controllers. Clones refer to the same store.
 #[derive(Clone)]
 pub struct SharedStore {
-    inner: Arc<Inner>,
+    inner: Arc<SharedInner>,
 }
 
-struct Inner {
-    state: Mutex<State>,
+struct SharedInner {
+    state: Mutex<LockedState>,
     revision: watch::Sender<u64>,
     clock: Clock,
 }
 
-struct State {
+struct LockedState {
     store: Store,
     observers: Vec<Observer>,
     watch_notifiers: Vec<Weak<WatchNotifier>>,
@@ -36,8 +36,9 @@ impl SharedStore {
     /// Shares a store whose changes are stamped with the time of `clock`.
     pub fn new(store: Store, clock: Clock) -> Self {
         let revision = watch::Sender::new(store.revision());
-        let state = Mutex::new(State { store, observers: Vec::new(), watch_notifiers: Vec::new() });
-        Self { inner: Arc::new(Inner { state, revision, clock }) }
+        let state =
+            Mutex::new(LockedState { store, observers: Vec::new(), watch_notifiers: Vec::new() });
+        Self { inner: Arc::new(SharedInner { state, revision, clock }) }
     }
 
     /// The clock that stamps changes.
@@ -45,15 +46,15 @@ impl SharedStore {
         &self.inner.clock
     }
 
-    /// Reads the store under its lock. Keep `look` short.
+    /// Calls `look` with the store, under the store's lock. Keep `look` short.
     pub fn read<R>(&self, look: impl FnOnce(&Store) -> R) -> R {
-        look(&self.state().store)
+        look(&self.lock_state().store)
     }
 
     /// Changes the store atomically at the clock's time, then notifies observers and watches.
     pub fn change<R>(&self, change: impl FnOnce(&mut Store, Timestamp) -> R) -> R {
-        let mut state = self.state();
-        let State { store, observers, watch_notifiers } = &mut *state;
+        let mut state = self.lock_state();
+        let LockedState { store, observers, watch_notifiers } = &mut *state;
         let (before, now) = (store.revision(), self.inner.clock.now());
         let result = change(store, now);
         let after = store.revision();
@@ -91,7 +92,7 @@ impl SharedStore {
         &self,
         begin: impl FnOnce(&Store) -> Result<(R, WatchNotifier), ApiError>,
     ) -> Result<(R, Arc<WatchNotifier>), ApiError> {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let (made, notifier) = begin(&state.store)?;
         let notifier = Arc::new(notifier);
         state.watch_notifiers.push(Arc::downgrade(&notifier));
@@ -100,10 +101,10 @@ impl SharedStore {
 
     /// Registers an observer for all later changes.
     pub fn observe(&self, observer: Observer) {
-        self.state().observers.push(observer);
+        self.lock_state().observers.push(observer);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, LockedState> {
         // The store stays consistent if an observer panics: each change is complete by then.
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -26,42 +26,42 @@ pub struct WatchQuery {
     pub resource: Resource,
     /// Restricts the watch to a namespace; `None` watches all namespaces.
     pub namespace: Option<String>,
-    /// `labelSelector`.
+    /// The parameter `labelSelector`.
     pub labels: LabelSelector,
-    /// `fieldSelector`.
+    /// The parameter `fieldSelector`.
     pub fields: FieldSelector,
-    /// `resourceVersion`; empty if absent.
+    /// The parameter `resourceVersion`; empty if absent.
     pub resource_version: String,
-    /// `resourceVersionMatch`; empty if absent.
+    /// The parameter `resourceVersionMatch`; empty if absent.
     pub version_match: String,
-    /// `sendInitialEvents`.
+    /// The parameter `sendInitialEvents`.
     pub initial_events: Option<bool>,
-    /// `allowWatchBookmarks`.
+    /// The parameter `allowWatchBookmarks`.
     pub bookmarks: bool,
 }
 
-/// A watch event.
+/// An event that a watch sends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent {
-    /// The object was created, or began to match.
+    /// The object was created, or began to match the selectors.
     Added(Object),
-    /// The object changed.
+    /// The object changed, and matched the selectors before and after.
     Modified(Object),
-    /// The object was removed, or ceased to match.
+    /// The object was removed, or ceased to match the selectors.
     Deleted(Object),
     /// All events up to this revision have been sent.
     Bookmark {
         /// The revision of the bookmark.
         revision: u64,
-        /// It ends the initial events of a streamed list.
+        /// Whether the bookmark ends the initial events of a streamed list.
         ends_initial_events: bool,
     },
 }
 
-/// A watch without events for this long sends a bookmark with the next activity of the store.
+/// A watch that sent no event for this long sends a bookmark after the next change of the store.
 const BOOKMARK_INTERVAL: SignedDuration = SignedDuration::from_secs(60);
 
-/// The position of a watch in the log.
+/// The position of a watch in the change log, and the watch's query.
 #[derive(Clone, Debug)]
 pub struct Cursor {
     query: WatchQuery,
@@ -79,7 +79,7 @@ impl Cursor {
         query: WatchQuery,
         now: Timestamp,
     ) -> Result<(Self, Vec<WatchEvent>), ApiError> {
-        check(&query)?;
+        check_watch_query(&query)?;
         let current = store.revision();
         let requested = parse_revision(&query.resource_version)?;
         let initial = query.initial_events.unwrap_or(requested == 0);
@@ -100,7 +100,7 @@ impl Cursor {
         Ok((cursor, events))
     }
 
-    /// The next events, at most `limit`. If it returns `limit` events, more may be available.
+    /// The next events, at most `limit`. If there are `limit` events, more may be available.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl Cursor {
                 break;
             }
             self.revision = entry.revision;
-            events.extend(self.event(entry));
+            events.extend(self.event_for_entry(entry));
         }
         if !events.is_empty() {
             self.last_sent = now;
@@ -160,7 +160,7 @@ impl Cursor {
         self.query.labels.matches(object) && self.query.fields.matches(object)
     }
 
-    fn event(&self, entry: &LogEntry) -> Option<WatchEvent> {
+    fn event_for_entry(&self, entry: &LogEntry) -> Option<WatchEvent> {
         if entry.key.resource != self.query.resource {
             return None;
         }
@@ -215,7 +215,7 @@ struct InitialEventsEnd {
 }
 
 impl<'k> Bookmark<'k> {
-    /// A bookmark for a watch of a kind in an API version.
+    /// Creates the bookmark of a watch of a kind in an API version.
     pub fn new(
         kind: &'k str,
         api_version: &'k str,
@@ -239,7 +239,7 @@ fn parse_revision(text: &str) -> Result<u64, ApiError> {
     })
 }
 
-fn check(query: &WatchQuery) -> Result<(), ApiError> {
+fn check_watch_query(query: &WatchQuery) -> Result<(), ApiError> {
     const FIELD: &str = "resourceVersionMatch";
     let mut errors = FieldErrors::new();
     let found = query.version_match.as_str();

@@ -13,7 +13,7 @@ use crate::store::LogEntry;
 #[derive(Debug)]
 pub(crate) struct WatchNotifier {
     resource: Resource,
-    /// Changes of other kinds wake the watch if it slept this long; `None`: never.
+    /// Changes of other kinds wake the watch if it slept this long; with `None` they never do.
     bookmark_interval: Option<SignedDuration>,
     /// The revision of the first unseen change of the watched kind; 0 if there is none.
     first_unseen: AtomicU64,
@@ -23,7 +23,7 @@ pub(crate) struct WatchNotifier {
 }
 
 impl WatchNotifier {
-    /// A notifier of a watch that has seen all changes before `first_unseen`.
+    /// Creates the notifier of a watch that has seen all changes before `first_unseen`.
     pub(crate) fn new(
         resource: Resource,
         bookmark_interval: Option<SignedDuration>,
@@ -60,7 +60,7 @@ impl WatchNotifier {
         }
     }
 
-    /// The revision of the first unseen change of the watched kind.
+    /// The revision of the first unseen change of the watched kind; `None` if there is none.
     pub(crate) fn first_unseen(&self) -> Option<u64> {
         match self.first_unseen.load(Ordering::Acquire) {
             0 => None,

@@ -16,15 +16,15 @@ use schedlab_api::Value;
 /// The request attributes that webhooks receive, and the verdicts so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct WebhookContext {
-    /// `userInfo`.
+    /// The `userInfo` of the client.
     pub(crate) user: Value,
-    /// `options` of the request, without its kind.
+    /// The `options` of the request, without their kind.
     pub(crate) options: Value,
     /// The version in the request's path.
     pub(crate) version: String,
     /// The subresource in the request's path; empty for the object itself.
     pub(crate) subresource: String,
-    /// The request deletes a collection, so the review names no object.
+    /// Whether the request deletes a collection, so that the review names no object.
     pub(crate) is_collection: bool,
     pub(crate) completed_calls: Vec<CompletedCall>,
     pub(crate) first_attempt: Option<FirstAttempt>,
@@ -51,14 +51,14 @@ pub(crate) struct PendingCall {
     pub(crate) request: Value,
 }
 
-/// A configured webhook.
+/// A webhook of a webhook configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Webhook {
     /// The name of the configuration, and the index of the webhook in it.
     pub(crate) source: (String, usize),
     pub(crate) name: String,
     pub(crate) is_mutating: bool,
-    /// `clientConfig`.
+    /// The `clientConfig` of the webhook.
     pub(crate) client_config: Value,
     pub(crate) timeout_secs: u64,
     /// The webhook's entry in the configuration.
@@ -76,11 +76,11 @@ pub(crate) struct CompletedCall {
 /// The result of a webhook call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum WebhookVerdict {
-    /// The request is allowed, with the JSON Patch operations to apply.
+    /// The webhook allows the request, with the JSON Patch operations to apply.
     Allowed(Option<Value>),
-    /// The request is denied with this `Status`.
+    /// The webhook denies the request with this `Status`.
     Denied(Value),
-    /// The call failed for this reason.
+    /// The webhook call failed for this reason.
     Failed(String),
 }
 
@@ -91,7 +91,7 @@ pub(crate) enum WriteError {
     Refused(ApiError),
     /// The write needs the verdicts of these calls.
     NeedsWebhooks(Vec<PendingCall>, FirstAttempt),
-    /// The write needs the verdict of these rules.
+    /// The write needs the verdict of these costly rules.
     NeedsRules(Box<PendingRules>),
 }
 

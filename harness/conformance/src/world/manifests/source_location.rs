@@ -43,7 +43,7 @@ impl SourceLocation {
     pub(crate) fn of_field(&self, field: &str) -> String {
         match self {
             Self::Line(place) => place.clone(),
-            Self::Fleet(place) => place.of_field(field).to_string(),
+            Self::Fleet(place) => place.location_of_field(field).to_string(),
             Self::Document(text, prefix) => {
                 text.format_location(text.locate(&format!("{prefix}{field}")).as_ref())
             }

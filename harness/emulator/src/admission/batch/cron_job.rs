@@ -12,19 +12,19 @@ const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 const CONCURRENCY_POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
-const DESCRIPTORS: [&str; 7] =
+const SCHEDULE_DESCRIPTORS: [&str; 7] =
     ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
 
-/// The range of a schedule field.
+/// The allowed values of a field in a cron schedule, such as minute or month.
 #[derive(Clone, Copy)]
 struct FieldBounds {
     min: u32,
     max: u32,
-    /// Names of the values, from `min` on.
+    /// The names of the values from `min` on, such as `jan`; empty if the field has no names.
     names: &'static [&'static str],
 }
 
-const FIELDS: [FieldBounds; 5] = [
+const SCHEDULE_FIELDS: [FieldBounds; 5] = [
     FieldBounds { min: 0, max: 59, names: &[] },
     FieldBounds { min: 0, max: 23, names: &[] },
     FieldBounds { min: 1, max: 31, names: &[] },
@@ -35,7 +35,7 @@ const FIELDS: [FieldBounds; 5] = [
 /// The maximum length of a `CronJob` name: job names add a suffix of 11 characters.
 const NAME_LENGTH_MAX: usize = 52;
 
-pub(in crate::admission) fn check(cron_job: &Value, errors: &mut FieldErrors) {
+pub(in crate::admission) fn check_cron_job(cron_job: &Value, errors: &mut FieldErrors) {
     let spec = &cron_job["spec"];
     let name = object::name(cron_job);
     if name.len() > NAME_LENGTH_MAX {
@@ -55,7 +55,7 @@ pub(in crate::admission) fn check(cron_job: &Value, errors: &mut FieldErrors) {
         errors.unsupported("spec.concurrencyPolicy", &policy.into(), &CONCURRENCY_POLICIES);
     }
     let mut part = FieldErrors::new();
-    batch::check(&spec["jobTemplate"], &mut part);
+    batch::check_job(&spec["jobTemplate"], &mut part);
     errors.extend_below("spec.jobTemplate", part);
     let job = &spec["jobTemplate"]["spec"];
     if !job["selector"].is_null() {
@@ -77,7 +77,7 @@ pub(in crate::admission) fn check(cron_job: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks the time zone. Without a time zone database on this machine any name is accepted.
+/// Checks `timeZone` of a CronJob. Any name is accepted if this machine has no time zone database.
 fn check_time_zone(zone: Option<&str>, errors: &mut FieldErrors) {
     let Some(zone) = zone else { return };
     let known = jiff::tz::db();
@@ -95,27 +95,27 @@ fn check_time_zone(zone: Option<&str>, errors: &mut FieldErrors) {
 
 fn check_schedule(schedule: &str) -> Result<(), String> {
     if schedule.starts_with('@') {
-        let is_known = DESCRIPTORS.contains(&schedule) || schedule.starts_with("@every ");
+        let is_known = SCHEDULE_DESCRIPTORS.contains(&schedule) || schedule.starts_with("@every ");
         return if is_known { Ok(()) } else { Err(format!("unrecognized descriptor: {schedule}")) };
     }
     let fields: Vec<&str> = schedule.split_whitespace().collect();
-    if fields.len() != FIELDS.len() {
-        let (expected, found) = (FIELDS.len(), fields.len());
+    if fields.len() != SCHEDULE_FIELDS.len() {
+        let (expected, found) = (SCHEDULE_FIELDS.len(), fields.len());
         let shown = fields.join(" ");
         return Err(format!("expected exactly {expected} fields, found {found}: [{shown}]"));
     }
-    fields.iter().zip(FIELDS).try_for_each(|(field, bounds)| {
+    fields.iter().zip(SCHEDULE_FIELDS).try_for_each(|(field, bounds)| {
         let mut ranges = field.split(',').filter(|range| !range.is_empty());
-        ranges.try_for_each(|range| check_range(range, bounds))
+        ranges.try_for_each(|range| check_schedule_range(range, bounds))
     })
 }
 
-fn check_range(range: &str, bounds: FieldBounds) -> Result<(), String> {
+fn check_schedule_range(range: &str, bounds: FieldBounds) -> Result<(), String> {
     let FieldBounds { min, max, names } = bounds;
     let value = |text: &str| {
         let position = names.iter().position(|name| name.eq_ignore_ascii_case(text));
         let offset = position.and_then(|at| u32::try_from(at).ok());
-        offset.map_or_else(|| number(text), |at| Ok(min + at))
+        offset.map_or_else(|| parse_number(text), |at| Ok(min + at))
     };
     let steps: Vec<&str> = range.split('/').collect();
     let ends: Vec<&str> = steps.first().copied().unwrap_or_default().split('-').collect();
@@ -127,7 +127,7 @@ fn check_range(range: &str, bounds: FieldBounds) -> Result<(), String> {
     };
     let step = match steps.as_slice() {
         [_] => 1,
-        [_, step] => number(step)?,
+        [_, step] => parse_number(step)?,
         _ => return Err(format!("too many slashes: {range}")),
     };
     if steps.len() == 2 && ends.len() == 1 {
@@ -148,7 +148,7 @@ fn check_range(range: &str, bounds: FieldBounds) -> Result<(), String> {
     Ok(())
 }
 
-fn number(text: &str) -> Result<u32, String> {
+fn parse_number(text: &str) -> Result<u32, String> {
     match text.parse::<i64>() {
         Ok(negative) if negative < 0 => {
             Err(format!("negative number ({negative}) not allowed: {text}"))

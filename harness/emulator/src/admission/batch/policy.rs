@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::api_types::error::FieldErrors;
-use crate::api_types::error::go_format::{GoField, go_struct_json};
+use crate::api_types::error::go_format::{GoField, format_go_struct};
 use crate::api_types::names;
 use schedlab_api::{
     Value, json,
@@ -12,11 +12,11 @@ use schedlab_api::{
 
 const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
-const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
-const OPERATORS: [&str; 2] = ["In", "NotIn"];
+const FAILURE_ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
+const EXIT_CODE_OPERATORS: [&str; 2] = ["In", "NotIn"];
 const CONDITION_STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 
-pub(super) const POD_FAILURE_POLICY: &[GoField] = &[GoField(
+pub(super) const POD_FAILURE_POLICY_FIELDS: &[GoField] = &[GoField(
     "rules",
     &[
         GoField("action", &[]),
@@ -27,10 +27,10 @@ pub(super) const POD_FAILURE_POLICY: &[GoField] = &[GoField(
         GoField("onPodConditions", &[GoField("type", &[]), GoField("status", &[])]),
     ],
 )];
-pub(super) const SUCCESS_POLICY: &[GoField] =
+pub(super) const SUCCESS_POLICY_FIELDS: &[GoField] =
     &[GoField("rules", &[GoField("succeededIndexes", &[]), GoField("succeededCount", &[])])];
 
-pub(super) fn check(spec: &Value, errors: &mut FieldErrors) {
+pub(super) fn check_job_policies(spec: &Value, errors: &mut FieldErrors) {
     let failure = &spec["podFailurePolicy"];
     if failure.is_object() {
         let rules = list(failure, &["rules"]);
@@ -38,7 +38,12 @@ pub(super) fn check(spec: &Value, errors: &mut FieldErrors) {
             errors.too_many("spec.podFailurePolicy.rules", rules.len(), RULES_MAX);
         }
         for (index, rule) in rules.iter().enumerate() {
-            check_rule(spec, rule, &format!("spec.podFailurePolicy.rules[{index}]"), errors);
+            check_failure_rule(
+                spec,
+                rule,
+                &format!("spec.podFailurePolicy.rules[{index}]"),
+                errors,
+            );
         }
     }
     if spec["successPolicy"].is_object() {
@@ -62,13 +67,13 @@ fn check_choice(found: &str, allowed: &[&str], path: String, errors: &mut FieldE
     }
 }
 
-fn check_rule(spec: &Value, rule: &Value, field: &str, errors: &mut FieldErrors) {
+fn check_failure_rule(spec: &Value, rule: &Value, field: &str, errors: &mut FieldErrors) {
     let action = text(rule, &["action"]);
     let path = format!("{field}.action");
     if action == "FailIndex" && spec["backoffLimitPerIndex"].is_null() {
         errors.invalid(&*path, &action.into(), "requires the backoffLimitPerIndex to be set");
     }
-    check_choice(action, &ACTIONS, path, errors);
+    check_choice(action, &FAILURE_ACTIONS, path, errors);
     let (codes, conditions) = (&rule["onExitCodes"], list(rule, &["onPodConditions"]));
     if codes.is_object() {
         check_exit_codes(spec, codes, &format!("{field}.onExitCodes"), errors);
@@ -87,10 +92,10 @@ fn check_rule(spec: &Value, rule: &Value, field: &str, errors: &mut FieldErrors)
     }
 }
 
-fn check_exit_codes(spec: &Value, codes: &Value, field: &str, errors: &mut FieldErrors) {
-    let operator = text(codes, &["operator"]);
-    check_choice(operator, &OPERATORS, format!("{field}.operator"), errors);
-    if let Some(container_name) = codes["containerName"].as_str() {
+fn check_exit_codes(spec: &Value, exit_codes: &Value, field: &str, errors: &mut FieldErrors) {
+    let operator = text(exit_codes, &["operator"]);
+    check_choice(operator, &EXIT_CODE_OPERATORS, format!("{field}.operator"), errors);
+    if let Some(container_name) = exit_codes["containerName"].as_str() {
         let containers = ["containers", "initContainers"]
             .into_iter()
             .flat_map(|kind| list(spec, &["template", "spec", kind]));
@@ -99,7 +104,7 @@ fn check_exit_codes(spec: &Value, codes: &Value, field: &str, errors: &mut Field
             errors.invalid(format!("{field}.containerName"), &container_name.into(), rule);
         }
     }
-    let values = list(codes, &["values"]);
+    let values = list(exit_codes, &["values"]);
     let path = format!("{field}.values");
     if values.is_empty() {
         errors.invalid(&*path, &json!(values), "at least one value is required");
@@ -141,7 +146,7 @@ fn check_success_policy(spec: &Value, errors: &mut FieldErrors) {
         let rule = "requires indexed completion mode";
         errors.invalid_as_shown(
             "spec.successPolicy",
-            &go_struct_json(policy, SUCCESS_POLICY),
+            &format_go_struct(policy, SUCCESS_POLICY_FIELDS),
             rule,
         );
         return;

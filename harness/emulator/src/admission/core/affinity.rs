@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::admission::checks::EFFECTS;
+use crate::admission::checks::TAINT_EFFECTS;
 use crate::admission::selector;
 use crate::api_types::error::FieldErrors;
 use crate::api_types::names;
@@ -12,7 +12,7 @@ use schedlab_api::{
     object::{list, map, text},
 };
 
-/// Checks node selector, affinity, gates and topology spread constraints of the pod spec at
+/// Checks the node selector, affinity, gates and topology spread constraints of the pod spec at
 /// `field`.
 pub(in crate::admission) fn check_placement(spec: &Value, field: &str, errors: &mut FieldErrors) {
     for (key, value) in map(spec, &["nodeSelector"]).into_iter().flatten() {
@@ -32,7 +32,7 @@ pub(in crate::admission) fn check_placement(spec: &Value, field: &str, errors: &
     for kind in ["podAffinity", "podAntiAffinity"] {
         check_pod_affinity(&spec["affinity"][kind], &format!("{field}.affinity.{kind}"), errors);
     }
-    check_gates(spec, field, errors);
+    check_readiness_and_scheduling_gates(spec, field, errors);
     check_topology_spread(spec, field, errors);
 }
 
@@ -69,8 +69,8 @@ pub(in crate::admission) fn check_tolerations(spec: &Value, field: &str, errors:
             }
             _ => errors.unsupported(path("operator"), &operator.into(), &["Equal", "Exists"]),
         }
-        if !effect.is_empty() && !EFFECTS.contains(&effect) {
-            errors.unsupported(path("effect"), &effect.into(), &EFFECTS);
+        if !effect.is_empty() && !TAINT_EFFECTS.contains(&effect) {
+            errors.unsupported(path("effect"), &effect.into(), &TAINT_EFFECTS);
         }
         if !toleration["tolerationSeconds"].is_null() && effect != "NoExecute" {
             let rule = "effect must be 'NoExecute' when `tolerationSeconds` is set";
@@ -88,9 +88,9 @@ fn check_node_affinity(affinity: &Value, field: &str, errors: &mut FieldErrors) 
     let preferred = list(affinity, &["preferredDuringSchedulingIgnoredDuringExecution"]);
     for (index, one) in preferred.iter().enumerate() {
         let path = format!("{field}.preferredDuringSchedulingIgnoredDuringExecution[{index}]");
-        check_weight(one, &path, errors);
+        check_preferred_weight(one, &path, errors);
         let path = format!("{path}.preference");
-        check_term(&one["preference"], &path, ValueRule::Any, errors);
+        check_node_selector_term(&one["preference"], &path, ValueRule::Any, errors);
     }
 }
 
@@ -106,11 +106,11 @@ pub(in crate::admission) fn check_node_selector(
         errors.required(&*path, "must have at least one node selector term");
     }
     for (index, term) in terms.iter().enumerate() {
-        check_term(term, &format!("{path}[{index}]"), ValueRule::LabelValue, errors);
+        check_node_selector_term(term, &format!("{path}[{index}]"), ValueRule::LabelValue, errors);
     }
 }
 
-fn check_weight(preferred: &Value, path: &str, errors: &mut FieldErrors) {
+fn check_preferred_weight(preferred: &Value, path: &str, errors: &mut FieldErrors) {
     let weight = preferred["weight"].as_i64().unwrap_or(0);
     if !(1..=100).contains(&weight) {
         errors.invalid(format!("{path}.weight"), &weight.into(), "must be in the range 1-100");
@@ -125,7 +125,12 @@ enum ValueRule {
     Any,
 }
 
-fn check_term(term: &Value, field: &str, values: ValueRule, errors: &mut FieldErrors) {
+fn check_node_selector_term(
+    term: &Value,
+    field: &str,
+    values: ValueRule,
+    errors: &mut FieldErrors,
+) {
     for (index, expression) in list(term, &["matchExpressions"]).iter().enumerate() {
         let path = format!("{field}.matchExpressions[{index}]");
         let by_number = ["Gt", "Lt"];
@@ -134,7 +139,7 @@ fn check_term(term: &Value, field: &str, values: ValueRule, errors: &mut FieldEr
             let rule = "must be specified single value when `operator` is 'Lt' or 'Gt'";
             errors.required(format!("{path}.values"), rule);
         }
-        selector::check_expression(expression, &path, &by_number, errors);
+        selector::check_label_expression(expression, &path, &by_number, errors);
         if values == ValueRule::LabelValue {
             selector::check_label_values(expression, &path, errors);
         }
@@ -174,21 +179,25 @@ fn check_field_requirement(requirement: &Value, path: &str, errors: &mut FieldEr
 fn check_pod_affinity(affinity: &Value, field: &str, errors: &mut FieldErrors) {
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
     for (index, term) in list(affinity, &[required]).iter().enumerate() {
-        check_affinity_term(term, &format!("{field}.{required}[{index}]"), errors);
+        check_pod_affinity_term(term, &format!("{field}.{required}[{index}]"), errors);
     }
     let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
     for (index, one) in list(affinity, &[preferred]).iter().enumerate() {
         let path = format!("{field}.{preferred}[{index}]");
-        check_weight(one, &path, errors);
-        check_affinity_term(&one["podAffinityTerm"], &format!("{path}.podAffinityTerm"), errors);
+        check_preferred_weight(one, &path, errors);
+        check_pod_affinity_term(
+            &one["podAffinityTerm"],
+            &format!("{path}.podAffinityTerm"),
+            errors,
+        );
     }
 }
 
-fn check_affinity_term(term: &Value, path: &str, errors: &mut FieldErrors) {
+fn check_pod_affinity_term(term: &Value, path: &str, errors: &mut FieldErrors) {
     check_topology_key(term, path, errors);
     check_topology_key_name(text(term, &["topologyKey"]), path, errors);
     for field in ["labelSelector", "namespaceSelector"] {
-        selector::check(&term[field], &format!("{path}.{field}"), errors);
+        selector::check_label_selector(&term[field], &format!("{path}.{field}"), errors);
     }
     check_label_keys(term, path, errors);
     for namespace in list(term, &["namespaces"]) {
@@ -261,7 +270,11 @@ fn check_topology_spread(spec: &Value, field: &str, errors: &mut FieldErrors) {
             let rule = "must not be specified when labelSelector is not set";
             errors.forbidden(format!("{path}.matchLabelKeys"), rule);
         }
-        selector::check(&spread["labelSelector"], &format!("{path}.labelSelector"), errors);
+        selector::check_label_selector(
+            &spread["labelSelector"],
+            &format!("{path}.labelSelector"),
+            errors,
+        );
     }
 }
 
@@ -292,7 +305,7 @@ fn check_spread_domains_and_policies(
 }
 
 /// Checks the readiness gates and the scheduling gates.
-fn check_gates(spec: &Value, field: &str, errors: &mut FieldErrors) {
+fn check_readiness_and_scheduling_gates(spec: &Value, field: &str, errors: &mut FieldErrors) {
     for (index, gate) in list(spec, &["readinessGates"]).iter().enumerate() {
         let condition = text(gate, &["conditionType"]);
         for rule in names::qualified_name_violations(condition) {

@@ -10,23 +10,23 @@ use schedlab_api::{
 };
 
 /// The required keys by secret type.
-const REQUIRED_KEYS: [(&str, &[&str]); 4] = [
+const REQUIRED_SECRET_KEYS: [(&str, &[&str]); 4] = [
     ("kubernetes.io/dockercfg", &[".dockercfg"]),
     ("kubernetes.io/dockerconfigjson", &[".dockerconfigjson"]),
     ("kubernetes.io/ssh-auth", &["ssh-privatekey"]),
     ("kubernetes.io/tls", &["tls.crt", "tls.key"]),
 ];
 /// The maximum total size of the values.
-const DATA_BYTES_MAX: usize = 1024 * 1024;
+const TOTAL_DATA_BYTES_MAX: usize = 1024 * 1024;
 const SERVICE_ACCOUNT_ANNOTATION: &str = "kubernetes.io/service-account.name";
 
-pub(in crate::admission) fn check(
+pub(in crate::admission) fn check_config_map_or_secret(
     kind: &Kind,
     old: Option<&Value>,
     new: &Value,
     errors: &mut FieldErrors,
 ) {
-    check_immutable(old, new, errors);
+    check_immutable_data(old, new, errors);
     for field in ["data", "binaryData"] {
         for key in map(new, &[field]).into_iter().flat_map(Map::keys) {
             if let Some(rule) = names::config_key_violation(key) {
@@ -39,9 +39,9 @@ pub(in crate::admission) fn check(
     }
     let texts = map(new, &["data"]).into_iter().flatten();
     let text_bytes: usize = texts.filter_map(|(_, text)| Some(text.as_str()?.len())).sum();
-    if text_bytes + decoded_bytes(new, "binaryData") > DATA_BYTES_MAX {
+    if text_bytes + decoded_bytes(new, "binaryData") > TOTAL_DATA_BYTES_MAX {
         // The error is about the whole object.
-        errors.too_long("[]", DATA_BYTES_MAX);
+        errors.too_long("[]", TOTAL_DATA_BYTES_MAX);
     }
     for key in map(new, &["data"]).into_iter().flat_map(Map::keys) {
         if map(new, &["binaryData"]).is_some_and(|binary| binary.contains_key(key)) {
@@ -51,7 +51,7 @@ pub(in crate::admission) fn check(
     }
 }
 
-/// The size of a map of base64 texts, decoded.
+/// The total size of the decoded values of the map `field`, whose values are base64 texts.
 fn decoded_bytes(object: &Value, field: &str) -> usize {
     let size = |text: &str| {
         let letters = text.bytes().filter(|byte| !matches!(byte, b'=' | b'\n' | b'\r')).count();
@@ -61,7 +61,7 @@ fn decoded_bytes(object: &Value, field: &str) -> usize {
     values.filter_map(|(_, value)| value.as_str().map(size)).sum()
 }
 
-fn check_immutable(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
+fn check_immutable_data(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
     let Some(old) = old.filter(|old| old["immutable"] == true) else {
         return;
     };
@@ -77,11 +77,12 @@ fn check_secret(old: Option<&Value>, secret: &Value, errors: &mut FieldErrors) {
     if old.is_some_and(|old| old["type"] != secret["type"]) {
         errors.invalid("type", &kind.into(), "field is immutable");
     }
-    if decoded_bytes(secret, "data") > DATA_BYTES_MAX {
-        errors.too_long("data", DATA_BYTES_MAX);
+    if decoded_bytes(secret, "data") > TOTAL_DATA_BYTES_MAX {
+        errors.too_long("data", TOTAL_DATA_BYTES_MAX);
     }
     let has = |key: &str| map(secret, &["data"]).is_some_and(|data| data.contains_key(key));
-    let needed = REQUIRED_KEYS.iter().find(|(of, _)| *of == kind).map_or(&[][..], |(_, keys)| keys);
+    let needed =
+        REQUIRED_SECRET_KEYS.iter().find(|(of, _)| *of == kind).map_or(&[][..], |(_, keys)| keys);
     for key in needed.iter().filter(|key| !has(key)) {
         errors.required(format!("data[{key}]"), "");
     }

@@ -10,15 +10,16 @@ use schedlab_api::{
 const NAME_LENGTH_MAX: usize = 128;
 const NOTE_LENGTH_MAX: usize = 1024;
 
-/// `is_strict`: a new event in `events.k8s.io`, where no deprecated field may be set.
-pub(in crate::admission) fn check(is_strict: bool, event: &Value, errors: &mut FieldErrors) {
+/// Checks an event. `is_strict`: it is a new event in `events.k8s.io`, where no deprecated field
+/// may be set.
+pub(in crate::admission) fn check_event(is_strict: bool, event: &Value, errors: &mut FieldErrors) {
     let has_time = !text(event, &["eventTime"]).is_empty();
     check_namespace(event, has_time, errors);
     if has_time {
         check_reporter(is_strict, event, errors);
     }
     if is_strict {
-        check_strict(event, has_time, errors);
+        check_new_api_fields(event, has_time, errors);
     }
 }
 
@@ -54,14 +55,14 @@ fn check_reporter(is_strict: bool, event: &Value, errors: &mut FieldErrors) {
     check_length(event, "message", NOTE_LENGTH_MAX, errors);
 }
 
-fn check_length(event: &Value, field: &str, most: usize, errors: &mut FieldErrors) {
-    if text(event, &[field]).len() > most {
-        let rule = format!("can have at most {most} characters");
+fn check_length(event: &Value, field: &str, limit: usize, errors: &mut FieldErrors) {
+    if text(event, &[field]).len() > limit {
+        let rule = format!("can have at most {limit} characters");
         errors.invalid(field, &"".into(), &rule);
     }
 }
 
-fn check_strict(event: &Value, has_time: bool, errors: &mut FieldErrors) {
+fn check_new_api_fields(event: &Value, has_time: bool, errors: &mut FieldErrors) {
     if !has_time {
         errors.required("eventTime", "");
     }

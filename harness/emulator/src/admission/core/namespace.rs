@@ -8,7 +8,9 @@ use crate::store::Key;
 use schedlab_api::{Value, json, object};
 
 /// Rejects a new object in a missing or terminating namespace.
-pub(in crate::admission) fn check(admission: &Admission<'_>) -> Result<(), ApiError> {
+pub(in crate::admission) fn check_namespace_accepts_content(
+    admission: &Admission<'_>,
+) -> Result<(), ApiError> {
     let name = &*admission.key.namespace;
     if !admission.kind.namespaced {
         return Ok(());
@@ -27,13 +29,13 @@ pub(in crate::admission) fn check(admission: &Admission<'_>) -> Result<(), ApiEr
     }))
 }
 
-/// Whether the namespace may not be deleted.
-pub(in crate::admission) fn is_immortal(name: &str) -> bool {
+/// Whether `name` is a namespace that cannot be deleted, such as `default`.
+pub(in crate::admission) fn is_undeletable_namespace(name: &str) -> bool {
     ["default", "kube-system", "kube-public"].contains(&name)
 }
 
 /// Sets the name label, the finalizer and the phase of a new namespace.
-pub(in crate::admission) fn complete(admission: &Admission<'_>, object: &mut Value) {
+pub(in crate::admission) fn set_namespace_fields(admission: &Admission<'_>, object: &mut Value) {
     if !admission.kind.is("", "Namespace") {
         return;
     }

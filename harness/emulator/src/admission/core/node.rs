@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::admission::Admission;
-use crate::admission::checks::{EFFECTS, check_quantity, check_timing_annotations};
+use crate::admission::checks::{TAINT_EFFECTS, check_quantity, check_timing_annotations};
 use crate::api_types::error::FieldErrors;
 use crate::api_types::names;
 use schedlab_api::{
@@ -13,7 +13,7 @@ use schedlab_api::{
 };
 
 /// Sets the not-ready taint, `podCIDRs` and `allocatable` of a new node.
-pub(in crate::admission) fn complete(admission: &Admission<'_>, node: &mut Value) {
+pub(in crate::admission) fn set_node_fields(admission: &Admission<'_>, node: &mut Value) {
     if !admission.kind.is("", "Node") {
         return;
     }
@@ -34,7 +34,11 @@ pub(in crate::admission) fn complete(admission: &Admission<'_>, node: &mut Value
     }
 }
 
-pub(in crate::admission) fn check(old: Option<&Value>, node: &Value, errors: &mut FieldErrors) {
+pub(in crate::admission) fn check_node(
+    old: Option<&Value>,
+    node: &Value,
+    errors: &mut FieldErrors,
+) {
     let before = old.map_or("", |old| text(old, &["spec", "providerID"]));
     if !before.is_empty() && before != text(node, &["spec", "providerID"]) {
         let rule = "node updates may not change providerID except from \"\" to valid";
@@ -64,8 +68,8 @@ pub(in crate::admission) fn check(old: Option<&Value>, node: &Value, errors: &mu
         let effect = text(taint, &["effect"]);
         if effect.is_empty() {
             errors.required(path("effect"), "");
-        } else if !EFFECTS.contains(&effect) {
-            errors.unsupported(path("effect"), &effect.into(), &EFFECTS);
+        } else if !TAINT_EFFECTS.contains(&effect) {
+            errors.unsupported(path("effect"), &effect.into(), &TAINT_EFFECTS);
         }
         let same =
             |other: &&Value| other["key"] == taint["key"] && other["effect"] == taint["effect"];

@@ -28,18 +28,18 @@ const NAMESERVERS_MAX: usize = 3;
 const GATED_MESSAGE: &str = "Scheduling is blocked due to non-empty scheduling gates";
 
 /// Runs the mutating admission plugins on a new pod and sets its status.
-pub(in crate::admission) fn complete(
+pub(in crate::admission) fn run_mutating_plugins(
     admission: &Admission<'_>,
     pod: &mut Value,
 ) -> Result<(), ApiError> {
     if !admission.kind.is("", "Pod") {
         return Ok(());
     }
-    limit_ranger::fill(admission, pod);
-    service_account::complete(admission, pod)?;
+    limit_ranger::set_container_defaults(admission, pod);
+    service_account::set_service_account(admission, pod)?;
     add_default_tolerations(pod);
-    scheduling::complete(admission, pod)?;
-    add_overhead(admission, pod)?;
+    scheduling::set_priority(admission, pod)?;
+    set_runtime_class_fields(admission, pod)?;
     let quality = qos_class::qos_class(&pod["spec"]);
     object::set(pod, &["status"], json!({"phase": "Pending", "qosClass": quality}));
     if !list(pod, &["spec", "schedulingGates"]).is_empty() {
@@ -56,24 +56,24 @@ pub(in crate::admission) fn complete(
     Ok(())
 }
 
-/// Sets the defaults that the API server sets again on every update: a manifest that is applied
-/// again does not contain them.
-pub(in crate::admission) fn complete_update(admission: &Admission<'_>, pod: &mut Value) {
+/// Sets the pod fields that the API server sets again on every update, because an update from a
+/// manifest lacks them.
+pub(in crate::admission) fn set_defaults_on_update(admission: &Admission<'_>, pod: &mut Value) {
     if admission.kind.is("", "Pod") {
         add_default_tolerations(pod);
         drop_empty_overhead(&mut pod["spec"]);
     }
 }
 
-/// Removes an empty overhead, which counts as none.
+/// Removes `overhead` if it is empty: an empty overhead means no overhead.
 pub(in crate::admission) fn drop_empty_overhead(spec: &mut Value) {
     if map(spec, &["overhead"]).is_some_and(Map::is_empty) {
         object::remove(spec, &["overhead"]);
     }
 }
 
-/// Tolerates a not-ready or unreachable node for 300 seconds (`DefaultTolerationSeconds`), unless the
-/// pod has such a toleration.
+/// Adds tolerations of not-ready and unreachable nodes for 300 seconds
+/// (`DefaultTolerationSeconds`), unless the pod has such tolerations.
 fn add_default_tolerations(pod: &mut Value) {
     let mut tolerations = list(pod, &["spec", "tolerations"]).to_vec();
     for key in [taints::NOT_READY, taints::UNREACHABLE] {
@@ -94,19 +94,19 @@ fn add_default_tolerations(pod: &mut Value) {
 }
 
 /// Sets the overhead, node selector and tolerations of the pod's runtime class.
-fn add_overhead(admission: &Admission<'_>, pod: &mut Value) -> Result<(), ApiError> {
+fn set_runtime_class_fields(admission: &Admission<'_>, pod: &mut Value) -> Result<(), ApiError> {
     let name = text(pod, &["spec", "runtimeClassName"]);
     if name.is_empty() {
         return Ok(());
     }
     let Some(class) = runtime_class(admission, pod) else {
-        return Err(rejected(admission, &format!("RuntimeClass \"{name}\" not found")));
+        return Err(pod_rejected_error(admission, &format!("RuntimeClass \"{name}\" not found")));
     };
     if let Some(overhead) = object::at(class, &["overhead", "podFixed"]) {
         let own = map(pod, &["spec", "overhead"]).filter(|own| !own.is_empty());
         if own.is_some() && pod["spec"]["overhead"] != *overhead {
             let why = "Pod's Overhead doesn't match RuntimeClass's defined Overhead";
-            return Err(rejected(admission, why));
+            return Err(pod_rejected_error(admission, why));
         }
         object::set(pod, &["spec", "overhead"], overhead.clone());
     }
@@ -122,7 +122,7 @@ fn add_overhead(admission: &Admission<'_>, pod: &mut Value) -> Result<(), ApiErr
     Ok(())
 }
 
-/// Rejects an overhead that no runtime class defines.
+/// Rejects a pod whose overhead is not defined by its runtime class.
 pub(in crate::admission) fn check_overhead(
     admission: &Admission<'_>,
     pod: &Value,
@@ -135,7 +135,7 @@ pub(in crate::admission) fn check_overhead(
         return Ok(());
     }
     let why = "Pod Overhead set without corresponding RuntimeClass defined Overhead";
-    Err(rejected(admission, why))
+    Err(pod_rejected_error(admission, why))
 }
 
 fn runtime_class<'s>(admission: &Admission<'s>, pod: &Value) -> Option<&'s Value> {
@@ -144,13 +144,13 @@ fn runtime_class<'s>(admission: &Admission<'s>, pod: &Value) -> Option<&'s Value
     admission.store.find(&key).map(|class| &**class)
 }
 
-fn rejected(admission: &Admission<'_>, why: &str) -> ApiError {
+fn pod_rejected_error(admission: &Admission<'_>, why: &str) -> ApiError {
     let why = format!("pod rejected: {why}");
     ApiError::forbidden(&admission.key.resource, &admission.key.name, &why)
 }
 
-/// Keeps the `QoS` class, which a status update cannot change.
-pub(in crate::admission) fn complete_status(
+/// Keeps the `QoS` class of a pod in a status update, which cannot change it.
+pub(in crate::admission) fn keep_qos_class(
     admission: &Admission<'_>,
     old: &Value,
     new: &mut Value,
@@ -163,14 +163,14 @@ pub(in crate::admission) fn complete_status(
     }
 }
 
-pub(in crate::admission) fn check(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
+pub(in crate::admission) fn check_pod(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
     check_timing_annotations(old, new, "metadata.annotations", errors);
     check_spec(&new["spec"], "spec", errors);
     if old.is_none() && !list(new, &["spec", "ephemeralContainers"]).is_empty() {
         errors.forbidden("spec.ephemeralContainers", "cannot be set on create");
     }
     if let Some(old) = old {
-        update::check(&old["spec"], &new["spec"], errors);
+        update::check_pod_update(&old["spec"], &new["spec"], errors);
     }
 }
 
@@ -198,9 +198,9 @@ pub(in crate::admission) fn check_spec(spec: &Value, field: &str, errors: &mut F
             errors.unsupported(format!("{field}.{name}"), &value.into(), allowed);
         }
     }
-    security::check_pod(spec, field, errors);
+    security::check_pod_security(spec, field, errors);
     check_placement(spec, field, errors);
-    check_names(spec, field, errors);
+    check_object_names_and_dns(spec, field, errors);
     let deadline = object::number(spec, &["activeDeadlineSeconds"]);
     if let Some(seconds) = deadline.filter(|seconds| !(1..=i64::from(i32::MAX)).contains(seconds)) {
         let rule = "must be between 1 and 2147483647, inclusive";
@@ -211,7 +211,7 @@ pub(in crate::admission) fn check_spec(spec: &Value, field: &str, errors: &mut F
 }
 
 /// Checks object names and DNS settings in a pod spec.
-fn check_names(spec: &Value, field: &str, errors: &mut FieldErrors) {
+fn check_object_names_and_dns(spec: &Value, field: &str, errors: &mut FieldErrors) {
     type Rule = fn(&str) -> Option<String>;
     let rules: [(&str, Rule); 5] = [
         ("nodeName", names::dns_subdomain_violation),

@@ -13,7 +13,11 @@ pub(in crate::admission) const PORT_RANGE_RULE: &str = "must be between 1 and 65
 pub(in crate::admission) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
 /// Checks the ports of the container at `path`.
-pub(in crate::admission) fn check(container: &Value, path: &str, errors: &mut FieldErrors) {
+pub(in crate::admission) fn check_container_ports(
+    container: &Value,
+    path: &str,
+    errors: &mut FieldErrors,
+) {
     let mut seen = BTreeSet::new();
     for (index, port) in list(container, &["ports"]).iter().enumerate() {
         let path = format!("{path}.ports[{index}]");
@@ -66,7 +70,7 @@ pub(in crate::admission) fn check_host_ports(spec: &Value, field: &str, errors: 
     }
 }
 
-/// A port number; 0 if it is absent.
+/// The number of a port field; 0 if the field is absent.
 pub(in crate::admission) fn port_number(value: &Value) -> i64 {
     value.as_i64().unwrap_or(0)
 }

@@ -1,14 +1,14 @@
 //! Validation of `ResourceQuota`.
 
-use crate::admission::checks::amount;
+use crate::admission::checks::quantity_milli;
 use crate::api_types::error::FieldErrors;
 use schedlab_api::{
     Value,
     object::{list, map, text},
 };
 
-/// Names without a slash that count objects.
-const OBJECT_COUNTS: [&str; 9] = [
+/// Quota names without a slash that count objects.
+const OBJECT_COUNT_NAMES: [&str; 9] = [
     "configmaps",
     "persistentvolumeclaims",
     "pods",
@@ -28,17 +28,21 @@ const SCOPES: [&str; 7] = [
     "Terminating",
     "VolumeAttributesClass",
 ];
-/// Scopes that accept operators other than `Exists`.
+/// Quota scopes that accept operators other than `Exists`.
 const SCOPES_WITH_VALUES: [&str; 2] = ["PriorityClass", "VolumeAttributesClass"];
 const CONFLICTING_SCOPES: [[&str; 2]; 2] =
     [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
 
-pub(in crate::admission) fn check(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
-    for (name, amount) in map(new, &["spec", "hard"]).into_iter().flatten() {
-        check_hard_limit(name, amount, errors);
+pub(in crate::admission) fn check_quota(
+    old: Option<&Value>,
+    new: &Value,
+    errors: &mut FieldErrors,
+) {
+    for (name, quantity) in map(new, &["spec", "hard"]).into_iter().flatten() {
+        check_hard_limit(name, quantity, errors);
     }
     check_scopes(new, errors);
-    check_selector(new, errors);
+    check_scope_selector(new, errors);
     let scopes = |quota: &Value| quota["spec"]["scopes"].clone();
     if old.is_some_and(|old| scopes(old) != scopes(new)) {
         errors.invalid("spec.scopes", &scopes(new), "field is immutable");
@@ -47,7 +51,7 @@ pub(in crate::admission) fn check(old: Option<&Value>, new: &Value, errors: &mut
 
 fn check_hard_limit(name: &str, bound: &Value, errors: &mut FieldErrors) {
     let path = format!("spec.hard[{name}]");
-    if !name.contains('/') && !is_standard(name) {
+    if !name.contains('/') && !is_standard_quota_resource(name) {
         for rule in [
             "must be a standard resource type or fully qualified",
             "must be a standard resource for quota",
@@ -55,23 +59,23 @@ fn check_hard_limit(name: &str, bound: &Value, errors: &mut FieldErrors) {
             errors.invalid(path.clone(), &name.into(), rule);
         }
     }
-    if amount(bound) < 0 {
+    if quantity_milli(bound) < 0 {
         errors.invalid(path.clone(), bound, "must be greater than or equal to 0");
     }
-    let is_count = OBJECT_COUNTS.contains(&name)
-        || (name.contains('/') && !name.contains("kubernetes.io/") && !is_request(name));
-    if is_count && amount(bound) % 1000 != 0 {
+    let is_count = OBJECT_COUNT_NAMES.contains(&name)
+        || (name.contains('/') && !name.contains("kubernetes.io/") && !is_request_name(name));
+    if is_count && quantity_milli(bound) % 1000 != 0 {
         errors.invalid(path, bound, "must be an integer");
     }
 }
 
-fn is_request(name: &str) -> bool {
+fn is_request_name(name: &str) -> bool {
     name.starts_with("requests.")
 }
 
-fn is_standard(name: &str) -> bool {
+fn is_standard_quota_resource(name: &str) -> bool {
     let bare = name.strip_prefix("requests.").unwrap_or(name);
-    OBJECT_COUNTS.contains(&name)
+    OBJECT_COUNT_NAMES.contains(&name)
         || bare.starts_with("hugepages-")
         || name == "requests.storage"
         || is_compute_resource(name)
@@ -92,11 +96,11 @@ fn check_scopes(quota: &Value, errors: &mut FieldErrors) {
         }
         check_scope_resources(quota, scope, path, all, errors);
     }
-    check_conflicts(&scopes, path, all, errors);
+    check_scope_conflicts(&scopes, path, all, errors);
 }
 
-/// Checks `scopeSelector`.
-fn check_selector(quota: &Value, errors: &mut FieldErrors) {
+/// Checks `spec.scopeSelector` of a quota.
+fn check_scope_selector(quota: &Value, errors: &mut FieldErrors) {
     let path = "spec.scopeSelector.matchExpressions";
     let expressions = list(quota, &["spec", "scopeSelector", "matchExpressions"]);
     for expression in expressions {
@@ -106,15 +110,15 @@ fn check_selector(quota: &Value, errors: &mut FieldErrors) {
         }
         let selector = &quota["spec"]["scopeSelector"];
         check_scope_resources(quota, scope, path, selector, errors);
-        check_operator(expression, errors);
+        check_scope_operator(expression, errors);
     }
     let scopes: Vec<&str> =
         expressions.iter().map(|expression| text(expression, &["scopeName"])).collect();
     // The API server shows `spec.scopes` in this error, too.
-    check_conflicts(&scopes, path, &quota["spec"]["scopes"], errors);
+    check_scope_conflicts(&scopes, path, &quota["spec"]["scopes"], errors);
 }
 
-fn check_operator(expression: &Value, errors: &mut FieldErrors) {
+fn check_scope_operator(expression: &Value, errors: &mut FieldErrors) {
     let path = |field: &str| format!("spec.scopeSelector.matchExpressions.{field}");
     let (scope, operator) = (text(expression, &["scopeName"]), text(expression, &["operator"]));
     let values = list(expression, &["values"]);
@@ -143,7 +147,7 @@ fn check_operator(expression: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks that the scope applies to every standard resource of the quota.
+/// Checks that a scope can limit every standard resource that the quota names.
 fn check_scope_resources(
     quota: &Value,
     scope: &str,
@@ -152,12 +156,13 @@ fn check_scope_resources(
     errors: &mut FieldErrors,
 ) {
     let names = map(quota, &["spec", "hard"]).into_iter().flatten().map(|(name, _)| name);
-    for _ in names.filter(|name| is_standard(name) && !scope_applies_to(scope, name)) {
+    for _ in names.filter(|name| is_standard_quota_resource(name) && !scope_applies_to(scope, name))
+    {
         errors.invalid(path, shown, "unsupported scope applied to resource");
     }
 }
 
-fn check_conflicts(scopes: &[&str], path: &str, shown: &Value, errors: &mut FieldErrors) {
+fn check_scope_conflicts(scopes: &[&str], path: &str, shown: &Value, errors: &mut FieldErrors) {
     for pair in CONFLICTING_SCOPES {
         if pair.iter().all(|scope| scopes.contains(scope)) {
             errors.invalid(path, shown, "conflicting scopes");
@@ -165,7 +170,7 @@ fn check_conflicts(scopes: &[&str], path: &str, shown: &Value, errors: &mut Fiel
     }
 }
 
-/// Whether a quota with this scope can limit this resource.
+/// Whether a quota with the scope `scope` can limit the resource `name`.
 fn scope_applies_to(scope: &str, name: &str) -> bool {
     match scope {
         "BestEffort" => name == "pods",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::ports::{PORT_RANGE_RULE, PROTOCOLS, port_number};
-use crate::admission::defaults::pod_template::items_mut;
+use crate::admission::defaults::pod_template::list_items_mut;
 use crate::api_types::error::FieldErrors;
 use crate::api_types::names;
 use schedlab_api::{
@@ -12,7 +12,7 @@ use schedlab_api::{
     object::{list, map, remove, set, text},
 };
 
-const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+const SERVICE_TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 
 /// Whether the service is reachable from outside the cluster.
 pub(in crate::admission) fn is_externally_reachable(spec: &Value) -> bool {
@@ -38,7 +38,7 @@ fn drop_fields_of_old_type(old: &Value, new: &mut Value) {
         list(service, &["spec", "ports"]).iter().map(|port| port["nodePort"].clone()).collect()
     };
     if frees_ports && numbers(old) == numbers(new) {
-        for port in items_mut(&mut new["spec"], "ports") {
+        for port in list_items_mut(&mut new["spec"], "ports") {
             remove(port, &["nodePort"]);
         }
     }
@@ -50,7 +50,7 @@ fn drop_fields_of_old_type(old: &Value, new: &mut Value) {
 }
 
 /// Keeps the cluster IPs if the update leaves them out.
-pub(in crate::admission) fn complete_update(old: &Value, new: &mut Value) {
+pub(in crate::admission) fn set_fields_on_update(old: &Value, new: &mut Value) {
     drop_fields_of_old_type(old, new);
     if old["spec"]["type"] == "ExternalName" || new["spec"]["type"] == "ExternalName" {
         return;
@@ -80,7 +80,11 @@ fn check_cluster_ips_unchanged(old: &Value, new: &Value, errors: &mut FieldError
     }
 }
 
-pub(in crate::admission) fn check(old: Option<&Value>, service: &Value, errors: &mut FieldErrors) {
+pub(in crate::admission) fn check_service(
+    old: Option<&Value>,
+    service: &Value,
+    errors: &mut FieldErrors,
+) {
     let spec = &service["spec"];
     let (address, all) = (&spec["clusterIP"], list(spec, &["clusterIPs"]));
     if address.is_string() && all.first().is_some_and(|first| first != address) {
@@ -106,7 +110,7 @@ pub(in crate::admission) fn check(old: Option<&Value>, service: &Value, errors: 
         }
     }
     let choices: [(&str, &[&str]); 3] = [
-        ("type", &TYPES),
+        ("type", &SERVICE_TYPES),
         ("sessionAffinity", &["ClientIP", "None"]),
         ("internalTrafficPolicy", &["Cluster", "Local"]),
     ];

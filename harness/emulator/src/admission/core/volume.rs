@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::{affinity, volume_source};
-use crate::admission::checks::amount;
+use crate::admission::checks::quantity_milli;
 use crate::admission::{Admission, selector};
 use crate::api_types::error::FieldErrors;
 use crate::api_types::names;
@@ -15,29 +15,30 @@ use schedlab_api::{
 
 const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
-const PARAMETER_BYTES_MAX: usize = 256 * 1024;
+const CLASS_PARAMETER_BYTES_MAX: usize = 256 * 1024;
 const ACCESS_MODES: [&str; 4] =
     ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-/// Sets the default storage class of a new claim without a class, and the protection finalizer.
-pub(in crate::admission) fn complete_claim(admission: &Admission<'_>, claim: &mut Value) {
+/// Sets the protection finalizer of a new PersistentVolumeClaim, and the default storage class if
+/// the claim names none.
+pub(in crate::admission) fn set_new_claim_fields(admission: &Admission<'_>, claim: &mut Value) {
     let classes = Resource::new("storage.k8s.io", "storageclasses");
     let default = default_storage_class(admission.store.list(&classes, None));
-    if let Some(default) = default.filter(|_| !names_storage_class(claim)) {
+    if let Some(default) = default.filter(|_| !has_storage_class_field(claim)) {
         object::set(claim, &["spec", "storageClassName"], default.into());
     }
     add_finalizer(claim, "kubernetes.io/pvc-protection");
 }
 
 /// Sets the protection finalizer and the phase transition time of a new volume.
-pub(in crate::admission) fn complete_volume(volume: &mut Value) {
+pub(in crate::admission) fn set_new_volume_fields(volume: &mut Value) {
     add_finalizer(volume, "kubernetes.io/pv-protection");
     let now = volume["metadata"]["creationTimestamp"].clone();
     object::set(volume, &["status", "lastPhaseTransitionTime"], now);
 }
 
-/// Whether the claim sets a storage class; the empty class counts.
-pub(crate) fn names_storage_class(claim: &Value) -> bool {
+/// Whether the claim sets a storage class. Setting the empty class counts, too.
+pub(crate) fn has_storage_class_field(claim: &Value) -> bool {
     let old = object::annotation(claim, "volume.beta.kubernetes.io/storage-class");
     old.is_some() || !claim["spec"]["storageClassName"].is_null()
 }
@@ -71,18 +72,18 @@ fn add_finalizer(object: &mut Value, finalizer: &str) {
 }
 
 /// Checks the claim spec at `field`.
-pub(in crate::admission) fn check_claim(spec: &Value, field: &str, errors: &mut FieldErrors) {
+pub(in crate::admission) fn check_claim_spec(spec: &Value, field: &str, errors: &mut FieldErrors) {
     let rule = "at least 1 access mode is required";
     check_access_modes(spec, field, rule, errors);
-    selector::check(&spec["selector"], &format!("{field}.selector"), errors);
+    selector::check_label_selector(&spec["selector"], &format!("{field}.selector"), errors);
     let size = &spec["resources"]["requests"]["storage"];
-    check_size(size, &format!("{field}.resources[storage]"), errors);
-    check_names(spec, field, &["storageClassName", "volumeAttributesClassName"], errors);
+    check_storage_size(size, &format!("{field}.resources[storage]"), errors);
+    check_object_names(spec, field, &["storageClassName", "volumeAttributesClassName"], errors);
     check_choice(spec, field, "volumeMode", &VOLUME_MODES, errors);
 }
 
 /// Checks the fields of `spec` that hold object names.
-fn check_names(spec: &Value, field: &str, names: &[&str], errors: &mut FieldErrors) {
+fn check_object_names(spec: &Value, field: &str, names: &[&str], errors: &mut FieldErrors) {
     for name in names {
         let found = text(spec, &[name]);
         if !found.is_empty()
@@ -100,8 +101,8 @@ fn check_choice(spec: &Value, field: &str, name: &str, allowed: &[&str], errors:
     }
 }
 
-/// The pod spec of a StatefulSet with one volume for each claim template. Claim volumes come first
-/// and replace pod volumes of the same name.
+/// The pod spec of a StatefulSet, with one volume for each entry of `volumeClaimTemplates`. These
+/// volumes come first and replace pod volumes of the same name.
 pub(in crate::admission) fn with_claim_volumes(set: &Value, pod: &Value) -> Value {
     let mut volumes: Vec<Value> = Vec::new();
     let claims = list(set, &["volumeClaimTemplates"]).iter().map(|claim| {
@@ -124,15 +125,15 @@ pub(in crate::admission) fn with_claim_volumes(set: &Value, pod: &Value) -> Valu
     pod
 }
 
-/// Checks that only mutable fields changed: the volume name and the class can be set once, and a
-/// bound claim can grow.
+/// Checks that only mutable fields of a claim changed: `volumeName` and the storage class can be
+/// set once, and a bound claim can grow.
 pub(in crate::admission) fn check_claim_update(old: &Value, new: &Value, errors: &mut FieldErrors) {
     let (mut before, mut after) = (old["spec"].clone(), new["spec"].clone());
     if text(&before, &["volumeName"]).is_empty() {
         object::remove(&mut before, &["volumeName"]);
         object::remove(&mut after, &["volumeName"]);
     }
-    if !names_storage_class(old) {
+    if !has_storage_class_field(old) {
         object::remove(&mut after, &["storageClassName"]);
     }
     if text(new, &["status", "phase"]) == "Bound" {
@@ -153,8 +154,12 @@ pub(in crate::admission) fn check_volume(volume: &Value, errors: &mut FieldError
     let spec = &volume["spec"];
     check_access_modes(spec, "spec", "", errors);
     check_capacity(&spec["capacity"], errors);
-    let source =
-        volume_source::check(spec, "spec", &volume_source::PERSISTENT_VOLUME_SOURCES, errors);
+    let source = volume_source::check_volume_sources(
+        spec,
+        "spec",
+        &volume_source::PERSISTENT_VOLUME_SOURCES,
+        errors,
+    );
     match source {
         None => errors.required("spec", "must specify a volume type"),
         Some("csi") if text(spec, &["csi", "volumeHandle"]).is_empty() => {
@@ -165,7 +170,7 @@ pub(in crate::admission) fn check_volume(volume: &Value, errors: &mut FieldError
         }
         Some(_) => {}
     }
-    check_names(spec, "spec", &["storageClassName", "volumeAttributesClassName"], errors);
+    check_object_names(spec, "spec", &["storageClassName", "volumeAttributesClassName"], errors);
     check_choice(spec, "spec", "volumeMode", &VOLUME_MODES, errors);
     check_choice(spec, "spec", "persistentVolumeReclaimPolicy", &RECLAIM_POLICIES, errors);
     let is_root = |source: &Value| source["path"] == "/";
@@ -197,11 +202,15 @@ fn check_capacity(capacity: &Value, errors: &mut FieldErrors) {
         errors.unsupported("spec.capacity", capacity, &["storage"]);
         return;
     }
-    if amount(size) < 0 {
+    if quantity_milli(size) < 0 {
         let rule = "must be a valid resource quantity";
-        errors.invalid_as_shown("spec.capacity[storage]", &(amount(size) / 1000).to_string(), rule);
+        errors.invalid_as_shown(
+            "spec.capacity[storage]",
+            &(quantity_milli(size) / 1000).to_string(),
+            rule,
+        );
     }
-    check_size(size, "spec.capacity[storage]", errors);
+    check_storage_size(size, "spec.capacity[storage]", errors);
 }
 
 /// Checks the node affinity of a volume.
@@ -232,10 +241,10 @@ fn check_access_modes(spec: &Value, field: &str, rule: &str, errors: &mut FieldE
     }
 }
 
-fn check_size(size: &Value, path: &str, errors: &mut FieldErrors) {
+fn check_storage_size(size: &Value, path: &str, errors: &mut FieldErrors) {
     if size.is_null() {
         errors.required(path, "");
-    } else if amount(size) <= 0 {
+    } else if quantity_milli(size) <= 0 {
         errors.invalid(path, size, "must be greater than zero");
     }
 }
@@ -257,8 +266,8 @@ pub(in crate::admission) fn check_storage_class(class: &Value, errors: &mut Fiel
             errors.invalid("parameters", &"".into(), "field can not be empty.");
         }
     }
-    if bytes > PARAMETER_BYTES_MAX {
-        errors.too_long("parameters", PARAMETER_BYTES_MAX);
+    if bytes > CLASS_PARAMETER_BYTES_MAX {
+        errors.too_long("parameters", CLASS_PARAMETER_BYTES_MAX);
     }
     let choices: [(&str, [&str; 2]); 2] = [
         ("reclaimPolicy", ["Delete", "Retain"]),
@@ -271,11 +280,11 @@ pub(in crate::admission) fn check_storage_class(class: &Value, errors: &mut Fiel
         }
     }
     for (index, term) in list(class, &["allowedTopologies"]).iter().enumerate() {
-        check_topology(term, &format!("allowedTopologies[{index}]"), errors);
+        check_topology_term(term, &format!("allowedTopologies[{index}]"), errors);
     }
 }
 
-fn check_topology(term: &Value, path: &str, errors: &mut FieldErrors) {
+fn check_topology_term(term: &Value, path: &str, errors: &mut FieldErrors) {
     for (index, expression) in list(term, &["matchLabelExpressions"]).iter().enumerate() {
         let path = format!("{path}.matchLabelExpressions[{index}]");
         let values = list(expression, &["values"]);

@@ -1,7 +1,7 @@
 //! Validation of volume sources in pods and persistent volumes: exactly one source, with its
 //! required fields.
 
-use crate::admission::checks::amount;
+use crate::admission::checks::quantity_milli;
 use crate::admission::core::volume;
 use crate::api_types::error::FieldErrors;
 use crate::api_types::names;
@@ -53,8 +53,8 @@ pub(in crate::admission) const PERSISTENT_VOLUME_SOURCES: [&str; 21] = [
     "local",
     "csi",
 ];
-/// The required fields by volume source.
-const REQUIRED_FIELDS: [(&str, &[&str]); 13] = [
+/// The required fields of each volume source.
+const REQUIRED_SOURCE_FIELDS: [(&str, &[&str]); 13] = [
     ("awsElasticBlockStore", &["volumeID"]),
     ("cephfs", &["monitors"]),
     ("configMap", &["name"]),
@@ -80,8 +80,9 @@ const HOST_PATH_TYPES: [&str; 8] = [
     "Socket",
 ];
 
-/// Checks the sources of the volume at `path` and returns the first one.
-pub(in crate::admission) fn check(
+/// Checks that the volume at `field_path` has at most one of `sources`, and that the source is
+/// valid. Returns the first source that is set.
+pub(in crate::admission) fn check_volume_sources(
     volume: &Value,
     field_path: &str,
     sources: &[&'static str],
@@ -99,7 +100,7 @@ pub(in crate::admission) fn check(
 
 fn check_source(source: &Value, kind: &str, field_path: &str, errors: &mut FieldErrors) {
     let needed =
-        REQUIRED_FIELDS.iter().find(|(name, _)| *name == kind).map_or(&[][..], |(_, it)| it);
+        REQUIRED_SOURCE_FIELDS.iter().find(|(name, _)| *name == kind).map_or(&[][..], |(_, it)| it);
     for field in needed {
         let found = &source[*field];
         if found.is_null() || found == "" || found.as_array().is_some_and(Vec::is_empty) {
@@ -108,13 +109,13 @@ fn check_source(source: &Value, kind: &str, field_path: &str, errors: &mut Field
     }
     match kind {
         "hostPath" => {
-            check_no_backsteps(source, field_path, errors);
+            check_has_no_parent_steps(source, field_path, errors);
             let kind = text(source, &["type"]);
             if !HOST_PATH_TYPES.contains(&kind) {
                 errors.unsupported(format!("{field_path}.type"), &kind.into(), &HOST_PATH_TYPES);
             }
         }
-        "local" => check_no_backsteps(source, field_path, errors),
+        "local" => check_has_no_parent_steps(source, field_path, errors),
         "nfs" => {
             let path = text(source, &["path"]);
             if !path.starts_with('/') {
@@ -122,8 +123,12 @@ fn check_source(source: &Value, kind: &str, field_path: &str, errors: &mut Field
                 errors.invalid(format!("{field_path}.path"), &path.into(), rule);
             }
         }
-        "csi" => check_driver(text(source, &["driver"]), &format!("{field_path}.driver"), errors),
-        "emptyDir" if amount(&source["sizeLimit"]) < 0 => {
+        "csi" => check_csi_driver_name(
+            text(source, &["driver"]),
+            &format!("{field_path}.driver"),
+            errors,
+        ),
+        "emptyDir" if quantity_milli(&source["sizeLimit"]) < 0 => {
             let rule = "SizeLimit field must be a valid resource quantity";
             errors.forbidden(format!("{field_path}.sizeLimit"), rule);
         }
@@ -131,21 +136,25 @@ fn check_source(source: &Value, kind: &str, field_path: &str, errors: &mut Field
             if text(source, &["secretName"]).is_empty() {
                 errors.required(format!("{field_path}.secretName"), "");
             }
-            check_key_files(source, field_path, errors);
+            check_file_mode_and_items(source, field_path, errors);
         }
-        "configMap" => check_key_files(source, field_path, errors),
+        "configMap" => check_file_mode_and_items(source, field_path, errors),
         "downwardAPI" => check_downward_api(source, field_path, errors),
         "projected" => check_projected(source, field_path, errors),
         "ephemeral" if !source["volumeClaimTemplate"].is_null() => {
             let field = format!("{field_path}.volumeClaimTemplate.spec");
-            volume::check_claim(&source["volumeClaimTemplate"]["spec"], &field, errors);
+            volume::check_claim_spec(&source["volumeClaimTemplate"]["spec"], &field, errors);
         }
         _ => {}
     }
 }
 
 /// Checks a CSI driver name: a DNS subdomain, case-insensitive.
-pub(in crate::admission) fn check_driver(driver: &str, field_path: &str, errors: &mut FieldErrors) {
+pub(in crate::admission) fn check_csi_driver_name(
+    driver: &str,
+    field_path: &str,
+    errors: &mut FieldErrors,
+) {
     if driver.is_empty() {
         errors.required(field_path, "");
     } else if let Some(rule) = names::dns_subdomain_violation(&driver.to_lowercase()) {
@@ -153,37 +162,37 @@ pub(in crate::admission) fn check_driver(driver: &str, field_path: &str, errors:
     }
 }
 
-fn check_no_backsteps(source: &Value, field_path: &str, errors: &mut FieldErrors) {
+fn check_has_no_parent_steps(source: &Value, field_path: &str, errors: &mut FieldErrors) {
     let path = text(source, &["path"]);
     if path.split('/').any(|part| part == "..") {
         errors.invalid(format!("{field_path}.path"), &path.into(), "must not contain '..'");
     }
 }
 
-/// Checks a secret or config map in a projected volume, where the field of its name is `name` for
-/// both.
-fn check_named_key_files(source: &Value, field_path: &str, errors: &mut FieldErrors) {
+/// Checks a Secret or ConfigMap in a projected volume. There its name is in the field `name` (in a
+/// plain volume the name of a Secret is in `secretName`).
+fn check_projected_key_files(source: &Value, field_path: &str, errors: &mut FieldErrors) {
     if text(source, &["name"]).is_empty() {
         errors.required(format!("{field_path}.name"), "");
     }
-    check_key_files(source, field_path, errors);
+    check_file_mode_and_items(source, field_path, errors);
 }
 
-/// Checks `defaultMode` and `items`.
-fn check_key_files(source: &Value, field_path: &str, errors: &mut FieldErrors) {
-    check_mode(source, &format!("{field_path}.defaultMode"), errors);
+/// Checks `defaultMode` and `items` of a ConfigMap or Secret volume.
+fn check_file_mode_and_items(source: &Value, field_path: &str, errors: &mut FieldErrors) {
+    check_file_mode(source, &format!("{field_path}.defaultMode"), errors);
     for (index, item) in list(source, &["items"]).iter().enumerate() {
         let field_path = format!("{field_path}.items[{index}]");
         if text(item, &["key"]).is_empty() {
             errors.required(format!("{field_path}.key"), "");
         }
         check_file_path(item, &format!("{field_path}.path"), errors);
-        check_mode(item, &format!("{field_path}.mode"), errors);
+        check_file_mode(item, &format!("{field_path}.mode"), errors);
     }
 }
 
-/// Checks the file mode in the last field of `path`.
-fn check_mode(owner: &Value, field_path: &str, errors: &mut FieldErrors) {
+/// Checks the file mode in the field of `owner` that `field_path` ends with.
+fn check_file_mode(owner: &Value, field_path: &str, errors: &mut FieldErrors) {
     let field = field_path.rsplit('.').next().unwrap_or_default();
     if let Some(mode) = number(owner, &[field]).filter(|mode| !(0..=0o777).contains(mode)) {
         let rule = "must be a number between 0 and 0777 (octal), both inclusive";
@@ -196,12 +205,12 @@ fn check_file_path(item: &Value, field_path: &str, errors: &mut FieldErrors) {
     if path.is_empty() {
         errors.required(field_path, "");
     } else {
-        check_local_descending_path(path, field_path, errors);
+        check_relative_descending_path(path, field_path, errors);
     }
 }
 
 /// Checks that a path is relative and contains no `..`.
-pub(in crate::admission) fn check_local_descending_path(
+pub(in crate::admission) fn check_relative_descending_path(
     path: &str,
     field_path: &str,
     errors: &mut FieldErrors,
@@ -215,7 +224,7 @@ pub(in crate::admission) fn check_local_descending_path(
 
 /// Checks the items of a downward API volume.
 fn check_downward_api(source: &Value, field_path: &str, errors: &mut FieldErrors) {
-    check_mode(source, &format!("{field_path}.defaultMode"), errors);
+    check_file_mode(source, &format!("{field_path}.defaultMode"), errors);
     for item in list(source, &["items"]) {
         check_file_path(item, &format!("{field_path}.path"), errors);
         if item["fieldRef"].is_null() && item["resourceFieldRef"].is_null() {
@@ -225,7 +234,7 @@ fn check_downward_api(source: &Value, field_path: &str, errors: &mut FieldErrors
 }
 
 fn check_projected(source: &Value, field_path: &str, errors: &mut FieldErrors) {
-    check_mode(source, &format!("{field_path}.defaultMode"), errors);
+    check_file_mode(source, &format!("{field_path}.defaultMode"), errors);
     for (index, part) in list(source, &["sources"]).iter().enumerate() {
         let field_path = format!("{field_path}.sources[{index}]");
         let kinds = ["secret", "configMap", "downwardAPI", "serviceAccountToken"];
@@ -235,7 +244,7 @@ fn check_projected(source: &Value, field_path: &str, errors: &mut FieldErrors) {
             match *kind {
                 "downwardAPI" => check_downward_api(part, &field_path, errors),
                 "serviceAccountToken" => {}
-                _ => check_named_key_files(part, &field_path, errors),
+                _ => check_projected_key_files(part, &field_path, errors),
             }
         }
         if present.len() > 1 {

@@ -6,7 +6,7 @@ use schedlab_api::{
 };
 
 /// Sets the defaults of a pod spec.
-pub(in crate::admission) fn fill_spec(spec: &mut Value) {
+pub(in crate::admission) fn set_pod_spec_defaults(spec: &mut Value) {
     fill_text(spec, &["dnsPolicy"], "ClusterFirst");
     fill_text(spec, &["restartPolicy"], "Always");
     set_default(spec, &["securityContext"], json!({}));
@@ -22,24 +22,24 @@ pub(in crate::admission) fn fill_spec(spec: &mut Value) {
         spec.insert("serviceAccount", account);
     }
     for field in ["containers", "initContainers", "ephemeralContainers"] {
-        for container in items_mut(spec, field) {
-            fill_container(container);
+        for container in list_items_mut(spec, field) {
+            set_container_defaults(container);
         }
     }
-    for volume in items_mut(spec, "volumes") {
-        fill_volume(volume);
+    for volume in list_items_mut(spec, "volumes") {
+        set_volume_defaults(volume);
     }
 }
 
-/// The items of a list field; none if it is no list.
-pub(in crate::admission) fn items_mut<'v>(
+/// The items of the list in a field of `value`; none if the field holds no list.
+pub(in crate::admission) fn list_items_mut<'v>(
     value: &'v mut Value,
     field: &str,
 ) -> impl Iterator<Item = &'v mut Value> {
     value.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-fn fill_container(container: &mut Value) {
+fn set_container_defaults(container: &mut Value) {
     let image = container["image"].as_str().unwrap_or_default();
     let tag = image.rsplit('/').next().and_then(|name| name.split_once(':')).map(|(_, tag)| tag);
     let is_latest = !image.contains('@') && tag.is_none_or(|tag| tag == "latest");
@@ -48,21 +48,21 @@ fn fill_container(container: &mut Value) {
     fill_text(container, &["terminationMessagePath"], "/dev/termination-log");
     fill_text(container, &["terminationMessagePolicy"], "File");
     set_default(container, &["resources"], json!({}));
-    for port in items_mut(container, "ports") {
+    for port in list_items_mut(container, "ports") {
         fill_text(port, &["protocol"], "TCP");
     }
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         if let Some(probe) = container.get_mut(probe) {
-            fill_probe(probe);
+            set_probe_defaults(probe);
         }
     }
-    for variable in items_mut(container, "env") {
-        fill_refs(variable.get_mut("valueFrom"));
+    for variable in list_items_mut(container, "env") {
+        set_field_ref_defaults(variable.get_mut("valueFrom"));
     }
 }
 
-/// Sets the defaults of `fieldRef` and `resourceFieldRef`.
-fn fill_refs(from: Option<&mut Value>) {
+/// Sets the defaults of `fieldRef` and `resourceFieldRef`: API version `v1` and divisor 0.
+fn set_field_ref_defaults(from: Option<&mut Value>) {
     let Some(from) = from else { return };
     if let Some(field) = from.get_mut("fieldRef") {
         fill_text(field, &["apiVersion"], "v1");
@@ -72,7 +72,7 @@ fn fill_refs(from: Option<&mut Value>) {
     }
 }
 
-fn fill_probe(probe: &mut Value) {
+fn set_probe_defaults(probe: &mut Value) {
     for (field, count) in [
         ("timeoutSeconds", 1),
         ("periodSeconds", 10),
@@ -87,22 +87,26 @@ fn fill_probe(probe: &mut Value) {
     }
 }
 
-fn fill_volume(volume: &mut Value) {
+fn set_volume_defaults(volume: &mut Value) {
     for source in ["secret", "configMap", "projected", "downwardAPI"] {
         if let Some(source) = volume.get_mut(source) {
             set_default(source, &["defaultMode"], 420);
         }
     }
-    for item in volume.get_mut("downwardAPI").into_iter().flat_map(|it| items_mut(it, "items")) {
-        fill_refs(Some(item));
+    for item in volume.get_mut("downwardAPI").into_iter().flat_map(|it| list_items_mut(it, "items"))
+    {
+        set_field_ref_defaults(Some(item));
     }
-    for source in volume.get_mut("projected").into_iter().flat_map(|it| items_mut(it, "sources")) {
+    for source in
+        volume.get_mut("projected").into_iter().flat_map(|it| list_items_mut(it, "sources"))
+    {
         if let Some(token) = source.get_mut("serviceAccountToken") {
             set_default(token, &["expirationSeconds"], 3600);
         }
-        for item in source.get_mut("downwardAPI").into_iter().flat_map(|it| items_mut(it, "items"))
+        for item in
+            source.get_mut("downwardAPI").into_iter().flat_map(|it| list_items_mut(it, "items"))
         {
-            fill_refs(Some(item));
+            set_field_ref_defaults(Some(item));
         }
     }
     if let Some(claim) = volume.pointer_mut("/ephemeral/volumeClaimTemplate") {

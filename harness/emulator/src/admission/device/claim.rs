@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::{
-    ITEMS_MAX, bounded_items, check_dns_label, check_opaque, check_qualified_name, check_selectors,
-    check_unique,
+    ITEMS_MAX, check_dns_label, check_opaque_configuration, check_qualified_name, check_selectors,
+    check_unique, items_up_to_limit,
 };
 use crate::admission::Admission;
 use crate::api_types::error::FieldErrors;
-use crate::api_types::error::go_format::{GoField, go_struct_json};
+use crate::api_types::error::go_format::{GoField, format_go_struct};
 use crate::api_types::kinds::metadata::check_labels;
 use crate::api_types::names;
 use crate::api_types::resource::Resource;
@@ -18,12 +18,12 @@ use schedlab_api::{
     object::{self, list, text},
 };
 
-const ALTERNATIVES_MAX: usize = 8;
+const SUBREQUESTS_MAX: usize = 8;
 const ALLOCATION_MODES: [&str; 2] = ["All", "ExactCount"];
 /// The label of namespaces in which claims may have admin access to devices.
 const ADMIN_ACCESS_LABEL: &str = "resource.kubernetes.io/admin-access";
 
-const REQUEST: &[GoField] = &[
+const REQUEST_FIELDS: &[GoField] = &[
     GoField("deviceClassName", &[]),
     GoField("selectors", &[GoField("cel", &[GoField("expression", &[])])]),
     GoField("allocationMode", &[]),
@@ -32,7 +32,7 @@ const REQUEST: &[GoField] = &[
     GoField("tolerations", &[]),
     GoField("capacity", &[]),
 ];
-const ALTERNATIVE: &[GoField] = &[
+const SUBREQUEST_FIELDS: &[GoField] = &[
     GoField("name", &[]),
     GoField("deviceClassName", &[]),
     GoField("selectors", &[GoField("cel", &[GoField("expression", &[])])]),
@@ -41,15 +41,15 @@ const ALTERNATIVE: &[GoField] = &[
     GoField("tolerations", &[]),
     GoField("capacity", &[]),
 ];
-const SPEC: &[GoField] = &[GoField(
+const SPEC_FIELDS: &[GoField] = &[GoField(
     "devices",
     &[
         GoField(
             "requests",
             &[
                 GoField("name", &[]),
-                GoField("exactly", REQUEST),
-                GoField("firstAvailable", ALTERNATIVE),
+                GoField("exactly", REQUEST_FIELDS),
+                GoField("firstAvailable", SUBREQUEST_FIELDS),
             ],
         ),
         GoField(
@@ -64,7 +64,7 @@ const SPEC: &[GoField] = &[GoField(
     ],
 )];
 
-pub(super) fn check(
+pub(super) fn check_claim(
     admission: &Admission<'_>,
     old: Option<&Value>,
     new: &Value,
@@ -74,14 +74,18 @@ pub(super) fn check(
     match old {
         None => check_admin_access(admission, spec, errors),
         Some(old) if old["spec"] != *spec => {
-            errors.invalid_as_shown("spec", &go_struct_json(spec, SPEC), "field is immutable");
+            errors.invalid_as_shown(
+                "spec",
+                &format_go_struct(spec, SPEC_FIELDS),
+                "field is immutable",
+            );
         }
         Some(_) => {}
     }
     check_spec(spec, "spec", errors);
 }
 
-pub(super) fn check_template(
+pub(super) fn check_claim_template(
     admission: &Admission<'_>,
     old: Option<&Value>,
     new: &Value,
@@ -103,14 +107,14 @@ pub(super) fn check_template(
         let metadata = spec["metadata"].to_string();
         let metadata = metadata.strip_prefix('{').and_then(|inner| inner.strip_suffix('}'));
         let metadata = metadata.filter(|inner| !inner.is_empty()).map(|inner| format!("{inner},"));
-        let inner = go_struct_json(&spec["spec"], SPEC);
+        let inner = format_go_struct(&spec["spec"], SPEC_FIELDS);
         let shown = format!("{{{}\"Spec\":{inner}}}", metadata.unwrap_or_default());
         errors.invalid_as_shown("spec", &shown, "field is immutable");
     }
 }
 
-/// Checks that the namespace allows admin access. For a template the API server reports the path as
-/// in a claim.
+/// Checks that the namespace allows the admin access that requests of a claim or of a claim
+/// template ask for. As in the API server, the error of a template has the field path of a claim.
 fn check_admin_access(admission: &Admission<'_>, spec: &Value, errors: &mut FieldErrors) {
     let has_admin_access = |request: &Value| request["exactly"]["adminAccess"] == true;
     let requests = list(spec, &["devices", "requests"]);
@@ -145,19 +149,19 @@ fn check_spec(spec: &Value, field: &str, errors: &mut FieldErrors) {
     let devices = &spec["devices"];
     let field = format!("{field}.devices");
     let mut seen = BTreeSet::new();
-    for (path, request) in bounded_items(devices, &field, "requests", ITEMS_MAX, errors) {
+    for (path, request) in items_up_to_limit(devices, &field, "requests", ITEMS_MAX, errors) {
         check_dns_label(text(request, &["name"]), &format!("{path}.name"), errors);
         check_request_kind(request, &path, errors);
         check_unique(text(request, &["name"]), &path, &mut seen, errors);
     }
     let names = request_names(devices);
-    for (path, constraint) in bounded_items(devices, &field, "constraints", ITEMS_MAX, errors) {
-        check_references(constraint, &path, &names, errors);
+    for (path, constraint) in items_up_to_limit(devices, &field, "constraints", ITEMS_MAX, errors) {
+        check_request_references(constraint, &path, &names, errors);
         check_match_attribute(&constraint["matchAttribute"], &path, errors);
     }
-    for (path, configuration) in bounded_items(devices, &field, "config", ITEMS_MAX, errors) {
-        check_references(configuration, &path, &names, errors);
-        check_opaque(configuration, &path, errors);
+    for (path, configuration) in items_up_to_limit(devices, &field, "config", ITEMS_MAX, errors) {
+        check_request_references(configuration, &path, &names, errors);
+        check_opaque_configuration(configuration, &path, errors);
     }
 }
 
@@ -174,7 +178,7 @@ fn check_request_kind(request: &Value, field: &str, errors: &mut FieldErrors) {
         (true, false) => {
             let mut seen = BTreeSet::new();
             for (path, choice) in
-                bounded_items(request, field, "firstAvailable", ALTERNATIVES_MAX, errors)
+                items_up_to_limit(request, field, "firstAvailable", SUBREQUESTS_MAX, errors)
             {
                 let name = text(choice, &["name"]);
                 check_dns_label(name, &format!("{path}.name"), errors);
@@ -218,8 +222,8 @@ fn check_device_class_name(request: &Value, field: &str, errors: &mut FieldError
     }
 }
 
-/// The names by which the requests of a claim can be referenced: `request` and
-/// `request/subrequest`.
+/// The names by which constraints and configurations reference the requests of a claim: `request`
+/// and `request/subrequest`.
 pub(super) fn request_names(devices: &Value) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for request in list(devices, &["requests"]) {
@@ -233,21 +237,21 @@ pub(super) fn request_names(devices: &Value) -> BTreeSet<String> {
 }
 
 /// Checks that `requests` of a constraint or a configuration references existing requests.
-pub(super) fn check_references(
+pub(super) fn check_request_references(
     owner: &Value,
     path: &str,
     names: &BTreeSet<String>,
     errors: &mut FieldErrors,
 ) {
     let mut seen = BTreeSet::new();
-    for (path, name) in bounded_items(owner, path, "requests", ITEMS_MAX, errors) {
+    for (path, name) in items_up_to_limit(owner, path, "requests", ITEMS_MAX, errors) {
         let name = name.as_str().unwrap_or_default();
-        check_reference(name, &path, names, errors);
+        check_request_reference(name, &path, names, errors);
         check_unique(name, &path, &mut seen, errors);
     }
 }
 
-pub(super) fn check_reference(
+pub(super) fn check_request_reference(
     name: &str,
     path: &str,
     names: &BTreeSet<String>,

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::{
-    bounded_items, check_dns_label, check_driver, check_pool, check_qualified_name, check_unique,
+    check_dns_label, check_driver, check_pool, check_qualified_name, check_unique,
+    items_up_to_limit,
 };
 use crate::admission::core::affinity;
 use crate::api_types::error::FieldErrors;
-use crate::api_types::error::go_format::{GoField, go_struct_json};
+use crate::api_types::error::go_format::{GoField, format_go_struct};
 use crate::api_types::names;
 use schedlab_api::{
     Value,
@@ -20,7 +21,7 @@ const ATTRIBUTES_AND_CAPACITIES_MAX: usize = 32;
 /// The maximum length of a string attribute in bytes.
 const ATTRIBUTE_BYTES_MAX: usize = 64;
 
-const TERMS: &[GoField] = &[
+const NODE_SELECTOR_TERM_FIELDS: &[GoField] = &[
     GoField(
         "matchExpressions",
         &[GoField("key", &[]), GoField("operator", &[]), GoField("values", &[])],
@@ -31,7 +32,7 @@ const TERMS: &[GoField] = &[
     ),
 ];
 
-pub(super) fn check(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
+pub(super) fn check_slice(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
     let spec = &new["spec"];
     check_driver(text(spec, &["driver"]), "spec.driver", errors);
     check_pool(text(spec, &["pool", "name"]), "spec.pool.name", errors);
@@ -47,16 +48,16 @@ pub(super) fn check(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) 
     }
     check_node_selection(spec, errors);
     let mut seen = BTreeSet::new();
-    for (field_path, device) in bounded_items(spec, "spec", "devices", DEVICES_MAX, errors) {
+    for (field_path, device) in items_up_to_limit(spec, "spec", "devices", DEVICES_MAX, errors) {
         check_device(device, &field_path, errors);
         check_unique(text(device, &["name"]), &field_path, &mut seen, errors);
     }
     if let Some(old) = old {
-        check_unchanged(&old["spec"], spec, errors);
+        check_immutable_slice_fields(&old["spec"], spec, errors);
     }
 }
 
-fn check_unchanged(before: &Value, after: &Value, errors: &mut FieldErrors) {
+fn check_immutable_slice_fields(before: &Value, after: &Value, errors: &mut FieldErrors) {
     let parts: [&[&str]; 3] = [&["pool", "name"], &["driver"], &["nodeName"]];
     for path in parts {
         let at = |spec: &Value| path.iter().fold(spec.clone(), |at, field| at[*field].clone());
@@ -66,7 +67,8 @@ fn check_unchanged(before: &Value, after: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks that exactly one node selection field is set.
+/// Checks that exactly one field of a ResourceSlice selects its nodes: `nodeName`, `nodeSelector`,
+/// `allNodes` or `perDeviceNodeSelection`.
 fn check_node_selection(spec: &Value, errors: &mut FieldErrors) {
     let mut selections = Vec::new();
     match spec["nodeName"].as_str() {
@@ -91,7 +93,7 @@ fn check_node_selection(spec: &Value, errors: &mut FieldErrors) {
             let rule = "must have exactly one node selector term";
             errors.invalid_as_shown(
                 "spec.nodeSelector.nodeSelectorTerms",
-                &go_struct_json(terms, TERMS),
+                &format_go_struct(terms, NODE_SELECTOR_TERM_FIELDS),
                 rule,
             );
         }
@@ -145,7 +147,7 @@ fn check_attribute(value: &Value, field_path: &str, errors: &mut FieldErrors) {
         if content.len() > ATTRIBUTE_BYTES_MAX {
             errors.too_long(&*field_path, ATTRIBUTE_BYTES_MAX);
         }
-        if form == "version" && !is_version(content) {
+        if form == "version" && !is_semantic_version(content) {
             let rule = "must be a string compatible with semver.org spec 2.0.0";
             errors.invalid(field_path, &content.into(), rule);
         }
@@ -165,7 +167,7 @@ fn check_attribute(value: &Value, field_path: &str, errors: &mut FieldErrors) {
 }
 
 /// Whether a text is a semantic version (semver.org 2.0.0).
-fn is_version(text: &str) -> bool {
+fn is_semantic_version(text: &str) -> bool {
     let (text, build) = text.split_once('+').map_or((text, None), |(text, it)| (text, Some(it)));
     let (core, before) = text.split_once('-').map_or((text, None), |(text, it)| (text, Some(it)));
     let is_number = |part: &str| {
@@ -186,15 +188,15 @@ fn is_version(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_version;
+    use super::is_semantic_version;
 
     #[test]
     fn a_semantic_version_has_three_numbers_and_optional_suffixes() {
         for version in ["0.0.0", "1.20.3", "1.0.0-rc.1", "1.0.0-0a.b-c+001.sha", "1.0.0+b"] {
-            assert!(is_version(version), "{version}");
+            assert!(is_semantic_version(version), "{version}");
         }
         for text in ["", "1", "1.2", "v1.2.3", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.3+", "1..3"] {
-            assert!(!is_version(text), "{text}");
+            assert!(!is_semantic_version(text), "{text}");
         }
     }
 }

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::claim::{check_reference, check_references, request_names, require_admin_access};
+use super::claim::{
+    check_request_reference, check_request_references, request_names, require_admin_access,
+};
 use super::{
-    ITEMS_MAX, bounded_items, check_dns_label, check_driver, check_opaque, check_pool, check_unique,
+    ITEMS_MAX, check_dns_label, check_driver, check_opaque_configuration, check_pool, check_unique,
+    items_up_to_limit,
 };
 use crate::admission::Admission;
 use crate::admission::core::affinity;
 use crate::api_types::error::FieldErrors;
-use crate::api_types::error::go_format::{GoField, go_struct_json};
+use crate::api_types::error::go_format::{GoField, format_go_struct};
 use schedlab_api::{
     Value,
     object::{list, text},
@@ -18,9 +21,9 @@ use schedlab_api::{
 const RESERVATIONS_MAX: usize = 256;
 const CONFIG_SOURCES: [&str; 2] = ["FromClaim", "FromClass"];
 
-const EXPRESSION: &[GoField] =
+const EXPRESSION_FIELDS: &[GoField] =
     &[GoField("key", &[]), GoField("operator", &[]), GoField("values", &[])];
-const ALLOCATION: &[GoField] = &[
+const ALLOCATION_FIELDS: &[GoField] = &[
     GoField(
         "devices",
         &[
@@ -49,14 +52,22 @@ const ALLOCATION: &[GoField] = &[
         "nodeSelector",
         &[GoField(
             "nodeSelectorTerms",
-            &[GoField("matchExpressions", EXPRESSION), GoField("matchFields", EXPRESSION)],
+            &[
+                GoField("matchExpressions", EXPRESSION_FIELDS),
+                GoField("matchFields", EXPRESSION_FIELDS),
+            ],
         )],
     ),
     GoField("allocationTimestamp", &[]),
 ];
 
 /// Checks the new status of a resource claim.
-pub(crate) fn check(admission: &Admission<'_>, old: &Value, new: &Value, errors: &mut FieldErrors) {
+pub(crate) fn check_claim_status(
+    admission: &Admission<'_>,
+    old: &Value,
+    new: &Value,
+    errors: &mut FieldErrors,
+) {
     let (before, after) = (&old["status"], &new["status"]);
     let allocation = &after["allocation"];
     if let Some(index) = first_admin_access(allocation)
@@ -66,7 +77,8 @@ pub(crate) fn check(admission: &Admission<'_>, old: &Value, new: &Value, errors:
         require_admin_access(admission, path, errors);
     }
     let mut seen = BTreeSet::new();
-    for (path, user) in bounded_items(after, "status", "reservedFor", RESERVATIONS_MAX, errors) {
+    for (path, user) in items_up_to_limit(after, "status", "reservedFor", RESERVATIONS_MAX, errors)
+    {
         for field in ["resource", "name", "uid"] {
             if text(user, &[field]).is_empty() {
                 errors.required(format!("{path}.{field}"), "");
@@ -77,17 +89,21 @@ pub(crate) fn check(admission: &Admission<'_>, old: &Value, new: &Value, errors:
     if allocation.is_null() && !list(after, &["reservedFor"]).is_empty() {
         errors.forbidden("status.reservedFor", "may not be specified when `allocated` is not set");
     }
-    check_devices(after, errors);
+    check_device_statuses(after, errors);
     let had = &before["allocation"];
     if !had.is_null() && !allocation.is_null() && had != allocation {
         let rule = "field is immutable";
-        errors.invalid_as_shown("status.allocation", &go_struct_json(allocation, ALLOCATION), rule);
+        errors.invalid_as_shown(
+            "status.allocation",
+            &format_go_struct(allocation, ALLOCATION_FIELDS),
+            rule,
+        );
     } else if had.is_null() && !allocation.is_null() {
         check_allocation(&new["spec"]["devices"], allocation, errors);
     }
 }
 
-/// The index of the first result with admin access.
+/// The index of the first allocation result with admin access.
 fn first_admin_access(allocation: &Value) -> Option<usize> {
     let results = list(allocation, &["devices", "results"]);
     results.iter().position(|result| result["adminAccess"] == true)
@@ -97,20 +113,21 @@ fn check_allocation(requested_devices: &Value, allocation: &Value, errors: &mut 
     let field = "status.allocation.devices";
     let devices = &allocation["devices"];
     let names = request_names(requested_devices);
-    for (path, result) in bounded_items(devices, field, "results", ITEMS_MAX, errors) {
+    for (path, result) in items_up_to_limit(devices, field, "results", ITEMS_MAX, errors) {
         let request = text(result, &["request"]);
-        check_reference(request, &format!("{path}.request"), &names, errors);
+        check_request_reference(request, &format!("{path}.request"), &names, errors);
         check_device_id(result, &path, errors);
     }
-    for (path, configuration) in bounded_items(devices, field, "config", 2 * ITEMS_MAX, errors) {
+    for (path, configuration) in items_up_to_limit(devices, field, "config", 2 * ITEMS_MAX, errors)
+    {
         let source = text(configuration, &["source"]);
         if source.is_empty() {
             errors.required(format!("{path}.source"), "");
         } else if !CONFIG_SOURCES.contains(&source) {
             errors.unsupported(format!("{path}.source"), &source.into(), &CONFIG_SOURCES);
         }
-        check_references(configuration, &path, &names, errors);
-        check_opaque(configuration, &path, errors);
+        check_request_references(configuration, &path, &names, errors);
+        check_opaque_configuration(configuration, &path, errors);
     }
     let selector = &allocation["nodeSelector"];
     if !selector.is_null() {
@@ -118,15 +135,15 @@ fn check_allocation(requested_devices: &Value, allocation: &Value, errors: &mut 
     }
 }
 
-/// Checks driver, pool and device name.
+/// Checks the driver, pool and device name of an allocated device.
 fn check_device_id(device: &Value, path: &str, errors: &mut FieldErrors) {
     check_driver(text(device, &["driver"]), &format!("{path}.driver"), errors);
     check_pool(text(device, &["pool"]), &format!("{path}.pool"), errors);
     check_dns_label(text(device, &["device"]), &format!("{path}.device"), errors);
 }
 
-/// Checks that every device status is of an allocated device.
-fn check_devices(status: &Value, errors: &mut FieldErrors) {
+/// Checks that every entry of `status.devices` names an allocated device.
+fn check_device_statuses(status: &Value, errors: &mut FieldErrors) {
     let key = |device: &Value| {
         ["driver", "pool", "device", "shareID"].map(|field| text(device, &[field]).to_owned())
     };

@@ -1,13 +1,13 @@
 //! Scopes of quotas.
 
-use super::Item;
+use super::CountedObject;
 use schedlab_api::{
     Value,
     object::{at, list, text},
 };
 
 /// Whether the object matches `scopes` and `scopeSelector` of a quota; scopes match pods only.
-pub(super) fn is_in_scope(quota: &Value, item: Item<'_>) -> bool {
+pub(super) fn is_in_scope(quota: &Value, item: CountedObject<'_>) -> bool {
     let scopes = list(quota, &["spec", "scopes"]).iter().filter_map(Value::as_str);
     let mut scopes = scopes.map(|scope| (scope, "Exists", &[][..]));
     let expressions = list(quota, &["spec", "scopeSelector", "matchExpressions"]).iter();

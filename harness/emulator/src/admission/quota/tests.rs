@@ -21,8 +21,8 @@ fn used(spec: &Value, objects: &[(&str, Value)]) -> String {
         })
         .collect();
     let items = resources.iter().zip(objects);
-    let items = items.map(|(resource, (_, object))| Item { resource, object, now: now() });
-    status(&quota(spec), items)["used"].to_string()
+    let items = items.map(|(resource, (_, object))| CountedObject { resource, object, now: now() });
+    counted_quota_status(&quota(spec), items)["used"].to_string()
 }
 
 fn pod(spec: &Value) -> (&'static str, Value) {
@@ -156,8 +156,9 @@ fn scopes_select_pods() {
         let mut spec = json!({"hard": {"pods": 1}});
         spec.as_object_mut().unwrap().extend(scopes.as_object().unwrap().clone());
         let quota = quota(&spec);
-        let counts =
-            |pod: &Value| counts(&quota, Item { resource: &pods, object: pod, now: now() });
+        let counts = |pod: &Value| {
+            does_quota_count(&quota, CountedObject { resource: &pods, object: pod, now: now() })
+        };
         format!("{scopes} {:?}", [&best_effort, &short, &high].map(counts))
     };
     let class = |operator: &str, values: Value| {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Amount, Amounts, Item, containers, plus};
+use super::{Amount, Amounts, CountedObject, add_amounts, containers_and_init_containers};
 use crate::api_types::pod_requests;
 use crate::api_types::resource::Resource;
 use schedlab_api::{
@@ -12,7 +12,7 @@ use schedlab_api::{
     object::{at, list, map, number, text},
 };
 
-/// Resources of the core group that quotas count also under their plural name.
+/// Resources of the core group that a quota counts as `count/PLURAL` and also as `PLURAL`.
 const COUNTED_BY_PLURAL: [&str; 6] = [
     "configmaps",
     "persistentvolumeclaims",
@@ -23,16 +23,17 @@ const COUNTED_BY_PLURAL: [&str; 6] = [
 ];
 const DEVICES_SUFFIX: &str = ".deviceclass.resource.k8s.io/devices";
 const STORAGE_CLASS_INFIX: &str = ".storageclass.storage.k8s.io/";
-/// The usage of a request with allocation mode `All`: the maximum number of devices of a claim.
-const DEVICES_MAX: i64 = 32;
+/// The usage of a device request with allocation mode `All`: the maximum number of devices of a
+/// claim.
+const CLAIM_DEVICES_MAX: i64 = 32;
 
-/// Whether objects of `resource` count under `name`.
+/// Whether the quota name `name` counts objects of `resource`.
 pub(super) fn is_counted_as(resource: &Resource, name: &str) -> bool {
-    collection(name).as_ref() == Some(resource)
+    counted_resource(name).as_ref() == Some(resource)
 }
 
-/// The resource whose objects count under a name.
-pub(super) fn collection(name: &str) -> Option<Resource> {
+/// The resource whose objects the quota name `name` counts.
+pub(super) fn counted_resource(name: &str) -> Option<Resource> {
     if let Some(counted) = name.strip_prefix("count/") {
         let (plural, group) = counted.split_once('.').unwrap_or((counted, ""));
         return Some(Resource::new(group, plural));
@@ -53,8 +54,8 @@ pub(super) fn collection(name: &str) -> Option<Resource> {
     if is_pod_quota_name(name) { core("pods") } else { None }
 }
 
-/// Whether pods count under this name. Extended resources cannot be overcommitted, so quotas
-/// support only their requests.
+/// Whether the quota name `name` is a usage of pods, such as `requests.cpu`. Of extended resources
+/// only the requests count, since their limits are equal to the requests.
 fn is_pod_quota_name(name: &str) -> bool {
     let (kind, bare) = match name.split_once('.') {
         Some((kind @ ("requests" | "limits"), bare)) => (kind, bare),
@@ -66,8 +67,8 @@ fn is_pod_quota_name(name: &str) -> bool {
     name == "pods" || computed || extended || pages
 }
 
-/// The usage of one object.
-pub(super) fn usage(item: Item<'_>) -> Amounts {
+/// The usage of one object by quota name.
+pub(super) fn object_usage(item: CountedObject<'_>) -> Amounts {
     let Resource { group, plural } = item.resource;
     let dot = if group.is_empty() { "" } else { "." };
     let mut all = Amounts::from([(format!("count/{plural}{dot}{group}"), Amount::ONE)]);
@@ -102,71 +103,76 @@ pub(crate) fn release_time(pod: &Value) -> Option<Timestamp> {
     deletion.checked_add(SignedDuration::from_secs(grace)).ok()
 }
 
-fn add_pod_usage(pod: &Value, all: &mut Amounts) {
+fn add_pod_usage(pod: &Value, total: &mut Amounts) {
     let binary = |kind: &str, resource: &str| {
-        let written = containers(pod).filter_map(|one| at(one, &["resources", kind, resource]));
+        let written = containers_and_init_containers(pod)
+            .filter_map(|one| at(one, &["resources", kind, resource]));
         written.map(Amount::from_value).any(|amount| amount.binary)
     };
     for (resource, milli) in pod_requests::pod_requests(pod) {
         let amount = Amount { milli, binary: binary("requests", &resource) };
-        all.insert(format!("requests.{resource}"), amount);
-        all.insert(resource, amount);
+        total.insert(format!("requests.{resource}"), amount);
+        total.insert(resource, amount);
     }
     for (resource, milli) in pod_requests::pod_limits(pod) {
         let binary = binary("limits", &resource);
-        all.insert(format!("limits.{resource}"), Amount { milli, binary });
+        total.insert(format!("limits.{resource}"), Amount { milli, binary });
     }
-    all.retain(|name, _| collection(name).is_some_and(|of| of.is("", "pods")));
+    total.retain(|name, _| counted_resource(name).is_some_and(|of| of.is("", "pods")));
 }
 
-fn add_service_usage(service: &Value, all: &mut Amounts) {
+fn add_service_usage(service: &Value, total: &mut Amounts) {
     let ports = i128::try_from(list(service, &["spec", "ports"]).len()).unwrap_or(0);
     let ports = Amount { milli: 1000 * ports, binary: false };
     let kind = text(service, &["spec", "type"]);
     let opens_ports = at(service, &["spec", "allocateLoadBalancerNodePorts"])
         .is_none_or(|allocates| *allocates != false);
     if kind == "LoadBalancer" {
-        all.insert("services.loadbalancers".to_owned(), Amount::ONE);
+        total.insert("services.loadbalancers".to_owned(), Amount::ONE);
     }
     if kind == "NodePort" || (kind == "LoadBalancer" && opens_ports) {
-        all.insert("services.nodeports".to_owned(), ports);
+        total.insert("services.nodeports".to_owned(), ports);
     }
 }
 
-fn add_volume_claim_usage(claim: &Value, all: &mut Amounts) {
+fn add_volume_claim_usage(claim: &Value, total: &mut Amounts) {
     let size = at(claim, &["spec", "resources", "requests", "storage"]).map(Amount::from_value);
     let size = size.unwrap_or_default();
-    all.insert("requests.storage".to_owned(), size);
+    total.insert("requests.storage".to_owned(), size);
     let class = text(claim, &["spec", "storageClassName"]);
     if !class.is_empty() {
-        all.insert(format!("{class}{STORAGE_CLASS_INFIX}persistentvolumeclaims"), Amount::ONE);
-        all.insert(format!("{class}{STORAGE_CLASS_INFIX}requests.storage"), size);
+        total.insert(format!("{class}{STORAGE_CLASS_INFIX}persistentvolumeclaims"), Amount::ONE);
+        total.insert(format!("{class}{STORAGE_CLASS_INFIX}requests.storage"), size);
     }
 }
 
-/// Devices by class; the maximum over alternatives.
-fn add_device_claim_usage(claim: &Value, all: &mut Amounts) {
+/// Adds the devices of a ResourceClaim by device class. Of several subrequests the greatest number
+/// counts.
+fn add_device_claim_usage(claim: &Value, total: &mut Amounts) {
     for request in list(claim, &["spec", "devices", "requests"]) {
         let mut dearest = BTreeMap::new();
         let alternatives = list(request, &["firstAvailable"]).iter().chain(request.get("exactly"));
         for choice in alternatives {
             let count = match text(choice, &["allocationMode"]) {
-                "All" => DEVICES_MAX,
+                "All" => CLAIM_DEVICES_MAX,
                 _ => number(choice, &["count"]).unwrap_or(1),
             };
             let most = dearest.entry(text(choice, &["deviceClassName"])).or_insert(count);
             *most = count.max(*most);
         }
         for (class, count) in dearest {
-            let sum = all.entry(format!("{class}{DEVICES_SUFFIX}")).or_default();
-            *sum = plus(*sum, Amount { milli: 1000 * i128::from(count), binary: false });
+            let sum = total.entry(format!("{class}{DEVICES_SUFFIX}")).or_default();
+            *sum = add_amounts(*sum, Amount { milli: 1000 * i128::from(count), binary: false });
         }
     }
 }
 
-/// The requests and limits that the quota requires of every container, and the containers that lack
-/// them.
-pub(super) fn missing_container_amounts(item: Item<'_>, bounds: &Amounts) -> Option<String> {
+/// The requests and limits of cpu and memory that the quota limits and some containers do not set,
+/// as text for a message (`requests.cpu for: a,b`); `None` if all are set.
+pub(super) fn missing_container_amounts(
+    item: CountedObject<'_>,
+    bounds: &Amounts,
+) -> Option<String> {
     if !item.resource.is("", "pods") || map(item.object, &["spec", "resources"]).is_some() {
         return None;
     }
@@ -176,7 +182,7 @@ pub(super) fn missing_container_amounts(item: Item<'_>, bounds: &Amounts) -> Opt
         if !matches!(resource, "cpu" | "memory") {
             continue;
         }
-        for container in containers(item.object) {
+        for container in containers_and_init_containers(item.object) {
             if at(container, &["resources", kind, resource]).is_none() {
                 missing.entry(bound).or_default().insert(text(container, &["name"]));
             }

@@ -29,7 +29,7 @@ use schedlab_api::{Value, object};
 
 use target::Target;
 
-/// Maximum attempts of a write whose object keeps changing between the attempts.
+/// The maximum number of attempts of a write if the object keeps changing between its attempts.
 const ATTEMPTS_MAX: usize = 100;
 
 /// A webhook handler in this process: takes the URL path and the `AdmissionReview`, returns the
@@ -48,15 +48,15 @@ pub struct Webhooks {
 impl Webhooks {
     /// Registers the handler of a service, or replaces it.
     pub fn register_service(&self, namespace: &str, name: &str, service: ServiceHandler) {
-        self.services().insert((namespace.to_owned(), name.to_owned()), service);
+        self.lock_services().insert((namespace.to_owned(), name.to_owned()), service);
     }
 
     /// Removes the handler of a service.
     pub fn remove_service(&self, namespace: &str, name: &str) {
-        self.services().remove(&(namespace.to_owned(), name.to_owned()));
+        self.lock_services().remove(&(namespace.to_owned(), name.to_owned()));
     }
 
-    fn services(&self) -> std::sync::MutexGuard<'_, BTreeMap<ServiceKey, ServiceHandler>> {
+    fn lock_services(&self) -> std::sync::MutexGuard<'_, BTreeMap<ServiceKey, ServiceHandler>> {
         self.services.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,11 +104,11 @@ impl Webhooks {
                 }
                 Err(WriteError::NeedsWebhooks(pending, first_attempt)) => {
                     context.first_attempt = Some(first_attempt);
-                    let calls = pending.into_iter().map(|call| self.call(store, call));
+                    let calls = pending.into_iter().map(|call| self.call_webhook(store, call));
                     let (completed, new_warnings): (Vec<CompletedCall>, Vec<_>) =
                         join_all(calls).await.into_iter().unzip();
                     context.completed_calls.extend(completed);
-                    add_warnings(&mut warnings, new_warnings.concat());
+                    add_new_warnings(&mut warnings, new_warnings.concat());
                 }
             }
         }
@@ -142,7 +142,11 @@ impl Webhooks {
         Ok(deleted)
     }
 
-    async fn call(&self, store: &SharedStore, call: PendingCall) -> (CompletedCall, Vec<String>) {
+    async fn call_webhook(
+        &self,
+        store: &SharedStore,
+        call: PendingCall,
+    ) -> (CompletedCall, Vec<String>) {
         let (verdict, warnings) = match self.send_review(store, &call).await {
             Ok(review) => webhooks::parse_response(&call, &review),
             Err(why) => {
@@ -155,14 +159,14 @@ impl Webhooks {
 
     /// Calls the webhook and returns its `AdmissionReview`.
     async fn send_review(&self, store: &SharedStore, call: &PendingCall) -> Result<Value, String> {
-        let review = webhooks::review(call);
+        let review = webhooks::admission_review(call);
         let target = Target::from_webhook(&call.webhook);
         let failed = |why: String| format!("Post {:?}: {why}", target.url);
         let Some(service_key) = &target.service else {
-            let posted = tokio::task::spawn_blocking(move || post::post(&target, &review));
+            let posted = tokio::task::spawn_blocking(move || post::post_review(&target, &review));
             return posted.await.unwrap_or_else(|error| Err(error.to_string()));
         };
-        let service = self.services().get(service_key).cloned();
+        let service = self.lock_services().get(service_key).cloned();
         let Some(service) = service else {
             return Err(failed(unreachable_reason(store, service_key, target.port)));
         };
@@ -172,7 +176,7 @@ impl Webhooks {
     }
 }
 
-/// Whether the kind of the written object has rules, which may be costly.
+/// Whether the kind of the written object has CEL rules, which may be costly.
 fn has_rules(store: &Store, write: &Write) -> bool {
     let kind = store.kinds().get(&write.key.resource);
     kind.is_some_and(|kind| {
@@ -181,8 +185,8 @@ fn has_rules(store: &Store, write: &Write) -> bool {
     })
 }
 
-/// Adds the warnings that are not in the list yet.
-fn add_warnings(warnings: &mut Vec<String>, new_warnings: Vec<String>) {
+/// Adds those of `new_warnings` that are not in `warnings` yet.
+fn add_new_warnings(warnings: &mut Vec<String>, new_warnings: Vec<String>) {
     for warning in new_warnings {
         if !warnings.contains(&warning) {
             warnings.push(warning);
@@ -190,7 +194,8 @@ fn add_warnings(warnings: &mut Vec<String>, new_warnings: Vec<String>) {
     }
 }
 
-/// The error of a call to a service without a handler.
+/// Why a webhook service without a handler cannot be called: no such service, or nothing listens
+/// there.
 fn unreachable_reason(store: &SharedStore, service: &ServiceKey, port: i64) -> String {
     let (namespace, name) = service;
     let key = Key::new(Resource::new("", "services"), namespace, name);
@@ -204,7 +209,7 @@ fn unreachable_reason(store: &SharedStore, service: &ServiceKey, port: i64) -> S
 
 impl fmt::Debug for Webhooks {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let registered: Vec<ServiceKey> = self.services().keys().cloned().collect();
+        let registered: Vec<ServiceKey> = self.lock_services().keys().cloned().collect();
         formatter.debug_struct("Webhooks").field("services", &registered).finish()
     }
 }

@@ -5,7 +5,7 @@
 use kube_cel::cel::Value as CelValue;
 
 use crate::api_types::expression::{
-    EXPRESSION_COST_MAX, Program, is_shallow, untyped_value, with_large_stack,
+    EXPRESSION_COST_MAX, Program, fits_any_stack, untyped_value, with_large_stack,
 };
 use schedlab_api::{
     Value,
@@ -14,7 +14,7 @@ use schedlab_api::{
 
 /// The cost limit of all conditions of a webhook, and of all validations of a policy, as in
 /// kube-apiserver.
-const COST_MAX: u64 = 2_500_000;
+const CONDITIONS_COST_MAX: u64 = 2_500_000;
 
 /// Whether the expression uses the variable `authorizer`.
 pub(crate) fn uses_authorizer(text: &str) -> bool {
@@ -22,38 +22,39 @@ pub(crate) fn uses_authorizer(text: &str) -> bool {
     text.split(|letter: char| !is_part(letter)).any(|word| word == "authorizer")
 }
 
-/// Whether all conditions hold for a request. A false condition takes precedence over one that
-/// cannot be evaluated.
-pub(super) fn all_hold(webhook: &Value, request: &Value) -> Result<bool, String> {
+/// Whether all match conditions of a webhook hold for a request. A condition that is false takes
+/// precedence over one that cannot be evaluated.
+pub(super) fn do_all_conditions_hold(webhook: &Value, request: &Value) -> Result<bool, String> {
     let conditions = list(webhook, &["matchConditions"]);
     if conditions.is_empty() {
         return Ok(true);
     }
-    let is_shallow = conditions.iter().all(|one| is_shallow(text(one, &["expression"])));
-    let result = with_large_stack(is_shallow, || evaluate(conditions, request));
-    result.unwrap_or_else(|| Err("the expressions cannot be evaluated".to_owned()))
+    let is_shallow = conditions.iter().all(|one| fits_any_stack(text(one, &["expression"])));
+    let result = with_large_stack(is_shallow, || evaluate_conditions(conditions, request));
+    result.unwrap_or_else(|| Err("the CEL library panicked in a match condition".to_owned()))
 }
 
-/// Why a policy denies a request.
+/// The validation by which a policy denies a request.
 pub(super) struct Violation {
     pub(super) message: String,
     /// The reason that the validation names; empty if it names none.
     pub(super) reason: String,
 }
 
-/// The first of a policy's validations that is false, or that cannot be evaluated if that counts.
+/// The first validation of a policy that is false. With `errors_count`, a validation that cannot be
+/// evaluated counts as false.
 pub(super) fn first_violation(
     validations: &[Value],
     request: &Value,
     errors_count: bool,
 ) -> Option<Violation> {
-    let is_shallow = validations.iter().all(|one| is_shallow(text(one, &["expression"])));
+    let is_shallow = validations.iter().all(|one| fits_any_stack(text(one, &["expression"])));
     with_large_stack(is_shallow, || {
-        let variables = variables(request);
-        let mut budget = COST_MAX;
+        let variables = condition_variables(request);
+        let mut budget = CONDITIONS_COST_MAX;
         validations.iter().find_map(|validation| {
             let reason = text(validation, &["reason"]).to_owned();
-            match evaluate_one(text(validation, &["expression"]), &variables, &mut budget) {
+            match evaluate_condition(text(validation, &["expression"]), &variables, &mut budget) {
                 Ok(true) => None,
                 Ok(false) => {
                     Some(Violation { message: violation_message(validation, &variables), reason })
@@ -82,12 +83,12 @@ fn violation_message(validation: &Value, variables: &[(&str, CelValue)]) -> Stri
     }
 }
 
-fn evaluate(conditions: &[Value], request: &Value) -> Result<bool, String> {
-    let variables = variables(request);
+fn evaluate_conditions(conditions: &[Value], request: &Value) -> Result<bool, String> {
+    let variables = condition_variables(request);
     let mut errors = Vec::new();
-    let mut budget = COST_MAX;
+    let mut budget = CONDITIONS_COST_MAX;
     for condition in conditions {
-        match evaluate_one(text(condition, &["expression"]), &variables, &mut budget) {
+        match evaluate_condition(text(condition, &["expression"]), &variables, &mut budget) {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(error) if budget == 0 => return Err(error),
@@ -97,9 +98,9 @@ fn evaluate(conditions: &[Value], request: &Value) -> Result<bool, String> {
     if errors.is_empty() { Ok(true) } else { Err(errors.join(", ")) }
 }
 
-/// Whether an expression is true. Its cost is subtracted from the budget, which is zero when it is
-/// exhausted.
-fn evaluate_one(
+/// Whether an expression is true. The cost of the evaluation is subtracted from `budget`; a budget
+/// that is exhausted is zero.
+fn evaluate_condition(
     expression: &str,
     variables: &[(&str, CelValue)],
     budget: &mut u64,
@@ -121,7 +122,7 @@ fn evaluate_one(
     .to_owned())
 }
 
-fn variables(request: &Value) -> [(&'static str, CelValue); 3] {
+fn condition_variables(request: &Value) -> [(&'static str, CelValue); 3] {
     let attributes = request.as_object().into_iter().flatten();
     let attributes =
         attributes.filter(|(name, _)| !matches!(name.as_str(), "object" | "oldObject"));
@@ -145,7 +146,7 @@ mod tests {
         let request = json!({
             "operation": "CREATE", "userInfo": {"username": "kim"}, "object": {"a": 1},
         });
-        all_hold(&json!({"matchConditions": conditions}), &request)
+        do_all_conditions_hold(&json!({"matchConditions": conditions}), &request)
     }
 
     #[test]

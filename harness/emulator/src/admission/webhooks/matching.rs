@@ -33,7 +33,7 @@ impl AdmissionAttributes<'_> {
     /// # Errors
     ///
     /// The match conditions cannot be evaluated and the failure policy is `Fail`.
-    pub(crate) fn request_for(
+    pub(crate) fn review_request_for(
         &self,
         store: &Store,
         webhook: &Webhook,
@@ -49,7 +49,7 @@ impl AdmissionAttributes<'_> {
             return Ok(None);
         };
         let request = self.review_request(&face);
-        match conditions::all_hold(&webhook.spec, &request) {
+        match conditions::do_all_conditions_hold(&webhook.spec, &request) {
             Ok(hold) => Ok(hold.then_some(request)),
             Err(_) if webhook.spec["failurePolicy"] == "Ignore" => Ok(None),
             Err(why) => Err(ApiError::forbidden(&self.kind.resource, self.name, &why)),
@@ -112,17 +112,17 @@ impl AdmissionAttributes<'_> {
         faces
     }
 
-    fn matches_rules(&self, face: &VersionedKind, webhook: &Webhook) -> bool {
-        let is_asked =
-            face.kind.resource == self.kind.resource && face.version == self.context.version;
+    fn matches_rules(&self, versioned_kind: &VersionedKind, webhook: &Webhook) -> bool {
+        let is_asked = versioned_kind.kind.resource == self.kind.resource
+            && versioned_kind.version == self.context.version;
         let policy = text(&webhook.spec, &["matchPolicy"]);
         if !is_asked && policy == "Exact" {
             return false;
         }
-        list(&webhook.spec, &["rules"]).iter().any(|rule| self.matches_rule(face, rule))
+        list(&webhook.spec, &["rules"]).iter().any(|rule| self.matches_rule(versioned_kind, rule))
     }
 
-    fn matches_rule(&self, face: &VersionedKind, rule: &Value) -> bool {
+    fn matches_rule(&self, versioned_kind: &VersionedKind, rule: &Value) -> bool {
         let names = |field: &str, expected: &str| {
             let named = list(rule, &[field]).iter().filter_map(Value::as_str);
             named.into_iter().any(|name| name == "*" || name == expected)
@@ -138,33 +138,33 @@ impl AdmissionAttributes<'_> {
         in_scope
             && (named.is_empty() || named.iter().any(|name| name == self.name))
             && names("operations", self.operation)
-            && names("apiGroups", &face.kind.resource.group)
-            && names("apiVersions", &face.version)
+            && names("apiGroups", &versioned_kind.kind.resource.group)
+            && names("apiVersions", &versioned_kind.version)
             && list(rule, &["resources"]).iter().filter_map(Value::as_str).any(|resource| {
                 let (plural, part) = resource.split_once('/').unwrap_or((resource, ""));
                 let matches = |name: &str, expected: &str| name == "*" || name == expected;
-                matches(plural, &face.kind.resource.plural)
+                matches(plural, &versioned_kind.kind.resource.plural)
                     && matches(part, &self.context.subresource)
             })
     }
 
-    fn review_request(&self, face: &VersionedKind) -> Value {
-        let resource = |face: &VersionedKind| {
+    fn review_request(&self, versioned_kind: &VersionedKind) -> Value {
+        let resource = |versioned_kind: &VersionedKind| {
             json!({
-                "group": &*face.kind.resource.group,
-                "version": face.version,
-                "resource": &*face.kind.resource.plural,
+                "group": &*versioned_kind.kind.resource.group,
+                "version": versioned_kind.version,
+                "resource": &*versioned_kind.kind.resource.plural,
             })
         };
-        let kind = |face: &VersionedKind| {
+        let kind = |versioned_kind: &VersionedKind| {
             if let Some((version, kind)) = self.body_kind {
                 let (group, version) = version.split_once('/').unwrap_or(("", version));
                 json!({"group": group, "version": version, "kind": kind})
             } else {
                 json!({
-                    "group": &*face.kind.resource.group,
-                    "version": face.version,
-                    "kind": &*face.kind.kind,
+                    "group": &*versioned_kind.kind.resource.group,
+                    "version": versioned_kind.version,
+                    "kind": &*versioned_kind.kind.kind,
                 })
             }
         };
@@ -173,14 +173,14 @@ impl AdmissionAttributes<'_> {
             version: self.context.version.clone(),
         };
         let mut request = json!({
-            "kind": kind(face),
-            "resource": resource(face),
+            "kind": kind(versioned_kind),
+            "resource": resource(versioned_kind),
             "requestKind": kind(&requested),
             "requestResource": resource(&requested),
             "operation": self.operation,
             "userInfo": self.context.user,
-            "object": self.in_version(face, self.object),
-            "oldObject": self.in_version(face, self.old),
+            "object": self.object_in_version(versioned_kind, self.object),
+            "oldObject": self.object_in_version(versioned_kind, self.old),
             "dryRun": self.dry_run,
             "options": self.context.options,
         });
@@ -209,13 +209,16 @@ impl AdmissionAttributes<'_> {
         }
     }
 
-    fn in_version(&self, face: &VersionedKind, object: Option<&Value>) -> Value {
+    fn object_in_version(&self, versioned_kind: &VersionedKind, object: Option<&Value>) -> Value {
         let Some(object) = object else { return Value::Null };
         if self.body_kind.is_some()
-            || face.kind.origin == Origin::BuiltIn && face.kind.versions.len() == 1
+            || versioned_kind.kind.origin == Origin::BuiltIn
+                && versioned_kind.kind.versions.len() == 1
         {
             return object.clone();
         }
-        Value::clone(&face.kind.in_version(&face.version, &Arc::new(object.clone())))
+        Value::clone(
+            &versioned_kind.kind.in_version(&versioned_kind.version, &Arc::new(object.clone())),
+        )
     }
 }

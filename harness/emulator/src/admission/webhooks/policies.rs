@@ -20,13 +20,14 @@ static POLICIES: LazyLock<Resource> =
 static BINDINGS: LazyLock<Resource> =
     LazyLock::new(|| Resource::new(GROUP, "validatingadmissionpolicybindings"));
 
-/// Whether any policy is bound.
+/// Whether any ValidatingAdmissionPolicy is bound.
 pub(super) fn has_policies(store: &Store) -> bool {
     store.count(&BINDINGS) > 0
 }
 
 impl AdmissionAttributes<'_> {
-    /// Checks the request against all bound policies, in the order of their names.
+    /// Checks the request against all bound ValidatingAdmissionPolicies, in the order of their
+    /// bindings' names.
     ///
     /// # Errors
     ///
@@ -55,7 +56,7 @@ impl AdmissionAttributes<'_> {
                 name(binding),
                 violation.message
             );
-            return Err(self.denied(&why, &violation.reason));
+            return Err(self.denial_error(&why, &violation.reason));
         }
         Ok(())
     }
@@ -72,7 +73,7 @@ impl AdmissionAttributes<'_> {
             spec["rules"] = rules;
             spec["matchConditions"] = conditions.clone();
             spec["failurePolicy"] = policy["failurePolicy"].clone();
-            self.request_for(store, &as_webhook(spec))
+            self.review_request_for(store, &policy_as_webhook(spec))
         };
         let any = json!([{
             "operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"],
@@ -83,16 +84,16 @@ impl AdmissionAttributes<'_> {
         let rules = &resources["resourceRules"];
         let rules = if list(rules, &[]).is_empty() { any } else { rules.clone() };
         if matching(&json!({}), excluded, &Value::Null)?.is_some()
-            || matching(&or_empty(resources), rules, &Value::Null)?.is_none()
+            || matching(&object_or_empty(resources), rules, &Value::Null)?.is_none()
         {
             return Ok(None);
         }
         let rules = constraints["resourceRules"].clone();
-        matching(&or_empty(constraints), rules, &policy["matchConditions"])
+        matching(&object_or_empty(constraints), rules, &policy["matchConditions"])
     }
 
-    /// The refusal, with the reason that the validation names.
-    fn denied(&self, why: &str, reason: &str) -> ApiError {
+    /// The error for a denied request, with the reason that the validation names.
+    fn denial_error(&self, why: &str, reason: &str) -> ApiError {
         let (code, reason) = match reason {
             "Unauthorized" => (401, reason),
             "Forbidden" => (403, reason),
@@ -104,11 +105,11 @@ impl AdmissionAttributes<'_> {
     }
 }
 
-fn or_empty(value: &Value) -> Value {
+fn object_or_empty(value: &Value) -> Value {
     if value.is_object() { value.clone() } else { json!({}) }
 }
 
-fn as_webhook(spec: Value) -> Webhook {
+fn policy_as_webhook(spec: Value) -> Webhook {
     Webhook {
         source: (String::new(), 0),
         name: String::new(),

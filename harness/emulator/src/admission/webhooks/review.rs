@@ -13,8 +13,8 @@ use schedlab_api::{
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 
-/// The `AdmissionReview` to send.
-pub(crate) fn review(call: &PendingCall) -> Value {
+/// The `AdmissionReview` to send for a webhook call.
+pub(crate) fn admission_review(call: &PendingCall) -> Value {
     let mut request = call.request.clone();
     request["uid"] = call.uid.as_str().into();
     json!({"kind": KIND, "apiVersion": API_VERSION, "request": request})
@@ -37,7 +37,8 @@ pub(crate) fn parse_response(call: &PendingCall, review: &Value) -> (WebhookVerd
     }
 }
 
-/// Checks the response and returns its patch.
+/// Checks a webhook's response and returns its patch, if it has one. An error if the response is
+/// invalid.
 fn verify_response(call: &PendingCall, review: &Value) -> Result<Option<Value>, String> {
     let (kind, version) = (text(review, &["kind"]), text(review, &["apiVersion"]));
     if version == API_VERSION && kind != KIND {
@@ -96,12 +97,12 @@ fn decode_patch(response: &Value) -> Result<Value, String> {
 }
 
 /// 500: the webhook call failed and the failure policy is `Fail`.
-pub(crate) fn failure(name: &str, why: &str) -> ApiError {
+pub(crate) fn failed_call_error(name: &str, why: &str) -> ApiError {
     ApiError::internal(format!("failed calling webhook {name:?}: {why}"))
 }
 
 /// The error for a request that a webhook denied.
-pub(crate) fn denial(name: &str, status: &Value) -> ApiError {
+pub(crate) fn denial_error(name: &str, status: &Value) -> ApiError {
     let denied = format!("admission webhook {name:?} denied the request");
     let reason = text(status, &["reason"]);
     let message = match (text(status, &["message"]), reason) {

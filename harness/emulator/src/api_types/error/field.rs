@@ -4,14 +4,14 @@
 use super::{ApiError, Cause, Details};
 use schedlab_api::Value;
 
-/// The validation errors of one object, in the order found.
+/// The validation errors of one object, in the order in which they were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldErrors {
     causes: Vec<Cause>,
 }
 
 impl FieldErrors {
-    /// Without errors.
+    /// Creates a list without errors.
     pub fn new() -> Self {
         Self::default()
     }
@@ -21,27 +21,30 @@ impl FieldErrors {
         self.causes.is_empty()
     }
 
-    /// The errors in the order found.
+    /// The errors, in the order in which they were found.
     pub fn causes(&self) -> &[Cause] {
         &self.causes
     }
 
-    /// Adds the errors of another check.
+    /// Adds the errors of another list.
     pub fn extend(&mut self, other: Self) {
         self.causes.extend(other.causes);
     }
 
-    /// Adds the errors of a part of the object, at `field`.
-    pub fn extend_below(&mut self, field: &str, part: Self) {
-        self.causes.extend(part.causes.into_iter().map(|cause| match cause.field.as_str() {
-            // An error of the whole part has the field `<nil>`.
-            "<nil>" => Cause {
-                message: cause.message.replacen("<nil> in body", " in body", 1),
-                field: field.to_owned(),
-                ..cause
+    /// Adds the errors of a part of the object. `field` is the path of the part; it is put before
+    /// the paths of the errors.
+    pub fn extend_below(&mut self, field: &str, part_errors: Self) {
+        self.causes.extend(part_errors.causes.into_iter().map(
+            |cause| match cause.field.as_str() {
+                // An error of the whole part has the field `<nil>`.
+                "<nil>" => Cause {
+                    message: cause.message.replacen("<nil> in body", " in body", 1),
+                    field: field.to_owned(),
+                    ..cause
+                },
+                _ => Cause { field: format!("{field}.{}", cause.field), ..cause },
             },
-            _ => Cause { field: format!("{field}.{}", cause.field), ..cause },
-        }));
+        ));
     }
 
     /// Whether there are errors that prevent the evaluation of CEL rules.
@@ -53,64 +56,65 @@ impl FieldErrors {
         })
     }
 
-    /// The errors that are not in `known`.
+    /// Removes the errors that are also in `known`.
     #[must_use]
     pub fn without(mut self, known: &Self) -> Self {
         self.causes.retain(|cause| !known.causes.contains(cause));
         self
     }
 
-    fn add(&mut self, reason: &str, field: impl Into<String>, message: String) {
+    fn add_cause(&mut self, reason: &str, field: impl Into<String>, message: String) {
         self.causes.push(Cause { reason: reason.to_owned(), message, field: field.into() });
     }
 
-    /// An invalid value.
+    /// Adds the error that the value of `field` violates `rule`.
     pub fn invalid(&mut self, field: impl Into<String>, value: &Value, rule: &str) {
         let message = format!("Invalid value: {value}: {rule}");
-        self.add("FieldValueInvalid", field, message);
+        self.add_cause("FieldValueInvalid", field, message);
     }
 
-    /// An invalid value, formatted by the caller (for instance as a Go struct).
+    /// Adds the error that the value of `field` violates `rule`. `shown` is the value as text, for
+    /// instance as a Go struct.
     pub fn invalid_as_shown(&mut self, field: impl Into<String>, shown: &str, rule: &str) {
         let message = format!("Invalid value: {shown}: {rule}");
-        self.add("FieldValueInvalid", field, message);
+        self.add_cause("FieldValueInvalid", field, message);
     }
 
-    /// A value whose type is not that of the schema.
+    /// Adds the error that the value of `field` has another type than the schema expects.
     pub fn wrong_type(&mut self, field: impl Into<String>, found: &str, expected: &str) {
         let field = field.into();
         let message = format!(
             "Invalid value: \"{found}\": {field} in body must be of type {expected}: \"{found}\""
         );
-        self.add("FieldValueTypeInvalid", field, message);
+        self.add_cause("FieldValueTypeInvalid", field, message);
     }
 
-    /// A string that does not have the format of the schema.
+    /// Adds the error that the string in `field` does not have the format that the schema expects.
     pub fn wrong_format(&mut self, field: impl Into<String>, text: &str, format: &str) {
         let field = field.into();
         let message = format!(
             "Invalid value: {}: {field} in body must be of type {format}: \"{text}\"",
             Value::from(text)
         );
-        self.add("FieldValueTypeInvalid", field, message);
+        self.add_cause("FieldValueTypeInvalid", field, message);
     }
 
-    /// A missing required value.
+    /// Adds the error that `field` is required but not set.
     pub fn required(&mut self, field: impl Into<String>, rule: &str) {
         let message = if rule.is_empty() {
             "Required value".to_owned()
         } else {
             format!("Required value: {rule}")
         };
-        self.add("FieldValueRequired", field, message);
+        self.add_cause("FieldValueRequired", field, message);
     }
 
-    /// A value that is not one of the allowed ones.
+    /// Adds the error that the value of `field` is not one of `allowed`.
     pub fn unsupported(&mut self, field: impl Into<String>, value: &Value, allowed: &[&str]) {
         self.unsupported_as_shown(field, &value.to_string(), allowed);
     }
 
-    /// Like [`Self::unsupported`], with the value formatted by the caller.
+    /// Like [`Self::unsupported`]; `shown` is the value as text.
     pub fn unsupported_as_shown(
         &mut self,
         field: impl Into<String>,
@@ -120,52 +124,52 @@ impl FieldErrors {
         let allowed: Vec<String> = allowed.iter().map(|text| format!("\"{text}\"")).collect();
         let message =
             format!("Unsupported value: {shown}: supported values: {}", allowed.join(", "));
-        self.add("FieldValueNotSupported", field, message);
+        self.add_cause("FieldValueNotSupported", field, message);
     }
 
-    /// A duplicate value.
+    /// Adds the error that the value of `field` occurs twice.
     pub fn duplicate(&mut self, field: impl Into<String>, value: &Value) {
-        self.add("FieldValueDuplicate", field, format!("Duplicate value: {value}"));
+        self.add_cause("FieldValueDuplicate", field, format!("Duplicate value: {value}"));
     }
 
-    /// A value that is a duplicate by the given rule.
+    /// Adds the error that the value of `field` is a duplicate by `rule`.
     pub fn duplicate_with_rule(&mut self, field: impl Into<String>, shown: &str, rule: &str) {
-        self.add("FieldValueDuplicate", field, format!("Duplicate value: {shown}: {rule}"));
+        self.add_cause("FieldValueDuplicate", field, format!("Duplicate value: {shown}: {rule}"));
     }
 
-    /// An invalid value that the message does not show.
+    /// Adds the error that `field` violates `rule`, without showing the value.
     pub fn invalid_without_value(&mut self, field: impl Into<String>, rule: &str) {
-        self.add("FieldValueInvalid", field, format!("Invalid value: {rule}"));
+        self.add_cause("FieldValueInvalid", field, format!("Invalid value: {rule}"));
     }
 
-    /// A field that must not be set.
+    /// Adds the error that `field` must not be set.
     pub fn forbidden(&mut self, field: impl Into<String>, rule: &str) {
-        self.add("FieldValueForbidden", field, format!("Forbidden: {rule}"));
+        self.add_cause("FieldValueForbidden", field, format!("Forbidden: {rule}"));
     }
 
-    /// A reference to something that does not exist.
+    /// Adds the error that `field` names something that does not exist.
     pub fn not_found(&mut self, field: impl Into<String>, value: &Value) {
-        self.add("FieldValueNotFound", field, format!("Not found: {value}"));
+        self.add_cause("FieldValueNotFound", field, format!("Not found: {value}"));
     }
 
-    /// Like [`Self::not_found`], with the names that exist.
+    /// Like [`Self::not_found`], with `rule` after the value (for instance, what exists).
     pub fn not_found_with_detail(&mut self, field: impl Into<String>, value: &Value, rule: &str) {
-        self.add("FieldValueNotFound", field, format!("Not found: {value}: {rule}"));
+        self.add_cause("FieldValueNotFound", field, format!("Not found: {value}: {rule}"));
     }
 
-    /// A value longer than `limit` bytes.
+    /// Adds the error that the value of `field` is longer than `limit` bytes.
     pub fn too_long(&mut self, field: impl Into<String>, limit: usize) {
         let message = format!("Too long: may not be more than {limit} bytes");
-        self.add("FieldValueTooLong", field, message);
+        self.add_cause("FieldValueTooLong", field, message);
     }
 
-    /// A list with more than `limit` items.
+    /// Adds the error that the list in `field` has more than `limit` items.
     pub fn too_many(&mut self, field: impl Into<String>, found: usize, limit: usize) {
         let message = format!("Too many: {found}: must have at most {limit} items");
-        self.add("FieldValueTooMany", field, message);
+        self.add_cause("FieldValueTooMany", field, message);
     }
 
-    /// `Invalid` (422) for the options of a request if there are errors.
+    /// Returns `Invalid` (422) about the options of a request if there are errors.
     ///
     /// # Errors
     ///
@@ -174,8 +178,8 @@ impl FieldErrors {
         self.into_result_for("meta.k8s.io", kind, "")
     }
 
-    /// All errors as one text without repetitions; `None` if there are none.
-    pub fn aggregate(&self) -> Option<String> {
+    /// The messages of all errors as one text, without repetitions; `None` if there are no errors.
+    pub fn aggregate_message(&self) -> Option<String> {
         let mut messages: Vec<String> = Vec::new();
         for cause in &self.causes {
             let wrong = format!("{}: {}", cause.field, cause.message);
@@ -190,7 +194,7 @@ impl FieldErrors {
         }
     }
 
-    /// `Invalid` (422) for an object of a kind if there are errors.
+    /// Returns `Invalid` (422) about an object of a kind if there are errors.
     pub(crate) fn into_result_for(
         self,
         group: &str,
@@ -200,7 +204,7 @@ impl FieldErrors {
         if self.causes.is_empty() {
             return Ok(());
         }
-        let messages = self.aggregate().unwrap_or_default();
+        let messages = self.aggregate_message().unwrap_or_default();
         let dot = if group.is_empty() { "" } else { "." };
         Err(ApiError {
             code: 422,

@@ -1,40 +1,44 @@
 //! Values in API messages as Go prints them.
 //!
-//! [`go_value`] prints like `%v`. [`go_struct_json`] prints like the JSON encoding of internal types:
-//! fields in declaration order, under their Go names, and `null` for unset fields.
+//! [`format_go_value`] prints like `%v`. [`format_go_struct`] prints like the JSON encoding of
+//! internal types: fields in declaration order, under their Go names, and `null` for unset fields.
 
 use schedlab_api::Value;
 
 /// Formats a value like Go's `%v`.
-pub(crate) fn go_value(value: &Value) -> String {
+pub(crate) fn format_go_value(value: &Value) -> String {
     let several = |parts: Vec<String>| parts.join(" ");
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(switch) => switch.to_string(),
         Value::Number(number) => number.to_string(),
         Value::String(text) => text.to_string(),
-        Value::Array(items) => format!("[{}]", several(items.iter().map(go_value).collect())),
+        Value::Array(items) => {
+            format!("[{}]", several(items.iter().map(format_go_value).collect()))
+        }
         Value::Object(fields) => {
-            let fields = fields.iter().map(|(name, field)| format!("{name}:{}", go_value(field)));
+            let fields =
+                fields.iter().map(|(name, field)| format!("{name}:{}", format_go_value(field)));
             format!("map[{}]", several(fields.collect()))
         }
     }
 }
 
-/// A field of a Go struct: its JSON name, and the fields of its value.
+/// A field of a Go struct: the field's JSON name, and the fields of its value if that is a struct.
 pub(crate) struct GoField(pub(crate) &'static str, pub(crate) &'static [GoField]);
 
-/// Formats a value, or each item of a list, as a struct with these fields.
-pub(crate) fn go_struct_json(value: &Value, fields: &[GoField]) -> String {
+/// Formats a value, or each item of a list, as JSON of a Go struct with these fields: in the
+/// struct's order and with Go's names.
+pub(crate) fn format_go_struct(value: &Value, fields: &[GoField]) -> String {
     match value {
         Value::Array(items) => {
             let items: Vec<String> =
-                items.iter().map(|item| go_struct_json(item, fields)).collect();
+                items.iter().map(|item| format_go_struct(item, fields)).collect();
             format!("[{}]", items.join(","))
         }
         Value::Object(_) if !fields.is_empty() => {
             let shown = fields.iter().map(|GoField(name, below)| {
-                format!("\"{}\":{}", go_field_name(name), go_struct_json(&value[*name], below))
+                format!("\"{}\":{}", go_field_name(name), format_go_struct(&value[*name], below))
             });
             format!("{{{}}}", shown.collect::<Vec<_>>().join(","))
         }
@@ -46,7 +50,8 @@ pub(crate) fn go_struct_json(value: &Value, fields: &[GoField]) -> String {
     }
 }
 
-/// The Go name of a field; initialisms are in capitals.
+/// The Go name of a field: the JSON name with a capital first letter and initialisms such as `CIDR`
+/// in capitals.
 fn go_field_name(name: &str) -> String {
     match name {
         "cel" => "CEL".to_owned(),
@@ -62,13 +67,13 @@ fn go_field_name(name: &str) -> String {
 mod tests {
     use schedlab_api::json;
 
-    use super::{GoField, go_struct_json};
+    use super::{GoField, format_go_struct};
 
     #[test]
     fn fields_are_shown_in_their_order_and_absent_ones_as_null() {
         let fields = &[GoField("type", &[]), GoField("rules", &[GoField("count", &[])])];
-        let shown = go_struct_json(&json!({"rules": [{"count": 2}, {}], "type": "a"}), fields);
+        let shown = format_go_struct(&json!({"rules": [{"count": 2}, {}], "type": "a"}), fields);
         assert_eq!(shown, r#"{"Type":"a","Rules":[{"Count":2},{"Count":null}]}"#);
-        assert_eq!(go_struct_json(&json!({}), fields), r#"{"Type":null,"Rules":null}"#);
+        assert_eq!(format_go_struct(&json!({}), fields), r#"{"Type":null,"Rules":null}"#);
     }
 }

@@ -3,28 +3,30 @@
 use schedlab_api::Value;
 use schedlab_api::object::go_type;
 
-/// The nesting of arrays and objects that Go's decoder reads.
-const DEPTH_MAX: usize = 10_000;
+/// The maximum nesting of arrays and objects that Go's decoder reads.
+const NESTING_MAX: usize = 10_000;
 
-/// The first syntax error of a text; `None` if it is valid JSON.
+/// The first syntax error of a text, in the words of Go's JSON decoder; `None` if the text is valid
+/// JSON.
 pub(crate) fn syntax_error(text: &[u8]) -> Option<String> {
     let mut scan = Scanner { rest: text };
-    let found = scan.value().and_then(|()| match scan.next() {
+    let found = scan.scan_value().and_then(|()| match scan.next_visible_byte() {
         None => Ok(()),
-        Some(byte) => Err(invalid_character(byte, "after top-level value")),
+        Some(byte) => Err(invalid_character_error(byte, "after top-level value")),
     });
     found.err()
 }
 
-/// The decoding error for a value of type `found` instead of an object.
-pub(crate) fn not_an_object(found: &str) -> String {
+/// Go's decoding error for a body of JSON type `found` instead of an object.
+pub(crate) fn not_an_object_error(found: &str) -> String {
     format!(
         "json: cannot unmarshal {found} into Go value of type struct {{ APIVersion string \
          \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
     )
 }
 
-/// The decoding error for an `apiVersion` or `kind` that is no text.
+/// Go's decoding error if `apiVersion` or `kind` is no string; `None` if both are strings or
+/// absent.
 pub(crate) fn type_meta_error(object: &Value) -> Option<String> {
     let mistyped = |field: &&str| !object[*field].is_string() && !object[*field].is_null();
     let field = ["apiVersion", "kind"].into_iter().find(mistyped)?;
@@ -38,7 +40,7 @@ struct Scanner<'t> {
 
 type ScanResult = Result<(), String>;
 
-fn invalid_character(byte: u8, context: &str) -> String {
+fn invalid_character_error(byte: u8, context: &str) -> String {
     let shown = match byte {
         b'\'' => "\\'".to_owned(),
         b'"' => "\"".to_owned(),
@@ -49,20 +51,20 @@ fn invalid_character(byte: u8, context: &str) -> String {
     format!("invalid character '{shown}' {context}")
 }
 
-fn closing(opening: u8) -> u8 {
+fn closing_bracket(opening: u8) -> u8 {
     if opening == b'{' { b'}' } else { b']' }
 }
 
 impl Scanner<'_> {
-    fn byte(&mut self) -> Option<u8> {
+    fn next_byte(&mut self) -> Option<u8> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
         Some(*first)
     }
 
-    /// The next byte that is not white space.
-    fn next(&mut self) -> Option<u8> {
-        while let Some(byte) = self.byte() {
+    /// Reads the next byte that is not white space.
+    fn next_visible_byte(&mut self) -> Option<u8> {
+        while let Some(byte) = self.next_byte() {
             if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
                 return Some(byte);
             }
@@ -74,149 +76,157 @@ impl Scanner<'_> {
         byte.ok_or_else(|| "unexpected end of JSON input".to_owned())
     }
 
-    /// Scans one value. Open arrays and objects are on a stack of its own, as a body may have more
-    /// of them than fit on the thread's.
-    fn value(&mut self) -> ScanResult {
+    /// Scans one value. The open arrays and objects are kept in a `Vec`, because the thread's stack
+    /// is too small for the nesting that a body may have.
+    fn scan_value(&mut self) -> ScanResult {
         let mut open = Vec::new();
-        let mut first = Self::expect_byte(self.next())?;
+        let mut first = Self::expect_byte(self.next_visible_byte())?;
         loop {
             let inner = match first {
-                b'{' | b'[' => self.first_item(&mut open, first)?,
+                b'{' | b'[' => self.first_item_byte(&mut open, first)?,
                 _ => {
-                    self.scalar(first)?;
+                    self.scan_scalar(first)?;
                     None
                 }
             };
-            let next = if inner.is_some() { inner } else { self.next_item(&mut open)? };
+            let next = if inner.is_some() { inner } else { self.next_item_byte(&mut open)? };
             let Some(next) = next else { return Ok(()) };
             first = next;
         }
     }
 
-    /// The first byte of the first value in an array or object; `None` if it is empty.
-    fn first_item(&mut self, open: &mut Vec<u8>, container: u8) -> Result<Option<u8>, String> {
-        if open.len() == DEPTH_MAX {
-            return Err(invalid_character(container, "exceeded max depth"));
+    /// Reads the first byte of the first value in an array or object; `None` if the array or object
+    /// is empty.
+    fn first_item_byte(&mut self, open: &mut Vec<u8>, container: u8) -> Result<Option<u8>, String> {
+        if open.len() == NESTING_MAX {
+            return Err(invalid_character_error(container, "exceeded max depth"));
         }
-        let next = Self::expect_byte(self.next())?;
-        if next == closing(container) {
+        let next = Self::expect_byte(self.next_visible_byte())?;
+        if next == closing_bracket(container) {
             return Ok(None);
         }
         open.push(container);
-        self.item(container, next).map(Some)
+        self.item_value_byte(container, next).map(Some)
     }
 
-    /// The first byte of the next value after one that ended; `None` if it was the whole text.
-    fn next_item(&mut self, open: &mut Vec<u8>) -> Result<Option<u8>, String> {
+    /// After a value has ended, reads the first byte of the next value; `None` if the ended value
+    /// was the whole text.
+    fn next_item_byte(&mut self, open: &mut Vec<u8>) -> Result<Option<u8>, String> {
         while let Some(&container) = open.last() {
-            match Self::expect_byte(self.next())? {
+            match Self::expect_byte(self.next_visible_byte())? {
                 b',' => {
-                    let next = Self::expect_byte(self.next())?;
-                    return self.item(container, next).map(Some);
+                    let next = Self::expect_byte(self.next_visible_byte())?;
+                    return self.item_value_byte(container, next).map(Some);
                 }
-                byte if byte == closing(container) => drop(open.pop()),
+                byte if byte == closing_bracket(container) => drop(open.pop()),
                 other if container == b'{' => {
-                    return Err(invalid_character(other, "after object key:value pair"));
+                    return Err(invalid_character_error(other, "after object key:value pair"));
                 }
-                other => return Err(invalid_character(other, "after array element")),
+                other => return Err(invalid_character_error(other, "after array element")),
             }
         }
         Ok(None)
     }
 
-    /// The first byte of an item's value, after its key in an object. `first` begins the item.
-    fn item(&mut self, container: u8, first: u8) -> Result<u8, String> {
+    /// Reads the first byte of the value of an item, which in an object follows its key. `first` is
+    /// the first byte of the item.
+    fn item_value_byte(&mut self, container: u8, first: u8) -> Result<u8, String> {
         if container == b'[' {
             return Ok(first);
         }
         if first != b'"' {
-            return Err(invalid_character(first, "looking for beginning of object key string"));
+            return Err(invalid_character_error(
+                first,
+                "looking for beginning of object key string",
+            ));
         }
-        self.string()?;
-        match Self::expect_byte(self.next())? {
-            b':' => Self::expect_byte(self.next()),
-            other => Err(invalid_character(other, "after object key")),
+        self.scan_string()?;
+        match Self::expect_byte(self.next_visible_byte())? {
+            b':' => Self::expect_byte(self.next_visible_byte()),
+            other => Err(invalid_character_error(other, "after object key")),
         }
     }
 
-    fn scalar(&mut self, first: u8) -> ScanResult {
+    fn scan_scalar(&mut self, first: u8) -> ScanResult {
         match first {
-            b'"' => self.string(),
-            b't' => self.literal("true"),
-            b'f' => self.literal("false"),
-            b'n' => self.literal("null"),
-            b'-' | b'0'..=b'9' => self.number(first),
-            other => Err(invalid_character(other, "looking for beginning of value")),
+            b'"' => self.scan_string(),
+            b't' => self.scan_literal("true"),
+            b'f' => self.scan_literal("false"),
+            b'n' => self.scan_literal("null"),
+            b'-' | b'0'..=b'9' => self.scan_number(first),
+            other => Err(invalid_character_error(other, "looking for beginning of value")),
         }
     }
 
-    fn string(&mut self) -> ScanResult {
+    fn scan_string(&mut self) -> ScanResult {
         loop {
-            match Self::expect_byte(self.byte())? {
+            match Self::expect_byte(self.next_byte())? {
                 b'"' => return Ok(()),
-                b'\\' => self.escape()?,
-                control @ 0..=0x1f => return Err(invalid_character(control, "in string literal")),
+                b'\\' => self.scan_escape()?,
+                control @ 0..=0x1f => {
+                    return Err(invalid_character_error(control, "in string literal"));
+                }
                 _ => {}
             }
         }
     }
 
-    fn escape(&mut self) -> ScanResult {
-        match Self::expect_byte(self.byte())? {
+    fn scan_escape(&mut self) -> ScanResult {
+        match Self::expect_byte(self.next_byte())? {
             b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => Ok(()),
-            b'u' => (0..4).try_for_each(|_| match Self::expect_byte(self.byte())? {
+            b'u' => (0..4).try_for_each(|_| match Self::expect_byte(self.next_byte())? {
                 digit if digit.is_ascii_hexdigit() => Ok(()),
-                other => Err(invalid_character(other, "in \\u hexadecimal character escape")),
+                other => Err(invalid_character_error(other, "in \\u hexadecimal character escape")),
             }),
-            other => Err(invalid_character(other, "in string escape code")),
+            other => Err(invalid_character_error(other, "in string escape code")),
         }
     }
 
-    fn literal(&mut self, word: &str) -> ScanResult {
+    fn scan_literal(&mut self, word: &str) -> ScanResult {
         for letter in word.bytes().skip(1) {
-            let found = Self::expect_byte(self.byte())?;
+            let found = Self::expect_byte(self.next_byte())?;
             if found != letter {
                 let context = format!("in literal {word} (expecting '{}')", char::from(letter));
-                return Err(invalid_character(found, &context));
+                return Err(invalid_character_error(found, &context));
             }
         }
         Ok(())
     }
 
-    fn number(&mut self, first: u8) -> ScanResult {
+    fn scan_number(&mut self, first: u8) -> ScanResult {
         let mut first = first;
         if first == b'-' {
-            first = self.digit("in numeric literal")?;
+            first = self.scan_digit("in numeric literal")?;
         }
         if first != b'0' {
-            self.digits();
+            self.skip_digits();
         }
         if self.rest.first() == Some(&b'.') {
-            self.byte();
-            self.digit("after decimal point in numeric literal")?;
-            self.digits();
+            self.next_byte();
+            self.scan_digit("after decimal point in numeric literal")?;
+            self.skip_digits();
         }
         if matches!(self.rest.first(), Some(b'e' | b'E')) {
-            self.byte();
+            self.next_byte();
             if matches!(self.rest.first(), Some(b'+' | b'-')) {
-                self.byte();
+                self.next_byte();
             }
-            self.digit("in exponent of numeric literal")?;
-            self.digits();
+            self.scan_digit("in exponent of numeric literal")?;
+            self.skip_digits();
         }
         Ok(())
     }
 
-    fn digits(&mut self) {
+    fn skip_digits(&mut self) {
         while self.rest.first().is_some_and(u8::is_ascii_digit) {
-            self.byte();
+            self.next_byte();
         }
     }
 
-    fn digit(&mut self, context: &str) -> Result<u8, String> {
-        match Self::expect_byte(self.byte())? {
+    fn scan_digit(&mut self, context: &str) -> Result<u8, String> {
+        match Self::expect_byte(self.next_byte())? {
             digit @ b'0'..=b'9' => Ok(digit),
-            other => Err(invalid_character(other, context)),
+            other => Err(invalid_character_error(other, context)),
         }
     }
 }

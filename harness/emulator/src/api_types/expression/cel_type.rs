@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// A CEL type; displayed under its cel-go name.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CelType {
-    /// Unknown until evaluation.
+    /// The type is unknown until evaluation.
     Dyn,
     /// The value of a device attribute, which has one of several types.
     Any,
@@ -23,11 +23,11 @@ pub(crate) enum CelType {
     List(Arc<CelType>),
     Map(Arc<CelType>, Arc<CelType>),
     Object(Arc<ObjectType>),
-    /// A type without fields, known only to functions.
+    /// A type without fields that only functions can use, with its name.
     Opaque(&'static str),
 }
 
-/// A type with a fixed set of fields.
+/// An object type: a name and a fixed set of fields.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ObjectType {
     pub(crate) name: String,
@@ -35,13 +35,13 @@ pub(crate) struct ObjectType {
 }
 
 impl CelType {
-    pub(crate) fn list(of: Self) -> Self {
-        Self::List(Arc::new(of))
+    pub(crate) fn list(item_type: Self) -> Self {
+        Self::List(Arc::new(item_type))
     }
 
-    /// A map with string keys.
-    pub(crate) fn map(to: Self) -> Self {
-        Self::Map(Arc::new(Self::Text), Arc::new(to))
+    /// The type of a map with string keys and values of `value_type`.
+    pub(crate) fn map(value_type: Self) -> Self {
+        Self::Map(Arc::new(Self::Text), Arc::new(value_type))
     }
 
     pub(crate) fn object(name: &str, fields: impl IntoIterator<Item = (String, Self)>) -> Self {
@@ -57,7 +57,7 @@ impl CelType {
         matches!(self, Self::Int | Self::Uint | Self::Double)
     }
 
-    /// Whether a value of this type may be used as one of the other.
+    /// Whether a value of this type may be used where a value of `other` is expected.
     pub(crate) fn is_assignable_to(&self, other: &Self) -> bool {
         let may_be_null = |kind: &Self| {
             matches!(

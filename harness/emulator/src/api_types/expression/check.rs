@@ -9,11 +9,11 @@ use kube_cel::cel::common::ast::{
 use kube_cel::cel::parser::Parser;
 
 use super::cel_type::CelType;
-use super::functions::{function_result, is_function, operator_result};
+use super::functions::{function_result_type, is_function, operator_result_type};
 use super::location::{self, Issue};
-use super::{is_shallow, is_within_length_limit, with_large_stack};
+use super::{fits_any_stack, is_within_length_limit, with_large_stack};
 
-/// Names of types, which are values as well.
+/// The names of types. In CEL a type is also a value.
 const TYPE_NAMES: [&str; 13] = [
     "bool",
     "bytes",
@@ -29,7 +29,7 @@ const TYPE_NAMES: [&str; 13] = [
     "type",
     "uint",
 ];
-/// Macros that the library does not expand, and their possible numbers of arguments.
+/// The macros that the CEL library does not expand, with the allowed numbers of arguments.
 const MACROS: [(&str, &[usize]); 9] = [
     ("all", &[3]),
     ("exists", &[3]),
@@ -44,29 +44,30 @@ const MACROS: [(&str, &[usize]); 9] = [
 
 /// The names that an expression may use.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Scope {
+pub(crate) struct TypeScope {
     pub(crate) variables: Vec<(String, CelType)>,
     /// Whether `cel.bind` is available.
     pub(crate) allows_bind: bool,
 }
 
-/// The type of an expression.
+/// Checks an expression and returns the type of its value.
 ///
 /// # Errors
 ///
 /// All compile errors, in the format of cel-go.
-pub(crate) fn check(text: &str, scope: &Scope) -> Result<CelType, String> {
+pub(crate) fn check_type(text: &str, scope: &TypeScope) -> Result<CelType, String> {
     let unreadable = || Err("the expression cannot be parsed".to_owned());
     if !is_within_length_limit(text) {
         return unreadable();
     }
-    with_large_stack(is_shallow(text), || parse_and_check(text, scope)).unwrap_or_else(unreadable)
+    with_large_stack(fits_any_stack(text), || parse_and_check(text, scope))
+        .unwrap_or_else(unreadable)
 }
 
-fn parse_and_check(text: &str, scope: &Scope) -> Result<CelType, String> {
+fn parse_and_check(text: &str, scope: &TypeScope) -> Result<CelType, String> {
     let parsed = Parser::new().enable_optional_syntax(true).parse(text);
     let parsed = parsed.map_err(|errors| location::format_parse_errors(text, &errors))?;
-    let mut checker = Checker { scope: scope.clone(), issues: Vec::new() };
+    let mut checker = TypeChecker { scope: scope.clone(), issues: Vec::new() };
     let kind = checker.type_of(&parsed);
     if checker.issues.is_empty() {
         Ok(kind)
@@ -75,32 +76,38 @@ fn parse_and_check(text: &str, scope: &Scope) -> Result<CelType, String> {
     }
 }
 
-struct Checker {
-    scope: Scope,
+struct TypeChecker {
+    scope: TypeScope,
     issues: Vec<Issue>,
 }
 
-impl Checker {
-    /// Records an error; the type of the part is unknown.
-    fn report(&mut self, id: u64, why: String) -> CelType {
+impl TypeChecker {
+    /// Records an error in a part of the expression. Returns the unknown type, as the type of the
+    /// part.
+    fn report_issue(&mut self, id: u64, why: String) -> CelType {
         self.issues.push(Issue { id, message: why });
         CelType::Dyn
     }
 
     fn report_undeclared(&mut self, id: u64, name: &str) -> CelType {
-        self.report(id, format!("undeclared reference to '{name}' (in container '')"))
+        self.report_issue(id, format!("undeclared reference to '{name}' (in container '')"))
     }
 
-    fn variable(&self, name: &str) -> Option<&CelType> {
+    fn variable_type(&self, name: &str) -> Option<&CelType> {
         let mut all = self.scope.variables.iter().rev();
         all.find(|(known, _)| known == name).map(|(_, kind)| kind)
     }
 
-    /// The type of a part in which additional variables are declared.
-    fn type_in_scope(&mut self, more: &[(&str, CelType)], part: &IdedExpr) -> CelType {
+    /// The type of a part in which `additional_variables` are declared, too.
+    fn type_in_scope(
+        &mut self,
+        additional_variables: &[(&str, CelType)],
+        part: &IdedExpr,
+    ) -> CelType {
         let before = self.scope.variables.len();
-        let more = more.iter().map(|(name, kind)| ((*name).to_owned(), kind.clone()));
-        self.scope.variables.extend(more);
+        let additional_variables =
+            additional_variables.iter().map(|(name, kind)| ((*name).to_owned(), kind.clone()));
+        self.scope.variables.extend(additional_variables);
         let kind = self.type_of(part);
         self.scope.variables.truncate(before);
         kind
@@ -110,7 +117,7 @@ impl Checker {
         match &expr.expr {
             Expr::Unspecified | Expr::Struct(_) => CelType::Dyn,
             Expr::Literal(value) => literal_type(value),
-            Expr::Ident(name) => match self.variable(name) {
+            Expr::Ident(name) => match self.variable_type(name) {
                 Some(kind) => kind.clone(),
                 None if TYPE_NAMES.contains(&name.as_str()) => CelType::Dyn,
                 None => self.report_undeclared(expr.id, name),
@@ -131,13 +138,14 @@ impl Checker {
         }
     }
 
-    /// The common type of list items, map keys or map values; the first typed item decides.
+    /// The common type of the items of a list, or of the keys or values of a map: that of the first
+    /// part with a known type. Parts of other types are errors.
     fn common_type<'e>(&mut self, parts: impl Iterator<Item = &'e IdedExpr>) -> CelType {
         let mut all = CelType::Dyn;
         for part in parts {
             let kind = self.type_of(part);
             if !kind.is_assignable_to(&all) {
-                self.report(part.id, format!("expected type '{all}' but found '{kind}'"));
+                self.report_issue(part.id, format!("expected type '{all}' but found '{kind}'"));
             } else if all.is_dynamic() {
                 all = kind;
             }
@@ -151,22 +159,23 @@ impl Checker {
         if select.test { CelType::Bool } else { found }
     }
 
-    fn field_type(&mut self, id: u64, of: &CelType, field: &str) -> CelType {
-        if let CelType::Map(_, value) = of {
+    fn field_type(&mut self, id: u64, object_type: &CelType, field: &str) -> CelType {
+        if let CelType::Map(_, value) = object_type {
             return CelType::clone(value);
         }
-        if let CelType::Object(object) = of {
+        if let CelType::Object(object) = object_type {
             let found = object.fields.get(field).cloned();
-            return found.unwrap_or_else(|| self.report(id, format!("undefined field '{field}'")));
+            return found
+                .unwrap_or_else(|| self.report_issue(id, format!("undefined field '{field}'")));
         }
-        if of.is_dynamic() {
+        if object_type.is_dynamic() {
             return CelType::Dyn;
         }
-        self.report(id, format!("type '{of}' does not support field selection"))
+        self.report_issue(id, format!("type '{object_type}' does not support field selection"))
     }
 
-    fn comprehension_type(&mut self, id: u64, loops: &ComprehensionExpr) -> CelType {
-        let range = self.type_of(&loops.iter_range);
+    fn comprehension_type(&mut self, id: u64, comprehension: &ComprehensionExpr) -> CelType {
+        let range = self.type_of(&comprehension.iter_range);
         let item = if let CelType::List(item) | CelType::Map(item, _) = &range {
             CelType::clone(item)
         } else if range.is_dynamic() {
@@ -176,13 +185,14 @@ impl Checker {
                 "expression of type '{range}' cannot be range of a comprehension (must be list, \
                  map, or dynamic)"
             );
-            self.report(id, why)
+            self.report_issue(id, why)
         };
-        let result = self.type_of(&loops.accu_init);
-        let names = [(loops.accu_var.as_str(), result), (loops.iter_var.as_str(), item)];
-        self.type_in_scope(&names, &loops.loop_cond);
-        let stepped = self.type_in_scope(&names, &loops.loop_step);
-        self.type_in_scope(&[(loops.accu_var.as_str(), stepped)], &loops.result)
+        let result = self.type_of(&comprehension.accu_init);
+        let names =
+            [(comprehension.accu_var.as_str(), result), (comprehension.iter_var.as_str(), item)];
+        self.type_in_scope(&names, &comprehension.loop_cond);
+        let stepped = self.type_in_scope(&names, &comprehension.loop_step);
+        self.type_in_scope(&[(comprehension.accu_var.as_str(), stepped)], &comprehension.result)
     }
 
     fn call_type(&mut self, id: u64, call: &CallExpr) -> CelType {
@@ -208,7 +218,7 @@ impl Checker {
         }
         let owner = call.target.as_deref().filter(|target| !self.is_namespace_of(target, name));
         let full = match &call.target {
-            Some(target) if owner.is_none() => format!("{}.{name}", identifier(target)),
+            Some(target) if owner.is_none() => format!("{}.{name}", identifier_name(target)),
             _ => name.to_owned(),
         };
         let owner = owner.map(|owner| self.type_of(owner));
@@ -222,14 +232,17 @@ impl Checker {
         let found = match name {
             "@not_strictly_false" => Some(CelType::Bool),
             "_[?_]" => Some(CelType::Dyn),
-            _ if is_operator => operator_result(name, &taken),
-            _ => function_result(&full, &taken),
+            _ if is_operator => operator_result_type(name, &taken),
+            _ => function_result_type(&full, &taken),
         };
         found.unwrap_or_else(|| {
             let shown: Vec<String> = arguments.iter().map(ToString::to_string).collect();
             let owner = owner.map(|owner| format!("{owner}.")).unwrap_or_default();
             let shown = format!("{owner}({})", shown.join(", "));
-            self.report(id, format!("found no matching overload for '{full}' applied to '{shown}'"))
+            self.report_issue(
+                id,
+                format!("found no matching overload for '{full}' applied to '{shown}'"),
+            )
         })
     }
 
@@ -237,14 +250,14 @@ impl Checker {
     fn check_bool_operand(&mut self, part: &IdedExpr) {
         let kind = self.type_of(part);
         if !kind.is_assignable_to(&CelType::Bool) {
-            self.report(part.id, format!("expected type 'bool' but found '{kind}'"));
+            self.report_issue(part.id, format!("expected type 'bool' but found '{kind}'"));
         }
     }
 
     /// Whether the target of a call is the namespace of a function, as in `sets.contains`.
     fn is_namespace_of(&self, target: &IdedExpr, name: &str) -> bool {
-        let library = identifier(target);
-        self.variable(library).is_none() && is_function(&format!("{library}.{name}"))
+        let library = identifier_name(target);
+        self.variable_type(library).is_none() && is_function(&format!("{library}.{name}"))
     }
 
     /// The type of a macro that the library does not expand.
@@ -252,10 +265,10 @@ impl Checker {
         let (target, arguments) = (call.target.as_deref()?, call.args.as_slice());
         if let ("bind", [name, value, body]) = (call.func_name.as_str(), arguments)
             && self.scope.allows_bind
-            && identifier(target) == "cel"
+            && identifier_name(target) == "cel"
         {
             let value = self.type_of(value);
-            return Some(self.type_in_scope(&[(identifier(name), value)], body));
+            return Some(self.type_in_scope(&[(identifier_name(name), value)], body));
         }
         let (_, counts) = MACROS.iter().find(|(known, _)| *known == call.func_name)?;
         if !counts.contains(&arguments.len()) {
@@ -271,7 +284,8 @@ impl Checker {
         };
         let names = arguments.len().min(3) - 1;
         let (variables, parts) = arguments.split_at(names);
-        let variables: Vec<(&str, CelType)> = variables.iter().map(identifier).zip(kinds).collect();
+        let variables: Vec<(&str, CelType)> =
+            variables.iter().map(identifier_name).zip(kinds).collect();
         for part in parts {
             self.type_in_scope(&variables, part);
         }
@@ -280,7 +294,7 @@ impl Checker {
     }
 }
 
-fn identifier(expr: &IdedExpr) -> &str {
+fn identifier_name(expr: &IdedExpr) -> &str {
     if let Expr::Ident(name) = &expr.expr { name } else { "" }
 }
 

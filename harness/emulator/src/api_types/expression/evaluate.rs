@@ -3,7 +3,10 @@
 //!
 //! Functions are those of the CEL library; operators and comprehensions are evaluated here, so that
 //! every step is counted, and a comprehension does not copy its result at every iteration.
-#![allow(clippy::wildcard_enum_match_arm, reason = "another kind of value has no meaning here")]
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "the kinds of values that are not named are treated alike"
+)]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,11 +24,12 @@ use super::cost::{self, LIST_COST, MAP_COST};
 
 /// The cost limit of one expression, as in kube-apiserver.
 pub(crate) const EXPRESSION_COST_MAX: u64 = 1_000_000;
-/// The number of values that functions and comparisons may copy or visit. kube-apiserver does not
-/// count these; without a limit an expression of little cost takes seconds.
-const VISITS_MAX: u64 = 20_000_000;
+/// The maximum number of values that the functions and comparisons of an expression may copy or
+/// visit. kube-apiserver has no such limit; without it, an expression with a low cost can take
+/// seconds.
+const VISITED_VALUES_MAX: u64 = 20_000_000;
 
-/// A parsed expression.
+/// A parsed CEL expression.
 #[derive(Debug)]
 pub(crate) struct Program {
     expr: IdedExpr,
@@ -34,7 +38,7 @@ pub(crate) struct Program {
 /// Why an expression has no value.
 #[derive(Debug)]
 pub(crate) enum EvaluationError {
-    /// It cost more than the limit.
+    /// The evaluation cost more than the limit.
     CostLimit,
     Failed(ExecutionError),
 }
@@ -46,12 +50,12 @@ impl From<ExecutionError> for EvaluationError {
 }
 
 impl EvaluationError {
-    /// The function, macro or variable that the CEL library does not have.
+    /// Whether the CEL library lacks a function, macro or variable of the expression.
     pub(crate) fn is_unsupported(&self) -> bool {
         matches!(self, Self::Failed(ExecutionError::UndeclaredReference(_)))
     }
 
-    /// The message of cel-go.
+    /// The error message as cel-go words it.
     pub(crate) fn message(&self) -> String {
         let Self::Failed(error) = self else {
             return "operation cancelled: actual cost limit exceeded".to_owned();
@@ -74,11 +78,11 @@ impl EvaluationError {
     }
 }
 
-type Evaluated = Result<Value, EvaluationError>;
+type EvaluationResult = Result<Value, EvaluationError>;
 
-/// The value of an expression and its cost.
+/// The value of an expression, or its error, and the cost of the evaluation.
 pub(crate) struct Evaluation {
-    pub(crate) result: Evaluated,
+    pub(crate) result: EvaluationResult,
     pub(crate) cost: u64,
 }
 
@@ -109,7 +113,7 @@ impl Program {
                 cost_max,
                 visits: 0,
             };
-            let result = evaluator.value(&self.expr);
+            let result = evaluator.evaluate_expr(&self.expr);
             Evaluation { result, cost: evaluator.cost }
         })
     }
@@ -125,74 +129,74 @@ struct Evaluator<'f> {
 }
 
 impl Evaluator<'_> {
-    /// Adds to the cost.
-    fn charge(&mut self, cost: u64) -> Result<(), EvaluationError> {
+    /// Adds to the cost; an error if the cost exceeds the limit.
+    fn add_cost(&mut self, cost: u64) -> Result<(), EvaluationError> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.cost_max { Err(EvaluationError::CostLimit) } else { Ok(()) }
     }
 
-    /// Counts the values that an operation visits.
-    fn visit(&mut self, values: &[&Value]) -> Result<(), EvaluationError> {
+    /// Counts the values that an operation visits; an error if there are too many.
+    fn count_visits(&mut self, values: &[&Value]) -> Result<(), EvaluationError> {
         for value in values {
-            self.visits += cost::count_values(value, VISITS_MAX);
-            if self.visits > VISITS_MAX {
+            self.visits += cost::count_values(value, VISITED_VALUES_MAX);
+            if self.visits > VISITED_VALUES_MAX {
                 return Err(EvaluationError::CostLimit);
             }
         }
         Ok(())
     }
 
-    fn value(&mut self, expr: &IdedExpr) -> Evaluated {
+    fn evaluate_expr(&mut self, expr: &IdedExpr) -> EvaluationResult {
         match &expr.expr {
             Expr::Literal(literal) => Ok(literal_value(literal)),
             Expr::Ident(name) => {
-                self.charge(1)?;
+                self.add_cost(1)?;
                 let mut all = self.variables.iter().rev();
                 let found = all.find(|(known, _)| known == name).map(|(_, value)| value.clone());
                 found.ok_or_else(|| ExecutionError::undeclared_reference(name).into())
             }
-            Expr::Select(select) => self.selection(select),
-            Expr::Call(call) => self.call(call),
-            Expr::List(list) => self.list(list),
-            Expr::Map(map) => self.map(map),
-            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+            Expr::Select(select) => self.evaluate_selection(select),
+            Expr::Call(call) => self.evaluate_call(call),
+            Expr::List(list) => self.evaluate_list(list),
+            Expr::Map(map) => self.evaluate_map(map),
+            Expr::Comprehension(comprehension) => self.evaluate_comprehension(comprehension),
             Expr::Struct(_) | Expr::Unspecified => Err(ExecutionError::NoSuchOverload.into()),
         }
     }
 
-    fn list(&mut self, list: &ListExpr) -> Evaluated {
+    fn evaluate_list(&mut self, list: &ListExpr) -> EvaluationResult {
         let mut items = Vec::with_capacity(list.elements.len());
         for (index, element) in list.elements.iter().enumerate() {
             let is_optional = list.optional_indices.contains(&index);
-            items.extend(unwrap_optional(self.value(element)?, is_optional));
+            items.extend(unwrap_optional(self.evaluate_expr(element)?, is_optional));
         }
-        self.charge(LIST_COST)?;
+        self.add_cost(LIST_COST)?;
         Ok(Value::List(Arc::new(items)))
     }
 
-    fn map(&mut self, map: &MapExpr) -> Evaluated {
+    fn evaluate_map(&mut self, map: &MapExpr) -> EvaluationResult {
         let mut fields = HashMap::new();
         for entry in &map.entries {
             let EntryExpr::MapEntry(entry) = &entry.expr else {
                 return Err(ExecutionError::NoSuchOverload.into());
             };
-            let key = self.value(&entry.key)?;
+            let key = self.evaluate_expr(&entry.key)?;
             let key: Key = key.try_into().map_err(ExecutionError::unsupported_key_type)?;
-            let value = unwrap_optional(self.value(&entry.value)?, entry.optional);
+            let value = unwrap_optional(self.evaluate_expr(&entry.value)?, entry.optional);
             fields.extend(value.map(|value| (key, value)));
         }
-        self.charge(MAP_COST)?;
+        self.add_cost(MAP_COST)?;
         Ok(Value::Map(Map { map: Arc::new(fields) }))
     }
 
-    fn selection(&mut self, select: &SelectExpr) -> Evaluated {
-        let of = self.value(&select.operand)?;
+    fn evaluate_selection(&mut self, select: &SelectExpr) -> EvaluationResult {
+        let of = self.evaluate_expr(&select.operand)?;
         if !select.test {
-            self.charge(1)?;
+            self.add_cost(1)?;
         }
         match &of {
             Value::Map(map) => {
-                let found = find(map, KeyRef::String(&select.field));
+                let found = find_entry(map, KeyRef::String(&select.field));
                 match found {
                     _ if select.test => Ok(Value::Bool(found.is_some())),
                     Some(value) => Ok(value.clone()),
@@ -200,18 +204,18 @@ impl Evaluator<'_> {
                 }
             }
             Value::Opaque(_) => {
-                self.visit(&[&of])?;
+                self.count_visits(&[&of])?;
                 let operand = Box::new(argument_name(0));
                 let select = SelectExpr { operand, ..select.clone() };
-                self.library(&Expr::Select(select), vec![of])
+                self.call_library_function(&Expr::Select(select), vec![of])
             }
             _ => Err(ExecutionError::NoSuchOverload.into()),
         }
     }
 
-    fn comprehension(&mut self, loops: &ComprehensionExpr) -> Evaluated {
-        let range = self.value(&loops.iter_range)?;
-        let result = self.value(&loops.accu_init)?;
+    fn evaluate_comprehension(&mut self, comprehension: &ComprehensionExpr) -> EvaluationResult {
+        let range = self.evaluate_expr(&comprehension.iter_range)?;
+        let result = self.evaluate_expr(&comprehension.accu_init)?;
         let items: Vec<Value> = match &range {
             Value::List(items) => items.to_vec(),
             Value::Map(map) => {
@@ -223,65 +227,72 @@ impl Evaluator<'_> {
         };
         self.visits += items.len() as u64;
         let slot = self.variables.len();
-        self.variables.push((loops.accu_var.clone(), result));
-        let found = self.iterate(loops, items, slot);
+        self.variables.push((comprehension.accu_var.clone(), result));
+        let found = self.run_loop(comprehension, items, slot);
         self.variables.truncate(slot);
         found
     }
 
-    /// Runs the loop of a comprehension, whose result is the variable `slot`.
-    fn iterate(&mut self, loops: &ComprehensionExpr, items: Vec<Value>, slot: usize) -> Evaluated {
+    /// Runs the loop of a comprehension over `items`. `slot` is the index of the variable that
+    /// accumulates the result.
+    fn run_loop(
+        &mut self,
+        comprehension: &ComprehensionExpr,
+        items: Vec<Value>,
+        slot: usize,
+    ) -> EvaluationResult {
         for item in items {
-            match self.value(&loops.loop_cond)? {
+            match self.evaluate_expr(&comprehension.loop_cond)? {
                 Value::Bool(true) => {}
                 Value::Bool(false) => break,
                 _ => return Err(ExecutionError::NoSuchOverload.into()),
             }
-            self.variables.push((loops.iter_var.clone(), item));
-            let stepped = self.step(&loops.loop_step, slot);
+            self.variables.push((comprehension.iter_var.clone(), item));
+            let stepped = self.run_loop_step(&comprehension.loop_step, slot);
             self.variables.truncate(slot + 1);
             self.variables[slot].1 = stepped?;
         }
-        self.value(&loops.result)
+        self.evaluate_expr(&comprehension.result)
     }
 
-    /// The result after one step. `result + [item]`, which `map` and `filter` use, appends in place.
-    fn step(&mut self, step: &IdedExpr, slot: usize) -> Evaluated {
-        let Expr::Call(call) = &step.expr else { return self.value(step) };
+    /// Evaluates one step of a loop and returns the accumulated result. A step `result + [item]`,
+    /// which `map` and `filter` use, appends in place.
+    fn run_loop_step(&mut self, step: &IdedExpr, slot: usize) -> EvaluationResult {
+        let Expr::Call(call) = &step.expr else { return self.evaluate_expr(step) };
         match (call.func_name.as_str(), call.args.as_slice()) {
-            ("_?_:_", [test, then, otherwise]) => match self.value(test)? {
-                Value::Bool(true) => self.step(then, slot),
-                Value::Bool(false) => self.step(otherwise, slot),
+            ("_?_:_", [test, then, otherwise]) => match self.evaluate_expr(test)? {
+                Value::Bool(true) => self.run_loop_step(then, slot),
+                Value::Bool(false) => self.run_loop_step(otherwise, slot),
                 _ => Err(ExecutionError::NoSuchOverload.into()),
             },
             ("_+_", [IdedExpr { expr: Expr::Ident(name), .. }, added])
                 if *name == self.variables[slot].0 =>
             {
-                self.charge(1)?;
-                let added = self.value(added)?;
+                self.add_cost(1)?;
+                let added = self.evaluate_expr(added)?;
                 let result = std::mem::replace(&mut self.variables[slot].1, Value::Null);
-                self.charge(cost::of_call("_+_", &[&result, &added]))?;
+                self.add_cost(cost::call_cost("_+_", &[&result, &added]))?;
                 Ok((result + added)?)
             }
-            _ => self.value(step),
+            _ => self.evaluate_expr(step),
         }
     }
 
-    fn call(&mut self, call: &CallExpr) -> Evaluated {
+    fn evaluate_call(&mut self, call: &CallExpr) -> EvaluationResult {
         let name = call.func_name.as_str();
         match (name, call.args.as_slice()) {
             ("_?_:_", [test, then, otherwise]) => {
-                return match self.value(test)? {
-                    Value::Bool(true) => self.value(then),
-                    Value::Bool(false) => self.value(otherwise),
+                return match self.evaluate_expr(test)? {
+                    Value::Bool(true) => self.evaluate_expr(then),
+                    Value::Bool(false) => self.evaluate_expr(otherwise),
                     _ => Err(ExecutionError::NoSuchOverload.into()),
                 };
             }
-            ("_&&_", [one, other]) => return self.logical(one, other, false),
-            ("_||_", [one, other]) => return self.logical(one, other, true),
+            ("_&&_", [one, other]) => return self.evaluate_logical(one, other, false),
+            ("_||_", [one, other]) => return self.evaluate_logical(one, other, true),
             ("@not_strictly_false", [one]) => {
-                let found = self.value(one);
-                self.charge(1)?;
+                let found = self.evaluate_expr(one);
+                self.add_cost(1)?;
                 return match found {
                     Err(EvaluationError::CostLimit) => found,
                     Ok(Value::Bool(false)) => Ok(Value::Bool(false)),
@@ -289,11 +300,11 @@ impl Evaluator<'_> {
                 };
             }
             ("bind", [IdedExpr { expr: Expr::Ident(variable), .. }, value, body])
-                if call.target.as_deref().is_some_and(|target| is_ident(target, "cel")) =>
+                if call.target.as_deref().is_some_and(|target| is_identifier(target, "cel")) =>
             {
-                let value = self.value(value)?;
+                let value = self.evaluate_expr(value)?;
                 self.variables.push((variable.clone(), value));
-                let found = self.value(body);
+                let found = self.evaluate_expr(body);
                 self.variables.pop();
                 return found;
             }
@@ -302,33 +313,39 @@ impl Evaluator<'_> {
         let owner = call.target.as_deref().filter(|target| !self.is_namespace_of(target, name));
         let mut arguments = Vec::with_capacity(call.args.len() + 1);
         for part in owner.into_iter().chain(&call.args) {
-            arguments.push(self.value(part)?);
+            arguments.push(self.evaluate_expr(part)?);
         }
         let full = match (&call.target, owner) {
-            (Some(target), None) => format!("{}.{name}", ident(target)),
+            (Some(target), None) => format!("{}.{name}", identifier_name(target)),
             _ => name.to_owned(),
         };
-        self.apply(call, &full, owner.is_some(), arguments)
+        self.apply_function(call, &full, owner.is_some(), arguments)
     }
 
     /// Whether the target of a call is the namespace of a function, as in `sets.contains`.
     fn is_namespace_of(&self, target: &IdedExpr, name: &str) -> bool {
-        let library = ident(target);
+        let library = identifier_name(target);
         !library.is_empty()
             && !self.variables.iter().any(|(known, _)| known == library)
             && super::functions::is_function(&format!("{library}.{name}"))
     }
 
-    /// Evaluates `&&` and `||`: a value that decides the result counts more than an error.
-    fn logical(&mut self, one: &IdedExpr, other: &IdedExpr, deciding: bool) -> Evaluated {
-        let first = match self.value(one) {
+    /// Evaluates `&&` (`deciding` is false) or `||` (`deciding` is true). If one operand is
+    /// `deciding`, that is the result, even if the other operand is an error.
+    fn evaluate_logical(
+        &mut self,
+        left: &IdedExpr,
+        right: &IdedExpr,
+        deciding: bool,
+    ) -> EvaluationResult {
+        let first = match self.evaluate_expr(left) {
             Err(EvaluationError::CostLimit) => return Err(EvaluationError::CostLimit),
             Ok(Value::Bool(value)) if value == deciding => return Ok(Value::Bool(deciding)),
             Ok(Value::Bool(_)) => Ok(()),
             Ok(_) => Err(ExecutionError::NoSuchOverload.into()),
             Err(error) => Err(error),
         };
-        match self.value(other)? {
+        match self.evaluate_expr(right)? {
             Value::Bool(value) if value == deciding => Ok(Value::Bool(deciding)),
             Value::Bool(value) => first.map(|()| Value::Bool(value)),
             _ => first.and(Err(ExecutionError::NoSuchOverload.into())),
@@ -336,24 +353,24 @@ impl Evaluator<'_> {
     }
 
     /// Applies an operator or a function to its arguments, the owner of a method first.
-    fn apply(
+    fn apply_function(
         &mut self,
         call: &CallExpr,
         full: &str,
         has_owner: bool,
         arguments: Vec<Value>,
-    ) -> Evaluated {
+    ) -> EvaluationResult {
         let shown: Vec<&Value> = arguments.iter().collect();
         let texts: Vec<&Value> = shown.iter().copied().filter(|value| is_text(value)).collect();
-        self.visit(&texts)?;
-        self.charge(cost::of_call(full, &shown))?;
-        if cost::result_size(full, &shown) > cost::RESULT_SIZE_MAX {
+        self.count_visits(&texts)?;
+        self.add_cost(cost::call_cost(full, &shown))?;
+        if cost::result_size_max(full, &shown) > cost::RESULT_SIZE_MAX {
             return Err(EvaluationError::CostLimit);
         }
         match (full, arguments.as_slice()) {
             ("_==_" | "_!=_", [one, other]) => {
                 if is_container(one) && is_container(other) {
-                    self.visit(&[one])?;
+                    self.count_visits(&[one])?;
                 }
                 return Ok(Value::Bool((one == other) == (full == "_==_")));
             }
@@ -363,7 +380,7 @@ impl Evaluator<'_> {
             }
             ("@in", [item, Value::Map(map)]) => {
                 let key = KeyRef::try_from(item).ok();
-                return Ok(Value::Bool(key.is_some_and(|key| find(map, key).is_some())));
+                return Ok(Value::Bool(key.is_some_and(|key| find_entry(map, key).is_some())));
             }
             ("_[_]", [Value::List(items), Value::Int(index)]) => {
                 let found = usize::try_from(*index).ok().and_then(|index| items.get(index));
@@ -371,18 +388,19 @@ impl Evaluator<'_> {
                 return found.cloned().ok_or_else(missing);
             }
             ("_[_]", [Value::Map(map), key]) => {
-                let found = KeyRef::try_from(key).ok().and_then(|key| find(map, key));
-                let missing = || ExecutionError::no_such_key(&shown_key(key)).into();
+                let found = KeyRef::try_from(key).ok().and_then(|key| find_entry(map, key));
+                let missing = || ExecutionError::no_such_key(&format_key(key)).into();
                 return found.cloned().ok_or_else(missing);
             }
             ("_?._" | "_[?_]", [Value::Map(map), key]) => {
-                let found = KeyRef::try_from(key).ok().and_then(|key| find(map, key)).cloned();
+                let found =
+                    KeyRef::try_from(key).ok().and_then(|key| find_entry(map, key)).cloned();
                 let optional = found.map_or_else(OptionalValue::none, OptionalValue::of);
                 return Ok(Value::Opaque(Arc::new(optional)));
             }
-            ("size", [Value::List(items)]) => return Ok(length(items.len())),
-            ("size", [Value::Map(map)]) => return Ok(length(map.map.len())),
-            ("size", [Value::String(text)]) => return Ok(length(text.chars().count())),
+            ("size", [Value::List(items)]) => return Ok(length_value(items.len())),
+            ("size", [Value::Map(map)]) => return Ok(length_value(map.map.len())),
+            ("size", [Value::String(text)]) => return Ok(length_value(text.chars().count())),
             ("dyn", [_]) => return Ok(arguments.into_iter().next().unwrap_or(Value::Null)),
             ("_+_", [_, _]) => {
                 let mut both = arguments.into_iter();
@@ -391,7 +409,7 @@ impl Evaluator<'_> {
             }
             _ => {}
         }
-        self.visit(&shown)?;
+        self.count_visits(&shown)?;
         let skipped = usize::from(has_owner);
         let call = CallExpr {
             func_name: call.func_name.clone(),
@@ -401,11 +419,12 @@ impl Evaluator<'_> {
                 .map(|target| if has_owner { Box::new(argument_name(0)) } else { target.clone() }),
             args: (skipped..arguments.len()).map(argument_name).collect(),
         };
-        self.library(&Expr::Call(call), arguments)
+        self.call_library_function(&Expr::Call(call), arguments)
     }
 
-    /// Evaluates a call of the CEL library; its parts are the names of the arguments.
-    fn library(&self, call: &Expr, arguments: Vec<Value>) -> Evaluated {
+    /// Evaluates a call by the CEL library. The arguments are bound to the names `@0`, `@1`, …,
+    /// which the call's expression uses.
+    fn call_library_function(&self, call: &Expr, arguments: Vec<Value>) -> EvaluationResult {
         let mut context = self.functions.new_inner_scope();
         for (index, value) in arguments.into_iter().enumerate() {
             context.add_variable_from_value(format!("@{index}"), value);
@@ -414,7 +433,7 @@ impl Evaluator<'_> {
     }
 }
 
-fn find<'m>(map: &'m Map, key: KeyRef<'_>) -> Option<&'m Value> {
+fn find_entry<'m>(map: &'m Map, key: KeyRef<'_>) -> Option<&'m Value> {
     map.map.get(&key as &dyn AsKeyRef)
 }
 
@@ -426,11 +445,11 @@ fn is_container(value: &Value) -> bool {
     matches!(value, Value::List(_) | Value::Map(_))
 }
 
-fn length(of: usize) -> Value {
-    Value::Int(i64::try_from(of).unwrap_or(i64::MAX))
+fn length_value(length: usize) -> Value {
+    Value::Int(i64::try_from(length).unwrap_or(i64::MAX))
 }
 
-fn shown_key(key: &Value) -> String {
+fn format_key(key: &Value) -> String {
     match key {
         Value::String(text) => text.to_string(),
         Value::Int(number) => number.to_string(),
@@ -445,15 +464,15 @@ fn argument_name(index: usize) -> IdedExpr {
     IdedExpr { id: 0, expr: Expr::Ident(format!("@{index}")) }
 }
 
-fn ident(expr: &IdedExpr) -> &str {
+fn identifier_name(expr: &IdedExpr) -> &str {
     if let Expr::Ident(name) = &expr.expr { name } else { "" }
 }
 
-fn is_ident(expr: &IdedExpr, name: &str) -> bool {
-    ident(expr) == name
+fn is_identifier(expr: &IdedExpr, name: &str) -> bool {
+    identifier_name(expr) == name
 }
 
-/// The value of an item or entry; `None` for an optional one without a value.
+/// The value of an item or entry; `None` if it is optional (`?item`) and has no value.
 fn unwrap_optional(value: Value, is_optional: bool) -> Option<Value> {
     if let (true, Value::Opaque(opaque)) = (is_optional, &value)
         && let Some(optional) = opaque.downcast_ref::<OptionalValue>()

@@ -8,7 +8,7 @@ const IP: CelType = CelType::Opaque("net.IP");
 const CIDR: CelType = CelType::Opaque("net.CIDR");
 const URL: CelType = CelType::Opaque("kubernetes.URL");
 
-/// The type of a parameter, without type arguments.
+/// The type of a parameter, without type arguments (`list`, not `list(int)`).
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum ParamType {
     Bool,
@@ -28,7 +28,7 @@ use ParamType::{Bool, Bytes, Double, Duration, Int, List, Map, Quantity, Text, T
 
 /// Parameter types of functions, the receiver first, with all overloads. Functions without an entry
 /// accept any arguments.
-const SIGNATURES: &[(&str, &[&[ParamType]])] = &[
+const PARAM_TYPES: &[(&str, &[&[ParamType]])] = &[
     ("contains", &[&[Text, Text]]),
     ("endsWith", &[&[Text, Text]]),
     ("startsWith", &[&[Text, Text]]),
@@ -208,10 +208,11 @@ pub(super) fn is_function(name: &str) -> bool {
 }
 
 /// The result type of a function; `None` if no overload matches.
-pub(super) fn function_result(name: &str, taken: &[CelType]) -> Option<CelType> {
-    let forms = SIGNATURES.iter().find(|(known, _)| *known == name).map(|(_, forms)| forms);
+pub(super) fn function_result_type(name: &str, argument_types: &[CelType]) -> Option<CelType> {
+    let forms = PARAM_TYPES.iter().find(|(known, _)| *known == name).map(|(_, forms)| forms);
     let is_form = |form: &&&[ParamType]| {
-        form.len() == taken.len() && form.iter().zip(taken).all(|(part, kind)| accepts(*part, kind))
+        form.len() == argument_types.len()
+            && form.iter().zip(argument_types).all(|(part, kind)| does_param_accept(*part, kind))
     };
     if forms.is_some_and(|forms| !forms.iter().any(|form| is_form(&form))) {
         return None;
@@ -236,9 +237,9 @@ pub(super) fn function_result(name: &str, taken: &[CelType]) -> Option<CelType> 
     })
 }
 
-fn accepts(part: ParamType, kind: &CelType) -> bool {
+fn does_param_accept(param: ParamType, kind: &CelType) -> bool {
     kind.is_dynamic()
-        || match part {
+        || match param {
             Bool => *kind == CelType::Bool,
             Int => *kind == CelType::Int,
             Uint => *kind == CelType::Uint,
@@ -254,10 +255,10 @@ fn accepts(part: ParamType, kind: &CelType) -> bool {
 }
 
 /// The result type of an operator; `None` if no overload matches.
-pub(super) fn operator_result(name: &str, taken: &[CelType]) -> Option<CelType> {
-    match taken {
-        [one] => unary_result(name, one),
-        [one, other] => binary_result(name, one, other),
+pub(super) fn operator_result_type(name: &str, operand_types: &[CelType]) -> Option<CelType> {
+    match operand_types {
+        [one] => unary_result_type(name, one),
+        [one, other] => binary_result_type(name, one, other),
         [test, one, other]
             if CelType::Bool.is_assignable_to(test) && one.is_assignable_to(other) =>
         {
@@ -267,23 +268,23 @@ pub(super) fn operator_result(name: &str, taken: &[CelType]) -> Option<CelType> 
     }
 }
 
-fn unary_result(name: &str, one: &CelType) -> Option<CelType> {
-    match (name, one) {
-        ("!_", _) => CelType::Bool.is_assignable_to(one).then_some(CelType::Bool),
-        (_, CelType::Int | CelType::Double) => Some(one.clone()),
-        _ => one.is_dynamic().then_some(CelType::Dyn),
+fn unary_result_type(name: &str, operand: &CelType) -> Option<CelType> {
+    match (name, operand) {
+        ("!_", _) => CelType::Bool.is_assignable_to(operand).then_some(CelType::Bool),
+        (_, CelType::Int | CelType::Double) => Some(operand.clone()),
+        _ => operand.is_dynamic().then_some(CelType::Dyn),
     }
 }
 
-fn binary_result(name: &str, one: &CelType, other: &CelType) -> Option<CelType> {
-    let is_open = one.is_dynamic() || other.is_dynamic();
+fn binary_result_type(name: &str, left: &CelType, right: &CelType) -> Option<CelType> {
+    let is_open = left.is_dynamic() || right.is_dynamic();
     match name {
-        "_==_" | "_!=_" => one.is_assignable_to(other).then_some(CelType::Bool),
+        "_==_" | "_!=_" => left.is_assignable_to(right).then_some(CelType::Bool),
         "_<_" | "_<=_" | "_>_" | "_>=_" => {
-            let is_ordered = one.is_number() && other.is_number()
-                || one == other
+            let is_ordered = left.is_number() && right.is_number()
+                || left == right
                     && matches!(
-                        one,
+                        left,
                         CelType::Bool
                             | CelType::Text
                             | CelType::Bytes
@@ -293,23 +294,23 @@ fn binary_result(name: &str, one: &CelType, other: &CelType) -> Option<CelType> 
             (is_open || is_ordered).then_some(CelType::Bool)
         }
         "@in" => {
-            let holds = if let CelType::List(of) | CelType::Map(of, _) = other {
-                of.is_assignable_to(one)
+            let holds = if let CelType::List(of) | CelType::Map(of, _) = right {
+                of.is_assignable_to(left)
             } else {
-                other.is_dynamic()
+                right.is_dynamic()
             };
             holds.then_some(CelType::Bool)
         }
-        "_[_]" if !one.is_dynamic() => index_result(one, other),
+        "_[_]" if !left.is_dynamic() => index_result_type(left, right),
         _ if is_open => Some(CelType::Dyn),
-        _ => arithmetic_result(name, one, other),
+        _ => arithmetic_result_type(name, left, right),
     }
 }
 
-fn index_result(of: &CelType, key: &CelType) -> Option<CelType> {
-    let (keys, found) = if let CelType::List(item) = of {
+fn index_result_type(container: &CelType, key: &CelType) -> Option<CelType> {
+    let (keys, found) = if let CelType::List(item) = container {
         (&CelType::Int, item)
-    } else if let CelType::Map(keys, value) = of {
+    } else if let CelType::Map(keys, value) = container {
         (&**keys, value)
     } else {
         return None;
@@ -317,18 +318,18 @@ fn index_result(of: &CelType, key: &CelType) -> Option<CelType> {
     keys.is_assignable_to(key).then(|| CelType::clone(found))
 }
 
-fn arithmetic_result(name: &str, one: &CelType, other: &CelType) -> Option<CelType> {
+fn arithmetic_result_type(name: &str, left: &CelType, right: &CelType) -> Option<CelType> {
     use CelType::{Bytes, Double, Duration, Int, List, Text, Timestamp, Uint};
-    match (name, one, other) {
-        ("_+_", List(_), List(_)) if one.is_assignable_to(other) => Some(one.clone()),
+    match (name, left, right) {
+        ("_+_", List(_), List(_)) if left.is_assignable_to(right) => Some(left.clone()),
         ("_+_" | "_-_", Duration, Duration) | ("_-_", Timestamp, Timestamp) => Some(Duration),
         ("_+_" | "_-_", Timestamp, Duration) | ("_+_", Duration, Timestamp) => Some(Timestamp),
         ("_+_", Text | Bytes | Int | Uint | Double, _)
         | ("_-_" | "_*_" | "_/_", Int | Uint | Double, _)
         | ("_%_", Int | Uint, _)
-            if one == other =>
+            if left == right =>
         {
-            Some(one.clone())
+            Some(left.clone())
         }
         _ => None,
     }

@@ -4,12 +4,12 @@ use kube_cel::cel::parser::{ParseErrors, Parser};
 
 /// An error in a part of an expression.
 pub(super) struct Issue {
-    /// The id that the parser gave the part.
+    /// The id that the CEL parser gave the part.
     pub(super) id: u64,
     pub(super) message: String,
 }
 
-/// Formats syntax errors.
+/// Formats syntax errors as cel-go does.
 pub(super) fn format_parse_errors(text: &str, errors: &ParseErrors) -> String {
     let messages = errors.errors.iter().map(|error| {
         let at = |number: isize| usize::try_from(number).unwrap_or(0);
@@ -18,9 +18,9 @@ pub(super) fn format_parse_errors(text: &str, errors: &ParseErrors) -> String {
     messages.collect::<Vec<_>>().join("\n")
 }
 
-/// Formats errors of the type check, in the order of the text.
+/// Formats errors of the type check as cel-go does, in the order of their positions in the text.
 pub(super) fn format_issues(text: &str, issues: Vec<Issue>) -> String {
-    let starts = start_offsets(text, &issues);
+    let starts = issue_offsets(text, &issues);
     let mut all: Vec<(usize, String)> =
         starts.into_iter().zip(issues.into_iter().map(|issue| issue.message)).collect();
     all.sort_by_key(|(start, _)| *start);
@@ -33,9 +33,10 @@ pub(super) fn format_issues(text: &str, issues: Vec<Issue>) -> String {
     messages.collect::<Vec<_>>().join("\n")
 }
 
-/// The start offsets of the parts. The parser returns source positions only together with an error,
-/// so an error is appended to the expression; this does not change the ids of the parts before it.
-fn start_offsets(text: &str, issues: &[Issue]) -> Vec<usize> {
+/// The start offset of the part of each issue. The CEL parser returns source positions only
+/// together with an error, so a syntax error is appended to the expression. This does not change
+/// the ids of the parts before it.
+fn issue_offsets(text: &str, issues: &[Issue]) -> Vec<usize> {
     let broken = format!("{text}\n|| has(0)");
     let parsed = Parser::new().enable_optional_syntax(true).parse(&broken);
     let source_info = parsed.err().and_then(|errors| errors.errors.into_iter().next()?.source_info);
@@ -59,15 +60,15 @@ fn format_issue(text: &str, line: usize, column: usize, why: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CelType, Scope, check};
+    use super::super::{CelType, TypeScope, check_type};
 
     fn type_or_first_error(text: &str) -> String {
         let object = CelType::object(
             "thing",
             [("n".to_owned(), CelType::Int), ("s".to_owned(), CelType::Text)],
         );
-        let scope = Scope { variables: vec![("self".to_owned(), object)], allows_bind: true };
-        check(text, &scope).map_or_else(
+        let scope = TypeScope { variables: vec![("self".to_owned(), object)], allows_bind: true };
+        check_type(text, &scope).map_or_else(
             |why| why.lines().next().unwrap_or_default().to_owned(),
             |kind| kind.to_string(),
         )
@@ -107,7 +108,7 @@ mod tests {
         let long = format!("{}1 > 0", "1 + ".repeat(2500));
         assert_eq!([type_or_first_error(&nested), type_or_first_error(&long)], ["bool", "bool"]);
         for odd in ["", "'", "1 +", &"(".repeat(10 * 1024), &"true?1:".repeat(200)] {
-            assert!(check(odd, &Scope::default()).is_err(), "{odd:?}");
+            assert!(check_type(odd, &TypeScope::default()).is_err(), "{odd:?}");
         }
     }
 }

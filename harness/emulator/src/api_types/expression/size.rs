@@ -4,32 +4,32 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The size of the largest request.
+/// The maximum size of a request, in bytes.
 pub(crate) const REQUEST_BYTES_MAX: u64 = 3 << 20;
 
-/// The maximum size of a part of an object, and of its own parts.
+/// The maximum size of a value (an object, or a part of it), and the sizes of its parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeclaredSize {
-    /// The maximum number of items, entries or characters.
+    /// The maximum number of items, entries or characters of the value.
     pub(crate) elements_max: u64,
-    /// The minimum length of its JSON.
+    /// The minimum length of the value's JSON text.
     pub(crate) encoded_min: u64,
     pub(crate) fields: BTreeMap<String, Arc<DeclaredSize>>,
-    /// Fields of any other name.
+    /// The size of fields that are not in `fields`.
     pub(crate) other_field: Option<Arc<DeclaredSize>>,
-    /// Items of a list, or values of a map.
+    /// The size of the items of a list, or of the values of a map.
     pub(crate) element: Option<Arc<DeclaredSize>>,
-    /// Keys of a map.
+    /// The size of the keys of a map.
     pub(crate) key: Option<Arc<DeclaredSize>>,
 }
 
 impl DeclaredSize {
-    /// A part without parts.
+    /// The size of a value without parts, such as a string.
     pub(crate) fn scalar(elements_max: u64, encoded_min: u64) -> Self {
         Self { elements_max, encoded_min, ..Self::default() }
     }
 
-    /// The number of times that the part fits into a request.
+    /// How many of these values fit into one request, at most.
     pub(crate) fn cardinality_max(&self) -> u64 {
         REQUEST_BYTES_MAX / (self.encoded_min + 1)
     }

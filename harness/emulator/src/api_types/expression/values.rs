@@ -12,36 +12,38 @@ use super::evaluate::{EXPRESSION_COST_MAX, Program};
 
 /// How a part of an object is represented in CEL.
 #[derive(Clone, Debug)]
-pub(crate) enum Shape {
-    /// By its JSON type.
+pub(crate) enum CelShape {
+    /// The part is represented by its JSON type.
     Any,
     Number,
     Bytes,
     Duration,
     Date,
     Timestamp,
-    List(Arc<Shape>),
-    Map(Arc<Shape>),
-    /// The fields with their names in CEL; others are not represented.
-    Object(Arc<Vec<(String, Key, Shape)>>),
+    List(Arc<CelShape>),
+    Map(Arc<CelShape>),
+    /// An object: for each field its JSON name, its CEL key and its shape. Other fields are not
+    /// represented.
+    Object(Arc<Vec<(String, Key, CelShape)>>),
 }
 
-impl Shape {
-    /// The value of JSON with this shape.
-    pub(crate) fn value(&self, json: &Value) -> CelValue {
+impl CelShape {
+    /// The CEL value of a JSON value with this shape.
+    pub(crate) fn cel_value(&self, json: &Value) -> CelValue {
         match (self, json) {
             (Self::List(of), Value::Array(items)) => {
-                CelValue::List(Arc::new(items.iter().map(|item| of.value(item)).collect()))
+                CelValue::List(Arc::new(items.iter().map(|item| of.cel_value(item)).collect()))
             }
             (Self::Map(of), Value::Object(fields)) => {
-                let fields = fields.iter().map(|(name, value)| (key(name), of.value(value)));
-                map(fields.collect())
+                let fields =
+                    fields.iter().map(|(name, value)| (map_key(name), of.cel_value(value)));
+                map_value(fields.collect())
             }
             (Self::Object(known), Value::Object(fields)) => {
                 let present = known.iter().filter_map(|(name, shown, shape)| {
-                    Some((shown.clone(), shape.value(fields.get(name)?)))
+                    Some((shown.clone(), shape.cel_value(fields.get(name)?)))
                 });
-                map(present.collect())
+                map_value(present.collect())
             }
             (Self::Number, Value::Number(number)) => {
                 CelValue::Float(number.as_f64().unwrap_or_default())
@@ -49,15 +51,17 @@ impl Shape {
             (Self::Bytes, Value::String(text)) => {
                 CelValue::Bytes(Arc::new(STANDARD.decode(text.as_bytes()).unwrap_or_default()))
             }
-            (Self::Duration, Value::String(text)) => converted(&DURATION, text.to_string()),
-            (Self::Timestamp, Value::String(text)) => converted(&TIMESTAMP, text.to_string()),
-            (Self::Date, Value::String(text)) => converted(&TIMESTAMP, format!("{text}T00:00:00Z")),
+            (Self::Duration, Value::String(text)) => converted_text(&DURATION, text.to_string()),
+            (Self::Timestamp, Value::String(text)) => converted_text(&TIMESTAMP, text.to_string()),
+            (Self::Date, Value::String(text)) => {
+                converted_text(&TIMESTAMP, format!("{text}T00:00:00Z"))
+            }
             (_, json) => untyped_value(json),
         }
     }
 }
 
-/// The value of JSON by its own types.
+/// The CEL value of a JSON value without a declared shape, by its JSON types.
 pub(crate) fn untyped_value(json: &Value) -> CelValue {
     match json {
         Value::Null => CelValue::Null,
@@ -68,29 +72,30 @@ pub(crate) fn untyped_value(json: &Value) -> CelValue {
         },
         Value::String(text) => CelValue::String(Arc::new(text.to_string())),
         Value::Array(items) => CelValue::List(Arc::new(items.iter().map(untyped_value).collect())),
-        Value::Object(fields) => {
-            map(fields.iter().map(|(name, value)| (key(name), untyped_value(value))).collect())
-        }
+        Value::Object(fields) => map_value(
+            fields.iter().map(|(name, value)| (map_key(name), untyped_value(value))).collect(),
+        ),
     }
 }
 
-/// A value that may be absent, as `optional.of` and `optional.none` make it.
+/// A CEL optional: `optional.of(value)`, or `optional.none()` for `None`.
 pub(crate) fn optional_value(value: Option<CelValue>) -> CelValue {
     let optional = value.map_or_else(OptionalValue::none, OptionalValue::of);
     CelValue::Opaque(Arc::new(optional))
 }
 
-/// The key of a map for a name.
-pub(crate) fn key(name: &str) -> Key {
+/// The key of a CEL map for a name.
+pub(crate) fn map_key(name: &str) -> Key {
     Key::from(name)
 }
 
-fn map(fields: HashMap<Key, CelValue>) -> CelValue {
+fn map_value(fields: HashMap<Key, CelValue>) -> CelValue {
     CelValue::Map(Map { map: Arc::new(fields) })
 }
 
-/// A text as the CEL library converts it; the text itself if it is malformed.
-fn converted(conversion: &LazyLock<Option<Program>>, text: String) -> CelValue {
+/// Converts a text by the given CEL conversion, such as `duration(text)`. A malformed text stays a
+/// text.
+fn converted_text(conversion: &LazyLock<Option<Program>>, text: String) -> CelValue {
     let text = CelValue::String(Arc::new(text));
     let program = conversion.as_ref();
     let found = program.map(|it| it.evaluate(&[("it", text.clone())], EXPRESSION_COST_MAX).result);

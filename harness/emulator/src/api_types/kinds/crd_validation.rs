@@ -1,7 +1,7 @@
 //! Validation of `CustomResourceDefinition` except its schemas: names, subresources, printer
 //! columns, selectable fields.
 
-use super::schema::path::{Brackets, resolve};
+use super::schema::path::{BracketKeys, resolve_json_path};
 use crate::api_types::error::FieldErrors;
 use crate::api_types::names::{dns_1035_label_violation, dns_subdomain_violation};
 use schedlab_api::{
@@ -9,9 +9,9 @@ use schedlab_api::{
     object::{list, text},
 };
 
-/// Reports the errors of a CRD, except those of its schemas.
-pub(super) fn check(crd: &Value, errors: &mut FieldErrors) {
-    check_identity(crd, errors);
+/// Checks a CRD, except its schemas.
+pub(super) fn check_crd(crd: &Value, errors: &mut FieldErrors) {
+    check_group_and_names(crd, errors);
     check_names(crd, errors);
     if crd["spec"]["preserveUnknownFields"] == true {
         let rule = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in \
@@ -23,7 +23,7 @@ pub(super) fn check(crd: &Value, errors: &mut FieldErrors) {
     for (index, version) in versions.iter().enumerate() {
         let field = format!("spec.versions[{index}]");
         check_deprecation_warning(version, &field, errors);
-        for (part, check) in PARTS {
+        for (part, check) in VERSION_PARTS {
             // Parts that all versions share are reported at the top level of the CRD.
             let is_shared = is_shared(versions, part);
             let field_path = if is_shared { "spec" } else { &*field };
@@ -38,16 +38,16 @@ fn is_shared(versions: &[Value], part: &str) -> bool {
     versions.iter().all(|version| version[part] == versions[0][part])
 }
 
-type Check = fn(&Value, &str, &mut FieldErrors);
+type PartCheck = fn(&Value, &str, &mut FieldErrors);
 
-const PARTS: [(&str, Check); 3] = [
+const VERSION_PARTS: [(&str, PartCheck); 3] = [
     ("subresources", check_scale),
     ("additionalPrinterColumns", check_columns),
     ("selectableFields", check_selectable_fields),
 ];
 
-/// Checks that selectable fields and schema are both shared by all versions, or both set per
-/// version.
+/// Checks that `selectableFields` and `schema` are both set for all versions together, or both set
+/// per version.
 fn check_shared_parts(versions: &[Value], errors: &mut FieldErrors) {
     let homes = ["selectableFields", "schema"].map(|part| is_shared(versions, part));
     let selects = |version: &Value| !list(version, &["selectableFields"]).is_empty();
@@ -64,7 +64,7 @@ fn check_shared_parts(versions: &[Value], errors: &mut FieldErrors) {
     }
 }
 
-fn check_identity(crd: &Value, errors: &mut FieldErrors) {
+fn check_group_and_names(crd: &Value, errors: &mut FieldErrors) {
     let group = text(crd, &["spec", "group"]);
     let expected_name = format!("{}.{group}", text(crd, &["spec", "names", "plural"]));
     let name = schedlab_api::object::name(crd);
@@ -145,17 +145,22 @@ fn check_deprecation_warning(version: &Value, field: &str, errors: &mut FieldErr
     }
 }
 
-/// Checks that a JSON path is simple and begins with one of `below`.
-fn check_json_path(path: &str, field_path: String, below: &[&str], errors: &mut FieldErrors) {
+/// Checks that a JSON path is simple and begins with one of the fields `allowed_roots`.
+fn check_json_path(
+    path: &str,
+    field_path: String,
+    allowed_roots: &[&str],
+    errors: &mut FieldErrors,
+) {
     let begins = |start: &&str| path.starts_with(&format!(".{start}."));
     if !path.starts_with('.') {
         errors.invalid(field_path, &path.into(), "must be a simple json path starting with .");
-    } else if !below.is_empty() && !below.iter().any(begins) {
-        let below = match below {
+    } else if !allowed_roots.is_empty() && !allowed_roots.iter().any(begins) {
+        let allowed_roots = match allowed_roots {
             [one] => format!("under .{one}"),
             several => format!("under either .{}", several.join(" or .")),
         };
-        errors.invalid(field_path, &path.into(), &format!("should be a json path {below}"));
+        errors.invalid(field_path, &path.into(), &format!("should be a json path {allowed_roots}"));
     }
 }
 
@@ -222,7 +227,7 @@ fn check_selectable_fields(version: &Value, field: &str, errors: &mut FieldError
             errors.required(field_path(), "");
             continue;
         }
-        let (names, field_schema) = match resolve(path, schema, Brackets::Rejected) {
+        let (names, field_schema) = match resolve_json_path(path, schema, BracketKeys::Rejected) {
             Ok(found) => found,
             Err(why) => {
                 errors.invalid(field_path(), value, &format!("is an invalid path: {why}"));

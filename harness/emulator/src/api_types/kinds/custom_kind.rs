@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::crd_validation;
-use super::schema::compile;
+use super::schema::compile_schema;
 use super::{Column, Generation, Kind, Origin, Path, Resource, Scale, Version};
 use crate::api_types::error::FieldErrors;
 use schedlab_api::{
@@ -18,7 +18,7 @@ pub fn from_crd(crd: &Value) -> (Kind, FieldErrors) {
     let mut errors = FieldErrors::new();
     let names = |field: &str| text(crd, &["spec", "names", field]);
     let group = text(crd, &["spec", "group"]);
-    crd_validation::check(crd, &mut errors);
+    crd_validation::check_crd(crd, &mut errors);
     let kind = names("kind");
     let default = |value: &str, fallback: String| -> Arc<str> {
         if value.is_empty() { fallback.into() } else { value.into() }
@@ -85,8 +85,8 @@ fn parse_versions(crd: &Value, errors: &mut FieldErrors) -> Vec<Version> {
     versions
 }
 
-/// A version as Go formats it in messages. Parts that all versions share are moved to the top level
-/// in Go, so they are null here.
+/// A version of a CRD as Go formats it in messages. Go moves the parts that all versions share to
+/// the top level of the CRD, so they are null here.
 fn version_in_go(raw: &Value) -> String {
     let (name, warning) = (&raw["name"], &raw["deprecationWarning"]);
     let is = |field: &str| raw[field] == true;
@@ -109,8 +109,8 @@ fn parse_version(raw: &Value, field: &str, is_shared: bool, errors: &mut FieldEr
         Some(_) | None => format!("{field}.schema.openAPIV3Schema"),
     };
     let schema = if let Some(schema) = schema.filter(|schema| schema.is_object()) {
-        check_root(raw, &field_path, errors);
-        Some(compile(schema, &field_path, errors))
+        check_schema_root(raw, &field_path, errors);
+        Some(compile_schema(schema, &field_path, errors))
     } else {
         errors.required(field_path, "");
         None
@@ -137,8 +137,8 @@ fn parse_version(raw: &Value, field: &str, is_shared: bool, errors: &mut FieldEr
     }
 }
 
-/// Keywords that are allowed at the root of a schema with a status subresource: Go name and JSON
-/// name.
+/// The keywords that are allowed at the root of the schema of a version with a status subresource:
+/// Go name and JSON name.
 const ROOT_KEYWORDS_WITH_STATUS: [(&str, &str); 22] = [
     ("Description", "description"),
     ("Type", "type"),
@@ -164,9 +164,9 @@ const ROOT_KEYWORDS_WITH_STATUS: [(&str, &str); 22] = [
     ("XValidations", "x-kubernetes-validations"),
 ];
 
-/// Checks the root of a version's schema. The message shows the schema as written; the API server
-/// shows every Go field of it.
-fn check_root(version: &Value, field_path: &str, errors: &mut FieldErrors) {
+/// Checks the root of a version's schema. Unlike the API server, whose message shows every Go field
+/// of the schema, the message shows the schema as it was written.
+fn check_schema_root(version: &Value, field_path: &str, errors: &mut FieldErrors) {
     let schema = &version["schema"]["openAPIV3Schema"];
     if schema["nullable"] == true {
         errors.forbidden(format!("{field_path}.nullable"), "nullable cannot be true at the root");
@@ -207,7 +207,7 @@ fn parse_json_path(path: &str) -> Path {
     path.split('.').filter(|step| !step.is_empty()).map(Arc::from).collect()
 }
 
-/// The priority of a version name: stable, then beta, then alpha, each by descending number; other
+/// A sort key for version names: stable, then beta, then alpha, each by descending number; other
 /// names come last.
 pub(crate) fn version_rank(name: &str) -> (u8, u32, u32, std::cmp::Reverse<String>) {
     let last = || (0, 0, 0, std::cmp::Reverse(name.to_owned()));

@@ -4,8 +4,8 @@ use crate::api_types::error::FieldErrors;
 use crate::api_types::names::{label_value_violation, qualified_name_violations};
 use schedlab_api::{Value, object};
 
-/// The maximum total size of annotations.
-const ANNOTATION_BYTES: usize = 256 * 1024;
+/// The maximum total size of an object's annotations, in bytes.
+const ANNOTATION_BYTES_MAX: usize = 256 * 1024;
 
 /// Checks `metadata.labels` of `object`; errors are reported at `field`.
 pub(crate) fn check_labels(object: &Value, field: &str, errors: &mut FieldErrors) {
@@ -28,8 +28,8 @@ pub(crate) fn check_annotations(object: &Value, field: &str, errors: &mut FieldE
             errors.invalid(field, &key.as_str().into(), &rule);
         }
     }
-    if bytes > ANNOTATION_BYTES {
-        errors.too_long(field, ANNOTATION_BYTES);
+    if bytes > ANNOTATION_BYTES_MAX {
+        errors.too_long(field, ANNOTATION_BYTES_MAX);
     }
 }
 
@@ -84,7 +84,7 @@ fn has_no_version(api_version: &str) -> bool {
     version.is_empty()
 }
 
-/// An owner reference with its fields in the order of the Go type.
+/// An owner reference as JSON with the fields in the order of the Go type, as messages show it.
 fn owner_in_go(owner: &Value) -> String {
     let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
     let present = fields.iter().filter_map(|field| Some((field, owner.get(field)?)));

@@ -7,24 +7,26 @@ use crate::api_types::error::ApiError;
 use crate::api_types::label_selector::LabelSelector;
 use schedlab_api::{Value, json, object};
 
-/// The paths of the fields of `/scale` in an object.
+/// Where `/scale` reads and writes its values in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// The desired replicas.
+    /// The path of the desired number of replicas.
     pub spec_replicas: Path,
-    /// The observed replicas.
+    /// The path of the observed number of replicas.
     pub status_replicas: Path,
-    /// The selector: a string, or a label selector, which is shown as a string.
+    /// The path of the selector: a string, or a label selector, which `/scale` shows as a string.
     pub selector: Option<Path>,
 }
 
 impl Kind {
-    /// The `autoscaling/v1` `Scale` of a stored object; `None` for kinds without `/scale`. As in
+    /// The `autoscaling/v1` `Scale` of a stored object; `None` if the kind has no `/scale`. As in
     /// Go, `spec.replicas` is left out if it is 0.
     pub fn scale_of(&self, stored: &Value) -> Option<Value> {
         let scale = self.stored().scale.as_ref()?;
-        let desired = find(stored, &scale.spec_replicas).and_then(Value::as_i64).unwrap_or(0);
-        let observed = find(stored, &scale.status_replicas).and_then(Value::as_i64).unwrap_or(0);
+        let desired =
+            value_at_path(stored, &scale.spec_replicas).and_then(Value::as_i64).unwrap_or(0);
+        let observed =
+            value_at_path(stored, &scale.status_replicas).and_then(Value::as_i64).unwrap_or(0);
         let mut view = json!({
             "apiVersion": "autoscaling/v1",
             "kind": "Scale",
@@ -41,7 +43,7 @@ impl Kind {
         if desired != 0 {
             object::set(&mut view, &["spec", "replicas"], desired.into());
         }
-        let selector = scale.selector.as_ref().and_then(|path| find(stored, path));
+        let selector = scale.selector.as_ref().and_then(|path| value_at_path(stored, path));
         let selector = selector.and_then(|selector| self.selector_text(selector));
         if let Some(text) = selector {
             object::set(&mut view, &["status", "selector"], text.into());
@@ -54,7 +56,7 @@ impl Kind {
     pub(crate) fn scale_for_read(&self, stored: &Value) -> Result<Value, ApiError> {
         let scale = self.stored().scale.as_ref().ok_or_else(ApiError::no_such_resource)?;
         let path = &scale.spec_replicas;
-        if self.origin == Origin::Custom && find(stored, path).is_none() {
+        if self.origin == Origin::Custom && value_at_path(stored, path).is_none() {
             let why = format!("the spec replicas field \".{}\" does not exist", path.join("."));
             return Err(ApiError::internal(why));
         }
@@ -72,6 +74,6 @@ impl Kind {
     }
 }
 
-fn find<'v>(value: &'v Value, path: &[Arc<str>]) -> Option<&'v Value> {
+fn value_at_path<'v>(value: &'v Value, path: &[Arc<str>]) -> Option<&'v Value> {
     path.iter().try_fold(value, |value, field| value.get(&**field))
 }

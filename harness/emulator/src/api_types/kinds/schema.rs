@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use schedlab_api::Value;
 
-pub use compile::compile;
+pub use compile::compile_schema;
 pub(crate) use formats::unrecognized_formats;
 
 /// The compiled schema of one field of a custom resource.
@@ -39,7 +39,7 @@ pub struct Schema {
     pub(crate) default: Option<Value>,
     pub(crate) properties: BTreeMap<String, Schema>,
     pub(crate) required: Vec<String>,
-    pub(crate) additional: Additional,
+    pub(crate) additional: AdditionalProperties,
     pub(crate) items: Option<Box<Schema>>,
     pub(crate) constraints: Constraints,
     pub(crate) list_type: ListType,
@@ -51,7 +51,7 @@ pub struct Schema {
     pub(crate) embedded: Embedded,
 }
 
-/// `type`.
+/// The values of the keyword `type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
     Object,
@@ -76,39 +76,40 @@ impl Type {
         }
     }
 
-    pub(crate) fn fits(self, value: &Value) -> bool {
+    pub(crate) fn is_type_of(self, value: &Value) -> bool {
         match self {
             Self::Object => value.is_object(),
             Self::Array => value.is_array(),
             Self::String => value.is_string(),
-            Self::Integer => is_whole(value),
+            Self::Integer => is_whole_number(value),
             Self::Number => value.is_number(),
             Self::Boolean => value.is_boolean(),
-            Self::IntOrString => is_whole(value) || value.is_string(),
+            Self::IntOrString => is_whole_number(value) || value.is_string(),
         }
     }
 }
 
-fn is_whole(value: &Value) -> bool {
+fn is_whole_number(value: &Value) -> bool {
     // Like Go: integers go up to 2^63, greater numbers are floats.
     let limit = 9_223_372_036_854_775_808.0;
     let is_within = |number: f64| number.fract() == 0.0 && (-limit..limit).contains(&number);
     value.is_i64() || value.as_f64().is_some_and(is_within)
 }
 
-/// `additionalProperties`.
+/// What the schema says about unknown fields: `additionalProperties` and
+/// `x-kubernetes-preserve-unknown-fields`.
 #[derive(Debug, Default)]
-pub(crate) enum Additional {
-    /// Unknown fields are pruned.
+pub(crate) enum AdditionalProperties {
+    /// Fields that the schema does not declare are pruned.
     #[default]
     None,
-    /// Unknown fields are kept.
+    /// Fields that the schema does not declare are kept.
     Any,
-    /// Unknown fields are the values of a map.
+    /// Fields that the schema does not declare are entries of a map; their values have this schema.
     Values(Box<Schema>),
 }
 
-/// Whether the field is an embedded resource (`x-kubernetes-embedded-resource`) or contains one.
+/// Whether a field is an embedded resource (`x-kubernetes-embedded-resource`) or contains one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Embedded {
     #[default]
@@ -117,19 +118,19 @@ pub(crate) enum Embedded {
     Here,
 }
 
-/// `x-kubernetes-list-type`.
+/// The values of `x-kubernetes-list-type`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ListType {
-    /// The list changes as a whole.
+    /// A list that changes as a whole.
     #[default]
     Atomic,
-    /// The values are unique.
+    /// A list with unique values.
     Set,
-    /// The items are unique by these keys.
+    /// A list of objects that are unique by these keys.
     Map(Vec<String>),
 }
 
-/// Value constraints of one field.
+/// The constraints on the value of one field.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Constraints {
     pub(crate) enum_values: Option<Vec<Value>>,

@@ -5,14 +5,14 @@ use super::schema::{Schema, Type};
 use super::typed::{self, TypeCursor};
 use super::{Kind, Origin};
 
-/// The type information of one field.
+/// What is known about the type of one value: nothing, a built-in type, or a schema.
 #[derive(Clone, Copy)]
 pub(crate) enum TypeInfo<'t> {
-    /// Nothing is declared: any value is valid.
+    /// No type is declared: any value is valid.
     Anything,
     Typed(TypeCursor<'t>),
     Schema(&'t Schema),
-    /// A whole custom resource: its schema, and the type of its metadata.
+    /// A whole custom resource: the schema, and the type of the metadata.
     CustomResource(&'t Schema, Option<TypeCursor<'t>>),
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum ValueKind {
 }
 
 impl<'t> TypeInfo<'t> {
-    /// The type of whole objects of a kind; `schema` is that of the version.
+    /// The type of whole objects of a kind. `schema` is the schema of the version of a custom kind.
     pub(crate) fn object(kind: &Kind, schema: Option<&'t Schema>) -> Self {
         match (&kind.origin, schema) {
             (Origin::Custom, Some(schema)) => Self::CustomResource(schema, typed::metadata()),
@@ -74,10 +74,12 @@ impl TypeInfo<'_> {
             {
                 Some(Self::Anything)
             }
-            Self::Schema(schema) | Self::CustomResource(schema, _) => match schema.field(name) {
-                Some(field) => Some(Self::Schema(field)),
-                None => schema.keeps_unknown().then_some(Self::Anything),
-            },
+            Self::Schema(schema) | Self::CustomResource(schema, _) => {
+                match schema.field_schema(name) {
+                    Some(field) => Some(Self::Schema(field)),
+                    None => schema.keeps_unknown_fields().then_some(Self::Anything),
+                }
+            }
         }
     }
 
@@ -90,7 +92,7 @@ impl TypeInfo<'_> {
         }
     }
 
-    /// Whether a path of keys and indexes is declared. Keys may contain dots.
+    /// Whether the type declares the value at a path of keys and indexes. Keys may contain dots.
     pub(super) fn has_path(self, path: &str) -> bool {
         if path.is_empty() || matches!(self, Self::Anything) {
             return true;

@@ -15,26 +15,26 @@ use super::Kind;
 use crate::api_types::error::ApiError;
 use schedlab_api::Value;
 
-pub(crate) use canonical_quantity::canonical;
+pub(crate) use canonical_quantity::canonical_quantity;
 pub(crate) use type_cursor::{TypeCursor, metadata, root};
 
 /// The maximum number of unknown fields that are recorded, as in kube-apiserver.
 pub(crate) const UNKNOWN_FIELDS_MAX: usize = 100;
 
-/// The warnings of decoding.
+/// The warnings about a decoded object.
 #[derive(Debug, Default)]
-pub(crate) struct Decoded {
-    /// Paths of the fields that the type does not have.
+pub(crate) struct DecodeWarnings {
+    /// The paths of the fields that the type does not have.
     pub(crate) unknown: Vec<String>,
 }
 
 /// Decodes an object of a built-in kind into its stored form.
-pub(crate) fn decode(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiError> {
+pub(crate) fn decode_built_in(kind: &Kind, object: &mut Value) -> Result<DecodeWarnings, ApiError> {
     let Some(form) = type_registry::compiled_type(&kind.resource.group, &kind.kind) else {
-        return Ok(Decoded::default());
+        return Ok(DecodeWarnings::default());
     };
-    let mut decoded = Decoded::default();
-    decode::decode(form, object, &mut decoded.unknown).map_err(|why| {
+    let mut decoded = DecodeWarnings::default();
+    decode::decode_in_place(form, object, &mut decoded.unknown).map_err(|why| {
         ApiError::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {}: {why}",
             kind.kind, kind.storage, kind.kind
@@ -43,7 +43,7 @@ pub(crate) fn decode(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiErro
     Ok(decoded)
 }
 
-/// Decodes the body of a subresource, which is no stored object.
+/// Decodes a request body that is no stored object, such as a Scale.
 pub(crate) fn decode_subresource(subresource: BodyKind, body: &mut Value) -> Result<(), ApiError> {
     let (group, kind) = match subresource {
         BodyKind::Scale => ("autoscaling", "Scale"),
@@ -51,14 +51,14 @@ pub(crate) fn decode_subresource(subresource: BodyKind, body: &mut Value) -> Res
         BodyKind::Eviction => ("policy", "Eviction"),
     };
     let Some(form) = type_registry::compiled_type(group, kind) else { return Ok(()) };
-    decode::decode(form, body, &mut Vec::new()).map_err(|why| {
+    decode::decode_in_place(form, body, &mut Vec::new()).map_err(|why| {
         ApiError::bad_request(format!(
             "{kind} in version \"v1\" cannot be handled as a {kind}: {why}"
         ))
     })
 }
 
-/// The kind of a body that is no stored object.
+/// The kind of a request body that is no stored object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum BodyKind {
     Scale,
@@ -73,32 +73,35 @@ pub(crate) enum BodyKind {
 /// A field has the wrong type, in the words of Go's JSON decoder.
 pub(crate) fn decode_delete_options(options: &mut Value) -> Result<(), String> {
     match type_registry::compiled_type("meta.k8s.io", "DeleteOptions") {
-        Some(form) => decode::decode(form, options, &mut Vec::new()),
+        Some(form) => decode::decode_in_place(form, options, &mut Vec::new()),
         None => Ok(()),
     }
 }
 
-/// Whether there is a built-in kind `kind` in `group`.
-pub(crate) fn is_known(group: &str, kind: &str) -> bool {
+/// Whether `kind` is a built-in kind of the API group `group`.
+pub(crate) fn is_built_in_kind(group: &str, kind: &str) -> bool {
     type_registry::compiled_type(group, kind).is_some()
 }
 
 /// Adds the JSON schema of a built-in kind to the generator and returns its name.
-pub(crate) fn describe(kind: &Kind, generator: &mut schemars::SchemaGenerator) -> Option<String> {
-    type_registry::describe(&kind.resource.group, &kind.kind, generator)
+pub(crate) fn add_kind_schema(
+    kind: &Kind,
+    generator: &mut schemars::SchemaGenerator,
+) -> Option<String> {
+    type_registry::add_kind_schema(&kind.resource.group, &kind.kind, generator)
 }
 
 /// Decodes the metadata of a custom resource into its stored form.
-pub(crate) fn decode_metadata(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiError> {
-    let mut decoded = Decoded::default();
-    let (Some(form), Some(metadata)) = (type_registry::metadata(), object.get_mut("metadata"))
+pub(crate) fn decode_metadata(kind: &Kind, object: &mut Value) -> Result<DecodeWarnings, ApiError> {
+    let mut decoded = DecodeWarnings::default();
+    let (Some(form), Some(metadata)) = (type_registry::metadata_type(), object.get_mut("metadata"))
     else {
         return Ok(decoded);
     };
     if metadata.is_null() {
         *metadata = Value::Object(schedlab_api::Map::new());
     }
-    decode::decode(form, metadata, &mut decoded.unknown).map_err(|why| {
+    decode::decode_in_place(form, metadata, &mut decoded.unknown).map_err(|why| {
         ApiError::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {}: metadata: {why}",
             kind.kind, kind.storage, kind.kind
@@ -111,8 +114,8 @@ pub(crate) fn decode_metadata(kind: &Kind, object: &mut Value) -> Result<Decoded
 }
 
 /// Decodes the metadata of an embedded resource into its stored form.
-pub(crate) fn decode_embedded(metadata: &mut Value) -> Result<Decoded, String> {
-    let mut decoded = Decoded::default();
+pub(crate) fn decode_embedded(metadata: &mut Value) -> Result<DecodeWarnings, String> {
+    let mut decoded = DecodeWarnings::default();
     if metadata.is_null() {
         *metadata = Value::Object(schedlab_api::Map::new());
     }
@@ -120,8 +123,8 @@ pub(crate) fn decode_embedded(metadata: &mut Value) -> Result<Decoded, String> {
         let found = schedlab_api::object::go_type(metadata);
         return Err(format!("json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"));
     }
-    if let Some(form) = type_registry::metadata() {
-        decode::decode(form, metadata, &mut decoded.unknown)?;
+    if let Some(form) = type_registry::metadata_type() {
+        decode::decode_in_place(form, metadata, &mut decoded.unknown)?;
     }
     Ok(decoded)
 }

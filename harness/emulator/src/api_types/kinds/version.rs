@@ -38,7 +38,7 @@ impl Kind {
     pub fn in_version(&self, version: &str, stored: &Arc<Value>) -> Arc<Value> {
         if self.origin == Origin::View {
             let mut shown = Value::clone(stored);
-            rename(&mut shown, EVENT_FIELDS);
+            rename_fields(&mut shown, EVENT_FIELDS);
             // `events.k8s.io` omits them if they are empty.
             let omitted_if_empty = ["reportingController", "reportingInstance"];
             object::as_map(&mut shown)
@@ -52,14 +52,14 @@ impl Kind {
         }
         let mut shown = Value::clone(&stored);
         if self.origin == Origin::BuiltIn {
-            autoscaler::to_v1(&mut shown);
+            autoscaler::convert_to_v1(&mut shown);
         }
         object::set(&mut shown, &["apiVersion"], self.api_version(version).into());
         Arc::new(shown)
     }
 
-    /// The object as its current schema has it: pruned, and with its defaults. Objects that were
-    /// written under this schema are so already.
+    /// The object under the current schema of its kind: pruned, and with the schema's defaults. An
+    /// object that was written under this schema is unchanged.
     fn with_current_schema(&self, stored: &Arc<Value>) -> Arc<Value> {
         let revision = || object::resource_version(stored).parse::<u64>();
         let schema = match &self.stored().schema {
@@ -75,17 +75,17 @@ impl Kind {
     /// Converts a merge patch for `version` into one for the stored version.
     pub(crate) fn merge_to_stored(&self, version: &str, changes: &mut Value) {
         if self.origin == Origin::BuiltIn && *version != *self.storage {
-            autoscaler::from_v1(changes);
+            autoscaler::convert_from_v1(changes);
         }
     }
 
     /// Converts an object from a request to its stored form.
     pub(crate) fn to_stored(&self, mut sent: Value) -> Value {
         if object::text(&sent, &["apiVersion"]) == AUTOSCALER_V1 {
-            autoscaler::from_v1(&mut sent);
+            autoscaler::convert_from_v1(&mut sent);
         }
         let version = if self.origin == Origin::View {
-            rename(&mut sent, EVENT_FIELDS.map(|(stored, shown)| (shown, stored)));
+            rename_fields(&mut sent, EVENT_FIELDS.map(|(stored, shown)| (shown, stored)));
             "v1".to_owned()
         } else {
             self.api_version(&self.storage)
@@ -96,7 +96,7 @@ impl Kind {
     }
 }
 
-fn rename(event: &mut Value, fields: [(&str, &str); 8]) {
+fn rename_fields(event: &mut Value, fields: [(&str, &str); 8]) {
     let event = object::as_map(event);
     for (from, to) in fields {
         if let Some(value) = event.remove(from) {

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use super::Requirement;
 
-const SIGNS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
+const OPERATOR_SIGNS: [char; 7] = ['=', '!', '(', ')', ',', '>', '<'];
 
 type ParseResult<T> = Result<T, String>;
 
-/// The requirements of a selector.
-pub(super) fn requirements(text: &str) -> ParseResult<Vec<Requirement>> {
+/// Parses the text of a label selector into its requirements.
+pub(super) fn parse_requirements(text: &str) -> ParseResult<Vec<Requirement>> {
     let mut tokens = Tokens { rest: text };
     let mut found = Vec::new();
     loop {
@@ -22,7 +22,7 @@ pub(super) fn requirements(text: &str) -> ParseResult<Vec<Requirement>> {
                 ));
             }
         }
-        let requirement = requirement(&mut tokens);
+        let requirement = parse_requirement(&mut tokens);
         found.push(requirement.map_err(|why| format!("unable to parse requirement: {why}"))?);
         match tokens.next() {
             "" => return Ok(found),
@@ -43,7 +43,7 @@ struct Tokens<'t> {
 }
 
 fn is_word(token: &str) -> bool {
-    !token.is_empty() && !token.starts_with(SIGNS)
+    !token.is_empty() && !token.starts_with(OPERATOR_SIGNS)
 }
 
 impl<'t> Tokens<'t> {
@@ -53,12 +53,13 @@ impl<'t> Tokens<'t> {
 
     fn next(&mut self) -> &'t str {
         let rest = self.rest.trim_start();
-        let length = match rest.find(|letter: char| SIGNS.contains(&letter) || is_space(letter)) {
-            None => rest.len(),
-            Some(0) if rest.starts_with("==") || rest.starts_with("!=") => 2,
-            Some(0) => 1,
-            Some(length) => length,
-        };
+        let length =
+            match rest.find(|letter: char| OPERATOR_SIGNS.contains(&letter) || is_space(letter)) {
+                None => rest.len(),
+                Some(0) if rest.starts_with("==") || rest.starts_with("!=") => 2,
+                Some(0) => 1,
+                Some(length) => length,
+            };
         let (token, rest) = rest.split_at(length);
         self.rest = rest;
         token
@@ -69,7 +70,7 @@ fn is_space(letter: char) -> bool {
     matches!(letter, ' ' | '\t' | '\r' | '\n')
 }
 
-fn requirement(tokens: &mut Tokens<'_>) -> ParseResult<Requirement> {
+fn parse_requirement(tokens: &mut Tokens<'_>) -> ParseResult<Requirement> {
     let mut key = tokens.next();
     let is_absent = key == "!";
     if is_absent {
@@ -89,18 +90,25 @@ fn requirement(tokens: &mut Tokens<'_>) -> ParseResult<Requirement> {
         return Ok(Requirement::Exists(key));
     }
     match tokens.next() {
-        "in" => Ok(Requirement::In(key.clone(), checked(&key, values(tokens)?)?)),
-        "notin" => Ok(Requirement::NotIn(key.clone(), checked(&key, values(tokens)?)?)),
-        "=" | "==" => Ok(Requirement::In(key.clone(), checked(&key, value(tokens)?.into())?)),
-        "!=" => Ok(Requirement::NotIn(key.clone(), checked(&key, value(tokens)?.into())?)),
-        ">" => Ok(Requirement::Above(key, bound(value(tokens)?)?)),
-        "<" => Ok(Requirement::Below(key, bound(value(tokens)?)?)),
+        "in" => Ok(Requirement::In(key.clone(), validated_values(&key, parse_values(tokens)?)?)),
+        "notin" => {
+            Ok(Requirement::NotIn(key.clone(), validated_values(&key, parse_values(tokens)?)?))
+        }
+        "=" | "==" => {
+            Ok(Requirement::In(key.clone(), validated_values(&key, parse_value(tokens)?.into())?))
+        }
+        "!=" => Ok(Requirement::NotIn(
+            key.clone(),
+            validated_values(&key, parse_value(tokens)?.into())?,
+        )),
+        ">" => Ok(Requirement::Above(key, parse_bound(parse_value(tokens)?)?)),
+        "<" => Ok(Requirement::Below(key, parse_bound(parse_value(tokens)?)?)),
         other => Err(format!("found '{other}', expected: in, notin, =, ==, !=, gt, lt")),
     }
 }
 
-/// One value, possibly empty.
-fn value(tokens: &mut Tokens<'_>) -> ParseResult<[String; 1]> {
+/// Parses one value, which may be empty. An array, like the set of several values.
+fn parse_value(tokens: &mut Tokens<'_>) -> ParseResult<[String; 1]> {
     if matches!(tokens.peek(), "" | ",") {
         return Ok([String::new()]);
     }
@@ -110,7 +118,7 @@ fn value(tokens: &mut Tokens<'_>) -> ParseResult<[String; 1]> {
     }
 }
 
-fn values(tokens: &mut Tokens<'_>) -> ParseResult<BTreeSet<String>> {
+fn parse_values(tokens: &mut Tokens<'_>) -> ParseResult<BTreeSet<String>> {
     let first = tokens.next();
     if first != "(" {
         return Err(format!("found '{first}' expected: '('"));
@@ -135,7 +143,7 @@ fn values(tokens: &mut Tokens<'_>) -> ParseResult<BTreeSet<String>> {
     }
 }
 
-fn bound([value]: [String; 1]) -> ParseResult<i64> {
+fn parse_bound([value]: [String; 1]) -> ParseResult<i64> {
     value.parse().map_err(|_| {
         format!(
             "values[0]: Invalid value: {value:?}: for 'Gt', 'Lt' operators, the value must be an \
@@ -144,7 +152,7 @@ fn bound([value]: [String; 1]) -> ParseResult<i64> {
     })
 }
 
-fn checked(key: &str, values: BTreeSet<String>) -> ParseResult<BTreeSet<String>> {
+fn validated_values(key: &str, values: BTreeSet<String>) -> ParseResult<BTreeSet<String>> {
     for (index, value) in values.iter().enumerate() {
         if let Some(rule) = crate::api_types::names::label_value_violation(value) {
             return Err(format!("values[{index}][{key}]: Invalid value: {value:?}: {rule}"));

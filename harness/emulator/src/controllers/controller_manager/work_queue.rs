@@ -6,11 +6,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::store::Key;
 
-/// The maximum number of reconciliations of a key at the same time. More means that two controllers
-/// keep reverting each other's writes; then the key waits a second, so that virtual time advances.
-const ATTEMPTS_MAX: u32 = 1000;
+/// The maximum number of reconciliations of a key at one moment of virtual time. More means that
+/// two controllers keep reverting each other's writes; then the key waits a second, so that virtual
+/// time advances.
+const ATTEMPTS_AT_ONE_TIME_MAX: u32 = 1000;
 
-/// A key to be reconciled by a controller.
+/// A controller and the key of an object that it must reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Task {
     /// The index of the controller.
@@ -19,7 +20,7 @@ pub(crate) struct Task {
     pub(crate) key: Key,
 }
 
-/// Due and requeued tasks.
+/// The queue of due tasks and the timers of requeued tasks.
 #[derive(Debug)]
 pub(crate) struct WorkQueue {
     due: Vec<VecDeque<Key>>,
@@ -52,17 +53,20 @@ impl WorkQueue {
     }
 
     /// Replaces the requeue time of a task; `None` removes it.
-    pub(crate) fn set_timer(&mut self, task: &Task, at: Option<Timestamp>) {
+    pub(crate) fn set_requeue_time(&mut self, task: &Task, time: Option<Timestamp>) {
         if let Some(before) = self.timer_of.remove(task) {
-            let tasks = self.timers.get_mut(&before).expect("every timer is in the map");
+            let tasks = self
+                .timers
+                .get_mut(&before)
+                .expect("every requeue time of `timer_of` is in `timers`");
             tasks.remove(task);
             if tasks.is_empty() {
                 self.timers.remove(&before);
             }
         }
-        if let Some(at) = at {
-            self.timers.entry(at).or_default().insert(task.clone());
-            self.timer_of.insert(task.clone(), at);
+        if let Some(time) = time {
+            self.timers.entry(time).or_default().insert(task.clone());
+            self.timer_of.insert(task.clone(), time);
         }
     }
 
@@ -89,11 +93,11 @@ impl WorkQueue {
             self.queued.remove(&task);
             let looks = self.attempts.entry(task.clone()).or_default();
             *looks += 1;
-            if *looks <= ATTEMPTS_MAX {
+            if *looks <= ATTEMPTS_AT_ONE_TIME_MAX {
                 return Some(task);
             }
             let later = now.checked_add(SignedDuration::from_secs(1)).unwrap_or(Timestamp::MAX);
-            self.set_timer(&task, Some(later));
+            self.set_requeue_time(&task, Some(later));
         }
     }
 
@@ -107,7 +111,7 @@ impl WorkQueue {
 mod tests {
     use jiff::{SignedDuration, Timestamp};
 
-    use super::{ATTEMPTS_MAX, Task, WorkQueue};
+    use super::{ATTEMPTS_AT_ONE_TIME_MAX, Task, WorkQueue};
     use crate::store::{Key, Resource};
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -135,8 +139,8 @@ mod tests {
     fn a_timer_is_replaced_by_the_next_and_fires_once() {
         let mut queue = WorkQueue::new(1);
         let [soon, late] = [1, 2].map(|secs| NOW + SignedDuration::from_secs(secs));
-        queue.set_timer(&task(0, "a"), Some(soon));
-        queue.set_timer(&task(0, "a"), Some(late));
+        queue.set_requeue_time(&task(0, "a"), Some(soon));
+        queue.set_requeue_time(&task(0, "a"), Some(late));
         queue.enqueue_due(soon);
         assert_eq!(names(&mut queue, soon), [""; 0]);
         assert_eq!(queue.next_due(), Some(late));
@@ -148,7 +152,7 @@ mod tests {
     #[test]
     fn a_task_that_exceeds_its_attempts_waits_a_second() {
         let mut queue = WorkQueue::new(1);
-        for _ in 0..ATTEMPTS_MAX {
+        for _ in 0..ATTEMPTS_AT_ONE_TIME_MAX {
             queue.push(task(0, "a"));
             assert!(queue.pop(NOW).is_some());
         }

@@ -3,9 +3,15 @@
 
 use std::cmp::Reverse;
 
-use super::rollout::{annotate_desired_replicas, recreates, replicas, rollout_limits, scale};
-use super::{DESIRED_REPLICAS, DeploymentSets, MAX_REPLICAS, age, scaled_event};
-use crate::controllers::workload::count_at;
+use super::rollout::{
+    annotate_desired_replicas, has_recreate_strategy, rollout_limits, scale_replica_set,
+    spec_replicas,
+};
+use super::{
+    DESIRED_REPLICAS_ANNOTATION, DeploymentSets, MAX_REPLICAS_ANNOTATION, age_sort_key,
+    scaled_event,
+};
+use crate::controllers::workload::clamped_count_at;
 use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object};
 use schedlab_api::{
@@ -13,87 +19,92 @@ use schedlab_api::{
     object::{annotation, set},
 };
 
-type Entry<'v> = (&'v Key, &'v Object);
+type ReplicaSetEntry<'v> = (&'v Key, &'v Object);
 
-/// Whether the Deployment was scaled after its ReplicaSets.
-pub(super) fn is_scaling_event(sets: &DeploymentSets) -> bool {
+/// Whether the Deployment was scaled since its ReplicaSets were last annotated.
+pub(super) fn was_deployment_scaled(sets: &DeploymentSets) -> bool {
     let is_of_old = |set: &Value| {
-        annotated_count(set, DESIRED_REPLICAS).is_some_and(|all| all != sets.desired_replicas())
+        annotated_count(set, DESIRED_REPLICAS_ANNOTATION)
+            .is_some_and(|all| all != sets.desired_replicas())
     };
-    sets.all().any(|(_, set)| replicas(set) > 0 && is_of_old(set))
+    sets.all_sets().any(|(_, set)| spec_replicas(set) > 0 && is_of_old(set))
 }
 
-/// A count of the whole Deployment that is annotated on a ReplicaSet.
+/// A replica count of the Deployment that is recorded in the annotation `field` of a ReplicaSet.
 fn annotated_count(set: &Value, field: &str) -> Option<i64> {
     annotation(set, field)?.parse().ok()
 }
 
 /// Scales the active ReplicaSets to the desired replicas.
-pub(super) fn scale_all(sets: &DeploymentSets, ctx: &Context) -> Vec<ApiRequest> {
+pub(super) fn scale_active_sets(sets: &DeploymentSets, ctx: &Context) -> Vec<ApiRequest> {
     let desired = sets.desired_replicas();
-    let active: Vec<Entry> = sets.all().filter(|(_, set)| replicas(set) > 0).collect();
+    let active: Vec<ReplicaSetEntry> =
+        sets.all_sets().filter(|(_, set)| spec_replicas(set) > 0).collect();
     match active.as_slice() {
         [] => {
             let newest = sets.new.or(sets.old.last().copied());
-            newest.map(|(key, set)| scale(key, set, desired, sets, ctx)).unwrap_or_default()
+            newest
+                .map(|(key, set)| scale_replica_set(key, set, desired, sets, ctx))
+                .unwrap_or_default()
         }
-        [(key, set)] => scale(key, set, desired, sets, ctx),
+        [(key, set)] => scale_replica_set(key, set, desired, sets, ctx),
         _ if sets.new.is_some_and(|(_, new)| is_saturated(new, desired)) => {
-            let old = sets.old.iter().filter(|(_, set)| replicas(set) > 0);
-            old.flat_map(|(key, set)| scale(key, set, 0, sets, ctx)).collect()
+            let old = sets.old.iter().filter(|(_, set)| spec_replicas(set) > 0);
+            old.flat_map(|(key, set)| scale_replica_set(key, set, 0, sets, ctx)).collect()
         }
-        _ if recreates(sets) => Vec::new(),
+        _ if has_recreate_strategy(sets) => Vec::new(),
         _ => scale_proportionally(active, sets, ctx),
     }
 }
 
 fn is_saturated(new: &Value, desired: i64) -> bool {
-    replicas(new) == desired
-        && annotated_count(new, DESIRED_REPLICAS) == Some(desired)
-        && count_at(new, &["status", "availableReplicas"], 0) == desired
+    spec_replicas(new) == desired
+        && annotated_count(new, DESIRED_REPLICAS_ANNOTATION) == Some(desired)
+        && clamped_count_at(new, &["status", "availableReplicas"], 0) == desired
 }
 
-/// Scales larger ReplicaSets first; the first gets the remainder. Of equal sizes, newer ones grow
-/// first and older ones shrink first.
+/// Scales the active ReplicaSets in proportion to their sizes: larger ones first, and the first
+/// gets the remainder. Of equal sizes, newer ones grow first and older ones shrink first.
 fn scale_proportionally(
-    mut active: Vec<Entry>,
+    mut active: Vec<ReplicaSetEntry>,
     sets: &DeploymentSets,
     ctx: &Context,
 ) -> Vec<ApiRequest> {
     let desired = sets.desired_replicas();
     let allowed = if desired == 0 { 0 } else { desired + rollout_limits(sets).surge };
-    let more = allowed - active.iter().map(|(_, set)| replicas(set)).sum::<i64>();
-    active.sort_by_key(|(key, set)| age(key, set));
+    let more = allowed - active.iter().map(|(_, set)| spec_replicas(set)).sum::<i64>();
+    active.sort_by_key(|(key, set)| age_sort_key(key, set));
     if more > 0 {
         active.reverse();
     }
-    active.sort_by_key(|(_, set)| Reverse(replicas(set)));
+    active.sort_by_key(|(_, set)| Reverse(spec_replicas(set)));
     let mut remaining = more;
     let mut sizes = Vec::with_capacity(active.len());
     for (_, set) in &active {
-        let fraction = fraction(set, sets);
+        let fraction = proportional_change(set, sets);
         let part = if more > 0 { fraction.min(remaining) } else { fraction.max(remaining) };
         let part = if remaining == 0 { 0 } else { part };
         remaining -= part;
-        sizes.push(replicas(set) + part);
+        sizes.push(spec_replicas(set) + part);
     }
     sizes[0] = (sizes[0] + remaining).max(0);
     active
         .into_iter()
         .zip(sizes)
-        .flat_map(|((key, set), to)| resize(key, set, to, sets, ctx))
+        .flat_map(|((key, set), to)| resize_replica_set(key, set, to, sets, ctx))
         .collect()
 }
 
-/// The change of a ReplicaSet's size that keeps its share of the Deployment.
-fn fraction(replica_set: &Value, sets: &DeploymentSets) -> i64 {
-    let (has, desired) = (replicas(replica_set), sets.desired_replicas());
+/// The change of a ReplicaSet's size by which it keeps its share of the Deployment's replicas.
+fn proportional_change(replica_set: &Value, sets: &DeploymentSets) -> i64 {
+    let (has, desired) = (spec_replicas(replica_set), sets.desired_replicas());
     if desired == 0 {
         return -has;
     }
-    let most_before = annotated_count(replica_set, MAX_REPLICAS).filter(|most| *most > 0);
     let most_before =
-        most_before.unwrap_or_else(|| count_at(sets.deployment, &["status", "replicas"], 0));
+        annotated_count(replica_set, MAX_REPLICAS_ANNOTATION).filter(|most| *most > 0);
+    let most_before = most_before
+        .unwrap_or_else(|| clamped_count_at(sets.deployment, &["status", "replicas"], 0));
     if most_before == 0 {
         return 0;
     }
@@ -102,15 +113,15 @@ fn fraction(replica_set: &Value, sets: &DeploymentSets) -> i64 {
     size / most_before.saturating_mul(2) - has
 }
 
-/// Scales a ReplicaSet, or only updates its annotations if its size stays.
-fn resize(
+/// Scales a ReplicaSet, or only updates its annotations if the size stays the same.
+fn resize_replica_set(
     key: &Key,
     old: &Object,
     to: i64,
     sets: &DeploymentSets,
     ctx: &Context,
 ) -> Vec<ApiRequest> {
-    let from = replicas(old);
+    let from = spec_replicas(old);
     let mut new = Value::clone(old);
     set(&mut new, &["spec", "replicas"], json!(to));
     annotate_desired_replicas(&mut new, sets);

@@ -1,9 +1,10 @@
 //! Rollouts from old ReplicaSets to the new one.
 
 use super::{
-    DESIRED_REPLICAS, DeploymentSets, MAX_REPLICAS, has_pods, new_replica_set, scaled_event, status,
+    DESIRED_REPLICAS_ANNOTATION, DeploymentSets, MAX_REPLICAS_ANNOTATION, has_pods,
+    new_replica_set, scaled_event, status,
 };
-use crate::controllers::workload::{count_at, scaled_value, set_entries};
+use crate::controllers::workload::{clamped_count_at, int_or_percent_of, set_metadata_entries};
 use crate::reconcile::resources::REPLICA_SETS;
 use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object};
@@ -22,56 +23,61 @@ pub(super) fn rollout_limits(sets: &DeploymentSets) -> RolloutLimits {
     let desired = sets.desired_replicas();
     let of = |field, up, default: i64| {
         let value = at(sets.deployment, &["spec", "strategy", "rollingUpdate", field]);
-        scaled_value(value, desired, up).unwrap_or(default)
+        int_or_percent_of(value, desired, up).unwrap_or(default)
     };
     let surge = of("maxSurge", true, (desired + 3) / 4);
     let unavailable = of("maxUnavailable", false, desired / 4).min(desired);
     RolloutLimits { surge, unavailable: if surge == 0 { unavailable.max(1) } else { unavailable } }
 }
 
-/// The number of desired pods that may be unavailable.
+/// How many of the desired pods of a Deployment may be unavailable.
 pub(super) fn unavailable_max(sets: &DeploymentSets) -> i64 {
-    if recreates(sets) { 0 } else { rollout_limits(sets).unavailable }
+    if has_recreate_strategy(sets) { 0 } else { rollout_limits(sets).unavailable }
 }
 
 /// Annotates a ReplicaSet with the desired and maximum replicas of the Deployment.
 pub(super) fn annotate_desired_replicas(replica_set: &mut Value, sets: &DeploymentSets) {
     let desired = sets.desired_replicas();
-    let most = if recreates(sets) { desired } else { desired + rollout_limits(sets).surge };
+    let most =
+        if has_recreate_strategy(sets) { desired } else { desired + rollout_limits(sets).surge };
     let [desired, most] = [desired, most].map(|count| count.to_string());
-    set_entries(replica_set, "annotations", &[(DESIRED_REPLICAS, &desired), (MAX_REPLICAS, &most)]);
+    set_metadata_entries(
+        replica_set,
+        "annotations",
+        &[(DESIRED_REPLICAS_ANNOTATION, &desired), (MAX_REPLICAS_ANNOTATION, &most)],
+    );
 }
 
-pub(super) fn recreates(sets: &DeploymentSets) -> bool {
+pub(super) fn has_recreate_strategy(sets: &DeploymentSets) -> bool {
     text(sets.deployment, &["spec", "strategy", "type"]) == "Recreate"
 }
 
-pub(super) fn replicas(set: &Value) -> i64 {
-    count_at(set, &["spec", "replicas"], 1)
+pub(super) fn spec_replicas(set: &Value) -> i64 {
+    clamped_count_at(set, &["spec", "replicas"], 1)
 }
 
-fn available(set: &Value) -> i64 {
-    count_at(set, &["status", "availableReplicas"], 0)
+fn available_replicas(set: &Value) -> i64 {
+    clamped_count_at(set, &["status", "availableReplicas"], 0)
 }
 
 /// Creates the ReplicaSet of a new template.
 pub(super) fn start_rollout(sets: &DeploymentSets, ctx: &Context) -> Vec<ApiRequest> {
     let desired = sets.desired_replicas();
-    let old: i64 = sets.old.iter().map(|(_, set)| replicas(set)).sum();
-    if recreates(sets) {
-        if let Some(writes) = scale_down_old(sets, ctx) {
+    let old: i64 = sets.old.iter().map(|(_, set)| spec_replicas(set)).sum();
+    if has_recreate_strategy(sets) {
+        if let Some(writes) = scale_down_old_sets(sets, ctx) {
             return writes;
         }
-        return create(sets, desired, ctx);
+        return create_replica_set(sets, desired, ctx);
     }
     let free = if old == 0 { desired } else { desired + rollout_limits(sets).surge - old };
-    create(sets, free.clamp(0, desired), ctx)
+    create_replica_set(sets, free.clamp(0, desired), ctx)
 }
 
-fn create(sets: &DeploymentSets, replicas: i64, ctx: &Context) -> Vec<ApiRequest> {
+fn create_replica_set(sets: &DeploymentSets, replicas: i64, ctx: &Context) -> Vec<ApiRequest> {
     let replica_set = new_replica_set(sets, replicas);
     let event = (replicas > 0).then(|| scaled_event(&replica_set, 0, replicas, sets, ctx));
-    let status = status::new_set_status(sets.deployment, name(&replica_set), ctx.now);
+    let status = status::status_with_created_set(sets.deployment, name(&replica_set), ctx.now);
     let status = ApiRequest::status_update(sets.key, sets.deployment, status);
     [ApiRequest::create(&REPLICA_SETS, replica_set)]
         .into_iter()
@@ -80,76 +86,81 @@ fn create(sets: &DeploymentSets, replicas: i64, ctx: &Context) -> Vec<ApiRequest
         .collect()
 }
 
-/// For `Recreate`: scales down all old ReplicaSets. `None` once their pods are gone.
-fn scale_down_old(sets: &DeploymentSets, ctx: &Context) -> Option<Vec<ApiRequest>> {
+/// Scales down all old ReplicaSets, for the strategy `Recreate`. `None` once their pods are gone.
+fn scale_down_old_sets(sets: &DeploymentSets, ctx: &Context) -> Option<Vec<ApiRequest>> {
     let down: Vec<ApiRequest> =
-        sets.old.iter().flat_map(|(key, set)| scale(key, set, 0, sets, ctx)).collect();
+        sets.old.iter().flat_map(|(key, set)| scale_replica_set(key, set, 0, sets, ctx)).collect();
     let running = sets.old.iter().any(|(_, set)| has_pods(set, ctx));
     (running || !down.is_empty()).then_some(down)
 }
 
-/// Advances a rollout by one step.
+/// Advances a rolling update or a recreation by one step.
 pub(super) fn continue_rollout(
     sets: &DeploymentSets,
     new_key: &Key,
     new: &Object,
     ctx: &Context,
 ) -> Vec<ApiRequest> {
-    if recreates(sets) {
-        if let Some(writes) = scale_down_old(sets, ctx) {
+    if has_recreate_strategy(sets) {
+        if let Some(writes) = scale_down_old_sets(sets, ctx) {
             return writes;
         }
-        return scale(new_key, new, sets.desired_replicas(), sets, ctx);
+        return scale_replica_set(new_key, new, sets.desired_replicas(), sets, ctx);
     }
-    let up = scale_up_new(sets, new_key, new, ctx);
-    if up.is_empty() { scale_down_gradually(sets, new, ctx) } else { up }
+    let up = scale_up_new_set(sets, new_key, new, ctx);
+    if up.is_empty() { scale_down_old_sets_gradually(sets, new, ctx) } else { up }
 }
 
-fn scale_up_new(
+fn scale_up_new_set(
     sets: &DeploymentSets,
     new_key: &Key,
     new: &Object,
     ctx: &Context,
 ) -> Vec<ApiRequest> {
-    let (desired, has) = (sets.desired_replicas(), replicas(new));
+    let (desired, has) = (sets.desired_replicas(), spec_replicas(new));
     if has >= desired {
-        return scale(new_key, new, desired, sets, ctx);
+        return scale_replica_set(new_key, new, desired, sets, ctx);
     }
-    let total: i64 = sets.all().map(|(_, set)| replicas(set)).sum();
+    let total: i64 = sets.all_sets().map(|(_, set)| spec_replicas(set)).sum();
     let old = total - has;
     let limit = if old == 0 { desired } else { desired + rollout_limits(sets).surge };
     let more = (limit - total).clamp(0, desired - has);
-    scale(new_key, new, has + more, sets, ctx)
+    scale_replica_set(new_key, new, has + more, sets, ctx)
 }
 
 /// Scales old ReplicaSets down: first their unavailable pods, then surplus available ones.
-fn scale_down_gradually(sets: &DeploymentSets, new: &Value, ctx: &Context) -> Vec<ApiRequest> {
-    let total: i64 = sets.all().map(|(_, set)| replicas(set)).sum();
+fn scale_down_old_sets_gradually(
+    sets: &DeploymentSets,
+    new: &Value,
+    ctx: &Context,
+) -> Vec<ApiRequest> {
+    let total: i64 = sets.all_sets().map(|(_, set)| spec_replicas(set)).sum();
     let least = sets.desired_replicas() - rollout_limits(sets).unavailable;
-    let coming = (replicas(new) - available(new)).max(0);
+    let coming = (spec_replicas(new) - available_replicas(new)).max(0);
     let mut may_go = total - least - coming;
-    let mut spare: i64 = sets.all().map(|(_, set)| available(set)).sum::<i64>() - least;
+    let mut spare: i64 =
+        sets.all_sets().map(|(_, set)| available_replicas(set)).sum::<i64>() - least;
     let mut writes = Vec::new();
     for (key, old) in &sets.old {
-        let has = replicas(old);
-        let broken = (has - available(old)).clamp(0, may_go.max(0));
+        let has = spec_replicas(old);
+        let broken = (has - available_replicas(old)).clamp(0, may_go.max(0));
         let healthy = (has - broken).min(spare.max(0)).min((may_go - broken).max(0));
         may_go -= broken + healthy;
         spare -= healthy;
-        writes.extend(scale(key, old, has - broken - healthy, sets, ctx));
+        writes.extend(scale_replica_set(key, old, has - broken - healthy, sets, ctx));
     }
     writes
 }
 
 /// Scales a ReplicaSet and records an event.
-pub(super) fn scale(
+pub(super) fn scale_replica_set(
     key: &Key,
     replica_set: &Object,
     to: i64,
     sets: &DeploymentSets,
     ctx: &Context,
 ) -> Vec<ApiRequest> {
-    let from = replicas(replica_set);
+    let from = spec_replicas(replica_set);
     if from == to {
         return Vec::new();
     }

@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 
 use super::{DeploymentSets, rollout};
-use crate::controllers::workload::count_at;
+use crate::controllers::workload::clamped_count_at;
 use crate::reconcile::fields::{
-    Condition, after_secs, drop_condition, find_condition, set_condition, set_condition_time,
-    set_counts, time,
+    Condition, find_condition, remove_condition, set_condition, set_condition_time, set_counts,
+    time_after_secs, time_at,
 };
 use crate::reconcile::{ApiRequest, Context, ReconcileResult};
 use schedlab_api::{
@@ -15,15 +15,16 @@ use schedlab_api::{
 };
 
 /// The default of `progressDeadlineSeconds`.
-const PROGRESS_SECS: i64 = 600;
-const FAILURE: &str = "ReplicaFailure";
-const PROGRESS: &str = "Progressing";
+const PROGRESS_DEADLINE_SECS: i64 = 600;
+const REPLICA_FAILURE_CONDITION: &str = "ReplicaFailure";
+const PROGRESSING_CONDITION: &str = "Progressing";
 
 pub(super) fn sync_status(sets: &DeploymentSets, ctx: &Context) -> ReconcileResult {
     let deployment = sets.deployment;
-    let sum =
-        |field| -> i64 { sets.all().map(|(_, set)| count_at(set, &["status", field], 0)).sum() };
-    let new = |field| sets.new.map_or(0, |(_, set)| count_at(set, &["status", field], 0));
+    let sum = |field| -> i64 {
+        sets.all_sets().map(|(_, set)| clamped_count_at(set, &["status", field], 0)).sum()
+    };
+    let new = |field| sets.new.map_or(0, |(_, set)| clamped_count_at(set, &["status", field], 0));
     let (total, available) = (sum("replicas"), sum("availableReplicas"));
     let updated = new("replicas");
     let mut seen = Value::clone(deployment);
@@ -46,26 +47,29 @@ pub(super) fn sync_status(sets: &DeploymentSets, ctx: &Context) -> ReconcileResu
         .requeue_by(again)
 }
 
-/// Copies the `ReplicaFailure` condition of a ReplicaSet, preferably of the new one.
-fn copy_replica_failure(sets: &DeploymentSets, seen: &mut Value, ctx: &Context) {
+/// Copies the `ReplicaFailure` condition of a ReplicaSet, preferably of the new one, to the
+/// Deployment.
+fn copy_replica_failure(sets: &DeploymentSets, deployment: &mut Value, ctx: &Context) {
     let all = sets.new.into_iter().chain(sets.old.iter().copied());
-    match all.into_iter().find_map(|(_, set)| find_condition(set, FAILURE)) {
-        None if find_condition(seen, FAILURE).is_some() => drop_condition(seen, FAILURE),
+    match all.into_iter().find_map(|(_, set)| find_condition(set, REPLICA_FAILURE_CONDITION)) {
+        None if find_condition(deployment, REPLICA_FAILURE_CONDITION).is_some() => {
+            remove_condition(deployment, REPLICA_FAILURE_CONDITION)
+        }
         None => {}
         Some(found) => {
             let [status, reason, message] =
                 ["status", "reason", "message"].map(|field| text(found, &[field]));
             set_timed_condition(
-                seen,
-                &Condition { kind: FAILURE, status, reason, message },
+                deployment,
+                &Condition { kind: REPLICA_FAILURE_CONDITION, status, reason, message },
                 ctx.now,
             );
         }
     }
 }
 
-fn available_condition(enough: bool) -> Condition<'static> {
-    if enough {
+fn available_condition(has_minimum: bool) -> Condition<'static> {
+    if has_minimum {
         return Condition {
             kind: "Available",
             status: "True",
@@ -81,7 +85,7 @@ fn available_condition(enough: bool) -> Condition<'static> {
     }
 }
 
-/// Updates the `Progressing` condition. Returns when a stalled rollout times out.
+/// Updates the `Progressing` condition. Returns the time at which a stalled rollout times out.
 fn sync_progress(
     sets: &DeploymentSets,
     seen: &mut Value,
@@ -90,15 +94,15 @@ fn sync_progress(
 ) -> Option<Timestamp> {
     let (_, new) = sets.new?;
     let limit = number(sets.deployment, &["spec", "progressDeadlineSeconds"]);
-    let limit = limit.unwrap_or(PROGRESS_SECS);
+    let limit = limit.unwrap_or(PROGRESS_DEADLINE_SECS);
     if limit == i64::from(i32::MAX) {
-        drop_condition(seen, PROGRESS);
+        remove_condition(seen, PROGRESSING_CONDITION);
         return None;
     }
-    let before = find_condition(sets.deployment, PROGRESS);
+    let before = find_condition(sets.deployment, PROGRESSING_CONDITION);
     let is_over = before.is_some_and(|one| text(one, &["reason"]) == "NewReplicaSetAvailable");
     // A completed rollout does not restart when pods are lost or added.
-    if is_over && count(seen, "replicas") == count(seen, "updatedReplicas") {
+    if is_over && status_count(seen, "replicas") == status_count(seen, "updatedReplicas") {
         return None;
     }
     if done {
@@ -125,14 +129,14 @@ fn sync_progress(
             &progressing_condition(["True", "ReplicaSetUpdated", &message]),
             ctx.now,
         );
-        mark_updated(seen, PROGRESS, ctx.now);
+        mark_condition_updated(seen, PROGRESSING_CONDITION, ctx.now);
     } else if is_over {
         return None;
     }
-    let since = find_condition(seen, PROGRESS)
-        .and_then(|one| time(one, &["lastUpdateTime"]))
+    let since = find_condition(seen, PROGRESSING_CONDITION)
+        .and_then(|one| time_at(one, &["lastUpdateTime"]))
         .unwrap_or(ctx.now);
-    let deadline = after_secs(since, limit);
+    let deadline = time_after_secs(since, limit);
     if ctx.now < deadline {
         return Some(deadline);
     }
@@ -145,20 +149,23 @@ fn sync_progress(
     None
 }
 
-fn count(deployment: &Value, field: &str) -> i64 {
-    count_at(deployment, &["status", field], 0)
+fn status_count(deployment: &Value, field: &str) -> i64 {
+    clamped_count_at(deployment, &["status", field], 0)
 }
 
-/// Whether new pods were created or became ready, or old ones were removed.
+/// Whether a rollout has progressed: new pods were created or became ready, or old pods were
+/// removed.
 fn has_progressed(before: &Value, now: &Value) -> bool {
-    let grew = |field| count(now, field) > count(before, field);
-    let old = |deployment| count(deployment, "replicas") - count(deployment, "updatedReplicas");
+    let grew = |field| status_count(now, field) > status_count(before, field);
+    let old = |deployment| {
+        status_count(deployment, "replicas") - status_count(deployment, "updatedReplicas")
+    };
     ["updatedReplicas", "readyReplicas", "availableReplicas"].into_iter().any(grew)
         || old(now) < old(before)
 }
 
-/// The status after the creation of a ReplicaSet, which has no pods yet.
-pub(super) fn new_set_status(deployment: &Value, set: &str, now: Timestamp) -> Value {
+/// The Deployment with the status after the creation of a ReplicaSet, which has no pods yet.
+pub(super) fn status_with_created_set(deployment: &Value, set: &str, now: Timestamp) -> Value {
     let mut seen = deployment.clone();
     let generation = number(deployment, &["metadata", "generation"]).unwrap_or(0);
     set_counts(&mut seen, &[], &[("observedGeneration", generation), ("updatedReplicas", 0)]);
@@ -173,8 +180,8 @@ pub(super) fn new_set_status(deployment: &Value, set: &str, now: Timestamp) -> V
     seen
 }
 
-/// The status after a refused creation of a ReplicaSet.
-pub(super) fn failure_status(deployment: &Value, why: &str, now: Timestamp) -> Value {
+/// The Deployment with the status after a refused creation of a ReplicaSet.
+pub(super) fn status_with_refused_set(deployment: &Value, why: &str, now: Timestamp) -> Value {
     let mut seen = deployment.clone();
     set_timed_condition(
         &mut seen,
@@ -185,27 +192,28 @@ pub(super) fn failure_status(deployment: &Value, why: &str, now: Timestamp) -> V
 }
 
 fn progressing_condition([status, reason, message]: [&str; 3]) -> Condition<'_> {
-    Condition { kind: PROGRESS, status, reason, message }
+    Condition { kind: PROGRESSING_CONDITION, status, reason, message }
 }
 
-/// Sets a condition; `lastUpdateTime` changes with its status or reason.
-fn set_timed_condition(seen: &mut Value, is: &Condition, now: Timestamp) {
-    let same = find_condition(seen, is.kind).is_some_and(|one| {
-        text(one, &["status"]) == is.status && text(one, &["reason"]) == is.reason
+/// Sets a condition. `lastUpdateTime` changes only if the status or reason of the condition
+/// changes.
+fn set_timed_condition(deployment: &mut Value, condition: &Condition, now: Timestamp) {
+    let same = find_condition(deployment, condition.kind).is_some_and(|one| {
+        text(one, &["status"]) == condition.status && text(one, &["reason"]) == condition.reason
     });
-    set_condition(seen, is, now);
+    set_condition(deployment, condition, now);
     if !same {
-        mark_updated(seen, is.kind, now);
+        mark_condition_updated(deployment, condition.kind, now);
     }
 }
 
-/// Sets `lastUpdateTime` and moves the condition to the end of the list.
-fn mark_updated(seen: &mut Value, kind: &str, now: Timestamp) {
-    set_condition_time(seen, kind, "lastUpdateTime", now);
-    if let Some(last) = find_condition(seen, kind).cloned() {
-        drop_condition(seen, kind);
-        let mut all = list(seen, &["status", "conditions"]).to_vec();
+/// Sets `lastUpdateTime` of the condition `kind` and moves the condition to the end of the list.
+fn mark_condition_updated(deployment: &mut Value, kind: &str, now: Timestamp) {
+    set_condition_time(deployment, kind, "lastUpdateTime", now);
+    if let Some(last) = find_condition(deployment, kind).cloned() {
+        remove_condition(deployment, kind);
+        let mut all = list(deployment, &["status", "conditions"]).to_vec();
         all.push(last);
-        set(seen, &["status", "conditions"], Value::Array(all));
+        set(deployment, &["status", "conditions"], Value::Array(all));
     }
 }

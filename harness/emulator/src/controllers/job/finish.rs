@@ -1,9 +1,9 @@
 //! The end of a job, and its deletion after the TTL.
 
 use super::job_status::JobStatus;
-use super::{COMPONENT, deadline, delete_uncounted, indexes, set_job_condition};
-use crate::controllers::workload::{api_count, count_at, delete_pod};
-use crate::reconcile::fields::{Condition, after_secs, find_condition, format_time, time};
+use super::{COMPONENT, active_deadline, delete_uncounted, indexes, set_job_condition};
+use crate::controllers::workload::{api_count, clamped_count_at, delete_pod};
+use crate::reconcile::fields::{Condition, find_condition, format_time, time_after_secs, time_at};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{ApiRequest, Context, ReconcileResult};
 use crate::store::{Key, Object};
@@ -28,7 +28,8 @@ impl JobOutcome {
         Self { succeeds: true, ..Self::failed([reason, message]) }
     }
 
-    /// The outcome that a true condition records.
+    /// The outcome that the condition `kind` of the Job records; `None` if the condition is not
+    /// true.
     fn from_condition(job: &Value, kind: &str) -> Option<Self> {
         let found = find_condition(job, kind).filter(|one| text(one, &["status"]) == "True")?;
         let fields = ["reason", "message"].map(|field| text(found, &[field]));
@@ -43,7 +44,7 @@ impl JobOutcome {
         Condition { kind, status: "True", reason: &self.reason, message: &self.message }
     }
 
-    fn notice(&self) -> EventSpec<'_> {
+    fn event(&self) -> EventSpec<'_> {
         let (kind, reason, message) = if self.succeeds {
             ("Normal", "Completed", "Job completed")
         } else {
@@ -53,17 +54,17 @@ impl JobOutcome {
     }
 }
 
-/// Finishes a job that is decided: records the outcome, stops its pods, and sets the final
-/// condition when they are gone.
-pub(super) fn finish(
+/// Finishes a Job whose outcome is decided: records the outcome, stops the pods, and sets the final
+/// condition when the pods are gone.
+pub(super) fn finish_job(
     key: &Key,
     job: &Object,
     job_status: &JobStatus,
     ctx: &Context,
 ) -> Option<ReconcileResult> {
-    let outcome = outcome(job, job_status, ctx)?;
+    let outcome = decided_outcome(job, job_status, ctx)?;
     let mut ended = Value::clone(job);
-    job_status.write(&mut ended);
+    job_status.write_counts(&mut ended);
     set_job_condition(&mut ended, &outcome.condition(outcome.target_condition()), ctx.now);
     let stop = |(key, pod): &(&Key, &Object)| {
         if outcome.succeeds {
@@ -81,7 +82,7 @@ pub(super) fn finish(
         if outcome.succeeds {
             set(&mut ended, &["status", "completionTime"], json!(format_time(ctx.now)));
         }
-        writes.push(outcome.notice().record(job, ctx));
+        writes.push(outcome.event().record(job, ctx));
     }
     writes.extend(ApiRequest::status_update(key, job, ended));
     Some(ReconcileResult::from_writes(writes))
@@ -98,9 +99,9 @@ pub(super) fn record_policy_failure(job: &mut Value, job_status: &JobStatus, ctx
     }
 }
 
-/// The outcome, if it is decided. A recorded outcome stands; otherwise failures take precedence over
-/// success, in the order of Kubernetes.
-fn outcome(job: &Value, job_status: &JobStatus, ctx: &Context) -> Option<JobOutcome> {
+/// The outcome of a Job, if it is decided. A recorded outcome stands; otherwise failures take
+/// precedence over success, in the order of Kubernetes.
+fn decided_outcome(job: &Value, job_status: &JobStatus, ctx: &Context) -> Option<JobOutcome> {
     let mut settled = ["SuccessCriteriaMet", "FailureTarget"].into_iter();
     if let Some(outcome) = settled.find_map(|kind| JobOutcome::from_condition(job, kind)) {
         return Some(outcome);
@@ -108,14 +109,14 @@ fn outcome(job: &Value, job_status: &JobStatus, ctx: &Context) -> Option<JobOutc
     if let Some(why) = &job_status.policy_failure {
         return Some(JobOutcome::failed(["PodFailurePolicy", why]));
     }
-    let limit = count_at(job, &["spec", "backoffLimit"], 6);
+    let limit = clamped_count_at(job, &["spec", "backoffLimit"], 6);
     let held =
         job_status.per_index.as_ref().map_or(0, |per_index| api_count(&per_index.awaiting_retry));
     if job_status.failed + held > limit || exceeds_restart_limit(job, job_status, limit) {
         let message = "Job has reached the specified backoff limit";
         return Some(JobOutcome::failed(["BackoffLimitExceeded", message]));
     }
-    if deadline(job).is_some_and(|deadline| deadline <= ctx.now) {
+    if active_deadline(job).is_some_and(|deadline| deadline <= ctx.now) {
         let message = "Job was active longer than specified deadline";
         return Some(JobOutcome::failed(["DeadlineExceeded", message]));
     }
@@ -131,14 +132,14 @@ fn outcome(job: &Value, job_status: &JobStatus, ctx: &Context) -> Option<JobOutc
     is_complete(job, job_status).then(|| JobOutcome::succeeded(success))
 }
 
-/// The index of the success policy rule that the job satisfies.
+/// The index of the first success policy rule that the Job satisfies.
 fn matching_success_rule(job: &Value, job_status: &JobStatus) -> Option<usize> {
     let is_met = |rule: &Value| {
         let count = number(rule, &["succeededCount"]);
         let Some(indexes) = rule["succeededIndexes"].as_str() else {
             return count.is_some_and(|count| job_status.succeeded >= count);
         };
-        let indexes = indexes::parse(indexes);
+        let indexes = indexes::parse_indexes(indexes);
         let done = api_count(indexes.intersection(&job_status.completed));
         !indexes.is_empty()
             && (done == api_count(&indexes) || count.is_some_and(|count| done >= count))
@@ -161,18 +162,18 @@ fn exceeds_restart_limit(job: &Value, job_status: &JobStatus, limit: i64) -> boo
     }
     let containers =
         job_status.active.iter().flat_map(|(_, pod)| list(pod, &["status", "containerStatuses"]));
-    let restarts: i64 = containers.map(|one| count_at(one, &["restartCount"], 0)).sum();
+    let restarts: i64 = containers.map(|one| clamped_count_at(one, &["restartCount"], 0)).sum();
     restarts > 0 && restarts >= limit
 }
 
 /// Deletes a finished job after `ttlSecondsAfterFinished`.
-pub(super) fn expire(key: &Key, job: &Value, ctx: &Context) -> ReconcileResult {
+pub(super) fn delete_after_ttl(key: &Key, job: &Value, ctx: &Context) -> ReconcileResult {
     let Some(secs) = number(job, &["spec", "ttlSecondsAfterFinished"]) else {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     };
     let ended = ["Complete", "Failed"].into_iter().find_map(|kind| find_condition(job, kind));
-    let ended = ended.and_then(|one| time(one, &["lastTransitionTime"])).unwrap_or(ctx.now);
-    let due = after_secs(ended, secs);
+    let ended = ended.and_then(|one| time_at(one, &["lastTransitionTime"])).unwrap_or(ctx.now);
+    let due = time_after_secs(ended, secs);
     if ctx.now < due {
         return ReconcileResult::requeue_at(due);
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Parses a list of indexes and ignores malformed parts.
-pub(super) fn parse(text: &str) -> BTreeSet<i64> {
+/// Parses a list of indexes such as `1,3-5`. Malformed parts are ignored.
+pub(super) fn parse_indexes(text: &str) -> BTreeSet<i64> {
     let mut all = BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -16,8 +16,8 @@ pub(super) fn parse(text: &str) -> BTreeSet<i64> {
     all
 }
 
-/// Formats a list of indexes; three or more consecutive ones as a range.
-pub(super) fn format(all: &BTreeSet<i64>) -> String {
+/// Formats indexes as a list such as `1,3-5`: three or more consecutive indexes as a range.
+pub(super) fn format_indexes(all: &BTreeSet<i64>) -> String {
     let mut text = String::new();
     let mut indexes = all.iter().copied().peekable();
     while let Some(first) = indexes.next() {
@@ -38,17 +38,17 @@ pub(super) fn format(all: &BTreeSet<i64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{format, parse};
+    use super::{format_indexes, parse_indexes};
 
     #[test]
     fn indexes_in_a_row_are_written_as_ranges_and_read_back() {
         for text in ["", "0", "0,1", "0-2", "1,3-5,7", "0,2,4"] {
-            assert_eq!(format(&parse(text)), text);
+            assert_eq!(format_indexes(&parse_indexes(text)), text);
         }
     }
 
     #[test]
     fn malformed_indexes_are_passed_over() {
-        assert_eq!(format(&parse("1,x,3-,-4,5")), "1,5");
+        assert_eq!(format_indexes(&parse_indexes("1,x,3-,-4,5")), "1,5");
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::index_backoff::{FailedPod, PerIndexBackoff};
-use super::policy::{self, Action};
-use super::{indexes, is_tracked};
-use crate::controllers::workload::{api_count, count_at, is_active, is_ready};
-use crate::reconcile::fields::{after_secs, set_counts, time};
+use super::policy::{self, FailureAction};
+use super::{has_tracking_finalizer, indexes};
+use crate::controllers::workload::{api_count, clamped_count_at, is_active, is_ready};
+use crate::reconcile::fields::{set_counts, time_after_secs, time_at};
 use crate::reconcile::pod_status::is_finished;
 use crate::store::{Key, Object};
 use schedlab_api::{
@@ -16,9 +16,9 @@ use schedlab_api::{
     object::{annotation, condition, is_deleting, list, number, remove, set, text},
 };
 
-pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+pub(super) const COMPLETION_INDEX_ANNOTATION: &str = "batch.kubernetes.io/job-completion-index";
 
-/// The pods and counts of a job.
+/// The pods of a Job by state, and the counts for the Job's status.
 pub(super) struct JobStatus<'v> {
     /// Pods that are pending or running.
     pub(super) active: Vec<(&'v Key, &'v Object)>,
@@ -30,26 +30,26 @@ pub(super) struct JobStatus<'v> {
     pub(super) failures: Vec<&'v Object>,
     pub(super) succeeded: i64,
     pub(super) failed: i64,
-    /// The completed indexes of an indexed job, below its completions.
+    /// The completed indexes of an indexed Job, as far as they are below `completions`.
     pub(super) completed: BTreeSet<i64>,
-    /// The state of the indexes, with `backoffLimitPerIndex`.
+    /// The state of the indexes; `None` without `backoffLimitPerIndex`.
     pub(super) per_index: Option<PerIndexBackoff<'v>>,
-    /// The message if the pod failure policy fails the job.
+    /// The message of the Job's failure, if the pod failure policy fails the Job.
     pub(super) policy_failure: Option<String>,
     indexed: bool,
 }
 
 impl<'v> JobStatus<'v> {
-    pub(super) fn count(job: &Value, pods: &[(&'v Key, &'v Object)]) -> Self {
+    pub(super) fn from_pods(job: &Value, pods: &[(&'v Key, &'v Object)]) -> Self {
         let indexed = is_indexed(job);
         let mut job_status = Self {
             active: Vec::new(),
             terminating: Vec::new(),
             uncounted: Vec::new(),
             failures: Vec::new(),
-            succeeded: count_at(job, &["status", "succeeded"], 0),
-            failed: count_at(job, &["status", "failed"], 0),
-            completed: indexes::parse(text(job, &["status", "completedIndexes"])),
+            succeeded: clamped_count_at(job, &["status", "succeeded"], 0),
+            failed: clamped_count_at(job, &["status", "failed"], 0),
+            completed: indexes::parse_indexes(text(job, &["status", "completedIndexes"])),
             per_index: PerIndexBackoff::from_job(job),
             policy_failure: None,
             indexed,
@@ -66,7 +66,7 @@ impl<'v> JobStatus<'v> {
         job_status
     }
 
-    /// Adds a pod. A failed pod that is not counted yet goes to `lost`.
+    /// Adds a pod. A failed pod that `status` does not count yet is added to `lost`.
     fn add_pod(
         &mut self,
         key: &'v Key,
@@ -82,9 +82,9 @@ impl<'v> JobStatus<'v> {
             self.terminating.push((key, pod));
         }
         let succeeded = text(pod, &["status", "phase"]) == "Succeeded";
-        if succeeded && is_tracked(pod) {
+        if succeeded && has_tracking_finalizer(pod) {
             self.uncounted.push((key, pod));
-            match index(pod).filter(|_| self.indexed) {
+            match completion_index(pod).filter(|_| self.indexed) {
                 Some(index) if is_in_range(job, index) => drop(self.completed.insert(index)),
                 Some(_) => {}
                 None => self.succeeded += 1,
@@ -97,10 +97,10 @@ impl<'v> JobStatus<'v> {
         }
         self.failures.push(pod);
         let action = policy::failure_action(job, pod);
-        if let (None, Action::FailJob(why)) = (&self.policy_failure, &action) {
+        if let (None, FailureAction::FailJob(why)) = (&self.policy_failure, &action) {
             self.policy_failure = Some(why.clone());
         }
-        if is_tracked(pod) {
+        if has_tracking_finalizer(pod) {
             lost.push(FailedPod { key, pod, action });
         }
     }
@@ -108,19 +108,19 @@ impl<'v> JobStatus<'v> {
     /// Counts the failed pods, except those that must be kept for the retry of their index.
     fn count_failures(&mut self, mut lost: Vec<FailedPod<'v>>, job: &Value) {
         if let Some(per_index) = &mut self.per_index {
-            let busy = self.active.iter().filter_map(|(_, pod)| index(pod));
+            let busy = self.active.iter().filter_map(|(_, pod)| completion_index(pod));
             let settled: BTreeSet<i64> = busy.chain(self.completed.iter().copied()).collect();
             let keeps = !is_failing(job) && condition(job, "SuccessCriteriaMet") != Some("True");
-            per_index.record(&mut lost, &settled, keeps);
+            per_index.record_failed_pods(&mut lost, &settled, keeps);
         }
         for one in lost {
             self.uncounted.push((one.key, one.pod));
-            self.failed += i64::from(one.action != Action::Ignore);
+            self.failed += i64::from(one.action != FailureAction::Ignore);
         }
     }
 
-    /// Writes the counts to a job's status.
-    pub(super) fn write(&self, job: &mut Value) {
+    /// Writes the counts to the status of `job`.
+    pub(super) fn write_counts(&self, job: &mut Value) {
         let ready = api_count(self.active.iter().filter(|(_, pod)| is_ready(pod)));
         let always = [("ready", ready), ("terminating", api_count(&self.terminating))];
         let if_any = [
@@ -133,19 +133,19 @@ impl<'v> JobStatus<'v> {
         if self.indexed && self.completed.is_empty() {
             remove(job, &["status", "completedIndexes"]);
         } else if self.indexed {
-            let done = indexes::format(&self.completed);
+            let done = indexes::format_indexes(&self.completed);
             set(job, &["status", "completedIndexes"], json!(done));
         }
         if let Some(per_index) = &self.per_index {
-            let failed = indexes::format(&per_index.failed);
+            let failed = indexes::format_indexes(&per_index.failed);
             set(job, &["status", "failedIndexes"], json!(failed));
         }
     }
 
-    /// The indexes that need no new pod now.
+    /// The indexes that need no new pod now: completed, failed or with a pod.
     pub(super) fn occupied_indexes(&self, job: &Value) -> BTreeSet<i64> {
         let waits = if replaces_only_terminated(job) { self.terminating.as_slice() } else { &[] };
-        let busy = self.active.iter().chain(waits).filter_map(|(_, pod)| index(pod));
+        let busy = self.active.iter().chain(waits).filter_map(|(_, pod)| completion_index(pod));
         let failed = self.per_index.iter().flat_map(|per_index| per_index.failed.iter());
         busy.chain(self.completed.iter().chain(failed).copied()).collect()
     }
@@ -157,7 +157,7 @@ pub(super) fn replaces_only_terminated(job: &Value) -> bool {
         || job["spec"]["podFailurePolicy"].is_object()
 }
 
-/// Whether the job is being failed.
+/// Whether the Job will fail and is stopping its pods (condition `FailureTarget`).
 fn is_failing(job: &Value) -> bool {
     condition(job, "FailureTarget") == Some("True")
 }
@@ -169,22 +169,22 @@ pub(super) fn is_indexed(job: &Value) -> bool {
 
 /// Whether an index is below the job's completions, which may fall while it runs.
 pub(super) fn is_in_range(job: &Value, index: i64) -> bool {
-    index < count_at(job, &["spec", "completions"], 0)
+    index < clamped_count_at(job, &["spec", "completions"], 0)
 }
 
 /// The completion index of a pod.
-pub(super) fn index(pod: &Value) -> Option<i64> {
-    annotation(pod, INDEX)?.parse().ok()
+pub(super) fn completion_index(pod: &Value) -> Option<i64> {
+    annotation(pod, COMPLETION_INDEX_ANNOTATION)?.parse().ok()
 }
 
 /// When a pod ended; for a terminating pod, when its deletion was requested.
 pub(super) fn finish_time(pod: &Value) -> Timestamp {
     if is_deleting(pod) && !is_finished(pod) {
-        let latest = time(pod, &["metadata", "deletionTimestamp"]).unwrap_or(Timestamp::MIN);
+        let latest = time_at(pod, &["metadata", "deletionTimestamp"]).unwrap_or(Timestamp::MIN);
         let grace = number(pod, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
-        return after_secs(latest, grace.saturating_neg());
+        return time_after_secs(latest, grace.saturating_neg());
     }
     let containers = list(pod, &["status", "containerStatuses"]).iter();
-    let ends = containers.filter_map(|one| time(one, &["state", "terminated", "finishedAt"]));
-    ends.max().or_else(|| time(pod, &["status", "startTime"])).unwrap_or(Timestamp::MIN)
+    let ends = containers.filter_map(|one| time_at(one, &["state", "terminated", "finishedAt"]));
+    ends.max().or_else(|| time_at(pod, &["status", "startTime"])).unwrap_or(Timestamp::MIN)
 }

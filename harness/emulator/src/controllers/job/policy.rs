@@ -5,9 +5,9 @@ use schedlab_api::{
     object::{list, name, namespace, number, text},
 };
 
-/// The action of the first rule that matches a failed pod.
+/// What a pod failure policy does about a failed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum FailureAction {
     /// The failure counts; also if no rule matches.
     Count,
     /// The failure does not count; the pod is replaced.
@@ -19,20 +19,23 @@ pub(super) enum Action {
 }
 
 /// The action of the pod failure policy for a failed pod.
-pub(super) fn failure_action(job: &Value, pod: &Value) -> Action {
+pub(super) fn failure_action(job: &Value, pod: &Value) -> FailureAction {
     let rules = list(job, &["spec", "podFailurePolicy", "rules"]).iter().enumerate();
-    let matching = rules.filter_map(|(index, rule)| Some((index, rule, match_reason(rule, pod)?)));
-    let Some((index, rule, why)) = matching.into_iter().next() else { return Action::Count };
+    let matching = rules.filter_map(|(index, rule)| Some((index, rule, match_message(rule, pod)?)));
+    let Some((index, rule, why)) = matching.into_iter().next() else { return FailureAction::Count };
     match text(rule, &["action"]) {
-        "Ignore" => Action::Ignore,
-        "FailIndex" => Action::FailIndex,
-        "FailJob" => Action::FailJob(format!("{why} matching FailJob rule at index {index}")),
-        _ => Action::Count,
+        "Ignore" => FailureAction::Ignore,
+        "FailIndex" => FailureAction::FailIndex,
+        "FailJob" => {
+            FailureAction::FailJob(format!("{why} matching FailJob rule at index {index}"))
+        }
+        _ => FailureAction::Count,
     }
 }
 
-/// The message for a rule that matches a pod; `None` if it does not match.
-fn match_reason(rule: &Value, pod: &Value) -> Option<String> {
+/// The message about a pod that matches a rule of the pod failure policy; `None` if the rule does
+/// not match.
+fn match_message(rule: &Value, pod: &Value) -> Option<String> {
     let (space, pod_name) = (namespace(pod), name(pod));
     if rule["onExitCodes"].is_object() {
         let (container, code) = matching_exit_code(&rule["onExitCodes"], pod)?;
@@ -70,7 +73,7 @@ fn matching_exit_code<'p>(rule: &Value, pod: &'p Value) -> Option<(&'p str, i64)
 mod tests {
     use schedlab_api::{Value, json};
 
-    use super::{Action, failure_action};
+    use super::{FailureAction, failure_action};
 
     /// A pod whose containers `a` and `b` ended with two codes, with a condition.
     fn pod(codes: [i64; 2], condition: [&str; 2]) -> Value {
@@ -85,7 +88,7 @@ mod tests {
         })
     }
 
-    fn action_for(rules: &str, pod: &Value) -> Action {
+    fn action_for(rules: &str, pod: &Value) -> FailureAction {
         let rules: Value = serde_saphyr::from_str(rules).unwrap();
         failure_action(&json!({"spec": {"podFailurePolicy": {"rules": rules}}}), pod)
     }
@@ -95,16 +98,16 @@ mod tests {
         let ignore_3 = "{action: Ignore, onExitCodes: {operator: In, values: [3]}}";
         let fail_4 = "{action: FailJob, onExitCodes: {operator: In, values: [4]}}";
         let count_4 = "{action: Count, onExitCodes: {operator: In, values: [4]}}";
-        let fail = Action::FailJob(
+        let fail = FailureAction::FailJob(
             "Container b for pod n/p failed with exit code 4 matching FailJob rule at index 1"
                 .to_owned(),
         );
         for (rules, codes, expected) in [
-            (format!("[{ignore_3}, {fail_4}]"), [3, 4], Action::Ignore),
+            (format!("[{ignore_3}, {fail_4}]"), [3, 4], FailureAction::Ignore),
             (format!("[{ignore_3}, {fail_4}]"), [0, 4], fail),
-            (format!("[{count_4}, {fail_4}]"), [0, 4], Action::Count),
-            (format!("[{ignore_3}, {fail_4}]"), [1, 5], Action::Count),
-            ("[]".to_owned(), [1, 1], Action::Count),
+            (format!("[{count_4}, {fail_4}]"), [0, 4], FailureAction::Count),
+            (format!("[{ignore_3}, {fail_4}]"), [1, 5], FailureAction::Count),
+            ("[]".to_owned(), [1, 1], FailureAction::Count),
         ] {
             assert_eq!(
                 action_for(&rules, &pod(codes, ["x", "True"])),
@@ -117,12 +120,12 @@ mod tests {
     #[test]
     fn an_exit_code_rule_can_name_a_container_and_negate_its_codes() {
         for (rule, codes, expected) in [
-            ("containerName: a, operator: In, values: [7]", [7, 0], Action::Ignore),
-            ("containerName: b, operator: In, values: [7]", [7, 1], Action::Count),
-            ("operator: NotIn, values: [7]", [8, 0], Action::Ignore),
-            ("operator: NotIn, values: [7]", [7, 0], Action::Count),
+            ("containerName: a, operator: In, values: [7]", [7, 0], FailureAction::Ignore),
+            ("containerName: b, operator: In, values: [7]", [7, 1], FailureAction::Count),
+            ("operator: NotIn, values: [7]", [8, 0], FailureAction::Ignore),
+            ("operator: NotIn, values: [7]", [7, 0], FailureAction::Count),
             // Containers that exited with 0 do not match.
-            ("operator: NotIn, values: [7]", [0, 0], Action::Count),
+            ("operator: NotIn, values: [7]", [0, 0], FailureAction::Count),
         ] {
             let rules = format!("[{{action: Ignore, onExitCodes: {{{rule}}}}}]");
             assert_eq!(
@@ -135,14 +138,14 @@ mod tests {
 
     #[test]
     fn a_rule_about_conditions_matches_type_and_status() {
-        let fail = Action::FailJob(
+        let fail = FailureAction::FailJob(
             "Pod n/p has condition DisruptionTarget matching FailJob rule at index 0".to_owned(),
         );
         for (rule, status, expected) in [
             ("{type: DisruptionTarget, status: 'True'}", "True", fail.clone()),
-            ("{type: DisruptionTarget, status: 'True'}", "False", Action::Count),
+            ("{type: DisruptionTarget, status: 'True'}", "False", FailureAction::Count),
             ("{type: DisruptionTarget, status: 'False'}", "False", fail),
-            ("{type: Other, status: 'True'}", "True", Action::Count),
+            ("{type: Other, status: 'True'}", "True", FailureAction::Count),
         ] {
             let rules = format!("[{{action: FailJob, onPodConditions: [{rule}]}}]");
             let found = action_for(&rules, &pod([1, 1], ["DisruptionTarget", status]));

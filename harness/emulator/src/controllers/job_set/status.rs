@@ -1,7 +1,7 @@
 //! The status of a JobSet.
 
 use super::{JobSetState, is_suspended};
-use crate::controllers::workload::{api_count, count_at};
+use crate::controllers::workload::{api_count, clamped_count_at};
 use crate::reconcile::fields::{Condition, set_condition};
 use crate::reconcile::{ApiRequest, Context};
 use schedlab_api::{
@@ -12,7 +12,7 @@ use schedlab_api::{
 /// The status update of a JobSet that has not finished.
 pub(super) fn sync_status(job_set: &JobSetState, ctx: &Context) -> Option<ApiRequest> {
     let mut seen = Value::clone(job_set.object);
-    write_counts(job_set, &mut seen);
+    write_replicated_job_counts(job_set, &mut seen);
     let current = condition(job_set.object, "Suspended");
     let suspended = is_suspended(job_set.object);
     if suspended || current == Some("True") {
@@ -31,14 +31,14 @@ pub(super) fn sync_status(job_set: &JobSetState, ctx: &Context) -> Option<ApiReq
 }
 
 /// Writes the counts of each replicated job.
-pub(super) fn write_counts(job_set: &JobSetState, seen: &mut Value) {
+pub(super) fn write_replicated_job_counts(job_set: &JobSetState, updated: &mut Value) {
     let groups = list(job_set.object, &["spec", "replicatedJobs"]).iter();
-    let all: Vec<Value> = groups.map(|group| group_status(job_set, group)).collect();
-    set(seen, &["status", "restarts"], json!(job_set.restarts));
-    set(seen, &["status", "replicatedJobsStatus"], Value::Array(all));
+    let all: Vec<Value> = groups.map(|group| replicated_job_status(job_set, group)).collect();
+    set(updated, &["status", "restarts"], json!(job_set.restarts));
+    set(updated, &["status", "replicatedJobsStatus"], Value::Array(all));
 }
 
-fn group_status(job_set: &JobSetState, group: &Value) -> Value {
+fn replicated_job_status(job_set: &JobSetState, group: &Value) -> Value {
     let group_name = text(group, &["name"]);
     let jobs = || {
         let all = job_set.jobs.iter().map(|(_, job)| job);
@@ -46,8 +46,9 @@ fn group_status(job_set: &JobSetState, group: &Value) -> Value {
     };
     let in_state = |kind| api_count(jobs().filter(|job| condition(job, kind) == Some("True")));
     let is_ready = |job: &Value| {
-        let parallelism = count_at(job, &["spec", "parallelism"], 1);
-        count_at(job, &["status", "ready"], 0) + count_at(job, &["status", "succeeded"], 0)
+        let parallelism = clamped_count_at(job, &["spec", "parallelism"], 1);
+        clamped_count_at(job, &["status", "ready"], 0)
+            + clamped_count_at(job, &["status", "succeeded"], 0)
             >= parallelism
     };
     json!({
@@ -55,7 +56,7 @@ fn group_status(job_set: &JobSetState, group: &Value) -> Value {
         "ready": api_count(jobs().filter(|job| is_ready(job))),
         "succeeded": in_state("Complete"),
         "failed": in_state("Failed"),
-        "active": api_count(jobs().filter(|job| count_at(job, &["status", "active"], 0) > 0)),
+        "active": api_count(jobs().filter(|job| clamped_count_at(job, &["status", "active"], 0) > 0)),
         "suspended": in_state("Suspended"),
     })
 }

@@ -1,11 +1,14 @@
 //! The pods of a LeaderWorkerSet.
 
-use super::{COMPONENT, GROUP_INDEX, LeaderWorkerSetState, REVISION, SET_NAME, WORKER_INDEX};
+use super::{
+    COMPONENT, GROUP_INDEX_LABEL, LeaderWorkerSetState, REVISION_LABEL, SET_NAME_LABEL,
+    WORKER_INDEX_LABEL,
+};
 use crate::controllers::workload::{
-    api_count, create_pod, is_ready, pod_from, set_entries, set_env, to_size,
+    api_count, create_pod, is_ready, pod_from_template, set_env, set_metadata_entries, to_usize,
 };
 use crate::reconcile::resources::PODS;
-use crate::reconcile::result::fingerprint;
+use crate::reconcile::result::stable_hash;
 use crate::reconcile::{ApiRequest, Context, key_of};
 use crate::store::{Key, Object};
 use schedlab_api::{
@@ -13,24 +16,24 @@ use schedlab_api::{
     object::{label, name, namespace, set, text, uid},
 };
 
-const SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
-const LEADER_NAME: &str = "leaderworkerset.sigs.k8s.io/leader-name";
-const GROUP_KEY: &str = "leaderworkerset.sigs.k8s.io/group-key";
+const SIZE_ANNOTATION: &str = "leaderworkerset.sigs.k8s.io/size";
+const LEADER_NAME_ANNOTATION: &str = "leaderworkerset.sigs.k8s.io/leader-name";
+const GROUP_KEY_LABEL: &str = "leaderworkerset.sigs.k8s.io/group-key";
 
-/// The pods of a group.
+/// The pods of one group of a LeaderWorkerSet.
 pub(super) struct GroupPods<'v> {
     /// The key of the leader.
     pub(super) key: &'v Key,
     pub(super) leader: &'v Object,
-    /// The index of the group; `None` if a label was changed by hand.
+    /// The index of the group; `None` if the label with the index was changed by hand.
     pub(super) index: Option<i64>,
     workers: Vec<(&'v Key, &'v Object)>,
 }
 
 impl<'v> GroupPods<'v> {
     pub(super) fn new(key: &'v Key, leader: &'v Object, ctx: &'v Context) -> Self {
-        let index = label(leader, GROUP_INDEX).and_then(|index| index.parse().ok());
-        Self { key, leader, index, workers: ctx.cache.controlled(uid(leader), &PODS).collect() }
+        let index = label(leader, GROUP_INDEX_LABEL).and_then(|index| index.parse().ok());
+        Self { key, leader, index, workers: ctx.cache.controlled_by(uid(leader), &PODS).collect() }
     }
 
     /// The leader, then the workers.
@@ -60,11 +63,12 @@ pub(super) fn create_leader(
     let own = &templates["leaderTemplate"];
     let template = if own.is_object() { own } else { &templates["workerTemplate"] };
     let leader_name = format!("{}-{index}", name(set.object));
-    let pod = pod_from(template, set.object, &leader_name);
-    create_member(set, pod, [&index.to_string(), "0"], ctx)
+    let pod = pod_from_template(template, set.object, &leader_name);
+    create_group_pod(set, pod, [&index.to_string(), "0"], ctx)
 }
 
-/// Creates the missing workers of a group, when its leader is ready if the start-up policy says so.
+/// Creates the missing workers of a group. With the start-up policy `LeaderReady` they are created
+/// only when the leader is ready.
 pub(super) fn create_workers(
     set: &LeaderWorkerSetState,
     group: &GroupPods,
@@ -76,19 +80,25 @@ pub(super) fn create_workers(
         return Vec::new();
     }
     let template = &set.object["spec"]["leaderWorkerTemplate"]["workerTemplate"];
-    let group_index = label(group.leader, GROUP_INDEX).unwrap_or_default();
+    let group_index = label(group.leader, GROUP_INDEX_LABEL).unwrap_or_default();
     let mut writes = Vec::new();
-    for worker in 1..to_size(set.size()) {
+    for worker in 1..to_usize(set.group_size()) {
         let worker = worker.to_string();
-        let mut pod = pod_from(template, group.leader, &format!("{}-{worker}", name(group.leader)));
-        set_entries(&mut pod, "annotations", &[(LEADER_NAME, name(group.leader))]);
-        writes.extend(create_member(set, pod, [group_index, &worker], ctx));
+        let mut pod =
+            pod_from_template(template, group.leader, &format!("{}-{worker}", name(group.leader)));
+        set_metadata_entries(
+            &mut pod,
+            "annotations",
+            &[(LEADER_NAME_ANNOTATION, name(group.leader))],
+        );
+        writes.extend(create_group_pod(set, pod, [group_index, &worker], ctx));
     }
     writes
 }
 
-/// Creates a pod with the labels, annotations and variables of its place, if its name is free.
-fn create_member(
+/// Creates a pod of a group with the labels, annotations and environment variables of its index,
+/// unless a pod of that name exists.
+fn create_group_pod(
     owner: &LeaderWorkerSetState,
     mut pod: Value,
     [group, worker]: [&str; 2],
@@ -99,17 +109,17 @@ fn create_member(
     }
     let set_name = name(owner.object);
     let leader = format!("{set_name}-{group}");
-    let group_key = format!("{:016x}", fingerprint(&format!("{}/{leader}", namespace(&pod))));
+    let group_key = format!("{:016x}", stable_hash(&format!("{}/{leader}", namespace(&pod))));
     let marks = [
-        (SET_NAME, set_name),
-        (GROUP_INDEX, group),
-        (WORKER_INDEX, worker),
-        (GROUP_KEY, &*group_key),
-        (REVISION, &*owner.revision),
+        (SET_NAME_LABEL, set_name),
+        (GROUP_INDEX_LABEL, group),
+        (WORKER_INDEX_LABEL, worker),
+        (GROUP_KEY_LABEL, &*group_key),
+        (REVISION_LABEL, &*owner.revision),
     ];
-    set_entries(&mut pod, "labels", &marks);
-    let size = owner.size().to_string();
-    set_entries(&mut pod, "annotations", &[(SIZE, &size)]);
+    set_metadata_entries(&mut pod, "labels", &marks);
+    let size = owner.group_size().to_string();
+    set_metadata_entries(&mut pod, "annotations", &[(SIZE_ANNOTATION, &size)]);
     let host = name(&pod).to_owned();
     set(&mut pod, &["spec", "hostname"], json!(host));
     set(&mut pod, &["spec", "subdomain"], json!(set_name));

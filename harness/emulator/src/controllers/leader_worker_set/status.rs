@@ -1,6 +1,6 @@
 //! The status of a LeaderWorkerSet.
 
-use super::{LeaderWorkerSetState, SET_NAME, WORKER_INDEX};
+use super::{LeaderWorkerSetState, SET_NAME_LABEL, WORKER_INDEX_LABEL};
 use crate::controllers::workload::api_count;
 use crate::reconcile::fields::{Condition, set_condition};
 use crate::reconcile::{ApiRequest, Context};
@@ -9,11 +9,11 @@ use schedlab_api::{
     object::{name, number, set},
 };
 
-/// The status update of a set whose pods are as desired.
+/// The status update of a LeaderWorkerSet without pods to create or delete.
 pub(super) fn sync_status(owner: &LeaderWorkerSetState, ctx: &Context) -> Option<ApiRequest> {
     let mut seen = Value::clone(owner.object);
     let replicas = owner.replicas();
-    let ready = api_count(owner.groups.iter().filter(|group| group.is_ready(owner.size())));
+    let ready = api_count(owner.groups.iter().filter(|group| group.is_ready(owner.group_size())));
     let updated = api_count(owner.groups.iter().filter(|group| owner.is_current(group)));
     let generation = number(owner.object, &["metadata", "generation"]).unwrap_or(0);
     let counts = [
@@ -25,7 +25,7 @@ pub(super) fn sync_status(owner: &LeaderWorkerSetState, ctx: &Context) -> Option
     for (field, count) in counts {
         set(&mut seen, &["status", field], json!(count));
     }
-    let selector = format!("{SET_NAME}={},{WORKER_INDEX}=0", name(owner.object));
+    let selector = format!("{SET_NAME_LABEL}={},{WORKER_INDEX_LABEL}=0", name(owner.object));
     set(&mut seen, &["status", "hpaPodSelector"], json!(selector));
     let is_updating = updated < api_count(&owner.groups);
     let is_available = !is_updating && ready == replicas;

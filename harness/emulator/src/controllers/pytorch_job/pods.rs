@@ -2,7 +2,7 @@
 
 use super::{COMPONENT, PyTorchJobState};
 use crate::controllers::workload::{
-    count_at, create_pod, delete_pod, pod_from, set_entries, set_env,
+    clamped_count_at, create_pod, delete_pod, pod_from_template, set_env, set_metadata_entries,
 };
 use crate::reconcile::pod_status::is_finished;
 use crate::reconcile::{ApiRequest, Context};
@@ -14,7 +14,7 @@ use schedlab_api::{
 
 /// The replica types, in rank order.
 pub(super) const ROLES: [&str; 2] = ["Master", "Worker"];
-const PORT: i64 = 23456;
+const MASTER_PORT: i64 = 23456;
 
 /// The replica spec of a role.
 pub(super) fn role_spec<'v>(job: &'v Value, role: &str) -> Option<&'v Value> {
@@ -22,8 +22,8 @@ pub(super) fn role_spec<'v>(job: &'v Value, role: &str) -> Option<&'v Value> {
 }
 
 /// The number of replicas of a role.
-pub(super) fn role_replicas(job: &Value, of: &str) -> i64 {
-    role_spec(job, of).map_or(0, |role| count_at(role, &["replicas"], 1))
+pub(super) fn role_replicas(job: &Value, role_name: &str) -> i64 {
+    role_spec(job, role_name).map_or(0, |role| clamped_count_at(role, &["replicas"], 1))
 }
 
 /// The pods of a role.
@@ -47,7 +47,7 @@ pub(super) fn sync_pods(job: &PyTorchJobState, ctx: &Context) -> Vec<ApiRequest>
             let index = label(pod, labels::TRAINING_REPLICA_INDEX)
                 .and_then(|index| index.parse::<i64>().ok());
             let surplus = index.is_none_or(|index| index >= desired);
-            if !is_deleting(pod) && (surplus || is_retried(job.object, role, pod)) {
+            if !is_deleting(pod) && (surplus || is_failed_pod_retried(job.object, role, pod)) {
                 writes.extend(delete_pod(key, pod, job.object, COMPONENT, ctx));
             }
         }
@@ -57,7 +57,12 @@ pub(super) fn sync_pods(job: &PyTorchJobState, ctx: &Context) -> Vec<ApiRequest>
                 .iter()
                 .any(|(_, pod)| label(pod, labels::TRAINING_REPLICA_INDEX) == Some(&number))
             {
-                writes.extend(create_pod(pod(job.object, role, index), job.object, COMPONENT, ctx));
+                writes.extend(create_pod(
+                    new_pod(job.object, role, index),
+                    job.object,
+                    COMPONENT,
+                    ctx,
+                ));
             }
         }
     }
@@ -65,8 +70,8 @@ pub(super) fn sync_pods(job: &PyTorchJobState, ctx: &Context) -> Vec<ApiRequest>
 }
 
 /// Whether a failed pod is retried: with `restartPolicy: ExitCode` and an exit code from 128.
-pub(super) fn is_retried(job: &Value, of: &str, pod: &Value) -> bool {
-    let policy = role_spec(job, of).map_or("", |role| text(role, &["restartPolicy"]));
+pub(super) fn is_failed_pod_retried(job: &Value, role_name: &str, pod: &Value) -> bool {
+    let policy = role_spec(job, role_name).map_or("", |role| text(role, &["restartPolicy"]));
     let containers = list(pod, &["status", "containerStatuses"]).iter();
     let codes = containers.filter_map(|one| number(one, &["state", "terminated", "exitCode"]));
     policy == "ExitCode"
@@ -75,19 +80,20 @@ pub(super) fn is_retried(job: &Value, of: &str, pod: &Value) -> bool {
         && codes.max().is_some_and(|code| code >= 128)
 }
 
-fn pod(job: &Value, role_name: &str, index: i64) -> Value {
+fn new_pod(job: &Value, role_name: &str, index: i64) -> Value {
     let kind = role_name.to_lowercase();
     let spec = role_spec(job, role_name).unwrap_or(&Value::Null);
-    let mut pod = pod_from(&spec["template"], job, &format!("{}-{kind}-{index}", name(job)));
+    let mut pod =
+        pod_from_template(&spec["template"], job, &format!("{}-{kind}-{index}", name(job)));
     let marks = [
         (labels::TRAINING_JOB_NAME, name(job)),
         ("training.kubeflow.org/operator-name", COMPONENT),
         (labels::TRAINING_REPLICA_TYPE, &*kind),
         (labels::TRAINING_REPLICA_INDEX, &index.to_string()),
     ];
-    set_entries(&mut pod, "labels", &marks);
+    set_metadata_entries(&mut pod, "labels", &marks);
     if role_name == "Master" {
-        set_entries(&mut pod, "labels", &[(labels::TRAINING_JOB_ROLE, "master")]);
+        set_metadata_entries(&mut pod, "labels", &[(labels::TRAINING_JOB_ROLE, "master")]);
     }
     let policy = match text(spec, &["restartPolicy"]) {
         "" | "ExitCode" => "Never",
@@ -99,7 +105,7 @@ fn pod(job: &Value, role_name: &str, index: i64) -> Value {
     let first = if masters > 0 { "master" } else { "worker" };
     let variables = [
         ("MASTER_ADDR", format!("{}-{first}-0", name(job))),
-        ("MASTER_PORT", PORT.to_string()),
+        ("MASTER_PORT", MASTER_PORT.to_string()),
         ("WORLD_SIZE", (masters + role_replicas(job, "Worker")).to_string()),
         ("RANK", rank.to_string()),
     ];

@@ -1,8 +1,8 @@
 //! The status and the outcome of a PyTorchJob.
 
 use super::PyTorchJobState;
-use super::pods::{ROLES, is_retried, pods_of_role, role_replicas, role_spec};
-use crate::controllers::workload::{api_count, count_at};
+use super::pods::{ROLES, is_failed_pod_retried, pods_of_role, role_replicas, role_spec};
+use crate::controllers::workload::{api_count, clamped_count_at};
 use crate::reconcile::fields::{Condition, set_condition};
 use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object};
@@ -11,7 +11,7 @@ use schedlab_api::{
     object::{condition, is_deleting, list, name, remove, set, text},
 };
 
-/// The final outcome of a job.
+/// The final outcome of a PyTorchJob.
 pub(super) struct PyTorchJobOutcome {
     pub(super) kind: &'static str,
     pub(super) reason: &'static str,
@@ -19,22 +19,25 @@ pub(super) struct PyTorchJobOutcome {
 }
 
 /// Whether a job has finished.
-pub(super) fn is_done(job: &Value) -> bool {
+pub(super) fn has_job_finished(job: &Value) -> bool {
     condition(job, "Succeeded") == Some("True") || condition(job, "Failed") == Some("True")
 }
 
-fn in_phase(pods: &[(&Key, &Object)], phase: &str) -> i64 {
+fn count_pods_in_phase(pods: &[(&Key, &Object)], phase: &str) -> i64 {
     let counting = pods.iter().filter(|(_, pod)| !is_deleting(pod));
     api_count(counting.filter(|(_, pod)| text(pod, &["status", "phase"]) == phase))
 }
 
 /// The outcome, if it is decided: the master succeeded (or all workers, without a master), a pod
 /// failed that is not retried, or the deadline or backoff limit was exceeded.
-pub(super) fn outcome(job: &PyTorchJobState, overdue: bool) -> Option<PyTorchJobOutcome> {
+pub(super) fn decided_outcome(
+    job: &PyTorchJobState,
+    is_overdue: bool,
+) -> Option<PyTorchJobOutcome> {
     let job_name = name(job.object);
     let leader = if role_spec(job.object, "Master").is_some() { "Master" } else { "Worker" };
     let leaders = role_replicas(job.object, leader);
-    if leaders > 0 && in_phase(&pods_of_role(job, leader), "Succeeded") >= leaders {
+    if leaders > 0 && count_pods_in_phase(&pods_of_role(job, leader), "Succeeded") >= leaders {
         let message = format!("PyTorchJob {job_name} is successfully completed.");
         return Some(PyTorchJobOutcome {
             kind: "Succeeded",
@@ -44,7 +47,7 @@ pub(super) fn outcome(job: &PyTorchJobState, overdue: bool) -> Option<PyTorchJob
     }
     let failed =
         |message| Some(PyTorchJobOutcome { kind: "Failed", reason: "PyTorchJobFailed", message });
-    if overdue {
+    if is_overdue {
         let message = format!(
             "Job {job_name} has failed because it was active longer than specified deadline"
         );
@@ -55,7 +58,7 @@ pub(super) fn outcome(job: &PyTorchJobState, overdue: bool) -> Option<PyTorchJob
         let lost = |pod: &Value| {
             text(pod, &["status", "phase"]) == "Failed"
                 && !is_deleting(pod)
-                && !is_retried(job.object, role, pod)
+                && !is_failed_pod_retried(job.object, role, pod)
         };
         let count = api_count(pods.iter().filter(|(_, pod)| lost(pod)));
         if count > 0 {
@@ -69,7 +72,7 @@ pub(super) fn outcome(job: &PyTorchJobState, overdue: bool) -> Option<PyTorchJob
         .pods
         .iter()
         .flat_map(|(_, pod)| list(pod, &["status", "containerStatuses"]))
-        .map(|one| count_at(one, &["restartCount"], 0))
+        .map(|one| clamped_count_at(one, &["restartCount"], 0))
         .sum();
     let limit = schedlab_api::object::number(job.object, &["spec", "runPolicy", "backoffLimit"])?;
     if restarts > 0 && restarts >= limit {
@@ -80,8 +83,8 @@ pub(super) fn outcome(job: &PyTorchJobState, overdue: bool) -> Option<PyTorchJob
     None
 }
 
-/// Counts the pods of each role.
-pub(super) fn count(job: &PyTorchJobState, seen: &mut Value) {
+/// Writes the pod counts of each role to the status.
+pub(super) fn write_replica_counts(job: &PyTorchJobState, updated: &mut Value) {
     let mut all = Map::new();
     for role_name in ROLES.into_iter().filter(|one| role_spec(job.object, one).is_some()) {
         let pods = pods_of_role(job, role_name);
@@ -89,33 +92,34 @@ pub(super) fn count(job: &PyTorchJobState, seen: &mut Value) {
         for (field, phase) in
             [("active", "Running"), ("succeeded", "Succeeded"), ("failed", "Failed")]
         {
-            let count = in_phase(&pods, phase);
+            let count = count_pods_in_phase(&pods, phase);
             if count > 0 {
                 counts.insert(field.to_owned(), json!(count));
             }
         }
         all.insert(role_name.to_owned(), Value::Object(counts));
     }
-    set(seen, &["status", "replicaStatuses"], Value::Object(all));
+    set(updated, &["status", "replicaStatuses"], Value::Object(all));
 }
 
-/// Counts the pods that still run as succeeded, when the job succeeded.
-pub(super) fn count_all_as_succeeded(seen: &mut Value) {
+/// Counts running pods as succeeded in the status, because the job has succeeded.
+pub(super) fn count_all_as_succeeded(updated: &mut Value) {
     for role in ROLES {
         let at = |field| ["status", "replicaStatuses", role, field];
-        let Some(active) = remove(seen, &at("active")).and_then(|active| active.as_i64()) else {
+        let Some(active) = remove(updated, &at("active")).and_then(|active| active.as_i64()) else {
             continue;
         };
-        let succeeded = count_at(seen, &at("succeeded"), 0) + active;
-        set(seen, &at("succeeded"), json!(succeeded));
+        let succeeded = clamped_count_at(updated, &at("succeeded"), 0) + active;
+        set(updated, &at("succeeded"), json!(succeeded));
     }
 }
 
 /// The status update of a job that has not finished.
 pub(super) fn sync_status(job: &PyTorchJobState, ctx: &Context) -> Option<ApiRequest> {
     let mut seen = Value::clone(job.object);
-    count(job, &mut seen);
-    let running: i64 = ROLES.iter().map(|role| in_phase(&pods_of_role(job, role), "Running")).sum();
+    write_replica_counts(job, &mut seen);
+    let running: i64 =
+        ROLES.iter().map(|role| count_pods_in_phase(&pods_of_role(job, role), "Running")).sum();
     if running > 0 {
         let message = format!("PyTorchJob {} is running.", name(job.object));
         let condition = Condition {

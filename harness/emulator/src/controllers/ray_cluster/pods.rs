@@ -2,10 +2,10 @@
 
 use super::{COMPONENT, RayClusterState};
 use crate::controllers::workload::{
-    BURST, count_at, create_pod, delete_pod, free_names, generated_pod, pod_from, pods_to_delete,
-    set_entries, to_size,
+    NEW_PODS_MAX, clamped_count_at, create_pod, delete_pod, free_pod_names, pod_from_template,
+    pod_with_generated_name, pods_to_delete, set_metadata_entries, to_usize,
 };
-use crate::reconcile::fields::flag;
+use crate::reconcile::fields::flag_at;
 use crate::reconcile::pod_status::is_finished;
 use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object};
@@ -14,10 +14,10 @@ use schedlab_api::{
     object::{is_deleting, label, list, name, number, text},
 };
 
-const CLUSTER: &str = "ray.io/cluster";
-const NODE_TYPE: &str = "ray.io/node-type";
-const GROUP: &str = "ray.io/group";
-/// The value of the group label of the head.
+const CLUSTER_LABEL: &str = "ray.io/cluster";
+const NODE_TYPE_LABEL: &str = "ray.io/node-type";
+const GROUP_LABEL: &str = "ray.io/group";
+/// The value of the group label on the head pod.
 const HEAD_GROUP: &str = "headgroup";
 
 /// The pods of the head.
@@ -27,27 +27,29 @@ pub(super) fn head_pods<'v>(cluster: &RayClusterState<'v>) -> Vec<(&'v Key, &'v 
 
 /// Whether a pod is a worker.
 pub(super) fn is_worker(pod: &Value) -> bool {
-    label(pod, NODE_TYPE) == Some("worker")
+    label(pod, NODE_TYPE_LABEL) == Some("worker")
 }
 
-/// The number of workers of a group: its replicas, within their limits, times the hosts of one.
+/// The desired number of worker pods of a group: `replicas` within `minReplicas` and `maxReplicas`,
+/// times `numOfHosts`.
 pub(super) fn desired_workers(group: &Value) -> i64 {
-    if flag(group, &["suspend"]) {
+    if flag_at(group, &["suspend"]) {
         return 0;
     }
-    let least = count_at(group, &["minReplicas"], 0);
-    let most = count_at(group, &["maxReplicas"], i64::MAX).max(least);
+    let least = clamped_count_at(group, &["minReplicas"], 0);
+    let most = clamped_count_at(group, &["maxReplicas"], i64::MAX).max(least);
     let replicas = number(group, &["replicas"]).unwrap_or(least).clamp(least, most);
-    replicas.saturating_mul(count_at(group, &["numOfHosts"], 1).max(1))
+    replicas.saturating_mul(clamped_count_at(group, &["numOfHosts"], 1).max(1))
 }
 
 fn pods_of_group<'v>(cluster: &RayClusterState<'v>, group: &str) -> Vec<(&'v Key, &'v Object)> {
     let mut pods = cluster.pods.clone();
-    pods.retain(|(_, pod)| label(pod, GROUP) == Some(group));
+    pods.retain(|(_, pod)| label(pod, GROUP_LABEL) == Some(group));
     pods
 }
 
-/// Creates missing pods, and deletes finished, named and surplus ones.
+/// Creates missing pods; deletes finished pods, the pods that `workersToDelete` names, and surplus
+/// ones.
 pub(super) fn sync_pods(cluster: &RayClusterState, ctx: &Context) -> Vec<ApiRequest> {
     let owner = cluster.object;
     let finished = cluster.pods.iter().filter(|(_, pod)| is_finished(pod) && !is_deleting(pod));
@@ -58,7 +60,7 @@ pub(super) fn sync_pods(cluster: &RayClusterState, ctx: &Context) -> Vec<ApiRequ
     }
     let mut writes = Vec::new();
     if head_pods(cluster).is_empty() {
-        writes.extend(create_pod(head_pod(owner), owner, COMPONENT, ctx));
+        writes.extend(create_pod(new_head_pod(owner), owner, COMPONENT, ctx));
     }
     for group in list(owner, &["spec", "workerGroupSpecs"]) {
         writes.extend(sync_group(cluster, group, ctx));
@@ -76,12 +78,13 @@ fn sync_group(cluster: &RayClusterState, group: &Value, ctx: &Context) -> Vec<Ap
     let delete = |(key, pod): (&Key, &Object)| delete_pod(key, pod, owner, COMPONENT, ctx);
     let mut writes: Vec<ApiRequest> =
         leaving.into_iter().filter(|(_, pod)| !is_deleting(pod)).flat_map(delete).collect();
-    let desired = to_size(desired_workers(group));
+    let desired = to_usize(desired_workers(group));
     if staying.len() < desired {
-        let missing = (desired - staying.len()).min(BURST);
-        let made = worker_pods(owner, group, missing, ctx);
+        let missing = (desired - staying.len()).min(NEW_PODS_MAX);
+        let made = new_worker_pods(owner, group, missing, ctx);
         writes.extend(made.into_iter().flat_map(|pod| create_pod(pod, owner, COMPONENT, ctx)));
-    } else if !flag(owner, &["spec", "enableInTreeAutoscaling"]) || flag(group, &["suspend"]) {
+    } else if !flag_at(owner, &["spec", "enableInTreeAutoscaling"]) || flag_at(group, &["suspend"])
+    {
         let live: Vec<_> = staying.into_iter().filter(|(_, pod)| !is_deleting(pod)).collect();
         let surplus = live.len().saturating_sub(desired);
         writes.extend(pods_to_delete(live, surplus).into_iter().flat_map(delete));
@@ -89,36 +92,36 @@ fn sync_group(cluster: &RayClusterState, group: &Value, ctx: &Context) -> Vec<Ap
     writes
 }
 
-fn head_pod(cluster: &Value) -> Value {
+fn new_head_pod(cluster: &Value) -> Value {
     let template = &cluster["spec"]["headGroupSpec"]["template"];
-    let mut pod = pod_from(template, cluster, &format!("{}-head", name(cluster)));
-    mark(&mut pod, cluster, ["head", HEAD_GROUP]);
+    let mut pod = pod_from_template(template, cluster, &format!("{}-head", name(cluster)));
+    set_ray_labels(&mut pod, cluster, ["head", HEAD_GROUP]);
     pod
 }
 
-fn worker_pods(cluster: &Value, group: &Value, count: usize, ctx: &Context) -> Vec<Value> {
+fn new_worker_pods(cluster: &Value, group: &Value, count: usize, ctx: &Context) -> Vec<Value> {
     let group_name = text(group, &["groupName"]);
     let prefix = format!("{}-{group_name}-worker-", name(cluster));
-    let names = free_names(cluster, &prefix, count, ctx);
+    let names = free_pod_names(cluster, &prefix, count, ctx);
     let made = names.iter().map(|name| {
-        let mut pod = generated_pod(&group["template"], cluster, [&prefix, name]);
-        mark(&mut pod, cluster, ["worker", group_name]);
+        let mut pod = pod_with_generated_name(&group["template"], cluster, [&prefix, name]);
+        set_ray_labels(&mut pod, cluster, ["worker", group_name]);
         pod
     });
     made.collect()
 }
 
-/// Sets the labels of a Ray node of a type and group.
-fn mark(pod: &mut Value, cluster: &Value, [node_type, group]: [&str; 2]) {
+/// Sets the labels of a Ray pod: cluster, node type and group.
+fn set_ray_labels(pod: &mut Value, cluster: &Value, [node_type, group]: [&str; 2]) {
     let identifier = format!("{}-{node_type}", name(cluster));
     let marks = [
         ("ray.io/is-ray-node", "yes"),
-        (CLUSTER, name(cluster)),
-        (NODE_TYPE, node_type),
-        (GROUP, group),
+        (CLUSTER_LABEL, name(cluster)),
+        (NODE_TYPE_LABEL, node_type),
+        (GROUP_LABEL, group),
         ("ray.io/identifier", &*identifier),
         ("app.kubernetes.io/name", "kuberay"),
         ("app.kubernetes.io/created-by", "kuberay-operator"),
     ];
-    set_entries(pod, "labels", &marks);
+    set_metadata_entries(pod, "labels", &marks);
 }

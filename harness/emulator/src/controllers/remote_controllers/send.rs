@@ -9,7 +9,8 @@ use crate::reconcile::ApiRequest;
 use crate::store::{DeleteOptions, Op, Propagation, Subresource};
 use schedlab_api::{Value, json, object};
 
-/// Sets the resourceVersion of an update that follows another one of the same object.
+/// Sets the resourceVersion of an update to the one that an earlier update of the same object
+/// returned.
 pub(super) fn set_resource_version(request: &mut ApiRequest, version: &str) {
     if let Op::Update(_, body) = &mut request.op {
         object::set(body, &["metadata", "resourceVersion"], version.into());
@@ -17,8 +18,8 @@ pub(super) fn set_resource_version(request: &mut ApiRequest, version: &str) {
 }
 
 /// Sends a request and returns the object in the response, if any. Refused events, and updates and
-/// deletions of missing objects are ignored.
-pub(super) async fn send(
+/// deletions of missing objects, are no errors.
+pub(super) async fn send_request(
     client: &kube::Client,
     at: &Collection,
     manager: &str,
@@ -33,7 +34,7 @@ pub(super) async fn send(
         Ok(object) => Ok(Some(object)),
         Err(_) if at_best => Ok(None),
         Err(kube::Error::Api(status)) if status.code == 404 && !creates => Ok(None),
-        Err(error) => Err(WriteRefusal { name, is_create: creates, error: api_error(&error) }),
+        Err(error) => Err(WriteRefusal { name, is_create: creates, error: to_api_error(&error) }),
     }
 }
 
@@ -43,7 +44,7 @@ fn http_request(
     request: ApiRequest,
 ) -> Option<HttpRequest<Vec<u8>>> {
     let ApiRequest { key, op } = request;
-    let collection = at.path(&key.namespace);
+    let collection = at.url_path(&key.namespace);
     let one = format!("{collection}/{}", key.name);
     let (method, path, body) = match op {
         Op::Create(object) => ("POST", format!("{collection}?fieldManager={manager}"), object),
@@ -85,7 +86,7 @@ fn delete_options(options: &DeleteOptions) -> Value {
     body
 }
 
-fn api_error(error: &kube::Error) -> ApiError {
+fn to_api_error(error: &kube::Error) -> ApiError {
     if let kube::Error::Api(status) = error {
         return ApiError::new(status.code, &status.reason, status.message.clone());
     }

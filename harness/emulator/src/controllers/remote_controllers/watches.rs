@@ -15,13 +15,13 @@ use kube::core::WatchEvent;
 use crate::store::Resource;
 use schedlab_api::{Value, object::set_default};
 
-/// The delay after a failed watch.
-const RETRY: Duration = Duration::from_secs(1);
+/// The delay before a failed watch is retried.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The address of a collection.
+/// A collection to watch: its resource, version and kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collection {
-    /// Group and plural.
+    /// The API group and plural name.
     pub resource: Resource,
     /// The API version, such as `v1`.
     pub version: String,
@@ -30,14 +30,14 @@ pub struct Collection {
 }
 
 impl Collection {
-    /// `Collection::new("apps/v1", "deployments", "Deployment")`.
+    /// Creates a collection: `Collection::new("apps/v1", "deployments", "Deployment")`.
     pub fn new(api_version: &str, plural: &str, kind: &str) -> Self {
         let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
         let resource = Resource::new(group, plural);
         Self { resource, version: version.to_owned(), kind: kind.to_owned() }
     }
 
-    /// `apiVersion` of its objects.
+    /// The `apiVersion` of the objects.
     pub fn api_version(&self) -> String {
         match &*self.resource.group {
             "" => self.version.clone(),
@@ -46,7 +46,7 @@ impl Collection {
     }
 
     /// The URL path of the collection in a namespace; in all namespaces if it is empty.
-    pub(super) fn path(&self, namespace: &str) -> String {
+    pub(super) fn url_path(&self, namespace: &str) -> String {
         let root = if self.resource.group.is_empty() { "api" } else { "apis" };
         let plural = &self.resource.plural;
         match namespace {
@@ -67,9 +67,9 @@ impl Collection {
 pub(super) enum CollectionEvent {
     /// An object was created or changed.
     Applied(Resource, Value),
-    /// An object was deleted; its last state.
+    /// An object was deleted. The value is its last state.
     Deleted(Resource, Value),
-    /// The collection was listed again; all its objects.
+    /// The collection was listed again. The values are all its objects.
     Relisted(Resource, Vec<Value>),
 }
 
@@ -85,14 +85,14 @@ impl WatchSet {
         let mut streams = Vec::new();
         let mut found = Vec::new();
         for collection in collections {
-            let (version, objects) = match list(client, collection).await {
+            let (version, objects) = match list_collection(client, collection).await {
                 Ok(listed) => listed,
                 Err(kube::Error::Api(status)) if status.code == 404 => continue,
                 Err(error) => return Err(error),
             };
             let resource = &collection.resource;
             found.extend(objects.into_iter().map(|object| (resource.clone(), object)));
-            streams.push(watch(client.clone(), collection.clone(), version).boxed());
+            streams.push(watch_collection(client.clone(), collection.clone(), version).boxed());
         }
         Ok((Self(select_all(streams)), found))
     }
@@ -106,11 +106,11 @@ impl WatchSet {
     }
 }
 
-async fn list(
+async fn list_collection(
     client: &Client,
     collection: &Collection,
 ) -> Result<(String, Vec<Value>), kube::Error> {
-    let request = Request::get(collection.path("")).body(Vec::new());
+    let request = Request::get(collection.url_path("")).body(Vec::new());
     let mut list: Value = client.request(request.map_err(kube::Error::HttpError)?).await?;
     let version = schedlab_api::object::resource_version(&list).to_owned();
     let objects = match list.get_mut("items").map(Value::take) {
@@ -120,18 +120,18 @@ async fn list(
     Ok((version, objects.into_iter().map(|object| collection.with_type_meta(object)).collect()))
 }
 
-type Events = BoxStream<'static, kube::Result<WatchEvent<Value>>>;
+type WatchEvents = BoxStream<'static, kube::Result<WatchEvent<Value>>>;
 
 struct CollectionWatch {
     client: Client,
     collection: Collection,
-    /// The resourceVersion from which to watch; `None` lists again.
+    /// The resourceVersion from which to watch; if `None`, the collection is listed again first.
     resource_version: Option<String>,
-    events: Option<Events>,
+    events: Option<WatchEvents>,
     pending: VecDeque<CollectionEvent>,
 }
 
-fn watch(
+fn watch_collection(
     client: Client,
     collection: Collection,
     version: String,
@@ -150,24 +150,25 @@ fn watch(
                 return Some((event, watch));
             }
             if watch.advance().await.is_err() {
-                tokio::time::sleep(RETRY).await;
+                tokio::time::sleep(RETRY_DELAY).await;
             }
         }
     })
 }
 
 impl CollectionWatch {
-    /// Makes one step: a list, a watch request, or an event.
+    /// Makes one step of the watch: lists the collection, sends a watch request, or waits for an
+    /// event.
     async fn advance(&mut self) -> Result<(), kube::Error> {
         let Some(version) = self.resource_version.clone() else {
-            let (version, objects) = list(&self.client, &self.collection).await?;
+            let (version, objects) = list_collection(&self.client, &self.collection).await?;
             self.resource_version = Some(version);
             self.pending
                 .push_back(CollectionEvent::Relisted(self.collection.resource.clone(), objects));
             return Ok(());
         };
         let Some(events) = &mut self.events else {
-            let path = self.collection.path("");
+            let path = self.collection.url_path("");
             let path = format!("{path}?watch=1&allowWatchBookmarks=true&resourceVersion={version}");
             let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
             let events = self.client.request_events::<Value>(request).await;

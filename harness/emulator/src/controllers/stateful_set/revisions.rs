@@ -2,7 +2,9 @@
 //! shows it and rolls back to it.
 
 use super::StatefulSetState;
-use crate::controllers::workload::{controlled_by, count_at, template_hash, to_size};
+use crate::controllers::workload::{
+    clamped_count_at, controller_references, template_hash, to_usize,
+};
 use crate::reconcile::resources::CONTROLLER_REVISIONS;
 use crate::reconcile::{ApiRequest, Context};
 use crate::store::{Key, Object};
@@ -11,22 +13,23 @@ use schedlab_api::{
     object::{at, label, name, namespace, number, set, text, uid},
 };
 
-/// The revisions, oldest first.
+/// The ControllerRevisions of a StatefulSet, oldest first.
 pub(super) struct Revisions<'v> {
     all: Vec<(&'v Key, &'v Object)>,
 }
 
 impl<'v> Revisions<'v> {
     pub(super) fn from_cache(owner: &'v Value, ctx: &'v Context) -> Self {
-        let mut all: Vec<_> = ctx.cache.controlled(uid(owner), &CONTROLLER_REVISIONS).collect();
-        all.sort_by_key(|(key, one)| (revision(one), Key::clone(key)));
+        let mut all: Vec<_> = ctx.cache.controlled_by(uid(owner), &CONTROLLER_REVISIONS).collect();
+        all.sort_by_key(|(key, one)| (revision_number(one), Key::clone(key)));
         Self { all }
     }
 
-    /// Records the current template as the newest revision, unless it is already.
+    /// Records the current pod template as the newest revision, unless it is the newest already.
     pub(super) fn record_template(&self, owner: &Value) -> Option<ApiRequest> {
-        let newest = self.all.last().map_or(0, |(_, one)| revision(one));
-        let known = self.all.iter().find(|(_, one)| template(one) == Some(pod_template(owner)));
+        let newest = self.all.last().map_or(0, |(_, one)| revision_number(one));
+        let known =
+            self.all.iter().find(|(_, one)| revision_template(one) == Some(pod_template(owner)));
         let Some((key, known)) = known else {
             return Some(ApiRequest::create(
                 &CONTROLLER_REVISIONS,
@@ -34,35 +37,35 @@ impl<'v> Revisions<'v> {
             ));
         };
         // A reused template becomes the newest revision.
-        (revision(known) < newest).then(|| {
+        (revision_number(known) < newest).then(|| {
             let mut known = Value::clone(known);
             set(&mut known, &["revision"], json!(newest + 1));
             ApiRequest::update(key, known)
         })
     }
 
-    /// The template of a revision, if it is still stored.
-    pub(super) fn template(&self, revision: &str) -> Option<&'v Value> {
+    /// The pod template of the revision with a name, if the revision is still stored.
+    pub(super) fn revision_template(&self, revision: &str) -> Option<&'v Value> {
         let found = self.all.iter().find(|(key, _)| *key.name == *revision)?;
-        template(found.1)
+        revision_template(found.1)
     }
 
     /// Deletes unused revisions beyond the history limit.
-    pub(super) fn clean_up(&self, sets: &StatefulSetState) -> Vec<ApiRequest> {
+    pub(super) fn delete_unused(&self, sets: &StatefulSetState) -> Vec<ApiRequest> {
         let is_live = |key: &Key| {
-            let has = |pod: &Value| label(pod, super::HASH) == Some(&*key.name);
+            let has = |pod: &Value| label(pod, super::REVISION_LABEL) == Some(&*key.name);
             *key.name == *sets.revision
                 || *key.name == *sets.current
                 || sets.pods.values().any(|(_, pod)| has(pod))
         };
         let old: Vec<_> = self.all.iter().filter(|(key, _)| !is_live(key)).collect();
-        let keep = to_size(count_at(sets.set, &["spec", "revisionHistoryLimit"], 10));
+        let keep = to_usize(clamped_count_at(sets.set, &["spec", "revisionHistoryLimit"], 10));
         let surplus = old.len().saturating_sub(keep);
         old.into_iter().take(surplus).map(|(key, one)| ApiRequest::delete(key, one)).collect()
     }
 }
 
-/// The name of the revision of the set's template.
+/// The name of the revision of the set's current pod template (`updateRevision`).
 pub(super) fn update_revision_name(owner: &Value) -> String {
     format!("{}-{}", name(owner), template_hash(pod_template(owner)))
 }
@@ -71,12 +74,12 @@ fn pod_template(owner: &Value) -> &Value {
     &owner["spec"]["template"]
 }
 
-fn revision(one: &Value) -> i64 {
-    number(one, &["revision"]).unwrap_or(0)
+fn revision_number(controller_revision: &Value) -> i64 {
+    number(controller_revision, &["revision"]).unwrap_or(0)
 }
 
-fn template(one: &Value) -> Option<&Value> {
-    at(one, &["data", "spec", "template"])
+fn revision_template(controller_revision: &Value) -> Option<&Value> {
+    at(controller_revision, &["data", "spec", "template"])
 }
 
 fn new_revision(owner: &Value, revision: i64) -> Value {
@@ -92,19 +95,20 @@ fn new_revision(owner: &Value, revision: i64) -> Value {
             "labels": labels,
             // They contain the change cause that `kubectl rollout history` shows.
             "annotations": owner["metadata"]["annotations"],
-            "ownerReferences": controlled_by(owner),
+            "ownerReferences": controller_references(owner),
         },
         "data": {"spec": {"template": pod_template(owner)}},
         "revision": revision,
     })
 }
 
-/// The revision in the set's status; the newest one if it is unknown.
+/// The name of `currentRevision` in the set's status; that of the newest revision if the recorded
+/// one does not exist.
 pub(super) fn current_revision<'s>(
     owner: &'s Value,
     revisions: &Revisions,
     newest: &'s str,
 ) -> &'s str {
     let noted = text(owner, &["status", "currentRevision"]);
-    if revisions.template(noted).is_some() { noted } else { newest }
+    if revisions.revision_template(noted).is_some() { noted } else { newest }
 }

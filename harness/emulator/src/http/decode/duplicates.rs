@@ -8,28 +8,28 @@ use schedlab_api::{Map, Number, Value};
 use serde::Deserializer;
 use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// A repeated field.
+/// A field that occurs twice in a map.
 pub(super) struct DuplicateField {
     pub(super) name: String,
     /// The field path, such as `spec.containers[0].image`.
     pub(super) path: String,
 }
 
-/// The nesting of arrays and objects that is decoded; deeper ones are read and left empty. Deeper
-/// values of a known field are refused when the object is written.
-pub(crate) const DEPTH_MAX: usize = 120;
+/// The maximum nesting of arrays and objects that is decoded. Deeper ones are read and left empty;
+/// in a known field they are refused when the object is written.
+pub(crate) const NESTING_MAX: usize = 120;
 /// The maximum number of duplicates that are recorded, as in kube-apiserver.
 const DUPLICATES_MAX: usize = 100;
 
-/// A decoded text.
+/// A decoded JSON or YAML text.
 pub(super) struct Decoded {
     pub(super) value: Value,
     pub(super) duplicates: Vec<DuplicateField>,
-    /// An array or object was too deep and left empty.
+    /// Whether an array or object was nested too deeply and left empty.
     pub(super) is_cut: bool,
 }
 
-/// Decodes a value and its duplicate fields. More than `values_max` values are an error.
+/// Decodes a value and records its duplicate fields. More than `values_max` values are an error.
 pub(super) fn decode<'de, D>(from: D, values_max: usize) -> Result<Decoded, D::Error>
 where
     D: Deserializer<'de>,
@@ -51,7 +51,7 @@ pub(super) fn fail_at_duplicate<'de, D: Deserializer<'de>>(
 }
 
 /// The error of a text whose aliases stand for more values than the limit.
-pub(super) const TOO_MANY_VALUES: &str = "document contains excessive aliasing";
+pub(super) const TOO_MANY_VALUES_MESSAGE: &str = "document contains excessive aliasing";
 
 struct DecodeState {
     duplicates: RefCell<Vec<DuplicateField>>,
@@ -71,12 +71,12 @@ impl Default for DecodeState {
     }
 }
 
-/// Decodes one value. Each level prefixes its own step to the paths recorded below it, so that
-/// bodies without duplicates have no path overhead.
+/// Decodes one value and records duplicate fields. Paths are built only for duplicates: each level
+/// puts its step before the paths that were recorded below it.
 #[derive(Clone, Copy)]
 struct DuplicateTracker<'r> {
     state: &'r DecodeState,
-    /// The number of arrays and objects around the value.
+    /// The number of arrays and objects that enclose the value.
     depth: usize,
 }
 
@@ -87,7 +87,7 @@ impl DuplicateTracker<'_> {
 
     fn record_duplicate<E: de::Error>(self, name: &str) -> Result<(), E> {
         if self.state.fail_at == Some(self.duplicate_count()) {
-            return Err(E::custom("a field that is there again"));
+            return Err(E::custom("the map has a field twice"));
         }
         if self.duplicate_count() < DUPLICATES_MAX {
             let (name, path) = (name.to_owned(), name.to_owned());
@@ -104,9 +104,9 @@ impl DuplicateTracker<'_> {
         }
     }
 
-    /// The decoder of the values in an array or object; `None` if they are too deep.
-    fn inner(self) -> Option<Self> {
-        if self.depth == DEPTH_MAX {
+    /// The decoder for the values in an array or object; `None` if they are nested too deeply.
+    fn nested(self) -> Option<Self> {
+        if self.depth == NESTING_MAX {
             self.state.is_cut.set(true);
             return None;
         }
@@ -119,7 +119,7 @@ impl<'de> DeserializeSeed<'de> for DuplicateTracker<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
         let Some(left) = self.state.values_left.get().checked_sub(1) else {
-            return Err(de::Error::custom(TOO_MANY_VALUES));
+            return Err(de::Error::custom(TOO_MANY_VALUES_MESSAGE));
         };
         self.state.values_left.set(left);
         from.deserialize_any(self)
@@ -163,7 +163,7 @@ impl<'de> Visitor<'de> for DuplicateTracker<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        let Some(inner) = self.inner() else {
+        let Some(inner) = self.nested() else {
             while items.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(list.into());
         };
@@ -177,7 +177,7 @@ impl<'de> Visitor<'de> for DuplicateTracker<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut read = FieldBuffer::default();
-        let Some(inner) = self.inner() else {
+        let Some(inner) = self.nested() else {
             while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
             return Ok(read.into_map().into());
         };
@@ -199,8 +199,8 @@ impl<'de> Visitor<'de> for DuplicateTracker<'_> {
 #[derive(Default)]
 struct FieldBuffer {
     in_order: Vec<(String, Value)>,
-    /// All fields, once one arrived out of order. A tree, as a body may have many fields in any
-    /// order.
+    /// All fields, after one arrived out of order. It is a tree, because a body may have many
+    /// fields in any order.
     tree: Option<BTreeMap<String, Value>>,
 }
 

@@ -14,13 +14,13 @@ use schemars::{JsonSchema, SchemaGenerator};
 
 use super::group_version_kind;
 use crate::api_types::kinds::{Kind, typed};
-use crate::requests::patch_types::{ListShape, Shape, builtin_shape};
+use crate::requests::patch_types::{ListShape, MergeShape, builtin_shape};
 use schedlab_api::{Map, Value, json, object};
 
 /// Collects the schemas of a document.
 pub(super) struct Schemas {
     generator: SchemaGenerator,
-    kinds: Vec<(String, Value, Arc<Shape>)>,
+    kinds: Vec<(String, Value, Arc<MergeShape>)>,
     custom: BTreeMap<String, Value>,
 }
 
@@ -35,11 +35,11 @@ impl Default for Schemas {
 }
 
 /// The schema name of a built-in kind's type.
-pub(super) fn type_name(kind: &Kind, version: &str) -> Option<String> {
-    describe(kind, version, &mut SchemaGenerator::default())
+pub(super) fn built_in_schema_name(kind: &Kind, version: &str) -> Option<String> {
+    add_kind_schema(kind, version, &mut SchemaGenerator::default())
 }
 
-fn describe(kind: &Kind, version: &str, generator: &mut SchemaGenerator) -> Option<String> {
+fn add_kind_schema(kind: &Kind, version: &str, generator: &mut SchemaGenerator) -> Option<String> {
     if kind.is("autoscaling", "HorizontalPodAutoscaler") && version == "v1" {
         return Some(schema_name_of::<HorizontalPodAutoscaler>(generator));
     }
@@ -49,7 +49,7 @@ fn describe(kind: &Kind, version: &str, generator: &mut SchemaGenerator) -> Opti
     if kind.is("apiextensions.k8s.io", "CustomResourceDefinition") {
         return Some(schema_name_of::<CustomResourceDefinition>(generator));
     }
-    typed::describe(kind, generator)
+    typed::add_kind_schema(kind, generator)
 }
 
 fn schema_name_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
@@ -57,13 +57,13 @@ fn schema_name_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
     T::schema_name().into_owned()
 }
 
-fn reference(name: &str) -> Value {
+fn schema_reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
 impl Schemas {
     pub(super) fn add_builtin(&mut self, name: &str, kind: &Kind, version: &str) {
-        describe(kind, version, &mut self.generator);
+        add_kind_schema(kind, version, &mut self.generator);
         let shape = builtin_shape(&kind.resource.group, &kind.kind);
         self.kinds.push((name.to_owned(), group_version_kind(kind, version), shape));
     }
@@ -78,7 +78,7 @@ impl Schemas {
             whole.insert(field, standard["properties"][field].clone());
         }
         let described = json!({
-            "allOf": [reference(&metadata)],
+            "allOf": [schema_reference(&metadata)],
             "description": standard["properties"]["metadata"]["description"],
         });
         whole.insert("metadata", described);
@@ -89,8 +89,8 @@ impl Schemas {
         self.kinds.push((name.to_owned(), group_version_kind(kind, version), shape));
     }
 
-    /// All schemas and those that they reference.
-    pub(super) fn finish(mut self) -> Map {
+    /// The added schemas, and the schemas that they reference.
+    pub(super) fn into_definitions(mut self) -> Map {
         let mut schemas = Map::from(self.generator.take_definitions(false));
         for schema in schemas.values_mut() {
             wrap_references(schema);
@@ -167,7 +167,7 @@ fn wrap_references(value: &mut Value) {
 }
 
 /// Adds the merge keys to a type and, recursively, to the types of its fields.
-fn add_merge_keys(schemas: &mut Map, name: &str, shape: &Shape, seen: &mut BTreeSet<String>) {
+fn add_merge_keys(schemas: &mut Map, name: &str, shape: &MergeShape, seen: &mut BTreeSet<String>) {
     if !seen.insert(name.to_owned()) {
         return;
     }
@@ -183,13 +183,13 @@ fn add_merge_keys(schemas: &mut Map, name: &str, shape: &Shape, seen: &mut BTree
         let is_list = property.get("items").is_some();
         let target = referenced_type(if is_list { &property["items"] } else { property });
         if let Some(target) = target {
-            let shape = if is_list { inner.item() } else { inner };
+            let shape = if is_list { inner.item_shape() } else { inner };
             add_merge_keys(schemas, &target, shape, seen);
         }
     }
 }
 
-fn add_extensions(property: &mut Value, shape: &Shape) {
+fn add_extensions(property: &mut Value, shape: &MergeShape) {
     let strategy = &shape.strategy;
     if let Some(key) = &strategy.merge_key {
         property["x-kubernetes-patch-merge-key"] = json!(key);
@@ -229,7 +229,7 @@ mod tests {
     fn metadata_may_be_left_out() {
         let mut schemas = Schemas::default();
         let name = schema_name_of::<Pod>(&mut schemas.generator);
-        let pod = schemas.finish().get(&name).unwrap().clone();
+        let pod = schemas.into_definitions().get(&name).unwrap().clone();
         assert!(pod["properties"]["metadata"].is_object());
         assert!(!object::list(&pod, &["required"]).contains(&"metadata".into()));
     }
@@ -246,7 +246,7 @@ mod tests {
             "versions": [version]}}));
         let mut schemas = Schemas::default();
         schemas.add_custom("A", &kind, "v1");
-        let described = schemas.finish();
+        let described = schemas.into_definitions();
         let items = &described.get("A").unwrap()["properties"]["list"]["items"];
         assert_eq!(items["required"], json!(["kind", "apiVersion"]));
         for field in ["apiVersion", "kind", "metadata"] {

@@ -4,8 +4,9 @@ use super::group_version_kind;
 use crate::api_types::kinds::Kind;
 use schedlab_api::{Map, Value, json};
 
-/// Adds the paths of a kind.
-pub(super) fn add(paths: &mut Map, kind: &Kind, version: &str, schema: &str) {
+/// Adds the request paths of a kind to the OpenAPI document. `schema` is the name of the kind's
+/// schema.
+pub(super) fn add_kind_paths(paths: &mut Map, kind: &Kind, version: &str, schema: &str) {
     let group = &*kind.resource.group;
     let base = if group.is_empty() {
         format!("/api/{version}")

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use super::{Method, Query, Reach, Server, bearer_token, target_of, verb};
+use super::{Method, Query, Reach, Server, bearer_token, request_verb, target_of_path};
 use crate::clock::Clock;
 use crate::http::Router;
 use crate::store::Store;
@@ -142,7 +142,11 @@ fn the_verb_of_a_request_is_that_of_rbac_rules() {
         (Method::GET, "/version", "get"),
     ] {
         let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
-        let target = target_of(path);
-        assert_eq!(verb(&method, &target, &Query::parse(Some(query))), expected, "{method} {uri}");
+        let target = target_of_path(path);
+        assert_eq!(
+            request_verb(&method, &target, &Query::parse(Some(query))),
+            expected,
+            "{method} {uri}"
+        );
     }
 }

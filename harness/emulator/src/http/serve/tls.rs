@@ -16,12 +16,12 @@ use tokio_rustls::TlsAcceptor;
 pub(super) struct Identity {
     /// The certificate of the authority, as PEM.
     pub(super) authority: String,
-    /// Accepts TLS connections.
+    /// The acceptor of TLS connections.
     pub(super) acceptor: TlsAcceptor,
 }
 
 impl Identity {
-    /// Creates an identity that is valid for an address and `localhost`.
+    /// Creates a certificate authority and a server certificate for an address and `localhost`.
     pub(super) fn new(address: IpAddr) -> anyhow::Result<Self> {
         let authority_key = KeyPair::generate().context("cannot generate a key")?;
         let mut authority = CertificateParams::new(Vec::new())

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{NONE, networking, or_none};
+use super::{NONE_TEXT, networking, or_none};
 use crate::admission;
 use crate::api_types::label_selector::LabelSelector;
 use schedlab_api::{
@@ -12,7 +12,7 @@ use schedlab_api::{
     object::{at, list, map, number, text},
 };
 
-/// A column after the name column.
+/// A table column after the name column: its heading and how its cells are computed.
 pub(super) struct FieldColumn {
     pub(super) name: &'static str,
     pub(super) kind: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct FieldColumn {
     cell: Cell,
 }
 
-/// The content of a cell.
+/// How the content of a cell is computed.
 #[derive(Clone, Copy)]
 enum Cell {
     Age,
@@ -47,120 +47,125 @@ const fn wide_column(name: &'static str, cell: Cell) -> FieldColumn {
     FieldColumn { priority: 1, ..column(name, cell) }
 }
 
-const AGE: FieldColumn = column("Age", Age);
+const AGE_COLUMN: FieldColumn = column("Age", Age);
 
-/// The columns of a kind; `None` if they are defined elsewhere.
-pub(super) fn columns(group: &str, kind: &str) -> Option<&'static [FieldColumn]> {
+/// The columns of a built-in kind; `None` for kinds whose columns other modules define.
+pub(super) fn columns_of_kind(group: &str, kind: &str) -> Option<&'static [FieldColumn]> {
     let group = group.split('.').next().unwrap_or_default();
     Some(match (group, kind) {
-        ("", "PersistentVolumeClaim") => CLAIM,
-        ("", "PersistentVolume") => VOLUME,
-        ("", "ResourceQuota") => QUOTA,
-        ("", "ServiceAccount") | ("resource", "DeviceClass" | "ResourceClaimTemplate") => BARE,
-        ("", "Endpoints") => ENDPOINTS,
-        ("", "PodTemplate") => TEMPLATE,
-        ("apps", "ControllerRevision") => REVISION,
-        ("autoscaling", "HorizontalPodAutoscaler") => AUTOSCALER,
-        ("discovery", "EndpointSlice") => SLICE,
-        ("networking", "Ingress") => INGRESS,
-        ("networking", "NetworkPolicy") => NETWORK_POLICY,
-        ("networking", "IngressClass") => INGRESS_CLASS,
-        ("rbac", "RoleBinding" | "ClusterRoleBinding") => BINDING,
-        ("storage", "StorageClass") => STORAGE_CLASS,
-        ("storage", "CSIDriver") => DRIVER,
-        ("storage", "CSINode") => STORAGE_NODE,
-        ("storage", "VolumeAttachment") => ATTACHMENT,
-        ("resource", "ResourceSlice") => DEVICES,
+        ("", "PersistentVolumeClaim") => CLAIM_COLUMNS,
+        ("", "PersistentVolume") => VOLUME_COLUMNS,
+        ("", "ResourceQuota") => QUOTA_COLUMNS,
+        ("", "ServiceAccount") | ("resource", "DeviceClass" | "ResourceClaimTemplate") => {
+            AGE_ONLY_COLUMNS
+        }
+        ("", "Endpoints") => ENDPOINTS_COLUMNS,
+        ("", "PodTemplate") => POD_TEMPLATE_COLUMNS,
+        ("apps", "ControllerRevision") => REVISION_COLUMNS,
+        ("autoscaling", "HorizontalPodAutoscaler") => AUTOSCALER_COLUMNS,
+        ("discovery", "EndpointSlice") => SLICE_COLUMNS,
+        ("networking", "Ingress") => INGRESS_COLUMNS,
+        ("networking", "NetworkPolicy") => NETWORK_POLICY_COLUMNS,
+        ("networking", "IngressClass") => INGRESS_CLASS_COLUMNS,
+        ("rbac", "RoleBinding" | "ClusterRoleBinding") => BINDING_COLUMNS,
+        ("storage", "StorageClass") => STORAGE_CLASS_COLUMNS,
+        ("storage", "CSIDriver") => CSI_DRIVER_COLUMNS,
+        ("storage", "CSINode") => CSI_NODE_COLUMNS,
+        ("storage", "VolumeAttachment") => ATTACHMENT_COLUMNS,
+        ("resource", "ResourceSlice") => DEVICE_COLUMNS,
         (
             "admissionregistration",
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
-        ) => WEBHOOKS,
-        ("admissionregistration", "ValidatingAdmissionPolicy") => POLICY,
-        ("admissionregistration", "ValidatingAdmissionPolicyBinding") => POLICY_BINDING,
+        ) => WEBHOOK_COLUMNS,
+        ("admissionregistration", "ValidatingAdmissionPolicy") => POLICY_COLUMNS,
+        ("admissionregistration", "ValidatingAdmissionPolicyBinding") => POLICY_BINDING_COLUMNS,
         _ => return None,
     })
 }
 
-const UNKNOWN: &str = "<unknown>";
-const BARE: &[FieldColumn] = &[AGE];
-const ENDPOINTS: &[FieldColumn] = &[column("Endpoints", Computed(networking::endpoints)), AGE];
-const NETWORK_POLICY: &[FieldColumn] = &[column("Pod-Selector", Computed(pod_selector)), AGE];
-const STORAGE_NODE: &[FieldColumn] = &[column("Drivers", Count(&["spec", "drivers"])), AGE];
-const WEBHOOKS: &[FieldColumn] = &[column("Webhooks", Count(&["webhooks"])), AGE];
-const CLAIM: &[FieldColumn] = &[
-    column("Status", Computed(phase)),
+const UNKNOWN_TEXT: &str = "<unknown>";
+const AGE_ONLY_COLUMNS: &[FieldColumn] = &[AGE_COLUMN];
+const ENDPOINTS_COLUMNS: &[FieldColumn] =
+    &[column("Endpoints", Computed(networking::endpoint_addresses)), AGE_COLUMN];
+const NETWORK_POLICY_COLUMNS: &[FieldColumn] =
+    &[column("Pod-Selector", Computed(pod_selector)), AGE_COLUMN];
+const CSI_NODE_COLUMNS: &[FieldColumn] =
+    &[column("Drivers", Count(&["spec", "drivers"])), AGE_COLUMN];
+const WEBHOOK_COLUMNS: &[FieldColumn] = &[column("Webhooks", Count(&["webhooks"])), AGE_COLUMN];
+const CLAIM_COLUMNS: &[FieldColumn] = &[
+    column("Status", Computed(phase_or_terminating)),
     column("Volume", Text(&["spec", "volumeName"])),
     column("Capacity", Text(&["status", "capacity", "storage"])),
     column("Access Modes", Computed(|claim| access_modes(list(claim, &["status", "accessModes"])))),
     column("StorageClass", Text(&["spec", "storageClassName"])),
     column("VolumeAttributesClass", TextOr(&["spec", "volumeAttributesClassName"], "<unset>")),
-    AGE,
+    AGE_COLUMN,
     wide_column("VolumeMode", TextOr(&["spec", "volumeMode"], "<unset>")),
 ];
-const VOLUME: &[FieldColumn] = &[
+const VOLUME_COLUMNS: &[FieldColumn] = &[
     column("Capacity", Text(&["spec", "capacity", "storage"])),
     column("Access Modes", Computed(|volume| access_modes(list(volume, &["spec", "accessModes"])))),
     column("Reclaim Policy", Text(&["spec", "persistentVolumeReclaimPolicy"])),
-    column("Status", Computed(phase)),
-    column("Claim", Computed(claim_of)),
+    column("Status", Computed(phase_or_terminating)),
+    column("Claim", Computed(claim_of_volume)),
     column("StorageClass", Text(&["spec", "storageClassName"])),
     column("VolumeAttributesClass", TextOr(&["spec", "volumeAttributesClassName"], "<unset>")),
     column("Reason", Text(&["status", "reason"])),
-    AGE,
+    AGE_COLUMN,
     wide_column("VolumeMode", TextOr(&["spec", "volumeMode"], "<unset>")),
 ];
-const QUOTA: &[FieldColumn] = &[
-    column("Request", Computed(|quota| quota_of(quota, false))),
-    column("Limit", Computed(|quota| quota_of(quota, true))),
-    AGE,
+const QUOTA_COLUMNS: &[FieldColumn] = &[
+    column("Request", Computed(|quota| quota_usage(quota, false))),
+    column("Limit", Computed(|quota| quota_usage(quota, true))),
+    AGE_COLUMN,
 ];
-const TEMPLATE: &[FieldColumn] = &[
+const POD_TEMPLATE_COLUMNS: &[FieldColumn] = &[
     column("Containers", Computed(|template| container_fields(template, "name"))),
     column("Images", Computed(|template| container_fields(template, "image"))),
     column("Pod Labels", Computed(pod_labels)),
 ];
-const REVISION: &[FieldColumn] = &[
-    column("Controller", Computed(controller)),
+const REVISION_COLUMNS: &[FieldColumn] = &[
+    column("Controller", Computed(revision_controller)),
     column(
         "Revision",
         Computed(|revision| number(revision, &["revision"]).unwrap_or(0).to_string()),
     ),
-    AGE,
+    AGE_COLUMN,
 ];
-const AUTOSCALER: &[FieldColumn] = &[
-    column("Reference", Computed(|scaler| reference(scaler, &["spec", "scaleTargetRef"]))),
-    column("Targets", Computed(targets)),
+const AUTOSCALER_COLUMNS: &[FieldColumn] = &[
+    column("Reference", Computed(|scaler| object_reference(scaler, &["spec", "scaleTargetRef"]))),
+    column("Targets", Computed(autoscaler_targets)),
     column("MinPods", Computed(|scaler| count_or(scaler, "minReplicas", "<unset>"))),
     column("MaxPods", Number(&["spec", "maxReplicas"])),
     column("Replicas", Number(&["status", "currentReplicas"])),
-    AGE,
+    AGE_COLUMN,
 ];
-const SLICE: &[FieldColumn] = &[
+const SLICE_COLUMNS: &[FieldColumn] = &[
     column("AddressType", Text(&["addressType"])),
     column("Ports", Computed(networking::slice_ports)),
     column("Endpoints", Computed(networking::slice_addresses)),
-    AGE,
+    AGE_COLUMN,
 ];
-const INGRESS: &[FieldColumn] = &[
-    column("Class", TextOr(&["spec", "ingressClassName"], NONE)),
-    column("Hosts", Computed(networking::hosts)),
+const INGRESS_COLUMNS: &[FieldColumn] = &[
+    column("Class", TextOr(&["spec", "ingressClassName"], NONE_TEXT)),
+    column("Hosts", Computed(networking::ingress_hosts)),
     column("Address", Computed(networking::ingress_address)),
     column("Ports", Computed(ingress_ports)),
-    AGE,
+    AGE_COLUMN,
 ];
-const INGRESS_CLASS: &[FieldColumn] = &[
+const INGRESS_CLASS_COLUMNS: &[FieldColumn] = &[
     column("Controller", Text(&["spec", "controller"])),
     column("Parameters", Computed(networking::class_parameters)),
-    AGE,
+    AGE_COLUMN,
 ];
-const BINDING: &[FieldColumn] = &[
-    column("Role", Computed(|binding| reference(binding, &["roleRef"]))),
-    AGE,
-    wide_column("Users", Computed(|binding| subjects(binding, "User"))),
-    wide_column("Groups", Computed(|binding| subjects(binding, "Group"))),
-    wide_column("ServiceAccounts", Computed(|binding| subjects(binding, "ServiceAccount"))),
+const BINDING_COLUMNS: &[FieldColumn] = &[
+    column("Role", Computed(|binding| object_reference(binding, &["roleRef"]))),
+    AGE_COLUMN,
+    wide_column("Users", Computed(|binding| binding_subjects(binding, "User"))),
+    wide_column("Groups", Computed(|binding| binding_subjects(binding, "Group"))),
+    wide_column("ServiceAccounts", Computed(|binding| binding_subjects(binding, "ServiceAccount"))),
 ];
-const STORAGE_CLASS: &[FieldColumn] = &[
+const STORAGE_CLASS_COLUMNS: &[FieldColumn] = &[
     column("Provisioner", Text(&["provisioner"])),
     column("ReclaimPolicy", Text(&["reclaimPolicy"])),
     column("VolumeBindingMode", Text(&["volumeBindingMode"])),
@@ -168,42 +173,42 @@ const STORAGE_CLASS: &[FieldColumn] = &[
         kind: "string",
         ..column("AllowVolumeExpansion", Flag(&["allowVolumeExpansion"]))
     },
-    AGE,
+    AGE_COLUMN,
 ];
-const DRIVER: &[FieldColumn] = &[
+const CSI_DRIVER_COLUMNS: &[FieldColumn] = &[
     column("AttachRequired", Flag(&["spec", "attachRequired"])),
     column("PodInfoOnMount", Flag(&["spec", "podInfoOnMount"])),
     column("StorageCapacity", Flag(&["spec", "storageCapacity"])),
     column("TokenRequests", Computed(token_audiences)),
     column("RequiresRepublish", Flag(&["spec", "requiresRepublish"])),
     column("Modes", Computed(lifecycle_modes)),
-    AGE,
+    AGE_COLUMN,
 ];
-const ATTACHMENT: &[FieldColumn] = &[
+const ATTACHMENT_COLUMNS: &[FieldColumn] = &[
     column("Attacher", Text(&["spec", "attacher"])),
     column("PV", Text(&["spec", "source", "persistentVolumeName"])),
     column("Node", Text(&["spec", "nodeName"])),
     column("Attached", Flag(&["status", "attached"])),
-    AGE,
+    AGE_COLUMN,
 ];
-const DEVICES: &[FieldColumn] = &[
+const DEVICE_COLUMNS: &[FieldColumn] = &[
     column("Node", Text(&["spec", "nodeName"])),
     column("Driver", Text(&["spec", "driver"])),
     column("Pool", Text(&["spec", "pool", "name"])),
-    AGE,
+    AGE_COLUMN,
 ];
-const POLICY: &[FieldColumn] = &[
+const POLICY_COLUMNS: &[FieldColumn] = &[
     column("Validations", Count(&["spec", "validations"])),
     column("ParamKind", Computed(parameter_kind)),
-    AGE,
+    AGE_COLUMN,
 ];
-const POLICY_BINDING: &[FieldColumn] = &[
+const POLICY_BINDING_COLUMNS: &[FieldColumn] = &[
     column("PolicyName", Text(&["spec", "policyName"])),
     column("ParamRef", Computed(parameter_reference)),
-    AGE,
+    AGE_COLUMN,
 ];
 
-/// The row of an object.
+/// The cells in the row of an object.
 pub(super) fn cells(columns: &[FieldColumn], object: &Value, now: Timestamp) -> Vec<Value> {
     let is_default =
         text(object, &["kind"]) == "StorageClass" && admission::is_default_storage_class(object);
@@ -224,7 +229,7 @@ pub(super) fn cells(columns: &[FieldColumn], object: &Value, now: Timestamp) -> 
     std::iter::once(name).chain(columns.iter().map(cell)).collect()
 }
 
-fn phase(object: &Value) -> String {
+fn phase_or_terminating(object: &Value) -> String {
     let is_deleting = schedlab_api::object::is_deleting(object);
     if is_deleting { "Terminating" } else { text(object, &["status", "phase"]) }.to_owned()
 }
@@ -240,7 +245,7 @@ fn access_modes(modes: &[Value]) -> String {
     modes.iter().map(short).collect::<Vec<_>>().join(",")
 }
 
-fn claim_of(volume: &Value) -> String {
+fn claim_of_volume(volume: &Value) -> String {
     let of = |field: &str| text(volume, &["spec", "claimRef", field]);
     if of("name").is_empty() {
         String::new()
@@ -249,25 +254,25 @@ fn claim_of(volume: &Value) -> String {
     }
 }
 
-/// The current values and targets of an autoscaler, of either API version.
-fn targets(scaler: &Value) -> String {
+/// The current values and targets of a HorizontalPodAutoscaler of version 1 or 2.
+fn autoscaler_targets(scaler: &Value) -> String {
     let cpu = number(scaler, &["spec", "targetCPUUtilizationPercentage"]);
     let used = number(scaler, &["status", "currentCPUUtilizationPercentage"]);
-    let used = used.map_or_else(|| UNKNOWN.to_owned(), |percent| format!("{percent}%"));
+    let used = used.map_or_else(|| UNKNOWN_TEXT.to_owned(), |percent| format!("{percent}%"));
     let cpu = cpu.map(|percent| format!("cpu: {used}/{percent}%"));
     let current = list(scaler, &["status", "currentMetrics"]).iter();
     let current = current.chain(std::iter::repeat(&Value::Null));
     let metrics = list(scaler, &["spec", "metrics"]).iter().zip(current);
-    let others = metrics.map(|(metric, current)| target_of(metric, current));
+    let others = metrics.map(|(metric, current)| metric_target(metric, current));
     let aims: Vec<String> = cpu.into_iter().chain(others).collect();
     match aims.as_slice() {
-        [] => NONE.to_owned(),
+        [] => NONE_TEXT.to_owned(),
         [_] | [_, _] => aims.join(", "),
         [one, two, more @ ..] => format!("{one}, {two} + {} more...", more.len()),
     }
 }
 
-fn target_of(metric: &Value, current: &Value) -> String {
+fn metric_target(metric: &Value, current: &Value) -> String {
     let (field, is_resource) = match text(metric, &["type"]) {
         "Resource" => ("resource", true),
         "ContainerResource" => ("containerResource", true),
@@ -279,7 +284,7 @@ fn target_of(metric: &Value, current: &Value) -> String {
     let words = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let percent = |value: &Value| format!("{value}%");
     let held = |name: &str, shown: &dyn Fn(&Value) -> String| {
-        at(current, &[field, "current", name]).map_or_else(|| UNKNOWN.to_owned(), shown)
+        at(current, &[field, "current", name]).map_or_else(|| UNKNOWN_TEXT.to_owned(), shown)
     };
     let shown = match (part("averageValue"), part("averageUtilization"), part("value")) {
         (Some(average), ..) => {
@@ -291,20 +296,21 @@ fn target_of(metric: &Value, current: &Value) -> String {
             format!("{}/{}", held("averageUtilization", &percent), percent(aim))
         }
         (None, None, Some(value)) => format!("{}/{}", held("value", &words), words(value)),
-        (None, None, None) => format!("{UNKNOWN}/<auto>"),
+        (None, None, None) => format!("{UNKNOWN_TEXT}/<auto>"),
     };
     let name = text(metric, &[field, "name"]);
     if is_resource { format!("{name}: {shown}") } else { shown }
 }
 
-/// `cpu: 1/2, pods: 0/4`: usage of the limits, or of everything else.
-fn quota_of(quota: &Value, of_limits: bool) -> String {
+/// The usage of a quota as text, such as `cpu: 1/2, pods: 0/4`. `is_limits` selects the names
+/// `limits.*`; otherwise all other names are shown.
+fn quota_usage(quota: &Value, is_limits: bool) -> String {
     let amount = |part: &str, name: &str| match text(quota, &["status", part, name]) {
         "" => "0".to_owned(),
         found => found.to_owned(),
     };
     let hard = map(quota, &["status", "hard"]).into_iter().flatten();
-    hard.filter(|(name, _)| name.starts_with("limits.") == of_limits)
+    hard.filter(|(name, _)| name.starts_with("limits.") == is_limits)
         .map(|(name, _)| format!("{name}: {}/{}", amount("used", name), amount("hard", name)))
         .collect::<Vec<_>>()
         .join(", ")
@@ -326,17 +332,17 @@ fn pod_selector(policy: &Value) -> String {
     or_none(&shown.unwrap_or_default()).to_owned()
 }
 
-fn controller(revision: &Value) -> String {
+fn revision_controller(revision: &Value) -> String {
     let owners = list(revision, &["metadata", "ownerReferences"]);
     let Some(owner) = owners.iter().find(|owner| owner["controller"] == true) else {
-        return NONE.to_owned();
+        return NONE_TEXT.to_owned();
     };
     let group = text(owner, &["apiVersion"]).split_once('/').map_or("", |(group, _)| group);
     let dot = if group.is_empty() { "" } else { "." };
     format!("{}{dot}{group}/{}", text(owner, &["kind"]).to_lowercase(), text(owner, &["name"]))
 }
 
-fn reference(object: &Value, path: &[&str]) -> String {
+fn object_reference(object: &Value, path: &[&str]) -> String {
     let target = at(object, path).unwrap_or(&Value::Null);
     format!("{}/{}", text(target, &["kind"]), text(target, &["name"]))
 }
@@ -350,7 +356,7 @@ fn ingress_ports(ingress: &Value) -> String {
     if is_secured { "80, 443" } else { "80" }.to_owned()
 }
 
-fn subjects(binding: &Value, kind: &str) -> String {
+fn binding_subjects(binding: &Value, kind: &str) -> String {
     let of = |subject: &Value| match text(subject, &["namespace"]) {
         "" => text(subject, &["name"]).to_owned(),
         namespace => format!("{namespace}/{}", text(subject, &["name"])),

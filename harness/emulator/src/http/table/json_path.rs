@@ -3,18 +3,18 @@
 
 use schedlab_api::Value;
 
-/// The first value at a path.
-pub(super) fn find<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+/// The first value that a JSON path of a printer column selects.
+pub(super) fn find_value<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     let path = path.trim().trim_start_matches('{').trim_end_matches('}');
     let mut current = value;
     let mut rest = path.strip_prefix('$').unwrap_or(path);
     while !rest.is_empty() {
         if let Some(inside) = rest.strip_prefix('[') {
             let (step, after) = inside.split_once(']')?;
-            current = bracket(current, step)?;
+            current = resolve_bracket(current, step)?;
             rest = after;
         } else {
-            let (name, after) = field(rest.strip_prefix('.').unwrap_or(rest));
+            let (name, after) = split_field(rest.strip_prefix('.').unwrap_or(rest));
             if !name.is_empty() {
                 current = current.get(&name)?;
             }
@@ -24,8 +24,8 @@ pub(super) fn find<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     Some(current)
 }
 
-/// A field name, in which `\.` escapes a dot, and the rest of the path.
-fn field(text: &str) -> (String, &str) {
+/// Splits a path into the first field name, in which `\.` escapes a dot, and the rest of the path.
+fn split_field(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut letters = text.char_indices();
     while let Some((at, letter)) = letters.next() {
@@ -38,7 +38,7 @@ fn field(text: &str) -> (String, &str) {
     (name, "")
 }
 
-fn bracket<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
+fn resolve_bracket<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
     if step == "*" {
         return value.as_array()?.first();
     }
@@ -46,8 +46,9 @@ fn bracket<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
         let (path, expected) = filter.split_once("==")?;
         let path = path.trim().strip_prefix('@')?;
         let expected = expected.trim().trim_matches(['"', '\'']);
-        let is_match =
-            |item: &&Value| find(item, path).is_some_and(|found| text(found) == expected);
+        let is_match = |item: &&Value| {
+            find_value(item, path).is_some_and(|found| value_text(found) == expected)
+        };
         return value.as_array()?.iter().find(is_match);
     }
     let name = step.trim_matches(['"', '\'']);
@@ -72,7 +73,7 @@ fn bracket<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
 }
 
 /// A value as text without quotes.
-pub(super) fn text(value: &Value) -> String {
+pub(super) fn value_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -111,7 +112,7 @@ mod tests {
             (".spec.nothing.more", None),
         ];
         for (path, expected) in cases {
-            assert_eq!(find(&object, path).cloned(), expected, "{path}");
+            assert_eq!(find_value(&object, path).cloned(), expected, "{path}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{NONE, or_none};
+use super::{NONE_TEXT, or_none};
 use crate::api_types::label_selector::LabelSelector;
 use schedlab_api::{
     Value,
@@ -11,9 +11,9 @@ use schedlab_api::{
     object::{at, list, map, number, text},
 };
 
-pub(super) const NAMESPACE: &[(&str, &str, i64)] =
+pub(super) const NAMESPACE_COLUMNS: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Status", "string", 0), ("Age", "string", 0)];
-pub(super) const EVENT: &[(&str, &str, i64)] = &[
+pub(super) const EVENT_COLUMNS: &[(&str, &str, i64)] = &[
     ("Last Seen", "string", 0),
     ("Type", "string", 0),
     ("Reason", "string", 0),
@@ -25,7 +25,7 @@ pub(super) const EVENT: &[(&str, &str, i64)] = &[
     ("Count", "string", 1),
     ("Name", "string", 1),
 ];
-pub(super) const SERVICE: &[(&str, &str, i64)] = &[
+pub(super) const SERVICE_COLUMNS: &[(&str, &str, i64)] = &[
     ("Name", "string", 0),
     ("Type", "string", 0),
     ("Cluster-IP", "string", 0),
@@ -34,46 +34,46 @@ pub(super) const SERVICE: &[(&str, &str, i64)] = &[
     ("Age", "string", 0),
     ("Selector", "string", 1),
 ];
-pub(super) const BUDGET: &[(&str, &str, i64)] = &[
+pub(super) const BUDGET_COLUMNS: &[(&str, &str, i64)] = &[
     ("Name", "string", 0),
     ("Min Available", "string", 0),
     ("Max Unavailable", "string", 0),
     ("Allowed Disruptions", "integer", 0),
     ("Age", "string", 0),
 ];
-pub(super) const PRIORITY_CLASS: &[(&str, &str, i64)] = &[
+pub(super) const PRIORITY_CLASS_COLUMNS: &[(&str, &str, i64)] = &[
     ("Name", "string", 0),
     ("Value", "integer", 0),
     ("Global-Default", "boolean", 0),
     ("Age", "string", 0),
     ("PreemptionPolicy", "string", 0),
 ];
-pub(super) const LEASE: &[(&str, &str, i64)] =
+pub(super) const LEASE_COLUMNS: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Holder", "string", 0), ("Age", "string", 0)];
-pub(super) const CONFIG_MAP: &[(&str, &str, i64)] =
+pub(super) const CONFIG_MAP_COLUMNS: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Data", "string", 0), ("Age", "string", 0)];
-pub(super) const SECRET: &[(&str, &str, i64)] =
+pub(super) const SECRET_COLUMNS: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Type", "string", 0), ("Data", "string", 0), ("Age", "string", 0)];
-pub(super) const RUNTIME_CLASS: &[(&str, &str, i64)] =
+pub(super) const RUNTIME_CLASS_COLUMNS: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Handler", "string", 0), ("Age", "string", 0)];
-pub(super) const CLAIM: &[(&str, &str, i64)] =
+pub(super) const CLAIM_COLUMNS: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("State", "string", 0), ("Age", "string", 0)];
-pub(super) const DEFAULT: &[(&str, &str, i64)] =
+pub(super) const DEFAULT_COLUMNS: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Created At", "date", 0)];
 
-fn name(object: &Value) -> Value {
+fn name_cell(object: &Value) -> Value {
     json!(text(object, &["metadata", "name"]))
 }
 
-fn age(object: &Value, now: Timestamp) -> Value {
+fn age_cell(object: &Value, now: Timestamp) -> Value {
     json!(since(at(object, &["metadata", "creationTimestamp"]), now))
 }
 
-pub(super) fn namespace(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(object), json!(text(object, &["status", "phase"])), age(object, now)]
+pub(super) fn namespace_cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name_cell(object), json!(text(object, &["status", "phase"])), age_cell(object, now)]
 }
 
-pub(super) fn event(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn event_cells(object: &Value, now: Timestamp) -> Vec<Value> {
     let time = |paths: [&[&str]; 3]| {
         let found = paths.into_iter().filter_map(|path| at(object, path)).find(|t| t.is_string());
         since(found, now)
@@ -101,7 +101,7 @@ pub(super) fn event(object: &Value, now: Timestamp) -> Vec<Value> {
         json!(message.trim()),
         json!(first),
         json!(count.max(1)),
-        name(object),
+        name_cell(object),
     ]
 }
 
@@ -115,25 +115,25 @@ fn event_source(event: &Value) -> String {
     if host.is_empty() { component } else { format!("{component}, {host}") }
 }
 
-pub(super) fn service(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn service_cells(object: &Value, now: Timestamp) -> Vec<Value> {
     let kind = match text(object, &["spec", "type"]) {
         "" => "ClusterIP",
         kind => kind,
     };
-    let ports: Vec<String> = list(object, &["spec", "ports"]).iter().map(port).collect();
+    let ports: Vec<String> = list(object, &["spec", "ports"]).iter().map(service_port).collect();
     let selector = at(object, &["spec", "selector"]).unwrap_or(&Value::Null);
     vec![
-        name(object),
+        name_cell(object),
         json!(kind),
         json!(or_none(text(object, &["spec", "clusterIP"]))),
         json!(external_ip(object, kind)),
         json!(or_none(&ports.join(","))),
-        age(object, now),
+        age_cell(object, now),
         json!(or_none(&LabelSelector::from_map(selector).to_string())),
     ]
 }
 
-fn port(port: &Value) -> String {
+fn service_port(port: &Value) -> String {
     let protocol = match text(port, &["protocol"]) {
         "" => "TCP",
         protocol => protocol,
@@ -158,52 +158,57 @@ fn external_ip(service: &Value, kind: &str) -> String {
     }
 }
 
-pub(super) fn budget(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn budget_cells(object: &Value, now: Timestamp) -> Vec<Value> {
     let bound = |field: &str| {
         let value = at(object, &["spec", field]).filter(|value| !value.is_null());
-        json!(value.map_or_else(|| "N/A".to_owned(), super::json_path::text))
+        json!(value.map_or_else(|| "N/A".to_owned(), super::json_path::value_text))
     };
     vec![
-        name(object),
+        name_cell(object),
         bound("minAvailable"),
         bound("maxUnavailable"),
         json!(number(object, &["status", "disruptionsAllowed"]).unwrap_or(0)),
-        age(object, now),
+        age_cell(object, now),
     ]
 }
 
-pub(super) fn priority_class(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn priority_class_cells(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![
-        name(object),
+        name_cell(object),
         json!(number(object, &["value"]).unwrap_or(0)),
         json!(object["globalDefault"] == true),
-        age(object, now),
+        age_cell(object, now),
         json!(text(object, &["preemptionPolicy"])),
     ]
 }
 
-pub(super) fn lease(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(object), json!(text(object, &["spec", "holderIdentity"])), age(object, now)]
+pub(super) fn lease_cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name_cell(object), json!(text(object, &["spec", "holderIdentity"])), age_cell(object, now)]
 }
 
-fn entries(object: &Value, fields: &[&str]) -> Value {
+fn entry_count(object: &Value, fields: &[&str]) -> Value {
     let count = |field: &&str| map(object, &[*field]).map_or(0, schedlab_api::Map::len);
     json!(fields.iter().map(count).sum::<usize>())
 }
 
-pub(super) fn config_map(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(object), entries(object, &["data", "binaryData"]), age(object, now)]
+pub(super) fn config_map_cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name_cell(object), entry_count(object, &["data", "binaryData"]), age_cell(object, now)]
 }
 
-pub(super) fn secret(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(object), json!(text(object, &["type"])), entries(object, &["data"]), age(object, now)]
+pub(super) fn secret_cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![
+        name_cell(object),
+        json!(text(object, &["type"])),
+        entry_count(object, &["data"]),
+        age_cell(object, now),
+    ]
 }
 
-pub(super) fn runtime_class(object: &Value, now: Timestamp) -> Vec<Value> {
-    vec![name(object), json!(text(object, &["handler"])), age(object, now)]
+pub(super) fn runtime_class_cells(object: &Value, now: Timestamp) -> Vec<Value> {
+    vec![name_cell(object), json!(text(object, &["handler"])), age_cell(object, now)]
 }
 
-pub(super) fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
+pub(super) fn claim_cells(object: &Value, now: Timestamp) -> Vec<Value> {
     let is_deleted = schedlab_api::object::is_deleting(object);
     let is_allocated = at(object, &["status", "allocation"]).is_some();
     let is_reserved = is_allocated && !list(object, &["status", "reservedFor"]).is_empty();
@@ -214,10 +219,10 @@ pub(super) fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
         (is_reserved, "reserved"),
     ];
     let held = states.iter().filter_map(|(is_held, state)| is_held.then_some(*state));
-    vec![name(object), json!(held.collect::<Vec<_>>().join(",")), age(object, now)]
+    vec![name_cell(object), json!(held.collect::<Vec<_>>().join(",")), age_cell(object, now)]
 }
 
 pub(super) fn default(object: &Value, _now: Timestamp) -> Vec<Value> {
     let created = text(object, &["metadata", "creationTimestamp"]);
-    vec![name(object), json!(if created.is_empty() { NONE } else { created })]
+    vec![name_cell(object), json!(if created.is_empty() { NONE_TEXT } else { created })]
 }

@@ -3,20 +3,20 @@
 
 use std::collections::BTreeSet;
 
-use super::NONE;
+use super::NONE_TEXT;
 use schedlab_api::{
     Value,
     object::{list, number, text},
 };
 
-/// The number of items that a cell shows.
-const SHOWN: usize = 3;
+/// The maximum number of items that a cell shows.
+const SHOWN_ITEMS_MAX: usize = 3;
 
-/// The addresses of endpoints, with their ports.
-pub(super) fn endpoints(endpoints: &Value) -> String {
+/// The addresses of an `Endpoints` object, with their ports.
+pub(super) fn endpoint_addresses(endpoints: &Value) -> String {
     let subsets = list(endpoints, &["subsets"]);
     if subsets.is_empty() {
-        return NONE.to_owned();
+        return NONE_TEXT.to_owned();
     }
     let mut all = Vec::new();
     for subset in subsets {
@@ -33,12 +33,12 @@ pub(super) fn endpoints(endpoints: &Value) -> String {
     first_items(&all)
 }
 
-/// An IPv6 address is in brackets.
+/// Formats `host:port`. An IPv6 address is put in brackets.
 fn host_and_port(host: &str, port: i64) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-/// The ports of an endpoint slice: the number, or the name of a port without one.
+/// The ports of an endpoint slice: the numbers, or the names of ports without a number.
 pub(super) fn slice_ports(slice: &Value) -> String {
     let shown = |port: &Value| match (number(port, &["port"]), port["name"].as_str()) {
         (Some(number), _) => number.to_string(),
@@ -46,7 +46,7 @@ pub(super) fn slice_ports(slice: &Value) -> String {
         (None, None) => "*".to_owned(),
     };
     let ports: Vec<String> = list(slice, &["ports"]).iter().map(shown).collect();
-    or_unset(first_items(&ports))
+    text_or_unset(first_items(&ports))
 }
 
 /// The addresses of an endpoint slice.
@@ -56,31 +56,31 @@ pub(super) fn slice_addresses(slice: &Value) -> String {
         .flat_map(|endpoint| list(endpoint, &["addresses"]))
         .filter_map(Value::as_str)
         .collect();
-    or_unset(first_items(&addresses))
+    text_or_unset(first_items(&addresses))
 }
 
-fn or_unset(shown: String) -> String {
-    if shown.is_empty() { "<unset>".to_owned() } else { shown }
+fn text_or_unset(text: String) -> String {
+    if text.is_empty() { "<unset>".to_owned() } else { text }
 }
 
-/// The first items, and the number of the others.
+/// The first items as text, and the number of the other items.
 fn first_items<T: AsRef<str>>(items: &[T]) -> String {
-    let shown: Vec<&str> = items.iter().take(SHOWN).map(AsRef::as_ref).collect();
+    let shown: Vec<&str> = items.iter().take(SHOWN_ITEMS_MAX).map(AsRef::as_ref).collect();
     let shown = shown.join(",");
-    match items.len().checked_sub(SHOWN) {
+    match items.len().checked_sub(SHOWN_ITEMS_MAX) {
         None | Some(0) => shown,
         Some(others) => format!("{shown} + {others} more..."),
     }
 }
 
-/// The hosts of an ingress. As in kube-apiserver, rules without a host are counted as others, but not
-/// shown.
-pub(super) fn hosts(ingress: &Value) -> String {
+/// The hosts of an ingress. As in kube-apiserver, rules without a host are not shown but counted as
+/// further hosts.
+pub(super) fn ingress_hosts(ingress: &Value) -> String {
     let rules = list(ingress, &["spec", "rules"]);
     let mut hosts = Vec::new();
     let mut has_more = false;
     for rule in rules {
-        has_more |= hosts.len() == SHOWN;
+        has_more |= hosts.len() == SHOWN_ITEMS_MAX;
         let host = text(rule, &["host"]);
         if !has_more && !host.is_empty() {
             hosts.push(host);
@@ -89,7 +89,7 @@ pub(super) fn hosts(ingress: &Value) -> String {
     let shown = hosts.join(",");
     match hosts.as_slice() {
         [] => "*".to_owned(),
-        _ if has_more => format!("{shown} + {} more...", rules.len() - SHOWN),
+        _ if has_more => format!("{shown} + {} more...", rules.len() - SHOWN_ITEMS_MAX),
         _ => shown,
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn ingress_address(ingress: &Value) -> String {
 pub(super) fn class_parameters(class: &Value) -> String {
     let parameters = &class["spec"]["parameters"];
     if parameters.is_null() {
-        return NONE.to_owned();
+        return NONE_TEXT.to_owned();
     }
     let (kind, name) = (text(parameters, &["kind"]), text(parameters, &["name"]));
     match parameters["apiGroup"].as_str() {
@@ -136,14 +136,14 @@ mod tests {
             let rules: Vec<Value> = hosts.iter().map(|host| rule(host)).collect();
             json!({"spec": { "rules": rules }})
         };
-        assert_eq!(hosts(&ingress(&["", ""])), "*");
-        assert_eq!(hosts(&ingress(&["", "a", "b", "c", "d"])), "a,b,c + 2 more...");
+        assert_eq!(ingress_hosts(&ingress(&["", ""])), "*");
+        assert_eq!(ingress_hosts(&ingress(&["", "a", "b", "c", "d"])), "a,b,c + 2 more...");
     }
 
     #[test]
     fn an_ipv6_address_with_a_port_is_in_brackets() {
         let addresses = json!([{"ip": "10.0.0.1"}, {"ip": "::1"}]);
         let subset = json!({"addresses": addresses, "ports": [{"port": 80}]});
-        assert_eq!(endpoints(&json!({"subsets": [subset]})), "10.0.0.1:80,[::1]:80");
+        assert_eq!(endpoint_addresses(&json!({"subsets": [subset]})), "10.0.0.1:80,[::1]:80");
     }
 }

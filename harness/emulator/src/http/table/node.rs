@@ -29,19 +29,19 @@ pub(super) fn cells(node: &Value, now: Timestamp) -> Vec<Value> {
     };
     vec![
         json!(text(node, &["metadata", "name"])),
-        json!(status(node)),
-        json!(roles(node)),
+        json!(node_status(node)),
+        json!(node_roles(node)),
         json!(since(at(node, &["metadata", "creationTimestamp"]), now)),
         json!(text(node, &["status", "nodeInfo", "kubeletVersion"])),
-        json!(address(node, "InternalIP")),
-        json!(address(node, "ExternalIP")),
+        json!(address_of_type(node, "InternalIP")),
+        json!(address_of_type(node, "ExternalIP")),
         json!(known("osImage")),
         json!(known("kernelVersion")),
         json!(known("containerRuntimeVersion")),
     ]
 }
 
-fn status(node: &Value) -> String {
+fn node_status(node: &Value) -> String {
     let mut status = match condition(node, "Ready") {
         Some("True") => "Ready".to_owned(),
         Some(_) => "NotReady".to_owned(),
@@ -53,7 +53,7 @@ fn status(node: &Value) -> String {
     status
 }
 
-fn roles(node: &Value) -> String {
+fn node_roles(node: &Value) -> String {
     let labels = map(node, &["metadata", "labels"]).into_iter().flatten();
     let mut roles: Vec<&str> = labels
         .filter_map(|(label, value)| match label.strip_prefix("node-role.kubernetes.io/") {
@@ -68,7 +68,7 @@ fn roles(node: &Value) -> String {
     or_none(&roles.join(",")).to_owned()
 }
 
-fn address<'n>(node: &'n Value, kind: &str) -> &'n str {
+fn address_of_type<'n>(node: &'n Value, kind: &str) -> &'n str {
     let addresses = list(node, &["status", "addresses"]);
     let found = addresses.iter().find(|address| text(address, &["type"]) == kind);
     or_none(found.map_or("", |address| text(address, &["address"])))

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{NONE, or_none};
+use super::{NONE_TEXT, or_none};
 use schedlab_api::{
     Value, json,
     object::{at, condition, is_deleting, list, number, text},
@@ -22,12 +22,12 @@ pub(super) const COLUMNS: &[(&str, &str, i64)] = &[
 ];
 
 pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
-    let state = state(pod);
+    let state = pod_display(pod);
     vec![
         json!(text(pod, &["metadata", "name"])),
         json!(format!("{}/{}", state.ready, state.total)),
         json!(state.status),
-        json!(restarts(&state, now)),
+        json!(restarts_text(&state, now)),
         json!(since(at(pod, &["metadata", "creationTimestamp"]), now)),
         json!(or_none(pod_ip(pod))),
         json!(or_none(text(pod, &["spec", "nodeName"]))),
@@ -36,7 +36,7 @@ pub(super) fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// The row condition of a completed pod.
+/// The condition in the row of a completed pod; `None` for other pods.
 pub(super) fn completion_condition(pod: &Value) -> Option<Value> {
     let phase = text(pod, &["status", "phase"]);
     let message = match phase {
@@ -47,7 +47,7 @@ pub(super) fn completion_condition(pod: &Value) -> Option<Value> {
     Some(json!({"type": "Completed", "status": "True", "reason": phase, "message": message}))
 }
 
-struct State {
+struct PodDisplay {
     status: String,
     ready: usize,
     total: usize,
@@ -60,9 +60,9 @@ fn pod_ip(pod: &Value) -> &str {
     first.unwrap_or_else(|| text(pod, &["status", "podIP"]))
 }
 
-fn state(pod: &Value) -> State {
+fn pod_display(pod: &Value) -> PodDisplay {
     let sidecars = list(pod, &["spec", "initContainers"]).iter().filter(|c| is_sidecar(c)).count();
-    let mut state = State {
+    let mut state = PodDisplay {
         status: base_status(pod),
         ready: 0,
         total: list(pod, &["spec", "containers"]).len() + sidecars,
@@ -101,7 +101,7 @@ fn is_sidecar(container: &Value) -> bool {
     text(container, &["restartPolicy"]) == "Always"
 }
 
-fn count_restarts(state: &mut State, status: &Value) {
+fn count_restarts(state: &mut PodDisplay, status: &Value) {
     state.restarts += number(status, &["restartCount"]).unwrap_or(0);
     let ended = at(status, &["lastState", "terminated", "finishedAt"]);
     if let Some(ended) = ended.filter(|time| time.is_string()) {
@@ -113,8 +113,9 @@ fn count_restarts(state: &mut State, status: &Value) {
     }
 }
 
-/// Applies the init container statuses. Returns whether init containers are still running.
-fn apply_init_containers(pod: &Value, state: &mut State) -> bool {
+/// Applies the init container statuses to what is shown of a pod. Returns whether init containers
+/// are still running.
+fn apply_init_containers(pod: &Value, state: &mut PodDisplay) -> bool {
     let specs = list(pod, &["spec", "initContainers"]);
     for (index, status) in list(pod, &["status", "initContainerStatuses"]).iter().enumerate() {
         count_restarts(state, status);
@@ -153,7 +154,7 @@ fn termination_reason(terminated: &Value) -> String {
     }
 }
 
-fn apply_containers(pod: &Value, state: &mut State) {
+fn apply_containers(pod: &Value, state: &mut PodDisplay) {
     let mut is_any_running = false;
     for status in list(pod, &["status", "containerStatuses"]).iter().rev() {
         count_restarts(state, status);
@@ -173,7 +174,7 @@ fn apply_containers(pod: &Value, state: &mut State) {
     }
 }
 
-fn restarts(state: &State, now: Timestamp) -> String {
+fn restarts_text(state: &PodDisplay, now: Timestamp) -> String {
     match &state.last_restart {
         Some(time) if state.restarts > 0 => {
             format!("{} ({} ago)", state.restarts, since(Some(time), now))
@@ -185,7 +186,7 @@ fn restarts(state: &State, now: Timestamp) -> String {
 fn readiness_gates(pod: &Value) -> String {
     let gates = list(pod, &["spec", "readinessGates"]);
     if gates.is_empty() {
-        return NONE.to_owned();
+        return NONE_TEXT.to_owned();
     }
     let is_open = |gate: &&Value| condition(pod, text(gate, &["conditionType"])) == Some("True");
     format!("{}/{}", gates.iter().filter(is_open).count(), gates.len())

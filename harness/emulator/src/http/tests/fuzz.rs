@@ -10,7 +10,8 @@ use proptest::test_runner::{Config, TestRunner};
 
 use super::{Router, send, server};
 use crate::api_types::expression::{
-    CelType, DeclaredSize, EstimateScope, Program, Scope, check, estimate_cost, untyped_value,
+    CelType, DeclaredSize, EstimateScope, Program, TypeScope, check_type, estimate_cost,
+    untyped_value,
 };
 use schedlab_api::{Value, json};
 
@@ -293,14 +294,14 @@ fn any_expression_compiles_or_not_and_ends_within_its_budget() {
         ("m".to_owned(), CelType::map(CelType::Text)),
     ];
     let variables = vec![("self".to_owned(), CelType::object("thing", fields))];
-    let scope = Scope { variables: variables.clone(), allows_bind: true };
+    let scope = TypeScope { variables: variables.clone(), allows_bind: true };
     let sizes =
         EstimateScope { variables, size: DeclaredSize::default().into(), size_of_others: None };
     let object =
         json!({"l": (0..50).collect::<Vec<i32>>(), "s": "aaaaaaaaaa", "m": {"k": "v"}, "o": null});
     let object = untyped_value(&object);
     fuzz(&text, |text| {
-        let _ = check(&text, &scope);
+        let _ = check_type(&text, &scope);
         estimate_cost(&text, &sizes);
         let parsed = std::panic::catch_unwind(|| Program::parse(&text)).ok().flatten();
         if let Some(program) = parsed {

@@ -5,37 +5,40 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use super::shape::{ListShape, Shape};
+use super::shape::{ListShape, MergeShape};
 use schedlab_api::Value;
 
-/// One type per paragraph: its name, then one field per line. `kind/group` defines a kind, which
-/// has `metadata` implicitly. Words after a field: its type; `keyed=` (list keys for apply;
-/// `key:value` gives the default of an absent key, otherwise it is "" or 0); `set`; `atomic` (the
-/// map changes as a whole); `map` (free keys); `patch=` (strategic merge key); `union` (strategic
-/// merge of scalars); `replace` (strategic merge replaces).
-const TABLE: &str = include_str!("builtin.txt");
+/// The merge rules of built-in types. A paragraph defines a type: its name, then one field per
+/// line. A name `kind/group` defines a kind, which has `metadata` implicitly. The words after a
+/// field are: its type; `keyed=` (list keys for apply; `key:value` gives the default of an absent
+/// key, otherwise "" or 0); `set`; `atomic` (the map changes as a whole); `map` (free keys);
+/// `patch=` (strategic merge key); `union` (strategic merge unites scalars); `replace` (strategic
+/// merge replaces).
+const TYPE_TABLE: &str = include_str!("builtin.txt");
 
-static KINDS: LazyLock<BTreeMap<(&str, &str), Arc<Shape>>> = LazyLock::new(kinds);
-static METADATA: LazyLock<Arc<Shape>> = LazyLock::new(|| parse_type("ObjectMeta", &paragraphs()));
+static KINDS: LazyLock<BTreeMap<(&str, &str), Arc<MergeShape>>> = LazyLock::new(kind_shapes);
+static METADATA: LazyLock<Arc<MergeShape>> =
+    LazyLock::new(|| parse_type("ObjectMeta", &type_paragraphs()));
 
-/// The shape of a built-in kind; for a kind that is not in the table, only that of its metadata.
-pub(crate) fn builtin_shape(group: &str, kind: &str) -> Arc<Shape> {
-    static OTHERS: LazyLock<Arc<Shape>> =
-        LazyLock::new(|| Arc::new(with_metadata(Shape::default())));
+/// The merge rules of a built-in kind; for a kind that is not in the table, only those of its
+/// metadata.
+pub(crate) fn builtin_shape(group: &str, kind: &str) -> Arc<MergeShape> {
+    static OTHERS: LazyLock<Arc<MergeShape>> =
+        LazyLock::new(|| Arc::new(with_metadata(MergeShape::default())));
     KINDS.get(&(group, kind)).unwrap_or(&OTHERS).clone()
 }
 
-/// Adds the shape of `metadata` to the shape of a kind.
-pub(super) fn with_metadata(mut shape: Shape) -> Shape {
+/// Adds the merge rules of `metadata` to those of a kind.
+pub(super) fn with_metadata(mut shape: MergeShape) -> MergeShape {
     shape.fields.insert("metadata".into(), METADATA.clone());
     shape
 }
 
-type Paragraphs = BTreeMap<&'static str, Vec<&'static str>>;
+type TypeParagraphs = BTreeMap<&'static str, Vec<&'static str>>;
 
-fn paragraphs() -> Paragraphs {
-    let mut paragraphs = Paragraphs::new();
-    for paragraph in TABLE.split("\n\n") {
+fn type_paragraphs() -> TypeParagraphs {
+    let mut paragraphs = TypeParagraphs::new();
+    for paragraph in TYPE_TABLE.split("\n\n") {
         let mut lines = paragraph.lines().filter(|line| !line.trim().is_empty());
         if let Some(head) = lines.next() {
             paragraphs.insert(head, lines.collect());
@@ -44,8 +47,8 @@ fn paragraphs() -> Paragraphs {
     paragraphs
 }
 
-fn kinds() -> BTreeMap<(&'static str, &'static str), Arc<Shape>> {
-    let paragraphs = paragraphs();
+fn kind_shapes() -> BTreeMap<(&'static str, &'static str), Arc<MergeShape>> {
+    let paragraphs = type_paragraphs();
     paragraphs
         .keys()
         .filter_map(|head| {
@@ -56,24 +59,29 @@ fn kinds() -> BTreeMap<(&'static str, &'static str), Arc<Shape>> {
         .collect()
 }
 
-fn parse_type(name: &str, paragraphs: &Paragraphs) -> Arc<Shape> {
-    let lines = paragraphs.get(name).expect("the table defines every type that it names");
-    let mut shape = Shape::default();
+fn parse_type(name: &str, paragraphs: &TypeParagraphs) -> Arc<MergeShape> {
+    let lines = paragraphs.get(name).expect("builtin.txt defines every type that it names");
+    let mut shape = MergeShape::default();
     for line in lines {
         let mut words = line.split_whitespace();
-        let field = words.next().expect("blank lines are filtered out above");
+        let field = words
+            .next()
+            .expect("every line of builtin.txt has a word: blank lines were filtered out");
         shape.fields.insert(field.into(), Arc::new(parse_field(words, paragraphs)));
     }
     Arc::new(shape)
 }
 
-fn parse_field<'t>(words: impl Iterator<Item = &'t str>, paragraphs: &Paragraphs) -> Shape {
-    let mut shape = Shape::default();
+fn parse_field<'t>(
+    words: impl Iterator<Item = &'t str>,
+    paragraphs: &TypeParagraphs,
+) -> MergeShape {
+    let mut shape = MergeShape::default();
     let mut of = None;
     for word in words {
         match word.split_once('=') {
             Some(("keyed", keys)) => {
-                shape.list = ListShape::Keyed(keys.split(',').map(parse_key).collect());
+                shape.list = ListShape::Keyed(keys.split(',').map(parse_list_key).collect());
             }
             Some(("patch", key)) => shape.strategy.merge_key = Some(key.into()),
             Some(_) => unreachable!("unknown key=value in the table of built-in types: {word}"),
@@ -96,7 +104,7 @@ fn parse_field<'t>(words: impl Iterator<Item = &'t str>, paragraphs: &Paragraphs
     shape
 }
 
-fn parse_key(text: &str) -> (Box<str>, Option<Value>) {
+fn parse_list_key(text: &str) -> (Box<str>, Option<Value>) {
     match text.split_once(':') {
         Some((key, default)) => (key.into(), Some(Value::from(default))),
         // The Go zero value of an unset key.

@@ -1,22 +1,22 @@
 //! The conflict error of server-side apply, in the format that kubectl shows and tools parse.
 
-use super::fields::{FieldSet, paths};
-use super::managed::{Entry, Operation};
+use super::fields::{FieldSet, path_texts};
+use super::managed::{ManagedFieldsEntry, Operation};
 use crate::api_types::error::{ApiError, Cause, Details};
 
-/// The fields of one manager that the applier wants to change.
-pub(super) struct Conflict {
+/// A conflict with one manager: the fields that it owns and the applier wants to change.
+pub(super) struct ManagerConflict {
     manager: String,
     paths: Vec<String>,
 }
 
-impl Conflict {
-    pub(super) fn new(owner: &Entry, fields: &FieldSet) -> Self {
-        Self { manager: owner_text(owner), paths: paths(fields) }
+impl ManagerConflict {
+    pub(super) fn new(owner: &ManagedFieldsEntry, fields: &FieldSet) -> Self {
+        Self { manager: owner_text(owner), paths: path_texts(fields) }
     }
 }
 
-fn owner_text(entry: &Entry) -> String {
+fn owner_text(entry: &ManagedFieldsEntry) -> String {
     let mut text = format!("{:?}", entry.manager);
     if !entry.subresource.is_empty() {
         text = format!("{text} with subresource {:?}", entry.subresource);
@@ -27,8 +27,8 @@ fn owner_text(entry: &Entry) -> String {
     }
 }
 
-/// 409 with one cause per field.
-pub(super) fn conflict_error(mut conflicts: Vec<Conflict>) -> ApiError {
+/// The 409 error of an apply with conflicts, with one cause per field.
+pub(super) fn conflict_error(mut conflicts: Vec<ManagerConflict>) -> ApiError {
     conflicts.sort_by(|one, other| one.manager.cmp(&other.manager));
     let causes = conflicts.iter().flat_map(|conflict| {
         conflict.paths.iter().map(|path| Cause {
@@ -41,14 +41,14 @@ pub(super) fn conflict_error(mut conflicts: Vec<Conflict>) -> ApiError {
     let message = match &details.causes[..] {
         [only] => format!("Apply failed with 1 conflict: {}: {}", only.message, only.field),
         several => {
-            let lines: Vec<String> = conflicts.iter().map(lines).collect();
+            let lines: Vec<String> = conflicts.iter().map(conflict_lines).collect();
             format!("Apply failed with {} conflicts: {}", several.len(), lines.join("\n"))
         }
     };
     ApiError { details: Some(Box::new(details)), ..ApiError::new(409, "Conflict", message) }
 }
 
-fn lines(conflict: &Conflict) -> String {
+fn conflict_lines(conflict: &ManagerConflict) -> String {
     let mut text = format!("conflicts with {}:", conflict.manager);
     for path in &conflict.paths {
         text.push_str("\n- ");

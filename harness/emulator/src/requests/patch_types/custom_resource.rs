@@ -3,23 +3,23 @@
 use std::sync::{Arc, LazyLock};
 
 use super::builtin::with_metadata;
-use super::shape::{ListShape, Shape};
+use super::shape::{ListShape, MergeShape};
 use schedlab_api::Value;
 
-/// The shape of a custom resource with this `openAPIV3Schema`.
-pub(crate) fn custom_resource_shape(schema: &Value) -> Arc<Shape> {
+/// The merge rules of a custom resource with this `openAPIV3Schema`.
+pub(crate) fn custom_resource_shape(schema: &Value) -> Arc<MergeShape> {
     Arc::new(with_metadata(shape_of_schema(schema)))
 }
 
-/// The shape of an object without a schema.
-pub(crate) fn untyped_shape() -> Arc<Shape> {
-    static UNTYPED: LazyLock<Arc<Shape>> =
-        LazyLock::new(|| Arc::new(with_metadata(Shape::default())));
+/// The merge rules of an object without a schema.
+pub(crate) fn untyped_shape() -> Arc<MergeShape> {
+    static UNTYPED: LazyLock<Arc<MergeShape>> =
+        LazyLock::new(|| Arc::new(with_metadata(MergeShape::default())));
     UNTYPED.clone()
 }
 
-fn shape_of_schema(schema: &Value) -> Shape {
-    let mut shape = Shape::default();
+fn shape_of_schema(schema: &Value) -> MergeShape {
+    let mut shape = MergeShape::default();
     if schema["x-kubernetes-embedded-resource"] == true {
         shape = with_metadata(shape);
     }

@@ -2,114 +2,116 @@
 //! are steps (`f:spec`, `k:{"name":"a"}`, `v:"x"`). A node is in the set when it is empty or
 //! holds `"."`. Working on that form directly saves a conversion on every write.
 
-use super::shape::{ListShape, Shape, item_step};
+use super::shape::{ListShape, MergeShape, item_step};
 use schedlab_api::{Map, Text, Value};
 
-/// A set of field paths; empty means the empty set.
+/// A set of field paths as a tree, in the format of `fieldsV1`. An empty map is the empty set.
 pub(super) type FieldSet = Map;
 
 const SELF: &str = ".";
 
-fn node(value: &Value) -> Option<&FieldSet> {
+fn child_set_of(value: &Value) -> Option<&FieldSet> {
     value.as_object()
 }
 
-fn is_member(node: &FieldSet) -> bool {
+fn is_path_in_set(node: &FieldSet) -> bool {
     node.is_empty() || node.contains_key(SELF)
 }
 
-/// Adds the node itself to the set or removes it; its children stay.
-fn set_member(node: &mut FieldSet, member: bool) {
+/// Adds the path to the node itself to the set, or removes it (`member`). The paths below the node
+/// stay.
+fn set_path_in_set(node: &mut FieldSet, member: bool) {
     node.remove(SELF);
     if member && !node.is_empty() {
         node.insert(SELF.to_owned(), Value::Object(Map::new()));
     }
 }
 
-fn steps(set: &FieldSet) -> impl Iterator<Item = (&Text, &FieldSet)> {
+fn steps_and_children(set: &FieldSet) -> impl Iterator<Item = (&Text, &FieldSet)> {
     set.iter()
         .filter(|(step, _)| *step != SELF)
-        .filter_map(|(step, value)| node(value).map(|node| (step, node)))
+        .filter_map(|(step, value)| child_set_of(value).map(|node| (step, node)))
 }
 
-/// Adds `other` to `into`.
-pub(super) fn unite(into: &mut FieldSet, other: &FieldSet) {
-    for (step, theirs) in steps(other) {
+/// Adds the paths of `other` to `into`.
+pub(super) fn add_all_paths(into: &mut FieldSet, other: &FieldSet) {
+    for (step, theirs) in steps_and_children(other) {
         match into.get_mut(step).and_then(Value::as_object_mut) {
             None => {
                 into.insert(step.clone(), Value::Object(theirs.clone()));
             }
             Some(mine) => {
-                let member = is_member(mine) || is_member(theirs);
-                unite(mine, theirs);
-                set_member(mine, member);
+                let member = is_path_in_set(mine) || is_path_in_set(theirs);
+                add_all_paths(mine, theirs);
+                set_path_in_set(mine, member);
             }
         }
     }
 }
 
 /// Takes the paths of `other` out of `from`.
-pub(super) fn subtract(from: &mut FieldSet, other: &FieldSet) {
-    for (step, theirs) in steps(other) {
+pub(super) fn remove_all_paths(from: &mut FieldSet, other: &FieldSet) {
+    for (step, theirs) in steps_and_children(other) {
         let Some(mine) = from.get_mut(step).and_then(Value::as_object_mut) else { continue };
-        let member = is_member(mine) && !is_member(theirs);
-        subtract(mine, theirs);
+        let member = is_path_in_set(mine) && !is_path_in_set(theirs);
+        remove_all_paths(mine, theirs);
         mine.remove(SELF);
         if mine.is_empty() && !member {
             from.remove(step);
         } else {
-            set_member(mine, member);
+            set_path_in_set(mine, member);
         }
     }
 }
 
-/// The paths that are in both.
-pub(super) fn intersection(one: &FieldSet, other: &FieldSet) -> FieldSet {
+/// The paths that are in both sets.
+pub(super) fn common_paths(left: &FieldSet, right: &FieldSet) -> FieldSet {
     let mut both = FieldSet::new();
-    for (step, theirs) in steps(other) {
-        let Some(mine) = one.get(step).and_then(node) else { continue };
-        let mut inner = intersection(mine, theirs);
-        let member = is_member(mine) && is_member(theirs);
+    for (step, theirs) in steps_and_children(right) {
+        let Some(mine) = left.get(step).and_then(child_set_of) else { continue };
+        let mut inner = common_paths(mine, theirs);
+        let member = is_path_in_set(mine) && is_path_in_set(theirs);
         if member || !inner.is_empty() {
-            set_member(&mut inner, member);
+            set_path_in_set(&mut inner, member);
             both.insert(step.clone(), Value::Object(inner));
         }
     }
     both
 }
 
-/// The child node of a step.
-pub(super) fn child<'s>(set: &'s FieldSet, step: &str) -> Option<&'s FieldSet> {
-    set.get(step).and_then(node)
+/// The paths below a step; `None` if the set has no paths there.
+pub(super) fn child_set<'s>(set: &'s FieldSet, step: &str) -> Option<&'s FieldSet> {
+    set.get(step).and_then(child_set_of)
 }
 
-/// The children of the root, by step.
+/// The steps of the root, each with the paths below it.
 pub(super) fn children(set: &FieldSet) -> impl Iterator<Item = (&Text, &FieldSet)> {
-    steps(set)
+    steps_and_children(set)
 }
 
-/// Adds a child node; `member` says whether the path to it is in the set, too.
-pub(super) fn put(set: &mut FieldSet, step: String, mut below: FieldSet, member: bool) {
+/// Adds a step with the paths below it. `member` says whether the path that ends with the step is
+/// in the set, too.
+pub(super) fn add_child_set(set: &mut FieldSet, step: String, mut below: FieldSet, member: bool) {
     if member || !below.is_empty() {
-        set_member(&mut below, member);
+        set_path_in_set(&mut below, member);
         set.insert(step, Value::Object(below));
     }
 }
 
-/// The paths of a set as conflict messages print them, parents before what lies below.
-pub(super) fn paths(set: &FieldSet) -> Vec<String> {
+/// The paths of a set as conflict messages print them; a parent comes before the paths below it.
+pub(super) fn path_texts(set: &FieldSet) -> Vec<String> {
     let mut found = Vec::new();
     collect_paths(set, "", &mut found);
     found
 }
 
 fn collect_paths(set: &FieldSet, prefix: &str, found: &mut Vec<String>) {
-    for (step, below) in steps(set) {
-        if is_member(below) {
+    for (step, below) in steps_and_children(set) {
+        if is_path_in_set(below) {
             found.push(format!("{prefix}{}", step_text(step)));
         }
     }
-    for (step, below) in steps(set) {
+    for (step, below) in steps_and_children(set) {
         collect_paths(below, &format!("{prefix}{}", step_text(step)), found);
     }
 }
@@ -138,13 +140,16 @@ pub(super) struct ListKeyError {
 }
 
 /// The paths of all fields that an applied configuration sets.
-pub(super) fn fields_of_object(object: &Value, shape: &Shape) -> Result<FieldSet, ListKeyError> {
+pub(super) fn fields_of_object(
+    object: &Value,
+    shape: &MergeShape,
+) -> Result<FieldSet, ListKeyError> {
     let mut set = fields_of_value(object, shape, "")?;
     drop_unowned_fields(&mut set);
     Ok(set)
 }
 
-/// Removes the fields that no manager owns.
+/// Removes the fields that no manager can own, such as `metadata.name` and `apiVersion`.
 pub(super) fn drop_unowned_fields(set: &mut FieldSet) {
     const METADATA: [&str; 8] = [
         "f:name",
@@ -169,29 +174,36 @@ pub(super) fn drop_unowned_fields(set: &mut FieldSet) {
     }
 }
 
-/// The paths below a value; empty if the value changes as a whole.
-fn fields_of_value(value: &Value, shape: &Shape, path: &str) -> Result<FieldSet, ListKeyError> {
+/// The paths of all fields and items below a value; empty if the value changes as a whole.
+fn fields_of_value(
+    value: &Value,
+    shape: &MergeShape,
+    path: &str,
+) -> Result<FieldSet, ListKeyError> {
     let mut set = FieldSet::new();
     match value {
         Value::Object(fields) if !shape.atomic => {
             for (name, field) in fields {
-                let inner = shape.field(name);
+                let inner = shape.field_shape(name);
                 let below = fields_of_value(field, inner, &format!("{path}.{name}"))?;
-                let member = is_leaf(field, inner) || shape.is_free_key(name);
-                put(&mut set, format!("f:{name}"), below, member);
+                let member = changes_as_a_whole(field, inner) || shape.is_free_key(name);
+                add_child_set(&mut set, format!("f:{name}"), below, member);
             }
         }
         Value::Array(items) if shape.list != ListShape::Atomic => {
             for (index, item) in items.iter().enumerate() {
-                let step = step_of(shape, item, index)
+                let step = step_of_item(shape, item, index)
                     .map_err(|problem| ListKeyError { path: path.to_owned(), problem })?;
                 if set.contains_key(&step) {
                     let problem = format!("duplicate entries for key {}", step_text(&step));
                     return Err(ListKeyError { path: path.to_owned(), problem });
                 }
-                let below =
-                    fields_of_value(item, shape.item(), &format!("{path}{}", step_text(&step)))?;
-                put(&mut set, step, below, true);
+                let below = fields_of_value(
+                    item,
+                    shape.item_shape(),
+                    &format!("{path}{}", step_text(&step)),
+                )?;
+                add_child_set(&mut set, step, below, true);
             }
         }
         Value::Null
@@ -204,7 +216,7 @@ fn fields_of_value(value: &Value, shape: &Shape, path: &str) -> Result<FieldSet,
     Ok(set)
 }
 
-fn is_leaf(value: &Value, shape: &Shape) -> bool {
+fn changes_as_a_whole(value: &Value, shape: &MergeShape) -> bool {
     match value {
         Value::Object(fields) => shape.atomic || fields.is_empty(),
         Value::Array(_) => shape.list == ListShape::Atomic,
@@ -212,7 +224,7 @@ fn is_leaf(value: &Value, shape: &Shape) -> bool {
     }
 }
 
-fn step_of(shape: &Shape, item: &Value, index: usize) -> Result<String, String> {
+fn step_of_item(shape: &MergeShape, item: &Value, index: usize) -> Result<String, String> {
     item_step(&shape.list, item).ok_or_else(|| {
         let keys = match &shape.list {
             ListShape::Keyed(keys) => keys.iter().map(|(key, _)| format!("\"{key}\"")).collect(),
@@ -225,8 +237,7 @@ fn step_of(shape: &Shape, item: &Value, index: usize) -> Result<String, String> 
     })
 }
 
-/// The path step of a list item in messages, such as `[name="c"]`; the error says why the item has
-/// none.
-pub(crate) fn item_path(shape: &Shape, item: &Value, index: usize) -> Result<String, String> {
-    step_of(shape, item, index).map(|step| step_text(&step))
+/// The path step of a list item in messages, such as `[name="c"]`; an error if the item has no key.
+pub(crate) fn item_path(shape: &MergeShape, item: &Value, index: usize) -> Result<String, String> {
+    step_of_item(shape, item, index).map(|step| step_text(&step))
 }

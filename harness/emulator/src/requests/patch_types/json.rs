@@ -8,7 +8,7 @@ use json_patch::{
     TestOperation,
 };
 
-use super::unprocessable_patch;
+use super::unprocessable_patch_error;
 use crate::api_types::error::ApiError;
 use schedlab_api::{Map, Value, object, object::text};
 
@@ -17,8 +17,8 @@ const OPERATIONS_MAX: usize = 10_000;
 
 /// The maximum size of all values that a patch copies, as in the API server.
 const COPIED_BYTES_MAX: usize = 3 << 20;
-/// The nesting of the document between two operations.
-const DEPTH_MAX: usize = 500;
+/// The maximum nesting of the document between two operations.
+const NESTING_MAX: usize = 500;
 
 /// Applies a JSON Patch.
 ///
@@ -28,11 +28,11 @@ const DEPTH_MAX: usize = 500;
 /// `current` (a failed `test`, a missing path).
 pub(crate) fn apply_json_patch(current: &Value, patch: &Value) -> Result<Value, ApiError> {
     if !patch.is_array() {
-        return Err(undecodable_patch(patch, "[]handlers.jsonPatchOp"));
+        return Err(undecodable_patch_error(patch, "[]handlers.jsonPatchOp"));
     }
     check_operation_types(patch)?;
-    let operations: json_patch::Patch =
-        schedlab_api::from_value(with_null_values(patch)).map_err(|_| unprocessable_patch())?;
+    let operations: json_patch::Patch = schedlab_api::from_value(with_null_values(patch))
+        .map_err(|_| unprocessable_patch_error())?;
     if operations.0.len() > OPERATIONS_MAX {
         let message = format!(
             "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
@@ -41,29 +41,30 @@ pub(crate) fn apply_json_patch(current: &Value, patch: &Value) -> Result<Value, 
         return Err(ApiError::new(413, "RequestEntityTooLarge", message));
     }
     let mut patched = current.clone().into();
-    let mut limits = PatchLimits::default();
+    let mut limits = PatchUsage::default();
     for operation in operations.0 {
         let operation = with_positive_indexes(operation, &patched);
-        limits.check(&operation, &patched)?;
+        limits.check_operation(&operation, &patched)?;
         let Some(operation) = with_absent_as_null(operation, &patched) else { continue };
         let operation = json_patch::Patch(vec![operation]);
-        json_patch::patch_unsafe(&mut patched, &operation).map_err(|_| unprocessable_patch())?;
+        json_patch::patch_unsafe(&mut patched, &operation)
+            .map_err(|_| unprocessable_patch_error())?;
     }
-    if patched.is_object() { Ok(patched.into()) } else { Err(unprocessable_patch()) }
+    if patched.is_object() { Ok(patched.into()) } else { Err(unprocessable_patch_error()) }
 }
 
-/// What a patch has used of its limits.
+/// How much of its limits a JSON Patch has used so far.
 #[derive(Default)]
-struct PatchLimits {
+struct PatchUsage {
     copied_bytes: usize,
-    /// The nesting of the document, at most; 0 before it is known.
+    /// The maximum possible nesting of the document; 0 before it is known.
     depth: usize,
 }
 
-impl PatchLimits {
+impl PatchUsage {
     /// Refuses an operation after which the patch would have copied too much, or the document would
     /// be nested too deeply.
-    fn check(
+    fn check_operation(
         &mut self,
         operation: &PatchOperation,
         current: &serde_json::Value,
@@ -72,20 +73,22 @@ impl PatchLimits {
             let copied = current.pointer(copy.from.as_str()).map_or(0, encoded_length);
             self.copied_bytes = self.copied_bytes.saturating_add(copied);
             if self.copied_bytes > COPIED_BYTES_MAX {
-                return Err(unprocessable_patch());
+                return Err(unprocessable_patch_error());
             }
         }
-        if self.depth == 0 || self.depth_after(operation) > DEPTH_MAX {
-            self.depth = depth(current);
+        if self.depth == 0 || self.nesting_depth_after(operation) > NESTING_MAX {
+            self.depth = nesting_depth(current);
         }
-        self.depth = self.depth_after(operation);
-        if self.depth > DEPTH_MAX { Err(unprocessable_patch()) } else { Ok(()) }
+        self.depth = self.nesting_depth_after(operation);
+        if self.depth > NESTING_MAX { Err(unprocessable_patch_error()) } else { Ok(()) }
     }
 
-    fn depth_after(&self, operation: &PatchOperation) -> usize {
+    fn nesting_depth_after(&self, operation: &PatchOperation) -> usize {
         let placed = match operation {
-            PatchOperation::Add(add) => add.path.count() + depth(&add.value),
-            PatchOperation::Replace(replace) => replace.path.count() + depth(&replace.value),
+            PatchOperation::Add(add) => add.path.count() + nesting_depth(&add.value),
+            PatchOperation::Replace(replace) => {
+                replace.path.count() + nesting_depth(&replace.value)
+            }
             PatchOperation::Copy(copy) => {
                 copy.path.count() + self.depth.saturating_sub(copy.from.count())
             }
@@ -98,11 +101,13 @@ impl PatchLimits {
     }
 }
 
-/// The nesting of arrays and objects.
-fn depth(value: &serde_json::Value) -> usize {
+/// The nesting of arrays and objects in a value.
+fn nesting_depth(value: &serde_json::Value) -> usize {
     match value {
-        serde_json::Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        serde_json::Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        serde_json::Value::Array(items) => 1 + items.iter().map(nesting_depth).max().unwrap_or(0),
+        serde_json::Value::Object(fields) => {
+            1 + fields.values().map(nesting_depth).max().unwrap_or(0)
+        }
         serde_json::Value::Null
         | serde_json::Value::Bool(_)
         | serde_json::Value::Number(_)
@@ -128,11 +133,11 @@ fn encoded_length(value: &serde_json::Value) -> usize {
     counter.0
 }
 
-/// Refuses operations whose texts are none.
+/// Refuses operations whose `op`, `path` or `from` is no string.
 fn check_operation_types(patch: &Value) -> Result<(), ApiError> {
     for operation in patch.as_array().into_iter().flatten() {
         if !operation.is_object() && !operation.is_null() {
-            return Err(undecodable_patch(operation, "handlers.jsonPatchOp"));
+            return Err(undecodable_patch_error(operation, "handlers.jsonPatchOp"));
         }
         for field in ["op", "path", "from"] {
             let value = operation.get(field).unwrap_or(&Value::Null);
@@ -148,8 +153,8 @@ fn check_operation_types(patch: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Unlike RFC 6902, the library of the API server takes an operation without `value` for one with
-/// null.
+/// The patch with `value: null` in operations that lack `value`: unlike RFC 6902, the API server's
+/// library takes a missing value for null.
 fn with_null_values(patch: &Value) -> Value {
     let mut patch = patch.clone();
     for operation in patch.as_array_mut().into_iter().flatten() {
@@ -160,7 +165,8 @@ fn with_null_values(patch: &Value) -> Value {
     patch
 }
 
-/// Unlike RFC 6902, the library of the API server counts a negative index from the end of a list.
+/// The operation with positive indexes in its paths: unlike RFC 6902, the API server's library
+/// counts a negative index from the end of a list.
 fn with_positive_indexes(
     mut operation: PatchOperation,
     current: &serde_json::Value,
@@ -185,7 +191,8 @@ fn with_positive_indexes(
     operation
 }
 
-/// A path with indexes from the start of the lists. `end` is added to the length of the last list.
+/// A path whose indexes all count from the start of a list. `end` is added to the length of the
+/// last list.
 fn positive_path(path: &PointerBuf, current: &serde_json::Value, end: usize) -> PointerBuf {
     let count = path.count();
     let (mut found, mut place) = (PointerBuf::new(), Some(current));
@@ -206,8 +213,9 @@ fn positive_path(path: &PointerBuf, current: &serde_json::Value, end: usize) -> 
     found
 }
 
-/// Unlike RFC 6902, the library of the API server takes a missing key of a map for a null: `replace`
-/// adds it, `copy` copies a null, and `test` finds a null. `None` if nothing is left to do.
+/// The operation, adapted to missing keys: unlike RFC 6902, the API server's library takes a
+/// missing key of a map for a null. `replace` adds the key, `copy` copies a null, and `test` finds
+/// a null. `None` if nothing is left to do.
 fn with_absent_as_null(
     operation: PatchOperation,
     current: &serde_json::Value,
@@ -239,7 +247,7 @@ fn with_absent_as_null(
 }
 
 /// 400: the patch has the wrong JSON type.
-fn undecodable_patch(patch: &Value, expected: &str) -> ApiError {
+fn undecodable_patch_error(patch: &Value, expected: &str) -> ApiError {
     let found = object::go_type(patch);
     ApiError::bad_request(format!(
         "error decoding patch: json: cannot unmarshal {found} into Go value of type {expected}"
@@ -253,7 +261,7 @@ fn undecodable_patch(patch: &Value, expected: &str) -> ApiError {
 /// 400: the patch is not a JSON object.
 pub(crate) fn apply_merge_patch(current: &Value, patch: &Value) -> Result<Value, ApiError> {
     let Value::Object(fields) = patch else {
-        return Err(undecodable_patch(patch, "map[string]interface {}"));
+        return Err(undecodable_patch_error(patch, "map[string]interface {}"));
     };
     let mut patched = current.clone();
     merge_fields(&mut patched, fields);

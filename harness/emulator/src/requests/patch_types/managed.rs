@@ -3,22 +3,22 @@
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 
-use super::diff::diff;
-use super::fields::{FieldSet, subtract, unite};
-use super::shape::Shape;
+use super::diff::diff_states;
+use super::fields::{FieldSet, add_all_paths, remove_all_paths};
+use super::shape::MergeShape;
 use schedlab_api::{Value, json};
 
 /// The API's timestamp format: whole seconds.
 const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
 
-/// The author of a write.
+/// The author of a write, as `managedFields` records it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Author<'w> {
-    /// The field manager.
+pub(crate) struct WriteAuthor<'w> {
+    /// The field manager of the write.
     pub manager: &'w str,
     /// The `apiVersion` of the written object.
     pub api_version: &'w str,
-    /// The subresource that it writes to; empty for the object itself.
+    /// The subresource that the author writes to; empty for the object itself.
     pub subresource: &'w str,
     /// The time of the write.
     pub now: Timestamp,
@@ -42,7 +42,7 @@ impl Operation {
 
 /// One entry of `managedFields`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct ManagedFieldsEntry {
     pub(super) operation: Operation,
     pub(super) time: String,
     pub(super) manager: String,
@@ -51,8 +51,8 @@ pub(super) struct Entry {
     pub(super) fields: FieldSet,
 }
 
-impl Entry {
-    pub(super) fn new(author: &Author<'_>, operation: Operation) -> Self {
+impl ManagedFieldsEntry {
+    pub(super) fn new(author: &WriteAuthor<'_>, operation: Operation) -> Self {
         Self {
             operation,
             time: SECONDS.timestamp_to_string(&author.now),
@@ -63,9 +63,9 @@ impl Entry {
         }
     }
 
-    /// Whether a write of this author continues the entry. Apply entries continue across API
-    /// versions, update entries do not.
-    pub(super) fn is_continued_by(&self, author: &Author<'_>, operation: Operation) -> bool {
+    /// Whether a write of `author` updates this entry instead of adding a new one. Apply entries
+    /// are continued across API versions, update entries are not.
+    pub(super) fn is_continued_by(&self, author: &WriteAuthor<'_>, operation: Operation) -> bool {
         self.operation == operation
             && self.manager == author.manager
             && self.subresource == author.subresource
@@ -111,15 +111,16 @@ impl Entry {
     }
 }
 
-/// Records an update (`before` is `None`: a create): the author becomes the only owner of the
-/// changed fields. A single empty entry in `after` clears all records, as in the API.
+/// Records an update or a create (`before` is `None`) in `managedFields`: the author becomes the
+/// only owner of the changed fields. As in the API, a single empty entry in `after` clears all
+/// entries.
 pub(crate) fn record_update(
     before: Option<&Value>,
     after: &mut Value,
-    shape: &Shape,
-    author: &Author<'_>,
+    shape: &MergeShape,
+    author: &WriteAuthor<'_>,
 ) {
-    let sent = take_managed(after);
+    let sent = take_managed_fields(after);
     if sent.as_array().is_some_and(|sent| matches!(&sent[..], [only] if *only == json!({}))) {
         return;
     }
@@ -128,28 +129,28 @@ pub(crate) fn record_update(
         Some(before) if !sent_some => before["metadata"]["managedFields"].clone(),
         Some(_) | None => sent,
     };
-    let difference = diff(before, after, shape);
+    let difference = diff_states(before, after, shape);
     if difference.is_empty() {
-        restore_managed(after, raw);
+        restore_managed_fields(after, raw);
         return;
     }
-    let mut entries = read_entries(&mut raw);
-    let mut mine = Entry::new(author, Operation::Update);
+    let mut entries = take_entries(&mut raw);
+    let mut mine = ManagedFieldsEntry::new(author, Operation::Update);
     for entry in &mut entries {
         if entry.is_continued_by(author, Operation::Update) {
             mine.fields = std::mem::take(&mut entry.fields);
         } else {
-            subtract(&mut entry.fields, &difference.changed);
-            subtract(&mut entry.fields, &difference.removed);
+            remove_all_paths(&mut entry.fields, &difference.changed);
+            remove_all_paths(&mut entry.fields, &difference.removed);
         }
     }
-    unite(&mut mine.fields, &difference.changed);
-    subtract(&mut mine.fields, &difference.removed);
+    add_all_paths(&mut mine.fields, &difference.changed);
+    remove_all_paths(&mut mine.fields, &difference.removed);
     entries.push(mine);
     write_entries(after, entries);
 }
 
-fn take_managed(object: &mut Value) -> Value {
+fn take_managed_fields(object: &mut Value) -> Value {
     object
         .get_mut("metadata")
         .and_then(Value::as_object_mut)
@@ -157,27 +158,27 @@ fn take_managed(object: &mut Value) -> Value {
         .unwrap_or(Value::Null)
 }
 
-fn restore_managed(object: &mut Value, raw: Value) {
+fn restore_managed_fields(object: &mut Value, raw: Value) {
     if raw.as_array().is_some_and(|entries| !entries.is_empty()) {
         object["metadata"]["managedFields"] = raw;
     }
 }
 
 /// Takes the entries out of a `managedFields` list.
-pub(super) fn read_entries(raw: &mut Value) -> Vec<Entry> {
+pub(super) fn take_entries(raw: &mut Value) -> Vec<ManagedFieldsEntry> {
     let entries = raw.as_array_mut().map(std::mem::take).unwrap_or_default();
-    entries.into_iter().filter_map(|mut entry| Entry::from_value(&mut entry)).collect()
+    entries.into_iter().filter_map(|mut entry| ManagedFieldsEntry::from_value(&mut entry)).collect()
 }
 
-/// Writes the entries that own something, in the API's order.
-pub(super) fn write_entries(object: &mut Value, mut entries: Vec<Entry>) {
+/// Writes the entries that own any field to `managedFields`, in the API's order.
+pub(super) fn write_entries(object: &mut Value, mut entries: Vec<ManagedFieldsEntry>) {
     entries.retain(|entry| !entry.fields.is_empty());
-    entries.sort_by(|one, other| order_key(one).cmp(&order_key(other)));
-    let entries: Vec<Value> = entries.into_iter().map(Entry::into_value).collect();
-    take_managed(object);
-    restore_managed(object, Value::Array(entries));
+    entries.sort_by(|one, other| entry_order_key(one).cmp(&entry_order_key(other)));
+    let entries: Vec<Value> = entries.into_iter().map(ManagedFieldsEntry::into_value).collect();
+    take_managed_fields(object);
+    restore_managed_fields(object, Value::Array(entries));
 }
 
-fn order_key(entry: &Entry) -> (Operation, &str, &str, &str, &str) {
+fn entry_order_key(entry: &ManagedFieldsEntry) -> (Operation, &str, &str, &str, &str) {
     (entry.operation, &entry.time, &entry.manager, &entry.api_version, &entry.subresource)
 }

@@ -6,64 +6,65 @@ use std::sync::Arc;
 
 use schedlab_api::{Map, Value};
 
-/// The merge information of one field.
+/// The merge rules of one field, and of the fields below it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shape {
-    /// The fields whose shape differs from [`Shape::default`].
-    pub fields: BTreeMap<Box<str>, Arc<Shape>>,
-    /// For a map with free keys: its values. Such entries count as owned on their own.
-    pub entries: Option<Arc<Shape>>,
-    /// For a list: its items.
-    pub item: Option<Arc<Shape>>,
-    /// A map that changes only as a whole.
+pub(crate) struct MergeShape {
+    /// The fields whose merge rules differ from [`MergeShape::default`].
+    pub fields: BTreeMap<Box<str>, Arc<MergeShape>>,
+    /// The merge rules of the values of a map with free keys. Managers own the entries of such a
+    /// map one by one.
+    pub entries: Option<Arc<MergeShape>>,
+    /// The merge rules of the items of a list.
+    pub item: Option<Arc<MergeShape>>,
+    /// Whether the map changes only as a whole.
     pub atomic: bool,
     /// How apply merges a list.
     pub list: ListShape,
-    /// How strategic merge handles the field.
-    pub strategy: Strategy,
+    /// How a strategic merge patch changes the field.
+    pub strategy: StrategicMerge,
 }
 
 /// How apply merges a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ListShape {
-    /// Changes only as a whole.
+    /// The list changes only as a whole.
     #[default]
     Atomic,
-    /// Each value at most once.
+    /// The list is a set: it contains each value at most once.
     Set,
-    /// Items are identified by these keys; the value is the default of an absent key.
+    /// The items are identified by these keys; the value is the default of an absent key.
     Keyed(Vec<(Box<str>, Option<Value>)>),
 }
 
-/// How strategic merge handles a field.
+/// How a strategic merge patch changes a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Strategy {
-    /// Items of a list are merged by this field.
+pub(crate) struct StrategicMerge {
+    /// The field by which the items of a list are merged; `None` if items are not merged.
     pub merge_key: Option<Box<str>>,
-    /// A list of plain values is united with the patch's.
+    /// Whether a list of plain values is united with the list in the patch.
     pub merge_values: bool,
-    /// A map is replaced, not merged.
+    /// Whether a map is replaced instead of merged.
     pub replace: bool,
 }
 
-static PLAIN: std::sync::LazyLock<Shape> = std::sync::LazyLock::new(Shape::default);
+static PLAIN: std::sync::LazyLock<MergeShape> = std::sync::LazyLock::new(MergeShape::default);
 
-impl Shape {
-    /// The shape of a field without information: maps merge, lists are replaced.
+impl MergeShape {
+    /// The merge rules of a field about which nothing is known: maps merge, lists are replaced.
     pub(crate) fn plain() -> &'static Self {
         &PLAIN
     }
 
-    /// The shape of a field.
-    pub(crate) fn field(&self, name: &str) -> &Self {
+    /// The merge rules of the field or entry `name`.
+    pub(crate) fn field_shape(&self, name: &str) -> &Self {
         match self.fields.get(name).or(self.entries.as_ref()) {
             Some(shape) => shape,
             None => Self::plain(),
         }
     }
 
-    /// The shape of the items of a list.
-    pub(crate) fn item(&self) -> &Self {
+    /// The merge rules of the items of the list.
+    pub(crate) fn item_shape(&self) -> &Self {
         self.item.as_deref().unwrap_or_else(|| Self::plain())
     }
 

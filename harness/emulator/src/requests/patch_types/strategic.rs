@@ -1,16 +1,16 @@
 //! Strategic merge patch: a merge patch that merges keyed lists, with kubectl's directives
 //! (`$patch`, `$retainKeys`, `$setElementOrder/…`, `$deleteFromPrimitiveList/…`).
 
-use super::shape::{Shape, Strategy};
-use super::unprocessable_patch;
+use super::shape::{MergeShape, StrategicMerge};
+use super::unprocessable_patch_error;
 use crate::api_types::error::ApiError;
-use crate::api_types::error::go_format::go_value;
+use crate::api_types::error::go_format::format_go_value;
 use schedlab_api::{Map, Value};
 
-const DIRECTIVE: &str = "$patch";
-const RETAIN_KEYS: &str = "$retainKeys";
-const SET_ORDER: &str = "$setElementOrder/";
-const DELETE_VALUES: &str = "$deleteFromPrimitiveList/";
+const DIRECTIVE_KEY: &str = "$patch";
+const RETAIN_KEYS_KEY: &str = "$retainKeys";
+const SET_ORDER_PREFIX: &str = "$setElementOrder/";
+const DELETE_VALUES_PREFIX: &str = "$deleteFromPrimitiveList/";
 
 /// Applies a strategic merge patch.
 ///
@@ -20,7 +20,7 @@ const DELETE_VALUES: &str = "$deleteFromPrimitiveList/";
 pub(crate) fn apply_strategic_patch(
     current: &Value,
     patch: &Value,
-    shape: &Shape,
+    shape: &MergeShape,
 ) -> Result<Value, ApiError> {
     let fields = match patch {
         Value::Object(fields) => fields,
@@ -37,12 +37,12 @@ pub(crate) fn apply_strategic_patch(
     Ok(Value::Object(patched))
 }
 
-fn merge_map(target: &mut Map, patch: &Map, shape: &Shape) -> Result<(), ApiError> {
-    match patch.get(DIRECTIVE).map(|directive| directive.as_str()) {
+fn merge_map(target: &mut Map, patch: &Map, shape: &MergeShape) -> Result<(), ApiError> {
+    match patch.get(DIRECTIVE_KEY).map(|directive| directive.as_str()) {
         None | Some(Some("merge")) => {}
         Some(Some("replace")) => {
             patch.clone_into(target);
-            target.remove(DIRECTIVE);
+            target.remove(DIRECTIVE_KEY);
             return Ok(());
         }
         Some(Some("delete")) => {
@@ -57,16 +57,17 @@ fn merge_map(target: &mut Map, patch: &Map, shape: &Shape) -> Result<(), ApiErro
         }
     }
     retain_keys(target, patch)?;
-    delete_values(target, patch)?;
+    delete_list_values(target, patch)?;
     for (name, value) in patch.iter().filter(|(name, _)| !name.starts_with('$')) {
-        merge_field(target, name, value, patch, shape.field(name))?;
+        merge_field(target, name, value, patch, shape.field_shape(name))?;
     }
-    reorder_untouched(target, patch, shape)
+    reorder_unpatched_lists(target, patch, shape)
 }
 
-/// `$retainKeys`: removes all other keys of the live map; the patch may set only retained keys.
+/// Applies `$retainKeys`: removes all other keys of the live map. The patch may set only retained
+/// keys.
 fn retain_keys(target: &mut Map, patch: &Map) -> Result<(), ApiError> {
-    let Some(keys) = patch.get(RETAIN_KEYS) else { return Ok(()) };
+    let Some(keys) = patch.get(RETAIN_KEYS_KEY) else { return Ok(()) };
     let Value::Array(keys) = keys else {
         return Err(ApiError::bad_request("invalid patch format of retainKeys"));
     };
@@ -78,10 +79,10 @@ fn retain_keys(target: &mut Map, patch: &Map) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// `$deleteFromPrimitiveList/x`: removes these values from list `x`.
-fn delete_values(target: &mut Map, patch: &Map) -> Result<(), ApiError> {
+/// Applies `$deleteFromPrimitiveList/x`: removes the given values from the list `x`.
+fn delete_list_values(target: &mut Map, patch: &Map) -> Result<(), ApiError> {
     for (name, gone) in patch {
-        let Some(list) = name.strip_prefix(DELETE_VALUES) else { continue };
+        let Some(list) = name.strip_prefix(DELETE_VALUES_PREFIX) else { continue };
         let Value::Array(removed) = gone else {
             return Err(ApiError::bad_request("invalid patch format of primitive list"));
         };
@@ -97,7 +98,7 @@ fn merge_field(
     name: &str,
     new: &Value,
     patch: &Map,
-    shape: &Shape,
+    shape: &MergeShape,
 ) -> Result<(), ApiError> {
     match (target.get_mut(name), new) {
         (_, Value::Null) => {
@@ -122,24 +123,29 @@ fn merge_field(
 }
 
 fn element_order<'p>(patch: &'p Map, list: &str) -> Result<Option<&'p [Value]>, ApiError> {
-    match patch.get(&format!("{SET_ORDER}{list}")) {
+    match patch.get(&format!("{SET_ORDER_PREFIX}{list}")) {
         None => Ok(None),
         Some(Value::Array(order)) => Ok(Some(order)),
         Some(_) => Err(ApiError::bad_request("invalid patch format of setElementOrder list")),
     }
 }
 
-/// `$setElementOrder/x` without `x`: only the order changes.
-fn reorder_untouched(target: &mut Map, patch: &Map, shape: &Shape) -> Result<(), ApiError> {
-    for name in patch.keys().filter_map(|name| name.strip_prefix(SET_ORDER)) {
+/// Applies `$setElementOrder/x` if the patch does not contain the list `x`: only the order of the
+/// list changes.
+fn reorder_unpatched_lists(
+    target: &mut Map,
+    patch: &Map,
+    shape: &MergeShape,
+) -> Result<(), ApiError> {
+    for name in patch.keys().filter_map(|name| name.strip_prefix(SET_ORDER_PREFIX)) {
         let order = element_order(patch, name)?.unwrap_or_default();
         if patch.contains_key(name) {
             continue;
         }
         if let Some(Value::Array(live)) = target.get_mut(name) {
             let before = live.clone();
-            let strategy = &shape.field(name).strategy;
-            *live = ordered(std::mem::take(live), &before, order, strategy);
+            let strategy = &shape.field_shape(name).strategy;
+            *live = sorted_by_order(std::mem::take(live), &before, order, strategy);
         }
     }
     Ok(())
@@ -149,13 +155,13 @@ fn merge_list(
     live: &[Value],
     patch: &[Value],
     order: Option<&[Value]>,
-    shape: &Shape,
+    shape: &MergeShape,
 ) -> Result<Vec<Value>, ApiError> {
     let strategy = &shape.strategy;
     let merged = match &strategy.merge_key {
-        Some(key) => match merge_items(live.to_vec(), patch, key, shape.item())? {
-            Merged::Items(items) => items,
-            Merged::Replaced(items) => return Ok(items),
+        Some(key) => match merge_items(live.to_vec(), patch, key, shape.item_shape())? {
+            MergedList::Items(items) => items,
+            MergedList::Replaced(items) => return Ok(items),
         },
         None if strategy.merge_values => {
             let mut values = live.to_vec();
@@ -165,41 +171,41 @@ fn merge_list(
         None => return Ok(patch.iter().map(without_directives).collect()),
     };
     if let Some(order) = order
-        && !in_order(patch, order, strategy)
+        && !is_in_order(patch, order, strategy)
     {
         return Err(ApiError::bad_request("invalid patch format of setElementOrder list"));
     }
     let plain: Vec<Value> = patch.iter().filter(|item| !has_directive(item)).cloned().collect();
-    Ok(ordered(merged, live, order.unwrap_or(&plain), strategy))
+    Ok(sorted_by_order(merged, live, order.unwrap_or(&plain), strategy))
 }
 
-enum Merged {
+enum MergedList {
     Items(Vec<Value>),
     Replaced(Vec<Value>),
 }
 
 fn has_directive(item: &Value) -> bool {
-    item.get(DIRECTIVE).is_some()
+    item.get(DIRECTIVE_KEY).is_some()
 }
 
 fn merge_items(
     mut live: Vec<Value>,
     patch: &[Value],
     key: &str,
-    shape: &Shape,
-) -> Result<Merged, ApiError> {
-    if patch.iter().any(|item| item[DIRECTIVE] == "replace") {
+    shape: &MergeShape,
+) -> Result<MergedList, ApiError> {
+    if patch.iter().any(|item| item[DIRECTIVE_KEY] == "replace") {
         let items = patch.iter().filter(|item| !has_directive(item)).map(without_directives);
-        return Ok(Merged::Replaced(items.collect()));
+        return Ok(MergedList::Replaced(items.collect()));
     }
     for item in patch {
-        let Some(fields) = item.as_object() else { return Err(unprocessable_patch()) };
+        let Some(fields) = item.as_object() else { return Err(unprocessable_patch_error()) };
         let Some(id) = item.get(key) else {
-            let item = go_value(item);
+            let item = format_go_value(item);
             let text = format!("map: {item} does not contain declared merge key: {key}");
             return Err(ApiError::without_reason(text));
         };
-        match item.get(DIRECTIVE).map(|directive| directive.as_str()) {
+        match item.get(DIRECTIVE_KEY).map(|directive| directive.as_str()) {
             Some(Some("delete")) => live.retain(|other| other.get(key) != Some(id)),
             None => match live.iter_mut().find(|other| other.get(key) == Some(id)) {
                 Some(Value::Object(target)) => merge_map(target, fields, shape)?,
@@ -218,23 +224,23 @@ fn merge_items(
             }
         }
     }
-    Ok(Merged::Items(live))
+    Ok(MergedList::Items(live))
 }
 
-/// Whether two list items have the same identity.
-fn same(one: &Value, other: &Value, strategy: &Strategy) -> bool {
+/// Whether two list items are the same item: their merge keys, or their values, are equal.
+fn have_same_identity(left: &Value, right: &Value, strategy: &StrategicMerge) -> bool {
     match &strategy.merge_key {
-        Some(key) => one.get(key.as_ref()).is_some_and(|id| other.get(key.as_ref()) == Some(id)),
-        None => one == other,
+        Some(key) => left.get(key.as_ref()).is_some_and(|id| right.get(key.as_ref()) == Some(id)),
+        None => left == right,
     }
 }
 
-fn position_in(list: &[Value], item: &Value, strategy: &Strategy) -> Option<usize> {
-    list.iter().position(|other| same(item, other, strategy))
+fn position_in(list: &[Value], item: &Value, strategy: &StrategicMerge) -> Option<usize> {
+    list.iter().position(|other| have_same_identity(item, other, strategy))
 }
 
 /// Whether the items of the patch are all in `order`, and in the same order.
-fn in_order(patch: &[Value], order: &[Value], strategy: &Strategy) -> bool {
+fn is_in_order(patch: &[Value], order: &[Value], strategy: &StrategicMerge) -> bool {
     let positions: Option<Vec<usize>> = patch
         .iter()
         .filter(|item| !has_directive(item))
@@ -243,13 +249,13 @@ fn in_order(patch: &[Value], order: &[Value], strategy: &Strategy) -> bool {
     positions.is_some_and(|positions| positions.is_sorted())
 }
 
-/// Items in `order` get that order; other items keep their order, and precede an item of `order`
-/// only if they preceded it before.
-fn ordered(
+/// Sorts a list. Items that are in `order` get that order. Other items keep their order, and
+/// precede an item of `order` only if they preceded it before.
+fn sorted_by_order(
     items: Vec<Value>,
     before: &[Value],
     order: &[Value],
-    strategy: &Strategy,
+    strategy: &StrategicMerge,
 ) -> Vec<Value> {
     let (mut named, others): (Vec<Value>, Vec<Value>) =
         items.into_iter().partition(|item| position_in(order, item, strategy).is_some());
@@ -268,7 +274,8 @@ fn ordered(
     result
 }
 
-/// A new value without nulls and directives, which have nothing to act on.
+/// A value from a patch, to be added to the object: without nulls and directives, which have
+/// nothing to act on.
 fn without_directives(value: &Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(

@@ -9,7 +9,7 @@ use crate::store::watch_notifier::WatchNotifier;
 use crate::store::{Compacted, Store};
 
 /// The maximum number of events in one batch.
-const EVENTS_AT_ONCE: usize = 256;
+const BATCH_EVENTS_MAX: usize = 256;
 
 /// A running watch of one collection.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl LiveWatch {
     ///
     /// The watch is so far behind that the log no longer has its next event.
     pub fn next_events(&mut self) -> Result<Vec<WatchEvent>, Compacted> {
-        let first: Vec<WatchEvent> = self.initial_events.by_ref().take(EVENTS_AT_ONCE).collect();
+        let first: Vec<WatchEvent> = self.initial_events.by_ref().take(BATCH_EVENTS_MAX).collect();
         if !first.is_empty() {
             return Ok(first);
         }
@@ -62,9 +62,9 @@ impl LiveWatch {
         self.store.read(|store| {
             let revision = store.revision();
             cursor.skip_to(notifier.first_unseen().map_or(revision, |revision| revision - 1));
-            let mut events = cursor.advance(store, now, EVENTS_AT_ONCE)?;
+            let mut events = cursor.advance(store, now, BATCH_EVENTS_MAX)?;
             while events.is_empty() && cursor.is_behind(revision) {
-                events = cursor.advance(store, now, EVENTS_AT_ONCE)?;
+                events = cursor.advance(store, now, BATCH_EVENTS_MAX)?;
             }
             if !cursor.is_behind(revision) {
                 notifier.mark_caught_up();

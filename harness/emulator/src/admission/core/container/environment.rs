@@ -7,11 +7,11 @@ use schedlab_api::{
     object::{at, list, text},
 };
 
-const NAME_RULE: &str = "a valid environment variable name must consist only of printable ASCII characters other than \
+const VARIABLE_NAME_RULE: &str = "a valid environment variable name must consist only of printable ASCII characters other than \
      '='";
 const SINGLE_SOURCE_RULE: &str = "may not have more than one field specified at a time";
 
-const SUPPORTED_FIELDS: [&str; 9] = [
+const SUPPORTED_POD_FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
     "metadata.uid",
@@ -22,7 +22,7 @@ const SUPPORTED_FIELDS: [&str; 9] = [
     "status.podIP",
     "status.podIPs",
 ];
-/// Valid field paths of pods that environment variables do not support.
+/// Pod fields that exist but that `fieldRef` of an environment variable does not support.
 const UNSUPPORTED_POD_FIELDS: [&str; 6] = [
     "metadata.annotations",
     "metadata.labels",
@@ -31,7 +31,7 @@ const UNSUPPORTED_POD_FIELDS: [&str; 6] = [
     "spec.schedulerName",
     "status.phase",
 ];
-const RESOURCES: [&str; 6] = [
+const SUPPORTED_RESOURCES: [&str; 6] = [
     "limits.cpu",
     "limits.ephemeral-storage",
     "limits.memory",
@@ -41,14 +41,14 @@ const RESOURCES: [&str; 6] = [
 ];
 
 /// Checks `env` and `envFrom` of the container at `field_path`.
-pub(super) fn check(container: &Value, field_path: &str, errors: &mut FieldErrors) {
+pub(super) fn check_environment(container: &Value, field_path: &str, errors: &mut FieldErrors) {
     for (index, variable) in list(container, &["env"]).iter().enumerate() {
         let field_path = format!("{field_path}.env[{index}]");
         let name = text(variable, &["name"]);
         if name.is_empty() {
             errors.required(format!("{field_path}.name"), "");
-        } else if !is_name(name) {
-            errors.invalid(format!("{field_path}.name"), &name.into(), NAME_RULE);
+        } else if !is_variable_name(name) {
+            errors.invalid(format!("{field_path}.name"), &name.into(), VARIABLE_NAME_RULE);
         }
         if variable["valueFrom"].is_object() {
             check_value_source(variable, &format!("{field_path}.valueFrom"), errors);
@@ -59,12 +59,12 @@ pub(super) fn check(container: &Value, field_path: &str, errors: &mut FieldError
     }
 }
 
-fn is_name(name: &str) -> bool {
+fn is_variable_name(name: &str) -> bool {
     name.chars().all(|c| (' '..='~').contains(&c) && c != '=')
 }
 
-fn check_value_source(variable: &Value, field_path: &str, errors: &mut FieldErrors) {
-    let from = &variable["valueFrom"];
+fn check_value_source(env_variable: &Value, field_path: &str, errors: &mut FieldErrors) {
+    let from = &env_variable["valueFrom"];
     let source_fields =
         ["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef"];
     let present: Vec<&str> =
@@ -83,7 +83,7 @@ fn check_value_source(variable: &Value, field_path: &str, errors: &mut FieldErro
             "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, \
              `secretKeyRef` or `fileKeyRef`"
         }
-        _ if !text(variable, &["value"]).is_empty() => {
+        _ if !text(env_variable, &["value"]).is_empty() => {
             "may not be specified when `value` is not empty"
         }
         1 => return,
@@ -92,9 +92,9 @@ fn check_value_source(variable: &Value, field_path: &str, errors: &mut FieldErro
     errors.invalid(field_path, &"".into(), rule);
 }
 
-fn check_field_ref(origin: &Value, field_path: &str, errors: &mut FieldErrors) {
-    let path = text(origin, &["fieldPath"]);
-    let version = text(origin, &["apiVersion"]);
+fn check_field_ref(value_from: &Value, field_path: &str, errors: &mut FieldErrors) {
+    let path = text(value_from, &["fieldPath"]);
+    let version = text(value_from, &["apiVersion"]);
     let field = format!("{field_path}.fieldPath");
     let mut refuse = |why: &str| {
         errors.invalid(&*field, &path.into(), &format!("error converting fieldPath: {why}"));
@@ -116,28 +116,28 @@ fn check_field_ref(origin: &Value, field_path: &str, errors: &mut FieldErrors) {
             errors.invalid(field_path, &key.as_str().into(), &rule);
         }
     } else if UNSUPPORTED_POD_FIELDS.contains(&path) {
-        errors.unsupported(field, &path.into(), &SUPPORTED_FIELDS);
-    } else if !SUPPORTED_FIELDS.contains(&path) {
+        errors.unsupported(field, &path.into(), &SUPPORTED_POD_FIELDS);
+    } else if !SUPPORTED_POD_FIELDS.contains(&path) {
         refuse(&format!("field label not supported: {path}"));
     }
 }
 
-fn check_resource_field_ref(origin: &Value, field_path: &str, errors: &mut FieldErrors) {
-    let resource = text(origin, &["resource"]);
+fn check_resource_field_ref(value_from: &Value, field_path: &str, errors: &mut FieldErrors) {
+    let resource = text(value_from, &["resource"]);
     let field_path = format!("{field_path}.resource");
     if resource.is_empty() {
         errors.required(field_path, "");
-    } else if !RESOURCES.contains(&resource) && !resource.contains(".hugepages-") {
-        errors.unsupported(field_path, &resource.into(), &RESOURCES);
+    } else if !SUPPORTED_RESOURCES.contains(&resource) && !resource.contains(".hugepages-") {
+        errors.unsupported(field_path, &resource.into(), &SUPPORTED_RESOURCES);
     }
 }
 
-fn check_key_ref(origin: &Value, field_path: &str, errors: &mut FieldErrors) {
-    let name = text(origin, &["name"]);
+fn check_key_ref(value_from: &Value, field_path: &str, errors: &mut FieldErrors) {
+    let name = text(value_from, &["name"]);
     if let Some(rule) = names::dns_subdomain_violation(name) {
         errors.invalid(format!("{field_path}.name"), &name.into(), &rule);
     }
-    let key = text(origin, &["key"]);
+    let key = text(value_from, &["key"]);
     if key.is_empty() {
         errors.required(format!("{field_path}.key"), "");
     } else if let Some(rule) = names::config_key_violation(key) {
@@ -146,13 +146,14 @@ fn check_key_ref(origin: &Value, field_path: &str, errors: &mut FieldErrors) {
 }
 
 /// Checks one entry of `envFrom`.
-fn check_env_from(origin: &Value, field_path: &str, index: usize, errors: &mut FieldErrors) {
-    let prefix = text(origin, &["prefix"]);
-    if !is_name(prefix) {
-        errors.invalid(format!("{field_path}[{index}].prefix"), &prefix.into(), NAME_RULE);
+fn check_env_from(env_from: &Value, field_path: &str, index: usize, errors: &mut FieldErrors) {
+    let prefix = text(env_from, &["prefix"]);
+    if !is_variable_name(prefix) {
+        errors.invalid(format!("{field_path}[{index}].prefix"), &prefix.into(), VARIABLE_NAME_RULE);
     }
     let source_fields = ["configMapRef", "secretRef"];
-    let present = source_fields.iter().filter_map(|source| Some((source, at(origin, &[source])?)));
+    let present =
+        source_fields.iter().filter_map(|source| Some((source, at(env_from, &[source])?)));
     let present: Vec<_> = present.filter(|(_, found)| !found.is_null()).collect();
     for (source, found) in &present {
         let field_path = format!("{field_path}[{index}].{source}.name");

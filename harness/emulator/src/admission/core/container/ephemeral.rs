@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Volumes, check_container};
+use super::{VolumesByName, check_container};
 use crate::api_types::error::FieldErrors;
 use schedlab_api::{
     Value, json,
@@ -23,7 +23,12 @@ const UNSUPPORTED_FIELDS: [&str; 9] = [
 ];
 
 /// Checks the ephemeral containers of the pod spec at `field`.
-pub(super) fn check(spec: &Value, field: &str, volumes: &Volumes<'_>, errors: &mut FieldErrors) {
+pub(super) fn check_ephemeral_containers(
+    spec: &Value,
+    field: &str,
+    volumes: &VolumesByName<'_>,
+    errors: &mut FieldErrors,
+) {
     let others = list(spec, &["containers"]).iter().chain(list(spec, &["initContainers"]));
     let others: BTreeSet<&str> = others.map(|container| text(container, &["name"])).collect();
     let mut names = others.clone();

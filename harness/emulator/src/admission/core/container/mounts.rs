@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Volumes;
+use super::VolumesByName;
 use crate::admission::core::volume_source;
 use crate::api_types::error::FieldErrors;
 use schedlab_api::{
@@ -10,13 +10,13 @@ use schedlab_api::{
     object::{list, text},
 };
 
-const PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
+const MOUNT_PROPAGATIONS: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
 
 /// Checks the volume mounts and volume devices of the container at `field_path`.
-pub(super) fn check(
+pub(super) fn check_mounts_and_devices(
     container: &Value,
     field_path: &str,
-    volumes: &Volumes<'_>,
+    volumes: &VolumesByName<'_>,
     errors: &mut FieldErrors,
 ) {
     let devices = list(container, &["volumeDevices"]);
@@ -41,15 +41,15 @@ pub(super) fn check(
             errors.invalid(format!("{field_path}.name"), &name.into(), rule);
         }
         let (sub, expression) = (text(mount, &["subPath"]), text(mount, &["subPathExpr"]));
-        volume_source::check_local_descending_path(sub, &format!("{all}.subPath"), errors);
+        volume_source::check_relative_descending_path(sub, &format!("{all}.subPath"), errors);
         if !sub.is_empty() && !expression.is_empty() {
             let rule = "subPathExpr and subPath are mutually exclusive";
             errors.invalid(format!("{field_path}.subPathExpr"), &expression.into(), rule);
         }
         let propagation = text(mount, &["mountPropagation"]);
-        if !propagation.is_empty() && !PROPAGATIONS.contains(&propagation) {
+        if !propagation.is_empty() && !MOUNT_PROPAGATIONS.contains(&propagation) {
             let field_path = format!("{all}.mountPropagation");
-            errors.unsupported(field_path, &propagation.into(), &PROPAGATIONS);
+            errors.unsupported(field_path, &propagation.into(), &MOUNT_PROPAGATIONS);
         }
     }
     for (index, device) in devices.iter().enumerate() {
@@ -65,7 +65,7 @@ pub(super) fn check(
 fn check_volume_device(
     device: &Value,
     field_path: &str,
-    volumes: &Volumes<'_>,
+    volumes: &VolumesByName<'_>,
     errors: &mut FieldErrors,
 ) {
     let name = text(device, &["name"]);

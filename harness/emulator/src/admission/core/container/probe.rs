@@ -7,27 +7,32 @@ use schedlab_api::{
     object::{list, number, text},
 };
 
-const PROBES: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
-const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+const PROBE_FIELDS: [&str; 3] = ["livenessProbe", "readinessProbe", "startupProbe"];
+const NOT_NEGATIVE_RULE: &str = "must be greater than or equal to 0";
 
-/// Checks the probes and lifecycle hooks of the container at `path`. `grace` is the pod's
+/// Checks the probes and lifecycle hooks of the container at `path`. `grace_secs` is the pod's
 /// termination grace period in seconds.
-pub(super) fn check(container: &Value, path: &str, grace: i64, errors: &mut FieldErrors) {
+pub(super) fn check_probes_and_hooks(
+    container: &Value,
+    path: &str,
+    grace_secs: i64,
+    errors: &mut FieldErrors,
+) {
     for field in ["postStart", "preStop"] {
         let hook = &container["lifecycle"][field];
         if !hook.is_null() {
             let path = format!("{path}.lifecycle.{field}");
             check_handler(hook, &path, &["exec", "httpGet", "tcpSocket", "sleep"], errors);
             let seconds = number(hook, &["sleep", "seconds"]).unwrap_or(0);
-            if !(0..=grace).contains(&seconds) {
+            if !(0..=grace_secs).contains(&seconds) {
                 let rule = format!(
-                    "must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+                    "must be non-negative and less than terminationGracePeriodSeconds ({grace_secs})"
                 );
                 errors.invalid(format!("{path}.sleep"), &seconds.into(), &rule);
             }
         }
     }
-    for field in PROBES {
+    for field in PROBE_FIELDS {
         let probe = &container[field];
         if !probe.is_null() {
             check_probe(probe, &format!("{path}.{field}"), field, errors);
@@ -36,9 +41,9 @@ pub(super) fn check(container: &Value, path: &str, grace: i64, errors: &mut Fiel
 }
 
 /// Checks that an init container that is no sidecar has no probes and no lifecycle hooks.
-pub(super) fn check_no_probes(container: &Value, path: &str, errors: &mut FieldErrors) {
+pub(super) fn check_no_probes_or_hooks(container: &Value, path: &str, errors: &mut FieldErrors) {
     let rule = "may not be set for init containers without restartPolicy=Always";
-    for field in ["lifecycle"].into_iter().chain(PROBES) {
+    for field in ["lifecycle"].into_iter().chain(PROBE_FIELDS) {
         if !container[field].is_null() {
             errors.forbidden(format!("{path}.{field}"), rule);
         }
@@ -56,7 +61,7 @@ fn check_probe(probe: &Value, path: &str, kind: &str, errors: &mut FieldErrors) 
     ];
     for field in counts {
         if let Some(count) = number(probe, &[field]).filter(|count| *count < 0) {
-            errors.invalid(format!("{path}.{field}"), &count.into(), NOT_NEGATIVE);
+            errors.invalid(format!("{path}.{field}"), &count.into(), NOT_NEGATIVE_RULE);
         }
     }
     let grace = number(probe, &["terminationGracePeriodSeconds"]);

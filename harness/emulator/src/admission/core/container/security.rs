@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::api_types::error::FieldErrors;
-use crate::api_types::error::go_format::{GoField, go_struct_json};
+use crate::api_types::error::go_format::{GoField, format_go_struct};
 use schedlab_api::{
     Value,
     object::{list, text},
@@ -14,8 +14,8 @@ const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 const SYSCTL_BYTES_MAX: usize = 253;
 /// The maximum length of the path of an `AppArmor` profile.
 const LOCALHOST_PROFILE_BYTES_MAX: usize = 4095;
-const PROFILE: &[GoField] = &[GoField("type", &[]), GoField("localhostProfile", &[])];
-const CONTEXT: &[GoField] = &[
+const PROFILE_FIELDS: &[GoField] = &[GoField("type", &[]), GoField("localhostProfile", &[])];
+const CONTEXT_FIELDS: &[GoField] = &[
     GoField("capabilities", &[GoField("add", &[]), GoField("drop", &[])]),
     GoField("privileged", &[]),
     GoField("seLinuxOptions", &[]),
@@ -26,17 +26,17 @@ const CONTEXT: &[GoField] = &[
     GoField("readOnlyRootFilesystem", &[]),
     GoField("allowPrivilegeEscalation", &[]),
     GoField("procMount", &[]),
-    GoField("seccompProfile", PROFILE),
+    GoField("seccompProfile", PROFILE_FIELDS),
     GoField("appArmorProfile", &[GoField("type", &[]), GoField("localhostProfile", &[])]),
 ];
 
 /// Checks the security context of a container, at `path`.
-pub(super) fn check(context: &Value, path: &str, errors: &mut FieldErrors) {
+pub(super) fn check_container_security(context: &Value, path: &str, errors: &mut FieldErrors) {
     if context.is_null() {
         return;
     }
     for field in ["runAsUser", "runAsGroup"] {
-        check_id(&context[field], &format!("{path}.{field}"), errors);
+        check_user_or_group_id(&context[field], &format!("{path}.{field}"), errors);
     }
     let mount = text(context, &["procMount"]);
     let allowed = ["Default", "Unmasked"];
@@ -48,7 +48,7 @@ pub(super) fn check(context: &Value, path: &str, errors: &mut FieldErrors) {
     if context["allowPrivilegeEscalation"] != false {
         return;
     }
-    let shown = || go_struct_json(context, CONTEXT);
+    let shown = || format_go_struct(context, CONTEXT_FIELDS);
     if context["privileged"] == true {
         let rule = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
         errors.invalid_as_shown(path, &shown(), rule);
@@ -61,14 +61,18 @@ pub(super) fn check(context: &Value, path: &str, errors: &mut FieldErrors) {
 }
 
 /// Checks the security context of the pod spec at `field`.
-pub(in crate::admission) fn check_pod(spec: &Value, field: &str, errors: &mut FieldErrors) {
+pub(in crate::admission) fn check_pod_security(
+    spec: &Value,
+    field: &str,
+    errors: &mut FieldErrors,
+) {
     let context = &spec["securityContext"];
     let path = format!("{field}.securityContext");
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
-        check_id(&context[field], &format!("{path}.{field}"), errors);
+        check_user_or_group_id(&context[field], &format!("{path}.{field}"), errors);
     }
     for (index, group) in list(context, &["supplementalGroups"]).iter().enumerate() {
-        check_id(group, &format!("{path}.supplementalGroups[{index}]"), errors);
+        check_user_or_group_id(group, &format!("{path}.supplementalGroups[{index}]"), errors);
     }
     if spec["shareProcessNamespace"] == true && spec["hostPID"] == true {
         let rule = "ShareProcessNamespace and HostPID cannot both be enabled";
@@ -76,18 +80,19 @@ pub(in crate::admission) fn check_pod(spec: &Value, field: &str, errors: &mut Fi
     }
     check_sysctls(spec, &format!("{path}.sysctls"), errors);
     let allowed = ["Always", "OnRootMismatch"];
-    check_policy(context, "fsGroupChangePolicy", &path, &allowed, errors);
+    check_policy_word(context, "fsGroupChangePolicy", &path, &allowed, errors);
     check_seccomp_profile(context, &path, errors);
     check_app_armor_profile(context, &path, errors);
     let allowed = ["Merge", "Strict"];
-    check_policy(context, "supplementalGroupsPolicy", &path, &allowed, errors);
+    check_policy_word(context, "supplementalGroupsPolicy", &path, &allowed, errors);
     // "MountOption" needs the feature gate SELinuxMount, which is off by default.
     let allowed = ["Recursive"];
-    check_policy(context, "seLinuxChangePolicy", &path, &allowed, errors);
+    check_policy_word(context, "seLinuxChangePolicy", &path, &allowed, errors);
 }
 
-/// Checks a policy field of a security context, which is one of a few words.
-fn check_policy(
+/// Checks that a policy field of a security context, such as `fsGroupChangePolicy`, has an allowed
+/// value.
+fn check_policy_word(
     context: &Value,
     field: &str,
     path: &str,
@@ -131,7 +136,8 @@ fn check_sysctls(spec: &Value, path: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Whether the name has segments separated by `.` or `/`, such as `net.ipv4.tcp_syncookies`.
+/// Whether a text is a valid name of a kernel parameter: segments separated by `.` or `/`, such as
+/// `net.ipv4.tcp_syncookies`.
 fn is_sysctl_name(name: &str) -> bool {
     let is_outer = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9');
     let is_segment = |segment: &str| {
@@ -143,13 +149,14 @@ fn is_sysctl_name(name: &str) -> bool {
     name.len() <= SYSCTL_BYTES_MAX && name.split(['.', '/']).all(is_segment)
 }
 
-/// A kernel namespace that a pod has of its own, or shares with its host.
+/// A kernel namespace; a pod has its own or shares that of its node.
 enum KernelNamespace {
     Net,
     Ipc,
 }
 
-/// The kernel namespace of a parameter. Its name may have `/` between its parts instead of `.`.
+/// The kernel namespace that a parameter belongs to. The parameter's name may have `/` between its
+/// segments instead of `.`.
 fn sysctl_namespace(name: &str) -> Option<KernelNamespace> {
     const IPC: [&str; 10] = [
         "kernel.sem",
@@ -207,7 +214,7 @@ fn check_app_armor_profile(context: &Value, path: &str, errors: &mut FieldErrors
     }
 }
 
-fn check_id(id: &Value, path: &str, errors: &mut FieldErrors) {
+fn check_user_or_group_id(id: &Value, path: &str, errors: &mut FieldErrors) {
     if let Some(id) = id.as_i64().filter(|id| !(0..=i64::from(i32::MAX)).contains(id)) {
         errors.invalid(path, &id.into(), "must be between 0 and 2147483647, inclusive");
     }
@@ -232,7 +239,7 @@ fn check_seccomp_profile(context: &Value, path: &str, errors: &mut FieldErrors) 
         let rule = "can only be set when seccomp type is Localhost";
         errors.invalid_as_shown(
             format!("{path}.localhostProfile"),
-            &go_struct_json(profile, PROFILE),
+            &format_go_struct(profile, PROFILE_FIELDS),
             rule,
         );
     }

@@ -8,42 +8,43 @@ use schedlab_api::{
     quantity::Milli,
 };
 
-const HUGE_PAGES: &str = "hugepages-";
+const HUGE_PAGES_PREFIX: &str = "hugepages-";
 
-/// Sets pod-level requests from the sum of the containers, or else from the pod-level limits; and
-/// the huge page limits from the containers.
-pub(in crate::admission) fn fill(pod: &mut Value) {
-    if !is_set(pod, "limits") && !is_set(pod, "requests") {
+/// Completes `spec.resources` of a pod: missing requests are the sum of the containers' requests,
+/// or else the pod-level limits; missing limits of huge pages are the sum of the containers'
+/// limits.
+pub(in crate::admission) fn set_pod_level_resources(pod: &mut Value) {
+    if !has_pod_level_resources(pod, "limits") && !has_pod_level_resources(pod, "requests") {
         return;
     }
     for (name, sum) in pod_requests::container_amounts(pod, "limits") {
         let request = at(pod, &["spec", "resources", "requests", &name]);
-        if name.starts_with(HUGE_PAGES) && request.is_none() {
-            fill_amount(pod, "limits", &name, sum);
+        if name.starts_with(HUGE_PAGES_PREFIX) && request.is_none() {
+            set_pod_level_amount(pod, "limits", &name, sum);
         }
     }
-    if !is_set(pod, "limits") {
+    if !has_pod_level_resources(pod, "limits") {
         return;
     }
     for (name, sum) in pod_requests::container_amounts(pod, "requests") {
         if matches!(&*name, "cpu" | "memory") {
-            fill_amount(pod, "requests", &name, sum);
+            set_pod_level_amount(pod, "requests", &name, sum);
         }
     }
     let limits = map(pod, &["spec", "resources", "limits"]).cloned();
     for (name, limit) in limits.into_iter().flatten() {
-        if matches!(&*name, "cpu" | "memory") || name.starts_with(HUGE_PAGES) {
+        if matches!(&*name, "cpu" | "memory") || name.starts_with(HUGE_PAGES_PREFIX) {
             set_default(pod, &["spec", "resources", "requests", &name], limit);
         }
     }
 }
 
-fn is_set(pod: &Value, kind: &str) -> bool {
+fn has_pod_level_resources(pod: &Value, kind: &str) -> bool {
     map(pod, &["spec", "resources", kind]).is_some_and(|amounts| !amounts.is_empty())
 }
 
-/// Sets an amount, in binary units if a container uses binary units.
-fn fill_amount(pod: &mut Value, kind: &str, resource: &str, sum: Milli) {
+/// Sets a pod-level amount, in binary units if a container's amount has binary units.
+fn set_pod_level_amount(pod: &mut Value, kind: &str, resource: &str, sum: Milli) {
     let parts = ["initContainers", "containers"].map(|field| list(pod, &["spec", field]));
     let written = parts.into_iter().flatten().map(|one| &one["resources"][kind][resource]);
     let binary = written.filter_map(Value::as_str).any(|amount| amount.ends_with('i'));

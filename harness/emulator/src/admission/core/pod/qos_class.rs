@@ -1,6 +1,6 @@
 //! The `QoS` class of a pod.
 
-use crate::admission::checks::amount;
+use crate::admission::checks::quantity_milli;
 use schedlab_api::{
     Value,
     object::{list, map},
@@ -17,7 +17,7 @@ pub(super) fn qos_class(spec: &Value) -> &'static str {
     let positive_amount = |container: &Value, kind: &str, name: &str| {
         map(container, &["resources", kind])
             .and_then(|amounts| amounts.get(name))
-            .map(amount)
+            .map(quantity_milli)
             .filter(|amount| *amount > 0)
     };
     let mut any = false;

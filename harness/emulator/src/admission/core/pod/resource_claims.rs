@@ -3,21 +3,21 @@
 use std::collections::BTreeSet;
 
 use crate::api_types::error::FieldErrors;
-use crate::api_types::error::go_format::{GoField, go_struct_json};
+use crate::api_types::error::go_format::{GoField, format_go_struct};
 use crate::api_types::names;
 use schedlab_api::{
     Value, json,
     object::{list, set_default, text},
 };
 
-const CLAIM: &[GoField] = &[
+const CLAIM_FIELDS: &[GoField] = &[
     GoField("name", &[]),
     GoField("resourceClaimName", &[]),
     GoField("resourceClaimTemplateName", &[]),
 ];
 
 /// Checks the resource claims of the pod spec at `field`.
-pub(crate) fn check(spec: &Value, field: &str, errors: &mut FieldErrors) {
+pub(crate) fn check_pod_claims(spec: &Value, field: &str, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
     for (index, claim) in list(spec, &["resourceClaims"]).iter().enumerate() {
         let path = format!("{field}.resourceClaims[{index}]");
@@ -41,7 +41,7 @@ pub(crate) fn check(spec: &Value, field: &str, errors: &mut FieldErrors) {
         if let Some(rule) = rule {
             let mut shown = claim.clone();
             set_default(&mut shown, &["name"], json!(""));
-            errors.invalid_as_shown(&*path, &go_struct_json(&shown, CLAIM), rule);
+            errors.invalid_as_shown(&*path, &format_go_struct(&shown, CLAIM_FIELDS), rule);
         }
         for reference in present {
             let name = text(claim, &[reference]);

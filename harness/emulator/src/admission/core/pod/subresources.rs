@@ -12,7 +12,8 @@ use schedlab_api::{
 /// The annotation of mirror pods.
 const MIRROR_POD_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
-/// The old pod with the fields of the new one that the subresource may change.
+/// The old pod, with those fields of the new pod that the subresource (`resize` or
+/// `ephemeralcontainers`) may change.
 pub(in crate::admission) fn with_subresource_fields(
     subresource: Subresource,
     old: &Value,
@@ -38,8 +39,8 @@ pub(in crate::admission) fn with_subresource_fields(
     reached
 }
 
-/// The old containers with the new resources; the new containers if the names differ, which
-/// validation rejects.
+/// The old containers with the resources of the new ones. If the container names differ, the new
+/// containers: validation then rejects the resize.
 fn resized_containers(old: &[Value], new: &[Value]) -> Value {
     let is_named_alike = |(old, new): (&Value, &Value)| old["name"] == new["name"];
     if old.len() != new.len() || !old.iter().zip(new).all(is_named_alike) {
@@ -62,8 +63,8 @@ fn set_or_remove(parent: &mut Value, field: &str, value: Option<Value>) {
     }
 }
 
-/// Validates an update by a subresource.
-pub(in crate::admission) fn check(
+/// Validates a pod update by a subresource: `resize` or `ephemeralcontainers`.
+pub(in crate::admission) fn check_subresource_update(
     subresource: Subresource,
     old: &Value,
     new: &Value,
@@ -97,7 +98,7 @@ fn check_resize(old: &Value, new: &Value, errors: &mut FieldErrors) {
     }
     let mut renamed = FieldErrors::new();
     for kind in ["containers", "initContainers"] {
-        check_names(kind, old, new, &mut renamed);
+        check_container_names_kept(kind, old, new, &mut renamed);
     }
     if !renamed.is_empty() {
         errors.extend(renamed);
@@ -122,7 +123,7 @@ fn is_sidecar(container: &Value) -> bool {
     container["restartPolicy"] == "Always"
 }
 
-fn check_names(kind: &str, old: &Value, new: &Value, errors: &mut FieldErrors) {
+fn check_container_names_kept(kind: &str, old: &Value, new: &Value, errors: &mut FieldErrors) {
     let (old, new) = (list(old, &["spec", kind]), list(new, &["spec", kind]));
     if old.len() != new.len() {
         let rule = format!("{kind} may not be added or removed on resize");
@@ -137,7 +138,7 @@ fn check_names(kind: &str, old: &Value, new: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks that no request and no limit was removed.
+/// Checks that a resize removes no request and no limit of a container.
 fn check_resources_kept(old: &Value, new: &Value, path: &str, errors: &mut FieldErrors) {
     for (field, what) in [("requests", "resource requests"), ("limits", "resource limits")] {
         let of = |container| map(container, &["resources", field]).into_iter().flat_map(Map::keys);
@@ -147,7 +148,7 @@ fn check_resources_kept(old: &Value, new: &Value, path: &str, errors: &mut Field
     }
 }
 
-/// Checks that only cpu and memory changed.
+/// Checks that a resize changes only cpu and memory of a container.
 fn check_mutable_resources(kind: &str, old: &Value, new: &Value, errors: &mut FieldErrors) {
     let is_sized = kind == "containers" || is_sidecar(old);
     let mut frozen = new.clone();

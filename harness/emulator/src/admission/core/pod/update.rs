@@ -1,6 +1,6 @@
 //! Validation of updates of a pod spec.
 
-use crate::admission::defaults::pod_template::items_mut;
+use crate::admission::defaults::pod_template::list_items_mut;
 use crate::api_types::error::FieldErrors;
 use schedlab_api::{
     Value,
@@ -12,7 +12,7 @@ const MUTABLE_FIELDS_RULE: &str = "pod updates may not change fields other than 
                     (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` \
                     (allow it to be set to 1 if it was previously negative)";
 
-pub(super) fn check(old: &Value, new: &Value, errors: &mut FieldErrors) {
+pub(super) fn check_pod_update(old: &Value, new: &Value, errors: &mut FieldErrors) {
     if old == new {
         return;
     }
@@ -23,21 +23,21 @@ pub(super) fn check(old: &Value, new: &Value, errors: &mut FieldErrors) {
             return;
         }
     }
-    check_deadline(old, new, errors);
+    check_active_deadline(old, new, errors);
     check_tolerations(old, new, errors);
-    check_gates(old, new, errors);
+    check_scheduling_gates(old, new, errors);
     check_node_selector(old, new, errors);
-    if with_mutable_fields_of(old, new) != *old {
+    if with_mutable_fields_restored(old, new) != *old {
         errors.forbidden("spec", MUTABLE_FIELDS_RULE);
     }
 }
 
 /// The new spec with every mutable field set back to its old value.
-fn with_mutable_fields_of(old: &Value, new: &Value) -> Value {
+fn with_mutable_fields_restored(old: &Value, new: &Value) -> Value {
     let mut frozen = new.clone();
     for kind in ["containers", "initContainers"] {
         let olds = list(old, &[kind]);
-        for (container, old) in items_mut(&mut frozen, kind).zip(olds) {
+        for (container, old) in list_items_mut(&mut frozen, kind).zip(olds) {
             restore_field(container, old, "image");
         }
     }
@@ -62,7 +62,7 @@ fn restore_field(new: &mut Value, old: &Value, field: &str) {
     }
 }
 
-fn check_deadline(old: &Value, new: &Value, errors: &mut FieldErrors) {
+fn check_active_deadline(old: &Value, new: &Value, errors: &mut FieldErrors) {
     let of = |spec: &Value| number(spec, &["activeDeadlineSeconds"]);
     let field = "spec.activeDeadlineSeconds";
     match (of(old), of(new)) {
@@ -106,7 +106,7 @@ fn check_node_selector(old: &Value, new: &Value, errors: &mut FieldErrors) {
     }
 }
 
-fn check_gates(old: &Value, new: &Value, errors: &mut FieldErrors) {
+fn check_scheduling_gates(old: &Value, new: &Value, errors: &mut FieldErrors) {
     let olds = list(old, &["schedulingGates"]);
     for (index, gate) in list(new, &["schedulingGates"]).iter().enumerate() {
         if !olds.iter().any(|old| old["name"] == gate["name"]) {

@@ -20,15 +20,15 @@ use super::trust::client_config;
 use crate::api_types::error::go_json;
 use schedlab_api::{Value, object::go_type};
 
-/// Sends a review and parses the response.
-pub(super) fn post(target: &Target, review: &Value) -> Result<Value, String> {
+/// Sends an `AdmissionReview` to a webhook and parses the response.
+pub(super) fn post_review(target: &Target, review: &Value) -> Result<Value, String> {
     let failed = |why: String| format!("Post {:?}: {why}", target.url);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| failed(error.to_string()))?;
     let (code, body) = runtime.block_on(async {
-        let exchange = exchange(target, review.to_string());
+        let exchange = send_request(target, review.to_string());
         let result = tokio::time::timeout(target.timeout, exchange).await;
         result.unwrap_or_else(|_| Err("context deadline exceeded".to_owned())).map_err(failed)
     })?;
@@ -40,13 +40,13 @@ pub(super) fn post(target: &Target, review: &Value) -> Result<Value, String> {
     let parse_error = |why: String| format!("couldn't get version/kind; json parse error: {why}");
     match parsed {
         Ok(review @ Value::Object(_)) => Ok(review),
-        Ok(other) => Err(parse_error(go_json::not_an_object(go_type(&other)))),
+        Ok(other) => Err(parse_error(go_json::not_an_object_error(go_type(&other)))),
         Err(error) => Err(parse_error(error.to_string())),
     }
 }
 
-/// Status code and body of the response.
-async fn exchange(target: &Target, review: String) -> Result<(u16, Bytes), String> {
+/// Sends a review over HTTPS; returns status code and body of the response.
+async fn send_request(target: &Target, review: String) -> Result<(u16, Bytes), String> {
     let uri: Uri = target.url.parse().map_err(|error| format!("{error}"))?;
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
     let port = uri.port_u16().unwrap_or(443);

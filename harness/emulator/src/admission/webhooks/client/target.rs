@@ -7,7 +7,7 @@ use schedlab_api::object::{number, text};
 
 use crate::store::Webhook;
 
-/// The endpoint of a webhook.
+/// The endpoint at which a webhook is called.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     /// The URL, as messages show it.

@@ -14,7 +14,7 @@ use rustls::{
 };
 use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
-/// A TLS client configuration that trusts only this bundle.
+/// A TLS client configuration that trusts only the certificates in `ca_bundle` (PEM).
 pub(super) fn client_config(ca_bundle: &[u8]) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)

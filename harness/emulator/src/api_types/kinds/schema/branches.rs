@@ -15,7 +15,7 @@ impl Schema {
     ) {
         let errors_of = |branch: &Self| {
             let mut branch_errors = FieldErrors::new();
-            branch.check(value, path, &mut branch_errors);
+            branch.check_value(value, path, &mut branch_errors);
             branch_errors
         };
         let refuse = |errors: &mut FieldErrors, rule: &str| {
@@ -50,23 +50,28 @@ impl Schema {
         }
     }
 
-    /// How many fields and items of a value the branch describes.
-    fn coverage(&self, value: &Value) -> usize {
+    /// How many fields and items of a value this branch (of `anyOf` or `oneOf`) describes.
+    fn described_value_count(&self, value: &Value) -> usize {
         let fields = value.as_object().into_iter().flatten();
-        let known = fields.filter_map(|(name, field)| Some((self.field(name)?, field)));
+        let known = fields.filter_map(|(name, field)| Some((self.field_schema(name)?, field)));
         let items = value.as_array().into_iter().flatten();
         let items = items.filter_map(|item| Some((self.items.as_deref()?, item)));
-        1 + known.chain(items).map(|(schema, value)| schema.coverage(value)).sum::<usize>()
+        1 + known
+            .chain(items)
+            .map(|(schema, value)| schema.described_value_count(value))
+            .sum::<usize>()
     }
 }
 
-/// The errors of the first branch with the greatest coverage of the value.
+/// The errors of the branch that describes most fields and items of the value; of several such
+/// branches, the first.
 fn closest_branch_errors(
     branches: &[Schema],
     branch_errors: Vec<FieldErrors>,
     value: &Value,
 ) -> FieldErrors {
-    let ranked = branches.iter().map(|branch| branch.coverage(value)).zip(branch_errors);
+    let ranked =
+        branches.iter().map(|branch| branch.described_value_count(value)).zip(branch_errors);
     ranked
         .rev()
         .max_by_key(|(reach, _)| *reach)

@@ -6,7 +6,7 @@ use schedlab_api::{
     object::{map, text},
 };
 
-/// Reserved words of CEL.
+/// The reserved words of CEL.
 const RESERVED_WORDS: [&str; 21] = [
     "as",
     "break",
@@ -30,17 +30,17 @@ const RESERVED_WORDS: [&str; 21] = [
     "void",
     "while",
 ];
-/// The fields of every object, and the metadata fields that rules can access.
+/// The fields of every whole object, besides `metadata`, that rules can access.
 const OBJECT_FIELDS: [&str; 2] = ["apiVersion", "kind"];
 const METADATA_FIELDS: [&str; 2] = ["name", "generateName"];
 
 /// The type of `self` in rules at the root of a schema.
-pub(super) fn root_type(raw: &Value) -> CelType {
+pub(super) fn root_self_type(raw: &Value) -> CelType {
     object_type(raw, true)
 }
 
 /// The type of `self` in rules of a nested schema.
-pub(super) fn type_of(raw: &Value) -> CelType {
+pub(super) fn self_type(raw: &Value) -> CelType {
     if raw["x-kubernetes-int-or-string"] == true {
         return CelType::Dyn;
     }
@@ -52,7 +52,7 @@ pub(super) fn type_of(raw: &Value) -> CelType {
         ("string", "duration") => CelType::Duration,
         ("string", "date" | "date-time") => CelType::Timestamp,
         ("string", _) => CelType::Text,
-        ("array", _) => CelType::list(type_of(&raw["items"])),
+        ("array", _) => CelType::list(self_type(&raw["items"])),
         ("object", _) => object_type(raw, raw["x-kubernetes-embedded-resource"] == true),
         _ => CelType::Dyn,
     }
@@ -60,7 +60,7 @@ pub(super) fn type_of(raw: &Value) -> CelType {
 
 fn object_type(raw: &Value, is_whole: bool) -> CelType {
     match &raw["additionalProperties"] {
-        Value::Object(_) => return CelType::map(type_of(&raw["additionalProperties"])),
+        Value::Object(_) => return CelType::map(self_type(&raw["additionalProperties"])),
         Value::Bool(true) => return CelType::map(CelType::Dyn),
         Value::Bool(false)
         | Value::Null
@@ -71,7 +71,7 @@ fn object_type(raw: &Value, is_whole: bool) -> CelType {
     let fields = map(raw, &["properties"]).into_iter().flatten();
     let seen = fields.filter(|(_, field)| has_known_type(field));
     let mut all: Vec<(String, CelType)> =
-        seen.map(|(name, field)| (escape_field_name(name), type_of(field))).collect();
+        seen.map(|(name, field)| (escape_field_name(name), self_type(field))).collect();
     if is_whole {
         let named = |names: [&str; 2]| names.map(|name| (name.to_owned(), CelType::Text));
         all.retain(|(name, _)| name != "metadata");
@@ -84,12 +84,12 @@ fn object_type(raw: &Value, is_whole: bool) -> CelType {
     CelType::object("selfType", all)
 }
 
-/// Whether the field has a type; rules cannot access other fields.
+/// Whether the schema of a field declares a type. Rules cannot access fields without one.
 fn has_known_type(field: &Value) -> bool {
     field["x-kubernetes-int-or-string"] == true || !text(field, &["type"]).is_empty()
 }
 
-/// The name of a field in CEL.
+/// The name of a field in CEL: reserved words and special characters are escaped.
 pub(super) fn escape_field_name(name: &str) -> String {
     if RESERVED_WORDS.contains(&name) {
         return format!("__{name}__");
@@ -115,8 +115,8 @@ pub(super) fn escape_field_name(name: &str) -> String {
 mod tests {
     use schedlab_api::json;
 
-    use super::{escape_field_name, root_type, type_of};
-    use crate::api_types::expression::{Scope, check};
+    use super::{escape_field_name, root_self_type, self_type};
+    use crate::api_types::expression::{TypeScope, check_type};
 
     #[test]
     fn field_names_are_escaped_for_cel() {
@@ -140,20 +140,23 @@ mod tests {
             "any": {"x-kubernetes-preserve-unknown-fields": true},
         }});
         let is_sound = |rule: &str, kind| {
-            check(rule, &Scope { variables: vec![("self".to_owned(), kind)], allows_bind: false })
-                .is_ok()
+            check_type(
+                rule,
+                &TypeScope { variables: vec![("self".to_owned(), kind)], allows_bind: false },
+            )
+            .is_ok()
         };
         for rule in
             ["self.n > 1 && self.l[0] == 'a'", "self.m.a > 1", "self.i == 1 || self.i == 'a'"]
         {
-            assert!(is_sound(rule, type_of(&schema)), "{rule}");
+            assert!(is_sound(rule, self_type(&schema)), "{rule}");
         }
         for rule in
             ["self.free.x == 1", "self.any == 1", "self.metadata.name == 'a'", "self.l == [1]"]
         {
-            assert!(!is_sound(rule, type_of(&schema)), "{rule}");
+            assert!(!is_sound(rule, self_type(&schema)), "{rule}");
         }
-        assert!(is_sound("self.metadata.name == self.kind", root_type(&schema)));
-        assert!(!is_sound("self.metadata.labels.a == 'b'", root_type(&schema)));
+        assert!(is_sound("self.metadata.name == self.kind", root_self_type(&schema)));
+        assert!(!is_sound("self.metadata.labels.a == 'b'", root_self_type(&schema)));
     }
 }

@@ -1,15 +1,15 @@
 //! Validation of the schema in a CRD: the keywords of each part. The rules for structural schemas
 //! are in `structural`.
 
-use super::cel_cost::{Cardinality, TotalCost, inner_cardinality};
-use super::cel_rules::{self, RulePlace};
+use super::cel_cost::{OccurrencesMax, TotalCost, inner_cardinality};
+use super::cel_rules::{self, RulePosition};
 use crate::api_types::error::FieldErrors;
 use schedlab_api::{
     Value,
     object::{list, map, text},
 };
 
-/// The errors found so far, in two lists: schema errors are reported first.
+/// The errors found so far. Errors of the schema are reported before errors of its rules.
 #[derive(Default)]
 struct Findings {
     schema_errors: FieldErrors,
@@ -17,24 +17,24 @@ struct Findings {
     rule_cost: TotalCost,
 }
 
-/// What the position in the schema implies for a part.
+/// What the position of a part in the schema implies for its validation.
 #[derive(Clone, Copy)]
-struct Context<'a> {
+struct PartContext<'a> {
     is_root: bool,
-    /// Whether the part describes apiVersion, kind or metadata.
+    /// Whether the part describes apiVersion, kind or metadata of an object.
     in_metadata: bool,
-    /// Why no default is allowed here, if it is not.
+    /// Why no default is allowed here; `None` if it is allowed.
     default_prohibition: Option<&'a str>,
     /// The path of the enclosing list whose old and new items cannot be correlated.
     uncorrelated_within: Option<&'a str>,
     /// Whether CEL rules are compiled.
     compiles_rules: bool,
-    cardinality: Cardinality,
+    cardinality: OccurrencesMax,
 }
 
-/// Validates the schema at `field`. Rules are compiled only if there are no errors so far.
-pub(super) fn check(raw: &Value, field: &str, errors: &mut FieldErrors) {
-    let context = Context {
+/// Validates the schema at `field` of a CRD. Rules are compiled only if `errors` is empty.
+pub(super) fn check_declared_schema(raw: &Value, field: &str, errors: &mut FieldErrors) {
+    let context = PartContext {
         is_root: true,
         in_metadata: false,
         default_prohibition: None,
@@ -46,10 +46,10 @@ pub(super) fn check(raw: &Value, field: &str, errors: &mut FieldErrors) {
     check_part(raw, field, context, &mut found);
     errors.extend(found.schema_errors);
     errors.extend(found.rule_errors);
-    found.rule_cost.check(field, errors);
+    found.rule_cost.report_total(field, errors);
 }
 
-fn check_part(raw: &Value, field: &str, context: Context<'_>, found: &mut Findings) {
+fn check_part(raw: &Value, field: &str, context: PartContext<'_>, found: &mut Findings) {
     let before = found.schema_errors.causes().len();
     check_keywords(raw, field, context, &mut found.schema_errors);
     check_children(raw, field, context, found);
@@ -57,7 +57,7 @@ fn check_part(raw: &Value, field: &str, context: Context<'_>, found: &mut Findin
     check_list_type(raw, field, &mut found.schema_errors);
     cel_rules::check_rule_fields(raw, field, &mut found.schema_errors);
     if context.compiles_rules && found.schema_errors.causes().len() == before {
-        let place = RulePlace {
+        let place = RulePosition {
             field,
             is_root: context.is_root,
             uncorrelated_within: context.uncorrelated_within,
@@ -68,14 +68,14 @@ fn check_part(raw: &Value, field: &str, context: Context<'_>, found: &mut Findin
     }
 }
 
-const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+const SCHEMA_TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const UNSUPPORTED_KEYWORDS: [&str; 6] =
     ["id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref"];
 
-fn check_keywords(raw: &Value, field: &str, context: Context<'_>, errors: &mut FieldErrors) {
+fn check_keywords(raw: &Value, field: &str, context: PartContext<'_>, errors: &mut FieldErrors) {
     let kind = text(raw, &["type"]);
-    if !kind.is_empty() && !TYPES.contains(&kind) {
-        errors.unsupported(format!("{field}.type"), &kind.into(), &TYPES);
+    if !kind.is_empty() && !SCHEMA_TYPES.contains(&kind) {
+        errors.unsupported(format!("{field}.type"), &kind.into(), &SCHEMA_TYPES);
     }
     if kind == "null" {
         let rule = "type cannot be set to null, use nullable as an alternative";
@@ -112,13 +112,13 @@ fn check_keywords(raw: &Value, field: &str, context: Context<'_>, errors: &mut F
     }
 }
 
-fn check_children(raw: &Value, field: &str, context: Context<'_>, found: &mut Findings) {
+fn check_children(raw: &Value, field: &str, context: PartContext<'_>, found: &mut Findings) {
     let cardinality = inner_cardinality(context.cardinality, raw);
-    let inner = Context { is_root: false, cardinality, ..context };
+    let inner = PartContext { is_root: false, cardinality, ..context };
     if raw["additionalProperties"].is_object() {
         let why = "inside additionalProperties applying to object metadata";
         let no_default = if context.in_metadata { Some(why) } else { context.default_prohibition };
-        let inner = Context { default_prohibition: no_default, ..inner };
+        let inner = PartContext { default_prohibition: no_default, ..inner };
         check_part(
             &raw["additionalProperties"],
             &format!("{field}.additionalProperties"),
@@ -130,7 +130,7 @@ fn check_children(raw: &Value, field: &str, context: Context<'_>, found: &mut Fi
     for (name, property) in map(raw, &["properties"]).into_iter().flatten() {
         let is_meta = is_resource && matches!(name.as_str(), "metadata" | "kind" | "apiVersion");
         let why = format!("in top-level {name}");
-        let inner = Context {
+        let inner = PartContext {
             in_metadata: context.in_metadata || is_meta,
             default_prohibition: context
                 .default_prohibition
@@ -139,7 +139,7 @@ fn check_children(raw: &Value, field: &str, context: Context<'_>, found: &mut Fi
         };
         check_part(property, &format!("{field}.properties[{name}]"), inner, found);
     }
-    let branch = Context { compiles_rules: false, ..inner };
+    let branch = PartContext { compiles_rules: false, ..inner };
     if raw["not"].is_object() {
         check_part(&raw["not"], &format!("{field}.not"), branch, found);
     }
@@ -151,14 +151,20 @@ fn check_children(raw: &Value, field: &str, context: Context<'_>, found: &mut Fi
     if raw["items"].is_object() {
         let is_loose = raw["x-kubernetes-list-type"] != "map";
         let uncorrelated = context.uncorrelated_within.or(is_loose.then_some(field));
-        let inner = Context { uncorrelated_within: uncorrelated, ..inner };
+        let inner = PartContext { uncorrelated_within: uncorrelated, ..inner };
         check_part(&raw["items"], &format!("{field}.items"), inner, found);
     }
 }
 
-/// Checks the type that a keyword requires.
-fn check_type(raw: &Value, field: &str, expected: &str, word: &str, errors: &mut FieldErrors) {
-    let rule = format!("must be {expected} if {word} is specified");
+/// Checks that a schema with the keyword `keyword` has the type `expected`.
+fn check_type_for_keyword(
+    raw: &Value,
+    field: &str,
+    expected: &str,
+    keyword: &str,
+    errors: &mut FieldErrors,
+) {
+    let rule = format!("must be {expected} if {keyword} is specified");
     match text(raw, &["type"]) {
         "" => errors.required(format!("{field}.type"), &rule),
         kind if kind != expected => errors.invalid(format!("{field}.type"), &kind.into(), &rule),
@@ -169,7 +175,7 @@ fn check_type(raw: &Value, field: &str, expected: &str, word: &str, errors: &mut
 fn check_map_type(raw: &Value, field: &str, errors: &mut FieldErrors) {
     let word = "x-kubernetes-map-type";
     let Some(kind) = raw[word].as_str() else { return };
-    check_type(raw, field, "object", word, errors);
+    check_type_for_keyword(raw, field, "object", word, errors);
     if !matches!(kind, "atomic" | "granular") {
         errors.unsupported(format!("{field}.{word}"), &kind.into(), &["atomic", "granular"]);
     }
@@ -191,7 +197,7 @@ fn check_list_type(raw: &Value, field: &str, errors: &mut FieldErrors) {
     }
     let Some(kind) = kind.as_str() else { return };
     if raw["type"] != "array" {
-        check_type(raw, field, "array", LIST_TYPE, errors);
+        check_type_for_keyword(raw, field, "array", LIST_TYPE, errors);
     } else if kind == "set" {
         check_set_items(items, field, errors);
     }
@@ -209,7 +215,7 @@ fn check_list_type(raw: &Value, field: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks that the items of a set are atomic.
+/// Checks that the items of a list with list type `set` are atomic.
 fn check_set_items(items: &Value, field: &str, errors: &mut FieldErrors) {
     let rule = format!("must be atomic as item of a list with {LIST_TYPE}=set");
     let inner = &items[LIST_TYPE];
@@ -226,7 +232,7 @@ fn check_set_items(items: &Value, field: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// Checks that map keys are scalar properties that every item has.
+/// Checks that the keys of a list with list type `map` are scalar properties that every item has.
 fn check_map_keys(raw: &Value, field: &str, errors: &mut FieldErrors) {
     let (keys, items) = (list(raw, &[LIST_MAP_KEYS]), &raw["items"]);
     let path = format!("{field}.{LIST_MAP_KEYS}");

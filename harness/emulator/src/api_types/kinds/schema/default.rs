@@ -6,7 +6,8 @@ use crate::api_types::error::FieldErrors;
 use schedlab_api::{Map, Value, json, object};
 
 impl Schema {
-    /// Sets the defaults of the schema. A null in a field that is not nullable counts as absent.
+    /// Sets the defaults of the schema in `value`. A null in a field that is not nullable counts as
+    /// absent.
     pub fn fill_defaults(&self, value: &mut Value) {
         if let Some(fields) = value.as_object_mut() {
             fill_map_defaults(self, fields);
@@ -22,7 +23,7 @@ impl Schema {
 
 fn fill_map_defaults(schema: &Schema, fields: &mut Map) {
     fields.retain(|name, value| {
-        !value.is_null() || schema.field(name).is_none_or(|schema| schema.nullable)
+        !value.is_null() || schema.field_schema(name).is_none_or(|schema| schema.nullable)
     });
     for (name, field) in &schema.properties {
         if let (None, Some(default)) = (fields.get(name), &field.default) {
@@ -30,13 +31,14 @@ fn fill_map_defaults(schema: &Schema, fields: &mut Map) {
         }
     }
     for (name, value) in fields.iter_mut() {
-        if let Some(schema) = schema.field(name) {
+        if let Some(schema) = schema.field_schema(name) {
             schema.fill_defaults(value);
         }
     }
 }
 
-/// The schema of the embedded resource around a field, and the path from it to the field.
+/// The schema of the embedded resource that contains a field, and the path from there to the field;
+/// `None` outside embedded resources.
 type EmbeddedPath<'s> = Option<(&'s Schema, Vec<&'s str>)>;
 
 impl Schema {
@@ -105,8 +107,8 @@ impl Schema {
         errors
     }
 
-    /// Reports a default for a field of apiVersion, kind or metadata of this embedded resource, if
-    /// it makes them invalid.
+    /// Reports a default in apiVersion, kind or metadata of this embedded resource that makes them
+    /// invalid.
     fn check_embedded_default(
         &self,
         embedded_path: &[&str],
@@ -118,7 +120,7 @@ impl Schema {
         object::set(&mut filled, embedded_path, default.clone());
         let why = match self.decode_embedded(&mut filled, &mut Vec::new()) {
             Err(why) => Some(why),
-            Ok(()) => self.check_embedded(&filled).aggregate(),
+            Ok(()) => self.check_embedded(&filled).aggregate_message(),
         };
         if let Some(why) = why {
             errors.invalid(path, default, &format!("must result in valid metadata: {why}"));

@@ -2,7 +2,7 @@
 //! follow the rules of any object.
 
 use super::field_path::FieldPath;
-use super::{Additional, Embedded, Schema};
+use super::{AdditionalProperties, Embedded, Schema};
 use crate::api_types::error::FieldErrors;
 use crate::api_types::kinds::{metadata, typed};
 use crate::api_types::names::{
@@ -11,11 +11,11 @@ use crate::api_types::names::{
 use schedlab_api::{Map, Value, object};
 
 impl Schema {
-    /// The schemas of fields, map values and items.
+    /// The schemas of the fields, of map values and of list items.
     pub(super) fn child_schemas(&self) -> impl Iterator<Item = &Self> {
         let values = match &self.additional {
-            Additional::Values(values) => Some(&**values),
-            Additional::None | Additional::Any => None,
+            AdditionalProperties::Values(values) => Some(&**values),
+            AdditionalProperties::None | AdditionalProperties::Any => None,
         };
         self.properties.values().chain(values).chain(self.items.as_deref())
     }
@@ -31,10 +31,10 @@ impl Schema {
         object: &mut Value,
         unknown: &mut Vec<String>,
     ) -> Result<(), String> {
-        self.decode(object, &FieldPath::ROOT, unknown)
+        self.decode_below(object, &FieldPath::ROOT, unknown)
     }
 
-    fn decode(
+    fn decode_below(
         &self,
         value: &mut Value,
         path: &FieldPath<'_>,
@@ -44,27 +44,27 @@ impl Schema {
             return Ok(());
         }
         if let (Some(fields), true) = (value.as_object_mut(), self.is_embedded()) {
-            decode_object(fields, path, unknown)?;
+            decode_embedded_object(fields, path, unknown)?;
         }
         for (name, field) in value.as_object_mut().into_iter().flat_map(Map::iter_mut) {
             if let Some((schema, path)) = self.child_at(name, path) {
-                schema.decode(field, &path, unknown)?;
+                schema.decode_below(field, &path, unknown)?;
             }
         }
         for (index, item) in value.as_array_mut().into_iter().flatten().enumerate() {
             if let Some(schema) = &self.items {
-                schema.decode(item, &path.item(index), unknown)?;
+                schema.decode_below(item, &path.item(index), unknown)?;
             }
         }
         Ok(())
     }
 
-    /// Whether it is the schema of an embedded resource.
+    /// Whether this is the schema of an embedded resource.
     pub(crate) fn is_embedded(&self) -> bool {
         self.embedded == Embedded::Here
     }
 
-    /// Whether it is or contains an embedded resource.
+    /// Whether this schema is that of an embedded resource, or contains one.
     pub(super) fn holds_embedded(&self) -> bool {
         self.embedded != Embedded::Nowhere
     }
@@ -75,10 +75,13 @@ impl Schema {
         path: &'p FieldPath<'p>,
     ) -> Option<(&Self, FieldPath<'p>)> {
         let of = |schema| (schema, path.field(name));
-        self.properties.get(name).map(of).or_else(|| Some((self.field(name)?, path.key(name))))
+        self.properties
+            .get(name)
+            .map(of)
+            .or_else(|| Some((self.field_schema(name)?, path.key(name))))
     }
 
-    /// Validates embedded resources.
+    /// Validates apiVersion, kind and metadata of the embedded resources in `object`.
     pub fn check_embedded(&self, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
         self.check_embedded_below(object, &FieldPath::ROOT, &mut errors);
@@ -90,7 +93,7 @@ impl Schema {
             return;
         }
         if value.is_object() && self.is_embedded() {
-            check_object(value, path, errors);
+            check_embedded_object(value, path, errors);
         }
         for (name, field) in value.as_object().into_iter().flatten() {
             if let Some((schema, path)) = self.child_at(name, path) {
@@ -105,7 +108,7 @@ impl Schema {
     }
 }
 
-fn decode_object(
+fn decode_embedded_object(
     fields: &mut Map,
     path: &FieldPath<'_>,
     unknown: &mut Vec<String>,
@@ -124,7 +127,7 @@ fn decode_object(
     Ok(())
 }
 
-fn check_object(object: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) {
+fn check_embedded_object(object: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) {
     for name in ["apiVersion", "kind"] {
         let field = path.field(name).to_string();
         match object.get(name) {
@@ -138,12 +141,12 @@ fn check_object(object: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) 
     }
     if object.get("metadata").is_some() {
         let mut metadata_errors = FieldErrors::new();
-        check_metadata(object, &mut metadata_errors);
+        check_embedded_metadata(object, &mut metadata_errors);
         errors.extend_below(&path.to_string(), metadata_errors);
     }
 }
 
-/// The rule that an apiVersion or a kind violates.
+/// The rule that the field `name` (`apiVersion` or `kind`) of an embedded resource violates.
 fn violated_type_rule(name: &str, value: Option<&str>) -> Option<String> {
     match (name, value) {
         (_, None) => Some("must be a string".to_owned()),
@@ -155,7 +158,7 @@ fn violated_type_rule(name: &str, value: Option<&str>) -> Option<String> {
     }
 }
 
-fn check_metadata(object: &Value, errors: &mut FieldErrors) {
+fn check_embedded_metadata(object: &Value, errors: &mut FieldErrors) {
     let is_segment = |name: &str| !name.contains(['/', '%']);
     for field in ["name", "generateName"] {
         let name = object::text(object, &["metadata", field]);

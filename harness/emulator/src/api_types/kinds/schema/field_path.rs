@@ -33,7 +33,7 @@ impl<'p> FieldPath<'p> {
     }
 }
 
-/// Formats as `spec.items[0].name`; the root is empty.
+/// Formats the path as `spec.items[0].name`; the root is an empty text.
 impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(above) = self.parent else { return Ok(()) };

@@ -10,10 +10,10 @@ use regex::Regex;
 use crate::api_types::names::{dns_label_violation, dns_subdomain_violation};
 use schedlab_api::{Value, object};
 
-type Rule = fn(&str) -> bool;
+type FormatRule = fn(&str) -> bool;
 
-/// Formats by name without dashes. A password is any string.
-const FORMATS: [(&str, Rule); 26] = [
+/// The string formats by name (without dashes) and how a text is checked. A password is any string.
+const FORMATS: [(&str, FormatRule); 26] = [
     ("bsonobjectid", |text| BSON.is_match(text)),
     ("uri", net::is_uri),
     ("email", net::is_email),
@@ -44,13 +44,13 @@ const FORMATS: [(&str, Rule); 26] = [
 
 /// Whether a string has a format; an unknown format accepts any string.
 pub(super) fn has_format(text: &str, format: &str) -> bool {
-    rule(format).is_none_or(|rule| rule(text))
+    format_rule(format).is_none_or(|rule| rule(text))
 }
 
-/// The unknown string formats anywhere in a schema.
+/// The names of unknown string formats anywhere in a schema.
 pub(crate) fn unrecognized_formats(schema: &Value) -> Vec<&str> {
     let format = object::text(schema, &["format"]);
-    let is_odd = !format.is_empty() && schema["type"] == "string" && rule(format).is_none();
+    let is_odd = !format.is_empty() && schema["type"] == "string" && format_rule(format).is_none();
     let mut odd: Vec<&str> = is_odd.then_some(format).into_iter().collect();
     let single = ["items", "not", "additionalProperties"];
     odd.extend(single.iter().filter_map(|field| schema.get(field)).flat_map(unrecognized_formats));
@@ -62,7 +62,7 @@ pub(crate) fn unrecognized_formats(schema: &Value) -> Vec<&str> {
     odd
 }
 
-fn rule(format: &str) -> Option<Rule> {
+fn format_rule(format: &str) -> Option<FormatRule> {
     let bare = format.replace('-', "");
     FORMATS.iter().find(|(known, _)| *known == bare).map(|(_, rule)| *rule)
 }
@@ -70,32 +70,33 @@ fn rule(format: &str) -> Option<Rule> {
 /// A constant pattern, compiled once.
 type Pattern = LazyLock<Regex>;
 
-fn pattern(text: &str) -> Regex {
+fn compile_pattern(text: &str) -> Regex {
     Regex::new(text).expect("a constant pattern compiles")
 }
 
-static BSON: Pattern = LazyLock::new(|| pattern("^[0-9a-fA-F]{24}$"));
+static BSON: Pattern = LazyLock::new(|| compile_pattern("^[0-9a-fA-F]{24}$"));
 static UUID: Pattern = LazyLock::new(|| {
-    pattern("(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$")
+    compile_pattern("(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$")
 });
-static SSN: Pattern = LazyLock::new(|| pattern("^[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}$"));
-static HEX_COLOR: Pattern = LazyLock::new(|| pattern("^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"));
+static SSN: Pattern = LazyLock::new(|| compile_pattern("^[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}$"));
+static HEX_COLOR: Pattern =
+    LazyLock::new(|| compile_pattern("^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$"));
 static RGB_COLOR: Pattern = LazyLock::new(|| {
     let share = r"[ \t\r\n\f]*(0|[1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-5])[ \t\r\n\f]*";
-    pattern(&format!(r"^rgb\({share},{share},{share}\)$"))
+    compile_pattern(&format!(r"^rgb\({share},{share},{share}\)$"))
 });
 static BASE64: Pattern = LazyLock::new(|| {
     let sign = "[A-Za-z0-9+/]";
-    pattern(&format!("^({sign}{{4}})*({sign}{{2}}==|{sign}{{3}}=|{sign}{{4}})$"))
+    compile_pattern(&format!("^({sign}{{4}})*({sign}{{2}}==|{sign}{{3}}=|{sign}{{4}})$"))
 });
 static CARD: Pattern = LazyLock::new(|| {
-    pattern(
+    compile_pattern(
         "^(4[0-9]{12}([0-9]{3})?|5[1-5][0-9]{14}|6(011|5[0-9]{2})[0-9]{12}|3[47][0-9]{13}|\
          3(0[0-5]|[68][0-9])[0-9]{11}|(2131|1800|35[0-9]{3})[0-9]{11})$",
     )
 });
 
-/// Whether it is a UUID of this version.
+/// Whether a text is a UUID of this version.
 fn is_uuid(text: &str, version: &str) -> bool {
     UUID.is_match(text) && without_separators(text).get(12..13) == Some(version)
 }
@@ -105,12 +106,12 @@ fn is_rfc_4122(uuid: &str) -> bool {
     without_separators(uuid).get(16..17).is_some_and(|variant| "89abAB".contains(variant))
 }
 
-/// Without spaces and dashes.
+/// The text without spaces and dashes.
 fn without_separators(text: &str) -> String {
     text.chars().filter(|sign| !sign.is_ascii_whitespace() && *sign != '-').collect()
 }
 
-fn digits(text: &str) -> Option<Vec<u32>> {
+fn parse_digits(text: &str) -> Option<Vec<u32>> {
     text.chars().map(|sign| sign.to_digit(10)).collect()
 }
 
@@ -118,25 +119,27 @@ fn is_isbn10(text: &str) -> bool {
     let plain = without_separators(text);
     let (most, last) = plain.split_at_checked(9).unwrap_or_default();
     let last = if last == "X" { Some(10) } else { last.parse().ok().filter(|_| last.len() == 1) };
-    let (Some(digits), Some(last)) = (digits(most), last) else { return false };
+    let (Some(digits), Some(last)) = (parse_digits(most), last) else { return false };
     let sum: u32 =
         (1..).zip(digits.iter().chain([&last])).map(|(weight, digit)| weight * digit).sum();
     sum.is_multiple_of(11)
 }
 
 fn is_isbn13(text: &str) -> bool {
-    let Some(digits) = digits(&without_separators(text)).filter(|digits| digits.len() == 13) else {
+    let Some(digits) = parse_digits(&without_separators(text)).filter(|digits| digits.len() == 13)
+    else {
         return false;
     };
     let sum: u32 = [1, 3].iter().cycle().zip(&digits).map(|(factor, digit)| factor * digit).sum();
     sum.is_multiple_of(10)
 }
 
-/// A card number with a valid checksum; other characters between the digits are ignored.
+/// Whether a text is a credit card number with a valid checksum. Other characters between the
+/// digits are ignored.
 fn is_credit_card(text: &str) -> bool {
     let number: String = text.chars().filter(char::is_ascii_digit).collect();
     let doubled = |digit: u32| if digit < 5 { digit * 2 } else { digit * 2 - 9 };
-    let from_the_right = digits(&number).unwrap_or_default().into_iter().rev().enumerate();
+    let from_the_right = parse_digits(&number).unwrap_or_default().into_iter().rev().enumerate();
     let shares = from_the_right.map(|(at, digit)| if at % 2 == 1 { doubled(digit) } else { digit });
     CARD.is_match(&number) && shares.sum::<u32>().is_multiple_of(10)
 }

@@ -2,30 +2,30 @@
 
 use schedlab_api::{Value, object::map};
 
-/// Whether keys may be written in brackets.
+/// Whether a JSON path may contain keys in brackets, as in `.a['b']`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Brackets {
+pub(crate) enum BracketKeys {
     Allowed,
     Rejected,
 }
 
-/// The names in the path, and the schema of the field.
+/// Resolves a JSON path in a schema: the names in the path, and the schema of the field.
 ///
 /// # Errors
 ///
-/// Why the path is not valid in this schema.
-pub(crate) fn resolve<'s>(
+/// The reason why the path is not valid in this schema.
+pub(crate) fn resolve_json_path<'s>(
     path: &str,
     schema: &'s Value,
-    brackets: Brackets,
+    brackets: BracketKeys,
 ) -> Result<(Vec<String>, &'s Value), String> {
     const END: &str = "unexpected end of JSON path";
     let (mut names, mut here) = (Vec::new(), schema);
-    let mut tokens = tokens(path).into_iter();
+    let mut tokens = path_tokens(path).into_iter();
     while let Some(token) = tokens.next() {
         let name = match token {
             "." => tokens.next().ok_or(END)?.to_owned(),
-            "[" if brackets == Brackets::Rejected => {
+            "[" if brackets == BracketKeys::Rejected => {
                 return Err("array notation is not allowed".to_owned());
             }
             "[" => {
@@ -40,13 +40,13 @@ pub(crate) fn resolve<'s>(
             }
             other => return Err(format!("expected [ or . but got: {other}")),
         };
-        here = step(here, &name).ok_or("does not refer to a valid field")?;
+        here = property_schema(here, &name).ok_or("does not refer to a valid field")?;
         names.push(name);
     }
     Ok((names, here))
 }
 
-fn step<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
+fn property_schema<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
     match map(schema, &["properties"]) {
         Some(properties) => properties.get(name),
         None => schema.get("additionalProperties").filter(|values| !values.is_null()),
@@ -54,7 +54,7 @@ fn step<'s>(schema: &'s Value, name: &str) -> Option<&'s Value> {
 }
 
 /// Splits a path into dots, brackets and the names between them.
-fn tokens(path: &str) -> Vec<&str> {
+fn path_tokens(path: &str) -> Vec<&str> {
     let mut all = Vec::new();
     let mut rest = path;
     while let Some(first) = rest.chars().next() {
@@ -89,7 +89,8 @@ mod tests {
         let schema = json!({"properties": {"a": {"properties": {"b.c": text}},
             "m": {"additionalProperties": text}}});
         for (path, names) in [(".a['b.c']", ["a", "b.c"]), (".m.x", ["m", "x"])] {
-            let (found, found_schema) = resolve(path, &schema, Brackets::Allowed).unwrap();
+            let (found, found_schema) =
+                resolve_json_path(path, &schema, BracketKeys::Allowed).unwrap();
             assert_eq!((found, found_schema), (names.map(str::to_owned).to_vec(), &text));
         }
         for (path, why) in [
@@ -98,9 +99,9 @@ mod tests {
             ("a", "expected [ or . but got: a"),
             (".a[0]", "expected single quoted string but got 0"),
         ] {
-            assert_eq!(resolve(path, &schema, Brackets::Allowed).unwrap_err(), why);
+            assert_eq!(resolve_json_path(path, &schema, BracketKeys::Allowed).unwrap_err(), why);
         }
-        let refused = resolve(".a['b']", &schema, Brackets::Rejected).unwrap_err();
+        let refused = resolve_json_path(".a['b']", &schema, BracketKeys::Rejected).unwrap_err();
         assert_eq!(refused, "array notation is not allowed");
     }
 }

@@ -1,13 +1,13 @@
 //! Pruning of unknown fields of custom resources.
 
 use super::field_path::FieldPath;
-use super::{Additional, Schema};
+use super::{AdditionalProperties, Schema};
 use crate::api_types::kinds::typed::UNKNOWN_FIELDS_MAX;
 use schedlab_api::{Map, Value};
 
 impl Schema {
-    /// Removes unknown fields; their paths are added to `dropped`. apiVersion, kind and metadata of
-    /// the root are kept.
+    /// Removes the fields that the schema does not declare, and adds their paths to `dropped`.
+    /// apiVersion, kind and metadata of the root are kept.
     pub fn prune(&self, object: &mut Value, dropped: &mut Vec<String>) {
         if let Some(fields) = object.as_object_mut() {
             prune_map(self, true, fields, &FieldPath::ROOT, dropped);
@@ -29,15 +29,15 @@ impl Schema {
         }
     }
 
-    pub(crate) fn field(&self, name: &str) -> Option<&Self> {
+    pub(crate) fn field_schema(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or(match &self.additional {
-            Additional::Values(values) => Some(&**values),
-            Additional::None | Additional::Any => None,
+            AdditionalProperties::Values(values) => Some(&**values),
+            AdditionalProperties::None | AdditionalProperties::Any => None,
         })
     }
 
-    pub(crate) fn keeps_unknown(&self) -> bool {
-        self.preserves_unknown || matches!(self.additional, Additional::Any)
+    pub(crate) fn keeps_unknown_fields(&self) -> bool {
+        self.preserves_unknown || matches!(self.additional, AdditionalProperties::Any)
     }
 }
 
@@ -53,13 +53,13 @@ fn prune_map(
             return true;
         }
         let path = path.field(name);
-        if let Some(schema) = schema.field(name) {
+        if let Some(schema) = schema.field_schema(name) {
             schema.prune_value(value, &path, dropped);
             return true;
         }
-        if !schema.keeps_unknown() && dropped.len() < UNKNOWN_FIELDS_MAX {
+        if !schema.keeps_unknown_fields() && dropped.len() < UNKNOWN_FIELDS_MAX {
             dropped.push(path.to_string());
         }
-        schema.keeps_unknown()
+        schema.keeps_unknown_fields()
     });
 }

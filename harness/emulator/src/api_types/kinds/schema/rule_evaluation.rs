@@ -1,14 +1,14 @@
 //! Evaluates the rules of a schema for an object, with the cost limits of kube-apiserver. Rules that
 //! use functions missing in the CEL library are skipped: kube-apiserver has these functions.
 
-use super::cel_rules::VALIDATIONS;
-use super::rule_shape::shape;
+use super::cel_rules::VALIDATIONS_KEYWORD;
+use super::rule_shape::cel_shape;
 use super::validate::path_or_nil;
 use super::{ListType, Schema, compile};
 use crate::api_types::error::FieldErrors;
 use crate::api_types::expression::{
-    EXPRESSION_COST_MAX, EvaluationError, Program, Shape, is_shallow, is_within_length_limit,
-    optional_value, with_large_stack,
+    CelShape, EXPRESSION_COST_MAX, EvaluationError, Program, fits_any_stack,
+    is_within_length_limit, optional_value, with_large_stack,
 };
 use schedlab_api::{
     Map, Value,
@@ -17,11 +17,11 @@ use schedlab_api::{
 
 /// The cost limit of all rules for one object, as in kube-apiserver.
 const OBJECT_COST_MAX: u64 = 10_000_000;
-/// The cost limit of rules that are evaluated at once: about a millisecond.
+/// The cost limit of rules that are evaluated under the store's lock: about a millisecond.
 const QUICK_COST_MAX: u64 = 20_000;
-/// The number of values in an object whose rules are evaluated at once.
+/// The maximum number of values in an object whose rules are evaluated under the store's lock.
 const QUICK_VALUES_MAX: usize = 10_000;
-/// The length of a text that `messageExpression` may return.
+/// The maximum length of a text that `messageExpression` returns, in bytes.
 const MESSAGE_BYTES_MAX: usize = 5 << 10;
 const BUDGET_EXCEEDED: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
@@ -30,15 +30,15 @@ const BUDGET_EXCEEDED: &str =
 #[derive(Debug)]
 pub(crate) struct CompiledRules {
     root: RuleNode,
-    /// Whether evaluation needs no large stack.
+    /// Whether the stack of any thread suffices for the evaluation.
     is_shallow: bool,
 }
 
-/// The rules of one part of a schema, and those below it.
+/// The compiled rules of one part of a schema, and those of the parts below it.
 #[derive(Debug)]
 struct RuleNode {
     kind: String,
-    shape: Shape,
+    shape: CelShape,
     list_type: ListType,
     rules: Vec<Rule>,
     properties: Vec<(String, RuleNode)>,
@@ -53,40 +53,40 @@ struct Rule {
     uses_old_self: bool,
     is_old_optional: bool,
     message: String,
-    /// What messages call the rule.
+    /// The name of the rule in messages.
     name: String,
     reason: String,
     field_path: String,
 }
 
-/// Compiles the rules of a schema; `None` if there are none, or one is too long.
-pub(super) fn compile_rules(raw: &Value, is_resource: bool) -> Option<CompiledRules> {
+/// Compiles the rules of a schema; `None` if there are none, or if one of them is too long.
+pub(super) fn compile_rules(raw: &Value, is_whole_object: bool) -> Option<CompiledRules> {
     let expressions = all_expressions(raw);
     if expressions.is_empty() || !expressions.iter().all(|rule| is_within_length_limit(rule)) {
         return None;
     }
-    let is_shallow = expressions.iter().all(|rule| is_shallow(rule));
-    let root = with_large_stack(is_shallow, || RuleNode::compile(raw, is_resource))??;
+    let is_shallow = expressions.iter().all(|rule| fits_any_stack(rule));
+    let root = with_large_stack(is_shallow, || RuleNode::compile(raw, is_whole_object))??;
     Some(CompiledRules { root, is_shallow })
 }
 
 /// All CEL expressions in a schema.
 fn all_expressions(raw: &Value) -> Vec<&str> {
-    let rules = list(raw, &[VALIDATIONS]).iter();
+    let rules = list(raw, &[VALIDATIONS_KEYWORD]).iter();
     let own = rules.flat_map(|rule| ["rule", "messageExpression"].map(|it| text(rule, &[it])));
-    own.chain(parts(raw).flat_map(all_expressions)).collect()
+    own.chain(child_parts(raw).flat_map(all_expressions)).collect()
 }
 
-/// The parts of a schema that rules are evaluated for.
-fn parts(raw: &Value) -> impl Iterator<Item = &Value> {
+/// The direct parts of a schema: properties, map values and list items.
+fn child_parts(raw: &Value) -> impl Iterator<Item = &Value> {
     let properties = map(raw, &["properties"]).into_iter().flatten().map(|(_, part)| part);
     let others = ["items", "additionalProperties"].into_iter().filter_map(|name| raw.get(name));
     properties.chain(others.filter(|part| part.is_object()))
 }
 
 impl RuleNode {
-    /// The rules of a part; `None` if it and its parts have none.
-    fn compile(raw: &Value, is_resource: bool) -> Option<Self> {
+    /// Compiles the rules of a part and of the parts below it; `None` if there are none.
+    fn compile(raw: &Value, is_whole_object: bool) -> Option<Self> {
         let part = |part: &Value| {
             part.is_object()
                 .then(|| Self::compile(part, part["x-kubernetes-embedded-resource"] == true))?
@@ -94,9 +94,9 @@ impl RuleNode {
         let properties = map(raw, &["properties"]).into_iter().flatten();
         let node = Self {
             kind: text(raw, &["type"]).to_owned(),
-            shape: shape(raw, is_resource),
+            shape: cel_shape(raw, is_whole_object),
             list_type: compile::parse_list_type(raw),
-            rules: list(raw, &[VALIDATIONS]).iter().filter_map(Rule::compile).collect(),
+            rules: list(raw, &[VALIDATIONS_KEYWORD]).iter().filter_map(Rule::compile).collect(),
             properties: properties
                 .filter_map(|(name, property)| Some((name.to_string(), part(property)?)))
                 .collect(),
@@ -110,7 +110,8 @@ impl RuleNode {
         (!is_empty).then_some(node)
     }
 
-    /// The old item that corresponds to an item: only lists of type `map` have one.
+    /// The old item that corresponds to an item. Only items of lists with list type `map` can have
+    /// one.
     fn old_item<'v>(&self, old: Option<&'v Value>, item: &Value) -> Option<&'v Value> {
         let ListType::Map(keys) = &self.list_type else { return None };
         let is_same = |old: &&Value| keys.iter().all(|key| old[key.as_str()] == item[key.as_str()]);
@@ -140,7 +141,7 @@ impl Rule {
     }
 }
 
-/// The rules of an object that cost too much to be evaluated at once.
+/// Error: the rules of an object cost too much to be evaluated under the store's lock.
 #[derive(Clone, Debug)]
 pub struct CostlyRules;
 
@@ -155,11 +156,11 @@ impl Schema {
         self.cel.as_ref().map_or_else(FieldErrors::new, |rules| rules.violations(old, new))
     }
 
-    /// Like [`Self::rule_violations`], if it takes about a millisecond at most.
+    /// Like [`Self::rule_violations`], but stops after about a millisecond.
     ///
     /// # Errors
     ///
-    /// It may take longer.
+    /// The evaluation may take longer.
     pub fn quick_rule_violations(
         &self,
         old: Option<&Value>,
@@ -174,7 +175,8 @@ impl Schema {
     }
 }
 
-/// Whether a value has more values than the limit, from which they are subtracted.
+/// Whether a value contains more values than `limit`. The number of values is subtracted from
+/// `limit`.
 fn has_more_values(value: &Value, limit: &mut usize) -> bool {
     let Some(left) = limit.checked_sub(1) else { return true };
     *limit = left;
@@ -190,51 +192,54 @@ impl CompiledRules {
         self.run(old, new, OBJECT_COST_MAX).errors
     }
 
-    fn run(&self, old: Option<&Value>, new: &Value, budget: u64) -> Run {
+    fn run(&self, old: Option<&Value>, new: &Value, budget: u64) -> RuleEvaluationRun {
         let run = || {
-            let mut run = Run { budget, errors: FieldErrors::new(), is_exhausted: false };
-            let data = Data { old, new, is_in_unchanged: false };
+            let mut run =
+                RuleEvaluationRun { budget, errors: FieldErrors::new(), is_exhausted: false };
+            let data = PartValues { old, new, is_in_unchanged: false };
             run.check_node(&self.root, "", data);
             run
         };
-        let failed = || Run { budget: 0, errors: FieldErrors::new(), is_exhausted: false };
+        let failed =
+            || RuleEvaluationRun { budget: 0, errors: FieldErrors::new(), is_exhausted: false };
         with_large_stack(self.is_shallow, run).unwrap_or_else(failed)
     }
 }
 
-/// A part of the object before and after the write.
+/// The values of a part of the object before and after the write.
 #[derive(Clone, Copy)]
-struct Data<'v> {
+struct PartValues<'v> {
     /// The old value that corresponds to the new one.
     old: Option<&'v Value>,
     new: &'v Value,
-    /// The closest part around it with a corresponding old value did not change.
+    /// Whether the closest enclosing part with a corresponding old value is unchanged.
     is_in_unchanged: bool,
 }
 
-impl Data<'_> {
+impl PartValues<'_> {
     fn is_unchanged(self) -> bool {
         self.old.map_or(self.is_in_unchanged, |old| old == self.new)
     }
 
-    /// A part of this one. `is_in_unchanged` matters only if the part has no old value.
-    fn part<'p>(self, old: Option<&'p Value>, new: &'p Value) -> Data<'p> {
+    /// The values of a part below this part. `is_in_unchanged` matters only if the lower part has
+    /// no old value.
+    fn values_of_child<'p>(self, old: Option<&'p Value>, new: &'p Value) -> PartValues<'p> {
         let is_in_unchanged = old.is_none() && self.is_unchanged();
-        Data { old, new, is_in_unchanged }
+        PartValues { old, new, is_in_unchanged }
     }
 }
 
-/// One evaluation of all rules.
-struct Run {
-    /// What is left of the cost limit.
+/// The state of one evaluation of all rules of an object.
+struct RuleEvaluationRun {
+    /// The rest of the cost limit.
     budget: u64,
     errors: FieldErrors,
     /// The cost limit was exceeded: no further rules are evaluated.
     is_exhausted: bool,
 }
 
-impl Run {
-    fn check_node(&mut self, node: &RuleNode, path: &str, data: Data<'_>) {
+impl RuleEvaluationRun {
+    fn check_node(&mut self, node: &RuleNode, path: &str, data: PartValues<'_>) {
         if self.is_exhausted || data.new.is_null() {
             return;
         }
@@ -246,36 +251,40 @@ impl Run {
         }
     }
 
-    fn check_items(&mut self, node: &RuleNode, path: &str, data: Data<'_>, items: &[Value]) {
+    fn check_items(&mut self, node: &RuleNode, path: &str, data: PartValues<'_>, items: &[Value]) {
         let Some(inner) = &node.items else { return };
         for (index, item) in items.iter().enumerate() {
-            let part = data.part(node.old_item(data.old, item), item);
+            let part = data.values_of_child(node.old_item(data.old, item), item);
             self.check_node(inner, &format!("{path}[{index}]"), part);
         }
     }
 
-    fn check_fields(&mut self, node: &RuleNode, path: &str, data: Data<'_>, fields: &Map) {
+    fn check_fields(&mut self, node: &RuleNode, path: &str, data: PartValues<'_>, fields: &Map) {
         let old = |name: &str| data.old.and_then(|old| old.get(name));
         if let Some(inner) = &node.values {
             for (name, value) in fields {
-                self.check_node(inner, &format!("{path}[{name}]"), data.part(old(name), value));
+                self.check_node(
+                    inner,
+                    &format!("{path}[{name}]"),
+                    data.values_of_child(old(name), value),
+                );
             }
         }
         let dot = if path.is_empty() { "" } else { "." };
         for (name, inner) in &node.properties {
             if let Some(value) = fields.get(name) {
                 let path = format!("{path}{dot}{name}");
-                self.check_node(inner, &path, data.part(old(name), value));
+                self.check_node(inner, &path, data.values_of_child(old(name), value));
             }
         }
     }
 
-    fn check_rules(&mut self, node: &RuleNode, path: &str, data: Data<'_>) {
+    fn check_rules(&mut self, node: &RuleNode, path: &str, data: PartValues<'_>) {
         if node.rules.is_empty() {
             return;
         }
-        let of_self = node.shape.value(data.new);
-        let of_old = data.old.filter(|old| !old.is_null()).map(|old| node.shape.value(old));
+        let of_self = node.shape.cel_value(data.new);
+        let of_old = data.old.filter(|old| !old.is_null()).map(|old| node.shape.cel_value(old));
         for rule in &node.rules {
             if self.is_exhausted {
                 return;
@@ -289,27 +298,28 @@ impl Run {
             } else if let Some(old) = &of_old {
                 variables.push(("oldSelf", old.clone()));
             }
-            let site = Site { node, rule, path, data };
+            let site = EvaluatedRule { node, rule, path, data };
             let limit = self.budget.saturating_add(1).min(EXPRESSION_COST_MAX);
             let found = rule.program.evaluate(&variables, limit);
-            if !self.spend(found.cost, &site) {
+            if !self.spend_budget(found.cost, &site) {
                 return;
             }
             match found.result {
                 Ok(value) if value == true.into() => {}
                 Ok(_) => {
-                    let message = self.message(&site, &variables);
-                    self.report(&site, &message);
+                    let message = self.violation_message(&site, &variables);
+                    self.report_violation(&site, &message);
                 }
                 Err(error) => self.report_failure(&site, &error),
             }
         }
     }
 
-    /// Takes the cost of a rule off the budget.
-    fn spend(&mut self, cost: u64, site: &Site<'_>) -> bool {
+    /// Subtracts the cost of a rule from the budget; `false`, and an error is reported, if the
+    /// budget is exceeded.
+    fn spend_budget(&mut self, cost: u64, site: &EvaluatedRule<'_>) -> bool {
         if cost > self.budget {
-            self.errors.invalid(site.field(), &site.kind(), BUDGET_EXCEEDED);
+            self.errors.invalid(site.field_path(), &site.type_name(), BUDGET_EXCEEDED);
             self.is_exhausted = true;
             return false;
         }
@@ -317,7 +327,7 @@ impl Run {
         true
     }
 
-    fn report_failure(&mut self, site: &Site<'_>, error: &EvaluationError) {
+    fn report_failure(&mut self, site: &EvaluatedRule<'_>, error: &EvaluationError) {
         if error.is_unsupported() {
             return;
         }
@@ -336,11 +346,15 @@ impl Run {
             ),
             EvaluationError::Failed(_) => format!("{why} evaluating rule: {name}"),
         };
-        self.errors.invalid(site.field(), &site.kind(), &message);
+        self.errors.invalid(site.field_path(), &site.type_name(), &message);
     }
 
     /// The message of a rule that does not hold.
-    fn message(&mut self, site: &Site<'_>, variables: &[(&str, kube_cel::cel::Value)]) -> String {
+    fn violation_message(
+        &mut self,
+        site: &EvaluatedRule<'_>,
+        variables: &[(&str, kube_cel::cel::Value)],
+    ) -> String {
         let Some(program) = &site.rule.message_program else { return site.rule.message.clone() };
         let found = program.evaluate(variables, self.budget.min(EXPRESSION_COST_MAX));
         self.budget = self.budget.saturating_sub(found.cost);
@@ -356,11 +370,11 @@ impl Run {
         }
     }
 
-    fn report(&mut self, site: &Site<'_>, message: &str) {
+    fn report_violation(&mut self, site: &EvaluatedRule<'_>, message: &str) {
         if !site.rule.uses_old_self && site.data.is_unchanged() {
             return;
         }
-        let field = site.field();
+        let field = site.field_path();
         match (&*site.rule.reason, site.data.new) {
             ("FieldValueForbidden", _) => self.errors.forbidden(field, message),
             ("FieldValueRequired", _) => self.errors.required(field, message),
@@ -374,23 +388,23 @@ impl Run {
     }
 }
 
-/// A rule and the part that it is evaluated for.
-struct Site<'s> {
+/// A rule and the part of the object that it is evaluated for.
+struct EvaluatedRule<'s> {
     node: &'s RuleNode,
     rule: &'s Rule,
     path: &'s str,
-    data: Data<'s>,
+    data: PartValues<'s>,
 }
 
-impl Site<'_> {
-    fn field(&self) -> String {
+impl EvaluatedRule<'_> {
+    fn field_path(&self) -> String {
         let below = self.rule.field_path.trim().trim_start_matches('.');
         let dot = if self.path.is_empty() || below.is_empty() { "" } else { "." };
         path_or_nil(format!("{}{dot}{below}", self.path))
     }
 
-    /// The type of the part, which messages show instead of its value.
-    fn kind(&self) -> Value {
+    /// The type of the part as text; messages show it instead of the value.
+    fn type_name(&self) -> Value {
         self.node.kind.as_str().into()
     }
 }
@@ -411,7 +425,7 @@ mod tests {
         compile_rules(&schema, true).unwrap()
     }
 
-    fn messages(run: &Run) -> Vec<String> {
+    fn messages(run: &RuleEvaluationRun) -> Vec<String> {
         let causes = run.errors.causes().iter();
         causes.map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
     }

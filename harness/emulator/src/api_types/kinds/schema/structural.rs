@@ -9,43 +9,53 @@ use schedlab_api::{
     object::{list, map, text},
 };
 
-/// The position of a part of the structural skeleton.
+/// The position of a part of the schema outside branches such as `anyOf`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
+enum SchemaLevel {
     Root,
     Item,
     Field,
 }
 
-/// Reports what is not structural in the schema at `field`.
-pub(super) fn check(raw: &Value, field: &str, errors: &mut FieldErrors) {
-    check_structure(raw, Level::Root, field, errors);
+/// Reports violations of the rules for structural schemas in the schema at `field`.
+pub(super) fn check_structural_schema(raw: &Value, field: &str, errors: &mut FieldErrors) {
+    check_structure(raw, SchemaLevel::Root, field, errors);
     check_completeness(raw, Some(raw), field, field, errors);
 }
 
-fn is_true(raw: &Value, name: &str) -> bool {
+fn is_keyword_true(raw: &Value, name: &str) -> bool {
     raw[name] == true
 }
 
-fn check_structure(raw: &Value, level: Level, field: &str, errors: &mut FieldErrors) {
+fn check_structure(raw: &Value, level: SchemaLevel, field: &str, errors: &mut FieldErrors) {
     for (name, property) in map(raw, &["properties"]).into_iter().flatten() {
-        check_structure(property, Level::Field, &format!("{field}.properties[{name}]"), errors);
+        check_structure(
+            property,
+            SchemaLevel::Field,
+            &format!("{field}.properties[{name}]"),
+            errors,
+        );
     }
     if raw["items"].is_object() {
-        check_structure(&raw["items"], Level::Item, &format!("{field}.items"), errors);
+        check_structure(&raw["items"], SchemaLevel::Item, &format!("{field}.items"), errors);
     } else if raw["type"] == "array" && raw["items"].is_null() {
         errors.required(format!("{field}.items"), "must be specified");
     }
     let values = &raw["additionalProperties"];
-    if !values.is_null() && level == Level::Root {
+    if !values.is_null() && level == SchemaLevel::Root {
         errors.forbidden(format!("{field}.additionalProperties"), "must not be used at the root");
     }
     if values.is_object() {
-        check_structure(values, Level::Field, &format!("{field}.additionalProperties"), errors);
+        check_structure(
+            values,
+            SchemaLevel::Field,
+            &format!("{field}.additionalProperties"),
+            errors,
+        );
     }
-    if is_true(raw, "x-kubernetes-int-or-string") {
+    if is_keyword_true(raw, "x-kubernetes-int-or-string") {
         for name in ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"] {
-            if is_true(raw, name) {
+            if is_keyword_true(raw, name) {
                 let rule = "must be false if x-kubernetes-int-or-string is true";
                 errors.invalid(format!("{field}.{name}"), &true.into(), rule);
             }
@@ -59,15 +69,15 @@ fn check_structure(raw: &Value, level: Level, field: &str, errors: &mut FieldErr
     };
     check_value_validations(raw, skipped, field, errors);
     check_type(raw, level, field, errors);
-    check_resource(raw, level, field, errors);
+    check_root_or_embedded(raw, level, field, errors);
 }
 
-fn check_type(raw: &Value, level: Level, field: &str, errors: &mut FieldErrors) {
+fn check_type(raw: &Value, level: SchemaLevel, field: &str, errors: &mut FieldErrors) {
     let kind = text(raw, &["type"]);
     let path = format!("{field}.type");
-    let is_free = is_true(raw, "x-kubernetes-int-or-string")
-        || is_true(raw, "x-kubernetes-preserve-unknown-fields");
-    if is_true(raw, "x-kubernetes-embedded-resource") && kind != "object" {
+    let is_free = is_keyword_true(raw, "x-kubernetes-int-or-string")
+        || is_keyword_true(raw, "x-kubernetes-preserve-unknown-fields");
+    if is_keyword_true(raw, "x-kubernetes-embedded-resource") && kind != "object" {
         let rule = "must be object if x-kubernetes-embedded-resource is true";
         match kind {
             "" => errors.required(path, rule),
@@ -75,20 +85,20 @@ fn check_type(raw: &Value, level: Level, field: &str, errors: &mut FieldErrors) 
         }
     } else if kind.is_empty() && !is_free {
         let location = match level {
-            Level::Root => "at the root",
-            Level::Item => "for specified array items",
-            Level::Field => "for specified object fields",
+            SchemaLevel::Root => "at the root",
+            SchemaLevel::Item => "for specified array items",
+            SchemaLevel::Field => "for specified object fields",
         };
         errors.required(path, &format!("must not be empty {location}"));
-    } else if level == Level::Root && !kind.is_empty() && kind != "object" {
+    } else if level == SchemaLevel::Root && !kind.is_empty() && kind != "object" {
         errors.invalid(path, &kind.into(), "must be object at the root");
     }
 }
 
-/// Checks the root and embedded resources.
-fn check_resource(raw: &Value, level: Level, field: &str, errors: &mut FieldErrors) {
-    let is_embedded = is_true(raw, "x-kubernetes-embedded-resource");
-    if level != Level::Root && !is_embedded {
+/// Checks a part that describes a whole object: the root or an embedded resource.
+fn check_root_or_embedded(raw: &Value, level: SchemaLevel, field: &str, errors: &mut FieldErrors) {
+    let is_embedded = is_keyword_true(raw, "x-kubernetes-embedded-resource");
+    if level != SchemaLevel::Root && !is_embedded {
         return;
     }
     let properties = &raw["properties"];
@@ -102,7 +112,7 @@ fn check_resource(raw: &Value, level: Level, field: &str, errors: &mut FieldErro
         }
     }
     if let Some(metadata) = properties.get("metadata")
-        && level == Level::Root
+        && level == SchemaLevel::Root
         && constrains_more_than_names(metadata)
     {
         let rule = "must not specify anything other than name and generateName, but metadata is \
@@ -114,7 +124,7 @@ fn check_resource(raw: &Value, level: Level, field: &str, errors: &mut FieldErro
         errors.forbidden(format!("{field}.additionalProperties"), rule);
     }
     let is_empty = map(raw, &["properties"]).is_none_or(schedlab_api::Map::is_empty);
-    if is_embedded && is_empty && !is_true(raw, "x-kubernetes-preserve-unknown-fields") {
+    if is_embedded && is_empty && !is_keyword_true(raw, "x-kubernetes-preserve-unknown-fields") {
         let rule = "must not be empty if x-kubernetes-embedded-resource is true without \
                     x-kubernetes-preserve-unknown-fields";
         errors.required(format!("{field}.properties"), rule);
@@ -132,14 +142,14 @@ fn constrains_more_than_names(metadata: &Value) -> bool {
     })
 }
 
-/// Branches that may set `type` for int-or-string fields.
+/// Which branches may set `type`: those by which an int-or-string field lists its two types.
 #[derive(Clone, Copy, Default)]
 struct IntOrStringBranches {
     any_of: bool,
     first_any_of: bool,
 }
 
-/// Checks branches and patterns.
+/// Checks the branches (`allOf`, `anyOf`, `oneOf`, `not`) and the pattern of a part.
 fn check_value_validations(
     raw: &Value,
     skipped: IntOrStringBranches,
@@ -153,11 +163,16 @@ fn check_value_validations(
         for (index, branch) in list(raw, &[name]).iter().enumerate() {
             let any_of = name == "allOf" && index == 0 && skipped.first_any_of;
             let skipped = IntOrStringBranches { any_of, ..IntOrStringBranches::default() };
-            check_nested(branch, skipped, &format!("{field}.{name}[{index}]"), errors);
+            check_branches(branch, skipped, &format!("{field}.{name}[{index}]"), errors);
         }
     }
     if raw["not"].is_object() {
-        check_nested(&raw["not"], IntOrStringBranches::default(), &format!("{field}.not"), errors);
+        check_branches(
+            &raw["not"],
+            IntOrStringBranches::default(),
+            &format!("{field}.not"),
+            errors,
+        );
     }
     let pattern = text(raw, &["pattern"]);
     if Regex::new(pattern).is_err() {
@@ -166,7 +181,7 @@ fn check_value_validations(
     }
 }
 
-/// Keywords that are forbidden in branches, with their rule.
+/// The keywords that are forbidden in branches such as `anyOf`, with the violated rule.
 const STRUCTURAL_KEYWORDS: [(&str, &str); 13] = [
     ("type", "must be empty"),
     ("additionalProperties", "must be undefined"),
@@ -183,10 +198,15 @@ const STRUCTURAL_KEYWORDS: [(&str, &str); 13] = [
     ("x-kubernetes-validations", "must be empty"),
 ];
 
-fn check_nested(raw: &Value, skipped: IntOrStringBranches, field: &str, errors: &mut FieldErrors) {
-    check_value_validations(raw, skipped, field, errors);
+fn check_branches(
+    raw: &Value,
+    int_or_string_branches: IntOrStringBranches,
+    field: &str,
+    errors: &mut FieldErrors,
+) {
+    check_value_validations(raw, int_or_string_branches, field, errors);
     if raw["items"].is_object() {
-        check_nested(
+        check_branches(
             &raw["items"],
             IntOrStringBranches::default(),
             &format!("{field}.items"),
@@ -195,7 +215,7 @@ fn check_nested(raw: &Value, skipped: IntOrStringBranches, field: &str, errors: 
     }
     for (name, property) in map(raw, &["properties"]).into_iter().flatten() {
         let path = format!("{field}.properties[{name}]");
-        check_nested(property, IntOrStringBranches::default(), &path, errors);
+        check_branches(property, IntOrStringBranches::default(), &path, errors);
         if name == "metadata" {
             errors.forbidden(path, "must not be specified in a nested context");
         }
@@ -215,7 +235,7 @@ fn check_nested(raw: &Value, skipped: IntOrStringBranches, field: &str, errors: 
     }
 }
 
-/// Checks that every field in a branch is also defined outside the branches.
+/// Checks that every field that a branch mentions is also defined outside the branches.
 fn check_completeness(
     raw: &Value,
     outside: Option<&Value>,

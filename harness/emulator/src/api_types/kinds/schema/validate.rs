@@ -11,18 +11,23 @@ impl Schema {
     /// All schema violations of `object`.
     pub fn validate(&self, object: &Value) -> FieldErrors {
         let mut errors = FieldErrors::new();
-        self.check(object, &FieldPath::ROOT, &mut errors);
+        self.check_value(object, &FieldPath::ROOT, &mut errors);
         errors
     }
 
-    pub(super) fn check(&self, value: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) {
+    pub(super) fn check_value(
+        &self,
+        value: &Value,
+        path: &FieldPath<'_>,
+        errors: &mut FieldErrors,
+    ) {
         if value.is_null() && self.nullable {
             return;
         }
         if let Some(kind) = self.kind
-            && !kind.fits(value)
+            && !kind.is_type_of(value)
         {
-            errors.wrong_type(path_text(path), type_of(value), kind.name());
+            errors.wrong_type(path_text(path), json_type_name(value), kind.name());
             return;
         }
         self.check_enum(value, path, errors);
@@ -75,8 +80,8 @@ impl Schema {
             errors.too_many(path_text(path), fields.len(), most.unwrap_or_default());
         }
         for (name, field) in fields {
-            if let Some(schema) = self.field(name) {
-                schema.check(field, &path.field(name), errors);
+            if let Some(schema) = self.field_schema(name) {
+                schema.check_value(field, &path.field(name), errors);
             }
         }
     }
@@ -113,7 +118,7 @@ impl Schema {
         }
         for (index, item) in items.iter().enumerate() {
             if let Some(schema) = &self.items {
-                schema.check(item, &path.item(index), errors);
+                schema.check_value(item, &path.item(index), errors);
             }
         }
     }
@@ -177,7 +182,7 @@ pub(super) fn path_or_nil(path: String) -> String {
     if path.is_empty() { "<nil>".to_owned() } else { path }
 }
 
-pub(super) fn type_of(value: &Value) -> &'static str {
+pub(super) fn json_type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",

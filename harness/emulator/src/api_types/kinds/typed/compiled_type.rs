@@ -11,7 +11,7 @@ use schedlab_api::{Map, Text, Value};
 pub(super) struct Struct {
     /// The name of the struct, for messages.
     pub(super) name: String,
-    /// The last component of its Go package.
+    /// The last component of the struct's Go package.
     pub(super) package: String,
     pub(super) fields: BTreeMap<String, Field>,
     /// The fields that are always written, with their zero values.
@@ -21,7 +21,7 @@ pub(super) struct Struct {
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) field_type: FieldType,
-    /// Whether an empty list or map is the same as none.
+    /// Whether an empty list or map in the field counts as absent (`omitempty`).
     pub(super) is_optional: bool,
 }
 
@@ -44,8 +44,9 @@ pub(super) enum FieldType {
     Any,
 }
 
-/// Compiles the definitions; `root` is the name of the outermost type.
-pub(super) fn compile(definitions: &Map, root: &str) -> Option<CompiledType> {
+/// Compiles the JSON schemas of a type and of all types that it refers to. `root` is the name of
+/// the type.
+pub(super) fn compile_type(definitions: &Map, root: &str) -> Option<CompiledType> {
     let names: Vec<&Text> = definitions.keys().collect();
     let number = |name: &str| names.iter().position(|known| *known == name);
     let types =
@@ -55,7 +56,7 @@ pub(super) fn compile(definitions: &Map, root: &str) -> Option<CompiledType> {
 
 type StructIndex<'n> = &'n dyn Fn(&str) -> Option<usize>;
 
-fn compile_struct(name: &str, schema: &Value, number: StructIndex<'_>) -> Struct {
+fn compile_struct(name: &str, schema: &Value, struct_index: StructIndex<'_>) -> Struct {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = schema["properties"].as_object().into_iter().flatten();
@@ -63,7 +64,10 @@ fn compile_struct(name: &str, schema: &Value, number: StructIndex<'_>) -> Struct
         // Admission distinguishes an empty pod overhead from none.
         let is_overhead = name.ends_with(".PodSpec") && *field == *"overhead";
         let is_optional = !required.contains(&field.as_str()) && !is_overhead;
-        (field.to_string(), Field { field_type: compile_field_type(schema, number), is_optional })
+        (
+            field.to_string(),
+            Field { field_type: compile_field_type(schema, struct_index), is_optional },
+        )
     });
     let mut parts = name.rsplit('.').map(str::to_owned);
     let (name, package) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -72,18 +76,20 @@ fn compile_struct(name: &str, schema: &Value, number: StructIndex<'_>) -> Struct
     Struct { fields: fields.collect(), zero_values: always, name, package }
 }
 
-fn compile_field_type(schema: &Value, number: StructIndex<'_>) -> FieldType {
+fn compile_field_type(schema: &Value, struct_index: StructIndex<'_>) -> FieldType {
     if let Some(reference) = schema["$ref"].as_str() {
-        return compile_reference(reference.trim_start_matches("#/$defs/"), number);
+        return compile_reference(reference.trim_start_matches("#/$defs/"), struct_index);
     }
     if let Some([only]) = schema["allOf"].as_array().map(Vec::as_slice) {
-        return compile_field_type(only, number);
+        return compile_field_type(only, struct_index);
     }
     match schema["type"].as_str() {
-        Some("object") if schema["additionalProperties"].is_object() => {
-            FieldType::Map(Box::new(compile_field_type(&schema["additionalProperties"], number)))
+        Some("object") if schema["additionalProperties"].is_object() => FieldType::Map(Box::new(
+            compile_field_type(&schema["additionalProperties"], struct_index),
+        )),
+        Some("array") => {
+            FieldType::List(Box::new(compile_field_type(&schema["items"], struct_index)))
         }
-        Some("array") => FieldType::List(Box::new(compile_field_type(&schema["items"], number))),
         Some("string") if schema["format"] == "byte" => FieldType::Bytes,
         Some("string") => FieldType::Text,
         Some("integer") if schema["format"] == "int32" => FieldType::Int32,
@@ -94,8 +100,9 @@ fn compile_field_type(schema: &Value, number: StructIndex<'_>) -> FieldType {
     }
 }
 
-/// The type of a reference. All but these are structs.
-fn compile_reference(name: &str, number: StructIndex<'_>) -> FieldType {
+/// The type of a field that refers to the definition `name`. Quantities, times and untyped values
+/// have types of their own; all other definitions are structs.
+fn compile_reference(name: &str, struct_index: StructIndex<'_>) -> FieldType {
     match name.rsplit('.').next().unwrap_or(name) {
         "Quantity" => FieldType::Quantity,
         "IntOrString" => FieldType::IntOrString,
@@ -107,6 +114,6 @@ fn compile_reference(name: &str, number: StructIndex<'_>) -> FieldType {
         | "JSONSchemaPropsOrBool"
         | "JSONSchemaPropsOrStringArray"
         | "FieldsV1" => FieldType::Any,
-        _ => number(name).map_or(FieldType::Any, FieldType::Struct),
+        _ => struct_index(name).map_or(FieldType::Any, FieldType::Struct),
     }
 }

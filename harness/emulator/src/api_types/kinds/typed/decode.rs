@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt};
 
 use base64::{DecodeError, Engine as _, engine::general_purpose::STANDARD};
 
-use super::canonical_quantity::canonical;
+use super::canonical_quantity::canonical_quantity;
 use super::compiled_type::{FieldType, Struct};
 use super::{CompiledType, UNKNOWN_FIELDS_MAX};
 use crate::api_types::go_time::{self, TimeLayout};
@@ -12,7 +12,7 @@ use schedlab_api::{Map, Value, object};
 
 /// Decodes the object in place. Paths of unknown fields are added to `unknown`; errors have the
 /// texts of Go's JSON decoder.
-pub(super) fn decode(
+pub(super) fn decode_in_place(
     types: &CompiledType,
     object: &mut Value,
     unknown: &mut Vec<String>,
@@ -23,7 +23,7 @@ pub(super) fn decode(
         return Err("json: cannot unmarshal into Go value: not an object".to_owned());
     };
     let (kind, version) = (fields.remove("kind"), fields.remove("apiVersion"));
-    walk.fields(root, fields, Path::Root)?;
+    walk.decode_fields(root, fields, ValuePath::Root)?;
     fields.extend(kind.map(|kind| ("kind".to_owned(), kind)));
     fields.extend(version.map(|version| ("apiVersion".to_owned(), version)));
     Ok(())
@@ -36,20 +36,20 @@ struct Decoder<'w> {
 
 /// The location of a value: the name of its struct, and the path.
 #[derive(Clone, Copy)]
-struct Location<'p> {
+struct ValueLocation<'p> {
     owner: &'p str,
-    path: Path<'p>,
+    path: ValuePath<'p>,
 }
 
 /// The path to a value; formatted only in errors.
 #[derive(Clone, Copy)]
-enum Path<'p> {
+enum ValuePath<'p> {
     Root,
-    Field(&'p Path<'p>, &'p str),
-    Item(&'p Path<'p>, usize),
+    Field(&'p ValuePath<'p>, &'p str),
+    Item(&'p ValuePath<'p>, usize),
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for ValuePath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
@@ -61,15 +61,15 @@ impl fmt::Display for Path<'_> {
 }
 
 impl Decoder<'_> {
-    fn fields(
+    fn decode_fields(
         &mut self,
         structure: &Struct,
         fields: &mut Map,
-        path: Path<'_>,
+        path: ValuePath<'_>,
     ) -> Result<(), String> {
         let mut failure = None;
         fields.retain(|name, value| {
-            let location = Path::Field(&path, name);
+            let location = ValuePath::Field(&path, name);
             let Some(field) = structure.fields.get(name.as_str()) else {
                 let is_recorded = self.unknown.len() < UNKNOWN_FIELDS_MAX;
                 self.unknown.extend(is_recorded.then(|| location.to_string()));
@@ -78,11 +78,11 @@ impl Decoder<'_> {
             if value.is_null() {
                 return false;
             }
-            let here = Location { owner: &structure.name, path: location };
-            if let Err(why) = self.value(&field.field_type, value, here) {
+            let here = ValueLocation { owner: &structure.name, path: location };
+            if let Err(why) = self.decode_value(&field.field_type, value, here) {
                 failure.get_or_insert(why);
             }
-            !(field.is_optional && is_empty(&field.field_type, value))
+            !(field.is_optional && is_empty_list_or_map(&field.field_type, value))
         });
         for (name, zero) in &structure.zero_values {
             if !fields.contains_key(name) {
@@ -92,28 +92,30 @@ impl Decoder<'_> {
         failure.map_or(Ok(()), Err)
     }
 
-    fn value(
+    fn decode_value(
         &mut self,
         shape: &FieldType,
         value: &mut Value,
-        location: Location<'_>,
+        location: ValueLocation<'_>,
     ) -> Result<(), String> {
         match (shape, &mut *value) {
             (FieldType::Struct(number), Value::Object(fields)) => {
                 let types = self.types;
-                self.fields(&types.structs[*number], fields, location.path)
+                self.decode_fields(&types.structs[*number], fields, location.path)
             }
-            (FieldType::Map(values), Value::Object(fields)) => self.map(values, fields, location),
+            (FieldType::Map(values), Value::Object(fields)) => {
+                self.decode_map(values, fields, location)
+            }
             (FieldType::List(items), Value::Array(list)) => {
                 for (index, item) in list.iter_mut().enumerate() {
-                    let path = Path::Item(&location.path, index);
-                    self.value(items, item, Location { path, ..location })?;
+                    let path = ValuePath::Item(&location.path, index);
+                    self.decode_value(items, item, ValueLocation { path, ..location })?;
                 }
                 Ok(())
             }
             (FieldType::Quantity, Value::String(_) | Value::Number(_)) => {
                 let text = value.as_str().map_or_else(|| value.to_string().into(), Cow::Borrowed);
-                let canonical = canonical(&text)?;
+                let canonical = canonical_quantity(&text)?;
                 if canonical != text || !value.is_string() {
                     *value = canonical.into();
                 }
@@ -134,37 +136,37 @@ impl Decoder<'_> {
     }
 
     /// Decodes a map. Go's error names the key only if the values are structs.
-    fn map(
+    fn decode_map(
         &mut self,
         values: &FieldType,
         fields: &mut Map,
-        location: Location<'_>,
+        location: ValueLocation<'_>,
     ) -> Result<(), String> {
         fields.retain(|_, value| !value.is_null() || matches!(values, FieldType::Text));
         let is_keyed = matches!(values, FieldType::Struct(_));
         for (name, value) in fields.iter_mut() {
-            let keyed = Path::Field(&location.path, name);
+            let keyed = ValuePath::Field(&location.path, name);
             let path = if is_keyed { keyed } else { location.path };
-            self.value(values, value, Location { path, ..location })?;
+            self.decode_value(values, value, ValueLocation { path, ..location })?;
         }
         Ok(())
     }
 }
 
-/// Checks a value that is stored unchanged.
+/// Checks that a scalar, which is stored unchanged, has the type of its field.
 fn check_scalar(
     types: &CompiledType,
     shape: &FieldType,
     value: &Value,
-    location: Location<'_>,
+    location: ValueLocation<'_>,
 ) -> Result<(), String> {
     let fits = match shape {
         FieldType::Text | FieldType::Bytes => value.is_string(),
         FieldType::Bool => value.is_boolean(),
         FieldType::Float => value.is_number(),
-        FieldType::Int32 => fits_32(value),
+        FieldType::Int32 => fits_int32(value),
         FieldType::Int64 => value.is_i64(),
-        FieldType::IntOrString => value.is_string() || fits_32(value),
+        FieldType::IntOrString => value.is_string() || fits_int32(value),
         FieldType::Any => true,
         FieldType::Struct(_)
         | FieldType::Map(_)
@@ -182,8 +184,8 @@ fn check_scalar(
     Ok(())
 }
 
-/// A time as the API server writes it, where the text differs; null for the time that Go takes for
-/// unset.
+/// A time as the API server writes it, if that differs from `text`; null for the time that Go takes
+/// for unset.
 fn canonical_time(layout: TimeLayout, text: &str) -> Result<Option<Value>, String> {
     let time = layout.parse(text)?;
     if go_time::is_go_zero(time) {
@@ -192,12 +194,12 @@ fn canonical_time(layout: TimeLayout, text: &str) -> Result<Option<Value>, Strin
     Ok((!layout.is_canonical(text)).then(|| layout.format(time).into()))
 }
 
-fn fits_32(value: &Value) -> bool {
+fn fits_int32(value: &Value) -> bool {
     value.as_i64().is_some_and(|whole| i32::try_from(whole).is_ok())
 }
 
-/// Only lists and maps: an empty struct or string may be meaningful.
-fn is_empty(shape: &FieldType, value: &Value) -> bool {
+/// Whether a value is an empty list or map. An empty struct or string may be meaningful.
+fn is_empty_list_or_map(shape: &FieldType, value: &Value) -> bool {
     match (shape, value) {
         (FieldType::List(_), Value::Array(items)) => items.is_empty(),
         (FieldType::Map(_), Value::Object(fields)) => fields.is_empty(),
@@ -222,7 +224,7 @@ fn type_mismatch(
     types: &CompiledType,
     shape: &FieldType,
     value: &Value,
-    location: Location<'_>,
+    location: ValueLocation<'_>,
 ) -> String {
     let mut found = object::go_type(value).to_owned();
     if value.is_number() && matches!(shape, FieldType::Int32 | FieldType::Int64) {
@@ -263,8 +265,8 @@ fn go_type_name(types: &CompiledType, shape: &FieldType) -> String {
     }
 }
 
-/// Go's named string types, for the fields that matter to schedulers. The schemas do not contain
-/// these names.
+/// The Go name of the string type of a field, for fields that matter to schedulers. The JSON
+/// schemas do not contain these names.
 fn go_alias(structure: &str, field: &str) -> Option<&'static str> {
     Some(match (structure, field) {
         ("PodStatus", "phase") => "v1.PodPhase",

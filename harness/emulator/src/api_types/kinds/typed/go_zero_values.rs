@@ -3,7 +3,7 @@
 
 use schedlab_api::{Value, json};
 
-/// The always-written fields of a Go struct and their zero values.
+/// The fields of a Go struct that Go always writes (without `omitempty`), with their zero values.
 pub(super) fn zero_values(structure: &str) -> impl Iterator<Item = (&'static str, Value)> {
     let fields = match structure {
         "Event" => vec![
@@ -29,13 +29,13 @@ pub(super) fn zero_values(structure: &str) -> impl Iterator<Item = (&'static str
             vec![("lastTransitionTime", Value::Null)]
         }
         "Condition" => vec![("message", json!(""))],
-        "Node" => vec![("status", node_status())],
+        "Node" => vec![("status", zero_node_status())],
         "NodeStatus" => vec![
-            ("daemonEndpoints", node_status()["daemonEndpoints"].take()),
-            ("nodeInfo", node_status()["nodeInfo"].take()),
+            ("daemonEndpoints", zero_node_status()["daemonEndpoints"].take()),
+            ("nodeInfo", zero_node_status()["nodeInfo"].take()),
         ],
         "NodeDaemonEndpoints" => vec![("kubeletEndpoint", json!({"Port": 0}))],
-        "NodeSystemInfo" => NODE_INFO.iter().map(|field| (*field, json!(""))).collect(),
+        "NodeSystemInfo" => NODE_INFO_FIELDS.iter().map(|field| (*field, json!(""))).collect(),
         "ContainerStatus" => vec![("lastState", json!({})), ("state", json!({}))],
         "PodFailurePolicy" | "SuccessPolicy" => vec![("rules", Value::Null)],
         "ContainerStateRunning" => vec![("startedAt", Value::Null)],
@@ -47,7 +47,7 @@ pub(super) fn zero_values(structure: &str) -> impl Iterator<Item = (&'static str
     fields.into_iter()
 }
 
-const NODE_INFO: [&str; 10] = [
+const NODE_INFO_FIELDS: [&str; 10] = [
     "architecture",
     "bootID",
     "containerRuntimeVersion",
@@ -60,8 +60,8 @@ const NODE_INFO: [&str; 10] = [
     "systemUUID",
 ];
 
-fn node_status() -> Value {
-    let info = NODE_INFO.iter().map(|field| ((*field).to_owned(), json!("")));
+fn zero_node_status() -> Value {
+    let info = NODE_INFO_FIELDS.iter().map(|field| ((*field).to_owned(), json!("")));
     let info: schedlab_api::Map = info.collect();
     json!({"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": info})
 }

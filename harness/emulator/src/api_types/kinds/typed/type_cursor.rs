@@ -4,7 +4,7 @@ use super::compiled_type::FieldType;
 use super::{CompiledType, type_registry};
 use crate::api_types::kinds::type_info::ValueKind;
 
-/// A cursor on one field of a built-in type.
+/// A position in a built-in type: the whole type, or one of its fields.
 #[derive(Clone, Copy)]
 pub(crate) struct TypeCursor<'t> {
     types: &'t CompiledType,
@@ -24,7 +24,7 @@ pub(crate) fn root(group: &str, kind: &str) -> Option<TypeCursor<'static>> {
 
 /// The type of the metadata of any object.
 pub(crate) fn metadata() -> Option<TypeCursor<'static>> {
-    type_registry::metadata().map(at_root)
+    type_registry::metadata_type().map(at_root)
 }
 
 fn at_root(types: &CompiledType) -> TypeCursor<'_> {

@@ -9,135 +9,148 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta};
 use schemars::{JsonSchema, SchemaGenerator};
 
 use super::CompiledType;
-use super::compiled_type::compile;
+use super::compiled_type::compile_type;
 
-/// Adds the schema of a type to the generator and returns its name.
-type Describe = fn(&mut SchemaGenerator) -> String;
+/// Adds the JSON schema of a type to the generator and returns the name of the schema.
+type AddSchema = fn(&mut SchemaGenerator) -> String;
 
 struct Entry {
-    describe: Describe,
+    add_schema: AddSchema,
     compiled: OnceLock<Option<CompiledType>>,
 }
 
-/// The entries are leaked, so that types are `'static` references.
+/// The built-in types by group and kind. The entries are leaked, so that types are `'static`
+/// references.
 static REGISTRY: LazyLock<HashMap<(&str, &str), &'static Entry>> = LazyLock::new(|| {
-    let entry = |(group, kind, describe): (&'static str, &'static str, Describe)| {
+    let entry = |(group, kind, add_schema): (&'static str, &'static str, AddSchema)| {
         let entry: &'static Entry =
-            Box::leak(Box::new(Entry { describe, compiled: OnceLock::new() }));
+            Box::leak(Box::new(Entry { add_schema, compiled: OnceLock::new() }));
         ((group, kind), entry)
     };
     ENTRIES.iter().copied().map(entry).collect()
 });
 
 /// The type of the metadata of every kind.
-pub(super) fn metadata() -> Option<&'static CompiledType> {
+pub(super) fn metadata_type() -> Option<&'static CompiledType> {
     static METADATA: LazyLock<Option<CompiledType>> =
-        LazyLock::new(|| compile_described(describe_type::<ObjectMeta>));
+        LazyLock::new(|| compile_type_from_schema(add_type_schema::<ObjectMeta>));
     METADATA.as_ref()
 }
 
 /// The type of a built-in kind.
 pub(super) fn compiled_type(group: &str, kind: &str) -> Option<&'static CompiledType> {
     let entry: &'static Entry = REGISTRY.get(&(group, kind)).copied()?;
-    entry.compiled.get_or_init(|| compile_described(entry.describe)).as_ref()
+    entry.compiled.get_or_init(|| compile_type_from_schema(entry.add_schema)).as_ref()
 }
 
-/// Adds the schema of a built-in kind to the generator and returns its name.
-pub(super) fn describe(group: &str, kind: &str, generator: &mut SchemaGenerator) -> Option<String> {
-    REGISTRY.get(&(group, kind)).map(|entry| (entry.describe)(generator))
+/// Adds the JSON schema of a built-in kind to the generator and returns the name of the schema.
+pub(super) fn add_kind_schema(
+    group: &str,
+    kind: &str,
+    generator: &mut SchemaGenerator,
+) -> Option<String> {
+    REGISTRY.get(&(group, kind)).map(|entry| (entry.add_schema)(generator))
 }
 
-fn compile_described(describe: Describe) -> Option<CompiledType> {
+fn compile_type_from_schema(add_schema: AddSchema) -> Option<CompiledType> {
     let mut generator = SchemaGenerator::default();
-    let name = describe(&mut generator);
-    compile(&generator.take_definitions(true).into(), &name)
+    let name = add_schema(&mut generator);
+    compile_type(&generator.take_definitions(true).into(), &name)
 }
 
-fn describe_type<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
+fn add_type_schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
     generator.subschema_for::<T>();
     T::schema_name().into_owned()
 }
 
-const ENTRIES: &[(&str, &str, Describe)] = &[
-    ("", "Binding", describe_type::<api::core::v1::Binding>),
-    ("", "ConfigMap", describe_type::<api::core::v1::ConfigMap>),
-    ("", "Endpoints", describe_type::<api::core::v1::Endpoints>),
-    ("", "Event", describe_type::<api::core::v1::Event>),
-    ("", "LimitRange", describe_type::<api::core::v1::LimitRange>),
-    ("", "Namespace", describe_type::<api::core::v1::Namespace>),
-    ("", "Node", describe_type::<api::core::v1::Node>),
-    ("", "PersistentVolumeClaim", describe_type::<api::core::v1::PersistentVolumeClaim>),
-    ("", "PersistentVolume", describe_type::<api::core::v1::PersistentVolume>),
-    ("", "Pod", describe_type::<api::core::v1::Pod>),
-    ("", "PodTemplate", describe_type::<api::core::v1::PodTemplate>),
-    ("", "ReplicationController", describe_type::<api::core::v1::ReplicationController>),
-    ("", "ResourceQuota", describe_type::<api::core::v1::ResourceQuota>),
-    ("", "Secret", describe_type::<api::core::v1::Secret>),
-    ("", "ServiceAccount", describe_type::<api::core::v1::ServiceAccount>),
-    ("", "Service", describe_type::<api::core::v1::Service>),
+const ENTRIES: &[(&str, &str, AddSchema)] = &[
+    ("", "Binding", add_type_schema::<api::core::v1::Binding>),
+    ("", "ConfigMap", add_type_schema::<api::core::v1::ConfigMap>),
+    ("", "Endpoints", add_type_schema::<api::core::v1::Endpoints>),
+    ("", "Event", add_type_schema::<api::core::v1::Event>),
+    ("", "LimitRange", add_type_schema::<api::core::v1::LimitRange>),
+    ("", "Namespace", add_type_schema::<api::core::v1::Namespace>),
+    ("", "Node", add_type_schema::<api::core::v1::Node>),
+    ("", "PersistentVolumeClaim", add_type_schema::<api::core::v1::PersistentVolumeClaim>),
+    ("", "PersistentVolume", add_type_schema::<api::core::v1::PersistentVolume>),
+    ("", "Pod", add_type_schema::<api::core::v1::Pod>),
+    ("", "PodTemplate", add_type_schema::<api::core::v1::PodTemplate>),
+    ("", "ReplicationController", add_type_schema::<api::core::v1::ReplicationController>),
+    ("", "ResourceQuota", add_type_schema::<api::core::v1::ResourceQuota>),
+    ("", "Secret", add_type_schema::<api::core::v1::Secret>),
+    ("", "ServiceAccount", add_type_schema::<api::core::v1::ServiceAccount>),
+    ("", "Service", add_type_schema::<api::core::v1::Service>),
     (
         "admissionregistration.k8s.io",
         "MutatingWebhookConfiguration",
-        describe_type::<api::admissionregistration::v1::MutatingWebhookConfiguration>,
+        add_type_schema::<api::admissionregistration::v1::MutatingWebhookConfiguration>,
     ),
     (
         "admissionregistration.k8s.io",
         "ValidatingAdmissionPolicy",
-        describe_type::<api::admissionregistration::v1::ValidatingAdmissionPolicy>,
+        add_type_schema::<api::admissionregistration::v1::ValidatingAdmissionPolicy>,
     ),
     (
         "admissionregistration.k8s.io",
         "ValidatingAdmissionPolicyBinding",
-        describe_type::<api::admissionregistration::v1::ValidatingAdmissionPolicyBinding>,
+        add_type_schema::<api::admissionregistration::v1::ValidatingAdmissionPolicyBinding>,
     ),
     (
         "admissionregistration.k8s.io",
         "ValidatingWebhookConfiguration",
-        describe_type::<api::admissionregistration::v1::ValidatingWebhookConfiguration>,
+        add_type_schema::<api::admissionregistration::v1::ValidatingWebhookConfiguration>,
     ),
-    ("apiextensions.k8s.io", "CustomResourceDefinition", describe_type::<CustomResourceDefinition>),
-    ("apps", "ControllerRevision", describe_type::<api::apps::v1::ControllerRevision>),
-    ("apps", "DaemonSet", describe_type::<api::apps::v1::DaemonSet>),
-    ("apps", "Deployment", describe_type::<api::apps::v1::Deployment>),
-    ("apps", "ReplicaSet", describe_type::<api::apps::v1::ReplicaSet>),
-    ("apps", "StatefulSet", describe_type::<api::apps::v1::StatefulSet>),
+    (
+        "apiextensions.k8s.io",
+        "CustomResourceDefinition",
+        add_type_schema::<CustomResourceDefinition>,
+    ),
+    ("apps", "ControllerRevision", add_type_schema::<api::apps::v1::ControllerRevision>),
+    ("apps", "DaemonSet", add_type_schema::<api::apps::v1::DaemonSet>),
+    ("apps", "Deployment", add_type_schema::<api::apps::v1::Deployment>),
+    ("apps", "ReplicaSet", add_type_schema::<api::apps::v1::ReplicaSet>),
+    ("apps", "StatefulSet", add_type_schema::<api::apps::v1::StatefulSet>),
     (
         "autoscaling",
         "HorizontalPodAutoscaler",
-        describe_type::<api::autoscaling::v2::HorizontalPodAutoscaler>,
+        add_type_schema::<api::autoscaling::v2::HorizontalPodAutoscaler>,
     ),
-    ("autoscaling", "Scale", describe_type::<api::autoscaling::v1::Scale>),
-    ("batch", "CronJob", describe_type::<api::batch::v1::CronJob>),
-    ("batch", "Job", describe_type::<api::batch::v1::Job>),
-    ("coordination.k8s.io", "Lease", describe_type::<api::coordination::v1::Lease>),
-    ("discovery.k8s.io", "EndpointSlice", describe_type::<api::discovery::v1::EndpointSlice>),
-    ("meta.k8s.io", "DeleteOptions", describe_type::<DeleteOptions>),
-    ("networking.k8s.io", "IngressClass", describe_type::<api::networking::v1::IngressClass>),
-    ("networking.k8s.io", "Ingress", describe_type::<api::networking::v1::Ingress>),
-    ("networking.k8s.io", "NetworkPolicy", describe_type::<api::networking::v1::NetworkPolicy>),
-    ("node.k8s.io", "RuntimeClass", describe_type::<api::node::v1::RuntimeClass>),
-    ("policy", "Eviction", describe_type::<api::policy::v1::Eviction>),
-    ("policy", "PodDisruptionBudget", describe_type::<api::policy::v1::PodDisruptionBudget>),
+    ("autoscaling", "Scale", add_type_schema::<api::autoscaling::v1::Scale>),
+    ("batch", "CronJob", add_type_schema::<api::batch::v1::CronJob>),
+    ("batch", "Job", add_type_schema::<api::batch::v1::Job>),
+    ("coordination.k8s.io", "Lease", add_type_schema::<api::coordination::v1::Lease>),
+    ("discovery.k8s.io", "EndpointSlice", add_type_schema::<api::discovery::v1::EndpointSlice>),
+    ("meta.k8s.io", "DeleteOptions", add_type_schema::<DeleteOptions>),
+    ("networking.k8s.io", "IngressClass", add_type_schema::<api::networking::v1::IngressClass>),
+    ("networking.k8s.io", "Ingress", add_type_schema::<api::networking::v1::Ingress>),
+    ("networking.k8s.io", "NetworkPolicy", add_type_schema::<api::networking::v1::NetworkPolicy>),
+    ("node.k8s.io", "RuntimeClass", add_type_schema::<api::node::v1::RuntimeClass>),
+    ("policy", "Eviction", add_type_schema::<api::policy::v1::Eviction>),
+    ("policy", "PodDisruptionBudget", add_type_schema::<api::policy::v1::PodDisruptionBudget>),
     (
         "rbac.authorization.k8s.io",
         "ClusterRoleBinding",
-        describe_type::<api::rbac::v1::ClusterRoleBinding>,
+        add_type_schema::<api::rbac::v1::ClusterRoleBinding>,
     ),
-    ("rbac.authorization.k8s.io", "ClusterRole", describe_type::<api::rbac::v1::ClusterRole>),
-    ("rbac.authorization.k8s.io", "RoleBinding", describe_type::<api::rbac::v1::RoleBinding>),
-    ("rbac.authorization.k8s.io", "Role", describe_type::<api::rbac::v1::Role>),
-    ("resource.k8s.io", "DeviceClass", describe_type::<api::resource::v1::DeviceClass>),
-    ("resource.k8s.io", "ResourceClaim", describe_type::<api::resource::v1::ResourceClaim>),
+    ("rbac.authorization.k8s.io", "ClusterRole", add_type_schema::<api::rbac::v1::ClusterRole>),
+    ("rbac.authorization.k8s.io", "RoleBinding", add_type_schema::<api::rbac::v1::RoleBinding>),
+    ("rbac.authorization.k8s.io", "Role", add_type_schema::<api::rbac::v1::Role>),
+    ("resource.k8s.io", "DeviceClass", add_type_schema::<api::resource::v1::DeviceClass>),
+    ("resource.k8s.io", "ResourceClaim", add_type_schema::<api::resource::v1::ResourceClaim>),
     (
         "resource.k8s.io",
         "ResourceClaimTemplate",
-        describe_type::<api::resource::v1::ResourceClaimTemplate>,
+        add_type_schema::<api::resource::v1::ResourceClaimTemplate>,
     ),
-    ("resource.k8s.io", "ResourceSlice", describe_type::<api::resource::v1::ResourceSlice>),
-    ("scheduling.k8s.io", "PriorityClass", describe_type::<api::scheduling::v1::PriorityClass>),
-    ("storage.k8s.io", "CSIDriver", describe_type::<api::storage::v1::CSIDriver>),
-    ("storage.k8s.io", "CSINode", describe_type::<api::storage::v1::CSINode>),
-    ("storage.k8s.io", "CSIStorageCapacity", describe_type::<api::storage::v1::CSIStorageCapacity>),
-    ("storage.k8s.io", "StorageClass", describe_type::<api::storage::v1::StorageClass>),
-    ("storage.k8s.io", "VolumeAttachment", describe_type::<api::storage::v1::VolumeAttachment>),
+    ("resource.k8s.io", "ResourceSlice", add_type_schema::<api::resource::v1::ResourceSlice>),
+    ("scheduling.k8s.io", "PriorityClass", add_type_schema::<api::scheduling::v1::PriorityClass>),
+    ("storage.k8s.io", "CSIDriver", add_type_schema::<api::storage::v1::CSIDriver>),
+    ("storage.k8s.io", "CSINode", add_type_schema::<api::storage::v1::CSINode>),
+    (
+        "storage.k8s.io",
+        "CSIStorageCapacity",
+        add_type_schema::<api::storage::v1::CSIStorageCapacity>,
+    ),
+    ("storage.k8s.io", "StorageClass", add_type_schema::<api::storage::v1::StorageClass>),
+    ("storage.k8s.io", "VolumeAttachment", add_type_schema::<api::storage::v1::VolumeAttachment>),
 ];

@@ -6,26 +6,26 @@
 
 use schedlab_api::{Value, json, object};
 
-const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";
-const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
-const TARGET: [&str; 2] = ["spec", "targetCPUUtilizationPercentage"];
+const METRICS_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/metrics";
+const BEHAVIOR_ANNOTATION: &str = "autoscaling.alpha.kubernetes.io/behavior";
+const CPU_TARGET_PATH: [&str; 2] = ["spec", "targetCPUUtilizationPercentage"];
 
 /// Converts a stored autoscaler to version 1.
-pub(super) fn to_v1(scaler: &mut Value) {
+pub(super) fn convert_to_v1(scaler: &mut Value) {
     let mut others = Vec::new();
-    for metric in list_of(object::remove(scaler, &["spec", "metrics"])) {
+    for metric in list_items(object::remove(scaler, &["spec", "metrics"])) {
         match cpu_target(&metric).cloned() {
-            Some(target) if object::at(scaler, &TARGET).is_none() => {
-                object::set(scaler, &TARGET, target);
+            Some(target) if object::at(scaler, &CPU_TARGET_PATH).is_none() => {
+                object::set(scaler, &CPU_TARGET_PATH, target);
             }
             Some(_) | None => others.push(metric),
         }
     }
     if !others.is_empty() {
-        store_in_annotation(scaler, METRICS, &Value::Array(others));
+        store_in_annotation(scaler, METRICS_ANNOTATION, &Value::Array(others));
     }
     if let Some(behavior) = object::remove(scaler, &["spec", "behavior"]) {
-        store_in_annotation(scaler, BEHAVIOR, &behavior);
+        store_in_annotation(scaler, BEHAVIOR_ANNOTATION, &behavior);
     }
     for field in ["currentMetrics", "conditions"] {
         object::remove(scaler, &["status", field]);
@@ -34,19 +34,19 @@ pub(super) fn to_v1(scaler: &mut Value) {
 }
 
 /// Converts an autoscaler of version 1 to its stored form.
-pub(super) fn from_v1(scaler: &mut Value) {
-    let target = object::remove(scaler, &TARGET).filter(|target| !target.is_null());
+pub(super) fn convert_from_v1(scaler: &mut Value) {
+    let target = object::remove(scaler, &CPU_TARGET_PATH).filter(|target| !target.is_null());
     let mut metrics: Vec<Value> = target.as_ref().map(cpu_metric).into_iter().collect();
-    metrics.extend(list_of(take_from_annotation(scaler, METRICS)));
+    metrics.extend(list_items(take_from_annotation(scaler, METRICS_ANNOTATION)));
     if !metrics.is_empty() {
         object::set(scaler, &["spec", "metrics"], metrics.into());
     }
-    if let Some(behavior) = take_from_annotation(scaler, BEHAVIOR) {
+    if let Some(behavior) = take_from_annotation(scaler, BEHAVIOR_ANNOTATION) {
         object::set(scaler, &["spec", "behavior"], behavior);
     }
 }
 
-fn list_of(value: Option<Value>) -> Vec<Value> {
+fn list_items(value: Option<Value>) -> Vec<Value> {
     match value {
         Some(Value::Array(items)) => items,
         Some(_) | None => Vec::new(),
@@ -64,8 +64,8 @@ fn cpu_target(metric: &Value) -> Option<&Value> {
     object::at(metric, &["resource", "target", "averageUtilization"]).filter(|_| is_cpu)
 }
 
-fn store_in_annotation(scaler: &mut Value, key: &str, what: &Value) {
-    object::set(scaler, &["metadata", "annotations", key], what.to_string().into());
+fn store_in_annotation(scaler: &mut Value, key: &str, value: &Value) {
+    object::set(scaler, &["metadata", "annotations", key], value.to_string().into());
 }
 
 /// Takes a JSON value out of an annotation; an annotation that is no JSON stays.
@@ -89,10 +89,10 @@ mod tests {
         let stored = json!({"metadata": {"name": "a"}, "spec": {"maxReplicas": 3,
             "metrics": [cpu_metric(&json!(50)), memory], "behavior": {"scaleDown": {}}}});
         let mut shown = stored.clone();
-        to_v1(&mut shown);
+        convert_to_v1(&mut shown);
         object::remove(&mut shown, &["status"]);
         assert_eq!(shown["spec"], json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 50}));
-        from_v1(&mut shown);
+        convert_from_v1(&mut shown);
         assert_eq!(shown, stored);
     }
 }

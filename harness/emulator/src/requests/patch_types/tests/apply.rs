@@ -1,13 +1,16 @@
 //! Server-side apply: ownership of fields, and the resulting objects.
 
-use super::super::{Author, Shape, apply, builtin_shape, custom_resource_shape, record_update};
+use super::super::{
+    MergeShape, WriteAuthor, apply_configuration, builtin_shape, custom_resource_shape,
+    record_update,
+};
 use super::object;
 use crate::api_types::error::ApiError;
 use schedlab_api::{Value, json};
 
 /// An object under several managers.
 struct Live {
-    shape: std::sync::Arc<Shape>,
+    shape: std::sync::Arc<MergeShape>,
     object: Option<Value>,
     second: i64,
 }
@@ -21,17 +24,23 @@ impl Live {
         Self { shape: custom_resource_shape(schema), object: None, second: 0 }
     }
 
-    fn author<'m>(&mut self, manager: &'m str) -> Author<'m> {
+    fn author<'m>(&mut self, manager: &'m str) -> WriteAuthor<'m> {
         self.second += 1;
         let now = jiff::Timestamp::from_second(1_767_225_600 + self.second).unwrap();
-        Author { manager, api_version: "v1", subresource: "", now }
+        WriteAuthor { manager, api_version: "v1", subresource: "", now }
     }
 
     fn try_apply(&mut self, manager: &str, config: &str, force: bool) -> Result<(), ApiError> {
         let author = self.author(manager);
         let object = object(config);
-        self.object =
-            Some(apply(self.object.as_ref(), &object, &object, force, &self.shape, &author)?);
+        self.object = Some(apply_configuration(
+            self.object.as_ref(),
+            &object,
+            &object,
+            force,
+            &self.shape,
+            &author,
+        )?);
         Ok(())
     }
 

@@ -1,16 +1,16 @@
 //! Owners of fields after updates.
 
-use super::super::{Author, builtin_shape, record_update};
+use super::super::{WriteAuthor, builtin_shape, record_update};
 use super::object;
 use schedlab_api::{Value, json};
 
-fn author<'m>(manager: &'m str, subresource: &'m str) -> Author<'m> {
+fn author<'m>(manager: &'m str, subresource: &'m str) -> WriteAuthor<'m> {
     let now = jiff::Timestamp::from_second(1_767_225_600).unwrap();
-    Author { manager, api_version: "v1", subresource, now }
+    WriteAuthor { manager, api_version: "v1", subresource, now }
 }
 
 /// The entries of `managedFields` after an update.
-fn owners(before: Option<&Value>, after: &mut Value, author: &Author<'_>) -> Vec<String> {
+fn owners(before: Option<&Value>, after: &mut Value, author: &WriteAuthor<'_>) -> Vec<String> {
     record_update(before, after, &builtin_shape("", "Pod"), author);
     let entries = after["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     let line = |entry: &Value| format!("{} {}", entry["manager"], entry["fieldsV1"]);

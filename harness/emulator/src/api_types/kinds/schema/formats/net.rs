@@ -3,11 +3,12 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;
 
-use super::{Pattern, pattern};
+use super::{Pattern, compile_pattern};
 
-/// An absolute path or a URI with a scheme; escapes are two hex digits.
+/// Whether a text is an absolute path or a URI with a scheme. `%` must be followed by two hex
+/// digits.
 pub(super) fn is_uri(text: &str) -> bool {
-    static SCHEME: Pattern = LazyLock::new(|| pattern("^[A-Za-z][A-Za-z0-9+.-]*:"));
+    static SCHEME: Pattern = LazyLock::new(|| compile_pattern("^[A-Za-z][A-Za-z0-9+.-]*:"));
     if text.chars().any(|sign| sign.is_ascii_control()) {
         return false;
     }
@@ -19,28 +20,28 @@ pub(super) fn is_uri(text: &str) -> bool {
     }
     let authority = rest.strip_prefix("//").filter(|_| !scheme.is_empty());
     match authority.map(|rest| rest.split_once('/').unwrap_or((rest, ""))) {
-        Some((authority, path)) => is_authority(authority) && is_escaped(path),
-        None => rest.starts_with('/') && is_escaped(rest),
+        Some((authority, path)) => is_authority(authority) && has_valid_escapes(path),
+        None => rest.starts_with('/') && has_valid_escapes(rest),
     }
 }
 
-/// User, host and port, each optional.
+/// Whether a text is the authority of a URI: user, host and port, each optional.
 fn is_authority(text: &str) -> bool {
     static HOST: Pattern = LazyLock::new(|| {
         let name = r#"[A-Za-z0-9_.~!$&'()*+,;=<>"\x{80}-\x{10ffff}-]*"#;
-        pattern(&format!(r"^({name}|\[[^\]]*\])(:[0-9]*)?$"))
+        compile_pattern(&format!(r"^({name}|\[[^\]]*\])(:[0-9]*)?$"))
     });
-    static USER: Pattern = LazyLock::new(|| pattern(r"^[A-Za-z0-9._:~!$&'()*+,;=%@-]*$"));
+    static USER: Pattern = LazyLock::new(|| compile_pattern(r"^[A-Za-z0-9._:~!$&'()*+,;=%@-]*$"));
     let (user, host) = text.rsplit_once('@').unwrap_or(("", text));
-    USER.is_match(user) && is_escaped(user) && HOST.is_match(host)
+    USER.is_match(user) && has_valid_escapes(user) && HOST.is_match(host)
 }
 
-fn is_escaped(text: &str) -> bool {
+fn has_valid_escapes(text: &str) -> bool {
     let is_digits = |escape: &[u8]| escape.len() == 2 && escape.iter().all(u8::is_ascii_hexdigit);
     text.split('%').skip(1).all(|after| after.as_bytes().get(..2).is_some_and(is_digits))
 }
 
-/// An email address, optionally with a display name.
+/// Whether a text is an email address, optionally with a display name.
 pub(super) fn is_email(text: &str) -> bool {
     static FORM: Pattern = LazyLock::new(|| {
         let atom = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\x{80}-\x{10ffff}-]+";
@@ -48,18 +49,18 @@ pub(super) fn is_email(text: &str) -> bool {
         let quoted = r#""(?:[^"\\]|\\.)*""#;
         let address = format!(r"(?:{dotted}|{quoted})@(?:{dotted}|\[([^\[\]]*)\])");
         let name = format!(r"(?:(?:{atom}|{quoted}|\.)[ \t]*)*");
-        pattern(&format!(r"^[ \t]*(?:{address}|{name}<{address}>)[ \t]*$"))
+        compile_pattern(&format!(r"^[ \t]*(?:{address}|{name}<{address}>)[ \t]*$"))
     });
     let Some(found) = FORM.captures(text) else { return false };
     let literals = [found.get(1), found.get(2)].into_iter().flatten();
     literals.map(|literal| literal.as_str()).all(|literal| literal.parse::<IpAddr>().is_ok())
 }
 
-/// A single label, or labels and a top-level domain of letters. As in the API server, a dash in a
-/// single label is valid only at the second position.
+/// Whether a text is a host name: a single label, or labels and a top-level domain of letters. As
+/// in the API server, a dash in a single label is valid only at the second position.
 pub(super) fn is_hostname(text: &str) -> bool {
-    static WORD: Pattern = LazyLock::new(|| pattern(r"^[a-zA-Z0-9\p{S}\p{L}]*$"));
-    static LAST: Pattern = LazyLock::new(|| pattern(r"^[a-zA-Z\p{L}]*$"));
+    static WORD: Pattern = LazyLock::new(|| compile_pattern(r"^[a-zA-Z0-9\p{S}\p{L}]*$"));
+    static LAST: Pattern = LazyLock::new(|| compile_pattern(r"^[a-zA-Z\p{L}]*$"));
     let length = |label: &str| label.chars().count();
     let outer =
         |sign: Option<char>| sign.is_some_and(|sign| WORD.is_match(sign.encode_utf8(&mut [0; 4])));
@@ -86,7 +87,8 @@ pub(super) fn is_hostname(text: &str) -> bool {
     is_short && fits
 }
 
-/// Four numbers, possibly with leading zeros, or an IPv6 address with an embedded IPv4 address.
+/// Whether a text is an IPv4 address: four numbers, possibly with leading zeros. As in the API
+/// server, an IPv6 address with an embedded IPv4 address counts, too.
 pub(super) fn is_ipv4(text: &str) -> bool {
     is_four_numbers(text) || (text.contains('.') && is_ipv6(text))
 }
@@ -104,7 +106,7 @@ pub(super) fn is_ipv6(text: &str) -> bool {
     text.parse::<Ipv6Addr>().is_ok()
 }
 
-/// An address and a prefix length.
+/// Whether a text is a CIDR: an address and a prefix length.
 pub(super) fn is_cidr(text: &str) -> bool {
     let Some((address, bits)) = text.split_once('/') else { return false };
     let most = if is_four_numbers(address) { 32 } else { 128 };
@@ -113,8 +115,8 @@ pub(super) fn is_cidr(text: &str) -> bool {
     is_counted && (is_four_numbers(address) || is_ipv6(address))
 }
 
-/// A MAC address of 6, 8 or 20 bytes: with colons, dashes, no separator, or a dot after every
-/// second byte.
+/// Whether a text is a MAC address of 6, 8 or 20 bytes: with colons, dashes, no separator, or a dot
+/// after every second byte.
 pub(super) fn is_mac(text: &str) -> bool {
     let is_hex = |part: &str, digits: usize| {
         part.len() == digits && part.bytes().all(|sign| sign.is_ascii_hexdigit())

@@ -2,19 +2,21 @@
 
 use std::sync::LazyLock;
 
-use super::{Pattern, pattern};
+use super::{Pattern, compile_pattern};
 
-/// A calendar date that exists, as `YYYY-MM-DD`.
+/// Whether a text is a calendar date that exists, as `YYYY-MM-DD`.
 pub(super) fn is_date(text: &str) -> bool {
-    static FORM: Pattern = LazyLock::new(|| pattern("^[0-9]{4}-[0-9]{2}-[0-9]{2}$"));
+    static FORM: Pattern = LazyLock::new(|| compile_pattern("^[0-9]{4}-[0-9]{2}-[0-9]{2}$"));
     FORM.is_match(text) && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// A date and a time. Like the API server it accepts any character before the fraction and ignores
-/// text after a second `t`.
+/// Whether a text is a date and a time. Like the API server, this accepts any character before the
+/// fraction and ignores text after a second `t`.
 pub(super) fn is_date_time(text: &str) -> bool {
     static TIME: Pattern = LazyLock::new(|| {
-        pattern("^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$")
+        compile_pattern(
+            "^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$",
+        )
     });
     let text = text.to_lowercase();
     let mut parts = text.split('t');
@@ -22,7 +24,8 @@ pub(super) fn is_date_time(text: &str) -> bool {
     date.is_some_and(is_date) && time.is_some_and(|time| TIME.is_match(time))
 }
 
-/// Names of duration units; the last one of each also as a prefix.
+/// The names of each duration unit. Words that begin with the last name of a unit are accepted,
+/// too.
 const UNITS: [&[&str]; 8] = [
     &["ns", "nano"],
     &["us", "µs", "micro"],
@@ -34,12 +37,12 @@ const UNITS: [&[&str]; 8] = [
     &["w", "wk", "week"],
 ];
 
-/// A Go duration, or a string that contains a number and a unit name.
+/// Whether a text is a Go duration, or contains a number and the name of a unit.
 pub(super) fn is_duration(text: &str) -> bool {
     static GO: Pattern = LazyLock::new(|| {
-        pattern(r"^[-+]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$")
+        compile_pattern(r"^[-+]?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$")
     });
-    static WORDS: Pattern = LazyLock::new(|| pattern(r"([0-9]+)[ \t\r\n\f]*([A-Za-zµ]+)"));
+    static WORDS: Pattern = LazyLock::new(|| compile_pattern(r"([0-9]+)[ \t\r\n\f]*([A-Za-zµ]+)"));
     let is_unit = |word: &str| {
         UNITS.iter().any(|names| {
             let long = names.last().is_some_and(|long| word.starts_with(long));

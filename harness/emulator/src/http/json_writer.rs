@@ -4,7 +4,7 @@
 use schedlab_api::{Map, Value};
 use serde::Serialize;
 
-/// Appends a value.
+/// Appends a value as JSON to `bytes`.
 pub(super) fn write_value(bytes: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Null => bytes.extend_from_slice(b"null"),
@@ -22,12 +22,16 @@ pub(super) fn write_value(bytes: &mut Vec<u8>, value: &Value) {
             }
             bytes.push(b']');
         }
-        Value::Object(map) => write_fields(bytes, map, |_| true),
+        Value::Object(map) => write_selected_fields(bytes, map, |_| true),
     }
 }
 
-/// Appends the selected fields of a map.
-pub(super) fn write_fields(bytes: &mut Vec<u8>, map: &Map, is_selected: impl Fn(&str) -> bool) {
+/// Appends a map with only the selected fields as JSON to `bytes`.
+pub(super) fn write_selected_fields(
+    bytes: &mut Vec<u8>,
+    map: &Map,
+    is_selected: impl Fn(&str) -> bool,
+) {
     bytes.push(b'{');
     let mut is_first = true;
     for (name, value) in map {
@@ -44,7 +48,7 @@ pub(super) fn write_fields(bytes: &mut Vec<u8>, map: &Map, is_selected: impl Fn(
     bytes.push(b'}');
 }
 
-/// Appends anything that serializes to JSON.
+/// Appends a serializable value as JSON to `bytes`.
 pub(super) fn write_json(bytes: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     serde_json::to_writer(bytes, value).expect("a JSON value serializes to memory");
 }
