@@ -467,10 +467,10 @@ impl HypotheticalSnapshot<'_> {
                 remove_taints(node, &NOT_READY_TAINTS);
             }),
             FitError::NotGpuWorker => {
-                self.change_nodes(closed_nodes, |node| node.add_label(GPU_WORKER))
+                self.change_nodes(closed_nodes, |node| node.add_label(GPU_WORKER));
             }
             FitError::NotCpuWorker => {
-                self.change_nodes(closed_nodes, |node| node.add_label(CPU_WORKER))
+                self.change_nodes(closed_nodes, |node| node.add_label(CPU_WORKER));
             }
             FitError::NodeAffinity { .. } => self.label_matching_node(fit_error)?,
             FitError::NumaMisaligned { .. }

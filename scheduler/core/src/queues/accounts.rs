@@ -213,7 +213,7 @@ impl QueueAccounts {
             }
             PodStatus::Pending if group.is_skipped => {}
             PodStatus::Pending => {
-                self.add_request(queue, &charges.charge_for_fair_share(pod.shape))
+                self.add_request(queue, &charges.charge_for_fair_share(pod.shape));
             }
             PodStatus::Gated | PodStatus::Releasing | PodStatus::Succeeded | PodStatus::Failed => {}
         }
@@ -229,7 +229,7 @@ impl QueueAccounts {
     pub(crate) fn remove_request(&mut self, queue: QueueId, charge: &Charge) {
         let less = self.claims.remove_request(queue, charge);
         self.change_path_to_root(queue, |account| {
-            account.requested = account.requested.minus(less)
+            account.requested = account.requested.minus(less);
         });
     }
 }

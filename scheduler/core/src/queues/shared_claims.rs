@@ -85,7 +85,7 @@ impl SharedClaims {
     /// A pod no longer requests the charge. Returns by how much its queue's request shrinks.
     pub(super) fn remove_request(&mut self, queue: QueueId, charge: &Charge) -> PerResource<i64> {
         self.change_user_counts(queue, charge, |users| {
-            users.requesting = users.requesting.saturating_sub(1)
+            users.requesting = users.requesting.saturating_sub(1);
         });
         charge.total_with_claims(|name| self.user_counts(queue, name).requesting == 0)
     }

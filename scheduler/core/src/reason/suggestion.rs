@@ -410,7 +410,7 @@ impl QueueBound {
 
 /// How messages name the field in which a pod group names its queue. Queue labels of the owner only
 /// matter when the pod group is created.
-const QUEUE_FIELD_TEXT: &str = "the pod group's spec.queue";
+const QUEUE_FIELD: &str = "the pod group's spec.queue";
 
 const RESET_BACKOFF_TEXT: &str = "remove condition UnschedulableOnNodePool from its status, move it to \
      another node pool, or set its schedulingBackoff to -1";
@@ -425,17 +425,14 @@ impl fmt::Display for Suggestion {
         match self {
             Self::NameQueue => f.write_str(NAME_QUEUE_TEXT),
             Self::CreateQueue { queue } => {
-                write!(f, "create queue {queue}, or name one that exists in {QUEUE_FIELD_TEXT}")
+                write!(f, "create queue {queue}, or name one that exists in {QUEUE_FIELD}")
             }
             Self::CreateParentQueue { parent, queue } => {
                 write!(f, "create queue {parent}, which {queue} names as its parent")
             }
             Self::FixQueue { queue, problem: what } => write!(f, "fix queue {queue}: {what}"),
             Self::UseLeafQueue { queue, leaf } => {
-                write!(
-                    f,
-                    "name a queue below {queue} in {QUEUE_FIELD_TEXT} instead, such as {leaf}"
-                )
+                write!(f, "name a queue below {queue} in {QUEUE_FIELD} instead, such as {leaf}")
             }
             Self::AddMembers { pods, sub_group } => {
                 gang::fmt_add_members(f, *pods, sub_group.as_ref())
@@ -443,9 +440,7 @@ impl fmt::Display for Suggestion {
             Self::RemoveSchedulingGates { pods, sub_group } => {
                 gang::fmt_remove_gates(f, *pods, sub_group.as_ref())
             }
-            Self::FixMembers { pods, first, fix } => {
-                gang::fmt_fix_invalid_members(f, *pods, first, fix)
-            }
+            Self::FixMembers { pods, first, fix } => gang::fmt_fix_members(f, *pods, first, fix),
             Self::ResetBackoff => f.write_str(RESET_BACKOFF_TEXT),
             Self::RaiseBound { queue, bound, by, to, other_bounds_too_low } => {
                 fmt_raise_bound(f, queue, bound.as_str(), by, to)?;

@@ -60,7 +60,7 @@ pub(super) fn fmt_remove_gates(
     )
 }
 
-pub(super) fn fmt_fix_invalid_members(
+pub(super) fn fmt_fix_members(
     f: &mut fmt::Formatter<'_>,
     pods: u32,
     first: &Name,
