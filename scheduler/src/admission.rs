@@ -54,7 +54,7 @@ enum ReviewOutcome {
     Allowed(Vec<String>),
     /// Allowed, with the operations of a JSON patch.
     Patched(Vec<Value>),
-    /// Denied: field and message.
+    /// Denied, with the invalid field and the message.
     Denied(String, String),
     /// The review failed with an internal error.
     Failed(String),
@@ -88,7 +88,7 @@ impl Admission {
         Some(response(review, verdict))
     }
 
-    /// The first fault of a pod; `None` as well for pods of other schedulers.
+    /// The first fault of a pod of this scheduler; `None` for pods of other schedulers.
     fn fault(&self, object: &Value) -> Option<Malformed> {
         let pod = PodRecord::from_object(object, &self.scheduler_name);
         if !pod.is_ours {
@@ -99,7 +99,7 @@ impl Admission {
     }
 
     /// JSON patch operations for a pod: environment of its GPU share, hidden GPUs, runtime class.
-    /// None for pods of other schedulers, or with a fault that validation reports.
+    /// Empty for a pod of another scheduler, or a pod with a fault that validation reports.
     fn pod_patch(&self, request: &Value) -> Vec<Value> {
         let object = &request["object"];
         let pod = PodRecord::from_object(object, &self.scheduler_name);
@@ -124,12 +124,12 @@ impl Admission {
     }
 }
 
-/// An operation sets the runtime class already.
+/// Whether one of the patch operations sets the runtime class.
 fn sets_runtime_class(changes: &[Value]) -> bool {
     changes.iter().any(|change| text(change, "/path") == Some(runtime::PATH))
 }
 
-/// Outcome for an object that can be validated without others.
+/// Reviews an object of which `fault` finds the faults without reading other objects.
 fn validate(request: &Value, fault: impl Fn(&Value) -> Option<Malformed>) -> ReviewOutcome {
     let Some(found) = fault(&request["object"]) else { return ReviewOutcome::Allowed(Vec::new()) };
     deny_or_warn(request, &found, fault(&request["oldObject"]).as_ref())
@@ -152,7 +152,8 @@ fn with_advice(
     }
 }
 
-/// Denies a new fault; a fault that the old object has, too, yields a warning.
+/// Denies an object with a new fault; a fault that the old object had as well yields a warning
+/// only.
 fn deny_or_warn(request: &Value, found: &Malformed, before: Option<&Malformed>) -> ReviewOutcome {
     let message = format!("{}: {found}", object_title(request));
     if before == Some(found) {
@@ -161,7 +162,7 @@ fn deny_or_warn(request: &Value, found: &Malformed, before: Option<&Malformed>) 
     ReviewOutcome::Denied(found.field.clone(), message)
 }
 
-/// Kind and name for messages: `PodGroup team/train`.
+/// Kind and name of the reviewed object for messages: `PodGroup team/train`.
 fn object_title(request: &Value) -> String {
     let of = |pointer| text(request, pointer).unwrap_or_default();
     let name = Some(of("/name")).filter(|name| !name.is_empty());

@@ -40,7 +40,7 @@ pub(crate) enum ApiError {
 }
 
 impl From<kube::Error> for ApiError {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "kube's errors are many and not ours")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "kube::Error has many variants, which are not ours")]
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => {
@@ -69,10 +69,10 @@ pub(crate) enum PatchKind {
     Strategic,
 }
 
-/// Requests metadata instead of the whole object.
+/// Media type in header `Accept` that requests only the metadata of an object.
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// The decoded part of a metadata response.
+/// The decoded part of a response that contains only metadata.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Metadata {
@@ -91,19 +91,19 @@ struct MetadataOnly {
     metadata: Metadata,
 }
 
-/// The decoded part of a response.
+/// The part of a response that is decoded.
 pub(crate) trait ResponseBody: Sized {
     fn parse(text: &str) -> serde_json::Result<Self>;
 }
 
-/// The whole body.
+/// Decodes the whole body.
 impl ResponseBody for Value {
     fn parse(text: &str) -> serde_json::Result<Self> {
         serde_json::from_str(text)
     }
 }
 
-/// Only checks that the body is complete.
+/// Decodes nothing. The body must be complete JSON.
 impl ResponseBody for IgnoredAny {
     fn parse(text: &str) -> serde_json::Result<Self> {
         serde_json::from_str(text)
@@ -131,7 +131,7 @@ impl ApiClient {
         Self { client, name, requests: Arc::default() }
     }
 
-    /// Number of requests so far.
+    /// Number of requests that this client and its clones have sent.
     pub(crate) fn requests(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
@@ -140,7 +140,8 @@ impl ApiClient {
         self.send(Request::get(path), Vec::new()).await
     }
 
-    /// `T` is `IgnoredAny` if the response is not needed, here and below.
+    /// Creates an object. `T` is the decoded part of the response: `IgnoredAny` if the response is
+    /// not needed.
     pub(crate) async fn create<T: ResponseBody>(
         &self,
         path: &str,
@@ -165,7 +166,7 @@ impl ApiClient {
         self.send(self.patch_request(path, merge), to_bytes(change)).await
     }
 
-    /// Like `patch`, with only the metadata in the response.
+    /// Like [`Self::patch`], with only the metadata in the response.
     pub(crate) async fn patch_metadata(
         &self,
         path: &str,
@@ -230,7 +231,7 @@ pub(crate) async fn request_lines(
     Ok(logged(request, |request| client.request_stream(request)).await?)
 }
 
-/// Sends a request with `send`, in a span.
+/// Sends a request with `send`, in a tracing span that logs status and duration.
 async fn logged<R, F: Future<Output = kube::Result<R>>>(
     request: Request<Vec<u8>>,
     send: impl FnOnce(Request<Vec<u8>>) -> F,
@@ -255,7 +256,7 @@ pub(crate) fn to_bytes(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("values can be serialized")
 }
 
-/// Path of an object, or of a collection if `name` is empty.
+/// API path of an object, or of a collection if `name` is empty.
 pub(crate) fn path(api_version: &str, namespace: &str, plural: &str, name: &str) -> String {
     let root = if api_version.contains('/') { "/apis/" } else { "/api/" };
     let mut path = String::with_capacity(128);

@@ -47,15 +47,16 @@ pub(crate) use placements::shared_gpu_labels;
 pub(crate) struct Outcome {
     /// Something must be retried in the next cycle.
     pub(crate) retry: bool,
-    /// The outcome of a write is unknown: pods must be listed again.
+    /// The outcome of a write is unknown, so all pods must be listed again.
     pub(crate) in_doubt: bool,
-    /// Pods are not bound until their volumes are; events of the volumes will follow.
+    /// Pods are not bound before their volumes are. Watch events of these volumes will start the
+    /// next cycle.
     pub(crate) waits_for_volumes: bool,
     /// The last error of the API server.
     pub(crate) failure: Option<String>,
 }
 
-/// Applies plans. Remembers what was written, to avoid repetition.
+/// Applies plans. Remembers what it wrote, to avoid repetition.
 pub(crate) struct Applier {
     api: ApiClient,
     flavor: Flavor,
@@ -83,7 +84,7 @@ pub(crate) struct Applier {
     reported_pipelined: BTreeMap<ObjectKey, String>,
     /// Names of the warning events that were written.
     reported_warnings: BTreeSet<String>,
-    /// Pods without group, with the rest of their grace period before this is reported.
+    /// Pods without group, with the time that remains before the missing group is reported.
     grouping_grace: BTreeMap<ObjectKey, Duration>,
     /// Messages of waiting groups.
     messages: MessageCache,
@@ -92,7 +93,7 @@ pub(crate) struct Applier {
     outcome: Outcome,
 }
 
-/// A cycle, as all parts of the applier see it.
+/// Snapshot, plan and time of the cycle that is applied.
 pub(crate) struct Cycle<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) plan: &'a Plan,
@@ -206,7 +207,7 @@ impl Applier {
     }
 }
 
-/// Kubernetes writes times in whole seconds.
+/// Formats times with whole seconds, as Kubernetes writes them.
 const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
 
 /// Formats a time as Kubernetes does.

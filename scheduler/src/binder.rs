@@ -48,7 +48,7 @@ const WATCHED_KINDS: &[Kind] = &[Kind::BindRequest, Kind::Pod];
 /// which its predecessor wrote a part.
 const BURST_DELAY: Duration = Duration::from_millis(20);
 
-/// Delay after an unconfirmed API request, and while an attempt waits for other controllers.
+/// Delay after an API request of unknown outcome, and while an attempt waits for other controllers.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Executes requests until the future is dropped; with [`RunUntil::FirstCycle`] for one round.
@@ -250,7 +250,7 @@ impl Binder {
         }
     }
 
-    /// Schedules another attempt after [`RETRY_DELAY`].
+    /// Schedules another attempt for the request after [`RETRY_DELAY`].
     fn retry_later(&mut self, key: ObjectKey) {
         let now = Instant::now();
         self.retry_at.insert(key.clone(), now + RETRY_DELAY);
@@ -266,8 +266,8 @@ impl Binder {
         }
     }
 
-    /// Returns the requests whose devices are known (or not needed), and starts reservations for
-    /// the others. Requests that get no device are added to `made` as failed.
+    /// Returns the requests whose devices are known or not needed, and starts reservations for the
+    /// others. Requests that can get no device are added to `made` as failed attempts.
     async fn reserve(
         &mut self,
         requests: Vec<(ObjectKey, BindRequest)>,

@@ -327,7 +327,7 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
     })
 }
 
-/// Completes at SIGTERM or SIGINT.
+/// Returns a future that completes at SIGTERM or SIGINT.
 fn termination_signal() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminated = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupted = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
@@ -339,7 +339,8 @@ fn termination_signal() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Completes at `stop` unless this process leads: the work of a leader ends by itself, in order.
+/// Completes at `stop`, unless this process leads then: the work of a leader observes `stop` itself
+/// and ends in order.
 async fn stop_unless_leading(
     stop: impl Future<Output = ()>,
     standing: watch::Receiver<LeaderState>,
@@ -350,7 +351,7 @@ async fn stop_unless_leading(
     }
 }
 
-/// Serves the health endpoints; pending forever without an address.
+/// Serves the health endpoints; never returns if no address is configured.
 async fn serve_probes(
     address: Option<SocketAddr>,
     health: Health,
@@ -495,7 +496,7 @@ fn report_unreleased_lease(last: &LeaderState) {
     }
 }
 
-/// Logs changes of leadership. Without election there are none.
+/// Logs changes of leadership; without leader election there are none.
 async fn report_leadership(mut standing: watch::Receiver<LeaderState>) -> Infallible {
     let mut last = None;
     while standing.changed().await.is_ok() {
@@ -508,13 +509,13 @@ async fn report_leadership(mut standing: watch::Receiver<LeaderState>) -> Infall
     std::future::pending().await
 }
 
-/// The system clock.
+/// Returns the time of the system clock.
 #[expect(clippy::disallowed_methods, reason = "a scheduler of its own runs in real time")]
 fn wall_clock() -> jiff::Timestamp {
     jiff::Timestamp::try_from(std::time::SystemTime::now()).unwrap_or_default()
 }
 
-/// Prints the definitions as YAML documents.
+/// Prints the custom resource definitions and priority classes as YAML documents.
 pub(crate) fn print_crds() -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     for object in crds::all().iter().chain(&crds::priority_classes()) {

@@ -48,7 +48,7 @@ use multi_node::MultiNodeDevices;
 use slice::SliceRecord;
 use unused::UnusedClaims;
 
-/// The most devices of a claim (`resource.k8s.io`).
+/// Maximum number of devices of a claim, as in `resource.k8s.io`.
 const DEVICES_MAX: i64 = 32;
 const _: () = assert!(ClaimRequests::DEVICES_MAX == 32);
 
@@ -62,7 +62,7 @@ pub(crate) enum GpuAccounting {
     AsDevices,
 }
 
-/// All DRA objects, with indexes over them.
+/// All DRA objects of the cluster, with indexes over them.
 #[derive(Debug, Default)]
 pub(crate) struct ResourceClaims {
     gpu_accounting: GpuAccounting,
@@ -71,18 +71,18 @@ pub(crate) struct ResourceClaims {
     slices: BTreeMap<Name, SliceRecord>,
     /// The devices of slices with the kinds that they count as, by node.
     devices: BTreeMap<Name, Vec<Device>>,
-    /// What the core knows of `devices`, in the same order.
+    /// The properties of `devices` that the core knows, in the same order.
     properties: BTreeMap<Name, Vec<Arc<DeviceProperties>>>,
     /// Devices that several nodes can use.
     multi_node: MultiNodeDevices,
-    /// Slices with a device that an earlier slice has, too.
+    /// Slices that publish a device of an earlier slice.
     duplicates: Vec<(Name, SliceFault)>,
     /// Classes whose devices are all GPUs although their names do not contain `gpu`.
     gpu_classes: BTreeSet<Name>,
     /// Classes and selections that select exactly the GPUs. They are not counted separately: their
     /// devices count as GPUs.
     uncounted_kinds: BTreeSet<Name>,
-    /// By class or selection: the broader kinds that a device of it also counts as.
+    /// The broader kinds that the devices of a class or selection count as, besides that kind.
     broader_kinds: BTreeMap<Name, BTreeSet<Name>>,
     /// Selections with expressions of their own.
     selections: BTreeSet<DeviceSelection>,
@@ -91,7 +91,7 @@ pub(crate) struct ResourceClaims {
     /// Device sets with constraints or alternatives that claims request, by the name that they are
     /// counted as.
     device_sets: BTreeMap<Name, DeviceAlternatives>,
-    /// Allocated devices.
+    /// Allocated devices, with the claim that holds each.
     allocated_devices: BTreeMap<DeviceId, DeviceHolder>,
     /// Claims that are allocated for pods that did not get their node, by node.
     leftovers: BTreeMap<Name, BTreeSet<Name>>,
@@ -108,29 +108,32 @@ pub(crate) struct ResourceClaims {
 struct DeviceHolder {
     /// Namespace and name.
     claim: Name,
-    /// Whether its devices are counted for it.
+    /// Whether the claim is well-formed: the devices of a malformed claim are not counted.
     is_well_formed: bool,
 }
 
 /// The resources that a pod gets by its claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClaimedResources {
-    /// By claims that only this pod uses, and that are not allocated or that it holds already.
+    /// Resources by claims that only this pod uses, and that are not allocated or that the pod
+    /// holds already.
     pub(crate) own: Resources,
-    /// What these claims request.
+    /// The requests of the claims that only this pod uses.
     pub(crate) own_requests: Vec<Arc<ClaimRequests>>,
-    /// Their namespaces and names. They are moved to the pod, so that pods share a shape.
+    /// Namespaces and names of the claims that only this pod uses. They are kept with the pod, so
+    /// that pods with equal requests share a shape.
     pub(crate) own_names: Vec<Name>,
-    /// By all other claims.
+    /// All other claims of the pod.
     pub(crate) shared: Vec<DeviceClaim>,
-    /// Device classes of GPUs that it requests.
+    /// Device classes of GPUs that the pod requests.
     pub(crate) gpu_classes: BTreeSet<Name>,
-    /// Claims on volumes.
+    /// Claims on volumes of the pod.
     pub(crate) volumes: Vec<VolumeClaim>,
 }
 
 impl ClaimedResources {
-    /// Moves the requests of a claim that only this pod uses.
+    /// Moves the requests and the name of a claim that only this pod uses from the claim to the
+    /// pod.
     fn add_own_requests(&mut self, claim: &mut DeviceClaim) {
         if let Some(requests) = claim.requests.take() {
             self.own_requests.push(requests);
@@ -139,8 +142,8 @@ impl ClaimedResources {
     }
 }
 
-/// The devices that a claim requests: a fixed number on any node, and all devices of a selection on
-/// its node.
+/// The resources that a claim requests: a fixed number on any node, and by node all devices of a
+/// selection.
 #[derive(Default)]
 struct ClaimRequest {
     devices: Resources,
@@ -161,7 +164,7 @@ impl ResourceClaims {
         self.is_stale
     }
 
-    /// Returns whether the record differs from the one before.
+    /// Inserts a slice. Returns whether its record differs from the one before.
     pub(super) fn upsert_slice(&mut self, name: Name, object: &Value) -> bool {
         let changed = insert_if_changed(&mut self.slices, name, SliceRecord::from_object(object));
         self.is_stale |= changed;
@@ -236,7 +239,7 @@ impl ResourceClaims {
         self.pods.iter().filter(uses).cloned().collect()
     }
 
-    /// The node with the devices that are published for it.
+    /// The node with the devices that are published for it as allocatable resources.
     pub(crate) fn with_devices(&self, node: &Node) -> Node {
         let mut node = node.clone();
         for device in self.devices_of(&node.name) {
@@ -268,8 +271,8 @@ impl ResourceClaims {
         node
     }
 
-    /// The resources that a device provides; none if a malformed claim holds it, since that claim
-    /// is not counted.
+    /// The resources that a device provides. A device that a malformed claim holds provides none,
+    /// since that claim is not counted.
     fn resources_of(&self, device: &Device) -> Resources {
         if self.allocated_devices.get(&device.id).is_some_and(|holder| !holder.is_well_formed) {
             return Resources::default();
@@ -284,8 +287,8 @@ impl ResourceClaims {
         Resources { gpu_milli, extended, ..Resources::default() }
     }
 
-    /// The kinds of a device that the selection matches: its class, the selection itself, and broader
-    /// kinds.
+    /// The kinds that a device of this selection counts as: the class, the selection itself, and
+    /// broader kinds.
     fn device_kinds_of(&self, selection: &DeviceSelection) -> BTreeSet<Name> {
         let own = [Name::clone(&selection.class), selection.name()];
         let wider = own.iter().filter_map(|name| self.broader_kinds.get(name)).flatten().cloned();
@@ -297,7 +300,7 @@ impl ResourceClaims {
         self.devices.get(node).map_or(&[], Vec::as_slice)
     }
 
-    /// What the core knows of [`Self::devices_of`].
+    /// The properties of [`Self::devices_of`] that the core knows.
     fn properties_of(&self, node: &Name) -> &[Arc<DeviceProperties>] {
         self.properties.get(node).map_or(&[], Vec::as_slice)
     }
@@ -363,7 +366,7 @@ impl ResourceClaims {
         Ok(claimed)
     }
 
-    /// What the claim requests of the devices of one node.
+    /// The claim's requests for devices of one node; `None` if it requests none.
     fn node_requests(&self, claim: &ClaimRecord) -> Option<Arc<ClaimRequests>> {
         Some(Arc::new(self.node_local_alternatives(claim)?.requests_of_node()))
     }
@@ -446,8 +449,8 @@ impl ResourceClaims {
         self.resources_of_kinds(gpu_milli, &self.device_kinds_of(selection))
     }
 
-    /// The node of the allocation. An allocation for pods that did not get their node counts as
-    /// free, since it is released before pods are bound.
+    /// The node of the claim's allocation. An allocation for pods that did not get their node
+    /// counts as free, since it is released before pods are bound.
     fn allocated_on(
         &self,
         key: &ObjectKey,
@@ -461,7 +464,7 @@ impl ResourceClaims {
         self.allocation_node(allocation).cloned()
     }
 
-    /// The node of an allocation.
+    /// The node of an allocation, by its node selector or else by its devices.
     fn allocation_node<'a>(&'a self, allocation: &'a ClaimAllocation) -> Option<&'a Name> {
         let has = |devices: &Vec<Device>| {
             devices.iter().any(|device| allocation.devices.contains_key(&device.id))
@@ -513,7 +516,7 @@ fn published_count(all: &DeviceSelection, of_node: &[Device]) -> i64 {
     if are_pools_complete(of_node) && count <= DEVICES_MAX { count } else { i64::MAX }
 }
 
-/// Whether all slices of the pools are published.
+/// Whether all slices of the pools of these devices are published.
 fn are_pools_complete(of_node: &[Device]) -> bool {
     of_node.iter().all(|device| device.pool_is_whole)
 }

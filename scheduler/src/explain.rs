@@ -33,7 +33,7 @@ pub enum OutputFormat {
     Json,
 }
 
-/// A cluster as read once.
+/// The state of a cluster that was read once.
 struct ClusterView {
     api: ApiClient,
     config: Config,

@@ -30,13 +30,14 @@ pub(crate) type DescribedKind = (Name, Name);
 #[derive(Debug, PartialEq)]
 pub(crate) struct KartaRecord {
     uid: Name,
-    /// The kind that it describes; `None`: it cannot be determined, as the object is malformed.
+    /// The kind that the Karta describes; `None`: the kind cannot be determined, as the object is
+    /// malformed.
     kind: Option<DescribedKind>,
     karta: Result<Karta, Malformed>,
 }
 
 impl KartaRecord {
-    /// Parses an object. `None`: it has no gang scheduling section or is being deleted.
+    /// Parses a Karta. `None`: it has no gang scheduling section or is being deleted.
     pub(crate) fn from_object(object: &Value) -> Option<Self> {
         let uid = uid(object);
         let (of, karta) = match definition::described_kind(object) {
@@ -64,7 +65,7 @@ pub(crate) struct KartaChanges {
 }
 
 impl Kartas {
-    /// Sets or (with `None`) removes a Karta. Returns whether that is a change.
+    /// Sets a Karta, or removes it with `None`. Returns whether that is a change.
     pub(crate) fn put(&mut self, name: Name, record: Option<KartaRecord>) -> bool {
         if self.by_name.get(&name) == record.as_ref() {
             return false;
@@ -102,7 +103,7 @@ impl Kartas {
         mem::take(&mut self.changed)
     }
 
-    /// The valid Karta of a kind. `None` if there are several, as in KAI.
+    /// The valid Karta of a kind. `None` if there are several, as in KAI, or none.
     pub(crate) fn for_kind(&self, api_version: &str, kind: &str) -> Option<&Karta> {
         let mut kartas = self.usable_for_kind(api_version, kind).map(|(_, karta)| karta);
         kartas.next().filter(|_| kartas.next().is_none())

@@ -9,7 +9,7 @@ use crate::{
     snapshot_builder::SnapshotBuilder, watch::Kind,
 };
 
-/// Unexpected values to substitute for any field.
+/// Unexpected values that a test substitutes for any field.
 pub(crate) fn odd_values() -> Vec<Value> {
     vec![
         Value::Null,
@@ -35,7 +35,7 @@ pub(crate) fn odd_values() -> Vec<Value> {
     ]
 }
 
-/// One object per kind with all fields that the scheduler reads.
+/// YAML of one object per kind, with all fields that the scheduler reads.
 const OBJECTS: &str = r#"
 kind: Pod
 metadata:
@@ -144,7 +144,7 @@ spec:
   - {name: c, allNodes: true}
 "#;
 
-/// A valid pod, and a node that only this pod tolerates.
+/// YAML of a valid pod, and of a node that only this pod tolerates.
 const GOOD: &str = "
 kind: Node
 metadata: {name: good}
@@ -188,7 +188,7 @@ fn objects(yaml: &str) -> Vec<(Kind, Value)> {
     yaml.split("---\n").map(object).collect()
 }
 
-/// JSON pointers of all values in an object.
+/// JSON Pointers of all values in an object, including the object itself.
 pub(crate) fn pointers(value: &Value, at: &str) -> Vec<String> {
     let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
     let inner: Vec<String> = match value {
@@ -217,7 +217,8 @@ fn binds_good(cache: &mut ClusterCache, flavor: Flavor, profile: &Profile) -> bo
     })
 }
 
-/// Every object with every odd value in every field.
+/// Every object of [`OBJECTS`] with every unexpected value in every field, with a
+/// description.
 fn odd_objects() -> Vec<(Kind, String, Value)> {
     let mut odd = Vec::new();
     for (kind, whole) in objects(OBJECTS) {

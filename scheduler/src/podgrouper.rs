@@ -42,7 +42,8 @@ pub(crate) use rules::{Link, annotation_fault};
 /// allowed to watch their owners.
 const RETRY_PERIOD: Duration = Duration::from_mins(1);
 
-/// The most outdated groups that are derived again in one cycle. After a start all groups are.
+/// Maximum number of outdated groups that are derived again in one cycle. After a start all groups
+/// are outdated.
 const OUTDATED_MAX: usize = 500;
 
 /// Maximum length of an owner chain; owners above are ignored.
@@ -54,7 +55,7 @@ enum OwnerLookup {
     Object(Value),
     /// The owner, or its kind, does not exist.
     NotFound,
-    /// The API server denies reading it.
+    /// The API server denies reading the owner.
     Forbidden,
 }
 
@@ -94,23 +95,23 @@ pub(crate) struct PodGrouper {
     missing_groups: BTreeMap<ObjectKey, u64>,
     /// When pods that could not be grouped were last tried again.
     last_full_check: Time,
-    /// Grouping of some pods was deferred to the next cycle.
+    /// Whether grouping of some pods was deferred to the next cycle.
     has_deferred: bool,
     /// Remaining budget for evaluating Kartas in this cycle.
     cycle_budget: CycleBudget,
-    /// Workloads, by UID, of which one pod exceeded the per-pod budget. Their other pods would,
-    /// too, and get the same error without an evaluation.
+    /// Workloads, by UID, of which one pod exceeded the per-pod budget. Their other pods would
+    /// exceed it as well, and get the same error without an evaluation.
     over_budget: BTreeMap<Name, Malformed>,
-    /// The owners of all groups.
+    /// Watches of the owners of all groups.
     owner_watches: OwnerWatches,
-    /// Groups of an earlier pod grouper are known.
+    /// Whether the groups of an earlier pod grouper were marked as outdated.
     has_started: bool,
 }
 
 /// The groups that were derived again because their owners changed.
 #[derive(Default)]
 struct FollowedGroups {
-    /// Up to date once the desired groups are written.
+    /// Keys of the groups, which are up to date once the desired groups are written.
     groups: Vec<ObjectKey>,
     /// Pods whose owner is invalid now, with the reason.
     invalid: Vec<(ObjectKey, PodRecord, Malformed)>,
@@ -123,7 +124,7 @@ enum GroupingResult {
     Invalid(Malformed),
     /// The owners are gone or being deleted, or the group belongs to another node pool.
     Skipped,
-    /// Retried in the next cycle, as the budget of this one is used up.
+    /// The pod is retried in the next cycle, as the budget of this one is used up.
     Deferred,
 }
 
@@ -161,8 +162,7 @@ impl PodGrouper {
     }
 
     /// Groups every pod that has no group yet, or whose group is gone. Groups of other node pools
-    /// are skipped; the pool label may be on the owner only, so that is known after the owners were
-    /// read.
+    /// are skipped; as the pool label may be on the owner only, the owners are read first.
     ///
     /// # Errors
     /// An API error ends grouping for this cycle; the remaining pods are grouped in the next one.
@@ -299,8 +299,8 @@ impl PodGrouper {
         Ok(followed)
     }
 
-    /// The pods of a group, with what their owners lead to now. None, if the group is right, or if
-    /// the owner is gone or invalid.
+    /// The pods of a group, with the group and sub-group that their owners lead to now. Empty if
+    /// the group is right, or if the owner is gone or invalid.
     async fn changed_members<'c>(
         &mut self,
         api: &ApiClient,
@@ -451,7 +451,8 @@ impl PodGrouper {
         })
     }
 
-    /// Watches the owners from which the group was derived; without one, those that are invalid.
+    /// Watches the owners from which `group` was derived; without a group, the owners that are
+    /// invalid.
     fn watch_owners<'l>(
         &mut self,
         api: &ApiClient,
@@ -541,7 +542,7 @@ impl PodGrouper {
     }
 }
 
-/// The owner exists and is not being deleted.
+/// Whether the owner exists and is not being deleted.
 fn exists(object: &Value) -> bool {
     !object.is_null() && object["metadata"].get("deletionTimestamp").is_none()
 }
@@ -598,7 +599,7 @@ fn needs_group(pod: &PodRecord) -> bool {
     pod.group.is_none() && may_be_grouped(pod)
 }
 
-/// The pod names a PodGroup that does not exist.
+/// Whether the pod names a PodGroup that does not exist.
 fn has_missing_group(cache: &ClusterCache, pod: &ObjectKey, of: &PodRecord) -> bool {
     of.group.as_ref().is_some_and(|name| !cache.groups.contains_key(&key_in_namespace(pod, name)))
 }

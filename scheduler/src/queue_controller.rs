@@ -34,7 +34,7 @@ pub(crate) fn warnings(
     warnings::conditions_by_queue(queues, capacity)
 }
 
-/// Updates the status of every queue.
+/// Updates the status of every queue whose status changed.
 ///
 /// # Errors
 /// The first API error; the remaining queues are updated in the next cycle.
@@ -119,8 +119,9 @@ async fn emit_warnings(
     Ok(())
 }
 
-/// Merge patch of a queue. The resourceVersion makes it fail if another writer changed the queue:
-/// only the version of the response is read, so such a change would be missed.
+/// Merge patch of a queue. Its resourceVersion makes the patch fail if another writer changed the
+/// queue: the cache takes over the version of the response, so it would miss the change of that
+/// writer.
 #[derive(Serialize)]
 struct QueuePatch<'q> {
     metadata: ObservedMetadata,
@@ -159,7 +160,7 @@ struct StatusCondition<'q> {
 }
 
 impl<'q> StatusPatch<'q> {
-    /// The change from the reported to the desired status.
+    /// The patch that turns the reported status into the desired one.
     fn new(reported: &'q ReportedQueueStatus, desired: &'q ReportedQueueStatus, now: Time) -> Self {
         let condition = |(kind, is): (&'q Name, &'q Condition)| StatusCondition {
             kind,

@@ -73,7 +73,8 @@ pub fn replay(
     Ok(output)
 }
 
-/// One second after the latest time in the snapshot, which has no time of its own.
+/// The time of the replay: one second after the latest time in the snapshot, since a snapshot
+/// states no time.
 fn time_after_last_event(cache: &ClusterCache) -> Time {
     let pods = cache.pods.values();
     let pods = pods.flat_map(|pod| [Some(pod.created), pod.started, pod.releasing_since]);
@@ -141,7 +142,7 @@ fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Applies the plan and advances the time by one period.
+/// Applies the plan to the snapshot and advances its time by one period.
 fn advance(snapshot: &mut Snapshot, plan: &Plan, period_millis: u128) {
     let period = i64::try_from(period_millis).unwrap_or(1000);
     snapshot.now = Time(snapshot.now.0.saturating_add(period));
@@ -168,8 +169,8 @@ fn advance(snapshot: &mut Snapshot, plan: &Plan, period_millis: u128) {
     }
 }
 
-/// Drops evicted pods that are malformed or belong to a malformed group, since they are not started
-/// again.
+/// Drops evicted pods that are malformed or belong to a malformed group, since such pods are not
+/// scheduled again. Returns them with the reason.
 fn drop_unreadable_evicted(
     snapshot: &mut Snapshot,
     plan: &Plan,

@@ -37,16 +37,18 @@ use crate::{
     watch::{Kind, Need, Watched as _, Watches},
 };
 
-/// The first repetitions of a plan that debug builds verify; after them, every 60th is verified.
+/// Number of repetitions of a plan that debug builds verify one by one; after them, every 60th
+/// repetition is verified.
 const CHECKED_REPEATS: u64 = 60;
 
-/// With usage history the order of queues changes over time; this is the interval of cycles for it.
+/// Maximum time between two cycles if there is usage history, with which the order of queues
+/// changes over time.
 const USAGE_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The longest wait for the last write when the scheduler stops.
+/// Maximum wait for the last write when the scheduler stops.
 const LAST_WRITE_MAX: Duration = Duration::from_secs(5);
 
-/// Schedules until it is dropped. Returns only on errors at the start.
+/// Runs the scheduler until the future is dropped. Returns only on errors at the start.
 ///
 /// # Errors
 /// The API server cannot be reached, or refuses a list that the scheduler needs.
@@ -161,10 +163,10 @@ struct Scheduler {
     /// The optional kinds that pods use so far.
     active_needs: Vec<Need>,
     cache: ClusterCache,
-    /// Kinds that have been listed. No cycle runs before all watched kinds are.
+    /// Kinds that have been listed. No cycle runs before all watched kinds have been.
     listed: BTreeSet<Kind>,
     grouper: PodGrouper,
-    /// For the writes of the grouper.
+    /// Limits the writes of the pod grouper and of group status.
     limiter: WriteLimiter,
     applier: Applier,
     past: UsageSource,
@@ -173,25 +175,26 @@ struct Scheduler {
     built_revision: Option<u64>,
     last_cycle: Option<Instant>,
     cycle_due: Option<Instant>,
-    /// When the undecoded pods are decoded.
+    /// When the pods of undecoded watch events are decoded.
     decode_at: Option<Instant>,
     idle: Option<IdlePeriod>,
-    /// Idle reservation pods of the last cycle, where this scheduler does not delete them.
+    /// Reservation pods that were idle in the last cycle, if this scheduler does not delete such
+    /// pods.
     idle_reservations: BTreeSet<ObjectKey>,
 }
 
-/// Set after a cycle that changed and wrote nothing: until the next input or the end of this
+/// A period after a cycle that changed and wrote nothing. Until the next input or the end of the
 /// period, further cycles would repeat its plan.
 #[derive(Debug)]
 struct IdlePeriod {
     plan: Plan,
     until: Option<Instant>,
-    /// Number of repetitions so far.
+    /// Number of repetitions of the plan so far.
     repeats: u64,
 }
 
 impl IdlePeriod {
-    /// Whether a debug build verifies this repetition: at first each, later one of 60, since an
+    /// Whether a debug build verifies this repetition: at first each one, later one of 60, since an
     /// idle period may last for days.
     fn should_verify(&self) -> bool {
         self.repeats <= CHECKED_REPEATS || self.repeats.is_multiple_of(CHECKED_REPEATS)
@@ -235,7 +238,7 @@ impl Scheduler {
         }
     }
 
-    /// Runs until the last cycle.
+    /// Runs cycles until the configured last one.
     async fn run(&mut self) -> anyhow::Result<()> {
         self.load_usage().await?;
         loop {
@@ -321,7 +324,8 @@ impl Scheduler {
         }
     }
 
-    /// Level `info` only with decisions, since an idle scheduler may run a cycle every second.
+    /// Logs a cycle: at level `info` only if it made decisions, since an idle scheduler may run a
+    /// cycle every second.
     fn log_cycle(&self, plan: &Plan, duration: Duration) {
         let pods = self.snapshot_builder.built.snapshot.pods.len();
         let (decisions, waiting_groups) = (plan.decisions.len(), plan.waiting.len());
@@ -333,7 +337,7 @@ impl Scheduler {
         }
     }
 
-    /// A cycle that repeats the last plan.
+    /// Repeats the last plan as a cycle, without computing it.
     fn repeat_cycle(&mut self, started: Instant, now: Time) {
         let checked = self.idle.as_mut().is_some_and(|rest| {
             rest.repeats += 1;
@@ -390,7 +394,7 @@ impl Scheduler {
         self.grouper.group(&self.api, &mut self.cache, now, &mut self.limiter).await
     }
 
-    /// Writes the group annotation of pods that get it from no binding.
+    /// Writes the group annotation of pods that get it by no Binding.
     async fn mark_groups(&mut self) -> Result<(), ApiError> {
         if self.config.flavor == Flavor::Kube {
             return Ok(());
@@ -398,7 +402,7 @@ impl Scheduler {
         podgrouper::mark_pods(&self.api, &mut self.cache, &mut self.limiter).await
     }
 
-    /// Updates the snapshot.
+    /// Applies the changes of the cache to the snapshot.
     fn refresh_snapshot(&mut self, now: Time) {
         if self.built_revision != Some(self.cache.revision) {
             self.snapshot_builder.refresh(&mut self.cache);
@@ -432,7 +436,7 @@ impl Scheduler {
         }
     }
 
-    /// Schedules the next cycle.
+    /// Schedules the next cycle, as plan and outcome of the last one require.
     fn schedule_next(&mut self, started: Instant, plan: &Plan, outcome: &Outcome) {
         if outcome.in_doubt {
             self.watches.start_kind(&self.api.client, Kind::Pod);

@@ -17,12 +17,12 @@ use schedlab_scheduler_core::{
 use log::TraceLog;
 use traced_plugin::TracedPlugin;
 
-/// The trace of a scheduler. Clones share their lines.
+/// The trace of a scheduler's decisions. Clones share their lines.
 #[derive(Clone, Debug)]
 pub struct Trace(Arc<Mutex<TraceLog>>);
 
 impl Trace {
-    /// Keeps at most this many lines.
+    /// Creates a trace that keeps at most `capacity` lines.
     pub fn with_capacity(most: usize) -> Self {
         Self(Arc::new(Mutex::new(TraceLog::with_capacity(most))))
     }
@@ -32,7 +32,7 @@ impl Trace {
         self.log().text()
     }
 
-    /// Wraps plugins so that their verdicts are recorded.
+    /// Wraps plugins so that the trace records their verdicts.
     #[must_use]
     pub fn wrap(&self, plugins: &Plugins) -> Plugins {
         Plugins {
@@ -83,7 +83,8 @@ impl Trace {
         self.log().line(format!("  {point} {plugin}: {subject}: {verdict}"));
     }
 
-    /// Records a verdict about a pod on a node; equal verdicts are merged to one line.
+    /// Records a verdict about a pod on a node; equal verdicts about several nodes are merged into
+    /// one line.
     fn record_node(
         &self,
         point: &'static str,
@@ -110,7 +111,7 @@ fn node_name<'s>(session: &Session<'s>, node: NodeId) -> &'s str {
     &session.node(node).name
 }
 
-/// Records start and end of actions, and forwards to another observer.
+/// Records start and end of actions in the trace, and forwards to another observer.
 pub(crate) struct TracedObserver<'a, O> {
     pub(crate) inner: &'a mut O,
     pub(crate) trace: &'a Trace,

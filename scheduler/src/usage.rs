@@ -32,7 +32,7 @@ pub(crate) struct UsageHistory {
     half_life: Option<Duration>,
     queues: BTreeMap<Name, TimeSeries>,
     capacity: TimeSeries,
-    /// Number of recorded changes.
+    /// Number of changes recorded so far.
     changes: u64,
 }
 
@@ -113,7 +113,7 @@ struct TimeSeries {
 struct Point {
     at: Time,
     amount: PerResource<i64>,
-    /// Amount × milliseconds before `at`.
+    /// Integral of the amount before `at`, in amount × milliseconds.
     before: PerResource<i128>,
 }
 
@@ -129,12 +129,12 @@ impl Point {
 }
 
 impl TimeSeries {
-    /// All amounts are zero.
+    /// Whether all amounts are zero.
     fn is_empty(&self) -> bool {
         self.points.iter().all(|point| point.amount == PerResource::default())
     }
 
-    /// Records an amount from `at` on; returns whether it changed.
+    /// Records that the amount is this from `at` on; returns whether the amount changed.
     fn record(&mut self, at: Time, amount: PerResource<i64>) -> bool {
         let last = self.points.back();
         if last.is_some_and(|last| last.amount == amount) {
@@ -153,7 +153,8 @@ impl TimeSeries {
         }
     }
 
-    /// Integral with exponential decay by half-life, in arbitrary units, as only ratios are used.
+    /// Integral with exponential decay by half-life. The unit is arbitrary, as only ratios are
+    /// used.
     fn decayed_integral(&self, from: Time, until: Time, half_life: Duration) -> PerResource<i128> {
         let mut sum = PerResource::default();
         let mut points = self.points.iter().peekable();
@@ -187,7 +188,8 @@ impl TimeSeries {
     }
 }
 
-/// Weight at `now` of all time before `at`, relative to 10^12 for all time before `now`.
+/// Weight at `now` of all time before `at`, as a part of 10^12, the weight of all time before
+/// `now`.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

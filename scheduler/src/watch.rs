@@ -35,7 +35,7 @@ use crate::{
     parse::at,
 };
 
-/// Delay after the first failure in a row; it doubles with each further failure.
+/// Delay after the first of several failures in a row; it doubles with each further failure.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(32);
 
@@ -63,28 +63,28 @@ pub(crate) enum Kind {
 /// The kinds that volume claims depend on, in the order in which their events are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StorageKind {
-    /// `StorageClass`.
+    /// Kind `StorageClass`.
     Class,
-    /// `PersistentVolume`.
+    /// Kind `PersistentVolume`.
     Volume,
-    /// `PersistentVolumeClaim`.
+    /// Kind `PersistentVolumeClaim`.
     Claim,
-    /// `CSIDriver`.
+    /// Kind `CSIDriver`.
     Driver,
-    /// `CSIStorageCapacity`.
+    /// Kind `CSIStorageCapacity`.
     Capacity,
-    /// `CSINode`.
+    /// Kind `CSINode`.
     Node,
-    /// `VolumeAttachment`.
+    /// Kind `VolumeAttachment`.
     Attachment,
 }
 
-/// Objects that a watch reads.
+/// A kind of objects that can be watched.
 pub(crate) trait Watched: Clone + Ord + fmt::Debug + Send + Sync + 'static {
     /// Path of the collection, over all namespaces.
     fn path(&self) -> String;
 
-    /// Only the metadata is requested.
+    /// Whether only the metadata of the objects is requested.
     fn is_metadata_only(&self) -> bool;
 
     /// Name of the `CustomResourceDefinition` of a kind that a cluster may lack; `None` for kinds
@@ -93,7 +93,7 @@ pub(crate) trait Watched: Clone + Ord + fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// A GET request.
+    /// Builds a GET request that asks for this form of response.
     fn get_request(&self, path: &str, asking: ResponseForm) -> Request<Vec<u8>> {
         let mut request = Request::get(path);
         if self.is_metadata_only() {
@@ -154,7 +154,7 @@ impl Kind {
         }
     }
 
-    /// The kind is watched only once pods use this; `None`: always.
+    /// The use by pods without which the kind is not watched; `None`: the kind is always watched.
     pub(crate) const fn need(self) -> Option<Need> {
         match self {
             Self::Storage(_) => Some(Need::Volumes),
@@ -178,7 +178,7 @@ impl Kind {
 }
 
 impl Watched for Kind {
-    /// Decisions need just the names of `ConfigMap`s.
+    /// Whether only the metadata is requested: decisions need just the names of `ConfigMap`s.
     fn is_metadata_only(&self) -> bool {
         *self == Self::ConfigMap
     }
@@ -238,7 +238,7 @@ impl Watched for Kind {
 /// The expected content of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseForm {
-    /// An object, or watch events of objects.
+    /// A single object, or watch events of objects.
     Object,
     List,
 }
@@ -266,7 +266,7 @@ pub(crate) enum WatchEvent<K = Kind> {
 }
 
 impl WatchEvent {
-    /// The kind of its objects.
+    /// The kind of the event's objects.
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Self::Listed(kind, _) | Self::Changed(kind, _) | Self::Deleted(kind, _) => *kind,
@@ -274,8 +274,8 @@ impl WatchEvent {
     }
 }
 
-/// An object as text, with only its identity decoded. Most watch events repeat the response to a
-/// write, which the cache knows.
+/// An object as JSON text, with only its identity decoded. Most watch events repeat the response to
+/// a write, which the cache knows already, so they need no decoding.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RawObject {
     pub(crate) namespace: Name,
@@ -292,7 +292,7 @@ impl RawObject {
         peek(line.as_bytes()).expect("the test writes a valid line").2
     }
 
-    /// Decodes the object; `None` if the line contains none.
+    /// Decodes the object; `None` if the text is no object.
     pub(crate) fn decode(&self) -> Option<Value> {
         let line: Line = serde_json::from_str(&self.line).ok()?;
         Some(line.object)
@@ -301,7 +301,7 @@ impl RawObject {
 
 /// The watches of a component.
 pub(crate) struct Watches<K = Kind> {
-    /// In the order of the kinds.
+    /// The stream of each kind, in the order of the kinds.
     kinds: BTreeMap<K, (BoxStream<'static, WatchEvent<K>>, WakeFlag)>,
     parent_waker: Arc<AtomicWaker>,
 }
@@ -356,11 +356,11 @@ impl<K: Watched> Stream for Watches<K> {
 
 /// State of one watch.
 enum State {
-    /// No resourceVersion yet: a list comes next.
+    /// No resourceVersion is known yet: a list comes next.
     Listing,
-    /// Listed up to this resourceVersion: the watch comes next.
+    /// Objects were listed at this resourceVersion: a watch request comes next.
     Connecting(String),
-    /// Reads the lines of the watch.
+    /// The watch is open: its lines are read.
     Reading(String, Lines),
 }
 
@@ -426,7 +426,8 @@ impl<K: Watched> Watch<K> {
         Ok(Box::pin(request_lines(&self.client, request).await?))
     }
 
-    /// Retries after a delay. A kind that does not exist counts as an empty list once.
+    /// The state after a failure: retries after a delay. A kind that does not exist counts as an
+    /// empty list once.
     async fn after_failure(
         &mut self,
         error: &ApiError,
@@ -503,8 +504,8 @@ impl<K: Watched> Watch<K> {
         (event, State::Reading(version_seen, lines))
     }
 
-    /// Servers end watches from time to time. A watch that ended without any line is resumed after
-    /// a delay.
+    /// The state after the end of a watch, which servers end from time to time. A watch that ended
+    /// without any line is resumed after a delay.
     async fn after_end(&mut self, version: String) -> (Option<WatchEvent<K>>, State) {
         if self.failures > 0 {
             tokio::time::sleep(RETRY_FIRST).await;
@@ -514,7 +515,7 @@ impl<K: Watched> Watch<K> {
     }
 }
 
-/// The state of a `CustomResourceDefinition`.
+/// What is known of a `CustomResourceDefinition` after waiting for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DefinitionState {
     Existed,

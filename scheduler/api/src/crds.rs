@@ -58,7 +58,7 @@ pub fn all() -> Vec<Value> {
     definitions.into()
 }
 
-/// KAI's priority classes, by value. Below 100 a workload is preemptible.
+/// KAI's priority classes, ordered by value. A workload with a value below 100 is preemptible.
 pub fn priority_classes() -> Vec<Value> {
     let classes = [("train", 50), ("build-preemptible", 75), ("build", 100), ("inference", 125)];
     let class = |(name, value)| {

@@ -7,13 +7,14 @@ use std::time::Duration;
 /// A duration with sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoDuration {
-    /// Zero or more.
+    /// A duration of zero or more.
     Positive(Duration),
-    /// Below zero. The amount does not matter.
+    /// A duration below zero. The amount does not matter.
     Negative,
 }
 
-/// Parses a duration; `None` if it is malformed or longer than 292 years.
+/// Parses a duration in Go's format, such as `1h30m`; `None` if the text is malformed or the
+/// duration is longer than 292 years.
 pub fn go_duration(text: &str) -> Option<GoDuration> {
     duration_in(text, nanos_of)
 }

@@ -8,7 +8,7 @@ use std::vec;
 
 use super::{Text, Value};
 
-/// Up to this many fields, a lookup is a linear search; beyond, a binary search.
+/// A map with up to this many fields is searched linearly; a larger map by binary search.
 const LINEAR_SEARCH_MAX: usize = 16;
 
 /// A JSON object, ordered by key.
@@ -119,19 +119,20 @@ impl Map {
         self.0.iter().position(|(field, _)| is_same_key(field.as_bytes(), key.as_bytes()))
     }
 
-    /// The position of a key, or where to insert it.
+    /// The position of a key, or in `Err` the position at which to insert it.
     fn search(&self, key: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(field, _)| compare(field.as_bytes(), key.as_bytes()))
     }
 
-    /// Whether the key is greater than all others.
+    /// Whether the key is greater than all keys of the map.
     fn is_after_all(&self, key: &str) -> bool {
         let last = self.0.last().map(|(last, _)| compare(last.as_bytes(), key.as_bytes()));
         last.is_none_or(Ordering::is_lt)
     }
 }
 
-/// Whether two keys are equal. Most have up to 16 bytes, which two words cover that may overlap.
+/// Whether two keys are equal. Most keys have up to 16 bytes, so two possibly overlapping words are
+/// compared.
 fn is_same_key(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && match one.len() {
@@ -145,7 +146,8 @@ fn ends<const N: usize>(key: &[u8]) -> (Option<&[u8; N]>, Option<&[u8; N]>) {
     (key.first_chunk(), key.last_chunk())
 }
 
-/// Order of two keys. Most differ in their first word.
+/// Compares two keys bytewise. Most keys differ in their first eight bytes, so these are compared
+/// first.
 fn compare(one: &[u8], other: &[u8]) -> Ordering {
     let words = one.first_chunk().copied().zip(other.first_chunk().copied());
     match words.map(|(one, other)| (u64::from_be_bytes(one), u64::from_be_bytes(other))) {
@@ -180,7 +182,7 @@ impl<'m> Entry<'m> {
     }
 }
 
-/// Of duplicate keys the last value is kept.
+/// Builds a map from fields. Of duplicate keys the last value is kept.
 impl<K: Into<Text> + AsRef<str>, V: Into<Value>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(fields: I) -> Self {
         let mut map = Self::new();

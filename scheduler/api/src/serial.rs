@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for Map {
     }
 }
 
-/// Deserializes any value.
+/// Deserializes any JSON value.
 struct Tree;
 
 impl<'de> Visitor<'de> for Tree {
@@ -125,7 +125,7 @@ impl<'de> Visitor<'de> for Tree {
     }
 }
 
-/// Of duplicate keys the last value is kept.
+/// Reads all fields of a map. Of duplicate keys the last value is kept.
 fn read<'de, A: MapAccess<'de>>(mut fields: A) -> Result<Map, A::Error> {
     let mut map = Map::new();
     while let Some((key, value)) = fields.next_entry::<Text, Value>()? {

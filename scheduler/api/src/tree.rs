@@ -11,28 +11,30 @@ use super::{Map, Number, Text, Value};
 /// Converts a serializable value.
 ///
 /// # Errors
-/// As `serde_json::to_value`: a map has keys that are no strings, or serialization fails.
+/// A map has keys that are no strings, or serialization fails, as in `serde_json::to_value`.
 pub fn to_value<T: Serialize + ?Sized>(of: &T) -> serde_json::Result<Value> {
     of.serialize(Tree)
 }
 
-/// Serializes one value.
+/// Serializes any serializable value to a [`Value`].
 struct Tree;
 
-/// Items of an array, inside an object with the name of the variant if there is one.
+/// Collects the items of an array. The items of an enum variant are put into an object, under the
+/// variant's name.
 struct Items {
     variant: Option<&'static str>,
     items: Vec<Value>,
 }
 
-/// Fields of an object, inside an object with the name of the variant if there is one.
+/// Collects the fields of an object. The fields of an enum variant are put into an object, under
+/// the variant's name.
 struct Fields {
     variant: Option<&'static str>,
     map: Map,
     key: Option<Text>,
 }
 
-/// Wraps the value of a variant in an object with its name.
+/// The value; that of an enum variant in an object, under the variant's name.
 fn named(variant: Option<&'static str>, value: Value) -> Value {
     match variant {
         Some(variant) => [(variant, value)].into_iter().collect(),
@@ -48,7 +50,7 @@ fn fields(variant: Option<&'static str>) -> Fields {
     Fields { variant, map: Map::new(), key: None }
 }
 
-/// The key of a map as string; numbers and booleans are formatted.
+/// A serialized map key as string; numbers and booleans are formatted.
 fn key_of(key: &(impl Serialize + ?Sized)) -> Result<Text, Error> {
     match to_value(key)? {
         Value::String(text) => Ok(text),
@@ -281,7 +283,7 @@ impl SerializeMap for Fields {
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        let key = self.key.take().ok_or_else(|| Error::custom("a value without a key"))?;
+        let key = self.key.take().ok_or_else(|| Error::custom("a map value without a key before it"))?;
         self.map.insert(key, to_value(value)?);
         Ok(())
     }

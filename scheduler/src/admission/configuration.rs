@@ -19,7 +19,7 @@ pub struct WebhookService<'a> {
     pub ca_bundle: Option<&'a str>,
     /// Name of the scheduler whose pods are mutated.
     pub scheduler_name: &'a str,
-    /// Which pods of that scheduler are mutated.
+    /// Which of the scheduler's pods are mutated.
     pub patched_pods: PatchedPods,
 }
 
@@ -40,8 +40,8 @@ impl PatchedPods {
         Self::for_settings([config.block_nvidia_visible_devices, gives_class])
     }
 
-    /// Like [`Self::for_config`], by whether `blockNvidiaVisibleDevices` and
-    /// `gpuPodRuntimeClassName` are set.
+    /// Like [`Self::for_config`], for `[blockNvidiaVisibleDevices is set, gpuPodRuntimeClassName is
+    /// set]`.
     pub const fn for_settings([blocks, gives_class]: [bool; 2]) -> Self {
         if blocks || gives_class { Self::All } else { Self::GpuSharing }
     }
@@ -78,7 +78,8 @@ fn validating_webhooks(service: &WebhookService<'_>) -> Value {
     ])
 }
 
-/// The failure policy is `Fail`: a sharing pod without this patch could use all GPUs of its node.
+/// The configuration of the mutating webhook. Its failure policy is `Fail`: a pod that shares GPUs
+/// could use all GPUs of its node without the patch.
 fn mutating_webhook(service: &WebhookService<'_>) -> Value {
     let ours = Value::from(service.scheduler_name);
     let mut webhook =

@@ -20,7 +20,7 @@ const ALLOWED: &str = "\"void\" or \"none\": the requests of a container determi
 
 const LISTS: [&str; 2] = ["containers", "initContainers"];
 
-/// The first container that sets `NVIDIA_VISIBLE_DEVICES` itself.
+/// The fault of the first container that sets `NVIDIA_VISIBLE_DEVICES` itself.
 pub(super) fn fault(pod: &Value) -> Option<Malformed> {
     let shared = annotation(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION).and_then(|start| {
         let container = SharingContainer::from_pod(pod)?;
@@ -45,7 +45,8 @@ fn is_devices(variable: &Value) -> bool {
     text(variable, "/name") == Some(VISIBLE_DEVICES)
 }
 
-/// The variable names no device, or refers to the ConfigMap of this name, which the binder writes.
+/// Whether a container may set `NVIDIA_VISIBLE_DEVICES` so: to no device, or from the ConfigMap
+/// that the binder writes (`config_map`).
 fn is_allowed(variable: &Value, map: Option<&String>) -> bool {
     match at(variable, "/valueFrom") {
         Some(_) => text(variable, "/valueFrom/configMapKeyRef/name")
@@ -92,17 +93,18 @@ pub(super) enum GpuSharing {
     None,
 }
 
-/// The container gets devices from a device plugin or by claims, which set the variable.
+/// Whether a container gets devices from a device plugin or by resource claims, which set
+/// `NVIDIA_VISIBLE_DEVICES`.
 fn gets_devices(container: &Value) -> bool {
     requests_gpus(container) || !list(container, "/resources/claims").is_empty()
 }
 
-/// Containers and init containers.
+/// The containers and init containers of a pod.
 pub(super) fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     LISTS.into_iter().flat_map(|kind| list(pod, &format!("/spec/{kind}")))
 }
 
-/// The container requests whole GPUs or MIG instances.
+/// Whether the container requests whole GPUs or MIG instances.
 pub(super) fn requests_gpus(container: &Value) -> bool {
     let is_gpu = |(name, amount): (&Text, &Value)| {
         (name == resources::GPU || mig_profile_gpus(name).is_some())

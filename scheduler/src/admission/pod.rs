@@ -2,7 +2,7 @@
 
 use crate::{parse::Malformed, podgrouper, records::PodRecord};
 
-/// The first fault.
+/// The first fault of a pod.
 pub(super) fn fault(pod: &PodRecord) -> Option<Malformed> {
     let of_spec = pod.malformed.clone();
     of_spec.or_else(|| podgrouper::annotation_fault(pod)).or_else(|| pod.task_priority_error())

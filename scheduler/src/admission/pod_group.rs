@@ -9,25 +9,26 @@ use crate::{
 };
 
 const NAME: &str = "a name, to which pods refer by label";
-const LEAF: &str = "minMember, as it has no child sub-group";
+const LEAF: &str = "minMember, as the sub-group has no child sub-groups";
 const SOME: &str = "an integer from 1 to 2147483647";
 const DELAY: &str = "a duration above 0 (a negative one counts as 0: victims are evicted for the \
                      group at once)";
 
-/// The first fault.
+/// The first fault of a PodGroup.
 pub(super) fn fault(object: &Value) -> Option<Malformed> {
     PodGroupRecord::from_object(object, "").malformed.or_else(|| missing_field(object))
 }
 
-/// A valid value with a surprising meaning: a negative delay counts as 0, although a negative grace
-/// period means never.
+/// A warning about a negative `spec.preemptionDelay`: it counts as 0, although a negative staleness
+/// grace period means never.
 pub(super) fn advice(object: &Value) -> Option<Malformed> {
     let found = at(object, "/spec/preemptionDelay")?;
     let is_negative = matches!(found.as_str().and_then(go_duration), Some(GoDuration::Negative));
     is_negative.then(|| Malformed::new("spec.preemptionDelay", shown(found), DELAY))
 }
 
-/// Faults that decisions tolerate: missing fields, or fields without effect.
+/// The first fault that the scheduler's decisions tolerate: a missing field, or a field without
+/// effect.
 fn missing_field(object: &Value) -> Option<Malformed> {
     if is_zero(object, "/spec/minSubGroup") {
         return Some(Malformed::new("spec.minSubGroup", "0", SOME));
@@ -72,11 +73,11 @@ mod tests {
 
     #[test]
     fn every_sub_group_needs_a_name_and_every_leaf_a_min_member() {
-        assert_snapshot!(fault_text_of_sub_groups(&json!([{ "name": "a" }])), @"spec.subGroups[0].minMember: got nothing of a, expected minMember, as it has no child sub-group");
-        assert_snapshot!(fault_text_of_sub_groups(&json!([{ "name": "a", "minMember": 1 }, { "name": "b", "minSubGroup": 0 }])), @"spec.subGroups[1].minMember: got nothing of b, expected minMember, as it has no child sub-group");
+        assert_snapshot!(fault_text_of_sub_groups(&json!([{ "name": "a" }])), @"spec.subGroups[0].minMember: got nothing of a, expected minMember, as the sub-group has no child sub-groups");
+        assert_snapshot!(fault_text_of_sub_groups(&json!([{ "name": "a", "minMember": 1 }, { "name": "b", "minSubGroup": 0 }])), @"spec.subGroups[1].minMember: got nothing of b, expected minMember, as the sub-group has no child sub-groups");
         assert_snapshot!(fault_text_of_sub_groups(&json!([{ "name": "", "minMember": 1 }])), @"spec.subGroups[0].name: got nothing, expected a name, to which pods refer by label");
         let both = json!({ "name": "a", "minMember": 1, "minSubGroup": 0 });
-        assert_snapshot!(fault_text_of_sub_groups(&json!([both])), @"spec.subGroups[0].minSubGroup: got 0 of a, expected minMember, as it has no child sub-group");
+        assert_snapshot!(fault_text_of_sub_groups(&json!([both])), @"spec.subGroups[0].minSubGroup: got 0 of a, expected minMember, as the sub-group has no child sub-groups");
         let below = json!({ "name": "b", "parent": "a", "minMember": 0 });
         assert_eq!(fault_text_of_sub_groups(&json!([{ "name": "a" }, below])), "nothing");
         assert_eq!(

@@ -23,7 +23,7 @@ const RESOURCES: &str = "quota, overQuotaWeight and limit of gpu, cpu and memory
 const WEIGHT: &str = "0 or more (-1 counts as 0: the queue gets no capacity beyond \
                       quotas)";
 const PARENT: &str = "a queue that is not below this one, or none";
-const NO_CHILD_QUEUES: &str = "no child queues, or it cannot be deleted";
+const NO_CHILD_QUEUES: &str = "no child queues, as a queue with child queues cannot be deleted";
 
 type Queues = BTreeMap<Name, QueueRecord>;
 
@@ -73,7 +73,7 @@ fn review_write(request: &Value, name: &Name, mut all: Queues) -> ReviewOutcome 
     all.insert(Name::clone(name), queue);
     let problem = queue_problem(&all, name);
     if let (true, Some(QueueProblem::Cycle { .. })) = (moved, &problem) {
-        let chain = format!("{:?}, which leads back to it", parent.as_deref().unwrap_or_default());
+        let chain = format!("{:?}, which leads back to this queue", parent.as_deref().unwrap_or_default());
         return deny_or_warn(request, &Malformed::new("spec.parentQueue", chain, PARENT), None);
     }
     let no_bound = PerResource { gpu: i64::MAX, cpu: i64::MAX, memory: i64::MAX };
@@ -109,7 +109,8 @@ fn negative_weights(object: &Value) -> impl Iterator<Item = Malformed> {
     })
 }
 
-/// KAI rejects a queue without any resources, in which nothing may run.
+/// The fault of a queue that sets no resources, in which nothing may run. KAI rejects such a queue
+/// as well.
 fn unset(queue: &QueueRecord) -> Option<Malformed> {
     (queue.unset_fields.len() == 9).then(|| Malformed::new("spec.resources", "nothing", RESOURCES))
 }

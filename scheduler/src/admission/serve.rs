@@ -26,8 +26,8 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Admission;
 
-/// Maximum size of a review in bytes: twice the request limit of an API server, for the old and the
-/// new object.
+/// Maximum size of a review in bytes: twice the request limit of an API server, since a review
+/// holds the old and the new object.
 const BODY_BYTES_MAX: usize = 7 * 1024 * 1024;
 
 /// Time limit for the TLS handshake.
@@ -59,8 +59,8 @@ impl Certificate {
         Ok(Self { folder, pem, config })
     }
 
-    /// Reloads the files if they changed. An invalid pair (a half-written update) keeps the old
-    /// one.
+    /// Reloads the files if they changed. If the new pair is invalid, such as half-written, the old
+    /// one stays in use.
     fn reload(&mut self) -> Arc<ServerConfig> {
         if let Ok(pem) = read_files(&self.folder)
             && pem != self.pem

@@ -12,8 +12,8 @@ use crate::{
     records::SHARED_GPU_CONFIG_MAP_ANNOTATION,
 };
 
-/// Maximum length of the pod's name in the prefix: the volume name with all suffixes has at most 63
-/// characters.
+/// Maximum number of characters of the pod's name in the prefix of ConfigMap names. A volume name,
+/// which adds suffixes to the prefix, has at most 63 characters.
 const PREFIX_MAX: usize = 34;
 
 /// JSON patch operations for a pod that shares GPUs.
@@ -40,13 +40,14 @@ pub(super) fn patch(request: &Value, settings: &GpuReservation) -> Vec<Value> {
     changes
 }
 
-/// JSON patch operation that sets a value, whether or not one exists.
+/// JSON patch operation that sets the value at a path, whether or not there is one.
 fn add_operation(path: &str, value: &Value) -> Value {
     json!({ "op": "add", "path": path, "value": value })
 }
 
-/// Environment of the container. Our variables come first, so that others may refer to them; the
-/// pod's own values of them are dropped, as they could select GPUs of other pods.
+/// Environment of a container that shares GPUs. The scheduler's variables come first, so that
+/// others may refer to them. The pod's own values of these variables are dropped, as they could
+/// select GPUs of other pods.
 fn environment(container: &SharingContainer<'_>, map: &str) -> Vec<Value> {
     let from_map = |name: &&str| json!({ "name": name, "valueFrom": { "configMapKeyRef": { "name": map, "key": name } } });
     let is_ours = |variable: &&Value| {

@@ -19,11 +19,11 @@ use crate::{
 /// Attempts of the binder before the pod is scheduled again (`backoffLimit`).
 const ATTEMPTS_MAX: i32 = 3;
 
-/// The longest value of a label.
+/// Maximum number of characters of a label value.
 const LABEL_MAX: usize = 63;
 
 impl Applier {
-    /// Deletes requests of our pods that will not be carried out.
+    /// Deletes the BindRequests of our pods that the binder will not carry out.
     pub(super) async fn delete_obsolete_bind_requests(&mut self, cache: &mut ClusterCache) {
         let over = cache
             .bind_requests
@@ -117,7 +117,8 @@ impl Applier {
     }
 }
 
-/// Number of GPUs and portion of each, with two decimals as in KAI.
+/// `spec.receivedGPU` of a BindRequest: number of GPUs and portion of each, with two decimals as in
+/// KAI.
 fn received_gpu(shape: &PodShape, node: &Node) -> Value {
     let (count, milli) = match &shape.fractional_gpu {
         None => {

@@ -28,7 +28,7 @@ use crate::{
     watch::Kind,
 };
 
-/// The pods that will use a claim, at least one, with their nodes. The nodes differ only for
+/// The pods that will use a claim, with their nodes; never empty. The nodes differ only for
 /// multi-node devices.
 type ClaimConsumers = Vec<(PodId, NodeId)>;
 
@@ -123,7 +123,7 @@ fn has_leftovers(cache: &ClusterCache) -> bool {
     cache.resource_claims.claims.iter().any(|(key, claim)| claim.is_leftover(key, &cache.pods))
 }
 
-/// The claims of all pods to bind, with the pod and its node, in the order of the decisions.
+/// The claims of all pods to bind, each with a pod and its node, in the order of the decisions.
 fn claims_in_order(
     cache: &ClusterCache,
     cycle: &Cycle<'_>,
@@ -142,7 +142,7 @@ fn claims_in_order(
     })
 }
 
-/// The claims of all pods to bind.
+/// The pods to bind that use each claim.
 fn claim_consumers(cache: &ClusterCache, cycle: &Cycle<'_>) -> BTreeMap<ObjectKey, ClaimConsumers> {
     let mut uses: BTreeMap<ObjectKey, ClaimConsumers> = BTreeMap::new();
     for (claim, user) in claims_in_order(cache, cycle) {
@@ -161,8 +161,8 @@ fn add_finalizer(cache: &ClusterCache, key: &ObjectKey) -> Option<Sequence> {
     Some(vec![Write::patch(Kind::ResourceClaim, claim_path(key), PatchKind::Merge, change)])
 }
 
-/// Pods with a claim that gets no devices now, with this claim. Their other claims are not
-/// allocated either.
+/// Pods to bind with a claim that gets no devices now, and the first such claim of each. Their
+/// other claims are not allocated either.
 fn without_devices<'u>(
     cache: &ClusterCache,
     uses: &'u BTreeMap<ObjectKey, ClaimConsumers>,
@@ -173,13 +173,13 @@ fn without_devices<'u>(
     without.flat_map(|(key, of)| of.iter().map(move |user| (*user, key))).collect()
 }
 
-/// Whether the claim can be allocated and is not.
+/// Whether the claim is ready to be allocated and has no allocation yet.
 fn needs_devices(cache: &ClusterCache, key: &ObjectKey) -> bool {
     let claim = cache.resource_claims.claims.get(key).filter(|_| is_protected(cache, key));
     claim.is_some_and(|claim| claim.allocation.is_none())
 }
 
-/// Picks devices for all claims that need some.
+/// Picks devices for all claims of the pods to bind that have none.
 fn pick(
     cache: &ClusterCache,
     cycle: &Cycle<'_>,
@@ -199,7 +199,7 @@ fn pick(
     cache.resource_claims.pick_all(&open)
 }
 
-/// Allocates a claim if needed, and reserves it for the pods that will use it.
+/// Allocates a claim that has no devices yet, and reserves it for the pods that will use it.
 fn allocate(
     cache: &ClusterCache,
     cycle: &Cycle<'_>,

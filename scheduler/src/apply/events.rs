@@ -19,7 +19,7 @@ pub(crate) enum EventType {
     Warning,
 }
 
-/// The object of an event.
+/// The object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InvolvedObject {
     pub(crate) api_version: &'static str,
@@ -40,14 +40,14 @@ pub(crate) struct Event<'a> {
     pub(crate) event_type: EventType,
     pub(crate) reason: &'a str,
     pub(crate) message: &'a str,
-    /// Identifies equal events whose messages differ, such as in numbers; the message if `None`.
+    /// What identifies equal events whose messages differ, such as in numbers. `None`: the message.
     pub(crate) dedup_key: Option<&'a str>,
-    /// Separates events with equal content, such as by resourceVersion.
+    /// What separates events with equal content, such as a resourceVersion.
     pub(crate) dedup_scope: &'a str,
 }
 
 impl Event<'_> {
-    /// The name: of limited length, and equal for equal events.
+    /// The name of the event object: of limited length, and equal for equal events.
     pub(crate) fn name(&self) -> String {
         let gist = self.dedup_key.unwrap_or(self.message);
         let parts = [&*self.involved.uid, self.reason, gist, self.dedup_scope];
@@ -55,12 +55,12 @@ impl Event<'_> {
         format!("{name}.{:016x}", fnv1a(&parts))
     }
 
-    /// Path and body of the request that creates it.
+    /// API path and body of the request that creates the event.
     pub(crate) fn to_request(&self, component: &str, now: Time) -> (String, Vec<u8>) {
         self.to_annotated_request(BTreeMap::new(), component, now)
     }
 
-    /// Like `to_request`, with annotations.
+    /// Like [`Self::to_request`], with annotations on the event.
     pub(crate) fn to_annotated_request(
         &self,
         annotations: BTreeMap<&str, &str>,
@@ -142,7 +142,7 @@ struct Source<'e> {
     component: &'e str,
 }
 
-/// FNV-1a over the parts, each followed by a separator.
+/// FNV-1a hash of the parts, each followed by a separator.
 pub(crate) fn fnv1a(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0xff]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

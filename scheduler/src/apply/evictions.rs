@@ -22,8 +22,8 @@ use crate::{
     watch::Kind,
 };
 
-/// Number of pods evicted together: for the same preemptor by the same action, or of the same stale
-/// gang.
+/// The sizes of groups of pods that are evicted together: by the same action for the same
+/// preemptor, or as the rest of a stale gang. The key is action, and preemptor or gang.
 pub(super) struct EvictionGroupSizes(BTreeMap<(&'static str, Option<PodGroupId>), usize>);
 
 impl EvictionGroupSizes {
@@ -119,7 +119,7 @@ impl Applier {
         chain
     }
 
-    /// Condition `DisruptionTarget`, unless the pod has it already.
+    /// The write of condition `DisruptionTarget`; `None` if the pod has it already.
     fn mark_disrupted(
         &self,
         cache: &ClusterCache,
@@ -151,7 +151,7 @@ impl Applier {
     }
 }
 
-/// KAI's annotations of the eviction event.
+/// The annotations of an eviction event, as KAI writes them.
 fn annotations<'a>(
     cycle: &'a Cycle<'_>,
     cause: &EvictionCause,
@@ -169,7 +169,7 @@ fn annotations<'a>(
     annotations
 }
 
-/// The message of kube-scheduler.
+/// kube-scheduler's message on a preempted pod.
 fn preemption_message(cycle: &Cycle<'_>, pod: PodId, cause: &EvictionCause) -> String {
     let uid = |group: &PodGroupId| &cycle.snapshot.pod_groups[group.0 as usize].uid;
     let node = |NodeId(node)| &cycle.snapshot.nodes[node as usize].name;

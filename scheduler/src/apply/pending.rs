@@ -29,15 +29,16 @@ use crate::{
     watch::Kind,
 };
 
-/// Grace period of a new pod before a missing group is reported, since a grouper in another
-/// process, which may just be taking over, may add one.
+/// Grace period of a new pod before a missing group is reported. A pod grouper in another process,
+/// which may just be taking over, may add the group.
 const GROUPING_GRACE_MILLIS: i64 = 10_000;
 
-/// The most pods per cycle whose message is only updated; the others follow in later cycles.
+/// Maximum number of pods per cycle whose existing message is updated; other pods follow in later
+/// cycles.
 const REFRESH_MAX: usize = 256;
 
 impl Applier {
-    /// Reports on all waiting pods and groups why they wait.
+    /// Writes conditions and events that report why pods and groups wait.
     pub(super) async fn report_pending(
         &mut self,
         cache: &mut ClusterCache,
@@ -65,7 +66,7 @@ impl Applier {
         self.write(cache, chains).await;
     }
 
-    /// Recomputes the new pods without group, with the rest of their grace period.
+    /// Recomputes which new pods have no group, with the rest of their grace period.
     fn update_grouping_grace(
         &mut self,
         cache: &ClusterCache,
@@ -82,14 +83,15 @@ impl Applier {
         self.grouping_grace = remaining.collect();
     }
 
-    /// When a missing group must be reported next, or a pod gives up waiting for its volumes.
+    /// Time until a missing group must be reported, or a pod gives up waiting for its volumes.
     pub(crate) fn requeue_after(&self, now: Time) -> Option<Duration> {
         let grouping = self.grouping_grace.values().min().copied();
         grouping.into_iter().chain(self.next_volume_timeout(now)).min()
     }
 
-    /// All pods without a message yet, and a bounded number of those whose message changed. Those
-    /// after the last updated one come first, so that every pod gets its turn.
+    /// The pods whose condition is written now: all pods without a message yet, and a bounded
+    /// number of those whose message changed. Those after the last updated pod come first, so that
+    /// every pod gets its turn.
     fn select_due(
         &mut self,
         cache: &ClusterCache,
@@ -171,7 +173,7 @@ fn differs_from_reported(cache: &ClusterCache, key: &ObjectKey, text: &str) -> b
     })
 }
 
-/// Whether the pod is marked: `markUnschedulable` of its group.
+/// Whether the pod gets an `Unschedulable` condition: `markUnschedulable` of its group.
 fn marks_pod(cache: &ClusterCache, key: &ObjectKey) -> bool {
     let group = cache.pods.get(key).and_then(|pod| pod.group.as_ref());
     let group =
@@ -179,7 +181,8 @@ fn marks_pod(cache: &ClusterCache, key: &ObjectKey) -> bool {
     group.and_then(|key| cache.groups.get(&key)).is_none_or(|group| group.marks_unschedulable)
 }
 
-/// The messages of pods that wait after this cycle and have another one so far.
+/// The messages of pods that wait after this cycle. Pods whose condition has this message already
+/// are left out.
 pub(super) fn pending_reasons(
     cache: &ClusterCache,
     cycle: &Cycle<'_>,

@@ -20,7 +20,7 @@ use crate::{
 pub(super) struct PendingMessage {
     pub(super) code: &'static str,
     pub(super) reason: String,
-    /// Reason and remedy.
+    /// Reason and remedy of the pending group.
     pub(super) message: String,
 }
 
@@ -61,12 +61,13 @@ impl PendingMessage {
     }
 }
 
-/// The messages of the last cycle, ordered by group.
+/// The messages of the last cycle: group, reason, whether the group is blocked by the head of the
+/// line, and message, ordered by group.
 #[derive(Debug, Default)]
 pub(super) struct MessageCache(Vec<(ObjectKey, (Reason, bool), Arc<PendingMessage>)>);
 
 impl MessageCache {
-    /// Returns the messages of this cycle.
+    /// Returns the messages of this cycle, by group. Messages of unchanged reasons are reused.
     pub(super) fn refresh(
         &mut self,
         cycle: &Cycle<'_>,
@@ -92,13 +93,13 @@ impl MessageCache {
     }
 }
 
-/// Whether this is the key of the group. Most often both hold the same strings, so that is
+/// Whether `key` is the key of the group. Most often both hold the same strings, so addresses are
 /// compared first.
 pub(super) fn is_key_of(key: &ObjectKey, group: &PodGroup) -> bool {
     is_same(key, group) || sort_key(key) == group_sort_key(group)
 }
 
-/// Whether the key is before that of the group, in the order of names.
+/// Whether `key` comes before the key of the group, by namespace and name.
 pub(super) fn comes_before(key: &ObjectKey, group: &PodGroup) -> bool {
     !is_same(key, group) && sort_key(key) < group_sort_key(group)
 }

@@ -21,9 +21,9 @@ use crate::{
 };
 
 impl Applier {
-    /// Binds a pod. A group annotation that is not written yet goes with the binding, which the API
-    /// server copies to the pod. Labels are written before the binding: a pod with a node has them,
-    /// and on a pod without node they have no effect.
+    /// Binds a pod. A group annotation that is not written yet is part of the Binding: the API
+    /// server copies it to the pod. Labels are written before the Binding: a pod with a node must
+    /// have them, and on a pod without node they have no effect.
     pub(super) fn bind(
         &self,
         cache: &ClusterCache,
@@ -75,7 +75,7 @@ impl Applier {
         (!value.is_empty() && !has).then_some((label, value))
     }
 
-    /// Reports the bindings of this cycle: an event each, and the start of groups.
+    /// Reports the bindings of this cycle: one event per pod, and the start of groups.
     pub(super) async fn report_bound(&mut self, cache: &mut ClusterCache, cycle: &Cycle<'_>) {
         let pods = &cycle.snapshot.pods;
         let is_active = |status| {
@@ -118,8 +118,8 @@ impl Applier {
         }
     }
 
-    /// Event and condition with the error of a refused binding or BindRequest, unless the pod has
-    /// the condition already.
+    /// The writes of event and condition with the error of a refused Binding or BindRequest; `None`
+    /// if the pod was not refused, or has the condition already.
     pub(super) fn report_refused(
         &self,
         cache: &ClusterCache,
@@ -156,7 +156,7 @@ impl Applier {
         ])
     }
 
-    /// Writes the `Scheduled` event of a pod.
+    /// The write of the `Scheduled` event of a pod.
     pub(super) fn scheduled_write(
         &self,
         key: &ObjectKey,
@@ -236,7 +236,7 @@ pub(crate) fn shared_gpu_labels<'a>(
     json!({ "metadata": { "labels": labels, "annotations": annotations } })
 }
 
-/// Event `Scheduled`.
+/// Event `Scheduled` about a pod.
 pub(super) fn scheduled_event<'a>(about: &'a InvolvedObject, message: &'a str) -> Event<'a> {
     let (level, reason) = (EventType::Normal, "Scheduled");
     Event { involved: about, event_type: level, reason, message, dedup_key: None, dedup_scope: "" }

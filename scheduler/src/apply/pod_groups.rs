@@ -41,13 +41,14 @@ pub(super) fn group_key(group: &PodGroup) -> ObjectKey {
 }
 
 impl Applier {
-    /// Annotates the start of a group, when its first pod got a node.
+    /// The write of annotation `last-start-timestamp`, when the first pod of a group got a node.
     pub(super) fn mark_start(&self, group: &PodGroup, at: Time) -> Option<Sequence> {
         let write = self.annotate(group, annotations::LAST_START_TIMESTAMP, &json!(rfc3339(at)))?;
         Some(vec![write])
     }
 
-    /// Annotates the eviction of a group, before its first pod of this cycle is evicted.
+    /// The write of annotation `last-eviction-timestamp`, before the first pod of a group is
+    /// evicted in this cycle.
     pub(super) fn mark_eviction(&self, group: &PodGroup, at: Time) -> Option<Write> {
         self.annotate(group, annotations::LAST_EVICTION_TIMESTAMP, &json!(rfc3339(at)))
     }
@@ -184,8 +185,8 @@ impl Applier {
         Some(chain)
     }
 
-    /// Builds the condition of our node pool. The `failed_reasons` of the last attempt
-    /// follow the reason why the group is not retried.
+    /// Builds the scheduling condition of our node pool. `failed_reasons`, the reasons of the last
+    /// attempt, follow the reason why the group is not retried.
     fn condition(
         &self,
         cycle: &Cycle<'_>,
@@ -224,8 +225,8 @@ fn stale_message(group: &PodGroup) -> &'static str {
     }
 }
 
-/// Whether the group is tried once on each node pool and has running pods. It is not marked then,
-/// since otherwise it would be skipped after they end.
+/// Whether the group is tried once on each node pool and has running pods. Such a group is not
+/// marked, since otherwise it would be skipped after its pods end.
 fn is_running_single_attempt(
     cache: &ClusterCache,
     key: &ObjectKey,

@@ -11,7 +11,7 @@ use schedlab_scheduler_core::{
 use super::Cycle;
 use crate::parse::format_milli;
 
-/// Details of reasons that are about the bounds of a queue.
+/// `queueDetails` of a reason that is about quota or limit of a queue; `None` for other reasons.
 pub(super) fn queue_details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value> {
     let (queue, requested, is_bound_to_quota) = match reason {
         Reason::OverLimit { queue, requested, .. } => (queue, requested, false),

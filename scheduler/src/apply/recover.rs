@@ -19,12 +19,12 @@ use crate::{
 /// Events expire after an hour, so older bindings are not reported.
 const EVENT_LIFETIME_MILLIS: i64 = 3_600_000;
 
-/// A group whose last start is more recent than this is not considered restarted.
+/// A group whose last start is more recent than this does not count as restarted.
 const START_MILLIS: i64 = 60_000;
 
 const SCHEDULED_EVENTS_PATH: &str = "/api/v1/events?fieldSelector=reason%3DScheduled";
 
-/// A pod with a node and without `Scheduled` event.
+/// A pod that has a node and no `Scheduled` event.
 struct MissedEvent {
     pod: ObjectKey,
     uid: Name,
@@ -88,8 +88,9 @@ impl Applier {
         Ok(missed.collect())
     }
 
-    /// Starts of groups that have none recorded, or whose first pods were bound long after the
-    /// recorded start and have no event. (Otherwise the group just lost an older pod.)
+    /// The writes of annotation `last-start-timestamp` for groups that have none, or whose first
+    /// pods were bound long after it and have no event. (Otherwise the group just lost an older
+    /// pod.)
     fn missed_starts(
         &self,
         cache: &ClusterCache,

@@ -81,7 +81,7 @@ impl Applier {
 }
 
 impl Applier {
-    /// Counts it as a failed binding when the volumes of a pod are not bound in time.
+    /// Counts a binding as failed when the volumes of its pod are not bound in time.
     fn give_up_late_volumes(
         &mut self,
         cache: &mut ClusterCache,
@@ -136,8 +136,8 @@ pub(crate) struct StorageChange {
     pub(crate) patch: Value,
 }
 
-/// The patch that reserves the chosen volume, or sets the node to provision it for; `None` if that
-/// was done.
+/// The patch that reserves the chosen volume, or sets the node to provision a volume for; `None` if
+/// the claim needs no patch any more.
 pub(crate) fn claim_binding(
     volumes: &VolumeCache,
     key: &ObjectKey,

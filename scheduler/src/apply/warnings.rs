@@ -79,7 +79,7 @@ fn numa_topologies(cache: &ClusterCache) -> Vec<Warning> {
     cache.numa_topologies.iter().filter_map(warning).collect()
 }
 
-/// Pods with an invalid task priority.
+/// Warnings about pods with an invalid task priority.
 fn pods(cache: &ClusterCache) -> Vec<Warning> {
     let warning = |(key, record): (&ObjectKey, &crate::records::PodRecord)| {
         if !(record.is_ours && record.is_waiting()) {
@@ -92,7 +92,8 @@ fn pods(cache: &ClusterCache) -> Vec<Warning> {
     cache.pods.iter().filter_map(warning).collect()
 }
 
-/// Pods whose claims have selectors that fail for the published devices.
+/// Warnings about pods whose claims have selectors that cannot be evaluated for the published
+/// devices.
 fn selectors(cache: &ClusterCache) -> Vec<Warning> {
     let warning = |(key, fault): (ObjectKey, String)| {
         let uid = cache.pods.get(&key).map(|pod| Name::clone(&pod.uid)).unwrap_or_default();
@@ -101,8 +102,8 @@ fn selectors(cache: &ClusterCache) -> Vec<Warning> {
     cache.resource_claims.unevaluable_selectors(&cache.pods).into_iter().map(warning).collect()
 }
 
-/// Groups whose owner or pods name a missing class in a label; the class of the group is used
-/// instead.
+/// Warnings about groups whose owner or pods name a missing PriorityClass in a label; the class of
+/// the group is used instead.
 fn labelled_classes(cache: &ClusterCache) -> Vec<Warning> {
     let by_owners = cache
         .groups

@@ -14,7 +14,7 @@ use crate::{
     records::{ObjectKey, placements_to_json},
 };
 
-/// A finished attempt, with the pod as it was before (or as another writer bound it).
+/// A finished attempt, with the pod as it was before the attempt, or as another writer bound it.
 pub(super) struct Attempt {
     pub(super) pod: Option<Value>,
     pub(super) result: Result<(), String>,
@@ -22,9 +22,9 @@ pub(super) struct Attempt {
 
 /// Outcome of an attempt.
 pub(super) enum AttemptOutcome {
-    /// It succeeded, or failed for now or permanently.
+    /// The attempt succeeded, or failed for now or permanently.
     Finished(Attempt),
-    /// It waits for another controller, and is repeated.
+    /// The attempt waits for another controller, and is repeated.
     Waiting,
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn record_result(
     api.patch(&format!("{path}/status"), PatchKind::Merge, &json!({ "status": status })).await
 }
 
-/// Binds the pod to its node, unless it is bound to it already.
+/// Binds the pod to its node, unless the pod is already bound to this node.
 async fn bind(
     api: &ApiClient,
     key: &ObjectKey,
@@ -160,7 +160,7 @@ async fn bind_pod(
     }
 }
 
-/// Labels to set on the pod before it is bound.
+/// Patch with the labels that the pod gets before it is bound; `None` if there are none.
 fn pod_changes(request: &BindRequest, pod: &Value) -> Option<Value> {
     if request.gpu_groups.is_empty() && request.labels.is_empty() {
         return None;
@@ -250,7 +250,7 @@ async fn report_on_pod(
     ignore_rejections(api.patch(&path, PatchKind::Strategic, &change).await.map(|IgnoredAny| ()))
 }
 
-/// Ignores rejected writes; only an unknown outcome is returned, to be retried.
+/// Ignores rejected writes. Returns only an error of unknown outcome, which is retried.
 fn ignore_rejections(written: Result<(), ApiError>) -> Result<(), ApiError> {
     match written {
         Err(error @ ApiError::OutcomeUnknown(_)) => Err(error),

@@ -28,7 +28,7 @@ const ATTEMPTS_MAX: u32 = 5;
 /// A claim with the allocation to write, and its pod.
 struct ClaimWrite<'a> {
     claim: ObjectKey,
-    /// `AllocationResult`.
+    /// The `AllocationResult` to write.
     allocation: &'a Value,
     pod: &'a Value,
 }
@@ -107,7 +107,7 @@ pub(super) async fn release(
     Ok(())
 }
 
-/// Name of the ResourceClaim object for a claim name of the pod.
+/// Name of the ResourceClaim object of a pod's claim that the request names.
 fn claim_name(pod: &Value, requested: &Value) -> Result<Name, String> {
     let own = text(requested, "/name").unwrap_or_default();
     let claims = PodResourceClaim::from_pod(pod);
@@ -126,7 +126,8 @@ async fn allocate(api: &ApiClient, write: &ClaimWrite<'_>) -> Result<(), BindErr
     })
 }
 
-/// Returns why the claim cannot be allocated; `None`: done.
+/// Allocates a claim once. Returns why the claim cannot be allocated; `None`: the claim is
+/// allocated and reserved.
 async fn try_allocate(
     api: &ApiClient,
     write: &ClaimWrite<'_>,
@@ -165,8 +166,8 @@ async fn try_allocate(
     Ok(None)
 }
 
-/// Removes the pod's reservation; removes the allocation as well if it was the last one and the
-/// allocation is that of the request.
+/// Removes the reservation of a claim for the pod. If that was the last reservation, also removes
+/// the allocation that the request made.
 async fn deallocate(api: &ApiClient, write: &ClaimWrite<'_>) -> Result<(), ApiError> {
     retry_on_conflict(|| try_deallocate(api, write)).await
 }

@@ -28,11 +28,11 @@ pub(super) struct Reservations {
     pods: BTreeMap<ObjectKey, SharingPod>,
     /// Start of waiting for devices, by request.
     waiting: BTreeMap<ObjectKey, Instant>,
-    /// Reservation pods that could not be deleted.
+    /// Reservation pods that could not be deleted, with the next try.
     undeleted: BTreeMap<ObjectKey, DeleteRetry>,
 }
 
-/// Number of failed deletions of a pod, and time of the next try.
+/// Number of failed deletions of a reservation pod, and time of the next try.
 struct DeleteRetry {
     failures: u32,
     due: Instant,
@@ -49,15 +49,15 @@ struct SharingPod {
     index: Option<Name>,
 }
 
-/// State of the devices of a request.
+/// State of the device reservations of a request.
 pub(super) enum Reservation {
-    /// The indices of its devices are known; empty if it needs none.
+    /// The device indices of the request are known; empty if the request needs none.
     Ready(Vec<Name>),
-    /// Reservation pods have not reported their devices yet.
+    /// Reservation pods exist and have not reported their devices yet.
     Pending,
-    /// No device can be reserved.
+    /// No device can be reserved for the request.
     Failed(Attempt),
-    /// The pod could not be read; retried.
+    /// A reservation pod could not be read; the lookup is retried.
     Unconfirmed(ApiError),
 }
 
@@ -104,8 +104,8 @@ impl Reservations {
         }
     }
 
-    /// Records a pod from a list or watch event. A pod recorded as bound stays so until it
-    /// finishes, as an older event may arrive late.
+    /// Records a pod from a list or watch event. A pod that is recorded as bound counts as bound
+    /// until it finishes, as an older event may arrive late.
     fn upsert(&mut self, pod: &Value) {
         let key = ObjectKey::from_object(pod);
         let groups = gpu_groups(&strings(pod, "/metadata/labels"));
@@ -160,7 +160,7 @@ impl Reservations {
         all.find(|(key, pod)| self.is_reservation(key) && pod.shares(node, group))
     }
 
-    /// Looks up the devices of a request.
+    /// Looks up the device indices of a request.
     fn devices(&mut self, key: &ObjectKey, request: &BindRequest) -> DeviceLookup {
         let (mut known, mut missing) = (Vec::new(), Vec::new());
         let mut awaited = None;
@@ -188,7 +188,7 @@ impl Reservations {
         if missing.is_empty() { DeviceLookup::Pending } else { DeviceLookup::Missing(missing) }
     }
 
-    /// Looks up the devices of a request, and creates missing reservation pods.
+    /// Looks up the device indices of a request, and creates missing reservation pods.
     pub(super) async fn reserve(
         &mut self,
         api: &ApiClient,
@@ -250,15 +250,15 @@ impl Reservations {
         Ok(())
     }
 
-    /// Time of the next timeout of a waiting request that is not postponed by `put_off`, or of the
-    /// next deletion retry.
+    /// Time of the next timeout of a waiting request that is not in `postponed`, or of the next
+    /// deletion retry.
     pub(super) fn deadline(&self, put_off: &BTreeMap<ObjectKey, Instant>) -> Option<Instant> {
         let waiting = self.waiting.iter().filter(|(key, _)| !put_off.contains_key(key));
         let patience = waiting.map(|(_, since)| *since + RESERVATION_TIMEOUT);
         patience.chain(self.undeleted.values().map(|again| again.due)).min()
     }
 
-    /// Drops waiting times of requests that do not exist any more.
+    /// Forgets since when requests wait that do not exist any more.
     pub(super) fn retain(&mut self, requests: &BTreeMap<ObjectKey, BindRequest>) {
         self.waiting.retain(|key, _| requests.contains_key(key));
     }
@@ -394,7 +394,8 @@ impl Reservations {
     }
 }
 
-/// Deterministic name per node and GPU group, so that two binders cannot create two pods for one.
+/// The name of a reservation pod. It depends on node and GPU group only, so that two binders cannot
+/// create two pods for one GPU.
 fn reservation_pod_name(node: &str, group: &str) -> String {
     let bytes = node.bytes().chain([b'/']).chain(group.bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -15,8 +15,8 @@ use crate::{
 pub(crate) const VISIBLE_DEVICES: &str = "NVIDIA_VISIBLE_DEVICES";
 const PORTION_VARIABLES: [&str; 2] = ["RUNAI_NUM_OF_GPUS", "GPU_PORTION"];
 
-/// Environment variables that a container may read from its ConfigMap: devices, and portion of
-/// each.
+/// Environment variables that a container may read from its ConfigMap: devices, and the portion of
+/// each device in two variables.
 pub(crate) const SHARE_VARIABLES: [&str; 3] =
     [VISIBLE_DEVICES, PORTION_VARIABLES[0], PORTION_VARIABLES[1]];
 
@@ -39,19 +39,20 @@ impl<'a> SharingContainer<'a> {
         all.find(|one| container_name.is_none_or(|name| text(one.object, "/name") == Some(name)))
     }
 
-    /// Suffix for ConfigMap names: `0`, or `i0` for an init container.
+    /// Suffix of ConfigMap names for the position of the container: `0`, or `i0` for an init
+    /// container.
     pub(crate) fn position(&self) -> String {
         let prefix = if self.list == "initContainers" { "i" } else { "" };
         format!("{prefix}{}", self.index)
     }
 
-    /// JSON pointer of the container in the pod.
+    /// JSON Pointer of the container in the pod.
     pub(crate) fn pointer(&self) -> String {
         format!("/spec/{}/{}", self.list, self.index)
     }
 }
 
-/// CDI annotation with the devices; `None` if a ConfigMap passes them.
+/// CDI annotation that gives devices to a container; `None` if a ConfigMap passes them.
 pub(super) fn cdi_annotation(pod: &Value, devices: &[Name]) -> Option<(String, String)> {
     let has_config_map = annotation(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION).is_some();
     let needs_annotation = !devices.is_empty() && !has_config_map;
@@ -104,7 +105,8 @@ pub(super) async fn write_config_maps(
     Ok(())
 }
 
-/// ConfigMap for single environment variables, and ConfigMap that is imported as a whole (`-evar`).
+/// The ConfigMap with the environment variables that the container reads one by one, and the
+/// ConfigMap that is imported as a whole (`-evar`).
 fn config_maps(
     prefix: &str,
     container: &SharingContainer<'_>,

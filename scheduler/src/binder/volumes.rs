@@ -20,8 +20,8 @@ use crate::{
     watch::{Kind, StorageKind, Watched as _},
 };
 
-/// Reserves or provisions volumes for the unbound claims of a pod. Returns `Waiting` until they are
-/// bound.
+/// Reserves or provisions volumes for the unbound claims of a pod. Returns [`BindError::Waiting`]
+/// until the claims are bound.
 pub(super) async fn bind(
     api: &ApiClient,
     key: &ObjectKey,

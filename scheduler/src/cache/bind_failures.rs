@@ -8,7 +8,7 @@ use schedlab_scheduler_core::model::Name;
 use super::ClusterCache;
 use crate::records::{Condition, ObjectKey, PodRecord};
 
-/// KAI's reason for it in conditions of pods.
+/// KAI's reason in the condition of a pod that could not be bound.
 pub(crate) const BINDING_ERROR: &str = "BindingError";
 
 /// Why a pod with a node is still unbound.
@@ -20,8 +20,8 @@ pub(crate) struct BindFailure {
 }
 
 impl BindFailure {
-    /// For a pod with a node by its BindRequest, or one that was tried in this cycle or is in its
-    /// backoff (`tried`). `None` if no attempt has failed.
+    /// The failure of a pod that has a node by its BindRequest, or that is in `tried`: tried in
+    /// this cycle, or in its backoff. `None` if no attempt has failed.
     pub(crate) fn for_pod(
         key: &ObjectKey,
         pod: &PodRecord,
@@ -32,7 +32,7 @@ impl BindFailure {
         Some(Self { pod: key.clone(), message: Name::clone(&condition.message) })
     }
 
-    /// The first such pod of each pod group.
+    /// The failure of the first pod of each pod group with a failed binding.
     pub(crate) fn by_group(
         cache: &ClusterCache,
         tried: &BTreeSet<ObjectKey>,
@@ -51,13 +51,13 @@ impl BindFailure {
         first
     }
 
-    /// How to fix it.
+    /// How to fix the failure.
     pub(crate) fn remedy(&self) -> String {
         remedy(&self.message)
     }
 }
 
-/// How to fix an error of a binding.
+/// How to fix a binding that failed with this message.
 pub(crate) fn remedy(message: &str) -> String {
     let cure = match missing_object(message) {
         Some((kind, name)) => format!("create {kind} {name}"),
@@ -66,7 +66,8 @@ pub(crate) fn remedy(message: &str) -> String {
     format!("{cure}; binding is retried automatically")
 }
 
-/// The condition of the binder, or of a scheduler that binds directly.
+/// The condition with the last failed binding of a pod: from the binder, or from a scheduler that
+/// binds directly.
 pub(super) fn bind_failure_condition(pod: &PodRecord) -> Option<&Condition> {
     let is_failure = |condition: &&Condition| {
         &*condition.status == "False" && *condition.reason == *BINDING_ERROR
@@ -74,8 +75,8 @@ pub(super) fn bind_failure_condition(pod: &PodRecord) -> Option<&Condition> {
     pod.bind_failure.as_ref().or_else(|| pod.reported.pod_scheduled.as_ref().filter(is_failure))
 }
 
-/// Kind and name of a missing object in a message of the API server: `namespaces "x" not found`. A
-/// missing node need not be created, as its pod gets another.
+/// Kind and name of the missing object in a message of the API server such as `namespaces "x" not
+/// found`. A missing node or pod does not count: the pod gets another node.
 fn missing_object(message: &str) -> Option<(String, &str)> {
     let (prefix, _) = message.split_once("\" not found")?;
     let (prefix, name) = prefix.rsplit_once(" \"")?;

@@ -12,7 +12,7 @@ use crate::records::{ObjectKey, PodRecord};
 #[derive(Debug, Default)]
 pub(crate) struct ConfigMaps {
     known: BTreeSet<ObjectKey>,
-    /// Pods that require `ConfigMap`s.
+    /// The pods that require `ConfigMap`s.
     pub(super) pods: BTreeSet<ObjectKey>,
 }
 

@@ -8,7 +8,7 @@ use crate::{
     records::{ObjectKey, selectors::label_selector},
 };
 
-/// An invalid selector selects no pods.
+/// Parses a `PodDisruptionBudget`. An invalid selector selects no pods.
 pub(super) fn from_object(object: &Value) -> DisruptionBudget {
     let ObjectKey { namespace, name } = ObjectKey::from_object(object);
     let selector = at(object, "/spec/selector").map(label_selector);

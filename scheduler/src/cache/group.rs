@@ -30,12 +30,12 @@ pub(crate) struct PodGroupRecord {
     pub(crate) pool_label: Option<Name>,
     pub(crate) queue: Option<Name>,
     pub(crate) priority_class: Option<Name>,
-    /// Label `priorityClassName`, which the group has from its owner.
+    /// Label `priorityClassName`, which the pod grouper copies from the owner.
     pub(crate) class_label: Option<Name>,
     /// `spec.preemptibility`.
     pub(crate) preemptible: Option<bool>,
     pub(crate) min_member: u32,
-    /// Never empty.
+    /// The sub-groups; never empty.
     pub(crate) sub_groups: Vec<SubGroup>,
     pub(crate) min_sub_group: Option<u32>,
     pub(crate) topology: Option<TopologyConstraint>,
@@ -54,12 +54,12 @@ pub(crate) struct PodGroupRecord {
     pub(crate) reported: ReportedGroupStatus,
 }
 
-/// `spec.schedulingBackoff`: how often the group is tried on a node pool.
+/// `spec.schedulingBackoff`: how often the scheduler tries the group on a node pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SchedulingAttempts {
-    /// -1 or unset: in every cycle.
+    /// The group is tried in every cycle: -1 or unset.
     Unlimited,
-    /// 1: once.
+    /// The group is tried once: 1.
     Single { has_failed: bool },
 }
 
@@ -70,9 +70,10 @@ pub(crate) struct ReportedGroupStatus {
     /// Reason and message of `status.schedulingConditions[]` of our node pool, while the group
     /// waits.
     pub(crate) pending: Option<(Name, Name)>,
-    /// `reasons` of that condition, if the group is tried once.
+    /// `reasons` of the pending condition, if the group is tried once.
     pub(crate) reasons: Vec<Value>,
-    /// The highest `transitionID` of all node pools; the next one is higher.
+    /// The highest `transitionID` of the conditions of all node pools; the next change gets a
+    /// higher one.
     pub(crate) last_transition_id: u64,
     /// Conditions of other node pools, which their schedulers maintain.
     pub(crate) foreign_conditions: Vec<Value>,
@@ -88,8 +89,9 @@ pub(crate) struct GroupResources {
     pub(crate) requested: PerResource<i64>,
 }
 
-/// The fields that the pod grouper derived from the owners when it last wrote the group. A field
-/// that differs from it was changed by a user, and is kept until the owners lead to another value.
+/// Annotation with the fields that the pod grouper derived from the owners when it last wrote the
+/// group. A field of the group that differs was changed by a user, and is kept until the owners
+/// lead to another value.
 pub(crate) const DERIVED_SPEC_ANNOTATION: &str = "schedlab.dev/derived-spec";
 
 const CLASS_LABEL_POINTER: &str = "/metadata/labels/priorityClassName";
@@ -99,15 +101,15 @@ const DURATION: &str = "a duration such as 90s or 1h30m";
 const PREEMPTIBILITY: &str = "preemptible, non-preemptible or nothing";
 const BACKOFF: &str = "1 or -1";
 const MARK: &str = "true or false";
-const PARENT: &str = "the name of another sub-group that leads to the root";
+const PARENT: &str = "the name of another sub-group, from which parents lead to the root";
 const UNIQUE: &str = "a name that no other sub-group has";
-const INNER: &str = "minSubGroup, as other sub-groups are below it";
+const INNER: &str = "minSubGroup, as the sub-group has child sub-groups";
 const TOPOLOGY: &str = "the name of a Topology";
 const LEVELS: &str = "requiredTopologyLevel, preferredTopologyLevel or both beside it";
-const LEAF: &str = "minMember, as it has no child sub-group";
-const NO_MORE: &str = "no more than there are: lower it or add sub-groups";
+const LEAF: &str = "minMember, as the sub-group has no child sub-groups";
+const NO_MORE: &str = "at most the number of child sub-groups: lower it or add sub-groups";
 
-/// Reasons to wait that do not mean that the scheduler searched for nodes without success.
+/// Reasons of conditions that do not mean that the scheduler searched for nodes without success.
 const REASONS_WITHOUT_ATTEMPT: [&str; 5] =
     ["QueueDoesNotExist", "NotReady", "Pipelined", "Malformed", BINDING_ERROR];
 
@@ -117,7 +119,7 @@ pub(crate) fn is_failed_attempt(reason: &str) -> bool {
 }
 
 impl PodGroupRecord {
-    /// Parses the object as the scheduler of this node pool sees it.
+    /// Parses a PodGroup. `pool` is the node pool whose conditions are read.
     pub(crate) fn from_object(object: &Value, pool: &str) -> Self {
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let mut reader = PodGroupParser { spec, malformed: None };
@@ -169,7 +171,7 @@ impl PodGroupRecord {
     }
 }
 
-/// Whether it is the condition of this node pool.
+/// Whether `condition` is the condition of this node pool.
 fn is_of_pool(condition: &Value, pool: &str) -> bool {
     text(condition, "/type") == Some("UnschedulableOnNodePool")
         && text(condition, "/nodePool") == Some(pool)
@@ -179,8 +181,8 @@ fn transition_id(condition: &Value) -> Option<u64> {
     text(condition, "/transitionID")?.parse().ok()
 }
 
-/// Whether the last condition of all node pools is that of this pool, after an attempt without
-/// success.
+/// Whether the newest condition among all node pools is that of this pool, with a reason that means
+/// an attempt without success.
 fn failed_last(object: &Value, pool: &str) -> bool {
     let conditions = list(object, "/status/schedulingConditions").iter().rev();
     // If several conditions have the highest transition ID, the first in the list counts, as in
@@ -219,8 +221,8 @@ fn reported_status(object: &Value, pool: &str) -> ReportedGroupStatus {
     }
 }
 
-/// A value that cannot be parsed becomes -1, which differs from every amount, so that it is written
-/// again.
+/// Parses amounts of GPU, CPU and memory. An amount that cannot be parsed becomes -1, which differs
+/// from every amount, so that the status is written again.
 fn amounts(object: &Value, pointer: &str) -> PerResource<i64> {
     let Some(of) = at(object, pointer) else { return PerResource::default() };
     let amount = |name: &str, unit| match of.get(name) {
@@ -244,7 +246,8 @@ impl PodGroupParser<'_> {
         self.malformed.get_or_insert_with(|| Malformed::new(field, found, allowed));
     }
 
-    /// The last segment of `path` is the name of the field.
+    /// Parses a minimum; a malformed one counts as unset. The last segment of `path` is the name of
+    /// the field.
     fn minimum(&mut self, of: &Value, path: &str) -> Option<u32> {
         let (_, field) = path.rsplit_once('.')?;
         let found = of.get(field).filter(|found| !found.is_null())?;
@@ -303,7 +306,8 @@ impl PodGroupParser<'_> {
         }
     }
 
-    /// The sub-groups, with parents as positions; a single one named `default` if there are none.
+    /// Parses the sub-groups, with parents as positions. A group without sub-groups gets one named
+    /// `default`.
     fn sub_groups(&mut self, min_member: u32) -> Vec<SubGroup> {
         let items = list(self.spec, "/subGroups");
         if items.is_empty() {
@@ -352,8 +356,9 @@ impl PodGroupParser<'_> {
         sub_groups
     }
 
-    /// Records an error for a level without topology and for a topology without level. `prefix` goes
-    /// before the field in the message; `sub_group` is empty for the pod group itself.
+    /// Parses a topology constraint. Records an error for a level without topology and for a
+    /// topology without level. `prefix` goes before the field in the message; `sub_group` is empty
+    /// for the pod group itself.
     fn topology(
         &mut self,
         of: &Value,
@@ -376,8 +381,8 @@ impl PodGroupParser<'_> {
         Some(constraint)
     }
 
-    /// A minimum above the number of children can never be met. A group without sub-groups counts
-    /// as one child.
+    /// Records an error for a minimum above the number of children, which can never be met. A group
+    /// without sub-groups counts as one child.
     fn check_min_sub_group(
         &mut self,
         all: &[SubGroup],
@@ -396,7 +401,7 @@ impl PodGroupParser<'_> {
         self.record_error(field, &format!("{minimum}, with {there} sub-groups{whose}"), NO_MORE);
     }
 
-    /// A leaf sub-group must set `minMember`.
+    /// Records an error for a leaf sub-group that does not set `minMember`.
     fn check_leaf_minimums(&mut self) {
         let parts = list(self.spec, "/subGroups");
         let is_leaf = |name: &str| parts.iter().all(|part| text(part, "/parent") != Some(name));
@@ -410,7 +415,7 @@ impl PodGroupParser<'_> {
         }
     }
 
-    /// Reports cycles of parents.
+    /// Records an error for a cycle of parents, and removes parents until no cycle is left.
     fn break_cycles(&mut self, sub_groups: &mut [SubGroup]) {
         for start in 0..sub_groups.len() {
             if is_in_cycle(sub_groups, start) {
@@ -421,7 +426,7 @@ impl PodGroupParser<'_> {
     }
 }
 
-/// Whether the chain of parents is longer than the number of sub-groups.
+/// Whether the chain of parents from `start` is longer than the number of sub-groups.
 fn is_in_cycle(sub_groups: &[SubGroup], start: usize) -> bool {
     let above = std::iter::successors(Some(start), |at| sub_groups[*at].parent);
     above.take(sub_groups.len() + 2).count() > sub_groups.len()

@@ -63,13 +63,13 @@ impl NodeRecord {
 }
 
 impl ClusterCache {
-    /// Restricts the cache to GPU and CPU worker nodes, if set.
+    /// Restricts the cache to GPU and CPU worker nodes if `workers_only` is set.
     pub(crate) fn with_workers_only(self, workers_only: bool) -> Self {
         Self { workers_only, ..self }
     }
 
-    /// A node that left the node pool, or is no worker where only workers are used, is excluded;
-    /// the pods of this scheduler on it still count.
+    /// Inserts a node. A node that left the node pool, or that is no worker where only workers are
+    /// used, is excluded; the pods of this scheduler on the node still count.
     pub(super) fn upsert_node(&mut self, name: Name, record: NodeRecord) {
         let is_worker = record.node.is_gpu_worker() || record.node.is_cpu_worker();
         if !self.is_in_pool(&record.node.labels) || (self.workers_only && !is_worker) {
@@ -119,7 +119,7 @@ impl ClusterCache {
             .collect()
     }
 
-    /// The node with everything that other objects publish about it: devices, volumes and NUMA
+    /// The node with everything that other objects say about it: devices, volume limits and NUMA
     /// zones.
     pub(crate) fn effective_node(&self, record: &NodeRecord) -> Node {
         let mut node = self.resource_claims.with_devices(&record.node);
@@ -130,7 +130,8 @@ impl ClusterCache {
     }
 }
 
-/// `nvidia.com/gpu.memory`, rounded down to a multiple of 100 MiB as in KAI; 0 without the label.
+/// Memory of each GPU from label `nvidia.com/gpu.memory`, rounded down to a multiple of 100 MiB as
+/// in KAI; 0 without the label.
 fn gpu_memory_mib(object: &Value) -> Result<i64, Malformed> {
     let labels = at(object, "/metadata/labels");
     let found = labels.and_then(|labels| labels.get(labels::GPU_MEMORY)?.as_str());
@@ -142,7 +143,7 @@ fn gpu_memory_mib(object: &Value) -> Result<i64, Malformed> {
     })
 }
 
-/// Sizes in bytes by image name; an image has several names.
+/// Sizes of the node's images in bytes, by name; an image has several names.
 fn images(object: &Value) -> BTreeMap<Name, i64> {
     let images = list(object, "/status/images").iter();
     let named = images.flat_map(|image| {

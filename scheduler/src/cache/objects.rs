@@ -19,7 +19,8 @@ use crate::{
 };
 
 impl ClusterCache {
-    /// Applies a watch event. Pods are stored for [`decode_pods`](Self::decode_pods).
+    /// Applies a watch event. Pods are only stored, until [`decode_pods`](Self::decode_pods)
+    /// decodes them.
     pub(crate) fn on_event(&mut self, kind: Kind, object: RawObject) {
         let key = ObjectKey::of_raw(&object);
         if kind != Kind::Pod {
@@ -49,7 +50,7 @@ impl ClusterCache {
         }
     }
 
-    /// Replaces all objects of a kind by those of a list.
+    /// Replaces all objects of a kind by the objects of a list.
     pub(crate) fn relist(&mut self, kind: Kind, objects: &[Value]) {
         self.revision += 1;
         self.changes.everything = true;
@@ -174,8 +175,8 @@ impl ClusterCache {
         }
     }
 
-    /// Inserts an object with a value of the wrong type. It keeps the resources that it uses, and
-    /// is not used for new placements. Returns the error.
+    /// Inserts an object with a value of the wrong type. The object keeps the resources that it
+    /// uses, and gets no new placements. Returns the error.
     pub(crate) fn upsert_mistyped(
         &mut self,
         kind: Kind,
@@ -238,7 +239,7 @@ impl ClusterCache {
         }
     }
 
-    /// Whether the cache has this resourceVersion of the object or a later one, as after the
+    /// Whether the cache has the object at this resourceVersion or a later one, as after the
     /// response to a write.
     pub(super) fn has_version(&self, kind: Kind, key: &ObjectKey, version: u64) -> bool {
         let known = match kind {
@@ -313,7 +314,7 @@ impl ClusterCache {
 
 #[cfg(test)]
 impl ClusterCache {
-    /// A cache of test objects of the kinds that they name; an object without kind is a pod.
+    /// A cache with test objects of the kinds that they state; an object without kind is a pod.
     pub(crate) fn from_objects(objects: &[Value]) -> Self {
         let mut cache = Self::new("kai-scheduler");
         for object in objects {

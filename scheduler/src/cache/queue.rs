@@ -19,9 +19,9 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueRecord {
     pub(crate) uid: Name,
-    /// Empty if unset.
+    /// `spec.displayName`; empty if unset.
     pub(crate) display_name: Name,
-    /// For labels of metrics.
+    /// The labels of the queue, for metrics.
     pub(crate) labels: Labels,
     pub(crate) parent: Option<Name>,
     pub(crate) priority: i32,
@@ -32,7 +32,7 @@ pub(crate) struct QueueRecord {
     pub(crate) preempt_min_runtime: Option<Duration>,
     pub(crate) reclaim_min_runtime: Option<Duration>,
     pub(crate) malformed: Option<Malformed>,
-    /// Fields that are unset while others of the resource are set; they count as 0.
+    /// Fields that are unset while other fields of the same resource are set; they count as 0.
     pub(crate) unset_fields: Vec<String>,
     /// Weights above 0 that are rounded to 0.
     pub(crate) negligible_weights: Vec<String>,
@@ -50,7 +50,7 @@ pub(crate) struct ReportedQueueStatus {
     pub(crate) conditions: BTreeMap<Name, Condition>,
 }
 
-const WEIGHT: &str = "-1 (none, as 0), or 0 to 9200000000000000";
+const WEIGHT: &str = "-1 (no weight, as with 0), or 0 to 9200000000000000";
 const RUNTIME: &str = "a duration such as 90s or 1h30m, not negative";
 const PRIORITY: &str = "an integer of 32 bits";
 
@@ -220,7 +220,8 @@ fn resource_field<'s>(spec: &'s Value, resource: &str, which: &str) -> Option<&'
 }
 
 impl ClusterCache {
-    /// Says which node pool label keeps a queue out, if that is why it is missing.
+    /// Replaces the problem of a missing queue by the node pool label that excludes the queue, if
+    /// there is such a queue.
     pub(crate) fn explain_missing_queue(&self, problem: QueueProblem) -> QueueProblem {
         let whose = match &problem {
             QueueProblem::Missing { queue } => queue,
@@ -248,7 +249,7 @@ impl ClusterCache {
     }
 }
 
-/// Fields of weights that are rounded to 0 thousandths.
+/// The fields of weights above 0 that are rounded to 0 thousandths.
 fn negligible_weights(spec: &Value) -> Vec<String> {
     let weight =
         |resource| resource_field(spec, resource, "overQuotaWeight").and_then(Value::as_f64);
@@ -257,8 +258,8 @@ fn negligible_weights(spec: &Value) -> Vec<String> {
     lost.map(|resource| format!("{resource}.overQuotaWeight")).collect()
 }
 
-/// Fields that are unset while others of the resource are set; all three if the resource is
-/// missing. With an unlimited quota no weight is needed.
+/// The fields that are unset while other fields of the same resource are set; all three fields of a
+/// resource that is missing. With an unlimited quota no weight is needed.
 fn unset_fields(spec: &Value) -> Vec<String> {
     let mut unset = Vec::new();
     for resource in ["gpu", "cpu", "memory"] {

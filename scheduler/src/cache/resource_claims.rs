@@ -52,7 +52,8 @@ impl ClusterCache {
         self.changes.pods.extend(pods);
     }
 
-    /// Whether a shared claim is left over depends on all pods that it is reserved for.
+    /// Updates the claims that are reserved for the pod: whether a shared claim is left over
+    /// depends on all pods that it is reserved for.
     pub(super) fn refresh_claims_of(&mut self, key: &ObjectKey, pod: &PodRecord) {
         for name in pod.claims.iter().filter_map(|one| one.claim.as_ref()) {
             let claim =
@@ -68,8 +69,8 @@ impl ClusterCache {
         }
     }
 
-    /// Recomputes unused claims. Nodes whose unused claims differ from before have changed, and so
-    /// have waiting pods with claims if the free multi-node devices differ.
+    /// Recomputes unused claims. Marks the nodes whose unused claims changed, and, if the free
+    /// multi-node devices changed, the waiting pods with claims.
     pub(crate) fn refresh_unused_claims(&mut self) {
         self.changes.nodes.extend(self.resource_claims.refresh_unused(&self.pods));
         if self.resource_claims.refresh_free_multi_node_devices(&self.pods) {

@@ -13,10 +13,10 @@ use schedlab_scheduler_core::model::{GpuGroup, Name, PodShape};
 use super::ClusterCache;
 use crate::records::{ObjectKey, PodRecord};
 
-/// The request of a reservation pod: one GPU.
+/// The GPU request of a reservation pod, in thousandths: one GPU.
 const WHOLE_MILLI: i64 = 1000;
 
-/// Number of idle reservation pods that a message names.
+/// Maximum number of idle reservation pods that a message names.
 const NAMED_MAX: usize = 3;
 
 /// Node and GPU group. Other schedulers may use a group name on several nodes.
@@ -37,7 +37,7 @@ pub(super) fn is_reservation(key: &ObjectKey, record: &PodRecord) -> bool {
 }
 
 impl ClusterCache {
-    /// Updates the index after a pod was added, changed or removed.
+    /// Updates the index of shared GPUs after a pod was added, changed or removed.
     pub(super) fn update_shared_gpus(&mut self, key: &ObjectKey) {
         let pod = self.pods.get(key).filter(|pod| !pod.is_finished());
         let devices = pod.map(node_gpu_groups).unwrap_or_default();
@@ -73,7 +73,8 @@ impl ClusterCache {
         }
     }
 
-    /// Sets the GPU request of the reservation pod of a GPU.
+    /// Sets the GPU request that is accounted for the reservation pod of a GPU: none while pods
+    /// share the GPU, else one GPU.
     fn update_reservation_request(&mut self, device: &NodeGpuGroup) {
         let is_shared = self.shared_gpus.sharers.get(device).is_some_and(|all| !all.is_empty());
         let gpu_milli = if is_shared { 0 } else { WHOLE_MILLI };
@@ -102,7 +103,7 @@ impl ClusterCache {
     }
 }
 
-/// The warning about idle reservation pods, where this scheduler does not delete them.
+/// The warning about idle reservation pods, for a scheduler that does not delete them.
 pub(crate) fn idle_reservations_message<'a>(
     idle: impl Iterator<Item = &'a ObjectKey>,
 ) -> Option<String> {
@@ -119,7 +120,7 @@ pub(crate) fn idle_reservations_message<'a>(
     })
 }
 
-/// The GPUs of its node that the pod shares or reserves.
+/// The GPUs of its node that a pod shares or reserves.
 fn node_gpu_groups(pod: &PodRecord) -> Vec<NodeGpuGroup> {
     let Some(node) = &pod.node else { return Vec::new() };
     pod.gpu_groups.iter().map(|group| (Name::clone(node), GpuGroup::clone(group))).collect()

@@ -16,7 +16,7 @@ pub(super) fn from_object(object: &Value) -> Topology {
     }
 }
 
-/// `topologyConstraint` of a pod group or sub-group; `None` without levels.
+/// Parses `topologyConstraint` of a pod group or sub-group; `None` without levels.
 pub(super) fn constraint(of: &Value) -> Option<TopologyConstraint> {
     let constraint = of.get("topologyConstraint")?;
     let level = |field| name(constraint, field).filter(|level: &Name| !level.is_empty());

@@ -26,20 +26,20 @@ use crate::{
 use drivers::StorageDrivers;
 use records::{BindingMode, ClaimState, StorageClassRecord};
 
-/// All storage objects.
+/// All storage objects: claims, volumes, storage classes and CSI objects.
 #[derive(Debug, Default)]
 pub(crate) struct VolumeCache {
     pub(crate) claims: BTreeMap<ObjectKey, VolumeClaimRecord>,
     pub(crate) persistent_volumes: BTreeMap<Name, VolumeRecord>,
     classes: BTreeMap<Name, StorageClassRecord>,
     drivers: StorageDrivers,
-    /// Pods with claims on volumes.
+    /// The pods with claims on volumes.
     pub(super) pods: BTreeSet<ObjectKey>,
 }
 
 impl VolumeCache {
-    /// The claims of a pod: all of a waiting pod; of a pod with a node those that are exclusive or
-    /// count against the volume limit of the node.
+    /// The claims of a pod. Of a waiting pod all claims; of a pod with a node only those that are
+    /// exclusive or count against the volume limit of the node.
     pub(crate) fn claims_of_pod(&self, key: &ObjectKey, pod: &PodRecord) -> Vec<VolumeClaim> {
         let claims = pod.volumes.iter().map(|volume| self.claim(key, pod, volume));
         let mut claims: Vec<VolumeClaim> = claims.collect();
@@ -74,7 +74,8 @@ impl VolumeCache {
         }
     }
 
-    /// A claim without volume counts as a volume of the driver of its class.
+    /// The volume that an attachment of the claim counts as on a node. A claim without volume
+    /// counts as a volume of the driver of its class.
     fn attached(&self, key: &ObjectKey, claim: &VolumeClaimRecord) -> Option<AttachedVolume> {
         if let Some(volume) =
             claim.volume.as_ref().and_then(|volume| self.persistent_volumes.get(volume))
@@ -102,7 +103,8 @@ impl VolumeCache {
         }
     }
 
-    /// A missing class binds immediately, as in kube-scheduler.
+    /// Where a claim without volume can be used. A claim of a missing class counts as bound
+    /// immediately, as in kube-scheduler.
     fn unbound_claim_access(&self, key: &ObjectKey, claim: &VolumeClaimRecord) -> VolumeAccess {
         let class = claim.class.as_ref().and_then(|class| self.classes.get_key_value(class));
         let Some((name, class)) =
@@ -151,7 +153,7 @@ impl VolumeCache {
         volume.map(|volume| volume.version)
     }
 
-    /// Indexes a pod that was added or changed.
+    /// Adds a pod with volume claims to the index of such pods.
     pub(super) fn track_pod(&mut self, key: &ObjectKey, pod: &PodRecord) {
         if !pod.volumes.is_empty() {
             self.pods.insert(key.clone());
@@ -187,7 +189,7 @@ impl VolumeCache {
     }
 }
 
-/// Selects the node of this name.
+/// A node selector term that selects the node of this name.
 fn node_name_term(node: &Name) -> NodeSelectorTerm {
     let field = Requirement {
         key: "metadata.name".into(),
@@ -301,7 +303,7 @@ impl ClusterCache {
         }
     }
 
-    /// Marks the pods that wait for volumes as changed.
+    /// Marks the pods that wait for volumes as changed, so that they are tried again.
     fn volumes_changed(&mut self) {
         self.bind_backoffs.cluster_changed = true;
         let is_waiting = |key: &&ObjectKey| self.pods.get(key).is_some_and(PodRecord::is_waiting);

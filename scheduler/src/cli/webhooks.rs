@@ -51,8 +51,8 @@ pub(crate) struct Webhooks {
     gpu_pod_runtime_class_name: bool,
 }
 
-/// Serves admission reviews, whether this process leads or not; pending forever without a
-/// certificate.
+/// Serves admission reviews, whether this process leads or not; never returns if no certificate is
+/// configured.
 pub(super) async fn serve_reviews(
     arguments: &Run,
     config: &Config,

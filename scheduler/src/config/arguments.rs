@@ -12,13 +12,13 @@ use crate::parse::{GoDuration, long_duration};
 /// One argument of one plugin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Argument {
-    /// Its field path in the configuration file.
+    /// Field path of the argument in the configuration file.
     pub(crate) field: &'static str,
     plugin: &'static str,
     key: &'static str,
-    /// Valid values, for messages.
+    /// Valid values of the argument, for messages.
     pub(crate) allowed: &'static str,
-    /// Default value.
+    /// Default value of the argument.
     pub(crate) default: &'static str,
     apply: fn(&mut Profile, &str) -> Option<()>,
 }
@@ -93,7 +93,7 @@ const ARGUMENTS: [Argument; 7] = [
     },
 ];
 
-/// The argument of a plugin; `None`: it has no effect here.
+/// The argument with this key of this plugin; `None`: the argument has no effect in this scheduler.
 pub(crate) fn argument(plugin: &str, key: &str) -> Option<Argument> {
     ARGUMENTS.into_iter().find(|argument| (argument.plugin, argument.key) == (plugin, key))
 }

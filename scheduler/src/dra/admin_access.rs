@@ -7,7 +7,8 @@ use schedlab_scheduler_core::model::{DeviceAccess, Node};
 use super::*;
 use crate::cache::ClusterCache;
 
-/// Requests of class `gpu.x` from text such as `r=2, s=All admin`: name and count.
+/// Parses requests of class `gpu.x` from text such as `r=2, s=All admin`: name, count, and whether
+/// they have admin access.
 fn requests(text: &str) -> Vec<Value> {
     let request = |words: &str| {
         let (wanted, is_admin) = match words.strip_suffix(" admin") {
@@ -28,7 +29,8 @@ fn requests(text: &str) -> Vec<Value> {
     text.split(", ").map(request).collect()
 }
 
-/// Devices of node n from text such as `a b=1 c*`: name, zone, and `*` if another claim holds it.
+/// Parses devices of node `n` from text such as `a b=1 c*`: name, zone, and `*` if another claim
+/// holds the device.
 fn published(text: &str) -> Vec<Value> {
     let (mut devices, mut had) = (Vec::new(), Vec::new());
     for word in text.split_whitespace() {

@@ -12,7 +12,7 @@ use super::{DEVICES_MAX, DeviceAlternatives, DeviceId, ObjectKey, ResourceClaims
 /// A device that a claim gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PickedDevice {
-    /// The request that it is allocated for.
+    /// The request that the device is allocated for.
     pub(crate) request: Name,
     pub(crate) device: DeviceId,
     pub(crate) access: DeviceAccess,
@@ -58,7 +58,7 @@ impl ResourceClaims {
         picked
     }
 
-    /// Sorts by the order of the requests in the claim.
+    /// Sorts picked devices by the order of the requests in the claim.
     fn in_request_order(&self, key: &ObjectKey, mut picked: PickedDevices) -> PickedDevices {
         let wanted = self.claims.get(key).into_iter().flat_map(|claim| &claim.requests);
         let requests: Vec<&Name> =

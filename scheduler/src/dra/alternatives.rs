@@ -21,7 +21,7 @@ use super::{
 };
 use crate::parse::Malformed;
 
-/// More combinations are not supported.
+/// Maximum number of combinations of alternatives of a claim.
 const ALTERNATIVES_MAX: usize = 64;
 
 /// The alternative device sets, in order of preference; never empty.
@@ -75,8 +75,8 @@ impl DeviceAlternatives {
         self.requests().filter(|request| request.access == DeviceAccess::Exclusive)
     }
 
-    /// The name that it is counted as; `None` if any devices of the kinds do, so that counting the
-    /// kinds suffices.
+    /// The name that the claim's device sets are counted as; `None` if any devices of the right
+    /// kinds do, so that counting the kinds suffices.
     pub(super) fn name(&self) -> Option<Name> {
         match self.0.as_slice() {
             [only] => only.name(),
@@ -104,7 +104,7 @@ impl DeviceAlternatives {
         if is_unlimited { Resources::INEXHAUSTIBLE } else { count }
     }
 
-    /// As the core allocates them.
+    /// The alternatives in the form in which the core allocates them.
     pub(super) fn requests_of_node(&self) -> ClaimRequests {
         ClaimRequests { alternatives: self.0.iter().map(DeviceSet::to_alternative).collect() }
     }
@@ -130,7 +130,7 @@ impl DeviceAlternatives {
         }
     }
 
-    /// Whether every alternative has such a request.
+    /// Whether every alternative has a request for which `is_one` holds.
     pub(super) fn all_have(&self, is_one: impl Fn(&DeviceRequestRecord) -> bool) -> bool {
         self.0.iter().all(|set| set.requests().iter().any(&is_one))
     }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::parse::{Malformed, at, list, text};
 
-/// Identifies a device.
+/// Identifies a device by driver, pool and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DeviceId {
     pub(crate) driver: Name,
@@ -31,18 +31,18 @@ pub(crate) struct DeviceId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Device {
     pub(crate) id: DeviceId,
-    /// Whether all slices of its pool are published.
+    /// Whether all slices of the device's pool are published.
     pub(crate) pool_is_whole: bool,
-    /// Whether it counts as a GPU: by its driver, or by a class that selects it.
+    /// Whether the device counts as a GPU: by its driver, or by a class that selects the device.
     pub(crate) is_gpu: bool,
-    /// Names of the classes and [selections](DeviceSelection) that select it.
+    /// Names of the classes and [selections](DeviceSelection) that select the device.
     pub(crate) kinds: BTreeSet<Name>,
     /// Attributes by fully qualified name, values as JSON with their type.
     pub(crate) attributes: BTreeMap<Name, String>,
 }
 
 impl Device {
-    /// What the core knows of it.
+    /// The properties of the device that the core knows.
     pub(super) fn properties(&self) -> DeviceProperties {
         DeviceProperties {
             kinds: self.kinds.clone(),
@@ -81,12 +81,13 @@ impl DeviceSelection {
         Ok(Self { class, expressions })
     }
 
-    /// Whether it has expressions of its own.
+    /// Whether the selection has expressions of its own, besides those of its class.
     pub(super) fn has_expressions(&self) -> bool {
         !self.expressions.is_empty()
     }
 
-    /// The name that its devices are counted as; that of the class without expressions.
+    /// The name that devices of the selection are counted as; that of the class for a selection
+    /// without expressions.
     pub(crate) fn name(&self) -> Name {
         if !self.has_expressions() {
             return Name::clone(&self.class);
@@ -94,7 +95,7 @@ impl DeviceSelection {
         format!("{} where {}", self.class, self.expressions.join(" and ")).into()
     }
 
-    /// The number of these devices that it selects.
+    /// The number of these devices that the selection selects.
     pub(super) fn count(&self, devices: &[Device]) -> usize {
         let name = self.name();
         devices.iter().filter(|device| device.kinds.contains(&name)).count()
@@ -128,7 +129,7 @@ pub(super) fn is_gpu_name(name: &str) -> bool {
 struct CountedKind {
     name: Name,
     is_gpu: bool,
-    /// `None` if an expression is invalid, so that it selects no device.
+    /// The compiled expressions. `None` if one is invalid, so that no device is selected.
     expressions: Option<Vec<Expression>>,
 }
 
@@ -138,7 +139,7 @@ impl CountedKind {
         Self { name: Name::clone(name), is_gpu: is_gpu_name(name), expressions }
     }
 
-    /// `None` if its class does not exist.
+    /// The kind of a selection; `None` if its class does not exist.
     fn for_selection(
         selection: &DeviceSelection,
         classes: &BTreeMap<Name, DeviceClassRecord>,
@@ -153,11 +154,11 @@ impl CountedKind {
 /// All published devices.
 #[derive(Debug, Default)]
 pub(super) struct PublishedDevices {
-    /// Devices of a single node, by node, in natural order of their names.
+    /// Devices of a single node, by node, in natural order of the devices' names.
     pub(super) by_node: BTreeMap<Name, Vec<Device>>,
     /// Devices that more than one node can use.
     pub(super) multi_node: Vec<MultiNodeDevice>,
-    /// Slices with a device that an earlier slice has, too.
+    /// Slices that publish a device of an earlier slice.
     pub(super) duplicates: Vec<(Name, SliceFault)>,
 }
 
@@ -225,15 +226,15 @@ fn duplicate_fault(DeviceId { device, .. }: &DeviceId, first: &str) -> SliceFaul
 /// The newest generation of a pool.
 struct PoolGeneration<'s> {
     generation: i64,
-    /// Number of its slices.
+    /// Number of slices of the generation.
     count: i64,
-    /// Whether all slices are free of faults, and each device is in one of them.
+    /// Whether all slices are free of faults, and each device is in only one of them.
     is_usable: bool,
-    /// The first slice of each device.
+    /// The first slice of each device of the generation.
     first_slices: BTreeMap<&'s str, &'s Name>,
 }
 
-/// By driver and pool.
+/// The newest generation of each pool, by driver and pool.
 fn newest_generations(
     slices: &BTreeMap<Name, SliceRecord>,
 ) -> BTreeMap<(&Name, &Name), PoolGeneration<'_>> {
@@ -303,8 +304,8 @@ fn device(
     }
 }
 
-/// A name without domain belongs to the domain of the driver, unless the qualified name is set,
-/// too.
+/// The attributes of a device by fully qualified name. A name without domain belongs to the domain
+/// of the driver, unless the qualified name is set as well.
 fn qualified_attributes(driver: &str, device: &Value) -> BTreeMap<Name, String> {
     let mut attributes = BTreeMap::new();
     for (name, value) in at(device, "/attributes").and_then(Value::as_object).into_iter().flatten()
@@ -350,7 +351,8 @@ fn attribute_value(kind: &str, value: &Value, functions: &Context<'_>) -> Option
     }
 }
 
-/// Names without domain belong to the domain of the driver.
+/// Attributes or capacity of a device by domain and name. Names without domain belong to the domain
+/// of the driver.
 fn values_by_domain(
     driver: &str,
     one: &Value,

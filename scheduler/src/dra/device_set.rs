@@ -26,15 +26,15 @@ pub(crate) struct DeviceSet {
 /// A `matchAttribute` constraint: the devices of some requests have equal values of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct MatchConstraint {
-    /// With its domain.
+    /// Name of the attribute, with its domain.
     attribute: Name,
-    /// Empty: all requests.
+    /// The requests that the constraint applies to; empty: all requests.
     requests: BTreeSet<Name>,
 }
 
 impl DeviceSet {
-    /// Parses the constraints of a claim for these requests; `names` are those of all requests of
-    /// the claim.
+    /// Parses the constraints of a claim for the requests `wanted`; `names` are the names of all
+    /// requests of the claim.
     pub(super) fn parse(
         claim: &Value,
         wanted: Vec<DeviceRequestRecord>,
@@ -46,7 +46,7 @@ impl DeviceSet {
         Ok(Self { constraints: constraints.collect::<Result<_, _>>()?, requests: wanted })
     }
 
-    /// Whether it has neither constraints, admin access nor requests for all devices.
+    /// Whether the set has neither constraints, admin access nor requests for all devices.
     pub(super) fn is_plain(&self) -> bool {
         let is_plain = |one: &DeviceRequestRecord| {
             one.count != DeviceCount::All && one.access == DeviceAccess::Exclusive
@@ -54,7 +54,7 @@ impl DeviceSet {
         self.constraints.is_empty() && self.requests.iter().all(is_plain)
     }
 
-    /// Whether it has no constraints.
+    /// Whether the set has no constraints.
     pub(super) fn is_unconstrained(&self) -> bool {
         self.constraints.is_empty()
     }
@@ -105,8 +105,8 @@ impl DeviceSet {
         &self.requests
     }
 
-    /// The name that it is counted as; `None` if any devices of the kinds do, so that counting the
-    /// kinds suffices.
+    /// The name that the set is counted as; `None` if any devices of the right kinds do, so that
+    /// counting the kinds suffices.
     pub(super) fn name(&self) -> Option<Name> {
         if !self.constraints.is_empty() || self.is_admin_only() {
             return Some(self.description().into());
@@ -115,7 +115,7 @@ impl DeviceSet {
             .then(|| format!("devices together: {}", self.description()).into())
     }
 
-    /// A description that is equal for equal sets.
+    /// A description of the set that is equal for equal sets.
     pub(super) fn description(&self) -> String {
         let names_requests = self.constraints.iter().any(|one| !one.requests.is_empty());
         let takes_none = self.is_admin_only();
@@ -164,7 +164,7 @@ impl DeviceSet {
         kinds
     }
 
-    /// As the core allocates it.
+    /// The set in the form in which the core allocates it.
     pub(super) fn to_alternative(&self) -> ClaimAlternative {
         let request = |one: &DeviceRequestRecord| NodeDeviceRequest {
             name: Name::clone(&one.request),
@@ -224,7 +224,7 @@ impl DeviceRequestRecord {
         }
     }
 
-    /// Whether it is the same request, or a device of the node could satisfy both.
+    /// Whether both are the same request, or a device of the node could satisfy both.
     fn overlaps(&self, other: &Self, of_node: &[Device]) -> bool {
         let (own, theirs) = (self.selection.name(), other.selection.name());
         let is_of_both = |one: &Device| one.kinds.contains(&own) && one.kinds.contains(&theirs);

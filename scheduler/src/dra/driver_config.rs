@@ -8,8 +8,8 @@ use super::{ClaimRecord, ResourceClaims, device_set::names_request};
 use crate::parse::list;
 
 impl ResourceClaims {
-    /// The configuration for a claim of which these requests, or alternatives of requests, get
-    /// devices.
+    /// The driver configuration of a claim's allocation. `allocated`: the requests, or alternatives
+    /// of requests, that get devices.
     pub(crate) fn driver_config(&self, claim: &ClaimRecord, allocated: &[&Name]) -> Vec<Value> {
         let mut classes: Vec<(&Name, Vec<&Name>)> = Vec::new();
         let requests = claim.requests.iter().flat_map(super::DeviceAlternatives::requests);

@@ -24,8 +24,8 @@ use crate::parse::Malformed;
 
 /// The longest expression in bytes, as in the API.
 const LENGTH_MAX: usize = 10 * 1024;
-/// Enough for the longest expression in a debug build. The memory is reserved, and committed only
-/// as it is used.
+/// Stack size in bytes: enough for the longest expression in a debug build. The memory is reserved,
+/// and committed only as it is used.
 const STACK_BYTES: usize = 1 << 30;
 
 const KNOWN: &str = "variables, fields, functions and macros of CEL that this scheduler supports";
@@ -46,7 +46,7 @@ pub(super) enum CompileError {
 }
 
 impl CompileError {
-    /// The error for an expression in this field.
+    /// The error about an expression in this field.
     pub(super) fn into_malformed(self, field: String, text: &str) -> Malformed {
         match self {
             Self::Invalid => Malformed::new(field, text, "a CEL expression"),
@@ -87,7 +87,7 @@ pub(super) fn compile(text: &str, functions: &Context<'_>) -> Result<Expression,
     Ok(Expression(parsed))
 }
 
-/// The value that a function returns for a string; `None` on error.
+/// The value that a CEL function returns for a string argument; `None` on error.
 pub(super) fn call_on_text(
     function: &str,
     of: &str,
@@ -108,7 +108,8 @@ pub(super) fn evaluate(expression: &Expression, context: &Context<'_>) -> Result
     }
 }
 
-/// Checks names, and rewrites what the library does not support. The error is an unknown name.
+/// Checks the names in an expression, and rewrites what the library does not support. The error is
+/// an unknown name.
 struct ExpressionRewriter<'c> {
     functions: &'c Context<'c>,
     /// Variables of the enclosing macros, the innermost last.
@@ -165,7 +166,7 @@ impl ExpressionRewriter<'_> {
         call.args.iter_mut().try_for_each(|one| self.rewrite(one))
     }
 
-    /// Whether it is variable `device`, not shadowed by a macro.
+    /// Whether an expression is variable `device`, not shadowed by a variable of a macro.
     fn is_device(&self, tree: &IdedExpr) -> bool {
         is_named_device(tree) && !self.bound.iter().any(|name| name == "device")
     }
@@ -199,8 +200,8 @@ impl ExpressionRewriter<'_> {
         })
     }
 
-    /// The library reports an unknown function only when it is called; without arguments a call has
-    /// no effect.
+    /// Whether a function exists. The library reports an unknown function only when the function is
+    /// called, so each is called once without arguments, which has no effect.
     fn is_known_function(&self, function: &str) -> bool {
         let is_operator = !function.chars().all(|c| c.is_alphanumeric() || c == '.' || c == '_');
         let called = || self.functions.resolve(&node(call(function, Vec::new())));
@@ -244,7 +245,7 @@ fn domain_lookup(expr: &Expr) -> Option<(&IdedExpr, IdedExpr)> {
     (func_name == operators::INDEX && is_plain && is_domain_map(of)).then(|| (of, key.clone()))
 }
 
-/// Whether it is a field of the device that maps domains to values.
+/// Whether an expression is a field of the device that maps domains to values.
 fn is_domain_map(expr: &IdedExpr) -> bool {
     let Expr::Select(SelectExpr { operand, field, test: false }) = &expr.expr else { return false };
     is_named_device(operand) && (field == "attributes" || field == "capacity")
@@ -254,7 +255,7 @@ fn is_named_device(tree: &IdedExpr) -> bool {
     matches!(&tree.expr, Expr::Ident(name) if name == "device")
 }
 
-/// Rewrites the lookup of a missing domain to an empty map instead of an error.
+/// Rewrites the lookup of a domain so that a missing domain gives an empty map instead of an error.
 fn or_empty_map(found: &Expr) -> Option<Expr> {
     let (of, key) = domain_lookup(found)?;
     let is_there = node(call(operators::IN, vec![key, of.clone()]));
@@ -270,7 +271,7 @@ fn literal(value: LiteralValue) -> IdedExpr {
     node(Expr::Literal(value))
 }
 
-/// IDs of nodes refer to source positions, which are not used.
+/// A node of the expression tree without ID. IDs refer to source positions, which are not used.
 fn node(expr: Expr) -> IdedExpr {
     IdedExpr { id: 0, expr }
 }

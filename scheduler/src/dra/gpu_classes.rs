@@ -10,8 +10,8 @@ use super::{
 };
 
 impl ResourceClaims {
-    /// Whether its devices are GPUs: by its name, as in KAI, or because it selects nothing but
-    /// GPUs.
+    /// Whether the devices of a class are GPUs: by the name of the class, as in KAI, or because the
+    /// class selects nothing but GPUs.
     pub(super) fn is_gpu_class(&self, class: &Name) -> bool {
         self.gpu_accounting == GpuAccounting::AsGpus
             && (device::is_gpu_name(class) || self.gpu_classes.contains(class))

@@ -9,10 +9,11 @@ use schedlab_scheduler_core::model::Name;
 
 use super::device::Device;
 
-/// The number of unions is bounded; overlaps of very many selections are ignored beyond it.
+/// Maximum number of unions. Overlaps of very many selections are ignored beyond it.
 const UNIONS_MAX: usize = 64;
 
-/// Devices of the same selections are of one sort. These are the sorts that a selection has.
+/// The sorts of devices that a selection selects. Two devices are of one sort if the same
+/// selections select them.
 type DeviceSorts = BTreeSet<usize>;
 
 /// Adds to each device the unions that it belongs to. Returns the broader kinds of each selection.
@@ -67,7 +68,7 @@ fn unions(single: &BTreeMap<Name, DeviceSorts>) -> BTreeMap<Name, DeviceSorts> {
     found
 }
 
-/// Whether they share devices, and each has some that the other lacks.
+/// Whether two sets have common members, and each has some that the other lacks.
 fn overlap(one: &DeviceSorts, other: &DeviceSorts) -> bool {
     !one.is_disjoint(other) && !one.is_subset(other) && !other.is_subset(one)
 }

@@ -28,7 +28,7 @@ use crate::parse::{Malformed, list};
 #[derive(Clone, Debug)]
 pub(super) struct MultiNodeDevice {
     device: Device,
-    /// Selects its nodes; `None`: all.
+    /// Selects the nodes that can use the device; `None`: all nodes.
     term: Option<NodeTerm>,
     /// The device as a volume, which the core assigns to claims.
     volume: Arc<Volume>,
@@ -37,12 +37,13 @@ pub(super) struct MultiNodeDevice {
 /// All multi-node devices.
 #[derive(Debug, Default)]
 pub(super) struct MultiNodeDevices {
-    /// In the order of allocation: devices that fewer claims and nodes can use come first.
+    /// The devices, in the order of allocation: devices that fewer claims and nodes can use come
+    /// first.
     devices: Vec<MultiNodeDevice>,
     /// Classes and selections without node-local devices, and whether any of their devices is a
     /// GPU.
     exclusive_kinds: BTreeMap<Name, bool>,
-    /// Devices that are not allocated, or only to a leftover claim.
+    /// Devices that are not allocated, or allocated only to a leftover claim.
     free: BTreeSet<DeviceId>,
 }
 
@@ -95,7 +96,8 @@ impl ResourceClaims {
         self.multi_node.exclusive_kinds = alone;
     }
 
-    /// From which nodes a claim can use its multi-node devices, or those that it may get.
+    /// From which nodes a claim can use its allocated multi-node devices, or the multi-node devices
+    /// that it may get.
     ///
     /// # Errors
     /// The request for multi-node devices is not supported.
@@ -124,7 +126,8 @@ impl ResourceClaims {
         })
     }
 
-    /// The requests for multi-node devices, if they are supported.
+    /// The claim's requests for multi-node devices; `None` if there are none or they are not
+    /// supported.
     fn multi_node_requests(&self, claim: &ClaimRecord) -> Option<DeviceSet> {
         let set = claim.requests.as_ref().ok()?.unconstrained()?;
         let is_wide = |one: &DeviceRequestRecord| {
@@ -159,7 +162,7 @@ impl ResourceClaims {
         (!of_node.requests().is_empty()).then(|| Cow::Owned(DeviceAlternatives::single(of_node)))
     }
 
-    /// Whether it requests GPUs, which queues are charged for.
+    /// Whether the claim requests GPUs, which queues are charged for.
     fn is_charged(&self, claim: &ClaimRecord) -> bool {
         let mut wanted = claim.requests.iter().flat_map(DeviceAlternatives::exclusive_requests);
         wanted.any(|one| self.is_gpu_class(&one.selection.class))

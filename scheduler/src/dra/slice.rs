@@ -41,14 +41,14 @@ pub(super) struct SliceRecord {
 pub(super) enum NodeScope {
     /// A single node.
     Node(Name),
-    /// The nodes that a term selects; all without one.
+    /// The nodes that a term selects; all nodes without a term.
     Nodes(Option<NodeTerm>),
 }
 
 /// A node selector term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NodeTerm {
-    /// As in the object.
+    /// The term as in the object.
     pub(super) raw: Value,
     pub(super) parsed: NodeSelectorTerm,
 }
@@ -92,7 +92,7 @@ impl SliceRecord {
         }
     }
 
-    /// Whether all its devices can be used.
+    /// Whether all devices of the slice can be used.
     pub(super) fn has_no_faults(&self) -> bool {
         self.faults.is_empty()
     }
@@ -161,8 +161,8 @@ fn check_unique_name(
     Err(Malformed::new(field, found, "a name that no other device of the slice has"))
 }
 
-/// This scheduler does not support device taints, shared counters and binding conditions, which are
-/// behind feature gates of Kubernetes that are off by default.
+/// Rejects devices with taints, shared counters or binding conditions. This scheduler does not
+/// support them; they are behind feature gates of Kubernetes that are off by default.
 fn check_supported(device: &Value, field: &str) -> Result<(), Malformed> {
     let keeps_off = |taint: &&Value| {
         matches!(text(taint, "/effect").unwrap_or_default(), "NoSchedule" | "NoExecute")
@@ -205,7 +205,8 @@ fn device_scope(
     }
 }
 
-/// The one field of `alternatives` that is set. It selects nodes.
+/// The one field of `alternatives` that is set, which selects nodes. `exactly_one`: the
+/// expectation, for messages.
 fn selection_field(
     of: &Value,
     field: &str,
@@ -234,7 +235,7 @@ fn selection_field(
     }
 }
 
-/// The nodes that a field selects.
+/// Parses the nodes that a field selects.
 fn parse_scope(of: &Value, field: &str, way: &str) -> Result<NodeScope, Malformed> {
     if let Some(node) = name(of, "/nodeName").filter(|_| way == "nodeName") {
         return Ok(NodeScope::Node(node));

@@ -10,7 +10,7 @@ use schedlab_scheduler_core::{
 
 use super::{DeviceAlternatives, ObjectKey, PodRecord, ResourceClaims};
 
-/// By node and claim: whether the claim is about to be released.
+/// Unused claims by node, each with whether it is about to be released.
 pub(super) type UnusedClaims = BTreeMap<Name, BTreeMap<ObjectKey, bool>>;
 
 impl ResourceClaims {

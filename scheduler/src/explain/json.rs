@@ -14,7 +14,7 @@ use schedlab_scheduler_core::{
     resources::{Amount, PerResource, Resources},
 };
 
-/// Explanation of a pod group.
+/// A pod group's explanation as JSON.
 pub(super) fn group(snapshot: &Snapshot, of: &Explanation, notes: &[String]) -> Value {
     let group = &snapshot.pod_groups[of.group.0 as usize];
     let plugin = |(name, refusal): &(String, Option<Reason>)| json!({ "name": name, "refusal": refusal.as_ref().map(reason) });
@@ -37,7 +37,7 @@ pub(super) fn group(snapshot: &Snapshot, of: &Explanation, notes: &[String]) -> 
     })
 }
 
-/// Explanation of a queue.
+/// A queue's explanation as JSON.
 pub(super) fn queue(snapshot: &Snapshot, of: &QueueExplanation, notes: &[String]) -> Value {
     let name = |at: usize| &*snapshot.queues[at].name;
     let resources = ["gpu", "cpu", "memory"];
@@ -82,7 +82,7 @@ pub(super) fn queue(snapshot: &Snapshot, of: &QueueExplanation, notes: &[String]
     })
 }
 
-/// A pending reason: code and message.
+/// A pending reason as JSON: code and message.
 pub(super) fn reason(reason: &Reason) -> Value {
     json!({ "code": reason.code(), "message": reason.to_string() })
 }
@@ -129,7 +129,7 @@ fn nodes(snapshot: &Snapshot, of: &Explanation) -> Value {
     let groups = nodes.groups.iter().map(|group| {
         let refusals = group.rejections.iter().map(|(plugin, misfit)| {
             let says = misfit.as_ref().map_or_else(
-                || "it would have to wait for pods that are leaving".to_owned(),
+                || "the pod would have to wait until other pods have left the node".to_owned(),
                 ToString::to_string,
             );
             json!({ "plugin": plugin, "says": says, "waits": misfit.is_none() })
@@ -236,8 +236,8 @@ fn accounts(of: &Account) -> Value {
     })
 }
 
-/// Standing of a queue for one resource. A starved queue may also borrow; being starved comes
-/// first.
+/// The standing of a queue for one resource as JSON: served, borrowing or starved. A starved queue
+/// may also borrow; being starved comes first.
 fn standing_json(standing: QueueBalance, scale: i64) -> Value {
     let QueueBalance { starved_of, borrows } = standing;
     match (starved_of > 0, borrows > 0) {

@@ -24,8 +24,8 @@ pub(super) fn priority_difference_note(
     })
 }
 
-/// A running preemptible job of its queue has a lower priority, by less than the minimum
-/// difference.
+/// Whether a running preemptible job of the group's queue has a lower priority, by less than the
+/// minimum difference.
 fn protects_some(snapshot: &Snapshot, id: PodGroupId, min_difference: i32) -> bool {
     let group = &snapshot.pod_groups[id.0 as usize];
     snapshot.pods.iter().filter(|pod| pod.status == PodStatus::Running).any(|pod| {

@@ -163,7 +163,7 @@ fn grouper_message(view: &ClusterView, key: &ObjectKey) -> Option<String> {
     condition.message.starts_with(UNGROUPED_PREFIX).then(|| condition.message.to_string())
 }
 
-/// A malformed group. Its running pods keep running.
+/// The problem of a malformed group. Its running pods keep running.
 fn group_problem<'a>(view: &ClusterView, key: &'a ObjectKey) -> Option<Problem<'a>> {
     let trouble = UnschedulableReason::for_malformed_group(&key.name, view.cache.groups.get(key)?)?;
     Some(Problem { kind: "podGroup", key, message: trouble.to_string(), remedy: trouble.remedy() })

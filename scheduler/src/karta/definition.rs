@@ -26,14 +26,15 @@ const OBJECT: &str = "an object";
 const LIST: &str = "a list";
 const TEXT: &str = "a string";
 const EXPRESSION: &str = "a jq expression";
-/// Labels by which KAI finds a Karta, and the values that they must have.
+/// Labels by which KAI finds the Karta of a kind, and what the value of each label must be.
 const KIND_LABELS: [(&str, &str); 3] = [
     ("group", "the group of its rootComponent.kind"),
     ("version", "the version of its rootComponent.kind"),
     ("kind", "the kind of its rootComponent.kind"),
 ];
 
-/// The kind whose pods a Karta groups; `None`: it groups none. With an error no lookup finds it.
+/// The kind whose pods a Karta groups; `None`: the Karta groups no pods. A Karta with an error is
+/// not found by its kind.
 pub(super) fn described_kind(object: &Value) -> Result<Option<DescribedKind>, Malformed> {
     if at(object, "/metadata/deletionTimestamp").is_some() {
         return Ok(None);
@@ -79,7 +80,7 @@ impl<'a> KartaReader<'a> {
         Malformed::new(self.field(path), if found.is_empty() { "nothing" } else { found }, allowed)
     }
 
-    /// Value of a field; `None`: missing or null.
+    /// Value of a field; `None`: the field is missing or null.
     fn value<'v>(&self, at: FieldRef<'v>, field: &str) -> Result<Option<&'v Value>, Malformed> {
         let (mut of, mut path) = (at.value, at.path.to_owned());
         for part in field.split('.') {
@@ -119,18 +120,18 @@ impl<'a> KartaReader<'a> {
         self.typed(target, field, |found| Some(found).filter(|it| it.is_object()), OBJECT)
     }
 
-    /// A list; empty if the field is missing.
+    /// Reads a list field; empty if the field is missing.
     fn list<'v>(&self, target: FieldRef<'v>, field: &str) -> Result<&'v [Value], Malformed> {
         let list = self.typed(target, field, Value::as_array, LIST)?;
         Ok(list.map_or(&[], Vec::as_slice))
     }
 
-    /// A string; empty if the field is missing.
+    /// Reads a string field; empty if the field is missing.
     fn text<'v>(&self, target: FieldRef<'v>, field: &str) -> Result<&'v str, Malformed> {
         Ok(self.typed(target, field, Value::as_str, TEXT)?.unwrap_or_default())
     }
 
-    /// A non-empty string; `None` if it is missing or empty.
+    /// Reads a string field that names something; `None` if it is missing or empty.
     fn name(&self, target: FieldRef<'_>, field: &str) -> Result<Option<Name>, Malformed> {
         let text = self.text(target, field)?;
         Ok((!text.is_empty()).then(|| text.into()))
@@ -437,7 +438,7 @@ fn join(path: &str, field: &str) -> String {
     if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") }
 }
 
-/// The value if it is a string, so that formatting it keeps the quotes.
+/// The value if it is a string. Formatting the value, unlike its text, keeps the quotes.
 fn as_text(value: &Value) -> Option<&Value> {
     Some(value).filter(|value| value.is_string())
 }

@@ -38,7 +38,7 @@ impl Expression {
         found.map_err(|why| Malformed::new(&self.field, why, EVALUATES))
     }
 
-    /// The single result, which must be neither null nor an empty string.
+    /// The single result of the expression, which must be neither null nor an empty string.
     pub(super) fn value(&self, context: &EvalContext<'_>) -> Result<JqValue, Malformed> {
         let found = self.values(context)?;
         match found.as_slice() {
@@ -49,7 +49,7 @@ impl Expression {
         }
     }
 
-    /// The single result as text, for use in a name.
+    /// The single result of the expression as text, for use in a name.
     pub(super) fn word(&self, context: &EvalContext<'_>) -> Result<String, Malformed> {
         match self.value(context)? {
             JqValue::Text(text) => Ok(text),
@@ -62,7 +62,7 @@ impl Expression {
         }
     }
 
-    /// All results, which must be non-empty strings.
+    /// All results of the expression, which must be non-empty strings.
     pub(super) fn names(&self, context: &EvalContext<'_>) -> Result<Vec<String>, Malformed> {
         let name = |found: JqValue| match &found {
             JqValue::Text(text) if !text.is_empty() => Ok(text.clone()),
@@ -77,8 +77,8 @@ impl Expression {
         self.values(context)?.into_iter().map(name).collect()
     }
 
-    /// All results as numbers of pods; `None` for null. Strings are parsed, as labels and
-    /// annotations hold numbers as strings; negative numbers count as 0.
+    /// All results of the expression as numbers of pods; `None` for null. Strings are parsed, as
+    /// labels and annotations hold numbers as strings; negative numbers count as 0.
     pub(super) fn counts(&self, context: &EvalContext<'_>) -> Result<Vec<Option<u32>>, Malformed> {
         let count = |found| {
             let number = match &found {

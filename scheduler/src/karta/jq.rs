@@ -24,8 +24,8 @@ use schedlab_api::Value;
 
 /// Maximum length of an expression in bytes.
 const LENGTH_MAX: usize = 4 * 1024;
-/// Stack size in bytes: enough for the deepest expression in a debug build. It is reserved address
-/// space; memory is used on demand.
+/// Stack size in bytes: enough for the deepest expression in a debug build. The memory is reserved,
+/// and committed only as it is used.
 const STACK: usize = 256 << 20;
 /// Budget of all expressions that group one pod: a multiple of the cost of the largest possible
 /// object, and about ten milliseconds.
@@ -39,7 +39,7 @@ const PROGRAM: &str = "__program";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ParseError {
     Syntax,
-    /// It uses this unsupported function or operator.
+    /// The expression uses this unsupported function or operator.
     UnknownName(String),
 }
 
@@ -94,7 +94,7 @@ impl fmt::Display for JqValue {
     }
 }
 
-/// A compiled expression.
+/// A compiled jq expression.
 pub(crate) struct Program {
     text: String,
     filter: Filter<BudgetedData>,
@@ -157,8 +157,8 @@ impl JqInput {
     }
 }
 
-/// Runs the interpreter on a large stack, as it recurses over expressions and values. `None`: it
-/// panicked.
+/// Runs a jq evaluation on a large stack, as the interpreter recurses over expressions and values.
+/// `None`: the evaluation panicked.
 fn on_large_stack<R>(of: impl FnOnce() -> R) -> Option<R> {
     stacker::grow(STACK, || catch_unwind(AssertUnwindSafe(of)).ok())
 }
@@ -184,7 +184,7 @@ fn compile(text: &str) -> Result<Filter<BudgetedData>, ParseError> {
 }
 
 /// Error of an expression that exceeds its budget.
-const BUDGET_EXCEEDED: &str = "it exceeds its budget: too many or too large values";
+const BUDGET_EXCEEDED: &str = "the expression exceeds its budget: too many or too large values";
 
 /// Budget of all pods grouped in one cycle. Pods beyond it are grouped in the next cycle, so that
 /// scheduling is not delayed.
@@ -206,7 +206,7 @@ impl CycleBudget {
         self.remaining.get() == 0
     }
 
-    /// The last pod exceeded its own budget.
+    /// Whether the last pod exceeded its own budget.
     pub(crate) const fn was_exceeded(&self) -> bool {
         self.was_exceeded.get()
     }
@@ -235,8 +235,8 @@ impl Budget {
         self.0.set(self.0.get().and_then(|left| left.checked_sub(price)));
     }
 
-    /// Charges a value with everything in it. Shared parts are charged each time they occur, as
-    /// they take time each time.
+    /// Charges a value with everything in it. A shared part is charged each time it occurs, as it
+    /// takes time each time.
     fn charge(&self, value: &Val) {
         match value {
             Val::Null | Val::Bool(_) | Val::Num(_) => self.charge_amount(1),
@@ -256,7 +256,7 @@ impl Budget {
     }
 }
 
-/// Interpreter data type of evaluations that are charged to a budget.
+/// Data type with which the interpreter charges evaluations to a budget.
 struct BudgetedData;
 
 impl DataT for BudgetedData {
@@ -268,7 +268,7 @@ impl DataT for BudgetedData {
 struct RunContext<'a> {
     lut: &'a Lut<BudgetedData>,
     budget: &'a Budget,
-    /// Cost of yielding any value.
+    /// Cost of each value that a step yields, whatever its size.
     step_cost: usize,
 }
 

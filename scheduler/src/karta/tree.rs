@@ -22,7 +22,7 @@ const SAME_COUNT: &str = "one count per instance";
 const PODS_MAX: u32 = i32::MAX as u32;
 const COUNT: &str = "at most 2147483647 pods";
 
-/// A valid Karta.
+/// A valid Karta: how the pods of one kind of workload are grouped.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Karta {
     pub(super) name: Name,
@@ -31,19 +31,20 @@ pub(crate) struct Karta {
     pub(super) gang: Gang,
 }
 
-/// A component of the kind, with expressions over the workload or over a pod.
+/// A component of a kind of workload, with expressions over the workload or over a pod.
 #[derive(Debug, PartialEq)]
 pub(super) struct Component {
     pub(super) name: Name,
     /// Index of the parent; `None` for the root.
     pub(super) parent: Option<usize>,
-    /// The component has a pod spec; others consist of child components only.
+    /// Whether the component has a pod spec; other components consist of child components only.
     pub(super) has_pods: bool,
     pub(super) scale: Option<Scale>,
-    /// Names of its instances (over the workload), if it may have several.
+    /// Expression over the workload for the names of the component's instances, if there may be
+    /// several.
     pub(super) instances: Option<Expression>,
     pub(super) selector: Option<Selector>,
-    /// Name of a pod's instance (over the pod).
+    /// Expression over a pod for the name of its instance.
     pub(super) instance_of_pod: Option<Expression>,
 }
 
@@ -76,7 +77,7 @@ pub(super) enum Gang {
         topology: Option<TopologyConstraint>,
         sub_groups: Vec<SubGroup>,
     },
-    /// An invalid definition of such a group; pods of the kind get this error.
+    /// An invalid definition of a single group; pods of the kind get this error.
     Invalid(Malformed),
     /// One group per distinct values of key expressions over the pods.
     GroupedByKeys(Vec<Member>),
@@ -114,7 +115,7 @@ pub(crate) struct GroupAssignment {
     /// `minMember` of a group without sub-groups.
     pub(crate) min_member: u32,
     pub(crate) sub_groups: Vec<SubGroupSpec>,
-    /// Sub-group of the pod; `None` if it is in none.
+    /// Sub-group of the pod; `None` if the pod is in none.
     pub(crate) sub_group: Option<Name>,
 }
 
@@ -127,7 +128,7 @@ pub(crate) struct SubGroupSpec {
 }
 
 impl Karta {
-    /// Evaluates the Karta for a pod of a workload, charging `allowance`.
+    /// Evaluates the Karta for a pod of a workload, and charges the cost to `cycle_budget`.
     pub(crate) fn group(
         &self,
         workload: &Value,
@@ -170,15 +171,15 @@ impl Karta {
     }
 }
 
-/// Initial pod counts of the instances of a component, by instance name.
+/// Number of pods that a component starts with, by name of the instance.
 type Scales = BTreeMap<String, u32>;
 
-/// One evaluation for a pod of a workload.
+/// The evaluation of a Karta for one pod of a workload.
 struct Evaluation<'a> {
     karta: &'a Karta,
     workload: EvalContext<'a>,
     pod: EvalContext<'a>,
-    /// By component; computed on first use.
+    /// The pod counts of each component; computed on first use.
     scales: Vec<OnceCell<Scales>>,
 }
 
@@ -217,7 +218,7 @@ impl Evaluation<'_> {
         Ok((parts, part))
     }
 
-    /// The pod belongs to this component or to one below it.
+    /// Whether the pod belongs to this component or to one below it.
     fn contains_pod(&self, at: usize) -> Result<bool, Malformed> {
         if self.selects_pod(at)? {
             return Ok(true);
@@ -243,7 +244,7 @@ impl Evaluation<'_> {
     fn group_by_keys(&self, members: &[Member], pod: &Value) -> Result<GroupAssignment, Malformed> {
         let called = crate::parse::text(pod, "/metadata/name").unwrap_or_default();
         let unmatched = |part: &str, allowed| {
-            let found = format!("no {part} of Karta {} for it", self.karta.name);
+            let found = format!("no {part} of Karta {} for this pod", self.karta.name);
             Malformed::new(format!("pod {called}"), found, allowed)
         };
         let own =
@@ -266,7 +267,8 @@ impl Evaluation<'_> {
         })
     }
 
-    /// Component of the pod: the only one with pods, or else the first whose selector matches.
+    /// Index of the pod's component: the only one with pods, or else the first whose selector
+    /// matches.
     fn component_of_pod(&self) -> Result<Option<usize>, Malformed> {
         let all = self.karta.components.iter().enumerate();
         let with_pods = all.filter(|(_, component)| component.has_pods).map(|(at, _)| at);
@@ -339,8 +341,9 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Counts by scale definitions: replicas of a component multiply those below it. A component
-    /// without replicas has those below it, and vice versa.
+    /// Number of initial pods by scale definitions: the replicas of a component multiply the pods
+    /// below it. A component without replicas has the pods below it, and one with nothing below has
+    /// its replicas.
     fn pods_by_scale(&self, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
         let scales = self.scales(at)?;
         let own = match instance.filter(|(of, _)| *of == at && scales.len() > 1) {
@@ -379,7 +382,7 @@ impl Evaluation<'_> {
             Some(names) => names.names(&self.workload)?,
         };
         if names.len() != count {
-            let found = format!("{count} counts for {} instances", names.len());
+            let found = format!("{count} replica counts for {} instances", names.len());
             return Err(Malformed::new(&scale.field, found, SAME_COUNT));
         }
         let positive =
@@ -390,7 +393,8 @@ impl Evaluation<'_> {
         Ok(names.into_iter().enumerate().map(scale).collect())
     }
 
-    /// Counts without any scale definition: one pod per instance of each component with pods.
+    /// Number of initial pods without any scale definition: one pod per instance of each component
+    /// with pods.
     fn pods_by_component(&self, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
         let component = self.component(at);
         if component.has_pods {

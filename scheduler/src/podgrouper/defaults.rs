@@ -17,7 +17,7 @@ use crate::{
     snapshot_builder::is_known_class,
 };
 
-/// Field of the `ConfigMap` that holds the list.
+/// Field of the `ConfigMap` that holds the list of defaults.
 const LIST: &str = "data.types";
 const LIST_FORMAT: &str =
     "a JSON list of objects with typeName, group, priorityName, preemptibility";
@@ -27,7 +27,7 @@ const PREEMPTIBILITY: &str = "preemptible or non-preemptible";
 const PREEMPTIBILITIES: [&str; 2] = ["preemptible", "non-preemptible"];
 const EITHER: &str = "priorityName, preemptibility or both";
 
-/// Defaults of one owner kind.
+/// The configured defaults of one owner kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KindDefaults {
     pub(super) priority_class: Option<Name>,

@@ -35,7 +35,7 @@ pub(super) struct DesiredGroups {
 }
 
 impl DesiredGroups {
-    /// Adds a pod without group, to be annotated with this one.
+    /// Adds a pod without group, to be annotated with the member's group.
     pub(super) fn add(&mut self, pod: &ObjectKey, Member { group, sub_group: part }: Member) {
         let part = part.map_or(SubGroupLabel::Keep, SubGroupLabel::Set);
         self.members.push((pod.clone(), Name::clone(&group.name), part));
@@ -56,8 +56,8 @@ impl DesiredGroups {
         }
     }
 
-    /// Corrects a group whose owner changed, and the sub-groups of its pods, which are all members
-    /// given. Where their labels lead to different fields, the group stays if it is right for one
+    /// Corrects a group whose owner changed, and the sub-groups of `members`, which are all its
+    /// pods. If the pods' labels lead to different groups, the group stays if it is right for one
     /// of them.
     pub(super) fn follow(
         &mut self,
@@ -137,7 +137,7 @@ impl DesiredGroups {
         (out, ended)
     }
 
-    /// Annotates the pods whose group no Binding or status write will carry.
+    /// Annotates the pods whose group annotation no Binding or status write will carry.
     pub(super) async fn mark(
         &self,
         api: &ApiClient,
@@ -160,7 +160,7 @@ impl DesiredGroups {
 }
 
 /// Creates a group, or corrects the fields that derive from its owner and differ from what was
-/// derived before. The queue of an existing group stays: a user may have moved it.
+/// derived before. An existing group keeps its queue: a user may have moved it.
 async fn ensure(
     api: &ApiClient,
     key: &ObjectKey,

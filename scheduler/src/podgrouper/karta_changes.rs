@@ -23,7 +23,7 @@ impl PendingKartaChanges {
         Self(cache.kartas.changed().clone())
     }
 
-    /// No kind has a changed Karta.
+    /// Whether no kind has a changed Karta.
     pub(super) fn is_empty(&self) -> bool {
         self.0.kinds.is_empty()
     }
@@ -52,7 +52,7 @@ impl PendingKartaChanges {
         pods.map(|(key, pod)| (key, pod.clone())).collect()
     }
 
-    /// The group belongs to an owner of a changed kind, and its name is one that the grouper
+    /// Whether the group belongs to an owner of a changed kind, and has a name that the grouper
     /// generates.
     fn is_about(&self, key: &ObjectKey, group: &PodGroupRecord) -> bool {
         let Some(owner) = &group.owner else { return false };
@@ -62,8 +62,8 @@ impl PendingKartaChanges {
     }
 }
 
-/// Fetches the complete pod; the cache holds only the fields that decisions need. `None`: it does
-/// not exist.
+/// Fetches the complete pod, as the cache holds only the fields that decisions need. `None`: the
+/// pod does not exist.
 pub(super) async fn fetch_pod(
     api: &ApiClient,
     pod: &ObjectKey,

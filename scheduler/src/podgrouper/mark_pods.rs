@@ -24,14 +24,14 @@ pub(crate) async fn mark_pods(
     write_marks(marks.collect(), cache, limiter).await
 }
 
-/// What to do with the sub-group label of a pod.
+/// How to change the sub-group label of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SubGroupLabel {
-    /// Leave it as it is.
+    /// The label stays as it is.
     Keep,
-    /// Remove it: the pod is in no sub-group.
+    /// The label is removed: the pod is in no sub-group.
     Remove,
-    /// Set it to this sub-group.
+    /// The label is set to this sub-group.
     Set(Name),
 }
 

@@ -17,14 +17,15 @@ use crate::{
     watch::{WatchEvent, Watched, Watches},
 };
 
-/// Kinds whose objects own pods and are no workloads, or that the cache watches.
+/// Kinds that need no watch: their objects own pods and are no workloads, or the cache watches
+/// them.
 const UNWATCHED_PLURALS: [&str; 2] = ["nodes", "pods"];
 
 /// A kind of owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OwnerResource {
     pub(super) api_version: Name,
-    /// Resource name.
+    /// Resource name (plural).
     pub(super) plural: Name,
 }
 
@@ -48,7 +49,7 @@ pub(super) struct OwnerWatches {
     owners: BTreeMap<(OwnerResource, ObjectKey), WatchedOwner>,
     /// Groups of which an owner changed since they were derived.
     outdated: BTreeSet<ObjectKey>,
-    /// An owner changed of which pods could not be grouped.
+    /// Whether an owner changed whose pods could not be grouped.
     has_corrected: bool,
 }
 
@@ -56,11 +57,11 @@ pub(super) struct OwnerWatches {
 struct WatchedOwner {
     version: OwnerVersion,
     groups: BTreeSet<ObjectKey>,
-    /// Pods of it could not be grouped.
+    /// Whether pods of this owner could not be grouped.
     is_invalid: bool,
 }
 
-/// What changes when a group may change, which a status does not.
+/// The part of an owner that changes when its groups may change; a new status changes none of it.
 #[derive(Clone, PartialEq, Eq)]
 struct OwnerVersion {
     uid: Name,
@@ -86,7 +87,8 @@ impl OwnerVersion {
 }
 
 impl OwnerWatches {
-    /// The group was derived from this owner; `None`: none could be derived.
+    /// Records that a group was derived from this owner (`None`: none could be derived), and
+    /// watches the owner.
     pub(super) fn record(
         &mut self,
         client: &Client,
@@ -152,7 +154,7 @@ impl OwnerWatches {
         true
     }
 
-    /// Whether an owner changed of which pods could not be grouped, since the last call.
+    /// Whether an owner whose pods could not be grouped has changed since the last call.
     pub(super) fn take_corrected(&mut self) -> bool {
         std::mem::take(&mut self.has_corrected)
     }
@@ -173,7 +175,7 @@ impl OwnerWatches {
         !self.outdated.is_empty()
     }
 
-    /// The group is up to date.
+    /// Records that the group is up to date.
     pub(super) fn settle(&mut self, group: &ObjectKey) {
         self.outdated.remove(group);
     }

@@ -58,14 +58,14 @@ pub(super) struct GroupingContext<'a> {
     pub(super) related_object: Option<&'a Value>,
     /// The Karta for the owner that [`karta_owner`] names, and the complete pod object.
     pub(super) karta: Option<(&'a Karta, &'a Value)>,
-    /// Budget for evaluating it.
+    /// Budget for evaluating the Karta.
     pub(super) cycle_budget: &'a CycleBudget,
 }
 
 /// The owner of a group: the topmost owner that is not skipped, with its labels and annotations.
 struct TopOwner<'a> {
     owner: Owner,
-    /// Null if it could not be read.
+    /// The object of the owner; null if it could not be read.
     object: &'a Value,
     labels: Labels,
     annotations: Labels,
@@ -83,7 +83,7 @@ struct GroupingInput<'a> {
     pod: &'a PodRecord,
     /// Owners up to the group's owner, nearest first.
     chain: &'a [Link],
-    /// Skipped owners above it, whose labels and annotations are inherited.
+    /// Skipped owners above the group's owner, whose labels and annotations are inherited.
     skipped: &'a [Link],
     grouping: Grouping,
     top: TopOwner<'a>,

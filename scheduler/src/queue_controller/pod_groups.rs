@@ -75,7 +75,7 @@ pub(crate) async fn write(
     result
 }
 
-/// Resources by index of the group in the snapshot.
+/// What the pods of each group use and request, by index of the group in the snapshot.
 fn resources_by_group(snapshot: &Snapshot, plan: Option<&Plan>) -> Vec<GroupResources> {
     let prices = ChargeTable::new(snapshot);
     let bound: BTreeMap<PodId, &Node> = plan

@@ -111,7 +111,7 @@ fn weightless_message(record: &QueueRecord) -> String {
     )
 }
 
-/// The queue has a finite quota above 0, so that it adds to a sum of quotas.
+/// Whether the queue has a finite quota above 0, which adds to a sum of quotas.
 fn has_quota(record: &QueueRecord) -> bool {
     record.quota.values().iter().any(|quota| quota.or(0) > 0)
 }

@@ -15,7 +15,7 @@ pub(crate) struct Condition {
     pub(crate) message: Name,
 }
 
-/// All conditions by type.
+/// All conditions of an object, by type.
 pub(crate) fn conditions(object: &Value) -> BTreeMap<Name, Condition> {
     let items = list(object, "/status/conditions").iter();
     items.map(|item| (part(item, "/type"), from_item(item))).collect()

@@ -16,7 +16,8 @@ const EXCLUSIVE: &str = "one of gpu-fraction, gpu-memory and whole GPUs";
 const SHARED: &str = "true only beside gpu-fraction or gpu-memory";
 const DEVICES_MAX: u32 = 64;
 
-/// The fractional GPU request of a pod, which also requests this many whole GPUs.
+/// The fractional GPU request of a pod that also requests `whole_gpu_milli` whole GPUs; `None` if
+/// it requests none.
 ///
 /// # Errors
 /// The annotations are invalid or contradict each other.
@@ -69,7 +70,8 @@ pub(crate) fn shared_gpu(
     Ok(Some(FractionalGpu { fraction: part, devices }))
 }
 
-/// KAI's binder searches both lists, and fails if the container is missing.
+/// Whether the pod has a container or init container of this name. KAI's binder searches both
+/// lists, and fails if the container is missing.
 fn has_container(pod: &Value, name: &str) -> bool {
     let lists = ["/spec/containers", "/spec/initContainers"];
     let mut containers = lists.iter().flat_map(|pointer| list(pod, pointer));
@@ -91,7 +93,7 @@ pub(crate) fn is_legacy_mig(pod: &Value) -> bool {
     annotations.is_some_and(|all| all.keys().any(|key| mig_profile_gpus(key).is_some()))
 }
 
-/// The GPU groups that the labels name.
+/// The GPU groups that the labels of a pod name.
 pub(crate) fn groups(labels: &Labels) -> Vec<GpuGroup> {
     let one = labels.get(labels::GPU_GROUP).cloned();
     let several = labels.keys().filter_map(|key| {

@@ -18,7 +18,8 @@ const POLICIES: &str = "none, best-effort, restricted or single-numa-node";
 const SCOPES: &str = "container or pod";
 const ZONES: &str = "at most 16 zones of type Node";
 
-/// The fields of a `NodeResourceTopology` that affect scheduling; it has the name of its node.
+/// The fields of a `NodeResourceTopology` that affect scheduling. The object has the name of its
+/// node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NumaRecord {
     pub(crate) uid: Name,
@@ -48,7 +49,8 @@ impl NumaRecord {
     }
 }
 
-/// Attributes outweigh the older list `topologyPolicies`, which has policy and scope in one word.
+/// Policy and scope of the topology manager. Attributes take precedence over the older list
+/// `topologyPolicies`, which has policy and scope in one word.
 fn policy_and_scope(object: &Value) -> Result<(NumaPolicy, NumaScope), Malformed> {
     let attribute = |attribute: &str| {
         let mut all = list(object, "/attributes").iter();
@@ -130,7 +132,7 @@ pub(crate) fn placements_from_annotations(
     placements.map(|placements| parse_placements(&placements)).unwrap_or_default()
 }
 
-/// Whether the exporter has reported the placement.
+/// Whether KAI's exporter on the node has reported the pod's placement.
 pub(crate) fn has_observed_placement(annotations: &BTreeMap<Name, Name>) -> bool {
     annotations.contains_key(annotations::NUMA_PLACEMENT_OBSERVED)
 }
@@ -146,7 +148,7 @@ pub(crate) fn parse_placements(placements: &Value) -> Vec<NumaAllocation> {
     placements.filter_map(share).collect()
 }
 
-/// The inverse of [`parse_placements`].
+/// NUMA allocations as JSON; the inverse of [`parse_placements`].
 pub(crate) fn placements_to_json(shares: &[NumaAllocation]) -> Value {
     let placement = |share: &NumaAllocation| {
         let Resources { gpu_milli, cpu_milli, memory_bytes, pods: _, extended } = &share.amount;
@@ -164,7 +166,8 @@ pub(crate) fn placements_to_json(shares: &[NumaAllocation]) -> Value {
     shares.iter().map(placement).collect()
 }
 
-/// `QoS` class `Guaranteed`: from the status, else computed as the API server does.
+/// Whether the pod's `QoS` class is `Guaranteed`: from the status, else computed as the API server
+/// does.
 pub(crate) fn is_guaranteed(pod: &Value, spec: &Value) -> bool {
     if let Some(class) = text(pod, "/status/qosClass") {
         return class == "Guaranteed";
@@ -185,7 +188,8 @@ pub(crate) fn is_guaranteed(pod: &Value, spec: &Value) -> bool {
         })
 }
 
-/// The containers of a pod with several, in the order in which they start.
+/// The requests of the containers of a pod, in the order in which they start; empty for a pod with
+/// a single container.
 pub(crate) fn containers(spec: &Value) -> Vec<ContainerRequests> {
     let (first, then) = (list(spec, "/initContainers"), list(spec, "/containers"));
     if first.len() + then.len() < 2 {

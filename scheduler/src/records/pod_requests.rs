@@ -25,7 +25,8 @@ pub(crate) fn container_requests(container: &Value) -> Resources {
     into_resources(RequestSum::default().container_amounts(container, "spec.containers"))
 }
 
-/// Requests that kube-scheduler assumes for a container without any when it scores nodes.
+/// Requests that kube-scheduler assumes, when it scores nodes, for a container without requests:
+/// millicores and bytes.
 const NON_ZERO_DEFAULTS: [(&str, i64); 2] = [("cpu", 100), ("memory", 200 << 20)];
 
 /// The requests of a pod. A malformed quantity counts as 0 and is returned as error.
@@ -76,7 +77,7 @@ fn sum_up<'o>(spec: &'o Value, mut sum: RequestSum<'o>) -> (Resources, Option<Ma
     (into_resources(running), sum.malformed)
 }
 
-/// Adds amounts, and keeps the first error.
+/// Adds up requests, and keeps the first error.
 #[derive(Default)]
 struct RequestSum<'o> {
     /// Amounts of a container that sets neither request nor limit.
@@ -93,7 +94,7 @@ impl<'o> RequestSum<'o> {
         amounts
     }
 
-    /// Requests; limits for resources without request.
+    /// The requests of a container. For a resource without request its limit counts.
     fn container_amounts(&mut self, container: &'o Value, list_field: &str) -> Amounts<'o> {
         let field = |of: &str| match text(container, "/name") {
             Some(name) => format!("{list_field}[{name}].resources.{of}"),
@@ -126,7 +127,7 @@ fn raise_to<'o>(amounts: &mut Amounts<'o>, defaults: &Amounts<'o>) {
     }
 }
 
-/// `field` is the path of the list, for errors.
+/// Parses amounts by resource name. `field` returns the path of the list, for errors.
 fn parse_amounts(of: Option<&Map>, field: impl Fn() -> String) -> (Amounts<'_>, Option<Malformed>) {
     let mut amounts = Amounts::new();
     let mut malformed = None;

@@ -11,7 +11,7 @@ use crate::parse::{Malformed, at, int32, list, name, strings, text};
 const OPERATORS: &str = "In, NotIn, Exists, DoesNotExist, Gt or Lt";
 const EFFECTS: &str = "NoSchedule, PreferNoSchedule or NoExecute";
 
-/// Required terms of `spec.affinity.nodeAffinity`.
+/// Parses the required terms of `spec.affinity.nodeAffinity`.
 pub(crate) fn node_terms(spec: &Value) -> Result<Option<Vec<NodeSelectorTerm>>, Malformed> {
     let required = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
     let Some(selector) = at(spec, required) else {
@@ -20,7 +20,7 @@ pub(crate) fn node_terms(spec: &Value) -> Result<Option<Vec<NodeSelectorTerm>>, 
     list(selector, "/nodeSelectorTerms").iter().map(node_term).collect::<Result<_, _>>().map(Some)
 }
 
-/// Preferred terms of `spec.affinity.nodeAffinity`, with weights.
+/// Parses the preferred terms of `spec.affinity.nodeAffinity`, with weights.
 pub(crate) fn node_preferences(spec: &Value) -> Result<Vec<(i32, NodeSelectorTerm)>, Malformed> {
     let preferred = "/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution";
     let preference = |item: &Value| {
@@ -55,13 +55,13 @@ fn requirement(item: &Value) -> Result<Requirement, Malformed> {
     Ok(Requirement { key: text(item, "/key").unwrap_or_default().into(), operator, values })
 }
 
-/// Required pod affinity (`podAffinity`) or anti-affinity (`podAntiAffinity`).
+/// Parses required pod affinity (`of` is `podAffinity`) or anti-affinity (`podAntiAffinity`).
 pub(crate) fn pod_terms(spec: &Value, of: &str) -> Result<Vec<PodAffinityTerm>, Malformed> {
     let required = format!("/affinity/{of}/requiredDuringSchedulingIgnoredDuringExecution");
     list(spec, &required).iter().map(pod_term).collect()
 }
 
-/// Preferred pod affinity and anti-affinity, the latter with negative weights.
+/// Parses preferred pod affinity and anti-affinity; weights of the latter are negative.
 pub(crate) fn pod_preferences(spec: &Value) -> Result<Vec<(i32, PodAffinityTerm)>, Malformed> {
     let mut preferences = Vec::new();
     for (of, sign) in [("podAffinity", 1), ("podAntiAffinity", -1)] {
@@ -82,7 +82,8 @@ fn pod_term(term: &Value) -> Result<PodAffinityTerm, Malformed> {
     })
 }
 
-/// Namespaces by name and by label. `None` if neither is set: the namespace of the pod.
+/// Parses the namespaces of a term, by name and by label. `None` if neither is set: the namespace
+/// of the pod.
 fn namespaces(term: &Value) -> Result<Option<NamespaceSet>, Malformed> {
     let selector = term.get("namespaceSelector").filter(|selector| !selector.is_null());
     let set = NamespaceSet {
@@ -102,7 +103,7 @@ pub(crate) fn label_selector(selector: &Value) -> Result<LabelSelector, Malforme
     Ok(LabelSelector { requirements })
 }
 
-/// `spec.tolerations`.
+/// Parses `spec.tolerations`.
 pub(crate) fn tolerations(spec: &Value) -> Result<Vec<Toleration>, Malformed> {
     list(spec, "/tolerations").iter().map(toleration).collect()
 }
@@ -122,7 +123,7 @@ fn toleration(item: &Value) -> Result<Toleration, Malformed> {
     Ok(Toleration { key: name(item, "/key"), value, effect })
 }
 
-/// The effect of a taint or a toleration.
+/// Parses the effect of a taint or a toleration.
 pub(crate) fn effect(field: &str, found: &str) -> Result<TaintEffect, Malformed> {
     match found {
         "NoSchedule" => Ok(TaintEffect::NoSchedule),
@@ -132,7 +133,7 @@ pub(crate) fn effect(field: &str, found: &str) -> Result<TaintEffect, Malformed>
     }
 }
 
-/// `spec.topologySpreadConstraints`.
+/// Parses `spec.topologySpreadConstraints`.
 pub(crate) fn topology_spread(spec: &Value) -> Result<Vec<TopologySpread>, Malformed> {
     list(spec, "/topologySpreadConstraints").iter().map(spread_constraint).collect()
 }

@@ -9,8 +9,8 @@ use zip::{ZipWriter, write::SimpleFileOptions};
 
 use super::{Overrides, replay};
 
-/// Two racks with a node of 4 GPUs each, queue `q` below a queue with a limit of 2 GPUs, and a gang
-/// of two pods that needs one rack.
+/// A valid cluster: two racks with a node of 4 GPUs each, queue `q` below a queue with a limit of 2
+/// GPUs, and a gang of two pods that needs one rack.
 fn cluster() -> Value {
     let node = |name: &str, rack: &str| {
         json!({
@@ -42,14 +42,14 @@ fn cluster() -> Value {
     })
 }
 
-/// The notes and the first cycle, with the value at `place` replaced.
+/// Notes and first cycle of a replay of the valid cluster with the value at `pointer` replaced.
 fn with(place: &str, value: Value) -> String {
     let mut cluster = cluster();
     *cluster.pointer_mut(place).expect("a place in the cluster") = value;
     rendered(&cluster)
 }
 
-/// The notes and the first cycle.
+/// Notes and first cycle of a replay.
 fn rendered(cluster: &Value) -> String {
     let snapshot = json!({ "rawObjects": cluster }).to_string();
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));

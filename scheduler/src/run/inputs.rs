@@ -29,8 +29,8 @@ pub(super) enum Input {
 }
 
 impl Scheduler {
-    /// Watch events come first, but a cycle that is late by a whole period is not delayed any
-    /// longer.
+    /// Waits for the next input. Watch events come first, but a cycle that is late by a whole
+    /// period is not delayed any longer.
     pub(super) async fn next(&mut self) -> Input {
         loop {
             self.watch_what_pods_name();
@@ -91,7 +91,7 @@ impl Scheduler {
         self.schedule_cycle_if_changed(previous, soon);
     }
 
-    /// Derives the groups of a changed owner again.
+    /// Handles a change of an owner of pods: the groups of the owner are derived again.
     pub(super) fn handle_owner(&mut self, event: OwnerEvent) {
         if self.grouper.on_owner_event(event) {
             self.idle = None;
@@ -99,7 +99,8 @@ impl Scheduler {
         }
     }
 
-    /// Most changes of pods affect no decision, or are outdated before they are decoded.
+    /// Decodes the pods of watch events, and schedules a cycle if they changed anything. Most
+    /// changes of pods affect no decision, or are outdated before they are decoded.
     fn decode_pods(&mut self) {
         let previous = self.cache.revision;
         self.cache.decode_pods();
@@ -113,7 +114,7 @@ impl Scheduler {
         }
     }
 
-    /// No cycle runs before all kinds have been listed.
+    /// Schedules a cycle if all kinds have been listed; no cycle runs before.
     fn schedule_cycle_if_listed(&mut self, at: Instant) {
         if self.is_listed() {
             self.schedule_cycle_at(at);
@@ -138,8 +139,8 @@ impl Scheduler {
         self.schedule_cycle_if_listed(Instant::now() + BURST);
     }
 
-    /// Schedules a cycle for this time, or earlier if one is due, but not within a period of the
-    /// last.
+    /// Schedules a cycle at this time, or earlier if one is due already, but not within a period of
+    /// the last cycle.
     pub(super) fn schedule_cycle_at(&mut self, at: Instant) {
         let at = match self.last_cycle {
             Some(last) => at.max(last + self.config.period),
@@ -149,7 +150,7 @@ impl Scheduler {
     }
 }
 
-/// Waits until this time; forever without one.
+/// Waits until this moment; forever without one.
 async fn sleep_until_or_forever(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,

@@ -34,7 +34,7 @@ pub struct ElectionConfig {
     /// Time without successful renewal after which a leader stops leading; less than
     /// `lease_duration`.
     pub renew_deadline: Duration,
-    /// Time between two tries to acquire or renew.
+    /// Time between two tries to acquire or renew the lease.
     pub retry_period: Duration,
 }
 
@@ -54,7 +54,7 @@ impl ElectionConfig {
     /// Sets other timings.
     ///
     /// # Errors
-    /// With these timings two candidates could lead at once.
+    /// Two candidates could lead at once with these timings.
     pub fn with_timings(
         self,
         lease: Duration,
@@ -84,24 +84,24 @@ pub struct InvalidTimings {
 /// State of a candidate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LeaderState {
-    /// It has not read the lease yet.
+    /// The candidate has not read the lease yet.
     #[default]
     Acquiring,
-    /// The API server denies access to the lease; with its message.
+    /// The API server denies access to the lease, with this message.
     Rejected(String),
-    /// Another candidate leads; with its identity.
+    /// Another candidate leads, with this identity.
     Standby(String),
-    /// It leads.
+    /// This candidate leads.
     Leading,
-    /// It stopped leading but could not release the lease, so that others wait for its expiry; with
-    /// the error.
+    /// This candidate stopped leading but could not release the lease, with this error. Other
+    /// candidates wait until the lease expires.
     ReleaseFailed(String),
 }
 
 impl fmt::Display for LeaderState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Acquiring => write!(f, "has not read the lease yet"),
+            Self::Acquiring => write!(f, "this candidate has not read the lease yet"),
             Self::Rejected(why) => write!(f, "cannot acquire the lease: {why}"),
             Self::Standby(leader) => write!(f, "standing by, {leader} leads"),
             Self::Leading => write!(f, "leads"),
@@ -116,7 +116,7 @@ pub enum LeadershipLost {
     /// Another candidate holds the lease.
     #[error("lost the lease {lease} to {holder}")]
     TakenOver {
-        /// Namespace and name.
+        /// Namespace and name of the lease.
         lease: String,
         /// Identity of the new holder.
         holder: String,
@@ -124,7 +124,7 @@ pub enum LeadershipLost {
     /// No renewal succeeded within the deadline.
     #[error("could not renew the lease {lease} for {} s: {why}", deadline.as_secs())]
     RenewalTimedOut {
-        /// Namespace and name.
+        /// Namespace and name of the lease.
         lease: String,
         /// The renew deadline.
         deadline: Duration,
@@ -175,11 +175,12 @@ pub async fn lead(
     done
 }
 
-/// The renewal task; dropping this aborts it, so that an ended process does not keep the lease.
+/// The task that renews the lease. Dropping it aborts the task, so that an ended process does not
+/// keep the lease.
 struct Renewal(JoinHandle<LeadershipLost>);
 
 impl Renewal {
-    /// Aborts the task and waits until it sends no more requests.
+    /// Aborts the renewal task and waits until it sends no more requests.
     async fn end(mut self) {
         self.0.abort();
         let _ = (&mut self.0).await;
@@ -199,20 +200,20 @@ struct Elector {
     now: Clock,
 }
 
-/// Last observed change of the lease.
+/// Version of the lease, and when it was first observed.
 struct ObservedLease {
     version: String,
     at: Instant,
 }
 
-/// Result of a try to acquire or renew.
+/// Result of a try to acquire or renew the lease.
 enum LeaseAttempt {
     Held,
     HeldByOther(String),
 }
 
 impl Elector {
-    /// Returns when the lease is acquired.
+    /// Tries to acquire the lease, and returns when it is acquired.
     async fn acquire(&self, state: &watch::Sender<LeaderState>) {
         let mut observed = None;
         loop {
@@ -287,7 +288,7 @@ impl Elector {
         }
     }
 
-    /// The lease did not change for its duration.
+    /// Whether the lease did not change for its duration, measured by our own clock.
     fn is_expired(
         &self,
         lease: &Value,
@@ -324,7 +325,8 @@ impl Elector {
         }
     }
 
-    /// Releases the lease within the renew deadline. After a failure others wait for its expiry.
+    /// Releases the lease within the renew deadline. After a failure other candidates wait until
+    /// the lease expires.
     async fn release_within_deadline(&self, state: &watch::Sender<LeaderState>) {
         let deadline = self.election.renew_deadline;
         let release = async {
@@ -337,12 +339,12 @@ impl Elector {
         let why = match timeout(deadline, release).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer for {} s", deadline.as_secs()),
+            Err(_) => format!("the API server did not answer for {} s", deadline.as_secs()),
         };
         state.send_replace(LeaderState::ReleaseFailed(why));
     }
 
-    /// Clears the holder, like client-go with `ReleaseOnCancel`.
+    /// Clears the holder of the lease, like client-go with `ReleaseOnCancel`.
     async fn release(&self) -> Result<(), ApiError> {
         let lease = match self.api.get(&self.path()).await {
             Err(ApiError::NotFound(_)) => return Ok(()),

@@ -35,11 +35,11 @@ pub struct Metrics {
     queues: queues::QueueMetrics,
     usage_query: Histogram,
     workloads: Mutex<workloads::WorkloadMetrics>,
-    /// The usage history, for values that change with time alone.
+    /// The usage history, for metrics that change with time alone.
     usage_history: OnceLock<SharedUsage>,
 }
 
-/// A finished cycle as input of metrics.
+/// A finished cycle as input of the metrics.
 pub(crate) struct CycleObservation<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) plan: &'a Plan,
@@ -49,7 +49,7 @@ pub(crate) struct CycleObservation<'a> {
     pub(crate) queues: &'a [QueueSummary],
     pub(crate) stopwatch: &'a Stopwatch,
     pub(crate) timings: CycleTimings,
-    /// Latency of each binding.
+    /// Latency of each binding of the cycle.
     pub(crate) bindings: &'a [Duration],
 }
 
@@ -134,7 +134,7 @@ impl Registrar<'_> {
         self.register(CounterVec::new(opts(name, help), labels))
     }
 
-    /// A histogram in milliseconds with KAI's buckets.
+    /// Registers a histogram of latencies in milliseconds, with KAI's buckets.
     fn latency(&self, name: &str, help: &str) -> Histogram {
         let buckets = prometheus::exponential_buckets(5.0, 2.0, 10).expect("increasing buckets");
         let opts = HistogramOpts::from(opts(name, help)).buckets(buckets);

@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl Scheduler {
-    /// The queue accounts of a plan by the names of the queues.
+    /// The usage of queues in a plan, by name of the queue.
     pub(super) fn queue_uses(
         &self,
         uses: &BTreeMap<QueueId, QueueUsage>,
@@ -58,7 +58,7 @@ impl Scheduler {
         });
     }
 
-    /// Records the usage of queues in the history, and writes their status.
+    /// Records the usage of queues in the history, and writes the status of queues.
     pub(super) async fn report_queues(
         &mut self,
         capacity: PerResource<i64>,
@@ -83,8 +83,8 @@ impl Scheduler {
         }
     }
 
-    /// Writes the resources that groups use, once the plan is applied. If that was incomplete, the
-    /// next cycle does.
+    /// Writes the resources that groups use, once the plan is applied. `None`: applying the plan
+    /// was incomplete, so the next cycle writes them.
     pub(super) async fn report_groups(&mut self, plan: Option<&Plan>) -> Result<(), ApiError> {
         let is_due = self.config.runs(Component::QueueController)
             && (plan.is_some() || !self.config.runs(Component::Scheduler));

@@ -13,7 +13,7 @@ use crate::{
 
 /// KAI's priority of workloads without class or with a missing one.
 const PRIORITY_DEFAULT: i32 = 50;
-/// Workloads below this priority are preemptible, unless they set `preemptibility`.
+/// The priority from which workloads are non-preemptible, unless they set `preemptibility`.
 const NON_PREEMPTIBLE_FROM: i32 = 100;
 
 /// KAI's priority classes, for clusters that lack them.
@@ -28,7 +28,7 @@ pub(super) fn keys(cache: &ClusterCache, flavor: Flavor) -> BTreeSet<ObjectKey> 
     }
 }
 
-/// The group of a key; `None` if it has no unfinished pods.
+/// The pod group with this key; `None` if it has no unfinished pods.
 pub(super) fn build(
     cache: &ClusterCache,
     flavor: Flavor,
@@ -54,7 +54,7 @@ pub(super) fn build(
     }
 }
 
-/// The position of a key among groups, or where to insert it.
+/// The position of a key among groups, or in `Err` the position at which to insert it.
 pub(super) fn find(groups: &[PodGroup], key: &ObjectKey) -> Result<usize, usize> {
     groups
         .binary_search_by(|group| (&group.namespace, &group.name).cmp(&(&key.namespace, &key.name)))
@@ -65,7 +65,7 @@ pub(super) fn group_key(pod: &ObjectKey, group: &Name) -> ObjectKey {
     ObjectKey { namespace: Name::clone(&pod.namespace), name: Name::clone(group) }
 }
 
-/// A position in a list of the snapshot.
+/// Converts a position in a list of the snapshot to the type of IDs.
 pub(super) fn position(length: usize) -> u32 {
     u32::try_from(length).expect("a cluster has fewer than 2^32 objects")
 }
@@ -104,8 +104,8 @@ fn group(
     }
 }
 
-/// Running pods count in some sub-group even if their label names none. It is unknown then which
-/// sub-group lacks pods, so the group is never stale.
+/// Makes a group never stale if one of its running pods names no sub-group. Such a pod counts in
+/// some sub-group, so it is unknown which sub-group lacks pods.
 fn with_strays<'a>(group: PodGroup, mut running: impl Iterator<Item = &'a PodRecord>) -> PodGroup {
     if running.all(|pod| sub_group_index(&group.sub_groups, pod.sub_group()).is_ok()) {
         return group;
@@ -113,8 +113,8 @@ fn with_strays<'a>(group: PodGroup, mut running: impl Iterator<Item = &'a PodRec
     PodGroup { staleness_grace: Some(StalenessGrace::Never), ..group }
 }
 
-/// Running pods of a malformed group are charged to its queue, and are evicted together. None of
-/// its shape is used, no more pods are started, and it is never stale.
+/// A malformed group, reduced to its running pods: they are charged to its queue and evicted
+/// together. No more pods are started, and the group is never stale.
 fn running_part<'a>(group: PodGroup, running: impl Iterator<Item = &'a PodRecord>) -> PodGroup {
     let staying = running.filter(|pod| pod.node.is_some() && pod.releasing_since.is_none());
     PodGroup {
@@ -127,13 +127,13 @@ fn running_part<'a>(group: PodGroup, running: impl Iterator<Item = &'a PodRecord
     }
 }
 
-/// The only sub-group of a group.
+/// The only sub-group of a group that defines none.
 fn single_sub_group(min_member: u32) -> SubGroup {
     let name = PodGroup::DEFAULT_SUB_GROUP.into();
     SubGroup { name, min_member, parent: None, min_sub_group: None, topology: None }
 }
 
-/// Whether the class exists, or is one of KAI's own.
+/// Whether the PriorityClass exists, or is one of KAI's own.
 pub(crate) fn is_known_class(classes: &BTreeMap<Name, PriorityClassRecord>, class: &Name) -> bool {
     classes.contains_key(class) || WELL_KNOWN_CLASSES.iter().any(|(name, _)| *name == &**class)
 }

@@ -18,7 +18,7 @@ use crate::{
     records::{ObjectKey, Phase, PodRecord},
 };
 
-/// The inputs of the entry of a pod, besides its record.
+/// The inputs for building the entry of a pod, besides its record.
 pub(super) struct PodContext<'a> {
     pub(super) cache: &'a ClusterCache,
     pub(super) flavor: Flavor,
@@ -26,17 +26,17 @@ pub(super) struct PodContext<'a> {
     pub(super) groups: &'a [PodGroup],
 }
 
-/// The result for a pod.
+/// What the snapshot builder makes of a pod.
 pub(super) enum PodEntry {
-    /// It does not affect scheduling.
+    /// The pod does not affect scheduling.
     Absent,
-    /// It waits and cannot be scheduled.
+    /// The pod waits and cannot be scheduled.
     Unschedulable(UnschedulableReason),
-    /// It is in the snapshot.
+    /// The pod is in the snapshot.
     Present(Pod),
 }
 
-/// IDs of shapes by address. The shapes are retained, so that no address is reused.
+/// IDs of pod shapes by address. The shapes are retained, so that no address is reused.
 #[derive(Debug, Default)]
 pub(super) struct ShapeIds {
     ids: BTreeMap<usize, ShapeId>,
@@ -61,7 +61,7 @@ impl ShapeIds {
 }
 
 impl ShapeIds {
-    /// The shape of a pod including its claims.
+    /// The ID of a pod's shape with the resources of its claims added.
     fn with_claims(
         &mut self,
         shape: &Arc<PodShape>,
@@ -90,7 +90,7 @@ impl ShapeIds {
     }
 }
 
-/// The entry of a pod.
+/// Builds the entry of a pod.
 pub(super) fn build(
     key: &ObjectKey,
     context: &PodContext<'_>,
@@ -162,7 +162,7 @@ pub(super) fn build(
     })
 }
 
-/// Status and node of a pod; `None` if it does not affect scheduling.
+/// Status and node of a pod; `None` if the pod does not affect scheduling.
 fn status(record: &PodRecord, context: &PodContext<'_>) -> Option<(PodStatus, Option<NodeId>)> {
     match record.phase {
         Phase::Failed => return None,
@@ -186,7 +186,7 @@ fn status(record: &PodRecord, context: &PodContext<'_>) -> Option<(PodStatus, Op
     Some((status, node))
 }
 
-/// The pod group and sub-group of a pod of this scheduler.
+/// The pod group of a pod of this scheduler, and the index of its sub-group.
 fn membership(
     key: &ObjectKey,
     record: &PodRecord,

@@ -9,7 +9,7 @@ use schedlab_scheduler_core::{
 
 use crate::cache::QueueRecord;
 
-/// The queue of pod groups that name it, or why they cannot use it.
+/// By queue name: the queue's ID, or why pod groups cannot use the queue.
 pub(super) type QueueLookup = BTreeMap<Name, Result<QueueId, QueueProblem>>;
 
 /// The usable queues by name, and the lookup for all names.
@@ -48,7 +48,7 @@ pub(super) fn build(records: &BTreeMap<Name, QueueRecord>) -> (Vec<Queue>, Queue
     (queues, lookups)
 }
 
-/// The queues with a parent, as top-level queues; those without do not exist
+/// The queues with a parent, as top-level queues; queues without a parent are left out
 /// (`fullHierarchyFairness: false`, as in KAI).
 pub(super) fn flattened(records: &BTreeMap<Name, QueueRecord>) -> BTreeMap<Name, QueueRecord> {
     let below = records.iter().filter(|(_, record)| record.parent.is_some());
@@ -78,7 +78,7 @@ pub(crate) fn problem(records: &BTreeMap<Name, QueueRecord>, queue: &Name) -> Op
     Some(QueueProblem::Cycle { queue: Name::clone(queue), cycle: cycle_of(records, at) })
 }
 
-/// The queues of the cycle through `inside`, starting with the first by name.
+/// The queues of the cycle that contains `queue`, starting with the first by name.
 fn cycle_of(records: &BTreeMap<Name, QueueRecord>, inside: &Name) -> Vec<Name> {
     let parent = |at: &&Name| records.get(*at)?.parent.as_ref();
     let way = std::iter::successors(Some(inside), parent).skip(1);

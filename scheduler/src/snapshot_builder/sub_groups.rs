@@ -9,12 +9,12 @@ pub(crate) enum SubGroupProblem {
     Missing(Name),
     /// The sub-group has children, so it takes no pods.
     Inner { sub_group: Name, below: Name },
-    /// The label is missing, and the group has these leaf sub-groups.
+    /// The pod has no label although the group has sub-groups; with the leaf sub-groups.
     Unlabelled(Vec<Name>),
 }
 
-/// Position of the sub-group that a label names. Without label it is `default`, as in KAI, which is
-/// also the name of the only sub-group of a group without any.
+/// Index of the sub-group that a pod's label names. A pod without label is in `default`, as in KAI,
+/// which is also the name of the only sub-group of a group that defines none.
 pub(super) fn sub_group_index(
     all: &[SubGroup],
     label: Option<&Name>,
@@ -35,7 +35,7 @@ pub(super) fn sub_group_index(
     }
 }
 
-/// Position of the first leaf.
+/// Index of the first leaf sub-group.
 pub(super) fn first_leaf(all: &[SubGroup]) -> usize {
     leaves(all).next().map_or(0, |(at, _)| at)
 }
@@ -47,7 +47,7 @@ fn leaves(all: &[SubGroup]) -> impl Iterator<Item = (usize, Name)> + '_ {
 }
 
 impl SubGroupProblem {
-    /// How to fix it.
+    /// How to fix the problem.
     pub(super) fn remedy(&self, group: &str) -> String {
         match self {
             Self::Missing(sub_group) => {

@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl UnschedulableReason {
-    /// The member of this name that has the problem.
+    /// The unschedulable member of a pod group for the pod that has this problem.
     pub(crate) fn member(
         &self,
         pod: Name,
@@ -37,7 +37,7 @@ impl UnschedulableReason {
 }
 
 impl SnapshotBuilder {
-    /// For all groups, after a rebuild.
+    /// Records the unschedulable members of all groups, after a rebuild.
     pub(super) fn record_all_unschedulable_members(&mut self, cache: &ClusterCache) {
         let group = |pod: &ObjectKey| Some(group_key(pod, cache.pods.get(pod)?.group.as_ref()?));
         let groups: BTreeSet<ObjectKey> =
@@ -47,7 +47,8 @@ impl SnapshotBuilder {
         }
     }
 
-    /// For a group that has no members recorded yet. A malformed group has its own message.
+    /// Records the unschedulable members of a group that has none recorded yet. A malformed group
+    /// has a message of its own instead.
     pub(super) fn record_unschedulable_members(&mut self, cache: &ClusterCache, key: &ObjectKey) {
         let (snapshot, reasons) = (&mut self.built.snapshot, &self.built.unschedulable);
         let is_malformed =

@@ -72,7 +72,7 @@ impl SnapshotBuilder {
         self.renumber(at, -1);
     }
 
-    /// Moves the IDs of groups from this position on up or down by one.
+    /// Moves the IDs of all groups from position `from` on up or down by one.
     fn renumber(&mut self, from: usize, by: i32) {
         let from = PodGroupId(position(from));
         for group in self.built.snapshot.pods.iter_mut().filter_map(|pod| pod.group.as_mut()) {

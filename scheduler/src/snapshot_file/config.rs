@@ -14,7 +14,7 @@ use crate::{
 
 const OBJECT: &str = "an object, as KAI writes it";
 const ARRAY: &str = "an array, as KAI writes it";
-const FILE: &str = "what stands in a configuration file (docs/reference/configuration.md)";
+const FILE: &str = "the content of a configuration file (docs/reference/configuration.md)";
 
 /// The fields of a snapshot with settings of the scheduler.
 #[derive(Debug, Default)]
@@ -26,13 +26,13 @@ pub(super) struct CapturedConfig {
     pub(super) unknown_keys: Vec<String>,
 }
 
-/// Applies settings and collects notes.
+/// Applies the settings of a snapshot to a configuration, and collects notes.
 struct ConfigReader<'c> {
     config: &'c mut Config,
     notes: Vec<String>,
 }
 
-/// Applies the settings of the snapshot to `config`. Returns notes on those without effect.
+/// Applies the settings of a snapshot to `config`. Returns notes on settings without effect.
 pub(super) fn apply_config(
     captured: CapturedConfig,
     config: &mut Config,
@@ -54,7 +54,7 @@ pub(super) fn apply_config(
     Ok(reader.notes)
 }
 
-/// Drops the settings that do not affect decisions.
+/// Drops the settings of a configuration file that do not affect decisions.
 pub(super) fn keep_decision_settings(file: &mut ConfigFile) {
     file.trace_decisions = None;
     file.usage_db_config = None;
@@ -98,7 +98,7 @@ impl ConfigReader<'_> {
         Ok(())
     }
 
-    /// Adds a note on an invalid setting, with the value used instead.
+    /// Adds a note on an invalid setting, with its consequence, such as the value used instead.
     fn record_error(&mut self, malformed: &Malformed, instead: &str) {
         self.notes.push(format!("{malformed}; {instead}"));
     }
@@ -127,7 +127,7 @@ fn items<'v>(value: &'v Value, field: &str) -> Result<&'v [Value], SnapshotFileE
     Ok(items)
 }
 
-/// The error in the settings under `schedlab`.
+/// The error in the settings under `schedlab`, with its field path in the snapshot.
 fn schedlab_error(
     schedlab: &serde_json::Value,
     error: &serde_path_to_error::Error<serde_json::Error>,
@@ -155,7 +155,7 @@ fn schedlab_error(
     SnapshotFileError::InvalidField { field, found, allowed: allowed.to_owned().into() }
 }
 
-/// Go writes empty values as null.
+/// Whether a value is set: Go writes empty values as null.
 fn is_set(value: &Value) -> bool {
     !value.is_null()
 }

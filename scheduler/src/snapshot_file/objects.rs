@@ -24,7 +24,7 @@ const NODE: &str = "the name of a node";
 const NO_QUEUE: &str = "no workloads run in it or its children";
 const NO_GROUP: &str = "none of its pods is placed";
 
-/// Why an object cannot be loaded: it is no object, or has no name.
+/// Why an object cannot be loaded: it is not a JSON object, or has no name.
 pub(super) fn object_error(list: &str, index: usize, object: &Value) -> Option<Malformed> {
     let field = format!("rawObjects.{list}[{index}]");
     if !object.is_object() {
@@ -40,7 +40,7 @@ pub(super) fn object_error(list: &str, index: usize, object: &Value) -> Option<M
     Some(Malformed::new(format!("{field}.metadata.namespace"), shown(namespace), NAME))
 }
 
-/// The consequence of a value of the wrong type, for the note.
+/// What follows from a value of the wrong type in an object, for the note.
 pub(super) fn consequence(kind: Kind, object: &Value) -> &'static str {
     match kind {
         Kind::Queue => NO_QUEUE,
@@ -79,7 +79,7 @@ pub(super) fn value_warnings(kind: Kind, object: &Value) -> Vec<String> {
     let created = non_null("/metadata/creationTimestamp")
         .filter(|found| found.as_str().and_then(parse_time).is_none());
     let created = created.map(|found| {
-        reported("metadata.creationTimestamp", found, MOMENT, "it counts as the oldest")
+        reported("metadata.creationTimestamp", found, MOMENT, "the object counts as the oldest")
     });
     let value = non_null("/value").filter(|_| kind == Kind::PriorityClass);
     let value = value.filter(|_| int32(object, "/value").is_none());
@@ -130,14 +130,14 @@ pub(super) fn record_errors(
     nodes.chain(zones).chain(slices).chain(queues).chain(groups).chain(pods).collect()
 }
 
-/// The error of the queue itself, not of one above it.
+/// The error of a queue itself, not of a queue above it.
 fn queue_error(cache: &ClusterCache, name: &Name, record: &QueueRecord) -> Option<Malformed> {
     if record.malformed.is_some() {
         return record.malformed.clone();
     }
     let parent = record.parent.as_ref()?;
     let found = match queue_problem(&cache.queues, name)? {
-        QueueProblem::Cycle { .. } => format!("{parent:?}, which leads back to it"),
+        QueueProblem::Cycle { .. } => format!("{parent:?}, which leads back to this queue"),
         QueueProblem::ParentMissing { parent: missing, .. } if missing == *parent => {
             format!("{parent:?}, which does not exist")
         }

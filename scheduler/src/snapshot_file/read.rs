@@ -24,7 +24,7 @@ use crate::{
     watch::Kind,
 };
 
-/// Settings that override those of the snapshot.
+/// Settings that override those in the snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// A configuration file, of which only the settings that affect decisions are used.
@@ -33,7 +33,7 @@ pub struct Overrides {
     pub scheduler_name: Option<String>,
 }
 
-/// A snapshot in memory.
+/// A loaded snapshot: configuration, objects and notes.
 pub(crate) struct LoadedSnapshot {
     pub(crate) config: Config,
     pub(crate) cache: ClusterCache,
@@ -41,7 +41,7 @@ pub(crate) struct LoadedSnapshot {
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads a snapshot.
+/// Reads a snapshot file in two passes: settings first, then objects.
 pub(crate) fn read(
     file: impl Read + Seek,
     overrides: &Overrides,
@@ -71,7 +71,7 @@ pub(crate) fn read(
     Ok(LoadedSnapshot { config, cache: objects.cache, notes })
 }
 
-/// Reads the whole file once.
+/// Passes all top-level fields of the file to `reader`.
 fn pass(
     archive: &mut ZipArchive<impl Read + Seek>,
     reader: &mut impl FieldReader,
@@ -85,7 +85,7 @@ fn pass(
     Ok(json.end()?)
 }
 
-/// Reads the top-level fields of a snapshot, in order.
+/// Reads the top-level fields of a snapshot file, in the order of the file.
 trait FieldReader {
     fn read_field<'de, A: MapAccess<'de>>(
         &mut self,
@@ -94,7 +94,7 @@ trait FieldReader {
     ) -> Result<(), A::Error>;
 }
 
-/// The first pass: the settings of the scheduler.
+/// The first pass over the file: the settings of the scheduler.
 #[derive(Default)]
 struct ConfigPass {
     config: CapturedConfig,
@@ -124,11 +124,11 @@ impl FieldReader for ConfigPass {
     }
 }
 
-/// The second pass: the objects.
+/// The second pass over the file: the objects.
 struct ObjectPass {
     cache: ClusterCache,
     notes: Vec<String>,
-    /// Objects loaded so far.
+    /// Kinds and keys of the objects loaded so far.
     loaded: BTreeSet<(Kind, ObjectKey)>,
     /// Objects with a value of the wrong type, which have a note.
     mistyped: BTreeSet<(Kind, ObjectKey)>,
@@ -179,7 +179,7 @@ impl ObjectPass {
         self.notes.push(format!("{fault}; it is ignored"));
     }
 
-    /// Adds a note on a list of an unused kind with this many objects.
+    /// Adds a note on an ignored list: one of a kind that is not used, with this many objects.
     fn record_ignored_list(&mut self, list: &str, length: usize) {
         if length > 0 {
             self.notes.push(format!("rawObjects.{list}: it has no effect"));
@@ -187,13 +187,13 @@ impl ObjectPass {
     }
 }
 
-/// The top-level object of the file.
+/// Visits the top-level object of the file.
 struct FileVisitor<'r, R>(&'r mut R);
 
-/// `rawObjects`.
+/// Visits `rawObjects`.
 struct RawObjectsVisitor<'r>(&'r mut ObjectPass);
 
-/// An array in `rawObjects`.
+/// Visits an array in `rawObjects`.
 struct ArrayVisitor<'r, 'n>(&'r mut ObjectPass, &'n str);
 
 impl<'de, R: FieldReader> DeserializeSeed<'de> for FileVisitor<'_, R> {
@@ -257,7 +257,7 @@ impl<'de> Visitor<'de> for ArrayVisitor<'_, '_> {
         write!(f, "rawObjects.{}: an array of objects, or null", self.1)
     }
 
-    /// Go writes an empty list as null.
+    /// An empty list: Go writes it as null.
     fn visit_unit<E>(self) -> Result<(), E> {
         Ok(())
     }
@@ -369,9 +369,9 @@ mod tests {
         rawObjects.pods[1].metadata.name: got nothing, expected a name; it is ignored
         rawObjects.unicorns: it has no effect
         Node n: status.allocatable.cpu: got "many", expected a quantity such as 2, 500m, 1.5Gi or 1e3; it counts as 0
-        Queue below: spec.parentQueue: got "round", which leads back to it, expected a queue that exists and is not below this one, or none; no workloads run in it or its children
+        Queue below: spec.parentQueue: got "round", which leads back to this queue, expected a queue that exists and is not below this one, or none; no workloads run in it or its children
         Queue lost: spec.parentQueue: got "nobody", which does not exist, expected a queue that exists and is not below this one, or none; no workloads run in it or its children
-        Queue round: spec.parentQueue: got "round", which leads back to it, expected a queue that exists and is not below this one, or none; no workloads run in it or its children
+        Queue round: spec.parentQueue: got "round", which leads back to this queue, expected a queue that exists and is not below this one, or none; no workloads run in it or its children
         Queue short: spec.resources.gpu.quota: got -7, expected -1 (unlimited), or 0 to 9200000000000000 devices; no workloads run in it or its children
         PodGroup ns/g: spec.minMember: got -3, expected an integer from 0 to 2147483647; none of its pods is placed
         PodGroup ns/h: spec.subGroups[0].minMember: got -2, expected an integer from 0 to 2147483647; none of its pods is placed
@@ -391,8 +391,8 @@ mod tests {
                 "queues": [{ "metadata": { "name": "new", "creationTimestamp": null } }],
             },
         })), @r#"
-        PodGroup ns/g: metadata.creationTimestamp: got "yesterday", expected a time such as 2026-01-31T12:00:00Z; it counts as the oldest
-        Pod ns/g: metadata.creationTimestamp: got 3, expected a time such as 2026-01-31T12:00:00Z; it counts as the oldest
+        PodGroup ns/g: metadata.creationTimestamp: got "yesterday", expected a time such as 2026-01-31T12:00:00Z; the object counts as the oldest
+        Pod ns/g: metadata.creationTimestamp: got 3, expected a time such as 2026-01-31T12:00:00Z; the object counts as the oldest
         PriorityClass big: value: got 99999999999, expected an integer from -2147483648 to 2147483647; it counts as 0
         "#);
     }

@@ -14,10 +14,11 @@ use crate::{
     watch::Kind,
 };
 
-/// Fields that have a note of their own if they are invalid.
+/// Fields that are not checked here, as they have a note of their own if they are invalid.
 const REPORTED_ELSEWHERE: [&str; 2] = ["metadata.creationTimestamp", "value"];
 
-/// The first field of an object with a value of the wrong type.
+/// The error of the first field of an object with a value of the wrong type; `None` if all types
+/// are right.
 pub(super) fn type_error(kind: Kind, object: &Value) -> Option<Malformed> {
     let (form, named) = kinds::field_type(kind)?;
     let mut look = TypeChecker { named, wrong: Vec::new() };
@@ -25,13 +26,13 @@ pub(super) fn type_error(kind: Kind, object: &Value) -> Option<Malformed> {
     look.wrong.into_iter().find(|wrong| !REPORTED_ELSEWHERE.contains(&&*wrong.field))
 }
 
-/// The type of a field.
+/// The expected type of a field.
 #[derive(Debug)]
 enum FieldType {
     Anything,
-    /// A shared definition, by its index.
+    /// A shared definition, by its index in the list of definitions.
     Named(usize),
-    /// Named fields; `others`: the type of all other fields.
+    /// An object with named fields; `others`: the type of all other fields.
     Object {
         fields: BTreeMap<String, FieldType>,
         others: Option<Box<FieldType>>,
@@ -47,7 +48,7 @@ enum FieldType {
 }
 
 impl FieldType {
-    /// From a JSON schema; `names` are those of its definitions, in order.
+    /// Converts a JSON schema; `names` are those of its definitions, in order.
     fn from_schema(schema: &Schema, names: &[&str]) -> Self {
         if let Some(reference) = schema["$ref"].as_str() {
             let name = reference.trim_start_matches("#/$defs/");
@@ -85,7 +86,7 @@ impl FieldType {
         Self::Object { fields: fields.collect(), others }
     }
 
-    /// The expected type if the value does not match; `None` if it does.
+    /// The expected type in words if the value does not match; `None` if it does.
     fn mismatch(&self, value: &Value) -> Option<&'static str> {
         let is_32 = |number| i32::try_from(number).is_ok();
         let (fits, allowed) = match self {
@@ -109,7 +110,7 @@ impl FieldType {
     }
 }
 
-/// State of the check of an object.
+/// Checks the values of an object, and collects its errors.
 struct TypeChecker {
     named: &'static [FieldType],
     wrong: Vec<Malformed>,

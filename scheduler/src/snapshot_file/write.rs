@@ -14,7 +14,7 @@ use crate::config::{
     plugins::{self, PluginRole},
 };
 
-/// `config`: the configuration of KAI's scheduler.
+/// Field `config` of a snapshot: the configuration of KAI's scheduler.
 pub(super) fn configuration(config: &Config) -> Value {
     let profile = &config.profile;
     let is_on = |name: &str, part: PluginRole| match part {
@@ -55,7 +55,7 @@ fn plugin(name: &str, profile: &Profile) -> Value {
     json!({ "name": name, "arguments": arguments })
 }
 
-/// `schedulerParams`: KAI's flags.
+/// Field `schedulerParams` of a snapshot: KAI's flags.
 pub(super) fn parameters(config: &Config) -> Value {
     let profile = &config.profile;
     let victims = i64::try_from(profile.consolidation_victims_max).unwrap_or(-1);
@@ -75,7 +75,7 @@ pub(super) fn parameters(config: &Config) -> Value {
     written
 }
 
-/// `schedlab`: the settings as in our configuration file.
+/// Field `schedlab` of a snapshot: the settings in the format of our configuration file.
 pub(super) fn schedlab(config: &Config) -> Value {
     let Profile {
         actions: _,
@@ -147,7 +147,7 @@ fn reservation(of: &GpuReservation) -> Value {
     })
 }
 
-/// Settings of optional plugins. Priorities are written for all of them or for none, since only
+/// Settings of optional plugins. Priorities are written for all plugins or for none, since only
 /// their order matters.
 fn plugin_settings(config: &Config) -> Value {
     let setting = |name: &str| {
@@ -197,7 +197,7 @@ const fn placement_name(placement: Placement) -> &'static str {
     }
 }
 
-/// KAI lacks `leastfragmentation`.
+/// KAI's name of a placement strategy. KAI lacks `leastfragmentation`.
 const fn kai_placement_name(placement: Placement) -> &'static str {
     match placement {
         Placement::Spread => "spread",

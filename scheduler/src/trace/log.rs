@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The most characters of a line.
+/// Maximum number of characters of a line.
 const WIDTH_MAX: usize = 400;
 
-/// The most distinct verdicts about a pod that are merged before they are written.
+/// Maximum number of distinct verdicts about a pod that are merged before they are written.
 const VERDICTS_MAX: usize = 200;
 
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct TraceLog {
     capacity: usize,
     lines: VecDeque<String>,
     dropped: u64,
-    /// The pod of the verdicts that are not written yet.
+    /// The pod that the verdicts not written yet are about.
     subject: String,
     verdicts: BTreeMap<VerdictKey, JudgedNodes>,
 }
@@ -25,7 +25,7 @@ type VerdictKey = (&'static str, String, String);
 #[derive(Debug, Default)]
 struct JudgedNodes {
     first: String,
-    /// A set, since a node may be judged several times.
+    /// All nodes with the verdict. A set, since a node may be judged several times.
     all: BTreeSet<String>,
 }
 
@@ -45,7 +45,7 @@ impl TraceLog {
         self.push(line);
     }
 
-    /// Records a node for a verdict; equal verdicts about the same pod are merged.
+    /// Records a verdict about a pod on a node; equal verdicts about the same pod are merged.
     pub(super) fn record_node(
         &mut self,
         point: &'static str,

@@ -17,7 +17,7 @@ use super::{
     schedule::CronSchedule,
 };
 
-/// Settings of a Prometheus with the usage of queues.
+/// Settings of a usage database: a Prometheus that has the usage of queues.
 #[derive(Clone, Debug)]
 pub struct UsageDatabase {
     /// Address of the API.
@@ -46,7 +46,7 @@ pub enum Endpoint {
 /// Time window of usage.
 #[derive(Clone, Debug)]
 pub enum Window {
-    /// A fixed duration up to now.
+    /// A window of fixed length that ends now.
     Sliding(Duration),
     /// The elapsed part of the current window; windows of equal size follow each other.
     Tumbling {
@@ -55,22 +55,22 @@ pub enum Window {
         /// Length of each window.
         size: Duration,
     },
-    /// The time since the last scheduled time.
+    /// The time since the last time of a cron schedule.
     Cron(CronSchedule),
 }
 
-/// `PromQL` expressions per resource: usage by queue, and capacity of the cluster.
+/// `PromQL` expressions per resource: usage by queue, then capacity of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageQueries {
-    /// GPUs.
+    /// Expressions for usage and capacity of GPUs.
     pub gpu: [String; 2],
-    /// CPU.
+    /// Expressions for usage and capacity of CPU.
     pub cpu: [String; 2],
-    /// Memory.
+    /// Expressions for usage and capacity of memory.
     pub memory: [String; 2],
 }
 
-/// Poll interval and time limits.
+/// Poll interval and time limits of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// Time from one response to the next query.
@@ -84,7 +84,7 @@ pub struct Timing {
 }
 
 impl Window {
-    /// Elapsed milliseconds of the window at `now`.
+    /// Milliseconds of the window that have passed at `now`.
     pub(super) fn elapsed_millis(&self, now: Time) -> i64 {
         let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         match self {
@@ -146,7 +146,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Result of the last poll.
+/// Result of the last query, and the last good response.
 #[derive(Debug, Default)]
 struct LastPoll {
     /// Query time and content of the last good response.
@@ -156,7 +156,7 @@ struct LastPoll {
     latency: Duration,
 }
 
-/// The polling task; dropping this aborts it.
+/// The task that polls the usage database; dropping it aborts the task.
 #[derive(Debug)]
 pub(super) struct UsagePoller {
     settings: UsageDatabase,
@@ -171,7 +171,7 @@ impl Drop for UsagePoller {
 }
 
 impl UsagePoller {
-    /// Starts polling.
+    /// Starts polling the usage database.
     pub(super) fn start(
         settings: UsageDatabase,
         now: impl Fn() -> jiff::Timestamp + Send + Sync + 'static,
@@ -189,14 +189,14 @@ impl UsagePoller {
         Self { settings, last_poll, task }
     }
 
-    /// Waits for the next response or failure.
+    /// Waits for the next response or failure of the database.
     pub(super) async fn changed(&mut self) {
         if self.last_poll.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Like [`Self::changed`] for the first poll, with a time limit.
+    /// Like [`Self::changed`] for the first query, with a time limit.
     pub(super) async fn wait_for_first(&mut self) {
         let result =
             timeout(self.settings.timing.first_answer_timeout, self.last_poll.changed()).await;
@@ -205,12 +205,12 @@ impl UsagePoller {
         }
     }
 
-    /// Name for messages.
+    /// Name of the database for messages.
     pub(super) fn description(&self) -> String {
         format!("usage of queues from {}", self.settings.endpoint)
     }
 
-    /// Current usage shares; `None`: the last good response is stale, or there was none.
+    /// Usage shares of the last good response; `None`: it is stale, or there was none.
     pub(super) fn shares(&self, now: Time) -> Option<Arc<Shares>> {
         let last = self.last_poll.borrow();
         let staleness = i64::try_from(self.staleness().as_millis()).unwrap_or(i64::MAX);

@@ -24,10 +24,10 @@ const RESPONSE_BYTES_MAX: usize = 16 << 20;
 /// Maximum ratio of usage to capacity; larger values are clamped.
 const RATIO_MAX: f64 = 1000.0;
 
-/// Usage by queue, in millionths of the cluster's capacity over the window.
+/// Usage by queue name, in millionths of the cluster's capacity over the window.
 pub(super) type Shares = BTreeMap<Name, PerResource<i64>>;
 
-/// A failed query, with the metric.
+/// Why a query failed, with the metric.
 #[derive(Debug, Error)]
 #[error("{metric}: {fault}")]
 pub(super) struct QueryError {
@@ -55,7 +55,7 @@ enum QueryFault {
     NoCapacity,
 }
 
-/// Usage shares of queues over the window that ends at `now`.
+/// Queries the usage shares of queues over the window that ends at `now`.
 pub(super) async fn shares(
     database: &UsageDatabase,
     client: &Client,
@@ -82,7 +82,8 @@ pub(super) async fn shares(
     Ok(shares)
 }
 
-/// Query for the sum of a metric over the window, with decay. `None`: the window has just begun.
+/// The query for the sum of a metric over the window, with decay. `None`: the window has just
+/// begun.
 fn over_window(database: &UsageDatabase, metric: &str, now: Time) -> Option<String> {
     let window = database.window.elapsed_millis(now);
     let weighted = match database.half_life {
@@ -103,7 +104,7 @@ fn seconds(millis: i64) -> String {
 /// Queries the values of an expression at one time.
 async fn query_vector(client: &Client, query: &str, now: Time) -> Result<Vec<Sample>, QueryFault> {
     let request = Request::get(path(query, now));
-    let request = request.body(Body::from(Vec::new())).expect("a form fits into a URI");
+    let request = request.body(Body::from(Vec::new())).expect("URL-encoded parameters are valid in a URI");
     let unreachable = |error| QueryFault::Unreachable(format!("{:#}", anyhow::Error::from(error)));
     let response = client.send(request).await.map_err(unreachable)?;
     let status = response.status();
@@ -130,7 +131,7 @@ enum Data {
     Vector(Vec<Sample>),
 }
 
-/// One series of an instant vector.
+/// One series of an instant vector, the result of a query.
 #[derive(Debug, Deserialize)]
 struct Sample {
     metric: BTreeMap<String, String>,
@@ -167,7 +168,7 @@ impl Sample {
     }
 }
 
-/// Sums series by queue. A queue whose labels changed in the window has several.
+/// Sums series by queue. A queue whose labels changed in the window has several series.
 fn sum_by_queue(samples: &[Sample]) -> Result<BTreeMap<Name, f64>, QueryFault> {
     let mut sums = BTreeMap::new();
     for sample in samples {
@@ -186,7 +187,7 @@ fn single_value(samples: &[Sample]) -> Result<f64, QueryFault> {
     }
 }
 
-/// Usage in millionths of the capacity.
+/// The usage of each queue in millionths of the capacity.
 #[expect(clippy::cast_possible_truncation, reason = "between 0 and 10^9")]
 fn shares_of_capacity(
     used: BTreeMap<Name, f64>,

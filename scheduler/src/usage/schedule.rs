@@ -5,7 +5,7 @@ use std::{fmt, iter::successors, str::FromStr};
 use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions, parse_crontab_with};
 use schedlab_scheduler_core::model::Time;
 
-/// A cron schedule with at least one time in eight years, the longest distance of leap days.
+/// A cron schedule with at least one time in eight years, the longest distance of two leap days.
 #[derive(Clone)]
 pub struct CronSchedule {
     text: String,
@@ -36,7 +36,7 @@ impl CronSchedule {
 impl FromStr for CronSchedule {
     type Err = cronexpr::Error;
 
-    /// Rejects schedules without any time, such as 31 February, too.
+    /// Parses a cron expression. Rejects schedules without any time, such as 31 February.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut options = ParseOptions::default();
         options.fallback_timezone_option = FallbackTimezoneOption::UTC;

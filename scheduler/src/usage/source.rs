@@ -19,7 +19,7 @@ use crate::api::{ApiClient, ApiError};
 #[derive(Debug)]
 pub(crate) struct UsageSource {
     history: Option<SharedUsage>,
-    /// Persistence of the own history.
+    /// The `ConfigMap` that stores the own history.
     store: UsageStore,
     database: Option<UsagePoller>,
 }
@@ -37,12 +37,12 @@ impl UsageSource {
         Self { history: own.map(SharedUsage::new), store: UsageStore::new(api, pool), database }
     }
 
-    /// The own history, if there is no database.
+    /// The scheduler's own history, if there is no database.
     pub(crate) fn history_if_only_source(&self) -> Option<SharedUsage> {
         self.history.clone().filter(|_| self.database.is_none())
     }
 
-    /// Historical usage is configured, so that shares change with time alone.
+    /// Whether historical usage is configured, so that fair shares change with time alone.
     pub(crate) fn is_configured(&self) -> bool {
         self.history.is_some() || self.database.is_some()
     }
@@ -61,7 +61,7 @@ impl UsageSource {
         }
     }
 
-    /// Like [`Self::load`], for a process that is not the recording scheduler: searches all
+    /// Like [`Self::load`], for a process that does not record the history: searches all
     /// namespaces. Returns a message about missing data.
     pub(crate) async fn load_read_only(
         &mut self,
@@ -99,7 +99,8 @@ impl UsageSource {
         }
     }
 
-    /// Problem with the database's last response, if any, and its latency. `None`: no database.
+    /// Problem of the database's last response, if any, and the latency of its query. `None`: there
+    /// is no database.
     pub(crate) fn database_problem<T>(
         &self,
         queues: &BTreeMap<Name, T>,
@@ -125,12 +126,12 @@ impl UsageSource {
         Some((problem.map(with_fallback).or_else(no_known_queue), took))
     }
 
-    /// The own history has changes that are not written yet.
+    /// Whether the own history has changes that are not written yet.
     pub(crate) fn has_unwritten_history(&self) -> bool {
         self.history.as_ref().is_some_and(|own| self.store.has_unwritten(own.lock().changes))
     }
 
-    /// Writes pending changes at the end. Before the first cycle there are none.
+    /// Writes pending changes of the own history when the scheduler stops.
     pub(crate) async fn flush(&mut self, api: &ApiClient, now: Time) -> Result<(), ApiError> {
         match &self.history {
             Some(own) if own.lock().changes > 0 => self.store.flush(api, own, now).await,

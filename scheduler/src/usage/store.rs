@@ -17,29 +17,29 @@ use crate::{
     parse::{list, text},
 };
 
-/// Minimum time between two writes.
+/// Minimum time between two writes of the history.
 const WRITE_INTERVAL_MILLIS: i64 = 60_000;
-/// Maximum number of points per queue: one per 2.6 hours of a week's window, or per 22 minutes of a
-/// day's.
+/// Maximum number of points per queue: one per 2.6 hours of a window of a week, or per 22 minutes
+/// of a window of a day.
 const POINTS_MAX: i64 = 64;
 /// Maximum number of points in total: a `ConfigMap` holds 1 MiB, and a point takes about 50 bytes.
 const POINTS_MAX_TOTAL: i64 = 16_000;
 /// Maximum number of points per shard, as shards share one `ConfigMap`.
 const POINTS_MAX_SHARD: i64 = 4_000;
 
-/// The `ConfigMap` and the state of its content.
+/// The `ConfigMap` that stores the usage history, and the state of its content.
 #[derive(Debug)]
 pub(crate) struct UsageStore {
     namespace: String,
     name: String,
-    /// Key below `data`; each shard has its own.
+    /// Key of the history in `data`; each shard has its own key.
     key: String,
     points_max: i64,
-    /// Time of the last write, and the number of changes it contained.
+    /// Time of the last write, and number of changes that it contained.
     last_write: Option<(Time, u64)>,
-    /// The object exists, possibly created by another shard.
+    /// Whether the `ConfigMap` exists, possibly created by another shard.
     object_exists: bool,
-    /// The object has a history under the key.
+    /// Whether the `ConfigMap` had a history under the key.
     history_found: bool,
 }
 
@@ -89,8 +89,8 @@ impl UsageStore {
         path("v1", &self.namespace, "configmaps", name)
     }
 
-    /// Looks for the scheduler's `ConfigMap` in all namespaces. If that is denied, the default
-    /// namespace remains.
+    /// Sets the namespace to the one in which the scheduler's `ConfigMap` is found. If the search
+    /// is denied or finds none, the default namespace remains.
     pub(crate) async fn locate(&mut self, api: &ApiClient) {
         let all = format!("/api/v1/configmaps?fieldSelector=metadata.name%3D{}", self.name);
         let Ok(found) = api.get(&all).await else { return };
@@ -103,7 +103,7 @@ impl UsageStore {
         }
     }
 
-    /// Message for a missing history; `None`: it was found.
+    /// Message about a missing history; `None`: the history was found.
     pub(crate) fn missing_message(&self) -> Option<String> {
         let Self { name, key, .. } = self;
         let none = "all queues count as unused";
@@ -145,7 +145,8 @@ impl UsageStore {
         }
     }
 
-    /// There are changes that are not written yet.
+    /// Whether there are changes that are not written yet; `changes` is the number of changes so
+    /// far.
     pub(super) fn has_unwritten(&self, changes: u64) -> bool {
         self.last_write.is_none_or(|(_, written)| written != changes)
     }
@@ -165,7 +166,7 @@ impl UsageStore {
     }
 
     /// Writes pending changes immediately. Tries twice, as no later cycle can retry if another
-    /// shard just created the object, or if it was deleted.
+    /// shard just created the `ConfigMap`, or if it was deleted.
     pub(super) async fn flush(
         &mut self,
         api: &ApiClient,
@@ -246,8 +247,8 @@ impl UsageHistory {
 }
 
 impl TimeSeries {
-    /// The series in few points: its own, or else means over equal intervals and the current
-    /// amount.
+    /// The series reduced to at most `points_max` points: its own points if they are few, else
+    /// means over equal intervals and the current amount.
     fn downsampled(&self, since: Time, now: Time, points_max: i64) -> Points {
         let point = |at: Time, of: PerResource<i64>| (at.0, [of.gpu, of.cpu, of.memory]);
         if i64::try_from(self.points.len()).unwrap_or(i64::MAX) <= points_max {

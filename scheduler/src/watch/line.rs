@@ -15,7 +15,7 @@ use super::RawObject;
 pub(super) enum LineKind {
     Changed,
     Deleted,
-    /// An error with code 410: the resourceVersion has expired.
+    /// An error with code 410: the resourceVersion of the watch has expired.
     Expired,
     Failed,
     Ignored,
@@ -48,18 +48,18 @@ pub(super) fn peek(line: &[u8]) -> Option<(LineKind, String, RawObject)> {
     Some((said, metadata.resource_version.into_owned(), unread))
 }
 
-/// The decoded part of a line.
+/// The decoded part of a watch line.
 #[derive(Default)]
 struct PartialLine<'l> {
     kind: Option<Cow<'l, str>>,
     metadata: Option<Metadata<'l>>,
-    /// `code` of a Status.
+    /// Field `code` of a Status object.
     code: Value,
 }
 
 impl PartialLine<'_> {
-    /// Whether the rest of the line is not needed. That of an error is: its code follows the
-    /// metadata.
+    /// Whether the rest of the line is not needed. The rest of an error is needed: its code follows
+    /// the metadata.
     fn is_sufficient(&self) -> bool {
         self.metadata.is_some() && self.kind.as_ref().is_some_and(|kind| kind != "ERROR")
     }

@@ -11,10 +11,10 @@ use std::{
 
 use futures::task::AtomicWaker;
 
-/// Set when its stream is woken; also wakes the task that polls all streams.
+/// The waker of one stream: sets a flag, and wakes the task that polls all streams.
 pub(super) struct WakeFlag {
     state: Arc<State>,
-    /// Sets the flag.
+    /// The waker that sets the flag.
     waker: Waker,
 }
 
@@ -24,7 +24,7 @@ struct State {
 }
 
 impl WakeFlag {
-    /// The flag of a new stream, which counts as woken.
+    /// The flag of a new stream, which counts as woken so that it is polled once.
     pub(super) fn new(parent_waker: &Arc<AtomicWaker>) -> Self {
         let state =
             Arc::new(State { is_woken: AtomicBool::new(true), parent_waker: parent_waker.clone() });

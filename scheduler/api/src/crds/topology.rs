@@ -25,10 +25,11 @@ pub struct TopologySpec {
     pub levels: Vec<TopologyLevel>,
 }
 
-/// Labels and order of levels are immutable, since placed pods depend on them.
-/// `kubernetes.io/hostname` is the last level, since a node is a domain without levels below.
+/// The validation rules of `spec.levels`. Labels and order of levels are immutable, since placed
+/// pods depend on them. `kubernetes.io/hostname` is the last level, since a node is a domain
+/// without levels below.
 fn level_rules() -> Value {
-    /// CEL: whether level `l` has an alias.
+    /// CEL expression: whether level `l` has an alias.
     const ALIASED: &str = "(has(l.alias) && l.alias != '')";
     let hostname = "l.nodeLabel == 'kubernetes.io/hostname'";
     json!([
@@ -55,11 +56,11 @@ fn level_rules() -> Value {
     ])
 }
 
-/// Pattern of label keys.
+/// Regular expression for label keys.
 const LABEL_KEY: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?\
                          (([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
-/// One level.
+/// A level of a topology.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TopologyLevel {

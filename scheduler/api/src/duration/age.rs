@@ -11,7 +11,8 @@ pub fn since(time: Option<&Value>, now: Timestamp) -> String {
     time.map_or_else(|| UNKNOWN.to_owned(), |time| human(now.duration_since(time)))
 }
 
-/// A duration with at most two units. Less than two seconds in the future counts as now.
+/// Formats a duration with at most two units, as kubectl shows ages. A time up to one second in the
+/// future counts as now.
 pub fn human(span: SignedDuration) -> String {
     let seconds = span.as_secs();
     if seconds < -1 {

@@ -2,7 +2,7 @@
 
 use super::{Amount, BadQuantity};
 
-/// The unit of the result. Fractions of it are rounded up, as in Kubernetes.
+/// The unit of a parsed quantity. Fractions of the unit are rounded up, as in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Whole units: bytes, devices.
@@ -15,11 +15,12 @@ const ALLOWED: &str = "a quantity such as 2, 500m, 1.5Gi or 1e3";
 const ALLOWED_WHOLE: &str = "a quantity from 0 to 9223372036854775807";
 const ALLOWED_MILLI: &str = "a quantity from 0 to 9223372036854775.807";
 
-/// Parses a quantity that must not be negative, to the size of the scheduler's amounts.
+/// Parses a quantity that must not be negative, in the unit of the scheduler's amounts.
 ///
 /// # Errors
 ///
-/// The allowed form: the text is not a quantity, is negative, or exceeds an `i64` of the unit.
+/// The expected form, for messages: the text is not a quantity, is negative, or exceeds an `i64` of
+/// the unit.
 pub fn non_negative(text: &str, unit: Unit) -> Result<i64, &'static str> {
     let (decimals, allowed_size) = match unit {
         Unit::Whole => (0, ALLOWED_WHOLE),

@@ -13,7 +13,7 @@ use crate::{
     watch::StorageKind,
 };
 
-/// CSI objects, indexed for the snapshot.
+/// The CSI objects of the cluster, indexed for the snapshot.
 #[derive(Debug, Default)]
 pub(super) struct StorageDrivers {
     /// Drivers that publish their capacity (`CSIDriver` with `storageCapacity: true`).
@@ -28,9 +28,9 @@ pub(super) struct StorageDrivers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct StorageCapacity {
     class: Name,
-    /// `None`: accessible from no node.
+    /// The nodes that can use the volumes; `None`: no node.
     nodes: Option<LabelSelector>,
-    /// The largest volume that can be provisioned.
+    /// Size in bytes of the largest volume that can be provisioned.
     bytes: Option<i64>,
 }
 
@@ -49,8 +49,8 @@ impl StorageDrivers {
         self.limits.values().any(|limits| limits.contains_key(driver))
     }
 
-    /// The nodes with capacity for a volume of this class; `None` if the driver publishes no
-    /// capacity.
+    /// Selectors of the nodes on which the driver has capacity for a volume of this class and size;
+    /// `None` if the driver publishes no capacity.
     pub(super) fn nodes_with_capacity(
         &self,
         driver: &Name,
@@ -208,7 +208,8 @@ impl ClusterCache {
         }
     }
 
-    /// The volume decides the handle of its attachments.
+    /// Marks the nodes of the attachments of a volume as changed: the volume decides what the
+    /// attachments count as.
     pub(super) fn attachments_changed(&mut self, volume: &Name) {
         let attachments = self.volumes.drivers.attachments.values();
         let of_volume = attachments.filter(|one| one.volume == *volume);

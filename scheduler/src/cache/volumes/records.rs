@@ -12,7 +12,7 @@ use crate::{
     records::{ObjectKey, controller, selectors},
 };
 
-/// Provisioner of classes whose volumes are created manually.
+/// Provisioner of storage classes whose volumes are created manually.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// The fields of a `PersistentVolumeClaim` that affect scheduling.
@@ -20,7 +20,7 @@ const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 pub(crate) struct VolumeClaimRecord {
     pub(crate) version: u64,
     pub(crate) uid: Name,
-    /// UID of the pod that it was created for.
+    /// UID of the pod that the claim was created for.
     pub(super) owner: Option<Name>,
     pub(super) class: Option<Name>,
     /// `spec.volumeName`.
@@ -34,7 +34,7 @@ pub(crate) struct VolumeClaimRecord {
     modes: Vec<Name>,
     is_block: bool,
     pub(super) bytes: i64,
-    /// `Err`: malformed; it selects no volume.
+    /// The label selector for volumes. `Err`: the selector is malformed and selects no volume.
     selector: Result<LabelSelector, ()>,
 }
 
@@ -42,9 +42,9 @@ pub(crate) struct VolumeClaimRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClaimState {
     Usable,
-    /// Its volume is gone.
+    /// The volume of the claim is gone.
     Lost,
-    /// It has a deletion timestamp.
+    /// The claim has a deletion timestamp.
     Deleting,
 }
 
@@ -53,20 +53,20 @@ pub(super) enum ClaimState {
 pub(crate) struct VolumeRecord {
     pub(crate) version: u64,
     pub(super) reach: VolumeReach,
-    /// Driver and volume handle.
+    /// The CSI driver and the volume handle, which count against the volume limit of a node.
     pub(super) attached: Option<AttachedVolume>,
     pub(super) bytes: i64,
     class: Option<Name>,
     modes: Vec<Name>,
     is_block: bool,
     labels: Labels,
-    /// `spec.claimRef`: the claim that it is reserved for, and its UID if set.
+    /// `spec.claimRef`: the claim that the volume is reserved for, and the UID of the claim if set.
     claim_ref: Option<(ObjectKey, Option<Name>)>,
     is_available: bool,
     is_deleting: bool,
 }
 
-/// `volumeBindingMode` of a class.
+/// `volumeBindingMode` of a storage class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BindingMode {
     Immediate,
@@ -79,7 +79,7 @@ pub(super) enum BindingMode {
 pub(super) struct StorageClassRecord {
     pub(super) binding_mode: BindingMode,
     pub(super) provisioner: Name,
-    /// `allowedTopologies`: where volumes are provisioned; `None`: anywhere.
+    /// `allowedTopologies`: where volumes of the class can be provisioned; `None`: anywhere.
     pub(super) allowed_topologies: Option<Vec<NodeSelectorTerm>>,
 }
 
@@ -106,12 +106,12 @@ impl VolumeClaimRecord {
         }
     }
 
-    /// Whether only one pod at a time may use it (`ReadWriteOncePod`).
+    /// Whether only one pod at a time may use the claim (`ReadWriteOncePod`).
     pub(super) fn is_exclusive(&self) -> bool {
         self.modes.iter().any(|mode| &**mode == "ReadWriteOncePod")
     }
 
-    /// Whether it has its volume.
+    /// Whether the claim is bound to its volume.
     pub(crate) fn is_bound(&self) -> bool {
         self.volume.is_some() && self.is_bind_completed
     }
@@ -147,14 +147,14 @@ impl VolumeRecord {
         }
     }
 
-    /// Whether it is reserved for this claim, bound or not.
+    /// Whether the volume is reserved for this claim, bound or not.
     pub(crate) fn is_reserved_for(&self, key: &ObjectKey, claim: &VolumeClaimRecord) -> bool {
         self.claim_ref.as_ref().is_some_and(|(reserved, uid)| {
             reserved == key && uid.as_ref().is_none_or(|uid| *uid == claim.uid)
         })
     }
 
-    /// Whether it is available and matches the claim.
+    /// Whether the volume is available and matches the claim.
     pub(super) fn fits(&self, claim: &VolumeClaimRecord) -> bool {
         // Unlike node selectors, label selectors have no `Gt` and `Lt`.
         let selected = |requirement: &Requirement| {
@@ -221,7 +221,7 @@ fn is_block(object: &Value) -> bool {
     text(object, "/spec/volumeMode") == Some("Block")
 }
 
-/// A malformed quantity counts as 0.
+/// Parses a size in bytes. A malformed quantity counts as 0.
 pub(super) fn bytes(text: &str) -> i64 {
     non_negative(text, Unit::Whole).unwrap_or(0)
 }

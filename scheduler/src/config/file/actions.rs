@@ -55,7 +55,7 @@ const ALL: [ActionName; 5] = [
 ];
 
 impl Actions {
-    /// What is wrong with the list; `None`: it is valid.
+    /// What is wrong with the list of actions; `None`: the list is valid.
     pub(super) fn list_error(&self) -> Option<String> {
         let Self::List(list) = self else { return None };
         if list.is_empty() {
@@ -91,7 +91,7 @@ impl ActionName {
         }
     }
 
-    /// Default priority, as in KAI's operator.
+    /// Default priority of the action, as in KAI's operator.
     const fn priority(self) -> i32 {
         match self {
             Self::Allocate => 500,

@@ -17,7 +17,7 @@ use crate::config::{
 };
 
 impl ConfigFile {
-    /// Applies the file to `config`.
+    /// Applies the settings of the file to `config`.
     ///
     /// # Errors
     /// A key has no effect in the profile of `config`, or keys contradict each other.
@@ -81,7 +81,7 @@ impl ConfigFile {
         Ok(())
     }
 
-    /// Applies usage history and usage database.
+    /// Applies the settings of usage history and usage database to `config`.
     fn apply_usage(&self, config: &mut Config) -> Result<(), FileError> {
         config.usage_window = self.usage_window.map(|window| window.0).or(config.usage_window);
         config.usage_half_life = self.usage_half_life.map(|half| half.0).or(config.usage_half_life);

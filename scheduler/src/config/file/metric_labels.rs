@@ -24,7 +24,7 @@ pub(super) fn check(file: &ConfigFile) -> Result<(), FileError> {
     let mut defaults = file.queue_label_to_default_metric_value.keys();
     match defaults.find(|label| !file.queue_label_to_metric_label.contains_key(*label)) {
         Some(label) => {
-            let allowed = "a label that queueLabelToMetricLabel names";
+            let allowed = "a queue label that queueLabelToMetricLabel contains";
             wrong("queueLabelToDefaultMetricValue", label, allowed)
         }
         None => Ok(()),
@@ -38,7 +38,7 @@ fn is_prometheus_label(label: &str) -> bool {
         && label.chars().all(|one| one.is_ascii_alphanumeric() || one == '_')
 }
 
-/// The configured labels, ordered by queue label.
+/// The configured metric labels, ordered by queue label.
 pub(super) fn queue_metric_labels(file: &ConfigFile) -> Vec<QueueMetricLabel> {
     let of = |(queue_label, metric_label): (&String, &String)| QueueMetricLabel {
         queue_label: queue_label.clone(),

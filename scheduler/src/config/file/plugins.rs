@@ -88,7 +88,7 @@ pub struct PluginSetting {
 
 type Settings = BTreeMap<PluginName, PluginSetting>;
 
-/// Checks settings beyond their types.
+/// Checks settings of plugins beyond their types.
 pub(super) fn check(file: &ConfigFile) -> Result<(), FileError> {
     if file.plugins.get(&PluginName::SubGroupOrder).is_some_and(|of| of.enabled == Some(false)) {
         let allowed = "true, as this plugin cannot be disabled";
@@ -119,7 +119,7 @@ fn check_device_plugins(file: &ConfigFile) -> Result<(), FileError> {
     }
 }
 
-/// Applies enabled and priority of the listed plugins; the others stay as they are.
+/// Applies `enabled` and `priority` of the listed plugins; other plugins stay as they are.
 pub(super) fn apply_settings(settings: &Settings, config: &mut Config) {
     if settings.is_empty() {
         return;
@@ -144,7 +144,7 @@ pub(super) fn apply_settings(settings: &Settings, config: &mut Config) {
     config.set_plugin_priorities(priorities);
 }
 
-/// Applies arguments, and the choice between gpupack and gpuspread.
+/// Applies plugin arguments, and the choice between gpupack and gpuspread.
 pub(super) fn apply_arguments(settings: &Settings, profile: &mut Profile) -> Result<(), FileError> {
     for (plugin, setting) in settings {
         if setting.enabled == Some(true) {

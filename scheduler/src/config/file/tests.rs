@@ -329,7 +329,7 @@ fn queue_metric_labels_must_be_valid_unique_prometheus_labels() {
     assert_snapshot!(labels(&format!("{map}: {{ tier: 'queue-tier' }}")), @"queueLabelToMetricLabel: got queue-tier, expected letters, digits and _, not starting with a digit or __ at line 1 column 26");
     assert_snapshot!(labels(&format!("{map}: {{ a: queue_name }}")), @"queueLabelToMetricLabel: got queue_name, expected a name that no other metric label has at line 1 column 26");
     assert_snapshot!(labels(&format!("{map}: {{ a: x, b: x }}")), @"queueLabelToMetricLabel: got x, expected a name that no other metric label has at line 1 column 26");
-    assert_snapshot!(labels(defaults), @"queueLabelToDefaultMetricValue: got tier, expected a label that queueLabelToMetricLabel names at line 1 column 33");
+    assert_snapshot!(labels(defaults), @"queueLabelToDefaultMetricValue: got tier, expected a queue label that queueLabelToMetricLabel contains at line 1 column 33");
 }
 
 #[test]

@@ -100,7 +100,7 @@ pub struct PrometheusParams {
 }
 
 impl UsageDbSetting {
-    /// Resolves the settings, with a lookup of environment variables.
+    /// Converts the settings to a usage database. `variable` looks up environment variables.
     pub(super) fn to_database(
         &self,
         variable: impl Fn(&str) -> Option<String>,

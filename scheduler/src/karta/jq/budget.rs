@@ -21,7 +21,8 @@ const CHARGE: &str = "__paid";
 const SMALL_NUMBER: &str = "__number";
 /// Helper function: yields its input unless it is a list, a map or a long string, else fails.
 const SHORT_VALUE: &str = "__short";
-/// Helper function: `tonumber` for numbers and numeric strings; jaq's own parses any JSON.
+/// Helper function: `tonumber` for numbers and numeric strings. (That of the jaq library parses any
+/// JSON.)
 const TO_NUMBER: &str = "__tonumber";
 /// Maximum length in bytes of a search or separator string.
 const SHORT_MAX: usize = 64;
@@ -110,7 +111,8 @@ const SHORT_ARGUMENT_FUNCTIONS: [&str; 5] = ["contains", "index", "indices", "jo
 /// Definitions that supported functions use internally.
 const PREDICATES: [&str; 5] = ["isarray", "isboolean", "isnumber", "isobject", "isstring"];
 
-/// The definition is supported, or used by one that is. Others use functions that are not defined.
+/// Whether a definition is a supported function, or used by one. Other definitions use functions
+/// that are not defined.
 pub(super) fn is_needed(definition: &Def) -> bool {
     let (name, count) = (definition.name, definition.args.len());
     let is_called = FUNCTIONS.contains(&(name, count)) && name != "tonumber";

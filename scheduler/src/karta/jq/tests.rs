@@ -73,7 +73,7 @@ fn unbounded_and_impure_functions_are_rejected() {
 fn expressions_over_budget_fail() {
     let many = json!({ "items": vec![json!("0123456789"); 1000] });
     let of = |text: &str| output(text, &many);
-    let given_up = "error: it exceeds its budget: too many or too large values";
+    let given_up = "error: the expression exceeds its budget: too many or too large values";
     for step in ["[.[], .[]]", "[., .]", ". + .", "tojson"] {
         let text = format!("[.items[]]{}", format!(" | {step}").repeat(60));
         assert_eq!(of(&text), given_up, "{text}");

@@ -118,7 +118,8 @@ pub(super) fn preemptibility(input: &GroupingInput<'_>) -> Result<Option<Name>, 
     }
 }
 
-/// `None`: the empty value, with which preemptibility derives from the priority.
+/// The preemptibility that a label states. `None`: the label is empty, so preemptibility derives
+/// from the priority.
 fn preemptibility_of(stated: &Name) -> Result<Option<Name>, Malformed> {
     match &**stated {
         "" => Ok(None),
@@ -184,7 +185,7 @@ pub(super) fn duration(
     stated.map_or(Ok(None), |stated| parse_duration(annotation, stated))
 }
 
-/// `None`: the value is empty.
+/// A duration from an annotation; `None`: the annotation is empty.
 fn parse_duration(annotation: &str, stated: &Name) -> Result<Option<Name>, Malformed> {
     match go_duration(stated) {
         _ if stated.is_empty() => Ok(None),

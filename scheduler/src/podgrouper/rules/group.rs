@@ -25,7 +25,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// The existing PodGroup and the label of the pod are right.
+    /// Whether the existing PodGroup and the sub-group label of the pod are right.
     pub(in crate::podgrouper) fn is_written_to(
         &self,
         record: &PodGroupRecord,
@@ -45,7 +45,7 @@ pub(crate) struct Group {
     pub(in crate::podgrouper) owner: Owner,
     pub(super) min_member: u32,
     pub(super) min_sub_group: Option<u32>,
-    /// Empty if the group has `minMember` only.
+    /// The sub-groups; empty if the group has `minMember` only.
     pub(super) sub_groups: Vec<SubGroup>,
     pub(super) queue: Name,
     pub(super) priority_class: Name,
@@ -57,8 +57,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The existing PodGroup has what derives from the owner now, with the changes that a user made
-    /// since.
+    /// Whether the existing PodGroup has the fields that derive from the owner now, apart from
+    /// changes that a user made since.
     pub(crate) fn is_written_to(&self, record: &PodGroupRecord) -> bool {
         match &record.derived_spec {
             Some(before) => **before == self.derived_spec_annotation(),
@@ -79,7 +79,8 @@ impl Group {
         json!({ "metadata": { "annotations": annotations }, "spec": spec })
     }
 
-    /// What is derived from the owner, for comparison with what will be derived later.
+    /// The value of annotation [`DERIVED_SPEC_ANNOTATION`]: the fields that derive from the owner,
+    /// for comparison with later ones.
     fn derived_spec_annotation(&self) -> String {
         let spec = self.derived_spec();
         let fields = spec.as_object().into_iter().flatten();
@@ -87,7 +88,7 @@ impl Group {
         fields.to_string()
     }
 
-    /// The existing PodGroup already has the fields that derive from the owner.
+    /// Whether the existing PodGroup has the fields that derive from the owner.
     fn agrees_with(&self, record: &PodGroupRecord) -> bool {
         let stands_in_parts = match self.sub_groups.as_slice() {
             [] => matches!(record.sub_groups.as_slice(), [only] if &*only.name == "default"),

@@ -16,8 +16,8 @@ use crate::parse::{Malformed, list, name, text};
 /// Annotation of a PodGang that names its Topology; takes precedence over KAI's own annotation.
 const TOPOLOGY_NAME: &str = "grove.io/topology-name";
 
-/// A sub-group per clique with its minimum, below the group of cliques that lists it. Cliques list
-/// their pods.
+/// The shape of a PodGang: a sub-group per clique with its minimum, below the group of cliques that
+/// lists it. Each clique lists its pods.
 pub(super) fn gang(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
     let cliques = match list(input.top.object, "/spec/podgroups") {
         [] => list(input.top.object, "/spec/podGroups"),
@@ -47,7 +47,7 @@ fn names_pod(clique: &Value, input: &GroupingInput<'_>) -> bool {
     })
 }
 
-/// Sub-groups for groups of cliques, and the index of the group of each clique.
+/// A sub-group for each group of cliques, and for each clique the index of its group.
 fn groups_of_cliques<'a>(
     input: &GroupingInput<'a>,
     cliques: &[Value],

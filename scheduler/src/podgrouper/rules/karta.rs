@@ -37,7 +37,7 @@ pub(super) fn group(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> 
     })
 }
 
-/// The resulting group name is a valid object name.
+/// Whether a group name with this suffix is a valid object name.
 fn can_end_a_name(input: &GroupingInput<'_>, tail: &str) -> bool {
     let is_edge = |at: u8| at.is_ascii_lowercase() || at.is_ascii_digit();
     let is_label = |label: &str| {

@@ -66,7 +66,7 @@ use Grouping::{
 };
 use OwnerRule::{Group, PerChild, Skip, Unlisted};
 
-/// API group, kind, resource name, rule. API versions do not matter.
+/// Per kind: API group, kind, resource name, and rule. API versions do not matter.
 const KINDS: [(&str, &str, &str, OwnerRule); 46] = [
     ("", "Pod", "pods", Group(ByTopOwner)),
     ("apps", "ReplicaSet", "replicasets", Group(ByTopOwner)),
@@ -141,7 +141,7 @@ pub(super) fn grouping(owner: &Owner) -> Grouping {
     }
 }
 
-/// The kind has no built-in grouping, so a Karta may define one.
+/// Whether the kind has no built-in grouping, so that a Karta may define one.
 pub(super) fn is_unlisted(owner: &Owner) -> bool {
     matches!(kind_rule(owner), None | Some((.., Unlisted)))
 }

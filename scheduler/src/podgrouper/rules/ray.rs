@@ -40,8 +40,9 @@ fn job_at_top(chain: &[Link]) -> Option<&Link> {
     selected.is_none_or(Map::is_empty).then_some(job)
 }
 
-/// Sub-groups of a cluster, and one with minimum 0 for the submitter of the RayJob that created it.
-/// The submitter of a job on an existing cluster gets a group of its own.
+/// The shape of a Ray cluster: its sub-groups, and one with minimum 0 for the submitter of the
+/// RayJob that created the cluster. The submitter of a job on an existing cluster gets a group of
+/// its own.
 pub(super) fn cluster(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
     let job = job_at_top(input.chain).map(|job| &job.object);
     let (cluster, part) = match (cluster_in_chain(input.chain), job) {
@@ -65,7 +66,7 @@ fn cluster_made_by<'a>(input: &GroupingInput<'a>, job: &Value) -> Result<&'a Val
     input.context.related_object.ok_or_else(wrong)
 }
 
-/// A separate pod submits the job, which is the default.
+/// Whether a separate pod submits the job, as is the default.
 fn has_submitter(job: &Value) -> bool {
     text(job, "/spec/submissionMode").is_none_or(|mode| matches!(mode, "" | "K8sJobMode"))
 }

@@ -8,7 +8,7 @@ use crate::parse::{Malformed, strings};
 
 pub(super) const SEGMENT_SIZE_ANNOTATION: &str = "kai.scheduler/segment-size";
 const SEGMENT_TOPOLOGY_PREFIX: &str = "kai.scheduler/segment-topology";
-/// Topology levels within which each segment is placed.
+/// Annotations with the topology levels within which each segment is placed.
 pub(super) const SEGMENT_LEVEL_ANNOTATIONS: [&str; 2] = [
     "kai.scheduler/segment-topology-required-placement",
     "kai.scheduler/segment-topology-preferred-placement",
@@ -49,12 +49,12 @@ pub(crate) struct OwnerKind {
 }
 
 impl GroupShape {
-    /// No sub-groups, and this `minMember`.
+    /// A shape without sub-groups, with this `minMember`.
     pub(super) fn uniform(pods: u64) -> Self {
         Self { min_member: u32::try_from(pods).unwrap_or(u32::MAX), ..Self::default() }
     }
 
-    /// Leaf sub-groups that are all required.
+    /// A shape of leaf sub-groups that are all required. `sub_group` is that of the pod.
     pub(super) fn from_sub_groups(sub_groups: Vec<SubGroup>, sub_group: Option<Name>) -> Self {
         let pods = sub_groups.iter().map(|leaf| u64::from(leaf.min_member)).sum();
         Self { sub_groups, sub_group, ..Self::uniform(pods) }
@@ -124,9 +124,10 @@ pub(super) fn inner(name: impl Into<Name>, min_sub_group: Option<u32>) -> SubGro
     SubGroup { min_sub_group, ..leaf(name, 0) }
 }
 
-/// Reads annotation `kai.scheduler/batch-min-member` of a Job. Other kinds have fields for their
-/// minimum, or create their pods one after the other. As in KAI the value applies even if the Job
-/// currently has fewer pods, since its parallelism may be raised; then a warning is added.
+/// The shape of a Job: its minimum is annotation `kai.scheduler/batch-min-member`. Other kinds have
+/// fields for their minimum, or create their pods one after the other. As in KAI the annotation
+/// applies even if the Job currently has fewer pods, since its parallelism may be raised; then a
+/// warning is added.
 fn job(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
     let stated = input.top.annotations.get(BATCH_MIN_MEMBER);
     let minimum = stated.map_or(Ok(1), |text| parse_positive(BATCH_MIN_MEMBER, text))?;
@@ -150,7 +151,7 @@ pub(super) fn parse_positive(annotation: &str, text: &str) -> Result<u64, Malfor
     })
 }
 
-/// The number at a JSON pointer, or `otherwise` if it is missing.
+/// The number at a JSON Pointer, or `default` if it is missing.
 pub(super) fn count_or(object: &Value, pointer: &str, default: u64) -> u64 {
     object.pointer(pointer).and_then(Value::as_u64).unwrap_or(default)
 }

@@ -21,8 +21,9 @@ const PYTORCH_JOB: OwnerKind =
 const LEADER_WORKER_SET: OwnerKind =
     OwnerKind { api_version: api_versions::LEADER_WORKER_SET, kind: "LeaderWorkerSet" };
 
-/// A tree of sub-groups: each replicated job, and below it each replica with the pods that it runs
-/// at once. If the jobs start one after the other, they cannot be one gang: then one is enough.
+/// The shape of a JobSet, a tree of sub-groups: each replicated job, and below it each replica with
+/// the pods that it runs at once. Jobs that start one after the other cannot be one gang: then one
+/// job is enough.
 pub(super) fn job_set(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
     let object = input.top.object;
     let jobs = list(object, "/spec/replicatedJobs").iter();

@@ -21,7 +21,7 @@ pub(crate) struct CycleTimings {
     pub(crate) open: Duration,
     /// Writes after the decision: annotations and status.
     pub(crate) close: Duration,
-    /// The whole cycle.
+    /// Duration of the whole cycle.
     pub(crate) whole: Duration,
 }
 
@@ -45,13 +45,13 @@ struct Start {
 struct Lap {
     action: Action,
     duration: Duration,
-    /// Pod groups in usable queues that were pending at its start.
+    /// Number of pod groups in usable queues that were pending at the start of the action.
     considered: usize,
-    /// Pod groups of which it placed at least one pod.
+    /// Number of pod groups of which the action placed at least one pod.
     scheduled: usize,
-    /// Victim sets that were simulated.
+    /// Number of victim sets that were simulated.
     simulated: usize,
-    /// Victim sets that were skipped without simulation.
+    /// Number of victim sets that were skipped without simulation.
     filtered: usize,
 }
 
@@ -107,7 +107,7 @@ impl CycleMetrics {
         Self {
             whole: register.gauge(
                 "e2e_scheduling_latency_milliseconds",
-                "Duration of the last cycle, decision and writes",
+                "Duration of the last scheduling cycle, including its writes",
                 &[],
             ),
             open: register.gauge(

@@ -17,14 +17,14 @@ const GB: i64 = 1_000_000_000;
 
 pub(super) struct QueueMetrics {
     info: GaugeVec,
-    /// GPU, CPU, memory.
+    /// Gauges of the fair share: GPU, CPU, memory.
     fair_share: [GaugeVec; 3],
     quota: [GaugeVec; 3],
     allocated: [GaugeVec; 3],
     usage: [GaugeVec; 3],
     quota_usage_percent: GaugeVec,
     fair_share_usage: GaugeVec,
-    /// Labels of each queue of the last cycle in `usage`.
+    /// The values of [`NAME_LABELS`] of each queue of the last cycle.
     names: Mutex<BTreeMap<Name, [Name; 3]>>,
     /// Queue labels exported in `info`, `quota` and `allocated`.
     labels: Vec<QueueMetricLabel>,
@@ -45,7 +45,7 @@ impl QueueMetrics {
         let gauge = |name: &str, help: &str| register.gauge(name, help, &all);
         let fair_share = "Fair share of the queue";
         let quota = "Quota of the queue; -1: unlimited";
-        let allocated = "Allocated to pods of the queue with a node";
+        let allocated = "Resources allocated to pods of the queue that have a node";
         let usage = "Fraction of the cluster that the queue used over the window of its history";
         Self {
             info: gauge("queue_info", "1 for each queue"),
@@ -118,7 +118,7 @@ impl QueueMetrics {
         *names = known;
     }
 
-    /// Updates historical usage, which changes between cycles.
+    /// Updates the gauges of historical usage, which changes between cycles.
     pub(super) fn set_usage(&self, of: impl Fn(&Name) -> PerResource<i64>) {
         for (queue, names) in &*self.names.lock().expect("no thread panics while holding the lock")
         {

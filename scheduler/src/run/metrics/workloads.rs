@@ -18,13 +18,13 @@ use crate::records::ObjectKey;
 /// Number of last waiting times of which the 99th percentile is computed.
 const WAITS_MAX: usize = 1000;
 
-/// Starts within this time count for wait time estimates.
+/// Starts of groups within this time count for estimates of the waiting time.
 const ESTIMATE_WINDOW: Duration = Duration::from_hours(1);
 
 /// Labels `queue_name` and `priority`.
 type QueueAndClass = (Name, Name);
 
-/// Labels of the eviction counter of a pod group.
+/// Label values of the eviction counter of a pod group.
 type Series = [String; 5];
 
 pub(super) struct WorkloadMetrics {
@@ -239,7 +239,7 @@ impl WorkloadMetrics {
     }
 }
 
-/// Start of waiting: creation, or the last eviction.
+/// Since when a group waits: its creation, or its last eviction.
 fn waiting_since(group: &PodGroup) -> Time {
     group.last_eviction.map_or(group.created, |evicted| evicted.max(group.created))
 }
@@ -248,7 +248,8 @@ fn is_gang(group: &PodGroup) -> bool {
     group.sub_groups.iter().map(|part| u64::from(part.min_member)).sum::<u64>() > 1
 }
 
-/// Value of label `decision` of a pending group: `reject` if no other workload's end lets it run.
+/// Value of label `decision` of a pending group: `reject` if the group cannot run even when all
+/// other workloads have ended.
 fn decision_label(reason: &Reason) -> &'static str {
     let is_refused = matches!(reason, Reason::Queue(_) | Reason::ExceedsClusterCapacity { .. });
     if is_refused { "reject" } else { "queue" }

@@ -12,11 +12,11 @@ const NAME: &str = "the name of a scheduler";
 const NANOSECONDS: &str = "an integer of nanoseconds";
 const VICTIMS: &str = "an integer from -1 (any number)";
 
-/// KAI's default `false` is the only supported value.
+/// A flag of which only KAI's default `false` is supported.
 const INFERENCE: &str = "isInferencePreemptible";
 
-/// Flags that do not affect decisions: the form of reports, optimizations, and labels of other
-/// components.
+/// Flags that do not affect decisions: those about the form of reports, optimizations, and labels
+/// of other components.
 const IGNORED_FLAGS: [&str; 7] = [
     "scheduleCSIStorage",
     "useSchedulingSignatures",
@@ -31,7 +31,7 @@ const IGNORED_FLAGS: [&str; 7] = [
 struct Switch {
     name: &'static str,
     set: fn(&mut Config, bool),
-    /// The consequence of a value that is not a boolean, for the note.
+    /// The consequence of a value that is not a boolean, for notes.
     instead: &'static str,
 }
 
@@ -119,7 +119,8 @@ impl ConfigReader<'_> {
         name.clone_into(&mut self.config.scheduler_name);
     }
 
-    /// Go writes these fields capitalized. Without key the scheduler serves all nodes.
+    /// Applies the node pool. Go writes its fields capitalized. Without label key the scheduler
+    /// serves all nodes.
     fn pool(&mut self, all: &Fields<'_>) {
         let of = |name: &str| {
             let mut named = all.iter().filter(|(key, _)| key.eq_ignore_ascii_case(name));
@@ -137,7 +138,7 @@ impl ConfigReader<'_> {
         self.record_error(&malformed(field, value, "true or false"), switch.instead);
     }
 
-    /// 0 disables consolidation.
+    /// Applies the maximum number of victims of a consolidation; 0 disables consolidation.
     fn victims(&mut self, value: &Value) {
         let profile = &mut self.config.profile;
         match value.as_i64() {

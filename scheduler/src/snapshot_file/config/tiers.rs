@@ -23,7 +23,7 @@ const NAMES: &str = "allocate, consolidation, reclaim, preempt, stalegangevictio
 const DEPTH: &str = "an integer from 0";
 
 impl ConfigReader<'_> {
-    /// A string of comma-separated names, as in KAI.
+    /// Applies the actions: a string of comma-separated names, as in KAI.
     pub(super) fn apply_actions(&mut self, value: &Value) -> Result<(), SnapshotFileError> {
         let allowed = "the names of actions with commas between them";
         let names = value
@@ -82,7 +82,7 @@ impl ConfigReader<'_> {
         Ok(())
     }
 
-    /// Applies a plugin. Returns its name if it is one of KAI's.
+    /// Applies a plugin of a tier. Returns its name if KAI has such a plugin.
     fn apply_plugin<'v>(
         &mut self,
         plugin: &'v Value,

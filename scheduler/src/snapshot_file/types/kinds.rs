@@ -46,7 +46,8 @@ static DECLARED_TYPES: LazyLock<DeclaredTypes> = LazyLock::new(|| {
     }
 });
 
-/// The type of a kind, with the shared definitions.
+/// The type of the objects of a kind, and the shared definitions; `None` if the type is not
+/// declared.
 pub(super) fn field_type(kind: Kind) -> Option<(&'static FieldType, &'static [FieldType])> {
     Some((DECLARED_TYPES.kinds.get(&kind)?, &DECLARED_TYPES.named))
 }
@@ -92,7 +93,8 @@ fn custom<Spec: JsonSchema, Status: JsonSchema>(generator: &mut SchemaGenerator)
     })
 }
 
-/// The fields that are used, of a kind that neither Kubernetes nor KAI declares.
+/// The schema of the fields of a `NodeResourceTopology` that are used; neither Kubernetes nor KAI
+/// declares this kind here.
 fn node_resource_topology(generator: &mut SchemaGenerator) -> Schema {
     let text = json_schema!({ "type": "string" });
     let object = |properties: Schema| json_schema!({ "type": "object", "properties": properties });

@@ -252,7 +252,7 @@ fn a_pod_of_an_instance_counts_only_replicas_of_that_instance() {
     assert_snapshot!(worker(karta.clone(), pools(json!([{ "name": "r2" }]))), @"spec.structureDefinition.childComponents[0].podSelector.componentInstanceSelector.idPath of Karta pyflow: got r1, expected an instance of the workload");
     assert_snapshot!(worker(karta.clone(), pools(json!([{ "name": "" }]))), @r#"spec.structureDefinition.childComponents[0].instanceIdPath of Karta pyflow: got "", expected a non-empty string"#);
     let fewer = with(karta, &format!("{CHILDREN}/0/scaleDefinition"), json!({}));
-    assert_snapshot!(worker(fewer, pools(json!([{ "name": "r1" }]))), @"spec.structureDefinition.childComponents[0].scaleDefinition of Karta pyflow: got 0 counts for 1 instances, expected one count per instance");
+    assert_snapshot!(worker(fewer, pools(json!([{ "name": "r1" }]))), @"spec.structureDefinition.childComponents[0].scaleDefinition of Karta pyflow: got 0 replica counts for 1 instances, expected one count per instance");
 }
 
 #[test]
@@ -291,9 +291,9 @@ fn a_pod_that_its_karta_cannot_group_gets_the_reason() {
     assert_snapshot!(by(".metadata.name.x"), @r#"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].groupByKeyPaths[0] of Karta pyflow: got cannot index "p" with "x", expected an expression that evaluates without error"#);
     assert_snapshot!(by("\"UPPER\""), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].groupByKeyPaths of Karta pyflow: got UPPER, expected letters a-z, digits, - and ., each dot-separated part starting and ending with a letter or digit, in a name of at most 253 characters");
     let others = members(&json!([{ "componentName": "master" }]));
-    assert_snapshot!(worker(karta(&others), flow()), @"pod p: got no member of Karta pyflow for it, expected a pod whose component, or an ancestor of it, is a member with matching filters");
+    assert_snapshot!(worker(karta(&others), flow()), @"pod p: got no member of Karta pyflow for this pod, expected a pod whose component, or an ancestor of it, is a member with matching filters");
     let chain = [link("jobs.example.com/PyFlow", flow())];
-    assert_snapshot!(karta_group_text(&json!({}), &chain, &[karta(&others)]), @"pod p: got no component of Karta pyflow for it, expected a pod that the podSelector of a component with pods selects");
+    assert_snapshot!(karta_group_text(&json!({}), &chain, &[karta(&others)]), @"pod p: got no component of Karta pyflow for this pod, expected a pod that the podSelector of a component with pods selects");
 }
 
 /// As in KAI: it counts as not there.
