@@ -50,7 +50,7 @@ use crate::{
     karta::Kartas,
     parse::Malformed,
     records::{NodeSource, NumaRecord, ObjectKey, PodRecord, Scheduler, numa},
-    watch::{Need, RawObject},
+    watch::{OptionalKinds, RawObject},
 };
 
 /// The fields of a PriorityClass that affect scheduling.
@@ -168,10 +168,10 @@ impl ClusterCache {
     }
 
     /// Whether any pod uses objects of these kinds.
-    pub(crate) fn has_users_of(&self, need: Need) -> bool {
+    pub(crate) fn has_pods_that_need(&self, need: OptionalKinds) -> bool {
         match need {
-            Need::Volumes => !self.volumes.pods.is_empty(),
-            Need::ConfigMaps => !self.config_maps.pods.is_empty(),
+            OptionalKinds::Volumes => !self.volumes.pods.is_empty(),
+            OptionalKinds::ConfigMaps => !self.config_maps.pods.is_empty(),
         }
     }
 
@@ -194,7 +194,7 @@ impl ClusterCache {
         let moved = |(key, pod): (ObjectKey, &PodRecord)| {
             (self.is_ours(&key, pod) != pod.is_ours).then_some(key)
         };
-        let moved: Vec<ObjectKey> = self.pods_of(group).filter_map(moved).collect();
+        let moved: Vec<ObjectKey> = self.pods_of_group(group).filter_map(moved).collect();
         for key in moved {
             if let Some(pod) = self.pods.get_mut(&key) {
                 pod.is_ours = !pod.is_ours;
@@ -204,7 +204,7 @@ impl ClusterCache {
     }
 
     /// The pods of this scheduler that name a pod group.
-    pub(crate) fn pods_of(
+    pub(crate) fn pods_of_group(
         &self,
         group: &ObjectKey,
     ) -> impl Iterator<Item = (ObjectKey, &PodRecord)> {
@@ -245,7 +245,7 @@ impl ClusterCache {
         }
     }
 
-    fn everything_changed(&mut self) {
+    fn mark_everything_changed(&mut self) {
         self.revision += 1;
         self.bind_backoffs.cluster_changed = true;
         self.changes.everything = true;
@@ -285,7 +285,7 @@ impl ClusterCache {
     fn upsert_queue(&mut self, name: Name, record: QueueRecord) {
         if !self.is_in_pool(&record.labels) {
             if self.queues.remove(&name).is_some() | self.excluded_queues.insert(name) {
-                self.everything_changed();
+                self.mark_everything_changed();
             }
             return;
         }
@@ -297,7 +297,7 @@ impl ClusterCache {
             }
         }
         self.queues.insert(name, record);
-        self.everything_changed();
+        self.mark_everything_changed();
     }
 
     fn upsert_group(&mut self, key: ObjectKey, record: PodGroupRecord) {
@@ -315,7 +315,7 @@ impl ClusterCache {
     }
 
     fn upsert_pod(&mut self, key: ObjectKey, mut record: PodRecord) {
-        record.shape = self.intern(record.shape);
+        record.shape = self.intern_shape(record.shape);
         if record.node.is_none()
             && let Some((node, request)) = self.find_open_bind_request(&key, &record)
         {
@@ -378,7 +378,7 @@ impl ClusterCache {
         self.changes.groups.insert(group);
     }
 
-    fn intern(&mut self, shape: Arc<PodShape>) -> Arc<PodShape> {
+    fn intern_shape(&mut self, shape: Arc<PodShape>) -> Arc<PodShape> {
         if let Some(known) = self.shapes.get(&shape) {
             return Arc::clone(known);
         }

@@ -14,8 +14,8 @@ pub(crate) struct WriteLimiter {
 
 impl WriteLimiter {
     /// Creates a limiter that grows up to `limit` concurrent writes.
-    pub(crate) fn with_limit(most: usize) -> Self {
-        Self { limit: most.max(1), completed: 0 }
+    pub(crate) fn with_limit(limit: usize) -> Self {
+        Self { limit: limit.max(1), completed: 0 }
     }
 
     /// Runs all futures within the limit, in order while only one at a time is allowed, and passes

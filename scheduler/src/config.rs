@@ -135,11 +135,12 @@ impl Component {
     pub const ALLOWED: &str = "a non-empty list without duplicates";
 
     /// What is wrong with a list of components; `None`: the list is valid.
-    pub fn list_error(list: &[Self]) -> Option<String> {
-        if list.is_empty() {
+    pub fn list_error(components: &[Self]) -> Option<String> {
+        if components.is_empty() {
             return Some("none".to_owned());
         }
-        let twice = list.iter().enumerate().find(|(at, part)| list[..*at].contains(part));
+        let twice =
+            components.iter().enumerate().find(|(at, part)| components[..*at].contains(part));
         twice.and_then(|(_, part)| part.name()).map(|name| format!("{name} twice"))
     }
 
@@ -321,7 +322,7 @@ impl Config {
     pub(crate) fn set_plugin_order(&mut self, plugins: &[&str]) {
         let is_kai_order = |rules: &[&str]| {
             let listed = plugins.iter().filter(|name| rules.contains(name));
-            listed.is_sorted_by_key(|name| Reverse(plugins::priority(name)))
+            listed.is_sorted_by_key(|name| Reverse(plugins::default_priority(name)))
         };
         let matches_kai = is_kai_order(&JobOrderRule::ALL.map(JobOrderRule::plugin))
             && is_kai_order(&TaskOrderRule::ALL.map(TaskOrderRule::plugin));
@@ -341,7 +342,7 @@ impl Config {
     /// Priority of a plugin; plugins with higher priority come first.
     pub(crate) fn plugin_priority(&self, plugin: &str) -> i32 {
         let configured = self.plugin_priorities.get(plugin).copied();
-        configured.unwrap_or_else(|| plugins::priority(plugin))
+        configured.unwrap_or_else(|| plugins::default_priority(plugin))
     }
 
     /// Sets [`Config::restrict_node_scheduling`].
@@ -407,8 +408,10 @@ impl Config {
     }
 
     /// Name of the first of these components that profile `kube` does not have.
-    pub fn first_not_in_kube<'a>(parts: impl IntoIterator<Item = &'a Component>) -> Option<String> {
-        let mut others = parts.into_iter().filter(|part| **part != Component::Scheduler);
+    pub fn first_not_in_kube<'a>(
+        components: impl IntoIterator<Item = &'a Component>,
+    ) -> Option<String> {
+        let mut others = components.into_iter().filter(|part| **part != Component::Scheduler);
         others.next()?.name()
     }
 

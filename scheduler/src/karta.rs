@@ -21,7 +21,7 @@ pub(crate) use tree::{Karta, SubGroupSpec};
 
 pub(crate) const API_VERSION: &str = "run.ai/v1alpha1";
 
-const UNIQUE_KIND: &str = "a kind that no other Karta with gangScheduling describes";
+const EXPECTED_UNIQUE_KIND: &str = "a kind that no other Karta with gangScheduling describes";
 
 /// API version and kind of the workloads that a Karta describes.
 pub(crate) type DescribedKind = (Name, Name);
@@ -40,7 +40,7 @@ impl KartaRecord {
     /// Parses a Karta. `None`: it has no gang scheduling section or is being deleted.
     pub(crate) fn from_object(object: &Value) -> Option<Self> {
         let uid = uid(object);
-        let (of, karta) = match definition::described_kind(object) {
+        let (of, karta) = match definition::read_described_kind(object) {
             Ok(of) => (Some(of?), definition::parse_karta(object)),
             Err(wrong) => (None, Err(wrong)),
         };
@@ -66,7 +66,7 @@ pub(crate) struct KartaChanges {
 
 impl Kartas {
     /// Sets a Karta, or removes it with `None`. Returns whether that is a change.
-    pub(crate) fn put(&mut self, name: Name, record: Option<KartaRecord>) -> bool {
+    pub(crate) fn insert_or_remove(&mut self, name: Name, record: Option<KartaRecord>) -> bool {
         if self.by_name.get(&name) == record.as_ref() {
             return false;
         }
@@ -91,11 +91,11 @@ impl Kartas {
         let gone: Vec<Name> =
             self.by_name.keys().filter(|name| !listed.contains(*name)).cloned().collect();
         for name in gone {
-            self.put(name, None);
+            self.insert_or_remove(name, None);
         }
     }
 
-    pub(crate) fn changed(&self) -> &KartaChanges {
+    pub(crate) fn changes_so_far(&self) -> &KartaChanges {
         &self.changed
     }
 
@@ -123,7 +123,7 @@ impl Kartas {
     }
 
     /// Changed Kartas that are ignored: name, UID and reason.
-    pub(crate) fn invalid(
+    pub(crate) fn invalid_kartas(
         &self,
         among: &KartaChanges,
     ) -> impl Iterator<Item = (&Name, &Name, Malformed)> {
@@ -137,7 +137,7 @@ impl Kartas {
                 let (other, _) =
                     self.usable_for_kind(api_version, kind).find(|(other, _)| *other != name)?;
                 let found = format!("{kind} of {api_version}, also described by Karta {other}");
-                Some(Malformed::new(definition::KIND, found, UNIQUE_KIND))
+                Some(Malformed::new(definition::KIND_FIELD, found, EXPECTED_UNIQUE_KIND))
             };
             let wrong = record.karta.as_ref().err().cloned().or_else(alone)?;
             Some((name, &record.uid, wrong))

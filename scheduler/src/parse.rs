@@ -7,9 +7,9 @@ use schedlab_api::{Text, Value};
 use schedlab_scheduler_core::model::{Name, Time};
 
 pub(crate) use schedlab_api::{
-    duration::{GoDuration, go_duration, long_duration},
+    duration::{GoDuration, parse_duration_with_days, parse_go_duration},
     pointer::{at, list, text},
-    quantity::{Unit, format_milli, non_negative},
+    quantity::{Unit, format_milli, parse_non_negative},
 };
 
 /// A field with an invalid value.

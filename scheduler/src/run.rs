@@ -23,7 +23,7 @@ use metrics::{CycleTimings, Metrics, Stopwatch};
 
 use crate::{
     api::{ApiClient, ApiError},
-    apply::{Applier, Outcome},
+    apply::{Applier, ApplyOutcome},
     binder,
     cache::ClusterCache,
     concurrency::WriteLimiter,
@@ -34,19 +34,19 @@ use crate::{
     snapshot_builder::SnapshotBuilder,
     trace::TracedObserver,
     usage::{UsageHistory, UsageSource},
-    watch::{Kind, Need, Watched as _, Watches},
+    watch::{Kind, OptionalKinds, Watched as _, Watches},
 };
 
 /// Number of repetitions of a plan that debug builds verify one by one; after them, every 60th
 /// repetition is verified.
-const CHECKED_REPEATS: u64 = 60;
+const VERIFIED_REPEATS: u64 = 60;
 
 /// Maximum time between two cycles if there is usage history, with which the order of queues
 /// changes over time.
 const USAGE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Maximum wait for the last write when the scheduler stops.
-const LAST_WRITE_MAX: Duration = Duration::from_secs(5);
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs the scheduler until the future is dropped. Returns only on errors at the start.
 ///
@@ -149,7 +149,7 @@ async fn check_listable(api: &ApiClient, flavor: Flavor) -> anyhow::Result<()> {
 }
 
 /// The kinds that are watched once pods use `need`; those that are always watched for `None`.
-fn watched_kinds(flavor: Flavor, need: Option<Need>) -> impl Iterator<Item = Kind> {
+fn watched_kinds(flavor: Flavor, need: Option<OptionalKinds>) -> impl Iterator<Item = Kind> {
     Kind::watched(flavor).iter().copied().filter(move |kind| kind.need() == need)
 }
 
@@ -161,7 +161,7 @@ struct Scheduler {
     metrics: Option<Arc<Metrics>>,
     watches: Watches,
     /// The optional kinds that pods use so far.
-    active_needs: Vec<Need>,
+    active_needs: Vec<OptionalKinds>,
     cache: ClusterCache,
     /// Kinds that have been listed. No cycle runs before all watched kinds have been.
     listed: BTreeSet<Kind>,
@@ -197,7 +197,7 @@ impl IdlePeriod {
     /// Whether a debug build verifies this repetition: at first each one, later one of 60, since an
     /// idle period may last for days.
     fn should_verify(&self) -> bool {
-        self.repeats <= CHECKED_REPEATS || self.repeats.is_multiple_of(CHECKED_REPEATS)
+        self.repeats <= VERIFIED_REPEATS || self.repeats.is_multiple_of(VERIFIED_REPEATS)
     }
 }
 
@@ -242,13 +242,13 @@ impl Scheduler {
     async fn run(&mut self) -> anyhow::Result<()> {
         self.load_usage().await?;
         loop {
-            match self.next().await {
-                Input::Watch(event) => self.handle(event),
-                Input::Owner(event) => self.handle_owner(event),
-                Input::Usage => self.handle_usage(),
+            match self.next_input().await {
+                Input::Watch(event) => self.handle_watch_event(event),
+                Input::Owner(event) => self.handle_owner_event(event),
+                Input::Usage => self.handle_usage_response(),
                 Input::CycleDue => {
                     let number = self.config.progress.borrow().cycles + 1;
-                    self.cycle().instrument(info_span!("cycle", number)).await;
+                    self.run_cycle().instrument(info_span!("cycle", number)).await;
                 }
             }
             if self.config.run_until == RunUntil::FirstCycle && self.last_cycle.is_some() {
@@ -257,7 +257,7 @@ impl Scheduler {
         }
     }
 
-    async fn cycle(&mut self) {
+    async fn run_cycle(&mut self) {
         let started = Instant::now();
         self.last_cycle = Some(started);
         self.cycle_due = None;
@@ -266,24 +266,24 @@ impl Scheduler {
             self.repeat_cycle(started, now);
             return;
         }
-        let before = self.api.requests();
+        let before = self.api.request_count();
         let grouped = self.group_pods(now).await;
         self.cache.update_bind_backoffs(now);
         self.refresh_snapshot(now);
         let opened = Instant::now();
         let mut stopwatch = Stopwatch::default();
-        let plan = self.decide(&mut stopwatch);
-        let mut outcome = self.apply(&plan).await;
+        let plan = self.decide_plan(&mut stopwatch);
+        let mut outcome = self.apply_plan(&plan).await;
         let applied = Instant::now();
-        let uses = self.queue_uses(&plan.queues);
+        let uses = self.usage_by_queue_name(&plan.queues);
         // If the plan was not applied completely, the next cycle reports the usage.
-        let is_done = self.config.runs(Component::Scheduler) && outcome == Outcome::default();
-        let after = is_done.then(|| self.queue_uses(&plan.queues_after));
-        let marked = if outcome.in_doubt { Ok(()) } else { self.mark_groups().await };
+        let is_done = self.config.runs(Component::Scheduler) && outcome == ApplyOutcome::default();
+        let after = is_done.then(|| self.usage_by_queue_name(&plan.queues_after));
+        let marked = if outcome.in_doubt { Ok(()) } else { self.write_group_annotations().await };
         let capacity = plan.total_shared.at_least_zero();
         let uses_after = after.as_ref().unwrap_or(&uses);
         let queues_reported = self.report_queues(capacity, &uses, uses_after, now).await;
-        let groups_reported = self.report_groups(is_done.then_some(&plan)).await;
+        let groups_reported = self.report_group_resources(is_done.then_some(&plan)).await;
         for failed in
             [grouped, marked, queues_reported, groups_reported].into_iter().filter_map(Result::err)
         {
@@ -295,20 +295,21 @@ impl Scheduler {
         let (open, close, whole) = (opened - started, applied.elapsed(), started.elapsed());
         self.observe_metrics(&plan, &stopwatch, CycleTimings { open, close, whole });
         self.log_cycle(&plan, whole);
-        self.schedule_next(started, &plan, &outcome);
-        let is_done = Outcome { waits_for_volumes: false, ..outcome } == Outcome::default();
-        let is_quiet = self.api.requests() == before && is_done;
-        self.idle = is_quiet.then(|| self.idle_after(started, plan));
+        self.schedule_next_cycle(started, &plan, &outcome);
+        let is_done =
+            ApplyOutcome { waits_for_volumes: false, ..outcome } == ApplyOutcome::default();
+        let is_quiet = self.api.request_count() == before && is_done;
+        self.idle = is_quiet.then(|| self.idle_period_after(started, plan));
     }
 
-    async fn apply(&mut self, plan: &Plan) -> Outcome {
+    async fn apply_plan(&mut self, plan: &Plan) -> ApplyOutcome {
         if !self.config.runs(Component::Scheduler) {
-            return Outcome::default();
+            return ApplyOutcome::default();
         }
         self.applier.apply(&mut self.cache, &self.snapshot_builder.built, plan).await
     }
 
-    fn decide(&self, stopwatch: &mut Stopwatch) -> Plan {
+    fn decide_plan(&self, stopwatch: &mut Stopwatch) -> Plan {
         let snapshot = &self.snapshot_builder.built.snapshot;
         let profile = &self.config.profile;
         let is_measured = self.metrics.is_some() || tracing::enabled!(Level::DEBUG);
@@ -367,7 +368,7 @@ impl Scheduler {
     }
 
     /// The idle period after a cycle: until the deadline of the plan or the next update of usage.
-    fn idle_after(&self, started: Instant, plan: Plan) -> IdlePeriod {
+    fn idle_period_after(&self, started: Instant, plan: Plan) -> IdlePeriod {
         let deadline = plan.requeue_after_millis.map(Duration::from_millis);
         let usage = self.past.is_configured().then_some(USAGE_INTERVAL);
         let times = deadline.into_iter().chain(usage).chain(self.requeue_after());
@@ -395,7 +396,7 @@ impl Scheduler {
     }
 
     /// Writes the group annotation of pods that get it by no Binding.
-    async fn mark_groups(&mut self) -> Result<(), ApiError> {
+    async fn write_group_annotations(&mut self) -> Result<(), ApiError> {
         if self.config.flavor == Flavor::Kube {
             return Ok(());
         }
@@ -428,7 +429,7 @@ impl Scheduler {
     /// does no harm, since a cluster that is shut down may have lost its API server.
     async fn save_usage(&mut self) {
         let now = Time((self.now)().as_millisecond());
-        let kept = timeout(LAST_WRITE_MAX, self.past.flush(&self.api, now)).await;
+        let kept = timeout(LAST_WRITE_TIMEOUT, self.past.flush(&self.api, now)).await;
         let kept = kept.context("no response in time").and_then(|kept| Ok(kept?));
         if let Err(error) = kept.context("cannot write the last minute of the usage history") {
             let message = format!("{error:#}");
@@ -437,9 +438,9 @@ impl Scheduler {
     }
 
     /// Schedules the next cycle, as plan and outcome of the last one require.
-    fn schedule_next(&mut self, started: Instant, plan: &Plan, outcome: &Outcome) {
+    fn schedule_next_cycle(&mut self, started: Instant, plan: &Plan, outcome: &ApplyOutcome) {
         if outcome.in_doubt {
-            self.watches.start_kind(&self.api.client, Kind::Pod);
+            self.watches.start_or_restart_kind(&self.api.client, Kind::Pod);
             self.listed.remove(&Kind::Pod);
             return;
         }

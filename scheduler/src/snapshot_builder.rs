@@ -18,7 +18,7 @@ use schedlab_scheduler_core::{
 };
 
 pub(crate) use groups::is_known_class;
-pub(crate) use queues::problem as queue_problem;
+pub(crate) use queues::queue_problem;
 
 use pods::{PodContext, PodEntry, ShapeIds};
 use queues::QueueLookup;
@@ -204,24 +204,25 @@ impl SnapshotBuilder {
         snapshot.excluded_nodes = cache.excluded_nodes();
         snapshot.topologies = cache.topologies.values().cloned().collect();
         (snapshot.queues, self.queue_of) = if self.is_tree {
-            queues::build(&cache.queues)
+            queues::build_queues(&cache.queues)
         } else {
-            queues::build(&queues::flattened(&cache.queues))
+            queues::build_queues(&queues::without_hierarchy(&cache.queues))
         };
     }
 
     /// Processes all groups and pods.
     fn rebuild_groups_and_pods(&mut self, cache: &ClusterCache) {
         let Self { flavor, queue_of, built, .. } = self;
-        let groups = groups::keys(cache, *flavor);
-        let groups = groups.iter().filter_map(|key| groups::build(cache, *flavor, queue_of, key));
+        let groups = groups::group_keys(cache, *flavor);
+        let groups =
+            groups.iter().filter_map(|key| groups::build_group(cache, *flavor, queue_of, key));
         built.snapshot.pod_groups = groups.collect();
         built.snapshot.pods.clear();
         built.snapshot.shapes.clear();
         built.unschedulable.clear();
         self.shapes = ShapeIds::default();
         for key in cache.pods.keys() {
-            match self.entry(cache, key) {
+            match self.pod_entry(cache, key) {
                 PodEntry::Absent => {}
                 PodEntry::Unschedulable(reason) => {
                     self.built.unschedulable.insert(key.clone(), reason);
@@ -233,11 +234,11 @@ impl SnapshotBuilder {
         self.shapes_in_use = self.shapes.len();
     }
 
-    fn entry(&mut self, cache: &ClusterCache, key: &ObjectKey) -> PodEntry {
+    fn pod_entry(&mut self, cache: &ClusterCache, key: &ObjectKey) -> PodEntry {
         let Self { flavor, nodes, shapes, built, .. } = self;
         let Snapshot { pod_groups, shapes: listed, .. } = &mut built.snapshot;
         let context = PodContext { cache, flavor: *flavor, nodes, groups: pod_groups };
-        pods::build(key, &context, shapes, listed)
+        pods::build_pod(key, &context, shapes, listed)
     }
 }
 

@@ -22,7 +22,7 @@ use thiserror::Error;
 use zip::{ZipWriter, result::ZipError, write::SimpleFileOptions};
 
 pub use read::Overrides;
-pub(crate) use read::{LoadedSnapshot, read};
+pub(crate) use read::{LoadedSnapshot, read_snapshot};
 
 use crate::{
     api::{ApiClient, ApiError, request_json},
@@ -31,7 +31,7 @@ use crate::{
     watch::{Kind, ResponseForm, StorageKind, Watched as _},
 };
 
-const FILE: &str = "snapshot.json";
+const SNAPSHOT_JSON: &str = "snapshot.json";
 
 /// The cluster of a scheduler, with the settings of that scheduler.
 #[derive(Clone)]
@@ -54,10 +54,10 @@ pub enum SnapshotFileError {
         reason: String,
     },
     /// The file is not a complete zip.
-    #[error("got no complete zip ({0}), expected a zip with {FILE} in it")]
+    #[error("got no complete zip ({0}), expected a zip with {SNAPSHOT_JSON} in it")]
     InvalidZip(ZipError),
     /// The zip lacks `snapshot.json`.
-    #[error("{FILE}: got no file of that name in the zip, expected a zip with it")]
+    #[error("{SNAPSHOT_JSON}: got no file of that name in the zip, expected a zip with it")]
     MissingEntry,
     /// The zip cannot be written or read.
     #[error(transparent)]
@@ -66,10 +66,10 @@ pub enum SnapshotFileError {
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// `snapshot.json` is not JSON, or not in the format of a snapshot.
-    #[error("{FILE}: {0}")]
+    #[error("{SNAPSHOT_JSON}: {0}")]
     Json(serde_json::Error),
     /// A field is malformed.
-    #[error("{FILE}: {field}: got {found}, expected {allowed}")]
+    #[error("{SNAPSHOT_JSON}: {field}: got {found}, expected {allowed}")]
     InvalidField {
         /// Path of the field.
         field: String,
@@ -79,7 +79,7 @@ pub enum SnapshotFileError {
         allowed: Cow<'static, str>,
     },
     /// The settings under `schedlab` are invalid.
-    #[error("{FILE}: schedlab.{0}")]
+    #[error("{SNAPSHOT_JSON}: schedlab.{0}")]
     SchedlabConfig(FileError),
     /// The overriding configuration file is invalid.
     #[error(transparent)]
@@ -149,14 +149,14 @@ impl SnapshotSource {
     pub async fn capture(&self) -> Result<Vec<u8>, SnapshotFileError> {
         let api = ApiClient::new(self.client.clone(), self.config.scheduler_name.clone());
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-        zip.start_file(FILE, SimpleFileOptions::default())?;
+        zip.start_file(SNAPSHOT_JSON, SimpleFileOptions::default())?;
         write!(
             zip,
             "{{\"config\":{},\"schedulerParams\":{},\"schedlab\":{},\"discovery\":{},\"rawObjects\":{{",
-            write::configuration(&self.config),
-            write::parameters(&self.config),
-            write::schedlab(&self.config),
-            discovery(&api).await,
+            write::configuration_json(&self.config),
+            write::scheduler_params_json(&self.config),
+            write::schedlab_settings_json(&self.config),
+            discovery_json(&api).await,
         )?;
         let mut separator = "";
         for kind in Kind::watched(self.config.flavor) {
@@ -173,7 +173,7 @@ impl SnapshotSource {
 }
 
 /// Field `discovery` of a snapshot: the version of the API server, if it returns one.
-async fn discovery(api: &ApiClient) -> Value {
+async fn discovery_json(api: &ApiClient) -> Value {
     json!({ "serverVersion": api.get("/version").await.unwrap_or_default(), "resources": null })
 }
 

@@ -23,13 +23,13 @@ pub struct Trace(Arc<Mutex<TraceLog>>);
 
 impl Trace {
     /// Creates a trace that keeps at most `capacity` lines.
-    pub fn with_capacity(most: usize) -> Self {
-        Self(Arc::new(Mutex::new(TraceLog::with_capacity(most))))
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self(Arc::new(Mutex::new(TraceLog::with_capacity(capacity))))
     }
 
     /// The kept lines, oldest first.
     pub fn text(&self) -> String {
-        self.log().text()
+        self.lock_log().text()
     }
 
     /// Wraps plugins so that the trace records their verdicts.
@@ -71,16 +71,16 @@ impl Trace {
     /// Records the start of a cycle.
     pub(crate) fn begin_cycle(&self, now: Time) {
         let moment = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
-        self.log().line(format!("cycle at {moment}"));
+        self.lock_log().add_line(format!("cycle at {moment}"));
     }
 
-    fn log(&self) -> MutexGuard<'_, TraceLog> {
+    fn lock_log(&self) -> MutexGuard<'_, TraceLog> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records a verdict about a pod group, or about a pod as a whole.
     fn record(&self, point: &str, plugin: &str, subject: &str, verdict: &str) {
-        self.log().line(format!("  {point} {plugin}: {subject}: {verdict}"));
+        self.lock_log().add_line(format!("  {point} {plugin}: {subject}: {verdict}"));
     }
 
     /// Records a verdict about a pod on a node; equal verdicts about several nodes are merged into
@@ -93,7 +93,7 @@ impl Trace {
         node: &str,
         verdict: &str,
     ) {
-        self.log().record_node(point, plugin, subject, node, verdict);
+        self.lock_log().record_node(point, plugin, subject, node, verdict);
     }
 }
 
@@ -119,14 +119,16 @@ pub(crate) struct TracedObserver<'a, O> {
 
 impl<O: CycleObserver> CycleObserver for TracedObserver<'_, O> {
     fn on_action_start(&mut self, action: Action, session: &Session<'_>) {
-        self.trace.log().line(format!(" {} begins", action.as_str()));
+        self.trace.lock_log().add_line(format!(" {} begins", action.as_str()));
         self.inner.on_action_start(action, session);
     }
 
     fn on_action_end(&mut self, action: Action, session: &Session<'_>) {
         self.inner.on_action_end(action, session);
         let decided = session.decisions().len();
-        self.trace.log().line(format!(" {} ended: {decided} decisions so far", action.as_str()));
+        self.trace
+            .lock_log()
+            .add_line(format!(" {} ended: {decided} decisions so far", action.as_str()));
     }
 }
 

@@ -178,7 +178,7 @@ impl Value {
 
     /// The value at a JSON Pointer (RFC 6901).
     pub fn pointer(&self, pointer: &str) -> Option<&Value> {
-        steps(pointer)?.try_fold(self, |value, step| match value {
+        pointer_steps(pointer)?.try_fold(self, |value, step| match value {
             Value::Object(map) => map.get(&step),
             Value::Array(items) => items.get(array_index(&step)?),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
@@ -187,7 +187,7 @@ impl Value {
 
     /// The mutable value at a JSON Pointer.
     pub fn pointer_mut(&mut self, pointer: &str) -> Option<&mut Value> {
-        steps(pointer)?.try_fold(self, |value, step| match value {
+        pointer_steps(pointer)?.try_fold(self, |value, step| match value {
             Value::Object(map) => map.get_mut(&step),
             Value::Array(items) => items.get_mut(array_index(&step)?),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
@@ -293,7 +293,7 @@ impl Value {
 
 /// The unescaped segments of a JSON Pointer; the empty pointer has none. `None`: the text is no
 /// pointer.
-fn steps(pointer: &str) -> Option<impl Iterator<Item = String>> {
+fn pointer_steps(pointer: &str) -> Option<impl Iterator<Item = String>> {
     let is_pointer = pointer.is_empty() || pointer.starts_with('/');
     let step = |step: &str| step.replace("~1", "/").replace("~0", "~");
     is_pointer.then(|| pointer.split('/').skip(1).map(step))

@@ -12,7 +12,7 @@ pub fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
         let (key, more) = rest.split_at(end);
         // No key contains a literal `~`, so the unescaped lookup can come first.
         value = match value {
-            Value::Object(fields) => fields.get(key).or_else(|| escaped(value, key))?,
+            Value::Object(fields) => fields.get(key).or_else(|| look_up_escaped_key(value, key))?,
             Value::Array(items) => items.get(key.parse::<usize>().ok()?)?,
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
         };
@@ -24,7 +24,7 @@ pub fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
 }
 
 /// The value of a key that contains `/`, which a JSON Pointer writes as `~1`.
-fn escaped<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+fn look_up_escaped_key<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     if !key.as_bytes().contains(&b'~') {
         return None;
     }

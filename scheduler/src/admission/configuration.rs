@@ -5,7 +5,7 @@ use schedlab_api::{Value, api_versions, json};
 use super::{MUTATE_PODS_PATH, POD_GROUPS_PATH, PODS_PATH, QUEUES_PATH};
 use crate::config::Config;
 
-const API: &str = "admissionregistration.k8s.io/v1";
+const API_VERSION: &str = "admissionregistration.k8s.io/v1";
 
 /// The Service in front of component admission, and the pods that it mutates.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ impl PatchedPods {
 /// The validating and the mutating webhook configuration.
 pub fn webhook_configurations(service: &WebhookService<'_>) -> [Value; 2] {
     let of = |kind: &str, webhooks: Value| {
-        json!({ "apiVersion": API, "kind": kind, "metadata": { "name": service.name },
+        json!({ "apiVersion": API_VERSION, "kind": kind, "metadata": { "name": service.name },
                 "webhooks": webhooks })
     };
     [
@@ -62,16 +62,16 @@ pub fn webhook_configurations(service: &WebhookService<'_>) -> [Value; 2] {
 fn validating_webhooks(service: &WebhookService<'_>) -> Value {
     let writes = ["CREATE", "UPDATE"];
     let all = ["CREATE", "UPDATE", "DELETE"];
-    let mut pods = webhook(service, "pods", PODS_PATH, &rule("", "v1", "pods", &writes));
+    let mut pods = webhook(service, "pods", PODS_PATH, &webhook_rule("", "v1", "pods", &writes));
     // Pods of all schedulers are reviewed; they must start without this webhook, too.
     pods["failurePolicy"] = "Ignore".into();
-    let groups = rule(api_versions::SCHEDULING_GROUP, "v2alpha2", "podgroups", &writes);
+    let groups = webhook_rule(api_versions::SCHEDULING_GROUP, "v2alpha2", "podgroups", &writes);
     json!([
         webhook(
             service,
             "queues",
             QUEUES_PATH,
-            &rule(api_versions::SCHEDULING_GROUP, "v2", "queues", &all)
+            &webhook_rule(api_versions::SCHEDULING_GROUP, "v2", "queues", &all)
         ),
         webhook(service, "podgroups", POD_GROUPS_PATH, &groups),
         pods,
@@ -83,7 +83,7 @@ fn validating_webhooks(service: &WebhookService<'_>) -> Value {
 fn mutating_webhook(service: &WebhookService<'_>) -> Value {
     let ours = Value::from(service.scheduler_name);
     let mut webhook =
-        webhook(service, "sharing", MUTATE_PODS_PATH, &rule("", "v1", "pods", &["CREATE"]));
+        webhook(service, "sharing", MUTATE_PODS_PATH, &webhook_rule("", "v1", "pods", &["CREATE"]));
     let of_ours = json!({
         "name": "of-this-scheduler",
         "expression": format!("has(object.spec.schedulerName) && object.spec.schedulerName == {ours}"),
@@ -119,7 +119,7 @@ fn webhook(service: &WebhookService<'_>, name: &str, path: &str, rule: &Value) -
     })
 }
 
-fn rule(group: &str, version: &str, plural: &str, operations: &[&str]) -> Value {
+fn webhook_rule(group: &str, version: &str, plural: &str, operations: &[&str]) -> Value {
     json!({ "apiGroups": [group], "apiVersions": [version], "resources": [plural],
             "operations": operations })
 }

@@ -38,13 +38,13 @@ pub(super) fn queue_details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value>
     let used = cycle.plan.queues_after.get(&id).unwrap_or(&nothing);
     let mut details = json!({
         "name": &**queue,
-        "queueRequestedResources": amounts(used.requested.accounted()),
-        "queueDeservedResources": bounds(of.quota),
-        "queueAllocatedResources": amounts(used.allocated.accounted()),
+        "queueRequestedResources": amounts_json(used.requested.accounted()),
+        "queueDeservedResources": bounded_amounts_json(of.quota),
+        "queueAllocatedResources": amounts_json(used.allocated.accounted()),
         "queueAllocatedNonPreemptibleResources":
-            amounts(used.allocated_non_preemptible.accounted()),
-        "queueResourceLimits": bounds(of.limit),
-        "podGroupRequestedResources": one(&requested.resource, requested.amount),
+            amounts_json(used.allocated_non_preemptible.accounted()),
+        "queueResourceLimits": bounded_amounts_json(of.limit),
+        "podGroupRequestedResources": amount_json(&requested.resource, requested.amount),
     });
     if is_bound_to_quota {
         let requested_now = details["podGroupRequestedResources"].clone();
@@ -53,20 +53,20 @@ pub(super) fn queue_details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value>
     Some(json!({ "queueDetails": details }))
 }
 
-fn amounts(of: PerResource<i64>) -> Value {
-    bounds(of.map(Amount::Exactly))
+fn amounts_json(amounts: PerResource<i64>) -> Value {
+    bounded_amounts_json(amounts.map(Amount::Exactly))
 }
 
-fn bounds(of: PerResource<Amount>) -> Value {
+fn bounded_amounts_json(amounts: PerResource<Amount>) -> Value {
     let names = ResourceName::ACCOUNTED;
-    let known = names.iter().zip(of.values()).filter_map(|(name, amount)| match amount {
+    let known = names.iter().zip(amounts.values()).filter_map(|(name, amount)| match amount {
         Amount::Exactly(amount) => Some(quantity_entry(name, amount)),
         Amount::Unlimited => None,
     });
     known.collect::<Map>().into()
 }
 
-fn one(resource: &ResourceName, amount: i64) -> Value {
+fn amount_json(resource: &ResourceName, amount: i64) -> Value {
     [quantity_entry(resource, amount)].into_iter().collect::<Map>().into()
 }
 

@@ -73,15 +73,15 @@ pub(super) enum OnSuccess {
 }
 
 /// Requests that are sent one after the other. An error ends the sequence, except for an event.
-pub(super) type Sequence = Vec<Write>;
+pub(super) type WriteSequence = Vec<Write>;
 
 impl Write {
-    pub(super) fn event(event: &Event<'_>, component: &str, now: Time) -> Self {
+    pub(super) fn create_event(event: &Event<'_>, component: &str, now: Time) -> Self {
         let (path, body) = event.to_request(component, now);
         Self::event_request(path, body)
     }
 
-    /// The creation of an event; `event` is the JSON body.
+    /// The creation of an event; `create_event` is the JSON body.
     pub(super) fn event_request(path: String, event: Vec<u8>) -> Self {
         Self { request: Request::CreateEvent { path, event }, on_success: OnSuccess::EventWritten }
     }
@@ -97,7 +97,7 @@ impl Write {
 
 impl OnSuccess {
     /// The tracing span of a decision; disabled for other writes.
-    fn span(&self) -> Span {
+    fn decision_span(&self) -> Span {
         match self {
             Self::Bound(pod, node, _) => info_span!("bind", %pod, %node),
             Self::BindRequestCreated(pod) => info_span!("bind_request", %pod),
@@ -107,7 +107,7 @@ impl OnSuccess {
     }
 
     /// Logs the response to a write that carries out a decision, within its span.
-    fn log(&self, error: Option<&ApiError>, duration: Duration) {
+    fn log_response(&self, error: Option<&ApiError>, duration: Duration) {
         let (done, failed) = match self {
             Self::Bound(..) => ("pod bound", "pod not bound"),
             Self::BindRequestCreated(_) => ("BindRequest created", "BindRequest not created"),
@@ -144,21 +144,25 @@ impl Request {
 type WriteResult = (OnSuccess, Result<Value, ApiError>, Duration);
 
 /// Sends a sequence. A write of unknown outcome sets `in_doubt`, which stops all sequences.
-async fn send(api: &ApiClient, chain: Sequence, in_doubt: &AtomicBool) -> Vec<WriteResult> {
+async fn send_sequence(
+    api: &ApiClient,
+    sequence: WriteSequence,
+    in_doubt: &AtomicBool,
+) -> Vec<WriteResult> {
     let mut responses = Vec::new();
-    for Write { request, on_success } in chain {
+    for Write { request, on_success } in sequence {
         if in_doubt.load(Ordering::Relaxed) {
             break;
         }
         let sent = Instant::now();
-        let span = on_success.span();
+        let span = on_success.decision_span();
         let response = request.send(api).instrument(span.clone()).await;
         if matches!(response, Err(ApiError::OutcomeUnknown(_))) {
             in_doubt.store(true, Ordering::Relaxed);
         }
         let ends = response.is_err() && !matches!(on_success, OnSuccess::EventWritten);
         let duration = sent.elapsed();
-        span.in_scope(|| on_success.log(response.as_ref().err(), duration));
+        span.in_scope(|| on_success.log_response(response.as_ref().err(), duration));
         responses.push((on_success, response, duration));
         if ends {
             break;
@@ -170,11 +174,11 @@ async fn send(api: &ApiClient, chain: Sequence, in_doubt: &AtomicBool) -> Vec<Wr
 impl Applier {
     /// Sends sequences concurrently, or in order if only one request at a time is allowed, and
     /// updates the cache.
-    pub(super) async fn write(&mut self, cache: &mut ClusterCache, chains: Vec<Sequence>) {
+    pub(super) async fn write(&mut self, cache: &mut ClusterCache, sequences: Vec<WriteSequence>) {
         let in_doubt = AtomicBool::new(self.outcome.in_doubt);
         let api = self.api.clone();
-        let chains = chains.into_iter().filter(|chain| !chain.is_empty());
-        let sent = chains.map(|chain| send(&api, chain, &in_doubt));
+        let sequences = sequences.into_iter().filter(|chain| !chain.is_empty());
+        let sent = sequences.map(|chain| send_sequence(&api, chain, &in_doubt));
         let mut pacing = std::mem::replace(&mut self.limiter, WriteLimiter::with_limit(1));
         let take = |responses: Vec<WriteResult>| {
             let is_binding = |(on_success, ..): &&WriteResult| {

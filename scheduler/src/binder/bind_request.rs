@@ -65,11 +65,11 @@ impl BindRequest {
 
     /// The message about the first invalid field; `None` if the request is valid. Does not depend
     /// on the state of the cluster.
-    pub(super) fn validation_error(&self, request: &str) -> Option<String> {
+    pub(super) fn validation_error(&self, request_name: &str) -> Option<String> {
         let wrong = |field: &str, found: &str, allowed| {
             format!("{field}: got {found:?}, expected {allowed}")
         };
-        if *self.pod_name != *request {
+        if *self.pod_name != *request_name {
             return Some(wrong("spec.podName", &self.pod_name, "the name of the request"));
         }
         if !["", "Regular", "Fraction"].contains(&&*self.resource_type) {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{attempt::Attempt, bind_request::BindRequest};
 use crate::{
-    api::{ApiClient, ApiError, path},
+    api::{ApiClient, ApiError, object_path},
     cache::bind_backoff,
     config::GpuReservation,
     parse::{annotation, at, name, strings, text, uid, version},
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Time limit for a reservation pod to report its device, as in KAI.
-const RESERVATION_TIMEOUT: Duration = Duration::from_secs(40);
+const DEVICE_REPORT_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Shared GPUs, with the pods that share or reserve them.
 pub(super) struct Reservations {
@@ -74,7 +74,7 @@ enum DeviceLookup {
 }
 
 impl SharingPod {
-    fn shares(&self, node: &Name, group: &GpuGroup) -> bool {
+    fn shares_group(&self, node: &Name, group: &GpuGroup) -> bool {
         self.node == *node && self.groups.contains(group)
     }
 }
@@ -90,23 +90,23 @@ impl Reservations {
             WatchEvent::Listed(_, objects) => {
                 self.pods.clear();
                 for object in &objects {
-                    self.upsert(object);
+                    self.upsert_pod(object);
                 }
             }
             WatchEvent::Changed(_, object) => {
                 if let Some(object) = object.decode() {
-                    self.upsert(&object);
+                    self.upsert_pod(&object);
                 }
             }
             WatchEvent::Deleted(_, gone) => {
-                self.pods.remove(&ObjectKey::of_raw(&gone));
+                self.pods.remove(&ObjectKey::from_raw(&gone));
             }
         }
     }
 
     /// Records a pod from a list or watch event. A pod that is recorded as bound counts as bound
     /// until it finishes, as an older event may arrive late.
-    fn upsert(&mut self, pod: &Value) {
+    fn upsert_pod(&mut self, pod: &Value) {
         let key = ObjectKey::from_object(pod);
         let groups = gpu_groups(&strings(pod, "/metadata/labels"));
         let uid = uid(pod);
@@ -157,11 +157,11 @@ impl Reservations {
     /// Reservation pod of a GPU group on a node.
     fn reservation_of(&self, node: &Name, group: &GpuGroup) -> Option<(&ObjectKey, &SharingPod)> {
         let mut all = self.pods.iter();
-        all.find(|(key, pod)| self.is_reservation(key) && pod.shares(node, group))
+        all.find(|(key, pod)| self.is_reservation(key) && pod.shares_group(node, group))
     }
 
     /// Looks up the device indices of a request.
-    fn devices(&mut self, key: &ObjectKey, request: &BindRequest) -> DeviceLookup {
+    fn look_up_devices(&mut self, key: &ObjectKey, request: &BindRequest) -> DeviceLookup {
         let (mut known, mut missing) = (Vec::new(), Vec::new());
         let mut awaited = None;
         for group in &request.gpu_groups {
@@ -179,7 +179,7 @@ impl Reservations {
             return DeviceLookup::Known(known);
         }
         let since = *self.waiting.entry(key.clone()).or_insert_with(Instant::now);
-        if since.elapsed() >= RESERVATION_TIMEOUT {
+        if since.elapsed() >= DEVICE_REPORT_TIMEOUT {
             self.waiting.remove(key);
             let pod = awaited.map(|pod| format!(": {pod}")).unwrap_or_default();
             let why = format!("failed waiting for GPU reservation pod to allocate{pod}");
@@ -189,7 +189,7 @@ impl Reservations {
     }
 
     /// Looks up the device indices of a request, and creates missing reservation pods.
-    pub(super) async fn reserve(
+    pub(super) async fn reserve_devices(
         &mut self,
         api: &ApiClient,
         key: &ObjectKey,
@@ -199,14 +199,14 @@ impl Reservations {
             // The attempt reports the validation error.
             return Reservation::Ready(Vec::new());
         }
-        let devices = self.devices(key, request);
+        let devices = self.look_up_devices(key, request);
         if matches!(devices, DeviceLookup::Pending) {
             return Reservation::Pending;
         }
         if let DeviceLookup::Known(devices) = devices {
             return Reservation::Ready(devices);
         }
-        let pod = match api.get(&path("v1", &key.namespace, "pods", &key.name)).await {
+        let pod = match api.get(&object_path("v1", &key.namespace, "pods", &key.name)).await {
             Ok(pod) => Some(pod),
             Err(ApiError::NotFound(_)) => None,
             Err(error) => return Reservation::Unconfirmed(error),
@@ -218,9 +218,9 @@ impl Reservations {
                 let Some(pod) = pod.as_ref().filter(waits) else {
                     return Reservation::Ready(Vec::new());
                 };
-                self.create_pods(api, request, &groups, pod).await
+                self.create_reservation_pods(api, request, &groups, pod).await
             }
-            DeviceLookup::Failed(why) => match self.delete_failed(api, request).await {
+            DeviceLookup::Failed(why) => match self.delete_failed_pods(api, request).await {
                 Ok(()) => Err(why),
                 Err(error) => Err(format!("{why}; {error}")),
             },
@@ -236,7 +236,7 @@ impl Reservations {
         }
     }
 
-    async fn create_pods(
+    async fn create_reservation_pods(
         &self,
         api: &ApiClient,
         request: &BindRequest,
@@ -244,7 +244,7 @@ impl Reservations {
         pod: &Value,
     ) -> Result<(), String> {
         for group in groups {
-            let started = self.create_pod(api, request, group, pod).await;
+            let started = self.create_reservation_pod(api, request, group, pod).await;
             started.map_err(|error| format!("cannot reserve a GPU: {error}"))?;
         }
         Ok(())
@@ -252,19 +252,22 @@ impl Reservations {
 
     /// Time of the next timeout of a waiting request that is not in `postponed`, or of the next
     /// deletion retry.
-    pub(super) fn deadline(&self, put_off: &BTreeMap<ObjectKey, Instant>) -> Option<Instant> {
-        let waiting = self.waiting.iter().filter(|(key, _)| !put_off.contains_key(key));
-        let patience = waiting.map(|(_, since)| *since + RESERVATION_TIMEOUT);
+    pub(super) fn next_deadline(
+        &self,
+        postponed: &BTreeMap<ObjectKey, Instant>,
+    ) -> Option<Instant> {
+        let waiting = self.waiting.iter().filter(|(key, _)| !postponed.contains_key(key));
+        let patience = waiting.map(|(_, since)| *since + DEVICE_REPORT_TIMEOUT);
         patience.chain(self.undeleted.values().map(|again| again.due)).min()
     }
 
     /// Forgets since when requests wait that do not exist any more.
-    pub(super) fn retain(&mut self, requests: &BTreeMap<ObjectKey, BindRequest>) {
+    pub(super) fn forget_ended_requests(&mut self, requests: &BTreeMap<ObjectKey, BindRequest>) {
         self.waiting.retain(|key, _| requests.contains_key(key));
     }
 
     /// Creates the reservation pod of a GPU group on the node of the request.
-    async fn create_pod(
+    async fn create_reservation_pod(
         &self,
         api: &ApiClient,
         request: &BindRequest,
@@ -306,7 +309,7 @@ impl Reservations {
             "spec": spec,
         });
         let made: Result<Value, ApiError> =
-            api.create(&path("v1", namespace, "pods", ""), &object).await;
+            api.create(&object_path("v1", namespace, "pods", ""), &object).await;
         match made {
             // It exists already; a watch event will follow.
             Ok(_) | Err(ApiError::Conflict(_)) => Ok(()),
@@ -316,12 +319,12 @@ impl Reservations {
 
     /// Deletes reservation pods whose device no pod shares. Failed deletions are retried with
     /// exponential backoff; returns the failures of this call.
-    pub(super) async fn delete_idle(
+    pub(super) async fn delete_idle_pods(
         &mut self,
         api: &ApiClient,
         requests: &BTreeMap<ObjectKey, BindRequest>,
     ) -> Vec<(ObjectKey, ApiError)> {
-        let idle = self.idle(requests);
+        let idle = self.idle_reservation_pods(requests);
         self.undeleted.retain(|key, _| idle.contains_key(key));
         let now = Instant::now();
         let mut failed = Vec::new();
@@ -345,12 +348,15 @@ impl Reservations {
     }
 
     /// Reservation pods whose device no pod shares or requests, with their UIDs.
-    fn idle(&self, requests: &BTreeMap<ObjectKey, BindRequest>) -> BTreeMap<ObjectKey, Name> {
+    fn idle_reservation_pods(
+        &self,
+        requests: &BTreeMap<ObjectKey, BindRequest>,
+    ) -> BTreeMap<ObjectKey, Name> {
         let is_wanted = |node: &Name, group: &GpuGroup| {
             let mut sharers = self.pods.iter().filter(|(key, _)| !self.is_reservation(key));
             let asks =
                 |request: &BindRequest| request.node == *node && request.gpu_groups.contains(group);
-            sharers.any(|(_, pod)| pod.holds_device && pod.shares(node, group))
+            sharers.any(|(_, pod)| pod.holds_device && pod.shares_group(node, group))
                 || requests.values().any(asks)
         };
         let reservations = self.pods.iter().filter(|(key, _)| self.is_reservation(key));
@@ -360,7 +366,7 @@ impl Reservations {
     }
 
     /// Deletes the reservation pods of a request that got no device.
-    async fn delete_failed(
+    async fn delete_failed_pods(
         &mut self,
         api: &ApiClient,
         request: &BindRequest,
@@ -384,7 +390,7 @@ impl Reservations {
             "gracePeriodSeconds": 0,
             "preconditions": { "uid": &*uid },
         });
-        match api.delete(&path("v1", &key.namespace, "pods", &key.name), &options).await {
+        match api.delete(&object_path("v1", &key.namespace, "pods", &key.name), &options).await {
             Ok(_) | Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => {
                 self.pods.remove(&key);
                 Ok(())
@@ -416,11 +422,11 @@ mod tests {
         let pod = json!({ "metadata": { "namespace": "ns", "name": "p", "uid": "u", "resourceVersion": "5" } });
         let request = BindRequest::read(&json!({ "spec": { "selectedGPUGroups": ["g"] } }));
         all.record_bound(&key, &request, &pod);
-        all.upsert(&pod);
+        all.upsert_pod(&pod);
         assert!(all.pods.get(&key).is_some_and(|pod| pod.holds_device), "as it was before");
         let mut later = pod;
         later["metadata"]["resourceVersion"] = json!("6");
-        all.upsert(&later);
+        all.upsert_pod(&later);
         assert!(!all.pods.contains_key(&key), "it shares nothing any more");
     }
 }

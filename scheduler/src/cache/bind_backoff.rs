@@ -14,7 +14,7 @@ const BACKOFF_MAX: Duration = Duration::from_mins(5);
 
 /// Minimum backoff after a failure, even if the cluster changes: a cluster that changes all the
 /// time must cause no busy loop. The length is the maximum delay of kube-scheduler.
-const BACKOFF_MIN_AFTER_CHANGE: Duration = Duration::from_secs(10);
+const BACKOFF_LEFT_AFTER_CHANGE: Duration = Duration::from_secs(10);
 
 /// Number of failures that is assumed of a pod that an earlier scheduler could not bind: a
 /// restarted scheduler does not try such pods at once.
@@ -95,7 +95,8 @@ impl ClusterCache {
         let has_changed = std::mem::take(&mut self.bind_backoffs.cluster_changed);
         let mut over = Vec::new();
         for (key, backoff) in &mut self.bind_backoffs.pods {
-            let least = Time(backoff.failed_at.0.saturating_add(millis(BACKOFF_MIN_AFTER_CHANGE)));
+            let least =
+                Time(backoff.failed_at.0.saturating_add(to_millis(BACKOFF_LEFT_AFTER_CHANGE)));
             if has_changed && !backoff.is_over {
                 backoff.until = backoff.until.min(least);
             }
@@ -117,10 +118,12 @@ impl ClusterCache {
             .filter(|(key, request)| {
                 let backoff = self.bind_backoffs.pods.get(*key);
                 let counted = backoff.and_then(|backoff| backoff.request_uid.as_ref());
-                let is_of = |pod: &PodRecord| pod.is_ours && request.is_for_uid(&pod.uid);
+                let is_of = |pod: &PodRecord| pod.is_ours && request.is_for_pod_uid(&pod.uid);
                 counted != Some(&request.uid) && self.pods.get(*key).is_some_and(is_of)
             })
-            .map(|(key, request)| (key.clone(), Name::clone(&request.uid), request.error(key)))
+            .map(|(key, request)| {
+                (key.clone(), Name::clone(&request.uid), request.failure_message(key))
+            })
             .collect();
         for (key, uid, message) in failed {
             self.start_bind_backoff(&key, 1, &message, now, Some(uid));
@@ -155,7 +158,7 @@ impl ClusterCache {
             pod_uid: Name::clone(&pod.uid),
             failures,
             failed_at: now,
-            until: Time(now.0.saturating_add(millis(bind_backoff(failures)))),
+            until: Time(now.0.saturating_add(to_millis(bind_backoff(failures)))),
             is_over: false,
             message: message.into(),
             request_uid,
@@ -165,7 +168,7 @@ impl ClusterCache {
     }
 }
 
-fn millis(duration: Duration) -> i64 {
+fn to_millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 

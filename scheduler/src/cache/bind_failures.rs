@@ -22,7 +22,7 @@ pub(crate) struct BindFailure {
 impl BindFailure {
     /// The failure of a pod that has a node by its BindRequest, or that is in `tried`: tried in
     /// this cycle, or in its backoff. `None` if no attempt has failed.
-    pub(crate) fn for_pod(
+    pub(crate) fn failure_of_pod(
         key: &ObjectKey,
         pod: &PodRecord,
         tried: &BTreeSet<ObjectKey>,
@@ -33,7 +33,7 @@ impl BindFailure {
     }
 
     /// The failure of the first pod of each pod group with a failed binding.
-    pub(crate) fn by_group(
+    pub(crate) fn first_failure_by_group(
         cache: &ClusterCache,
         tried: &BTreeSet<ObjectKey>,
     ) -> BTreeMap<ObjectKey, Self> {
@@ -43,7 +43,9 @@ impl BindFailure {
         let with_nodes: BTreeSet<&ObjectKey> = cache.bind_requests.keys().chain(&tried).collect();
         let pods = with_nodes.into_iter().filter_map(|key| cache.pods.get_key_value(key));
         for (key, pod) in pods {
-            if let (Some(failure), Some(group)) = (Self::for_pod(key, pod, &tried), &pod.group) {
+            if let (Some(failure), Some(group)) =
+                (Self::failure_of_pod(key, pod, &tried), &pod.group)
+            {
                 let (namespace, name) = (Name::clone(&key.namespace), Name::clone(group));
                 first.entry(ObjectKey { namespace, name }).or_insert(failure);
             }
@@ -81,11 +83,11 @@ fn missing_object(message: &str) -> Option<(String, &str)> {
     let (prefix, _) = message.split_once("\" not found")?;
     let (prefix, name) = prefix.rsplit_once(" \"")?;
     let kind = prefix.rsplit(' ').next()?;
-    let kind = singular(kind.split('.').next()?);
+    let kind = singular_kind(kind.split('.').next()?);
     (!kind.is_empty() && !["node", "pod"].contains(&kind)).then(|| (kind.to_lowercase(), name))
 }
 
-fn singular(kind: &str) -> &str {
+fn singular_kind(kind: &str) -> &str {
     match kind.strip_suffix("es").filter(|kind| kind.ends_with("ss")) {
         Some(class) => class,
         None if kind.ends_with("ss") => kind,

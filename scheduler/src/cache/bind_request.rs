@@ -61,7 +61,7 @@ impl BindRequestRecord {
 
     /// Whether the request is for the pod with this UID, rather than an earlier pod of the same
     /// name.
-    pub(crate) fn is_for_uid(&self, uid: &Name) -> bool {
+    pub(crate) fn is_for_pod_uid(&self, uid: &Name) -> bool {
         self.pod_uid.as_ref().is_none_or(|pod| pod == uid)
     }
 
@@ -71,18 +71,18 @@ impl BindRequestRecord {
     pub(crate) fn is_for_earlier_pod(&self, pod: &PodRecord) -> bool {
         let is_later = pod.reported.version > self.version || pod.created > self.created;
         let is_left_over = self.has_succeeded && self.pod_uid.is_none() && is_later;
-        !self.is_for_uid(&pod.uid) || is_left_over
+        !self.is_for_pod_uid(&pod.uid) || is_left_over
     }
 
     /// The message of the request's last attempt, which failed, with KAI's text.
-    pub(super) fn error(&self, pod: &ObjectKey) -> Name {
+    pub(super) fn failure_message(&self, pod: &ObjectKey) -> Name {
         let why = self.reason.as_deref().unwrap_or("the binder gives no reason");
         format!("Failed to bind pod {pod} to node {}: {why}", self.node).into()
     }
 
     /// The node that the request selects for the pod; `None` if the request is closed or for
     /// another pod.
-    fn node_for(&self, pod: &PodRecord) -> Option<&Name> {
+    fn selected_node_for(&self, pod: &PodRecord) -> Option<&Name> {
         let is_open = !self.is_exhausted && !self.node.is_empty() && !self.is_for_earlier_pod(pod);
         is_open.then_some(&self.node)
     }
@@ -94,7 +94,7 @@ impl ClusterCache {
             return;
         }
         self.bind_requests.insert(key.clone(), record);
-        self.apply_bind_request(key);
+        self.update_node_from_bind_request(key);
     }
 
     pub(super) fn remove_bind_request(&mut self, key: ObjectKey, version: u64) {
@@ -106,14 +106,14 @@ impl ClusterCache {
     /// Removes a deleted BindRequest.
     pub(crate) fn drop_bind_request(&mut self, key: ObjectKey) {
         if self.bind_requests.remove(&key).is_some() {
-            self.apply_bind_request(key);
+            self.update_node_from_bind_request(key);
         }
     }
 
     /// Removes all BindRequests before a new list is read.
     pub(super) fn clear_bind_requests(&mut self) {
         for (key, _) in std::mem::take(&mut self.bind_requests) {
-            self.apply_bind_request(key);
+            self.update_node_from_bind_request(key);
         }
     }
 
@@ -124,12 +124,12 @@ impl ClusterCache {
         pod: &PodRecord,
     ) -> Option<(Name, &BindRequestRecord)> {
         let request = self.bind_requests.get(key)?;
-        Some((Name::clone(request.node_for(pod)?), request))
+        Some((Name::clone(request.selected_node_for(pod)?), request))
     }
 
     /// Gives an unbound pod the node of its open BindRequest; without such a request, takes that
     /// node away.
-    fn apply_bind_request(&mut self, key: ObjectKey) {
+    fn update_node_from_bind_request(&mut self, key: ObjectKey) {
         let Some(pod) =
             self.pods.get(&key).filter(|pod| pod.node.is_none() || pod.is_bind_requested())
         else {
@@ -143,7 +143,7 @@ impl ClusterCache {
             None => (None, Vec::new(), Vec::new()),
         };
         if groups.is_empty() {
-            groups = gpu_fractions::groups(&pod.labels);
+            groups = gpu_fractions::gpu_groups(&pod.labels);
         }
         let known = (&pod.node, pod.node_source, &pod.gpu_groups, &pod.numa);
         if known == (&node, node_source, &groups, &zones) {

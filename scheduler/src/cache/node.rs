@@ -23,11 +23,13 @@ pub(crate) struct NodeRecord {
 
 impl NodeRecord {
     pub(crate) fn from_object(object: &Value) -> Self {
-        let (allocatable, mut malformed) =
-            pod_requests::resources(at(object, "/status/allocatable"), "status.allocatable");
+        let (allocatable, mut malformed) = pod_requests::parse_resource_list(
+            at(object, "/status/allocatable"),
+            "status.allocatable",
+        );
         let mut taints = Vec::new();
         for item in list(object, "/spec/taints") {
-            match taint(item) {
+            match parse_taint(item) {
                 Ok(taint) => taints.push(taint),
                 Err(wrong) => {
                     malformed.get_or_insert(wrong);
@@ -54,7 +56,7 @@ impl NodeRecord {
                 malformed.get_or_insert(wrong);
                 0
             }),
-            images: images(object),
+            images: image_sizes(object),
             unschedulable,
             ready,
         };
@@ -73,10 +75,10 @@ impl ClusterCache {
     pub(super) fn upsert_node(&mut self, name: Name, record: NodeRecord) {
         let is_worker = record.node.is_gpu_worker() || record.node.is_cpu_worker();
         if !self.is_in_pool(&record.node.labels) || (self.workers_only && !is_worker) {
-            let lacks = self.missing_labels(&record.node);
+            let lacks = self.label_mismatches(&record.node);
             let gone = self.nodes.remove(&name).is_some();
             if gone | (self.excluded_nodes.insert(name, lacks.clone()) != Some(lacks)) {
-                self.everything_changed();
+                self.mark_everything_changed();
             }
             return;
         }
@@ -84,7 +86,7 @@ impl ClusterCache {
         match self.nodes.get_mut(&name) {
             None => {
                 self.nodes.insert(name, record);
-                self.everything_changed();
+                self.mark_everything_changed();
             }
             Some(known) if *known == record => {}
             Some(known) => {
@@ -94,7 +96,7 @@ impl ClusterCache {
         }
     }
 
-    fn missing_labels(&self, node: &Node) -> BTreeSet<LabelMismatch> {
+    fn label_mismatches(&self, node: &Node) -> BTreeSet<LabelMismatch> {
         let of_pool = self.pool.as_ref().filter(|_| !self.is_in_pool(&node.labels));
         let of_pool = of_pool.map(|NodePool { label, value }| match (&**label, &**value) {
             (key, "") => LabelMismatch::Unwanted { key: key.into() },
@@ -144,7 +146,7 @@ fn gpu_memory_mib(object: &Value) -> Result<i64, Malformed> {
 }
 
 /// Sizes of the node's images in bytes, by name; an image has several names.
-fn images(object: &Value) -> BTreeMap<Name, i64> {
+fn image_sizes(object: &Value) -> BTreeMap<Name, i64> {
     let images = list(object, "/status/images").iter();
     let named = images.flat_map(|image| {
         let size = at(image, "/sizeBytes").and_then(Value::as_i64).unwrap_or(0);
@@ -153,11 +155,11 @@ fn images(object: &Value) -> BTreeMap<Name, i64> {
     named.collect()
 }
 
-fn taint(item: &Value) -> Result<Taint, Malformed> {
+fn parse_taint(item: &Value) -> Result<Taint, Malformed> {
     Ok(Taint {
         key: text(item, "/key").unwrap_or_default().into(),
         value: text(item, "/value").unwrap_or_default().into(),
-        effect: selectors::effect(
+        effect: selectors::parse_effect(
             "spec.taints: effect",
             text(item, "/effect").unwrap_or_default(),
         )?,

@@ -22,15 +22,15 @@ impl ClusterCache {
     /// Applies a watch event. Pods are only stored, until [`decode_pods`](Self::decode_pods)
     /// decodes them.
     pub(crate) fn on_event(&mut self, kind: Kind, object: RawObject) {
-        let key = ObjectKey::of_raw(&object);
+        let key = ObjectKey::from_raw(&object);
         if kind != Kind::Pod {
-            self.decode(kind, &key, &object);
+            self.decode_event(kind, &key, &object);
         } else if !self.has_version(kind, &key, object.version) {
             self.undecoded_pods.insert(key, object);
         }
     }
 
-    fn decode(&mut self, kind: Kind, key: &ObjectKey, object: &RawObject) {
+    fn decode_event(&mut self, kind: Kind, key: &ObjectKey, object: &RawObject) {
         if !self.has_version(kind, key, object.version)
             && let Some(object) = object.decode()
         {
@@ -46,7 +46,7 @@ impl ClusterCache {
     /// Decodes the pods of all watch events since the last call, each from its last event.
     pub(crate) fn decode_pods(&mut self) {
         for (key, object) in std::mem::take(&mut self.undecoded_pods) {
-            self.decode(Kind::Pod, &key, &object);
+            self.decode_event(Kind::Pod, &key, &object);
         }
     }
 
@@ -122,19 +122,19 @@ impl ClusterCache {
                     key.name,
                     PriorityClassRecord::from_object(object),
                 ) {
-                    self.everything_changed();
+                    self.mark_everything_changed();
                 }
             }
             Kind::Queue => self.upsert_queue(key.name, QueueRecord::from_object(object)),
             Kind::Topology => {
                 if insert_if_changed(&mut self.topologies, key.name, topology::from_object(object))
                 {
-                    self.everything_changed();
+                    self.mark_everything_changed();
                 }
             }
             Kind::Karta => {
-                if self.kartas.put(key.name, KartaRecord::from_object(object)) {
-                    self.everything_changed();
+                if self.kartas.insert_or_remove(key.name, KartaRecord::from_object(object)) {
+                    self.mark_everything_changed();
                 }
             }
             Kind::NodeResourceTopology => {
@@ -151,12 +151,12 @@ impl ClusterCache {
             }
             Kind::DeviceClass => {
                 if self.resource_claims.upsert_class(key.name, object) {
-                    self.everything_changed();
+                    self.mark_everything_changed();
                 }
             }
             Kind::ResourceSlice => {
                 if self.resource_claims.upsert_slice(key.name, object) {
-                    self.everything_changed();
+                    self.mark_everything_changed();
                 }
             }
             Kind::ResourceClaim => self.upsert_claim(&key, ClaimRecord::from_object(object)),
@@ -248,7 +248,7 @@ impl ClusterCache {
             Kind::ResourceClaim => self.resource_claims.claims.get(key).map(|claim| claim.version),
             Kind::BindRequest => self.bind_requests.get(key).map(|request| request.version),
             Kind::Queue => self.queues.get(&key.name).map(|queue| queue.reported.version),
-            Kind::Storage(kind) => self.volumes.version(kind, key),
+            Kind::Storage(kind) => self.volumes.stored_version(kind, key),
             Kind::Namespace
             | Kind::Node
             | Kind::PriorityClass
@@ -282,7 +282,7 @@ impl ClusterCache {
                 self.queues.remove(&key.name).is_some() || other
             }
             Kind::Topology => self.topologies.remove(&key.name).is_some(),
-            Kind::Karta => self.kartas.put(key.name, None),
+            Kind::Karta => self.kartas.insert_or_remove(key.name, None),
             Kind::NodeResourceTopology => {
                 if self.numa_topologies.remove(&key.name).is_some() {
                     self.node_changed(key.name);
@@ -307,7 +307,7 @@ impl ClusterCache {
             Kind::Pod => return self.remove_pod(key, version),
         };
         if gone {
-            self.everything_changed();
+            self.mark_everything_changed();
         }
     }
 }

@@ -28,7 +28,7 @@ impl ClusterCache {
         }
         let nodes = self.resource_claims.insert_claim(key, record);
         if self.resource_claims.is_stale() {
-            self.everything_changed();
+            self.mark_everything_changed();
         }
         for node in nodes {
             self.node_changed(node);
@@ -48,7 +48,7 @@ impl ClusterCache {
 
     fn claim_changed(&mut self, key: &ObjectKey) {
         self.revision += 1;
-        let pods = self.resource_claims.pods_of(key, &self.pods);
+        let pods = self.resource_claims.pods_of_claim(key, &self.pods);
         self.changes.pods.extend(pods);
     }
 
@@ -72,7 +72,7 @@ impl ClusterCache {
     /// Recomputes unused claims. Marks the nodes whose unused claims changed, and, if the free
     /// multi-node devices changed, the waiting pods with claims.
     pub(crate) fn refresh_unused_claims(&mut self) {
-        self.changes.nodes.extend(self.resource_claims.refresh_unused(&self.pods));
+        self.changes.nodes.extend(self.resource_claims.refresh_unused_claims(&self.pods));
         if self.resource_claims.refresh_free_multi_node_devices(&self.pods) {
             let waits = |key: &&ObjectKey| self.pods.get(key).is_some_and(PodRecord::is_waiting);
             let waiting = self.resource_claims.pods.iter().filter(waits);

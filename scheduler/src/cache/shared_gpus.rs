@@ -14,10 +14,10 @@ use super::ClusterCache;
 use crate::records::{ObjectKey, PodRecord};
 
 /// The GPU request of a reservation pod, in thousandths: one GPU.
-const WHOLE_MILLI: i64 = 1000;
+const WHOLE_GPU_MILLI: i64 = 1000;
 
 /// Maximum number of idle reservation pods that a message names.
-const NAMED_MAX: usize = 3;
+const NAMED_PODS_MAX: usize = 3;
 
 /// Node and GPU group. Other schedulers may use a group name on several nodes.
 type NodeGpuGroup = (Name, GpuGroup);
@@ -63,7 +63,7 @@ impl ClusterCache {
             }
         }
         for device in previous.iter().chain(&devices) {
-            self.update_reservation_request(device);
+            self.update_reservation_pod_request(device);
         }
         self.shared_gpus.sharers.retain(|_, sharers| !sharers.is_empty());
         if devices.is_empty() {
@@ -75,9 +75,9 @@ impl ClusterCache {
 
     /// Sets the GPU request that is accounted for the reservation pod of a GPU: none while pods
     /// share the GPU, else one GPU.
-    fn update_reservation_request(&mut self, device: &NodeGpuGroup) {
+    fn update_reservation_pod_request(&mut self, device: &NodeGpuGroup) {
         let is_shared = self.shared_gpus.sharers.get(device).is_some_and(|all| !all.is_empty());
-        let gpu_milli = if is_shared { 0 } else { WHOLE_MILLI };
+        let gpu_milli = if is_shared { 0 } else { WHOLE_GPU_MILLI };
         let Some(key) = self.shared_gpus.reservations.get(device).cloned() else { return };
         let Some(pod) = self.pods.get(&key) else { return };
         if pod.shape.requests.gpu_milli == gpu_milli {
@@ -85,7 +85,7 @@ impl ClusterCache {
         }
         let mut shape = PodShape::clone(&pod.shape);
         shape.requests.gpu_milli = gpu_milli;
-        let shape = self.intern(Arc::new(shape));
+        let shape = self.intern_shape(Arc::new(shape));
         if let Some(pod) = self.pods.get_mut(&key) {
             pod.shape = shape;
         }
@@ -108,7 +108,7 @@ pub(crate) fn idle_reservations_message<'a>(
     idle: impl Iterator<Item = &'a ObjectKey>,
 ) -> Option<String> {
     let idle: Vec<String> = idle.map(ObjectKey::to_string).collect();
-    let (named, more) = idle.split_at(idle.len().min(NAMED_MAX));
+    let (named, more) = idle.split_at(idle.len().min(NAMED_PODS_MAX));
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
     (!named.is_empty()).then(|| {
         format!(

@@ -26,7 +26,7 @@ pub(super) fn run_config(arguments: &Run) -> anyhow::Result<Config> {
     if config.flavor == Flavor::Kube {
         check_kube_flags(arguments)?;
     }
-    let source = read_file(arguments, &mut config)?;
+    let source = read_config_file(arguments, &mut config)?;
     if let Some(name) = &arguments.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
@@ -90,7 +90,7 @@ pub(super) fn snapshot_config(arguments: &Snapshot) -> anyhow::Result<Config> {
 
 /// Reads the configuration file and applies it to `config`, followed by the flags that override its
 /// keys.
-fn read_file(arguments: &Run, config: &mut Config) -> anyhow::Result<ConfigSource> {
+fn read_config_file(arguments: &Run, config: &mut Config) -> anyhow::Result<ConfigSource> {
     let source = ConfigSource::read(arguments.config.as_deref())?;
     let served = arguments.health_address.is_some();
     ensure!(

@@ -319,8 +319,8 @@ pub enum FileError {
 }
 
 /// Formats a number, with an exponent if it is very large.
-fn format_number(of: f64) -> String {
-    if of.abs() > 1e15 { format!("{of:e}") } else { of.to_string() }
+fn format_number(number: f64) -> String {
+    if number.abs() > 1e15 { format!("{number:e}") } else { number.to_string() }
 }
 
 /// Message of a YAML error. The parser omits the location at the very beginning of a file.
@@ -391,15 +391,15 @@ impl ConfigFile {
             let (field, allowed) = ("traceDecisions", "1 to 1000000");
             return Err(FileError::Value { field, found: found.to_string(), allowed });
         }
-        metric_labels::check(self)?;
-        plugins::check(self)?;
+        metric_labels::check_metric_labels(self)?;
+        plugins::check_plugins(self)?;
         let times = [
             ("preemptionPolicy.gracePeriod", self.preemption_policy.grace_period),
             ("period", self.period),
             ("usageWindow", self.usage_window),
             ("usageHalfLife", self.usage_half_life),
         ];
-        let of_database = self.usage_db_config.iter().flat_map(UsageDbSetting::durations);
+        let of_database = self.usage_db_config.iter().flat_map(UsageDbSetting::positive_durations);
         for (field, time) in times.into_iter().chain(of_database) {
             if time.is_some_and(|time| time.0.is_zero()) {
                 let (found, allowed) = ("0".to_owned(), "a duration above 0");

@@ -45,33 +45,33 @@ const PLUGINS: [(&str, i32, PluginRole); 25] = [
 ];
 
 /// Role of a plugin; `None`: KAI has no such plugin.
-pub(crate) fn role(name: &str) -> Option<PluginRole> {
+pub(crate) fn plugin_role(name: &str) -> Option<PluginRole> {
     PLUGINS.iter().find(|(known, ..)| *known == name).map(|(.., part)| *part)
 }
 
 /// Default priority of a plugin; 0 for an unknown plugin.
-pub(crate) fn priority(name: &str) -> i32 {
+pub(crate) fn default_priority(name: &str) -> i32 {
     PLUGINS.iter().find(|(known, ..)| *known == name).map_or(0, |(_, priority, _)| *priority)
 }
 
 /// Whether the plugin can be disabled.
-pub(crate) fn is_optional(name: &str) -> bool {
-    role(name) == Some(PluginRole::Optional)
+pub(crate) fn is_optional_plugin(name: &str) -> bool {
+    plugin_role(name) == Some(PluginRole::Optional)
 }
 
 /// Names of the plugins that can be disabled.
-pub(crate) fn optional_names() -> impl Iterator<Item = &'static str> {
+pub(crate) fn optional_plugin_names() -> impl Iterator<Item = &'static str> {
     let optional = PLUGINS.into_iter().filter(|(.., part)| *part == PluginRole::Optional);
     optional.map(|(name, ..)| name)
 }
 
 /// The plugins that are written into KAI's configuration, with their roles; KAI rejects the others.
-pub(crate) fn written_to_kai() -> impl Iterator<Item = (&'static str, PluginRole)> {
+pub(crate) fn plugins_written_to_kai() -> impl Iterator<Item = (&'static str, PluginRole)> {
     let all = PLUGINS.into_iter().map(|(name, _, part)| (name, part));
     all.filter(|(name, part)| *part != PluginRole::NoEffect || *name == "snapshot")
 }
 
 /// The names of all plugins, comma-separated, for messages.
-pub(crate) fn all_names() -> String {
+pub(crate) fn all_plugin_names() -> String {
     PLUGINS.map(|(name, ..)| name).join(", ")
 }

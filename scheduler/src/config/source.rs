@@ -55,10 +55,10 @@ impl ConfigSource {
     ///
     /// # Errors
     /// A key is unknown or a value is invalid.
-    pub fn parse(shown: String, text: String) -> Result<Self, ConfigSourceError> {
+    pub fn parse(displayed_path: String, text: String) -> Result<Self, ConfigSourceError> {
         match ConfigFile::parse(&text) {
-            Ok(file) => Ok(Self { file, name: shown, text }),
-            Err(error) => Err(ConfigSourceError::Invalid { name: shown, error }),
+            Ok(file) => Ok(Self { file, name: displayed_path, text }),
+            Err(error) => Err(ConfigSourceError::Invalid { name: displayed_path, error }),
         }
     }
 

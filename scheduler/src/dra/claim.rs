@@ -8,12 +8,12 @@ use schedlab_scheduler_core::model::{DeviceAccess, DeviceCount, Name, NodeSelect
 use super::{DeviceAlternatives, DeviceId, DeviceSelection, ObjectKey, PodRecord};
 use crate::{
     parse::{Malformed, at, list, name, shown, text, version},
-    records::{controller, selectors::node_term},
+    records::{controller_owner, selectors::parse_node_term},
 };
 
-const EITHER: &str = "exactly or firstAvailable, with a deviceClassName";
-const COUNT: &str = "a positive number of devices";
-const NO_COUNT: &str = "none beside allocationMode All";
+const EXPECTED_ALTERNATIVE: &str = "exactly or firstAvailable, with a deviceClassName";
+const EXPECTED_COUNT: &str = "a positive number of devices";
+const EXPECTED_NO_COUNT: &str = "none beside allocationMode All";
 
 /// The fields of a `ResourceClaim` that affect scheduling.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl ClaimAllocation {
         let selector = at(allocation, "/nodeSelector").filter(|selector| !selector.is_null());
         let terms = selector.map(|selector| {
             let terms = list(selector, "/nodeSelectorTerms").iter();
-            terms.filter_map(|term| node_term(term).ok()).collect()
+            terms.filter_map(|term| parse_node_term(term).ok()).collect()
         });
         Self {
             node: by_name.and_then(|field| name(field, "/values/0")),
@@ -92,7 +92,7 @@ impl ClaimAllocation {
     }
 
     /// Number of exclusive devices of this request.
-    pub(super) fn count_for(&self, request: &Name) -> i64 {
+    pub(super) fn device_count_for(&self, request: &Name) -> i64 {
         let of_it = self.devices.values().filter(|of| *of == request).count();
         i64::try_from(of_it).unwrap_or(i64::MAX)
     }
@@ -100,10 +100,10 @@ impl ClaimAllocation {
 
 impl ClaimRecord {
     pub(crate) fn from_object(object: &Value) -> Self {
-        let owner = controller(object).filter(|owner| &*owner.kind == "Pod");
+        let owner = controller_owner(object).filter(|owner| &*owner.kind == "Pod");
         let user = |entry: &Value| Some((name(entry, "/name")?, name(entry, "/uid")?));
         let users = list(object, "/status/reservedFor").iter();
-        let (pods, others): (Vec<_>, Vec<_>) = users.partition(|user| is_pod(user));
+        let (pods, others): (Vec<_>, Vec<_>) = users.partition(|user| is_pod_reference(user));
         let finalizers = list(object, "/metadata/finalizers").iter().filter_map(Value::as_str);
         let labels = at(object, "/metadata/labels");
         let queue = labels.and_then(|labels| labels.get(labels::QUEUE)?.as_str());
@@ -203,7 +203,7 @@ impl ClaimRecord {
     }
 
     /// The number of entries in `reservedFor` that are no pods in the cache.
-    pub(super) fn unknown_consumers(
+    pub(super) fn unknown_consumer_count(
         &self,
         key: &ObjectKey,
         pods: &BTreeMap<ObjectKey, PodRecord>,
@@ -214,13 +214,14 @@ impl ClaimRecord {
 }
 
 /// Whether a request or an allocated device has `adminAccess`.
-fn is_admin_access(of: &Value) -> bool {
-    at(of, "/adminAccess") == Some(&Value::Bool(true))
+fn is_admin_access(request: &Value) -> bool {
+    at(request, "/adminAccess") == Some(&Value::Bool(true))
 }
 
 /// Whether an entry of `status.reservedFor` is a pod.
-fn is_pod(user: &Value) -> bool {
-    text(user, "/resource") == Some("pods") && text(user, "/apiGroup").is_none_or(str::is_empty)
+fn is_pod_reference(reference: &Value) -> bool {
+    text(reference, "/resource") == Some("pods")
+        && text(reference, "/apiGroup").is_none_or(str::is_empty)
 }
 
 /// The alternatives of a request, in order of preference.
@@ -241,7 +242,7 @@ fn parse_alternatives(
     }
     if exactly.is_some() || all.is_empty() {
         let found = if all.is_empty() { "nothing" } else { "firstAvailable beside it" };
-        return Err(Malformed::new(format!("{field}.exactly"), found, EITHER));
+        return Err(Malformed::new(format!("{field}.exactly"), found, EXPECTED_ALTERNATIVE));
     }
     let one = |(alternative, at): (&Value, usize)| {
         let name = format!("{own}/{}", text(alternative, "/name").unwrap_or_default());
@@ -286,13 +287,15 @@ fn parse_request(
 fn parse_count(of: &Value, field: &str) -> Result<i64, Malformed> {
     let Some(found) = of.get("count").filter(|found| !found.is_null()) else { return Ok(1) };
     let count = found.as_i64().filter(|count| *count > 0);
-    count.ok_or_else(|| Malformed::new(format!("{field}.count"), shown(found), COUNT))
+    count.ok_or_else(|| Malformed::new(format!("{field}.count"), shown(found), EXPECTED_COUNT))
 }
 
 /// Rejects a count beside `allocationMode: All`; 0 counts as unset, as in the API.
 fn reject_count(of: &Value, field: &str) -> Result<(), Malformed> {
     match of.get("count").filter(|found| !found.is_null() && **found != 0) {
         None => Ok(()),
-        Some(found) => Err(Malformed::new(format!("{field}.count"), shown(found), NO_COUNT)),
+        Some(found) => {
+            Err(Malformed::new(format!("{field}.count"), shown(found), EXPECTED_NO_COUNT))
+        }
     }
 }

@@ -72,7 +72,7 @@ impl DeviceSelection {
         let selectors = list(exactly, "/selectors").iter().zip(0..);
         let expression = |(selector, at): (&Value, usize)| {
             let found = text(selector, "/cel/expression").unwrap_or_default();
-            let read = || expression::compile(found, &expression::functions()).map(drop);
+            let read = || expression::compile(found, &expression::cel_functions()).map(drop);
             let field = || format!("{field}.selectors[{at}].cel.expression");
             with_large_stack(read).map_err(|error| error.into_malformed(field(), found))?;
             Ok(found.to_owned())
@@ -96,7 +96,7 @@ impl DeviceSelection {
     }
 
     /// The number of these devices that the selection selects.
-    pub(super) fn count(&self, devices: &[Device]) -> usize {
+    pub(super) fn count_selected(&self, devices: &[Device]) -> usize {
         let name = self.name();
         devices.iter().filter(|device| device.kinds.contains(&name)).count()
     }
@@ -176,7 +176,7 @@ fn select_devices(
     classes: &BTreeMap<Name, DeviceClassRecord>,
     selections: &BTreeSet<DeviceSelection>,
 ) -> PublishedDevices {
-    let functions = expression::functions();
+    let functions = expression::cel_functions();
     let narrower = |one| CountedKind::for_selection(one, classes, &functions);
     let of_classes =
         classes.iter().map(|(name, class)| CountedKind::for_class(name, class, &functions));
@@ -192,7 +192,7 @@ fn select_devices(
         }
         let is_whole = *is_sound && slice.slices.is_none_or(|slices| slices == *count);
         for (place, one) in &slice.devices {
-            let device = device(slice, is_whole, one, &kinds, &functions);
+            let device = build_device(slice, is_whole, one, &kinds, &functions);
             if let Some(first) = first.get(&*device.id.device).filter(|first| **first != name) {
                 published.duplicates.push((Name::clone(name), duplicate_fault(&device.id, first)));
                 continue;
@@ -276,19 +276,19 @@ fn compile_all<'e>(
     expressions.into_iter().map(|text| expression::compile(text, functions).ok()).collect()
 }
 
-fn device(
+fn build_device(
     slice: &SliceRecord,
     pool_is_whole: bool,
-    one: &Value,
+    device: &Value,
     kinds: &[CountedKind],
     functions: &Context<'_>,
 ) -> Device {
     let id = DeviceId {
         driver: Name::clone(&slice.driver),
         pool: Name::clone(&slice.pool),
-        device: text(one, "/name").unwrap_or_default().into(),
+        device: text(device, "/name").unwrap_or_default().into(),
     };
-    let context = cel_context(&slice.driver, one, functions);
+    let context = cel_context(&slice.driver, device, functions);
     let holds = |one: &Expression| expression::evaluate(one, &context) == Ok(true);
     let takes =
         |kind: &&CountedKind| kind.expressions.as_ref().is_some_and(|all| all.iter().all(holds));
@@ -300,7 +300,7 @@ fn device(
         pool_is_whole,
         is_gpu,
         kinds,
-        attributes: qualified_attributes(&slice.driver, one),
+        attributes: qualified_attributes(&slice.driver, device),
     }
 }
 
@@ -322,19 +322,19 @@ fn qualified_attributes(driver: &str, device: &Value) -> BTreeMap<Name, String> 
 
 /// Variable `device`: driver, `allowMultipleAllocations`, `attributes[domain].name` and
 /// `capacity[domain].name`.
-fn cel_context<'c>(driver: &str, one: &Value, functions: &'c Context<'_>) -> Context<'c> {
+fn cel_context<'c>(driver: &str, device: &Value, functions: &'c Context<'_>) -> Context<'c> {
     let mut context = functions.new_inner_scope();
-    let attributes = values_by_domain(driver, one, "/attributes", |value| {
+    let attributes = values_by_domain(driver, device, "/attributes", |value| {
         let (kind, value) = value.as_object()?.iter().next()?;
         attribute_value(kind, value, functions)
     });
-    let capacity = values_by_domain(driver, one, "/capacity", |value| {
+    let capacity = values_by_domain(driver, device, "/capacity", |value| {
         expression::call_on_text("quantity", text(value, "/value")?, functions)
     });
-    let is_for_many = at(one, "/allowMultipleAllocations") == Some(&Value::Bool(true));
+    let is_for_many = at(device, "/allowMultipleAllocations") == Some(&Value::Bool(true));
     let fields = [driver.to_owned().into(), is_for_many.into(), attributes, capacity];
     let device: std::collections::HashMap<String, cel::Value> =
-        expression::FIELDS.map(str::to_owned).into_iter().zip(fields).collect();
+        expression::DEVICE_FIELDS.map(str::to_owned).into_iter().zip(fields).collect();
     context.add_variable_from_value("device", device);
     context
 }
@@ -355,12 +355,12 @@ fn attribute_value(kind: &str, value: &Value, functions: &Context<'_>) -> Option
 /// of the driver.
 fn values_by_domain(
     driver: &str,
-    one: &Value,
+    device: &Value,
     pointer: &str,
     read: impl Fn(&Value) -> Option<cel::Value>,
 ) -> cel::Value {
     let empty = Map::new();
-    let entries = at(one, pointer).and_then(Value::as_object).unwrap_or(&empty);
+    let entries = at(device, pointer).and_then(Value::as_object).unwrap_or(&empty);
     let mut domains: std::collections::HashMap<
         String,
         std::collections::HashMap<String, cel::Value>,

@@ -22,7 +22,7 @@ impl ResourceClaims {
         self.gpu_classes.clear();
         self.uncounted_kinds.clear();
         if self.gpu_accounting == GpuAccounting::AsDevices {
-            let all = self.devices.values_mut().flatten().chain(self.multi_node.all_mut());
+            let all = self.devices.values_mut().flatten().chain(self.multi_node.all_devices_mut());
             all.for_each(|device| device.is_gpu = false);
             return;
         }

@@ -4,7 +4,7 @@ use schedlab_api::{Value, annotations, json, labels};
 use schedlab_scheduler_core::model::Name;
 
 use crate::{
-    api::{ApiClient, ApiError, PatchKind, path},
+    api::{ApiClient, ApiError, PatchKind, object_path},
     cache::ClusterCache,
     concurrency::WriteLimiter,
     records::ObjectKey,
@@ -53,7 +53,7 @@ pub(super) fn mark_pod<'a>(
             change["metadata"]["labels"] = json!({ (labels::SUB_GROUP): &**part });
         }
     }
-    let path = path("v1", &pod.namespace, "pods", &pod.name);
+    let path = object_path("v1", &pod.namespace, "pods", &pod.name);
     async move { api.patch(&path, PatchKind::Merge, &change).await }
 }
 

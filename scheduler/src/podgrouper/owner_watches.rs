@@ -10,7 +10,7 @@ use schedlab_api::{Value, annotations};
 use schedlab_scheduler_core::model::{Labels, Name};
 
 use crate::{
-    api::path,
+    api::object_path,
     cache::ClusterCache,
     parse::{at, strings, uid},
     records::ObjectKey,
@@ -31,7 +31,7 @@ pub(crate) struct OwnerResource {
 
 impl Watched for OwnerResource {
     fn path(&self) -> String {
-        path(&self.api_version, "", &self.plural, "")
+        object_path(&self.api_version, "", &self.plural, "")
     }
 
     fn is_metadata_only(&self) -> bool {
@@ -101,7 +101,7 @@ impl OwnerWatches {
             return;
         }
         if !self.watches.contains(&resource) {
-            self.watches.start_kind(client, resource.clone());
+            self.watches.start_or_restart_kind(client, resource.clone());
         }
         let version = OwnerVersion::of(object);
         let owner = self.owners.entry((resource, key)).or_insert_with(|| WatchedOwner {
@@ -127,21 +127,21 @@ impl OwnerWatches {
     pub(super) fn on_event(&mut self, event: OwnerEvent) -> bool {
         match event {
             WatchEvent::Listed(resource, objects) => {
-                let changed = objects.iter().map(|object| self.compare(&resource, object));
+                let changed = objects.iter().map(|object| self.update_version(&resource, object));
                 changed.fold(false, |any, changed| any | changed)
             }
             WatchEvent::Changed(resource, object) => {
-                let key = ObjectKey::of_raw(&object);
+                let key = ObjectKey::from_raw(&object);
                 let is_known = self.owners.contains_key(&(resource.clone(), key));
                 let object = is_known.then(|| object.decode()).flatten();
-                object.is_some_and(|object| self.compare(&resource, &object))
+                object.is_some_and(|object| self.update_version(&resource, &object))
             }
             // Its groups are deleted with it.
             WatchEvent::Deleted(..) => false,
         }
     }
 
-    fn compare(&mut self, resource: &OwnerResource, object: &Value) -> bool {
+    fn update_version(&mut self, resource: &OwnerResource, object: &Value) -> bool {
         let key = (resource.clone(), ObjectKey::from_object(object));
         let Some(owner) = self.owners.get_mut(&key) else { return false };
         let version = OwnerVersion::of(object);
@@ -155,28 +155,28 @@ impl OwnerWatches {
     }
 
     /// Whether an owner whose pods could not be grouped has changed since the last call.
-    pub(super) fn take_corrected(&mut self) -> bool {
+    pub(super) fn take_has_corrected(&mut self) -> bool {
         std::mem::take(&mut self.has_corrected)
     }
 
     /// Counts all groups as outdated: their owners may have changed while no pod grouper ran.
-    pub(super) fn expect_changes(&mut self, cache: &ClusterCache) {
+    pub(super) fn mark_all_outdated(&mut self, cache: &ClusterCache) {
         let owned = cache.groups.iter().filter(|(_, group)| group.owner.is_some());
         self.outdated.extend(owned.map(|(key, _)| key.clone()));
     }
 
     /// The first outdated groups, at most this many.
-    pub(super) fn outdated(&self, most: usize) -> Vec<ObjectKey> {
-        self.outdated.iter().take(most).cloned().collect()
+    pub(super) fn first_outdated_groups(&self, limit: usize) -> Vec<ObjectKey> {
+        self.outdated.iter().take(limit).cloned().collect()
     }
 
     /// Whether any group is outdated.
-    pub(super) fn has_outdated(&self) -> bool {
+    pub(super) fn has_outdated_groups(&self) -> bool {
         !self.outdated.is_empty()
     }
 
     /// Records that the group is up to date.
-    pub(super) fn settle(&mut self, group: &ObjectKey) {
+    pub(super) fn mark_up_to_date(&mut self, group: &ObjectKey) {
         self.outdated.remove(group);
     }
 
@@ -228,8 +228,8 @@ mod tests {
         let changed = |object: &Value| {
             let mut watches = watched(&first);
             let event = WatchEvent::Changed(resource(), RawObject::from_value(object));
-            assert_eq!(watches.on_event(event), watches.has_outdated());
-            watches.has_outdated()
+            assert_eq!(watches.on_event(event), watches.has_outdated_groups());
+            watches.has_outdated_groups()
         };
         assert!(!changed(&job("u", 1, 2, &json!({}))), "status");
         let applied = json!({ (annotations::LAST_APPLIED_CONFIGURATION): "{}" });
@@ -245,8 +245,8 @@ mod tests {
         let listed = |object| WatchEvent::Listed(resource(), vec![object]);
         assert!(!watches.on_event(listed(job("u", 1, 1, &json!({})))));
         assert!(watches.on_event(listed(job("u", 2, 2, &json!({})))));
-        assert_eq!(watches.outdated(9), [key("g")]);
-        watches.settle(&key("g"));
-        assert!(!watches.has_outdated());
+        assert_eq!(watches.first_outdated_groups(9), [key("g")]);
+        watches.mark_up_to_date(&key("g"));
+        assert!(!watches.has_outdated_groups());
     }
 }

@@ -138,7 +138,7 @@ impl PodRecord {
             uid: text(metadata, "/uid").unwrap_or_default().into(),
             scheduler,
             is_ours: scheduler == Scheduler::This,
-            gpu_groups: gpu_fractions::groups(&labels),
+            gpu_groups: gpu_fractions::gpu_groups(&labels),
             labels,
             numa: numa::placements_from_annotations(&annotations),
             annotations,
@@ -153,7 +153,7 @@ impl PodRecord {
                 Some("Never") => PreemptionPolicy::Never,
                 Some(_) | None => PreemptionPolicy::PreemptLowerPriority,
             },
-            phase: phase(status),
+            phase: parse_phase(status),
             grace_period_secs: at(spec, "/terminationGracePeriodSeconds")
                 .and_then(Value::as_i64)
                 .unwrap_or(30),
@@ -251,13 +251,14 @@ impl PodRecord {
 }
 
 /// Annotations with prefix `kai.scheduler/`; most pods have none.
-fn kai_annotations(all: Option<&Value>) -> Labels {
-    let all = all.and_then(Value::as_object);
-    let own = all.into_iter().flatten().filter(|(key, _)| key.starts_with("kai.scheduler/"));
+fn kai_annotations(annotations: Option<&Value>) -> Labels {
+    let annotations = annotations.and_then(Value::as_object);
+    let own =
+        annotations.into_iter().flatten().filter(|(key, _)| key.starts_with("kai.scheduler/"));
     own.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into()))).collect()
 }
 
-fn phase(status: &Value) -> Phase {
+fn parse_phase(status: &Value) -> Phase {
     match text(status, "/phase") {
         Some("Succeeded") => Phase::Succeeded,
         Some("Failed") => Phase::Failed,
@@ -284,7 +285,7 @@ fn releasing_since(metadata: &Value) -> Option<Time> {
 }
 
 /// The owner reference of the object's controller.
-pub(crate) fn controller(object: &Value) -> Option<Owner> {
+pub(crate) fn controller_owner(object: &Value) -> Option<Owner> {
     let owners = list(object, "/metadata/ownerReferences");
     owners.iter().find(|owner| owner["controller"] == Value::Bool(true)).map(parse_owner)
 }
@@ -294,7 +295,7 @@ pub(crate) fn controller(object: &Value) -> Option<Owner> {
 pub(crate) fn parent_owner(object: &Value) -> Option<Owner> {
     match list(object, "/metadata/ownerReferences") {
         [only] => Some(parse_owner(only)),
-        _ => controller(object),
+        _ => controller_owner(object),
     }
 }
 
@@ -312,12 +313,13 @@ pub(crate) fn parse_owner(reference: &Value) -> Owner {
 fn parse_shape(object: &Value, spec: &Value) -> (PodShape, Option<Malformed>) {
     let (requests, mut malformed) = pod_requests::pod_requests(spec);
     let wrong = &mut malformed;
-    let shared_gpu = or_record_error(gpu_fractions::shared_gpu(object, requests.gpu_milli), wrong);
+    let shared_gpu =
+        or_record_error(gpu_fractions::parse_fractional_gpu(object, requests.gpu_milli), wrong);
     let (unasked_cpu_milli, unasked_memory_bytes) = pod_requests::non_zero_surplus(spec, &requests);
     let shape = PodShape {
         requests,
         guaranteed: numa::is_guaranteed(object, spec),
-        containers: numa::containers(spec),
+        containers: numa::container_requests_in_order(spec),
         default_cpu_milli: unasked_cpu_milli,
         default_memory_bytes: unasked_memory_bytes,
         fractional_gpu: shared_gpu,
@@ -328,21 +330,24 @@ fn parse_shape(object: &Value, spec: &Value) -> (PodShape, Option<Malformed>) {
         own_claims: Vec::new(),
         volumes: Vec::new(),
         node_selector: strings(spec, "/nodeSelector"),
-        node_affinity: or_record_error(selectors::node_terms(spec), wrong),
-        node_preferences: or_record_error(selectors::node_preferences(spec), wrong),
-        tolerations: or_record_error(selectors::tolerations(spec), wrong),
-        pod_affinity: or_record_error(selectors::pod_terms(spec, "podAffinity"), wrong),
-        pod_anti_affinity: or_record_error(selectors::pod_terms(spec, "podAntiAffinity"), wrong),
-        pod_preferences: or_record_error(selectors::pod_preferences(spec), wrong),
-        topology_spread: or_record_error(selectors::topology_spread(spec), wrong),
+        node_affinity: or_record_error(selectors::parse_node_terms(spec), wrong),
+        node_preferences: or_record_error(selectors::parse_node_preferences(spec), wrong),
+        tolerations: or_record_error(selectors::parse_tolerations(spec), wrong),
+        pod_affinity: or_record_error(selectors::parse_pod_terms(spec, "podAffinity"), wrong),
+        pod_anti_affinity: or_record_error(
+            selectors::parse_pod_terms(spec, "podAntiAffinity"),
+            wrong,
+        ),
+        pod_preferences: or_record_error(selectors::parse_pod_preferences(spec), wrong),
+        topology_spread: or_record_error(selectors::parse_topology_spread(spec), wrong),
         host_ports: host_ports(spec),
-        images: images(spec),
+        images: container_images(spec),
     };
     (shape, malformed)
 }
 
 /// Images of all containers of a pod, with tag, as nodes list them.
-fn images(spec: &Value) -> Vec<Name> {
+fn container_images(spec: &Value) -> Vec<Name> {
     let containers = list(spec, "/initContainers").iter().chain(list(spec, "/containers"));
     let images = containers.filter_map(|container| text(container, "/image"));
     let tagged = |image: &str| image.rfind(':') > image.rfind('/');
@@ -352,8 +357,11 @@ fn images(spec: &Value) -> Vec<Name> {
 }
 
 /// The value, or the default after its error was recorded in `malformed`.
-fn or_record_error<T: Default>(read: Result<T, Malformed>, malformed: &mut Option<Malformed>) -> T {
-    read.unwrap_or_else(|wrong| {
+fn or_record_error<T: Default>(
+    result: Result<T, Malformed>,
+    malformed: &mut Option<Malformed>,
+) -> T {
+    result.unwrap_or_else(|wrong| {
         malformed.get_or_insert(wrong);
         T::default()
     })

@@ -14,11 +14,11 @@ use tokio::{
 };
 
 use crate::{
-    api::{ApiClient, ApiError, PatchKind, path},
+    api::{ApiClient, ApiError, PatchKind, object_path},
     config::Clock,
 };
 
-const LEASES: &str = "coordination.k8s.io/v1";
+const LEASE_API_VERSION: &str = "coordination.k8s.io/v1";
 
 /// Settings of one candidate. Default timings are those of Kubernetes' components.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ pub async fn lead(
         () = &mut stop => Ok(()),
         done = work => done,
     };
-    renewal.end().await;
+    renewal.abort_and_wait().await;
     elector.release_within_deadline(&state).await;
     done
 }
@@ -181,7 +181,7 @@ struct Renewal(JoinHandle<LeadershipLost>);
 
 impl Renewal {
     /// Aborts the renewal task and waits until it sends no more requests.
-    async fn end(mut self) {
+    async fn abort_and_wait(mut self) {
         self.0.abort();
         let _ = (&mut self.0).await;
     }
@@ -258,9 +258,9 @@ impl Elector {
         &self,
         observed: &mut Option<ObservedLease>,
     ) -> Result<LeaseAttempt, ApiError> {
-        let lease = match self.api.get(&self.path()).await {
+        let lease = match self.api.get(&self.lease_path()).await {
             Ok(lease) => lease,
-            Err(ApiError::NotFound(_)) => return self.create().await,
+            Err(ApiError::NotFound(_)) => return self.create_lease().await,
             Err(error) => return Err(error),
         };
         let text = |at: &str| lease.pointer(at).and_then(Value::as_str).unwrap_or_default();
@@ -270,7 +270,7 @@ impl Elector {
         if !ours && !holder.is_empty() && !self.is_expired(&lease, version, observed) {
             return Ok(LeaseAttempt::HeldByOther(holder.to_owned()));
         }
-        let mut spec = self.spec();
+        let mut spec = self.lease_spec();
         if ours {
             // Other fields stay as they are.
             spec = json!({ "renewTime": spec["renewTime"] });
@@ -279,7 +279,7 @@ impl Elector {
             spec["leaseTransitions"] = json!(before.unwrap_or(0) + 1);
         }
         let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
-        match self.api.patch(&self.path(), PatchKind::Merge, &change).await {
+        match self.api.patch(&self.lease_path(), PatchKind::Merge, &change).await {
             Ok(IgnoredAny) => Ok(LeaseAttempt::Held),
             Err(ApiError::Conflict(_)) => {
                 Ok(LeaseAttempt::HeldByOther("another candidate".to_owned()))
@@ -308,14 +308,14 @@ impl Elector {
     }
 
     /// Creates the lease.
-    async fn create(&self) -> Result<LeaseAttempt, ApiError> {
+    async fn create_lease(&self) -> Result<LeaseAttempt, ApiError> {
         let lease = json!({
-            "apiVersion": LEASES,
+            "apiVersion": LEASE_API_VERSION,
             "kind": "Lease",
             "metadata": { "name": self.election.name, "namespace": self.election.namespace },
-            "spec": self.spec(),
+            "spec": self.lease_spec(),
         });
-        let all = path(LEASES, &self.election.namespace, "leases", "");
+        let all = object_path(LEASE_API_VERSION, &self.election.namespace, "leases", "");
         match self.api.create(&all, &lease).await {
             Ok(IgnoredAny) => Ok(LeaseAttempt::Held),
             Err(ApiError::Conflict(_)) => {
@@ -330,9 +330,9 @@ impl Elector {
     async fn release_within_deadline(&self, state: &watch::Sender<LeaderState>) {
         let deadline = self.election.renew_deadline;
         let release = async {
-            match self.release().await {
+            match self.release_lease().await {
                 // The last renewal was still in flight.
-                Err(ApiError::Conflict(_)) => self.release().await,
+                Err(ApiError::Conflict(_)) => self.release_lease().await,
                 released => released,
             }
         };
@@ -345,25 +345,25 @@ impl Elector {
     }
 
     /// Clears the holder of the lease, like client-go with `ReleaseOnCancel`.
-    async fn release(&self) -> Result<(), ApiError> {
-        let lease = match self.api.get(&self.path()).await {
+    async fn release_lease(&self) -> Result<(), ApiError> {
+        let lease = match self.api.get(&self.lease_path()).await {
             Err(ApiError::NotFound(_)) => return Ok(()),
             lease => lease?,
         };
         if lease["spec"]["holderIdentity"] != *self.election.identity {
             return Ok(());
         }
-        let mut spec = self.spec();
+        let mut spec = self.lease_spec();
         spec["holderIdentity"] = json!("");
         spec["leaseDurationSeconds"] = json!(1);
         spec["leaseTransitions"] = lease["spec"]["leaseTransitions"].clone();
         let version = &lease["metadata"]["resourceVersion"];
         let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
-        let IgnoredAny = self.api.patch(&self.path(), PatchKind::Merge, &change).await?;
+        let IgnoredAny = self.api.patch(&self.lease_path(), PatchKind::Merge, &change).await?;
         Ok(())
     }
 
-    fn spec(&self) -> Value {
+    fn lease_spec(&self) -> Value {
         let now = (self.now)().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
         json!({
             "holderIdentity": self.election.identity,
@@ -374,8 +374,8 @@ impl Elector {
         })
     }
 
-    fn path(&self) -> String {
-        path(LEASES, &self.election.namespace, "leases", &self.election.name)
+    fn lease_path(&self) -> String {
+        object_path(LEASE_API_VERSION, &self.election.namespace, "leases", &self.election.name)
     }
 }
 

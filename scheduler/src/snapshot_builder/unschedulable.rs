@@ -7,7 +7,7 @@ use schedlab_scheduler_core::model::{Name, ShapeId, UnschedulableMember};
 
 use super::{
     SnapshotBuilder, UnschedulableReason,
-    groups::{find, group_key},
+    groups::{find_group, group_key},
     sub_groups::sub_group_index,
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
 
 impl UnschedulableReason {
     /// The unschedulable member of a pod group for the pod that has this problem.
-    pub(crate) fn member(
+    pub(crate) fn unschedulable_member(
         &self,
         pod: Name,
         sub_group: Option<usize>,
@@ -56,12 +56,12 @@ impl SnapshotBuilder {
         if self.flavor == Flavor::Kube || reasons.is_empty() || is_malformed(key) {
             return;
         }
-        let Ok(at) = find(&snapshot.pod_groups, key) else { return };
+        let Ok(at) = find_group(&snapshot.pod_groups, key) else { return };
         let group = &mut snapshot.pod_groups[at];
         for (pod, record, reason) in unschedulable_members(cache, reasons, key) {
             let sub_group = sub_group_index(&group.sub_groups, record.sub_group()).ok();
             let shape = self.shapes.id(&record.shape, &mut snapshot.shapes);
-            let member = reason.member(pod.name, sub_group, shape);
+            let member = reason.unschedulable_member(pod.name, sub_group, shape);
             group
                 .unschedulable_members
                 .push(UnschedulableMember { gated: record.is_gated, ..member });
@@ -85,7 +85,7 @@ fn unschedulable_members<'a>(
             of_group.filter_map(|(pod, reason)| Some((pod.clone(), cache.pods.get(pod)?, reason)));
         return known.collect();
     }
-    let known = cache.pods_of(group).filter_map(|(pod, record)| {
+    let known = cache.pods_of_group(group).filter_map(|(pod, record)| {
         let reason = reasons.get(&pod)?;
         Some((pod, record, reason))
     });

@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use zip::{ZipArchive, result::ZipError};
 
 use super::{
-    FILE, SnapshotFileError, array_kind,
+    SNAPSHOT_JSON, SnapshotFileError, array_kind,
     config::{self, CapturedConfig},
     objects, types,
 };
@@ -42,13 +42,13 @@ pub(crate) struct LoadedSnapshot {
 }
 
 /// Reads a snapshot file in two passes: settings first, then objects.
-pub(crate) fn read(
+pub(crate) fn read_snapshot(
     file: impl Read + Seek,
     overrides: &Overrides,
 ) -> Result<LoadedSnapshot, SnapshotFileError> {
     let mut archive = ZipArchive::new(file).map_err(SnapshotFileError::InvalidZip)?;
     let mut about = ConfigPass::default();
-    pass(&mut archive, &mut about)?;
+    read_pass(&mut archive, &mut about)?;
     if !about.has_raw_objects {
         let allowed = "an object with an array for each kind";
         let (field, found) = ("rawObjects".to_owned(), "nothing".to_owned());
@@ -65,18 +65,18 @@ pub(crate) fn read(
         .with_workers_only(config.restrict_node_scheduling);
     let mut objects =
         ObjectPass { cache, notes: Vec::new(), loaded: BTreeSet::new(), mistyped: BTreeSet::new() };
-    pass(&mut archive, &mut objects)?;
+    read_pass(&mut archive, &mut objects)?;
     notes.extend(objects.notes);
-    notes.extend(objects::record_errors(&objects.cache, &objects.mistyped));
+    notes.extend(objects::malformed_object_notes(&objects.cache, &objects.mistyped));
     Ok(LoadedSnapshot { config, cache: objects.cache, notes })
 }
 
 /// Passes all top-level fields of the file to `reader`.
-fn pass(
+fn read_pass(
     archive: &mut ZipArchive<impl Read + Seek>,
     reader: &mut impl FieldReader,
 ) -> Result<(), SnapshotFileError> {
-    let entry = archive.by_name(FILE).map_err(|error| {
+    let entry = archive.by_name(SNAPSHOT_JSON).map_err(|error| {
         let is_other = matches!(error, ZipError::FileNotFound);
         if is_other { SnapshotFileError::MissingEntry } else { SnapshotFileError::Zip(error) }
     })?;
@@ -170,7 +170,7 @@ impl ObjectPass {
         let wrong = self.cache.upsert_mistyped(kind, object, wrong);
         let key = ObjectKey::from_object(object);
         let (object_label, consequence) =
-            (objects::object_name(kind, &key), objects::consequence(kind, object));
+            (objects::object_name(kind, &key), objects::mistype_consequence(kind, object));
         self.notes.push(format!("{object_label}: {wrong}; {consequence}"));
         self.mistyped.insert((kind, key));
     }
@@ -303,26 +303,26 @@ mod tests {
 
     /// The error as the command line prints it.
     fn rendered(file: Cursor<Vec<u8>>) -> String {
-        let error = read(file, &Overrides::default()).map(|_| ()).unwrap_err();
+        let error = read_snapshot(file, &Overrides::default()).map(|_| ()).unwrap_err();
         format!("{:#}", anyhow::Error::from(error))
     }
 
     fn notes(snapshot: &Value) -> String {
-        let file = zipped(FILE, &snapshot.to_string());
-        read(file, &Overrides::default()).unwrap().notes.join("\n")
+        let file = zipped(SNAPSHOT_JSON, &snapshot.to_string());
+        read_snapshot(file, &Overrides::default()).unwrap().notes.join("\n")
     }
 
     #[test]
     fn an_unreadable_file_is_reported_once_with_the_field() {
         assert_snapshot!(wrong("other.json", "{}"), @"snapshot.json: got no file of that name in the zip, expected a zip with it");
-        assert_snapshot!(wrong(FILE, "{}"), @"snapshot.json: rawObjects: got nothing, expected an object with an array for each kind");
-        assert_snapshot!(wrong(FILE, "[]"), @"snapshot.json: invalid type: sequence, expected an object with config, schedulerParams and rawObjects at line 1 column 1");
-        assert_snapshot!(wrong(FILE, r#"{"rawObjects":{"pods":{}}}"#), @"snapshot.json: invalid type: map, expected rawObjects.pods: an array of objects, or null at line 1 column 24");
-        assert_snapshot!(wrong(FILE, r#"{"rawObjects":"x"}"#), @r#"snapshot.json: invalid type: string "x", expected rawObjects: an object with an array for each kind at line 1 column 17"#);
-        assert_snapshot!(wrong(FILE, r#"{"config":"x","rawObjects":{}}"#), @r#"snapshot.json: config: got "x", expected an object, as KAI writes it"#);
-        assert_snapshot!(wrong(FILE, r#"{"schedlab":{"kValue":-2},"rawObjects":{}}"#), @"snapshot.json: schedlab.kValue: got -2, expected 0 to 1000");
+        assert_snapshot!(wrong(SNAPSHOT_JSON, "{}"), @"snapshot.json: rawObjects: got nothing, expected an object with an array for each kind");
+        assert_snapshot!(wrong(SNAPSHOT_JSON, "[]"), @"snapshot.json: invalid type: sequence, expected an object with config, schedulerParams and rawObjects at line 1 column 1");
+        assert_snapshot!(wrong(SNAPSHOT_JSON, r#"{"rawObjects":{"pods":{}}}"#), @"snapshot.json: invalid type: map, expected rawObjects.pods: an array of objects, or null at line 1 column 24");
+        assert_snapshot!(wrong(SNAPSHOT_JSON, r#"{"rawObjects":"x"}"#), @r#"snapshot.json: invalid type: string "x", expected rawObjects: an object with an array for each kind at line 1 column 17"#);
+        assert_snapshot!(wrong(SNAPSHOT_JSON, r#"{"config":"x","rawObjects":{}}"#), @r#"snapshot.json: config: got "x", expected an object, as KAI writes it"#);
+        assert_snapshot!(wrong(SNAPSHOT_JSON, r#"{"schedlab":{"kValue":-2},"rawObjects":{}}"#), @"snapshot.json: schedlab.kValue: got -2, expected 0 to 1000");
         assert_snapshot!(rendered(Cursor::new(b"no zip".to_vec())), @"got no complete zip (invalid Zip archive: Could not find EOCD), expected a zip with snapshot.json in it");
-        let mut half = zipped(FILE, "{}").into_inner();
+        let mut half = zipped(SNAPSHOT_JSON, "{}").into_inner();
         half.truncate(half.len() / 2);
         assert_snapshot!(rendered(Cursor::new(half)), @"got no complete zip (invalid Zip archive: Could not find EOCD), expected a zip with snapshot.json in it");
     }
@@ -438,8 +438,9 @@ mod tests {
                                    "spec": { "podName": "p", "selectedNode": "n1" } }],
             },
         });
-        let file = || zipped(FILE, &json.to_string());
-        let LoadedSnapshot { config, cache, notes } = read(file(), &Overrides::default()).unwrap();
+        let file = || zipped(SNAPSHOT_JSON, &json.to_string());
+        let LoadedSnapshot { config, cache, notes } =
+            read_snapshot(file(), &Overrides::default()).unwrap();
         let pod = cache.pods.values().next().unwrap();
         assert_eq!((pod.is_ours, pod.node.as_deref()), (true, Some("n1")));
         assert_eq!(config.scheduler_name, "theirs");
@@ -447,7 +448,7 @@ mod tests {
         assert!(notes.is_empty(), "{notes:?}");
         let name = "mine".to_owned();
         let mine = Overrides { scheduler_name: Some(name.clone()), ..Overrides::default() };
-        assert_eq!(read(file(), &mine).unwrap().config.scheduler_name, name);
+        assert_eq!(read_snapshot(file(), &mine).unwrap().config.scheduler_name, name);
     }
 
     #[test]
@@ -463,18 +464,19 @@ mod tests {
             let file = ConfigSource::parse("own.yaml".to_owned(), file.to_owned()).unwrap();
             Overrides { file, scheduler_name: None }
         };
-        let zip = || zipped(FILE, &json.to_string());
-        let config = read(zip(), &overrides("kValue: 4")).unwrap().config;
+        let zip = || zipped(SNAPSHOT_JSON, &json.to_string());
+        let config = read_snapshot(zip(), &overrides("kValue: 4")).unwrap().config;
         assert_eq!(config.profile.k_value_milli, 4000);
         assert_eq!(config.profile.consolidation_victims_max, 3);
         assert_eq!(config.profile.actions, [Action::Allocate]);
-        let error = read(zip(), &overrides("usageHalfLife: 6h")).map(|_| ()).unwrap_err();
+        let error = read_snapshot(zip(), &overrides("usageHalfLife: 6h")).map(|_| ()).unwrap_err();
         assert_eq!(
             error.message_for("s.zip"),
             "own.yaml: usageHalfLife: got a value without usageWindow, expected usageWindow to be \
              set, too at line 1 column 16"
         );
-        let error = read(zipped(FILE, "[]"), &overrides("")).map(|_| ()).unwrap_err();
+        let error =
+            read_snapshot(zipped(SNAPSHOT_JSON, "[]"), &overrides("")).map(|_| ()).unwrap_err();
         assert!(error.message_for("s.zip").starts_with("s.zip: snapshot.json: "), "{error}");
     }
 
@@ -486,7 +488,8 @@ mod tests {
                 { "partitionParams": { "NodePoolLabelKey": "pool", "NodePoolLabelValue": "a" } },
             "rawObjects": { "nodes": [node("mine", "a"), node("theirs", "b")] },
         });
-        let captured = read(zipped(FILE, &json.to_string()), &Overrides::default()).unwrap();
+        let captured =
+            read_snapshot(zipped(SNAPSHOT_JSON, &json.to_string()), &Overrides::default()).unwrap();
         let nodes: Vec<&str> = captured.cache.nodes.keys().map(|name| &**name).collect();
         assert_eq!(nodes, ["mine"]);
     }
@@ -496,7 +499,9 @@ mod tests {
         let of = |labels: Value| json!({ "metadata": { "name": "n", "labels": labels } });
         let seen = |says: Value, node: Value| {
             let json = json!({ "schedulerParams": says, "rawObjects": { "nodes": [node] } });
-            let captured = read(zipped(FILE, &json.to_string()), &Overrides::default()).unwrap();
+            let captured =
+                read_snapshot(zipped(SNAPSHOT_JSON, &json.to_string()), &Overrides::default())
+                    .unwrap();
             captured.cache.nodes.len()
         };
         let worker = || of(json!({ "node-role.kubernetes.io/gpu-worker": "" }));

@@ -31,7 +31,7 @@ pub struct UsageDatabase {
     /// The metrics that are summed.
     pub queries: UsageQueries,
     /// Poll interval and time limits.
-    pub timing: Timing,
+    pub timing: PollTiming,
 }
 
 /// How the database is accessed.
@@ -72,7 +72,7 @@ pub struct UsageQueries {
 
 /// Poll interval and time limits of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
+pub struct PollTiming {
     /// Time from one response to the next query.
     pub fetch_interval: Duration,
     /// Age after which a response is not used any more.
@@ -181,7 +181,7 @@ impl UsagePoller {
         let task = tokio::spawn(async move {
             loop {
                 let (at, began) = (Time(now().as_millisecond()), Instant::now());
-                let answer = query(&poll_settings, at).await;
+                let answer = query_usage(&poll_settings, at).await;
                 sender.send_modify(|receiver| receiver.record(at, answer, began.elapsed()));
                 sleep(poll_settings.timing.fetch_interval).await;
             }
@@ -190,13 +190,13 @@ impl UsagePoller {
     }
 
     /// Waits for the next response or failure of the database.
-    pub(super) async fn changed(&mut self) {
+    pub(super) async fn wait_for_change(&mut self) {
         if self.last_poll.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Like [`Self::changed`] for the first query, with a time limit.
+    /// Like [`Self::wait_for_change`] for the first query, with a time limit.
     pub(super) async fn wait_for_first(&mut self) {
         let result =
             timeout(self.settings.timing.first_answer_timeout, self.last_poll.changed()).await;
@@ -211,7 +211,7 @@ impl UsagePoller {
     }
 
     /// Usage shares of the last good response; `None`: it is stale, or there was none.
-    pub(super) fn shares(&self, now: Time) -> Option<Arc<Shares>> {
+    pub(super) fn current_shares(&self, now: Time) -> Option<Arc<Shares>> {
         let last = self.last_poll.borrow();
         let staleness = i64::try_from(self.staleness().as_millis()).unwrap_or(i64::MAX);
         let fresh = |at: Time| now.0.saturating_sub(at.0) <= staleness;
@@ -240,14 +240,14 @@ impl LastPoll {
     }
 }
 
-pub(super) async fn query(settings: &UsageDatabase, now: Time) -> Result<Shares, String> {
+pub(super) async fn query_usage(settings: &UsageDatabase, now: Time) -> Result<Shares, String> {
     let limit = settings.timing.query_timeout;
     let with_source =
         |fault: String| format!("usage of queues from {}: {fault}", settings.endpoint);
     let client = settings.endpoint.client();
     let client =
         client.map_err(|error| with_source(format!("{:#}", anyhow::Error::from(error))))?;
-    match timeout(limit, prometheus::shares(settings, &client, now)).await {
+    match timeout(limit, prometheus::query_shares(settings, &client, now)).await {
         Ok(answer) => answer.map_err(|trouble| with_source(trouble.to_string())),
         Err(_) => Err(with_source(format!("no response within {limit:?}"))),
     }

@@ -27,8 +27,8 @@ impl CronSchedule {
         last.map_or(LOOKBACK_MAX_MILLIS, |last| now.0 - last)
     }
 
-    fn next_after(&self, millis: i64) -> Option<i64> {
-        let after = MakeTimestamp::from_millisecond(millis).ok()?;
+    fn next_after(&self, from_millis: i64) -> Option<i64> {
+        let after = MakeTimestamp::from_millisecond(from_millis).ok()?;
         Some(self.crontab.find_next(after).ok()?.timestamp().as_millisecond())
     }
 }

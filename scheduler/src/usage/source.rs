@@ -70,15 +70,15 @@ impl UsageSource {
         if self.history.is_none() {
             return self.load(api).await.map(|_| None);
         }
-        self.store.locate(api).await;
+        self.store.find_namespace(api).await;
         let unreadable = self.load(api).await?;
         Ok(unreadable.map(|it| it.to_string()).or_else(|| self.store.missing_message()))
     }
 
     /// Waits for the next response or failure of the database; forever without one.
-    pub(crate) async fn database_changed(&mut self) {
+    pub(crate) async fn wait_for_database(&mut self) {
         match &mut self.database {
-            Some(database) => database.changed().await,
+            Some(database) => database.wait_for_change().await,
             None => std::future::pending().await,
         }
     }
@@ -88,7 +88,7 @@ impl UsageSource {
         if !self.is_configured() {
             return;
         }
-        let shares = self.database.as_ref().and_then(|database| database.shares(now));
+        let shares = self.database.as_ref().and_then(|database| database.current_shares(now));
         for queue in queues {
             let from_history = |own: &SharedUsage| own.lock().usage_micro(&queue.name, now);
             let used = match &shares {
@@ -101,7 +101,7 @@ impl UsageSource {
 
     /// Problem of the database's last response, if any, and the latency of its query. `None`: there
     /// is no database.
-    pub(crate) fn database_problem<T>(
+    pub(crate) fn last_database_problem<T>(
         &self,
         queues: &BTreeMap<Name, T>,
         now: Time,
@@ -115,7 +115,7 @@ impl UsageSource {
             format!("{fault}; the last good response is used for {staleness:?}, then {fallback}")
         };
         let no_known_queue = || {
-            let shares = database.shares(now)?;
+            let shares = database.current_shares(now)?;
             let known = queues.is_empty() || shares.keys().any(|name| queues.contains_key(name));
             let (first, _) = shares.first_key_value().filter(|_| !known)?;
             let (count, name) = (shares.len(), database.description());
@@ -140,7 +140,7 @@ impl UsageSource {
     }
 
     /// Records the current usage in the own history, and writes it if due.
-    pub(crate) async fn record(
+    pub(crate) async fn record_usage(
         &mut self,
         api: &ApiClient,
         now: Time,
@@ -149,6 +149,6 @@ impl UsageSource {
     ) -> Result<(), ApiError> {
         let Some(own) = &self.history else { return Ok(()) };
         own.lock().record(now, capacity, &uses.collect());
-        self.store.write(api, own, now).await
+        self.store.write_if_due(api, own, now).await
     }
 }

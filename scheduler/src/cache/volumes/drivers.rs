@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedlab_api::Value;
 use schedlab_scheduler_core::model::{AttachedVolume, LabelSelector, Name, Node};
 
-use super::{super::ClusterCache, VolumeRecord, records::bytes};
+use super::{super::ClusterCache, VolumeRecord, records::parse_bytes};
 use crate::{
     parse::{at, list, name, text},
     records::{ObjectKey, insert_if_changed, selectors},
@@ -84,11 +84,11 @@ impl StorageDrivers {
 
 impl StorageCapacity {
     fn from_object(object: &Value) -> Self {
-        let quantity = |field| text(object, field).map(bytes);
+        let quantity = |field| text(object, field).map(parse_bytes);
         let nodes = at(object, "/nodeTopology").filter(|topology| !topology.is_null());
         Self {
             class: name(object, "/storageClassName").unwrap_or_default(),
-            nodes: nodes.and_then(|nodes| selectors::label_selector(nodes).ok()),
+            nodes: nodes.and_then(|nodes| selectors::parse_label_selector(nodes).ok()),
             bytes: quantity("/maximumVolumeSize").or_else(|| quantity("/capacity")),
         }
     }
@@ -105,7 +105,7 @@ impl Attachment {
     }
 }
 
-fn limits(node: &Value) -> BTreeMap<Name, i64> {
+fn volume_limits(node: &Value) -> BTreeMap<Name, i64> {
     let drivers = list(node, "/spec/drivers").iter();
     let limited = drivers.filter_map(|driver| {
         let count = at(driver, "/allocatable/count").and_then(Value::as_i64)?;
@@ -134,9 +134,9 @@ impl ClusterCache {
         let drivers = &mut self.volumes.drivers;
         match kind {
             StorageKind::Node => {
-                if insert_if_changed(&mut drivers.limits, key.name, limits(object)) {
+                if insert_if_changed(&mut drivers.limits, key.name, volume_limits(object)) {
                     // Volumes that were not counted before count now.
-                    self.everything_changed();
+                    self.mark_everything_changed();
                 }
             }
             StorageKind::Attachment => {
@@ -175,7 +175,7 @@ impl ClusterCache {
         match kind {
             StorageKind::Node => {
                 if drivers.limits.remove(&key.name).is_some() {
-                    self.everything_changed();
+                    self.mark_everything_changed();
                 }
             }
             StorageKind::Attachment => {

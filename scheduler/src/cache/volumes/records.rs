@@ -6,10 +6,10 @@ use schedlab_scheduler_core::model::{
     VolumeReach,
 };
 
-use super::zones;
+use super::zone_labels;
 use crate::{
-    parse::{Unit, at, list, name, non_negative, strings, text, uid, version},
-    records::{ObjectKey, controller, selectors},
+    parse::{Unit, at, list, name, parse_non_negative, strings, text, uid, version},
+    records::{ObjectKey, controller_owner, selectors},
 };
 
 /// Provisioner of storage classes whose volumes are created manually.
@@ -91,7 +91,7 @@ impl VolumeClaimRecord {
         Self {
             version: version(object),
             uid: uid(object),
-            owner: controller(object).filter(|is| &*is.kind == "Pod").map(|owner| owner.uid),
+            owner: controller_owner(object).filter(|is| &*is.kind == "Pod").map(|owner| owner.uid),
             class: name(object, "/spec/storageClassName").filter(|class| !class.is_empty()),
             volume: name(object, "/spec/volumeName").filter(|volume| !volume.is_empty()),
             is_bind_completed: annotation(annotations::BIND_COMPLETED).is_some(),
@@ -99,9 +99,9 @@ impl VolumeClaimRecord {
             selected_node: annotation(annotations::SELECTED_NODE).map(Name::from),
             modes: access_modes(object),
             is_block: is_block(object),
-            bytes: text(object, "/spec/resources/requests/storage").map_or(0, bytes),
+            bytes: text(object, "/spec/resources/requests/storage").map_or(0, parse_bytes),
             selector: selector.map_or(Ok(LabelSelector::default()), |selector| {
-                selectors::label_selector(selector).map_err(drop)
+                selectors::parse_label_selector(selector).map_err(drop)
             }),
         }
     }
@@ -123,8 +123,9 @@ impl VolumeRecord {
         let required = at(object, "/spec/nodeAffinity/required/nodeSelectorTerms");
         let terms = required.map(|_| list(object, "/spec/nodeAffinity/required/nodeSelectorTerms"));
         // A malformed term matches no node.
-        let terms = terms
-            .map(|terms| terms.iter().filter_map(|term| selectors::node_term(term).ok()).collect());
+        let terms = terms.map(|terms| {
+            terms.iter().filter_map(|term| selectors::parse_node_term(term).ok()).collect()
+        });
         let part = |field| name(object, field).filter(|text| !text.is_empty());
         let claim_ref = part("/spec/claimRef/name").map(|claim| {
             let namespace = part("/spec/claimRef/namespace").unwrap_or_default();
@@ -132,11 +133,11 @@ impl VolumeRecord {
         });
         Self {
             version: version(object),
-            reach: VolumeReach { affinity: terms, zones: zones(&labels) },
+            reach: VolumeReach { affinity: terms, zones: zone_labels(&labels) },
             attached: part("/spec/csi/driver")
                 .zip(part("/spec/csi/volumeHandle"))
                 .map(|(driver, volume)| AttachedVolume { driver, volume }),
-            bytes: text(object, "/spec/capacity/storage").map_or(0, bytes),
+            bytes: text(object, "/spec/capacity/storage").map_or(0, parse_bytes),
             class: part("/spec/storageClassName"),
             modes: access_modes(object),
             is_block: is_block(object),
@@ -155,7 +156,7 @@ impl VolumeRecord {
     }
 
     /// Whether the volume is available and matches the claim.
-    pub(super) fn fits(&self, claim: &VolumeClaimRecord) -> bool {
+    pub(super) fn fits_claim(&self, claim: &VolumeClaimRecord) -> bool {
         // Unlike node selectors, label selectors have no `Gt` and `Lt`.
         let selected = |requirement: &Requirement| {
             !matches!(requirement.operator, Operator::Gt | Operator::Lt)
@@ -189,13 +190,13 @@ impl StorageClassRecord {
             },
             provisioner: name(object, "/provisioner").unwrap_or_default(),
             allowed_topologies: (!allowed.is_empty())
-                .then(|| allowed.iter().map(topology_term).collect()),
+                .then(|| allowed.iter().map(parse_topology_term).collect()),
         }
     }
 }
 
 /// A term of `allowedTopologies`: labels with their allowed values.
-fn topology_term(term: &Value) -> NodeSelectorTerm {
+fn parse_topology_term(term: &Value) -> NodeSelectorTerm {
     let requirement = |one: &Value| Requirement {
         key: name(one, "/key").unwrap_or_default(),
         operator: Operator::In,
@@ -222,6 +223,6 @@ fn is_block(object: &Value) -> bool {
 }
 
 /// Parses a size in bytes. A malformed quantity counts as 0.
-pub(super) fn bytes(text: &str) -> i64 {
-    non_negative(text, Unit::Whole).unwrap_or(0)
+pub(super) fn parse_bytes(text: &str) -> i64 {
+    parse_non_negative(text, Unit::Whole).unwrap_or(0)
 }

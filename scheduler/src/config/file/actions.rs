@@ -66,8 +66,9 @@ impl Actions {
     }
 
     /// The actions in execution order.
-    pub(super) fn to_core(&self) -> Vec<Action> {
-        let to_core = |names: &[ActionName]| names.iter().map(|name| name.to_core()).collect();
+    pub(super) fn to_core_actions(&self) -> Vec<Action> {
+        let to_core =
+            |names: &[ActionName]| names.iter().map(|name| name.to_core_actions()).collect();
         let settings = match self {
             Self::List(list) => return to_core(list),
             Self::Settings(settings) => settings,
@@ -75,13 +76,13 @@ impl Actions {
         let of = |name: &ActionName| settings.get(name).copied().unwrap_or_default();
         let mut enabled: Vec<ActionName> =
             ALL.into_iter().filter(|name| of(name).enabled != Some(false)).collect();
-        enabled.sort_by_key(|name| Reverse(of(name).priority.unwrap_or(name.priority())));
+        enabled.sort_by_key(|name| Reverse(of(name).priority.unwrap_or(name.default_priority())));
         to_core(&enabled)
     }
 }
 
 impl ActionName {
-    const fn to_core(self) -> Action {
+    const fn to_core_actions(self) -> Action {
         match self {
             Self::Allocate => Action::Allocate,
             Self::Consolidation => Action::Consolidate,
@@ -92,7 +93,7 @@ impl ActionName {
     }
 
     /// Default priority of the action, as in KAI's operator.
-    const fn priority(self) -> i32 {
+    const fn default_priority(self) -> i32 {
         match self {
             Self::Allocate => 500,
             Self::Consolidation => 400,

@@ -64,9 +64,9 @@ fn unbounded_and_impure_functions_are_rejected() {
     assert_snapshot!(of("@base64"), @"@base64 is unknown");
     assert_snapshot!(of(".a |"), @"no expression");
     assert_snapshot!(of(""), @"no expression");
-    assert_snapshot!(of(&"(".repeat(LENGTH_MAX)), @"no expression");
+    assert_snapshot!(of(&"(".repeat(EXPRESSION_BYTES_MAX)), @"no expression");
     assert_snapshot!(of(&format!("{}1{}", "[".repeat(2000), "]".repeat(2000))), @"a list");
-    assert_snapshot!(of(&" ".repeat(LENGTH_MAX + 1)), @"no expression");
+    assert_snapshot!(of(&" ".repeat(EXPRESSION_BYTES_MAX + 1)), @"no expression");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use schedlab_api::api_versions;
 
-use super::Link;
+use super::OwnerLink;
 use crate::records::{Owner, PodRecord};
 
 /// Labels of pods created by Spark; the value of [`SPARK_SELECTOR`] is the name of their group.
@@ -147,7 +147,7 @@ pub(super) fn is_unlisted(owner: &Owner) -> bool {
 }
 
 /// Grouping of a pod with these owners.
-pub(super) fn grouping_of(pod: &PodRecord, chain: &[Link]) -> Grouping {
+pub(super) fn grouping_of(pod: &PodRecord, chain: &[OwnerLink]) -> Grouping {
     let is_spark = [SPARK_APP, SPARK_SELECTOR].iter().all(|label| pod.labels.contains_key(*label));
     let named = pod.labels.get(SPARK_SELECTOR).is_some_and(|name| !name.is_empty());
     match chain.last() {
@@ -161,7 +161,7 @@ pub(super) fn grouping_of(pod: &PodRecord, chain: &[Link]) -> Grouping {
 
 /// Splits a chain into the owners up to the group's owner, and the skipped owners above it whose
 /// labels and annotations are inherited.
-pub(super) fn split_skipped(chain: &[Link]) -> (&[Link], &[Link]) {
+pub(super) fn split_skipped(chain: &[OwnerLink]) -> (&[OwnerLink], &[OwnerLink]) {
     let mut counts = chain.len();
     let mut inherited = chain.len();
     while let Some(top) = chain[..counts].last() {

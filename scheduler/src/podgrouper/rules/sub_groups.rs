@@ -16,7 +16,7 @@ pub(super) const SEGMENT_LEVEL_ANNOTATIONS: [&str; 2] = [
 /// Maximum number of sub-groups. More are taken for a mistake; they would exhaust memory.
 const SUB_GROUPS_MAX: u64 = 10_000;
 /// Maximum length of a label value; pods name their sub-group in a label.
-const LABEL_MAX: usize = 63;
+const LABEL_VALUE_LEN_MAX: usize = 63;
 
 /// Minimum and sub-groups of a group, and the sub-group of the pod.
 #[derive(Debug, Default)]
@@ -50,14 +50,14 @@ pub(crate) struct OwnerKind {
 
 impl GroupShape {
     /// A shape without sub-groups, with this `minMember`.
-    pub(super) fn uniform(pods: u64) -> Self {
+    pub(super) fn without_sub_groups(pods: u64) -> Self {
         Self { min_member: u32::try_from(pods).unwrap_or(u32::MAX), ..Self::default() }
     }
 
     /// A shape of leaf sub-groups that are all required. `sub_group` is that of the pod.
     pub(super) fn from_sub_groups(sub_groups: Vec<SubGroup>, sub_group: Option<Name>) -> Self {
         let pods = sub_groups.iter().map(|leaf| u64::from(leaf.min_member)).sum();
-        Self { sub_groups, sub_group, ..Self::uniform(pods) }
+        Self { sub_groups, sub_group, ..Self::without_sub_groups(pods) }
     }
 }
 
@@ -66,21 +66,23 @@ pub(super) fn shape_of(input: &GroupingInput<'_>) -> Result<GroupShape, Malforme
     let top = input.top.object;
     let is_unread = top.is_null();
     let parts = match input.grouping {
-        Grouping::EachPod | Grouping::Spark => GroupShape::uniform(1),
-        Grouping::Grove => grove::gang(input)?,
-        Grouping::Knative => GroupShape::uniform(min_scale(input)),
-        Grouping::Job => job(input)?,
-        Grouping::Karta => karta::group(input)?,
-        _ if is_unread => GroupShape::uniform(1),
-        Grouping::JobSet => training::job_set(input)?,
-        Grouping::PyTorchJob => training::pytorch_job(input)?,
-        Grouping::Replicas(field) => GroupShape::uniform(training::min_available(input, field)?),
-        Grouping::MpiJob => GroupShape::uniform(training::mpi_job(input)?),
-        Grouping::Ray => ray::cluster(input)?,
-        Grouping::LeaderWorkerSet => training::leader_worker_set(input)?,
-        Grouping::AmlJob => GroupShape::uniform(aml_nodes(top)?),
+        Grouping::EachPod | Grouping::Spark => GroupShape::without_sub_groups(1),
+        Grouping::Grove => grove::gang_shape(input)?,
+        Grouping::Knative => GroupShape::without_sub_groups(min_scale(input)),
+        Grouping::Job => job_shape(input)?,
+        Grouping::Karta => karta::karta_shape(input)?,
+        _ if is_unread => GroupShape::without_sub_groups(1),
+        Grouping::JobSet => training::job_set_shape(input)?,
+        Grouping::PyTorchJob => training::pytorch_job_shape(input)?,
+        Grouping::Replicas(field) => {
+            GroupShape::without_sub_groups(training::min_available(input, field)?)
+        }
+        Grouping::MpiJob => GroupShape::without_sub_groups(training::mpi_job_minimum(input)?),
+        Grouping::Ray => ray::cluster_shape(input)?,
+        Grouping::LeaderWorkerSet => training::leader_worker_set_shape(input)?,
+        Grouping::AmlJob => GroupShape::without_sub_groups(aml_nodes(top)?),
         Grouping::Serving | Grouping::Interactive | Grouping::RunaiJob | Grouping::Default => {
-            GroupShape::uniform(1)
+            GroupShape::without_sub_groups(1)
         }
     };
     check_sub_group(parts, input)
@@ -88,7 +90,7 @@ pub(super) fn shape_of(input: &GroupingInput<'_>) -> Result<GroupShape, Malforme
 
 /// Checks that the pod's sub-group exists and that its name fits into a label.
 fn check_sub_group(parts: GroupShape, input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
-    if let Some(long) = parts.sub_group.as_ref().filter(|part| part.len() > LABEL_MAX) {
+    if let Some(long) = parts.sub_group.as_ref().filter(|part| part.len() > LABEL_VALUE_LEN_MAX) {
         let field = format!("sub-group of {} {}", input.top.owner.kind, input.top.owner.name);
         return Err(Malformed::new(field, long, "a name of at most 63 characters"));
     }
@@ -109,7 +111,7 @@ pub(super) fn check_count(field: &str, parts: u64) -> Result<u64, Malformed> {
 }
 
 /// A leaf sub-group with this `minMember`.
-pub(super) fn leaf(name: impl Into<Name>, pods: u64) -> SubGroup {
+pub(super) fn leaf_sub_group(name: impl Into<Name>, pods: u64) -> SubGroup {
     SubGroup {
         name: name.into(),
         min_member: u32::try_from(pods).unwrap_or(u32::MAX),
@@ -120,15 +122,15 @@ pub(super) fn leaf(name: impl Into<Name>, pods: u64) -> SubGroup {
 }
 
 /// An inner sub-group with this `minSubGroup`; `None`: all children are required.
-pub(super) fn inner(name: impl Into<Name>, min_sub_group: Option<u32>) -> SubGroup {
-    SubGroup { min_sub_group, ..leaf(name, 0) }
+pub(super) fn inner_sub_group(name: impl Into<Name>, min_sub_group: Option<u32>) -> SubGroup {
+    SubGroup { min_sub_group, ..leaf_sub_group(name, 0) }
 }
 
 /// The shape of a Job: its minimum is annotation `kai.scheduler/batch-min-member`. Other kinds have
 /// fields for their minimum, or create their pods one after the other. As in KAI the annotation
 /// applies even if the Job currently has fewer pods, since its parallelism may be raised; then a
 /// warning is added.
-fn job(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
+fn job_shape(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
     let stated = input.top.annotations.get(BATCH_MIN_MEMBER);
     let minimum = stated.map_or(Ok(1), |text| parse_positive(BATCH_MIN_MEMBER, text))?;
     let spec = input.top.object.get("spec");
@@ -139,7 +141,7 @@ fn job(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
         let allowed = "at most spec.parallelism and spec.completions";
         OwnerWarning::MinMemberAbovePods(Malformed::new(field, found, allowed))
     });
-    Ok(GroupShape { warning, ..GroupShape::uniform(minimum) })
+    Ok(GroupShape { warning, ..GroupShape::without_sub_groups(minimum) })
 }
 
 /// Parses a positive 32-bit integer from an annotation.
@@ -157,7 +159,7 @@ pub(super) fn count_or(object: &Value, pointer: &str, default: u64) -> u64 {
 }
 
 /// Parses a required numeric label of the pod.
-pub(super) fn index(input: &GroupingInput<'_>, label: &str) -> Result<u64, Malformed> {
+pub(super) fn index_label(input: &GroupingInput<'_>, label: &str) -> Result<u64, Malformed> {
     let found = input.pod.labels.get(label);
     found.and_then(|text| text.parse().ok()).ok_or_else(|| {
         let found = found.map_or_else(|| "nothing".to_owned(), |text| format!("{text:?}"));
@@ -204,7 +206,7 @@ pub(super) fn ignored_annotations(
 }
 
 /// Segments of this size. Their topology levels come from the pod, or else from its template.
-pub(super) fn segments(
+pub(super) fn read_segments(
     input: &GroupingInput<'_>,
     template: Labels,
     size: u64,

@@ -213,9 +213,9 @@ fn plugin_order_survives_a_round_trip() {
 
 fn written(config: &Config) -> CapturedConfig {
     CapturedConfig {
-        configuration: write::configuration(config),
-        parameters: write::parameters(config),
-        schedlab: write::schedlab(config),
+        configuration: write::configuration_json(config),
+        parameters: write::scheduler_params_json(config),
+        schedlab: write::schedlab_settings_json(config),
         unknown_keys: Vec::new(),
     }
 }

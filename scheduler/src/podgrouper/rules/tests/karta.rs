@@ -3,10 +3,10 @@
 use insta::assert_snapshot;
 use schedlab_api::{Value, json};
 
-use super::{super::Link, group_text_among, link};
+use super::{super::OwnerLink, group_text_among, link};
 use crate::{
     karta::{KartaRecord, Kartas},
-    malformed_tests::{odd_values, pointers},
+    malformed_tests::{all_pointers, unexpected_values},
 };
 
 /// A Karta for `PyFlow` of `jobs.example.com/v1` with this gang scheduling section.
@@ -56,12 +56,12 @@ fn kartas(objects: &[Value]) -> Kartas {
     let mut kartas = Kartas::default();
     for object in objects {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().into();
-        kartas.put(name, KartaRecord::from_object(object));
+        kartas.insert_or_remove(name, KartaRecord::from_object(object));
     }
     kartas
 }
 
-fn karta_group_text(labels: &Value, chain: &[Link], objects: &[Value]) -> String {
+fn karta_group_text(labels: &Value, chain: &[OwnerLink], objects: &[Value]) -> String {
     let metadata = json!({ "labels": labels });
     group_text_among(&kartas(objects), &json!(null), &metadata, chain, &[], None)
 }
@@ -305,7 +305,7 @@ fn a_karta_that_cannot_be_used_groups_nothing() {
         let mut kartas = kartas(&[karta]);
         let changed = kartas.take_changes();
         let wrong: Vec<String> =
-            kartas.invalid(&changed).map(|(.., wrong)| wrong.to_string()).collect();
+            kartas.invalid_kartas(&changed).map(|(.., wrong)| wrong.to_string()).collect();
         assert!(text.starts_with("pg-pyflow-u1 of PyFlow min=1 queue=a class=build"), "{text}");
         wrong.join("; ")
     };
@@ -372,13 +372,13 @@ fn two_kartas_of_the_same_kind_are_both_ignored() {
     "#);
     let mut kartas = kartas(&both);
     let changed = kartas.take_changes();
-    let wrong = kartas.invalid(&changed).map(|(name, _, wrong)| format!("{name}: {wrong}"));
+    let wrong = kartas.invalid_kartas(&changed).map(|(name, _, wrong)| format!("{name}: {wrong}"));
     assert_snapshot!(wrong.collect::<Vec<_>>().join("\n"), @r"
     other: spec.structureDefinition.rootComponent.kind: got PyFlow of jobs.example.com/v1, also described by Karta pyflow, expected a kind that no other Karta with gangScheduling describes
     pyflow: spec.structureDefinition.rootComponent.kind: got PyFlow of jobs.example.com/v1, also described by Karta other, expected a kind that no other Karta with gangScheduling describes
     ");
-    kartas.put("other".into(), None);
-    assert_eq!(kartas.invalid(&changed).count(), 0);
+    kartas.insert_or_remove("other".into(), None);
+    assert_eq!(kartas.invalid_kartas(&changed).count(), 0);
 }
 
 #[test]
@@ -463,8 +463,8 @@ fn any_value_in_any_field_groups_the_pod_or_yields_an_error() {
 }
 
 fn odd_variants(of: &Value) -> impl Iterator<Item = (String, Value)> {
-    let pointers = pointers(of, "").into_iter().filter(|pointer| !pointer.is_empty());
+    let pointers = all_pointers(of, "").into_iter().filter(|pointer| !pointer.is_empty());
     pointers.flat_map(|pointer| {
-        odd_values().into_iter().map(move |odd_value| (pointer.clone(), odd_value))
+        unexpected_values().into_iter().map(move |odd_value| (pointer.clone(), odd_value))
     })
 }
