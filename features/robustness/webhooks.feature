@@ -10,7 +10,7 @@ Feature: Webhooks reject objects that the scheduler could not use
       | training   | department | 8     |
 
   Scenario: A queue whose parents would lead back to it is refused
-    Then this manifest is refused with 'spec.parentQueue: got "training", which leads back to it':
+    Then this manifest is refused with 'spec.parentQueue: got "training", which leads back to this queue':
       """yaml
       apiVersion: scheduling.run.ai/v2
       kind: Queue

@@ -54,7 +54,7 @@ enum ReviewOutcome {
     Allowed(Vec<String>),
     /// Allowed, with the operations of a JSON patch.
     Patched(Vec<Value>),
-    /// Denied: field and message.
+    /// Denied, with the invalid field and the message.
     Denied(String, String),
     /// The review failed with an internal error.
     Failed(String),
@@ -76,30 +76,30 @@ impl Admission {
     pub async fn review(&self, path: &str, review: &Value) -> Option<Value> {
         let request = &review["request"];
         let verdict = match path {
-            QUEUES_PATH => queue::review(&self.api, request).await,
+            QUEUES_PATH => queue::review_queue(&self.api, request).await,
             POD_GROUPS_PATH => {
-                let advice = pod_group::advice(&request["object"]);
-                with_advice(request, validate(request, pod_group::fault), advice)
+                let advice = pod_group::negative_delay_warning(&request["object"]);
+                with_warning(request, review_object(request, pod_group::pod_group_fault), advice)
             }
-            PODS_PATH => validate(request, |object| self.fault(object)),
+            PODS_PATH => review_object(request, |object| self.pod_fault(object)),
             MUTATE_PODS_PATH => ReviewOutcome::Patched(self.pod_patch(request)),
             _ => return None,
         };
-        Some(response(review, verdict))
+        Some(admission_response(review, verdict))
     }
 
-    /// The first fault of a pod; `None` as well for pods of other schedulers.
-    fn fault(&self, object: &Value) -> Option<Malformed> {
+    /// The first fault of a pod of this scheduler; `None` for pods of other schedulers.
+    fn pod_fault(&self, object: &Value) -> Option<Malformed> {
         let pod = PodRecord::from_object(object, &self.scheduler_name);
         if !pod.is_ours {
             return None;
         }
-        let of_devices = || devices::fault(object).filter(|_| self.blocks_devices);
-        pod::fault(&pod).or_else(of_devices)
+        let of_devices = || devices::visible_devices_fault(object).filter(|_| self.blocks_devices);
+        pod::pod_fault(&pod).or_else(of_devices)
     }
 
     /// JSON patch operations for a pod: environment of its GPU share, hidden GPUs, runtime class.
-    /// None for pods of other schedulers, or with a fault that validation reports.
+    /// Empty for a pod of another scheduler, or a pod with a fault that validation reports.
     fn pod_patch(&self, request: &Value) -> Vec<Value> {
         let object = &request["object"];
         let pod = PodRecord::from_object(object, &self.scheduler_name);
@@ -108,15 +108,17 @@ impl Admission {
         }
         let shares = pod.shape.fractional_gpu.map_or(GpuSharing::None, |_| GpuSharing::Shared);
         let mut changes = match (&self.reservation, shares) {
-            (Some(settings), GpuSharing::Shared) => sharing::patch(request, settings),
+            (Some(settings), GpuSharing::Shared) => {
+                sharing::gpu_sharing_operations(request, settings)
+            }
             (Some(_) | None, GpuSharing::Shared | GpuSharing::None) => Vec::new(),
         };
         if self.blocks_devices {
-            changes.extend(devices::patch(object, shares));
+            changes.extend(devices::hide_gpus_operations(object, shares));
         }
         if let Some(class) = &self.runtime_class {
             changes.extend(
-                runtime::gpu_pod_class_patch(object, shares, class)
+                runtime::gpu_pod_runtime_class_operation(object, shares, class)
                     .filter(|_| !sets_runtime_class(&changes)),
             );
         }
@@ -124,26 +126,26 @@ impl Admission {
     }
 }
 
-/// An operation sets the runtime class already.
-fn sets_runtime_class(changes: &[Value]) -> bool {
-    changes.iter().any(|change| text(change, "/path") == Some(runtime::PATH))
+/// Whether one of the patch operations sets the runtime class.
+fn sets_runtime_class(operations: &[Value]) -> bool {
+    operations.iter().any(|change| text(change, "/path") == Some(runtime::RUNTIME_CLASS_PATH))
 }
 
-/// Outcome for an object that can be validated without others.
-fn validate(request: &Value, fault: impl Fn(&Value) -> Option<Malformed>) -> ReviewOutcome {
+/// Reviews an object of which `fault` finds the faults without reading other objects.
+fn review_object(request: &Value, fault: impl Fn(&Value) -> Option<Malformed>) -> ReviewOutcome {
     let Some(found) = fault(&request["object"]) else { return ReviewOutcome::Allowed(Vec::new()) };
     deny_or_warn(request, &found, fault(&request["oldObject"]).as_ref())
 }
 
 /// Adds a warning about a value with a surprising meaning, unless the object is denied.
-fn with_advice(
+fn with_warning(
     request: &Value,
     verdict: ReviewOutcome,
-    advice: Option<Malformed>,
+    warning: Option<Malformed>,
 ) -> ReviewOutcome {
     match verdict {
         ReviewOutcome::Allowed(mut warnings) => {
-            warnings.extend(advice.map(|advice| format!("{}: {advice}", object_title(request))));
+            warnings.extend(warning.map(|warning| format!("{}: {warning}", object_title(request))));
             ReviewOutcome::Allowed(warnings)
         }
         refused @ (ReviewOutcome::Patched(_)
@@ -152,7 +154,8 @@ fn with_advice(
     }
 }
 
-/// Denies a new fault; a fault that the old object has, too, yields a warning.
+/// Denies an object with a new fault; a fault that the old object had as well yields a warning
+/// only.
 fn deny_or_warn(request: &Value, found: &Malformed, before: Option<&Malformed>) -> ReviewOutcome {
     let message = format!("{}: {found}", object_title(request));
     if before == Some(found) {
@@ -161,7 +164,7 @@ fn deny_or_warn(request: &Value, found: &Malformed, before: Option<&Malformed>) 
     ReviewOutcome::Denied(found.field.clone(), message)
 }
 
-/// Kind and name for messages: `PodGroup team/train`.
+/// Kind and name of the reviewed object for messages: `PodGroup team/train`.
 fn object_title(request: &Value) -> String {
     let of = |pointer| text(request, pointer).unwrap_or_default();
     let name = Some(of("/name")).filter(|name| !name.is_empty());
@@ -172,7 +175,7 @@ fn object_title(request: &Value) -> String {
     }
 }
 
-fn response(review: &Value, verdict: ReviewOutcome) -> Value {
+fn admission_response(review: &Value, verdict: ReviewOutcome) -> Value {
     let request = &review["request"];
     let mut response = json!({ "uid": request["uid"], "allowed": false });
     match verdict {

@@ -40,7 +40,10 @@ pub(crate) enum ApiError {
 }
 
 impl From<kube::Error> for ApiError {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "kube's errors are many and not ours")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "kube::Error has many variants, which are not ours"
+    )]
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => {
@@ -69,10 +72,10 @@ pub(crate) enum PatchKind {
     Strategic,
 }
 
-/// Requests metadata instead of the whole object.
-const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+/// Media type in header `Accept` that requests only the metadata of an object.
+const METADATA_MEDIA_TYPE: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// The decoded part of a metadata response.
+/// The decoded part of a response that contains only metadata.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Metadata {
@@ -91,19 +94,19 @@ struct MetadataOnly {
     metadata: Metadata,
 }
 
-/// The decoded part of a response.
+/// The part of a response that is decoded.
 pub(crate) trait ResponseBody: Sized {
     fn parse(text: &str) -> serde_json::Result<Self>;
 }
 
-/// The whole body.
+/// Decodes the whole body.
 impl ResponseBody for Value {
     fn parse(text: &str) -> serde_json::Result<Self> {
         serde_json::from_str(text)
     }
 }
 
-/// Only checks that the body is complete.
+/// Decodes nothing. The body must be complete JSON.
 impl ResponseBody for IgnoredAny {
     fn parse(text: &str) -> serde_json::Result<Self> {
         serde_json::from_str(text)
@@ -131,8 +134,8 @@ impl ApiClient {
         Self { client, name, requests: Arc::default() }
     }
 
-    /// Number of requests so far.
-    pub(crate) fn requests(&self) -> u64 {
+    /// Number of requests that this client and its clones have sent.
+    pub(crate) fn request_count(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
@@ -140,18 +143,19 @@ impl ApiClient {
         self.send(Request::get(path), Vec::new()).await
     }
 
-    /// `T` is `IgnoredAny` if the response is not needed, here and below.
+    /// Creates an object. `T` is the decoded part of the response: `IgnoredAny` if the response is
+    /// not needed.
     pub(crate) async fn create<T: ResponseBody>(
         &self,
         path: &str,
         object: &Value,
     ) -> Result<T, ApiError> {
-        self.send(self.post_request(path), to_bytes(object)).await
+        self.send(self.post_request(path), to_json_bytes(object)).await
     }
 
     /// Creates an event. The response is ignored.
     pub(crate) async fn create_event(&self, path: &str, event: Vec<u8>) -> Result<(), ApiError> {
-        let request = self.post_request(path).header("accept", METADATA);
+        let request = self.post_request(path).header("accept", METADATA_MEDIA_TYPE);
         let IgnoredAny = self.send(request, event).await?;
         Ok(())
     }
@@ -162,18 +166,18 @@ impl ApiClient {
         merge: PatchKind,
         change: &Value,
     ) -> Result<T, ApiError> {
-        self.send(self.patch_request(path, merge), to_bytes(change)).await
+        self.send(self.patch_request(path, merge), to_json_bytes(change)).await
     }
 
-    /// Like `patch`, with only the metadata in the response.
+    /// Like [`Self::patch`], with only the metadata in the response.
     pub(crate) async fn patch_metadata(
         &self,
         path: &str,
         merge: PatchKind,
         change: &impl Serialize,
     ) -> Result<Metadata, ApiError> {
-        let request = self.patch_request(path, merge).header("accept", METADATA);
-        Ok(self.send::<MetadataOnly>(request, to_bytes(change)).await?.metadata)
+        let request = self.patch_request(path, merge).header("accept", METADATA_MEDIA_TYPE);
+        Ok(self.send::<MetadataOnly>(request, to_json_bytes(change)).await?.metadata)
     }
 
     fn post_request(&self, path: &str) -> http::request::Builder {
@@ -181,8 +185,8 @@ impl ApiClient {
             .header("content-type", "application/json")
     }
 
-    fn patch_request(&self, path: &str, merge: PatchKind) -> http::request::Builder {
-        let media_type = match merge {
+    fn patch_request(&self, path: &str, kind: PatchKind) -> http::request::Builder {
+        let media_type = match kind {
             PatchKind::Merge => "application/merge-patch+json",
             PatchKind::Strategic => "application/strategic-merge-patch+json",
         };
@@ -192,7 +196,7 @@ impl ApiClient {
 
     pub(crate) async fn delete(&self, path: &str, options: &Value) -> Result<Value, ApiError> {
         let request = Request::delete(path).header("content-type", "application/json");
-        self.send(request, to_bytes(options)).await
+        self.send(request, to_json_bytes(options)).await
     }
 
     async fn send<T: ResponseBody>(
@@ -218,7 +222,7 @@ async fn send_request<T: ResponseBody>(
     client: &Client,
     request: Request<Vec<u8>>,
 ) -> Result<T, ApiError> {
-    let text = logged(request, |request| client.request_text(request)).await?;
+    let text = send_logged(request, |request| client.request_text(request)).await?;
     T::parse(&text).map_err(|error| ApiError::OutcomeUnknown(kube::Error::SerdeError(error)))
 }
 
@@ -227,11 +231,11 @@ pub(crate) async fn request_lines(
     client: &Client,
     request: Request<Vec<u8>>,
 ) -> Result<impl AsyncBufRead + Send + use<>, ApiError> {
-    Ok(logged(request, |request| client.request_stream(request)).await?)
+    Ok(send_logged(request, |request| client.request_stream(request)).await?)
 }
 
-/// Sends a request with `send`, in a span.
-async fn logged<R, F: Future<Output = kube::Result<R>>>(
+/// Sends a request with `send`, in a tracing span that logs status and duration.
+async fn send_logged<R, F: Future<Output = kube::Result<R>>>(
     request: Request<Vec<u8>>,
     send: impl FnOnce(Request<Vec<u8>>) -> F,
 ) -> kube::Result<R> {
@@ -251,12 +255,12 @@ async fn logged<R, F: Future<Output = kube::Result<R>>>(
     result
 }
 
-pub(crate) fn to_bytes(value: &impl Serialize) -> Vec<u8> {
+pub(crate) fn to_json_bytes(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("values can be serialized")
 }
 
-/// Path of an object, or of a collection if `name` is empty.
-pub(crate) fn path(api_version: &str, namespace: &str, plural: &str, name: &str) -> String {
+/// API path of an object, or of a collection if `name` is empty.
+pub(crate) fn object_path(api_version: &str, namespace: &str, plural: &str, name: &str) -> String {
     let root = if api_version.contains('/') { "/apis/" } else { "/api/" };
     let mut path = String::with_capacity(128);
     path.push_str(root);

@@ -37,25 +37,26 @@ use crate::{
     snapshot_builder::BuiltSnapshot,
 };
 
-pub(crate) use events::{Event, EventType, InvolvedObject, fnv1a};
+pub(crate) use events::{Event, EventType, InvolvedObject, fnv1a_hash};
 use evictions::EvictionGroupSizes;
 use pending_messages::MessageCache;
 pub(crate) use placements::shared_gpu_labels;
 
 /// The result of applying a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub(crate) struct ApplyOutcome {
     /// Something must be retried in the next cycle.
     pub(crate) retry: bool,
-    /// The outcome of a write is unknown: pods must be listed again.
+    /// The outcome of a write is unknown, so all pods must be listed again.
     pub(crate) in_doubt: bool,
-    /// Pods are not bound until their volumes are; events of the volumes will follow.
+    /// Pods are not bound before their volumes are. Watch events of these volumes will start the
+    /// next cycle.
     pub(crate) waits_for_volumes: bool,
     /// The last error of the API server.
     pub(crate) failure: Option<String>,
 }
 
-/// Applies plans. Remembers what was written, to avoid repetition.
+/// Applies plans. Remembers what it wrote, to avoid repetition.
 pub(crate) struct Applier {
     api: ApiClient,
     flavor: Flavor,
@@ -83,16 +84,16 @@ pub(crate) struct Applier {
     reported_pipelined: BTreeMap<ObjectKey, String>,
     /// Names of the warning events that were written.
     reported_warnings: BTreeSet<String>,
-    /// Pods without group, with the rest of their grace period before this is reported.
+    /// Pods without group, with the time that remains before the missing group is reported.
     grouping_grace: BTreeMap<ObjectKey, Duration>,
     /// Messages of waiting groups.
     messages: MessageCache,
     /// The last pod whose message was updated.
     last_refreshed: Option<ObjectKey>,
-    outcome: Outcome,
+    outcome: ApplyOutcome,
 }
 
-/// A cycle, as all parts of the applier see it.
+/// Snapshot, plan and time of the cycle that is applied.
 pub(crate) struct Cycle<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) plan: &'a Plan,
@@ -152,16 +153,16 @@ impl Applier {
         cache: &mut ClusterCache,
         built: &BuiltSnapshot,
         plan: &Plan,
-    ) -> Outcome {
-        self.outcome = Outcome::default();
+    ) -> ApplyOutcome {
+        self.outcome = ApplyOutcome::default();
         let snapshot = &built.snapshot;
         let cycle = Cycle { snapshot, plan, now: snapshot.now };
         self.reported_pipelined
             .retain(|key, _| cache.pods.get(key).is_some_and(PodRecord::is_waiting));
-        self.recover(cache, &cycle).await;
+        self.recover_missed_events(cache, &cycle).await;
         self.delete_obsolete_bind_requests(cache).await;
-        self.warn(cache, cycle.now).await;
-        self.mark_stale(cache, &cycle).await;
+        self.report_warnings(cache, cycle.now).await;
+        self.annotate_staleness(cache, &cycle).await;
         self.apply_decisions(cache, &cycle).await;
         self.report_pending(cache, &cycle, &built.unschedulable).await;
         self.needs_recovery |= self.outcome.in_doubt;
@@ -183,36 +184,34 @@ impl Applier {
             chains.extend(match decision {
                 Decision::Bind { pod, .. } if blocked.contains(&cycle.group(*pod)) => None,
                 Decision::Bind { pod, node } => Some(match self.binding {
-                    Binding::Direct => self.bind(cache, cycle, *pod, *node),
+                    Binding::Direct => self.binding_writes(cache, cycle, *pod, *node),
                     Binding::Requests => self.create_bind_request(cycle, *pod, *node),
                 }),
                 Decision::Evict { pod, cause } => {
                     // The group is annotated before its first pod is evicted.
                     let group = cycle.group(*pod).filter(|group| losing.insert(*group));
                     let group = group.map(|group| &cycle.snapshot.pod_groups[group.0 as usize]);
-                    let mark = group.and_then(|group| self.mark_eviction(group, cycle.now));
-                    let evict = self.evict(cache, cycle, *pod, cause, &group_sizes);
+                    let mark = group.and_then(|group| self.eviction_annotation(group, cycle.now));
+                    let evict = self.eviction_writes(cache, cycle, *pod, cause, &group_sizes);
                     Some(mark.into_iter().chain(evict).collect())
                 }
-                Decision::Pipeline { pod, node } => {
-                    self.report_pipelined(cache, cycle, *pod, *node)
-                }
+                Decision::Pipeline { pod, node } => self.nominate_nodes(cache, cycle, *pod, *node),
             });
         }
         self.bound.clear();
         self.refused.clear();
         self.write(cache, chains).await;
-        self.report_bound(cache, cycle).await;
+        self.report_bindings(cache, cycle).await;
     }
 }
 
-/// Kubernetes writes times in whole seconds.
-const SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
+/// Formats times with whole seconds, as Kubernetes writes them.
+const SECONDS_PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
 
 /// Formats a time as Kubernetes does.
-pub(crate) fn rfc3339(at: Time) -> String {
-    let at = jiff::Timestamp::from_millisecond(at.0).unwrap_or_default();
-    SECONDS.timestamp_to_string(&at)
+pub(crate) fn rfc3339(time: Time) -> String {
+    let time = jiff::Timestamp::from_millisecond(time.0).unwrap_or_default();
+    SECONDS_PRINTER.timestamp_to_string(&time)
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ use crate::{
 use attempt::{Attempt, AttemptOutcome};
 use bind_request::BindRequest;
 use reservations::{Reservation, Reservations};
-pub(crate) use shared_gpu::{SHARE_VARIABLES, SharingContainer, VISIBLE_DEVICES};
+pub(crate) use shared_gpu::{GPU_SHARE_VARIABLES, SharingContainer, VISIBLE_DEVICES};
 
 /// Watched kinds; pods only if the binder reserves shared GPUs.
 const WATCHED_KINDS: &[Kind] = &[Kind::BindRequest, Kind::Pod];
@@ -48,7 +48,7 @@ const WATCHED_KINDS: &[Kind] = &[Kind::BindRequest, Kind::Pod];
 /// which its predecessor wrote a part.
 const BURST_DELAY: Duration = Duration::from_millis(20);
 
-/// Delay after an unconfirmed API request, and while an attempt waits for other controllers.
+/// Delay after an API request of unknown outcome, and while an attempt waits for other controllers.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Executes requests until the future is dropped; with [`RunUntil::FirstCycle`] for one round.
@@ -112,7 +112,8 @@ impl Binder {
         let mut round: Option<Instant> = None;
         loop {
             let next_retry = self.retry_at.values().min().copied();
-            let patience = self.reservations.as_ref().and_then(|all| all.deadline(&self.retry_at));
+            let patience =
+                self.reservations.as_ref().and_then(|all| all.next_deadline(&self.retry_at));
             let due = round.into_iter().chain(next_retry).chain(patience).min();
             let is_due = async {
                 match due {
@@ -148,7 +149,7 @@ impl Binder {
             WatchEvent::Listed(_, objects) => {
                 self.requests.clear();
                 for object in &objects {
-                    self.upsert(object);
+                    self.upsert_request(object);
                 }
                 let requests = &self.requests;
                 self.retry_at.retain(|key, _| requests.contains_key(key));
@@ -156,35 +157,35 @@ impl Binder {
             }
             WatchEvent::Changed(_, object) => {
                 if let Some(object) = object.decode() {
-                    self.upsert(&object);
+                    self.upsert_request(&object);
                 }
             }
             WatchEvent::Deleted(_, gone) => {
-                let key = ObjectKey::of_raw(&gone);
+                let key = ObjectKey::from_raw(&gone);
                 if self.requests.get(&key).is_some_and(|known| known.version <= gone.version) {
-                    self.forget(&key);
+                    self.forget_request(&key);
                 }
             }
         }
     }
 
-    fn upsert(&mut self, object: &Value) {
+    fn upsert_request(&mut self, object: &Value) {
         let (key, request) = (ObjectKey::from_object(object), BindRequest::read(object));
         let known = self.requests.get(&key);
         if known.is_some_and(|known| known.uid == request.uid && known.version >= request.version) {
             return;
         }
         if known.is_some_and(|known| known.uid != request.uid) {
-            self.forget(&key);
+            self.forget_request(&key);
         }
         if request.is_open() {
             self.requests.insert(key, request);
         } else {
-            self.forget(&key);
+            self.forget_request(&key);
         }
     }
 
-    fn forget(&mut self, key: &ObjectKey) {
+    fn forget_request(&mut self, key: &ObjectKey) {
         self.requests.remove(key);
         self.retry_at.remove(key);
         self.waiting_since.remove(key);
@@ -205,7 +206,7 @@ impl Binder {
             .map(|(key, request)| (key.clone(), request.clone()))
             .collect();
         let mut made = Vec::new();
-        let ready = self.reserve(requests, &mut made).await;
+        let ready = self.reserve_devices(requests, &mut made).await;
         let attempts = ready.into_iter().map(|(key, request, devices)| {
             let api = self.api.clone();
             let since = self.waiting_since.get(&key);
@@ -237,7 +238,7 @@ impl Binder {
         let conclusions = made.into_iter().map(|(key, request, attempt)| {
             let api = self.api.clone();
             async move {
-                let result = attempt::record_result(&api, &key, &request, &attempt, at).await;
+                let result = attempt::write_result(&api, &key, &request, &attempt, at).await;
                 (key, result)
             }
         });
@@ -250,7 +251,7 @@ impl Binder {
         }
     }
 
-    /// Schedules another attempt after [`RETRY_DELAY`].
+    /// Schedules another attempt for the request after [`RETRY_DELAY`].
     fn retry_later(&mut self, key: ObjectKey) {
         let now = Instant::now();
         self.retry_at.insert(key.clone(), now + RETRY_DELAY);
@@ -266,21 +267,21 @@ impl Binder {
         }
     }
 
-    /// Returns the requests whose devices are known (or not needed), and starts reservations for
-    /// the others. Requests that get no device are added to `made` as failed.
-    async fn reserve(
+    /// Returns the requests whose devices are known or not needed, and starts reservations for the
+    /// others. Requests that can get no device are added to `made` as failed attempts.
+    async fn reserve_devices(
         &mut self,
         requests: Vec<(ObjectKey, BindRequest)>,
         made: &mut Vec<(ObjectKey, BindRequest, Attempt)>,
     ) -> Vec<(ObjectKey, BindRequest, Vec<Name>)> {
         if let Some(reservations) = &mut self.reservations {
-            reservations.retain(&self.requests);
+            reservations.forget_ended_requests(&self.requests);
         }
         let mut ready = Vec::new();
         for (key, request) in requests {
             let reserved = match &mut self.reservations {
                 None => Reservation::Ready(Vec::new()),
-                Some(reservations) => reservations.reserve(&self.api, &key, &request).await,
+                Some(reservations) => reservations.reserve_devices(&self.api, &key, &request).await,
             };
             match reserved {
                 Reservation::Ready(devices) => ready.push((key, request, devices)),
@@ -296,7 +297,7 @@ impl Binder {
     /// Deletes reservation pods whose device no pod shares.
     async fn delete_idle_reservations(&mut self) {
         let Some(reservations) = &mut self.reservations else { return };
-        for (key, error) in reservations.delete_idle(&self.api, &self.requests).await {
+        for (key, error) in reservations.delete_idle_pods(&self.api, &self.requests).await {
             let message = format!("cannot delete GPU reservation pod {key}: {error}");
             self.status.send_modify(|status| status.last_failure = Some(message));
         }
@@ -307,7 +308,7 @@ impl Binder {
         match ended {
             Ok(object) => {
                 self.retry_at.remove(key);
-                self.upsert(&object);
+                self.upsert_request(&object);
                 if let Some(request) = self.requests.get(key) {
                     let failures = u32::try_from(request.failed_attempts).unwrap_or(0);
                     let backoff = bind_backoff(failures);
@@ -315,7 +316,7 @@ impl Binder {
                 }
             }
             // It was deleted with its pod.
-            Err(ApiError::NotFound(_)) => self.forget(key),
+            Err(ApiError::NotFound(_)) => self.forget_request(key),
             Err(error) => {
                 self.retry_at.insert(key.clone(), now + RETRY_DELAY);
                 let message = format!("BindRequest {key}: {error}");

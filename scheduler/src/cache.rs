@@ -50,7 +50,7 @@ use crate::{
     karta::Kartas,
     parse::Malformed,
     records::{NodeSource, NumaRecord, ObjectKey, PodRecord, Scheduler, numa},
-    watch::{Need, RawObject},
+    watch::{OptionalKinds, RawObject},
 };
 
 /// The fields of a PriorityClass that affect scheduling.
@@ -72,7 +72,8 @@ impl PriorityClassRecord {
 /// What changed since the snapshot was last updated.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// Too much to list: nodes were added or deleted, or queues or priority classes changed.
+    /// The changes are not listed one by one: nodes were added or deleted, or queues or priority
+    /// classes changed.
     pub(crate) everything: bool,
     /// Changed nodes that existed before.
     pub(crate) nodes: BTreeSet<Name>,
@@ -89,19 +90,19 @@ pub(crate) struct Changes {
 pub(crate) struct ClusterCache {
     scheduler_name: String,
     pool: Option<NodePool>,
-    /// Only nodes with a worker role label are used.
+    /// Whether only nodes with a worker role label are used.
     workers_only: bool,
     pub(crate) namespaces: BTreeMap<Name, Labels>,
     pub(crate) nodes: BTreeMap<Name, NodeRecord>,
-    /// Nodes that are not used, since they are of another node pool or no workers, with the labels
+    /// Nodes that are not used, since they are in another node pool or no workers, with the labels
     /// that they lack. A malformed node lacks no label.
     pub(crate) excluded_nodes: BTreeMap<Name, BTreeSet<LabelMismatch>>,
     pub(crate) priority_classes: BTreeMap<Name, PriorityClassRecord>,
     pub(crate) queues: BTreeMap<Name, QueueRecord>,
-    /// Queues that are not used, since they are of another node pool.
+    /// Queues that are not used, since they are in another node pool.
     pub(crate) excluded_queues: BTreeSet<Name>,
     pub(crate) topologies: BTreeMap<Name, Topology>,
-    /// How Kartas group workloads of kinds that the grouper has no rule for.
+    /// How Kartas group workloads of kinds for which the pod grouper has no rule.
     pub(crate) kartas: Kartas,
     /// `NodeResourceTopology` objects, by the name of the node.
     pub(crate) numa_topologies: BTreeMap<Name, NumaRecord>,
@@ -113,7 +114,7 @@ pub(crate) struct ClusterCache {
     /// BindRequests, by the pod to bind.
     pub(crate) bind_requests: BTreeMap<ObjectKey, BindRequestRecord>,
     pub(crate) pods: BTreeMap<ObjectKey, PodRecord>,
-    /// The last watch event of each pod that was not decoded yet.
+    /// The last watch event of each pod with an event that was not decoded yet.
     undecoded_pods: BTreeMap<ObjectKey, RawObject>,
     /// Pods that no group could be found for, with their resourceVersion and the error.
     pub(crate) grouping_errors: BTreeMap<ObjectKey, (u64, Malformed)>,
@@ -137,7 +138,7 @@ impl ClusterCache {
         Self { pool, ..self }
     }
 
-    /// The name of the node pool in conditions and events.
+    /// The name of the scheduler's node pool in conditions and events.
     pub(crate) fn pool_name(&self) -> &str {
         NodePool::name(self.pool.as_ref())
     }
@@ -150,13 +151,13 @@ impl ClusterCache {
         })
     }
 
-    /// The value of the node pool label.
+    /// The value of the node pool label; `None` without a node pool, or without the label.
     pub(crate) fn pool_label<'a>(&self, labels: &'a Labels) -> Option<&'a Name> {
         labels.get(self.pool.as_ref()?.label.as_str())
     }
 
-    /// Whether unfinished pods of other schedulers, as of that of another node pool, name the
-    /// group.
+    /// Whether unfinished pods that this scheduler does not place, such as those of another node
+    /// pool, name the group.
     pub(crate) fn has_foreign_pods(&self, group: &ObjectKey) -> bool {
         self.pods.iter().any(|(key, pod)| {
             !pod.is_ours
@@ -167,15 +168,15 @@ impl ClusterCache {
     }
 
     /// Whether any pod uses objects of these kinds.
-    pub(crate) fn has_users_of(&self, need: Need) -> bool {
+    pub(crate) fn has_pods_that_need(&self, need: OptionalKinds) -> bool {
         match need {
-            Need::Volumes => !self.volumes.pods.is_empty(),
-            Need::ConfigMaps => !self.config_maps.pods.is_empty(),
+            OptionalKinds::Volumes => !self.volumes.pods.is_empty(),
+            OptionalKinds::ConfigMaps => !self.config_maps.pods.is_empty(),
         }
     }
 
-    /// Whether this scheduler places the pod. The pod group decides about the node pool; the labels
-    /// of the pod count only without one.
+    /// Whether this scheduler places the pod. The node pool is that of the pod group; the labels of
+    /// the pod count only for a pod without group.
     fn is_ours(&self, key: &ObjectKey, pod: &PodRecord) -> bool {
         let group = pod.group.as_ref().and_then(|name| {
             let namespace = Name::clone(&key.namespace);
@@ -193,7 +194,7 @@ impl ClusterCache {
         let moved = |(key, pod): (ObjectKey, &PodRecord)| {
             (self.is_ours(&key, pod) != pod.is_ours).then_some(key)
         };
-        let moved: Vec<ObjectKey> = self.pods_of(group).filter_map(moved).collect();
+        let moved: Vec<ObjectKey> = self.pods_of_group(group).filter_map(moved).collect();
         for key in moved {
             if let Some(pod) = self.pods.get_mut(&key) {
                 pod.is_ours = !pod.is_ours;
@@ -203,7 +204,7 @@ impl ClusterCache {
     }
 
     /// The pods of this scheduler that name a pod group.
-    pub(crate) fn pods_of(
+    pub(crate) fn pods_of_group(
         &self,
         group: &ObjectKey,
     ) -> impl Iterator<Item = (ObjectKey, &PodRecord)> {
@@ -244,7 +245,7 @@ impl ClusterCache {
         }
     }
 
-    fn everything_changed(&mut self) {
+    fn mark_everything_changed(&mut self) {
         self.revision += 1;
         self.bind_backoffs.cluster_changed = true;
         self.changes.everything = true;
@@ -279,12 +280,12 @@ impl ClusterCache {
         self.changes.pods.insert(key);
     }
 
-    /// Changes of the status of a queue change no decision. A queue of another node pool is
-    /// excluded.
+    /// Inserts a queue, or excludes a queue of another node pool. Changes of the status of a queue
+    /// change no decision.
     fn upsert_queue(&mut self, name: Name, record: QueueRecord) {
         if !self.is_in_pool(&record.labels) {
             if self.queues.remove(&name).is_some() | self.excluded_queues.insert(name) {
-                self.everything_changed();
+                self.mark_everything_changed();
             }
             return;
         }
@@ -296,7 +297,7 @@ impl ClusterCache {
             }
         }
         self.queues.insert(name, record);
-        self.everything_changed();
+        self.mark_everything_changed();
     }
 
     fn upsert_group(&mut self, key: ObjectKey, record: PodGroupRecord) {
@@ -314,7 +315,7 @@ impl ClusterCache {
     }
 
     fn upsert_pod(&mut self, key: ObjectKey, mut record: PodRecord) {
-        record.shape = self.intern(record.shape);
+        record.shape = self.intern_shape(record.shape);
         if record.node.is_none()
             && let Some((node, request)) = self.find_open_bind_request(&key, &record)
         {
@@ -377,7 +378,7 @@ impl ClusterCache {
         self.changes.groups.insert(group);
     }
 
-    fn intern(&mut self, shape: Arc<PodShape>) -> Arc<PodShape> {
+    fn intern_shape(&mut self, shape: Arc<PodShape>) -> Arc<PodShape> {
         if let Some(known) = self.shapes.get(&shape) {
             return Arc::clone(known);
         }

@@ -39,11 +39,11 @@ use tracing::{Level, error, info, warn};
 pub(crate) use webhooks::{Webhooks, print_webhooks};
 
 /// Help headings of flags that several verbs have.
-const CLUSTER: &str = "Cluster";
-const CONFIGURATION: &str = "Configuration";
-const COMPONENTS: &str = "Components";
-const ENDPOINTS: &str = "Endpoints";
-const LOGGING: &str = "Logging";
+const CLUSTER_HEADING: &str = "Cluster";
+const CONFIGURATION_HEADING: &str = "Configuration";
+const COMPONENTS_HEADING: &str = "Components";
+const ENDPOINTS_HEADING: &str = "Endpoints";
+const LOGGING_HEADING: &str = "Logging";
 
 /// A Kubernetes scheduler that is compatible with KAI
 #[derive(Debug, Parser)]
@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
         value_enum,
         default_value_t = LogFormat::Text,
         global = true,
-        help_heading = LOGGING
+        help_heading = LOGGING_HEADING
     )]
     pub(crate) log_format: LogFormat,
     #[command(subcommand)]
@@ -94,10 +94,10 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     cycles: u32,
     /// Schedule the pods of this scheduler [default: from the snapshot, else kai-scheduler]
-    #[arg(long, value_name = "NAME", value_parser = names::parse_scheduler_name, help_heading = CONFIGURATION)]
+    #[arg(long, value_name = "NAME", value_parser = names::parse_scheduler_name, help_heading = CONFIGURATION_HEADING)]
     scheduler_name: Option<String>,
     /// Configuration file; takes precedence over the configuration in the snapshot
-    #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
+    #[arg(long, value_name = "FILE", help_heading = CONFIGURATION_HEADING)]
     config: Option<PathBuf>,
 }
 
@@ -108,13 +108,13 @@ pub(crate) struct Snapshot {
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
     /// Kubeconfig file of the cluster [default: as kubectl, else the service account of the pod]
-    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER_HEADING)]
     kubeconfig: Option<PathBuf>,
     /// Capture the input of this scheduler [default: kai-scheduler]
-    #[arg(long, value_name = "NAME", value_parser = names::parse_scheduler_name, help_heading = CONFIGURATION)]
+    #[arg(long, value_name = "NAME", value_parser = names::parse_scheduler_name, help_heading = CONFIGURATION_HEADING)]
     scheduler_name: Option<String>,
     /// Configuration file of that scheduler; flags take precedence
-    #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
+    #[arg(long, value_name = "FILE", help_heading = CONFIGURATION_HEADING)]
     config: Option<PathBuf>,
 }
 
@@ -130,19 +130,19 @@ pub(crate) struct Explain {
     #[arg(long, short, value_name = "FORMAT", value_enum, default_value_t = Output::Text)]
     output: Output,
     /// Kubeconfig file of the cluster [default: as kubectl, else the service account of the pod]
-    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER_HEADING)]
     kubeconfig: Option<PathBuf>,
     /// Scheduling rules of the scheduler that serves the workload
-    #[arg(long, value_enum, default_value_t = Profile::Kai, help_heading = CONFIGURATION)]
+    #[arg(long, value_enum, default_value_t = Profile::Kai, help_heading = CONFIGURATION_HEADING)]
     profile: Profile,
     /// Name of that scheduler [default: kai-scheduler, or default-scheduler with profile kube]
-    #[arg(long, value_name = "NAME", value_parser = names::parse_scheduler_name, help_heading = CONFIGURATION)]
+    #[arg(long, value_name = "NAME", value_parser = names::parse_scheduler_name, help_heading = CONFIGURATION_HEADING)]
     scheduler_name: Option<String>,
     /// Configuration file of that scheduler; flags take precedence
-    #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
+    #[arg(long, value_name = "FILE", help_heading = CONFIGURATION_HEADING)]
     config: Option<PathBuf>,
     /// Window of its usage history, for example 24h [default: none]
-    #[arg(long, value_name = "DURATION", value_parser = positive_duration, help_heading = CONFIGURATION)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_positive_duration, help_heading = CONFIGURATION_HEADING)]
     usage_window: Option<Duration>,
 }
 
@@ -156,44 +156,44 @@ pub(crate) struct Run {
     #[arg(long)]
     once: bool,
     /// Kubeconfig file of the cluster [default: as kubectl, else the service account of the pod]
-    #[arg(long, value_name = "FILE", help_heading = CLUSTER)]
+    #[arg(long, value_name = "FILE", help_heading = CLUSTER_HEADING)]
     kubeconfig: Option<PathBuf>,
     /// Scheduling rules and API
-    #[arg(long, value_enum, default_value_t = Profile::Kai, help_heading = CONFIGURATION)]
+    #[arg(long, value_enum, default_value_t = Profile::Kai, help_heading = CONFIGURATION_HEADING)]
     profile: Profile,
     /// Configuration file (see `config-schema`); flags take precedence
-    #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
+    #[arg(long, value_name = "FILE", help_heading = CONFIGURATION_HEADING)]
     config: Option<PathBuf>,
     /// Schedule the pods with this spec.schedulerName [default: kai-scheduler, or default-scheduler
     /// with profile kube]
-    #[arg(long, value_name = "NAME", value_parser = names::parse_scheduler_name, help_heading = CONFIGURATION)]
+    #[arg(long, value_name = "NAME", value_parser = names::parse_scheduler_name, help_heading = CONFIGURATION_HEADING)]
     scheduler_name: Option<String>,
     /// Time from the start of one cycle to the next, for example 500ms [default: 1s]
-    #[arg(long, value_name = "DURATION", value_parser = positive_duration, help_heading = CONFIGURATION)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_positive_duration, help_heading = CONFIGURATION_HEADING)]
     period: Option<Duration>,
     /// Window of the usage history for time-based fairness, for example 24h [default: none, past
     /// usage has no effect]
-    #[arg(long, value_name = "DURATION", value_parser = positive_duration, help_heading = CONFIGURATION)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_positive_duration, help_heading = CONFIGURATION_HEADING)]
     usage_window: Option<Duration>,
     /// Maximum number of concurrent writes to the API server [default: 32]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = CONFIGURATION)]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = CONFIGURATION_HEADING)]
     writes_at_once: Option<u16>,
     /// Components that run in this process, separated by commas [default: all]
-    #[arg(long, value_name = "COMPONENTS", value_enum, value_delimiter = ',', help_heading = COMPONENTS)]
+    #[arg(long, value_name = "COMPONENTS", value_enum, value_delimiter = ',', help_heading = COMPONENTS_HEADING)]
     components: Vec<Component>,
     /// Do not run component podgrouper, as another pod grouper runs
-    #[arg(long, help_heading = COMPONENTS)]
+    #[arg(long, help_heading = COMPONENTS_HEADING)]
     no_grouping: bool,
     /// How pods are bound to nodes [default: requests if components are selected, else direct]
-    #[arg(long, value_enum, help_heading = COMPONENTS)]
+    #[arg(long, value_enum, help_heading = COMPONENTS_HEADING)]
     binding: Option<Binding>,
     /// Serve probes (/livez, /readyz) and Prometheus metrics (/metrics) at this address, for example
     /// 0.0.0.0:8080 [default: not served]
-    #[arg(long, value_name = "ADDRESS:PORT", help_heading = ENDPOINTS)]
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = ENDPOINTS_HEADING)]
     health_address: Option<SocketAddr>,
     /// Serve the scheduler's input as a zip file at /get-snapshot of the health address; it contains
     /// all pods
-    #[arg(long, requires = "health_address", help_heading = ENDPOINTS)]
+    #[arg(long, requires = "health_address", help_heading = ENDPOINTS_HEADING)]
     serve_snapshots: bool,
     /// Serve a trace of the decisions of the last cycles, per plugin, at /get-trace of the health
     /// address, with at most this many lines
@@ -202,12 +202,12 @@ pub(crate) struct Run {
         value_name = "LINES",
         requires = "health_address",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000),
-        help_heading = ENDPOINTS
+        help_heading = ENDPOINTS_HEADING
     )]
     trace_decisions: Option<u32>,
     /// Serve the webhooks of component admission with tls.crt and tls.key in this folder, which are
     /// reloaded when they change [default: not served]
-    #[arg(long, value_name = "DIR", help_heading = ENDPOINTS)]
+    #[arg(long, value_name = "DIR", help_heading = ENDPOINTS_HEADING)]
     webhook_cert_dir: Option<PathBuf>,
     /// Address of the webhooks
     #[arg(
@@ -215,7 +215,7 @@ pub(crate) struct Run {
         value_name = "ADDRESS:PORT",
         default_value = "0.0.0.0:9443",
         requires = "webhook_cert_dir",
-        help_heading = ENDPOINTS
+        help_heading = ENDPOINTS_HEADING
     )]
     webhook_address: SocketAddr,
     #[command(flatten)]
@@ -240,13 +240,13 @@ struct ElectionArguments {
     #[arg(long = "leader-elect-resource-name", value_name = "NAME", value_parser = names::parse_object_name)]
     name: Option<String>,
     /// Time after the leader's last renewal for which other candidates wait; whole seconds
-    #[arg(long = "leader-elect-lease-duration", value_name = "DURATION", default_value = "15s", value_parser = positive_duration)]
+    #[arg(long = "leader-elect-lease-duration", value_name = "DURATION", default_value = "15s", value_parser = parse_positive_duration)]
     lease_duration: Duration,
     /// Time without successful renewal after which a leader exits
-    #[arg(long = "leader-elect-renew-deadline", value_name = "DURATION", default_value = "10s", value_parser = positive_duration)]
+    #[arg(long = "leader-elect-renew-deadline", value_name = "DURATION", default_value = "10s", value_parser = parse_positive_duration)]
     renew_deadline: Duration,
     /// Time between two tries to acquire or renew the lease
-    #[arg(long = "leader-elect-retry-period", value_name = "DURATION", default_value = "2s", value_parser = positive_duration)]
+    #[arg(long = "leader-elect-retry-period", value_name = "DURATION", default_value = "2s", value_parser = parse_positive_duration)]
     retry_period: Duration,
 }
 
@@ -266,7 +266,7 @@ enum Profile {
     Kube,
 }
 
-fn positive_duration(text: &str) -> Result<Duration, String> {
+fn parse_positive_duration(text: &str) -> Result<Duration, String> {
     let allowed = "expected a duration above 0, for example 1s, 500ms or 24h";
     let parsed: Result<jiff::SignedDuration, _> = text.parse();
     let duration = parsed.map_err(|_| allowed.to_owned())?;
@@ -282,9 +282,9 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
         .build()
         .context("cannot start the runtime")?;
     runtime.block_on(async {
-        let client = client(arguments.kubeconfig.as_deref()).await?;
+        let client = kube_client(arguments.kubeconfig.as_deref()).await?;
         let config = settings::run_config(arguments)?;
-        let election = election(arguments, &config, &client)?;
+        let election = election_config(arguments, &config, &client)?;
         let (state_sender, leader_state) = watch::channel(match election {
             Some(_) => LeaderState::Acquiring,
             None => LeaderState::Leading,
@@ -327,7 +327,7 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
     })
 }
 
-/// Completes at SIGTERM or SIGINT.
+/// Returns a future that completes at SIGTERM or SIGINT.
 fn termination_signal() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminated = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let mut interrupted = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
@@ -339,7 +339,8 @@ fn termination_signal() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Completes at `stop` unless this process leads: the work of a leader ends by itself, in order.
+/// Completes at `stop`, unless this process leads then: the work of a leader observes `stop` itself
+/// and ends in order.
 async fn stop_unless_leading(
     stop: impl Future<Output = ()>,
     standing: watch::Receiver<LeaderState>,
@@ -350,7 +351,7 @@ async fn stop_unless_leading(
     }
 }
 
-/// Serves the health endpoints; pending forever without an address.
+/// Serves the health endpoints; never returns if no address is configured.
 async fn serve_probes(
     address: Option<SocketAddr>,
     health: Health,
@@ -372,7 +373,7 @@ async fn serve_probes(
     })
 }
 
-fn election(
+fn election_config(
     arguments: &Run,
     config: &Config,
     client: &kube::Client,
@@ -406,7 +407,7 @@ pub(crate) fn replay(arguments: &Replay) -> anyhow::Result<()> {
 pub(crate) fn snapshot(arguments: &Snapshot) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let zip = runtime.block_on(async {
-        let client = client(arguments.kubeconfig.as_deref()).await?;
+        let client = kube_client(arguments.kubeconfig.as_deref()).await?;
         let config = settings::snapshot_config(arguments)?;
         anyhow::Ok(SnapshotSource { client, config }.capture().await?)
     })?;
@@ -418,7 +419,7 @@ pub(crate) fn snapshot(arguments: &Snapshot) -> anyhow::Result<()> {
 pub(crate) fn explain(arguments: &Explain) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let text = runtime.block_on(async {
-        let client = client(arguments.kubeconfig.as_deref()).await?;
+        let client = kube_client(arguments.kubeconfig.as_deref()).await?;
         let config = settings::explain_config(arguments)?;
         let now: Clock = Arc::new(wall_clock);
         let form = match arguments.output {
@@ -427,14 +428,14 @@ pub(crate) fn explain(arguments: &Explain) -> anyhow::Result<()> {
         };
         match &arguments.target[..] {
             [kind, queue] if kind == "queue" => {
-                explain::queue(client, config, now, queue, form).await
+                explain::explain_queue_state(client, config, now, queue, form).await
             }
             [workload] => {
                 let parts = workload.split_once('/').with_context(|| {
                     format!("got {workload}, expected NAMESPACE/NAME, or queue NAME")
                 })?;
                 let (namespace, name) = parts;
-                explain::workload(client, config, now, namespace, name, form).await
+                explain::explain_workload(client, config, now, namespace, name, form).await
             }
             other => {
                 anyhow::bail!("got {}, expected NAMESPACE/NAME, or queue NAME", other.join(" "))
@@ -451,7 +452,7 @@ pub(crate) fn print_config_schema() -> anyhow::Result<()> {
     writeln!(io::stdout().lock(), "{schema}").context("cannot write to standard output")
 }
 
-async fn client(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Client> {
+async fn kube_client(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Client> {
     let config = match kubeconfig {
         Some(path) => {
             let shown = path.display();
@@ -495,7 +496,7 @@ fn report_unreleased_lease(last: &LeaderState) {
     }
 }
 
-/// Logs changes of leadership. Without election there are none.
+/// Logs changes of leadership; without leader election there are none.
 async fn report_leadership(mut standing: watch::Receiver<LeaderState>) -> Infallible {
     let mut last = None;
     while standing.changed().await.is_ok() {
@@ -508,16 +509,16 @@ async fn report_leadership(mut standing: watch::Receiver<LeaderState>) -> Infall
     std::future::pending().await
 }
 
-/// The system clock.
+/// Returns the time of the system clock.
 #[expect(clippy::disallowed_methods, reason = "a scheduler of its own runs in real time")]
 fn wall_clock() -> jiff::Timestamp {
     jiff::Timestamp::try_from(std::time::SystemTime::now()).unwrap_or_default()
 }
 
-/// Prints the definitions as YAML documents.
+/// Prints the custom resource definitions and priority classes as YAML documents.
 pub(crate) fn print_crds() -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    for object in crds::all().iter().chain(&crds::priority_classes()) {
+    for object in crds::all_crds().iter().chain(&crds::priority_classes()) {
         let yaml = serde_yaml::to_string(object).context("cannot format a definition as YAML")?;
         write!(out, "---\n{yaml}").context("cannot write to standard output")?;
     }

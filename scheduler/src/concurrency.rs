@@ -4,7 +4,8 @@
 
 use futures::{StreamExt as _, stream::FuturesUnordered};
 
-/// The limit of a scheduler, over its whole life.
+/// Limits the concurrent writes of a scheduler to the API server. The limit starts at one and grows
+/// with completed writes.
 #[derive(Debug)]
 pub(crate) struct WriteLimiter {
     limit: usize,
@@ -12,13 +13,13 @@ pub(crate) struct WriteLimiter {
 }
 
 impl WriteLimiter {
-    /// Grows up to `limit` concurrent requests.
-    pub(crate) fn with_limit(most: usize) -> Self {
-        Self { limit: most.max(1), completed: 0 }
+    /// Creates a limiter that grows up to `limit` concurrent writes.
+    pub(crate) fn with_limit(limit: usize) -> Self {
+        Self { limit: limit.max(1), completed: 0 }
     }
 
-    /// Runs all futures, in order while only one at a time is allowed, and passes their results to
-    /// `take`.
+    /// Runs all futures within the limit, in order while only one at a time is allowed, and passes
+    /// their results to `take`.
     pub(crate) async fn run_all<F: Future>(
         &mut self,
         work: impl IntoIterator<Item = F>,

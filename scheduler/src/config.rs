@@ -30,7 +30,8 @@ pub use source::{ConfigSource, ConfigSourceError};
 
 use crate::{progress::Progress, trace::Trace, usage::UsageDatabase};
 
-/// Returns the current time. A parameter, so that a scheduler can run on virtual time.
+/// A clock: returns the current time. A parameter of the scheduler, so that it can run on virtual
+/// time.
 pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 
 /// Configuration of one scheduler.
@@ -38,7 +39,7 @@ pub type Clock = Arc<dyn Fn() -> jiff::Timestamp + Send + Sync>;
 pub struct Config {
     /// Pods with this `spec.schedulerName` are scheduled; all others only occupy resources.
     pub scheduler_name: String,
-    /// Whose API, events and messages are used.
+    /// The scheduler whose API, events and messages are used: KAI or kube-scheduler.
     pub flavor: Flavor,
     /// Actions and plugins of a cycle.
     pub profile: Profile,
@@ -70,8 +71,8 @@ pub struct Config {
     /// Ignores nodes without a GPU or CPU worker label, and restricts pods to nodes with the
     /// matching label. Set by [`Config::restrict_nodes`].
     pub restrict_node_scheduling: bool,
-    /// Queues form a tree. If false, as in KAI, queues with any parent are siblings, and queues
-    /// without one are ignored.
+    /// Whether queues form a tree. If false, as in KAI, all queues with a parent are siblings, and
+    /// queues without one are ignored.
     pub full_hierarchy_fairness: bool,
     /// Queue labels that become labels of queue metrics, ordered by queue label.
     pub queue_metric_labels: Vec<QueueMetricLabel>,
@@ -81,9 +82,10 @@ pub struct Config {
     /// Window of the scheduler's own usage history. `None`: it keeps none, and unless there is a
     /// usage database, fair shares ignore past usage (as in KAI without a usage database).
     pub usage_window: Option<Duration>,
-    /// Half-life of past usage in the own history. `None`: no decay within the window.
+    /// Half-life of past usage in the scheduler's own history. `None`: no decay within the window.
     pub usage_half_life: Option<Duration>,
-    /// External usage database. The own history is used while it gives no current answer.
+    /// External usage database. The scheduler's own history is used while the database gives no
+    /// current answer.
     pub usage_database: Option<UsageDatabase>,
     /// Minimum termination grace period of evicted pods, to save their work. `None`: each pod's
     /// own.
@@ -129,15 +131,16 @@ pub enum Component {
 }
 
 impl Component {
-    /// What a list of components must be, for messages.
+    /// What a list of components must be, for error messages.
     pub const ALLOWED: &str = "a non-empty list without duplicates";
 
-    /// What is wrong with a list of components; `None`: it is valid.
-    pub fn list_error(list: &[Self]) -> Option<String> {
-        if list.is_empty() {
+    /// What is wrong with a list of components; `None`: the list is valid.
+    pub fn list_error(components: &[Self]) -> Option<String> {
+        if components.is_empty() {
             return Some("none".to_owned());
         }
-        let twice = list.iter().enumerate().find(|(at, part)| list[..*at].contains(part));
+        let twice =
+            components.iter().enumerate().find(|(at, part)| components[..*at].contains(part));
         twice.and_then(|(_, part)| part.name()).map(|name| format!("{name} twice"))
     }
 
@@ -149,9 +152,9 @@ impl Component {
 /// The scheduler whose API behavior clients see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavor {
-    /// KAI's: Queues and PodGroups, KAI's events and messages.
+    /// KAI: Queues and PodGroups, KAI's events and messages.
     Kai,
-    /// kube-scheduler's: single pods, its events and messages.
+    /// kube-scheduler: single pods, kube-scheduler's events and messages.
     Kube,
 }
 
@@ -159,9 +162,9 @@ pub enum Flavor {
 /// that set none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultPriorities {
-    /// Its namespace; `None`: the scheduler's.
+    /// Namespace of the `ConfigMap`; `None`: the scheduler's.
     pub namespace: Option<String>,
-    /// Its name.
+    /// Name of the `ConfigMap`.
     pub name: String,
 }
 
@@ -172,7 +175,7 @@ pub struct QueueMetricLabel {
     pub queue_label: String,
     /// Name of the metric label.
     pub metric_label: String,
-    /// Value for queues without the label.
+    /// Value of the metric label for queues without the queue label.
     pub default: String,
 }
 
@@ -195,20 +198,21 @@ impl NodePool {
 /// Settings of reservation pods for shared GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuReservation {
-    /// Namespace of the pods; it has to exist.
+    /// Namespace of the reservation pods; the namespace has to exist.
     pub namespace: String,
     /// KAI's reservation image, or one that writes the same annotation.
     pub image: String,
-    /// `spec.serviceAccountName`; the account must be allowed to patch pods in the namespace.
+    /// `spec.serviceAccountName` of the reservation pods; the account must be allowed to patch pods
+    /// in their namespace.
     pub service_account: Option<String>,
-    /// `spec.runtimeClassName`.
+    /// `spec.runtimeClassName` of the reservation pods.
     pub runtime_class: Option<String>,
     /// Runtime class that component admission sets on pods that share GPUs and name none.
     pub pod_runtime_class: Option<String>,
 }
 
 impl GpuReservation {
-    /// Default settings with this image, in KAI's namespace.
+    /// Default settings of reservation pods with this image, in KAI's namespace.
     pub fn with_image(image: &str) -> Self {
         let namespace = "kai-resource-reservation".to_owned();
         let (service_account, runtime_class, pod_runtime_class) = (None, None, None);
@@ -220,18 +224,18 @@ impl GpuReservation {
 /// When a scheduler stops by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunUntil {
-    /// It runs until it is stopped from outside.
+    /// The scheduler runs until it is stopped from outside.
     Stopped,
-    /// After its first cycle.
+    /// The scheduler stops after its first cycle.
     FirstCycle,
 }
 
 /// When cycles run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdlePolicy {
-    /// Every period, as in KAI.
+    /// A cycle runs every period, as in KAI.
     EveryPeriod,
-    /// When something changed, or a deadline of the last plan is reached.
+    /// A cycle runs when something changed, or when a deadline of the last plan is reached.
     UntilEvent,
 }
 
@@ -268,7 +272,7 @@ impl Config {
         }
     }
 
-    /// Runs only these components in this process. As the binder may be another process then,
+    /// Restricts this process to these components. As the binder may run in another process then,
     /// binding changes to requests.
     pub fn run_only(&mut self, components: BTreeSet<Component>) {
         self.components = components;
@@ -277,27 +281,27 @@ impl Config {
         }
     }
 
-    /// This process executes BindRequests.
+    /// Whether this process executes BindRequests.
     pub(crate) fn executes_bind_requests(&self) -> bool {
         let is_needed = self.binding == Binding::Requests || !self.runs(Component::Scheduler);
         self.runs(Component::Binder) && is_needed
     }
 
-    /// Idle reservation pods are deleted, by this process or by a binder in another one. (Always
-    /// true for flavor `kube`, which has none.)
+    /// Whether idle reservation pods are deleted, by this process or by a binder in another one.
+    /// (Always true for flavor `kube`, which has no reservation pods.)
     pub(crate) fn deletes_idle_reservations(&self) -> bool {
         let uses_requests = self.binding == Binding::Requests || !self.runs(Component::Scheduler);
         let has_reserving_binder = self.gpu_reservation.is_some() || !self.runs(Component::Binder);
         self.flavor == Flavor::Kube || (uses_requests && has_reserving_binder)
     }
 
-    /// This process runs cycles, that is, more than binder and webhooks.
+    /// Whether this process runs cycles, that is, more than binder and webhooks.
     pub(crate) fn runs_cycles(&self) -> bool {
         let serving_only = [Component::Binder, Component::Admission];
         self.components.iter().any(|component| !serving_only.contains(component))
     }
 
-    /// This process runs the component.
+    /// Whether this process runs the component.
     pub fn runs(&self, component: Component) -> bool {
         self.components.contains(&component)
     }
@@ -314,11 +318,11 @@ impl Config {
         self.rebuild_plugins();
     }
 
-    /// Orders plugins by this list, by assigning priorities if KAI's would give another order.
+    /// Gives plugins this order. Assigns priorities if KAI's priorities would give another order.
     pub(crate) fn set_plugin_order(&mut self, plugins: &[&str]) {
         let is_kai_order = |rules: &[&str]| {
             let listed = plugins.iter().filter(|name| rules.contains(name));
-            listed.is_sorted_by_key(|name| Reverse(plugins::priority(name)))
+            listed.is_sorted_by_key(|name| Reverse(plugins::default_priority(name)))
         };
         let matches_kai = is_kai_order(&JobOrderRule::ALL.map(JobOrderRule::plugin_name))
             && is_kai_order(&TaskOrderRule::ALL.map(TaskOrderRule::plugin_name));
@@ -330,15 +334,15 @@ impl Config {
         self.set_plugin_priorities(priorities);
     }
 
-    /// Sort key of a plugin: priority, then name.
+    /// Sort key of a plugin: higher priority first, then name.
     pub(crate) fn plugin_order_key<'n>(&self, plugin: &'n str) -> impl Ord + use<'n> {
         (Reverse(self.plugin_priority(plugin)), plugin)
     }
 
-    /// Priority of a plugin; higher ones come first.
+    /// Priority of a plugin; plugins with higher priority come first.
     pub(crate) fn plugin_priority(&self, plugin: &str) -> i32 {
         let configured = self.plugin_priorities.get(plugin).copied();
-        configured.unwrap_or_else(|| plugins::priority(plugin))
+        configured.unwrap_or_else(|| plugins::default_priority(plugin))
     }
 
     /// Sets [`Config::restrict_node_scheduling`].
@@ -353,7 +357,7 @@ impl Config {
         self.rebuild_plugins();
     }
 
-    /// Keeps a trace of the last cycles, at most this many lines.
+    /// Keeps a trace of the decisions of the last cycles, of at most this many lines.
     pub fn enable_trace(&mut self, lines: usize) {
         self.trace = Some(Trace::with_capacity(lines));
         self.rebuild_plugins();
@@ -382,7 +386,8 @@ impl Config {
         };
     }
 
-    /// Order rules of the enabled plugins, sorted by plugin priority.
+    /// The order rules of the enabled plugins, sorted by plugin priority. `plugin` names the plugin
+    /// of a rule.
     fn ordered_rules<R: Copy>(
         &self,
         rules: impl IntoIterator<Item = R>,
@@ -404,8 +409,10 @@ impl Config {
     }
 
     /// Name of the first of these components that profile `kube` does not have.
-    pub fn first_not_in_kube<'a>(parts: impl IntoIterator<Item = &'a Component>) -> Option<String> {
-        let mut others = parts.into_iter().filter(|part| **part != Component::Scheduler);
+    pub fn first_not_in_kube<'a>(
+        components: impl IntoIterator<Item = &'a Component>,
+    ) -> Option<String> {
+        let mut others = components.into_iter().filter(|part| **part != Component::Scheduler);
         others.next()?.name()
     }
 

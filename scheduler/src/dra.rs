@@ -48,7 +48,7 @@ use multi_node::MultiNodeDevices;
 use slice::SliceRecord;
 use unused::UnusedClaims;
 
-/// The most devices of a claim (`resource.k8s.io`).
+/// Maximum number of devices of a claim, as in `resource.k8s.io`.
 const DEVICES_MAX: i64 = 32;
 const _: () = assert!(ClaimRequests::DEVICES_MAX == 32);
 
@@ -62,7 +62,7 @@ pub(crate) enum GpuAccounting {
     AsDevices,
 }
 
-/// All DRA objects, with indexes over them.
+/// All DRA objects of the cluster, with indexes over them.
 #[derive(Debug, Default)]
 pub(crate) struct ResourceClaims {
     gpu_accounting: GpuAccounting,
@@ -71,18 +71,18 @@ pub(crate) struct ResourceClaims {
     slices: BTreeMap<Name, SliceRecord>,
     /// The devices of slices with the kinds that they count as, by node.
     devices: BTreeMap<Name, Vec<Device>>,
-    /// What the core knows of `devices`, in the same order.
+    /// The properties of `devices` that the core knows, in the same order.
     properties: BTreeMap<Name, Vec<Arc<DeviceProperties>>>,
     /// Devices that several nodes can use.
     multi_node: MultiNodeDevices,
-    /// Slices with a device that an earlier slice has, too.
+    /// Slices that publish a device of an earlier slice.
     duplicates: Vec<(Name, SliceFault)>,
     /// Classes whose devices are all GPUs although their names do not contain `gpu`.
     gpu_classes: BTreeSet<Name>,
     /// Classes and selections that select exactly the GPUs. They are not counted separately: their
     /// devices count as GPUs.
     uncounted_kinds: BTreeSet<Name>,
-    /// By class or selection: the broader kinds that a device of it also counts as.
+    /// The broader kinds that the devices of a class or selection count as, besides that kind.
     broader_kinds: BTreeMap<Name, BTreeSet<Name>>,
     /// Selections with expressions of their own.
     selections: BTreeSet<DeviceSelection>,
@@ -91,7 +91,7 @@ pub(crate) struct ResourceClaims {
     /// Device sets with constraints or alternatives that claims request, by the name that they are
     /// counted as.
     device_sets: BTreeMap<Name, DeviceAlternatives>,
-    /// Allocated devices.
+    /// Allocated devices, with the claim that holds each.
     allocated_devices: BTreeMap<DeviceId, DeviceHolder>,
     /// Claims that are allocated for pods that did not get their node, by node.
     leftovers: BTreeMap<Name, BTreeSet<Name>>,
@@ -108,29 +108,32 @@ pub(crate) struct ResourceClaims {
 struct DeviceHolder {
     /// Namespace and name.
     claim: Name,
-    /// Whether its devices are counted for it.
+    /// Whether the claim is well-formed: the devices of a malformed claim are not counted.
     is_well_formed: bool,
 }
 
 /// The resources that a pod gets by its claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClaimedResources {
-    /// By claims that only this pod uses, and that are not allocated or that it holds already.
+    /// Resources by claims that only this pod uses, and that are not allocated or that the pod
+    /// holds already.
     pub(crate) own: Resources,
-    /// What these claims request.
+    /// The requests of the claims that only this pod uses.
     pub(crate) own_requests: Vec<Arc<ClaimRequests>>,
-    /// Their namespaces and names. They are moved to the pod, so that pods share a shape.
+    /// Namespaces and names of the claims that only this pod uses. They are kept with the pod, so
+    /// that pods with equal requests share a shape.
     pub(crate) own_names: Vec<Name>,
-    /// By all other claims.
+    /// All other claims of the pod.
     pub(crate) shared: Vec<DeviceClaim>,
-    /// Device classes of GPUs that it requests.
+    /// Device classes of GPUs that the pod requests.
     pub(crate) gpu_classes: BTreeSet<Name>,
-    /// Claims on volumes.
+    /// Claims on volumes of the pod.
     pub(crate) volumes: Vec<VolumeClaim>,
 }
 
 impl ClaimedResources {
-    /// Moves the requests of a claim that only this pod uses.
+    /// Moves the requests and the name of a claim that only this pod uses from the claim to the
+    /// pod.
     fn add_own_requests(&mut self, claim: &mut DeviceClaim) {
         if let Some(requests) = claim.requests.take() {
             self.own_requests.push(requests);
@@ -139,8 +142,8 @@ impl ClaimedResources {
     }
 }
 
-/// The devices that a claim requests: a fixed number on any node, and all devices of a selection on
-/// its node.
+/// The resources that a claim requests: a fixed number on any node, and by node all devices of a
+/// selection.
 #[derive(Default)]
 struct ClaimRequest {
     devices: Resources,
@@ -161,7 +164,7 @@ impl ResourceClaims {
         self.is_stale
     }
 
-    /// Returns whether the record differs from the one before.
+    /// Inserts a slice. Returns whether its record differs from the one before.
     pub(super) fn upsert_slice(&mut self, name: Name, object: &Value) -> bool {
         let changed = insert_if_changed(&mut self.slices, name, SliceRecord::from_object(object));
         self.is_stale |= changed;
@@ -207,7 +210,8 @@ impl ResourceClaims {
         let wanted_all = self.claims.values().flat_map(ClaimRecord::all_mode_selections);
         self.all_mode_selections = wanted_all.cloned().collect();
         let sets = self.claims.values().filter_map(|claim| claim.requests.as_ref().ok());
-        self.device_sets = sets.filter_map(|set| Some((set.name()?, set.clone()))).collect();
+        self.device_sets =
+            sets.filter_map(|set| Some((set.counted_name()?, set.clone()))).collect();
         let published = published_devices(&self.slices, &self.classes, &self.selections);
         self.devices = published.by_node;
         self.multi_node = MultiNodeDevices::new(published.multi_node);
@@ -222,7 +226,7 @@ impl ResourceClaims {
     }
 
     /// Pods that name the claim, or that it was created for.
-    pub(super) fn pods_of(
+    pub(super) fn pods_of_claim(
         &self,
         claim: &ObjectKey,
         pods: &BTreeMap<ObjectKey, PodRecord>,
@@ -236,15 +240,15 @@ impl ResourceClaims {
         self.pods.iter().filter(uses).cloned().collect()
     }
 
-    /// The node with the devices that are published for it.
+    /// The node with the devices that are published for it as allocatable resources.
     pub(crate) fn with_devices(&self, node: &Node) -> Node {
         let mut node = node.clone();
         for device in self.devices_of(&node.name) {
             node.gpus_via_dra |= device.is_gpu;
-            node.allocatable.add(&self.resources_of(device));
+            node.allocatable.add(&self.resources_of_device(device));
         }
         let of_node = self.devices_of(&node.name);
-        let published = |all: &DeviceSelection| (all.name(), published_count(all, of_node));
+        let published = |all: &DeviceSelection| (all.name(), published_device_count(all, of_node));
         node.published_devices = self.all_mode_selections.iter().map(published).collect();
         let properties = self.properties_of(&node.name);
         let known: Vec<&DeviceProperties> = properties.iter().map(AsRef::as_ref).collect();
@@ -264,13 +268,13 @@ impl ResourceClaims {
         });
         node.devices = devices.collect();
         node.allocatable.extended.extend(sets);
-        node.unused_claims = self.held_claims(&node.name);
+        node.unused_claims = self.unusable_claims_on(&node.name);
         node
     }
 
-    /// The resources that a device provides; none if a malformed claim holds it, since that claim
-    /// is not counted.
-    fn resources_of(&self, device: &Device) -> Resources {
+    /// The resources that a device provides. A device that a malformed claim holds provides none,
+    /// since that claim is not counted.
+    fn resources_of_device(&self, device: &Device) -> Resources {
         if self.allocated_devices.get(&device.id).is_some_and(|holder| !holder.is_well_formed) {
             return Resources::default();
         }
@@ -284,8 +288,8 @@ impl ResourceClaims {
         Resources { gpu_milli, extended, ..Resources::default() }
     }
 
-    /// The kinds of a device that the selection matches: its class, the selection itself, and broader
-    /// kinds.
+    /// The kinds that a device of this selection counts as: the class, the selection itself, and
+    /// broader kinds.
     fn device_kinds_of(&self, selection: &DeviceSelection) -> BTreeSet<Name> {
         let own = [Name::clone(&selection.class), selection.name()];
         let wider = own.iter().filter_map(|name| self.broader_kinds.get(name)).flatten().cloned();
@@ -297,7 +301,7 @@ impl ResourceClaims {
         self.devices.get(node).map_or(&[], Vec::as_slice)
     }
 
-    /// What the core knows of [`Self::devices_of`].
+    /// The properties of [`Self::devices_of`] that the core knows.
     fn properties_of(&self, node: &Name) -> &[Arc<DeviceProperties>] {
         self.properties.get(node).map_or(&[], Vec::as_slice)
     }
@@ -306,7 +310,7 @@ impl ResourceClaims {
     ///
     /// # Errors
     /// A claim is missing, malformed or names a missing class.
-    pub(crate) fn claimed_by(
+    pub(crate) fn resources_claimed_by(
         &self,
         key: &ObjectKey,
         pod: &PodRecord,
@@ -321,13 +325,13 @@ impl ResourceClaims {
                 ObjectKey { namespace: Name::clone(&key.namespace), name: Name::clone(name) };
             let claim = self.claims.get(&claim_key);
             let claim = claim.ok_or_else(|| ClaimProblem::Missing(Name::clone(name)))?;
-            let allocated_on = self.allocated_on(&claim_key, claim, pods);
+            let allocated_on = self.allocated_node(&claim_key, claim, pods);
             let allocation = claim.allocation.as_ref().filter(|_| allocated_on.is_some());
-            let request = self.claim_request(name, claim, allocation)?;
-            claimed.gpu_classes.extend(self.gpu_classes(claim));
+            let request = self.resolve_claim_request(name, claim, allocation)?;
+            claimed.gpu_classes.extend(self.requested_gpu_classes(claim));
             let reach = match allocated_on {
                 Some(_) => DeviceReach::NodeLocal,
-                None => self.reach(&claim_key, claim, pods)?,
+                None => self.claim_reach(&claim_key, claim, pods)?,
             };
             // No node provides multi-node devices.
             let is_of_one_node = reach.has_node_local_devices();
@@ -335,7 +339,7 @@ impl ResourceClaims {
                 if is_of_one_node { request } else { ClaimRequest::default() };
             let besides = allocation.zip(allocated_on.as_ref());
             let besides =
-                besides.and_then(|(has, node)| self.extra_counts(has, node, &devices, &every));
+                besides.and_then(|(has, node)| self.extra_kind_counts(has, node, &devices, &every));
             let mut shared = DeviceClaim {
                 name: claim_key.to_string().into(),
                 devices,
@@ -345,7 +349,7 @@ impl ResourceClaims {
                 queue: claim.queue.clone(),
                 allocated_on,
                 also_counts_as: besides,
-                reserved_for_others: claim.unknown_consumers(&claim_key, pods),
+                reserved_for_others: claim.unknown_consumer_count(&claim_key, pods),
                 reach,
             };
             let is_had = (pod.node.is_some() || shared.allocated_on.is_none())
@@ -363,13 +367,13 @@ impl ResourceClaims {
         Ok(claimed)
     }
 
-    /// What the claim requests of the devices of one node.
+    /// The claim's requests for devices of one node; `None` if it requests none.
     fn node_requests(&self, claim: &ClaimRecord) -> Option<Arc<ClaimRequests>> {
-        Some(Arc::new(self.node_local_alternatives(claim)?.requests_of_node()))
+        Some(Arc::new(self.node_local_alternatives(claim)?.claim_requests()))
     }
 
     /// The kinds that allocated devices on a node count as in addition to the requested ones.
-    fn extra_counts(
+    fn extra_kind_counts(
         &self,
         has: &ClaimAllocation,
         node: &Name,
@@ -392,7 +396,7 @@ impl ResourceClaims {
         (!more.extended.is_empty()).then(|| (Name::clone(node), more))
     }
 
-    fn claim_request(
+    fn resolve_claim_request(
         &self,
         name: &Name,
         claim: &ClaimRecord,
@@ -408,7 +412,7 @@ impl ResourceClaims {
         let Some(set) = self.node_local_alternatives(claim) else {
             return Ok(ClaimRequest::default());
         };
-        devices.extended.extend(set.name().map(|name| (name, 1)));
+        devices.extended.extend(set.counted_name().map(|name| (name, 1)));
         let is_gpu = |class: &Name| self.is_gpu_class(class);
         let gpus = match allocation {
             Some(allocation) => set.allocated_gpus(allocation, is_gpu),
@@ -417,14 +421,17 @@ impl ResourceClaims {
                 .map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong))?,
         };
         devices.gpu_milli = gpus.saturating_mul(1000);
-        let kinds = set.kinds(&|selection| self.device_kinds_of(selection)).into_iter();
+        let kinds =
+            set.device_counts_by_kind(&|selection| self.device_kinds_of(selection)).into_iter();
         let kinds = kinds.filter(|(kind, _)| !self.uncounted_kinds.contains(kind));
         devices.extended.extend(kinds.map(|(kind, count)| (kind_resource_name(&kind), count)));
         let mut every: BTreeMap<Name, Resources> = BTreeMap::new();
         for wanted in set.exclusive_requests().filter(|wanted| wanted.count == DeviceCount::All) {
-            let one = self.resources_of_one(&wanted.selection);
+            let one = self.resources_per_device(&wanted.selection);
             match allocation {
-                Some(allocation) => devices.add(&one.times(allocation.count_for(&wanted.request))),
+                Some(allocation) => {
+                    devices.add(&one.times(allocation.device_count_for(&wanted.request)))
+                }
                 // Which alternative it gets is unknown; the device set counts for it.
                 None if set.has_alternatives() => {}
                 None => every.entry(wanted.selection.name()).or_default().add(&one),
@@ -434,21 +441,21 @@ impl ResourceClaims {
     }
 
     /// Device classes of GPUs that the claim requests.
-    fn gpu_classes(&self, claim: &ClaimRecord) -> BTreeSet<Name> {
+    fn requested_gpu_classes(&self, claim: &ClaimRecord) -> BTreeSet<Name> {
         let wanted = claim.requests.iter().flat_map(DeviceAlternatives::exclusive_requests);
         let classes = wanted.map(|wanted| &wanted.selection.class);
         classes.filter(|class| self.is_gpu_class(class)).cloned().collect()
     }
 
     /// The resources that one requested device of the selection counts as.
-    fn resources_of_one(&self, selection: &DeviceSelection) -> Resources {
+    fn resources_per_device(&self, selection: &DeviceSelection) -> Resources {
         let gpu_milli = if self.is_gpu_class(&selection.class) { 1000 } else { 0 };
         self.resources_of_kinds(gpu_milli, &self.device_kinds_of(selection))
     }
 
-    /// The node of the allocation. An allocation for pods that did not get their node counts as
-    /// free, since it is released before pods are bound.
-    fn allocated_on(
+    /// The node of the claim's allocation. An allocation for pods that did not get their node
+    /// counts as free, since it is released before pods are bound.
+    fn allocated_node(
         &self,
         key: &ObjectKey,
         claim: &ClaimRecord,
@@ -461,7 +468,7 @@ impl ResourceClaims {
         self.allocation_node(allocation).cloned()
     }
 
-    /// The node of an allocation.
+    /// The node of an allocation, by its node selector or else by its devices.
     fn allocation_node<'a>(&'a self, allocation: &'a ClaimAllocation) -> Option<&'a Name> {
         let has = |devices: &Vec<Device>| {
             devices.iter().any(|device| allocation.devices.contains_key(&device.id))
@@ -476,7 +483,7 @@ impl ResourceClaims {
         self.is_stale |= record.narrowing_selections().any(|one| !self.selections.contains(one));
         self.is_stale |=
             record.all_mode_selections().any(|one| !self.all_mode_selections.contains(one));
-        let set = record.requests.as_ref().ok().and_then(DeviceAlternatives::name);
+        let set = record.requests.as_ref().ok().and_then(DeviceAlternatives::counted_name);
         self.is_stale |= set.is_some_and(|set| !self.device_sets.contains_key(&set));
         let claim = Name::from(key.to_string());
         let devices = record.allocated_devices().map(|(device, is_well_formed)| {
@@ -508,12 +515,12 @@ impl ResourceClaims {
 
 /// The number of devices of a selection on the node if all were free. `i64::MAX` while a pool is
 /// incomplete or if they are too many for a claim, so that no claim gets them.
-fn published_count(all: &DeviceSelection, of_node: &[Device]) -> i64 {
-    let count = i64::try_from(all.count(of_node)).unwrap_or(i64::MAX);
+fn published_device_count(selection: &DeviceSelection, of_node: &[Device]) -> i64 {
+    let count = i64::try_from(selection.count_selected(of_node)).unwrap_or(i64::MAX);
     if are_pools_complete(of_node) && count <= DEVICES_MAX { count } else { i64::MAX }
 }
 
-/// Whether all slices of the pools are published.
+/// Whether all slices of the pools of these devices are published.
 fn are_pools_complete(of_node: &[Device]) -> bool {
     of_node.iter().all(|device| device.pool_is_whole)
 }

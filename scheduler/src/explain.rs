@@ -33,7 +33,7 @@ pub enum OutputFormat {
     Json,
 }
 
-/// A cluster as read once.
+/// The state of a cluster that was read once.
 struct ClusterView {
     api: ApiClient,
     config: Config,
@@ -48,7 +48,7 @@ struct ClusterView {
 ///
 /// # Errors
 /// The cluster cannot be read, or has no such workload of this scheduler.
-pub async fn workload(
+pub async fn explain_workload(
     client: Client,
     config: Config,
     now: Clock,
@@ -64,7 +64,7 @@ pub async fn workload(
 ///
 /// # Errors
 /// The cluster cannot be read, or the queue does not exist or is unusable.
-pub async fn queue(
+pub async fn explain_queue_state(
     client: Client,
     config: Config,
     now: Clock,
@@ -102,7 +102,7 @@ pub async fn queue(
             Ok(text + &notes_section(&view.notes))
         }
         OutputFormat::Json => {
-            Ok(format!("{:#}\n", json::queue(snapshot, &explanation, &view.notes)))
+            Ok(format!("{:#}\n", json::queue_json(snapshot, &explanation, &view.notes)))
         }
     }
 }
@@ -143,8 +143,9 @@ impl ClusterView {
         let mut past = UsageSource::new(&api, own, database, pool, move || now());
         let unknown = past.load_read_only(&api).await.context("cannot read the usage history")?;
         past.apply_to(&mut snapshot.queues, snapshot.now);
-        let trouble =
-            past.database_problem(&cache.queues, snapshot.now).and_then(|(trouble, _)| trouble);
+        let trouble = past
+            .last_database_problem(&cache.queues, snapshot.now)
+            .and_then(|(trouble, _)| trouble);
         let notes = unknown.into_iter().chain(trouble).collect();
         Ok(Self { api, config, cache, translator, notes })
     }

@@ -21,7 +21,7 @@ pub(crate) use tree::{Karta, SubGroupSpec};
 
 pub(crate) const API_VERSION: &str = "run.ai/v1alpha1";
 
-const UNIQUE_KIND: &str = "a kind that no other Karta with gangScheduling describes";
+const EXPECTED_UNIQUE_KIND: &str = "a kind that no other Karta with gangScheduling describes";
 
 /// API version and kind of the workloads that a Karta describes.
 pub(crate) type DescribedKind = (Name, Name);
@@ -30,16 +30,17 @@ pub(crate) type DescribedKind = (Name, Name);
 #[derive(Debug, PartialEq)]
 pub(crate) struct KartaRecord {
     uid: Name,
-    /// The kind that it describes; `None`: it cannot be determined, as the object is malformed.
+    /// The kind that the Karta describes; `None`: the kind cannot be determined, as the object is
+    /// malformed.
     kind: Option<DescribedKind>,
     karta: Result<Karta, Malformed>,
 }
 
 impl KartaRecord {
-    /// Parses an object. `None`: it has no gang scheduling section or is being deleted.
+    /// Parses a Karta. `None`: it has no gang scheduling section or is being deleted.
     pub(crate) fn from_object(object: &Value) -> Option<Self> {
         let uid = uid(object);
-        let (of, karta) = match definition::described_kind(object) {
+        let (of, karta) = match definition::read_described_kind(object) {
             Ok(of) => (Some(of?), definition::parse_karta(object)),
             Err(wrong) => (None, Err(wrong)),
         };
@@ -64,8 +65,8 @@ pub(crate) struct KartaChanges {
 }
 
 impl Kartas {
-    /// Sets or (with `None`) removes a Karta. Returns whether that is a change.
-    pub(crate) fn put(&mut self, name: Name, record: Option<KartaRecord>) -> bool {
+    /// Sets a Karta, or removes it with `None`. Returns whether that is a change.
+    pub(crate) fn insert_or_remove(&mut self, name: Name, record: Option<KartaRecord>) -> bool {
         if self.by_name.get(&name) == record.as_ref() {
             return false;
         }
@@ -90,11 +91,11 @@ impl Kartas {
         let gone: Vec<Name> =
             self.by_name.keys().filter(|name| !listed.contains(*name)).cloned().collect();
         for name in gone {
-            self.put(name, None);
+            self.insert_or_remove(name, None);
         }
     }
 
-    pub(crate) fn changed(&self) -> &KartaChanges {
+    pub(crate) fn changes_so_far(&self) -> &KartaChanges {
         &self.changed
     }
 
@@ -102,7 +103,7 @@ impl Kartas {
         mem::take(&mut self.changed)
     }
 
-    /// The valid Karta of a kind. `None` if there are several, as in KAI.
+    /// The valid Karta of a kind. `None` if there are several, as in KAI, or none.
     pub(crate) fn for_kind(&self, api_version: &str, kind: &str) -> Option<&Karta> {
         let mut kartas = self.usable_for_kind(api_version, kind).map(|(_, karta)| karta);
         kartas.next().filter(|_| kartas.next().is_none())
@@ -122,7 +123,7 @@ impl Kartas {
     }
 
     /// Changed Kartas that are ignored: name, UID and reason.
-    pub(crate) fn invalid(
+    pub(crate) fn invalid_kartas(
         &self,
         among: &KartaChanges,
     ) -> impl Iterator<Item = (&Name, &Name, Malformed)> {
@@ -136,7 +137,7 @@ impl Kartas {
                 let (other, _) =
                     self.usable_for_kind(api_version, kind).find(|(other, _)| *other != name)?;
                 let found = format!("{kind} of {api_version}, also described by Karta {other}");
-                Some(Malformed::new(definition::KIND, found, UNIQUE_KIND))
+                Some(Malformed::new(definition::KIND_FIELD, found, EXPECTED_UNIQUE_KIND))
             };
             let wrong = record.karta.as_ref().err().cloned().or_else(alone)?;
             Some((name, &record.uid, wrong))

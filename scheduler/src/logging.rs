@@ -14,13 +14,13 @@ const FILTER_VARIABLE: &str = "RUST_LOG";
 /// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
     /// One JSON object a line.
     Json,
 }
 
-/// `RUST_LOG` is no valid filter.
+/// `RUST_LOG` is not a valid filter.
 #[derive(Debug, Error)]
 #[error(
     "RUST_LOG: got {filter}, expected a level such as debug, or a list such as info,schedlab_scheduler=debug"
@@ -31,8 +31,8 @@ pub struct InvalidLogFilter {
     source: ParseError,
 }
 
-/// Writes logs to standard error from now on. `RUST_LOG` selects which; where it is not set,
-/// `default_filter` does. Has no effect if the process has a subscriber already.
+/// Writes logs to standard error from now on. `RUST_LOG` selects which messages; if it is not set,
+/// `default_filter` does. Has no effect if the process has a log subscriber already.
 ///
 /// # Errors
 /// `RUST_LOG` is no valid filter.
@@ -51,7 +51,7 @@ pub fn init(format: LogFormat, default_filter: &str) -> Result<(), InvalidLogFil
     Ok(())
 }
 
-/// A duration in milliseconds, the unit of field `duration_ms`.
+/// Converts a duration to milliseconds, the unit of log field `duration_ms`.
 pub(crate) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }

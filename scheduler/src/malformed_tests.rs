@@ -9,8 +9,8 @@ use crate::{
     snapshot_builder::SnapshotBuilder, watch::Kind,
 };
 
-/// Unexpected values to substitute for any field.
-pub(crate) fn odd_values() -> Vec<Value> {
+/// Unexpected values that a test substitutes for any field.
+pub(crate) fn unexpected_values() -> Vec<Value> {
     vec![
         Value::Null,
         json!(true),
@@ -35,8 +35,8 @@ pub(crate) fn odd_values() -> Vec<Value> {
     ]
 }
 
-/// One object per kind with all fields that the scheduler reads.
-const OBJECTS: &str = r#"
+/// YAML of one object per kind, with all fields that the scheduler reads.
+const ALL_KINDS_YAML: &str = r#"
 kind: Pod
 metadata:
   {name: odd, namespace: ns, uid: u, resourceVersion: "7", creationTimestamp: "2026-01-01T00:00:00Z",
@@ -144,8 +144,8 @@ spec:
   - {name: c, allNodes: true}
 "#;
 
-/// A valid pod, and a node that only this pod tolerates.
-const GOOD: &str = "
+/// YAML of a valid pod, and of a node that only this pod tolerates.
+const VALID_POD_YAML: &str = "
 kind: Node
 metadata: {name: good}
 spec: {taints: [{key: good, effect: NoSchedule}]}
@@ -169,7 +169,7 @@ spec:
   containers: [{resources: {limits: {nvidia.com/gpu: 1}}}]
 ";
 
-fn objects(yaml: &str) -> Vec<(Kind, Value)> {
+fn parse_objects(yaml: &str) -> Vec<(Kind, Value)> {
     let object = |text| {
         let object: Value = serde_yaml::from_str(text).unwrap();
         let kind = match object["kind"].as_str().unwrap() {
@@ -188,24 +188,24 @@ fn objects(yaml: &str) -> Vec<(Kind, Value)> {
     yaml.split("---\n").map(object).collect()
 }
 
-/// JSON pointers of all values in an object.
-pub(crate) fn pointers(value: &Value, at: &str) -> Vec<String> {
+/// JSON Pointers of all values in an object, including the object itself.
+pub(crate) fn all_pointers(value: &Value, at: &str) -> Vec<String> {
     let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
     let inner: Vec<String> = match value {
         Value::Object(fields) => fields
             .iter()
-            .flat_map(|(key, field)| pointers(field, &format!("{at}/{}", escaped(key))))
+            .flat_map(|(key, field)| all_pointers(field, &format!("{at}/{}", escaped(key))))
             .collect(),
         Value::Array(items) => (0..)
             .zip(items)
-            .flat_map(|(index, item): (usize, _)| pointers(item, &format!("{at}/{index}")))
+            .flat_map(|(index, item): (usize, _)| all_pointers(item, &format!("{at}/{index}")))
             .collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
     };
     inner.into_iter().chain([at.to_owned()]).collect()
 }
 
-fn binds_good(cache: &mut ClusterCache, flavor: Flavor, profile: &Profile) -> bool {
+fn binds_valid_pod(cache: &mut ClusterCache, flavor: Flavor, profile: &Profile) -> bool {
     cache.changes.everything = true;
     let mut translator = SnapshotBuilder::new(flavor, 0);
     translator.refresh(cache);
@@ -217,12 +217,13 @@ fn binds_good(cache: &mut ClusterCache, flavor: Flavor, profile: &Profile) -> bo
     })
 }
 
-/// Every object with every odd value in every field.
-fn odd_objects() -> Vec<(Kind, String, Value)> {
+/// Every object of [`ALL_KINDS_YAML`] with every unexpected value in every field, with a
+/// description.
+fn objects_with_unexpected_values() -> Vec<(Kind, String, Value)> {
     let mut odd = Vec::new();
-    for (kind, whole) in objects(OBJECTS) {
-        let changes = pointers(&whole, "").into_iter().flat_map(|pointer| {
-            odd_values().into_iter().map(move |odd_value| (pointer.clone(), odd_value))
+    for (kind, whole) in parse_objects(ALL_KINDS_YAML) {
+        let changes = all_pointers(&whole, "").into_iter().flat_map(|pointer| {
+            unexpected_values().into_iter().map(move |odd_value| (pointer.clone(), odd_value))
         });
         for (pointer, odd_value) in changes {
             let mut object = whole.clone();
@@ -237,17 +238,18 @@ fn odd_objects() -> Vec<(Kind, String, Value)> {
 #[test]
 fn any_value_in_any_field_leaves_the_rest_scheduled() {
     let flavors = [(Flavor::Kai, Profile::kai()), (Flavor::Kube, Profile::kube())];
-    let around: Vec<_> = objects(GOOD).into_iter().chain(objects(OBJECTS)).collect();
+    let around: Vec<_> =
+        parse_objects(VALID_POD_YAML).into_iter().chain(parse_objects(ALL_KINDS_YAML)).collect();
     let good = ObjectKey { namespace: "ns".into(), name: "good".into() };
     for ((kind, what, object), (flavor, profile)) in
-        odd_objects().iter().zip(flavors.iter().cycle())
+        objects_with_unexpected_values().iter().zip(flavors.iter().cycle())
     {
         let mut cache = ClusterCache::new("kai-scheduler");
         for (kind, object) in &around {
             cache.upsert(*kind, object);
         }
         cache.upsert(*kind, object);
-        assert!(binds_good(&mut cache, *flavor, profile), "{flavor:?} {what}");
+        assert!(binds_valid_pod(&mut cache, *flavor, profile), "{flavor:?} {what}");
         cache.remove(*kind, ObjectKey::from_object(object), version(object));
         assert!(cache.pods.contains_key(&good), "{what}");
     }

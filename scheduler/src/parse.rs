@@ -7,9 +7,9 @@ use schedlab_api::{Text, Value};
 use schedlab_scheduler_core::model::{Name, Time};
 
 pub(crate) use schedlab_api::{
-    duration::{GoDuration, go_duration, long_duration},
+    duration::{GoDuration, parse_duration_with_days, parse_go_duration},
     pointer::{at, list, text},
-    quantity::{Unit, format_milli, non_negative},
+    quantity::{Unit, format_milli, parse_non_negative},
 };
 
 /// A field with an invalid value.
@@ -17,9 +17,9 @@ pub(crate) use schedlab_api::{
 pub(crate) struct Malformed {
     /// Path of the field, such as `spec.resources.gpu.quota`.
     pub(crate) field: String,
-    /// The value.
+    /// The invalid value, for messages.
     pub(crate) found: String,
-    /// The allowed values.
+    /// The allowed values, for messages.
     pub(crate) allowed: &'static str,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn name(object: &Value, pointer: &str) -> Option<Name> {
     text(object, pointer).filter(|text| !text.is_empty()).map(Name::from)
 }
 
-/// The map of strings at a JSON pointer, without entries of other types.
+/// The map of strings at a JSON Pointer, without entries of other types; empty if missing.
 pub(crate) fn strings(object: &Value, pointer: &str) -> BTreeMap<Name, Name> {
     let entries = at(object, pointer).and_then(Value::as_object);
     let entry = |(key, value): (&Text, &Value)| {
@@ -72,7 +72,7 @@ pub(crate) fn parse_time(text: &str) -> Option<Time> {
     text.parse::<jiff::Timestamp>().ok().map(|moment| Time(moment.as_millisecond()))
 }
 
-/// `metadata.resourceVersion` as a number; 0 if it is none.
+/// `metadata.resourceVersion` as a number; 0 if it is missing or no number.
 pub(crate) fn version(object: &Value) -> u64 {
     text(object, "/metadata/resourceVersion").and_then(|text| text.parse().ok()).unwrap_or(0)
 }
@@ -82,7 +82,7 @@ pub(crate) fn uid(object: &Value) -> Name {
     name(object, "/metadata/uid").unwrap_or_default()
 }
 
-/// A JSON value for a message, with strings in quotes.
+/// Formats a JSON value for a message, with strings in quotes.
 pub(crate) fn shown(value: &Value) -> String {
     value.to_string()
 }

@@ -21,7 +21,7 @@ use schedlab_api::{Value, labels};
 use schedlab_scheduler_core::model::{Name, Time};
 
 use crate::{
-    api::{ApiClient, ApiError, path},
+    api::{ApiClient, ApiError, object_path},
     cache::ClusterCache,
     concurrency::WriteLimiter,
     config::Config,
@@ -36,13 +36,14 @@ pub(crate) use mark_pods::mark_pods;
 pub(crate) use owner_watches::OwnerEvent;
 use owner_watches::{OwnerResource, OwnerWatches};
 use rules::{GroupingContext, Member};
-pub(crate) use rules::{Link, annotation_fault};
+pub(crate) use rules::{OwnerLink, annotation_fault};
 
 /// Time after which pods that could not be grouped are tried again, since the scheduler may not be
 /// allowed to watch their owners.
 const RETRY_PERIOD: Duration = Duration::from_mins(1);
 
-/// The most outdated groups that are derived again in one cycle. After a start all groups are.
+/// Maximum number of outdated groups that are derived again in one cycle. After a start all groups
+/// are outdated.
 const OUTDATED_MAX: usize = 500;
 
 /// Maximum length of an owner chain; owners above are ignored.
@@ -54,7 +55,7 @@ enum OwnerLookup {
     Object(Value),
     /// The owner, or its kind, does not exist.
     NotFound,
-    /// The API server denies reading it.
+    /// The API server denies reading the owner.
     Forbidden,
 }
 
@@ -94,23 +95,23 @@ pub(crate) struct PodGrouper {
     missing_groups: BTreeMap<ObjectKey, u64>,
     /// When pods that could not be grouped were last tried again.
     last_full_check: Time,
-    /// Grouping of some pods was deferred to the next cycle.
+    /// Whether grouping of some pods was deferred to the next cycle.
     has_deferred: bool,
     /// Remaining budget for evaluating Kartas in this cycle.
     cycle_budget: CycleBudget,
-    /// Workloads, by UID, of which one pod exceeded the per-pod budget. Their other pods would,
-    /// too, and get the same error without an evaluation.
+    /// Workloads, by UID, of which one pod exceeded the per-pod budget. Their other pods would
+    /// exceed it as well, and get the same error without an evaluation.
     over_budget: BTreeMap<Name, Malformed>,
-    /// The owners of all groups.
+    /// Watches of the owners of all groups.
     owner_watches: OwnerWatches,
-    /// Groups of an earlier pod grouper are known.
+    /// Whether the groups of an earlier pod grouper were marked as outdated.
     has_started: bool,
 }
 
 /// The groups that were derived again because their owners changed.
 #[derive(Default)]
 struct FollowedGroups {
-    /// Up to date once the desired groups are written.
+    /// Keys of the groups, which are up to date once the desired groups are written.
     groups: Vec<ObjectKey>,
     /// Pods whose owner is invalid now, with the reason.
     invalid: Vec<(ObjectKey, PodRecord, Malformed)>,
@@ -123,7 +124,7 @@ enum GroupingResult {
     Invalid(Malformed),
     /// The owners are gone or being deleted, or the group belongs to another node pool.
     Skipped,
-    /// Retried in the next cycle, as the budget of this one is used up.
+    /// The pod is retried in the next cycle, as the budget of this one is used up.
     Deferred,
 }
 
@@ -161,8 +162,7 @@ impl PodGrouper {
     }
 
     /// Groups every pod that has no group yet, or whose group is gone. Groups of other node pools
-    /// are skipped; the pool label may be on the owner only, so that is known after the owners were
-    /// read.
+    /// are skipped; as the pool label may be on the owner only, the owners are read first.
     ///
     /// # Errors
     /// An API error ends grouping for this cycle; the remaining pods are grouped in the next one.
@@ -192,14 +192,14 @@ impl PodGrouper {
         self.cycle_budget = CycleBudget::new();
         self.has_deferred = false;
         if !mem::replace(&mut self.has_started, true) {
-            self.owner_watches.expect_changes(cache);
+            self.owner_watches.mark_all_outdated(cache);
         }
         self.owner_watches.prune(cache);
         drop_outdated_failures(cache);
         let reported = self.take_failures_if_due(cache, now, changes);
         let (waiting, moving) = (self.pods_to_group(cache), changes.affected_pods(cache));
-        warnings::emit(api, changes.warnings(cache).into_iter(), now, limiter).await;
-        if waiting.is_empty() && moving.is_empty() && !self.owner_watches.has_outdated() {
+        warnings::emit_warnings(api, changes.warnings(cache).into_iter(), now, limiter).await;
+        if waiting.is_empty() && moving.is_empty() && !self.owner_watches.has_outdated_groups() {
             return Ok(());
         }
         let defaults = self.defaults.load(api, &cache.priority_classes, now).await?;
@@ -214,11 +214,11 @@ impl PodGrouper {
                 // A group that does not appear is looked for again after `RETRY_PERIOD`.
                 self.missing_groups.insert(key.clone(), pod.reported.version);
                 let group = found.member().map(|member| member.group);
-                desired.require(key, group.filter(|group| group.name == *name));
+                desired.require_group(key, group.filter(|group| group.name == *name));
                 continue;
             }
             match found {
-                GroupingResult::Member(member) => desired.add(key, *member),
+                GroupingResult::Member(member) => desired.add_pod(key, *member),
                 GroupingResult::Invalid(malformed) => {
                     ungrouped.push(UngroupedPod { key, pod, reason: malformed });
                 }
@@ -228,14 +228,14 @@ impl PodGrouper {
             }
         }
         // A pod that cannot be regrouped keeps its group.
-        let mut unmoved = self.move_pods(&moving, api, cache, &defaults, &mut desired).await?;
+        let mut unmoved = self.regroup_pods(&moving, api, cache, &defaults, &mut desired).await?;
         let followed = self.follow_owners(api, cache, &defaults, &mut desired).await?;
         unmoved.extend(followed.invalid.iter().map(|(key, pod, reason)| UngroupedPod {
             key,
             pod,
             reason: reason.clone(),
         }));
-        let (rejected, result) = desired.ensure(api, cache, limiter).await;
+        let (rejected, result) = desired.ensure_groups(api, cache, limiter).await;
         let rejected =
             |(key, pod)| Some(UngroupedPod { key, pod, reason: rejected.get(key)?.clone() });
         ungrouped.extend(waiting.iter().map(|(key, pod)| (key, pod)).filter_map(rejected));
@@ -243,20 +243,21 @@ impl PodGrouper {
             reported.get(pod.key).is_none_or(|(_, was)| *was != pod.reason)
         };
         let warnings = ungrouped.iter().filter(is_new).chain(&unmoved).map(warnings::for_pod);
-        warnings::emit(api, warnings.chain(desired.warnings.drain(..)), now, limiter).await;
+        warnings::emit_warnings(api, warnings.chain(desired.warnings.drain(..)), now, limiter)
+            .await;
         for UngroupedPod { key, reason, .. } in ungrouped {
             cache.record_grouping_error(key.clone(), reason);
         }
         result?;
-        desired.mark(api, cache, limiter).await?;
+        desired.annotate_pods(api, cache, limiter).await?;
         for group in &followed.groups {
-            self.owner_watches.settle(group);
+            self.owner_watches.mark_up_to_date(group);
         }
         Ok(())
     }
 
     /// Groups pods again after a Karta changed. Returns those that cannot be grouped.
-    async fn move_pods<'p>(
+    async fn regroup_pods<'p>(
         &mut self,
         moving: &'p [(ObjectKey, PodRecord)],
         api: &ApiClient,
@@ -269,7 +270,7 @@ impl PodGrouper {
             // These are computed once per change, without a limit over all of them.
             self.cycle_budget = CycleBudget::new();
             match self.find_group(api, key, pod, cache, defaults).await? {
-                GroupingResult::Member(member) => desired.move_to(key, pod, *member),
+                GroupingResult::Member(member) => desired.move_pod(key, pod, *member),
                 GroupingResult::Invalid(malformed) => {
                     unmoved.push(UngroupedPod { key, pod, reason: malformed });
                 }
@@ -287,20 +288,20 @@ impl PodGrouper {
         defaults: &Defaults,
         desired: &mut DesiredGroups,
     ) -> Result<FollowedGroups, ApiError> {
-        let outdated = self.owner_watches.outdated(OUTDATED_MAX);
+        let outdated = self.owner_watches.first_outdated_groups(OUTDATED_MAX);
         self.has_deferred |= outdated.len() == OUTDATED_MAX;
         let mut followed = FollowedGroups::default();
         for group in outdated {
             let members =
                 self.changed_members(api, cache, defaults, &group, &mut followed.invalid).await?;
-            desired.follow(members, cache.groups.get(&group));
+            desired.correct_group(members, cache.groups.get(&group));
             followed.groups.push(group);
         }
         Ok(followed)
     }
 
-    /// The pods of a group, with what their owners lead to now. None, if the group is right, or if
-    /// the owner is gone or invalid.
+    /// The pods of a group, with the group and sub-group that their owners lead to now. Empty if
+    /// the group is right, or if the owner is gone or invalid.
     async fn changed_members<'c>(
         &mut self,
         api: &ApiClient,
@@ -310,7 +311,7 @@ impl PodGrouper {
         invalid: &mut Vec<(ObjectKey, PodRecord, Malformed)>,
     ) -> Result<Vec<(ObjectKey, &'c PodRecord, Member)>, ApiError> {
         self.cycle_budget = CycleBudget::new();
-        let pods = cache.pods_of(group).filter(|(_, pod)| pod.is_ours && may_be_grouped(pod));
+        let pods = cache.pods_of_group(group).filter(|(_, pod)| pod.is_ours && may_be_grouped(pod));
         let mut members = Vec::new();
         for (key, pod) in pods {
             let member = match self.find_group(api, &key, pod, cache, defaults).await? {
@@ -353,7 +354,7 @@ impl PodGrouper {
         now: Time,
         changes: &PendingKartaChanges,
     ) -> BTreeMap<ObjectKey, (u64, Malformed)> {
-        let is_corrected = self.owner_watches.take_corrected();
+        let is_corrected = self.owner_watches.take_has_corrected();
         let is_early = now.elapsed_since(self.last_full_check) < RETRY_PERIOD;
         if changes.is_empty() && !is_corrected && is_early {
             return BTreeMap::new();
@@ -378,7 +379,7 @@ impl PodGrouper {
                 || self.in_other_pools.contains_key(key)
                 || self.missing_groups.contains_key(key)
         };
-        let lost = cache.missing_groups().flat_map(|group| cache.pods_of(group));
+        let lost = cache.missing_groups().flat_map(|group| cache.pods_of_group(group));
         let lost = lost.filter(|(_, pod)| may_be_grouped(pod));
         let new = cache.pods.iter().filter(|(_, pod)| needs_group(pod));
         let waiting = new.map(|(key, pod)| (key.clone(), pod)).chain(lost);
@@ -397,7 +398,7 @@ impl PodGrouper {
     ) -> Result<GroupingResult, ApiError> {
         let chain = self.owner_chain(api, &key.namespace, pod).await?;
         // A group that went with its owner must not be created again.
-        if pod.group.is_some() && chain.iter().any(|link| !exists(&link.object)) {
+        if pod.group.is_some() && chain.iter().any(|link| !is_live_owner(&link.object)) {
             return Ok(GroupingResult::Skipped);
         }
         let beside = match rules::related_object(pod, &chain) {
@@ -433,7 +434,7 @@ impl PodGrouper {
         let found = rules::group_of(key, pod, &chain, around);
         let group = found.as_ref().ok().map(|member| key_in_namespace(key, &member.group.name));
         let related = rules::related_object(pod, &chain)
-            .map(|owner| Link { owner, object: beside.unwrap_or_default() });
+            .map(|owner| OwnerLink { owner, object: beside.unwrap_or_default() });
         let there = chain.iter().filter(|link| !link.object.is_null());
         self.watch_owners(api, there.chain(&related), &key.namespace, group.as_ref());
         Ok(match found {
@@ -451,15 +452,16 @@ impl PodGrouper {
         })
     }
 
-    /// Watches the owners from which the group was derived; without one, those that are invalid.
+    /// Watches the owners from which `group` was derived; without a group, the owners that are
+    /// invalid.
     fn watch_owners<'l>(
         &mut self,
         api: &ApiClient,
-        owners: impl Iterator<Item = &'l Link>,
+        owners: impl Iterator<Item = &'l OwnerLink>,
         namespace: &Name,
         group: Option<&ObjectKey>,
     ) {
-        for Link { owner, object } in owners {
+        for OwnerLink { owner, object } in owners {
             let kind = (Name::clone(&owner.api_version), Name::clone(&owner.kind));
             let Some(Some(plural)) = self.plurals.get(&kind) else { continue };
             let resource = OwnerResource { api_version: kind.0, plural: plural.as_str().into() };
@@ -476,7 +478,7 @@ impl PodGrouper {
         api: &ApiClient,
         namespace: &Name,
         pod: &PodRecord,
-    ) -> Result<Vec<Link>, ApiError> {
+    ) -> Result<Vec<OwnerLink>, ApiError> {
         let mut chain = Vec::new();
         let mut next = pod.owner.clone();
         while let Some(owner) = next.filter(|_| chain.len() < OWNERS_MAX) {
@@ -486,7 +488,7 @@ impl PodGrouper {
                 OwnerLookup::Forbidden => break,
             };
             next = parent_owner(&object);
-            chain.push(Link { owner, object });
+            chain.push(OwnerLink { owner, object });
         }
         Ok(chain)
     }
@@ -515,7 +517,7 @@ impl PodGrouper {
         let Some(plural) = self.plural(api, owner).await? else {
             return Ok(OwnerLookup::NotFound);
         };
-        let path = path(&owner.api_version, namespace, &plural, &owner.name);
+        let path = object_path(&owner.api_version, namespace, &plural, &owner.name);
         match api.get(&path).await {
             Ok(object) if owner.uid.is_empty() || has_uid_of(&object, owner) => {
                 Ok(OwnerLookup::Object(object))
@@ -541,8 +543,8 @@ impl PodGrouper {
     }
 }
 
-/// The owner exists and is not being deleted.
-fn exists(object: &Value) -> bool {
+/// Whether the owner exists and is not being deleted.
+fn is_live_owner(object: &Value) -> bool {
     !object.is_null() && object["metadata"].get("deletionTimestamp").is_none()
 }
 
@@ -552,7 +554,7 @@ fn has_uid_of(object: &Value, owner: &Owner) -> bool {
 
 /// Looks up the resource name (plural) of a kind by API discovery.
 async fn discover_plural(api: &ApiClient, owner: &Owner) -> Result<Option<String>, ApiError> {
-    let resources = match api.get(&path(&owner.api_version, "", "", "")).await {
+    let resources = match api.get(&object_path(&owner.api_version, "", "", "")).await {
         Ok(resources) => resources,
         Err(ApiError::NotFound(_) | ApiError::Refused(_)) => return Ok(None),
         Err(error) => return Err(error),
@@ -598,9 +600,12 @@ fn needs_group(pod: &PodRecord) -> bool {
     pod.group.is_none() && may_be_grouped(pod)
 }
 
-/// The pod names a PodGroup that does not exist.
-fn has_missing_group(cache: &ClusterCache, pod: &ObjectKey, of: &PodRecord) -> bool {
-    of.group.as_ref().is_some_and(|name| !cache.groups.contains_key(&key_in_namespace(pod, name)))
+/// Whether the pod names a PodGroup that does not exist.
+fn has_missing_group(cache: &ClusterCache, pod: &ObjectKey, record: &PodRecord) -> bool {
+    record
+        .group
+        .as_ref()
+        .is_some_and(|name| !cache.groups.contains_key(&key_in_namespace(pod, name)))
 }
 
 /// Key of an object in the namespace of a pod.

@@ -5,24 +5,25 @@ use schedlab_scheduler_core::{
     resources::{Amount, PerResource, Resources},
 };
 
-/// Published after each cycle through [`crate::Config::progress`].
+/// The state of the scheduler that it publishes after each cycle through
+/// [`crate::Config::progress`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Completed cycles: decided and applied.
+    /// Number of completed cycles: decided and applied.
     pub cycles: u64,
-    /// Plans made. A cycle without new input and before the deadline of the last plan reuses that
-    /// plan.
+    /// Number of plans made. A cycle without new input and before the deadline of the last plan
+    /// reuses that plan.
     pub plans: u64,
-    /// Bindings, evictions and pipelined pods of the last cycle.
+    /// Number of bindings, evictions and pipelined pods of the last cycle.
     pub decisions: usize,
-    /// Pod groups that wait after the last cycle.
+    /// Number of pod groups that wait after the last cycle.
     pub waiting_groups: usize,
     /// The last error of the API server in the last cycle.
     pub last_failure: Option<String>,
     /// Why the usage database provides no new data.
     pub usage_error: Option<String>,
-    /// Warning about idle reservation pods, which this scheduler does not delete, with the remedy.
-    /// They were idle in the last two cycles.
+    /// Warning about reservation pods that were idle in the last two cycles and that this scheduler
+    /// does not delete, with the remedy.
     pub idle_reservations: Option<String>,
     /// Queues of the last cycle, ordered by name.
     pub queues: Vec<QueueSummary>,
@@ -31,18 +32,18 @@ pub struct Progress {
 /// A queue as the last cycle saw it, before its decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSummary {
-    /// `metadata.name`.
+    /// Name of the Queue object.
     pub name: Name,
-    /// Deserved quota.
+    /// Deserved quota of the queue.
     pub quota: PerResource<Amount>,
-    /// Upper limit.
+    /// Upper limit of the queue.
     pub limit: PerResource<Amount>,
-    /// Fair share, in the units of [`Resources`].
+    /// Fair share of the queue, in the units of [`Resources`].
     pub fair_share: PerResource<i64>,
     /// Used by bound pods of the queue and of its children.
     pub allocated: Resources,
-    /// The part of it that non-preemptible pods use.
+    /// The part of `allocated` that non-preemptible pods use.
     pub allocated_non_preemptible: Resources,
-    /// Allocated, plus requests of pending pods.
+    /// Allocated resources, plus requests of pending pods.
     pub requested: Resources,
 }

@@ -17,7 +17,7 @@ use schedlab_scheduler_core::{
 use serde::Serialize;
 
 use crate::{
-    api::{ApiClient, ApiError, PatchKind, path},
+    api::{ApiClient, ApiError, PatchKind, object_path},
     apply::{Event, EventType, InvolvedObject, rfc3339},
     cache::{ClusterCache, QueueRecord, ReportedQueueStatus},
     parse::format_milli,
@@ -27,18 +27,18 @@ use crate::{
 pub(crate) use skipped_requests::add_skipped_requests;
 
 /// Warning conditions of each queue that has any.
-pub(crate) fn warnings(
+pub(crate) fn queue_warnings(
     queues: &BTreeMap<Name, QueueRecord>,
     capacity: PerResource<i64>,
 ) -> BTreeMap<Name, BTreeMap<Name, Condition>> {
     warnings::conditions_by_queue(queues, capacity)
 }
 
-/// Updates the status of every queue.
+/// Updates the status of every queue whose status changed.
 ///
 /// # Errors
 /// The first API error; the remaining queues are updated in the next cycle.
-pub(crate) async fn write(
+pub(crate) async fn write_queue_statuses(
     api: &ApiClient,
     cache: &mut ClusterCache,
     uses: &BTreeMap<Name, QueueUsage>,
@@ -58,9 +58,9 @@ pub(crate) async fn write(
         let mut desired = ReportedQueueStatus {
             version: record.reported.version,
             children: children.remove(name).unwrap_or_default(),
-            allocated: quantities(&account.allocated),
-            allocated_non_preemptible: quantities(&account.allocated_non_preemptible),
-            requested: quantities(&account.requested),
+            allocated: resource_quantities(&account.allocated),
+            allocated_non_preemptible: resource_quantities(&account.allocated_non_preemptible),
+            requested: resource_quantities(&account.requested),
             conditions: warnings.remove(name).unwrap_or_default(),
         };
         if record.reported == desired {
@@ -73,7 +73,7 @@ pub(crate) async fn write(
             uid: Name::clone(&record.uid),
         };
         emit_warnings(api, &about, &record.reported.conditions, &desired.conditions, now).await?;
-        let path = path(api_versions::QUEUE, "", "queues", &format!("{name}/status"));
+        let path = object_path(api_versions::QUEUE, "", "queues", &format!("{name}/status"));
         let metadata = ObservedMetadata { resource_version: record.reported.version.to_string() };
         let change =
             QueuePatch { metadata, status: StatusPatch::new(&record.reported, &desired, now) };
@@ -119,8 +119,9 @@ async fn emit_warnings(
     Ok(())
 }
 
-/// Merge patch of a queue. The resourceVersion makes it fail if another writer changed the queue:
-/// only the version of the response is read, so such a change would be missed.
+/// Merge patch of a queue. Its resourceVersion makes the patch fail if another writer changed the
+/// queue: the cache takes over the version of the response, so it would miss the change of that
+/// writer.
 #[derive(Serialize)]
 struct QueuePatch<'q> {
     metadata: ObservedMetadata,
@@ -159,7 +160,7 @@ struct StatusCondition<'q> {
 }
 
 impl<'q> StatusPatch<'q> {
-    /// The change from the reported to the desired status.
+    /// The patch that turns the reported status into the desired one.
     fn new(reported: &'q ReportedQueueStatus, desired: &'q ReportedQueueStatus, now: Time) -> Self {
         let condition = |(kind, is): (&'q Name, &'q Condition)| StatusCondition {
             kind,
@@ -171,27 +172,27 @@ impl<'q> StatusPatch<'q> {
         let differ = reported.conditions != desired.conditions;
         Self {
             child_queues: desired.children.iter().map(|name| &**name).collect(),
-            allocated: amounts(&reported.allocated, &desired.allocated),
-            allocated_non_preemptible: amounts(
+            allocated: amount_changes(&reported.allocated, &desired.allocated),
+            allocated_non_preemptible: amount_changes(
                 &reported.allocated_non_preemptible,
                 &desired.allocated_non_preemptible,
             ),
-            requested: amounts(&reported.requested, &desired.requested),
+            requested: amount_changes(&reported.requested, &desired.requested),
             conditions: differ.then(|| desired.conditions.iter().map(condition).collect()),
         }
     }
 }
 
-fn amounts<'q>(
-    reported: &'q BTreeMap<Name, Name>,
+fn amount_changes<'q>(
+    previous: &'q BTreeMap<Name, Name>,
     desired: &'q BTreeMap<Name, Name>,
 ) -> Amounts<'q> {
-    let gone = reported.keys().map(|name| (&**name, None));
+    let gone = previous.keys().map(|name| (&**name, None));
     gone.chain(desired.iter().map(|(name, is)| (&**name, Some(&**is)))).collect()
 }
 
 /// Amounts as Kubernetes quantities, without zeros.
-fn quantities(resources: &Resources) -> BTreeMap<Name, Name> {
+fn resource_quantities(resources: &Resources) -> BTreeMap<Name, Name> {
     let used = |name: &str, amount: i64, text: &dyn Fn(i64) -> String| {
         (amount != 0).then(|| (name.into(), text(amount).into()))
     };

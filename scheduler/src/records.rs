@@ -11,8 +11,10 @@ pub(crate) mod pod_requests;
 pub(crate) mod selectors;
 
 pub(crate) use condition::{Condition, conditions, find_condition};
-pub(crate) use gpu_fractions::groups as gpu_groups;
+pub(crate) use gpu_fractions::gpu_groups;
 pub(crate) use numa::{NumaRecord, placements_to_json};
 pub(crate) use object_key::{ObjectKey, insert_if_changed};
-pub(crate) use pod::{NodeSource, Owner, Phase, PodRecord, Scheduler, controller, parent_owner};
+pub(crate) use pod::{
+    NodeSource, Owner, Phase, PodRecord, Scheduler, controller_owner, parent_owner,
+};
 pub(crate) use pod_claims::{PodResourceClaim, PodVolumeClaim, SHARED_GPU_CONFIG_MAP_ANNOTATION};

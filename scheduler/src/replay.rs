@@ -18,7 +18,7 @@ use crate::{
     podgrouper,
     records::ObjectKey,
     snapshot_builder::{BuiltSnapshot, SnapshotBuilder, UnschedulableReason},
-    snapshot_file::{LoadedSnapshot, Overrides, SnapshotFileError, read},
+    snapshot_file::{LoadedSnapshot, Overrides, SnapshotFileError, read_snapshot},
 };
 
 /// Replays at most `cycles` cycles of a snapshot file; stops after a cycle without decisions.
@@ -30,7 +30,7 @@ pub fn replay(
     overrides: &Overrides,
     cycles: u32,
 ) -> Result<String, SnapshotFileError> {
-    let LoadedSnapshot { config, mut cache, mut notes } = read(file, overrides)?;
+    let LoadedSnapshot { config, mut cache, mut notes } = read_snapshot(file, overrides)?;
     podgrouper::record_faults(&mut cache);
     let mut builder = SnapshotBuilder::from_config(&config);
     builder.refresh(&mut cache);
@@ -40,10 +40,10 @@ pub fn replay(
     notes.extend(unjudged.map(|(pod, fault)| format!("Pod {pod}: {fault}")));
     let mut output = format!(
         "{}, {}, {}, {}, scheduler {}\n",
-        counted(snapshot.nodes.len(), "node"),
-        counted(snapshot.queues.len(), "queue"),
-        counted(snapshot.pod_groups.len(), "pod group"),
-        counted(snapshot.pods.len(), "pod"),
+        count_text(snapshot.nodes.len(), "node"),
+        count_text(snapshot.queues.len(), "queue"),
+        count_text(snapshot.pod_groups.len(), "pod group"),
+        count_text(snapshot.pods.len(), "pod"),
         config.scheduler_name
     );
     if !notes.is_empty() {
@@ -57,12 +57,12 @@ pub fn replay(
         let _ = writeln!(output, "\ncycle {cycle}");
         output.push_str(&decisions_text(&snapshot, &plan));
         if cycle == cycles || plan.decisions.is_empty() {
-            output.push_str(&waiting_text(&snapshot, &plan));
+            output.push_str(&waiting_groups_text(&snapshot, &plan));
             break;
         }
-        advance(&mut snapshot, &plan, config.period.as_millis());
+        apply_and_advance(&mut snapshot, &plan, config.period.as_millis());
         release_claims(&mut snapshot, &plan);
-        unschedulable.extend(drop_unreadable_evicted(&mut snapshot, &plan, &cache));
+        unschedulable.extend(drop_malformed_evicted(&mut snapshot, &plan, &cache));
     }
     if !unschedulable.is_empty() {
         output.push_str("\nunschedulable pods\n");
@@ -73,7 +73,8 @@ pub fn replay(
     Ok(output)
 }
 
-/// One second after the latest time in the snapshot, which has no time of its own.
+/// The time of the replay: one second after the latest time in the snapshot, since a snapshot
+/// states no time.
 fn time_after_last_event(cache: &ClusterCache) -> Time {
     let pods = cache.pods.values();
     let pods = pods.flat_map(|pod| [Some(pod.created), pod.started, pod.releasing_since]);
@@ -117,7 +118,7 @@ fn group_name(snapshot: &Snapshot, group: PodGroupId) -> String {
     format!("{}/{}", group.namespace, group.name)
 }
 
-fn waiting_text(snapshot: &Snapshot, plan: &Plan) -> String {
+fn waiting_groups_text(snapshot: &Snapshot, plan: &Plan) -> String {
     let mut counts: BTreeMap<PodGroupId, usize> = BTreeMap::new();
     for pod in snapshot.pods.iter().filter(|pod| pod.status == PodStatus::Pending) {
         if let Some(group) = pod.group {
@@ -125,7 +126,7 @@ fn waiting_text(snapshot: &Snapshot, plan: &Plan) -> String {
         }
     }
     let line = |(group, reason): (&PodGroupId, &schedlab_scheduler_core::Reason)| {
-        let pods = counted(counts.get(group).copied().unwrap_or(0), "pod");
+        let pods = count_text(counts.get(group).copied().unwrap_or(0), "pod");
         format!(
             "  {} ({pods}): {}: {reason}\n    remedy: {}\n",
             group_name(snapshot, *group),
@@ -142,12 +143,12 @@ fn waiting_text(snapshot: &Snapshot, plan: &Plan) -> String {
 }
 
 /// A number with its noun, such as `1 pod` or `2 pods`.
-fn counted(count: usize, noun: &str) -> String {
+fn count_text(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Applies the plan and advances the time by one period.
-fn advance(snapshot: &mut Snapshot, plan: &Plan, period_millis: u128) {
+/// Applies the plan to the snapshot and advances its time by one period.
+fn apply_and_advance(snapshot: &mut Snapshot, plan: &Plan, period_millis: u128) {
     let period = i64::try_from(period_millis).unwrap_or(1000);
     snapshot.now = Time(snapshot.now.0.saturating_add(period));
     for decision in &plan.decisions {
@@ -173,9 +174,9 @@ fn advance(snapshot: &mut Snapshot, plan: &Plan, period_millis: u128) {
     }
 }
 
-/// Drops evicted pods that are malformed or belong to a malformed group, since they are not started
-/// again.
-fn drop_unreadable_evicted(
+/// Drops evicted pods that are malformed or belong to a malformed group, since such pods are not
+/// scheduled again. Returns them with the reason.
+fn drop_malformed_evicted(
     snapshot: &mut Snapshot,
     plan: &Plan,
     cache: &ClusterCache,
@@ -197,7 +198,9 @@ fn drop_unreadable_evicted(
         {
             if of_group.is_none() {
                 let (name, part) = (Name::clone(&pod.name), Some(pod.sub_group));
-                group.unschedulable_members.push(reason.member(name, part, pod.shape));
+                group
+                    .unschedulable_members
+                    .push(reason.unschedulable_member(name, part, pod.shape));
                 group.unschedulable_members.sort_by(|a, b| a.pod.cmp(&b.pod));
             }
             unschedulable.insert(key(&pod.name), reason);
@@ -284,9 +287,9 @@ mod tests {
         let cause = EvictionCause::StaleGang { min_member: 1 };
         let evict = |pod: &u32| Decision::Evict { pod: PodId(*pod), cause: cause.clone() };
         let plan = Plan { decisions: evicted.iter().map(evict).collect(), ..Plan::default() };
-        advance(&mut snapshot, &plan, 1000);
+        apply_and_advance(&mut snapshot, &plan, 1000);
         release_claims(&mut snapshot, &plan);
-        let unschedulable = drop_unreadable_evicted(&mut snapshot, &plan, &cache);
+        let unschedulable = drop_malformed_evicted(&mut snapshot, &plan, &cache);
         (snapshot, unschedulable)
     }
 

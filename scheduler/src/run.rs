@@ -23,7 +23,7 @@ use metrics::{CycleTimings, Metrics, Stopwatch};
 
 use crate::{
     api::{ApiClient, ApiError},
-    apply::{Applier, Outcome},
+    apply::{Applier, ApplyOutcome},
     binder,
     cache::ClusterCache,
     concurrency::WriteLimiter,
@@ -34,19 +34,21 @@ use crate::{
     snapshot_builder::SnapshotBuilder,
     trace::TracedObserver,
     usage::{UsageHistory, UsageSource},
-    watch::{Kind, Need, Watched as _, Watches},
+    watch::{Kind, OptionalKinds, Watched as _, Watches},
 };
 
-/// The first repetitions of a plan that debug builds verify; after them, every 60th is verified.
-const CHECKED_REPEATS: u64 = 60;
+/// Number of repetitions of a plan that debug builds verify one by one; after them, every 60th
+/// repetition is verified.
+const VERIFIED_REPEATS: u64 = 60;
 
-/// With usage history the order of queues changes over time; this is the interval of cycles for it.
+/// Maximum time between two cycles if there is usage history, with which the order of queues
+/// changes over time.
 const USAGE_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The longest wait for the last write when the scheduler stops.
-const LAST_WRITE_MAX: Duration = Duration::from_secs(5);
+/// Maximum wait for the last write when the scheduler stops.
+const LAST_WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Schedules until it is dropped. Returns only on errors at the start.
+/// Runs the scheduler until the future is dropped. Returns only on errors at the start.
 ///
 /// # Errors
 /// The API server cannot be reached, or refuses a list that the scheduler needs.
@@ -147,7 +149,7 @@ async fn check_listable(api: &ApiClient, flavor: Flavor) -> anyhow::Result<()> {
 }
 
 /// The kinds that are watched once pods use `need`; those that are always watched for `None`.
-fn watched_kinds(flavor: Flavor, need: Option<Need>) -> impl Iterator<Item = Kind> {
+fn watched_kinds(flavor: Flavor, need: Option<OptionalKinds>) -> impl Iterator<Item = Kind> {
     Kind::watched(flavor).iter().copied().filter(move |kind| kind.need() == need)
 }
 
@@ -159,12 +161,12 @@ struct Scheduler {
     metrics: Option<Arc<Metrics>>,
     watches: Watches,
     /// The optional kinds that pods use so far.
-    active_needs: Vec<Need>,
+    active_needs: Vec<OptionalKinds>,
     cache: ClusterCache,
-    /// Kinds that have been listed. No cycle runs before all watched kinds are.
+    /// Kinds that have been listed. No cycle runs before all watched kinds have been.
     listed: BTreeSet<Kind>,
     grouper: PodGrouper,
-    /// For the writes of the grouper.
+    /// Limits the writes of the pod grouper and of group status.
     limiter: WriteLimiter,
     applier: Applier,
     past: UsageSource,
@@ -173,28 +175,29 @@ struct Scheduler {
     built_revision: Option<u64>,
     last_cycle: Option<Instant>,
     cycle_due: Option<Instant>,
-    /// When the undecoded pods are decoded.
+    /// When the pods of undecoded watch events are decoded.
     decode_at: Option<Instant>,
     idle: Option<IdlePeriod>,
-    /// Idle reservation pods of the last cycle, where this scheduler does not delete them.
+    /// Reservation pods that were idle in the last cycle, if this scheduler does not delete such
+    /// pods.
     idle_reservations: BTreeSet<ObjectKey>,
 }
 
-/// Set after a cycle that changed and wrote nothing: until the next input or the end of this
+/// A period after a cycle that changed and wrote nothing. Until the next input or the end of the
 /// period, further cycles would repeat its plan.
 #[derive(Debug)]
 struct IdlePeriod {
     plan: Plan,
     until: Option<Instant>,
-    /// Number of repetitions so far.
+    /// Number of repetitions of the plan so far.
     repeats: u64,
 }
 
 impl IdlePeriod {
-    /// Whether a debug build verifies this repetition: at first each, later one of 60, since an
+    /// Whether a debug build verifies this repetition: at first each one, later one of 60, since an
     /// idle period may last for days.
     fn should_verify(&self) -> bool {
-        self.repeats <= CHECKED_REPEATS || self.repeats.is_multiple_of(CHECKED_REPEATS)
+        self.repeats <= VERIFIED_REPEATS || self.repeats.is_multiple_of(VERIFIED_REPEATS)
     }
 }
 
@@ -235,17 +238,17 @@ impl Scheduler {
         }
     }
 
-    /// Runs until the last cycle.
+    /// Runs cycles until the configured last one.
     async fn run(&mut self) -> anyhow::Result<()> {
         self.load_usage().await?;
         loop {
-            match self.next().await {
-                Input::Watch(event) => self.handle(event),
-                Input::Owner(event) => self.handle_owner(event),
-                Input::Usage => self.handle_usage(),
+            match self.next_input().await {
+                Input::Watch(event) => self.handle_watch_event(event),
+                Input::Owner(event) => self.handle_owner_event(event),
+                Input::Usage => self.handle_usage_response(),
                 Input::CycleDue => {
                     let number = self.config.progress.borrow().cycles + 1;
-                    self.cycle().instrument(info_span!("cycle", number)).await;
+                    self.run_cycle().instrument(info_span!("cycle", number)).await;
                 }
             }
             if self.config.run_until == RunUntil::FirstCycle && self.last_cycle.is_some() {
@@ -254,7 +257,7 @@ impl Scheduler {
         }
     }
 
-    async fn cycle(&mut self) {
+    async fn run_cycle(&mut self) {
         let started = Instant::now();
         self.last_cycle = Some(started);
         self.cycle_due = None;
@@ -263,24 +266,24 @@ impl Scheduler {
             self.repeat_cycle(started, now);
             return;
         }
-        let before = self.api.requests();
+        let before = self.api.request_count();
         let grouped = self.group_pods(now).await;
         self.cache.update_bind_backoffs(now);
         self.refresh_snapshot(now);
         let opened = Instant::now();
         let mut stopwatch = Stopwatch::default();
-        let plan = self.decide(&mut stopwatch);
-        let mut outcome = self.apply(&plan).await;
+        let plan = self.decide_plan(&mut stopwatch);
+        let mut outcome = self.apply_plan(&plan).await;
         let applied = Instant::now();
-        let uses = self.queue_uses(&plan.queues);
+        let uses = self.usage_by_queue_name(&plan.queues);
         // If the plan was not applied completely, the next cycle reports the usage.
-        let is_done = self.config.runs(Component::Scheduler) && outcome == Outcome::default();
-        let after = is_done.then(|| self.queue_uses(&plan.queues_after));
-        let marked = if outcome.in_doubt { Ok(()) } else { self.mark_groups().await };
+        let is_done = self.config.runs(Component::Scheduler) && outcome == ApplyOutcome::default();
+        let after = is_done.then(|| self.usage_by_queue_name(&plan.queues_after));
+        let marked = if outcome.in_doubt { Ok(()) } else { self.write_group_annotations().await };
         let capacity = plan.total_shared.at_least_zero();
         let uses_after = after.as_ref().unwrap_or(&uses);
         let queues_reported = self.report_queues(capacity, &uses, uses_after, now).await;
-        let groups_reported = self.report_groups(is_done.then_some(&plan)).await;
+        let groups_reported = self.report_group_resources(is_done.then_some(&plan)).await;
         for failed in
             [grouped, marked, queues_reported, groups_reported].into_iter().filter_map(Result::err)
         {
@@ -292,20 +295,21 @@ impl Scheduler {
         let (open, close, whole) = (opened - started, applied.elapsed(), started.elapsed());
         self.observe_metrics(&plan, &stopwatch, CycleTimings { open, close, whole });
         self.log_cycle(&plan, whole);
-        self.schedule_next(started, &plan, &outcome);
-        let is_done = Outcome { waits_for_volumes: false, ..outcome } == Outcome::default();
-        let is_quiet = self.api.requests() == before && is_done;
-        self.idle = is_quiet.then(|| self.idle_after(started, plan));
+        self.schedule_next_cycle(started, &plan, &outcome);
+        let is_done =
+            ApplyOutcome { waits_for_volumes: false, ..outcome } == ApplyOutcome::default();
+        let is_quiet = self.api.request_count() == before && is_done;
+        self.idle = is_quiet.then(|| self.idle_period_after(started, plan));
     }
 
-    async fn apply(&mut self, plan: &Plan) -> Outcome {
+    async fn apply_plan(&mut self, plan: &Plan) -> ApplyOutcome {
         if !self.config.runs(Component::Scheduler) {
-            return Outcome::default();
+            return ApplyOutcome::default();
         }
         self.applier.apply(&mut self.cache, &self.snapshot_builder.built, plan).await
     }
 
-    fn decide(&self, stopwatch: &mut Stopwatch) -> Plan {
+    fn decide_plan(&self, stopwatch: &mut Stopwatch) -> Plan {
         let snapshot = &self.snapshot_builder.built.snapshot;
         let profile = &self.config.profile;
         let is_measured = self.metrics.is_some() || tracing::enabled!(Level::DEBUG);
@@ -321,7 +325,8 @@ impl Scheduler {
         }
     }
 
-    /// Level `info` only with decisions, since an idle scheduler may run a cycle every second.
+    /// Logs a cycle: at level `info` only if it made decisions, since an idle scheduler may run a
+    /// cycle every second.
     fn log_cycle(&self, plan: &Plan, duration: Duration) {
         let pods = self.snapshot_builder.built.snapshot.pods.len();
         let (decisions, waiting_groups) = (plan.decisions.len(), plan.waiting.len());
@@ -333,7 +338,7 @@ impl Scheduler {
         }
     }
 
-    /// A cycle that repeats the last plan.
+    /// Repeats the last plan as a cycle, without computing it.
     fn repeat_cycle(&mut self, started: Instant, now: Time) {
         let checked = self.idle.as_mut().is_some_and(|rest| {
             rest.repeats += 1;
@@ -363,7 +368,7 @@ impl Scheduler {
     }
 
     /// The idle period after a cycle: until the deadline of the plan or the next update of usage.
-    fn idle_after(&self, started: Instant, plan: Plan) -> IdlePeriod {
+    fn idle_period_after(&self, started: Instant, plan: Plan) -> IdlePeriod {
         let deadline = plan.requeue_after_millis.map(Duration::from_millis);
         let usage = self.past.is_configured().then_some(USAGE_INTERVAL);
         let times = deadline.into_iter().chain(usage).chain(self.requeue_after());
@@ -390,15 +395,15 @@ impl Scheduler {
         self.grouper.group(&self.api, &mut self.cache, now, &mut self.limiter).await
     }
 
-    /// Writes the group annotation of pods that get it from no binding.
-    async fn mark_groups(&mut self) -> Result<(), ApiError> {
+    /// Writes the group annotation of pods that get it by no Binding.
+    async fn write_group_annotations(&mut self) -> Result<(), ApiError> {
         if self.config.flavor == Flavor::Kube {
             return Ok(());
         }
         podgrouper::mark_pods(&self.api, &mut self.cache, &mut self.limiter).await
     }
 
-    /// Updates the snapshot.
+    /// Applies the changes of the cache to the snapshot.
     fn refresh_snapshot(&mut self, now: Time) {
         if self.built_revision != Some(self.cache.revision) {
             self.snapshot_builder.refresh(&mut self.cache);
@@ -424,7 +429,7 @@ impl Scheduler {
     /// does no harm, since a cluster that is shut down may have lost its API server.
     async fn save_usage(&mut self) {
         let now = Time((self.now)().as_millisecond());
-        let kept = timeout(LAST_WRITE_MAX, self.past.flush(&self.api, now)).await;
+        let kept = timeout(LAST_WRITE_TIMEOUT, self.past.flush(&self.api, now)).await;
         let kept = kept.context("no response in time").and_then(|kept| Ok(kept?));
         if let Err(error) = kept.context("cannot write the last minute of the usage history") {
             let message = format!("{error:#}");
@@ -432,10 +437,10 @@ impl Scheduler {
         }
     }
 
-    /// Schedules the next cycle.
-    fn schedule_next(&mut self, started: Instant, plan: &Plan, outcome: &Outcome) {
+    /// Schedules the next cycle, as plan and outcome of the last one require.
+    fn schedule_next_cycle(&mut self, started: Instant, plan: &Plan, outcome: &ApplyOutcome) {
         if outcome.in_doubt {
-            self.watches.start_kind(&self.api.client, Kind::Pod);
+            self.watches.start_or_restart_kind(&self.api.client, Kind::Pod);
             self.listed.remove(&Kind::Pod);
             return;
         }

@@ -18,7 +18,7 @@ use schedlab_scheduler_core::{
 };
 
 pub(crate) use groups::is_known_class;
-pub(crate) use queues::problem as queue_problem;
+pub(crate) use queues::queue_problem;
 
 use pods::{PodContext, PodEntry, ShapeIds};
 use queues::QueueLookup;
@@ -44,23 +44,23 @@ pub(crate) struct BuiltSnapshot {
 /// Why a waiting pod is not in the snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UnschedulableReason {
-    /// The pod is malformed.
+    /// The pod itself is malformed.
     MalformedPod(Malformed),
-    /// Its owners are malformed, so that no pod group can be created for it.
+    /// The owners of the pod are malformed, so that no pod group can be created for it.
     MalformedOwners(Malformed),
-    /// It names no pod group.
+    /// The pod names no pod group.
     NoGroup,
-    /// Its pod group does not exist.
+    /// The pod group that the pod names does not exist.
     GroupMissing(Name),
-    /// Its pod group is malformed.
+    /// The pod group that the pod names is malformed.
     MalformedGroup(Name, Malformed),
-    /// A resource claim is missing or cannot be satisfied.
+    /// A resource claim of the pod is missing or cannot be satisfied.
     Claim(ClaimProblem),
-    /// `ConfigMap`s that its containers require do not exist.
+    /// `ConfigMap`s that the pod's containers require do not exist.
     MissingConfigMaps(Vec<Name>),
-    /// Its binding failed, and its backoff is not over.
+    /// The last binding of the pod failed, and its backoff is not over.
     BindBackoff(Name),
-    /// It belongs to no sub-group of its pod group.
+    /// The pod belongs to no sub-group of its pod group.
     SubGroup(Name, SubGroupProblem),
 }
 
@@ -68,12 +68,12 @@ pub(crate) enum UnschedulableReason {
 pub(crate) const UNGROUPED_PREFIX: &str = "The pod cannot be put into a PodGroup: ";
 
 impl UnschedulableReason {
-    /// The reason for pods of this group; `None` if it is well-formed.
+    /// The reason of the pods of a malformed group; `None` if the group is well-formed.
     pub(crate) fn for_malformed_group(name: &Name, group: &PodGroupRecord) -> Option<Self> {
         Some(Self::MalformedGroup(Name::clone(name), group.malformed.clone()?))
     }
 
-    /// How to fix it.
+    /// How to fix the reason.
     pub(crate) fn remedy(&self) -> String {
         let fix = |what: &str, malformed: &Malformed| {
             format!("fix {what}: {}: expected {}", malformed.field, malformed.allowed)
@@ -137,7 +137,7 @@ pub fn build_snapshot(config: &Config, nodes: &[Value], pods: &[Value]) -> Snaps
 #[derive(Debug)]
 pub(crate) struct SnapshotBuilder {
     flavor: Flavor,
-    /// Queues form a tree: [`Config::full_hierarchy_fairness`].
+    /// Whether queues form a tree: [`Config::full_hierarchy_fairness`].
     is_tree: bool,
     nodes: BTreeMap<Name, NodeId>,
     queue_of: QueueLookup,
@@ -161,7 +161,7 @@ impl SnapshotBuilder {
         }
     }
 
-    /// With the settings of the scheduler.
+    /// Creates a builder with the settings of the scheduler.
     pub(crate) fn from_config(config: &Config) -> Self {
         let is_tree = config.full_hierarchy_fairness;
         Self { is_tree, ..Self::new(config.flavor, config.seed) }
@@ -204,24 +204,25 @@ impl SnapshotBuilder {
         snapshot.excluded_nodes = cache.excluded_nodes();
         snapshot.topologies = cache.topologies.values().cloned().collect();
         (snapshot.queues, self.queue_of) = if self.is_tree {
-            queues::build(&cache.queues)
+            queues::build_queues(&cache.queues)
         } else {
-            queues::build(&queues::flattened(&cache.queues))
+            queues::build_queues(&queues::without_hierarchy(&cache.queues))
         };
     }
 
     /// Processes all groups and pods.
     fn rebuild_groups_and_pods(&mut self, cache: &ClusterCache) {
         let Self { flavor, queue_of, built, .. } = self;
-        let groups = groups::keys(cache, *flavor);
-        let groups = groups.iter().filter_map(|key| groups::build(cache, *flavor, queue_of, key));
+        let groups = groups::group_keys(cache, *flavor);
+        let groups =
+            groups.iter().filter_map(|key| groups::build_group(cache, *flavor, queue_of, key));
         built.snapshot.pod_groups = groups.collect();
         built.snapshot.pods.clear();
         built.snapshot.shapes.clear();
         built.unschedulable.clear();
         self.shapes = ShapeIds::default();
         for key in cache.pods.keys() {
-            match self.entry(cache, key) {
+            match self.pod_entry(cache, key) {
                 PodEntry::Absent => {}
                 PodEntry::Unschedulable(reason) => {
                     self.built.unschedulable.insert(key.clone(), reason);
@@ -233,11 +234,11 @@ impl SnapshotBuilder {
         self.shapes_in_use = self.shapes.len();
     }
 
-    fn entry(&mut self, cache: &ClusterCache, key: &ObjectKey) -> PodEntry {
+    fn pod_entry(&mut self, cache: &ClusterCache, key: &ObjectKey) -> PodEntry {
         let Self { flavor, nodes, shapes, built, .. } = self;
         let Snapshot { pod_groups, shapes: listed, .. } = &mut built.snapshot;
         let context = PodContext { cache, flavor: *flavor, nodes, groups: pod_groups };
-        pods::build(key, &context, shapes, listed)
+        pods::build_pod(key, &context, shapes, listed)
     }
 }
 

@@ -22,7 +22,7 @@ use thiserror::Error;
 use zip::{ZipWriter, result::ZipError, write::SimpleFileOptions};
 
 pub use read::Overrides;
-pub(crate) use read::{LoadedSnapshot, read};
+pub(crate) use read::{LoadedSnapshot, read_snapshot};
 
 use crate::{
     api::{ApiClient, ApiError, request_json},
@@ -31,7 +31,7 @@ use crate::{
     watch::{Kind, ResponseForm, StorageKind, Watched as _},
 };
 
-const FILE: &str = "snapshot.json";
+const SNAPSHOT_JSON: &str = "snapshot.json";
 
 /// The cluster of a scheduler, with the settings of that scheduler.
 #[derive(Clone)]
@@ -45,41 +45,41 @@ pub struct SnapshotSource {
 /// Why a snapshot cannot be captured or loaded.
 #[derive(Debug, Error)]
 pub enum SnapshotFileError {
-    /// A list failed.
+    /// A kind of objects could not be listed.
     #[error("cannot list {path}: {reason}")]
     List {
-        /// Path of the collection.
+        /// API path of the list.
         path: String,
         /// The error of the API server.
         reason: String,
     },
-    /// The file is no complete zip.
-    #[error("got no complete zip ({0}), expected a zip with {FILE} in it")]
+    /// The file is not a complete zip.
+    #[error("got no complete zip ({0}), expected a zip with {SNAPSHOT_JSON} in it")]
     InvalidZip(ZipError),
     /// The zip lacks `snapshot.json`.
-    #[error("{FILE}: got no file of that name in the zip, expected a zip with it")]
+    #[error("{SNAPSHOT_JSON}: got no file of that name in the zip, expected a zip with it")]
     MissingEntry,
     /// The zip cannot be written or read.
     #[error(transparent)]
     Zip(#[from] ZipError),
-    /// The file cannot be written or read.
+    /// The snapshot file cannot be written or read.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// `snapshot.json` is no JSON, or not in the format of a snapshot.
-    #[error("{FILE}: {0}")]
+    /// `snapshot.json` is not JSON, or not in the format of a snapshot.
+    #[error("{SNAPSHOT_JSON}: {0}")]
     Json(serde_json::Error),
     /// A field is malformed.
-    #[error("{FILE}: {field}: got {found}, expected {allowed}")]
+    #[error("{SNAPSHOT_JSON}: {field}: got {found}, expected {allowed}")]
     InvalidField {
         /// Path of the field.
         field: String,
-        /// The value.
+        /// The invalid value.
         found: String,
         /// The allowed values.
         allowed: Cow<'static, str>,
     },
     /// The settings under `schedlab` are invalid.
-    #[error("{FILE}: schedlab.{0}")]
+    #[error("{SNAPSHOT_JSON}: schedlab.{0}")]
     SchedlabConfig(FileError),
     /// The overriding configuration file is invalid.
     #[error(transparent)]
@@ -99,7 +99,7 @@ impl From<serde_json::Error> for SnapshotFileError {
 }
 
 impl SnapshotFileError {
-    /// The message, with the name of the zip if the error is in it.
+    /// The message of the error, with the name of the zip if the error is in the zip.
     pub fn message_for(&self, zip_name: &str) -> String {
         match self {
             Self::ConfigFile(error) => error.to_string(),
@@ -124,7 +124,7 @@ impl SnapshotFileError {
 /// notes on settings without effect.
 ///
 /// # Errors
-/// A field has the wrong type.
+/// A field of the configuration has the wrong type.
 pub fn apply_kai_configuration(
     configuration: Value,
     config: &mut Config,
@@ -142,21 +142,21 @@ impl fmt::Debug for SnapshotSource {
 }
 
 impl SnapshotSource {
-    /// Captures the snapshot. Returns the zip.
+    /// Captures the snapshot. Returns the content of the zip file.
     ///
     /// # Errors
-    /// A list fails.
+    /// A kind of objects cannot be listed.
     pub async fn capture(&self) -> Result<Vec<u8>, SnapshotFileError> {
         let api = ApiClient::new(self.client.clone(), self.config.scheduler_name.clone());
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-        zip.start_file(FILE, SimpleFileOptions::default())?;
+        zip.start_file(SNAPSHOT_JSON, SimpleFileOptions::default())?;
         write!(
             zip,
             "{{\"config\":{},\"schedulerParams\":{},\"schedlab\":{},\"discovery\":{},\"rawObjects\":{{",
-            write::configuration(&self.config),
-            write::parameters(&self.config),
-            write::schedlab(&self.config),
-            discovery(&api).await,
+            write::configuration_json(&self.config),
+            write::scheduler_params_json(&self.config),
+            write::schedlab_settings_json(&self.config),
+            discovery_json(&api).await,
         )?;
         let mut separator = "";
         for kind in Kind::watched(self.config.flavor) {
@@ -172,8 +172,8 @@ impl SnapshotSource {
     }
 }
 
-/// The version of the API server, if it returns one.
-async fn discovery(api: &ApiClient) -> Value {
+/// Field `discovery` of a snapshot: the version of the API server, if it returns one.
+async fn discovery_json(api: &ApiClient) -> Value {
     json!({ "serverVersion": api.get("/version").await.unwrap_or_default(), "resources": null })
 }
 
@@ -202,7 +202,7 @@ fn write_array<W: Write + Seek>(
     Ok(zip.write_all(b"]")?)
 }
 
-/// KAI's name of the array of a kind; `None` if it has none.
+/// KAI's name of the array of a kind in `rawObjects`; `None` if KAI has none.
 const fn array_name(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::PriorityClass => Some("priorityClasses"),
@@ -229,7 +229,7 @@ const fn array_name(kind: Kind) -> Option<&'static str> {
     }
 }
 
-/// The kind of an array, if decisions depend on it.
+/// The kind of an array in `rawObjects`; `None` if decisions do not depend on the kind.
 fn array_kind(name: &str) -> Option<Kind> {
     Kind::watched(Flavor::Kai).iter().copied().find(|kind| array_name(*kind) == Some(name))
 }

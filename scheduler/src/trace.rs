@@ -17,22 +17,22 @@ use schedlab_scheduler_core::{
 use log::TraceLog;
 use traced_plugin::TracedPlugin;
 
-/// The trace of a scheduler. Clones share their lines.
+/// The trace of a scheduler's decisions. Clones share their lines.
 #[derive(Clone, Debug)]
 pub struct Trace(Arc<Mutex<TraceLog>>);
 
 impl Trace {
-    /// Keeps at most this many lines.
-    pub fn with_capacity(most: usize) -> Self {
-        Self(Arc::new(Mutex::new(TraceLog::with_capacity(most))))
+    /// Creates a trace that keeps at most `capacity` lines.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self(Arc::new(Mutex::new(TraceLog::with_capacity(capacity))))
     }
 
     /// The kept lines, oldest first.
     pub fn text(&self) -> String {
-        self.log().text()
+        self.lock_log().text()
     }
 
-    /// Wraps plugins so that their verdicts are recorded.
+    /// Wraps plugins so that the trace records their verdicts.
     #[must_use]
     pub fn wrap(&self, plugins: &Plugins) -> Plugins {
         Plugins {
@@ -71,19 +71,20 @@ impl Trace {
     /// Records the start of a cycle.
     pub(crate) fn begin_cycle(&self, now: Time) {
         let moment = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default();
-        self.log().line(format!("cycle at {moment}"));
+        self.lock_log().add_line(format!("cycle at {moment}"));
     }
 
-    fn log(&self) -> MutexGuard<'_, TraceLog> {
+    fn lock_log(&self) -> MutexGuard<'_, TraceLog> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records a verdict about a pod group, or about a pod as a whole.
     fn record(&self, point: &str, plugin: &str, subject: &str, verdict: &str) {
-        self.log().line(format!("  {point} {plugin}: {subject}: {verdict}"));
+        self.lock_log().add_line(format!("  {point} {plugin}: {subject}: {verdict}"));
     }
 
-    /// Records a verdict about a pod on a node; equal verdicts are merged to one line.
+    /// Records a verdict about a pod on a node; equal verdicts about several nodes are merged into
+    /// one line.
     fn record_node(
         &self,
         point: &'static str,
@@ -92,7 +93,7 @@ impl Trace {
         node: &str,
         verdict: &str,
     ) {
-        self.log().record_node(point, plugin, subject, node, verdict);
+        self.lock_log().record_node(point, plugin, subject, node, verdict);
     }
 }
 
@@ -110,7 +111,7 @@ fn node_name<'s>(session: &Session<'s>, node: NodeId) -> &'s str {
     &session.node(node).name
 }
 
-/// Records start and end of actions, and forwards to another observer.
+/// Records start and end of actions in the trace, and forwards to another observer.
 pub(crate) struct TracedObserver<'a, O> {
     pub(crate) inner: &'a mut O,
     pub(crate) trace: &'a Trace,
@@ -118,14 +119,16 @@ pub(crate) struct TracedObserver<'a, O> {
 
 impl<O: CycleObserver> CycleObserver for TracedObserver<'_, O> {
     fn on_action_start(&mut self, action: Action, session: &Session<'_>) {
-        self.trace.log().line(format!(" {} begins", action.as_str()));
+        self.trace.lock_log().add_line(format!(" {} begins", action.as_str()));
         self.inner.on_action_start(action, session);
     }
 
     fn on_action_end(&mut self, action: Action, session: &Session<'_>) {
         self.inner.on_action_end(action, session);
         let decided = session.decisions().len();
-        self.trace.log().line(format!(" {} ended: {decided} decisions so far", action.as_str()));
+        self.trace
+            .lock_log()
+            .add_line(format!(" {} ended: {decided} decisions so far", action.as_str()));
     }
 }
 

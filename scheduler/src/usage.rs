@@ -20,7 +20,7 @@ use schedlab_scheduler_core::{
     resources::PerResource,
 };
 
-pub use external::{Endpoint, Timing, UsageDatabase, UsageQueries, Window};
+pub use external::{Endpoint, PollTiming, UsageDatabase, UsageQueries, Window};
 pub use schedule::CronSchedule;
 pub(crate) use source::UsageSource;
 
@@ -30,9 +30,9 @@ pub(crate) struct UsageHistory {
     window: Duration,
     /// Age at which usage counts half; `None`: no decay.
     half_life: Option<Duration>,
-    queues: BTreeMap<Name, TimeSeries>,
-    capacity: TimeSeries,
-    /// Number of recorded changes.
+    queues: BTreeMap<Name, UsageSeries>,
+    capacity: UsageSeries,
+    /// Number of changes recorded so far.
     changes: u64,
 }
 
@@ -51,14 +51,14 @@ impl UsageHistory {
     ) {
         let since = self.window_start(now);
         let mut changes = u64::from(self.capacity.record(now, capacity));
-        self.capacity.drop_before(since);
+        self.capacity.drop_points_before(since);
         for name in queues.keys() {
             self.queues.entry(Name::clone(name)).or_default();
         }
         for (name, history) in &mut self.queues {
             let used = queues.get(name).copied().unwrap_or_default();
             changes += u64::from(history.record(now, used));
-            history.drop_before(since);
+            history.drop_points_before(since);
         }
         self.queues.retain(|_, history| !history.is_empty());
         self.changes += changes;
@@ -70,7 +70,7 @@ impl UsageHistory {
             return PerResource::default();
         };
         let since = self.window_start(now);
-        let integral = |history: &TimeSeries| match self.half_life {
+        let integral = |history: &UsageSeries| match self.half_life {
             None => history.integral(since, now).values(),
             Some(half_life) => history.decayed_integral(since, now, half_life).values(),
         };
@@ -105,19 +105,19 @@ impl SharedUsage {
 
 /// A step function of amounts over time, with running integrals.
 #[derive(Debug, Default)]
-struct TimeSeries {
-    points: VecDeque<Point>,
+struct UsageSeries {
+    points: VecDeque<UsagePoint>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Point {
+struct UsagePoint {
     at: Time,
     amount: PerResource<i64>,
-    /// Amount × milliseconds before `at`.
+    /// Integral of the amount before `at`, in amount × milliseconds.
     before: PerResource<i128>,
 }
 
-impl Point {
+impl UsagePoint {
     fn integral_until(&self, at: Time) -> PerResource<i128> {
         let millis = i128::from(at.0.saturating_sub(self.at.0).max(0));
         PerResource {
@@ -128,32 +128,33 @@ impl Point {
     }
 }
 
-impl TimeSeries {
-    /// All amounts are zero.
+impl UsageSeries {
+    /// Whether all amounts are zero.
     fn is_empty(&self) -> bool {
         self.points.iter().all(|point| point.amount == PerResource::default())
     }
 
-    /// Records an amount from `at` on; returns whether it changed.
+    /// Records that the amount is this from `at` on; returns whether the amount changed.
     fn record(&mut self, at: Time, amount: PerResource<i64>) -> bool {
         let last = self.points.back();
         if last.is_some_and(|last| last.amount == amount) {
             return false;
         }
         let before = last.map(|last| last.integral_until(at)).unwrap_or_default();
-        self.points.push_back(Point { at, amount, before });
+        self.points.push_back(UsagePoint { at, amount, before });
         true
     }
 
     /// Drops old points, except the last one at or before `moment`, whose amount reaches into the
     /// window.
-    fn drop_before(&mut self, moment: Time) {
+    fn drop_points_before(&mut self, moment: Time) {
         while self.points.get(1).is_some_and(|second| second.at <= moment) {
             self.points.pop_front();
         }
     }
 
-    /// Integral with exponential decay by half-life, in arbitrary units, as only ratios are used.
+    /// Integral with exponential decay by half-life. The unit is arbitrary, as only ratios are
+    /// used.
     fn decayed_integral(&self, from: Time, until: Time, half_life: Duration) -> PerResource<i128> {
         let mut sum = PerResource::default();
         let mut points = self.points.iter().peekable();
@@ -163,7 +164,8 @@ impl TimeSeries {
             if begin >= end {
                 continue;
             }
-            let millis = weight(until, end, half_life) - weight(until, begin, half_life);
+            let millis =
+                decay_weight(until, end, half_life) - decay_weight(until, begin, half_life);
             sum.gpu += i128::from(point.amount.gpu) * millis;
             sum.cpu += i128::from(point.amount.cpu) * millis;
             sum.memory += i128::from(point.amount.memory) * millis;
@@ -187,13 +189,14 @@ impl TimeSeries {
     }
 }
 
-/// Weight at `now` of all time before `at`, relative to 10^12 for all time before `now`.
+/// Weight at `now` of all time before `at`, as a part of 10^12, the weight of all time before
+/// `now`.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     reason = "between 0 and 10^12, and rounding moves no share by a millionth"
 )]
-fn weight(now: Time, at: Time, half_life: Duration) -> i128 {
+fn decay_weight(now: Time, at: Time, half_life: Duration) -> i128 {
     let age = now.0.saturating_sub(at.0).max(0) as f64;
     let half_lives = age / half_life.as_millis().max(1) as f64;
     (1e12 * (-half_lives).exp2()).round() as i128

@@ -26,16 +26,16 @@ use serde::Deserialize;
 use tracing::{debug, warn};
 
 use self::{
-    line::{LineKind, peek},
+    line::{LineKind, peek_line},
     wake_flag::WakeFlag,
 };
 use crate::{
-    api::{ApiError, path, request_json, request_lines},
+    api::{ApiError, object_path, request_json, request_lines},
     config::Flavor,
     parse::at,
 };
 
-/// Delay after the first failure in a row; it doubles with each further failure.
+/// Delay after the first of several failures in a row; it doubles with each further failure.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(32);
 
@@ -63,28 +63,28 @@ pub(crate) enum Kind {
 /// The kinds that volume claims depend on, in the order in which their events are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StorageKind {
-    /// `StorageClass`.
+    /// Kind `StorageClass`.
     Class,
-    /// `PersistentVolume`.
+    /// Kind `PersistentVolume`.
     Volume,
-    /// `PersistentVolumeClaim`.
+    /// Kind `PersistentVolumeClaim`.
     Claim,
-    /// `CSIDriver`.
+    /// Kind `CSIDriver`.
     Driver,
-    /// `CSIStorageCapacity`.
+    /// Kind `CSIStorageCapacity`.
     Capacity,
-    /// `CSINode`.
+    /// Kind `CSINode`.
     Node,
-    /// `VolumeAttachment`.
+    /// Kind `VolumeAttachment`.
     Attachment,
 }
 
-/// Objects that a watch reads.
+/// A kind of objects that can be watched.
 pub(crate) trait Watched: Clone + Ord + fmt::Debug + Send + Sync + 'static {
     /// Path of the collection, over all namespaces.
     fn path(&self) -> String;
 
-    /// Only the metadata is requested.
+    /// Whether only the metadata of the objects is requested.
     fn is_metadata_only(&self) -> bool;
 
     /// Name of the `CustomResourceDefinition` of a kind that a cluster may lack; `None` for kinds
@@ -93,7 +93,7 @@ pub(crate) trait Watched: Clone + Ord + fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// A GET request.
+    /// Builds a GET request that asks for this form of response.
     fn get_request(&self, path: &str, asking: ResponseForm) -> Request<Vec<u8>> {
         let mut request = Request::get(path);
         if self.is_metadata_only() {
@@ -154,11 +154,11 @@ impl Kind {
         }
     }
 
-    /// The kind is watched only once pods use this; `None`: always.
-    pub(crate) const fn need(self) -> Option<Need> {
+    /// The use by pods without which the kind is not watched; `None`: the kind is always watched.
+    pub(crate) const fn need(self) -> Option<OptionalKinds> {
         match self {
-            Self::Storage(_) => Some(Need::Volumes),
-            Self::ConfigMap => Some(Need::ConfigMaps),
+            Self::Storage(_) => Some(OptionalKinds::Volumes),
+            Self::ConfigMap => Some(OptionalKinds::ConfigMaps),
             Self::Namespace
             | Self::PriorityClass
             | Self::Queue
@@ -178,7 +178,7 @@ impl Kind {
 }
 
 impl Watched for Kind {
-    /// Decisions need just the names of `ConfigMap`s.
+    /// Whether only the metadata is requested: decisions need just the names of `ConfigMap`s.
     fn is_metadata_only(&self) -> bool {
         *self == Self::ConfigMap
     }
@@ -210,7 +210,7 @@ impl Watched for Kind {
             Self::PodDisruptionBudget => ("policy/v1", "poddisruptionbudgets"),
             Self::Pod => ("v1", "pods"),
         };
-        path(api_version, "", plural, "")
+        object_path(api_version, "", plural, "")
     }
 
     fn crd_name(&self) -> Option<&'static str> {
@@ -238,19 +238,19 @@ impl Watched for Kind {
 /// The expected content of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseForm {
-    /// An object, or watch events of objects.
+    /// A single object, or watch events of objects.
     Object,
     List,
 }
 
 /// Kinds that are watched only once a pod uses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum OptionalKinds {
     Volumes,
     ConfigMaps,
 }
 
-impl Need {
+impl OptionalKinds {
     pub(crate) const ALL: [Self; 2] = [Self::Volumes, Self::ConfigMaps];
 }
 
@@ -266,7 +266,7 @@ pub(crate) enum WatchEvent<K = Kind> {
 }
 
 impl WatchEvent {
-    /// The kind of its objects.
+    /// The kind of the event's objects.
     pub(crate) fn kind(&self) -> Kind {
         match self {
             Self::Listed(kind, _) | Self::Changed(kind, _) | Self::Deleted(kind, _) => *kind,
@@ -274,8 +274,8 @@ impl WatchEvent {
     }
 }
 
-/// An object as text, with only its identity decoded. Most watch events repeat the response to a
-/// write, which the cache knows.
+/// An object as JSON text, with only its identity decoded. Most watch events repeat the response to
+/// a write, which the cache knows already, so they need no decoding.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RawObject {
     pub(crate) namespace: Name,
@@ -289,19 +289,19 @@ impl RawObject {
     #[cfg(test)]
     pub(crate) fn from_value(object: &Value) -> Self {
         let line = schedlab_api::json!({ "type": "MODIFIED", "object": object }).to_string();
-        peek(line.as_bytes()).expect("the test writes a valid line").2
+        peek_line(line.as_bytes()).expect("the test writes a valid line").2
     }
 
-    /// Decodes the object; `None` if the line contains none.
+    /// Decodes the object; `None` if the text is no object.
     pub(crate) fn decode(&self) -> Option<Value> {
-        let line: Line = serde_json::from_str(&self.line).ok()?;
+        let line: WatchLine = serde_json::from_str(&self.line).ok()?;
         Some(line.object)
     }
 }
 
 /// The watches of a component.
 pub(crate) struct Watches<K = Kind> {
-    /// In the order of the kinds.
+    /// The stream of each kind, in the order of the kinds.
     kinds: BTreeMap<K, (BoxStream<'static, WatchEvent<K>>, WakeFlag)>,
     parent_waker: Arc<AtomicWaker>,
 }
@@ -310,14 +310,14 @@ impl<K: Watched> Watches<K> {
     pub(crate) fn start(client: &Client, kinds: impl IntoIterator<Item = K>) -> Self {
         let mut watches = Self::default();
         for kind in kinds {
-            watches.start_kind(client, kind);
+            watches.start_or_restart_kind(client, kind);
         }
         watches
     }
 
     /// Starts the watch of a kind, or restarts it with a list, as after a write of unknown outcome.
-    pub(crate) fn start_kind(&mut self, client: &Client, kind: K) {
-        let stream = watch(client.clone(), kind.clone()).boxed();
+    pub(crate) fn start_or_restart_kind(&mut self, client: &Client, kind: K) {
+        let stream = watch_stream(client.clone(), kind.clone()).boxed();
         self.kinds.insert(kind, (stream, WakeFlag::new(&self.parent_waker)));
     }
 
@@ -355,16 +355,16 @@ impl<K: Watched> Stream for Watches<K> {
 }
 
 /// State of one watch.
-enum State {
-    /// No resourceVersion yet: a list comes next.
+enum WatchState {
+    /// No resourceVersion is known yet: a list comes next.
     Listing,
-    /// Listed up to this resourceVersion: the watch comes next.
+    /// Objects were listed at this resourceVersion: a watch request comes next.
     Connecting(String),
-    /// Reads the lines of the watch.
-    Reading(String, Lines),
+    /// The watch is open: its lines are read.
+    Reading(String, WatchLines),
 }
 
-type Lines = Pin<Box<dyn AsyncBufRead + Send>>;
+type WatchLines = Pin<Box<dyn AsyncBufRead + Send>>;
 
 struct Watch<K> {
     client: Client,
@@ -373,9 +373,9 @@ struct Watch<K> {
     line: Vec<u8>,
 }
 
-fn watch<K: Watched>(client: Client, kind: K) -> impl Stream<Item = WatchEvent<K>> {
+fn watch_stream<K: Watched>(client: Client, kind: K) -> impl Stream<Item = WatchEvent<K>> {
     let watch = Watch { client, kind, failures: 0, line: Vec::new() };
-    unfold((watch, State::Listing), |(mut watch, mut state)| async move {
+    unfold((watch, WatchState::Listing), |(mut watch, mut state)| async move {
         loop {
             let (event, next) = watch.step(state).await;
             state = next;
@@ -387,27 +387,29 @@ fn watch<K: Watched>(client: Client, kind: K) -> impl Stream<Item = WatchEvent<K
 }
 
 impl<K: Watched> Watch<K> {
-    async fn step(&mut self, state: State) -> (Option<WatchEvent<K>>, State) {
+    async fn step(&mut self, state: WatchState) -> (Option<WatchEvent<K>>, WatchState) {
         match state {
-            State::Listing => match self.list().await {
+            WatchState::Listing => match self.list_objects().await {
                 Ok((version, objects)) => {
                     self.failures = 0;
                     (
                         Some(WatchEvent::Listed(self.kind.clone(), objects)),
-                        State::Connecting(version),
+                        WatchState::Connecting(version),
                     )
                 }
-                Err(error) => self.after_failure(&error, State::Listing).await,
+                Err(error) => self.state_after_failure(&error, WatchState::Listing).await,
             },
-            State::Connecting(version) => match self.connect(&version).await {
-                Ok(lines) => (None, State::Reading(version, lines)),
-                Err(error) => self.after_failure(&error, State::Connecting(version)).await,
+            WatchState::Connecting(version) => match self.connect(&version).await {
+                Ok(lines) => (None, WatchState::Reading(version, lines)),
+                Err(error) => {
+                    self.state_after_failure(&error, WatchState::Connecting(version)).await
+                }
             },
-            State::Reading(version, lines) => self.read(version, lines).await,
+            WatchState::Reading(version, lines) => self.read_line(version, lines).await,
         }
     }
 
-    async fn list(&self) -> Result<(String, Vec<Value>), ApiError> {
+    async fn list_objects(&self) -> Result<(String, Vec<Value>), ApiError> {
         let request = self.kind.get_request(&self.kind.path(), ResponseForm::List);
         let mut list = request_json(&self.client, request).await?;
         let version = at(&list, "/metadata/resourceVersion").and_then(Value::as_str);
@@ -419,24 +421,25 @@ impl<K: Watched> Watch<K> {
         Ok((version, objects))
     }
 
-    async fn connect(&self, version: &str) -> Result<Lines, ApiError> {
+    async fn connect(&self, version: &str) -> Result<WatchLines, ApiError> {
         let path = self.kind.path();
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={version}");
         let request = self.kind.get_request(&path, ResponseForm::Object);
         Ok(Box::pin(request_lines(&self.client, request).await?))
     }
 
-    /// Retries after a delay. A kind that does not exist counts as an empty list once.
-    async fn after_failure(
+    /// The state after a failure: retries after a delay. A kind that does not exist counts as an
+    /// empty list once.
+    async fn state_after_failure(
         &mut self,
         error: &ApiError,
-        state: State,
-    ) -> (Option<WatchEvent<K>>, State) {
+        state: WatchState,
+    ) -> (Option<WatchEvent<K>>, WatchState) {
         let kind = self.kind.clone();
         match error {
             ApiError::Gone(_) => {
                 debug!(?kind, "resourceVersion expired, listing again");
-                return (None, State::Listing);
+                return (None, WatchState::Listing);
             }
             ApiError::NotFound(_) => debug!(?kind, "kind does not exist"),
             ApiError::Conflict(_) | ApiError::Refused(_) | ApiError::OutcomeUnknown(_) => {
@@ -447,13 +450,13 @@ impl<K: Watched> Watch<K> {
         let wait = RETRY_FIRST.saturating_mul(1 << self.failures.min(5)).min(RETRY_MAX);
         self.failures = self.failures.saturating_add(1);
         if absent {
-            return (Some(WatchEvent::Listed(self.kind.clone(), Vec::new())), State::Listing);
+            return (Some(WatchEvent::Listed(self.kind.clone(), Vec::new())), WatchState::Listing);
         }
         if let (ApiError::NotFound(_), Some(definition)) = (error, self.kind.crd_name()) {
             // If this fails, the kind is listed again anyway.
             if let Ok(DefinitionState::Created) = self.wait_for_definition(definition).await {
                 self.failures = 0;
-                return (None, State::Listing);
+                return (None, WatchState::Listing);
             }
         }
         tokio::time::sleep(wait).await;
@@ -462,7 +465,8 @@ impl<K: Watched> Watch<K> {
 
     /// Waits until the `CustomResourceDefinition` exists or its watch ends.
     async fn wait_for_definition(&self, name: &str) -> Result<DefinitionState, ApiError> {
-        let definitions = path("apiextensions.k8s.io/v1", "", "customresourcedefinitions", "");
+        let definitions =
+            object_path("apiextensions.k8s.io/v1", "", "customresourcedefinitions", "");
         let named = format!("{definitions}?fieldSelector=metadata.name%3D{name}");
         let request = Request::get(&named).body(Vec::new()).expect("the path is valid");
         let list = request_json(&self.client, request).await?;
@@ -475,7 +479,7 @@ impl<K: Watched> Watch<K> {
         let mut lines = Box::pin(request_lines(&self.client, request).await?);
         let mut line = Vec::new();
         while lines.read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
-            if peek(&line).is_some_and(|(line_kind, ..)| line_kind == LineKind::Changed) {
+            if peek_line(&line).is_some_and(|(line_kind, ..)| line_kind == LineKind::Changed) {
                 return Ok(DefinitionState::Created);
             }
             line.clear();
@@ -483,38 +487,42 @@ impl<K: Watched> Watch<K> {
         Ok(DefinitionState::Unknown)
     }
 
-    async fn read(&mut self, version: String, mut lines: Lines) -> (Option<WatchEvent<K>>, State) {
+    async fn read_line(
+        &mut self,
+        version: String,
+        mut lines: WatchLines,
+    ) -> (Option<WatchEvent<K>>, WatchState) {
         self.line.clear();
         match lines.read_until(b'\n', &mut self.line).await {
-            Ok(0) | Err(_) => return self.after_end(version).await,
+            Ok(0) | Err(_) => return self.state_after_end(version).await,
             Ok(_) => self.failures = 0,
         }
-        let Some((line_kind, seen, object)) = peek(&self.line) else {
-            return (None, State::Reading(version, lines));
+        let Some((line_kind, seen, object)) = peek_line(&self.line) else {
+            return (None, WatchState::Reading(version, lines));
         };
         let version_seen = if seen.is_empty() { version } else { seen };
         let event = match line_kind {
             LineKind::Changed => Some(WatchEvent::Changed(self.kind.clone(), object)),
             LineKind::Deleted => Some(WatchEvent::Deleted(self.kind.clone(), object)),
-            LineKind::Expired => return (None, State::Listing),
-            LineKind::Failed => return self.after_end(version_seen).await,
+            LineKind::Expired => return (None, WatchState::Listing),
+            LineKind::Failed => return self.state_after_end(version_seen).await,
             LineKind::Ignored => None,
         };
-        (event, State::Reading(version_seen, lines))
+        (event, WatchState::Reading(version_seen, lines))
     }
 
-    /// Servers end watches from time to time. A watch that ended without any line is resumed after
-    /// a delay.
-    async fn after_end(&mut self, version: String) -> (Option<WatchEvent<K>>, State) {
+    /// The state after the end of a watch, which servers end from time to time. A watch that ended
+    /// without any line is resumed after a delay.
+    async fn state_after_end(&mut self, version: String) -> (Option<WatchEvent<K>>, WatchState) {
         if self.failures > 0 {
             tokio::time::sleep(RETRY_FIRST).await;
         }
         self.failures = self.failures.saturating_add(1);
-        (None, State::Connecting(version))
+        (None, WatchState::Connecting(version))
     }
 }
 
-/// The state of a `CustomResourceDefinition`.
+/// What is known of a `CustomResourceDefinition` after waiting for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DefinitionState {
     Existed,
@@ -524,6 +532,6 @@ enum DefinitionState {
 
 /// A line of a watch, of which only the object is decoded.
 #[derive(Deserialize)]
-struct Line {
+struct WatchLine {
     object: Value,
 }

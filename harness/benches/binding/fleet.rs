@@ -16,7 +16,7 @@ const QUEUES: usize = 4;
 /// share them.
 pub(crate) async fn install(plane: &TemporaryControlPlane) -> anyhow::Result<()> {
     let api = Api::new(plane.client().await?);
-    let definitions = crds::all().into_iter();
+    let definitions = crds::all_crds().into_iter();
     create(&api, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definitions).await?;
     let classes = crds::priority_classes().into_iter();
     create(&api, "/apis/scheduling.k8s.io/v1/priorityclasses", classes).await?;

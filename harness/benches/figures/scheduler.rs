@@ -92,7 +92,7 @@ async fn cycles() -> (Duration, Duration) {
 pub(crate) fn full_fleet(clock: Clock) -> Emulator {
     let options = Options { runs_controllers: false, ..Options::with_clock(clock) };
     let emulator = Emulator::start(options);
-    for definition in &crds::all() {
+    for definition in &crds::all_crds() {
         let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
         emulator.create(&definitions, definition.clone()).expect("the CRD is valid");
     }

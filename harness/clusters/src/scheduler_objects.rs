@@ -6,7 +6,7 @@ use crate::api::{Api, api_error};
 
 /// The CRDs and priority classes of the scheduler, each with its API group and collection.
 pub fn scheduler_objects() -> impl Iterator<Item = (&'static str, &'static str, Value)> {
-    let kinds = crds::all().into_iter();
+    let kinds = crds::all_crds().into_iter();
     let kinds = kinds.map(|kind| ("apiextensions.k8s.io", "customresourcedefinitions", kind));
     let classes = crds::priority_classes().into_iter();
     let classes = classes.map(|class| ("scheduling.k8s.io", "priorityclasses", class));

@@ -86,13 +86,13 @@ fn unreachable_minimums_of_sub_groups_are_reported() {
     assert_snapshot!(messages.join("\n"), @r#"
     pod "p" is not running: 1 pending (p)
     (at +4.002s)
-    pending in queue a: 1 pod (p): PodGroup g cannot be scheduled: spec.minSubGroup: got 3, with 2 sub-groups, expected no more than there are: lower it or add sub-groups
+    pending in queue a: 1 pod (p): PodGroup g cannot be scheduled: spec.minSubGroup: got 3, with 2 sub-groups, expected at most the number of child sub-groups: lower it or add sub-groups
     pod "p" is not running: 1 pending (p)
     (at +4.002s)
-    pending in queue a: 1 pod (p): PodGroup g cannot be scheduled: spec.subGroups: minSubGroup: got 2, with 1 sub-groups below top, expected no more than there are: lower it or add sub-groups
+    pending in queue a: 1 pod (p): PodGroup g cannot be scheduled: spec.subGroups: minSubGroup: got 2, with 1 sub-groups below top, expected at most the number of child sub-groups: lower it or add sub-groups
     pod "p" is not running: 1 pending (p)
     (at +4.002s)
-    pending in queue a: 1 pod (p): PodGroup g cannot be scheduled: spec.subGroups: minMember: got 2 of top, expected minSubGroup, as other sub-groups are below it
+    pending in queue a: 1 pod (p): PodGroup g cannot be scheduled: spec.subGroups: minMember: got 2 of top, expected minSubGroup, as the sub-group has child sub-groups
     "#);
 }
 

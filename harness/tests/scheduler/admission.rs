@@ -97,7 +97,7 @@ fn an_unusable_queue_is_refused() {
         let a = format!("{QUEUES}/a");
         assert_snapshot!(lab.send(Method::PATCH, &a, &runtime).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.preemptMinRuntime: got "soon", expected a duration such as 90s or 1h30m, not negative"#);
         let own_parent = json!({ "spec": { "parentQueue": "a" } });
-        assert_snapshot!(lab.send(Method::PATCH, &a, &own_parent).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.parentQueue: got "a", which leads back to it, expected a queue that is not below this one, or none"#);
+        assert_snapshot!(lab.send(Method::PATCH, &a, &own_parent).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue a: spec.parentQueue: got "a", which leads back to this queue, expected a queue that is not below this one, or none"#);
     });
 }
 
@@ -129,15 +129,15 @@ fn a_queue_cycle_and_the_deletion_of_a_parent_queue_are_refused() {
         201
           299 - "Queue early: Queue 'early' cannot be used: its parent 'late' does not exist"
         "#);
-        assert_snapshot!(lab.create_queue("late", "early", 4).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue late: spec.parentQueue: got "early", which leads back to it, expected a queue that is not below this one, or none"#);
+        assert_snapshot!(lab.create_queue("late", "early", 4).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue late: spec.parentQueue: got "early", which leads back to this queue, expected a queue that is not below this one, or none"#);
         assert_snapshot!(lab.create_queue("late", "top", 10).await, @r#"
         201
           299 - "Queue top: Quotas of the child queues add up to more than the queue's own quota: 10 of 8 GPUs"
         "#);
         let under_early = json!({ "spec": { "parentQueue": "early" } });
         let top = format!("{QUEUES}/top");
-        assert_snapshot!(lab.send(Method::PATCH, &top, &under_early).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue top: spec.parentQueue: got "early", which leads back to it, expected a queue that is not below this one, or none"#);
-        assert_snapshot!(lab.send(Method::DELETE, &top, &json!({})).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue top: metadata.name: got child queues (late), expected no child queues, or it cannot be deleted"#);
+        assert_snapshot!(lab.send(Method::PATCH, &top, &under_early).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue top: spec.parentQueue: got "early", which leads back to this queue, expected a queue that is not below this one, or none"#);
+        assert_snapshot!(lab.send(Method::DELETE, &top, &json!({})).await, @r#"422 admission webhook "queues.admission.kai.scheduler" denied the request: Queue top: metadata.name: got child queues (late), expected no child queues, as a queue with child queues cannot be deleted"#);
         let early = format!("{QUEUES}/early");
         assert_snapshot!(lab.send(Method::DELETE, &early, &json!({})).await, @"200");
     });
@@ -152,7 +152,7 @@ fn an_unusable_pod_group_is_refused() {
         assert_snapshot!(group("both", both).await, @r#"422 admission webhook "podgroups.admission.kai.scheduler" denied the request: PodGroup default/both: spec.minSubGroup: got both, expected one of minMember and minSubGroup"#);
         let circle = json!({ "minSubGroup": 1, "queue": "q", "subGroups": [
             { "name": "a", "parent": "b" }, { "name": "b", "parent": "a" }] });
-        assert_snapshot!(group("circle", circle).await, @r#"422 admission webhook "podgroups.admission.kai.scheduler" denied the request: PodGroup default/circle: spec.subGroups: parent: got a circle, expected the name of another sub-group that leads to the root"#);
+        assert_snapshot!(group("circle", circle).await, @r#"422 admission webhook "podgroups.admission.kai.scheduler" denied the request: PodGroup default/circle: spec.subGroups: parent: got a circle, expected the name of another sub-group, from which parents lead to the root"#);
         let twice = json!({ "queue": "q", "subGroups": [
             { "name": "a", "minMember": 1 }, { "name": "a", "minMember": 1 }] });
         assert_snapshot!(group("twice", twice).await, @r#"422 admission webhook "podgroups.admission.kai.scheduler" denied the request: PodGroup default/twice: spec.subGroups: name: got a, expected a name that no other sub-group has"#);

@@ -54,7 +54,7 @@ impl Lab {
             let options = Options::with_clock(Clock::starting_at(epoch));
             let emulator = Emulator::start(Options { features: features.to_vec(), ..options });
             let lab = Self { emulator, config: Config::kai(), scheduler: None };
-            for definition in crds::all() {
+            for definition in crds::all_crds() {
                 lab.create("apiextensions.k8s.io", "customresourcedefinitions", &definition);
             }
             for class in crds::priority_classes() {
@@ -173,8 +173,10 @@ impl Lab {
         let clock = self.emulator.clock().clone();
         let (client, now) = (self.emulator.client(), Arc::new(move || clock.now()));
         let config = self.config.clone();
-        let output =
-            schedlab_scheduler::explain::workload(client, config, now, "default", name, form).await;
+        let output = schedlab_scheduler::explain::explain_workload(
+            client, config, now, "default", name, form,
+        )
+        .await;
         let output = output.unwrap_or_else(|error| format!("{error:#}\n"));
         match form {
             OutputFormat::Text => without_random_suffixes(&output),
@@ -191,8 +193,14 @@ impl Lab {
     pub(crate) async fn explain_queue_as(&self, name: &str, form: OutputFormat) -> String {
         let clock = self.emulator.clock().clone();
         let (client, now) = (self.emulator.client(), Arc::new(move || clock.now()));
-        let output =
-            schedlab_scheduler::explain::queue(client, self.config.clone(), now, name, form).await;
+        let output = schedlab_scheduler::explain::explain_queue_state(
+            client,
+            self.config.clone(),
+            now,
+            name,
+            form,
+        )
+        .await;
         let output = output.unwrap_or_else(|error| format!("{error:#}\n"));
         match form {
             OutputFormat::Text => without_random_suffixes(&output),

@@ -387,7 +387,7 @@ fn messages_on_queues_and_pod_groups_name_the_invalid_field() {
     assert_snapshot!(messages.concat(), @r#"
     Queue: "Queue 'bad' cannot be used: spec.resources.gpu.quota: got -7, expected -1 (unlimited), or 0 to 9200000000000000 devices"
     Queue: "Queue 'bad' cannot be used: spec.resources.gpu.limit: got 1e+30, expected -1 (unlimited), or 0 to 9200000000000000 devices"
-    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.overQuotaWeight: got -3, expected -1 (none, as 0), or 0 to 9200000000000000"
+    Queue: "Queue 'bad' cannot be used: spec.resources.gpu.overQuotaWeight: got -3, expected -1 (no weight, as with 0), or 0 to 9200000000000000"
     Queue: "Queue 'bad' cannot be used: spec.preemptMinRuntime: got \"soon\", expected a duration such as 90s or 1h30m, not negative"
     Queue: "Queue 'bad' cannot be used: its parent 'ghost' does not exist"
     Queue: "Queue 'bad' cannot be used: spec.parentQueue forms a cycle: bad -> bad"
@@ -397,10 +397,10 @@ fn messages_on_queues_and_pod_groups_name_the_invalid_field() {
     event: PodGroup Malformed spec.preemptionDelay: got "later", expected a duration such as 90s or 1h30m
     odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups: name: got a, expected a name that no other sub-group has
     event: PodGroup Malformed spec.subGroups: name: got a, expected a name that no other sub-group has
-    odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups: parent: got a circle, expected the name of another sub-group that leads to the root
-    event: PodGroup Malformed spec.subGroups: parent: got a circle, expected the name of another sub-group that leads to the root
-    odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups[0].minMember: got nothing of default, expected minMember, as it has no child sub-group
-    event: PodGroup Malformed spec.subGroups[0].minMember: got nothing of default, expected minMember, as it has no child sub-group
+    odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups: parent: got a circle, expected the name of another sub-group, from which parents lead to the root
+    event: PodGroup Malformed spec.subGroups: parent: got a circle, expected the name of another sub-group, from which parents lead to the root
+    odd Pending -: PodGroup odd cannot be scheduled: spec.subGroups[0].minMember: got nothing of default, expected minMember, as the sub-group has no child sub-groups
+    event: PodGroup Malformed spec.subGroups[0].minMember: got nothing of default, expected minMember, as the sub-group has no child sub-groups
     odd Pending -: PodGroup odd cannot be scheduled: spec.topologyConstraint: got topology nowhere without a level, expected requiredTopologyLevel, preferredTopologyLevel or both beside it
     event: PodGroup Malformed spec.topologyConstraint: got topology nowhere without a level, expected requiredTopologyLevel, preferredTopologyLevel or both beside it
     odd Pending -: topology nowhere with level rack does not exist

@@ -16,7 +16,7 @@ use schedlab_api::{Value, json};
 use schedlab_emulator::Fleet;
 use schedlab_scheduler::{
     NodePool, Progress,
-    usage::{Endpoint, Timing, UsageDatabase, UsageQueries, Window},
+    usage::{Endpoint, PollTiming, UsageDatabase, UsageQueries, Window},
 };
 use tokio::sync::watch;
 use tower::service_fn;
@@ -82,7 +82,7 @@ fn prometheus(first: Response) -> (UsageDatabase, Arc<Mutex<Response>>) {
         half_life: None,
         resolution: Duration::from_mins(1),
         queries: UsageQueries::kai_defaults(),
-        timing: Timing {
+        timing: PollTiming {
             fetch_interval: Duration::from_mins(1),
             staleness: Duration::from_mins(5),
             first_answer_timeout: Duration::from_mins(1),

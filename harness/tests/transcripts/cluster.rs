@@ -107,7 +107,7 @@ impl ControlPlaneCluster {
 
 /// Installs the CRDs and priority classes of `schedlab up`.
 async fn install(api: &Api) -> anyhow::Result<()> {
-    let definitions: Vec<Value> = crds::all().into_iter().chain(workload_crds()).collect();
+    let definitions: Vec<Value> = crds::all_crds().into_iter().chain(workload_crds()).collect();
     for definition in &definitions {
         api.post(CRDS, definition).await.map_err(api_error)?;
     }

@@ -57,18 +57,19 @@ pub const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 /// Time from the binding of a pod to its start, as a duration. Read by the emulator's kubelet from
 /// pods and nodes, as are the other annotations of `schedlab.dev`.
 pub const STARTUP: &str = "schedlab.dev/startup";
-/// Time from the start of a pod to its exit, as a duration.
+/// Time from the start of a pod to its exit, as a duration. Read by the emulator's kubelet.
 pub const RUN_TIME: &str = "schedlab.dev/run-time";
-/// Exit code of the containers of a pod.
+/// Exit code of the containers of a pod. Read by the emulator's kubelet.
 pub const EXIT_CODE: &str = "schedlab.dev/exit-code";
-/// Time from the stop request of a pod to its end, as a duration.
+/// Time from the request to stop a pod to its end, as a duration. Read by the emulator's kubelet.
 pub const TERMINATION: &str = "schedlab.dev/termination";
 /// `true` on a node that is down: its kubelet does nothing and sends no heartbeats.
 pub const NODE_DOWN: &str = "schedlab.dev/down";
 /// The GPUs of a pod, as indexes: `0,3`. Set by the emulator's kubelet.
 pub const GPU_DEVICES: &str = "schedlab.dev/gpu-devices";
-/// Number of GPUs of a node that a driver publishes for resource claims.
+/// Number of GPUs of an emulated node that a driver publishes for resource claims.
 pub const PUBLISHED_GPUS: &str = "schedlab.dev/published-gpus";
-/// The unhealthy GPUs of a node, as indexes: `0,3`. Their device plugin reports them, so that they are
-/// not allocatable; the driver of published GPUs withdraws them. Empty: all are healthy again.
+/// The unhealthy GPUs of an emulated node, as indexes: `0,3`. An unhealthy GPU of the device plugin
+/// is not allocatable; the driver withdraws an unhealthy published GPU. Empty: all GPUs are healthy
+/// again.
 pub const UNHEALTHY_GPUS: &str = "schedlab.dev/unhealthy-gpus";

@@ -13,8 +13,8 @@ pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// Reason of [`DISRUPTION_TARGET`]: evicted for another pod. Set by schedulers.
 pub const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";
-/// Reason of [`DISRUPTION_TARGET`]: its node is gone. Set by the pod garbage collector.
+/// Reason of [`DISRUPTION_TARGET`]: the node of the pod is gone. Set by the pod garbage collector.
 pub const DELETION_BY_POD_GC: &str = "DeletionByPodGC";
-/// Reason of [`DISRUPTION_TARGET`]: it does not tolerate a taint `NoExecute`. Set by the taint
+/// Reason of [`DISRUPTION_TARGET`]: the pod does not tolerate a taint `NoExecute`. Set by the taint
 /// eviction controller.
 pub const DELETION_BY_TAINT_MANAGER: &str = "DeletionByTaintManager";

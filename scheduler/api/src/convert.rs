@@ -56,7 +56,7 @@ impl From<Number> for Value {
     }
 }
 
-/// NaN and infinities become `null`.
+/// NaN and infinities become `null`, since JSON has no such numbers.
 impl From<f64> for Value {
     fn from(number: f64) -> Self {
         Number::from_f64(number).map_or(Self::Null, Self::Number)

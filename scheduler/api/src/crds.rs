@@ -51,14 +51,14 @@ pub struct Condition {
 }
 
 /// The `CustomResourceDefinition`s, ordered by name.
-pub fn all() -> Vec<Value> {
+pub fn all_crds() -> Vec<Value> {
     let mut definitions = [BindRequest::crd(), PodGroup::crd(), Queue::crd(), Topology::crd()]
         .map(|definition| crate::to_value(&definition).expect("a derived CRD is JSON"));
     definitions.sort_by(|a, b| a["metadata"]["name"].as_str().cmp(&b["metadata"]["name"].as_str()));
     definitions.into()
 }
 
-/// KAI's priority classes, by value. Below 100 a workload is preemptible.
+/// KAI's priority classes, ordered by value. A workload with a value below 100 is preemptible.
 pub fn priority_classes() -> Vec<Value> {
     let classes = [("train", 50), ("build-preemptible", 75), ("build", 100), ("inference", 125)];
     let class = |(name, value)| {
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn schemas_are_structural_and_have_no_defaults() {
-        for definition in all() {
+        for definition in all_crds() {
             let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
             for part in schemas(schema) {
                 let typed = part["type"].is_string()
@@ -102,7 +102,7 @@ mod tests {
     /// As shown by `kubectl explain`.
     #[test]
     fn every_kind_and_field_has_a_description() {
-        for definition in all() {
+        for definition in all_crds() {
             let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
             let fields = |part: &Value| {
                 let of = part["properties"].as_object().into_iter().flatten();
@@ -129,7 +129,7 @@ mod tests {
                 version["subresources"]["status"].is_object(),
             )
         };
-        let rendered: Vec<String> = all().iter().map(rendered).collect();
+        let rendered: Vec<String> = all_crds().iter().map(rendered).collect();
         insta::assert_snapshot!(rendered.join("\n"), @r"
         bindrequests.scheduling.run.ai v1alpha2 Namespaced status=true
         podgroups.scheduling.run.ai v2alpha2 Namespaced status=true

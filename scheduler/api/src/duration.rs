@@ -7,27 +7,31 @@ use std::time::Duration;
 /// A duration with sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoDuration {
-    /// Zero or more.
+    /// A duration of zero or more.
     Positive(Duration),
-    /// Below zero. The amount does not matter.
+    /// A duration below zero. The amount does not matter.
     Negative,
 }
 
-/// Parses a duration; `None` if it is malformed or longer than 292 years.
-pub fn go_duration(text: &str) -> Option<GoDuration> {
-    duration_in(text, nanos_of)
+/// Parses a duration in Go's format, such as `1h30m`; `None` if the text is malformed or the
+/// duration is longer than 292 years.
+pub fn parse_go_duration(text: &str) -> Option<GoDuration> {
+    parse_duration_with_units(text, nanos_of_unit)
 }
 
-/// Like [`go_duration`], with days and weeks as in some arguments of KAI: `1w2d`.
-pub fn long_duration(text: &str) -> Option<GoDuration> {
-    duration_in(text, |unit| match unit {
+/// Like [`parse_go_duration`], with days and weeks as in some arguments of KAI: `1w2d`.
+pub fn parse_duration_with_days(text: &str) -> Option<GoDuration> {
+    parse_duration_with_units(text, |unit| match unit {
         "d" => Some(86_400_000_000_000),
         "w" => Some(604_800_000_000_000),
-        shorter => nanos_of(shorter),
+        shorter => nanos_of_unit(shorter),
     })
 }
 
-fn duration_in(text: &str, nanos_of: impl Fn(&str) -> Option<i128>) -> Option<GoDuration> {
+fn parse_duration_with_units(
+    text: &str,
+    nanos_of_unit: impl Fn(&str) -> Option<i128>,
+) -> Option<GoDuration> {
     let negative = text.starts_with('-');
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
@@ -39,7 +43,7 @@ fn duration_in(text: &str, nanos_of: impl Fn(&str) -> Option<i128>) -> Option<Go
         let (digits, tail) = rest.split_at(digits_end);
         let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
         let (unit, tail) = tail.split_at(unit_end);
-        nanos = nanos.checked_add(part(digits, nanos_of(unit)?)?)?;
+        nanos = nanos.checked_add(part_nanos(digits, nanos_of_unit(unit)?)?)?;
         rest = tail;
     }
     let nanos = i64::try_from(nanos).ok().filter(|_| !text.is_empty() && text != "-")?;
@@ -49,7 +53,7 @@ fn duration_in(text: &str, nanos_of: impl Fn(&str) -> Option<i128>) -> Option<Go
     u64::try_from(nanos).ok().map(|nanos| GoDuration::Positive(Duration::from_nanos(nanos)))
 }
 
-fn nanos_of(unit: &str) -> Option<i128> {
+fn nanos_of_unit(unit: &str) -> Option<i128> {
     match unit {
         "ns" => Some(1),
         "us" | "µs" | "μs" => Some(1_000),
@@ -61,7 +65,7 @@ fn nanos_of(unit: &str) -> Option<i128> {
     }
 }
 
-fn part(digits: &str, unit_nanos: i128) -> Option<i128> {
+fn part_nanos(digits: &str, unit_nanos: i128) -> Option<i128> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.len() > 15 || whole.len() > 19 {
         return None;
@@ -78,7 +82,7 @@ mod tests {
 
     #[test]
     fn go_durations_are_parsed_as_in_go() {
-        let millis = |text| match go_duration(text) {
+        let millis = |text| match parse_go_duration(text) {
             Some(GoDuration::Positive(duration)) => duration.as_millis().to_string(),
             Some(GoDuration::Negative) => "negative".to_owned(),
             None => "malformed".to_owned(),
@@ -91,13 +95,13 @@ mod tests {
     #[test]
     fn long_durations_have_days_and_weeks() {
         let hours = |hours| Some(GoDuration::Positive(Duration::from_hours(hours)));
-        assert_eq!(long_duration("1w2d3h"), hours(9 * 24 + 3));
-        assert_eq!(long_duration("1.5d"), hours(36));
-        assert_eq!((long_duration("1mo"), go_duration("1d")), (None, None));
+        assert_eq!(parse_duration_with_days("1w2d3h"), hours(9 * 24 + 3));
+        assert_eq!(parse_duration_with_days("1.5d"), hours(36));
+        assert_eq!((parse_duration_with_days("1mo"), parse_go_duration("1d")), (None, None));
     }
 
     #[test]
     fn a_duration_too_long_for_go_is_malformed() {
-        assert_eq!(go_duration("9999999999h"), None);
+        assert_eq!(parse_go_duration("9999999999h"), None);
     }
 }

@@ -3,7 +3,8 @@
 /// The queue of a workload. Set by users on pods or their owners; KAI's pod grouper copies it into
 /// the `PodGroup`.
 pub const QUEUE: &str = "kai.scheduler/queue";
-/// The node pool of a node, a queue or a workload. Each scheduler of KAI serves one value of it.
+/// The node pool of a node, a queue or a workload. Each scheduler of KAI serves the objects with
+/// one value of this label.
 pub const NODE_POOL: &str = "kai.scheduler/node-pool";
 /// The sub-group of a pod in its `PodGroup`. Set by users or KAI's pod grouper.
 pub const SUB_GROUP: &str = "kai.scheduler/subgroup-name";
@@ -28,19 +29,21 @@ pub const GPU_PRESENT: &str = "nvidia.com/gpu.present";
 /// Model of the GPUs of a node. Set by NVIDIA's GPU feature discovery.
 pub const GPU_PRODUCT: &str = "nvidia.com/gpu.product";
 
-/// Name of a node. Set by the kubelet.
+/// Name of a node, as a label of the node. Set by the kubelet.
 pub const HOSTNAME: &str = "kubernetes.io/hostname";
-/// Name of a pod of a `StatefulSet`. Set by its controller.
+/// Name of a pod of a `StatefulSet`, as a label of the pod. Set by the controller of
+/// `StatefulSet`s.
 pub const STATEFUL_SET_POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
 
-/// The `JobSet` of a job or pod. Set by the controller of `JobSet`s.
+/// The `JobSet` that a job or pod belongs to. Set by the controller of `JobSet`s.
 pub const JOB_SET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
-/// The replicated job of a job or pod in its `JobSet`. Set by the controller of `JobSet`s.
+/// The replicated job of a `JobSet` that a job or pod belongs to. Set by the controller of
+/// `JobSet`s.
 pub const JOB_SET_REPLICATED_JOB: &str = "jobset.sigs.k8s.io/replicatedjob-name";
 /// Position of a job among the replicas of its replicated job. Set by the controller of `JobSet`s.
 pub const JOB_SET_JOB_INDEX: &str = "jobset.sigs.k8s.io/job-index";
 
-/// The training job of a pod. Set by Kubeflow's training operator.
+/// The training job that a pod belongs to. Set by Kubeflow's training operator.
 pub const TRAINING_JOB_NAME: &str = "training.kubeflow.org/job-name";
 /// `master` on the first pod of a training job. Set by Kubeflow's training operator.
 pub const TRAINING_JOB_ROLE: &str = "training.kubeflow.org/job-role";

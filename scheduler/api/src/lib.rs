@@ -72,7 +72,7 @@ pub enum Value {
 /// Converts a value to a type.
 ///
 /// # Errors
-/// As `serde_json::from_value`: the value does not match the type.
+/// The value does not match the type, as in `serde_json::from_value`.
 pub fn from_value<T: serde::de::DeserializeOwned>(value: Value) -> serde_json::Result<T> {
     serde_json::from_value(value.into())
 }
@@ -83,10 +83,10 @@ pub trait Index {
     fn index_into<'v>(&self, value: &'v Value) -> Option<&'v Value>;
     /// The mutable value at the index.
     fn index_into_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value>;
-    /// The value at the index, created if possible.
+    /// The value at the index; a missing key of an object is inserted with `null`.
     ///
     /// # Panics
-    /// If it cannot be created, as in `serde_json`.
+    /// The value cannot be created, as in `serde_json`.
     fn index_or_insert<'v>(&self, value: &'v mut Value) -> &'v mut Value;
 }
 
@@ -178,7 +178,7 @@ impl Value {
 
     /// The value at a JSON Pointer (RFC 6901).
     pub fn pointer(&self, pointer: &str) -> Option<&Value> {
-        steps(pointer)?.try_fold(self, |value, step| match value {
+        pointer_steps(pointer)?.try_fold(self, |value, step| match value {
             Value::Object(map) => map.get(&step),
             Value::Array(items) => items.get(array_index(&step)?),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
@@ -187,7 +187,7 @@ impl Value {
 
     /// The mutable value at a JSON Pointer.
     pub fn pointer_mut(&mut self, pointer: &str) -> Option<&mut Value> {
-        steps(pointer)?.try_fold(self, |value, step| match value {
+        pointer_steps(pointer)?.try_fold(self, |value, step| match value {
             Value::Object(map) => map.get_mut(&step),
             Value::Array(items) => items.get_mut(array_index(&step)?),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
@@ -291,20 +291,21 @@ impl Value {
     }
 }
 
-/// The segments of a JSON Pointer; the empty one has none.
-fn steps(pointer: &str) -> Option<impl Iterator<Item = String>> {
+/// The unescaped segments of a JSON Pointer; the empty pointer has none. `None`: the text is no
+/// pointer.
+fn pointer_steps(pointer: &str) -> Option<impl Iterator<Item = String>> {
     let is_pointer = pointer.is_empty() || pointer.starts_with('/');
     let step = |step: &str| step.replace("~1", "/").replace("~0", "~");
     is_pointer.then(|| pointer.split('/').skip(1).map(step))
 }
 
-/// A position in an array, in the syntax of JSON Pointers.
+/// Parses a position in an array, in the syntax of JSON Pointers.
 fn array_index(step: &str) -> Option<usize> {
     let is_plain = !step.starts_with('+') && (step == "0" || !step.starts_with('0'));
     step.parse().ok().filter(|_| is_plain)
 }
 
-/// Compact JSON, or pretty-printed with `{:#}`.
+/// Formats the value as compact JSON, or pretty-printed with `{:#}`.
 impl fmt::Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = if formatter.alternate() {

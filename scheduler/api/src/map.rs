@@ -8,7 +8,7 @@ use std::vec;
 
 use super::{Text, Value};
 
-/// Up to this many fields, a lookup is a linear search; beyond, a binary search.
+/// A map with up to this many fields is searched linearly; a larger map by binary search.
 const LINEAR_SEARCH_MAX: usize = 16;
 
 /// A JSON object, ordered by key.
@@ -48,11 +48,11 @@ impl Map {
 
     /// Sets the value of a key; returns the previous one.
     pub fn insert(&mut self, key: impl Into<Text> + AsRef<str>, value: Value) -> Option<Value> {
-        if self.is_after_all(key.as_ref()) {
+        if self.is_after_last_key(key.as_ref()) {
             self.0.push((key.into(), value));
             return None;
         }
-        match self.search(key.as_ref()) {
+        match self.search_key(key.as_ref()) {
             Ok(place) => Some(std::mem::replace(&mut self.0[place].1, value)),
             Err(place) => {
                 self.0.insert(place, (key.into(), value));
@@ -73,7 +73,7 @@ impl Map {
 
     /// The entry of a key, to insert a missing value.
     pub fn entry(&mut self, key: impl Into<Text> + AsRef<str>) -> Entry<'_> {
-        let found = self.search(key.as_ref());
+        let found = self.search_key(key.as_ref());
         Entry { fields: &mut self.0, key: key.into(), found }
     }
 
@@ -114,39 +114,41 @@ impl Map {
 
     fn position(&self, key: &str) -> Option<usize> {
         if self.0.len() > LINEAR_SEARCH_MAX {
-            return self.search(key).ok();
+            return self.search_key(key).ok();
         }
         self.0.iter().position(|(field, _)| is_same_key(field.as_bytes(), key.as_bytes()))
     }
 
-    /// The position of a key, or where to insert it.
-    fn search(&self, key: &str) -> Result<usize, usize> {
-        self.0.binary_search_by(|(field, _)| compare(field.as_bytes(), key.as_bytes()))
+    /// The position of a key, or in `Err` the position at which to insert it.
+    fn search_key(&self, key: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(field, _)| compare_keys(field.as_bytes(), key.as_bytes()))
     }
 
-    /// Whether the key is greater than all others.
-    fn is_after_all(&self, key: &str) -> bool {
-        let last = self.0.last().map(|(last, _)| compare(last.as_bytes(), key.as_bytes()));
+    /// Whether the key is greater than all keys of the map.
+    fn is_after_last_key(&self, key: &str) -> bool {
+        let last = self.0.last().map(|(last, _)| compare_keys(last.as_bytes(), key.as_bytes()));
         last.is_none_or(Ordering::is_lt)
     }
 }
 
-/// Whether two keys are equal. Most have up to 16 bytes, which two words cover that may overlap.
+/// Whether two keys are equal. Most keys have up to 16 bytes, so two possibly overlapping words are
+/// compared.
 fn is_same_key(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && match one.len() {
-            8..=16 => ends::<8>(one) == ends::<8>(other),
-            4..=7 => ends::<4>(one) == ends::<4>(other),
+            8..=16 => first_and_last_bytes::<8>(one) == first_and_last_bytes::<8>(other),
+            4..=7 => first_and_last_bytes::<4>(one) == first_and_last_bytes::<4>(other),
             _ => one == other,
         }
 }
 
-fn ends<const N: usize>(key: &[u8]) -> (Option<&[u8; N]>, Option<&[u8; N]>) {
+fn first_and_last_bytes<const N: usize>(key: &[u8]) -> (Option<&[u8; N]>, Option<&[u8; N]>) {
     (key.first_chunk(), key.last_chunk())
 }
 
-/// Order of two keys. Most differ in their first word.
-fn compare(one: &[u8], other: &[u8]) -> Ordering {
+/// Compares two keys bytewise. Most keys differ in their first eight bytes, so these are compared
+/// first.
+fn compare_keys(one: &[u8], other: &[u8]) -> Ordering {
     let words = one.first_chunk().copied().zip(other.first_chunk().copied());
     match words.map(|(one, other)| (u64::from_be_bytes(one), u64::from_be_bytes(other))) {
         Some((one, other)) if one != other => one.cmp(&other),
@@ -180,7 +182,7 @@ impl<'m> Entry<'m> {
     }
 }
 
-/// Of duplicate keys the last value is kept.
+/// Builds a map from fields. Of duplicate keys the last value is kept.
 impl<K: Into<Text> + AsRef<str>, V: Into<Value>> FromIterator<(K, V)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(fields: I) -> Self {
         let mut map = Self::new();

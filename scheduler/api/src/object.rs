@@ -86,8 +86,8 @@ pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     list(object, &["metadata", "finalizers"]).iter().filter_map(Value::as_str)
 }
 
-/// The status of a condition by its type: `True`, `False`, `Unknown`; `None` when there is no
-/// such condition.
+/// The status of the condition of type `kind`: `True`, `False` or `Unknown`; `None` if the object
+/// has no such condition.
 pub fn condition<'v>(object: &'v Value, kind: &str) -> Option<&'v str> {
     list(object, &["status", "conditions"])
         .iter()
@@ -127,7 +127,8 @@ pub fn set_default(value: &mut Value, path: &[&str], new: impl Into<Value>) {
     }
 }
 
-/// Like [`set_default`], for a string that is no pointer in Go: an empty string counts as absent.
+/// Like [`set_default`], for a field that is a plain string in Go: an empty string counts as
+/// absent.
 pub fn fill_text(value: &mut Value, path: &[&str], text: &str) {
     if at(value, path).is_some_and(|found| found == "") {
         set(value, path, text.into());
@@ -135,7 +136,7 @@ pub fn fill_text(value: &mut Value, path: &[&str], text: &str) {
     set_default(value, path, text);
 }
 
-/// Like [`set_default`], for an integer that is no pointer in Go: 0 counts as absent.
+/// Like [`set_default`], for a field that is a plain integer in Go: 0 counts as absent.
 pub fn fill_count(value: &mut Value, field: &str, count: i64) {
     if value[field] == 0 {
         remove(value, &[field]);
@@ -158,5 +159,5 @@ pub fn as_map(value: &mut Value) -> &mut Map {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
-    value.as_object_mut().expect("replaced by a map above")
+    value.as_object_mut().expect("any other value was replaced by a map above")
 }

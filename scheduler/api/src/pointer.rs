@@ -3,7 +3,7 @@
 
 use super::Value;
 
-/// The value at a path. A number is the position in a list.
+/// The value at a JSON Pointer. A number in the path is the position in a list.
 pub fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     let (mut value, mut rest) = (object, path.strip_prefix('/')?);
     loop {
@@ -12,7 +12,7 @@ pub fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
         let (key, more) = rest.split_at(end);
         // No key contains a literal `~`, so the unescaped lookup can come first.
         value = match value {
-            Value::Object(fields) => fields.get(key).or_else(|| escaped(value, key))?,
+            Value::Object(fields) => fields.get(key).or_else(|| look_up_escaped_key(value, key))?,
             Value::Array(items) => items.get(key.parse::<usize>().ok()?)?,
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
         };
@@ -23,8 +23,8 @@ pub fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     }
 }
 
-/// The value of a key with a slash, which a path writes as `~1`.
-fn escaped<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+/// The value of a key that contains `/`, which a JSON Pointer writes as `~1`.
+fn look_up_escaped_key<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     if !key.as_bytes().contains(&b'~') {
         return None;
     }
@@ -32,12 +32,12 @@ fn escaped<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     value.as_object()?.iter().find(|(name, _)| is_it(name)).map(|(_, value)| value)
 }
 
-/// The string at a path.
+/// The string at a JSON Pointer.
 pub fn text<'a>(object: &'a Value, path: &str) -> Option<&'a str> {
     at(object, path)?.as_str()
 }
 
-/// The list at a path; empty if there is none.
+/// The list at a JSON Pointer; empty if there is none.
 pub fn list<'a>(object: &'a Value, path: &str) -> &'a [Value] {
     at(object, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

@@ -6,23 +6,23 @@
 mod non_negative;
 
 use super::Value;
-pub use non_negative::{Unit, format_milli, non_negative};
+pub use non_negative::{Unit, format_milli, parse_non_negative};
 
 /// Thousandths of a unit: `1` is 1000, `250m` is 250, `1Ki` is 1024000.
 pub type Milli = i128;
 
-/// The maximum: 2^63 - 1 whole units, as in Kubernetes.
+/// The maximum of a quantity: 2^63 - 1 whole units, as in Kubernetes.
 const WHOLE_MAX: Milli = (i64::MAX as Milli) * 1000;
 
 /// Why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadQuantity {
-    /// Not a number with a known suffix.
+    /// The text is no number with a known suffix.
     #[error(
         "not a quantity: write a number with at most one suffix of m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei"
     )]
     Malformed,
-    /// More than 2^63 - 1 whole units.
+    /// The quantity exceeds 2^63 - 1 whole units.
     #[error("too large: a quantity holds at most 9223372036854775807 (2^63 - 1)")]
     TooLarge,
 }
@@ -42,7 +42,7 @@ pub fn thousandths(value: &Value) -> Option<Milli> {
 ///
 /// The text is not a quantity, or it is too large.
 pub fn parse(text: &str) -> Result<Milli, BadQuantity> {
-    if let Some(milli) = whole(text) {
+    if let Some(milli) = parse_small_whole(text) {
         return Ok(milli);
     }
     let Amount { is_negative, magnitude } = Amount::parse(text, 3)?;
@@ -52,13 +52,14 @@ pub fn parse(text: &str) -> Result<Milli, BadQuantity> {
     Ok(if is_negative { -magnitude } else { magnitude })
 }
 
-/// Fast path for most quantities: few digits and an integral suffix.
-fn whole(text: &str) -> Option<Milli> {
+/// Parses a quantity with few digits and an integral suffix, as most are, faster than
+/// [`Amount::parse`]. `None`: the quantity needs the general parser.
+fn parse_small_whole(text: &str) -> Option<Milli> {
     let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (digits, suffix) = text.split_at_checked(end).filter(|_| end > 0 && end < 10)?;
     let Suffix { factor, exponent } = Suffix::parse(suffix).filter(|unit| unit.exponent >= -3)?;
     let number = Milli::from(digits.parse::<u32>().ok()?);
-    let milli = shifted(number.checked_mul(factor)?, exponent + 3)?;
+    let milli = scale_by_power_of_ten(number.checked_mul(factor)?, exponent + 3)?;
     (milli <= WHOLE_MAX).then_some(milli)
 }
 
@@ -69,7 +70,7 @@ struct Amount {
 }
 
 impl Amount {
-    /// The quantity in units of `10^-decimals`.
+    /// Parses a quantity in units of `10^-decimals`.
     fn parse(text: &str, decimals: i64) -> Result<Self, BadQuantity> {
         let (is_negative, rest) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
@@ -91,8 +92,8 @@ impl Amount {
         let places = i64::try_from(fraction.len()).map_err(|_| BadQuantity::TooLarge)?;
         let number: i128 = digits.parse().map_err(|_| BadQuantity::TooLarge)?;
         let scaled = number.checked_mul(factor).ok_or(BadQuantity::TooLarge)?;
-        let magnitude =
-            shifted(scaled, exponent + decimals - places).ok_or(BadQuantity::TooLarge)?;
+        let magnitude = scale_by_power_of_ten(scaled, exponent + decimals - places)
+            .ok_or(BadQuantity::TooLarge)?;
         Ok(Self { is_negative, magnitude })
     }
 }
@@ -104,7 +105,8 @@ struct Suffix {
 }
 
 impl Suffix {
-    /// `None` if it is neither a suffix nor a decimal exponent such as `e3` or `E-2`.
+    /// Parses a suffix such as `Mi`, or a decimal exponent such as `e3` or `E-2`; `None` if the
+    /// text is neither.
     fn parse(suffix: &str) -> Option<Self> {
         let (factor, exponent) = match suffix {
             "" => (1, 0),
@@ -133,7 +135,7 @@ impl Suffix {
 }
 
 /// `value × 10^exponent`, rounded up; `None` on overflow.
-fn shifted(value: i128, exponent: i64) -> Option<i128> {
+fn scale_by_power_of_ten(value: i128, exponent: i64) -> Option<i128> {
     let power = u32::try_from(exponent.unsigned_abs()).ok()?;
     if exponent >= 0 {
         return value.checked_mul(10_i128.checked_pow(power)?);

@@ -1,17 +1,17 @@
 //! Seeded pseudo-random numbers. Generated names and orders are derived from them, so that equal
 //! seeds give equal runs.
 
-/// The generator `SplitMix64`.
+/// The random number generator `SplitMix64`.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// Equal seeds give equal sequences.
+    /// Creates a generator. Equal seeds give equal sequences.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// The next random number.
     pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -20,7 +20,7 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, by the remainder: lower numbers are slightly more frequent.
+    /// A random number below `bound`, by the remainder: lower numbers are slightly more frequent.
     ///
     /// # Panics
     ///
@@ -29,8 +29,8 @@ impl SplitMix64 {
         self.next_u64() % bound
     }
 
-    /// A number below `bound`, by the high half of the product. It differs from [`Self::remainder`]
-    /// for equal seeds.
+    /// A random number below `bound`, by the high half of a product. The number differs from that
+    /// of [`Self::remainder`] for an equal seed.
     pub fn below(&mut self, bound: usize) -> usize {
         let bound = u128::try_from(bound).expect("an index fits");
         usize::try_from((u128::from(self.next_u64()) * bound) >> 64).expect("below the bound")

@@ -28,15 +28,15 @@ impl Serialize for Map {
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Tree)
+        deserializer.deserialize_any(ValueVisitor)
     }
 }
 
 impl<'de> Deserialize<'de> for Map {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
+        struct MapVisitor;
 
-        impl<'de> Visitor<'de> for Fields {
+        impl<'de> Visitor<'de> for MapVisitor {
             type Value = Map;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,18 +48,18 @@ impl<'de> Deserialize<'de> for Map {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Map, A::Error> {
-                read(fields)
+                read_map(fields)
             }
         }
 
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_map(MapVisitor)
     }
 }
 
-/// Deserializes any value.
-struct Tree;
+/// Deserializes any JSON value.
+struct ValueVisitor;
 
-impl<'de> Visitor<'de> for Tree {
+impl<'de> Visitor<'de> for ValueVisitor {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -121,12 +121,12 @@ impl<'de> Visitor<'de> for Tree {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, fields: A) -> Result<Value, A::Error> {
-        read(fields).map(Value::Object)
+        read_map(fields).map(Value::Object)
     }
 }
 
-/// Of duplicate keys the last value is kept.
-fn read<'de, A: MapAccess<'de>>(mut fields: A) -> Result<Map, A::Error> {
+/// Reads all fields of a map. Of duplicate keys the last value is kept.
+fn read_map<'de, A: MapAccess<'de>>(mut fields: A) -> Result<Map, A::Error> {
     let mut map = Map::new();
     while let Some((key, value)) = fields.next_entry::<Text, Value>()? {
         map.insert(key, value);

@@ -11,45 +11,47 @@ use super::{Map, Number, Text, Value};
 /// Converts a serializable value.
 ///
 /// # Errors
-/// As `serde_json::to_value`: a map has keys that are no strings, or serialization fails.
-pub fn to_value<T: Serialize + ?Sized>(of: &T) -> serde_json::Result<Value> {
-    of.serialize(Tree)
+/// A map has keys that are no strings, or serialization fails, as in `serde_json::to_value`.
+pub fn to_value<T: Serialize + ?Sized>(source: &T) -> serde_json::Result<Value> {
+    source.serialize(ValueSerializer)
 }
 
-/// Serializes one value.
-struct Tree;
+/// Serializes any serializable value to a [`Value`].
+struct ValueSerializer;
 
-/// Items of an array, inside an object with the name of the variant if there is one.
-struct Items {
+/// Collects the items of an array. The items of an enum variant are put into an object, under the
+/// variant's name.
+struct ListSerializer {
     variant: Option<&'static str>,
     items: Vec<Value>,
 }
 
-/// Fields of an object, inside an object with the name of the variant if there is one.
-struct Fields {
+/// Collects the fields of an object. The fields of an enum variant are put into an object, under
+/// the variant's name.
+struct MapSerializer {
     variant: Option<&'static str>,
     map: Map,
     key: Option<Text>,
 }
 
-/// Wraps the value of a variant in an object with its name.
-fn named(variant: Option<&'static str>, value: Value) -> Value {
+/// The value; that of an enum variant in an object, under the variant's name.
+fn wrap_in_variant(variant: Option<&'static str>, value: Value) -> Value {
     match variant {
         Some(variant) => [(variant, value)].into_iter().collect(),
         None => value,
     }
 }
 
-fn items(variant: Option<&'static str>, len: Option<usize>) -> Items {
-    Items { variant, items: Vec::with_capacity(len.unwrap_or(0)) }
+fn list_serializer(variant: Option<&'static str>, len: Option<usize>) -> ListSerializer {
+    ListSerializer { variant, items: Vec::with_capacity(len.unwrap_or(0)) }
 }
 
-fn fields(variant: Option<&'static str>) -> Fields {
-    Fields { variant, map: Map::new(), key: None }
+fn map_serializer(variant: Option<&'static str>) -> MapSerializer {
+    MapSerializer { variant, map: Map::new(), key: None }
 }
 
-/// The key of a map as string; numbers and booleans are formatted.
-fn key_of(key: &(impl Serialize + ?Sized)) -> Result<Text, Error> {
+/// A serialized map key as string; numbers and booleans are formatted.
+fn key_text(key: &(impl Serialize + ?Sized)) -> Result<Text, Error> {
     match to_value(key)? {
         Value::String(text) => Ok(text),
         Value::Number(number) => Ok(number.to_string().into()),
@@ -60,25 +62,25 @@ fn key_of(key: &(impl Serialize + ?Sized)) -> Result<Text, Error> {
     }
 }
 
-impl Items {
+impl ListSerializer {
     fn push(&mut self, item: &(impl Serialize + ?Sized)) -> Result<(), Error> {
         self.items.push(to_value(item)?);
         Ok(())
     }
 
     fn done(self) -> Value {
-        named(self.variant, Value::Array(self.items))
+        wrap_in_variant(self.variant, Value::Array(self.items))
     }
 }
 
-impl Fields {
+impl MapSerializer {
     fn set(&mut self, key: &'static str, value: &(impl Serialize + ?Sized)) -> Result<(), Error> {
         self.map.insert(key, to_value(value)?);
         Ok(())
     }
 
     fn done(self) -> Value {
-        named(self.variant, Value::Object(self.map))
+        wrap_in_variant(self.variant, Value::Object(self.map))
     }
 }
 
@@ -90,16 +92,16 @@ macro_rules! whole_numbers {
     )*};
 }
 
-impl Serializer for Tree {
+impl Serializer for ValueSerializer {
     type Ok = Value;
     type Error = Error;
-    type SerializeSeq = Items;
-    type SerializeTuple = Items;
-    type SerializeTupleStruct = Items;
-    type SerializeTupleVariant = Items;
-    type SerializeMap = Fields;
-    type SerializeStruct = Fields;
-    type SerializeStructVariant = Fields;
+    type SerializeSeq = ListSerializer;
+    type SerializeTuple = ListSerializer;
+    type SerializeTupleStruct = ListSerializer;
+    type SerializeTupleVariant = ListSerializer;
+    type SerializeMap = MapSerializer;
+    type SerializeStruct = MapSerializer;
+    type SerializeStructVariant = MapSerializer;
 
     whole_numbers! {
         serialize_i8(i8) serialize_i16(i16) serialize_i32(i32) serialize_i64(i64)
@@ -180,19 +182,19 @@ impl Serializer for Tree {
         variant: &'static str,
         value: &T,
     ) -> Result<Value, Error> {
-        Ok(named(Some(variant), to_value(value)?))
+        Ok(wrap_in_variant(Some(variant), to_value(value)?))
     }
 
-    fn serialize_seq(self, len: Option<usize>) -> Result<Items, Error> {
-        Ok(items(None, len))
+    fn serialize_seq(self, len: Option<usize>) -> Result<ListSerializer, Error> {
+        Ok(list_serializer(None, len))
     }
 
-    fn serialize_tuple(self, len: usize) -> Result<Items, Error> {
-        Ok(items(None, Some(len)))
+    fn serialize_tuple(self, len: usize) -> Result<ListSerializer, Error> {
+        Ok(list_serializer(None, Some(len)))
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<Items, Error> {
-        Ok(items(None, Some(len)))
+    fn serialize_tuple_struct(self, _: &'static str, len: usize) -> Result<ListSerializer, Error> {
+        Ok(list_serializer(None, Some(len)))
     }
 
     fn serialize_tuple_variant(
@@ -201,16 +203,16 @@ impl Serializer for Tree {
         _: u32,
         variant: &'static str,
         len: usize,
-    ) -> Result<Items, Error> {
-        Ok(items(Some(variant), Some(len)))
+    ) -> Result<ListSerializer, Error> {
+        Ok(list_serializer(Some(variant), Some(len)))
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<Fields, Error> {
-        Ok(fields(None))
+    fn serialize_map(self, _: Option<usize>) -> Result<MapSerializer, Error> {
+        Ok(map_serializer(None))
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Fields, Error> {
-        Ok(fields(None))
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<MapSerializer, Error> {
+        Ok(map_serializer(None))
     }
 
     fn serialize_struct_variant(
@@ -219,14 +221,14 @@ impl Serializer for Tree {
         _: u32,
         variant: &'static str,
         _: usize,
-    ) -> Result<Fields, Error> {
-        Ok(fields(Some(variant)))
+    ) -> Result<MapSerializer, Error> {
+        Ok(map_serializer(Some(variant)))
     }
 }
 
 macro_rules! lists {
     ($($kind:ident $method:ident),*) => {$(
-        impl $kind for Items {
+        impl $kind for ListSerializer {
             type Ok = Value;
             type Error = Error;
 
@@ -250,7 +252,7 @@ lists!(
 
 macro_rules! structs {
     ($($kind:ident),*) => {$(
-        impl $kind for Fields {
+        impl $kind for MapSerializer {
             type Ok = Value;
             type Error = Error;
 
@@ -271,17 +273,18 @@ macro_rules! structs {
 
 structs!(SerializeStruct, SerializeStructVariant);
 
-impl SerializeMap for Fields {
+impl SerializeMap for MapSerializer {
     type Ok = Value;
     type Error = Error;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
-        self.key = Some(key_of(key)?);
+        self.key = Some(key_text(key)?);
         Ok(())
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        let key = self.key.take().ok_or_else(|| Error::custom("a value without a key"))?;
+        let key =
+            self.key.take().ok_or_else(|| Error::custom("a map value without a key before it"))?;
         self.map.insert(key, to_value(value)?);
         Ok(())
     }

@@ -5,7 +5,7 @@ use schedlab_api::{Value, api_versions, json};
 use super::{MUTATE_PODS_PATH, POD_GROUPS_PATH, PODS_PATH, QUEUES_PATH};
 use crate::config::Config;
 
-const API: &str = "admissionregistration.k8s.io/v1";
+const API_VERSION: &str = "admissionregistration.k8s.io/v1";
 
 /// The Service in front of component admission, and the pods that it mutates.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub struct WebhookService<'a> {
     pub ca_bundle: Option<&'a str>,
     /// Name of the scheduler whose pods are mutated.
     pub scheduler_name: &'a str,
-    /// Which pods of that scheduler are mutated.
+    /// Which of the scheduler's pods are mutated.
     pub patched_pods: PatchedPods,
 }
 
@@ -40,8 +40,8 @@ impl PatchedPods {
         Self::for_settings([config.block_nvidia_visible_devices, gives_class])
     }
 
-    /// Like [`Self::for_config`], by whether `blockNvidiaVisibleDevices` and
-    /// `gpuPodRuntimeClassName` are set.
+    /// Like [`Self::for_config`], for `[blockNvidiaVisibleDevices is set, gpuPodRuntimeClassName is
+    /// set]`.
     pub const fn for_settings([blocks, gives_class]: [bool; 2]) -> Self {
         if blocks || gives_class { Self::All } else { Self::GpuSharing }
     }
@@ -50,7 +50,7 @@ impl PatchedPods {
 /// The validating and the mutating webhook configuration.
 pub fn webhook_configurations(service: &WebhookService<'_>) -> [Value; 2] {
     let of = |kind: &str, webhooks: Value| {
-        json!({ "apiVersion": API, "kind": kind, "metadata": { "name": service.name },
+        json!({ "apiVersion": API_VERSION, "kind": kind, "metadata": { "name": service.name },
                 "webhooks": webhooks })
     };
     [
@@ -62,27 +62,28 @@ pub fn webhook_configurations(service: &WebhookService<'_>) -> [Value; 2] {
 fn validating_webhooks(service: &WebhookService<'_>) -> Value {
     let writes = ["CREATE", "UPDATE"];
     let all = ["CREATE", "UPDATE", "DELETE"];
-    let mut pods = webhook(service, "pods", PODS_PATH, &rule("", "v1", "pods", &writes));
+    let mut pods = webhook(service, "pods", PODS_PATH, &webhook_rule("", "v1", "pods", &writes));
     // Pods of all schedulers are reviewed; they must start without this webhook, too.
     pods["failurePolicy"] = "Ignore".into();
-    let groups = rule(api_versions::SCHEDULING_GROUP, "v2alpha2", "podgroups", &writes);
+    let groups = webhook_rule(api_versions::SCHEDULING_GROUP, "v2alpha2", "podgroups", &writes);
     json!([
         webhook(
             service,
             "queues",
             QUEUES_PATH,
-            &rule(api_versions::SCHEDULING_GROUP, "v2", "queues", &all)
+            &webhook_rule(api_versions::SCHEDULING_GROUP, "v2", "queues", &all)
         ),
         webhook(service, "podgroups", POD_GROUPS_PATH, &groups),
         pods,
     ])
 }
 
-/// The failure policy is `Fail`: a sharing pod without this patch could use all GPUs of its node.
+/// The configuration of the mutating webhook. Its failure policy is `Fail`: a pod that shares GPUs
+/// could use all GPUs of its node without the patch.
 fn mutating_webhook(service: &WebhookService<'_>) -> Value {
     let ours = Value::from(service.scheduler_name);
     let mut webhook =
-        webhook(service, "sharing", MUTATE_PODS_PATH, &rule("", "v1", "pods", &["CREATE"]));
+        webhook(service, "sharing", MUTATE_PODS_PATH, &webhook_rule("", "v1", "pods", &["CREATE"]));
     let of_ours = json!({
         "name": "of-this-scheduler",
         "expression": format!("has(object.spec.schedulerName) && object.spec.schedulerName == {ours}"),
@@ -118,7 +119,7 @@ fn webhook(service: &WebhookService<'_>, name: &str, path: &str, rule: &Value) -
     })
 }
 
-fn rule(group: &str, version: &str, plural: &str, operations: &[&str]) -> Value {
+fn webhook_rule(group: &str, version: &str, plural: &str, operations: &[&str]) -> Value {
     json!({ "apiGroups": [group], "apiVersions": [version], "resources": [plural],
             "operations": operations })
 }

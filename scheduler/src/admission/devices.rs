@@ -15,46 +15,48 @@ use crate::{
 /// Value of `NVIDIA_VISIBLE_DEVICES` that makes the runtime expose no GPU.
 const NO_DEVICES: &str = "void";
 
-const ALLOWED: &str = "\"void\" or \"none\": the requests of a container determine which GPUs it sees \
+const EXPECTED_VISIBLE_DEVICES: &str = "\"void\" or \"none\": the requests of a container determine which GPUs it sees \
                        (blockNvidiaVisibleDevices)";
 
-const LISTS: [&str; 2] = ["containers", "initContainers"];
+const CONTAINER_LISTS: [&str; 2] = ["containers", "initContainers"];
 
-/// The first container that sets `NVIDIA_VISIBLE_DEVICES` itself.
-pub(super) fn fault(pod: &Value) -> Option<Malformed> {
+/// The fault of the first container that sets `NVIDIA_VISIBLE_DEVICES` itself.
+pub(super) fn visible_devices_fault(pod: &Value) -> Option<Malformed> {
     let shared = annotation(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION).and_then(|start| {
         let container = SharingContainer::from_pod(pod)?;
-        Some((container.pointer(), format!("{start}-{}", container.position())))
+        Some((container.json_pointer(), format!("{start}-{}", container.config_map_suffix())))
     });
-    for kind in LISTS {
+    for kind in CONTAINER_LISTS {
         for (index, container) in list(pod, &format!("/spec/{kind}")).iter().enumerate() {
             let here = format!("/spec/{kind}/{index}");
             let map = shared.as_ref().filter(|(pointer, _)| *pointer == here).map(|(_, map)| map);
             let mut variables = list(container, "/env").iter().enumerate();
-            let wrong = variables.find(|(_, is)| is_devices(is) && !is_allowed(is, map));
+            let wrong =
+                variables.find(|(_, is)| is_visible_devices(is) && !is_allowed_variable(is, map));
             if let Some((variable, found)) = wrong {
                 let field = format!("spec.{kind}[{index}].env[{variable}]");
-                return Some(Malformed::new(field, describe(found), ALLOWED));
+                return Some(Malformed::new(field, variable_text(found), EXPECTED_VISIBLE_DEVICES));
             }
         }
     }
     None
 }
 
-fn is_devices(variable: &Value) -> bool {
+fn is_visible_devices(variable: &Value) -> bool {
     text(variable, "/name") == Some(VISIBLE_DEVICES)
 }
 
-/// The variable names no device, or refers to the ConfigMap of this name, which the binder writes.
-fn is_allowed(variable: &Value, map: Option<&String>) -> bool {
+/// Whether a container may set `NVIDIA_VISIBLE_DEVICES` so: to no device, or from the ConfigMap
+/// that the binder writes (`config_map`).
+fn is_allowed_variable(variable: &Value, config_map: Option<&String>) -> bool {
     match at(variable, "/valueFrom") {
         Some(_) => text(variable, "/valueFrom/configMapKeyRef/name")
-            .is_some_and(|name| map.is_some_and(|map| map == name)),
+            .is_some_and(|name| config_map.is_some_and(|config_map| config_map == name)),
         None => matches!(text(variable, "/value").unwrap_or_default(), "" | NO_DEVICES | "none"),
     }
 }
 
-fn describe(variable: &Value) -> String {
+fn variable_text(variable: &Value) -> String {
     match text(variable, "/value") {
         Some(value) => format!("{VISIBLE_DEVICES} {value:?}"),
         None => format!("{VISIBLE_DEVICES} from another source"),
@@ -63,17 +65,19 @@ fn describe(variable: &Value) -> String {
 
 /// JSON patch operations that hide GPUs from containers that request none and do not set the
 /// variable.
-pub(super) fn patch(pod: &Value, shares: GpuSharing) -> Vec<Value> {
+pub(super) fn hide_gpus_operations(pod: &Value, shares: GpuSharing) -> Vec<Value> {
     let its_own = match shares {
-        GpuSharing::Shared => SharingContainer::from_pod(pod).map(|container| container.pointer()),
+        GpuSharing::Shared => {
+            SharingContainer::from_pod(pod).map(|container| container.json_pointer())
+        }
         GpuSharing::None => None,
     };
     let mut changes = Vec::new();
-    for kind in LISTS {
+    for kind in CONTAINER_LISTS {
         for (index, container) in list(pod, &format!("/spec/{kind}")).iter().enumerate() {
             let pointer = format!("/spec/{kind}/{index}");
-            let sets_variable = list(container, "/env").iter().any(is_devices);
-            if sets_variable || gets_devices(container) || its_own.as_ref() == Some(&pointer) {
+            let sets_variable = list(container, "/env").iter().any(is_visible_devices);
+            if sets_variable || has_own_devices(container) || its_own.as_ref() == Some(&pointer) {
                 continue;
             }
             let mut environment = list(container, "/env").to_vec();
@@ -92,17 +96,18 @@ pub(super) enum GpuSharing {
     None,
 }
 
-/// The container gets devices from a device plugin or by claims, which set the variable.
-fn gets_devices(container: &Value) -> bool {
+/// Whether a container gets devices from a device plugin or by resource claims, which set
+/// `NVIDIA_VISIBLE_DEVICES`.
+fn has_own_devices(container: &Value) -> bool {
     requests_gpus(container) || !list(container, "/resources/claims").is_empty()
 }
 
-/// Containers and init containers.
+/// The containers and init containers of a pod.
 pub(super) fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
-    LISTS.into_iter().flat_map(|kind| list(pod, &format!("/spec/{kind}")))
+    CONTAINER_LISTS.into_iter().flat_map(|kind| list(pod, &format!("/spec/{kind}")))
 }
 
-/// The container requests whole GPUs or MIG instances.
+/// Whether the container requests whole GPUs or MIG instances.
 pub(super) fn requests_gpus(container: &Value) -> bool {
     let is_gpu = |(name, amount): (&Text, &Value)| {
         (name == resources::GPU || mig_profile_gpus(name).is_some())
@@ -129,7 +134,8 @@ mod tests {
     }
 
     fn fault_text(annotations: &Value, containers: &Value) -> String {
-        fault(&pod(annotations, containers)).map_or_else(String::new, |wrong| wrong.to_string())
+        visible_devices_fault(&pod(annotations, containers))
+            .map_or_else(String::new, |wrong| wrong.to_string())
     }
 
     #[test]
@@ -143,7 +149,7 @@ mod tests {
             json!({ "name": VISIBLE_DEVICES, "valueFrom": { "secretKeyRef": { "name": "s" } } });
         assert_snapshot!(fault_text(&json!({}), &sees(&reference)), @r#"spec.containers[0].env[1]: got NVIDIA_VISIBLE_DEVICES from another source, expected "void" or "none": the requests of a container determine which GPUs it sees (blockNvidiaVisibleDevices)"#);
         let first = json!({ "spec": { "initContainers": value("0") } });
-        assert!(fault(&first).unwrap().field.starts_with("spec.initContainers[0]"));
+        assert!(visible_devices_fault(&first).unwrap().field.starts_with("spec.initContainers[0]"));
     }
 
     #[test]
@@ -171,7 +177,7 @@ mod tests {
             { "name": "says", "env": [{ "name": VISIBLE_DEVICES, "value": "none" }] },
         ]);
         let patch_text = |share| {
-            let changes = patch(&pod(&json!({}), &containers), share);
+            let changes = hide_gpus_operations(&pod(&json!({}), &containers), share);
             let lines = changes.iter().map(|is| format!("{} {}", is["path"], is["value"]));
             lines.collect::<Vec<_>>().join("\n")
         };

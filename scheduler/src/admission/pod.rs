@@ -2,8 +2,8 @@
 
 use crate::{parse::Malformed, podgrouper, records::PodRecord};
 
-/// The first fault.
-pub(super) fn fault(pod: &PodRecord) -> Option<Malformed> {
+/// The first fault of a pod.
+pub(super) fn pod_fault(pod: &PodRecord) -> Option<Malformed> {
     let of_spec = pod.malformed.clone();
     of_spec.or_else(|| podgrouper::annotation_fault(pod)).or_else(|| pod.task_priority_error())
 }
@@ -17,7 +17,7 @@ mod tests {
 
     fn fault_text(metadata: &Value) -> String {
         let pod = PodRecord::from_object(&json!({ "metadata": metadata }), "kai-scheduler");
-        fault(&pod).map_or_else(|| "nothing".to_owned(), |wrong| wrong.to_string())
+        pod_fault(&pod).map_or_else(|| "nothing".to_owned(), |wrong| wrong.to_string())
     }
 
     #[test]

@@ -11,25 +11,26 @@ use schedlab_scheduler_core::{
 
 use super::{ReviewOutcome, deny_or_warn, object_title};
 use crate::{
-    api::{ApiClient, path},
+    api::{ApiClient, object_path},
     cache::QueueRecord,
     parse::{Malformed, at, list, text},
-    queue_controller::warnings,
+    queue_controller::queue_warnings,
     snapshot_builder::queue_problem,
 };
 
-const RESOURCES: &str = "quota, overQuotaWeight and limit of gpu, cpu and memory, -1 for unlimited \
+const EXPECTED_RESOURCES: &str = "quota, overQuotaWeight and limit of gpu, cpu and memory, -1 for unlimited \
                          (omitted values count as 0: nothing may run)";
-const WEIGHT: &str = "0 or more (-1 counts as 0: the queue gets no capacity beyond \
+const EXPECTED_WEIGHT: &str = "0 or more (-1 counts as 0: the queue gets no capacity beyond \
                       quotas)";
-const PARENT: &str = "a queue that is not below this one, or none";
-const NO_CHILD_QUEUES: &str = "no child queues, or it cannot be deleted";
+const EXPECTED_PARENT: &str = "a queue that is not below this one, or none";
+const EXPECTED_NO_CHILDREN: &str =
+    "no child queues, as a queue with child queues cannot be deleted";
 
 type Queues = BTreeMap<Name, QueueRecord>;
 
-pub(super) async fn review(api: &ApiClient, request: &Value) -> ReviewOutcome {
-    let others = match api.get(&path(api_versions::QUEUE, "", "queues", "")).await {
-        Ok(all) => parse_list(&all),
+pub(super) async fn review_queue(api: &ApiClient, request: &Value) -> ReviewOutcome {
+    let others = match api.get(&object_path(api_versions::QUEUE, "", "queues", "")).await {
+        Ok(all) => parse_queue_list(&all),
         Err(error) => return ReviewOutcome::Failed(format!("cannot list the queues: {error}")),
     };
     let name: Name = text(request, "/name").unwrap_or_default().into();
@@ -39,9 +40,9 @@ pub(super) async fn review(api: &ApiClient, request: &Value) -> ReviewOutcome {
     review_write(request, &name, others)
 }
 
-fn parse_list(all: &Value) -> Queues {
+fn parse_queue_list(response: &Value) -> Queues {
     let named = |object: &Value| Some((text(object, "/metadata/name")?.into(), object.clone()));
-    let items = list(all, "/items").iter().filter_map(named);
+    let items = list(response, "/items").iter().filter_map(named);
     items.map(|(name, object)| (name, QueueRecord::from_object(&object))).collect()
 }
 
@@ -54,30 +55,35 @@ fn review_delete(request: &Value, name: &Name, others: &Queues) -> ReviewOutcome
     let found = Malformed::new(
         "metadata.name",
         format!("child queues ({})", below.join(", ")),
-        NO_CHILD_QUEUES,
+        EXPECTED_NO_CHILDREN,
     );
     deny_or_warn(request, &found, None)
 }
 
 /// Reviews a create or update: denies faults of the queue and cycles; the rest are warnings.
-fn review_write(request: &Value, name: &Name, mut all: Queues) -> ReviewOutcome {
+fn review_write(request: &Value, name: &Name, mut queues: Queues) -> ReviewOutcome {
     let queue = QueueRecord::from_object(&request["object"]);
     let before =
         request.get("oldObject").filter(|old| !old.is_null()).map(QueueRecord::from_object);
-    let fault = |queue: &QueueRecord| queue.malformed.clone().or_else(|| unset(queue));
+    let fault = |queue: &QueueRecord| queue.malformed.clone().or_else(|| no_resources_fault(queue));
     if let Some(found) = fault(&queue) {
         return deny_or_warn(request, &found, before.as_ref().and_then(fault).as_ref());
     }
     let parent = queue.parent.clone();
     let moved = before.as_ref().is_none_or(|before| before.parent != parent);
-    all.insert(Name::clone(name), queue);
-    let problem = queue_problem(&all, name);
+    queues.insert(Name::clone(name), queue);
+    let problem = queue_problem(&queues, name);
     if let (true, Some(QueueProblem::Cycle { .. })) = (moved, &problem) {
-        let chain = format!("{:?}, which leads back to it", parent.as_deref().unwrap_or_default());
-        return deny_or_warn(request, &Malformed::new("spec.parentQueue", chain, PARENT), None);
+        let chain =
+            format!("{:?}, which leads back to this queue", parent.as_deref().unwrap_or_default());
+        return deny_or_warn(
+            request,
+            &Malformed::new("spec.parentQueue", chain, EXPECTED_PARENT),
+            None,
+        );
     }
     let no_bound = PerResource { gpu: i64::MAX, cpu: i64::MAX, memory: i64::MAX };
-    let mut conditions = warnings(&all, no_bound);
+    let mut conditions = queue_warnings(&queues, no_bound);
     let own = conditions.remove(name).into_iter().flatten();
     let mut warnings: Vec<String> = own
         .map(|(_, condition)| format!("{}: {}", object_title(request), condition.message))
@@ -105,11 +111,13 @@ fn negative_weights(object: &Value) -> impl Iterator<Item = Malformed> {
         let weight = of(resource, "overQuotaWeight");
         let is_meant = weight < 0.0 && of(resource, "quota") >= 0.0;
         let field = format!("spec.resources.{resource}.overQuotaWeight");
-        is_meant.then(|| Malformed::new(field, weight.to_string(), WEIGHT))
+        is_meant.then(|| Malformed::new(field, weight.to_string(), EXPECTED_WEIGHT))
     })
 }
 
-/// KAI rejects a queue without any resources, in which nothing may run.
-fn unset(queue: &QueueRecord) -> Option<Malformed> {
-    (queue.unset_fields.len() == 9).then(|| Malformed::new("spec.resources", "nothing", RESOURCES))
+/// The fault of a queue that sets no resources, in which nothing may run. KAI rejects such a queue
+/// as well.
+fn no_resources_fault(queue: &QueueRecord) -> Option<Malformed> {
+    (queue.unset_fields.len() == 9)
+        .then(|| Malformed::new("spec.resources", "nothing", EXPECTED_RESOURCES))
 }

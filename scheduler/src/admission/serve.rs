@@ -26,8 +26,8 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Admission;
 
-/// Maximum size of a review in bytes: twice the request limit of an API server, for the old and the
-/// new object.
+/// Maximum size of a review in bytes: twice the request limit of an API server, since a review
+/// holds the old and the new object.
 const BODY_BYTES_MAX: usize = 7 * 1024 * 1024;
 
 /// Time limit for the TLS handshake.
@@ -54,15 +54,15 @@ impl Certificate {
     /// # Errors
     /// A file is missing or not PEM, or certificate and key do not match.
     pub fn read(folder: PathBuf) -> anyhow::Result<Self> {
-        let pem = read_files(&folder)?;
+        let pem = read_pem_files(&folder)?;
         let config = tls_config(&pem).with_context(|| folder.display().to_string())?;
         Ok(Self { folder, pem, config })
     }
 
-    /// Reloads the files if they changed. An invalid pair (a half-written update) keeps the old
-    /// one.
+    /// Reloads the files if they changed. If the new pair is invalid, such as half-written, the old
+    /// one stays in use.
     fn reload(&mut self) -> Arc<ServerConfig> {
-        if let Ok(pem) = read_files(&self.folder)
+        if let Ok(pem) = read_pem_files(&self.folder)
             && pem != self.pem
             && let Ok(config) = tls_config(&pem)
         {
@@ -72,7 +72,7 @@ impl Certificate {
     }
 }
 
-fn read_files(folder: &std::path::Path) -> anyhow::Result<PemFiles> {
+fn read_pem_files(folder: &std::path::Path) -> anyhow::Result<PemFiles> {
     let file = |name: &str| {
         let path = folder.join(name);
         std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))

@@ -6,54 +6,57 @@ use schedlab_api::{Value, json};
 
 use super::runtime;
 use crate::{
-    binder::{SHARE_VARIABLES, SharingContainer},
+    binder::{GPU_SHARE_VARIABLES, SharingContainer},
     config::GpuReservation,
     parse::{annotation, list, text},
     records::SHARED_GPU_CONFIG_MAP_ANNOTATION,
 };
 
-/// Maximum length of the pod's name in the prefix: the volume name with all suffixes has at most 63
-/// characters.
-const PREFIX_MAX: usize = 34;
+/// Maximum number of characters of the pod's name in the prefix of ConfigMap names. A volume name,
+/// which adds suffixes to the prefix, has at most 63 characters.
+const CONFIG_MAP_PREFIX_LEN_MAX: usize = 34;
 
 /// JSON patch operations for a pod that shares GPUs.
-pub(super) fn patch(request: &Value, settings: &GpuReservation) -> Vec<Value> {
+pub(super) fn gpu_sharing_operations(request: &Value, settings: &GpuReservation) -> Vec<Value> {
     let pod = &request["object"];
     let class = settings.pod_runtime_class.as_deref();
     let mut changes: Vec<Value> =
-        class.and_then(|class| runtime::class_patch(pod, class)).into_iter().collect();
+        class.and_then(|class| runtime::runtime_class_operation(pod, class)).into_iter().collect();
     // If the annotation is set, its writer also added environment and volume.
     let container = SharingContainer::from_pod(pod)
         .filter(|_| annotation(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION).is_none());
     let Some(container) = container else { return changes };
     let start = config_map_prefix(request);
-    let map = format!("{start}-{}", container.position());
+    let map = format!("{start}-{}", container.config_map_suffix());
     let annotation =
         format!("/metadata/annotations/{}", SHARED_GPU_CONFIG_MAP_ANNOTATION.replace('/', "~1"));
     changes.push(add_operation(&annotation, &json!(start)));
     let mut volumes = list(pod, "/spec/volumes").to_vec();
     volumes.push(json!({ "name": format!("{map}-vol"), "configMap": { "name": map } }));
     changes.push(add_operation("/spec/volumes", &Value::Array(volumes)));
-    let environment = environment(&container, &map);
-    changes
-        .push(add_operation(&format!("{}/env", container.pointer()), &Value::Array(environment)));
+    let environment = container_environment(&container, &map);
+    changes.push(add_operation(
+        &format!("{}/env", container.json_pointer()),
+        &Value::Array(environment),
+    ));
     changes
 }
 
-/// JSON patch operation that sets a value, whether or not one exists.
+/// JSON patch operation that sets the value at a path, whether or not there is one.
 fn add_operation(path: &str, value: &Value) -> Value {
     json!({ "op": "add", "path": path, "value": value })
 }
 
-/// Environment of the container. Our variables come first, so that others may refer to them; the
-/// pod's own values of them are dropped, as they could select GPUs of other pods.
-fn environment(container: &SharingContainer<'_>, map: &str) -> Vec<Value> {
-    let from_map = |name: &&str| json!({ "name": name, "valueFrom": { "configMapKeyRef": { "name": map, "key": name } } });
+/// Environment of a container that shares GPUs. The scheduler's variables come first, so that
+/// others may refer to them. The pod's own values of these variables are dropped, as they could
+/// select GPUs of other pods.
+fn container_environment(container: &SharingContainer<'_>, config_map: &str) -> Vec<Value> {
+    let from_map = |name: &&str| json!({ "name": name, "valueFrom": { "configMapKeyRef": { "name": config_map, "key": name } } });
     let is_ours = |variable: &&Value| {
-        text(variable, "/name").is_some_and(|name| SHARE_VARIABLES.contains(&name))
+        text(variable, "/name").is_some_and(|name| GPU_SHARE_VARIABLES.contains(&name))
     };
     let others = list(container.object, "/env").iter().filter(|variable| !is_ours(variable));
-    SHARE_VARIABLES.iter().map(from_map).chain(others.cloned()).collect()
+    GPU_SHARE_VARIABLES.iter().map(from_map).chain(others.cloned()).collect()
 }
 
 /// Name prefix of the pod's ConfigMaps: the pod's name, with a suffix from the request UID, as
@@ -62,7 +65,8 @@ fn config_map_prefix(request: &Value) -> String {
     let pod = &request["object"];
     let name = text(pod, "/metadata/name").or_else(|| text(pod, "/metadata/generateName"));
     let plain = |char: char| if char == '.' { '-' } else { char };
-    let name: String = name.unwrap_or("pod").chars().map(plain).take(PREFIX_MAX).collect();
+    let name: String =
+        name.unwrap_or("pod").chars().map(plain).take(CONFIG_MAP_PREFIX_LEN_MAX).collect();
     let uid = text(request, "/uid").unwrap_or_default();
     let end = uid.split('-').next().unwrap_or_default();
     format!("{}-{end}-shared-gpu", name.trim_end_matches('-'))
@@ -77,7 +81,11 @@ mod tests {
         let mut settings = GpuReservation::with_image("i");
         settings.pod_runtime_class = Some("nvidia".to_owned());
         let told = |change: Value| format!("{} {}", change["path"], change["value"]);
-        patch(&request, &settings).into_iter().map(told).collect::<Vec<_>>().join("\n")
+        gpu_sharing_operations(&request, &settings)
+            .into_iter()
+            .map(told)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     #[test]

@@ -6,10 +6,10 @@ use schedlab_scheduler_core::model::{GpuFraction, Node, NodeId, PodId, PodShape}
 
 use super::{
     Applier, Cycle,
-    writes::{OnSuccess, Request, Sequence, Write},
+    writes::{OnSuccess, Request, Write, WriteSequence},
 };
 use crate::{
-    api::{PatchKind, path},
+    api::{PatchKind, object_path},
     cache::{BindRequestRecord, ClusterCache},
     config::Binding,
     records::{ObjectKey, placements_to_json},
@@ -17,13 +17,13 @@ use crate::{
 };
 
 /// Attempts of the binder before the pod is scheduled again (`backoffLimit`).
-const ATTEMPTS_MAX: i32 = 3;
+const BIND_ATTEMPTS_MAX: i32 = 3;
 
-/// The longest value of a label.
-const LABEL_MAX: usize = 63;
+/// Maximum number of characters of a label value.
+const LABEL_VALUE_LEN_MAX: usize = 63;
 
 impl Applier {
-    /// Deletes requests of our pods that will not be carried out.
+    /// Deletes the BindRequests of our pods that the binder will not carry out.
     pub(super) async fn delete_obsolete_bind_requests(&mut self, cache: &mut ClusterCache) {
         let over = cache
             .bind_requests
@@ -35,7 +35,8 @@ impl Applier {
                 "kind": "DeleteOptions",
                 "preconditions": { "uid": &*request.uid },
             });
-            let path = path(api_versions::BIND_REQUEST, &key.namespace, "bindrequests", &key.name);
+            let path =
+                object_path(api_versions::BIND_REQUEST, &key.namespace, "bindrequests", &key.name);
             vec![Write {
                 request: Request::Delete { path, options },
                 on_success: OnSuccess::BindRequestDeleted(key.clone()),
@@ -63,14 +64,14 @@ impl Applier {
         cycle: &Cycle<'_>,
         pod: PodId,
         node: NodeId,
-    ) -> Sequence {
+    ) -> WriteSequence {
         let key = cycle.key(pod);
         let of = &cycle.snapshot.pods[pod.0 as usize];
         let shape = &cycle.snapshot.shapes[of.shape.0 as usize];
         let node = &cycle.snapshot.nodes[node.0 as usize];
         let groups = cycle.plan.gpu_groups.get(&pod);
         let mut labels = schedlab_api::Map::new();
-        if node.name.len() <= LABEL_MAX {
+        if node.name.len() <= LABEL_VALUE_LEN_MAX {
             labels.insert("selected-node".to_owned(), json!(&*node.name));
         }
         if let Some(pool) = self.node_pool.as_ref().filter(|pool| !pool.value.is_empty()) {
@@ -81,7 +82,7 @@ impl Applier {
             "selectedNode": &*node.name,
             "receivedResourceType": if groups.is_some() { "Fraction" } else { "Regular" },
             "receivedGPU": received_gpu(shape, node),
-            "backoffLimit": ATTEMPTS_MAX,
+            "backoffLimit": BIND_ATTEMPTS_MAX,
         });
         if let Some(groups) = groups {
             spec["selectedGPUGroups"] = groups.iter().map(|group| json!(&**group)).collect();
@@ -105,10 +106,10 @@ impl Applier {
         let labels = self.missing_pool_label(cycle, pod).map(|(label, value)| {
             let mut change = json!({ "metadata": { "labels": {} } });
             change["metadata"]["labels"][label] = json!(value);
-            let path = path("v1", &key.namespace, "pods", &key.name);
+            let path = object_path("v1", &key.namespace, "pods", &key.name);
             Write::patch(Kind::Pod, path, PatchKind::Merge, change)
         });
-        let path = path(api_versions::BIND_REQUEST, &key.namespace, "bindrequests", "");
+        let path = object_path(api_versions::BIND_REQUEST, &key.namespace, "bindrequests", "");
         let make = Write {
             request: Request::Create { path, object },
             on_success: OnSuccess::BindRequestCreated(key),
@@ -117,7 +118,8 @@ impl Applier {
     }
 }
 
-/// Number of GPUs and portion of each, with two decimals as in KAI.
+/// `spec.receivedGPU` of a BindRequest: number of GPUs and portion of each, with two decimals as in
+/// KAI.
 fn received_gpu(shape: &PodShape, node: &Node) -> Value {
     let (count, milli) = match &shape.fractional_gpu {
         None => {

@@ -14,21 +14,21 @@ use schedlab_scheduler_core::{
 
 use super::{
     Applier, Cycle,
-    writes::{Sequence, Write},
+    writes::{Write, WriteSequence},
 };
 use crate::{
     api::PatchKind,
     cache::ClusterCache,
     dra::claim_patches::{
         allocation_result, claim_path, consumer_reference, finalizer_patch, released_status,
-        status_change,
+        status_patch_at_version,
     },
     dra::{ClaimRecord, PickedDevices},
     records::ObjectKey,
     watch::Kind,
 };
 
-/// The pods that will use a claim, at least one, with their nodes. The nodes differ only for
+/// The pods that will use a claim, with their nodes; never empty. The nodes differ only for
 /// multi-node devices.
 type ClaimConsumers = Vec<(PodId, NodeId)>;
 
@@ -41,17 +41,17 @@ impl Applier {
         cycle: &Cycle<'_>,
     ) -> BTreeSet<Option<PodGroupId>> {
         let uses = claim_consumers(cache, cycle);
-        self.deallocate(cache, cycle, &uses).await;
-        if uses.is_empty() && !has_leftovers(cache) {
+        self.deallocate_claims(cache, cycle, &uses).await;
+        if uses.is_empty() && !has_leftover_claims(cache) {
             return BTreeSet::new();
         }
-        self.release_leftovers(cache).await;
-        let unprotected = uses.keys().filter(|key| !is_protected(cache, key));
-        let protect: Vec<Sequence> =
-            unprotected.filter_map(|key| add_finalizer(cache, key)).collect();
+        self.release_leftover_claims(cache).await;
+        let unprotected = uses.keys().filter(|key| !has_delete_protection(cache, key));
+        let protect: Vec<WriteSequence> =
+            unprotected.filter_map(|key| add_finalizer_sequence(cache, key)).collect();
         self.write(cache, protect).await;
-        let picked = pick(cache, cycle, &uses);
-        let without = without_devices(cache, &uses, &picked);
+        let picked = pick_devices(cache, cycle, &uses);
+        let without = pods_without_devices(cache, &uses, &picked);
         for ((pod, node), claim) in &without {
             let (pod, node) = (cycle.key(*pod), &cycle.snapshot.nodes[node.0 as usize].name);
             let text = format!(
@@ -62,11 +62,11 @@ impl Applier {
         }
         // Groups are bound whole: no member's claim is allocated if another gets no devices.
         let unbindable: BTreeSet<_> = without.keys().map(|(pod, _)| cycle.group(*pod)).collect();
-        let allocate: Vec<Sequence> = uses
+        let allocate: Vec<WriteSequence> = uses
             .iter()
             .filter_map(|(key, of)| {
                 let with = of.iter().filter(|(pod, _)| !unbindable.contains(&cycle.group(*pod)));
-                allocate(cache, cycle, key, &with.copied().collect(), &picked)
+                allocate_and_reserve(cache, cycle, key, &with.copied().collect(), &picked)
             })
             .collect();
         self.write(cache, allocate).await;
@@ -83,7 +83,7 @@ impl Applier {
     }
 
     /// Deallocates the claims that the plan wants free, unless a pod uses them by now.
-    async fn deallocate(
+    async fn deallocate_claims(
         &mut self,
         cache: &mut ClusterCache,
         cycle: &Cycle<'_>,
@@ -104,27 +104,28 @@ impl Applier {
         let chains = better_free.iter().filter_map(|key| {
             let claim =
                 cache.resource_claims.claims.get(key).filter(|claim| claim.is_unreserved())?;
-            Some(vec![status_patch(key, claim, &free)])
+            Some(vec![claim_status_write(key, claim, &free)])
         });
         let chains = chains.collect();
         self.write(cache, chains).await;
     }
 
-    async fn release_leftovers(&mut self, cache: &mut ClusterCache) {
+    async fn release_leftover_claims(&mut self, cache: &mut ClusterCache) {
         let free = released_status();
         let claims = cache.resource_claims.claims.iter();
         let left_over = claims.filter(|(key, claim)| claim.is_leftover(key, &cache.pods));
-        let chains = left_over.map(|(key, claim)| vec![status_patch(key, claim, &free)]).collect();
+        let chains =
+            left_over.map(|(key, claim)| vec![claim_status_write(key, claim, &free)]).collect();
         self.write(cache, chains).await;
     }
 }
 
-fn has_leftovers(cache: &ClusterCache) -> bool {
+fn has_leftover_claims(cache: &ClusterCache) -> bool {
     cache.resource_claims.claims.iter().any(|(key, claim)| claim.is_leftover(key, &cache.pods))
 }
 
-/// The claims of all pods to bind, with the pod and its node, in the order of the decisions.
-fn claims_in_order(
+/// The claims of all pods to bind, each with a pod and its node, in the order of the decisions.
+fn claims_in_decision_order(
     cache: &ClusterCache,
     cycle: &Cycle<'_>,
 ) -> impl Iterator<Item = (ObjectKey, (PodId, NodeId))> {
@@ -142,45 +143,45 @@ fn claims_in_order(
     })
 }
 
-/// The claims of all pods to bind.
+/// The pods to bind that use each claim.
 fn claim_consumers(cache: &ClusterCache, cycle: &Cycle<'_>) -> BTreeMap<ObjectKey, ClaimConsumers> {
     let mut uses: BTreeMap<ObjectKey, ClaimConsumers> = BTreeMap::new();
-    for (claim, user) in claims_in_order(cache, cycle) {
+    for (claim, user) in claims_in_decision_order(cache, cycle) {
         uses.entry(claim).or_default().push(user);
     }
     uses
 }
 
-fn is_protected(cache: &ClusterCache, key: &ObjectKey) -> bool {
+fn has_delete_protection(cache: &ClusterCache, key: &ObjectKey) -> bool {
     cache.resource_claims.claims.get(key).is_some_and(|claim| finalizer_patch(claim).is_none())
 }
 
-fn add_finalizer(cache: &ClusterCache, key: &ObjectKey) -> Option<Sequence> {
+fn add_finalizer_sequence(cache: &ClusterCache, key: &ObjectKey) -> Option<WriteSequence> {
     let claim = cache.resource_claims.claims.get(key)?;
     let change = finalizer_patch(claim)?;
     Some(vec![Write::patch(Kind::ResourceClaim, claim_path(key), PatchKind::Merge, change)])
 }
 
-/// Pods with a claim that gets no devices now, with this claim. Their other claims are not
-/// allocated either.
-fn without_devices<'u>(
+/// Pods to bind with a claim that gets no devices now, and the first such claim of each. Their
+/// other claims are not allocated either.
+fn pods_without_devices<'u>(
     cache: &ClusterCache,
     uses: &'u BTreeMap<ObjectKey, ClaimConsumers>,
     picked: &BTreeMap<ObjectKey, PickedDevices>,
 ) -> BTreeMap<(PodId, NodeId), &'u ObjectKey> {
     let without =
-        uses.iter().filter(|(key, _)| needs_devices(cache, key) && !picked.contains_key(*key));
+        uses.iter().filter(|(key, _)| needs_allocation(cache, key) && !picked.contains_key(*key));
     without.flat_map(|(key, of)| of.iter().map(move |user| (*user, key))).collect()
 }
 
-/// Whether the claim can be allocated and is not.
-fn needs_devices(cache: &ClusterCache, key: &ObjectKey) -> bool {
-    let claim = cache.resource_claims.claims.get(key).filter(|_| is_protected(cache, key));
+/// Whether the claim is ready to be allocated and has no allocation yet.
+fn needs_allocation(cache: &ClusterCache, key: &ObjectKey) -> bool {
+    let claim = cache.resource_claims.claims.get(key).filter(|_| has_delete_protection(cache, key));
     claim.is_some_and(|claim| claim.allocation.is_none())
 }
 
-/// Picks devices for all claims that need some.
-fn pick(
+/// Picks devices for all claims of the pods to bind that have none.
+fn pick_devices(
     cache: &ClusterCache,
     cycle: &Cycle<'_>,
     uses: &BTreeMap<ObjectKey, ClaimConsumers>,
@@ -188,26 +189,27 @@ fn pick(
     let node = |id: NodeId| &cycle.snapshot.nodes[id.0 as usize];
     // The first pod has the first choice, as in the search of the core.
     let mut known = BTreeSet::new();
-    let ordered: Vec<ObjectKey> = claims_in_order(cache, cycle)
+    let ordered: Vec<ObjectKey> = claims_in_decision_order(cache, cycle)
         .map(|(key, _)| key)
-        .filter(|key| needs_devices(cache, key) && known.insert(key.clone()))
+        .filter(|key| needs_allocation(cache, key) && known.insert(key.clone()))
         .collect();
     let open: Vec<(&ObjectKey, Vec<&Node>)> = ordered
         .iter()
         .map(|key| (key, uses[key].iter().map(|(_, at)| node(*at)).collect()))
         .collect();
-    cache.resource_claims.pick_all(&open)
+    cache.resource_claims.pick_for_nodes(&open)
 }
 
-/// Allocates a claim if needed, and reserves it for the pods that will use it.
-fn allocate(
+/// Allocates a claim that has no devices yet, and reserves it for the pods that will use it.
+fn allocate_and_reserve(
     cache: &ClusterCache,
     cycle: &Cycle<'_>,
     key: &ObjectKey,
     pods: &ClaimConsumers,
     picked: &BTreeMap<ObjectKey, PickedDevices>,
-) -> Option<Sequence> {
-    let claim = cache.resource_claims.claims.get(key).filter(|_| is_protected(cache, key))?;
+) -> Option<WriteSequence> {
+    let claim =
+        cache.resource_claims.claims.get(key).filter(|_| has_delete_protection(cache, key))?;
     let (_, at) = pods.first()?;
     let mut users = claim.reserved_others.clone();
     users.extend(claim.reserved_pods.iter().map(|(name, uid)| consumer_reference(name, uid)));
@@ -221,10 +223,15 @@ fn allocate(
         change["allocation"] =
             allocation_result(&cache.resource_claims, claim, node, picked.get(key)?);
     }
-    Some(vec![status_patch(key, claim, &change)])
+    Some(vec![claim_status_write(key, claim, &change)])
 }
 
-fn status_patch(key: &ObjectKey, claim: &ClaimRecord, status: &Value) -> Write {
+fn claim_status_write(key: &ObjectKey, claim: &ClaimRecord, status: &Value) -> Write {
     let path = format!("{}/status", claim_path(key));
-    Write::patch(Kind::ResourceClaim, path, PatchKind::Merge, status_change(claim.version, status))
+    Write::patch(
+        Kind::ResourceClaim,
+        path,
+        PatchKind::Merge,
+        status_patch_at_version(claim.version, status),
+    )
 }

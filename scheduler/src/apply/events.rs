@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::rfc3339;
 use crate::{
-    api::{path, to_bytes},
+    api::{object_path, to_json_bytes},
     records::ObjectKey,
 };
 
@@ -19,7 +19,7 @@ pub(crate) enum EventType {
     Warning,
 }
 
-/// The object of an event.
+/// The object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InvolvedObject {
     pub(crate) api_version: &'static str,
@@ -29,7 +29,7 @@ pub(crate) struct InvolvedObject {
 }
 
 impl InvolvedObject {
-    pub(crate) fn pod(key: &ObjectKey, uid: &Name) -> Self {
+    pub(crate) fn for_pod(key: &ObjectKey, uid: &Name) -> Self {
         Self { api_version: "v1", kind: "Pod", key: key.clone(), uid: Name::clone(uid) }
     }
 }
@@ -40,27 +40,27 @@ pub(crate) struct Event<'a> {
     pub(crate) event_type: EventType,
     pub(crate) reason: &'a str,
     pub(crate) message: &'a str,
-    /// Identifies equal events whose messages differ, such as in numbers; the message if `None`.
+    /// What identifies equal events whose messages differ, such as in numbers. `None`: the message.
     pub(crate) dedup_key: Option<&'a str>,
-    /// Separates events with equal content, such as by resourceVersion.
+    /// What separates events with equal content, such as a resourceVersion.
     pub(crate) dedup_scope: &'a str,
 }
 
 impl Event<'_> {
-    /// The name: of limited length, and equal for equal events.
-    pub(crate) fn name(&self) -> String {
+    /// The name of the event object: of limited length, and equal for equal events.
+    pub(crate) fn object_name(&self) -> String {
         let gist = self.dedup_key.unwrap_or(self.message);
         let parts = [&*self.involved.uid, self.reason, gist, self.dedup_scope];
         let name: String = self.involved.key.name.chars().take(230).collect();
-        format!("{name}.{:016x}", fnv1a(&parts))
+        format!("{name}.{:016x}", fnv1a_hash(&parts))
     }
 
-    /// Path and body of the request that creates it.
+    /// API path and body of the request that creates the event.
     pub(crate) fn to_request(&self, component: &str, now: Time) -> (String, Vec<u8>) {
         self.to_annotated_request(BTreeMap::new(), component, now)
     }
 
-    /// Like `to_request`, with annotations.
+    /// Like [`Self::to_request`], with annotations on the event.
     pub(crate) fn to_annotated_request(
         &self,
         annotations: BTreeMap<&str, &str>,
@@ -87,14 +87,14 @@ impl Event<'_> {
             kind: "Event",
             last_timestamp: &time,
             message: &message,
-            metadata: Metadata { annotations, name: &self.name(), namespace },
+            metadata: EventMetadata { annotations, name: &self.object_name(), namespace },
             reason: self.reason,
             reporting_component: component,
             reporting_instance: component,
-            source: Source { component },
+            source: EventSource { component },
             level: self.event_type,
         };
-        (path("v1", namespace, "events", ""), to_bytes(&body))
+        (object_path("v1", namespace, "events", ""), to_json_bytes(&body))
     }
 }
 
@@ -109,11 +109,11 @@ struct EventBody<'e> {
     kind: &'e str,
     last_timestamp: &'e str,
     message: &'e str,
-    metadata: Metadata<'e>,
+    metadata: EventMetadata<'e>,
     reason: &'e str,
     reporting_component: &'e str,
     reporting_instance: &'e str,
-    source: Source<'e>,
+    source: EventSource<'e>,
     #[serde(rename = "type")]
     level: EventType,
 }
@@ -130,7 +130,7 @@ struct ObjectReference<'e> {
 }
 
 #[derive(Serialize)]
-struct Metadata<'e> {
+struct EventMetadata<'e> {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     annotations: BTreeMap<&'e str, &'e str>,
     name: &'e str,
@@ -138,12 +138,12 @@ struct Metadata<'e> {
 }
 
 #[derive(Serialize)]
-struct Source<'e> {
+struct EventSource<'e> {
     component: &'e str,
 }
 
-/// FNV-1a over the parts, each followed by a separator.
-pub(crate) fn fnv1a(parts: &[&str]) -> u64 {
+/// FNV-1a hash of the parts, each followed by a separator.
+pub(crate) fn fnv1a_hash(parts: &[&str]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.bytes().chain([0xff]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn equal_events_have_equal_names() {
-        let about = InvolvedObject::pod(
+        let about = InvolvedObject::for_pod(
             &ObjectKey { namespace: "ns".into(), name: "p".into() },
             &"u1".into(),
         );
@@ -170,7 +170,7 @@ mod tests {
                 dedup_key: gist,
                 dedup_scope: occasion,
             }
-            .name()
+            .object_name()
         };
         assert_eq!(name("a", None, ""), name("a", None, ""));
         assert_ne!(name("a", None, ""), name("b", None, ""));
@@ -200,7 +200,7 @@ mod tests {
             schedlab_api::json!({
                 "apiVersion": "v1",
                 "kind": "Event",
-                "metadata": { "name": event.name(), "namespace": "default" },
+                "metadata": { "name": event.object_name(), "namespace": "default" },
                 "involvedObject": { "apiVersion": "x/v2", "kind": "Queue", "name": "q", "uid": "u1" },
                 "type": "Warning",
                 "reason": "R",

@@ -12,18 +12,18 @@ use schedlab_scheduler_core::{
 
 use super::{
     Applier, Cycle, Event, EventType, InvolvedObject, pod_groups, rfc3339,
-    writes::{OnSuccess, Request, Sequence, Write},
+    writes::{OnSuccess, Request, Write, WriteSequence},
 };
 use crate::{
-    api::{PatchKind, path},
+    api::{PatchKind, object_path},
     cache::ClusterCache,
     config::Flavor,
     records::ObjectKey,
     watch::Kind,
 };
 
-/// Number of pods evicted together: for the same preemptor by the same action, or of the same stale
-/// gang.
+/// The sizes of groups of pods that are evicted together: by the same action for the same
+/// preemptor, or as the rest of a stale gang. The key is action, and preemptor or gang.
 pub(super) struct EvictionGroupSizes(BTreeMap<(&'static str, Option<PodGroupId>), usize>);
 
 impl EvictionGroupSizes {
@@ -31,13 +31,13 @@ impl EvictionGroupSizes {
         let mut counts = BTreeMap::new();
         for decision in &cycle.plan.decisions {
             if let Decision::Evict { pod, cause } = decision {
-                *counts.entry(Self::key(cycle, *pod, cause)).or_default() += 1;
+                *counts.entry(Self::size_key(cycle, *pod, cause)).or_default() += 1;
             }
         }
         Self(counts)
     }
 
-    fn key(
+    fn size_key(
         cycle: &Cycle<'_>,
         pod: PodId,
         cause: &EvictionCause,
@@ -45,27 +45,27 @@ impl EvictionGroupSizes {
         (cause.kai_action_name(), cause.preemptor().or_else(|| cycle.group(pod)))
     }
 
-    fn count(&self, cycle: &Cycle<'_>, pod: PodId, cause: &EvictionCause) -> usize {
-        self.0.get(&Self::key(cycle, pod, cause)).copied().unwrap_or(1)
+    fn group_size(&self, cycle: &Cycle<'_>, pod: PodId, cause: &EvictionCause) -> usize {
+        self.0.get(&Self::size_key(cycle, pod, cause)).copied().unwrap_or(1)
     }
 }
 
 impl Applier {
-    pub(super) fn evict(
+    pub(super) fn eviction_writes(
         &self,
         cache: &ClusterCache,
         cycle: &Cycle<'_>,
         pod: PodId,
         cause: &EvictionCause,
         group_sizes: &EvictionGroupSizes,
-    ) -> Sequence {
+    ) -> WriteSequence {
         let key = cycle.key(pod);
         let (reason, message) = match self.flavor {
             Flavor::Kai => ("Evict", eviction_message(cycle.snapshot, pod, cause)),
             Flavor::Kube => ("Preempted", preemption_message(cycle, pod, cause)),
         };
         let victim = &cycle.snapshot.pods[pod.0 as usize];
-        let on_pod = InvolvedObject::pod(&key, &victim.uid);
+        let on_pod = InvolvedObject::for_pod(&key, &victim.uid);
         let on_group = victim
             .group
             .filter(|_| self.flavor == Flavor::Kai)
@@ -89,15 +89,15 @@ impl Applier {
                 dedup_scope: occasion,
             }
         };
-        let mut chain = vec![Write::event(&event(&on_pod), &self.api.name, cycle.now)];
+        let mut chain = vec![Write::create_event(&event(&on_pod), &self.api.name, cycle.now)];
         if let Some(on_group) = &on_group {
-            let count = group_sizes.count(cycle, pod, cause).to_string();
-            let annotations = annotations(cycle, cause, &count);
+            let count = group_sizes.group_size(cycle, pod, cause).to_string();
+            let annotations = eviction_event_annotations(cycle, cause, &count);
             let (path, body) =
                 event(on_group).to_annotated_request(annotations, &self.api.name, cycle.now);
             chain.push(Write::event_request(path, body));
         }
-        chain.extend(self.mark_disrupted(cache, cycle, &key, &message));
+        chain.extend(self.disruption_target_write(cache, cycle, &key, &message));
         let mut options = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -111,7 +111,7 @@ impl Applier {
         {
             options["gracePeriodSeconds"] = json!(grace);
         }
-        let path = path("v1", &key.namespace, "pods", &key.name);
+        let path = object_path("v1", &key.namespace, "pods", &key.name);
         let request = Request::Delete { path, options };
         let cause = cause.kai_action_name();
         let on_success = OnSuccess::Evicted { pod: key, since: cycle.now, cause };
@@ -119,8 +119,8 @@ impl Applier {
         chain
     }
 
-    /// Condition `DisruptionTarget`, unless the pod has it already.
-    fn mark_disrupted(
+    /// The write of condition `DisruptionTarget`; `None` if the pod has it already.
+    fn disruption_target_write(
         &self,
         cache: &ClusterCache,
         cycle: &Cycle<'_>,
@@ -146,13 +146,13 @@ impl Applier {
             "message": message,
             "lastTransitionTime": rfc3339(cycle.now),
         }] } });
-        let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
+        let path = format!("{}/status", object_path("v1", &key.namespace, "pods", &key.name));
         Some(Write::patch(Kind::Pod, path, PatchKind::Strategic, change))
     }
 }
 
-/// KAI's annotations of the eviction event.
-fn annotations<'a>(
+/// The annotations of an eviction event, as KAI writes them.
+fn eviction_event_annotations<'a>(
     cycle: &'a Cycle<'_>,
     cause: &EvictionCause,
     count: &'a str,
@@ -169,7 +169,7 @@ fn annotations<'a>(
     annotations
 }
 
-/// The message of kube-scheduler.
+/// kube-scheduler's message on a preempted pod.
 fn preemption_message(cycle: &Cycle<'_>, pod: PodId, cause: &EvictionCause) -> String {
     let uid = |group: &PodGroupId| &cycle.snapshot.pod_groups[group.0 as usize].uid;
     let node = |NodeId(node)| &cycle.snapshot.nodes[node as usize].name;

@@ -18,10 +18,10 @@ use super::{
     Applier, Cycle, Event, EventType, InvolvedObject,
     pending_messages::PendingMessage,
     rfc3339,
-    writes::{Sequence, Write},
+    writes::{Write, WriteSequence},
 };
 use crate::{
-    api::{PatchKind, path},
+    api::{PatchKind, object_path},
     cache::ClusterCache,
     config::Flavor,
     records::ObjectKey,
@@ -29,43 +29,43 @@ use crate::{
     watch::Kind,
 };
 
-/// Grace period of a new pod before a missing group is reported, since a grouper in another
-/// process, which may just be taking over, may add one.
+/// Grace period of a new pod before a missing group is reported. A pod grouper in another process,
+/// which may just be taking over, may add the group.
 const GROUPING_GRACE_MILLIS: i64 = 10_000;
 
-/// The most pods per cycle whose message is only updated; the others follow in later cycles.
-const REFRESH_MAX: usize = 256;
+/// Maximum number of pods per cycle whose existing message is updated; other pods follow in later
+/// cycles.
+const MESSAGE_UPDATES_MAX: usize = 256;
 
 impl Applier {
-    /// Reports on all waiting pods and groups why they wait.
+    /// Writes conditions and events that report why pods and groups wait.
     pub(super) async fn report_pending(
         &mut self,
         cache: &mut ClusterCache,
         cycle: &Cycle<'_>,
         unschedulable: &BTreeMap<ObjectKey, UnschedulableReason>,
     ) {
-        let messages = self.messages.refresh(cycle);
+        let messages = self.messages.messages_of_cycle(cycle);
         if self.flavor == Flavor::Kai {
             self.report_pending_groups(cache, cycle, &messages).await;
         }
         let mut reasons = pending_reasons(cache, cycle, &messages);
-        let held =
-            self.held_messages.iter().filter(|(key, text)| differs_from_reported(cache, key, text));
+        let held = self.held_messages.iter().filter(|(key, text)| is_message_new(cache, key, text));
         reasons.extend(held.map(|(key, text)| (key.clone(), text.clone())));
         self.update_grouping_grace(cache, cycle.now, unschedulable);
         let unschedulable =
             unschedulable.iter().filter(|(key, _)| !self.grouping_grace.contains_key(*key));
         let unschedulable = unschedulable.map(|(key, reason)| (key, reason.to_string()));
-        let changed = unschedulable.filter(|(key, text)| differs_from_reported(cache, key, text));
+        let changed = unschedulable.filter(|(key, text)| is_message_new(cache, key, text));
         reasons.extend(changed.map(|(key, text)| (key.clone(), text)));
-        let due = self.select_due(cache, &reasons);
+        let due = self.pods_due_for_message(cache, &reasons);
         let chains =
             due.iter().filter_map(|key| self.pending_pod_updates(cache, cycle, key, &reasons[key]));
         let chains = chains.collect();
         self.write(cache, chains).await;
     }
 
-    /// Recomputes the new pods without group, with the rest of their grace period.
+    /// Recomputes which new pods have no group, with the rest of their grace period.
     fn update_grouping_grace(
         &mut self,
         cache: &ClusterCache,
@@ -82,15 +82,16 @@ impl Applier {
         self.grouping_grace = remaining.collect();
     }
 
-    /// When a missing group must be reported next, or a pod gives up waiting for its volumes.
+    /// Time until a missing group must be reported, or a pod gives up waiting for its volumes.
     pub(crate) fn requeue_after(&self, now: Time) -> Option<Duration> {
         let grouping = self.grouping_grace.values().min().copied();
         grouping.into_iter().chain(self.next_volume_timeout(now)).min()
     }
 
-    /// All pods without a message yet, and a bounded number of those whose message changed. Those
-    /// after the last updated one come first, so that every pod gets its turn.
-    fn select_due(
+    /// The pods whose condition is written now: all pods without a message yet, and a bounded
+    /// number of those whose message changed. Those after the last updated pod come first, so that
+    /// every pod gets its turn.
+    fn pods_due_for_message(
         &mut self,
         cache: &ClusterCache,
         reasons: &BTreeMap<ObjectKey, String>,
@@ -103,8 +104,8 @@ impl Applier {
         let (stale, mut due): (Vec<_>, Vec<_>) = reasons.keys().partition(has_message);
         let after = stale.partition_point(|key| Some(*key) <= self.last_refreshed.as_ref());
         let in_turn = stale[after..].iter().chain(&stale[..after]);
-        due.extend(in_turn.take(REFRESH_MAX));
-        if stale.len() > REFRESH_MAX {
+        due.extend(in_turn.take(MESSAGE_UPDATES_MAX));
+        if stale.len() > MESSAGE_UPDATES_MAX {
             self.outcome.retry = true;
             self.last_refreshed = due.last().map(|key| ObjectKey::clone(key));
         }
@@ -117,14 +118,14 @@ impl Applier {
         cycle: &Cycle<'_>,
         key: &ObjectKey,
         text: &str,
-    ) -> Option<Sequence> {
+    ) -> Option<WriteSequence> {
         let pod = cache.pods.get(key)?;
         let was_false = pod
             .reported
             .pod_scheduled
             .as_ref()
             .is_some_and(|condition| &*condition.status == "False");
-        let about = InvolvedObject::pod(key, &pod.uid);
+        let about = InvolvedObject::for_pod(key, &pod.uid);
         let event = Event {
             involved: &about,
             event_type: EventType::Warning,
@@ -153,15 +154,15 @@ impl Applier {
             change["metadata"] =
                 json!({ "annotations": { (annotations::POD_GROUP_NAME): &**group } });
         }
-        let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
+        let path = format!("{}/status", object_path("v1", &key.namespace, "pods", &key.name));
         Some(vec![
-            Write::event(&event, &self.api.name, cycle.now),
+            Write::create_event(&event, &self.api.name, cycle.now),
             Write::patch(Kind::Pod, path, PatchKind::Strategic, change),
         ])
     }
 }
 
-fn differs_from_reported(cache: &ClusterCache, key: &ObjectKey, text: &str) -> bool {
+fn is_message_new(cache: &ClusterCache, key: &ObjectKey, text: &str) -> bool {
     cache.pods.get(key).is_some_and(|pod| {
         let condition = pod.reported.pod_scheduled.as_ref();
         pod.is_waiting()
@@ -171,15 +172,16 @@ fn differs_from_reported(cache: &ClusterCache, key: &ObjectKey, text: &str) -> b
     })
 }
 
-/// Whether the pod is marked: `markUnschedulable` of its group.
-fn marks_pod(cache: &ClusterCache, key: &ObjectKey) -> bool {
+/// Whether the pod gets an `Unschedulable` condition: `markUnschedulable` of its group.
+fn is_marked_unschedulable(cache: &ClusterCache, key: &ObjectKey) -> bool {
     let group = cache.pods.get(key).and_then(|pod| pod.group.as_ref());
     let group =
         group.map(|name| ObjectKey { namespace: key.namespace.clone(), name: name.clone() });
     group.and_then(|key| cache.groups.get(&key)).is_none_or(|group| group.marks_unschedulable)
 }
 
-/// The messages of pods that wait after this cycle and have another one so far.
+/// The messages of pods that wait after this cycle. Pods whose condition has this message already
+/// are left out.
 pub(super) fn pending_reasons(
     cache: &ClusterCache,
     cycle: &Cycle<'_>,
@@ -212,7 +214,7 @@ pub(super) fn pending_reasons(
         };
         let Some(text) = own.or_else(of_group).or_else(pipelined_reason) else { continue };
         let key = cycle.key(id);
-        if differs_from_reported(cache, &key, &text) && marks_pod(cache, &key) {
+        if is_message_new(cache, &key, &text) && is_marked_unschedulable(cache, &key) {
             reasons.insert(key, text.into_owned());
         }
     }

@@ -21,7 +21,7 @@ use crate::{
 pub(super) struct PendingMessage {
     pub(super) code: &'static str,
     pub(super) reason: String,
-    /// Reason and remedy.
+    /// Reason and remedy of the pending group.
     pub(super) message: String,
 }
 
@@ -62,13 +62,14 @@ impl PendingMessage {
     }
 }
 
-/// The messages of the last cycle, ordered by group.
+/// The messages of the last cycle: group, reason, whether the group is blocked by the head of the
+/// line, and message, ordered by group.
 #[derive(Debug, Default)]
 pub(super) struct MessageCache(Vec<(ObjectKey, (Reason, bool), Arc<PendingMessage>)>);
 
 impl MessageCache {
-    /// Returns the messages of this cycle.
-    pub(super) fn refresh(
+    /// Returns the messages of this cycle, by group. Messages of unchanged reasons are reused.
+    pub(super) fn messages_of_cycle(
         &mut self,
         cycle: &Cycle<'_>,
     ) -> BTreeMap<PodGroupId, Arc<PendingMessage>> {
@@ -76,7 +77,7 @@ impl MessageCache {
         let mut messages = BTreeMap::new();
         for (id, reason) in &cycle.plan.waiting {
             let group = &cycle.snapshot.pod_groups[id.0 as usize];
-            while previous.next_if(|(key, ..)| comes_before(key, group)).is_some() {}
+            while previous.next_if(|(key, ..)| is_before_group(key, group)).is_some() {}
             let is_head_of_line_blocked = cycle.plan.blocked_by_head_of_line.contains(id);
             let is_same =
                 |known: &(Reason, bool)| known.1 == is_head_of_line_blocked && known.0 == *reason;
@@ -93,18 +94,18 @@ impl MessageCache {
     }
 }
 
-/// Whether this is the key of the group. Most often both hold the same strings, so that is
+/// Whether `key` is the key of the group. Most often both hold the same strings, so addresses are
 /// compared first.
 pub(super) fn is_key_of(key: &ObjectKey, group: &PodGroup) -> bool {
-    is_same(key, group) || sort_key(key) == group_sort_key(group)
+    has_same_strings(key, group) || sort_key(key) == group_sort_key(group)
 }
 
-/// Whether the key is before that of the group, in the order of names.
-pub(super) fn comes_before(key: &ObjectKey, group: &PodGroup) -> bool {
-    !is_same(key, group) && sort_key(key) < group_sort_key(group)
+/// Whether `key` comes before the key of the group, by namespace and name.
+pub(super) fn is_before_group(key: &ObjectKey, group: &PodGroup) -> bool {
+    !has_same_strings(key, group) && sort_key(key) < group_sort_key(group)
 }
 
-fn is_same(key: &ObjectKey, group: &PodGroup) -> bool {
+fn has_same_strings(key: &ObjectKey, group: &PodGroup) -> bool {
     Name::ptr_eq(&key.name, &group.name) && Name::ptr_eq(&key.namespace, &group.namespace)
 }
 

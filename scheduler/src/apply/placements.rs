@@ -14,10 +14,10 @@ use schedlab_scheduler_core::{
 
 use super::{
     Applier, Cycle, Event, EventType, InvolvedObject,
-    writes::{OnSuccess, Request, Sequence, Write},
+    writes::{OnSuccess, Request, Write, WriteSequence},
 };
 use crate::{
-    api::{PatchKind, path},
+    api::{PatchKind, object_path},
     cache::ClusterCache,
     config::{Flavor, NodePool},
     records::{ObjectKey, placements_to_json},
@@ -25,16 +25,16 @@ use crate::{
 };
 
 impl Applier {
-    /// Binds a pod. A group annotation that is not written yet goes with the binding, which the API
-    /// server copies to the pod. Labels are written before the binding: a pod with a node has them,
-    /// and on a pod without node they have no effect.
-    pub(super) fn bind(
+    /// Binds a pod. A group annotation that is not written yet is part of the Binding: the API
+    /// server copies it to the pod. Labels are written before the Binding: a pod with a node must
+    /// have them, and on a pod without node they have no effect.
+    pub(super) fn binding_writes(
         &self,
         cache: &ClusterCache,
         cycle: &Cycle<'_>,
         pod: PodId,
         node: NodeId,
-    ) -> Sequence {
+    ) -> WriteSequence {
         let key = cycle.key(pod);
         let node = &cycle.snapshot.nodes[node.0 as usize].name;
         let uid = &cycle.snapshot.pods[pod.0 as usize].uid;
@@ -54,7 +54,7 @@ impl Applier {
             object["metadata"]["annotations"][annotations::NUMA_PLACEMENT_PREDICTED] =
                 json!(predicted);
         }
-        let path = path("v1", &key.namespace, "pods", &key.name);
+        let path = object_path("v1", &key.namespace, "pods", &key.name);
         let devices = cycle.plan.gpu_groups.get(&pod).map(|devices| {
             let known = cache.pods.get(&key).into_iter().flat_map(|pod| pod.labels.keys());
             shared_gpu_labels(known.map(|label| &**label), devices)
@@ -79,8 +79,8 @@ impl Applier {
         (!value.is_empty() && !has).then_some((label, value))
     }
 
-    /// Reports the bindings of this cycle: an event each, and the start of groups.
-    pub(super) async fn report_bound(&mut self, cache: &mut ClusterCache, cycle: &Cycle<'_>) {
+    /// Reports the bindings of this cycle: one event per pod, and the start of groups.
+    pub(super) async fn report_bindings(&mut self, cache: &mut ClusterCache, cycle: &Cycle<'_>) {
         let pods = &cycle.snapshot.pods;
         let is_active = |status| {
             matches!(status, PodStatus::Bound | PodStatus::Running | PodStatus::OnExcludedNode)
@@ -94,13 +94,13 @@ impl Applier {
             };
             let (key, node_name) = (cycle.key(*pod), &cycle.snapshot.nodes[node.0 as usize].name);
             if !self.bound.contains(&key) {
-                self.record_refused(cache, &key, node_name, cycle.now);
-                chains.extend(self.report_refused(cache, &key, node_name, cycle.now));
+                self.start_backoff_if_refused(cache, &key, node_name, cycle.now);
+                chains.extend(self.refused_binding_report(cache, &key, node_name, cycle.now));
                 continue;
             }
             if let Some(group) = cycle.group(*pod).filter(|group| active.insert(*group)) {
                 starts.extend(
-                    self.mark_start(&cycle.snapshot.pod_groups[group.0 as usize], cycle.now),
+                    self.start_annotation(&cycle.snapshot.pod_groups[group.0 as usize], cycle.now),
                 );
             }
             chains.push(vec![self.scheduled_write(
@@ -116,21 +116,27 @@ impl Applier {
     }
 
     /// Starts the backoff of a pod whose binding or BindRequest was refused.
-    fn record_refused(&self, cache: &mut ClusterCache, key: &ObjectKey, node: &Name, now: Time) {
+    fn start_backoff_if_refused(
+        &self,
+        cache: &mut ClusterCache,
+        key: &ObjectKey,
+        node: &Name,
+        now: Time,
+    ) {
         if let Some(why) = self.refused.get(key) {
             cache.record_bind_failure(key, &refused_message(key, node, why), now);
         }
     }
 
-    /// Event and condition with the error of a refused binding or BindRequest, unless the pod has
-    /// the condition already.
-    pub(super) fn report_refused(
+    /// The writes of event and condition with the error of a refused Binding or BindRequest; `None`
+    /// if the pod was not refused, or has the condition already.
+    pub(super) fn refused_binding_report(
         &self,
         cache: &ClusterCache,
         key: &ObjectKey,
         node: &Name,
         now: Time,
-    ) -> Option<Sequence> {
+    ) -> Option<WriteSequence> {
         let (why, pod) = (self.refused.get(key)?, cache.pods.get(key)?);
         let message = refused_message(key, node, why);
         let condition = pod.reported.pod_scheduled.as_ref();
@@ -140,7 +146,7 @@ impl Applier {
             return None;
         }
         let event = Event {
-            involved: &InvolvedObject::pod(key, &pod.uid),
+            involved: &InvolvedObject::for_pod(key, &pod.uid),
             event_type: EventType::Warning,
             reason: "FailedBinding",
             message: &message,
@@ -153,14 +159,14 @@ impl Applier {
             "reason": BINDING_ERROR,
             "message": message,
         }] } });
-        let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
+        let path = format!("{}/status", object_path("v1", &key.namespace, "pods", &key.name));
         Some(vec![
-            Write::event(&event, &self.api.name, now),
+            Write::create_event(&event, &self.api.name, now),
             Write::patch(Kind::Pod, path, PatchKind::Strategic, change),
         ])
     }
 
-    /// Writes the `Scheduled` event of a pod.
+    /// The write of the `Scheduled` event of a pod.
     pub(super) fn scheduled_write(
         &self,
         key: &ObjectKey,
@@ -168,8 +174,9 @@ impl Applier {
         node: &Name,
         now: Time,
     ) -> Write {
-        let (about, message) = (InvolvedObject::pod(key, uid), self.scheduled_message(key, node));
-        Write::event(&scheduled_event(&about, &message), &self.api.name, now)
+        let (about, message) =
+            (InvolvedObject::for_pod(key, uid), self.scheduled_message(key, node));
+        Write::create_event(&scheduled_event(&about, &message), &self.api.name, now)
     }
 
     pub(super) fn scheduled_message(&self, key: &ObjectKey, node: &Name) -> String {
@@ -183,18 +190,18 @@ impl Applier {
     }
 
     /// Reports the node that a pod waits for. The next cycle may decide otherwise.
-    pub(super) fn report_pipelined(
+    pub(super) fn nominate_nodes(
         &mut self,
         cache: &ClusterCache,
         cycle: &Cycle<'_>,
         pod: PodId,
         node: NodeId,
-    ) -> Option<Sequence> {
+    ) -> Option<WriteSequence> {
         let key = cycle.key(pod);
         let node = &cycle.snapshot.nodes[node.0 as usize].name;
         match self.flavor {
             Flavor::Kai => {
-                let about = InvolvedObject::pod(&key, &cycle.snapshot.pods[pod.0 as usize].uid);
+                let about = InvolvedObject::for_pod(&key, &cycle.snapshot.pods[pod.0 as usize].uid);
                 let event = Event {
                     involved: &about,
                     event_type: EventType::Normal,
@@ -203,14 +210,14 @@ impl Applier {
                     dedup_key: None,
                     dedup_scope: "",
                 };
-                let name = event.name();
+                let name = event.object_name();
                 if self.reported_pipelined.get(&key) == Some(&name) {
                     return None;
                 }
                 self.reported_pipelined.insert(key, name);
-                Some(vec![Write::event(&event, &self.api.name, cycle.now)])
+                Some(vec![Write::create_event(&event, &self.api.name, cycle.now)])
             }
-            Flavor::Kube => nominate_node(cache, &key, node),
+            Flavor::Kube => nominated_node_sequence(cache, &key, node),
         }
     }
 }
@@ -240,18 +247,22 @@ pub(crate) fn shared_gpu_labels<'a>(
     json!({ "metadata": { "labels": labels, "annotations": annotations } })
 }
 
-/// Event `Scheduled`.
-pub(super) fn scheduled_event<'a>(about: &'a InvolvedObject, message: &'a str) -> Event<'a> {
+/// Event `Scheduled` about a pod.
+pub(super) fn scheduled_event<'a>(object: &'a InvolvedObject, message: &'a str) -> Event<'a> {
     let (level, reason) = (EventType::Normal, "Scheduled");
-    Event { involved: about, event_type: level, reason, message, dedup_key: None, dedup_scope: "" }
+    Event { involved: object, event_type: level, reason, message, dedup_key: None, dedup_scope: "" }
 }
 
-fn nominate_node(cache: &ClusterCache, key: &ObjectKey, node: &str) -> Option<Sequence> {
+fn nominated_node_sequence(
+    cache: &ClusterCache,
+    key: &ObjectKey,
+    node: &str,
+) -> Option<WriteSequence> {
     let nominated = cache.pods.get(key).and_then(|pod| pod.nominated_node.as_deref());
     if nominated == Some(node) {
         return None;
     }
     let change = json!({ "status": { "nominatedNodeName": node } });
-    let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
+    let path = format!("{}/status", object_path("v1", &key.namespace, "pods", &key.name));
     Some(vec![Write::patch(Kind::Pod, path, PatchKind::Merge, change)])
 }

@@ -10,13 +10,13 @@ use schedlab_scheduler_core::{
 
 use super::{
     Applier, Cycle, Event, EventType, InvolvedObject,
-    pending_messages::{PendingMessage, comes_before, is_key_of},
+    pending_messages::{PendingMessage, is_before_group, is_key_of},
     queue_details::queue_details,
     rfc3339,
-    writes::{Sequence, Write},
+    writes::{Write, WriteSequence},
 };
 use crate::{
-    api::{PatchKind, path},
+    api::{PatchKind, object_path},
     cache::{BindFailure, ClusterCache, PodGroupRecord, SchedulingAttempts, is_failed_attempt},
     config::Flavor,
     parse::text,
@@ -38,25 +38,27 @@ pub(super) fn group_key(group: &PodGroup) -> ObjectKey {
 }
 
 impl Applier {
-    /// Annotates the start of a group, when its first pod got a node.
-    pub(super) fn mark_start(&self, group: &PodGroup, at: Time) -> Option<Sequence> {
-        let write = self.annotate(group, annotations::LAST_START_TIMESTAMP, &json!(rfc3339(at)))?;
+    /// The write of annotation `last-start-timestamp`, when the first pod of a group got a node.
+    pub(super) fn start_annotation(&self, group: &PodGroup, at: Time) -> Option<WriteSequence> {
+        let write =
+            self.annotation_write(group, annotations::LAST_START_TIMESTAMP, &json!(rfc3339(at)))?;
         Some(vec![write])
     }
 
-    /// Annotates the eviction of a group, before its first pod of this cycle is evicted.
-    pub(super) fn mark_eviction(&self, group: &PodGroup, at: Time) -> Option<Write> {
-        self.annotate(group, annotations::LAST_EVICTION_TIMESTAMP, &json!(rfc3339(at)))
+    /// The write of annotation `last-eviction-timestamp`, before the first pod of a group is
+    /// evicted in this cycle.
+    pub(super) fn eviction_annotation(&self, group: &PodGroup, at: Time) -> Option<Write> {
+        self.annotation_write(group, annotations::LAST_EVICTION_TIMESTAMP, &json!(rfc3339(at)))
     }
 
     /// Annotates groups that became stale or recovered.
-    pub(super) async fn mark_stale(&mut self, cache: &mut ClusterCache, cycle: &Cycle<'_>) {
+    pub(super) async fn annotate_staleness(&mut self, cache: &mut ClusterCache, cycle: &Cycle<'_>) {
         let mut chains = Vec::new();
         for (id, stale) in &cycle.plan.staleness_changes {
             let group = &cycle.snapshot.pod_groups[id.0 as usize];
             let at = if *stale { json!(rfc3339(cycle.now)) } else { Value::Null };
-            let annotate = self.annotate(group, annotations::STALE_SINCE_TIMESTAMP, &at);
-            let mut chain: Sequence = annotate.into_iter().collect();
+            let annotate = self.annotation_write(group, annotations::STALE_SINCE_TIMESTAMP, &at);
+            let mut chain: WriteSequence = annotate.into_iter().collect();
             if *stale {
                 let event = Event {
                     involved: &involved_object(&group_key(group), &group.uid),
@@ -66,19 +68,19 @@ impl Applier {
                     dedup_key: None,
                     dedup_scope: &rfc3339(cycle.now),
                 };
-                chain.push(Write::event(&event, &self.api.name, cycle.now));
+                chain.push(Write::create_event(&event, &self.api.name, cycle.now));
             }
             chains.push(chain);
         }
         self.write(cache, chains).await;
     }
 
-    fn annotate(&self, group: &PodGroup, annotation: &str, value: &Value) -> Option<Write> {
+    fn annotation_write(&self, group: &PodGroup, annotation: &str, value: &Value) -> Option<Write> {
         if self.flavor == Flavor::Kube {
             return None;
         }
         let change = json!({ "metadata": { "annotations": { annotation: value } } });
-        let path = path(api_versions::POD_GROUP, &group.namespace, "podgroups", &group.name);
+        let path = object_path(api_versions::POD_GROUP, &group.namespace, "podgroups", &group.name);
         Some(Write::patch(Kind::PodGroup, path, PatchKind::Merge, change))
     }
 
@@ -89,28 +91,28 @@ impl Applier {
         cycle: &Cycle<'_>,
         messages: &BTreeMap<PodGroupId, Arc<PendingMessage>>,
     ) {
-        let chains = self.group_updates(cache, cycle, messages);
+        let chains = self.group_status_updates(cache, cycle, messages);
         self.write(cache, chains).await;
     }
 
-    pub(super) fn group_updates(
+    pub(super) fn group_status_updates(
         &self,
         cache: &ClusterCache,
         cycle: &Cycle<'_>,
         messages: &BTreeMap<PodGroupId, Arc<PendingMessage>>,
-    ) -> Vec<Sequence> {
+    ) -> Vec<WriteSequence> {
         let groups = (0..).map(PodGroupId).zip(&cycle.snapshot.pod_groups);
         let refused_pods = self.refused.keys().cloned().collect();
-        let mut bind_failures = BindFailure::by_group(cache, &refused_pods);
+        let mut bind_failures = BindFailure::first_failure_by_group(cache, &refused_pods);
         // Both are ordered by name.
         let mut records = cache.groups.iter().peekable();
         let chains = groups.filter_map(|(id, group)| {
-            while records.next_if(|(key, _)| comes_before(key, group)).is_some() {}
+            while records.next_if(|(key, _)| is_before_group(key, group)).is_some() {}
             let (key, record) = records.next_if(|(key, _)| is_key_of(key, group))?;
             let own = PendingMessage::for_malformed_group(key, record)
                 .or_else(|| Some(PendingMessage::for_bind_failure(&bind_failures.remove(key)?)));
             let pending = own.as_ref().or_else(|| messages.get(&id).map(|pending| &**pending));
-            self.group_update(
+            self.group_status_update(
                 cycle,
                 id,
                 record,
@@ -120,13 +122,13 @@ impl Applier {
         chains.collect()
     }
 
-    fn group_update(
+    fn group_status_update(
         &self,
         cycle: &Cycle<'_>,
         id: PodGroupId,
         record: &PodGroupRecord,
         pending: Option<&PendingMessage>,
-    ) -> Option<Sequence> {
+    ) -> Option<WriteSequence> {
         let (group, reported) = (&cycle.snapshot.pod_groups[id.0 as usize], &record.reported);
         let is_skipped = record.attempts == (SchedulingAttempts::Single { has_failed: true });
         if pending
@@ -145,7 +147,7 @@ impl Applier {
         if current == pending.map(|pending| (pending.code, pending.message.as_str())) {
             return None;
         }
-        let mut chain = Sequence::new();
+        let mut chain = WriteSequence::new();
         // A malformed group already has a warning event.
         let event_message = pending.filter(|_| record.malformed.is_none());
         if let Some(PendingMessage { code, message, .. }) = event_message {
@@ -163,15 +165,16 @@ impl Applier {
                 dedup_key: None,
                 dedup_scope,
             };
-            chain.push(Write::event(&event, &self.api.name, cycle.now));
+            chain.push(Write::create_event(&event, &self.api.name, cycle.now));
         }
         let transition = reported.last_transition_id.saturating_add(1);
         let failed_reasons: &[Value] = if is_skipped { &reported.reasons } else { &[] };
-        let ours =
-            pending.map(|pending| self.condition(cycle, id, pending, transition, failed_reasons));
+        let ours = pending.map(|pending| {
+            self.unschedulable_condition(cycle, id, pending, transition, failed_reasons)
+        });
         let conditions: Value = reported.foreign_conditions.iter().cloned().chain(ours).collect();
         let change = json!({ "status": { "schedulingConditions": conditions } });
-        let path = path(api_versions::POD_GROUP, &group.namespace, "podgroups", &group.name);
+        let path = object_path(api_versions::POD_GROUP, &group.namespace, "podgroups", &group.name);
         chain.push(Write::patch(
             Kind::PodGroup,
             format!("{path}/status"),
@@ -181,9 +184,9 @@ impl Applier {
         Some(chain)
     }
 
-    /// Builds the condition of our node pool. The `failed_reasons` of the last attempt
-    /// follow the reason why the group is not retried.
-    fn condition(
+    /// Builds the scheduling condition of our node pool. `failed_reasons`, the reasons of the last
+    /// attempt, follow the reason why the group is not retried.
+    fn unschedulable_condition(
         &self,
         cycle: &Cycle<'_>,
         id: PodGroupId,
@@ -221,13 +224,13 @@ fn stale_message(group: &PodGroup) -> &'static str {
     }
 }
 
-/// Whether the group is tried once on each node pool and has running pods. It is not marked then,
-/// since otherwise it would be skipped after they end.
+/// Whether the group is tried once on each node pool and has running pods. Such a group is not
+/// marked, since otherwise it would be skipped after its pods end.
 fn is_running_single_attempt(
     cache: &ClusterCache,
     key: &ObjectKey,
     group: &PodGroupRecord,
 ) -> bool {
-    let runs = || cache.pods_of(key).any(|(_, pod)| pod.node.is_some() && !pod.is_finished());
+    let runs = || cache.pods_of_group(key).any(|(_, pod)| pod.node.is_some() && !pod.is_finished());
     group.attempts != SchedulingAttempts::Unlimited && runs()
 }

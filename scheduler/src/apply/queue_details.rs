@@ -11,7 +11,7 @@ use schedlab_scheduler_core::{
 use super::Cycle;
 use crate::parse::format_milli;
 
-/// Details of reasons that are about the bounds of a queue.
+/// `queueDetails` of a reason that is about quota or limit of a queue; `None` for other reasons.
 pub(super) fn queue_details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value> {
     let (queue, requested, is_bound_to_quota) = match reason {
         Reason::OverLimit { queue, requested, .. } => (queue, requested, false),
@@ -38,13 +38,13 @@ pub(super) fn queue_details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value>
     let used = cycle.plan.queues_after.get(&id).unwrap_or(&nothing);
     let mut details = json!({
         "name": &**queue,
-        "queueRequestedResources": amounts(used.requested.accounted_amounts()),
-        "queueDeservedResources": bounds(of.quota),
-        "queueAllocatedResources": amounts(used.allocated.accounted_amounts()),
+        "queueRequestedResources": amounts_json(used.requested.accounted_amounts()),
+        "queueDeservedResources": bounded_amounts_json(of.quota),
+        "queueAllocatedResources": amounts_json(used.allocated.accounted_amounts()),
         "queueAllocatedNonPreemptibleResources":
-            amounts(used.allocated_non_preemptible.accounted_amounts()),
-        "queueResourceLimits": bounds(of.limit),
-        "podGroupRequestedResources": one(&requested.resource, requested.amount),
+            amounts_json(used.allocated_non_preemptible.accounted_amounts()),
+        "queueResourceLimits": bounded_amounts_json(of.limit),
+        "podGroupRequestedResources": amount_json(&requested.resource, requested.amount),
     });
     if is_bound_to_quota {
         let requested_now = details["podGroupRequestedResources"].clone();
@@ -53,20 +53,20 @@ pub(super) fn queue_details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value>
     Some(json!({ "queueDetails": details }))
 }
 
-fn amounts(of: PerResource<i64>) -> Value {
-    bounds(of.map(Amount::Exactly))
+fn amounts_json(amounts: PerResource<i64>) -> Value {
+    bounded_amounts_json(amounts.map(Amount::Exactly))
 }
 
-fn bounds(of: PerResource<Amount>) -> Value {
+fn bounded_amounts_json(amounts: PerResource<Amount>) -> Value {
     let names = ResourceName::ACCOUNTED;
-    let known = names.iter().zip(of.values()).filter_map(|(name, amount)| match amount {
+    let known = names.iter().zip(amounts.values()).filter_map(|(name, amount)| match amount {
         Amount::Exactly(amount) => Some(quantity_entry(name, amount)),
         Amount::Unlimited => None,
     });
     known.collect::<Map>().into()
 }
 
-fn one(resource: &ResourceName, amount: i64) -> Value {
+fn amount_json(resource: &ResourceName, amount: i64) -> Value {
     [quantity_entry(resource, amount)].into_iter().collect::<Map>().into()
 }
 

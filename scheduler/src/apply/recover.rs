@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedlab_scheduler_core::model::{Name, Time};
 
 use super::{
-    Applier, Cycle, InvolvedObject, placements::scheduled_event, pod_groups, writes::Sequence,
+    Applier, Cycle, InvolvedObject, placements::scheduled_event, pod_groups, writes::WriteSequence,
 };
 use crate::{
     api::ApiError,
@@ -19,12 +19,12 @@ use crate::{
 /// Events expire after an hour, so older bindings are not reported.
 const EVENT_LIFETIME_MILLIS: i64 = 3_600_000;
 
-/// A group whose last start is more recent than this is not considered restarted.
-const START_MILLIS: i64 = 60_000;
+/// A group whose last start is more recent than this does not count as restarted.
+const RESTART_MIN_MILLIS: i64 = 60_000;
 
 const SCHEDULED_EVENTS_PATH: &str = "/api/v1/events?fieldSelector=reason%3DScheduled";
 
-/// A pod with a node and without `Scheduled` event.
+/// A pod that has a node and no `Scheduled` event.
 struct MissedEvent {
     pod: ObjectKey,
     uid: Name,
@@ -32,11 +32,15 @@ struct MissedEvent {
 }
 
 impl Applier {
-    pub(super) async fn recover(&mut self, cache: &mut ClusterCache, cycle: &Cycle<'_>) {
+    pub(super) async fn recover_missed_events(
+        &mut self,
+        cache: &mut ClusterCache,
+        cycle: &Cycle<'_>,
+    ) {
         if !self.needs_recovery {
             return;
         }
-        let missed = match self.missed_events(cache, cycle.now).await {
+        let missed = match self.missed_scheduled_events(cache, cycle.now).await {
             Ok(missed) => missed,
             // Without permission to list events, missing ones cannot be detected.
             Err(ApiError::Refused(message)) => {
@@ -46,7 +50,7 @@ impl Applier {
             Err(error) => return self.record_failure(error),
         };
         // As in a normal cycle, the start is written before the event.
-        self.write(cache, self.missed_starts(cache, cycle, &missed)).await;
+        self.write(cache, self.missed_start_annotations(cache, cycle, &missed)).await;
         let events = missed.iter().map(|MissedEvent { pod, uid, node }| {
             vec![self.scheduled_write(pod, uid, node, cycle.now)]
         });
@@ -54,7 +58,7 @@ impl Applier {
         self.needs_recovery = false;
     }
 
-    async fn missed_events(
+    async fn missed_scheduled_events(
         &self,
         cache: &ClusterCache,
         now: Time,
@@ -76,8 +80,8 @@ impl Applier {
             names.filter_map(|event| text(event, "/metadata/name")).collect();
         let is_missed = |(key, pod, node): &(&ObjectKey, &PodRecord, &Name)| {
             let (about, message) =
-                (InvolvedObject::pod(key, &pod.uid), self.scheduled_message(key, node));
-            !event_names.contains(&*scheduled_event(&about, &message).name())
+                (InvolvedObject::for_pod(key, &pod.uid), self.scheduled_message(key, node));
+            !event_names.contains(&*scheduled_event(&about, &message).object_name())
         };
         let missed = recent.into_iter().filter(is_missed);
         let missed = missed.map(|(key, pod, node)| MissedEvent {
@@ -88,14 +92,15 @@ impl Applier {
         Ok(missed.collect())
     }
 
-    /// Starts of groups that have none recorded, or whose first pods were bound long after the
-    /// recorded start and have no event. (Otherwise the group just lost an older pod.)
-    fn missed_starts(
+    /// The writes of annotation `last-start-timestamp` for groups that have none, or whose first
+    /// pods were bound long after it and have no event. (Otherwise the group just lost an older
+    /// pod.)
+    fn missed_start_annotations(
         &self,
         cache: &ClusterCache,
         cycle: &Cycle<'_>,
         missed: &[MissedEvent],
-    ) -> Vec<Sequence> {
+    ) -> Vec<WriteSequence> {
         if self.flavor == Flavor::Kube {
             return Vec::new();
         }
@@ -115,8 +120,8 @@ impl Applier {
             let (at, pod) = *first.get(&pod_groups::group_key(group))?;
             let is_recorded = group
                 .last_start
-                .is_some_and(|last| at.0 < last.0 + START_MILLIS || !missed.contains(pod));
-            if is_recorded { None } else { self.mark_start(group, at) }
+                .is_some_and(|last| at.0 < last.0 + RESTART_MIN_MILLIS || !missed.contains(pod));
+            if is_recorded { None } else { self.start_annotation(group, at) }
         });
         started.collect()
     }

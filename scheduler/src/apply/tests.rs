@@ -6,7 +6,7 @@ use schedlab_scheduler_core::{Profile, schedule};
 
 use super::{
     pending::pending_reasons,
-    writes::{Request, Sequence},
+    writes::{Request, WriteSequence},
     *,
 };
 use crate::{
@@ -18,8 +18,8 @@ use crate::{
 /// their pods.
 fn rendered(objects: &[Value]) -> String {
     cycle_over(objects, |applier, cache, cycle| {
-        let words = applier.messages.refresh(cycle);
-        let groups = lines(applier.group_updates(cache, cycle, &words));
+        let words = applier.messages.messages_of_cycle(cycle);
+        let groups = lines(applier.group_status_updates(cache, cycle, &words));
         let pods = pending_reasons(cache, cycle, &words);
         let pods = pods.into_iter().map(|(pod, text)| format!("{pod}: {text}"));
         groups.into_iter().chain(pods).collect::<Vec<_>>().join("\n")
@@ -45,7 +45,7 @@ fn cycle_over<T>(
 }
 
 /// Events by reason and message, patches by what they change.
-fn lines(chains: Vec<Sequence>) -> Vec<String> {
+fn lines(chains: Vec<WriteSequence>) -> Vec<String> {
     let writes = chains.into_iter().flatten().map(|write| match write.request {
         Request::CreateEvent { event, .. } => {
             let event: Value = serde_json::from_slice(&event).unwrap();
@@ -213,8 +213,8 @@ fn the_eviction_event_of_a_group_is_annotated_with_preemptor_and_pod_count() {
             Decision::Evict { pod, cause } => Some((*pod, cause)),
             Decision::Bind { .. } | Decision::Pipeline { .. } => None,
         });
-        let chains =
-            evictions.map(|(pod, cause)| applier.evict(cache, cycle, pod, cause, &group_sizes));
+        let chains = evictions
+            .map(|(pod, cause)| applier.eviction_writes(cache, cycle, pod, cause, &group_sizes));
         let events = chains.flatten().filter_map(|write| match write.request {
             Request::CreateEvent { event, .. } => {
                 Some(serde_json::from_slice::<Value>(&event).unwrap())
@@ -246,7 +246,7 @@ fn a_refused_binding_is_reported_on_the_pod_once() {
         cycle_over(objects, |applier, cache, _| {
             let key = ObjectKey { namespace: "ns".into(), name: "g-0".into() };
             applier.refused.insert(key.clone(), "no such pod".to_owned());
-            let chain = applier.report_refused(cache, &key, &"n1".into(), Time(0));
+            let chain = applier.refused_binding_report(cache, &key, &"n1".into(), Time(0));
             lines(chain.into_iter().collect()).join("\n")
         })
     };
@@ -312,8 +312,8 @@ fn a_refused_binding_is_reported_on_the_group() {
             let key = |name: &&str| ObjectKey { namespace: "ns".into(), name: (*name).into() };
             applier.refused =
                 refused.iter().map(|it| (key(it), "no such thing".to_owned())).collect();
-            let words = applier.messages.refresh(cycle);
-            lines(applier.group_updates(cache, cycle, &words)).join("\n")
+            let words = applier.messages.messages_of_cycle(cycle);
+            lines(applier.group_status_updates(cache, cycle, &words)).join("\n")
         })
     };
     assert_snapshot!(rendered(&["g-0"]), @r#"
@@ -335,8 +335,8 @@ fn queue_details_describe_the_queue_that_is_too_small() {
         let mut objects = vec![node(8), q, group("g", &fields, &json!([]))];
         objects.extend((0..3).map(|at| pod("g", at, None)));
         cycle_over(&objects, |applier, cache, cycle| {
-            let words = applier.messages.refresh(cycle);
-            let rendered = applier.group_updates(cache, cycle, &words).into_iter().flatten();
+            let words = applier.messages.messages_of_cycle(cycle);
+            let rendered = applier.group_status_updates(cache, cycle, &words).into_iter().flatten();
             let mut conditions = rendered.filter_map(|write| match write.request {
                 Request::Patch { change, .. } => Some(change),
                 Request::CreateEvent { .. }

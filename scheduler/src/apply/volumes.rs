@@ -17,7 +17,7 @@ use schedlab_scheduler_core::{
 
 use super::{Applier, Cycle, writes::Write};
 use crate::{
-    api::{PatchKind, path},
+    api::{PatchKind, object_path},
     cache::{ClusterCache, VolumeCache},
     records::ObjectKey,
     watch::{Kind, StorageKind},
@@ -59,7 +59,7 @@ impl Applier {
         let first = open.iter().filter(|one| seen.insert(&one.claim));
         let chains = first.filter_map(|one| {
             let node = &snapshot.nodes[one.node.0 as usize].name;
-            let change = claim_binding(&cache.volumes, &one.claim, node, &chosen)?;
+            let change = claim_binding_patch(&cache.volumes, &one.claim, node, &chosen)?;
             let kind = Kind::Storage(change.kind);
             Some(vec![Write::patch(kind, change.path, PatchKind::Merge, change.patch)])
         });
@@ -74,15 +74,15 @@ impl Applier {
             );
             self.held_messages.insert(cycle.key(one.pod), text);
         }
-        self.give_up_late_volumes(cache, cycle, &open);
+        self.fail_late_volumes(cache, cycle, &open);
         self.outcome.waits_for_volumes = true;
         open.iter().map(|one| cycle.group(one.pod)).collect()
     }
 }
 
 impl Applier {
-    /// Counts it as a failed binding when the volumes of a pod are not bound in time.
-    fn give_up_late_volumes(
+    /// Counts a binding as failed when the volumes of its pod are not bound in time.
+    fn fail_late_volumes(
         &mut self,
         cache: &mut ClusterCache,
         cycle: &Cycle<'_>,
@@ -129,21 +129,21 @@ fn unbound_claims(cache: &ClusterCache, cycle: &Cycle<'_>) -> Vec<UnboundClaim> 
 }
 
 /// A patch of a claim or volume.
-pub(crate) struct StorageChange {
+pub(crate) struct StoragePatch {
     kind: StorageKind,
     pub(crate) path: String,
     /// JSON merge patch (RFC 7396).
     pub(crate) patch: Value,
 }
 
-/// The patch that reserves the chosen volume, or sets the node to provision it for; `None` if that
-/// was done.
-pub(crate) fn claim_binding(
+/// The patch that reserves the chosen volume, or sets the node to provision a volume for; `None` if
+/// the claim needs no patch any more.
+pub(crate) fn claim_binding_patch(
     volumes: &VolumeCache,
     key: &ObjectKey,
     node: &Name,
     chosen: &BTreeMap<Name, VolumeChoice>,
-) -> Option<StorageChange> {
+) -> Option<StoragePatch> {
     let claim = volumes.claims.get(key)?;
     match chosen.get(key.to_string().as_str())? {
         VolumeChoice::Existing(name) => {
@@ -162,8 +162,8 @@ pub(crate) fn claim_binding(
                     "resourceVersion": claim.version.to_string(),
                 } },
             });
-            let path = path("v1", "", "persistentvolumes", name);
-            Some(StorageChange { kind: StorageKind::Volume, path, patch: merged })
+            let path = object_path("v1", "", "persistentvolumes", name);
+            Some(StoragePatch { kind: StorageKind::Volume, path, patch: merged })
         }
         VolumeChoice::Provisioned => {
             if claim.selected_node.as_ref() == Some(node) {
@@ -173,8 +173,8 @@ pub(crate) fn claim_binding(
                 "resourceVersion": claim.version.to_string(),
                 "annotations": { (annotations::SELECTED_NODE): &**node },
             } });
-            let path = path("v1", &key.namespace, "persistentvolumeclaims", &key.name);
-            Some(StorageChange { kind: StorageKind::Claim, path, patch: merged })
+            let path = object_path("v1", &key.namespace, "persistentvolumeclaims", &key.name);
+            Some(StoragePatch { kind: StorageKind::Claim, path, patch: merged })
         }
     }
 }

@@ -13,15 +13,15 @@ use crate::{
 };
 
 impl Applier {
-    pub(super) async fn warn(&mut self, cache: &mut ClusterCache, now: Time) {
-        let mut warnings = nodes(cache);
-        warnings.extend(slices(cache));
+    pub(super) async fn report_warnings(&mut self, cache: &mut ClusterCache, now: Time) {
+        let mut warnings = node_warnings(cache);
+        warnings.extend(slice_warnings(cache));
         if self.flavor == Flavor::Kai {
-            warnings.extend(numa_topologies(cache));
-            warnings.extend(groups(cache));
-            warnings.extend(labelled_classes(cache));
-            warnings.extend(pods(cache));
-            warnings.extend(selectors(cache));
+            warnings.extend(numa_topology_warnings(cache));
+            warnings.extend(group_warnings(cache));
+            warnings.extend(missing_class_warnings(cache));
+            warnings.extend(pod_warnings(cache));
+            warnings.extend(selector_warnings(cache));
         }
         let mut chains = Vec::new();
         for (about, reason, message) in &warnings {
@@ -34,8 +34,8 @@ impl Applier {
                 dedup_key: None,
                 dedup_scope: "",
             };
-            if self.reported_warnings.insert(event.name()) {
-                chains.push(vec![Write::event(&event, &self.api.name, now)]);
+            if self.reported_warnings.insert(event.object_name()) {
+                chains.push(vec![Write::create_event(&event, &self.api.name, now)]);
             }
         }
         self.write(cache, chains).await;
@@ -44,7 +44,7 @@ impl Applier {
 
 type Warning = (InvolvedObject, &'static str, String);
 
-fn nodes(cache: &ClusterCache) -> Vec<Warning> {
+fn node_warnings(cache: &ClusterCache) -> Vec<Warning> {
     let warning = |(name, record): (&Name, &crate::cache::NodeRecord)| {
         let key = ObjectKey { namespace: "".into(), name: Name::clone(name) };
         let uid = Name::clone(&record.uid);
@@ -55,7 +55,7 @@ fn nodes(cache: &ClusterCache) -> Vec<Warning> {
     cache.nodes.iter().filter_map(warning).collect()
 }
 
-fn slices(cache: &ClusterCache) -> Vec<Warning> {
+fn slice_warnings(cache: &ClusterCache) -> Vec<Warning> {
     let faults = cache.resource_claims.slice_faults();
     let warning =
         |(name, uid, SliceFault { error: wrong, consequence }): (&Name, &Name, &SliceFault)| {
@@ -67,7 +67,7 @@ fn slices(cache: &ClusterCache) -> Vec<Warning> {
     faults.map(warning).collect()
 }
 
-fn numa_topologies(cache: &ClusterCache) -> Vec<Warning> {
+fn numa_topology_warnings(cache: &ClusterCache) -> Vec<Warning> {
     let warning = |(name, record): (&Name, &crate::records::NumaRecord)| {
         let key = ObjectKey { namespace: "".into(), name: Name::clone(name) };
         let uid = Name::clone(&record.uid);
@@ -79,31 +79,32 @@ fn numa_topologies(cache: &ClusterCache) -> Vec<Warning> {
     cache.numa_topologies.iter().filter_map(warning).collect()
 }
 
-/// Pods with an invalid task priority.
-fn pods(cache: &ClusterCache) -> Vec<Warning> {
+/// Warnings about pods with an invalid task priority.
+fn pod_warnings(cache: &ClusterCache) -> Vec<Warning> {
     let warning = |(key, record): (&ObjectKey, &crate::records::PodRecord)| {
         if !(record.is_ours && record.is_waiting()) {
             return None;
         }
         let fault = record.task_priority_error()?;
         let message = format!("{fault}; the label is ignored until it is fixed");
-        Some((InvolvedObject::pod(key, &record.uid), "Malformed", message))
+        Some((InvolvedObject::for_pod(key, &record.uid), "Malformed", message))
     };
     cache.pods.iter().filter_map(warning).collect()
 }
 
-/// Pods whose claims have selectors that fail for the published devices.
-fn selectors(cache: &ClusterCache) -> Vec<Warning> {
+/// Warnings about pods whose claims have selectors that cannot be evaluated for the published
+/// devices.
+fn selector_warnings(cache: &ClusterCache) -> Vec<Warning> {
     let warning = |(key, fault): (ObjectKey, String)| {
         let uid = cache.pods.get(&key).map(|pod| Name::clone(&pod.uid)).unwrap_or_default();
-        (InvolvedObject::pod(&key, &uid), "UnjudgedSelector", fault)
+        (InvolvedObject::for_pod(&key, &uid), "UnjudgedSelector", fault)
     };
     cache.resource_claims.unevaluable_selectors(&cache.pods).into_iter().map(warning).collect()
 }
 
-/// Groups whose owner or pods name a missing class in a label; the class of the group is used
-/// instead.
-fn labelled_classes(cache: &ClusterCache) -> Vec<Warning> {
+/// Warnings about groups whose owner or pods name a missing PriorityClass in a label; the class of
+/// the group is used instead.
+fn missing_class_warnings(cache: &ClusterCache) -> Vec<Warning> {
     let by_owners = cache
         .groups
         .iter()
@@ -128,7 +129,7 @@ fn labelled_classes(cache: &ClusterCache) -> Vec<Warning> {
     by_owners.chain(by_pods).filter_map(warning).collect()
 }
 
-fn groups(cache: &ClusterCache) -> Vec<Warning> {
+fn group_warnings(cache: &ClusterCache) -> Vec<Warning> {
     let mut warnings = Vec::new();
     // Most groups have the same class as the one before.
     let mut known: Option<&Name> = None;
@@ -188,7 +189,7 @@ mod tests {
         cache.upsert(Kind::Pod, &pod("a", "pods", "fast"));
         cache.upsert(Kind::Pod, &pod("b", "pods", "build"));
         cache.upsert(Kind::Pod, &pod("c", "owned", "fast"));
-        assert_snapshot!(rendered(&labelled_classes(&cache)), @r"
+        assert_snapshot!(rendered(&missing_class_warnings(&cache)), @r"
         PodGroup owned: PriorityClassNotFound: label priorityClassName: PriorityClass 'urgent' does not exist: 'train' is used
         PodGroup pods: PriorityClassNotFound: label priorityClassName: PriorityClass 'fast' does not exist: 'train' is used
         ");
@@ -207,6 +208,6 @@ mod tests {
             "perDeviceNodeSelection": true, "devices": devices } });
         let mut cache = ClusterCache::new("kai-scheduler");
         cache.upsert(Kind::ResourceSlice, &slice);
-        assert_snapshot!(rendered(&slices(&cache)), @r#"ResourceSlice gpus: Malformed: spec.devices[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[0]: got "abc", expected an integer; the device is not used until this is fixed"#);
+        assert_snapshot!(rendered(&slice_warnings(&cache)), @r#"ResourceSlice gpus: Malformed: spec.devices[0].nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values[0]: got "abc", expected an integer; the device is not used until this is fixed"#);
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     watch::Kind,
 };
 
-/// A request, and what to do on success.
+/// A request to the API server, and how its response updates the cache.
 pub(super) struct Write {
     pub(super) request: Request,
     pub(super) on_success: OnSuccess,
@@ -58,13 +58,13 @@ pub(super) enum Request {
 
 /// How a successful response updates the cache.
 pub(super) enum OnSuccess {
-    /// None. An event that exists already or cannot be written has no effect.
+    /// The cache does not change. An event that exists already or cannot be written has no effect.
     EventWritten,
-    /// The response is the object.
+    /// The response is the object, which replaces the record in the cache.
     Observed(Kind),
-    /// The pod has its node, with these NUMA allocations.
+    /// The pod is bound to this node, with these NUMA allocations.
     Bound(ObjectKey, Name, Vec<NumaAllocation>),
-    /// The pod has the node of its BindRequest.
+    /// The pod's BindRequest was created, so the pod has its node.
     BindRequestCreated(ObjectKey),
     /// The BindRequest of the pod is deleted.
     BindRequestDeleted(ObjectKey),
@@ -72,21 +72,21 @@ pub(super) enum OnSuccess {
     Evicted { pod: ObjectKey, since: Time, cause: &'static str },
 }
 
-/// Requests that are sent one after the other. An error ends the sequence, except for events.
-pub(super) type Sequence = Vec<Write>;
+/// Requests that are sent one after the other. An error ends the sequence, except for an event.
+pub(super) type WriteSequence = Vec<Write>;
 
 impl Write {
-    pub(super) fn event(event: &Event<'_>, component: &str, now: Time) -> Self {
+    pub(super) fn create_event(event: &Event<'_>, component: &str, now: Time) -> Self {
         let (path, body) = event.to_request(component, now);
         Self::event_request(path, body)
     }
 
-    /// A write of an event; `event` is the JSON body.
+    /// The creation of an event; `create_event` is the JSON body.
     pub(super) fn event_request(path: String, event: Vec<u8>) -> Self {
         Self { request: Request::CreateEvent { path, event }, on_success: OnSuccess::EventWritten }
     }
 
-    /// A patch; the response is the object.
+    /// A patch of an object; the response is the patched object.
     pub(super) fn patch(kind: Kind, path: String, merge: PatchKind, change: Value) -> Self {
         Self {
             request: Request::Patch { path, merge, change },
@@ -96,8 +96,8 @@ impl Write {
 }
 
 impl OnSuccess {
-    /// The span of a decision; none for other writes.
-    fn span(&self) -> Span {
+    /// The tracing span of a decision; disabled for other writes.
+    fn decision_span(&self) -> Span {
         match self {
             Self::Bound(pod, node, _) => info_span!("bind", %pod, %node),
             Self::BindRequestCreated(pod) => info_span!("bind_request", %pod),
@@ -106,8 +106,8 @@ impl OnSuccess {
         }
     }
 
-    /// Logs the response to a decision, within its span.
-    fn log(&self, error: Option<&ApiError>, duration: Duration) {
+    /// Logs the response to a write that carries out a decision, within its span.
+    fn log_response(&self, error: Option<&ApiError>, duration: Duration) {
         let (done, failed) = match self {
             Self::Bound(..) => ("pod bound", "pod not bound"),
             Self::BindRequestCreated(_) => ("BindRequest created", "BindRequest not created"),
@@ -140,25 +140,29 @@ impl Request {
     }
 }
 
-/// What to do on success, the response, and the duration.
+/// How to update the cache on success, the response, and the duration of the request.
 type WriteResult = (OnSuccess, Result<Value, ApiError>, Duration);
 
-/// Sends a sequence. Stops all writes after one of unknown outcome.
-async fn send(api: &ApiClient, chain: Sequence, in_doubt: &AtomicBool) -> Vec<WriteResult> {
+/// Sends a sequence. A write of unknown outcome sets `in_doubt`, which stops all sequences.
+async fn send_sequence(
+    api: &ApiClient,
+    sequence: WriteSequence,
+    in_doubt: &AtomicBool,
+) -> Vec<WriteResult> {
     let mut responses = Vec::new();
-    for Write { request, on_success } in chain {
+    for Write { request, on_success } in sequence {
         if in_doubt.load(Ordering::Relaxed) {
             break;
         }
         let sent = Instant::now();
-        let span = on_success.span();
+        let span = on_success.decision_span();
         let response = request.send(api).instrument(span.clone()).await;
         if matches!(response, Err(ApiError::OutcomeUnknown(_))) {
             in_doubt.store(true, Ordering::Relaxed);
         }
         let ends = response.is_err() && !matches!(on_success, OnSuccess::EventWritten);
         let duration = sent.elapsed();
-        span.in_scope(|| on_success.log(response.as_ref().err(), duration));
+        span.in_scope(|| on_success.log_response(response.as_ref().err(), duration));
         responses.push((on_success, response, duration));
         if ends {
             break;
@@ -168,12 +172,13 @@ async fn send(api: &ApiClient, chain: Sequence, in_doubt: &AtomicBool) -> Vec<Wr
 }
 
 impl Applier {
-    /// Sends sequences, in order while only one request at a time is allowed.
-    pub(super) async fn write(&mut self, cache: &mut ClusterCache, chains: Vec<Sequence>) {
+    /// Sends sequences concurrently, or in order if only one request at a time is allowed, and
+    /// updates the cache.
+    pub(super) async fn write(&mut self, cache: &mut ClusterCache, sequences: Vec<WriteSequence>) {
         let in_doubt = AtomicBool::new(self.outcome.in_doubt);
         let api = self.api.clone();
-        let chains = chains.into_iter().filter(|chain| !chain.is_empty());
-        let sent = chains.map(|chain| send(&api, chain, &in_doubt));
+        let sequences = sequences.into_iter().filter(|chain| !chain.is_empty());
+        let sent = sequences.map(|chain| send_sequence(&api, chain, &in_doubt));
         let mut pacing = std::mem::replace(&mut self.limiter, WriteLimiter::with_limit(1));
         let take = |responses: Vec<WriteResult>| {
             let is_binding = |(on_success, ..): &&WriteResult| {
@@ -231,7 +236,7 @@ impl Applier {
         }
     }
 
-    /// Records an error in the outcome.
+    /// Records an API error in the outcome of the cycle.
     pub(super) fn record_failure(&mut self, error: ApiError) {
         self.outcome.retry = true;
         match error {

@@ -7,13 +7,13 @@ use serde::de::IgnoredAny;
 
 use super::{bind_request::BindRequest, claims, error::BindError, shared_gpu, volumes};
 use crate::{
-    api::{ApiClient, ApiError, PatchKind, path},
+    api::{ApiClient, ApiError, PatchKind, object_path},
     apply::{Event, EventType, InvolvedObject, rfc3339, shared_gpu_labels},
     parse::{at, list, text, uid},
     records::{ObjectKey, placements_to_json},
 };
 
-/// A finished attempt, with the pod as it was before (or as another writer bound it).
+/// A finished attempt, with the pod as it was before the attempt, or as another writer bound it.
 pub(super) struct Attempt {
     pub(super) pod: Option<Value>,
     pub(super) result: Result<(), String>,
@@ -21,9 +21,9 @@ pub(super) struct Attempt {
 
 /// Outcome of an attempt.
 pub(super) enum AttemptOutcome {
-    /// It succeeded, or failed for now or permanently.
+    /// The attempt succeeded, or failed for now or permanently.
     Finished(Attempt),
-    /// It waits for another controller, and is repeated.
+    /// The attempt waits for another controller, and is repeated.
     Waiting,
 }
 
@@ -36,11 +36,11 @@ pub(super) async fn run(
     devices: &[Name],
     is_patient: bool,
 ) -> Result<AttemptOutcome, ApiError> {
-    let pod = api.get(&path("v1", &key.namespace, "pods", &key.name)).await;
+    let pod = api.get(&object_path("v1", &key.namespace, "pods", &key.name)).await;
     let (mut pod, outcome) = match (pod, request.validation_error(&key.name)) {
         (pod, Some(problem)) => (pod.ok(), Err(BindError::Failed(problem))),
         (Ok(pod), None) => {
-            let result = bind(api, key, request, &pod, devices).await;
+            let result = attempt_bind(api, key, request, &pod, devices).await;
             (Some(pod), result)
         }
         (Err(error), None) => (None, Err(error.into())),
@@ -61,7 +61,7 @@ pub(super) async fn run(
 }
 
 /// Writes the result to pod and request; returns the updated request.
-pub(super) async fn record_result(
+pub(super) async fn write_result(
     api: &ApiClient,
     key: &ObjectKey,
     request: &BindRequest,
@@ -79,12 +79,12 @@ pub(super) async fn record_result(
             "failedAttempts": request.failed_attempts.saturating_add(1),
         }),
     };
-    let path = path(api_versions::BIND_REQUEST, &key.namespace, "bindrequests", &key.name);
+    let path = object_path(api_versions::BIND_REQUEST, &key.namespace, "bindrequests", &key.name);
     api.patch(&format!("{path}/status"), PatchKind::Merge, &json!({ "status": status })).await
 }
 
-/// Binds the pod to its node, unless it is bound to it already.
-async fn bind(
+/// Binds the pod to its node, unless the pod is already bound to this node.
+async fn attempt_bind(
     api: &ApiClient,
     key: &ObjectKey,
     request: &BindRequest,
@@ -92,24 +92,24 @@ async fn bind(
     devices: &[Name],
 ) -> Result<(), BindError> {
     let uid = uid(pod);
-    if !request.is_for_uid(&uid) {
+    if !request.is_for_pod_uid(&uid) {
         let why = format!("pod {key} has another UID than the pod of the request");
         return Err(BindError::Failed(why));
     }
-    if is_bound(pod, &request.node)? {
+    if is_bound_to(pod, &request.node)? {
         return Ok(());
     }
-    let node = api.get(&path("v1", "", "nodes", &request.node)).await?;
-    volumes::bind(api, key, request, pod, &node).await?;
+    let node = api.get(&object_path("v1", "", "nodes", &request.node)).await?;
+    volumes::bind_volumes(api, key, request, pod, &node).await?;
     if !request.has_claims() {
         return bind_pod(api, key, request, pod, devices).await;
     }
-    let mut result = claims::reserve(api, key, request, pod).await;
+    let mut result = claims::reserve_claims(api, key, request, pod).await;
     if result.is_ok() {
         result = bind_pod(api, key, request, pod, devices).await;
     }
     if let Err(BindError::Failed(_)) = result {
-        ignore_rejections(claims::release(api, key, request).await)?;
+        ignore_rejections(claims::release_claims(api, key, request).await)?;
     }
     result
 }
@@ -123,7 +123,7 @@ async fn bind_pod(
     devices: &[Name],
 ) -> Result<(), BindError> {
     let uid = uid(pod);
-    let pod_path = path("v1", &key.namespace, "pods", &key.name);
+    let pod_path = object_path("v1", &key.namespace, "pods", &key.name);
     shared_gpu::write_config_maps(api, key, request, pod, devices).await?;
     if let Some(mut change) = pod_changes(request, pod) {
         if let Some((annotation, value)) = shared_gpu::cdi_annotation(pod, devices) {
@@ -152,14 +152,14 @@ async fn bind_pod(
         Ok(_) => Ok(()),
         // Another writer may have bound it meanwhile.
         Err(ApiError::Conflict(why)) => {
-            let is_bound = is_bound(&api.get(&pod_path).await?, &request.node)?;
+            let is_bound = is_bound_to(&api.get(&pod_path).await?, &request.node)?;
             if is_bound { Ok(()) } else { Err(BindError::Failed(why)) }
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Labels to set on the pod before it is bound.
+/// Patch with the labels that the pod gets before it is bound; `None` if there are none.
 fn pod_changes(request: &BindRequest, pod: &Value) -> Option<Value> {
     if request.gpu_groups.is_empty() && request.labels.is_empty() {
         return None;
@@ -178,7 +178,7 @@ fn pod_changes(request: &BindRequest, pod: &Value) -> Option<Value> {
     Some(change)
 }
 
-fn is_bound(pod: &Value, node: &str) -> Result<bool, BindError> {
+fn is_bound_to(pod: &Value, node: &str) -> Result<bool, BindError> {
     match text(pod, "/spec/nodeName") {
         None | Some("") => Ok(false),
         Some(on) if on == node => Ok(true),
@@ -223,7 +223,7 @@ async fn report_on_pod(
         return Ok(());
     }
     let uid = uid(pod);
-    let about = InvolvedObject::pod(key, &uid);
+    let about = InvolvedObject::for_pod(key, &uid);
     let occasion = &*request.uid;
     let event = Event {
         involved: &about,
@@ -245,11 +245,11 @@ async fn report_on_pod(
         })
     });
     let change = json!({ "status": { "conditions": conditions.collect::<Value>() } });
-    let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
+    let path = format!("{}/status", object_path("v1", &key.namespace, "pods", &key.name));
     ignore_rejections(api.patch(&path, PatchKind::Strategic, &change).await.map(|IgnoredAny| ()))
 }
 
-/// Ignores rejected writes; only an unknown outcome is returned, to be retried.
+/// Ignores rejected writes. Returns only an error of unknown outcome, which is retried.
 fn ignore_rejections(written: Result<(), ApiError>) -> Result<(), ApiError> {
     match written {
         Err(error @ ApiError::OutcomeUnknown(_)) => Err(error),

@@ -13,7 +13,7 @@ use crate::{
 /// A BindRequest (`scheduling.run.ai/v1alpha2`).
 #[derive(Clone, Debug)]
 pub(super) struct BindRequest {
-    /// The fields that the scheduler reads, too.
+    /// The fields that the scheduler reads as well.
     pub(super) record: BindRequestRecord,
     pub(super) pod_name: Name,
     /// `Regular`, `Fraction` or empty.
@@ -53,22 +53,23 @@ impl BindRequest {
         }
     }
 
-    /// The binder has to allocate resource claims.
+    /// Whether the binder has to allocate resource claims.
     pub(super) fn has_claims(&self) -> bool {
         !self.claims.is_empty() || self.extended_claim.is_some()
     }
 
-    /// Not succeeded, and attempts are left.
+    /// Whether the request has not succeeded and has attempts left.
     pub(super) fn is_open(&self) -> bool {
         !self.has_succeeded && !self.is_exhausted
     }
 
-    /// First invalid field, independent of the state of the cluster.
-    pub(super) fn validation_error(&self, request: &str) -> Option<String> {
+    /// The message about the first invalid field; `None` if the request is valid. Does not depend
+    /// on the state of the cluster.
+    pub(super) fn validation_error(&self, request_name: &str) -> Option<String> {
         let wrong = |field: &str, found: &str, allowed| {
             format!("{field}: got {found:?}, expected {allowed}")
         };
-        if *self.pod_name != *request {
+        if *self.pod_name != *request_name {
             return Some(wrong("spec.podName", &self.pod_name, "the name of the request"));
         }
         if !["", "Regular", "Fraction"].contains(&&*self.resource_type) {

@@ -8,33 +8,33 @@ use serde::de::IgnoredAny;
 
 use super::{bind_request::BindRequest, error::BindError};
 use crate::{
-    api::{ApiClient, ApiError, PatchKind, path},
+    api::{ApiClient, ApiError, PatchKind, object_path},
     dra::claim_patches::{
-        claim_path, consumer_reference, finalizer_patch, released_status, status_change,
+        claim_path, consumer_reference, finalizer_patch, released_status, status_patch_at_version,
     },
     dra::{ClaimAllocation, ClaimRecord},
     parse::{annotation, at, list, name, text, uid},
     records::{ObjectKey, PodResourceClaim},
 };
 
-const RESOURCE_API: &str = "resource.k8s.io/v1";
+const RESOURCE_API_VERSION: &str = "resource.k8s.io/v1";
 
 /// Annotation of a claim that represents the extended resources of a pod.
 const EXTENDED_CLAIM_ANNOTATION: &str = "resource.kubernetes.io/extended-resource-claim";
 
 /// Maximum number of tries per claim if concurrent writes conflict.
-const ATTEMPTS_MAX: u32 = 5;
+const CONFLICT_ATTEMPTS_MAX: u32 = 5;
 
 /// A claim with the allocation to write, and its pod.
 struct ClaimWrite<'a> {
     claim: ObjectKey,
-    /// `AllocationResult`.
+    /// The `AllocationResult` to write.
     allocation: &'a Value,
     pod: &'a Value,
 }
 
 /// Allocates the pod's claims as the request defines, and reserves them for the pod.
-pub(super) async fn reserve(
+pub(super) async fn reserve_claims(
     api: &ApiClient,
     key: &ObjectKey,
     request: &BindRequest,
@@ -47,7 +47,7 @@ pub(super) async fn reserve(
             allocation: &allocation["allocation"],
             pod,
         };
-        allocate(api, &write).await?;
+        allocate_claim(api, &write).await?;
     }
     let Some(allocation) = &request.extended_claim else { return Ok(()) };
     let claim = match find_extended_claim(api, key, pod).await? {
@@ -56,7 +56,7 @@ pub(super) async fn reserve(
     };
     let write =
         ClaimWrite { claim: claim_key(key, &claim), allocation: &allocation["allocation"], pod };
-    allocate(api, &write).await?;
+    allocate_claim(api, &write).await?;
     let status = json!({
         "resourceClaimName": &*claim,
         "requestMappings": allocation["containerMappings"],
@@ -70,14 +70,14 @@ pub(super) async fn reserve(
     Ok(())
 }
 
-/// Undoes [`reserve`] for a pod that is not bound. What remains after an error is handled by the
-/// next attempt, or deleted with the pod.
-pub(super) async fn release(
+/// Undoes [`reserve_claims`] for a pod that is not bound. What remains after an error is handled by
+/// the next attempt, or deleted with the pod.
+pub(super) async fn release_claims(
     api: &ApiClient,
     key: &ObjectKey,
     request: &BindRequest,
 ) -> Result<(), ApiError> {
-    let pod = api.get(&path("v1", &key.namespace, "pods", &key.name)).await?;
+    let pod = api.get(&object_path("v1", &key.namespace, "pods", &key.name)).await?;
     if at(&pod, "/spec/nodeName").is_some() {
         return Ok(());
     }
@@ -88,7 +88,7 @@ pub(super) async fn release(
                 allocation: &allocation["allocation"],
                 pod: &pod,
             };
-            deallocate(api, &write).await?;
+            deallocate_claim(api, &write).await?;
         }
     }
     let Some(allocation) = &request.extended_claim else { return Ok(()) };
@@ -98,7 +98,7 @@ pub(super) async fn release(
         allocation: &allocation["allocation"],
         pod: &pod,
     };
-    deallocate(api, &write).await?;
+    deallocate_claim(api, &write).await?;
     let claim_path = claim_path(&write.claim);
     let unprotected = json!({ "metadata": { "finalizers": null } });
     let IgnoredAny = api.patch(&claim_path, PatchKind::Merge, &unprotected).await?;
@@ -107,7 +107,7 @@ pub(super) async fn release(
     Ok(())
 }
 
-/// Name of the ResourceClaim object for a claim name of the pod.
+/// Name of the ResourceClaim object of a pod's claim that the request names.
 fn claim_name(pod: &Value, requested: &Value) -> Result<Name, String> {
     let own = text(requested, "/name").unwrap_or_default();
     let claims = PodResourceClaim::from_pod(pod);
@@ -119,14 +119,15 @@ fn claim_name(pod: &Value, requested: &Value) -> Result<Name, String> {
 }
 
 /// Writes the allocation (if the claim has none) and the reservation for the pod.
-async fn allocate(api: &ApiClient, write: &ClaimWrite<'_>) -> Result<(), BindError> {
+async fn allocate_claim(api: &ApiClient, write: &ClaimWrite<'_>) -> Result<(), BindError> {
     let refused = retry_on_conflict(|| try_allocate(api, write)).await?;
     refused.map_or(Ok(()), |why| {
         Err(BindError::Failed(format!("ResourceClaim {} {why}", write.claim)))
     })
 }
 
-/// Returns why the claim cannot be allocated; `None`: done.
+/// Allocates a claim once. Returns why the claim cannot be allocated; `None`: the claim is
+/// allocated and reserved.
 async fn try_allocate(
     api: &ApiClient,
     write: &ClaimWrite<'_>,
@@ -165,18 +166,18 @@ async fn try_allocate(
     Ok(None)
 }
 
-/// Removes the pod's reservation; removes the allocation as well if it was the last one and the
-/// allocation is that of the request.
-async fn deallocate(api: &ApiClient, write: &ClaimWrite<'_>) -> Result<(), ApiError> {
+/// Removes the reservation of a claim for the pod. If that was the last reservation, also removes
+/// the allocation that the request made.
+async fn deallocate_claim(api: &ApiClient, write: &ClaimWrite<'_>) -> Result<(), ApiError> {
     retry_on_conflict(|| try_deallocate(api, write)).await
 }
 
-/// Repeats an attempt after conflicts, at most [`ATTEMPTS_MAX`] times.
+/// Repeats an attempt after conflicts, at most [`CONFLICT_ATTEMPTS_MAX`] times.
 async fn retry_on_conflict<T, F>(attempt: impl Fn() -> F) -> Result<T, ApiError>
 where
     F: Future<Output = Result<T, ApiError>>,
 {
-    for _ in 1..ATTEMPTS_MAX {
+    for _ in 1..CONFLICT_ATTEMPTS_MAX {
         match attempt().await {
             Err(ApiError::Conflict(_)) => {}
             ended => return ended,
@@ -210,7 +211,7 @@ async fn write_status(
     version: u64,
     status: &Value,
 ) -> Result<(), ApiError> {
-    let change = status_change(version, status);
+    let change = status_patch_at_version(version, status);
     let IgnoredAny = api.patch(&format!("{path}/status"), PatchKind::Merge, &change).await?;
     Ok(())
 }
@@ -221,7 +222,8 @@ async fn find_extended_claim(
     key: &ObjectKey,
     pod: &Value,
 ) -> Result<Option<Name>, ApiError> {
-    let all = api.get(&path(RESOURCE_API, &key.namespace, "resourceclaims", "")).await?;
+    let all =
+        api.get(&object_path(RESOURCE_API_VERSION, &key.namespace, "resourceclaims", "")).await?;
     let uid = uid(pod);
     let mut all = list(&all, "/items").iter();
     let its = all.find(|claim| {
@@ -238,7 +240,7 @@ async fn create_extended_claim(
     requests: &Value,
 ) -> Result<Name, BindError> {
     let claim = json!({
-        "apiVersion": RESOURCE_API,
+        "apiVersion": RESOURCE_API_VERSION,
         "kind": "ResourceClaim",
         "metadata": {
             "generateName": format!("{}-extended-resources-", key.name),
@@ -252,7 +254,7 @@ async fn create_extended_claim(
         },
         "spec": { "devices": { "requests": requests } },
     });
-    let collection = path(RESOURCE_API, &key.namespace, "resourceclaims", "");
+    let collection = object_path(RESOURCE_API_VERSION, &key.namespace, "resourceclaims", "");
     let made: Value = api.create(&collection, &claim).await?;
     let nameless =
         || BindError::Failed("the API server created a ResourceClaim without a name".into());
@@ -265,7 +267,7 @@ async fn write_extended_claim_status(
     key: &ObjectKey,
     status: &Value,
 ) -> Result<Value, ApiError> {
-    let path = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
+    let path = format!("{}/status", object_path("v1", &key.namespace, "pods", &key.name));
     let change = json!({ "status": { "extendedResourceClaimStatus": status } });
     api.patch(&path, PatchKind::Merge, &change).await
 }

@@ -6,11 +6,12 @@ use crate::api::ApiError;
 
 /// Why an attempt did not bind its pod.
 pub(super) enum BindError {
-    /// Rejected by the API server, or impossible in the current state of the cluster.
+    /// The API server rejected a request, or the binding is impossible in the current state of the
+    /// cluster.
     Failed(String),
     /// The pod is already bound to this other node.
     BoundElsewhere(Name),
-    /// Another controller has to act first; the text says on what.
+    /// Another controller has to act first; the text says what the pod waits for.
     Waiting(String),
     /// The outcome of an API request is unknown; it is retried.
     Unconfirmed(ApiError),

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{attempt::Attempt, bind_request::BindRequest};
 use crate::{
-    api::{ApiClient, ApiError, path},
+    api::{ApiClient, ApiError, object_path},
     cache::bind_backoff,
     config::GpuReservation,
     parse::{annotation, at, name, strings, text, uid, version},
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Time limit for a reservation pod to report its device, as in KAI.
-const RESERVATION_TIMEOUT: Duration = Duration::from_secs(40);
+const DEVICE_REPORT_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Shared GPUs, with the pods that share or reserve them.
 pub(super) struct Reservations {
@@ -28,11 +28,11 @@ pub(super) struct Reservations {
     pods: BTreeMap<ObjectKey, SharingPod>,
     /// Start of waiting for devices, by request.
     waiting: BTreeMap<ObjectKey, Instant>,
-    /// Reservation pods that could not be deleted.
+    /// Reservation pods that could not be deleted, with the next try.
     undeleted: BTreeMap<ObjectKey, DeleteRetry>,
 }
 
-/// Number of failed deletions of a pod, and time of the next try.
+/// Number of failed deletions of a reservation pod, and time of the next try.
 struct DeleteRetry {
     failures: u32,
     due: Instant,
@@ -49,15 +49,15 @@ struct SharingPod {
     index: Option<Name>,
 }
 
-/// State of the devices of a request.
+/// State of the device reservations of a request.
 pub(super) enum Reservation {
-    /// The indices of its devices are known; empty if it needs none.
+    /// The device indices of the request are known; empty if the request needs none.
     Ready(Vec<Name>),
-    /// Reservation pods have not reported their devices yet.
+    /// Reservation pods exist and have not reported their devices yet.
     Pending,
-    /// No device can be reserved.
+    /// No device can be reserved for the request.
     Failed(Attempt),
-    /// The pod could not be read; retried.
+    /// A reservation pod could not be read; the lookup is retried.
     Unconfirmed(ApiError),
 }
 
@@ -74,7 +74,7 @@ enum DeviceLookup {
 }
 
 impl SharingPod {
-    fn shares(&self, node: &Name, group: &GpuGroup) -> bool {
+    fn shares_group(&self, node: &Name, group: &GpuGroup) -> bool {
         self.node == *node && self.groups.contains(group)
     }
 }
@@ -90,23 +90,23 @@ impl Reservations {
             WatchEvent::Listed(_, objects) => {
                 self.pods.clear();
                 for object in &objects {
-                    self.upsert(object);
+                    self.upsert_pod(object);
                 }
             }
             WatchEvent::Changed(_, object) => {
                 if let Some(object) = object.decode() {
-                    self.upsert(&object);
+                    self.upsert_pod(&object);
                 }
             }
             WatchEvent::Deleted(_, gone) => {
-                self.pods.remove(&ObjectKey::of_raw(&gone));
+                self.pods.remove(&ObjectKey::from_raw(&gone));
             }
         }
     }
 
-    /// Records a pod from a list or watch event. A pod recorded as bound stays so until it
-    /// finishes, as an older event may arrive late.
-    fn upsert(&mut self, pod: &Value) {
+    /// Records a pod from a list or watch event. A pod that is recorded as bound counts as bound
+    /// until it finishes, as an older event may arrive late.
+    fn upsert_pod(&mut self, pod: &Value) {
         let key = ObjectKey::from_object(pod);
         let groups = gpu_groups(&strings(pod, "/metadata/labels"));
         let uid = uid(pod);
@@ -157,11 +157,11 @@ impl Reservations {
     /// Reservation pod of a GPU group on a node.
     fn reservation_of(&self, node: &Name, group: &GpuGroup) -> Option<(&ObjectKey, &SharingPod)> {
         let mut all = self.pods.iter();
-        all.find(|(key, pod)| self.is_reservation(key) && pod.shares(node, group))
+        all.find(|(key, pod)| self.is_reservation(key) && pod.shares_group(node, group))
     }
 
-    /// Looks up the devices of a request.
-    fn devices(&mut self, key: &ObjectKey, request: &BindRequest) -> DeviceLookup {
+    /// Looks up the device indices of a request.
+    fn look_up_devices(&mut self, key: &ObjectKey, request: &BindRequest) -> DeviceLookup {
         let (mut known, mut missing) = (Vec::new(), Vec::new());
         let mut awaited = None;
         for group in &request.gpu_groups {
@@ -179,7 +179,7 @@ impl Reservations {
             return DeviceLookup::Known(known);
         }
         let since = *self.waiting.entry(key.clone()).or_insert_with(Instant::now);
-        if since.elapsed() >= RESERVATION_TIMEOUT {
+        if since.elapsed() >= DEVICE_REPORT_TIMEOUT {
             self.waiting.remove(key);
             let pod = awaited.map(|pod| format!(": {pod}")).unwrap_or_default();
             let why = format!("failed waiting for GPU reservation pod to allocate{pod}");
@@ -188,8 +188,8 @@ impl Reservations {
         if missing.is_empty() { DeviceLookup::Pending } else { DeviceLookup::Missing(missing) }
     }
 
-    /// Looks up the devices of a request, and creates missing reservation pods.
-    pub(super) async fn reserve(
+    /// Looks up the device indices of a request, and creates missing reservation pods.
+    pub(super) async fn reserve_devices(
         &mut self,
         api: &ApiClient,
         key: &ObjectKey,
@@ -199,14 +199,14 @@ impl Reservations {
             // The attempt reports the validation error.
             return Reservation::Ready(Vec::new());
         }
-        let devices = self.devices(key, request);
+        let devices = self.look_up_devices(key, request);
         if matches!(devices, DeviceLookup::Pending) {
             return Reservation::Pending;
         }
         if let DeviceLookup::Known(devices) = devices {
             return Reservation::Ready(devices);
         }
-        let pod = match api.get(&path("v1", &key.namespace, "pods", &key.name)).await {
+        let pod = match api.get(&object_path("v1", &key.namespace, "pods", &key.name)).await {
             Ok(pod) => Some(pod),
             Err(ApiError::NotFound(_)) => None,
             Err(error) => return Reservation::Unconfirmed(error),
@@ -218,9 +218,9 @@ impl Reservations {
                 let Some(pod) = pod.as_ref().filter(waits) else {
                     return Reservation::Ready(Vec::new());
                 };
-                self.create_pods(api, request, &groups, pod).await
+                self.create_reservation_pods(api, request, &groups, pod).await
             }
-            DeviceLookup::Failed(why) => match self.delete_failed(api, request).await {
+            DeviceLookup::Failed(why) => match self.delete_failed_pods(api, request).await {
                 Ok(()) => Err(why),
                 Err(error) => Err(format!("{why}; {error}")),
             },
@@ -236,7 +236,7 @@ impl Reservations {
         }
     }
 
-    async fn create_pods(
+    async fn create_reservation_pods(
         &self,
         api: &ApiClient,
         request: &BindRequest,
@@ -244,27 +244,30 @@ impl Reservations {
         pod: &Value,
     ) -> Result<(), String> {
         for group in groups {
-            let started = self.create_pod(api, request, group, pod).await;
+            let started = self.create_reservation_pod(api, request, group, pod).await;
             started.map_err(|error| format!("cannot reserve a GPU: {error}"))?;
         }
         Ok(())
     }
 
-    /// Time of the next timeout of a waiting request that is not postponed by `put_off`, or of the
-    /// next deletion retry.
-    pub(super) fn deadline(&self, put_off: &BTreeMap<ObjectKey, Instant>) -> Option<Instant> {
-        let waiting = self.waiting.iter().filter(|(key, _)| !put_off.contains_key(key));
-        let patience = waiting.map(|(_, since)| *since + RESERVATION_TIMEOUT);
+    /// Time of the next timeout of a waiting request that is not in `postponed`, or of the next
+    /// deletion retry.
+    pub(super) fn next_deadline(
+        &self,
+        postponed: &BTreeMap<ObjectKey, Instant>,
+    ) -> Option<Instant> {
+        let waiting = self.waiting.iter().filter(|(key, _)| !postponed.contains_key(key));
+        let patience = waiting.map(|(_, since)| *since + DEVICE_REPORT_TIMEOUT);
         patience.chain(self.undeleted.values().map(|again| again.due)).min()
     }
 
-    /// Drops waiting times of requests that do not exist any more.
-    pub(super) fn retain(&mut self, requests: &BTreeMap<ObjectKey, BindRequest>) {
+    /// Forgets since when requests wait that do not exist any more.
+    pub(super) fn forget_ended_requests(&mut self, requests: &BTreeMap<ObjectKey, BindRequest>) {
         self.waiting.retain(|key, _| requests.contains_key(key));
     }
 
     /// Creates the reservation pod of a GPU group on the node of the request.
-    async fn create_pod(
+    async fn create_reservation_pod(
         &self,
         api: &ApiClient,
         request: &BindRequest,
@@ -306,7 +309,7 @@ impl Reservations {
             "spec": spec,
         });
         let made: Result<Value, ApiError> =
-            api.create(&path("v1", namespace, "pods", ""), &object).await;
+            api.create(&object_path("v1", namespace, "pods", ""), &object).await;
         match made {
             // It exists already; a watch event will follow.
             Ok(_) | Err(ApiError::Conflict(_)) => Ok(()),
@@ -316,12 +319,12 @@ impl Reservations {
 
     /// Deletes reservation pods whose device no pod shares. Failed deletions are retried with
     /// exponential backoff; returns the failures of this call.
-    pub(super) async fn delete_idle(
+    pub(super) async fn delete_idle_pods(
         &mut self,
         api: &ApiClient,
         requests: &BTreeMap<ObjectKey, BindRequest>,
     ) -> Vec<(ObjectKey, ApiError)> {
-        let idle = self.idle(requests);
+        let idle = self.idle_reservation_pods(requests);
         self.undeleted.retain(|key, _| idle.contains_key(key));
         let now = Instant::now();
         let mut failed = Vec::new();
@@ -345,12 +348,15 @@ impl Reservations {
     }
 
     /// Reservation pods whose device no pod shares or requests, with their UIDs.
-    fn idle(&self, requests: &BTreeMap<ObjectKey, BindRequest>) -> BTreeMap<ObjectKey, Name> {
+    fn idle_reservation_pods(
+        &self,
+        requests: &BTreeMap<ObjectKey, BindRequest>,
+    ) -> BTreeMap<ObjectKey, Name> {
         let is_wanted = |node: &Name, group: &GpuGroup| {
             let mut sharers = self.pods.iter().filter(|(key, _)| !self.is_reservation(key));
             let asks =
                 |request: &BindRequest| request.node == *node && request.gpu_groups.contains(group);
-            sharers.any(|(_, pod)| pod.holds_device && pod.shares(node, group))
+            sharers.any(|(_, pod)| pod.holds_device && pod.shares_group(node, group))
                 || requests.values().any(asks)
         };
         let reservations = self.pods.iter().filter(|(key, _)| self.is_reservation(key));
@@ -360,7 +366,7 @@ impl Reservations {
     }
 
     /// Deletes the reservation pods of a request that got no device.
-    async fn delete_failed(
+    async fn delete_failed_pods(
         &mut self,
         api: &ApiClient,
         request: &BindRequest,
@@ -384,7 +390,7 @@ impl Reservations {
             "gracePeriodSeconds": 0,
             "preconditions": { "uid": &*uid },
         });
-        match api.delete(&path("v1", &key.namespace, "pods", &key.name), &options).await {
+        match api.delete(&object_path("v1", &key.namespace, "pods", &key.name), &options).await {
             Ok(_) | Err(ApiError::NotFound(_) | ApiError::Conflict(_)) => {
                 self.pods.remove(&key);
                 Ok(())
@@ -394,7 +400,8 @@ impl Reservations {
     }
 }
 
-/// Deterministic name per node and GPU group, so that two binders cannot create two pods for one.
+/// The name of a reservation pod. It depends on node and GPU group only, so that two binders cannot
+/// create two pods for one GPU.
 fn reservation_pod_name(node: &str, group: &str) -> String {
     let bytes = node.bytes().chain([b'/']).chain(group.bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -415,11 +422,11 @@ mod tests {
         let pod = json!({ "metadata": { "namespace": "ns", "name": "p", "uid": "u", "resourceVersion": "5" } });
         let request = BindRequest::read(&json!({ "spec": { "selectedGPUGroups": ["g"] } }));
         all.record_bound(&key, &request, &pod);
-        all.upsert(&pod);
+        all.upsert_pod(&pod);
         assert!(all.pods.get(&key).is_some_and(|pod| pod.holds_device), "as it was before");
         let mut later = pod;
         later["metadata"]["resourceVersion"] = json!("6");
-        all.upsert(&later);
+        all.upsert_pod(&later);
         assert!(!all.pods.contains_key(&key), "it shares nothing any more");
     }
 }

@@ -6,7 +6,7 @@ use schedlab_scheduler_core::model::Name;
 
 use super::bind_request::BindRequest;
 use crate::{
-    api::{ApiClient, ApiError, PatchKind, path},
+    api::{ApiClient, ApiError, PatchKind, object_path},
     parse::{annotation, at, list, text, uid},
     records::{ObjectKey, SHARED_GPU_CONFIG_MAP_ANNOTATION},
 };
@@ -15,9 +15,9 @@ use crate::{
 pub(crate) const VISIBLE_DEVICES: &str = "NVIDIA_VISIBLE_DEVICES";
 const PORTION_VARIABLES: [&str; 2] = ["RUNAI_NUM_OF_GPUS", "GPU_PORTION"];
 
-/// Environment variables that a container may read from its ConfigMap: devices, and portion of
-/// each.
-pub(crate) const SHARE_VARIABLES: [&str; 3] =
+/// Environment variables that a container may read from its ConfigMap: devices, and the portion of
+/// each device in two variables.
+pub(crate) const GPU_SHARE_VARIABLES: [&str; 3] =
     [VISIBLE_DEVICES, PORTION_VARIABLES[0], PORTION_VARIABLES[1]];
 
 /// The container of a pod that gets the shared devices.
@@ -39,19 +39,20 @@ impl<'a> SharingContainer<'a> {
         all.find(|one| container_name.is_none_or(|name| text(one.object, "/name") == Some(name)))
     }
 
-    /// Suffix for ConfigMap names: `0`, or `i0` for an init container.
-    pub(crate) fn position(&self) -> String {
+    /// Suffix of ConfigMap names for the position of the container: `0`, or `i0` for an init
+    /// container.
+    pub(crate) fn config_map_suffix(&self) -> String {
         let prefix = if self.list == "initContainers" { "i" } else { "" };
         format!("{prefix}{}", self.index)
     }
 
-    /// JSON pointer of the container in the pod.
-    pub(crate) fn pointer(&self) -> String {
+    /// JSON Pointer of the container in the pod.
+    pub(crate) fn json_pointer(&self) -> String {
         format!("/spec/{}/{}", self.list, self.index)
     }
 }
 
-/// CDI annotation with the devices; `None` if a ConfigMap passes them.
+/// CDI annotation that gives devices to a container; `None` if a ConfigMap passes them.
 pub(super) fn cdi_annotation(pod: &Value, devices: &[Name]) -> Option<(String, String)> {
     let has_config_map = annotation(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION).is_some();
     let needs_annotation = !devices.is_empty() && !has_config_map;
@@ -77,7 +78,7 @@ pub(super) async fn write_config_maps(
         return Ok(());
     }
     let uid = uid(pod);
-    for (name, data) in config_maps(prefix, &container, request, devices) {
+    for (name, data) in config_map_manifests(prefix, &container, request, devices) {
         let object = json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -90,12 +91,12 @@ pub(super) async fn write_config_maps(
             },
             "data": data,
         });
-        let all = path("v1", &key.namespace, "configmaps", "");
+        let all = object_path("v1", &key.namespace, "configmaps", "");
         let made: Result<Value, ApiError> = api.create(&all, &object).await;
         match made {
             Ok(_) => {}
             Err(ApiError::Conflict(_)) => {
-                let one = path("v1", &key.namespace, "configmaps", &name);
+                let one = object_path("v1", &key.namespace, "configmaps", &name);
                 let _: Value = api.patch(&one, PatchKind::Merge, &json!({ "data": data })).await?;
             }
             Err(error) => return Err(error),
@@ -104,8 +105,9 @@ pub(super) async fn write_config_maps(
     Ok(())
 }
 
-/// ConfigMap for single environment variables, and ConfigMap that is imported as a whole (`-evar`).
-fn config_maps(
+/// The ConfigMap with the environment variables that the container reads one by one, and the
+/// ConfigMap that is imported as a whole (`-evar`).
+fn config_map_manifests(
     prefix: &str,
     container: &SharingContainer<'_>,
     request: &BindRequest,
@@ -121,7 +123,7 @@ fn config_maps(
     });
     let with_devices = if is_mounted { &mut mounted } else { &mut environment };
     with_devices.insert(VISIBLE_DEVICES.to_owned(), json!(devices.join(",")));
-    let name = format!("{prefix}-{}", container.position());
+    let name = format!("{prefix}-{}", container.config_map_suffix());
     [(name.clone(), mounted), (format!("{name}-evar"), environment)]
 }
 
@@ -139,7 +141,12 @@ mod tests {
         let request =
             BindRequest::read(&json!({ "spec": { "receivedGPU": { "portion": "0.50" } } }));
         let devices = [Name::from("3")];
-        let maps = config_maps("p", &SharingContainer::from_pod(&pod).unwrap(), &request, &devices);
+        let maps = config_map_manifests(
+            "p",
+            &SharingContainer::from_pod(&pod).unwrap(),
+            &request,
+            &devices,
+        );
         let maps = maps.map(|(name, data)| format!("{name} {}", Value::Object(data)));
         format!("{:?}\n{}", cdi_annotation(&pod, &devices), maps.join("\n"))
     }

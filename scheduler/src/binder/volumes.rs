@@ -12,17 +12,17 @@ use serde::de::IgnoredAny;
 
 use super::{bind_request::BindRequest, error::BindError};
 use crate::{
-    api::{ApiClient, ApiError, PatchKind, path},
-    apply::volumes::claim_binding,
+    api::{ApiClient, ApiError, PatchKind, object_path},
+    apply::volumes::claim_binding_patch,
     cache::ClusterCache,
     parse::{list, text},
     records::{ObjectKey, PodVolumeClaim},
     watch::{Kind, StorageKind, Watched as _},
 };
 
-/// Reserves or provisions volumes for the unbound claims of a pod. Returns `Waiting` until they are
-/// bound.
-pub(super) async fn bind(
+/// Reserves or provisions volumes for the unbound claims of a pod. Returns [`BindError::Waiting`]
+/// until the claims are bound.
+pub(super) async fn bind_volumes(
     api: &ApiClient,
     key: &ObjectKey,
     request: &BindRequest,
@@ -35,10 +35,10 @@ pub(super) async fn bind(
     }
     let mut cache = ClusterCache::new(text(pod, "/spec/schedulerName").unwrap_or_default());
     cache.upsert(Kind::Pod, pod);
-    let all = path("v1", &key.namespace, "persistentvolumeclaims", "");
+    let all = object_path("v1", &key.namespace, "persistentvolumeclaims", "");
     for claim in &claims {
         let known = api.get(&format!("{all}?fieldSelector=metadata.name={}", claim.claim)).await?;
-        upsert_all(&mut cache, StorageKind::Claim, &known);
+        upsert_storage_list(&mut cache, StorageKind::Claim, &known);
     }
     let unbound = cache.volumes.unbound_claims(key, &cache.pods);
     if unbound.is_empty() {
@@ -46,7 +46,7 @@ pub(super) async fn bind(
     }
     cache.upsert(Kind::Node, node);
     for kind in [StorageKind::Volume, StorageKind::Class] {
-        upsert_all(&mut cache, kind, &api.get(&Kind::Storage(kind).path()).await?);
+        upsert_storage_list(&mut cache, kind, &api.get(&Kind::Storage(kind).path()).await?);
     }
     reserve_volumes(api, &cache, key, &request.node).await?;
     let unbound: Vec<&str> = unbound.iter().map(|claim| &*claim.name).collect();
@@ -56,7 +56,7 @@ pub(super) async fn bind(
     )))
 }
 
-fn upsert_all(cache: &mut ClusterCache, kind: StorageKind, all: &Value) {
+fn upsert_storage_list(cache: &mut ClusterCache, kind: StorageKind, all: &Value) {
     for object in list(all, "/items") {
         cache.upsert(Kind::Storage(kind), object);
     }
@@ -90,7 +90,7 @@ async fn reserve_volumes(
             return Err(BindError::Failed(why));
         }
         let change = ObjectKey::parse(&claim.name)
-            .and_then(|claim| claim_binding(&cache.volumes, &claim, node, &chosen));
+            .and_then(|claim| claim_binding_patch(&cache.volumes, &claim, node, &chosen));
         let Some(change) = change else { continue };
         match api.patch(&change.path, PatchKind::Merge, &change.patch).await {
             // Another writer may have bound it; the next attempt reads it again.

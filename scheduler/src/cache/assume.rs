@@ -6,7 +6,8 @@ use super::ClusterCache;
 use crate::{parse::Malformed, records::ObjectKey};
 
 impl ClusterCache {
-    /// The binding was accepted: from now on the pod uses its node, with these NUMA allocations.
+    /// Assumes that a pod uses the node and NUMA allocations of its accepted Binding, before the
+    /// watch event arrives.
     pub(crate) fn assume_bound(&mut self, key: &ObjectKey, node: &Name, numa: Vec<NumaAllocation>) {
         if let Some(pod) = self.pods.get_mut(key) {
             pod.node = Some(Name::clone(node));
@@ -15,7 +16,7 @@ impl ClusterCache {
         }
     }
 
-    /// The pod belongs to a group; the annotation that names it is not written yet.
+    /// Assumes that a pod belongs to a group before the annotation that names the group is written.
     pub(crate) fn assume_grouped(&mut self, key: &ObjectKey, group: &Name) {
         if let Some(pod) = self.pods.get_mut(key) {
             pod.group = Some(Name::clone(group));
@@ -27,7 +28,7 @@ impl ClusterCache {
         }
     }
 
-    /// The eviction was accepted: from now on the pod is releasing its resources.
+    /// Assumes that a pod releases its resources, since its eviction was accepted.
     pub(crate) fn assume_releasing(&mut self, key: &ObjectKey, now: Time) {
         if let Some(pod) = self.pods.get_mut(key) {
             pod.releasing_since.get_or_insert(now);
@@ -35,7 +36,7 @@ impl ClusterCache {
         }
     }
 
-    /// No group can be found for the pod as it is.
+    /// Records why no group can be found for the pod at its current resourceVersion.
     pub(crate) fn record_grouping_error(&mut self, key: ObjectKey, wrong: Malformed) {
         if let Some(pod) = self.pods.get(&key) {
             self.grouping_errors.insert(key.clone(), (pod.reported.version, wrong));

@@ -9,18 +9,19 @@ use schedlab_scheduler_core::model::{Name, Time};
 use super::{ClusterCache, bind_failures::bind_failure_condition};
 use crate::records::{ObjectKey, PodRecord};
 
-/// Maximum delay between two attempts.
+/// Maximum delay between two attempts to bind a pod.
 const BACKOFF_MAX: Duration = Duration::from_mins(5);
 
-/// A change of the cluster ends a backoff only after this time, so that a cluster that changes all
-/// the time causes no busy loop. The maximum delay of kube-scheduler.
-const BACKOFF_MIN_AFTER_CHANGE: Duration = Duration::from_secs(10);
+/// Minimum backoff after a failure, even if the cluster changes: a cluster that changes all the
+/// time must cause no busy loop. The length is the maximum delay of kube-scheduler.
+const BACKOFF_LEFT_AFTER_CHANGE: Duration = Duration::from_secs(10);
 
-/// Failures that are assumed of a pod that an earlier scheduler could not bind: a restarted
-/// scheduler does not try such pods at once.
+/// Number of failures that is assumed of a pod that an earlier scheduler could not bind: a
+/// restarted scheduler does not try such pods at once.
 const FAILURES_BEFORE_RESTART: u32 = 4;
 
-/// 1 s after the first failure, 2 s after the second, and so on, up to a maximum.
+/// The backoff after this many failures: 1 s after the first, doubled after each further one, up to
+/// [`BACKOFF_MAX`].
 pub(crate) fn bind_backoff(failures: u32) -> Duration {
     Duration::from_secs(1 << failures.saturating_sub(1).min(16)).min(BACKOFF_MAX)
 }
@@ -29,9 +30,9 @@ pub(crate) fn bind_backoff(failures: u32) -> Duration {
 #[derive(Debug, Default)]
 pub(super) struct BindBackoffs {
     pods: BTreeMap<ObjectKey, BindBackoff>,
-    /// Conditions that an earlier scheduler left have been read.
+    /// Whether the conditions that an earlier scheduler wrote have been read.
     is_seeded: bool,
-    /// Anything changed since the last update that may let a binding succeed.
+    /// Whether the cluster changed since the last update in a way that may let a binding succeed.
     pub(super) cluster_changed: bool,
 }
 
@@ -50,7 +51,7 @@ struct BindBackoff {
 }
 
 impl ClusterCache {
-    /// The error for which the pod is in its backoff; `None`: it may be bound.
+    /// The error for which the pod is in its backoff; `None`: the pod may be bound.
     pub(crate) fn bind_backoff_message(&self, key: &ObjectKey, pod: &PodRecord) -> Option<Name> {
         let backoff = self.bind_backoffs.pods.get(key)?;
         if backoff.is_over || backoff.pod_uid != pod.uid || !pod.is_waiting() {
@@ -71,14 +72,14 @@ impl ClusterCache {
         self.start_bind_backoff(key, 1, message, now, None);
     }
 
-    /// Time until the first backoff ends.
+    /// Time until the next pod leaves its backoff.
     pub(crate) fn next_bind_attempt(&self, now: Time) -> Option<Duration> {
         let waiting = self.bind_backoffs.pods.values().filter(|backoff| !backoff.is_over);
         waiting.map(|backoff| backoff.until.elapsed_since(now)).min()
     }
 
-    /// Updates all backoffs before a cycle: starts those of BindRequests that have failed for good,
-    /// and ends those whose time is over.
+    /// Updates all backoffs before a cycle: starts those of pods whose BindRequest has failed for
+    /// good, and ends those whose time is over.
     pub(crate) fn update_bind_backoffs(&mut self, now: Time) {
         let pods = &self.pods;
         self.bind_backoffs.pods.retain(|key, backoff| {
@@ -94,7 +95,8 @@ impl ClusterCache {
         let has_changed = std::mem::take(&mut self.bind_backoffs.cluster_changed);
         let mut over = Vec::new();
         for (key, backoff) in &mut self.bind_backoffs.pods {
-            let least = Time(backoff.failed_at.0.saturating_add(millis(BACKOFF_MIN_AFTER_CHANGE)));
+            let least =
+                Time(backoff.failed_at.0.saturating_add(to_millis(BACKOFF_LEFT_AFTER_CHANGE)));
             if has_changed && !backoff.is_over {
                 backoff.until = backoff.until.min(least);
             }
@@ -116,10 +118,12 @@ impl ClusterCache {
             .filter(|(key, request)| {
                 let backoff = self.bind_backoffs.pods.get(*key);
                 let counted = backoff.and_then(|backoff| backoff.request_uid.as_ref());
-                let is_of = |pod: &PodRecord| pod.is_ours && request.is_for_uid(&pod.uid);
+                let is_of = |pod: &PodRecord| pod.is_ours && request.is_for_pod_uid(&pod.uid);
                 counted != Some(&request.uid) && self.pods.get(*key).is_some_and(is_of)
             })
-            .map(|(key, request)| (key.clone(), Name::clone(&request.uid), request.error(key)))
+            .map(|(key, request)| {
+                (key.clone(), Name::clone(&request.uid), request.failure_message(key))
+            })
             .collect();
         for (key, uid, message) in failed {
             self.start_bind_backoff(&key, 1, &message, now, Some(uid));
@@ -154,7 +158,7 @@ impl ClusterCache {
             pod_uid: Name::clone(&pod.uid),
             failures,
             failed_at: now,
-            until: Time(now.0.saturating_add(millis(bind_backoff(failures)))),
+            until: Time(now.0.saturating_add(to_millis(bind_backoff(failures)))),
             is_over: false,
             message: message.into(),
             request_uid,
@@ -164,7 +168,7 @@ impl ClusterCache {
     }
 }
 
-fn millis(duration: Duration) -> i64 {
+fn to_millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 

@@ -18,9 +18,9 @@ pub(crate) struct BindFailure {
 }
 
 impl BindFailure {
-    /// For a pod with a node by its BindRequest, or one that was tried in this cycle or is in its
-    /// backoff (`tried`). `None` if no attempt has failed.
-    pub(crate) fn for_pod(
+    /// The failure of a pod that has a node by its BindRequest, or that is in `tried`: tried in
+    /// this cycle, or in its backoff. `None` if no attempt has failed.
+    pub(crate) fn failure_of_pod(
         key: &ObjectKey,
         pod: &PodRecord,
         tried: &BTreeSet<ObjectKey>,
@@ -30,8 +30,8 @@ impl BindFailure {
         Some(Self { pod: key.clone(), message: Name::clone(&condition.message) })
     }
 
-    /// The first such pod of each pod group.
-    pub(crate) fn by_group(
+    /// The failure of the first pod of each pod group with a failed binding.
+    pub(crate) fn first_failure_by_group(
         cache: &ClusterCache,
         tried: &BTreeSet<ObjectKey>,
     ) -> BTreeMap<ObjectKey, Self> {
@@ -41,7 +41,9 @@ impl BindFailure {
         let with_nodes: BTreeSet<&ObjectKey> = cache.bind_requests.keys().chain(&tried).collect();
         let pods = with_nodes.into_iter().filter_map(|key| cache.pods.get_key_value(key));
         for (key, pod) in pods {
-            if let (Some(failure), Some(group)) = (Self::for_pod(key, pod, &tried), &pod.group) {
+            if let (Some(failure), Some(group)) =
+                (Self::failure_of_pod(key, pod, &tried), &pod.group)
+            {
                 let (namespace, name) = (Name::clone(&key.namespace), Name::clone(group));
                 first.entry(ObjectKey { namespace, name }).or_insert(failure);
             }
@@ -49,13 +51,13 @@ impl BindFailure {
         first
     }
 
-    /// How to fix it.
+    /// How to fix the failure.
     pub(crate) fn remedy(&self) -> String {
         remedy(&self.message)
     }
 }
 
-/// How to fix an error of a binding.
+/// How to fix a binding that failed with this message.
 pub(crate) fn remedy(message: &str) -> String {
     let cure = match missing_object(message) {
         Some((kind, name)) => format!("create {kind} {name}"),
@@ -64,7 +66,8 @@ pub(crate) fn remedy(message: &str) -> String {
     format!("{cure}; binding is retried automatically")
 }
 
-/// The condition of the binder, or of a scheduler that binds directly.
+/// The condition with the last failed binding of a pod: from the binder, or from a scheduler that
+/// binds directly.
 pub(super) fn bind_failure_condition(pod: &PodRecord) -> Option<&Condition> {
     let is_failure = |condition: &&Condition| {
         &*condition.status == "False" && *condition.reason == *BINDING_ERROR
@@ -72,17 +75,17 @@ pub(super) fn bind_failure_condition(pod: &PodRecord) -> Option<&Condition> {
     pod.bind_failure.as_ref().or_else(|| pod.reported.pod_scheduled.as_ref().filter(is_failure))
 }
 
-/// Kind and name of a missing object in a message of the API server: `namespaces "x" not found`. A
-/// missing node need not be created, as its pod gets another.
+/// Kind and name of the missing object in a message of the API server such as `namespaces "x" not
+/// found`. A missing node or pod does not count: the pod gets another node.
 fn missing_object(message: &str) -> Option<(String, &str)> {
     let (prefix, _) = message.split_once("\" not found")?;
     let (prefix, name) = prefix.rsplit_once(" \"")?;
     let kind = prefix.rsplit(' ').next()?;
-    let kind = singular(kind.split('.').next()?);
+    let kind = singular_kind(kind.split('.').next()?);
     (!kind.is_empty() && !["node", "pod"].contains(&kind)).then(|| (kind.to_lowercase(), name))
 }
 
-fn singular(kind: &str) -> &str {
+fn singular_kind(kind: &str) -> &str {
     match kind.strip_suffix("es").filter(|kind| kind.ends_with("ss")) {
         Some(class) => class,
         None if kind.ends_with("ss") => kind,

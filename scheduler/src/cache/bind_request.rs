@@ -9,7 +9,7 @@ use crate::{
     records::{NodeSource, ObjectKey, PodRecord, gpu_fractions, numa},
 };
 
-/// The fields of a BindRequest that affect scheduling. It has the name of its pod.
+/// The fields of a BindRequest that affect scheduling. The request has the name of its pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BindRequestRecord {
     pub(crate) uid: Name,
@@ -59,27 +59,30 @@ impl BindRequestRecord {
         }
     }
 
-    /// Whether it is for the pod with this UID, rather than an earlier pod of the same name.
-    pub(crate) fn is_for_uid(&self, uid: &Name) -> bool {
+    /// Whether the request is for the pod with this UID, rather than an earlier pod of the same
+    /// name.
+    pub(crate) fn is_for_pod_uid(&self, uid: &Name) -> bool {
         self.pod_uid.as_ref().is_none_or(|pod| pod == uid)
     }
 
-    /// Whether it is for an earlier pod of the same name. Without an owner reference: the pod of a
-    /// succeeded request was bound before, so an unbound pod that is newer is another one.
+    /// Whether the request is for an earlier pod of the same name. Without owner reference: a
+    /// request that has succeeded was for a pod that was bound, so an unbound newer pod is another
+    /// one.
     pub(crate) fn is_for_earlier_pod(&self, pod: &PodRecord) -> bool {
         let is_later = pod.reported.version > self.version || pod.created > self.created;
         let is_left_over = self.has_succeeded && self.pod_uid.is_none() && is_later;
-        !self.is_for_uid(&pod.uid) || is_left_over
+        !self.is_for_pod_uid(&pod.uid) || is_left_over
     }
 
-    /// The message of its last attempt, which failed, with KAI's text.
-    pub(super) fn error(&self, pod: &ObjectKey) -> Name {
+    /// The message of the request's last attempt, which failed, with KAI's text.
+    pub(super) fn failure_message(&self, pod: &ObjectKey) -> Name {
         let why = self.reason.as_deref().unwrap_or("the binder gives no reason");
         format!("Failed to bind pod {pod} to node {}: {why}", self.node).into()
     }
 
-    /// The node that it selects for the pod; `None` once it is closed or for another pod.
-    fn node_for(&self, pod: &PodRecord) -> Option<&Name> {
+    /// The node that the request selects for the pod; `None` if the request is closed or for
+    /// another pod.
+    fn selected_node_for(&self, pod: &PodRecord) -> Option<&Name> {
         let is_open = !self.is_exhausted && !self.node.is_empty() && !self.is_for_earlier_pod(pod);
         is_open.then_some(&self.node)
     }
@@ -91,7 +94,7 @@ impl ClusterCache {
             return;
         }
         self.bind_requests.insert(key.clone(), record);
-        self.apply_bind_request(key);
+        self.update_node_from_bind_request(key);
     }
 
     pub(super) fn remove_bind_request(&mut self, key: ObjectKey, version: u64) {
@@ -103,29 +106,30 @@ impl ClusterCache {
     /// Removes a deleted BindRequest.
     pub(crate) fn drop_bind_request(&mut self, key: ObjectKey) {
         if self.bind_requests.remove(&key).is_some() {
-            self.apply_bind_request(key);
+            self.update_node_from_bind_request(key);
         }
     }
 
-    /// Removes all before a new list is read.
+    /// Removes all BindRequests before a new list is read.
     pub(super) fn clear_bind_requests(&mut self) {
         for (key, _) in std::mem::take(&mut self.bind_requests) {
-            self.apply_bind_request(key);
+            self.update_node_from_bind_request(key);
         }
     }
 
-    /// The open BindRequest of a pod, with the selected node.
+    /// The open BindRequest of a pod, with the node that it selects.
     pub(super) fn find_open_bind_request(
         &self,
         key: &ObjectKey,
         pod: &PodRecord,
     ) -> Option<(Name, &BindRequestRecord)> {
         let request = self.bind_requests.get(key)?;
-        Some((Name::clone(request.node_for(pod)?), request))
+        Some((Name::clone(request.selected_node_for(pod)?), request))
     }
 
-    /// Gives an unbound pod the node of its open BindRequest, or takes it away.
-    fn apply_bind_request(&mut self, key: ObjectKey) {
+    /// Gives an unbound pod the node of its open BindRequest; without such a request, takes that
+    /// node away.
+    fn update_node_from_bind_request(&mut self, key: ObjectKey) {
         let Some(pod) =
             self.pods.get(&key).filter(|pod| pod.node.is_none() || pod.is_bind_requested())
         else {
@@ -139,7 +143,7 @@ impl ClusterCache {
             None => (None, Vec::new(), Vec::new()),
         };
         if groups.is_empty() {
-            groups = gpu_fractions::groups(&pod.labels);
+            groups = gpu_fractions::gpu_groups(&pod.labels);
         }
         let known = (&pod.node, pod.node_source, &pod.gpu_groups, &pod.numa);
         if known == (&node, node_source, &groups, &zones) {

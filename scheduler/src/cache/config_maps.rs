@@ -12,13 +12,13 @@ use crate::records::{ObjectKey, PodRecord};
 #[derive(Debug, Default)]
 pub(crate) struct ConfigMaps {
     known: BTreeSet<ObjectKey>,
-    /// Pods that require `ConfigMap`s.
+    /// The pods that require `ConfigMap`s.
     pub(super) pods: BTreeSet<ObjectKey>,
 }
 
 impl ConfigMaps {
     /// The required `ConfigMap`s of the pod that do not exist.
-    pub(crate) fn missing(&self, pod: &ObjectKey, record: &PodRecord) -> Vec<Name> {
+    pub(crate) fn missing_config_maps(&self, pod: &ObjectKey, record: &PodRecord) -> Vec<Name> {
         let is_missing = |name: &&Name| {
             let namespace = Name::clone(&pod.namespace);
             !self.known.contains(&ObjectKey { namespace, name: Name::clone(name) })

@@ -5,13 +5,13 @@ use schedlab_scheduler_core::model::{DisruptionBudget, Name};
 
 use crate::{
     parse::{at, int32},
-    records::{ObjectKey, selectors::label_selector},
+    records::{ObjectKey, selectors::parse_label_selector},
 };
 
-/// An invalid selector selects no pods.
+/// Parses a `PodDisruptionBudget`. An invalid selector selects no pods.
 pub(super) fn from_object(object: &Value) -> DisruptionBudget {
     let ObjectKey { namespace, name } = ObjectKey::from_object(object);
-    let selector = at(object, "/spec/selector").map(label_selector);
+    let selector = at(object, "/spec/selector").map(parse_label_selector);
     let disrupted = at(object, "/status/disruptedPods").and_then(Value::as_object);
     DisruptionBudget {
         namespace,

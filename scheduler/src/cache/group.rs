@@ -11,8 +11,8 @@ use schedlab_scheduler_core::{
 use super::topology;
 use crate::{
     parse::{
-        GoDuration, Malformed, Unit, at, go_duration, list, name, non_negative, parse_time, shown,
-        text, time, uid,
+        GoDuration, Malformed, Unit, at, list, name, parse_go_duration, parse_non_negative,
+        parse_time, shown, text, time, uid,
     },
     records::{Owner, pod},
 };
@@ -30,12 +30,12 @@ pub(crate) struct PodGroupRecord {
     pub(crate) pool_label: Option<Name>,
     pub(crate) queue: Option<Name>,
     pub(crate) priority_class: Option<Name>,
-    /// Label `priorityClassName`, which the group has from its owner.
+    /// Label `priorityClassName`, which the pod grouper copies from the owner.
     pub(crate) class_label: Option<Name>,
     /// `spec.preemptibility`.
     pub(crate) preemptible: Option<bool>,
     pub(crate) min_member: u32,
-    /// Never empty.
+    /// The sub-groups; never empty.
     pub(crate) sub_groups: Vec<SubGroup>,
     pub(crate) min_sub_group: Option<u32>,
     pub(crate) topology: Option<TopologyConstraint>,
@@ -54,12 +54,12 @@ pub(crate) struct PodGroupRecord {
     pub(crate) reported: ReportedGroupStatus,
 }
 
-/// `spec.schedulingBackoff`: how often the group is tried on a node pool.
+/// `spec.schedulingBackoff`: how often the scheduler tries the group on a node pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SchedulingAttempts {
-    /// -1 or unset: in every cycle.
+    /// The group is tried in every cycle: -1 or unset.
     Unlimited,
-    /// 1: once.
+    /// The group is tried once: 1.
     Single { has_failed: bool },
 }
 
@@ -70,9 +70,10 @@ pub(crate) struct ReportedGroupStatus {
     /// Reason and message of `status.schedulingConditions[]` of our node pool, while the group
     /// waits.
     pub(crate) pending: Option<(Name, Name)>,
-    /// `reasons` of that condition, if the group is tried once.
+    /// `reasons` of the pending condition, if the group is tried once.
     pub(crate) reasons: Vec<Value>,
-    /// The highest `transitionID` of all node pools; the next one is higher.
+    /// The highest `transitionID` of the conditions of all node pools; the next change gets a
+    /// higher one.
     pub(crate) last_transition_id: u64,
     /// Conditions of other node pools, which their schedulers maintain.
     pub(crate) foreign_conditions: Vec<Value>,
@@ -88,26 +89,28 @@ pub(crate) struct GroupResources {
     pub(crate) requested: PerResource<i64>,
 }
 
-/// The fields that the pod grouper derived from the owners when it last wrote the group. A field
-/// that differs from it was changed by a user, and is kept until the owners lead to another value.
+/// Annotation with the fields that the pod grouper derived from the owners when it last wrote the
+/// group. A field of the group that differs was changed by a user, and is kept until the owners
+/// lead to another value.
 pub(crate) const DERIVED_SPEC_ANNOTATION: &str = "schedlab.dev/derived-spec";
 
 const CLASS_LABEL_POINTER: &str = "/metadata/labels/priorityClassName";
-const MINIMUM: &str = "an integer from 0 to 2147483647";
-const ONE_MINIMUM: &str = "one of minMember and minSubGroup";
-const DURATION: &str = "a duration such as 90s or 1h30m";
-const PREEMPTIBILITY: &str = "preemptible, non-preemptible or nothing";
-const BACKOFF: &str = "1 or -1";
-const MARK: &str = "true or false";
-const PARENT: &str = "the name of another sub-group that leads to the root";
-const UNIQUE: &str = "a name that no other sub-group has";
-const INNER: &str = "minSubGroup, as other sub-groups are below it";
-const TOPOLOGY: &str = "the name of a Topology";
-const LEVELS: &str = "requiredTopologyLevel, preferredTopologyLevel or both beside it";
-const LEAF: &str = "minMember, as it has no child sub-group";
-const NO_MORE: &str = "no more than there are: lower it or add sub-groups";
+const EXPECTED_MINIMUM: &str = "an integer from 0 to 2147483647";
+const EXPECTED_ONE_MINIMUM: &str = "one of minMember and minSubGroup";
+const EXPECTED_DURATION: &str = "a duration such as 90s or 1h30m";
+const EXPECTED_PREEMPTIBILITY: &str = "preemptible, non-preemptible or nothing";
+const EXPECTED_BACKOFF: &str = "1 or -1";
+const EXPECTED_MARK: &str = "true or false";
+const EXPECTED_PARENT: &str = "the name of another sub-group, from which parents lead to the root";
+const EXPECTED_UNIQUE_NAME: &str = "a name that no other sub-group has";
+const EXPECTED_MIN_SUB_GROUP: &str = "minSubGroup, as the sub-group has child sub-groups";
+const EXPECTED_TOPOLOGY: &str = "the name of a Topology";
+const EXPECTED_LEVELS: &str = "requiredTopologyLevel, preferredTopologyLevel or both beside it";
+const EXPECTED_MIN_MEMBER: &str = "minMember, as the sub-group has no child sub-groups";
+const EXPECTED_NO_MORE_THAN_EXIST: &str =
+    "at most the number of child sub-groups: lower it or add sub-groups";
 
-/// Reasons to wait that do not mean that the scheduler searched for nodes without success.
+/// Reasons of conditions that do not mean that the scheduler searched for nodes without success.
 const REASONS_WITHOUT_ATTEMPT: [&str; 5] =
     ["QueueDoesNotExist", "NotReady", "Pipelined", "Malformed", BINDING_ERROR];
 
@@ -117,17 +120,17 @@ pub(crate) fn is_failed_attempt(reason: &str) -> bool {
 }
 
 impl PodGroupRecord {
-    /// Parses the object as the scheduler of this node pool sees it.
+    /// Parses a PodGroup. `pool` is the node pool whose conditions are read.
     pub(crate) fn from_object(object: &Value, pool: &str) -> Self {
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let mut reader = PodGroupParser { spec, malformed: None };
-        let min_member = reader.minimum(spec, "spec.minMember");
-        let min_sub_group = reader.minimum(spec, "spec.minSubGroup");
+        let min_member = reader.parse_minimum(spec, "spec.minMember");
+        let min_sub_group = reader.parse_minimum(spec, "spec.minSubGroup");
         if min_member.is_some_and(|minimum| minimum > 0) && min_sub_group.is_some() {
-            reader.record_error("spec.minSubGroup", "both", ONE_MINIMUM);
+            reader.record_error("spec.minSubGroup", "both", EXPECTED_ONE_MINIMUM);
         }
         let min_member = min_member.unwrap_or(1);
-        let sub_groups = reader.sub_groups(min_member);
+        let sub_groups = reader.parse_sub_groups(min_member);
         reader.check_min_sub_group(&sub_groups, None, min_sub_group);
         for (at, part) in sub_groups.iter().enumerate() {
             reader.check_min_sub_group(&sub_groups, Some(at), part.min_sub_group);
@@ -143,25 +146,27 @@ impl PodGroupRecord {
             queue: name(spec, "/queue"),
             priority_class: name(spec, "/priorityClassName"),
             class_label: name(object, CLASS_LABEL_POINTER),
-            preemptible: reader.preemptible(),
+            preemptible: reader.parse_preemptible(),
             min_member,
             sub_groups,
             min_sub_group,
-            topology: reader.topology(spec, "spec.", ""),
+            topology: reader.parse_topology(spec, "spec.", ""),
             created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
             last_start: at(annotations::LAST_START_TIMESTAMP),
             last_eviction: at(annotations::LAST_EVICTION_TIMESTAMP),
             stale_since: at(annotations::STALE_SINCE_TIMESTAMP),
-            staleness_grace: reader.duration("stalenessGracePeriod").map(|grace| match grace {
-                GoDuration::Positive(grace) => StalenessGrace::After(grace),
-                GoDuration::Negative => StalenessGrace::Never,
-            }),
-            preemption_delay: match reader.duration("preemptionDelay") {
+            staleness_grace: reader.parse_duration("stalenessGracePeriod").map(
+                |grace| match grace {
+                    GoDuration::Positive(grace) => StalenessGrace::After(grace),
+                    GoDuration::Negative => StalenessGrace::Never,
+                },
+            ),
+            preemption_delay: match reader.parse_duration("preemptionDelay") {
                 Some(GoDuration::Positive(delay)) => delay,
                 Some(GoDuration::Negative) | None => Duration::ZERO,
             },
-            attempts: reader.attempts(object, pool),
-            marks_unschedulable: reader.marks_unschedulable(),
+            attempts: reader.parse_attempts(object, pool),
+            marks_unschedulable: reader.parse_mark_unschedulable(),
             malformed: reader.malformed,
             derived_spec: annotation(DERIVED_SPEC_ANNOTATION).map(Name::from),
             reported: reported_status(object, pool),
@@ -169,8 +174,8 @@ impl PodGroupRecord {
     }
 }
 
-/// Whether it is the condition of this node pool.
-fn is_of_pool(condition: &Value, pool: &str) -> bool {
+/// Whether `condition` is the condition of this node pool.
+fn is_condition_of_pool(condition: &Value, pool: &str) -> bool {
     text(condition, "/type") == Some("UnschedulableOnNodePool")
         && text(condition, "/nodePool") == Some(pool)
 }
@@ -179,20 +184,22 @@ fn transition_id(condition: &Value) -> Option<u64> {
     text(condition, "/transitionID")?.parse().ok()
 }
 
-/// Whether the last condition of all node pools is that of this pool, after an attempt without
-/// success.
-fn failed_last(object: &Value, pool: &str) -> bool {
+/// Whether the newest condition among all node pools is that of this pool, with a reason that means
+/// an attempt without success.
+fn is_last_attempt_failed(object: &Value, pool: &str) -> bool {
     let conditions = list(object, "/status/schedulingConditions").iter().rev();
     // If several conditions have the highest transition ID, the first in the list counts, as in
     // KAI.
     conditions.max_by_key(|condition| transition_id(condition)).is_some_and(|last| {
         let reason = text(last, "/reason").unwrap_or_default();
-        is_of_pool(last, pool) && text(last, "/status") == Some("True") && is_failed_attempt(reason)
+        is_condition_of_pool(last, pool)
+            && text(last, "/status") == Some("True")
+            && is_failed_attempt(reason)
     })
 }
 
 fn reported_status(object: &Value, pool: &str) -> ReportedGroupStatus {
-    let ours = |condition: &&Value| is_of_pool(condition, pool);
+    let ours = |condition: &&Value| is_condition_of_pool(condition, pool);
     let is_once = at(object, "/spec/schedulingBackoff").and_then(Value::as_i64) == Some(1);
     let conditions = list(object, "/status/schedulingConditions");
     let of_others = conditions.iter().filter(|condition| !ours(condition)).cloned().collect();
@@ -209,23 +216,25 @@ fn reported_status(object: &Value, pool: &str) -> ReportedGroupStatus {
         last_transition_id: conditions.iter().filter_map(transition_id).max().unwrap_or(0),
         foreign_conditions: of_others,
         resources: GroupResources {
-            allocated: amounts(object, "/status/resourcesStatus/allocated"),
-            allocated_non_preemptible: amounts(
+            allocated: parse_resource_amounts(object, "/status/resourcesStatus/allocated"),
+            allocated_non_preemptible: parse_resource_amounts(
                 object,
                 "/status/resourcesStatus/allocatedNonPreemptible",
             ),
-            requested: amounts(object, "/status/resourcesStatus/requested"),
+            requested: parse_resource_amounts(object, "/status/resourcesStatus/requested"),
         },
     }
 }
 
-/// A value that cannot be parsed becomes -1, which differs from every amount, so that it is written
-/// again.
-fn amounts(object: &Value, pointer: &str) -> PerResource<i64> {
+/// Parses amounts of GPU, CPU and memory. An amount that cannot be parsed becomes -1, which differs
+/// from every amount, so that the status is written again.
+fn parse_resource_amounts(object: &Value, pointer: &str) -> PerResource<i64> {
     let Some(of) = at(object, pointer) else { return PerResource::default() };
     let amount = |name: &str, unit| match of.get(name) {
         None => 0,
-        Some(text) => text.as_str().and_then(|text| non_negative(text, unit).ok()).unwrap_or(-1),
+        Some(text) => {
+            text.as_str().and_then(|text| parse_non_negative(text, unit).ok()).unwrap_or(-1)
+        }
     };
     PerResource {
         gpu: amount(resources::GPU, Unit::Milli),
@@ -244,67 +253,71 @@ impl PodGroupParser<'_> {
         self.malformed.get_or_insert_with(|| Malformed::new(field, found, allowed));
     }
 
-    /// The last segment of `path` is the name of the field.
-    fn minimum(&mut self, of: &Value, path: &str) -> Option<u32> {
+    /// Parses a minimum; a malformed one counts as unset. The last segment of `path` is the name of
+    /// the field.
+    fn parse_minimum(&mut self, of: &Value, path: &str) -> Option<u32> {
         let (_, field) = path.rsplit_once('.')?;
         let found = of.get(field).filter(|found| !found.is_null())?;
         let minimum = found.as_i64().and_then(|number| i32::try_from(number).ok());
         let minimum = minimum.and_then(|number| u32::try_from(number).ok());
         if minimum.is_none() {
-            self.record_error(path, &shown(found), MINIMUM);
+            self.record_error(path, &shown(found), EXPECTED_MINIMUM);
         }
         minimum
     }
 
-    fn duration(&mut self, field: &str) -> Option<GoDuration> {
+    fn parse_duration(&mut self, field: &str) -> Option<GoDuration> {
         let found = self.spec.get(field).filter(|found| !found.is_null())?;
-        let duration = found.as_str().and_then(go_duration);
+        let duration = found.as_str().and_then(parse_go_duration);
         if duration.is_none() {
-            self.record_error(&format!("spec.{field}"), &shown(found), DURATION);
+            self.record_error(&format!("spec.{field}"), &shown(found), EXPECTED_DURATION);
         }
         duration
     }
 
-    fn attempts(&mut self, object: &Value, pool: &str) -> SchedulingAttempts {
+    fn parse_attempts(&mut self, object: &Value, pool: &str) -> SchedulingAttempts {
         match self.spec.get("schedulingBackoff").filter(|found| !found.is_null()) {
             None => SchedulingAttempts::Unlimited,
             Some(found) => match found.as_i64() {
                 Some(-1) => SchedulingAttempts::Unlimited,
-                Some(1) => SchedulingAttempts::Single { has_failed: failed_last(object, pool) },
+                Some(1) => {
+                    SchedulingAttempts::Single { has_failed: is_last_attempt_failed(object, pool) }
+                }
                 _ => {
-                    self.record_error("spec.schedulingBackoff", &shown(found), BACKOFF);
+                    self.record_error("spec.schedulingBackoff", &shown(found), EXPECTED_BACKOFF);
                     SchedulingAttempts::Unlimited
                 }
             },
         }
     }
 
-    fn marks_unschedulable(&mut self) -> bool {
+    fn parse_mark_unschedulable(&mut self) -> bool {
         let Some(found) = self.spec.get("markUnschedulable").filter(|found| !found.is_null())
         else {
             return true;
         };
         let marks = found.as_bool();
         if marks.is_none() {
-            self.record_error("spec.markUnschedulable", &shown(found), MARK);
+            self.record_error("spec.markUnschedulable", &shown(found), EXPECTED_MARK);
         }
         marks.unwrap_or(true)
     }
 
-    fn preemptible(&mut self) -> Option<bool> {
+    fn parse_preemptible(&mut self) -> Option<bool> {
         match text(self.spec, "/preemptibility").unwrap_or_default() {
             "preemptible" => Some(true),
             "non-preemptible" => Some(false),
             "" => None,
             other => {
-                self.record_error("spec.preemptibility", other, PREEMPTIBILITY);
+                self.record_error("spec.preemptibility", other, EXPECTED_PREEMPTIBILITY);
                 None
             }
         }
     }
 
-    /// The sub-groups, with parents as positions; a single one named `default` if there are none.
-    fn sub_groups(&mut self, min_member: u32) -> Vec<SubGroup> {
+    /// Parses the sub-groups, with parents as positions. A group without sub-groups gets one named
+    /// `default`.
+    fn parse_sub_groups(&mut self, min_member: u32) -> Vec<SubGroup> {
         let items = list(self.spec, "/subGroups");
         if items.is_empty() {
             let name = "default".into();
@@ -322,62 +335,67 @@ impl PodGroupParser<'_> {
         for (position, item) in items.iter().enumerate() {
             let name = names[position];
             if names[..position].contains(&name) {
-                self.record_error("spec.subGroups: name", name, UNIQUE);
+                self.record_error("spec.subGroups: name", name, EXPECTED_UNIQUE_NAME);
             }
             let parent_name = text(item, "/parent").filter(|parent| !parent.is_empty());
             let parent = parent_name.and_then(|parent| names.iter().position(|n| *n == parent));
             if let (Some(parent_name), None) = (parent_name, parent) {
-                self.record_error("spec.subGroups: parent", parent_name, PARENT);
+                self.record_error("spec.subGroups: parent", parent_name, EXPECTED_PARENT);
             }
             let is_parent = items.iter().any(|child| text(child, "/parent") == Some(name));
             let least = u32::from(!is_parent);
             let path = |field: &str| format!("spec.subGroups[{position}].{field}");
-            let min_member = self.minimum(item, &path("minMember"));
+            let min_member = self.parse_minimum(item, &path("minMember"));
             if let (true, Some(minimum)) = (is_parent, min_member) {
                 self.record_error(
                     "spec.subGroups: minMember",
                     &format!("{minimum} of {name}"),
-                    INNER,
+                    EXPECTED_MIN_SUB_GROUP,
                 );
             }
             sub_groups.push(SubGroup {
                 name: name.into(),
                 min_member: min_member.unwrap_or(least),
                 parent,
-                min_sub_group: self.minimum(item, &path("minSubGroup")),
-                topology: self.topology(item, "spec.subGroups: ", name),
+                min_sub_group: self.parse_minimum(item, &path("minSubGroup")),
+                topology: self.parse_topology(item, "spec.subGroups: ", name),
             });
         }
         self.break_cycles(&mut sub_groups);
         sub_groups
     }
 
-    /// Records an error for a level without topology and for a topology without level. `prefix` goes
-    /// before the field in the message; `sub_group` is empty for the pod group itself.
-    fn topology(
+    /// Parses a topology constraint. Records an error for a level without topology and for a
+    /// topology without level. `prefix` goes before the field in the message; `sub_group` is empty
+    /// for the pod group itself.
+    fn parse_topology(
         &mut self,
         of: &Value,
         prefix: &str,
         sub_group: &str,
     ) -> Option<TopologyConstraint> {
         let whose = if sub_group.is_empty() { "" } else { &format!(" in {sub_group}") };
-        let Some(constraint) = topology::constraint(of) else {
+        let Some(constraint) = topology::topology_constraint(of) else {
             let topology = text(of, "/topologyConstraint/topology");
             if let Some(topology) = topology.filter(|topology| !topology.is_empty()) {
                 let found = format!("topology {topology} without a level{whose}");
-                self.record_error(&format!("{prefix}topologyConstraint"), &found, LEVELS);
+                self.record_error(&format!("{prefix}topologyConstraint"), &found, EXPECTED_LEVELS);
             }
             return None;
         };
         if constraint.topology.is_empty() {
             let found = format!("nothing{whose}");
-            self.record_error(&format!("{prefix}topologyConstraint.topology"), &found, TOPOLOGY);
+            self.record_error(
+                &format!("{prefix}topologyConstraint.topology"),
+                &found,
+                EXPECTED_TOPOLOGY,
+            );
         }
         Some(constraint)
     }
 
-    /// A minimum above the number of children can never be met. A group without sub-groups counts
-    /// as one child.
+    /// Records an error for a minimum above the number of children, which can never be met. A group
+    /// without sub-groups counts as one child.
     fn check_min_sub_group(
         &mut self,
         all: &[SubGroup],
@@ -393,10 +411,14 @@ impl PodGroupParser<'_> {
             Some(part) => ("spec.subGroups: minSubGroup", format!(" below {}", part.name)),
             None => ("spec.minSubGroup", String::new()),
         };
-        self.record_error(field, &format!("{minimum}, with {there} sub-groups{whose}"), NO_MORE);
+        self.record_error(
+            field,
+            &format!("{minimum}, with {there} sub-groups{whose}"),
+            EXPECTED_NO_MORE_THAN_EXIST,
+        );
     }
 
-    /// A leaf sub-group must set `minMember`.
+    /// Records an error for a leaf sub-group that does not set `minMember`.
     fn check_leaf_minimums(&mut self) {
         let parts = list(self.spec, "/subGroups");
         let is_leaf = |name: &str| parts.iter().all(|part| text(part, "/parent") != Some(name));
@@ -405,23 +427,23 @@ impl PodGroupParser<'_> {
             let is_silent = part.get("minMember").is_none_or(Value::is_null);
             if is_silent && is_leaf(name) {
                 let field = format!("spec.subGroups[{at}].minMember");
-                self.record_error(&field, &format!("nothing of {name}"), LEAF);
+                self.record_error(&field, &format!("nothing of {name}"), EXPECTED_MIN_MEMBER);
             }
         }
     }
 
-    /// Reports cycles of parents.
+    /// Records an error for a cycle of parents, and removes parents until no cycle is left.
     fn break_cycles(&mut self, sub_groups: &mut [SubGroup]) {
         for start in 0..sub_groups.len() {
             if is_in_cycle(sub_groups, start) {
-                self.record_error("spec.subGroups: parent", "a circle", PARENT);
+                self.record_error("spec.subGroups: parent", "a circle", EXPECTED_PARENT);
                 sub_groups[start].parent = None;
             }
         }
     }
 }
 
-/// Whether the chain of parents is longer than the number of sub-groups.
+/// Whether the chain of parents from `start` is longer than the number of sub-groups.
 fn is_in_cycle(sub_groups: &[SubGroup], start: usize) -> bool {
     let above = std::iter::successors(Some(start), |at| sub_groups[*at].parent);
     above.take(sub_groups.len() + 2).count() > sub_groups.len()

@@ -23,11 +23,13 @@ pub(crate) struct NodeRecord {
 
 impl NodeRecord {
     pub(crate) fn from_object(object: &Value) -> Self {
-        let (allocatable, mut malformed) =
-            pod_requests::resources(at(object, "/status/allocatable"), "status.allocatable");
+        let (allocatable, mut malformed) = pod_requests::parse_resource_list(
+            at(object, "/status/allocatable"),
+            "status.allocatable",
+        );
         let mut taints = Vec::new();
         for item in list(object, "/spec/taints") {
-            match taint(item) {
+            match parse_taint(item) {
                 Ok(taint) => taints.push(taint),
                 Err(wrong) => {
                     malformed.get_or_insert(wrong);
@@ -54,7 +56,7 @@ impl NodeRecord {
                 malformed.get_or_insert(wrong);
                 0
             }),
-            images: images(object),
+            images: image_sizes(object),
             unschedulable,
             ready,
         };
@@ -63,20 +65,20 @@ impl NodeRecord {
 }
 
 impl ClusterCache {
-    /// Restricts the cache to GPU and CPU worker nodes, if set.
+    /// Restricts the cache to GPU and CPU worker nodes if `workers_only` is set.
     pub(crate) fn with_workers_only(self, workers_only: bool) -> Self {
         Self { workers_only, ..self }
     }
 
-    /// A node that left the node pool, or is no worker where only workers are used, is excluded;
-    /// the pods of this scheduler on it still count.
+    /// Inserts a node. A node that left the node pool, or that is no worker where only workers are
+    /// used, is excluded; the pods of this scheduler on the node still count.
     pub(super) fn upsert_node(&mut self, name: Name, record: NodeRecord) {
         let is_worker = record.node.is_gpu_worker() || record.node.is_cpu_worker();
         if !self.is_in_pool(&record.node.labels) || (self.workers_only && !is_worker) {
-            let lacks = self.missing_labels(&record.node);
+            let lacks = self.label_mismatches(&record.node);
             let gone = self.nodes.remove(&name).is_some();
             if gone | (self.excluded_nodes.insert(name, lacks.clone()) != Some(lacks)) {
-                self.everything_changed();
+                self.mark_everything_changed();
             }
             return;
         }
@@ -84,7 +86,7 @@ impl ClusterCache {
         match self.nodes.get_mut(&name) {
             None => {
                 self.nodes.insert(name, record);
-                self.everything_changed();
+                self.mark_everything_changed();
             }
             Some(known) if *known == record => {}
             Some(known) => {
@@ -94,7 +96,7 @@ impl ClusterCache {
         }
     }
 
-    fn missing_labels(&self, node: &Node) -> BTreeSet<LabelMismatch> {
+    fn label_mismatches(&self, node: &Node) -> BTreeSet<LabelMismatch> {
         let of_pool = self.pool.as_ref().filter(|_| !self.is_in_pool(&node.labels));
         let of_pool = of_pool.map(|NodePool { label, value }| match (&**label, &**value) {
             (key, "") => LabelMismatch::Unwanted { key: key.into() },
@@ -119,7 +121,7 @@ impl ClusterCache {
             .collect()
     }
 
-    /// The node with everything that other objects publish about it: devices, volumes and NUMA
+    /// The node with everything that other objects say about it: devices, volume limits and NUMA
     /// zones.
     pub(crate) fn effective_node(&self, record: &NodeRecord) -> Node {
         let mut node = self.resource_claims.with_devices(&record.node);
@@ -130,7 +132,8 @@ impl ClusterCache {
     }
 }
 
-/// `nvidia.com/gpu.memory`, rounded down to a multiple of 100 MiB as in KAI; 0 without the label.
+/// Memory of each GPU from label `nvidia.com/gpu.memory`, rounded down to a multiple of 100 MiB as
+/// in KAI; 0 without the label.
 fn gpu_memory_mib(object: &Value) -> Result<i64, Malformed> {
     let labels = at(object, "/metadata/labels");
     let found = labels.and_then(|labels| labels.get(labels::GPU_MEMORY)?.as_str());
@@ -142,8 +145,8 @@ fn gpu_memory_mib(object: &Value) -> Result<i64, Malformed> {
     })
 }
 
-/// Sizes in bytes by image name; an image has several names.
-fn images(object: &Value) -> BTreeMap<Name, i64> {
+/// Sizes of the node's images in bytes, by name; an image has several names.
+fn image_sizes(object: &Value) -> BTreeMap<Name, i64> {
     let images = list(object, "/status/images").iter();
     let named = images.flat_map(|image| {
         let size = at(image, "/sizeBytes").and_then(Value::as_i64).unwrap_or(0);
@@ -152,11 +155,11 @@ fn images(object: &Value) -> BTreeMap<Name, i64> {
     named.collect()
 }
 
-fn taint(item: &Value) -> Result<Taint, Malformed> {
+fn parse_taint(item: &Value) -> Result<Taint, Malformed> {
     Ok(Taint {
         key: text(item, "/key").unwrap_or_default().into(),
         value: text(item, "/value").unwrap_or_default().into(),
-        effect: selectors::effect(
+        effect: selectors::parse_effect(
             "spec.taints: effect",
             text(item, "/effect").unwrap_or_default(),
         )?,

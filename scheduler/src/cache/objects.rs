@@ -19,17 +19,18 @@ use crate::{
 };
 
 impl ClusterCache {
-    /// Applies a watch event. Pods are stored for [`decode_pods`](Self::decode_pods).
+    /// Applies a watch event. Pods are only stored, until [`decode_pods`](Self::decode_pods)
+    /// decodes them.
     pub(crate) fn on_event(&mut self, kind: Kind, object: RawObject) {
-        let key = ObjectKey::of_raw(&object);
+        let key = ObjectKey::from_raw(&object);
         if kind != Kind::Pod {
-            self.decode(kind, &key, &object);
+            self.decode_event(kind, &key, &object);
         } else if !self.has_version(kind, &key, object.version) {
             self.undecoded_pods.insert(key, object);
         }
     }
 
-    fn decode(&mut self, kind: Kind, key: &ObjectKey, object: &RawObject) {
+    fn decode_event(&mut self, kind: Kind, key: &ObjectKey, object: &RawObject) {
         if !self.has_version(kind, key, object.version)
             && let Some(object) = object.decode()
         {
@@ -45,11 +46,11 @@ impl ClusterCache {
     /// Decodes the pods of all watch events since the last call, each from its last event.
     pub(crate) fn decode_pods(&mut self) {
         for (key, object) in std::mem::take(&mut self.undecoded_pods) {
-            self.decode(Kind::Pod, &key, &object);
+            self.decode_event(Kind::Pod, &key, &object);
         }
     }
 
-    /// Replaces all objects of a kind by those of a list.
+    /// Replaces all objects of a kind by the objects of a list.
     pub(crate) fn relist(&mut self, kind: Kind, objects: &[Value]) {
         self.revision += 1;
         self.changes.everything = true;
@@ -121,19 +122,19 @@ impl ClusterCache {
                     key.name,
                     PriorityClassRecord::from_object(object),
                 ) {
-                    self.everything_changed();
+                    self.mark_everything_changed();
                 }
             }
             Kind::Queue => self.upsert_queue(key.name, QueueRecord::from_object(object)),
             Kind::Topology => {
                 if insert_if_changed(&mut self.topologies, key.name, topology::from_object(object))
                 {
-                    self.everything_changed();
+                    self.mark_everything_changed();
                 }
             }
             Kind::Karta => {
-                if self.kartas.put(key.name, KartaRecord::from_object(object)) {
-                    self.everything_changed();
+                if self.kartas.insert_or_remove(key.name, KartaRecord::from_object(object)) {
+                    self.mark_everything_changed();
                 }
             }
             Kind::NodeResourceTopology => {
@@ -150,12 +151,12 @@ impl ClusterCache {
             }
             Kind::DeviceClass => {
                 if self.resource_claims.upsert_class(key.name, object) {
-                    self.everything_changed();
+                    self.mark_everything_changed();
                 }
             }
             Kind::ResourceSlice => {
                 if self.resource_claims.upsert_slice(key.name, object) {
-                    self.everything_changed();
+                    self.mark_everything_changed();
                 }
             }
             Kind::ResourceClaim => self.upsert_claim(&key, ClaimRecord::from_object(object)),
@@ -174,8 +175,8 @@ impl ClusterCache {
         }
     }
 
-    /// Inserts an object with a value of the wrong type. It keeps the resources that it uses, and
-    /// is not used for new placements. Returns the error.
+    /// Inserts an object with a value of the wrong type. The object keeps the resources that it
+    /// uses, and gets no new placements. Returns the error.
     pub(crate) fn upsert_mistyped(
         &mut self,
         kind: Kind,
@@ -238,7 +239,7 @@ impl ClusterCache {
         }
     }
 
-    /// Whether the cache has this resourceVersion of the object or a later one, as after the
+    /// Whether the cache has the object at this resourceVersion or a later one, as after the
     /// response to a write.
     pub(super) fn has_version(&self, kind: Kind, key: &ObjectKey, version: u64) -> bool {
         let known = match kind {
@@ -247,7 +248,7 @@ impl ClusterCache {
             Kind::ResourceClaim => self.resource_claims.claims.get(key).map(|claim| claim.version),
             Kind::BindRequest => self.bind_requests.get(key).map(|request| request.version),
             Kind::Queue => self.queues.get(&key.name).map(|queue| queue.reported.version),
-            Kind::Storage(kind) => self.volumes.version(kind, key),
+            Kind::Storage(kind) => self.volumes.stored_version(kind, key),
             Kind::Namespace
             | Kind::Node
             | Kind::PriorityClass
@@ -281,7 +282,7 @@ impl ClusterCache {
                 self.queues.remove(&key.name).is_some() || other
             }
             Kind::Topology => self.topologies.remove(&key.name).is_some(),
-            Kind::Karta => self.kartas.put(key.name, None),
+            Kind::Karta => self.kartas.insert_or_remove(key.name, None),
             Kind::NodeResourceTopology => {
                 if self.numa_topologies.remove(&key.name).is_some() {
                     self.node_changed(key.name);
@@ -306,14 +307,14 @@ impl ClusterCache {
             Kind::Pod => return self.remove_pod(key, version),
         };
         if gone {
-            self.everything_changed();
+            self.mark_everything_changed();
         }
     }
 }
 
 #[cfg(test)]
 impl ClusterCache {
-    /// A cache of test objects of the kinds that they name; an object without kind is a pod.
+    /// A cache with test objects of the kinds that they state; an object without kind is a pod.
     pub(crate) fn from_objects(objects: &[Value]) -> Self {
         let mut cache = Self::new("kai-scheduler");
         for object in objects {

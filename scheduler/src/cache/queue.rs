@@ -11,7 +11,9 @@ use schedlab_scheduler_core::{
 use super::ClusterCache;
 use crate::{
     config::NodePool,
-    parse::{GoDuration, Malformed, go_duration, list, name, shown, strings, time, uid, version},
+    parse::{
+        GoDuration, Malformed, list, name, parse_go_duration, shown, strings, time, uid, version,
+    },
     records::{Condition, conditions},
 };
 
@@ -19,9 +21,9 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueRecord {
     pub(crate) uid: Name,
-    /// Empty if unset.
+    /// `spec.displayName`; empty if unset.
     pub(crate) display_name: Name,
-    /// For labels of metrics.
+    /// The labels of the queue, for metrics.
     pub(crate) labels: Labels,
     pub(crate) parent: Option<Name>,
     pub(crate) priority: i32,
@@ -32,7 +34,7 @@ pub(crate) struct QueueRecord {
     pub(crate) preempt_min_runtime: Option<Duration>,
     pub(crate) reclaim_min_runtime: Option<Duration>,
     pub(crate) malformed: Option<Malformed>,
-    /// Fields that are unset while others of the resource are set; they count as 0.
+    /// Fields that are unset while other fields of the same resource are set; they count as 0.
     pub(crate) unset_fields: Vec<String>,
     /// Weights above 0 that are rounded to 0.
     pub(crate) negligible_weights: Vec<String>,
@@ -50,12 +52,12 @@ pub(crate) struct ReportedQueueStatus {
     pub(crate) conditions: BTreeMap<Name, Condition>,
 }
 
-const WEIGHT: &str = "-1 (none, as 0), or 0 to 9200000000000000";
-const RUNTIME: &str = "a duration such as 90s or 1h30m, not negative";
-const PRIORITY: &str = "an integer of 32 bits";
+const EXPECTED_WEIGHT: &str = "-1 (no weight, as with 0), or 0 to 9200000000000000";
+const EXPECTED_RUNTIME: &str = "a duration such as 90s or 1h30m, not negative";
+const EXPECTED_PRIORITY: &str = "an integer of 32 bits";
 
 /// The allowed values of a quota or limit, in the units of the API.
-fn allowed_amounts(resource: &str) -> &'static str {
+fn expected_amount(resource: &str) -> &'static str {
     match resource {
         "gpu" => "-1 (unlimited), or 0 to 9200000000000000 devices",
         "memory" => "-1 (unlimited), or 0 to 9200000000000 megabytes",
@@ -67,25 +69,25 @@ impl QueueRecord {
     pub(crate) fn from_object(object: &Value) -> Self {
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let mut reader = QueueParser { spec, malformed: None };
-        let quota = reader.amounts("quota");
-        let limit = reader.amounts("limit");
+        let quota = reader.parse_amounts("quota");
+        let limit = reader.parse_amounts("limit");
         let over_quota_weight_milli = PerResource {
-            gpu: reader.weight("gpu"),
-            cpu: reader.weight("cpu"),
-            memory: reader.weight("memory"),
+            gpu: reader.parse_weight("gpu"),
+            cpu: reader.parse_weight("cpu"),
+            memory: reader.parse_weight("memory"),
         };
         Self {
             uid: uid(object),
             display_name: name(spec, "/displayName").unwrap_or_default(),
             labels: strings(object, "/metadata/labels"),
             parent: name(spec, "/parentQueue"),
-            priority: reader.priority(),
+            priority: reader.parse_priority(),
             quota,
             limit,
             over_quota_weight_milli,
             created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
-            preempt_min_runtime: reader.runtime("preemptMinRuntime"),
-            reclaim_min_runtime: reader.runtime("reclaimMinRuntime"),
+            preempt_min_runtime: reader.parse_runtime("preemptMinRuntime"),
+            reclaim_min_runtime: reader.parse_runtime("reclaimMinRuntime"),
             malformed: reader.malformed,
             unset_fields: unset_fields(spec),
             negligible_weights: negligible_weights(spec),
@@ -111,43 +113,43 @@ struct QueueParser<'a> {
 }
 
 impl QueueParser<'_> {
-    fn amounts(&mut self, which: &str) -> PerResource<Amount> {
+    fn parse_amounts(&mut self, field: &str) -> PerResource<Amount> {
         PerResource {
-            gpu: self.amount("gpu", which),
-            cpu: self.amount("cpu", which),
-            memory: self.amount("memory", which),
+            gpu: self.parse_amount("gpu", field),
+            cpu: self.parse_amount("cpu", field),
+            memory: self.parse_amount("memory", field),
         }
     }
 
-    fn amount(&mut self, resource: &str, which: &str) -> Amount {
-        match self.number(resource, which) {
+    fn parse_amount(&mut self, resource: &str, field: &str) -> Amount {
+        match self.parse_number(resource, field) {
             -1.0 => Amount::Unlimited,
             number => Amount::Exactly(self.convert_to_core_units(
                 number,
                 resource,
-                which,
-                allowed_amounts(resource),
+                field,
+                expected_amount(resource),
             )),
         }
     }
 
-    fn weight(&mut self, resource: &str) -> i64 {
-        let number = match self.number(resource, "overQuotaWeight") {
+    fn parse_weight(&mut self, resource: &str) -> i64 {
+        let number = match self.parse_number(resource, "overQuotaWeight") {
             // As in KAI, where -1 is the weight of an unlimited quota: a queue without positive weight
             // gets nothing above quota.
             -1.0 => 0.0,
             number => number,
         };
         // Weights are kept in thousandths for every resource.
-        self.checked_integer(number * 1000.0, resource, "overQuotaWeight", WEIGHT)
+        self.integer_in_range(number * 1000.0, resource, "overQuotaWeight", EXPECTED_WEIGHT)
     }
 
-    fn number(&mut self, resource: &str, which: &str) -> f64 {
-        let found = resource_field(self.spec, resource, which);
+    fn parse_number(&mut self, resource: &str, field: &str) -> f64 {
+        let found = resource_field(self.spec, resource, field);
         match found {
             None | Some(Value::Null) => 0.0,
             Some(value) => value.as_f64().unwrap_or_else(|| {
-                self.record_error(resource, which, shown(value), allowed_amounts(resource));
+                self.record_error(resource, field, shown(value), expected_amount(resource));
                 0.0
             }),
         }
@@ -158,7 +160,7 @@ impl QueueParser<'_> {
         &mut self,
         number: f64,
         resource: &str,
-        which: &str,
+        field: &str,
         allowed: &'static str,
     ) -> i64 {
         let factor = match resource {
@@ -166,48 +168,52 @@ impl QueueParser<'_> {
             "memory" => 1e6,
             _ => 1.0,
         };
-        self.checked_integer(number * factor, resource, which, allowed)
+        self.integer_in_range(number * factor, resource, field, allowed)
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the range is checked before")]
-    fn checked_integer(
+    fn integer_in_range(
         &mut self,
         number: f64,
         resource: &str,
-        which: &str,
+        field: &str,
         allowed: &'static str,
     ) -> i64 {
         // Below 2^63, above which the conversion would saturate.
         if (0.0..=9.2e18).contains(&number) {
             return number.round() as i64;
         }
-        let found = resource_field(self.spec, resource, which);
-        self.record_error(resource, which, found.map(shown).unwrap_or_default(), allowed);
+        let found = resource_field(self.spec, resource, field);
+        self.record_error(resource, field, found.map(shown).unwrap_or_default(), allowed);
         0
     }
 
-    fn record_error(&mut self, resource: &str, which: &str, found: String, allowed: &'static str) {
-        let field = format!("spec.resources.{resource}.{which}");
+    fn record_error(&mut self, resource: &str, field: &str, found: String, allowed: &'static str) {
+        let field = format!("spec.resources.{resource}.{field}");
         self.malformed.get_or_insert(Malformed::new(field, found, allowed));
     }
 
-    fn priority(&mut self) -> i32 {
+    fn parse_priority(&mut self) -> i32 {
         let Some(found) = self.spec.get("priority").filter(|found| !found.is_null()) else {
             return 100;
         };
         found.as_i64().and_then(|number| i32::try_from(number).ok()).unwrap_or_else(|| {
-            self.malformed.get_or_insert(Malformed::new("spec.priority", shown(found), PRIORITY));
+            self.malformed.get_or_insert(Malformed::new(
+                "spec.priority",
+                shown(found),
+                EXPECTED_PRIORITY,
+            ));
             100
         })
     }
 
-    fn runtime(&mut self, which: &str) -> Option<Duration> {
-        let found = self.spec.get(which).filter(|found| !found.is_null())?;
-        match found.as_str().and_then(go_duration) {
+    fn parse_runtime(&mut self, field: &str) -> Option<Duration> {
+        let found = self.spec.get(field).filter(|found| !found.is_null())?;
+        match found.as_str().and_then(parse_go_duration) {
             Some(GoDuration::Positive(duration)) => Some(duration),
             Some(GoDuration::Negative) | None => {
-                let field = format!("spec.{which}");
-                self.malformed.get_or_insert(Malformed::new(field, shown(found), RUNTIME));
+                let field = format!("spec.{field}");
+                self.malformed.get_or_insert(Malformed::new(field, shown(found), EXPECTED_RUNTIME));
                 None
             }
         }
@@ -215,12 +221,13 @@ impl QueueParser<'_> {
 }
 
 /// A field of a resource in the spec.
-fn resource_field<'s>(spec: &'s Value, resource: &str, which: &str) -> Option<&'s Value> {
-    spec.get("resources")?.get(resource)?.get(which)
+fn resource_field<'s>(spec: &'s Value, resource: &str, field: &str) -> Option<&'s Value> {
+    spec.get("resources")?.get(resource)?.get(field)
 }
 
 impl ClusterCache {
-    /// Says which node pool label keeps a queue out, if that is why it is missing.
+    /// Replaces the problem of a missing queue by the node pool label that excludes the queue, if
+    /// there is such a queue.
     pub(crate) fn explain_missing_queue(&self, problem: QueueProblem) -> QueueProblem {
         let whose = match &problem {
             QueueProblem::Missing { queue } => queue,
@@ -248,7 +255,7 @@ impl ClusterCache {
     }
 }
 
-/// Fields of weights that are rounded to 0 thousandths.
+/// The fields of weights above 0 that are rounded to 0 thousandths.
 fn negligible_weights(spec: &Value) -> Vec<String> {
     let weight =
         |resource| resource_field(spec, resource, "overQuotaWeight").and_then(Value::as_f64);
@@ -257,8 +264,8 @@ fn negligible_weights(spec: &Value) -> Vec<String> {
     lost.map(|resource| format!("{resource}.overQuotaWeight")).collect()
 }
 
-/// Fields that are unset while others of the resource are set; all three if the resource is
-/// missing. With an unlimited quota no weight is needed.
+/// The fields that are unset while other fields of the same resource are set; all three fields of a
+/// resource that is missing. With an unlimited quota no weight is needed.
 fn unset_fields(spec: &Value) -> Vec<String> {
     let mut unset = Vec::new();
     for resource in ["gpu", "cpu", "memory"] {

@@ -28,7 +28,7 @@ impl ClusterCache {
         }
         let nodes = self.resource_claims.insert_claim(key, record);
         if self.resource_claims.is_stale() {
-            self.everything_changed();
+            self.mark_everything_changed();
         }
         for node in nodes {
             self.node_changed(node);
@@ -48,11 +48,12 @@ impl ClusterCache {
 
     fn claim_changed(&mut self, key: &ObjectKey) {
         self.revision += 1;
-        let pods = self.resource_claims.pods_of(key, &self.pods);
+        let pods = self.resource_claims.pods_of_claim(key, &self.pods);
         self.changes.pods.extend(pods);
     }
 
-    /// Whether a shared claim is left over depends on all pods that it is reserved for.
+    /// Updates the claims that are reserved for the pod: whether a shared claim is left over
+    /// depends on all pods that it is reserved for.
     pub(super) fn refresh_claims_of(&mut self, key: &ObjectKey, pod: &PodRecord) {
         for name in pod.claims.iter().filter_map(|one| one.claim.as_ref()) {
             let claim =
@@ -68,10 +69,10 @@ impl ClusterCache {
         }
     }
 
-    /// Recomputes unused claims. Nodes whose unused claims differ from before have changed, and so
-    /// have waiting pods with claims if the free multi-node devices differ.
+    /// Recomputes unused claims. Marks the nodes whose unused claims changed, and, if the free
+    /// multi-node devices changed, the waiting pods with claims.
     pub(crate) fn refresh_unused_claims(&mut self) {
-        self.changes.nodes.extend(self.resource_claims.refresh_unused(&self.pods));
+        self.changes.nodes.extend(self.resource_claims.refresh_unused_claims(&self.pods));
         if self.resource_claims.refresh_free_multi_node_devices(&self.pods) {
             let waits = |key: &&ObjectKey| self.pods.get(key).is_some_and(PodRecord::is_waiting);
             let waiting = self.resource_claims.pods.iter().filter(waits);

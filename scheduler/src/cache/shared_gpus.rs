@@ -13,11 +13,11 @@ use schedlab_scheduler_core::model::{GpuGroup, Name, PodShape};
 use super::ClusterCache;
 use crate::records::{ObjectKey, PodRecord};
 
-/// The request of a reservation pod: one GPU.
-const WHOLE_MILLI: i64 = 1000;
+/// The GPU request of a reservation pod, in thousandths: one GPU.
+const WHOLE_GPU_MILLI: i64 = 1000;
 
-/// Number of idle reservation pods that a message names.
-const NAMED_MAX: usize = 3;
+/// Maximum number of idle reservation pods that a message names.
+const NAMED_PODS_MAX: usize = 3;
 
 /// Node and GPU group. Other schedulers may use a group name on several nodes.
 type NodeGpuGroup = (Name, GpuGroup);
@@ -37,7 +37,7 @@ pub(super) fn is_reservation(key: &ObjectKey, record: &PodRecord) -> bool {
 }
 
 impl ClusterCache {
-    /// Updates the index after a pod was added, changed or removed.
+    /// Updates the index of shared GPUs after a pod was added, changed or removed.
     pub(super) fn update_shared_gpus(&mut self, key: &ObjectKey) {
         let pod = self.pods.get(key).filter(|pod| !pod.is_finished());
         let devices = pod.map(node_gpu_groups).unwrap_or_default();
@@ -63,7 +63,7 @@ impl ClusterCache {
             }
         }
         for device in previous.iter().chain(&devices) {
-            self.update_reservation_request(device);
+            self.update_reservation_pod_request(device);
         }
         self.shared_gpus.sharers.retain(|_, sharers| !sharers.is_empty());
         if devices.is_empty() {
@@ -73,10 +73,11 @@ impl ClusterCache {
         }
     }
 
-    /// Sets the GPU request of the reservation pod of a GPU.
-    fn update_reservation_request(&mut self, device: &NodeGpuGroup) {
+    /// Sets the GPU request that is accounted for the reservation pod of a GPU: none while pods
+    /// share the GPU, else one GPU.
+    fn update_reservation_pod_request(&mut self, device: &NodeGpuGroup) {
         let is_shared = self.shared_gpus.sharers.get(device).is_some_and(|all| !all.is_empty());
-        let gpu_milli = if is_shared { 0 } else { WHOLE_MILLI };
+        let gpu_milli = if is_shared { 0 } else { WHOLE_GPU_MILLI };
         let Some(key) = self.shared_gpus.reservations.get(device).cloned() else { return };
         let Some(pod) = self.pods.get(&key) else { return };
         if pod.shape.requests.gpu_milli == gpu_milli {
@@ -84,7 +85,7 @@ impl ClusterCache {
         }
         let mut shape = PodShape::clone(&pod.shape);
         shape.requests.gpu_milli = gpu_milli;
-        let shape = self.intern(Arc::new(shape));
+        let shape = self.intern_shape(Arc::new(shape));
         if let Some(pod) = self.pods.get_mut(&key) {
             pod.shape = shape;
         }
@@ -102,12 +103,12 @@ impl ClusterCache {
     }
 }
 
-/// The warning about idle reservation pods, where this scheduler does not delete them.
+/// The warning about idle reservation pods, for a scheduler that does not delete them.
 pub(crate) fn idle_reservations_message<'a>(
     idle: impl Iterator<Item = &'a ObjectKey>,
 ) -> Option<String> {
     let idle: Vec<String> = idle.map(ObjectKey::to_string).collect();
-    let (named, more) = idle.split_at(idle.len().min(NAMED_MAX));
+    let (named, more) = idle.split_at(idle.len().min(NAMED_PODS_MAX));
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
     (!named.is_empty()).then(|| {
         format!(
@@ -119,7 +120,7 @@ pub(crate) fn idle_reservations_message<'a>(
     })
 }
 
-/// The GPUs of its node that the pod shares or reserves.
+/// The GPUs of its node that a pod shares or reserves.
 fn node_gpu_groups(pod: &PodRecord) -> Vec<NodeGpuGroup> {
     let Some(node) = &pod.node else { return Vec::new() };
     pod.gpu_groups.iter().map(|group| (Name::clone(node), GpuGroup::clone(group))).collect()

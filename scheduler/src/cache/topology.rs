@@ -16,9 +16,9 @@ pub(super) fn from_object(object: &Value) -> Topology {
     }
 }
 
-/// `topologyConstraint` of a pod group or sub-group; `None` without levels.
-pub(super) fn constraint(of: &Value) -> Option<TopologyConstraint> {
-    let constraint = of.get("topologyConstraint")?;
+/// Parses `topologyConstraint` of a pod group or sub-group; `None` without levels.
+pub(super) fn topology_constraint(spec: &Value) -> Option<TopologyConstraint> {
+    let constraint = spec.get("topologyConstraint")?;
     let level = |field| name(constraint, field).filter(|level: &Name| !level.is_empty());
     let (required, preferred) = (level("/requiredTopologyLevel"), level("/preferredTopologyLevel"));
     let topology = name(constraint, "/topology").unwrap_or_default();

@@ -26,22 +26,22 @@ use crate::{
 use drivers::StorageDrivers;
 use records::{BindingMode, ClaimState, StorageClassRecord};
 
-/// All storage objects.
+/// All storage objects: claims, volumes, storage classes and CSI objects.
 #[derive(Debug, Default)]
 pub(crate) struct VolumeCache {
     pub(crate) claims: BTreeMap<ObjectKey, VolumeClaimRecord>,
     pub(crate) persistent_volumes: BTreeMap<Name, VolumeRecord>,
     classes: BTreeMap<Name, StorageClassRecord>,
     drivers: StorageDrivers,
-    /// Pods with claims on volumes.
+    /// The pods with claims on volumes.
     pub(super) pods: BTreeSet<ObjectKey>,
 }
 
 impl VolumeCache {
-    /// The claims of a pod: all of a waiting pod; of a pod with a node those that are exclusive or
-    /// count against the volume limit of the node.
+    /// The claims of a pod. Of a waiting pod all claims; of a pod with a node only those that are
+    /// exclusive or count against the volume limit of the node.
     pub(crate) fn claims_of_pod(&self, key: &ObjectKey, pod: &PodRecord) -> Vec<VolumeClaim> {
-        let claims = pod.volumes.iter().map(|volume| self.claim(key, pod, volume));
+        let claims = pod.volumes.iter().map(|volume| self.volume_claim(key, pod, volume));
         let mut claims: Vec<VolumeClaim> = claims.collect();
         if pod.node.is_some() {
             claims.retain(|claim| claim.is_exclusive || claim.attached_volume.is_some());
@@ -52,7 +52,12 @@ impl VolumeCache {
         claims
     }
 
-    fn claim(&self, key: &ObjectKey, pod: &PodRecord, volume: &PodVolumeClaim) -> VolumeClaim {
+    fn volume_claim(
+        &self,
+        key: &ObjectKey,
+        pod: &PodRecord,
+        volume: &PodVolumeClaim,
+    ) -> VolumeClaim {
         let key = volume.key(&key.namespace);
         let known = self.claims.get(&key);
         let access = match known {
@@ -64,7 +69,7 @@ impl VolumeCache {
             Some(claim) => self.claim_access(&key, claim),
         };
         let is_exclusive = known.is_some_and(VolumeClaimRecord::is_exclusive);
-        let attached = known.and_then(|claim| self.attached(&key, claim));
+        let attached = known.and_then(|claim| self.attached_volume(&key, claim));
         let attached = attached.filter(|volume| self.drivers.is_limited(&volume.driver));
         VolumeClaim {
             name: key.to_string().into(),
@@ -74,8 +79,13 @@ impl VolumeCache {
         }
     }
 
-    /// A claim without volume counts as a volume of the driver of its class.
-    fn attached(&self, key: &ObjectKey, claim: &VolumeClaimRecord) -> Option<AttachedVolume> {
+    /// The volume that an attachment of the claim counts as on a node. A claim without volume
+    /// counts as a volume of the driver of its class.
+    fn attached_volume(
+        &self,
+        key: &ObjectKey,
+        claim: &VolumeClaimRecord,
+    ) -> Option<AttachedVolume> {
         if let Some(volume) =
             claim.volume.as_ref().and_then(|volume| self.persistent_volumes.get(volume))
         {
@@ -102,7 +112,8 @@ impl VolumeCache {
         }
     }
 
-    /// A missing class binds immediately, as in kube-scheduler.
+    /// Where a claim without volume can be used. A claim of a missing class counts as bound
+    /// immediately, as in kube-scheduler.
     fn unbound_claim_access(&self, key: &ObjectKey, claim: &VolumeClaimRecord) -> VolumeAccess {
         let class = claim.class.as_ref().and_then(|class| self.classes.get_key_value(class));
         let Some((name, class)) =
@@ -128,9 +139,11 @@ impl VolumeCache {
             self.persistent_volumes.iter().find(|(_, volume)| volume.is_reserved_for(key, claim));
         let mut fitting: Vec<(&Name, &VolumeRecord)> = match reserved {
             Some(reserved) => vec![reserved],
-            None => {
-                self.persistent_volumes.iter().filter(|(_, volume)| volume.fits(claim)).collect()
-            }
+            None => self
+                .persistent_volumes
+                .iter()
+                .filter(|(_, volume)| volume.fits_claim(claim))
+                .collect(),
         };
         fitting.sort_by_key(|(name, volume)| (volume.bytes, *name));
         let volume = |(name, volume): (&Name, &VolumeRecord)| {
@@ -143,7 +156,7 @@ impl VolumeCache {
     }
 
     /// The resourceVersion of a claim or volume in the cache.
-    pub(super) fn version(&self, kind: StorageKind, key: &ObjectKey) -> Option<u64> {
+    pub(super) fn stored_version(&self, kind: StorageKind, key: &ObjectKey) -> Option<u64> {
         if kind == StorageKind::Claim {
             return self.claims.get(key).map(|claim| claim.version);
         }
@@ -151,7 +164,7 @@ impl VolumeCache {
         volume.map(|volume| volume.version)
     }
 
-    /// Indexes a pod that was added or changed.
+    /// Adds a pod with volume claims to the index of such pods.
     pub(super) fn track_pod(&mut self, key: &ObjectKey, pod: &PodRecord) {
         if !pod.volumes.is_empty() {
             self.pods.insert(key.clone());
@@ -176,7 +189,11 @@ impl VolumeCache {
     }
 
     /// Pods that use the claim.
-    fn pods_of(&self, claim: &ObjectKey, pods: &BTreeMap<ObjectKey, PodRecord>) -> Vec<ObjectKey> {
+    fn pods_of_claim(
+        &self,
+        claim: &ObjectKey,
+        pods: &BTreeMap<ObjectKey, PodRecord>,
+    ) -> Vec<ObjectKey> {
         let uses = |key: &&ObjectKey| {
             key.namespace == claim.namespace
                 && pods
@@ -187,7 +204,7 @@ impl VolumeCache {
     }
 }
 
-/// Selects the node of this name.
+/// A node selector term that selects the node of this name.
 fn node_name_term(node: &Name) -> NodeSelectorTerm {
     let field = Requirement {
         key: "metadata.name".into(),
@@ -198,7 +215,7 @@ fn node_name_term(node: &Name) -> NodeSelectorTerm {
 }
 
 /// Zone and region labels of a volume, with their values, which are separated by `__`.
-fn zones(labels: &Labels) -> Vec<(Name, Vec<Name>)> {
+fn zone_labels(labels: &Labels) -> Vec<(Name, Vec<Name>)> {
     let named = VolumeClaim::ZONE_LABELS.iter().filter_map(|label| labels.get_key_value(*label));
     let values = |text: &str| text.split("__").map(str::trim).map(Name::from).collect();
     named.map(|(label, text)| (Name::clone(label), values(text))).collect()
@@ -232,7 +249,7 @@ impl ClusterCache {
 
     /// Removes a storage object.
     pub(super) fn remove_storage(&mut self, kind: StorageKind, key: &ObjectKey, version: u64) {
-        if self.volumes.version(kind, key).is_some_and(|known| known > version) {
+        if self.volumes.stored_version(kind, key).is_some_and(|known| known > version) {
             return;
         }
         match kind {
@@ -281,7 +298,7 @@ impl ClusterCache {
 
     fn volume_claim_changed(&mut self, key: &ObjectKey) {
         self.bind_backoffs.cluster_changed = true;
-        let pods = self.volumes.pods_of(key, &self.pods);
+        let pods = self.volumes.pods_of_claim(key, &self.pods);
         if !pods.is_empty() {
             self.revision += 1;
             self.changes.pods.extend(pods);
@@ -301,7 +318,7 @@ impl ClusterCache {
         }
     }
 
-    /// Marks the pods that wait for volumes as changed.
+    /// Marks the pods that wait for volumes as changed, so that they are tried again.
     fn volumes_changed(&mut self) {
         self.bind_backoffs.cluster_changed = true;
         let is_waiting = |key: &&ObjectKey| self.pods.get(key).is_some_and(PodRecord::is_waiting);

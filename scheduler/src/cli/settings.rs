@@ -26,7 +26,7 @@ pub(super) fn run_config(arguments: &Run) -> anyhow::Result<Config> {
     if config.flavor == Flavor::Kube {
         check_kube_flags(arguments)?;
     }
-    let source = read_file(arguments, &mut config)?;
+    let source = read_config_file(arguments, &mut config)?;
     if let Some(name) = &arguments.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
@@ -47,13 +47,14 @@ pub(super) fn run_config(arguments: &Run) -> anyhow::Result<Config> {
     let binds = config.binding == Binding::Direct && config.runs(Component::Scheduler);
     if config.gpu_reservation.is_some() && binds {
         // With direct binding the binder gets no requests.
-        let (found, allowed) = ("a value with binding direct", "binding requests");
+        let (found, allowed) = ("a value beside binding: direct", "none, or binding: requests");
         return Err(source.value_error("gpuReservation", found, allowed).into());
     }
     Ok(config)
 }
 
-/// Configuration of `explain`: the parts that affect decisions of the explained scheduler.
+/// Configuration of `explain`: the settings that affect decisions of the scheduler whose workload
+/// is explained.
 pub(super) fn explain_config(arguments: &Explain) -> anyhow::Result<Config> {
     let mut config = profile_config(arguments.profile, None);
     if config.flavor == Flavor::Kube {
@@ -70,7 +71,7 @@ pub(super) fn explain_config(arguments: &Explain) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// Settings of `replay` that take precedence over the snapshot's.
+/// Settings of `replay` that override those in the snapshot.
 pub(super) fn replay_config(arguments: &Replay) -> anyhow::Result<Overrides> {
     let file = ConfigSource::read(arguments.config.as_deref())?;
     Ok(Overrides { file, scheduler_name: arguments.scheduler_name.clone() })
@@ -87,8 +88,9 @@ pub(super) fn snapshot_config(arguments: &Snapshot) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// Reads the file and applies it, with the flags that override its keys.
-fn read_file(arguments: &Run, config: &mut Config) -> anyhow::Result<ConfigSource> {
+/// Reads the configuration file and applies it to `config`, followed by the flags that override its
+/// keys.
+fn read_config_file(arguments: &Run, config: &mut Config) -> anyhow::Result<ConfigSource> {
     let source = ConfigSource::read(arguments.config.as_deref())?;
     let served = arguments.health_address.is_some();
     ensure!(
@@ -174,8 +176,8 @@ mod tests {
     #[test]
     fn gpu_reservation_requires_binding_by_requests() {
         let file = "kValue: 1\ngpuReservation: { image: reserve }";
-        insta::assert_snapshot!(outcome("", file), @"FILE: gpuReservation: got a value with binding direct, expected binding requests at line 2 column 17");
-        insta::assert_snapshot!(outcome("--binding direct", &format!("{file}\nbinding: requests")), @"FILE: gpuReservation: got a value with binding direct, expected binding requests at line 2 column 17");
+        insta::assert_snapshot!(outcome("", file), @"FILE: gpuReservation: got a value beside binding: direct, expected none, or binding: requests at line 2 column 17");
+        insta::assert_snapshot!(outcome("--binding direct", &format!("{file}\nbinding: requests")), @"FILE: gpuReservation: got a value beside binding: direct, expected none, or binding: requests at line 2 column 17");
         insta::assert_snapshot!(outcome("--binding requests", file), @"{Scheduler, Binder, Podgrouper, QueueController, Admission} Requests traced: false");
         insta::assert_snapshot!(outcome("--components binder --binding direct", file), @"{Binder} Direct traced: false");
     }

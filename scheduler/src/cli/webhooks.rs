@@ -16,8 +16,8 @@ use tokio::net::TcpListener;
 
 use super::Run;
 
-const SERVICE: &str = "Service";
-const MUTATED_PODS: &str = "Mutated pods";
+const SERVICE_HEADING: &str = "Service";
+const MUTATED_PODS_HEADING: &str = "Mutated pods";
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -25,13 +25,13 @@ const MUTATED_PODS: &str = "Mutated pods";
 )]
 pub(crate) struct Webhooks {
     /// Namespace of the Service in front of the scheduler
-    #[arg(long, default_value = "kai-scheduler", help_heading = SERVICE)]
+    #[arg(long, default_value = "kai-scheduler", help_heading = SERVICE_HEADING)]
     namespace: String,
     /// Name of the Service; its port 443 must lead to --webhook-address of `run`
-    #[arg(long, value_name = "NAME", default_value = "schedlab-scheduler", help_heading = SERVICE)]
+    #[arg(long, value_name = "NAME", default_value = "schedlab-scheduler", help_heading = SERVICE_HEADING)]
     service: String,
     /// CA certificate of tls.crt as PEM [default: `caBundle` is omitted, for cert-manager to set]
-    #[arg(long, value_name = "FILE", help_heading = SERVICE)]
+    #[arg(long, value_name = "FILE", help_heading = SERVICE_HEADING)]
     ca_file: Option<PathBuf>,
     /// Mutate pods of this scheduler
     #[arg(
@@ -39,20 +39,20 @@ pub(crate) struct Webhooks {
         value_name = "NAME",
         default_value = "kai-scheduler",
         value_parser = names::parse_scheduler_name,
-        help_heading = MUTATED_PODS
+        help_heading = MUTATED_PODS_HEADING
     )]
     scheduler_name: String,
     /// Mutate all of its pods, not only those that share GPUs, as the configuration sets
     /// blockNvidiaVisibleDevices
-    #[arg(long, help_heading = MUTATED_PODS)]
+    #[arg(long, help_heading = MUTATED_PODS_HEADING)]
     block_nvidia_visible_devices: bool,
     /// Mutate all of its pods, as the configuration sets gpuPodRuntimeClassName
-    #[arg(long, help_heading = MUTATED_PODS)]
+    #[arg(long, help_heading = MUTATED_PODS_HEADING)]
     gpu_pod_runtime_class_name: bool,
 }
 
-/// Serves admission reviews, whether this process leads or not; pending forever without a
-/// certificate.
+/// Serves admission reviews, whether this process leads or not; never returns if no certificate is
+/// configured.
 pub(super) async fn serve_reviews(
     arguments: &Run,
     config: &Config,

@@ -7,98 +7,100 @@ use schedlab_scheduler_core::{
     profile::{Placement, ResolveMethod},
 };
 
-use crate::parse::{GoDuration, long_duration};
+use crate::parse::{GoDuration, parse_duration_with_days};
 
 /// One argument of one plugin.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Argument {
-    /// Its field path in the configuration file.
+pub(crate) struct PluginArgument {
+    /// Field path of the argument in the configuration file.
     pub(crate) field: &'static str,
     plugin: &'static str,
     key: &'static str,
-    /// Valid values, for messages.
+    /// Valid values of the argument, for messages.
     pub(crate) allowed: &'static str,
-    /// Default value.
+    /// Default value of the argument.
     pub(crate) default: &'static str,
     apply: fn(&mut Profile, &str) -> Option<()>,
 }
 
 /// List of all supported arguments, for messages.
-pub(crate) const SUPPORTED: &str = "kValue and relcaimerSaturationMultiplier of proportion, gpu and cpu of nodeplacement, \
+pub(crate) const SUPPORTED_ARGUMENTS: &str = "kValue and relcaimerSaturationMultiplier of proportion, gpu and cpu of nodeplacement, \
      defaultPreemptMinRuntime, defaultReclaimMinRuntime and reclaimResolveMethod of minruntime";
 
-const DURATION: &str = "a duration such as 90s, 1h30m or 1d, not negative";
-const STRATEGIES: &str = "binpack, spread or leastfragmentation";
+const EXPECTED_DURATION: &str = "a duration such as 90s, 1h30m or 1d, not negative";
+const EXPECTED_STRATEGY: &str = "binpack, spread or leastfragmentation";
 
-const ARGUMENTS: [Argument; 7] = [
-    Argument {
+const PLUGIN_ARGUMENTS: [PluginArgument; 7] = [
+    PluginArgument {
         field: "plugins.proportion.arguments.kValue",
         plugin: "proportion",
         key: "kValue",
         allowed: "a number from 0 to 1000",
         default: "1",
-        apply: |profile, text| milli_in_range(text, 0.0).map(|read| profile.k_value_milli = read),
+        apply: |profile, text| {
+            parse_milli_in_range(text, 0.0).map(|read| profile.k_value_milli = read)
+        },
     },
-    Argument {
+    PluginArgument {
         field: "plugins.proportion.arguments.relcaimerSaturationMultiplier",
         plugin: "proportion",
         key: "relcaimerSaturationMultiplier",
         allowed: "a number from 1 to 1000",
         default: "1",
         apply: |profile, text| {
-            milli_in_range(text, 1.0).map(|read| profile.reclaim_saturation_milli = read)
+            parse_milli_in_range(text, 1.0).map(|read| profile.reclaim_saturation_milli = read)
         },
     },
-    Argument {
+    PluginArgument {
         field: "plugins.nodeplacement.arguments.gpu",
         plugin: "nodeplacement",
         key: "gpu",
-        allowed: STRATEGIES,
+        allowed: EXPECTED_STRATEGY,
         default: "binpack",
-        apply: |profile, text| strategy(text).map(|read| profile.gpu_placement = read),
+        apply: |profile, text| parse_strategy(text).map(|read| profile.gpu_placement = read),
     },
-    Argument {
+    PluginArgument {
         field: "plugins.nodeplacement.arguments.cpu",
         plugin: "nodeplacement",
         key: "cpu",
-        allowed: STRATEGIES,
+        allowed: EXPECTED_STRATEGY,
         default: "binpack",
-        apply: |profile, text| strategy(text).map(|read| profile.cpu_placement = read),
+        apply: |profile, text| parse_strategy(text).map(|read| profile.cpu_placement = read),
     },
-    Argument {
+    PluginArgument {
         field: "plugins.minruntime.arguments.defaultPreemptMinRuntime",
         plugin: "minruntime",
         key: "defaultPreemptMinRuntime",
-        allowed: DURATION,
+        allowed: EXPECTED_DURATION,
         default: "0s",
-        apply: |profile, text| duration(text).map(|read| profile.preempt_min_runtime = read),
+        apply: |profile, text| parse_duration(text).map(|read| profile.preempt_min_runtime = read),
     },
-    Argument {
+    PluginArgument {
         field: "plugins.minruntime.arguments.defaultReclaimMinRuntime",
         plugin: "minruntime",
         key: "defaultReclaimMinRuntime",
-        allowed: DURATION,
+        allowed: EXPECTED_DURATION,
         default: "0s",
-        apply: |profile, text| duration(text).map(|read| profile.reclaim_min_runtime = read),
+        apply: |profile, text| parse_duration(text).map(|read| profile.reclaim_min_runtime = read),
     },
-    Argument {
+    PluginArgument {
         field: "plugins.minruntime.arguments.reclaimResolveMethod",
         plugin: "minruntime",
         key: "reclaimResolveMethod",
         allowed: "lca or queue",
         default: "lca",
         apply: |profile, text| {
-            resolve_method(text).map(|read| profile.reclaim_resolve_method = read)
+            parse_resolve_method(text).map(|read| profile.reclaim_resolve_method = read)
         },
     },
 ];
 
-/// The argument of a plugin; `None`: it has no effect here.
-pub(crate) fn argument(plugin: &str, key: &str) -> Option<Argument> {
-    ARGUMENTS.into_iter().find(|argument| (argument.plugin, argument.key) == (plugin, key))
+/// The argument with this key of this plugin; `None`: the argument has no effect in this scheduler.
+pub(crate) fn find_argument(plugin: &str, key: &str) -> Option<PluginArgument> {
+    PLUGIN_ARGUMENTS.into_iter().find(|argument| (argument.plugin, argument.key) == (plugin, key))
 }
 
-impl Argument {
+impl PluginArgument {
     /// Applies a value to the profile. Returns false and changes nothing if the value is invalid.
     pub(crate) fn apply(&self, profile: &mut Profile, text: &str) -> bool {
         (self.apply)(profile, text).is_some()
@@ -106,18 +108,18 @@ impl Argument {
 }
 
 /// Parses a number from `min` to 1000, in thousandths.
-fn milli_in_range(text: &str, min: f64) -> Option<i64> {
+fn parse_milli_in_range(text: &str, min: f64) -> Option<i64> {
     let value: f64 = text.parse().ok()?;
-    (min..=1000.0).contains(&value).then(|| thousandths(value))
+    (min..=1000.0).contains(&value).then(|| to_thousandths(value))
 }
 
 /// Converts a number from 0 to 1000 to thousandths.
 #[expect(clippy::cast_possible_truncation, reason = "the settings are at most 1000")]
-pub(crate) fn thousandths(number: f64) -> i64 {
+pub(crate) fn to_thousandths(number: f64) -> i64 {
     (number * 1000.0).round() as i64
 }
 
-fn strategy(text: &str) -> Option<Placement> {
+fn parse_strategy(text: &str) -> Option<Placement> {
     match text {
         "binpack" => Some(Placement::BinPack),
         "spread" => Some(Placement::Spread),
@@ -126,7 +128,7 @@ fn strategy(text: &str) -> Option<Placement> {
     }
 }
 
-fn resolve_method(text: &str) -> Option<ResolveMethod> {
+fn parse_resolve_method(text: &str) -> Option<ResolveMethod> {
     match text {
         "lca" | "" => Some(ResolveMethod::Lca),
         "queue" => Some(ResolveMethod::Queue),
@@ -134,8 +136,8 @@ fn resolve_method(text: &str) -> Option<ResolveMethod> {
     }
 }
 
-fn duration(text: &str) -> Option<Duration> {
-    match long_duration(text)? {
+fn parse_duration(text: &str) -> Option<Duration> {
+    match parse_duration_with_days(text)? {
         GoDuration::Positive(time) => Some(time),
         GoDuration::Negative => None,
     }

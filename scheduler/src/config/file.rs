@@ -244,12 +244,12 @@ impl<'de> Deserialize<'de> for DurationSetting {
     }
 }
 
-/// A duration; a negative one means never.
+/// A grace period; a negative duration means never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GraceSetting(pub Duration);
 
 impl GraceSetting {
-    /// Stands for never: 100 years.
+    /// The duration that stands for never: 100 years.
     pub(crate) const NEVER: Duration = Duration::from_hours(100 * 365 * 24);
 
     fn parse(text: &str) -> Option<Self> {
@@ -286,16 +286,16 @@ impl<T> Visitor<'_> for TextVisitor<T> {
     }
 }
 
-/// `None`: the text is negative or not a duration.
+/// Parses a duration; `None`: the text is negative or not a duration.
 fn parse_duration(text: &str) -> Option<Duration> {
     let span: jiff::Span = text.parse().ok()?;
     span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok()
 }
 
-/// Why a file cannot be used.
+/// Why a configuration file cannot be used.
 #[derive(Debug, Error)]
 pub enum FileError {
-    /// It is not YAML, or a key or type is wrong.
+    /// The text is not YAML, or a key or type is wrong.
     #[error("{}", syntax_message(.0))]
     Syntax(serde_yaml::Error),
     /// A value is invalid.
@@ -319,8 +319,8 @@ pub enum FileError {
 }
 
 /// Formats a number, with an exponent if it is very large.
-fn format_number(of: f64) -> String {
-    if of.abs() > 1e15 { format!("{of:e}") } else { of.to_string() }
+fn format_number(number: f64) -> String {
+    if number.abs() > 1e15 { format!("{number:e}") } else { number.to_string() }
 }
 
 /// Message of a YAML error. The parser omits the location at the very beginning of a file.
@@ -333,7 +333,7 @@ fn syntax_message(error: &serde_yaml::Error) -> String {
 }
 
 impl FileError {
-    /// Adds the location of the field in the text of the file, if it is found.
+    /// Adds the location of the invalid field in the YAML text, if the field is found there.
     #[must_use]
     pub fn with_location(self, yaml: &str) -> Self {
         let location = match &self {
@@ -348,10 +348,10 @@ impl FileError {
 }
 
 impl ConfigFile {
-    /// Parses and validates the text of a file.
+    /// Parses and validates the text of a configuration file.
     ///
     /// # Errors
-    /// It is not YAML, a key is unknown, or a value is invalid.
+    /// The text is not YAML, a key is unknown, or a value is invalid.
     pub fn parse(yaml: &str) -> Result<Self, FileError> {
         location::check_unique_keys(yaml).map_err(FileError::Syntax)?;
         let file: Option<Self> = serde_yaml::from_str(yaml).map_err(FileError::Syntax)?;
@@ -360,7 +360,7 @@ impl ConfigFile {
         Ok(file)
     }
 
-    /// Checks values beyond their types.
+    /// Checks values beyond their types, such as ranges.
     pub(crate) fn check_bounds(&self) -> Result<(), FileError> {
         let bounds = [
             ("kValue", self.k_value, 0.0, "0 to 1000"),
@@ -391,15 +391,15 @@ impl ConfigFile {
             let (field, allowed) = ("traceDecisions", "1 to 1000000");
             return Err(FileError::Value { field, found: found.to_string(), allowed });
         }
-        metric_labels::check(self)?;
-        plugins::check(self)?;
+        metric_labels::check_metric_labels(self)?;
+        plugins::check_plugins(self)?;
         let times = [
             ("preemptionPolicy.gracePeriod", self.preemption_policy.grace_period),
             ("period", self.period),
             ("usageWindow", self.usage_window),
             ("usageHalfLife", self.usage_half_life),
         ];
-        let of_database = self.usage_db_config.iter().flat_map(UsageDbSetting::durations);
+        let of_database = self.usage_db_config.iter().flat_map(UsageDbSetting::positive_durations);
         for (field, time) in times.into_iter().chain(of_database) {
             if time.is_some_and(|time| time.0.is_zero()) {
                 let (found, allowed) = ("0".to_owned(), "a duration above 0");
@@ -432,7 +432,7 @@ impl ConfigFile {
         Ok(())
     }
 
-    /// The JSON Schema of the file.
+    /// The JSON Schema of the configuration file.
     pub fn schema() -> Schema {
         schemars::schema_for!(Self)
     }

@@ -15,7 +15,7 @@ pub const LABEL_VALUE_RULE: &str = "an empty value, or 1 to 63 letters, digits, 
 /// Rule for label keys.
 pub const LABEL_KEY_RULE: &str = "a label key, with or without a domain prefix and /";
 
-/// The name is a valid scheduler name.
+/// Whether the name is a valid scheduler name.
 pub fn is_scheduler_name(name: &str) -> bool {
     let is_end = |end: Option<char>| end.is_some_and(|end| end.is_ascii_alphanumeric());
     let is_one = |one: char| one.is_ascii_alphanumeric() || "-_.".contains(one);
@@ -25,7 +25,7 @@ pub fn is_scheduler_name(name: &str) -> bool {
         && name.chars().all(is_one)
 }
 
-/// The name is a valid object name.
+/// Whether the name is a valid object name.
 pub fn is_object_name(name: &str) -> bool {
     let is_end =
         |end: Option<char>| end.is_some_and(|end| end.is_ascii_digit() || end.is_ascii_lowercase());
@@ -36,12 +36,12 @@ pub fn is_object_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(is_part)
 }
 
-/// The text is a valid label value.
+/// Whether the text is a valid label value.
 pub fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_scheduler_name(value)
 }
 
-/// The text is a valid label key.
+/// Whether the text is a valid label key.
 pub fn is_label_key(key: &str) -> bool {
     match key.split_once('/') {
         Some((domain, name)) => is_object_name(domain) && is_scheduler_name(name),
@@ -49,7 +49,7 @@ pub fn is_label_key(key: &str) -> bool {
     }
 }
 
-/// As the value of a flag.
+/// Parses a scheduler name that is the value of a command line flag.
 ///
 /// # Errors
 ///
@@ -61,7 +61,7 @@ pub fn parse_scheduler_name(name: &str) -> Result<String, String> {
     Err(format!("expected {SCHEDULER_NAME_RULE}"))
 }
 
-/// As the value of a flag.
+/// Parses an object name that is the value of a command line flag.
 ///
 /// # Errors
 ///

@@ -1,20 +1,21 @@
 //! Table of KAI's plugins, with their default priorities and their roles here.
 
-/// What a plugin of KAI's configuration does here.
+/// What a plugin of KAI's configuration does in this scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PluginRole {
-    /// It can be enabled and disabled.
+    /// The plugin can be enabled and disabled.
     Optional,
-    /// Its function cannot be disabled.
+    /// The function of the plugin cannot be disabled.
     AlwaysOn,
-    /// It orders the GPU devices of a node.
+    /// The plugin orders the GPU devices of a node.
     DeviceOrder,
-    /// It has no effect on decisions.
+    /// The plugin has no effect on decisions.
     NoEffect,
 }
 
-/// Name, priority and role. Priorities are those of KAI's operator, higher ones first. `numa`,
-/// which the operator disables, has a priority of ours; plugins unknown to the operator have 0.
+/// Name, priority and role of KAI's plugins. Priorities are those of KAI's operator; plugins with
+/// higher priority come first. `numa`, which the operator disables, has a priority of ours; plugins
+/// unknown to the operator have 0.
 const PLUGINS: [(&str, i32, PluginRole); 25] = [
     ("predicates", 1900, PluginRole::Optional),
     ("proportion", 1800, PluginRole::Optional),
@@ -44,33 +45,33 @@ const PLUGINS: [(&str, i32, PluginRole); 25] = [
 ];
 
 /// Role of a plugin; `None`: KAI has no such plugin.
-pub(crate) fn role(name: &str) -> Option<PluginRole> {
+pub(crate) fn plugin_role(name: &str) -> Option<PluginRole> {
     PLUGINS.iter().find(|(known, ..)| *known == name).map(|(.., part)| *part)
 }
 
-/// Default priority; 0 for an unknown plugin.
-pub(crate) fn priority(name: &str) -> i32 {
+/// Default priority of a plugin; 0 for an unknown plugin.
+pub(crate) fn default_priority(name: &str) -> i32 {
     PLUGINS.iter().find(|(known, ..)| *known == name).map_or(0, |(_, priority, _)| *priority)
 }
 
-/// The plugin can be disabled.
-pub(crate) fn is_optional(name: &str) -> bool {
-    role(name) == Some(PluginRole::Optional)
+/// Whether the plugin can be disabled.
+pub(crate) fn is_optional_plugin(name: &str) -> bool {
+    plugin_role(name) == Some(PluginRole::Optional)
 }
 
-/// Plugins that can be disabled.
-pub(crate) fn optional_names() -> impl Iterator<Item = &'static str> {
+/// Names of the plugins that can be disabled.
+pub(crate) fn optional_plugin_names() -> impl Iterator<Item = &'static str> {
     let optional = PLUGINS.into_iter().filter(|(.., part)| *part == PluginRole::Optional);
     optional.map(|(name, ..)| name)
 }
 
-/// Plugins that are written into KAI's configuration; KAI rejects the others.
-pub(crate) fn written_to_kai() -> impl Iterator<Item = (&'static str, PluginRole)> {
+/// The plugins that are written into KAI's configuration, with their roles; KAI rejects the others.
+pub(crate) fn plugins_written_to_kai() -> impl Iterator<Item = (&'static str, PluginRole)> {
     let all = PLUGINS.into_iter().map(|(name, _, part)| (name, part));
     all.filter(|(name, part)| *part != PluginRole::NoEffect || *name == "snapshot")
 }
 
-/// List of all plugins, for messages.
-pub(crate) fn all_names() -> String {
+/// The names of all plugins, comma-separated, for messages.
+pub(crate) fn all_plugin_names() -> String {
     PLUGINS.map(|(name, ..)| name).join(", ")
 }

@@ -6,17 +6,17 @@ use thiserror::Error;
 
 use super::{Config, ConfigFile, FileError};
 
-/// A parsed file, or an empty configuration if no file was given.
+/// A parsed configuration file, or an empty configuration if no file was given.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigSource {
     /// The parsed content.
     pub file: ConfigFile,
-    /// The file's name.
+    /// The file's name, for messages.
     pub name: String,
     text: String,
 }
 
-/// Why a file cannot be used.
+/// Why a configuration file cannot be used.
 #[derive(Debug, Error)]
 pub enum ConfigSourceError {
     /// The config file cannot be read.
@@ -24,7 +24,7 @@ pub enum ConfigSourceError {
     Read {
         /// The file's name.
         name: String,
-        /// Why it cannot be read.
+        /// Why the file cannot be read.
         error: io::Error,
     },
     /// The content of the config file is invalid.
@@ -38,7 +38,7 @@ pub enum ConfigSourceError {
 }
 
 impl ConfigSource {
-    /// Reads and parses a file.
+    /// Reads and parses a configuration file; `None`: an empty configuration.
     ///
     /// # Errors
     /// The file cannot be read, or its content is invalid.
@@ -51,14 +51,14 @@ impl ConfigSource {
         }
     }
 
-    /// Parses the text of a file with this name.
+    /// Parses the text of the configuration file with this name.
     ///
     /// # Errors
     /// A key is unknown or a value is invalid.
-    pub fn parse(shown: String, text: String) -> Result<Self, ConfigSourceError> {
+    pub fn parse(displayed_path: String, text: String) -> Result<Self, ConfigSourceError> {
         match ConfigFile::parse(&text) {
-            Ok(file) => Ok(Self { file, name: shown, text }),
-            Err(error) => Err(ConfigSourceError::Invalid { name: shown, error }),
+            Ok(file) => Ok(Self { file, name: displayed_path, text }),
+            Err(error) => Err(ConfigSourceError::Invalid { name: displayed_path, error }),
         }
     }
 
@@ -76,7 +76,8 @@ impl ConfigSource {
         }
     }
 
-    /// Applies the file to `config`, after `change` (which sets values of flags).
+    /// Applies the file to `config`. `change` is called before and sets values of command line
+    /// flags.
     ///
     /// # Errors
     /// A setting has no effect in the profile of `config`.

@@ -7,8 +7,9 @@ use schedlab_scheduler_core::model::{DeviceAccess, Node};
 use super::*;
 use crate::cache::ClusterCache;
 
-/// Requests of class `gpu.x` from text such as `r=2, s=All admin`: name and count.
-fn requests(text: &str) -> Vec<Value> {
+/// Parses requests of class `gpu.x` from text such as `r=2, s=All admin`: name, count, and whether
+/// they have admin access.
+fn parse_requests(text: &str) -> Vec<Value> {
     let request = |words: &str| {
         let (wanted, is_admin) = match words.strip_suffix(" admin") {
             Some(wanted) => (wanted, true),
@@ -28,8 +29,9 @@ fn requests(text: &str) -> Vec<Value> {
     text.split(", ").map(request).collect()
 }
 
-/// Devices of node n from text such as `a b=1 c*`: name, zone, and `*` if another claim holds it.
-fn published(text: &str) -> Vec<Value> {
+/// Parses devices of node `n` from text such as `a b=1 c*`: name, zone, and `*` if another claim
+/// holds the device.
+fn parse_published_devices(text: &str) -> Vec<Value> {
     let (mut devices, mut had) = (Vec::new(), Vec::new());
     for word in text.split_whitespace() {
         let device = word.trim_end_matches('*');
@@ -48,30 +50,30 @@ fn published(text: &str) -> Vec<Value> {
     let class = json!({ "kind": "DeviceClass", "metadata": { "name": "gpu.x" }, "spec": {} });
     let other = json!({
         "kind": "ResourceClaim", "metadata": { "name": "other", "namespace": "ns" },
-        "spec": { "devices": { "requests": requests(&format!("r={}", count.max(1))) } },
+        "spec": { "devices": { "requests": parse_requests(&format!("r={}", count.max(1))) } },
         "status": { "allocation": { "devices": { "results": had } } },
     });
     if count == 0 { vec![slice, class] } else { vec![slice, class, other] }
 }
 
-fn claim(name: &str, of: &str, constraints: &Value) -> Value {
+fn claim_object(name: &str, requests: &str, constraints: &Value) -> Value {
     json!({ "kind": "ResourceClaim", "metadata": { "name": name, "namespace": "ns" },
-            "spec": { "devices": { "requests": requests(of), "constraints": constraints } } })
+            "spec": { "devices": { "requests": parse_requests(requests), "constraints": constraints } } })
 }
 
-fn key(name: &str) -> ObjectKey {
+fn claim_key(name: &str) -> ObjectKey {
     ObjectKey { namespace: "ns".into(), name: name.into() }
 }
 
-fn cache(objects: &[Value]) -> ClusterCache {
+fn cache_with(objects: &[Value]) -> ClusterCache {
     let mut cache = ClusterCache::from_objects(objects);
     cache.resource_claims.refresh();
     cache
 }
 
-fn picked(cache: &ClusterCache, claims: &[&str]) -> String {
-    let keys: Vec<ObjectKey> = claims.iter().map(|name| key(name)).collect();
-    let picked = cache.resource_claims.pick(&"n".into(), &keys.iter().collect::<Vec<_>>());
+fn picked_devices_text(cache: &ClusterCache, claims: &[&str]) -> String {
+    let keys: Vec<ObjectKey> = claims.iter().map(|name| claim_key(name)).collect();
+    let picked = cache.resource_claims.pick_on_node(&"n".into(), &keys.iter().collect::<Vec<_>>());
     let of = |key: &ObjectKey| {
         let Some(picked) = picked.get(key) else { return "nothing".to_owned() };
         let rendered = picked.iter().map(|PickedDevice { request, device, access }| match access {
@@ -84,24 +86,24 @@ fn picked(cache: &ClusterCache, claims: &[&str]) -> String {
 }
 
 /// How many times the node provides the device set of the claim, and the devices that it gets.
-fn rendered(devices: &str, requests: &str, constraints: &Value) -> String {
-    let mut objects = published(devices);
-    objects.push(claim("c", requests, constraints));
-    let cache = cache(&objects);
-    let wanted = cache.resource_claims.claims[&key("c")].requests.as_ref().unwrap();
+fn offered_and_picked_text(devices: &str, requests: &str, constraints: &Value) -> String {
+    let mut objects = parse_published_devices(devices);
+    objects.push(claim_object("c", requests, constraints));
+    let cache = cache_with(&objects);
+    let wanted = cache.resource_claims.claims[&claim_key("c")].requests.as_ref().unwrap();
     let node = Node { name: "n".into(), ..Node::default() };
     let offered = cache
         .resource_claims
         .with_devices(&node)
         .allocatable
-        .extended_amount(&wanted.name().unwrap());
+        .extended_amount(&wanted.counted_name().unwrap());
     let offered = if offered > 100 { "to all".to_owned() } else { format!("{offered} times") };
-    format!("{requests} of {devices}: {offered}, {}", picked(&cache, &["c"]))
+    format!("{requests} of {devices}: {offered}, {}", picked_devices_text(&cache, &["c"]))
 }
 
 #[test]
 fn admin_access_gets_devices_that_other_claims_hold() {
-    let rendered = |devices, requests| rendered(devices, requests, &json!([]));
+    let rendered = |devices, requests| offered_and_picked_text(devices, requests, &json!([]));
     let rendered = [
         rendered("a b", "w=1 admin"),
         rendered("a* b*", "w=1 admin"),
@@ -128,7 +130,7 @@ fn admin_access_gets_devices_that_other_claims_hold() {
 
 #[test]
 fn exclusive_requests_get_free_devices_and_no_device_is_in_a_claim_twice() {
-    let rendered = |devices, requests| rendered(devices, requests, &json!([]));
+    let rendered = |devices, requests| offered_and_picked_text(devices, requests, &json!([]));
     let rendered = [
         rendered("a* b c", "r=1, w=2 admin"),
         rendered("a* b c", "w=2 admin, r=1"),
@@ -152,7 +154,7 @@ fn exclusive_requests_get_free_devices_and_no_device_is_in_a_claim_twice() {
 #[test]
 fn constraints_hold_for_admin_access_too() {
     let alike = json!([{ "matchAttribute": "gpu.x/zone" }]);
-    let rendered = |devices, requests| rendered(devices, requests, &alike);
+    let rendered = |devices, requests| offered_and_picked_text(devices, requests, &alike);
     let rendered = [
         rendered("a=1* b=2* c=1*", "w=2 admin"),
         rendered("a=1* b=2*", "w=2 admin"),
@@ -169,21 +171,24 @@ fn constraints_hold_for_admin_access_too() {
 
 #[test]
 fn several_claims_have_admin_access_to_a_device_that_another_holds() {
-    let mut objects = published("a");
+    let mut objects = parse_published_devices("a");
     for (name, of) in [("v", "v=1 admin"), ("w", "w=1 admin"), ("r", "r=1")] {
-        objects.push(claim(name, of, &json!([])));
+        objects.push(claim_object(name, of, &json!([])));
     }
-    assert_snapshot!(picked(&cache(&objects), &["v", "w", "r"]), @"v:a (admin); w:a (admin); r:a");
+    assert_snapshot!(picked_devices_text(&cache_with(&objects), &["v", "w", "r"]), @"v:a (admin); w:a (admin); r:a");
 }
 
 #[test]
 fn admin_access_to_all_devices_needs_a_complete_pool_of_at_most_32_devices() {
     let of = |count: usize, slices: u32| {
         let names: Vec<String> = (0..count).map(|at| format!("d{at}")).collect();
-        let mut objects = published(&names.join(" "));
+        let mut objects = parse_published_devices(&names.join(" "));
         objects[0]["spec"]["pool"]["resourceSliceCount"] = json!(slices);
-        objects.push(claim("c", "w=All admin", &json!([])));
-        picked(&cache(&objects), &["c"]).split(' ').filter(|word| *word != "(admin)").count()
+        objects.push(claim_object("c", "w=All admin", &json!([])));
+        picked_devices_text(&cache_with(&objects), &["c"])
+            .split(' ')
+            .filter(|word| *word != "(admin)")
+            .count()
     };
     assert_eq!((of(2, 1), of(32, 1)), (2, 32));
     assert_eq!((of(2, 2), of(33, 1)), (1, 1), "nothing");
@@ -192,8 +197,8 @@ fn admin_access_to_all_devices_needs_a_complete_pool_of_at_most_32_devices() {
 #[test]
 fn names_of_device_sets_show_admin_access() {
     let name = |requests: &str, constraints: Value| {
-        let claim = ClaimRecord::from_object(&claim("c", requests, &constraints));
-        claim.requests.unwrap().name().unwrap().to_string()
+        let claim = ClaimRecord::from_object(&claim_object("c", requests, &constraints));
+        claim.requests.unwrap().counted_name().unwrap().to_string()
     };
     let alike = || json!([{ "matchAttribute": "gpu.x/zone" }]);
     let names = [
@@ -215,7 +220,7 @@ fn names_of_device_sets_show_admin_access() {
 #[test]
 fn gpus_with_admin_access_are_not_charged() {
     let paid = |requests: &str| {
-        let claim = ClaimRecord::from_object(&claim("c", requests, &json!([])));
+        let claim = ClaimRecord::from_object(&claim_object("c", requests, &json!([])));
         claim.requests.unwrap().requested_gpus(|_| true).unwrap()
     };
     assert_eq!((paid("w=2 admin"), paid("r=1, w=2 admin"), paid("w=All admin")), (0, 1, 0));

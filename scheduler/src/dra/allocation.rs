@@ -12,7 +12,7 @@ use super::{DEVICES_MAX, DeviceAlternatives, DeviceId, ObjectKey, ResourceClaims
 /// A device that a claim gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PickedDevice {
-    /// The request that it is allocated for.
+    /// The request that the device is allocated for.
     pub(crate) request: Name,
     pub(crate) device: DeviceId,
     pub(crate) access: DeviceAccess,
@@ -24,7 +24,7 @@ pub(crate) type PickedDevices = Vec<PickedDevice>;
 impl ResourceClaims {
     /// Picks devices for each of these claims, which pods on these nodes use. Claims that are
     /// missing in the result cannot be satisfied.
-    pub(crate) fn pick_all(
+    pub(crate) fn pick_for_nodes(
         &self,
         claims: &[(&ObjectKey, Vec<&Node>)],
     ) -> BTreeMap<ObjectKey, PickedDevices> {
@@ -40,11 +40,13 @@ impl ResourceClaims {
             }
         }
         let mut picked = BTreeMap::new();
-        for (key, of_node) in by_node.into_iter().flat_map(|(at, claims)| self.pick(at, &claims)) {
+        for (key, of_node) in
+            by_node.into_iter().flat_map(|(at, claims)| self.pick_on_node(at, &claims))
+        {
             match (self.requests_multi_node(&key), wide.remove(&key)) {
                 (false, _) => drop(picked.insert(key, of_node)),
                 (true, Some(wide)) => {
-                    let both = self.in_request_order(&key, [of_node, wide].concat());
+                    let both = self.sort_by_request(&key, [of_node, wide].concat());
                     picked.insert(key, both);
                 }
                 (true, None) => {}
@@ -58,8 +60,8 @@ impl ResourceClaims {
         picked
     }
 
-    /// Sorts by the order of the requests in the claim.
-    fn in_request_order(&self, key: &ObjectKey, mut picked: PickedDevices) -> PickedDevices {
+    /// Sorts picked devices by the order of the requests in the claim.
+    fn sort_by_request(&self, key: &ObjectKey, mut picked: PickedDevices) -> PickedDevices {
         let wanted = self.claims.get(key).into_iter().flat_map(|claim| &claim.requests);
         let requests: Vec<&Name> =
             wanted.flat_map(DeviceAlternatives::requests).map(|wanted| &wanted.request).collect();
@@ -70,7 +72,7 @@ impl ResourceClaims {
     /// Picks devices of the node for each of these claims: free ones, or any for admin access. The
     /// core has found that all can be allocated together. If that has changed since, they are
     /// allocated one by one, and claims without devices are missing in the result.
-    pub(super) fn pick(
+    pub(super) fn pick_on_node(
         &self,
         node: &Name,
         claims: &[&ObjectKey],
@@ -78,7 +80,7 @@ impl ResourceClaims {
         let of_node = self.devices_of(node);
         let requests = claims.iter().filter_map(|key| {
             let alternatives = self.node_local_alternatives(self.claims.get(*key)?)?;
-            Some((*key, alternatives.requests_of_node()))
+            Some((*key, alternatives.claim_requests()))
         });
         let requests: Vec<(&ObjectKey, ClaimRequests)> = requests.collect();
         let is_free = |device: &Device| !self.allocated_devices.contains_key(&device.id);
@@ -158,7 +160,8 @@ mod tests {
         cache.resource_claims.refresh();
         let key = |name: &str| ObjectKey { namespace: "ns".into(), name: name.into() };
         let keys: Vec<ObjectKey> = claims.iter().map(|(name, _)| key(name)).collect();
-        let picked = cache.resource_claims.pick(&"n".into(), &keys.iter().collect::<Vec<_>>());
+        let picked =
+            cache.resource_claims.pick_on_node(&"n".into(), &keys.iter().collect::<Vec<_>>());
         let rendered = claims.iter().map(|(name, model)| {
             let devices =
                 picked.get(&key(name)).into_iter().flatten().map(|one| &*one.device.device);

@@ -17,11 +17,11 @@ use super::{
     DEVICES_MAX,
     claim::{ClaimAllocation, DeviceRequestRecord},
     device::{Device, DeviceSelection},
-    device_set::{DeviceSet, exact_count},
+    device_set::{DeviceSet, exact_count_sum},
 };
 use crate::parse::Malformed;
 
-/// More combinations are not supported.
+/// Maximum number of combinations of alternatives of a claim.
 const ALTERNATIVES_MAX: usize = 64;
 
 /// The alternative device sets, in order of preference; never empty.
@@ -51,7 +51,7 @@ impl DeviceAlternatives {
             ways = longer.collect();
         }
         if let Some(most) =
-            ways.iter().map(|way| exact_count(way)).max().filter(|most| *most > DEVICES_MAX)
+            ways.iter().map(|way| exact_count_sum(way)).max().filter(|most| *most > DEVICES_MAX)
         {
             let found = format!("{most} devices");
             return Err(Malformed::new("spec.devices.requests", found, "at most 32 devices"));
@@ -61,7 +61,7 @@ impl DeviceAlternatives {
     }
 
     /// A single set without alternatives.
-    pub(super) fn single(set: DeviceSet) -> Self {
+    pub(super) fn from_single_set(set: DeviceSet) -> Self {
         Self(vec![set])
     }
 
@@ -75,9 +75,9 @@ impl DeviceAlternatives {
         self.requests().filter(|request| request.access == DeviceAccess::Exclusive)
     }
 
-    /// The name that it is counted as; `None` if any devices of the kinds do, so that counting the
-    /// kinds suffices.
-    pub(super) fn name(&self) -> Option<Name> {
+    /// The name that the claim's device sets are counted as; `None` if any devices of the right
+    /// kinds do, so that counting the kinds suffices.
+    pub(super) fn counted_name(&self) -> Option<Name> {
         match self.0.as_slice() {
             [only] => only.name(),
             several => {
@@ -95,7 +95,7 @@ impl DeviceAlternatives {
         properties: &[&DeviceProperties],
         of_node: &[Device],
     ) -> i64 {
-        let count = max_claims(&self.requests_of_node(), properties);
+        let count = max_claims(&self.claim_requests(), properties);
         let is_unlimited = match self.0.as_slice() {
             [only] => only.leaves_enough_for_admin(of_node) || only.is_admin_only() && count > 0,
             _ => false,
@@ -104,17 +104,17 @@ impl DeviceAlternatives {
         if is_unlimited { Resources::INEXHAUSTIBLE } else { count }
     }
 
-    /// As the core allocates them.
-    pub(super) fn requests_of_node(&self) -> ClaimRequests {
+    /// The alternatives in the form in which the core allocates them.
+    pub(super) fn claim_requests(&self) -> ClaimRequests {
         ClaimRequests { alternatives: self.0.iter().map(DeviceSet::to_alternative).collect() }
     }
 
     /// Number of devices by kind that every alternative requests, without requests for all devices.
-    pub(super) fn kinds(
+    pub(super) fn device_counts_by_kind(
         &self,
         of: &dyn Fn(&DeviceSelection) -> BTreeSet<Name>,
     ) -> BTreeMap<Name, i64> {
-        let mut sets = self.0.iter().map(|set| set.kinds(of));
+        let mut sets = self.0.iter().map(|set| set.device_counts_by_kind(of));
         let first = sets.next().unwrap_or_default();
         sets.fold(first, |mut common, other| {
             common.retain(|kind, count| other.get(kind) == Some(count));
@@ -123,15 +123,15 @@ impl DeviceAlternatives {
     }
 
     /// The only set of a claim without alternatives and constraints.
-    pub(super) fn unconstrained(&self) -> Option<&DeviceSet> {
+    pub(super) fn unconstrained_set(&self) -> Option<&DeviceSet> {
         match self.0.as_slice() {
             [only] if only.is_unconstrained() => Some(only),
             _ => None,
         }
     }
 
-    /// Whether every alternative has such a request.
-    pub(super) fn all_have(&self, is_one: impl Fn(&DeviceRequestRecord) -> bool) -> bool {
+    /// Whether every alternative has a request for which `is_one` holds.
+    pub(super) fn every_set_has(&self, is_one: impl Fn(&DeviceRequestRecord) -> bool) -> bool {
         self.0.iter().all(|set| set.requests().iter().any(&is_one))
     }
 
@@ -150,7 +150,7 @@ impl DeviceAlternatives {
             self.requests().map(|request| (&request.request, request)).collect();
         let exactly = known.values().filter(|request| request.count != DeviceCount::All);
         let gpus = exactly.filter(|request| is_gpu(&request.selection.class));
-        gpus.map(|request| has.count_for(&request.request)).fold(0, i64::saturating_add)
+        gpus.map(|request| has.device_count_for(&request.request)).fold(0, i64::saturating_add)
     }
 
     /// Number of requested GPUs, without requests for all devices.
@@ -226,7 +226,7 @@ mod tests {
         let properties: Vec<&DeviceProperties> = properties.iter().collect();
         let free: Vec<(&DeviceProperties, bool)> =
             properties.iter().map(|one| (*one, true)).collect();
-        let requests = choices.requests_of_node();
+        let requests = choices.claim_requests();
         let picked = allocate_claims(&[&requests], &free).unwrap_or_default().into_iter().flatten();
         let picked =
             picked.map(|one| format!("{}:{}", one.request.name, devices[one.device].id.device));
@@ -247,7 +247,7 @@ mod tests {
         assert_snapshot!(picked(&choices, &[small("1"), small("2"), big("3")]), @"1 sets, a/x:3 b/y:1");
         assert_snapshot!(picked(&choices, &[small("1"), small("2"), small("3"), small("4")]), @"2 sets, a/y:1 b/y:2");
         assert_snapshot!(picked(&choices, &[small("1")]), @"0 sets,");
-        assert_snapshot!(choices.name().unwrap(), @"the first available of 1 of class big-gpu and 1 of class big-gpu, or 1 of class big-gpu and 1 of class small-gpu, or 1 of class small-gpu and 1 of class big-gpu, or 1 of class small-gpu and 1 of class small-gpu");
+        assert_snapshot!(choices.counted_name().unwrap(), @"the first available of 1 of class big-gpu and 1 of class big-gpu, or 1 of class big-gpu and 1 of class small-gpu, or 1 of class small-gpu and 1 of class big-gpu, or 1 of class small-gpu and 1 of class small-gpu");
     }
 
     /// All devices of one class, or one device of another.
@@ -266,7 +266,7 @@ mod tests {
         assert_snapshot!(picked(&choices, &[x("1"), x("2"), y("3")]), @"2 sets, a/x:1 a/x:2");
         assert_snapshot!(picked(&choices, &[y("3")]), @"1 sets, a/y:3");
         assert_snapshot!(picked(&choices, &[]), @"0 sets,");
-        assert_snapshot!(choices.name().unwrap(), @"the first available of all of class nic.x, or 1 of class nic.y");
+        assert_snapshot!(choices.counted_name().unwrap(), @"the first available of all of class nic.x, or 1 of class nic.y");
     }
 
     #[test]
@@ -292,7 +292,11 @@ mod tests {
         let own_kinds =
             |one: &DeviceSelection| BTreeSet::from([Name::clone(&one.class), one.name()]);
         let rendered = |choices: &DeviceAlternatives| {
-            format!("{:?} {:?}", choices.kinds(&own_kinds), choices.requested_gpus(|_| true))
+            format!(
+                "{:?} {:?}",
+                choices.device_counts_by_kind(&own_kinds),
+                choices.requested_gpus(|_| true)
+            )
         };
         assert_snapshot!(rendered(&of(selecting("x", 2), selecting("y", 2))), @r#"{"gpu.x": 2} Ok(2)"#);
         assert_snapshot!(rendered(&of(sub("x", "gpu.x", 1), sub("y", "gpu.y", 1))), @"{} Ok(1)");
@@ -336,8 +340,10 @@ mod tests {
         let of = |requests: Value| {
             let two = json!([sub("x", "gpu.x", 2), sub("y", "gpu.y", 2)]);
             let constraints = json!([{ "matchAttribute": "gpu.x/zone", "requests": requests }]);
-            read(&json!([{ "name": "a", "firstAvailable": two }]), &constraints)
-                .map_or_else(|wrong| wrong.to_string(), |read| read.name().unwrap().to_string())
+            read(&json!([{ "name": "a", "firstAvailable": two }]), &constraints).map_or_else(
+                |wrong| wrong.to_string(),
+                |read| read.counted_name().unwrap().to_string(),
+            )
         };
         assert_snapshot!(of(json!(["a"])), @"the first available of devices alike in gpu.x/zone: 2 of class gpu.x, or devices alike in gpu.x/zone: 2 of class gpu.y");
         assert_snapshot!(of(json!(["a/x"])), @"the first available of devices alike in gpu.x/zone: 2 of class gpu.x, or devices alike in gpu.x/zone (a/x): 2 of class gpu.y as a/y");

@@ -8,18 +8,18 @@ use schedlab_scheduler_core::model::{DeviceAccess, DeviceCount, Name, NodeSelect
 use super::{DeviceAlternatives, DeviceId, DeviceSelection, ObjectKey, PodRecord};
 use crate::{
     parse::{Malformed, at, list, name, shown, text, version},
-    records::{controller, selectors::node_term},
+    records::{controller_owner, selectors::parse_node_term},
 };
 
-const EITHER: &str = "exactly or firstAvailable, with a deviceClassName";
-const COUNT: &str = "a positive number of devices";
-const NO_COUNT: &str = "none beside allocationMode All";
+const EXPECTED_ALTERNATIVE: &str = "exactly or firstAvailable, with a deviceClassName";
+const EXPECTED_COUNT: &str = "a positive number of devices";
+const EXPECTED_NO_COUNT: &str = "none beside allocationMode All";
 
 /// The fields of a `ResourceClaim` that affect scheduling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimRecord {
     pub(crate) version: u64,
-    /// UID of the pod that it was created for.
+    /// UID of the pod that the claim was created for.
     owner: Option<Name>,
     /// Label `kai.scheduler/queue`.
     pub(super) queue: Option<Name>,
@@ -47,13 +47,13 @@ pub(crate) struct DeviceRequestRecord {
 /// `status.allocation` of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimAllocation {
-    /// The only node that can use it, if there is one.
+    /// The only node that can use the allocation, if there is one.
     pub(crate) node: Option<Name>,
     /// Node selector terms of which one must match; `None`: all nodes.
     pub(super) terms: Option<Vec<NodeSelectorTerm>>,
-    /// Devices that no other claim can get, with the request they were allocated for.
+    /// Devices that no other claim can get, with the request that each was allocated for.
     pub(crate) devices: BTreeMap<DeviceId, Name>,
-    /// Devices with admin access, with their request.
+    /// Devices with admin access, with the request that each was allocated for.
     admin_devices: BTreeMap<DeviceId, Name>,
 }
 
@@ -76,7 +76,7 @@ impl ClaimAllocation {
         let selector = at(allocation, "/nodeSelector").filter(|selector| !selector.is_null());
         let terms = selector.map(|selector| {
             let terms = list(selector, "/nodeSelectorTerms").iter();
-            terms.filter_map(|term| node_term(term).ok()).collect()
+            terms.filter_map(|term| parse_node_term(term).ok()).collect()
         });
         Self {
             node: by_name.and_then(|field| name(field, "/values/0")),
@@ -86,13 +86,13 @@ impl ClaimAllocation {
         }
     }
 
-    /// Whether both have the same devices.
+    /// Whether both allocations have the same devices.
     pub(crate) fn has_same_devices(&self, other: &Self) -> bool {
         self.devices == other.devices && self.admin_devices == other.admin_devices
     }
 
     /// Number of exclusive devices of this request.
-    pub(super) fn count_for(&self, request: &Name) -> i64 {
+    pub(super) fn device_count_for(&self, request: &Name) -> i64 {
         let of_it = self.devices.values().filter(|of| *of == request).count();
         i64::try_from(of_it).unwrap_or(i64::MAX)
     }
@@ -100,10 +100,10 @@ impl ClaimAllocation {
 
 impl ClaimRecord {
     pub(crate) fn from_object(object: &Value) -> Self {
-        let owner = controller(object).filter(|owner| &*owner.kind == "Pod");
+        let owner = controller_owner(object).filter(|owner| &*owner.kind == "Pod");
         let user = |entry: &Value| Some((name(entry, "/name")?, name(entry, "/uid")?));
         let users = list(object, "/status/reservedFor").iter();
-        let (pods, others): (Vec<_>, Vec<_>) = users.partition(|user| is_pod(user));
+        let (pods, others): (Vec<_>, Vec<_>) = users.partition(|user| is_pod_reference(user));
         let finalizers = list(object, "/metadata/finalizers").iter().filter_map(Value::as_str);
         let labels = at(object, "/metadata/labels");
         let queue = labels.and_then(|labels| labels.get(labels::QUEUE)?.as_str());
@@ -130,30 +130,30 @@ impl ClaimRecord {
         wanted.map(|wanted| &wanted.selection).filter(|selection| selection.has_expressions())
     }
 
-    /// Its devices, and whether the claim is well-formed.
+    /// The allocated devices of the claim, each with whether the claim is well-formed.
     pub(super) fn allocated_devices(&self) -> impl Iterator<Item = (&DeviceId, bool)> {
         let devices = self.allocation.iter().flat_map(|allocation| allocation.devices.keys());
         devices.map(|device| (device, self.requests.is_ok()))
     }
 
-    /// Selections of which it requests all devices.
+    /// Selections of which the claim requests all devices.
     pub(super) fn all_mode_selections(&self) -> impl Iterator<Item = &DeviceSelection> {
         let wanted = self.requests.iter().flat_map(DeviceAlternatives::requests);
         let all = wanted.filter(|wanted| wanted.count == DeviceCount::All);
         all.map(|wanted| &wanted.selection)
     }
 
-    /// Whether it was created for this pod.
+    /// Whether the claim was created for this pod.
     pub(crate) fn is_owned_by(&self, pod: &Name) -> bool {
         self.owner.as_ref() == Some(pod)
     }
 
-    /// Whether it was created for another pod.
+    /// Whether the claim was created for another pod.
     pub(crate) fn is_owned_by_other(&self, pod: &Name) -> bool {
         self.owner.as_ref().is_some_and(|owner| owner != pod)
     }
 
-    /// The pods that it is reserved for; `None` for each that does not exist.
+    /// The pods that the claim is reserved for; `None` for each that does not exist.
     fn reserving_pods<'p>(
         &self,
         key: &ObjectKey,
@@ -165,8 +165,8 @@ impl ClaimRecord {
         })
     }
 
-    /// Whether it is reserved only for pods that have no node, as after a scheduler that died
-    /// between allocation and binding.
+    /// Whether the claim is reserved only for pods that have no node, as after a scheduler that
+    /// died between allocation and binding.
     pub(crate) fn is_leftover(
         &self,
         key: &ObjectKey,
@@ -179,8 +179,8 @@ impl ClaimRecord {
             && self.reserving_pods(key, pods).all(waits)
     }
 
-    /// Whether all pods that it is reserved for are gone or finished, so that the claim controller
-    /// deallocates it.
+    /// Whether all pods that the claim is reserved for are gone or finished, so that the claim
+    /// controller deallocates the claim.
     pub(super) fn is_being_released(
         &self,
         key: &ObjectKey,
@@ -190,20 +190,20 @@ impl ClaimRecord {
             && self.reserving_pods(key, pods).all(|pod| pod.is_none_or(PodRecord::is_finished))
     }
 
-    /// Whether it is allocated and reserved for nothing.
+    /// Whether the claim is allocated and reserved for nothing.
     pub(crate) fn is_unreserved(&self) -> bool {
         self.allocation.is_some()
             && self.reserved_pods.is_empty()
             && self.reserved_others.is_empty()
     }
 
-    /// Whether it is reserved, and for pods only.
+    /// Whether the claim is reserved, and for pods only.
     fn is_reserved_for_pods_only(&self) -> bool {
         !self.reserved_pods.is_empty() && self.reserved_others.is_empty()
     }
 
     /// The number of entries in `reservedFor` that are no pods in the cache.
-    pub(super) fn unknown_consumers(
+    pub(super) fn unknown_consumer_count(
         &self,
         key: &ObjectKey,
         pods: &BTreeMap<ObjectKey, PodRecord>,
@@ -214,13 +214,14 @@ impl ClaimRecord {
 }
 
 /// Whether a request or an allocated device has `adminAccess`.
-fn is_admin_access(of: &Value) -> bool {
-    at(of, "/adminAccess") == Some(&Value::Bool(true))
+fn is_admin_access(request: &Value) -> bool {
+    at(request, "/adminAccess") == Some(&Value::Bool(true))
 }
 
 /// Whether an entry of `status.reservedFor` is a pod.
-fn is_pod(user: &Value) -> bool {
-    text(user, "/resource") == Some("pods") && text(user, "/apiGroup").is_none_or(str::is_empty)
+fn is_pod_reference(reference: &Value) -> bool {
+    text(reference, "/resource") == Some("pods")
+        && text(reference, "/apiGroup").is_none_or(str::is_empty)
 }
 
 /// The alternatives of a request, in order of preference.
@@ -241,7 +242,7 @@ fn parse_alternatives(
     }
     if exactly.is_some() || all.is_empty() {
         let found = if all.is_empty() { "nothing" } else { "firstAvailable beside it" };
-        return Err(Malformed::new(format!("{field}.exactly"), found, EITHER));
+        return Err(Malformed::new(format!("{field}.exactly"), found, EXPECTED_ALTERNATIVE));
     }
     let one = |(alternative, at): (&Value, usize)| {
         let name = format!("{own}/{}", text(alternative, "/name").unwrap_or_default());
@@ -282,17 +283,19 @@ fn parse_request(
     })
 }
 
-/// 1 if unset.
+/// Parses a count of devices; 1 if unset.
 fn parse_count(of: &Value, field: &str) -> Result<i64, Malformed> {
     let Some(found) = of.get("count").filter(|found| !found.is_null()) else { return Ok(1) };
     let count = found.as_i64().filter(|count| *count > 0);
-    count.ok_or_else(|| Malformed::new(format!("{field}.count"), shown(found), COUNT))
+    count.ok_or_else(|| Malformed::new(format!("{field}.count"), shown(found), EXPECTED_COUNT))
 }
 
-/// `allocationMode: All` has no count; 0 counts as unset, as in the API.
+/// Rejects a count beside `allocationMode: All`; 0 counts as unset, as in the API.
 fn reject_count(of: &Value, field: &str) -> Result<(), Malformed> {
     match of.get("count").filter(|found| !found.is_null() && **found != 0) {
         None => Ok(()),
-        Some(found) => Err(Malformed::new(format!("{field}.count"), shown(found), NO_COUNT)),
+        Some(found) => {
+            Err(Malformed::new(format!("{field}.count"), shown(found), EXPECTED_NO_COUNT))
+        }
     }
 }

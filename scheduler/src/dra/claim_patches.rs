@@ -4,13 +4,13 @@ use schedlab_api::{Value, finalizers, json};
 use schedlab_scheduler_core::model::{DeviceAccess, Name};
 
 use super::{ClaimRecord, ObjectKey, PickedDevice, PickedDevices, ResourceClaims};
-use crate::api::path;
+use crate::api::object_path;
 
 pub(crate) fn claim_path(key: &ObjectKey) -> String {
-    path("resource.k8s.io/v1", &key.namespace, "resourceclaims", &key.name)
+    object_path("resource.k8s.io/v1", &key.namespace, "resourceclaims", &key.name)
 }
 
-/// Patch that adds the finalizer; `None` if the claim has it.
+/// Patch that adds the finalizer to a claim; `None` if the claim has the finalizer.
 pub(crate) fn finalizer_patch(claim: &ClaimRecord) -> Option<Value> {
     let known = claim.finalizers.iter().map(|one| &**one);
     let finalizers: Vec<&str> = known.clone().chain([finalizers::DELETE_PROTECTION]).collect();
@@ -56,8 +56,8 @@ pub(crate) fn allocation_result(
     allocation
 }
 
-/// A patch of the status that fails if the claim changed since this resourceVersion.
-pub(crate) fn status_change(version: u64, status: &Value) -> Value {
+/// A patch of a claim's status that fails if the claim changed since this resourceVersion.
+pub(crate) fn status_patch_at_version(version: u64, status: &Value) -> Value {
     json!({ "metadata": { "resourceVersion": version.to_string() }, "status": status })
 }
 

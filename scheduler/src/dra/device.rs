@@ -19,7 +19,7 @@ use super::{
 };
 use crate::parse::{Malformed, at, list, text};
 
-/// Identifies a device.
+/// Identifies a device by driver, pool and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DeviceId {
     pub(crate) driver: Name,
@@ -31,18 +31,18 @@ pub(crate) struct DeviceId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Device {
     pub(crate) id: DeviceId,
-    /// Whether all slices of its pool are published.
+    /// Whether all slices of the device's pool are published.
     pub(crate) pool_is_whole: bool,
-    /// Whether it counts as a GPU: by its driver, or by a class that selects it.
+    /// Whether the device counts as a GPU: by its driver, or by a class that selects the device.
     pub(crate) is_gpu: bool,
-    /// Names of the classes and [selections](DeviceSelection) that select it.
+    /// Names of the classes and [selections](DeviceSelection) that select the device.
     pub(crate) kinds: BTreeSet<Name>,
     /// Attributes by fully qualified name, values as JSON with their type.
     pub(crate) attributes: BTreeMap<Name, String>,
 }
 
 impl Device {
-    /// What the core knows of it.
+    /// The properties of the device that the core knows.
     pub(super) fn properties(&self) -> DeviceProperties {
         DeviceProperties {
             kinds: self.kinds.clone(),
@@ -72,7 +72,7 @@ impl DeviceSelection {
         let selectors = list(exactly, "/selectors").iter().zip(0..);
         let expression = |(selector, at): (&Value, usize)| {
             let found = text(selector, "/cel/expression").unwrap_or_default();
-            let read = || expression::compile(found, &expression::functions()).map(drop);
+            let read = || expression::compile(found, &expression::cel_functions()).map(drop);
             let field = || format!("{field}.selectors[{at}].cel.expression");
             with_large_stack(read).map_err(|error| error.into_malformed(field(), found))?;
             Ok(found.to_owned())
@@ -81,12 +81,13 @@ impl DeviceSelection {
         Ok(Self { class, expressions })
     }
 
-    /// Whether it has expressions of its own.
+    /// Whether the selection has expressions of its own, besides those of its class.
     pub(super) fn has_expressions(&self) -> bool {
         !self.expressions.is_empty()
     }
 
-    /// The name that its devices are counted as; that of the class without expressions.
+    /// The name that devices of the selection are counted as; that of the class for a selection
+    /// without expressions.
     pub(crate) fn name(&self) -> Name {
         if !self.has_expressions() {
             return Name::clone(&self.class);
@@ -94,8 +95,8 @@ impl DeviceSelection {
         format!("{} where {}", self.class, self.expressions.join(" and ")).into()
     }
 
-    /// The number of these devices that it selects.
-    pub(super) fn count(&self, devices: &[Device]) -> usize {
+    /// The number of these devices that the selection selects.
+    pub(super) fn count_selected(&self, devices: &[Device]) -> usize {
         let name = self.name();
         devices.iter().filter(|device| device.kinds.contains(&name)).count()
     }
@@ -128,7 +129,7 @@ pub(super) fn is_gpu_name(name: &str) -> bool {
 struct CountedKind {
     name: Name,
     is_gpu: bool,
-    /// `None` if an expression is invalid, so that it selects no device.
+    /// The compiled expressions. `None` if one is invalid, so that no device is selected.
     expressions: Option<Vec<Expression>>,
 }
 
@@ -138,7 +139,7 @@ impl CountedKind {
         Self { name: Name::clone(name), is_gpu: is_gpu_name(name), expressions }
     }
 
-    /// `None` if its class does not exist.
+    /// The kind of a selection; `None` if its class does not exist.
     fn for_selection(
         selection: &DeviceSelection,
         classes: &BTreeMap<Name, DeviceClassRecord>,
@@ -153,11 +154,11 @@ impl CountedKind {
 /// All published devices.
 #[derive(Debug, Default)]
 pub(super) struct PublishedDevices {
-    /// Devices of a single node, by node, in natural order of their names.
+    /// Devices of a single node, by node, in natural order of the devices' names.
     pub(super) by_node: BTreeMap<Name, Vec<Device>>,
     /// Devices that more than one node can use.
     pub(super) multi_node: Vec<MultiNodeDevice>,
-    /// Slices with a device that an earlier slice has, too.
+    /// Slices that publish a device of an earlier slice.
     pub(super) duplicates: Vec<(Name, SliceFault)>,
 }
 
@@ -175,7 +176,7 @@ fn select_devices(
     classes: &BTreeMap<Name, DeviceClassRecord>,
     selections: &BTreeSet<DeviceSelection>,
 ) -> PublishedDevices {
-    let functions = expression::functions();
+    let functions = expression::cel_functions();
     let narrower = |one| CountedKind::for_selection(one, classes, &functions);
     let of_classes =
         classes.iter().map(|(name, class)| CountedKind::for_class(name, class, &functions));
@@ -191,7 +192,7 @@ fn select_devices(
         }
         let is_whole = *is_sound && slice.slices.is_none_or(|slices| slices == *count);
         for (place, one) in &slice.devices {
-            let device = device(slice, is_whole, one, &kinds, &functions);
+            let device = build_device(slice, is_whole, one, &kinds, &functions);
             if let Some(first) = first.get(&*device.id.device).filter(|first| **first != name) {
                 published.duplicates.push((Name::clone(name), duplicate_fault(&device.id, first)));
                 continue;
@@ -225,15 +226,15 @@ fn duplicate_fault(DeviceId { device, .. }: &DeviceId, first: &str) -> SliceFaul
 /// The newest generation of a pool.
 struct PoolGeneration<'s> {
     generation: i64,
-    /// Number of its slices.
+    /// Number of slices of the generation.
     count: i64,
-    /// Whether all slices are free of faults, and each device is in one of them.
+    /// Whether all slices are free of faults, and each device is in only one of them.
     is_usable: bool,
-    /// The first slice of each device.
+    /// The first slice of each device of the generation.
     first_slices: BTreeMap<&'s str, &'s Name>,
 }
 
-/// By driver and pool.
+/// The newest generation of each pool, by driver and pool.
 fn newest_generations(
     slices: &BTreeMap<Name, SliceRecord>,
 ) -> BTreeMap<(&Name, &Name), PoolGeneration<'_>> {
@@ -275,19 +276,19 @@ fn compile_all<'e>(
     expressions.into_iter().map(|text| expression::compile(text, functions).ok()).collect()
 }
 
-fn device(
+fn build_device(
     slice: &SliceRecord,
     pool_is_whole: bool,
-    one: &Value,
+    device: &Value,
     kinds: &[CountedKind],
     functions: &Context<'_>,
 ) -> Device {
     let id = DeviceId {
         driver: Name::clone(&slice.driver),
         pool: Name::clone(&slice.pool),
-        device: text(one, "/name").unwrap_or_default().into(),
+        device: text(device, "/name").unwrap_or_default().into(),
     };
-    let context = cel_context(&slice.driver, one, functions);
+    let context = cel_context(&slice.driver, device, functions);
     let holds = |one: &Expression| expression::evaluate(one, &context) == Ok(true);
     let takes =
         |kind: &&CountedKind| kind.expressions.as_ref().is_some_and(|all| all.iter().all(holds));
@@ -299,12 +300,12 @@ fn device(
         pool_is_whole,
         is_gpu,
         kinds,
-        attributes: qualified_attributes(&slice.driver, one),
+        attributes: qualified_attributes(&slice.driver, device),
     }
 }
 
-/// A name without domain belongs to the domain of the driver, unless the qualified name is set,
-/// too.
+/// The attributes of a device by fully qualified name. A name without domain belongs to the domain
+/// of the driver, unless the qualified name is set as well.
 fn qualified_attributes(driver: &str, device: &Value) -> BTreeMap<Name, String> {
     let mut attributes = BTreeMap::new();
     for (name, value) in at(device, "/attributes").and_then(Value::as_object).into_iter().flatten()
@@ -321,19 +322,19 @@ fn qualified_attributes(driver: &str, device: &Value) -> BTreeMap<Name, String> 
 
 /// Variable `device`: driver, `allowMultipleAllocations`, `attributes[domain].name` and
 /// `capacity[domain].name`.
-fn cel_context<'c>(driver: &str, one: &Value, functions: &'c Context<'_>) -> Context<'c> {
+fn cel_context<'c>(driver: &str, device: &Value, functions: &'c Context<'_>) -> Context<'c> {
     let mut context = functions.new_inner_scope();
-    let attributes = values_by_domain(driver, one, "/attributes", |value| {
+    let attributes = values_by_domain(driver, device, "/attributes", |value| {
         let (kind, value) = value.as_object()?.iter().next()?;
         attribute_value(kind, value, functions)
     });
-    let capacity = values_by_domain(driver, one, "/capacity", |value| {
+    let capacity = values_by_domain(driver, device, "/capacity", |value| {
         expression::call_on_text("quantity", text(value, "/value")?, functions)
     });
-    let is_for_many = at(one, "/allowMultipleAllocations") == Some(&Value::Bool(true));
+    let is_for_many = at(device, "/allowMultipleAllocations") == Some(&Value::Bool(true));
     let fields = [driver.to_owned().into(), is_for_many.into(), attributes, capacity];
     let device: std::collections::HashMap<String, cel::Value> =
-        expression::FIELDS.map(str::to_owned).into_iter().zip(fields).collect();
+        expression::DEVICE_FIELDS.map(str::to_owned).into_iter().zip(fields).collect();
     context.add_variable_from_value("device", device);
     context
 }
@@ -350,15 +351,16 @@ fn attribute_value(kind: &str, value: &Value, functions: &Context<'_>) -> Option
     }
 }
 
-/// Names without domain belong to the domain of the driver.
+/// Attributes or capacity of a device by domain and name. Names without domain belong to the domain
+/// of the driver.
 fn values_by_domain(
     driver: &str,
-    one: &Value,
+    device: &Value,
     pointer: &str,
     read: impl Fn(&Value) -> Option<cel::Value>,
 ) -> cel::Value {
     let empty = Map::new();
-    let entries = at(one, pointer).and_then(Value::as_object).unwrap_or(&empty);
+    let entries = at(device, pointer).and_then(Value::as_object).unwrap_or(&empty);
     let mut domains: std::collections::HashMap<
         String,
         std::collections::HashMap<String, cel::Value>,

@@ -26,15 +26,15 @@ pub(crate) struct DeviceSet {
 /// A `matchAttribute` constraint: the devices of some requests have equal values of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct MatchConstraint {
-    /// With its domain.
+    /// Name of the attribute, with its domain.
     attribute: Name,
-    /// Empty: all requests.
+    /// The requests that the constraint applies to; empty: all requests.
     requests: BTreeSet<Name>,
 }
 
 impl DeviceSet {
-    /// Parses the constraints of a claim for these requests; `names` are those of all requests of
-    /// the claim.
+    /// Parses the constraints of a claim for the requests `wanted`; `names` are the names of all
+    /// requests of the claim.
     pub(super) fn parse(
         claim: &Value,
         wanted: Vec<DeviceRequestRecord>,
@@ -46,7 +46,7 @@ impl DeviceSet {
         Ok(Self { constraints: constraints.collect::<Result<_, _>>()?, requests: wanted })
     }
 
-    /// Whether it has neither constraints, admin access nor requests for all devices.
+    /// Whether the set has neither constraints, admin access nor requests for all devices.
     pub(super) fn is_plain(&self) -> bool {
         let is_plain = |one: &DeviceRequestRecord| {
             one.count != DeviceCount::All && one.access == DeviceAccess::Exclusive
@@ -54,14 +54,17 @@ impl DeviceSet {
         self.constraints.is_empty() && self.requests.iter().all(is_plain)
     }
 
-    /// Whether it has no constraints.
+    /// Whether the set has no constraints.
     pub(super) fn is_unconstrained(&self) -> bool {
         self.constraints.is_empty()
     }
 
     /// The requests for which `are_of_it` holds, without constraints.
-    pub(super) fn filtered(&self, are_of_it: impl Fn(&DeviceRequestRecord) -> bool) -> Self {
-        let wanted = self.requests.iter().filter(|one| are_of_it(one)).cloned().collect();
+    pub(super) fn with_only_requests(
+        &self,
+        is_wanted: impl Fn(&DeviceRequestRecord) -> bool,
+    ) -> Self {
+        let wanted = self.requests.iter().filter(|one| is_wanted(one)).cloned().collect();
         Self { requests: wanted, constraints: BTreeSet::new() }
     }
 
@@ -78,19 +81,20 @@ impl DeviceSet {
 
     /// Whether the node has enough devices for admin access, whichever devices the other requests
     /// get.
-    pub(super) fn leaves_enough_for_admin(&self, of_node: &[Device]) -> bool {
-        let Some(counts) = self.counts(of_node) else { return false };
+    pub(super) fn leaves_enough_for_admin(&self, node_devices: &[Device]) -> bool {
+        let Some(counts) = self.counts_on_node(node_devices) else { return false };
         let all = || self.requests.iter().zip(&counts);
         let suffice = |(one, _): (&DeviceRequestRecord, &usize)| {
-            let rivals = all().filter(|(other, _)| one.overlaps(other, of_node));
+            let rivals = all().filter(|(other, _)| one.may_share_device(other, node_devices));
             let rivals = rivals.fold(0_usize, |sum, (_, count)| sum.saturating_add(*count));
-            one.access == DeviceAccess::Exclusive || one.selection.count(of_node) >= rivals
+            one.access == DeviceAccess::Exclusive
+                || one.selection.count_selected(node_devices) >= rivals
         };
         self.constraints.is_empty() && self.has_admin_requests() && all().all(suffice)
     }
 
     /// The devices of a plain set: the request of each, and its index in the request.
-    pub(super) fn each_device(&self) -> impl Iterator<Item = (&DeviceRequestRecord, i64)> {
+    pub(super) fn requested_devices(&self) -> impl Iterator<Item = (&DeviceRequestRecord, i64)> {
         self.requests.iter().flat_map(|one| {
             let count = match one.count {
                 DeviceCount::Exactly(count) => count,
@@ -105,8 +109,8 @@ impl DeviceSet {
         &self.requests
     }
 
-    /// The name that it is counted as; `None` if any devices of the kinds do, so that counting the
-    /// kinds suffices.
+    /// The name that the set is counted as; `None` if any devices of the right kinds do, so that
+    /// counting the kinds suffices.
     pub(super) fn name(&self) -> Option<Name> {
         if !self.constraints.is_empty() || self.is_admin_only() {
             return Some(self.description().into());
@@ -115,7 +119,7 @@ impl DeviceSet {
             .then(|| format!("devices together: {}", self.description()).into())
     }
 
-    /// A description that is equal for equal sets.
+    /// A description of the set that is equal for equal sets.
     pub(super) fn description(&self) -> String {
         let names_requests = self.constraints.iter().any(|one| !one.requests.is_empty());
         let takes_none = self.is_admin_only();
@@ -147,7 +151,7 @@ impl DeviceSet {
     }
 
     /// Number of exclusive devices by kind, without requests for all devices.
-    pub(super) fn kinds(
+    pub(super) fn device_counts_by_kind(
         &self,
         of: &dyn Fn(&DeviceSelection) -> BTreeSet<Name>,
     ) -> BTreeMap<Name, i64> {
@@ -164,7 +168,7 @@ impl DeviceSet {
         kinds
     }
 
-    /// As the core allocates it.
+    /// The set in the form in which the core allocates it.
     pub(super) fn to_alternative(&self) -> ClaimAlternative {
         let request = |one: &DeviceRequestRecord| NodeDeviceRequest {
             name: Name::clone(&one.request),
@@ -188,11 +192,11 @@ impl DeviceSet {
 
     /// Number of devices of each request on the node; `None` if that is more than the node has or a
     /// claim may have.
-    fn counts(&self, of_node: &[Device]) -> Option<Vec<usize>> {
+    fn counts_on_node(&self, node_devices: &[Device]) -> Option<Vec<usize>> {
         let counts: Vec<usize> = self
             .requests
             .iter()
-            .map(|wanted| wanted.count_on_node(of_node))
+            .map(|wanted| wanted.count_on_node(node_devices))
             .collect::<Option<_>>()?;
         let sum = counts.iter().fold(0_usize, |sum, count| sum.saturating_add(*count));
         let are_too_many = i64::try_from(sum).map_or(true, |sum| sum > DEVICES_MAX);
@@ -201,7 +205,7 @@ impl DeviceSet {
 }
 
 /// Sum of the counts of all requests with an exact count.
-pub(super) fn exact_count(wanted: &[DeviceRequestRecord]) -> i64 {
+pub(super) fn exact_count_sum(wanted: &[DeviceRequestRecord]) -> i64 {
     let counts = wanted.iter().map(|one| match one.count {
         DeviceCount::Exactly(count) => count,
         DeviceCount::All => 0,
@@ -211,24 +215,24 @@ pub(super) fn exact_count(wanted: &[DeviceRequestRecord]) -> i64 {
 
 impl DeviceRequestRecord {
     /// Number of devices on a node; `None` if it is unknown or more than any node has.
-    fn count_on_node(&self, of_node: &[Device]) -> Option<usize> {
+    fn count_on_node(&self, node_devices: &[Device]) -> Option<usize> {
         match self.count {
             DeviceCount::Exactly(count) => usize::try_from(count).ok(),
             // For exclusive requests the core checks that the pools are complete.
             DeviceCount::All
-                if self.access == DeviceAccess::Admin && !are_pools_complete(of_node) =>
+                if self.access == DeviceAccess::Admin && !are_pools_complete(node_devices) =>
             {
                 None
             }
-            DeviceCount::All => Some(self.selection.count(of_node).max(1)),
+            DeviceCount::All => Some(self.selection.count_selected(node_devices).max(1)),
         }
     }
 
-    /// Whether it is the same request, or a device of the node could satisfy both.
-    fn overlaps(&self, other: &Self, of_node: &[Device]) -> bool {
+    /// Whether both are the same request, or a device of the node could satisfy both.
+    fn may_share_device(&self, other: &Self, node_devices: &[Device]) -> bool {
         let (own, theirs) = (self.selection.name(), other.selection.name());
         let is_of_both = |one: &Device| one.kinds.contains(&own) && one.kinds.contains(&theirs);
-        self.request == other.request || of_node.iter().any(is_of_both)
+        self.request == other.request || node_devices.iter().any(is_of_both)
     }
 }
 
@@ -330,11 +334,11 @@ mod tests {
         let devices = devices(text);
         let properties: Vec<DeviceProperties> = devices.iter().map(Device::properties).collect();
         let properties: Vec<&DeviceProperties> = properties.iter().collect();
-        let choices = DeviceAlternatives::single(set.clone());
+        let choices = DeviceAlternatives::from_single_set(set.clone());
         let count = choices.count_offered(&properties, &devices);
         let free: Vec<(&DeviceProperties, bool)> =
             properties.iter().map(|one| (*one, true)).collect();
-        let picked = allocate_claims(&[&choices.requests_of_node()], &free).map(|picked| {
+        let picked = allocate_claims(&[&choices.claim_requests()], &free).map(|picked| {
             let devices = picked[0]
                 .iter()
                 .map(|one| format!("{}:{}", one.request.name, devices[one.device].id.device));

@@ -8,8 +8,8 @@ use super::{ClaimRecord, ResourceClaims, device_set::names_request};
 use crate::parse::list;
 
 impl ResourceClaims {
-    /// The configuration for a claim of which these requests, or alternatives of requests, get
-    /// devices.
+    /// The driver configuration of a claim's allocation. `allocated`: the requests, or alternatives
+    /// of requests, that get devices.
     pub(crate) fn driver_config(&self, claim: &ClaimRecord, allocated: &[&Name]) -> Vec<Value> {
         let mut classes: Vec<(&Name, Vec<&Name>)> = Vec::new();
         let requests = claim.requests.iter().flat_map(super::DeviceAlternatives::requests);
@@ -23,7 +23,7 @@ impl ResourceClaims {
         }
         let of_class = classes.into_iter().flat_map(|(class, requests)| {
             let config = self.classes.get(class).map_or(&[][..], |class| &class.config);
-            config.iter().map(move |one| entry("FromClass", one, &requests))
+            config.iter().map(move |one| config_entry("FromClass", one, &requests))
         });
         let of_claim = claim.config.iter().filter(|one| {
             let requests = list(one, "/requests");
@@ -34,13 +34,13 @@ impl ResourceClaims {
         let of_claim = of_claim.map(|one| {
             let requests = list(one, "/requests").iter().filter_map(Value::as_str);
             let requests: Vec<Name> = requests.map(Name::from).collect();
-            entry("FromClaim", one, &requests.iter().collect::<Vec<_>>())
+            config_entry("FromClaim", one, &requests.iter().collect::<Vec<_>>())
         });
         of_class.chain(of_claim).collect()
     }
 }
 
-fn entry(source: &str, config: &Value, requests: &[&Name]) -> Value {
+fn config_entry(source: &str, config: &Value, requests: &[&Name]) -> Value {
     let mut entry = json!({ "source": source });
     if !requests.is_empty() {
         entry["requests"] = requests.iter().map(|request| json!(&***request)).collect();

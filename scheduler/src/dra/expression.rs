@@ -23,15 +23,16 @@ use kube_cel::{
 use crate::parse::Malformed;
 
 /// The longest expression in bytes, as in the API.
-const LENGTH_MAX: usize = 10 * 1024;
-/// Enough for the longest expression in a debug build. The memory is reserved, and committed only
-/// as it is used.
+const EXPRESSION_BYTES_MAX: usize = 10 * 1024;
+/// Stack size in bytes: enough for the longest expression in a debug build. The memory is reserved,
+/// and committed only as it is used.
 const STACK_BYTES: usize = 1 << 30;
 
-const KNOWN: &str = "variables, fields, functions and macros of CEL that this scheduler supports";
+const EXPECTED_NAMES: &str =
+    "variables, fields, functions and macros of CEL that this scheduler supports";
 
 /// Fields of variable `device`.
-pub(super) const FIELDS: [&str; 4] =
+pub(super) const DEVICE_FIELDS: [&str; 4] =
     ["driver", "allowMultipleAllocations", "attributes", "capacity"];
 
 /// A compiled expression.
@@ -46,11 +47,11 @@ pub(super) enum CompileError {
 }
 
 impl CompileError {
-    /// The error for an expression in this field.
+    /// The error about an expression in this field.
     pub(super) fn into_malformed(self, field: String, text: &str) -> Malformed {
         match self {
             Self::Invalid => Malformed::new(field, text, "a CEL expression"),
-            Self::UnknownName(name) => Malformed::new(field, name, KNOWN),
+            Self::UnknownName(name) => Malformed::new(field, name, EXPECTED_NAMES),
         }
     }
 }
@@ -65,17 +66,17 @@ impl fmt::Display for CompileError {
 }
 
 /// Runs a function that compiles or evaluates expressions on a large stack.
-pub(super) fn with_large_stack<R>(of: impl FnOnce() -> R) -> R {
-    stacker::grow(STACK_BYTES, of)
+pub(super) fn with_large_stack<R>(run: impl FnOnce() -> R) -> R {
+    stacker::grow(STACK_BYTES, run)
 }
 
 /// The functions that expressions may call.
-pub(super) fn functions() -> Context<'static> {
+pub(super) fn cel_functions() -> Context<'static> {
     Context::default().with_all()
 }
 
 pub(super) fn compile(text: &str, functions: &Context<'_>) -> Result<Expression, CompileError> {
-    if text.len() > LENGTH_MAX {
+    if text.len() > EXPRESSION_BYTES_MAX {
         return Err(CompileError::Invalid);
     }
     let parse = || Parser::new().enable_optional_syntax(true).parse(text).ok();
@@ -87,14 +88,15 @@ pub(super) fn compile(text: &str, functions: &Context<'_>) -> Result<Expression,
     Ok(Expression(parsed))
 }
 
-/// The value that a function returns for a string; `None` on error.
+/// The value that a CEL function returns for a string argument; `None` on error.
 pub(super) fn call_on_text(
     function: &str,
-    of: &str,
+    argument: &str,
     functions: &Context<'_>,
 ) -> Option<cel::Value> {
-    let call = call(function, vec![literal(LiteralValue::String(of.into()))]);
-    functions.resolve(&node(call)).ok()
+    let call =
+        call_expression(function, vec![literal_expression(LiteralValue::String(argument.into()))]);
+    functions.resolve(&expression_node(call)).ok()
 }
 
 /// Whether the expression holds, or the error.
@@ -108,7 +110,8 @@ pub(super) fn evaluate(expression: &Expression, context: &Context<'_>) -> Result
     }
 }
 
-/// Checks names, and rewrites what the library does not support. The error is an unknown name.
+/// Checks the names in an expression, and rewrites what the library does not support. The error is
+/// an unknown name.
 struct ExpressionRewriter<'c> {
     functions: &'c Context<'c>,
     /// Variables of the enclosing macros, the innermost last.
@@ -121,7 +124,7 @@ impl ExpressionRewriter<'_> {
             tree.expr = bind;
         }
         match &mut tree.expr {
-            Expr::Call(call) => self.rewrite_call(call)?,
+            Expr::Call(call_expression) => self.rewrite_call(call_expression)?,
             Expr::Comprehension(of) => self.rewrite_comprehension(of)?,
             Expr::Ident(name) if name == "device" || self.bound.contains(name) => {}
             Expr::Ident(name) => return Err(std::mem::take(name)),
@@ -129,7 +132,7 @@ impl ExpressionRewriter<'_> {
             Expr::Map(map) => self.rewrite_map(map)?,
             Expr::Select(select) => {
                 self.rewrite(&mut select.operand)?;
-                if self.is_device(&select.operand) && !FIELDS.contains(&&*select.field) {
+                if self.is_device(&select.operand) && !DEVICE_FIELDS.contains(&&*select.field) {
                     return Err(format!("device.{}", select.field));
                 }
             }
@@ -137,7 +140,7 @@ impl ExpressionRewriter<'_> {
             Expr::Literal(_) | Expr::Unspecified => {}
         }
         if !self.bound.iter().any(|name| name == "device")
-            && let Some(expr) = or_empty_map(&tree.expr)
+            && let Some(expr) = with_empty_map_default(&tree.expr)
         {
             tree.expr = expr;
         }
@@ -165,7 +168,7 @@ impl ExpressionRewriter<'_> {
         call.args.iter_mut().try_for_each(|one| self.rewrite(one))
     }
 
-    /// Whether it is variable `device`, not shadowed by a macro.
+    /// Whether an expression is variable `device`, not shadowed by a variable of a macro.
     fn is_device(&self, tree: &IdedExpr) -> bool {
         is_named_device(tree) && !self.bound.iter().any(|name| name == "device")
     }
@@ -176,13 +179,18 @@ impl ExpressionRewriter<'_> {
         (name != "device" && !self.bound.contains(name)).then(|| name.clone())
     }
 
-    fn rewrite_comprehension(&mut self, of: &mut ComprehensionExpr) -> Result<(), String> {
-        self.rewrite(&mut of.iter_range)?;
-        self.rewrite(&mut of.accu_init)?;
+    fn rewrite_comprehension(
+        &mut self,
+        comprehension: &mut ComprehensionExpr,
+    ) -> Result<(), String> {
+        self.rewrite(&mut comprehension.iter_range)?;
+        self.rewrite(&mut comprehension.accu_init)?;
         let around = self.bound.len();
-        self.bound.extend([of.iter_var.clone(), of.accu_var.clone()]);
-        self.bound.extend(of.iter_var2.clone());
-        for inside in [&mut of.loop_cond, &mut of.loop_step, &mut of.result] {
+        self.bound.extend([comprehension.iter_var.clone(), comprehension.accu_var.clone()]);
+        self.bound.extend(comprehension.iter_var2.clone());
+        for inside in
+            [&mut comprehension.loop_cond, &mut comprehension.loop_step, &mut comprehension.result]
+        {
             self.rewrite(inside)?;
         }
         self.bound.truncate(around);
@@ -199,11 +207,12 @@ impl ExpressionRewriter<'_> {
         })
     }
 
-    /// The library reports an unknown function only when it is called; without arguments a call has
-    /// no effect.
+    /// Whether a function exists. The library reports an unknown function only when the function is
+    /// called, so each is called once without arguments, which has no effect.
     fn is_known_function(&self, function: &str) -> bool {
         let is_operator = !function.chars().all(|c| c.is_alphanumeric() || c == '.' || c == '_');
-        let called = || self.functions.resolve(&node(call(function, Vec::new())));
+        let called =
+            || self.functions.resolve(&expression_node(call_expression(function, Vec::new())));
         let missing = |called| matches!(called, Ok(Err(ExecutionError::UndeclaredReference(_))));
         is_operator || !missing(catch_unwind(AssertUnwindSafe(called)))
     }
@@ -220,13 +229,13 @@ fn expand_bind(expr: &mut Expr) -> Option<Expr> {
         return None;
     };
     Some(Expr::Comprehension(Box::new(ComprehensionExpr {
-        iter_range: node(Expr::List(ListExpr::new(Vec::new()))),
+        iter_range: expression_node(Expr::List(ListExpr::new(Vec::new()))),
         iter_var: "@unused".to_owned(),
         iter_var2: None,
         accu_var: name.clone(),
         accu_init: std::mem::take(value),
-        loop_cond: literal(LiteralValue::Boolean(false.into())),
-        loop_step: node(Expr::Ident(name.clone())),
+        loop_cond: literal_expression(LiteralValue::Boolean(false.into())),
+        loop_step: expression_node(Expr::Ident(name.clone())),
         result: std::mem::take(result),
     })))
 }
@@ -235,7 +244,7 @@ fn expand_bind(expr: &mut Expr) -> Option<Expr> {
 /// domains are excluded, since they would be evaluated twice.
 fn domain_lookup(expr: &Expr) -> Option<(&IdedExpr, IdedExpr)> {
     if let Expr::Select(SelectExpr { operand, field, test: false }) = expr {
-        let key = literal(LiteralValue::String(field.as_str().into()));
+        let key = literal_expression(LiteralValue::String(field.as_str().into()));
         return is_domain_map(operand).then_some((operand, key));
     }
     let Expr::Call(CallExpr { func_name, target: None, args }) = expr else { return None };
@@ -244,7 +253,7 @@ fn domain_lookup(expr: &Expr) -> Option<(&IdedExpr, IdedExpr)> {
     (func_name == operators::INDEX && is_plain && is_domain_map(of)).then(|| (of, key.clone()))
 }
 
-/// Whether it is a field of the device that maps domains to values.
+/// Whether an expression is a field of the device that maps domains to values.
 fn is_domain_map(expr: &IdedExpr) -> bool {
     let Expr::Select(SelectExpr { operand, field, test: false }) = &expr.expr else { return false };
     is_named_device(operand) && (field == "attributes" || field == "capacity")
@@ -254,23 +263,26 @@ fn is_named_device(tree: &IdedExpr) -> bool {
     matches!(&tree.expr, Expr::Ident(name) if name == "device")
 }
 
-/// Rewrites the lookup of a missing domain to an empty map instead of an error.
-fn or_empty_map(found: &Expr) -> Option<Expr> {
+/// Rewrites the lookup of a domain so that a missing domain gives an empty map instead of an error.
+fn with_empty_map_default(found: &Expr) -> Option<Expr> {
     let (of, key) = domain_lookup(found)?;
-    let is_there = node(call(operators::IN, vec![key, of.clone()]));
-    let empty = node(Expr::Map(MapExpr::default()));
-    Some(call(operators::CONDITIONAL, vec![is_there, node(found.clone()), empty]))
+    let is_there = expression_node(call_expression(operators::IN, vec![key, of.clone()]));
+    let empty = expression_node(Expr::Map(MapExpr::default()));
+    Some(call_expression(
+        operators::CONDITIONAL,
+        vec![is_there, expression_node(found.clone()), empty],
+    ))
 }
 
-fn call(function: &str, args: Vec<IdedExpr>) -> Expr {
+fn call_expression(function: &str, args: Vec<IdedExpr>) -> Expr {
     Expr::Call(CallExpr { func_name: function.to_owned(), target: None, args })
 }
 
-fn literal(value: LiteralValue) -> IdedExpr {
-    node(Expr::Literal(value))
+fn literal_expression(value: LiteralValue) -> IdedExpr {
+    expression_node(Expr::Literal(value))
 }
 
-/// IDs of nodes refer to source positions, which are not used.
-fn node(expr: Expr) -> IdedExpr {
+/// A node of the expression tree without ID. IDs refer to source positions, which are not used.
+fn expression_node(expr: Expr) -> IdedExpr {
     IdedExpr { id: 0, expr }
 }

@@ -10,8 +10,8 @@ use super::{
 };
 
 impl ResourceClaims {
-    /// Whether its devices are GPUs: by its name, as in KAI, or because it selects nothing but
-    /// GPUs.
+    /// Whether the devices of a class are GPUs: by the name of the class, as in KAI, or because the
+    /// class selects nothing but GPUs.
     pub(super) fn is_gpu_class(&self, class: &Name) -> bool {
         self.gpu_accounting == GpuAccounting::AsGpus
             && (device::is_gpu_name(class) || self.gpu_classes.contains(class))
@@ -22,7 +22,7 @@ impl ResourceClaims {
         self.gpu_classes.clear();
         self.uncounted_kinds.clear();
         if self.gpu_accounting == GpuAccounting::AsDevices {
-            let all = self.devices.values_mut().flatten().chain(self.multi_node.all_mut());
+            let all = self.devices.values_mut().flatten().chain(self.multi_node.all_devices_mut());
             all.for_each(|device| device.is_gpu = false);
             return;
         }

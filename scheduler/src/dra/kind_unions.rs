@@ -9,10 +9,11 @@ use schedlab_scheduler_core::model::Name;
 
 use super::device::Device;
 
-/// The number of unions is bounded; overlaps of very many selections are ignored beyond it.
+/// Maximum number of unions. Overlaps of very many selections are ignored beyond it.
 const UNIONS_MAX: usize = 64;
 
-/// Devices of the same selections are of one sort. These are the sorts that a selection has.
+/// The sorts of devices that a selection selects. Two devices are of one sort if the same
+/// selections select them.
 type DeviceSorts = BTreeSet<usize>;
 
 /// Adds to each device the unions that it belongs to. Returns the broader kinds of each selection.
@@ -27,7 +28,7 @@ pub(super) fn add_unions(
             single.entry(Name::clone(kind)).or_default().insert(at);
         }
     }
-    let together = unions(&single);
+    let together = find_unions(&single);
     if !together.is_empty() {
         let named: BTreeMap<&BTreeSet<Name>, usize> = sorts.iter().zip(0..).collect();
         for device in devices.values_mut().flatten() {
@@ -45,14 +46,16 @@ pub(super) fn add_unions(
 }
 
 /// The unions of overlapping selections that no single selection equals.
-fn unions(single: &BTreeMap<Name, DeviceSorts>) -> BTreeMap<Name, DeviceSorts> {
+fn find_unions(single: &BTreeMap<Name, DeviceSorts>) -> BTreeMap<Name, DeviceSorts> {
     let mut known: BTreeSet<DeviceSorts> = single.values().cloned().collect();
     let mut found: BTreeMap<Name, DeviceSorts> = BTreeMap::new();
     let alone =
         |(name, sorts): (&Name, &DeviceSorts)| (BTreeSet::from([Name::clone(name)]), sorts.clone());
     let mut open: VecDeque<(BTreeSet<Name>, DeviceSorts)> = single.iter().map(alone).collect();
     while let Some((of, sorts)) = open.pop_front() {
-        for (other, theirs) in single.iter().filter(|(_, theirs)| overlap(&sorts, theirs)) {
+        for (other, theirs) in
+            single.iter().filter(|(_, theirs)| is_partial_overlap(&sorts, theirs))
+        {
             let both: DeviceSorts = sorts.union(theirs).copied().collect();
             if found.len() >= UNIONS_MAX || !known.insert(both.clone()) {
                 continue;
@@ -67,8 +70,8 @@ fn unions(single: &BTreeMap<Name, DeviceSorts>) -> BTreeMap<Name, DeviceSorts> {
     found
 }
 
-/// Whether they share devices, and each has some that the other lacks.
-fn overlap(one: &DeviceSorts, other: &DeviceSorts) -> bool {
+/// Whether two sets have common members, and each has some that the other lacks.
+fn is_partial_overlap(one: &DeviceSorts, other: &DeviceSorts) -> bool {
     !one.is_disjoint(other) && !one.is_subset(other) && !other.is_subset(one)
 }
 

@@ -28,7 +28,7 @@ use crate::parse::{Malformed, list};
 #[derive(Clone, Debug)]
 pub(super) struct MultiNodeDevice {
     device: Device,
-    /// Selects its nodes; `None`: all.
+    /// Selects the nodes that can use the device; `None`: all nodes.
     term: Option<NodeTerm>,
     /// The device as a volume, which the core assigns to claims.
     volume: Arc<Volume>,
@@ -37,12 +37,13 @@ pub(super) struct MultiNodeDevice {
 /// All multi-node devices.
 #[derive(Debug, Default)]
 pub(super) struct MultiNodeDevices {
-    /// In the order of allocation: devices that fewer claims and nodes can use come first.
+    /// The devices, in the order of allocation: devices that fewer claims and nodes can use come
+    /// first.
     devices: Vec<MultiNodeDevice>,
     /// Classes and selections without node-local devices, and whether any of their devices is a
     /// GPU.
     exclusive_kinds: BTreeMap<Name, bool>,
-    /// Devices that are not allocated, or only to a leftover claim.
+    /// Devices that are not allocated, or allocated only to a leftover claim.
     free: BTreeSet<DeviceId>,
 }
 
@@ -65,11 +66,11 @@ impl MultiNodeDevices {
         Self { devices, ..Self::default() }
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Device> {
+    pub(super) fn all_devices(&self) -> impl Iterator<Item = &Device> {
         self.devices.iter().map(|wide| &wide.device)
     }
 
-    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Device> {
+    pub(super) fn all_devices_mut(&mut self) -> impl Iterator<Item = &mut Device> {
         self.devices.iter_mut().map(|wide| &mut wide.device)
     }
 
@@ -82,7 +83,7 @@ impl ResourceClaims {
     /// Recomputes which kinds have multi-node devices only.
     pub(super) fn classify_multi_node_kinds(&mut self) {
         let mut alone: BTreeMap<Name, bool> = BTreeMap::new();
-        for device in self.multi_node.all() {
+        for device in self.multi_node.all_devices() {
             for kind in &device.kinds {
                 *alone.entry(Name::clone(kind)).or_default() |= device.is_gpu;
             }
@@ -95,11 +96,12 @@ impl ResourceClaims {
         self.multi_node.exclusive_kinds = alone;
     }
 
-    /// From which nodes a claim can use its multi-node devices, or those that it may get.
+    /// From which nodes a claim can use its allocated multi-node devices, or the multi-node devices
+    /// that it may get.
     ///
     /// # Errors
     /// The request for multi-node devices is not supported.
-    pub(super) fn reach(
+    pub(super) fn claim_reach(
         &self,
         key: &ObjectKey,
         claim: &ClaimRecord,
@@ -108,7 +110,11 @@ impl ResourceClaims {
         let allocation = claim.allocation.as_ref().filter(|_| !claim.is_leftover(key, pods));
         if let Some(allocation) = allocation {
             let had = || DeviceReach::Allocated(allocation.terms.clone());
-            return Ok(if self.is_charged(claim) { DeviceReach::NodeLocal } else { had() });
+            return Ok(if self.requests_charged_gpus(claim) {
+                DeviceReach::NodeLocal
+            } else {
+                had()
+            });
         }
         if self.multi_node.devices.is_empty() {
             return Ok(DeviceReach::NodeLocal);
@@ -116,7 +122,8 @@ impl ResourceClaims {
         if let Some(why) = self.unsupported_reason(claim) {
             return Err(ClaimProblem::Malformed(Name::clone(&key.name), why));
         }
-        let wishes = self.device_wishes(key, claim, |id| self.multi_node.free.contains(id));
+        let wishes =
+            self.free_devices_by_request(key, claim, |id| self.multi_node.free.contains(id));
         Ok(match (wishes, self.node_local_alternatives(claim)) {
             (None, _) => DeviceReach::NodeLocal,
             (Some(wishes), None) => DeviceReach::Pending(wishes),
@@ -124,13 +131,14 @@ impl ResourceClaims {
         })
     }
 
-    /// The requests for multi-node devices, if they are supported.
+    /// The claim's requests for multi-node devices; `None` if there are none or they are not
+    /// supported.
     fn multi_node_requests(&self, claim: &ClaimRecord) -> Option<DeviceSet> {
-        let set = claim.requests.as_ref().ok()?.unconstrained()?;
+        let set = claim.requests.as_ref().ok()?.unconstrained_set()?;
         let is_wide = |one: &DeviceRequestRecord| {
             self.multi_node.exclusive_kinds.contains_key(&one.selection.name())
         };
-        let wide = set.filtered(is_wide);
+        let wide = set.with_only_requests(is_wide);
         let can_be_given = wide.is_plain()
             && !set.has_admin_requests()
             && wide.requests().iter().all(|one| self.is_supported(one));
@@ -155,18 +163,19 @@ impl ResourceClaims {
         let is_wide = |one: &DeviceRequestRecord| {
             self.multi_node.exclusive_kinds.contains_key(&one.selection.name())
         };
-        let of_node = wanted.unconstrained()?.filtered(|one| !is_wide(one));
-        (!of_node.requests().is_empty()).then(|| Cow::Owned(DeviceAlternatives::single(of_node)))
+        let of_node = wanted.unconstrained_set()?.with_only_requests(|one| !is_wide(one));
+        (!of_node.requests().is_empty())
+            .then(|| Cow::Owned(DeviceAlternatives::from_single_set(of_node)))
     }
 
-    /// Whether it requests GPUs, which queues are charged for.
-    fn is_charged(&self, claim: &ClaimRecord) -> bool {
+    /// Whether the claim requests GPUs, which queues are charged for.
+    fn requests_charged_gpus(&self, claim: &ClaimRecord) -> bool {
         let mut wanted = claim.requests.iter().flat_map(DeviceAlternatives::exclusive_requests);
         wanted.any(|one| self.is_gpu_class(&one.selection.class))
     }
 
     /// The free multi-node devices for each request of the claim; `None` if it requests none.
-    fn device_wishes(
+    fn free_devices_by_request(
         &self,
         key: &ObjectKey,
         claim: &ClaimRecord,
@@ -174,10 +183,10 @@ impl ResourceClaims {
     ) -> Option<Vec<DeviceRequest>> {
         let set = self.multi_node_requests(claim)?;
         let wishes =
-            set.each_device().map(|(DeviceRequestRecord { request, selection, .. }, at)| {
+            set.requested_devices().map(|(DeviceRequestRecord { request, selection, .. }, at)| {
                 DeviceRequest {
-                    name: wish_name(key, request, at),
-                    devices: self.multi_node_matching(selection, &is_free),
+                    name: requested_device_name(key, request, at),
+                    devices: self.matching_multi_node_devices(selection, &is_free),
                 }
             });
         Some(wishes.collect())
@@ -189,7 +198,7 @@ impl ResourceClaims {
         is_gpu == Some(&false) && !self.is_gpu_class(&wanted.selection.class)
     }
 
-    fn multi_node_matching(
+    fn matching_multi_node_devices(
         &self,
         selection: &DeviceSelection,
         is_free: impl Fn(&DeviceId) -> bool,
@@ -206,7 +215,7 @@ impl ResourceClaims {
         let is_wide = |one: &DeviceRequestRecord| {
             self.multi_node.exclusive_kinds.contains_key(&one.selection.name())
         };
-        if !choices.all_have(is_wide) {
+        if !choices.every_set_has(is_wide) {
             return None;
         }
         let why = |field: &str, found: &str, allowed: &'static str| {
@@ -226,14 +235,14 @@ impl ResourceClaims {
                 "one claim for node-local devices and another for multi-node devices",
             );
         }
-        if choices.name().is_some() && !choices.requests().all(is_wide) {
+        if choices.counted_name().is_some() && !choices.requests().all(is_wide) {
             return why(
                 "constraints",
                 "some beside",
                 "one claim for node-local devices and another for multi-node devices",
             );
         }
-        if choices.name().is_some() {
+        if choices.counted_name().is_some() {
             return why("constraints", "some on", "none");
         }
         if choices.requests().any(|one| one.count == DeviceCount::All && is_wide(one)) {
@@ -256,7 +265,8 @@ impl ResourceClaims {
         claims: &[(&ObjectKey, Vec<&Node>)],
     ) -> BTreeMap<ObjectKey, PickedDevices> {
         let is_free = |id: &DeviceId| !self.allocated_devices.contains_key(id);
-        let wishes = |key: &ObjectKey| self.device_wishes(key, self.claims.get(key)?, is_free);
+        let wishes =
+            |key: &ObjectKey| self.free_devices_by_request(key, self.claims.get(key)?, is_free);
         let wanted: Vec<(&ObjectKey, Vec<DeviceRequest>, &[&Node])> = claims
             .iter()
             .filter_map(|(key, nodes)| Some((*key, wishes(key)?, nodes.as_slice())))
@@ -273,8 +283,8 @@ impl ResourceClaims {
             .collect();
         let picked = wanted.iter().filter_map(|(key, _, _)| {
             let set = self.multi_node_requests(self.claims.get(*key)?)?;
-            let its = set.each_device().map(|(DeviceRequestRecord { request, .. }, at)| {
-                let device = by_name.get(chosen.get(&wish_name(key, request, at))?)?;
+            let its = set.requested_devices().map(|(DeviceRequestRecord { request, .. }, at)| {
+                let device = by_name.get(chosen.get(&requested_device_name(key, request, at))?)?;
                 let (request, device) = (Name::clone(request), (*device).clone());
                 Some(PickedDevice { request, device, access: DeviceAccess::Exclusive })
             });
@@ -297,7 +307,7 @@ impl ResourceClaims {
             wide.iter().filter_map(|wide| Some(&wide.term.as_ref()?.raw)).collect();
         let mut term = json!({});
         for part in ["matchExpressions", "matchFields"] {
-            let all = requirements(&terms, part);
+            let all = distinct_requirements(&terms, part);
             if !all.is_empty() {
                 term[part] = all.into_iter().cloned().collect();
             }
@@ -307,7 +317,7 @@ impl ResourceClaims {
 }
 
 /// The distinct requirements of the terms.
-fn requirements<'t>(terms: &[&'t Value], part: &str) -> Vec<&'t Value> {
+fn distinct_requirements<'t>(terms: &[&'t Value], part: &str) -> Vec<&'t Value> {
     let mut all: Vec<&Value> = Vec::new();
     for one in terms.iter().flat_map(|term| list(term, &format!("/{part}"))) {
         if !all.contains(&one) {
@@ -318,8 +328,8 @@ fn requirements<'t>(terms: &[&'t Value], part: &str) -> Vec<&'t Value> {
 }
 
 /// Name of a requested device: claim, request and index.
-fn wish_name(key: &ObjectKey, request: &Name, at: i64) -> Name {
-    format!("{key} {request} {at}").into()
+fn requested_device_name(key: &ObjectKey, request: &Name, index: i64) -> Name {
+    format!("{key} {request} {index}").into()
 }
 
 impl ResourceClaims {
@@ -337,7 +347,7 @@ impl ResourceClaims {
         let allocations = left_over.filter_map(|(_, claim)| claim.allocation.as_ref());
         let left_over: BTreeSet<&DeviceId> =
             allocations.flat_map(|allocation| allocation.devices.keys()).collect();
-        let ids = self.multi_node.all().map(|device| &device.id);
+        let ids = self.multi_node.all_devices().map(|device| &device.id);
         let free =
             ids.filter(|id| !self.allocated_devices.contains_key(*id) || left_over.contains(*id));
         let free: BTreeSet<DeviceId> = free.cloned().collect();

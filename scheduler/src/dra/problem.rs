@@ -20,7 +20,7 @@ pub(crate) enum ClaimProblem {
 }
 
 impl ClaimProblem {
-    /// How to fix it.
+    /// How to fix the problem.
     pub(crate) fn remedy(&self) -> String {
         match self {
             Self::NotCreated(own) => {

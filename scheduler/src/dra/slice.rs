@@ -9,15 +9,15 @@ use schedlab_scheduler_core::model::{Name, NodeSelectorTerm};
 use super::ResourceClaims;
 use crate::{
     parse::{Malformed, at, list, name, shown, text, uid},
-    records::selectors::node_term,
+    records::selectors::parse_node_term,
 };
 
-const OF_SLICE: [&str; 4] = ["nodeName", "nodeSelector", "allNodes", PER_DEVICE];
-const OF_DEVICE: [&str; 3] = ["nodeName", "nodeSelector", "allNodes"];
-const PER_DEVICE: &str = "perDeviceNodeSelection";
-const ONE_OF_SLICE: &str =
+const SLICE_NODE_FIELDS: [&str; 4] = ["nodeName", "nodeSelector", "allNodes", PER_DEVICE_FIELD];
+const DEVICE_NODE_FIELDS: [&str; 3] = ["nodeName", "nodeSelector", "allNodes"];
+const PER_DEVICE_FIELD: &str = "perDeviceNodeSelection";
+const EXPECTED_SLICE_FIELD: &str =
     "exactly one of nodeName, nodeSelector, allNodes and perDeviceNodeSelection";
-const ONE_OF_DEVICE: &str = "exactly one of nodeName, nodeSelector and allNodes";
+const EXPECTED_DEVICE_FIELD: &str = "exactly one of nodeName, nodeSelector and allNodes";
 const SLICE_NOT_USED: &str = "none of its devices is used";
 pub(super) const DEVICE_NOT_USED: &str = "the device is not used";
 
@@ -41,14 +41,14 @@ pub(super) struct SliceRecord {
 pub(super) enum NodeScope {
     /// A single node.
     Node(Name),
-    /// The nodes that a term selects; all without one.
+    /// The nodes that a term selects; all nodes without a term.
     Nodes(Option<NodeTerm>),
 }
 
 /// A node selector term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NodeTerm {
-    /// As in the object.
+    /// The term as in the object.
     pub(super) raw: Value,
     pub(super) parsed: NodeSelectorTerm,
 }
@@ -78,7 +78,7 @@ impl SliceRecord {
         let part = |pointer| Name::from(text(object, pointer).unwrap_or_default());
         let number = |pointer| at(object, pointer).and_then(Value::as_i64);
         let (devices, faults) = match slice_scope(object) {
-            Ok(place) => split_usable(list(object, "/spec/devices"), place.as_ref()),
+            Ok(place) => split_usable_devices(list(object, "/spec/devices"), place.as_ref()),
             Err(error) => (Vec::new(), vec![SliceFault { error, consequence: SLICE_NOT_USED }]),
         };
         Self {
@@ -92,7 +92,7 @@ impl SliceRecord {
         }
     }
 
-    /// Whether all its devices can be used.
+    /// Whether all devices of the slice can be used.
     pub(super) fn has_no_faults(&self) -> bool {
         self.faults.is_empty()
     }
@@ -117,14 +117,14 @@ fn slice_scope(object: &Value) -> Result<Option<NodeScope>, Malformed> {
         }
     }
     let spec = at(object, "/spec").unwrap_or(&Value::Null);
-    match selection_field(spec, "spec", &OF_SLICE, ONE_OF_SLICE)? {
-        PER_DEVICE => Ok(None),
+    match selection_field(spec, "spec", &SLICE_NODE_FIELDS, EXPECTED_SLICE_FIELD)? {
+        PER_DEVICE_FIELD => Ok(None),
         way => parse_scope(spec, "spec", way).map(Some),
     }
 }
 
 /// Splits devices into usable ones and faults; `slice_scope`: the nodes of the slice.
-fn split_usable(
+fn split_usable_devices(
     devices: &[Value],
     slice_scope: Option<&NodeScope>,
 ) -> (Vec<(NodeScope, Value)>, Vec<SliceFault>) {
@@ -161,8 +161,8 @@ fn check_unique_name(
     Err(Malformed::new(field, found, "a name that no other device of the slice has"))
 }
 
-/// This scheduler does not support device taints, shared counters and binding conditions, which are
-/// behind feature gates of Kubernetes that are off by default.
+/// Rejects devices with taints, shared counters or binding conditions. This scheduler does not
+/// support them; they are behind feature gates of Kubernetes that are off by default.
 fn check_supported(device: &Value, field: &str) -> Result<(), Malformed> {
     let keeps_off = |taint: &&Value| {
         matches!(text(taint, "/effect").unwrap_or_default(), "NoSchedule" | "NoExecute")
@@ -193,10 +193,10 @@ fn device_scope(
         return parse_scope(
             device,
             field,
-            selection_field(device, field, &OF_DEVICE, ONE_OF_DEVICE)?,
+            selection_field(device, field, &DEVICE_NODE_FIELDS, EXPECTED_DEVICE_FIELD)?,
         );
     };
-    match OF_DEVICE.iter().find_map(|way| Some((way, non_null(device, way)?))) {
+    match DEVICE_NODE_FIELDS.iter().find_map(|way| Some((way, non_null_field(device, way)?))) {
         None => Ok(of_all.clone()),
         Some((way, found)) => {
             let allowed = "nothing, unless the slice sets perDeviceNodeSelection";
@@ -205,7 +205,8 @@ fn device_scope(
     }
 }
 
-/// The one field of `alternatives` that is set. It selects nodes.
+/// The one field of `alternatives` that is set, which selects nodes. `exactly_one`: the
+/// expectation, for messages.
 fn selection_field(
     of: &Value,
     field: &str,
@@ -213,7 +214,7 @@ fn selection_field(
     exactly_one: &'static str,
 ) -> Result<&'static str, Malformed> {
     let all: Vec<(&str, &Value)> =
-        alternatives.iter().filter_map(|way| Some((*way, non_null(of, way)?))).collect();
+        alternatives.iter().filter_map(|way| Some((*way, non_null_field(of, way)?))).collect();
     for (way, found) in &all {
         let (is_wrong, allowed) = match *way {
             "nodeName" => (found.as_str().is_none_or(str::is_empty), "the name of a node"),
@@ -234,12 +235,12 @@ fn selection_field(
     }
 }
 
-/// The nodes that a field selects.
+/// Parses the nodes that a field selects.
 fn parse_scope(of: &Value, field: &str, way: &str) -> Result<NodeScope, Malformed> {
     if let Some(node) = name(of, "/nodeName").filter(|_| way == "nodeName") {
         return Ok(NodeScope::Node(node));
     }
-    let selector = non_null(of, "nodeSelector").filter(|_| way == "nodeSelector");
+    let selector = non_null_field(of, "nodeSelector").filter(|_| way == "nodeSelector");
     let term = selector.map(|selector| parse_term(selector, &format!("{field}.nodeSelector")));
     term.transpose().map(NodeScope::Nodes)
 }
@@ -254,23 +255,23 @@ fn parse_term(selector: &Value, field: &str) -> Result<NodeTerm, Malformed> {
         return Err(Malformed::new(field, found, "exactly one term"));
     };
     for (of, check) in [
-        ("matchExpressions", check_label_requirement as Check),
+        ("matchExpressions", check_label_requirement as RequirementCheck),
         ("matchFields", check_field_requirement),
     ] {
         for (at, one) in list(said, &format!("/{of}")).iter().enumerate() {
             check(one, &format!("{field}[0].{of}[{at}]"))?;
         }
     }
-    Ok(NodeTerm { raw: said.clone(), parsed: node_term(said)? })
+    Ok(NodeTerm { raw: said.clone(), parsed: parse_node_term(said)? })
 }
 
-type Check = fn(&Value, &str) -> Result<(), Malformed>;
+type RequirementCheck = fn(&Value, &str) -> Result<(), Malformed>;
 
 /// Checks a requirement on a label.
 fn check_label_requirement(one: &Value, field: &str) -> Result<(), Malformed> {
     let key = name(one, "/key").is_some();
     let values = list(one, "/values");
-    let found = || show_values(values);
+    let found = || values_text(values);
     let is_number = |value: &Value| value.as_str().is_some_and(|it| it.parse::<i64>().is_ok());
     let (field_of_it, found, allowed) = match text(one, "/operator").unwrap_or_default() {
         _ if !key => ("key", "nothing".to_owned(), "a label"),
@@ -290,18 +291,18 @@ fn check_field_requirement(one: &Value, field: &str) -> Result<(), Malformed> {
     let (key, operator) = (text(one, "/key").unwrap_or_default(), text(one, "/operator"));
     let (field_of_it, found, allowed) = match operator.unwrap_or_default() {
         _ if key != "metadata.name" => ("key", format!("{key:?}"), "metadata.name"),
-        "In" | "NotIn" if values.len() != 1 => ("values", show_values(values), "exactly one"),
+        "In" | "NotIn" if values.len() != 1 => ("values", values_text(values), "exactly one"),
         "In" | "NotIn" => return Ok(()),
         other => ("operator", format!("{other:?}"), "In or NotIn"),
     };
     Err(Malformed::new(format!("{field}.{field_of_it}"), found, allowed))
 }
 
-fn show_values(values: &[Value]) -> String {
+fn values_text(values: &[Value]) -> String {
     if values.is_empty() { "none".to_owned() } else { shown(&values.to_vec().into()) }
 }
 
-fn non_null<'a>(of: &'a Value, field: &str) -> Option<&'a Value> {
+fn non_null_field<'a>(of: &'a Value, field: &str) -> Option<&'a Value> {
     of.get(field).filter(|found| !found.is_null())
 }
 

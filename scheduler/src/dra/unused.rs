@@ -10,38 +10,38 @@ use schedlab_scheduler_core::{
 
 use super::{DeviceAlternatives, ObjectKey, PodRecord, ResourceClaims};
 
-/// By node and claim: whether the claim is about to be released.
+/// Unused claims by node, each with whether it is about to be released.
 pub(super) type UnusedClaims = BTreeMap<Name, BTreeMap<ObjectKey, bool>>;
 
 impl ResourceClaims {
     /// Claims whose devices no pod on the node can get.
-    pub(super) fn held_claims(&self, node: &Name) -> Vec<UnusedClaim> {
+    pub(super) fn unusable_claims_on(&self, node: &Name) -> Vec<UnusedClaim> {
         let unused = self.unused_claims.get(node).into_iter().flatten();
         let held = unused.map(|(key, is_given_back)| UnusedClaim {
             name: key.to_string().into(),
-            devices: self.resources_on(node, key),
+            devices: self.claim_resources_on(node, key),
             is_deallocating: *is_given_back,
         });
         held.collect()
     }
 
     /// The resources of the devices that a claim holds on the node, including its device set.
-    fn resources_on(&self, node: &Name, key: &ObjectKey) -> Resources {
+    fn claim_resources_on(&self, node: &Name, key: &ObjectKey) -> Resources {
         let Some(claim) = self.claims.get(key) else { return Resources::default() };
         let of_it = |id| claim.allocation.as_ref().is_some_and(|it| it.devices.contains_key(id));
         let devices = self.devices_of(node).iter().filter(|device| of_it(&device.id));
-        let each = devices.map(|device| self.resources_of(device));
+        let each = devices.map(|device| self.resources_of_device(device));
         let mut taken = each.fold(Resources::default(), |taken, offer| taken.plus(&offer));
-        let set = claim.requests.as_ref().ok().and_then(DeviceAlternatives::name);
+        let set = claim.requests.as_ref().ok().and_then(DeviceAlternatives::counted_name);
         taken.extended.extend(set.map(|set| (set, 1)));
         taken
     }
 
-    fn find_unused(&self, pods: &BTreeMap<ObjectKey, PodRecord>) -> UnusedClaims {
+    fn find_unused_claims(&self, pods: &BTreeMap<ObjectKey, PodRecord>) -> UnusedClaims {
         let used = self.used_claims(pods);
         let mut unused = UnusedClaims::new();
         for (key, claim) in self.claims.iter().filter(|(key, _)| !used.contains(key)) {
-            if let Some(node) = self.allocated_on(key, claim, pods) {
+            if let Some(node) = self.allocated_node(key, claim, pods) {
                 let claims = unused.entry(node).or_default();
                 claims.insert(key.clone(), claim.is_being_released(key, pods));
             }
@@ -50,7 +50,7 @@ impl ResourceClaims {
     }
 
     /// Allocated claims whose pods did not get their node, by node.
-    fn find_leftovers(
+    fn find_leftover_claims(
         &self,
         pods: &BTreeMap<ObjectKey, PodRecord>,
     ) -> BTreeMap<Name, BTreeSet<Name>> {
@@ -80,13 +80,13 @@ impl ResourceClaims {
 
     /// Recomputes unused and leftover claims. Returns the nodes whose claims of these kinds differ
     /// from before.
-    pub(crate) fn refresh_unused(
+    pub(crate) fn refresh_unused_claims(
         &mut self,
         pods: &BTreeMap<ObjectKey, PodRecord>,
     ) -> BTreeSet<Name> {
-        let leftovers = self.find_leftovers(pods);
+        let leftovers = self.find_leftover_claims(pods);
         let leftovers_before = std::mem::replace(&mut self.leftovers, leftovers);
-        let now = self.find_unused(pods);
+        let now = self.find_unused_claims(pods);
         let previous = std::mem::replace(&mut self.unused_claims, now);
         let now = &self.unused_claims;
         let nodes = previous.keys().chain(now.keys());

@@ -14,35 +14,43 @@ use schedlab_scheduler_core::{
     resources::{Amount, PerResource, Resources},
 };
 
-/// Explanation of a pod group.
-pub(super) fn group(snapshot: &Snapshot, of: &Explanation, notes: &[String]) -> Value {
-    let group = &snapshot.pod_groups[of.group.0 as usize];
-    let plugin = |(name, refusal): &(String, Option<Reason>)| json!({ "name": name, "refusal": refusal.as_ref().map(reason) });
+/// A pod group's explanation as JSON.
+pub(super) fn group_json(
+    snapshot: &Snapshot,
+    explanation: &Explanation,
+    notes: &[String],
+) -> Value {
+    let group = &snapshot.pod_groups[explanation.group.0 as usize];
+    let plugin = |(name, refusal): &(String, Option<Reason>)| json!({ "name": name, "refusal": refusal.as_ref().map(reason_json) });
     let queue = |(id, account): &(_, Account)| {
         let schedlab_scheduler_core::model::QueueId(at) = id;
-        json!({ "name": &*snapshot.queues[*at as usize].name, "accounts": accounts(account) })
+        json!({ "name": &*snapshot.queues[*at as usize].name, "accounts": accounts_json(account) })
     };
     json!({
         "namespace": &*group.namespace,
         "name": &*group.name,
-        "podsWithNode": of.active,
-        "podsWaiting": of.pending,
-        "decided": decisions(snapshot, &of.decisions),
-        "reason": of.reason.as_ref().map(reason),
-        "remedies": of.suggestions.iter().map(step).collect::<Vec<_>>(),
-        "queues": of.queues.iter().map(queue).collect::<Vec<_>>(),
-        "plugins": of.plugins.iter().map(plugin).collect::<Vec<_>>(),
-        "nodes": nodes(snapshot, of),
+        "podsWithNode": explanation.active,
+        "podsWaiting": explanation.pending,
+        "decided": decisions_json(snapshot, &explanation.decisions),
+        "reason": explanation.reason.as_ref().map(reason_json),
+        "remedies": explanation.suggestions.iter().map(step_json).collect::<Vec<_>>(),
+        "queues": explanation.queues.iter().map(queue).collect::<Vec<_>>(),
+        "plugins": explanation.plugins.iter().map(plugin).collect::<Vec<_>>(),
+        "nodes": nodes_json(snapshot, explanation),
         "notes": notes,
     })
 }
 
-/// Explanation of a queue.
-pub(super) fn queue(snapshot: &Snapshot, of: &QueueExplanation, notes: &[String]) -> Value {
+/// A queue's explanation as JSON.
+pub(super) fn queue_json(
+    snapshot: &Snapshot,
+    explanation: &QueueExplanation,
+    notes: &[String],
+) -> Value {
     let name = |at: usize| &*snapshot.queues[at].name;
     let resources = ["gpu", "cpu", "memory"];
-    let all = of.accounts.iter().enumerate().map(|(at, account)| {
-        let standing = resources.iter().zip(QueueBalance::new(account)).zip(SCALES);
+    let all = explanation.accounts.iter().enumerate().map(|(at, account)| {
+        let standing = resources.iter().zip(QueueBalance::new(account)).zip(UNIT_SCALES);
         let standing: Map = standing
             .map(|((resource, standing), scale)| {
                 ((*resource).to_owned(), standing_json(standing, scale))
@@ -51,47 +59,47 @@ pub(super) fn queue(snapshot: &Snapshot, of: &QueueExplanation, notes: &[String]
         json!({
             "name": name(at),
             "parent": account.parent.map(|parent| name(parent.0 as usize)),
-            "accounts": accounts(account),
+            "accounts": accounts_json(account),
             "standing": standing,
         })
     });
-    let levels = resources.iter().zip(&of.derivations).zip(SCALES);
+    let levels = resources.iter().zip(&explanation.derivations).zip(UNIT_SCALES);
     let derivation: Map = levels
         .map(|((resource, levels), scale)| {
             let level = |level: &schedlab_scheduler_core::queues::fairshare::LevelDivision| {
                 let shares = level.siblings.iter().zip(&level.shares);
                 let shares: Map = shares
-                    .map(|(at, share)| (name(*at).to_owned(), scaled(*share, scale)))
+                    .map(|(at, share)| (name(*at).to_owned(), scaled_json(*share, scale)))
                     .collect();
-                json!({ "divided": scaled(level.input.total, scale), "fairShares": shares })
+                json!({ "divided": scaled_json(level.input.total, scale), "fairShares": shares })
             };
             ((*resource).to_owned(), levels.iter().map(level).collect::<Value>())
         })
         .collect();
     let candidates = |all: &[VictimCandidate]| -> Vec<Value> {
-        all.iter().map(|one| candidate(snapshot, one)).collect()
+        all.iter().map(|one| candidate_json(snapshot, one)).collect()
     };
     json!({
-        "name": name(of.queue.0 as usize),
+        "name": name(explanation.queue.0 as usize),
         "queues": all.collect::<Vec<_>>(),
         "derivation": derivation,
-        "wouldTakeFrom": candidates(&of.reclaimable),
-        "wouldLose": candidates(&of.eviction_order),
-        "decided": decisions(snapshot, &of.evictions),
+        "wouldTakeFrom": candidates(&explanation.reclaimable),
+        "wouldLose": candidates(&explanation.eviction_order),
+        "decided": decisions_json(snapshot, &explanation.evictions),
         "notes": notes,
     })
 }
 
-/// A pending reason: code and message.
-pub(super) fn reason(reason: &Reason) -> Value {
+/// A pending reason as JSON: code and message.
+pub(super) fn reason_json(reason: &Reason) -> Value {
     json!({ "code": reason.code(), "message": reason.to_string() })
 }
 
-pub(super) fn title(group: &PodGroup) -> Value {
+pub(super) fn group_key_json(group: &PodGroup) -> Value {
     json!({ "namespace": &*group.namespace, "name": &*group.name })
 }
 
-fn step(step: &SuggestedStep) -> Value {
+fn step_json(step: &SuggestedStep) -> Value {
     let outcome = match &step.outcome {
         TrialOutcome::Runs { node, fits, new_nodes } => {
             let when = match fits {
@@ -111,9 +119,9 @@ fn step(step: &SuggestedStep) -> Value {
             outcome
         }
         TrialOutcome::EvictedAgain(next) => {
-            json!({ "runs": false, "leaves": true, "reason": reason(next) })
+            json!({ "runs": false, "leaves": true, "reason": reason_json(next) })
         }
-        TrialOutcome::StillPending(next) => json!({ "runs": false, "reason": reason(next) }),
+        TrialOutcome::StillPending(next) => json!({ "runs": false, "reason": reason_json(next) }),
         TrialOutcome::NotSimulated => Value::Null,
     };
     json!({
@@ -124,12 +132,12 @@ fn step(step: &SuggestedStep) -> Value {
     })
 }
 
-fn nodes(snapshot: &Snapshot, of: &Explanation) -> Value {
-    let Some(nodes) = &of.nodes else { return Value::Null };
+fn nodes_json(snapshot: &Snapshot, explanation: &Explanation) -> Value {
+    let Some(nodes) = &explanation.nodes else { return Value::Null };
     let groups = nodes.groups.iter().map(|group| {
         let refusals = group.rejections.iter().map(|(plugin, misfit)| {
             let says = misfit.as_ref().map_or_else(
-                || "it would have to wait for pods that are leaving".to_owned(),
+                || "the pod would have to wait until other pods have left the node".to_owned(),
                 ToString::to_string,
             );
             json!({ "plugin": plugin, "says": says, "waits": misfit.is_none() })
@@ -137,116 +145,117 @@ fn nodes(snapshot: &Snapshot, of: &Explanation) -> Value {
         json!({
             "nodes": group.nodes.iter().map(|name| &**name).collect::<Vec<_>>(),
             "refusals": refusals.collect::<Vec<_>>(),
-            "free": resources(&group.free),
-            "allocatable": resources(&group.allocatable),
+            "free": resources_json(&group.free),
+            "allocatable": resources_json(&group.allocatable),
             "mates": group.gang_peers,
         })
     });
     json!({
-        "pod": pod(snapshot, nodes.pod),
-        "asks": resources(&nodes.request),
-        "claims": nodes.claims.iter().map(claim).collect::<Vec<_>>(),
+        "pod": pod_name(snapshot, nodes.pod),
+        "asks": resources_json(&nodes.request),
+        "claims": nodes.claims.iter().map(claim_json).collect::<Vec<_>>(),
         "groups": groups.collect::<Vec<_>>(),
-        "leftOut": snapshot.excluded_nodes.iter().map(excluded_nodes).collect::<Vec<_>>(),
+        "leftOut": snapshot.excluded_nodes.iter().map(excluded_nodes_json).collect::<Vec<_>>(),
     })
 }
 
-fn claim(of: &DeviceClaim) -> Value {
-    json!({ "name": &*of.name, "devices": resources(&of.devices),
-            "everyDevice": !of.allocate_all.is_empty() })
+fn claim_json(claim: &DeviceClaim) -> Value {
+    json!({ "name": &*claim.name, "devices": resources_json(&claim.devices),
+            "everyDevice": !claim.allocate_all.is_empty() })
 }
 
-fn excluded_nodes(of: &ExcludedNodes) -> Value {
-    json!({ "nodes": of.nodes.iter().map(|name| &**name).collect::<Vec<_>>(), "why": of.exclusion_reason() })
+fn excluded_nodes_json(excluded: &ExcludedNodes) -> Value {
+    json!({ "nodes": excluded.nodes.iter().map(|name| &**name).collect::<Vec<_>>(), "why": excluded.exclusion_reason() })
 }
 
-fn decisions(snapshot: &Snapshot, decisions: &[Decision]) -> Vec<Value> {
+fn decisions_json(snapshot: &Snapshot, decisions: &[Decision]) -> Vec<Value> {
     let node = |at: u32| &*snapshot.nodes[at as usize].name;
     let decision_json = |decision: &Decision| match decision {
         Decision::Bind { pod: id, node: at } => {
-            json!({ "decision": "bind", "pod": pod(snapshot, *id), "node": node(at.0) })
+            json!({ "decision": "bind", "pod": pod_name(snapshot, *id), "node": node(at.0) })
         }
         Decision::Pipeline { pod: id, node: at } => {
-            json!({ "decision": "promise", "pod": pod(snapshot, *id), "node": node(at.0) })
+            json!({ "decision": "promise", "pod": pod_name(snapshot, *id), "node": node(at.0) })
         }
         Decision::Evict { pod: id, cause } => {
             let preemptor = cause.preemptor();
             let preemptor =
-                preemptor.map(|PodGroupId(at)| title(&snapshot.pod_groups[at as usize]));
-            json!({ "decision": "evict", "pod": pod(snapshot, *id), "action": cause.kai_action_name(),
+                preemptor.map(|PodGroupId(at)| group_key_json(&snapshot.pod_groups[at as usize]));
+            json!({ "decision": "evict", "pod": pod_name(snapshot, *id), "action": cause.kai_action_name(),
                     "for": preemptor })
         }
     };
     decisions.iter().map(decision_json).collect()
 }
 
-fn candidate(snapshot: &Snapshot, of: &VictimCandidate) -> Value {
+fn candidate_json(snapshot: &Snapshot, candidate: &VictimCandidate) -> Value {
     json!({
-        "queue": &*snapshot.queues[of.queue.0 as usize].name,
-        "podGroup": title(&snapshot.pod_groups[of.group.0 as usize]),
-        "pods": of.pods.iter().map(|id| pod(snapshot, *id)).collect::<Vec<_>>(),
-        "isSurplus": of.is_elastic,
+        "queue": &*snapshot.queues[candidate.queue.0 as usize].name,
+        "podGroup": group_key_json(&snapshot.pod_groups[candidate.group.0 as usize]),
+        "pods": candidate.pods.iter().map(|id| pod_name(snapshot, *id)).collect::<Vec<_>>(),
+        "isSurplus": candidate.is_elastic,
     })
 }
 
-fn pod(snapshot: &Snapshot, PodId(at): PodId) -> String {
+fn pod_name(snapshot: &Snapshot, PodId(at): PodId) -> String {
     let pod = &snapshot.pods[at as usize];
     format!("{}/{}", pod.namespace, pod.name)
 }
 
 /// Internal units per exported unit of GPU, CPU and memory.
-const SCALES: [i64; 3] = [1000, 1000, 1];
+const UNIT_SCALES: [i64; 3] = [1000, 1000, 1];
 
 #[expect(clippy::cast_precision_loss, reason = "for people and dashboards; memory stays exact")]
-fn scaled(amount: i64, scale: i64) -> Value {
+fn scaled_json(amount: i64, scale: i64) -> Value {
     if amount % scale == 0 { json!(amount / scale) } else { json!(amount as f64 / scale as f64) }
 }
 
-fn per_resource(amounts: PerResource<i64>) -> Value {
+fn per_resource_json(amounts: PerResource<i64>) -> Value {
     let [gpu, cpu, memory] = amounts.values();
-    json!({ "gpu": scaled(gpu, SCALES[0]), "cpu": scaled(cpu, SCALES[1]),
-            "memory": scaled(memory, SCALES[2]) })
+    json!({ "gpu": scaled_json(gpu, UNIT_SCALES[0]), "cpu": scaled_json(cpu, UNIT_SCALES[1]),
+            "memory": scaled_json(memory, UNIT_SCALES[2]) })
 }
 
-fn resources(of: &Resources) -> Value {
-    let mut amounts = per_resource(of.accounted_amounts());
-    for (name, amount) in &of.extended {
+fn resources_json(resources: &Resources) -> Value {
+    let mut amounts = per_resource_json(resources.accounted_amounts());
+    for (name, amount) in &resources.extended {
         amounts[&**name] = json!(if *amount == Resources::INEXHAUSTIBLE { -1 } else { *amount });
     }
     amounts
 }
 
-fn bounds(bounds: PerResource<Amount>) -> Value {
+fn bounds_json(bounds: PerResource<Amount>) -> Value {
     let bound = |amount, scale| match amount {
         Amount::Unlimited => json!(-1),
-        Amount::Exactly(amount) => scaled(amount, scale),
+        Amount::Exactly(amount) => scaled_json(amount, scale),
     };
-    json!({ "gpu": bound(bounds.gpu, SCALES[0]), "cpu": bound(bounds.cpu, SCALES[1]),
-            "memory": bound(bounds.memory, SCALES[2]) })
+    json!({ "gpu": bound(bounds.gpu, UNIT_SCALES[0]), "cpu": bound(bounds.cpu, UNIT_SCALES[1]),
+            "memory": bound(bounds.memory, UNIT_SCALES[2]) })
 }
 
-fn accounts(of: &Account) -> Value {
+fn accounts_json(account: &Account) -> Value {
     json!({
-        "quota": bounds(of.quota),
-        "limit": bounds(of.limit),
-        "fairShare": per_resource(of.fair_share),
-        "allocated": per_resource(of.allocated),
-        "allocatedNonPreemptible": per_resource(of.allocated_non_preemptible),
-        "requested": per_resource(of.requested),
+        "quota": bounds_json(account.quota),
+        "limit": bounds_json(account.limit),
+        "fairShare": per_resource_json(account.fair_share),
+        "allocated": per_resource_json(account.allocated),
+        "allocatedNonPreemptible": per_resource_json(account.allocated_non_preemptible),
+        "requested": per_resource_json(account.requested),
     })
 }
 
-/// Standing of a queue for one resource. A starved queue may also borrow; being starved comes
-/// first.
+/// The standing of a queue for one resource as JSON: served, borrowing or starved. A starved queue
+/// may also borrow; being starved comes first.
 fn standing_json(standing: QueueBalance, scale: i64) -> Value {
     let QueueBalance { starved_of, borrows } = standing;
     match (starved_of > 0, borrows > 0) {
         (false, false) => json!({ "is": "served" }),
-        (false, true) => json!({ "is": "borrowing", "by": scaled(borrows, scale) }),
+        (false, true) => json!({ "is": "borrowing", "by": scaled_json(borrows, scale) }),
         (true, _) => {
-            let mut standing_object = json!({ "is": "starved", "by": scaled(starved_of, scale) });
+            let mut standing_object =
+                json!({ "is": "starved", "by": scaled_json(starved_of, scale) });
             if borrows > 0 {
-                standing_object["borrows"] = scaled(borrows, scale);
+                standing_object["borrows"] = scaled_json(borrows, scale);
             }
             standing_object
         }

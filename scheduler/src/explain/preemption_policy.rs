@@ -16,7 +16,7 @@ pub(super) fn priority_difference_note(
 ) -> Option<String> {
     let min_difference = profile.priority_difference_min;
     let lacks_room = reason.map(Reason::kind) == Some(ReasonKind::PodSchedulingErrors);
-    (lacks_room && protects_some(snapshot, group, min_difference)).then(|| {
+    (lacks_room && protects_lower_priority_job(snapshot, group, min_difference)).then(|| {
         format!(
             "Jobs of its queue whose priority is lower by less than {min_difference} are not preempted \
              for it (preemptionPolicy.minPriorityDifference)."
@@ -24,9 +24,9 @@ pub(super) fn priority_difference_note(
     })
 }
 
-/// A running preemptible job of its queue has a lower priority, by less than the minimum
-/// difference.
-fn protects_some(snapshot: &Snapshot, id: PodGroupId, min_difference: i32) -> bool {
+/// Whether a running preemptible job of the group's queue has a lower priority, by less than the
+/// minimum difference.
+fn protects_lower_priority_job(snapshot: &Snapshot, id: PodGroupId, min_difference: i32) -> bool {
     let group = &snapshot.pod_groups[id.0 as usize];
     snapshot.pods.iter().filter(|pod| pod.status == PodStatus::Running).any(|pod| {
         let Some(other) = pod.group.map(|other| &snapshot.pod_groups[other.0 as usize]) else {

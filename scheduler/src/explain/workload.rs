@@ -17,19 +17,19 @@ use crate::{
     cache::{BindFailure, ClusterCache, PodGroupRecord},
     config::{Config, NodePool},
     parse::strings,
-    podgrouper::{Link, PodGrouper},
+    podgrouper::{OwnerLink, PodGrouper},
     records::{ObjectKey, PodRecord, Scheduler},
     snapshot_builder::{UNGROUPED_PREFIX, UnschedulableReason},
 };
 
 /// The objects that a name refers to.
-struct Target {
+struct ExplainTarget {
     /// Pods of the workload.
     pods: Vec<ObjectKey>,
     /// The named pod group, or the pod groups of the pods.
     groups: Vec<ObjectKey>,
     /// Owners of the first pod, nearest first.
-    chain: Vec<Link>,
+    chain: Vec<OwnerLink>,
 }
 
 /// Pending reasons of groups.
@@ -40,7 +40,7 @@ struct WaitingReasons {
 }
 
 /// A pod or pod group that cannot be scheduled or bound as it is.
-struct Problem<'a> {
+struct SchedulingProblem<'a> {
     /// `pod` or `podGroup`.
     kind: &'static str,
     key: &'a ObjectKey,
@@ -54,21 +54,21 @@ pub(super) async fn explain(
     name: &str,
     form: OutputFormat,
 ) -> anyhow::Result<String> {
-    let target = resolve(view, namespace, name).await?;
+    let target = resolve_target(view, namespace, name).await?;
     let plan = schedule(view.snapshot(), &view.config.profile);
     let of_pods = target.pods.iter().find_map(|pod| pod_problem(view, pod));
     let of_groups = || target.groups.iter().find_map(|key| group_problem(view, key));
     let tried = pods_to_bind(view, &plan);
     let problem = of_pods.or_else(of_groups).or_else(|| bind_problem(view, &target.pods, &tried));
     let groups: Vec<(&ObjectKey, PodGroupId)> =
-        target.groups.iter().filter_map(|key| Some((key, group_id(view, key)?))).collect();
-    let bind_failures = BindFailure::by_group(&view.cache, &tried);
+        target.groups.iter().filter_map(|key| Some((key, find_group_id(view, key)?))).collect();
+    let bind_failures = BindFailure::first_failure_by_group(&view.cache, &tried);
     let waiting = WaitingReasons { by_plan: plan.waiting, bind_failures };
     let of = |id: PodGroupId| &view.snapshot().pod_groups[id.0 as usize];
     // A group whose only pod has a problem needs no explanation of its own.
     let is_covered = |group: &ObjectKey| match &problem {
-        Some(Problem { kind: "pod", key: message, .. }) => {
-            view.cache.pods_of(group).all(|(pod, _)| pod == **message)
+        Some(SchedulingProblem { kind: "pod", key: message, .. }) => {
+            view.cache.pods_of_group(group).all(|(pod, _)| pod == **message)
         }
         Some(_) | None => false,
     };
@@ -83,7 +83,7 @@ pub(super) async fn explain(
     }
     let shown = group_key.map(|(key, id)| {
         let explanation = explain_group(view.snapshot(), &view.config.profile, *id);
-        let mut notes = notes(view, key, of(*id), &target, groups.len());
+        let mut notes = workload_notes(view, key, of(*id), &target, groups.len());
         notes.extend(preemption_policy::priority_difference_note(
             view.snapshot(),
             &view.config.profile,
@@ -94,19 +94,19 @@ pub(super) async fn explain(
     });
     Ok(match form {
         OutputFormat::Text => {
-            let many = (groups.len() > 1).then(|| summary(name, &groups, &waiting));
+            let many = (groups.len() > 1).then(|| groups_summary(name, &groups, &waiting));
             render_text(view, problem, many, shown)
         }
         OutputFormat::Json => {
             let groups = groups.iter().map(|(key, id)| {
-                let mut group = json::title(of(*id));
-                group["reason"] = json!(waiting.reason(key, *id));
+                let mut group = json::group_key_json(of(*id));
+                group["reason"] = json!(waiting.waiting_reason_json(key, *id));
                 group
             });
-            let trouble = problem.map(|Problem { kind, key, message, remedy }| {
+            let trouble = problem.map(|SchedulingProblem { kind, key, message, remedy }| {
                 json!({ kind: key.to_string(), "message": message, "remedy": remedy })
             });
-            let shown = shown.map(|(of, notes)| json::group(view.snapshot(), &of, &notes));
+            let shown = shown.map(|(of, notes)| json::group_json(view.snapshot(), &of, &notes));
             let document = json!({
                 "workload": format!("{namespace}/{name}"),
                 "trouble": trouble,
@@ -120,11 +120,11 @@ pub(super) async fn explain(
 
 fn render_text(
     view: &ClusterView,
-    trouble: Option<Problem<'_>>,
+    trouble: Option<SchedulingProblem<'_>>,
     many: Option<String>,
     shown: Option<(Explanation, Vec<String>)>,
 ) -> String {
-    let trouble = trouble.map(|Problem { kind, key, message, remedy }| {
+    let trouble = trouble.map(|SchedulingProblem { kind, key, message, remedy }| {
         let what = match kind {
             "pod" => format!("pod {key} waits"),
             _ => format!("pod group {key} starts no more pods"),
@@ -139,13 +139,13 @@ fn render_text(
     trouble.into_iter().chain(many).chain(shown).collect::<Vec<_>>().join("\n")
 }
 
-fn group_id(view: &ClusterView, key: &ObjectKey) -> Option<PodGroupId> {
+fn find_group_id(view: &ClusterView, key: &ObjectKey) -> Option<PodGroupId> {
     let mut groups = (0..).map(PodGroupId).zip(&view.snapshot().pod_groups);
     let is_meant = |group: &PodGroup| group.namespace == key.namespace && group.name == key.name;
     groups.find(|(_, group)| is_meant(group)).map(|(id, _)| id)
 }
 
-fn pod_problem<'a>(view: &ClusterView, key: &'a ObjectKey) -> Option<Problem<'a>> {
+fn pod_problem<'a>(view: &ClusterView, key: &'a ObjectKey) -> Option<SchedulingProblem<'a>> {
     let trouble = view.translator.built.unschedulable.get(key)?;
     let grouper_message =
         grouper_message(view, key).filter(|_| *trouble == UnschedulableReason::NoGroup);
@@ -153,7 +153,7 @@ fn pod_problem<'a>(view: &ClusterView, key: &'a ObjectKey) -> Option<Problem<'a>
         Some(message) => (message, "fix what the message names".to_owned()),
         None => (trouble.to_string(), trouble.remedy()),
     };
-    Some(Problem { kind: "pod", key, message, remedy })
+    Some(SchedulingProblem { kind: "pod", key, message, remedy })
 }
 
 /// The pod grouper's message on an ungrouped pod, from its condition: it depends on owners, which
@@ -163,20 +163,25 @@ fn grouper_message(view: &ClusterView, key: &ObjectKey) -> Option<String> {
     condition.message.starts_with(UNGROUPED_PREFIX).then(|| condition.message.to_string())
 }
 
-/// A malformed group. Its running pods keep running.
-fn group_problem<'a>(view: &ClusterView, key: &'a ObjectKey) -> Option<Problem<'a>> {
+/// The problem of a malformed group. Its running pods keep running.
+fn group_problem<'a>(view: &ClusterView, key: &'a ObjectKey) -> Option<SchedulingProblem<'a>> {
     let trouble = UnschedulableReason::for_malformed_group(&key.name, view.cache.groups.get(key)?)?;
-    Some(Problem { kind: "podGroup", key, message: trouble.to_string(), remedy: trouble.remedy() })
+    Some(SchedulingProblem {
+        kind: "podGroup",
+        key,
+        message: trouble.to_string(),
+        remedy: trouble.remedy(),
+    })
 }
 
 impl WaitingReasons {
-    fn code(&self, key: &ObjectKey, id: PodGroupId) -> Option<&'static str> {
+    fn waiting_code(&self, key: &ObjectKey, id: PodGroupId) -> Option<&'static str> {
         let by_plan = || self.by_plan.get(&id).map(Reason::code);
         self.bind_failures.get(key).map(|_| conditions::BINDING_ERROR).or_else(by_plan)
     }
 
-    fn reason(&self, key: &ObjectKey, id: PodGroupId) -> Option<Value> {
-        let by_plan = || self.by_plan.get(&id).map(json::reason);
+    fn waiting_reason_json(&self, key: &ObjectKey, id: PodGroupId) -> Option<Value> {
+        let by_plan = || self.by_plan.get(&id).map(json::reason_json);
         let bind_failures = self.bind_failures.get(key);
         let bind_failures = bind_failures
             .map(|it| json!({ "code": conditions::BINDING_ERROR, "message": &*it.message }));
@@ -199,22 +204,31 @@ fn bind_problem<'a>(
     view: &ClusterView,
     pods: &'a [ObjectKey],
     tried: &BTreeSet<ObjectKey>,
-) -> Option<Problem<'a>> {
+) -> Option<SchedulingProblem<'a>> {
     pods.iter().find_map(|key| {
-        let bind_failures = BindFailure::for_pod(key, view.cache.pods.get(key)?, tried)?;
+        let bind_failures = BindFailure::failure_of_pod(key, view.cache.pods.get(key)?, tried)?;
         let remedy = bind_failures.remedy();
-        Some(Problem { kind: "pod", key, message: bind_failures.message.to_string(), remedy })
+        Some(SchedulingProblem {
+            kind: "pod",
+            key,
+            message: bind_failures.message.to_string(),
+            remedy,
+        })
     })
 }
 
-async fn resolve(view: &ClusterView, namespace: &str, name: &str) -> anyhow::Result<Target> {
+async fn resolve_target(
+    view: &ClusterView,
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<ExplainTarget> {
     let key = ObjectKey { namespace: namespace.into(), name: name.into() };
     let mut grouper = PodGrouper::new(&view.config);
     if view.cache.groups.contains_key(&key) {
-        let ours = view.cache.pods_of(&key).filter(|(_, pod)| pod.is_ours);
+        let ours = view.cache.pods_of_group(&key).filter(|(_, pod)| pod.is_ours);
         let pods: Vec<ObjectKey> = ours.map(|(pod, _)| pod).collect();
         let chain = owner_chain(view, &mut grouper, pods.first()).await?;
-        return Ok(Target { pods, groups: vec![key], chain });
+        return Ok(ExplainTarget { pods, groups: vec![key], chain });
     }
     if let Some(pod) = view.cache.pods.get(&key) {
         if !pod.is_ours {
@@ -222,7 +236,7 @@ async fn resolve(view: &ClusterView, namespace: &str, name: &str) -> anyhow::Res
         }
         let groups = group_key(&key, pod).into_iter().collect();
         let chain = owner_chain(view, &mut grouper, Some(&key)).await?;
-        return Ok(Target { pods: vec![key], groups, chain });
+        return Ok(ExplainTarget { pods: vec![key], groups, chain });
     }
     resolve_owner(view, &mut grouper, &key).await
 }
@@ -261,8 +275,8 @@ async fn resolve_owner(
     view: &ClusterView,
     grouper: &mut PodGrouper,
     key: &ObjectKey,
-) -> anyhow::Result<Target> {
-    let mut target = Target { pods: Vec::new(), groups: Vec::new(), chain: Vec::new() };
+) -> anyhow::Result<ExplainTarget> {
+    let mut target = ExplainTarget { pods: Vec::new(), groups: Vec::new(), chain: Vec::new() };
     let of_namespace = view.cache.pods.iter().filter(|(pod, _)| pod.namespace == key.namespace);
     for (pod, record) in of_namespace.filter(|(_, record)| record.is_ours && record.owner.is_some())
     {
@@ -290,7 +304,7 @@ async fn owner_chain(
     view: &ClusterView,
     grouper: &mut PodGrouper,
     pod: Option<&ObjectKey>,
-) -> anyhow::Result<Vec<Link>> {
+) -> anyhow::Result<Vec<OwnerLink>> {
     let record = pod.and_then(|pod| view.cache.pods.get(pod));
     match pod.zip(record) {
         Some((pod, record)) => Ok(grouper.owner_chain(&view.api, &pod.namespace, record).await?),
@@ -304,10 +318,14 @@ fn group_key(pod: &ObjectKey, record: &PodRecord) -> Option<ObjectKey> {
 }
 
 /// Summary of several pod groups under one name, by pending reason.
-fn summary(name: &str, groups: &[(&ObjectKey, PodGroupId)], waiting: &WaitingReasons) -> String {
+fn groups_summary(
+    name: &str,
+    groups: &[(&ObjectKey, PodGroupId)],
+    waiting: &WaitingReasons,
+) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for (key, id) in groups {
-        *counts.entry(waiting.code(key, *id).unwrap_or_default()).or_default() += 1;
+        *counts.entry(waiting.waiting_code(key, *id).unwrap_or_default()).or_default() += 1;
     }
     let count = |(reason, count): (&str, usize)| match reason {
         "" => format!("{count} not pending"),
@@ -317,11 +335,11 @@ fn summary(name: &str, groups: &[(&ObjectKey, PodGroupId)], waiting: &WaitingRea
     format!("{name} has {} pod groups: {}; one of them:\n", groups.len(), counts.join(", "))
 }
 
-fn notes(
+fn workload_notes(
     view: &ClusterView,
     key: &ObjectKey,
     group: &PodGroup,
-    target: &Target,
+    target: &ExplainTarget,
     groups: usize,
 ) -> Vec<String> {
     let top = target.chain.last();
@@ -346,10 +364,14 @@ fn notes(
     notes
 }
 
-fn non_preemptible_note(record: Option<&PodGroupRecord>, priority: i32, serves: bool) -> String {
+fn non_preemptible_note(
+    record: Option<&PodGroupRecord>,
+    priority: i32,
+    is_serving: bool,
+) -> String {
     let stated = record.is_some_and(|record| record.preemptible == Some(false));
     let class = record.and_then(|record| record.priority_class.as_deref()).unwrap_or("none");
-    let from = if serves && class == "inference" {
+    let from = if is_serving && class == "inference" {
         ", KAI's default for pods of a Deployment"
     } else {
         ""

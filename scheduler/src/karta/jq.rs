@@ -23,23 +23,23 @@ use jaq_std::ValT as _;
 use schedlab_api::Value;
 
 /// Maximum length of an expression in bytes.
-const LENGTH_MAX: usize = 4 * 1024;
-/// Stack size in bytes: enough for the deepest expression in a debug build. It is reserved address
-/// space; memory is used on demand.
-const STACK: usize = 256 << 20;
+const EXPRESSION_BYTES_MAX: usize = 4 * 1024;
+/// Stack size in bytes: enough for the deepest expression in a debug build. The memory is reserved,
+/// and committed only as it is used.
+const STACK_BYTES: usize = 256 << 20;
 /// Budget of all expressions that group one pod: a multiple of the cost of the largest possible
 /// object, and about ten milliseconds.
 const POD_BUDGET: usize = 1 << 20;
 /// Maximum number of results of an expression, as in KAI.
 const RESULTS_MAX: usize = 999;
 /// Name of the compiled definition that holds the expression; expressions cannot call it.
-const PROGRAM: &str = "__program";
+const PROGRAM_FUNCTION: &str = "__program";
 
 /// Why a text is not a supported expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ParseError {
     Syntax,
-    /// It uses this unsupported function or operator.
+    /// The expression uses this unsupported function or operator.
     UnknownName(String),
 }
 
@@ -63,7 +63,7 @@ impl JqValue {
             Val::Bool(is) => Self::Bool(*is),
             Val::Num(number) => match number.as_isize() {
                 Some(whole) => Self::Whole(whole.try_into().unwrap_or(i64::MAX)),
-                None => Self::number(value),
+                None => Self::from_number(value),
             },
             Val::BStr(text) | Val::TStr(text) => {
                 Self::Text(String::from_utf8_lossy(text).into_owned())
@@ -73,7 +73,7 @@ impl JqValue {
         }
     }
 
-    fn number(value: &Val) -> Self {
+    fn from_number(value: &Val) -> Self {
         let number = value.as_f64().unwrap_or(f64::NAN);
         // 3.0 counts as an integer, as in KAI.
         number.to_string().parse().map_or(Self::Number(number), Self::Whole)
@@ -94,7 +94,7 @@ impl fmt::Display for JqValue {
     }
 }
 
-/// A compiled expression.
+/// A compiled jq expression.
 pub(crate) struct Program {
     text: String,
     filter: Filter<BudgetedData>,
@@ -114,7 +114,7 @@ impl PartialEq for Program {
 
 impl Program {
     pub(super) fn parse(text: &str) -> Result<Self, ParseError> {
-        if text.len() > LENGTH_MAX {
+        if text.len() > EXPRESSION_BYTES_MAX {
             return Err(ParseError::Syntax);
         }
         let filter = on_large_stack(|| compile(text)).unwrap_or(Err(ParseError::Syntax))?;
@@ -157,26 +157,27 @@ impl JqInput {
     }
 }
 
-/// Runs the interpreter on a large stack, as it recurses over expressions and values. `None`: it
-/// panicked.
-fn on_large_stack<R>(of: impl FnOnce() -> R) -> Option<R> {
-    stacker::grow(STACK, || catch_unwind(AssertUnwindSafe(of)).ok())
+/// Runs a jq evaluation on a large stack, as the interpreter recurses over expressions and values.
+/// `None`: the evaluation panicked.
+fn on_large_stack<R>(run: impl FnOnce() -> R) -> Option<R> {
+    stacker::grow(STACK_BYTES, || catch_unwind(AssertUnwindSafe(run)).ok())
 }
 
 /// Definitions of functions that are written in jq.
 static DEFINITIONS: LazyLock<Vec<Def>> = LazyLock::new(|| {
-    let beside = jaq_std::defs().chain(jaq_json::defs()).filter(budget::is_needed);
+    let beside = jaq_std::defs().chain(jaq_json::defs()).filter(budget::is_needed_definition);
     jaq_core::defs().chain(beside).collect()
 });
 
 fn compile(text: &str) -> Result<Filter<BudgetedData>, ParseError> {
     let term = load::parse(text, |parser| parser.term()).ok_or(ParseError::Syntax)?;
-    let body = budget::instrument(term).map_err(|name| ParseError::UnknownName(name.to_owned()))?;
+    let body =
+        budget::instrument_term(term).map_err(|name| ParseError::UnknownName(name.to_owned()))?;
     let mut known: Vec<Def<&str>> = DEFINITIONS.clone();
-    known.push(Def { name: PROGRAM, args: Vec::new(), body });
+    known.push(Def { name: PROGRAM_FUNCTION, args: Vec::new(), body });
     let arena = Arena::default();
     let loader = Loader::new(known);
-    let modules = loader.load(&arena, File { code: PROGRAM, path: () });
+    let modules = loader.load(&arena, File { code: PROGRAM_FUNCTION, path: () });
     let modules = modules.map_err(|_| ParseError::Syntax)?;
     let functions = jaq_core::funs().chain(jaq_std::base_funs()).chain(jaq_json::funs());
     let compiler = Compiler::default().with_funs(functions.chain(budget::helper_functions()));
@@ -184,7 +185,7 @@ fn compile(text: &str) -> Result<Filter<BudgetedData>, ParseError> {
 }
 
 /// Error of an expression that exceeds its budget.
-const BUDGET_EXCEEDED: &str = "it exceeds its budget: too many or too large values";
+const BUDGET_EXCEEDED: &str = "the expression exceeds its budget: too many or too large values";
 
 /// Budget of all pods grouped in one cycle. Pods beyond it are grouped in the next cycle, so that
 /// scheduling is not delayed.
@@ -206,7 +207,7 @@ impl CycleBudget {
         self.remaining.get() == 0
     }
 
-    /// The last pod exceeded its own budget.
+    /// Whether the last pod exceeded its own budget.
     pub(crate) const fn was_exceeded(&self) -> bool {
         self.was_exceeded.get()
     }
@@ -235,28 +236,31 @@ impl Budget {
         self.0.set(self.0.get().and_then(|left| left.checked_sub(price)));
     }
 
-    /// Charges a value with everything in it. Shared parts are charged each time they occur, as
-    /// they take time each time.
-    fn charge(&self, value: &Val) {
+    /// Charges a value with everything in it. A shared part is charged each time it occurs, as it
+    /// takes time each time.
+    fn charge_value(&self, value: &Val) {
         match value {
             Val::Null | Val::Bool(_) | Val::Num(_) => self.charge_amount(1),
             Val::BStr(text) | Val::TStr(text) => self.charge_amount(1 + text.len() / 16),
             Val::Arr(items) => {
                 self.charge_amount(1);
-                items.iter().take_while(|_| !self.is_exceeded()).for_each(|item| self.charge(item));
+                items
+                    .iter()
+                    .take_while(|_| !self.is_exceeded())
+                    .for_each(|item| self.charge_value(item));
             }
             Val::Obj(fields) => {
                 self.charge_amount(1);
                 for (key, field) in fields.iter().take_while(|_| !self.is_exceeded()) {
-                    self.charge(key);
-                    self.charge(field);
+                    self.charge_value(key);
+                    self.charge_value(field);
                 }
             }
         }
     }
 }
 
-/// Interpreter data type of evaluations that are charged to a budget.
+/// Data type with which the interpreter charges evaluations to a budget.
 struct BudgetedData;
 
 impl DataT for BudgetedData {
@@ -268,15 +272,15 @@ impl DataT for BudgetedData {
 struct RunContext<'a> {
     lut: &'a Lut<BudgetedData>,
     budget: &'a Budget,
-    /// Cost of yielding any value.
+    /// Cost of each value that a step yields, whatever its size.
     step_cost: usize,
 }
 
 impl RunContext<'_> {
     /// Charges a value; returns whether the budget suffices.
-    fn charge(&self, value: &Val) -> bool {
+    fn charge_value(&self, value: &Val) -> bool {
         self.budget.charge_amount(self.step_cost);
-        self.budget.charge(value);
+        self.budget.charge_value(value);
         !self.budget.is_exceeded()
     }
 }
@@ -288,8 +292,8 @@ impl<'a> HasLut<'a, BudgetedData> for RunContext<'a> {
 }
 
 /// Converts a JSON value to the interpreter's representation.
-fn to_val(of: &Value) -> Val {
-    match of {
+fn to_val(value: &Value) -> Val {
+    match value {
         Value::Null => Val::Null,
         Value::Bool(is) => Val::Bool(*is),
         Value::Number(number) => Val::Num(match (number.as_i64(), number.as_u64()) {
@@ -300,8 +304,8 @@ fn to_val(of: &Value) -> Val {
         Value::String(text) => Val::utf8_str(text.as_bytes().to_vec()),
         Value::Array(items) => items.iter().map(to_val).collect(),
         Value::Object(fields) => {
-            let field = |(key, of): (&schedlab_api::Text, &Value)| {
-                (Val::utf8_str(key.as_bytes().to_vec()), to_val(of))
+            let field = |(key, value): (&schedlab_api::Text, &Value)| {
+                (Val::utf8_str(key.as_bytes().to_vec()), to_val(value))
             };
             Val::obj(fields.iter().map(field).collect())
         }

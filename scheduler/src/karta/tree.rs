@@ -12,17 +12,17 @@ use super::{
 };
 use crate::parse::Malformed;
 
-const MATCHING_MEMBER: &str =
+const EXPECTED_MEMBER: &str =
     "a pod whose component, or an ancestor of it, is a member with matching filters";
-const MATCHING_COMPONENT: &str = "a pod that the podSelector of a component with pods selects";
-const SCALED: &str = "a component with at least one replica";
-const INSTANCE: &str = "an instance of the workload";
-const SAME_COUNT: &str = "one count per instance";
+const EXPECTED_COMPONENT: &str = "a pod that the podSelector of a component with pods selects";
+const EXPECTED_REPLICA: &str = "a component with at least one replica";
+const EXPECTED_INSTANCE: &str = "an instance of the workload";
+const EXPECTED_COUNT_PER_INSTANCE: &str = "one count per instance";
 /// Maximum of `minMember` in the PodGroup API.
 const PODS_MAX: u32 = i32::MAX as u32;
-const COUNT: &str = "at most 2147483647 pods";
+const EXPECTED_PODS: &str = "at most 2147483647 pods";
 
-/// A valid Karta.
+/// A valid Karta: how the pods of one kind of workload are grouped.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Karta {
     pub(super) name: Name,
@@ -31,19 +31,20 @@ pub(crate) struct Karta {
     pub(super) gang: Gang,
 }
 
-/// A component of the kind, with expressions over the workload or over a pod.
+/// A component of a kind of workload, with expressions over the workload or over a pod.
 #[derive(Debug, PartialEq)]
 pub(super) struct Component {
     pub(super) name: Name,
     /// Index of the parent; `None` for the root.
     pub(super) parent: Option<usize>,
-    /// The component has a pod spec; others consist of child components only.
+    /// Whether the component has a pod spec; other components consist of child components only.
     pub(super) has_pods: bool,
     pub(super) scale: Option<Scale>,
-    /// Names of its instances (over the workload), if it may have several.
+    /// Expression over the workload for the names of the component's instances, if there may be
+    /// several.
     pub(super) instances: Option<Expression>,
     pub(super) selector: Option<Selector>,
-    /// Name of a pod's instance (over the pod).
+    /// Expression over a pod for the name of its instance.
     pub(super) instance_of_pod: Option<Expression>,
 }
 
@@ -76,7 +77,7 @@ pub(super) enum Gang {
         topology: Option<TopologyConstraint>,
         sub_groups: Vec<SubGroup>,
     },
-    /// An invalid definition of such a group; pods of the kind get this error.
+    /// An invalid definition of a single group; pods of the kind get this error.
     Invalid(Malformed),
     /// One group per distinct values of key expressions over the pods.
     GroupedByKeys(Vec<Member>),
@@ -114,7 +115,7 @@ pub(crate) struct GroupAssignment {
     /// `minMember` of a group without sub-groups.
     pub(crate) min_member: u32,
     pub(crate) sub_groups: Vec<SubGroupSpec>,
-    /// Sub-group of the pod; `None` if it is in none.
+    /// Sub-group of the pod; `None` if the pod is in none.
     pub(crate) sub_group: Option<Name>,
 }
 
@@ -127,20 +128,20 @@ pub(crate) struct SubGroupSpec {
 }
 
 impl Karta {
-    /// Evaluates the Karta for a pod of a workload, charging `allowance`.
-    pub(crate) fn group(
+    /// Evaluates the Karta for a pod of a workload, and charges the cost to `cycle_budget`.
+    pub(crate) fn assign_group(
         &self,
         workload: &Value,
         pod: &Value,
         cycle_budget: &CycleBudget,
     ) -> Result<GroupAssignment, Malformed> {
         let budget = Budget::new();
-        let grouped = self.group_for(&budget, workload, pod);
+        let grouped = self.assign_group_within(&budget, workload, pod);
         cycle_budget.charge_pod(&budget);
         grouped
     }
 
-    fn group_for(
+    fn assign_group_within(
         &self,
         budget: &Budget,
         workload: &Value,
@@ -152,8 +153,9 @@ impl Karta {
             Evaluation { karta: self, workload: context(workload), pod: context(pod), scales };
         match &self.gang {
             Gang::SingleGroup { field, name, topology, sub_groups } => {
-                let (parts, part) = case.sub_groups(sub_groups)?;
-                let minimum = if parts.is_empty() { case.min_member(field, 0, None)? } else { 0 };
+                let (parts, part) = case.evaluate_sub_groups(sub_groups)?;
+                let minimum =
+                    if parts.is_empty() { case.min_member_of(field, 0, None)? } else { 0 };
                 let (words, field) = (vec![name.to_string()], field.clone());
                 Ok(GroupAssignment {
                     name_suffixes: words,
@@ -170,43 +172,43 @@ impl Karta {
     }
 }
 
-/// Initial pod counts of the instances of a component, by instance name.
-type Scales = BTreeMap<String, u32>;
+/// Number of pods that a component starts with, by name of the instance.
+type InstancePodCounts = BTreeMap<String, u32>;
 
-/// One evaluation for a pod of a workload.
+/// The evaluation of a Karta for one pod of a workload.
 struct Evaluation<'a> {
     karta: &'a Karta,
     workload: EvalContext<'a>,
     pod: EvalContext<'a>,
-    /// By component; computed on first use.
-    scales: Vec<OnceCell<Scales>>,
+    /// The pod counts of each component; computed on first use.
+    scales: Vec<OnceCell<InstancePodCounts>>,
 }
 
 /// An instance of a component; `None`: all instances.
 type Instance<'i> = Option<(usize, &'i str)>;
 
 impl Evaluation<'_> {
-    fn component(&self, at: usize) -> &Component {
-        &self.karta.components[at]
+    fn component(&self, index: usize) -> &Component {
+        &self.karta.components[index]
     }
 
-    fn children(&self, of: usize) -> impl Iterator<Item = usize> {
+    fn child_indices(&self, parent: usize) -> impl Iterator<Item = usize> {
         let all = self.karta.components.iter().enumerate();
-        all.filter(move |(_, component)| component.parent == Some(of)).map(|(at, _)| at)
+        all.filter(move |(_, component)| component.parent == Some(parent)).map(|(at, _)| at)
     }
 
     /// All sub-groups, and the name of the first one that contains the pod.
-    fn sub_groups(
+    fn evaluate_sub_groups(
         &self,
         sub_groups: &[SubGroup],
     ) -> Result<(Vec<SubGroupSpec>, Option<Name>), Malformed> {
         let (mut parts, mut part) = (Vec::new(), None);
         for SubGroup { field, component, topology } in sub_groups {
             let name = &self.component(*component).name;
-            let minimum = self.min_member(field, *component, None)?;
+            let minimum = self.min_member_of(field, *component, None)?;
             if minimum == 0 {
                 let found = format!("{name} with no replicas");
-                return Err(Malformed::new(field, found, SCALED));
+                return Err(Malformed::new(field, found, EXPECTED_REPLICA));
             }
             if part.is_none() && self.contains_pod(*component)? {
                 part = Some(Name::clone(name));
@@ -217,12 +219,12 @@ impl Evaluation<'_> {
         Ok((parts, part))
     }
 
-    /// The pod belongs to this component or to one below it.
+    /// Whether the pod belongs to this component or to one below it.
     fn contains_pod(&self, at: usize) -> Result<bool, Malformed> {
         if self.selects_pod(at)? {
             return Ok(true);
         }
-        for child in self.children(at) {
+        for child in self.child_indices(at) {
             if self.contains_pod(child)? {
                 return Ok(true);
             }
@@ -243,18 +245,19 @@ impl Evaluation<'_> {
     fn group_by_keys(&self, members: &[Member], pod: &Value) -> Result<GroupAssignment, Malformed> {
         let called = crate::parse::text(pod, "/metadata/name").unwrap_or_default();
         let unmatched = |part: &str, allowed| {
-            let found = format!("no {part} of Karta {} for it", self.karta.name);
+            let found = format!("no {part} of Karta {} for this pod", self.karta.name);
             Malformed::new(format!("pod {called}"), found, allowed)
         };
         let own =
-            self.component_of_pod()?.ok_or_else(|| unmatched("component", MATCHING_COMPONENT))?;
-        let member =
-            self.member(own, members)?.ok_or_else(|| unmatched("member", MATCHING_MEMBER))?;
-        let instance = if member.component == own { self.instance(own)? } else { None };
-        let name_suffixes = member.keys.iter().map(|key| key.word(&self.pod));
+            self.component_of_pod()?.ok_or_else(|| unmatched("component", EXPECTED_COMPONENT))?;
+        let member = self
+            .matching_member(own, members)?
+            .ok_or_else(|| unmatched("member", EXPECTED_MEMBER))?;
+        let instance = if member.component == own { self.instance_of_pod(own)? } else { None };
+        let name_suffixes = member.keys.iter().map(|key| key.scalar_text(&self.pod));
         let name_suffixes = name_suffixes.collect::<Result<Vec<String>, Malformed>>()?;
         let instance = instance.as_deref().map(|name| (own, name));
-        let minimum = self.min_member(&member.field, member.component, instance)?;
+        let minimum = self.min_member_of(&member.field, member.component, instance)?;
         let field = member.field.clone();
         Ok(GroupAssignment {
             name_suffixes,
@@ -266,7 +269,8 @@ impl Evaluation<'_> {
         })
     }
 
-    /// Component of the pod: the only one with pods, or else the first whose selector matches.
+    /// Index of the pod's component: the only one with pods, or else the first whose selector
+    /// matches.
     fn component_of_pod(&self) -> Result<Option<usize>, Malformed> {
         let all = self.karta.components.iter().enumerate();
         let with_pods = all.filter(|(_, component)| component.has_pods).map(|(at, _)| at);
@@ -284,7 +288,7 @@ impl Evaluation<'_> {
 
     /// The first matching member for the pod's component, or else for the nearest ancestor with
     /// one.
-    fn member<'m>(
+    fn matching_member<'m>(
         &self,
         own: usize,
         members: &'m [Member],
@@ -302,7 +306,7 @@ impl Evaluation<'_> {
 
     fn passes_filters(&self, filters: &[Expression]) -> Result<bool, Malformed> {
         for filter in filters {
-            if filter.value(&self.pod)? != JqValue::Bool(true) {
+            if filter.single_value(&self.pod)? != JqValue::Bool(true) {
                 return Ok(false);
             }
         }
@@ -310,7 +314,7 @@ impl Evaluation<'_> {
     }
 
     /// Instance of the pod; `None` if its component has no instances.
-    fn instance(&self, own: usize) -> Result<Option<String>, Malformed> {
+    fn instance_of_pod(&self, own: usize) -> Result<Option<String>, Malformed> {
         let component = self.component(own);
         let (Some(names), Some(of_pod)) = (&component.instances, &component.instance_of_pod) else {
             return Ok(None);
@@ -319,14 +323,23 @@ impl Evaluation<'_> {
         if names.is_empty() {
             return Ok(None);
         }
-        let name = of_pod.word(&self.pod)?;
-        if names.contains(&name) { Ok(Some(name)) } else { Err(of_pod.wrong(&name, INSTANCE)) }
+        let name = of_pod.scalar_text(&self.pod)?;
+        if names.contains(&name) {
+            Ok(Some(name))
+        } else {
+            Err(of_pod.malformed(&name, EXPECTED_INSTANCE))
+        }
     }
 
     /// Number of pods that a component starts with, checked against [`PODS_MAX`].
-    fn min_member(&self, field: &str, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
+    fn min_member_of(
+        &self,
+        field: &str,
+        at: usize,
+        instance: Instance<'_>,
+    ) -> Result<u32, Malformed> {
         let pods = self.initial_pods(at, instance)?;
-        let too_many = || Malformed::new(field, "more", COUNT);
+        let too_many = || Malformed::new(field, "more", EXPECTED_PODS);
         Some(pods).filter(|pods| *pods <= PODS_MAX).ok_or_else(too_many)
     }
 
@@ -339,16 +352,17 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Counts by scale definitions: replicas of a component multiply those below it. A component
-    /// without replicas has those below it, and vice versa.
+    /// Number of initial pods by scale definitions: the replicas of a component multiply the pods
+    /// below it. A component without replicas has the pods below it, and one with nothing below has
+    /// its replicas.
     fn pods_by_scale(&self, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
-        let scales = self.scales(at)?;
+        let scales = self.instance_pod_counts(at)?;
         let own = match instance.filter(|(of, _)| *of == at && scales.len() > 1) {
             Some((_, name)) => scales.get(name).copied().unwrap_or(0),
             None => scales.values().fold(0_u32, |sum, scale| sum.saturating_add(*scale)),
         };
         let mut below = 0_u32;
-        for child in self.children(at) {
+        for child in self.child_indices(at) {
             below = below.saturating_add(self.pods_by_scale(child, instance)?);
         }
         Ok(match (own, below) {
@@ -358,19 +372,22 @@ impl Evaluation<'_> {
         })
     }
 
-    fn scales(&self, at: usize) -> Result<&Scales, Malformed> {
+    fn instance_pod_counts(&self, at: usize) -> Result<&InstancePodCounts, Malformed> {
         let known = &self.scales[at];
         if let Some(known) = known.get() {
             return Ok(known);
         }
-        let scales = self.scales_of(self.component(at))?;
+        let scales = self.compute_instance_pod_counts(self.component(at))?;
         Ok(known.get_or_init(|| scales))
     }
 
-    fn scales_of(&self, component: &Component) -> Result<Scales, Malformed> {
-        let Some(scale) = &component.scale else { return Ok(Scales::new()) };
+    fn compute_instance_pod_counts(
+        &self,
+        component: &Component,
+    ) -> Result<InstancePodCounts, Malformed> {
+        let Some(scale) = &component.scale else { return Ok(InstancePodCounts::new()) };
         let counts = |expression: &Option<Expression>| {
-            expression.as_ref().map_or(Ok(Vec::new()), |asked| asked.counts(&self.workload))
+            expression.as_ref().map_or(Ok(Vec::new()), |asked| asked.pod_counts(&self.workload))
         };
         let (replicas, least) = (counts(&scale.replicas)?, counts(&scale.min_replicas)?);
         let count = replicas.len().max(least.len()).max(counts(&scale.max_replicas)?.len());
@@ -379,8 +396,8 @@ impl Evaluation<'_> {
             Some(names) => names.names(&self.workload)?,
         };
         if names.len() != count {
-            let found = format!("{count} counts for {} instances", names.len());
-            return Err(Malformed::new(&scale.field, found, SAME_COUNT));
+            let found = format!("{count} replica counts for {} instances", names.len());
+            return Err(Malformed::new(&scale.field, found, EXPECTED_COUNT_PER_INSTANCE));
         }
         let positive =
             |of: &[Option<u32>], at: usize| of.get(at).copied().flatten().filter(|it| *it > 0);
@@ -390,7 +407,8 @@ impl Evaluation<'_> {
         Ok(names.into_iter().enumerate().map(scale).collect())
     }
 
-    /// Counts without any scale definition: one pod per instance of each component with pods.
+    /// Number of initial pods without any scale definition: one pod per instance of each component
+    /// with pods.
     fn pods_by_component(&self, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
         let component = self.component(at);
         if component.has_pods {
@@ -400,7 +418,7 @@ impl Evaluation<'_> {
             return Ok(if is_meant { 1 } else { u32::try_from(names.len()).unwrap_or(u32::MAX) });
         }
         let mut pods = 0_u32;
-        for child in self.children(at) {
+        for child in self.child_indices(at) {
             pods = pods.saturating_add(self.pods_by_component(child, instance)?);
         }
         Ok(pods)

@@ -8,7 +8,7 @@ use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Name, Time};
 
 use crate::{
-    api::{ApiClient, ApiError, path},
+    api::{ApiClient, ApiError, object_path},
     apply::{Event, EventType, InvolvedObject},
     cache::PriorityClassRecord,
     config::DefaultPriorities,
@@ -17,17 +17,17 @@ use crate::{
     snapshot_builder::is_known_class,
 };
 
-/// Field of the `ConfigMap` that holds the list.
-const LIST: &str = "data.types";
-const LIST_FORMAT: &str =
+/// Field of the `ConfigMap` that holds the list of defaults.
+const TYPES_FIELD: &str = "data.types";
+const EXPECTED_TYPES: &str =
     "a JSON list of objects with typeName, group, priorityName, preemptibility";
-const KIND: &str = "the name of a kind, for example Deployment or Deployment.apps";
-const CLASS: &str = "the name of a PriorityClass that exists";
-const PREEMPTIBILITY: &str = "preemptible or non-preemptible";
+const EXPECTED_KIND: &str = "the name of a kind, for example Deployment or Deployment.apps";
+const EXPECTED_CLASS: &str = "the name of a PriorityClass that exists";
+const EXPECTED_PREEMPTIBILITY: &str = "preemptible or non-preemptible";
 const PREEMPTIBILITIES: [&str; 2] = ["preemptible", "non-preemptible"];
-const EITHER: &str = "priorityName, preemptibility or both";
+const EXPECTED_SETTING: &str = "priorityName, preemptibility or both";
 
-/// Defaults of one owner kind.
+/// The configured defaults of one owner kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KindDefaults {
     pub(super) priority_class: Option<Name>,
@@ -42,7 +42,7 @@ impl Defaults {
     /// Defaults of an owner: the entry for kind and group, or else for the kind.
     pub(super) fn for_owner(&self, owner: &Owner) -> Option<&KindDefaults> {
         let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
-        self.0.get(&full_name(&owner.kind, group)).or_else(|| self.0.get(&*owner.kind))
+        self.0.get(&kind_with_group(&owner.kind, group)).or_else(|| self.0.get(&*owner.kind))
     }
 
     /// Parses the list; returns the valid entries and the errors of the others.
@@ -51,12 +51,12 @@ impl Defaults {
         classes: &BTreeMap<Name, PriorityClassRecord>,
     ) -> (Self, Vec<Malformed>) {
         let Some(found) = text(object, "/data/types") else {
-            return (Self::default(), vec![Malformed::new(LIST, "nothing", LIST_FORMAT)]);
+            return (Self::default(), vec![Malformed::new(TYPES_FIELD, "nothing", EXPECTED_TYPES)]);
         };
         let entries: Vec<Value> = match serde_json::from_str(found) {
             Ok(entries) => entries,
             Err(error) => {
-                return (Self::default(), vec![Malformed::new(LIST, error, LIST_FORMAT)]);
+                return (Self::default(), vec![Malformed::new(TYPES_FIELD, error, EXPECTED_TYPES)]);
             }
         };
         let (mut defaults, mut wrong) = (BTreeMap::new(), Vec::new());
@@ -66,7 +66,7 @@ impl Defaults {
                     defaults.insert(kind, said);
                 }
                 Err(malformed) => {
-                    let field = format!("{LIST}[{index}]{}", malformed.field);
+                    let field = format!("{TYPES_FIELD}[{index}]{}", malformed.field);
                     wrong.push(Malformed { field, ..malformed });
                 }
             }
@@ -75,7 +75,7 @@ impl Defaults {
     }
 }
 
-fn full_name(kind: &str, group: &str) -> String {
+fn kind_with_group(kind: &str, group: &str) -> String {
     if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") }
 }
 
@@ -84,23 +84,27 @@ fn parse_entry(
     classes: &BTreeMap<Name, PriorityClassRecord>,
 ) -> Result<(String, KindDefaults), Malformed> {
     let Some(kind) = name(entry, "/typeName") else {
-        return Err(Malformed::new(".typeName", format_field(entry, "typeName"), KIND));
+        return Err(Malformed::new(".typeName", format_field(entry, "typeName"), EXPECTED_KIND));
     };
     let defaults = KindDefaults {
         priority_class: name(entry, "/priorityName"),
         preemptibility: name(entry, "/preemptibility").map(|said| said.to_lowercase().into()),
     };
     if defaults == KindDefaults::default() {
-        return Err(Malformed::new("", entry, EITHER));
+        return Err(Malformed::new("", entry, EXPECTED_SETTING));
     }
     if defaults.priority_class.as_ref().is_some_and(|class| !is_known_class(classes, class)) {
-        return Err(Malformed::new(".priorityName", format_field(entry, "priorityName"), CLASS));
+        return Err(Malformed::new(
+            ".priorityName",
+            format_field(entry, "priorityName"),
+            EXPECTED_CLASS,
+        ));
     }
     if defaults.preemptibility.as_deref().is_some_and(|said| !PREEMPTIBILITIES.contains(&said)) {
         let found = format_field(entry, "preemptibility");
-        return Err(Malformed::new(".preemptibility", found, PREEMPTIBILITY));
+        return Err(Malformed::new(".preemptibility", found, EXPECTED_PREEMPTIBILITY));
     }
-    Ok((full_name(&kind, text(entry, "/group").unwrap_or_default()), defaults))
+    Ok((kind_with_group(&kind, text(entry, "/group").unwrap_or_default()), defaults))
 }
 
 fn format_field(entry: &Value, field: &str) -> String {
@@ -130,7 +134,7 @@ impl DefaultsSource {
         let namespace = config_map.namespace.as_deref().unwrap_or(api.client.default_namespace());
         let key = ObjectKey { namespace: namespace.into(), name: config_map.name.as_str().into() };
         let (object, defaults, wrong) =
-            match api.get(&path("v1", &key.namespace, "configmaps", &key.name)).await {
+            match api.get(&object_path("v1", &key.namespace, "configmaps", &key.name)).await {
                 Ok(object) => {
                     let (defaults, wrong) = Defaults::from_config_map(&object, classes);
                     (object, defaults, wrong.iter().map(Malformed::to_string).collect())
@@ -140,11 +144,11 @@ impl DefaultsSource {
                 }
                 Err(error) => return Err(error),
             };
-        self.report(api, &key, &object, wrong, now).await?;
+        self.report_errors(api, &key, &object, wrong, now).await?;
         Ok(defaults)
     }
 
-    async fn report(
+    async fn report_errors(
         &mut self,
         api: &ApiClient,
         key: &ObjectKey,
@@ -164,7 +168,7 @@ impl DefaultsSource {
                 dedup_key: None,
                 dedup_scope: "",
             };
-            if !self.reported.insert(event.name()) {
+            if !self.reported.insert(event.object_name()) {
                 continue;
             }
             let (path, body) = event.to_request(&api.name, now);

@@ -12,7 +12,7 @@ use super::{
     warnings::{self, Warning},
 };
 use crate::{
-    api::{ApiClient, ApiError, PatchKind, path},
+    api::{ApiClient, ApiError, PatchKind, object_path},
     cache::{ClusterCache, PodGroupRecord},
     concurrency::WriteLimiter,
     parse::Malformed,
@@ -35,17 +35,17 @@ pub(super) struct DesiredGroups {
 }
 
 impl DesiredGroups {
-    /// Adds a pod without group, to be annotated with this one.
-    pub(super) fn add(&mut self, pod: &ObjectKey, Member { group, sub_group: part }: Member) {
+    /// Adds a pod without group, to be annotated with the member's group.
+    pub(super) fn add_pod(&mut self, pod: &ObjectKey, Member { group, sub_group: part }: Member) {
         let part = part.map_or(SubGroupLabel::Keep, SubGroupLabel::Set);
         self.members.push((pod.clone(), Name::clone(&group.name), part));
-        self.require(pod, Some(group));
+        self.require_group(pod, Some(group));
     }
 
     /// Adds a pod that already has a group; it is annotated anew if group or sub-group differ.
-    pub(super) fn move_to(&mut self, key: &ObjectKey, pod: &PodRecord, member: Member) {
+    pub(super) fn move_pod(&mut self, key: &ObjectKey, pod: &PodRecord, member: Member) {
         self.mark_if_moved(key, pod, &member);
-        self.require(key, Some(member.group));
+        self.require_group(key, Some(member.group));
     }
 
     fn mark_if_moved(&mut self, key: &ObjectKey, pod: &PodRecord, member: &Member) {
@@ -56,10 +56,10 @@ impl DesiredGroups {
         }
     }
 
-    /// Corrects a group whose owner changed, and the sub-groups of its pods, which are all members
-    /// given. Where their labels lead to different fields, the group stays if it is right for one
+    /// Corrects a group whose owner changed, and the sub-groups of `members`, which are all its
+    /// pods. If the pods' labels lead to different groups, the group stays if it is right for one
     /// of them.
-    pub(super) fn follow(
+    pub(super) fn correct_group(
         &mut self,
         members: Vec<(ObjectKey, &PodRecord, Member)>,
         record: Option<&PodGroupRecord>,
@@ -71,12 +71,12 @@ impl DesiredGroups {
             self.mark_if_moved(key, pod, member);
         }
         if let Some((key, _, member)) = members.into_iter().next_back().filter(|_| !is_right) {
-            self.require(&key, Some(member.group));
+            self.require_group(&key, Some(member.group));
         }
     }
 
     /// Requires that the group of a pod exists and is up to date.
-    pub(super) fn require(&mut self, pod: &ObjectKey, group: Option<Group>) {
+    pub(super) fn require_group(&mut self, pod: &ObjectKey, group: Option<Group>) {
         let Some(group) = group else { return };
         let key = key_in_namespace(pod, &group.name);
         let position = *self.positions.entry(key.clone()).or_insert(self.groups.len());
@@ -91,7 +91,7 @@ impl DesiredGroups {
 
     /// Creates the groups, or corrects the fields that derive from their owners. Returns the pods
     /// whose group the API server rejected, with the reason; they do not affect other pods.
-    pub(super) async fn ensure(
+    pub(super) async fn ensure_groups(
         &mut self,
         api: &ApiClient,
         cache: &mut ClusterCache,
@@ -107,7 +107,7 @@ impl DesiredGroups {
             let pool = pool.to_owned();
             let warning = groups.last().and_then(warnings::for_group);
             (!is_right).then_some(async move {
-                let written = ensure(api, &key, record, pool, groups).await;
+                let written = ensure_group(api, &key, record, pool, groups).await;
                 (key, warning, written)
             })
         });
@@ -139,8 +139,8 @@ impl DesiredGroups {
         (out, ended)
     }
 
-    /// Annotates the pods whose group no Binding or status write will carry.
-    pub(super) async fn mark(
+    /// Annotates the pods whose group annotation no Binding or status write will carry.
+    pub(super) async fn annotate_pods(
         &self,
         api: &ApiClient,
         cache: &mut ClusterCache,
@@ -162,8 +162,8 @@ impl DesiredGroups {
 }
 
 /// Creates a group, or corrects the fields that derive from its owner and differ from what was
-/// derived before. The queue of an existing group stays: a user may have moved it.
-async fn ensure(
+/// derived before. An existing group keeps its queue: a user may have moved it.
+async fn ensure_group(
     api: &ApiClient,
     key: &ObjectKey,
     mut existing: Option<PodGroupRecord>,
@@ -175,12 +175,13 @@ async fn ensure(
         let answer = match &existing {
             Some(record) if group.is_written_to(record) => continue,
             Some(record) => {
-                let change = group.correction(record);
-                let path = path(api_versions::POD_GROUP, &key.namespace, "podgroups", &key.name);
+                let change = group.correction_patch(record);
+                let path =
+                    object_path(api_versions::POD_GROUP, &key.namespace, "podgroups", &key.name);
                 api.patch(&path, PatchKind::Merge, &change).await
             }
             None => {
-                let path = path(api_versions::POD_GROUP, &key.namespace, "podgroups", "");
+                let path = object_path(api_versions::POD_GROUP, &key.namespace, "podgroups", "");
                 api.create(&path, &group.manifest()).await
             }
         };

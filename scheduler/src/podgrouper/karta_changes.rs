@@ -6,7 +6,7 @@ use schedlab_scheduler_core::model::Name;
 
 use super::{may_be_grouped, warnings::Warning};
 use crate::{
-    api::{ApiClient, ApiError, path},
+    api::{ApiClient, ApiError, object_path},
     apply::InvolvedObject,
     cache::{ClusterCache, PodGroupRecord},
     karta::{self, KartaChanges},
@@ -20,17 +20,17 @@ pub(super) struct PendingKartaChanges(KartaChanges);
 
 impl PendingKartaChanges {
     pub(super) fn from_cache(cache: &ClusterCache) -> Self {
-        Self(cache.kartas.changed().clone())
+        Self(cache.kartas.changes_so_far().clone())
     }
 
-    /// No kind has a changed Karta.
+    /// Whether no kind has a changed Karta.
     pub(super) fn is_empty(&self) -> bool {
         self.0.kinds.is_empty()
     }
 
     /// Warnings about changed Kartas that are invalid and therefore ignored.
     pub(super) fn warnings(&self, cache: &ClusterCache) -> Vec<Warning> {
-        let wrong = cache.kartas.invalid(&self.0);
+        let wrong = cache.kartas.invalid_kartas(&self.0);
         let warning = |(name, uid, wrong): (&Name, &Name, Malformed)| {
             let key = ObjectKey { namespace: "".into(), name: Name::clone(name) };
             let uid = Name::clone(uid);
@@ -46,13 +46,13 @@ impl PendingKartaChanges {
             return Vec::new();
         }
         let groups = cache.groups.iter().filter(|(key, group)| self.is_about(key, group));
-        let pods = groups.flat_map(|(key, _)| cache.pods_of(key));
+        let pods = groups.flat_map(|(key, _)| cache.pods_of_group(key));
         let pods =
             pods.filter(|(_, pod)| pod.is_ours && pod.owner.is_some() && may_be_grouped(pod));
         pods.map(|(key, pod)| (key, pod.clone())).collect()
     }
 
-    /// The group belongs to an owner of a changed kind, and its name is one that the grouper
+    /// Whether the group belongs to an owner of a changed kind, and has a name that the grouper
     /// generates.
     fn is_about(&self, key: &ObjectKey, group: &PodGroupRecord) -> bool {
         let Some(owner) = &group.owner else { return false };
@@ -62,13 +62,13 @@ impl PendingKartaChanges {
     }
 }
 
-/// Fetches the complete pod; the cache holds only the fields that decisions need. `None`: it does
-/// not exist.
+/// Fetches the complete pod, as the cache holds only the fields that decisions need. `None`: the
+/// pod does not exist.
 pub(super) async fn fetch_pod(
     api: &ApiClient,
     pod: &ObjectKey,
 ) -> Result<Option<Result<Value, Malformed>>, ApiError> {
-    match api.get(&path("v1", &pod.namespace, "pods", &pod.name)).await {
+    match api.get(&object_path("v1", &pod.namespace, "pods", &pod.name)).await {
         Ok(object) => Ok(Some(Ok(object))),
         Err(ApiError::NotFound(_)) => Ok(None),
         Err(ApiError::Refused(why)) => {

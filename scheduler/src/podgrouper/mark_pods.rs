@@ -4,7 +4,7 @@ use schedlab_api::{Value, annotations, json, labels};
 use schedlab_scheduler_core::model::Name;
 
 use crate::{
-    api::{ApiClient, ApiError, PatchKind, path},
+    api::{ApiClient, ApiError, PatchKind, object_path},
     cache::ClusterCache,
     concurrency::WriteLimiter,
     records::ObjectKey,
@@ -24,14 +24,14 @@ pub(crate) async fn mark_pods(
     write_marks(marks.collect(), cache, limiter).await
 }
 
-/// What to do with the sub-group label of a pod.
+/// How to change the sub-group label of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SubGroupLabel {
-    /// Leave it as it is.
+    /// The label stays as it is.
     Keep,
-    /// Remove it: the pod is in no sub-group.
+    /// The label is removed: the pod is in no sub-group.
     Remove,
-    /// Set it to this sub-group.
+    /// The label is set to this sub-group.
     Set(Name),
 }
 
@@ -53,7 +53,7 @@ pub(super) fn mark_pod<'a>(
             change["metadata"]["labels"] = json!({ (labels::SUB_GROUP): &**part });
         }
     }
-    let path = path("v1", &pod.namespace, "pods", &pod.name);
+    let path = object_path("v1", &pod.namespace, "pods", &pod.name);
     async move { api.patch(&path, PatchKind::Merge, &change).await }
 }
 

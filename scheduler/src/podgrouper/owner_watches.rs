@@ -10,27 +10,28 @@ use schedlab_api::{Value, annotations};
 use schedlab_scheduler_core::model::{Labels, Name};
 
 use crate::{
-    api::path,
+    api::object_path,
     cache::ClusterCache,
     parse::{at, strings, uid},
     records::ObjectKey,
     watch::{WatchEvent, Watched, Watches},
 };
 
-/// Kinds whose objects own pods and are no workloads, or that the cache watches.
+/// Kinds that need no watch: their objects own pods and are no workloads, or the cache watches
+/// them.
 const UNWATCHED_PLURALS: [&str; 2] = ["nodes", "pods"];
 
 /// A kind of owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OwnerResource {
     pub(super) api_version: Name,
-    /// Resource name.
+    /// Resource name (plural).
     pub(super) plural: Name,
 }
 
 impl Watched for OwnerResource {
     fn path(&self) -> String {
-        path(&self.api_version, "", &self.plural, "")
+        object_path(&self.api_version, "", &self.plural, "")
     }
 
     fn is_metadata_only(&self) -> bool {
@@ -48,7 +49,7 @@ pub(super) struct OwnerWatches {
     owners: BTreeMap<(OwnerResource, ObjectKey), WatchedOwner>,
     /// Groups of which an owner changed since they were derived.
     outdated: BTreeSet<ObjectKey>,
-    /// An owner changed of which pods could not be grouped.
+    /// Whether an owner changed whose pods could not be grouped.
     has_corrected: bool,
 }
 
@@ -56,11 +57,11 @@ pub(super) struct OwnerWatches {
 struct WatchedOwner {
     version: OwnerVersion,
     groups: BTreeSet<ObjectKey>,
-    /// Pods of it could not be grouped.
+    /// Whether pods of this owner could not be grouped.
     is_invalid: bool,
 }
 
-/// What changes when a group may change, which a status does not.
+/// The part of an owner that changes when its groups may change; a new status changes none of it.
 #[derive(Clone, PartialEq, Eq)]
 struct OwnerVersion {
     uid: Name,
@@ -86,7 +87,8 @@ impl OwnerVersion {
 }
 
 impl OwnerWatches {
-    /// The group was derived from this owner; `None`: none could be derived.
+    /// Records that a group was derived from this owner (`None`: none could be derived), and
+    /// watches the owner.
     pub(super) fn record(
         &mut self,
         client: &Client,
@@ -99,7 +101,7 @@ impl OwnerWatches {
             return;
         }
         if !self.watches.contains(&resource) {
-            self.watches.start_kind(client, resource.clone());
+            self.watches.start_or_restart_kind(client, resource.clone());
         }
         let version = OwnerVersion::of(object);
         let owner = self.owners.entry((resource, key)).or_insert_with(|| WatchedOwner {
@@ -125,21 +127,21 @@ impl OwnerWatches {
     pub(super) fn on_event(&mut self, event: OwnerEvent) -> bool {
         match event {
             WatchEvent::Listed(resource, objects) => {
-                let changed = objects.iter().map(|object| self.compare(&resource, object));
+                let changed = objects.iter().map(|object| self.update_version(&resource, object));
                 changed.fold(false, |any, changed| any | changed)
             }
             WatchEvent::Changed(resource, object) => {
-                let key = ObjectKey::of_raw(&object);
+                let key = ObjectKey::from_raw(&object);
                 let is_known = self.owners.contains_key(&(resource.clone(), key));
                 let object = is_known.then(|| object.decode()).flatten();
-                object.is_some_and(|object| self.compare(&resource, &object))
+                object.is_some_and(|object| self.update_version(&resource, &object))
             }
             // Its groups are deleted with it.
             WatchEvent::Deleted(..) => false,
         }
     }
 
-    fn compare(&mut self, resource: &OwnerResource, object: &Value) -> bool {
+    fn update_version(&mut self, resource: &OwnerResource, object: &Value) -> bool {
         let key = (resource.clone(), ObjectKey::from_object(object));
         let Some(owner) = self.owners.get_mut(&key) else { return false };
         let version = OwnerVersion::of(object);
@@ -152,29 +154,29 @@ impl OwnerWatches {
         true
     }
 
-    /// Whether an owner changed of which pods could not be grouped, since the last call.
-    pub(super) fn take_corrected(&mut self) -> bool {
+    /// Whether an owner whose pods could not be grouped has changed since the last call.
+    pub(super) fn take_has_corrected(&mut self) -> bool {
         std::mem::take(&mut self.has_corrected)
     }
 
     /// Counts all groups as outdated: their owners may have changed while no pod grouper ran.
-    pub(super) fn expect_changes(&mut self, cache: &ClusterCache) {
+    pub(super) fn mark_all_outdated(&mut self, cache: &ClusterCache) {
         let owned = cache.groups.iter().filter(|(_, group)| group.owner.is_some());
         self.outdated.extend(owned.map(|(key, _)| key.clone()));
     }
 
     /// The first outdated groups, at most this many.
-    pub(super) fn outdated(&self, most: usize) -> Vec<ObjectKey> {
-        self.outdated.iter().take(most).cloned().collect()
+    pub(super) fn first_outdated_groups(&self, limit: usize) -> Vec<ObjectKey> {
+        self.outdated.iter().take(limit).cloned().collect()
     }
 
     /// Whether any group is outdated.
-    pub(super) fn has_outdated(&self) -> bool {
+    pub(super) fn has_outdated_groups(&self) -> bool {
         !self.outdated.is_empty()
     }
 
-    /// The group is up to date.
-    pub(super) fn settle(&mut self, group: &ObjectKey) {
+    /// Records that the group is up to date.
+    pub(super) fn mark_up_to_date(&mut self, group: &ObjectKey) {
         self.outdated.remove(group);
     }
 
@@ -226,8 +228,8 @@ mod tests {
         let changed = |object: &Value| {
             let mut watches = watched(&first);
             let event = WatchEvent::Changed(resource(), RawObject::from_value(object));
-            assert_eq!(watches.on_event(event), watches.has_outdated());
-            watches.has_outdated()
+            assert_eq!(watches.on_event(event), watches.has_outdated_groups());
+            watches.has_outdated_groups()
         };
         assert!(!changed(&job("u", 1, 2, &json!({}))), "status");
         let applied = json!({ (annotations::LAST_APPLIED_CONFIGURATION): "{}" });
@@ -243,8 +245,8 @@ mod tests {
         let listed = |object| WatchEvent::Listed(resource(), vec![object]);
         assert!(!watches.on_event(listed(job("u", 1, 1, &json!({})))));
         assert!(watches.on_event(listed(job("u", 2, 2, &json!({})))));
-        assert_eq!(watches.outdated(9), [key("g")]);
-        watches.settle(&key("g"));
-        assert!(!watches.has_outdated());
+        assert_eq!(watches.first_outdated_groups(9), [key("g")]);
+        watches.mark_up_to_date(&key("g"));
+        assert!(!watches.has_outdated_groups());
     }
 }

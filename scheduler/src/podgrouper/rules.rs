@@ -40,7 +40,7 @@ const GANG_LABEL: &str = "grove.io/podgang";
 
 /// One owner in a chain; `object` is null if it does not exist.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Link {
+pub(crate) struct OwnerLink {
     pub(crate) owner: Owner,
     pub(crate) object: Value,
 }
@@ -58,14 +58,14 @@ pub(super) struct GroupingContext<'a> {
     pub(super) related_object: Option<&'a Value>,
     /// The Karta for the owner that [`karta_owner`] names, and the complete pod object.
     pub(super) karta: Option<(&'a Karta, &'a Value)>,
-    /// Budget for evaluating it.
+    /// Budget for evaluating the Karta.
     pub(super) cycle_budget: &'a CycleBudget,
 }
 
 /// The owner of a group: the topmost owner that is not skipped, with its labels and annotations.
 struct TopOwner<'a> {
     owner: Owner,
-    /// Null if it could not be read.
+    /// The object of the owner; null if it could not be read.
     object: &'a Value,
     labels: Labels,
     annotations: Labels,
@@ -82,9 +82,9 @@ struct GroupingInput<'a> {
     key: &'a ObjectKey,
     pod: &'a PodRecord,
     /// Owners up to the group's owner, nearest first.
-    chain: &'a [Link],
-    /// Skipped owners above it, whose labels and annotations are inherited.
-    skipped: &'a [Link],
+    chain: &'a [OwnerLink],
+    /// Skipped owners above the group's owner, whose labels and annotations are inherited.
+    skipped: &'a [OwnerLink],
     grouping: Grouping,
     top: TopOwner<'a>,
     context: GroupingContext<'a>,
@@ -94,7 +94,7 @@ struct GroupingInput<'a> {
 pub(super) fn group_of(
     key: &ObjectKey,
     pod: &PodRecord,
-    chain: &[Link],
+    chain: &[OwnerLink],
     context: GroupingContext<'_>,
 ) -> Result<Member, Malformed> {
     check_controller(chain)?;
@@ -109,12 +109,12 @@ pub(super) fn group_of(
         topology,
         warning,
     } = sub_groups::shape_of(&input)?;
-    let queue = annotations::queue(&input);
+    let queue = annotations::group_queue(&input);
     let group = Group {
         name: group_name(&input, name_suffix.as_deref()),
         namespace: Name::clone(&key.namespace),
-        labels: annotations::labels(&input, &queue),
-        annotations: annotations::annotations(&input),
+        labels: annotations::group_labels(&input, &queue),
+        annotations: annotations::group_annotations(&input),
         min_member: min_member.clamp(1, i32::MAX.unsigned_abs()),
         owner_pods,
         min_sub_group,
@@ -124,11 +124,11 @@ pub(super) fn group_of(
         preemptibility: annotations::preemptibility(&input)?,
         topology: match topology {
             Some(topology) => Some(topology),
-            None if input.grouping == Grouping::Grove => grove::topology(&input)?,
-            None => annotations::topology(&input.top.annotations)?,
+            None if input.grouping == Grouping::Grove => grove::gang_topology(&input)?,
+            None => annotations::topology_constraint(&input.top.annotations)?,
         },
-        preemption_delay: annotations::duration(&input, PREEMPTION_DELAY)?,
-        staleness_grace: annotations::duration(&input, STALENESS_GRACE_PERIOD)?,
+        preemption_delay: annotations::duration_annotation(&input, PREEMPTION_DELAY)?,
+        staleness_grace: annotations::duration_annotation(&input, STALENESS_GRACE_PERIOD)?,
         owner: input.top.owner,
         warning,
     };
@@ -137,8 +137,8 @@ pub(super) fn group_of(
 
 /// An object with several owner references must mark one of them as its controller; otherwise the
 /// owner to follow is ambiguous.
-fn check_controller(chain: &[Link]) -> Result<(), Malformed> {
-    let Some(Link { owner, object }) = chain.last() else { return Ok(()) };
+fn check_controller(chain: &[OwnerLink]) -> Result<(), Malformed> {
+    let Some(OwnerLink { owner, object }) = chain.last() else { return Ok(()) };
     let owners = list(object, "/metadata/ownerReferences").len();
     if owners < 2 || parent_owner(object).is_some() {
         return Ok(());
@@ -149,7 +149,7 @@ fn check_controller(chain: &[Link]) -> Result<(), Malformed> {
 
 /// An object outside the owner chain that determines the group: Grove's PodGang, named by a label
 /// of the pod, or the RayCluster of a RayJob.
-pub(super) fn related_object(pod: &PodRecord, chain: &[Link]) -> Option<Owner> {
+pub(super) fn related_object(pod: &PodRecord, chain: &[OwnerLink]) -> Option<Owner> {
     let (chain, _) = kinds::split_skipped(chain);
     match kinds::grouping(&chain.last()?.owner) {
         Grouping::Grove => {
@@ -177,7 +177,7 @@ pub(super) fn related_object(pod: &PodRecord, chain: &[Link]) -> Option<Owner> {
 }
 
 /// The group's owner, if its kind has no built-in grouping, so that a Karta may define one.
-pub(super) fn karta_owner(chain: &[Link]) -> Option<&Owner> {
+pub(super) fn karta_owner(chain: &[OwnerLink]) -> Option<&Owner> {
     let (chain, _) = kinds::split_skipped(chain);
     let top = chain.last()?;
     (!top.object.is_null() && kinds::is_unlisted(&top.owner)).then_some(&top.owner)
@@ -186,7 +186,7 @@ pub(super) fn karta_owner(chain: &[Link]) -> Option<&Owner> {
 fn grouping_input<'a>(
     key: &'a ObjectKey,
     pod: &'a PodRecord,
-    chain: &'a [Link],
+    chain: &'a [OwnerLink],
     context: GroupingContext<'a>,
 ) -> Result<GroupingInput<'a>, Malformed> {
     let (chain, skipped) = kinds::split_skipped(chain);
@@ -220,13 +220,13 @@ fn grouping_input<'a>(
     }
     // Labels and annotations of skipped owners apply if the owner below does not set them.
     for link in skipped {
-        inherit(&mut top.labels, strings(&link.object, "/metadata/labels"));
-        inherit(&mut top.annotations, strings(&link.object, "/metadata/annotations"));
+        inherit_labels(&mut top.labels, strings(&link.object, "/metadata/labels"));
+        inherit_labels(&mut top.annotations, strings(&link.object, "/metadata/annotations"));
     }
     Ok(GroupingInput { key, pod, chain, skipped, grouping, top, context })
 }
 
-fn inherit(labels: &mut Labels, from: Labels) {
+fn inherit_labels(labels: &mut Labels, from: Labels) {
     for (key, value) in from {
         labels.entry(key).or_insert(value);
     }
@@ -253,9 +253,9 @@ fn use_gang_as_owner<'a>(
         uid: sub_group("/metadata/uid"),
     };
     let of_owner = std::mem::replace(&mut top.labels, strings(gang, "/metadata/labels"));
-    inherit(&mut top.labels, of_owner);
+    inherit_labels(&mut top.labels, of_owner);
     let of_owner = std::mem::replace(&mut top.annotations, strings(gang, "/metadata/annotations"));
-    inherit(&mut top.annotations, of_owner);
+    inherit_labels(&mut top.annotations, of_owner);
     top.object = gang;
     Ok(())
 }

@@ -25,7 +25,7 @@ pub(super) type Warning = (InvolvedObject, String);
 /// Warning about a pod that cannot be grouped.
 pub(super) fn for_pod(UngroupedPod { key, pod, reason }: &UngroupedPod<'_>) -> Warning {
     (
-        InvolvedObject::pod(key, &pod.uid),
+        InvolvedObject::for_pod(key, &pod.uid),
         UnschedulableReason::MalformedOwners(reason.clone()).to_string(),
     )
 }
@@ -38,12 +38,12 @@ pub(super) fn for_group(group: &Group) -> Option<Warning> {
         name: Name::clone(&group.owner.name),
     };
     let uid = Name::clone(&group.owner.uid);
-    let (OwnerKind { api_version, kind }, message) = message_of(warning, &group.name);
+    let (OwnerKind { api_version, kind }, message) = warning_message(warning, &group.name);
     Some((InvolvedObject { api_version, kind, key, uid }, message))
 }
 
 /// API version, kind and message of a warning.
-pub(super) fn message_of(warning: &OwnerWarning, group: &Name) -> (OwnerKind, String) {
+pub(super) fn warning_message(warning: &OwnerWarning, group: &Name) -> (OwnerKind, String) {
     match warning {
         OwnerWarning::MinMemberAbovePods(wrong) => {
             let then = "waits for pods that are never created";
@@ -57,7 +57,7 @@ pub(super) fn message_of(warning: &OwnerWarning, group: &Name) -> (OwnerKind, St
 }
 
 /// Writes one event per warning; failures are ignored.
-pub(super) async fn emit(
+pub(super) async fn emit_warnings(
     api: &ApiClient,
     warnings: impl Iterator<Item = Warning>,
     now: Time,

@@ -12,7 +12,7 @@ use schedlab_scheduler_core::{
 };
 
 use crate::{
-    api::{ApiClient, ApiError, Metadata, PatchKind, path},
+    api::{ApiClient, ApiError, Metadata, PatchKind, object_path},
     cache::{ClusterCache, GroupResources, PodGroupRecord},
     concurrency::WriteLimiter,
     parse::format_milli,
@@ -21,7 +21,7 @@ use crate::{
 
 /// Writes `status.resourcesStatus` of each PodGroup whose value changed. `plan` holds the decisions
 /// that were just applied.
-pub(crate) async fn write(
+pub(crate) async fn write_group_resources(
     api: &ApiClient,
     cache: &mut ClusterCache,
     snapshot: &Snapshot,
@@ -44,12 +44,12 @@ pub(crate) async fn write(
     let changed: Vec<(ObjectKey, u64, GroupResources)> =
         cache.groups.iter().filter_map(differs).collect();
     let writes = changed.into_iter().map(|(key, version, now)| {
-        let path = path(api_versions::POD_GROUP, &key.namespace, "podgroups", &key.name);
+        let path = object_path(api_versions::POD_GROUP, &key.namespace, "podgroups", &key.name);
         // Only the version of the response is read, so without this precondition a change by
         // another writer would be missed.
         let change = json!({
             "metadata": { "resourceVersion": version.to_string() },
-            "status": { "resourcesStatus": status(&now) },
+            "status": { "resourcesStatus": resources_status(&now) },
         });
         async move {
             let path = format!("{path}/status");
@@ -75,7 +75,7 @@ pub(crate) async fn write(
     result
 }
 
-/// Resources by index of the group in the snapshot.
+/// What the pods of each group use and request, by index of the group in the snapshot.
 fn resources_by_group(snapshot: &Snapshot, plan: Option<&Plan>) -> Vec<GroupResources> {
     let prices = ChargeTable::new(snapshot);
     let bound: BTreeMap<PodId, &Node> = plan
@@ -129,7 +129,7 @@ fn is_alive(pod: &Pod) -> bool {
 }
 
 /// `status.resourcesStatus` as a merge patch; unused resources are null.
-fn status(now: &GroupResources) -> Value {
+fn resources_status(resources: &GroupResources) -> Value {
     let amounts = |of: PerResource<i64>| -> Value {
         let named = [
             ("cpu", of.cpu, format_milli(of.cpu)),
@@ -142,8 +142,8 @@ fn status(now: &GroupResources) -> Value {
         named.map(amount).into_iter().collect::<schedlab_api::Map>().into()
     };
     json!({
-        "allocated": amounts(now.allocated),
-        "allocatedNonPreemptible": amounts(now.allocated_non_preemptible),
-        "requested": amounts(now.requested),
+        "allocated": amounts(resources.allocated),
+        "allocatedNonPreemptible": amounts(resources.allocated_non_preemptible),
+        "requested": amounts(resources.requested),
     })
 }

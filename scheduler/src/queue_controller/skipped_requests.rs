@@ -10,7 +10,8 @@ use schedlab_scheduler_core::{
     queues::{Charge, ChargeTable},
 };
 
-/// Adds the requests of the pods that the scheduler skips to their queues and all ancestors.
+/// Adds the requests of the pods that the scheduler skips to the usage of their queues and all
+/// ancestors of these.
 pub(crate) fn add_skipped_requests(uses: &mut BTreeMap<Name, QueueUsage>, snapshot: &Snapshot) {
     let left_alone =
         snapshot.pods.iter().filter_map(|pod| request_of_backed_off_pod(pod, snapshot));

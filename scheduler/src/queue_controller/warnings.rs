@@ -11,21 +11,22 @@ use crate::{cache::QueueRecord, records::Condition, snapshot_builder::queue_prob
 
 /// Display unit of each resource (GPU, CPU, memory), and the number of internal units per display
 /// unit.
-const UNITS: [(&str, i64); 3] = [("GPUs", 1000), ("CPU cores", 1000), ("bytes of memory", 1)];
+const DISPLAY_UNITS: [(&str, i64); 3] =
+    [("GPUs", 1000), ("CPU cores", 1000), ("bytes of memory", 1)];
 
-type Conditions = BTreeMap<Name, Condition>;
+type ConditionsByType = BTreeMap<Name, Condition>;
 
 /// Warning conditions of each queue that has any.
 pub(super) fn conditions_by_queue(
     queues: &BTreeMap<Name, QueueRecord>,
     capacity: PerResource<i64>,
-) -> BTreeMap<Name, Conditions> {
+) -> BTreeMap<Name, ConditionsByType> {
     let over_capacity = quotas_above(queues, None, capacity_bounds(capacity)).map(|sums| {
         format!("Quotas of the top-level queues add up to more than the cluster capacity: {sums}")
     });
     let mut warnings = BTreeMap::new();
     for (name, record) in queues {
-        let mut conditions = Conditions::new();
+        let mut conditions = ConditionsByType::new();
         let mut add = |kind: &str, message: String| {
             let [status, reason] = ["True", kind].map(Name::from);
             conditions.insert(kind.into(), Condition { status, reason, message: message.into() });
@@ -35,12 +36,12 @@ pub(super) fn conditions_by_queue(
             add("Unusable", problem.to_string());
         }
         if !record.unset_fields.is_empty() {
-            add("PartialConfiguration", unset_message(record));
+            add("PartialConfiguration", unset_fields_message(record));
         }
         if !record.negligible_weights.is_empty() {
-            add("WeightTooSmall", weightless_message(record));
+            add("WeightTooSmall", negligible_weights_message(record));
         }
-        let is_counted = has_quota(record) && problem.is_none();
+        let is_counted = has_finite_quota(record) && problem.is_none();
         if let (None, true, Some(message)) = (&record.parent, is_counted, &over_capacity) {
             add("GuaranteesAboveCapacity", message.clone());
         }
@@ -69,7 +70,7 @@ fn capacity_bounds(capacity: PerResource<i64>) -> PerResource<Amount> {
     PerResource { gpu, cpu, memory }
 }
 
-fn unset_message(record: &QueueRecord) -> String {
+fn unset_fields_message(record: &QueueRecord) -> String {
     if record.unset_fields.len() == 9 {
         return "No resources are set: quota and limit are 0, so nothing may run. \
                 Set spec.resources, quota and limit to -1 for unlimited"
@@ -100,7 +101,7 @@ fn unset_message(record: &QueueRecord) -> String {
     format!("Partial configuration: {counts}{limit}. {advice}")
 }
 
-fn weightless_message(record: &QueueRecord) -> String {
+fn negligible_weights_message(record: &QueueRecord) -> String {
     let counts = match record.negligible_weights.as_slice() {
         [only] => format!("{only} is below a thousandth and counts as 0"),
         several => format!("{} are below a thousandth and count as 0", several.join(", ")),
@@ -111,8 +112,8 @@ fn weightless_message(record: &QueueRecord) -> String {
     )
 }
 
-/// The queue has a finite quota above 0, so that it adds to a sum of quotas.
-fn has_quota(record: &QueueRecord) -> bool {
+/// Whether the queue has a finite quota above 0, which adds to a sum of quotas.
+fn has_finite_quota(record: &QueueRecord) -> bool {
     record.quota.values().iter().any(|quota| quota.limit_or(0) > 0)
 }
 
@@ -124,7 +125,7 @@ fn quotas_above_limit(record: &QueueRecord) -> Option<String> {
     }
     let mut quotas = Vec::new();
     let fields = ["gpu.limit", "cpu.limit", "memory.limit"];
-    for (position, (field, (unit, divisor))) in fields.into_iter().zip(UNITS).enumerate() {
+    for (position, (field, (unit, divisor))) in fields.into_iter().zip(DISPLAY_UNITS).enumerate() {
         let is_set = record.unset_fields.iter().all(|unset| *unset != *field);
         let bounds = (record.quota.values()[position], record.limit.values()[position]);
         if let (true, (Amount::Exactly(quota), Amount::Exactly(limit))) = (is_set, bounds)
@@ -151,7 +152,7 @@ fn quotas_above(
     };
     let children: Vec<_> = queues.iter().filter(is_counted).map(|(_, record)| record).collect();
     let mut sums = Vec::new();
-    for (position, (unit, divisor)) in UNITS.into_iter().enumerate() {
+    for (position, (unit, divisor)) in DISPLAY_UNITS.into_iter().enumerate() {
         let quotas = children.iter().map(|record| record.quota.values()[position].limit_or(0));
         let sum = quotas.fold(0_i64, i64::saturating_add);
         if let Amount::Exactly(bound) = bound.values()[position]

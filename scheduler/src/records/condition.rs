@@ -15,26 +15,26 @@ pub(crate) struct Condition {
     pub(crate) message: Name,
 }
 
-/// All conditions by type.
+/// All conditions of an object, by type.
 pub(crate) fn conditions(object: &Value) -> BTreeMap<Name, Condition> {
     let items = list(object, "/status/conditions").iter();
-    items.map(|item| (part(item, "/type"), from_item(item))).collect()
+    items.map(|item| (text_field(item, "/type"), condition_from_item(item))).collect()
 }
 
 /// The condition of a type; the last one if it is listed more than once.
 pub(crate) fn find_condition(conditions: &[Value], kind: &str) -> Option<Condition> {
     let mut items = conditions.iter().rev();
-    items.find(|item| text(item, "/type").unwrap_or_default() == kind).map(from_item)
+    items.find(|item| text(item, "/type").unwrap_or_default() == kind).map(condition_from_item)
 }
 
-fn from_item(item: &Value) -> Condition {
+fn condition_from_item(item: &Value) -> Condition {
     Condition {
-        status: part(item, "/status"),
-        reason: part(item, "/reason"),
-        message: part(item, "/message"),
+        status: text_field(item, "/status"),
+        reason: text_field(item, "/reason"),
+        message: text_field(item, "/message"),
     }
 }
 
-fn part(item: &Value, pointer: &str) -> Name {
+fn text_field(item: &Value, pointer: &str) -> Name {
     Name::from(text(item, pointer).unwrap_or_default())
 }

@@ -6,21 +6,22 @@ use schedlab_scheduler_core::model::{
     FractionalGpu, GpuFraction, GpuGroup, Labels, mig_profile_gpus,
 };
 
-use crate::parse::{Malformed, Unit, at, list, non_negative, text};
+use crate::parse::{Malformed, Unit, at, list, parse_non_negative, text};
 
-const FRACTION: &str = "a number above 0 and below 1";
-const MEMORY: &str = "a positive integer of MiB";
-const DEVICES: &str = "an integer from 1 to 64, beside gpu-fraction or gpu-memory";
-const CONTAINER: &str = "the name of a container of the pod";
-const EXCLUSIVE: &str = "one of gpu-fraction, gpu-memory and whole GPUs";
-const SHARED: &str = "true only beside gpu-fraction or gpu-memory";
+const EXPECTED_FRACTION: &str = "a number above 0 and below 1";
+const EXPECTED_MEMORY: &str = "a positive integer of MiB";
+const EXPECTED_DEVICES: &str = "an integer from 1 to 64, beside gpu-fraction or gpu-memory";
+const EXPECTED_CONTAINER: &str = "the name of a container of the pod";
+const EXPECTED_ONE_KIND: &str = "one of gpu-fraction, gpu-memory and whole GPUs";
+const EXPECTED_MARK: &str = "true only beside gpu-fraction or gpu-memory";
 const DEVICES_MAX: u32 = 64;
 
-/// The fractional GPU request of a pod, which also requests this many whole GPUs.
+/// The fractional GPU request of a pod that also requests `whole_gpu_milli` whole GPUs; `None` if
+/// it requests none.
 ///
 /// # Errors
 /// The annotations are invalid or contradict each other.
-pub(crate) fn shared_gpu(
+pub(crate) fn parse_fractional_gpu(
     pod: &Value,
     whole_gpu_milli: i64,
 ) -> Result<Option<FractionalGpu>, Malformed> {
@@ -33,43 +34,46 @@ pub(crate) fn shared_gpu(
     let memory = annotation(annotations::GPU_MEMORY);
     let part = match (fraction, memory) {
         (Some(found), None) => GpuFraction::Milli(
-            fraction_milli(found)
-                .ok_or_else(|| wrong(annotations::GPU_FRACTION, found, FRACTION))?,
+            parse_fraction_milli(found)
+                .ok_or_else(|| wrong(annotations::GPU_FRACTION, found, EXPECTED_FRACTION))?,
         ),
         (None, Some(found)) => {
             let mib = found.parse().ok().filter(|mib: &i64| *mib > 0);
             GpuFraction::MemoryMib(
-                mib.ok_or_else(|| wrong(annotations::GPU_MEMORY, found, MEMORY))?,
+                mib.ok_or_else(|| wrong(annotations::GPU_MEMORY, found, EXPECTED_MEMORY))?,
             )
         }
-        (Some(_), Some(found)) => return Err(wrong(annotations::GPU_MEMORY, found, EXCLUSIVE)),
+        (Some(_), Some(found)) => {
+            return Err(wrong(annotations::GPU_MEMORY, found, EXPECTED_ONE_KIND));
+        }
         (None, None) => {
             let devices = annotation(annotations::GPU_FRACTION_NUM_DEVICES);
-            let devices =
-                devices.map(|found| wrong(annotations::GPU_FRACTION_NUM_DEVICES, found, DEVICES));
+            let devices = devices
+                .map(|found| wrong(annotations::GPU_FRACTION_NUM_DEVICES, found, EXPECTED_DEVICES));
             let server = annotation("mps").filter(|value| *value == "true");
-            let alone = devices.or_else(|| server.map(|found| wrong("mps", found, SHARED)));
+            let alone = devices.or_else(|| server.map(|found| wrong("mps", found, EXPECTED_MARK)));
             return alone.map_or(Ok(None), Err);
         }
     };
     if whole_gpu_milli > 0 {
         let (key, found) = fraction
             .map_or((annotations::GPU_MEMORY, memory), |it| (annotations::GPU_FRACTION, Some(it)));
-        return Err(wrong(key, found.unwrap_or_default(), EXCLUSIVE));
+        return Err(wrong(key, found.unwrap_or_default(), EXPECTED_ONE_KIND));
     }
     if let Some(found) = annotation(annotations::GPU_FRACTION_CONTAINER_NAME)
         && !has_container(pod, found)
     {
-        return Err(wrong(annotations::GPU_FRACTION_CONTAINER_NAME, found, CONTAINER));
+        return Err(wrong(annotations::GPU_FRACTION_CONTAINER_NAME, found, EXPECTED_CONTAINER));
     }
     let devices = annotation(annotations::GPU_FRACTION_NUM_DEVICES).unwrap_or("1");
     let count = devices.parse().ok().filter(|count| (1..=DEVICES_MAX).contains(count));
-    let devices =
-        count.ok_or_else(|| wrong(annotations::GPU_FRACTION_NUM_DEVICES, devices, DEVICES))?;
+    let devices = count
+        .ok_or_else(|| wrong(annotations::GPU_FRACTION_NUM_DEVICES, devices, EXPECTED_DEVICES))?;
     Ok(Some(FractionalGpu { fraction: part, devices }))
 }
 
-/// KAI's binder searches both lists, and fails if the container is missing.
+/// Whether the pod has a container or init container of this name. KAI's binder searches both
+/// lists, and fails if the container is missing.
 fn has_container(pod: &Value, name: &str) -> bool {
     let lists = ["/spec/containers", "/spec/initContainers"];
     let mut containers = lists.iter().flat_map(|pointer| list(pod, pointer));
@@ -78,10 +82,10 @@ fn has_container(pod: &Value, name: &str) -> bool {
 
 /// The fraction in thousandths of a GPU, rounded. As in KAI, three pods that request 0.3333 share
 /// one GPU.
-fn fraction_milli(text: &str) -> Option<i64> {
+fn parse_fraction_milli(text: &str) -> Option<i64> {
     let fraction: f64 = text.parse().ok()?;
     let is_part = 0.0 < fraction && fraction < 1.0;
-    let milli = non_negative(&format!("{fraction:.3}"), Unit::Milli).ok()?;
+    let milli = parse_non_negative(&format!("{fraction:.3}"), Unit::Milli).ok()?;
     is_part.then_some(milli.max(1))
 }
 
@@ -91,8 +95,8 @@ pub(crate) fn is_legacy_mig(pod: &Value) -> bool {
     annotations.is_some_and(|all| all.keys().any(|key| mig_profile_gpus(key).is_some()))
 }
 
-/// The GPU groups that the labels name.
-pub(crate) fn groups(labels: &Labels) -> Vec<GpuGroup> {
+/// The GPU groups that the labels of a pod name.
+pub(crate) fn gpu_groups(labels: &Labels) -> Vec<GpuGroup> {
     let one = labels.get(labels::GPU_GROUP).cloned();
     let several = labels.keys().filter_map(|key| {
         key.strip_prefix(labels::GPU_GROUP)?.strip_prefix('/').map(GpuGroup::from)
@@ -111,7 +115,7 @@ mod tests {
 
     fn rendered(annotations: &Value) -> String {
         let pod = json!({ "metadata": { "annotations": annotations } });
-        match shared_gpu(&pod, 0) {
+        match parse_fractional_gpu(&pod, 0) {
             Ok(None) => "no parts".to_owned(),
             Ok(Some(FractionalGpu { fraction: part, devices })) => format!("{part:?} of {devices}"),
             Err(malformed) => malformed.to_string(),
@@ -144,7 +148,7 @@ mod tests {
     fn mps_without_a_fraction_is_malformed() {
         let of = |annotations: Value, whole: i64| {
             let pod = json!({ "metadata": { "annotations": annotations } });
-            shared_gpu(&pod, whole)
+            parse_fractional_gpu(&pod, whole)
                 .map_or_else(|wrong| wrong.to_string(), |part| format!("{part:?}"))
         };
         assert_snapshot!(of(json!({ "mps": "true" }), 0), @r#"annotation mps: got "true", expected true only beside gpu-fraction or gpu-memory"#);
@@ -160,7 +164,8 @@ mod tests {
             let spec =
                 json!({ "containers": [{ "name": "a" }], "initContainers": [{ "name": "i" }] });
             let pod = json!({ "metadata": { "annotations": wish }, "spec": spec });
-            shared_gpu(&pod, 0).map_or_else(|wrong| wrong.to_string(), |part| format!("{part:?}"))
+            parse_fractional_gpu(&pod, 0)
+                .map_or_else(|wrong| wrong.to_string(), |part| format!("{part:?}"))
         };
         assert_eq!(of("a"), of("i"));
         assert!(of("a").starts_with("Some"));
@@ -181,6 +186,6 @@ mod tests {
         assert_snapshot!(
             rendered(&json!({ "gpu-fraction": "0.5", "gpu-fraction-num-devices": "0" })), @r#"annotation gpu-fraction-num-devices: got "0", expected an integer from 1 to 64, beside gpu-fraction or gpu-memory"#);
         let pod = json!({ "metadata": { "annotations": { "gpu-fraction": "0.5" } } });
-        assert_snapshot!(shared_gpu(&pod, 1000).unwrap_err(), @r#"annotation gpu-fraction: got "0.5", expected one of gpu-fraction, gpu-memory and whole GPUs"#);
+        assert_snapshot!(parse_fractional_gpu(&pod, 1000).unwrap_err(), @r#"annotation gpu-fraction: got "0.5", expected one of gpu-fraction, gpu-memory and whole GPUs"#);
     }
 }

@@ -14,11 +14,12 @@ use schedlab_scheduler_core::{
 use super::pod_requests;
 use crate::parse::{Malformed, format_milli, list, name, text, uid};
 
-const POLICIES: &str = "none, best-effort, restricted or single-numa-node";
-const SCOPES: &str = "container or pod";
-const ZONES: &str = "at most 16 zones of type Node";
+const EXPECTED_POLICY: &str = "none, best-effort, restricted or single-numa-node";
+const EXPECTED_SCOPE: &str = "container or pod";
+const EXPECTED_ZONES: &str = "at most 16 zones of type Node";
 
-/// The fields of a `NodeResourceTopology` that affect scheduling; it has the name of its node.
+/// The fields of a `NodeResourceTopology` that affect scheduling. The object has the name of its
+/// node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NumaRecord {
     pub(crate) uid: Name,
@@ -38,9 +39,9 @@ impl NumaRecord {
             text(zone, "/type").is_none_or(|of| of.eq_ignore_ascii_case("node"))
         });
         let mut zones: Vec<NumaZone> =
-            of_nodes.map(|(at, object)| zone(object, at, &mut malformed)).collect();
+            of_nodes.map(|(at, object)| parse_zone(object, at, &mut malformed)).collect();
         if zones.len() > NumaTopology::ZONES_MAX {
-            malformed.get_or_insert(Malformed::new("zones", zones.len(), ZONES));
+            malformed.get_or_insert(Malformed::new("zones", zones.len(), EXPECTED_ZONES));
             zones.clear();
         }
         let uid = uid(object);
@@ -48,7 +49,8 @@ impl NumaRecord {
     }
 }
 
-/// Attributes outweigh the older list `topologyPolicies`, which has policy and scope in one word.
+/// Policy and scope of the topology manager. Attributes take precedence over the older list
+/// `topologyPolicies`, which has policy and scope in one word.
 fn policy_and_scope(object: &Value) -> Result<(NumaPolicy, NumaScope), Malformed> {
     let attribute = |attribute: &str| {
         let mut all = list(object, "/attributes").iter();
@@ -58,7 +60,7 @@ fn policy_and_scope(object: &Value) -> Result<(NumaPolicy, NumaScope), Malformed
     let old = list(object, "/topologyPolicies").first().and_then(Value::as_str);
     let (old_policy, old_scope) = match old {
         Some(old) => {
-            let wrong = || Malformed::new("topologyPolicies", format!("{old:?}"), POLICIES);
+            let wrong = || Malformed::new("topologyPolicies", format!("{old:?}"), EXPECTED_POLICY);
             parse_legacy_policy(old).ok_or_else(wrong)?
         }
         None => (NumaPolicy::None, NumaScope::Container),
@@ -71,7 +73,7 @@ fn policy_and_scope(object: &Value) -> Result<(NumaPolicy, NumaScope), Malformed
         Some("single-numa-node") => NumaPolicy::SingleNumaNode,
         Some(other) => {
             let field = "attributes: topologyManagerPolicy";
-            return Err(Malformed::new(field, format!("{other:?}"), POLICIES));
+            return Err(Malformed::new(field, format!("{other:?}"), EXPECTED_POLICY));
         }
     };
     let scope = match attribute("topologyManagerScope") {
@@ -80,7 +82,7 @@ fn policy_and_scope(object: &Value) -> Result<(NumaPolicy, NumaScope), Malformed
         Some("pod") => NumaScope::Pod,
         Some(other) => {
             let field = "attributes: topologyManagerScope";
-            return Err(Malformed::new(field, format!("{other:?}"), SCOPES));
+            return Err(Malformed::new(field, format!("{other:?}"), EXPECTED_SCOPE));
         }
     };
     Ok((policy, scope))
@@ -102,20 +104,21 @@ fn parse_legacy_policy(word: &str) -> Option<(NumaPolicy, NumaScope)> {
     Some((policy, scope))
 }
 
-fn zone(object: &Value, at: usize, malformed: &mut Option<Malformed>) -> NumaZone {
+fn parse_zone(object: &Value, index: usize, malformed: &mut Option<Malformed>) -> NumaZone {
     let mut amounts = |of: &str| {
         let resources = list(object, "/resources").iter();
         let named = resources.filter_map(|one| Some((text(one, "/name")?, one.get(of)?)));
         let listed: Map = named.map(|(name, amount)| (name.to_owned(), amount.clone())).collect();
-        let field = format!("zones[{at}].resources.{of}");
-        let (resources, wrong) = pod_requests::resources(Some(&Value::Object(listed)), &field);
+        let field = format!("zones[{index}].resources.{of}");
+        let (resources, wrong) =
+            pod_requests::parse_resource_list(Some(&Value::Object(listed)), &field);
         if malformed.is_none() {
             *malformed = wrong;
         }
         resources
     };
     let (allocatable, available) = (amounts("allocatable"), amounts("available"));
-    let name = name(object, "/name").unwrap_or_else(|| format!("node-{at}").into());
+    let name = name(object, "/name").unwrap_or_else(|| format!("node-{index}").into());
     NumaZone { name, allocatable, available }
 }
 
@@ -130,7 +133,7 @@ pub(crate) fn placements_from_annotations(
     placements.map(|placements| parse_placements(&placements)).unwrap_or_default()
 }
 
-/// Whether the exporter has reported the placement.
+/// Whether KAI's exporter on the node has reported the pod's placement.
 pub(crate) fn has_observed_placement(annotations: &BTreeMap<Name, Name>) -> bool {
     annotations.contains_key(annotations::NUMA_PLACEMENT_OBSERVED)
 }
@@ -139,14 +142,14 @@ pub(crate) fn has_observed_placement(annotations: &BTreeMap<Name, Name>) -> bool
 pub(crate) fn parse_placements(placements: &Value) -> Vec<NumaAllocation> {
     let placements = placements.as_array().map_or(&[][..], Vec::as_slice).iter();
     let share = |placement: &Value| {
-        let (amount, wrong) = pod_requests::resources(placement.get("amount"), "amount");
+        let (amount, wrong) = pod_requests::parse_resource_list(placement.get("amount"), "amount");
         let zone = name(placement, "/zone")?;
         wrong.is_none().then_some(NumaAllocation { zone, amount })
     };
     placements.filter_map(share).collect()
 }
 
-/// The inverse of [`parse_placements`].
+/// NUMA allocations as JSON; the inverse of [`parse_placements`].
 pub(crate) fn placements_to_json(shares: &[NumaAllocation]) -> Value {
     let placement = |share: &NumaAllocation| {
         let Resources { gpu_milli, cpu_milli, memory_bytes, pods: _, extended } = &share.amount;
@@ -164,7 +167,8 @@ pub(crate) fn placements_to_json(shares: &[NumaAllocation]) -> Value {
     shares.iter().map(placement).collect()
 }
 
-/// `QoS` class `Guaranteed`: from the status, else computed as the API server does.
+/// Whether the pod's `QoS` class is `Guaranteed`: from the status, else computed as the API server
+/// does.
 pub(crate) fn is_guaranteed(pod: &Value, spec: &Value) -> bool {
     if let Some(class) = text(pod, "/status/qosClass") {
         return class == "Guaranteed";
@@ -174,7 +178,7 @@ pub(crate) fn is_guaranteed(pod: &Value, spec: &Value) -> bool {
         && containers.all(|container| {
             let of = |list: &str| {
                 let amounts = container.get("resources").and_then(|all| all.get(list));
-                let (amounts, _) = pod_requests::resources(amounts, list);
+                let (amounts, _) = pod_requests::parse_resource_list(amounts, list);
                 (amounts.cpu_milli, amounts.memory_bytes)
             };
             let (limits, requests) = (of("limits"), of("requests"));
@@ -185,8 +189,9 @@ pub(crate) fn is_guaranteed(pod: &Value, spec: &Value) -> bool {
         })
 }
 
-/// The containers of a pod with several, in the order in which they start.
-pub(crate) fn containers(spec: &Value) -> Vec<ContainerRequests> {
+/// The requests of the containers of a pod, in the order in which they start; empty for a pod with
+/// a single container.
+pub(crate) fn container_requests_in_order(spec: &Value) -> Vec<ContainerRequests> {
     let (first, then) = (list(spec, "/initContainers"), list(spec, "/containers"));
     if first.len() + then.len() < 2 {
         return Vec::new();

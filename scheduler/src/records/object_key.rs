@@ -26,7 +26,7 @@ impl ObjectKey {
         Some(Self { namespace: namespace.into(), name: name.into() })
     }
 
-    pub(crate) fn of_raw(object: &RawObject) -> Self {
+    pub(crate) fn from_raw(object: &RawObject) -> Self {
         Self { namespace: Name::clone(&object.namespace), name: Name::clone(&object.name) }
     }
 }

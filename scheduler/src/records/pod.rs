@@ -25,22 +25,22 @@ const LEADER_LABELS: [(&str, &str, LeaderRole); 3] = [
 pub(crate) struct PodRecord {
     pub(crate) uid: Name,
     pub(crate) scheduler: Scheduler,
-    /// Whether the pod has this scheduler and is in its node pool.
+    /// Whether the pod has the name and the node pool of this scheduler.
     pub(crate) is_ours: bool,
     pub(crate) labels: Labels,
     /// Annotations with prefix `kai.scheduler/`.
     pub(crate) annotations: Labels,
-    /// Requests and constraints, without those of claims.
+    /// Requests and constraints of the pod, without those of its claims.
     pub(crate) shape: Arc<PodShape>,
-    /// Claims on devices.
+    /// Claims on devices (DRA).
     pub(crate) claims: Vec<PodResourceClaim>,
     /// Claims on volumes.
     pub(crate) volumes: Vec<PodVolumeClaim>,
-    /// `ConfigMap`s that its containers require.
+    /// `ConfigMap`s that the pod's containers require.
     pub(crate) config_maps: Vec<Name>,
-    /// The GPUs that it shares.
+    /// The GPU groups of the GPUs that the pod shares.
     pub(crate) gpu_groups: Vec<GpuGroup>,
-    /// What it uses of the NUMA zones of its node, as predicted or observed.
+    /// What the pod uses of the NUMA zones of its node, as predicted or observed.
     pub(crate) numa: Vec<NumaAllocation>,
     /// The first malformed field of the spec.
     pub(crate) malformed: Option<Malformed>,
@@ -65,7 +65,7 @@ pub(crate) struct PodRecord {
     /// The first owner reference.
     pub(crate) owner: Option<Owner>,
     pub(crate) skip_grouping: bool,
-    /// Condition `PodBound` with status `False`: why the pod could not be bound so far.
+    /// Condition `PodBound` with status `False`, which says why the pod could not be bound so far.
     pub(crate) bind_failure: Option<Condition>,
     pub(crate) reported: ReportedPodStatus,
 }
@@ -76,7 +76,7 @@ pub(crate) struct ReportedPodStatus {
     pub(crate) version: u64,
     /// Whether the pod has annotation `pod-group-name`.
     pub(crate) has_group_annotation: bool,
-    /// When it was bound: `lastTransitionTime` of condition `PodScheduled` with status `True`.
+    /// When the pod was bound: `lastTransitionTime` of condition `PodScheduled` with status `True`.
     pub(crate) bound_at: Option<Time>,
     pub(crate) pod_scheduled: Option<Condition>,
     pub(crate) disruption_target: Option<Condition>,
@@ -85,7 +85,7 @@ pub(crate) struct ReportedPodStatus {
 /// Which scheduler `spec.schedulerName` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheduler {
-    /// This one, in any node pool.
+    /// This scheduler, whatever the node pool.
     This,
     Other,
 }
@@ -93,9 +93,9 @@ pub(crate) enum Scheduler {
 /// Where the node of a pod comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NodeSource {
-    /// The pod is bound to it, or assumed to be.
+    /// The pod is bound to the node, or assumed to be.
     Bound,
-    /// Its open BindRequest selects it.
+    /// The open BindRequest of the pod selects the node.
     BindRequest,
 }
 
@@ -108,7 +108,7 @@ pub(crate) enum Phase {
     Failed,
 }
 
-/// One of `metadata.ownerReferences[]`.
+/// An entry of `metadata.ownerReferences`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Owner {
     pub(crate) api_version: Name,
@@ -138,7 +138,7 @@ impl PodRecord {
             uid: text(metadata, "/uid").unwrap_or_default().into(),
             scheduler,
             is_ours: scheduler == Scheduler::This,
-            gpu_groups: gpu_fractions::groups(&labels),
+            gpu_groups: gpu_fractions::gpu_groups(&labels),
             labels,
             numa: numa::placements_from_annotations(&annotations),
             annotations,
@@ -153,7 +153,7 @@ impl PodRecord {
                 Some("Never") => PreemptionPolicy::Never,
                 Some(_) | None => PreemptionPolicy::PreemptLowerPriority,
             },
-            phase: phase(status),
+            phase: parse_phase(status),
             grace_period_secs: at(spec, "/terminationGracePeriodSeconds")
                 .and_then(Value::as_i64)
                 .unwrap_or(30),
@@ -202,12 +202,12 @@ impl PodRecord {
         self.node.is_none() && !self.is_finished() && self.releasing_since.is_none()
     }
 
-    /// The assumed group, while its annotation is not confirmed.
+    /// The assumed group, until the API server has its annotation.
     pub(crate) fn assumed_group(&self) -> Option<Name> {
         self.group.clone().filter(|_| !self.reported.has_group_annotation)
     }
 
-    /// Whether the annotation with the group must be written, and no binding under way carries it.
+    /// Whether the group annotation must be written, since no binding under way carries it.
     pub(crate) fn needs_group_annotation(&self) -> bool {
         let may =
             self.node.is_none() || self.is_bind_requested() || self.reported.bound_at.is_some();
@@ -218,12 +218,12 @@ impl PodRecord {
             && may
     }
 
-    /// The sub-group label.
+    /// The value of the sub-group label.
     pub(crate) fn sub_group(&self) -> Option<&Name> {
         self.labels.get(labels::SUB_GROUP)
     }
 
-    /// The priority class label.
+    /// The value of the priority class label.
     pub(crate) fn priority_class_label(&self) -> Option<&Name> {
         self.labels.get(labels::PRIORITY_CLASS).filter(|class| !class.is_empty())
     }
@@ -233,7 +233,8 @@ impl PodRecord {
         self.labels.get(labels::TASK_PRIORITY).and_then(|text| text.parse().ok())
     }
 
-    /// The error if that label is not a number. KAI ignores such a label, too.
+    /// The error of label `kai.scheduler/task-priority` if it is not a number. KAI ignores such a
+    /// label as well.
     pub(crate) fn task_priority_error(&self) -> Option<Malformed> {
         let found = self.labels.get(labels::TASK_PRIORITY)?;
         let field = format!("label {}", labels::TASK_PRIORITY);
@@ -250,13 +251,14 @@ impl PodRecord {
 }
 
 /// Annotations with prefix `kai.scheduler/`; most pods have none.
-fn kai_annotations(all: Option<&Value>) -> Labels {
-    let all = all.and_then(Value::as_object);
-    let own = all.into_iter().flatten().filter(|(key, _)| key.starts_with("kai.scheduler/"));
+fn kai_annotations(annotations: Option<&Value>) -> Labels {
+    let annotations = annotations.and_then(Value::as_object);
+    let own =
+        annotations.into_iter().flatten().filter(|(key, _)| key.starts_with("kai.scheduler/"));
     own.filter_map(|(key, value)| Some((key.as_str().into(), value.as_str()?.into()))).collect()
 }
 
-fn phase(status: &Value) -> Phase {
+fn parse_phase(status: &Value) -> Phase {
     match text(status, "/phase") {
         Some("Succeeded") => Phase::Succeeded,
         Some("Failed") => Phase::Failed,
@@ -274,25 +276,26 @@ fn bound_at(conditions: &[Value]) -> Option<Time> {
     time(condition, "/lastTransitionTime")
 }
 
-/// The deletion timestamp is the end of the grace period.
+/// When the pod started to terminate: its deletion timestamp, which is the end of the grace period,
+/// minus the grace period.
 fn releasing_since(metadata: &Value) -> Option<Time> {
     let ends = time(metadata, "/deletionTimestamp")?;
     let grace = at(metadata, "/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
     Some(Time(ends.0.saturating_sub(grace.saturating_mul(1000))))
 }
 
-/// The controller owner reference.
-pub(crate) fn controller(object: &Value) -> Option<Owner> {
+/// The owner reference of the object's controller.
+pub(crate) fn controller_owner(object: &Value) -> Option<Owner> {
     let owners = list(object, "/metadata/ownerReferences");
     owners.iter().find(|owner| owner["controller"] == Value::Bool(true)).map(parse_owner)
 }
 
-/// The owner that the object is part of: the only one, or of several the controller. Unlike KAI,
-/// which follows none of several.
+/// The owner that the object is part of: the only one, or of several the controller. (KAI follows
+/// none of several.)
 pub(crate) fn parent_owner(object: &Value) -> Option<Owner> {
     match list(object, "/metadata/ownerReferences") {
         [only] => Some(parse_owner(only)),
-        _ => controller(object),
+        _ => controller_owner(object),
     }
 }
 
@@ -306,16 +309,17 @@ pub(crate) fn parse_owner(reference: &Value) -> Owner {
     }
 }
 
-/// Requests and constraints of a pod, and the first malformed field.
+/// Requests and constraints of a pod, and the first malformed field of its spec.
 fn parse_shape(object: &Value, spec: &Value) -> (PodShape, Option<Malformed>) {
     let (requests, mut malformed) = pod_requests::pod_requests(spec);
     let wrong = &mut malformed;
-    let shared_gpu = or_record_error(gpu_fractions::shared_gpu(object, requests.gpu_milli), wrong);
+    let shared_gpu =
+        or_record_error(gpu_fractions::parse_fractional_gpu(object, requests.gpu_milli), wrong);
     let (unasked_cpu_milli, unasked_memory_bytes) = pod_requests::non_zero_surplus(spec, &requests);
     let shape = PodShape {
         requests,
         guaranteed: numa::is_guaranteed(object, spec),
-        containers: numa::containers(spec),
+        containers: numa::container_requests_in_order(spec),
         default_cpu_milli: unasked_cpu_milli,
         default_memory_bytes: unasked_memory_bytes,
         fractional_gpu: shared_gpu,
@@ -326,21 +330,24 @@ fn parse_shape(object: &Value, spec: &Value) -> (PodShape, Option<Malformed>) {
         own_claims: Vec::new(),
         volumes: Vec::new(),
         node_selector: strings(spec, "/nodeSelector"),
-        node_affinity: or_record_error(selectors::node_terms(spec), wrong),
-        node_preferences: or_record_error(selectors::node_preferences(spec), wrong),
-        tolerations: or_record_error(selectors::tolerations(spec), wrong),
-        pod_affinity: or_record_error(selectors::pod_terms(spec, "podAffinity"), wrong),
-        pod_anti_affinity: or_record_error(selectors::pod_terms(spec, "podAntiAffinity"), wrong),
-        pod_preferences: or_record_error(selectors::pod_preferences(spec), wrong),
-        topology_spread: or_record_error(selectors::topology_spread(spec), wrong),
+        node_affinity: or_record_error(selectors::parse_node_terms(spec), wrong),
+        node_preferences: or_record_error(selectors::parse_node_preferences(spec), wrong),
+        tolerations: or_record_error(selectors::parse_tolerations(spec), wrong),
+        pod_affinity: or_record_error(selectors::parse_pod_terms(spec, "podAffinity"), wrong),
+        pod_anti_affinity: or_record_error(
+            selectors::parse_pod_terms(spec, "podAntiAffinity"),
+            wrong,
+        ),
+        pod_preferences: or_record_error(selectors::parse_pod_preferences(spec), wrong),
+        topology_spread: or_record_error(selectors::parse_topology_spread(spec), wrong),
         host_ports: host_ports(spec),
-        images: images(spec),
+        images: container_images(spec),
     };
     (shape, malformed)
 }
 
-/// Images of all containers, with tag, as nodes list them.
-fn images(spec: &Value) -> Vec<Name> {
+/// Images of all containers of a pod, with tag, as nodes list them.
+fn container_images(spec: &Value) -> Vec<Name> {
     let containers = list(spec, "/initContainers").iter().chain(list(spec, "/containers"));
     let images = containers.filter_map(|container| text(container, "/image"));
     let tagged = |image: &str| image.rfind(':') > image.rfind('/');
@@ -349,9 +356,12 @@ fn images(spec: &Value) -> Vec<Name> {
         .collect()
 }
 
-/// The value, or the default after recording the error.
-fn or_record_error<T: Default>(read: Result<T, Malformed>, malformed: &mut Option<Malformed>) -> T {
-    read.unwrap_or_else(|wrong| {
+/// The value, or the default after its error was recorded in `malformed`.
+fn or_record_error<T: Default>(
+    result: Result<T, Malformed>,
+    malformed: &mut Option<Malformed>,
+) -> T {
+    result.unwrap_or_else(|wrong| {
         malformed.get_or_insert(wrong);
         T::default()
     })

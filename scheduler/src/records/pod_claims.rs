@@ -15,7 +15,7 @@ pub(crate) const SHARED_GPU_CONFIG_MAP_ANNOTATION: &str = "runai/shared-gpu-conf
 /// A resource claim in the spec of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodResourceClaim {
-    /// The name inside the pod.
+    /// Name of the claim inside the pod.
     pub(crate) name: Name,
     /// Name of the `ResourceClaim`; `None` until it is created from a template.
     pub(crate) claim: Option<Name>,
@@ -37,14 +37,15 @@ impl PodResourceClaim {
 /// A volume claim in the spec of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodVolumeClaim {
-    /// The claim's name.
+    /// Name of the `PersistentVolumeClaim`.
     pub(crate) claim: Name,
-    /// Whether it is created for the pod (generic ephemeral volume) and must be owned by it.
+    /// Whether the claim is created for the pod (generic ephemeral volume) and must be owned by the
+    /// pod.
     pub(crate) is_ephemeral: bool,
 }
 
 impl PodVolumeClaim {
-    /// The claims of a pod; most pods have none.
+    /// The volume claims of a pod; most pods have none.
     pub(crate) fn from_pod(pod: &Value) -> Vec<Self> {
         list(pod, "/spec/volumes")
             .iter()
@@ -66,7 +67,7 @@ impl PodVolumeClaim {
     }
 }
 
-/// The names of the `ConfigMap`s that the containers of a pod require. Excludes volumes that no
+/// The names of the `ConfigMap`s that the containers of a pod require. Left out are volumes that no
 /// container mounts, and `ConfigMap`s that the binder creates for a pod that shares GPUs.
 pub(crate) fn required_config_maps(pod: &Value) -> Vec<Name> {
     let kinds = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];

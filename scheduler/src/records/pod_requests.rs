@@ -7,16 +7,19 @@ use std::collections::BTreeMap;
 use schedlab_api::{Map, Value, resources};
 use schedlab_scheduler_core::resources::Resources;
 
-use crate::parse::{Malformed, Unit, at, list, non_negative, shown, text};
+use crate::parse::{Malformed, Unit, at, list, parse_non_negative, shown, text};
 
 type Amounts<'o> = BTreeMap<&'o str, i64>;
 
-const TOO_LARGE: &str = "amounts whose sum is at most 9223372036854775807";
+const EXPECTED_SUM: &str = "amounts whose sum is at most 9223372036854775807";
 
 /// Parses a list of resources, such as `status.allocatable`. A malformed quantity counts as 0 and
 /// is returned as error.
-pub(crate) fn resources(of: Option<&Value>, field: &str) -> (Resources, Option<Malformed>) {
-    let (amounts, malformed) = parse_amounts(of.and_then(Value::as_object), || field.to_owned());
+pub(crate) fn parse_resource_list(
+    list: Option<&Value>,
+    field: &str,
+) -> (Resources, Option<Malformed>) {
+    let (amounts, malformed) = parse_amounts(list.and_then(Value::as_object), || field.to_owned());
     (into_resources(amounts), malformed)
 }
 
@@ -25,45 +28,46 @@ pub(crate) fn container_requests(container: &Value) -> Resources {
     into_resources(RequestSum::default().container_amounts(container, "spec.containers"))
 }
 
-/// Requests that kube-scheduler assumes for a container without any when it scores nodes.
+/// Amounts that kube-scheduler assumes, when it scores nodes, for a container that requests none:
+/// millicores and bytes.
 const NON_ZERO_DEFAULTS: [(&str, i64); 2] = [("cpu", 100), ("memory", 200 << 20)];
 
 /// The requests of a pod. A malformed quantity counts as 0 and is returned as error.
 pub(crate) fn pod_requests(spec: &Value) -> (Resources, Option<Malformed>) {
-    sum_up(spec, RequestSum::default())
+    sum_requests(spec, RequestSum::default())
 }
 
 /// CPU (millicores) and memory (bytes) that kube-scheduler adds for containers without requests
 /// when it scores nodes.
 pub(crate) fn non_zero_surplus(spec: &Value, requests: &Resources) -> (i64, i64) {
     let (counted, _) =
-        sum_up(spec, RequestSum { defaults: NON_ZERO_DEFAULTS.into(), malformed: None });
+        sum_requests(spec, RequestSum { defaults: NON_ZERO_DEFAULTS.into(), malformed: None });
     (
         counted.cpu_milli.saturating_sub(requests.cpu_milli),
         counted.memory_bytes.saturating_sub(requests.memory_bytes),
     )
 }
 
-fn sum_up<'o>(spec: &'o Value, mut sum: RequestSum<'o>) -> (Resources, Option<Malformed>) {
+fn sum_requests<'o>(spec: &'o Value, mut sum: RequestSum<'o>) -> (Resources, Option<Malformed>) {
     let mut running = Amounts::new();
     for container in list(spec, "/containers") {
         let requests = sum.container_amounts(container, "spec.containers");
-        sum.add(&mut running, &requests);
+        sum.add_amounts(&mut running, &requests);
     }
     let mut sidecars = Amounts::new();
     let mut starting = Amounts::new();
     for container in list(spec, "/initContainers") {
         let mut requests = sum.container_amounts(container, "spec.initContainers");
         if text(container, "/restartPolicy") == Some("Always") {
-            sum.add(&mut running, &requests);
-            sum.add(&mut sidecars, &requests);
+            sum.add_amounts(&mut running, &requests);
+            sum.add_amounts(&mut sidecars, &requests);
             requests.clone_from(&sidecars);
         } else {
-            sum.add(&mut requests, &sidecars);
+            sum.add_amounts(&mut requests, &sidecars);
         }
-        raise_to(&mut starting, &requests);
+        raise_to_minimums(&mut starting, &requests);
     }
-    raise_to(&mut running, &starting);
+    raise_to_minimums(&mut running, &starting);
     sum.defaults.clear();
     let of = |kind| move || format!("spec.resources.{kind}");
     for (resource, bound) in sum.parse(at(spec, "/resources/limits"), of("limits")) {
@@ -71,12 +75,12 @@ fn sum_up<'o>(spec: &'o Value, mut sum: RequestSum<'o>) -> (Resources, Option<Ma
     }
     running.extend(sum.parse(at(spec, "/resources/requests"), of("requests")));
     let overhead = sum.parse(at(spec, "/overhead"), || "spec.overhead".to_owned());
-    sum.add(&mut running, &overhead);
+    sum.add_amounts(&mut running, &overhead);
     running.insert("pods", 1);
     (into_resources(running), sum.malformed)
 }
 
-/// Adds amounts, and keeps the first error.
+/// Adds up requests, and keeps the first error.
 #[derive(Default)]
 struct RequestSum<'o> {
     /// Amounts of a container that sets neither request nor limit.
@@ -85,15 +89,15 @@ struct RequestSum<'o> {
 }
 
 impl<'o> RequestSum<'o> {
-    fn parse(&mut self, of: Option<&'o Value>, field: impl Fn() -> String) -> Amounts<'o> {
-        let (amounts, malformed) = parse_amounts(of.and_then(Value::as_object), field);
+    fn parse(&mut self, list: Option<&'o Value>, field: impl Fn() -> String) -> Amounts<'o> {
+        let (amounts, malformed) = parse_amounts(list.and_then(Value::as_object), field);
         if self.malformed.is_none() {
             self.malformed = malformed;
         }
         amounts
     }
 
-    /// Requests; limits for resources without request.
+    /// The requests of a container. For a resource without request its limit counts.
     fn container_amounts(&mut self, container: &'o Value, list_field: &str) -> Amounts<'o> {
         let field = |of: &str| match text(container, "/name") {
             Some(name) => format!("{list_field}[{name}].resources.{of}"),
@@ -105,39 +109,42 @@ impl<'o> RequestSum<'o> {
         amounts
     }
 
-    fn add(&mut self, to: &mut Amounts<'o>, more: &Amounts<'o>) {
-        for (resource, amount) in more {
-            let entry = to.entry(resource).or_default();
+    fn add_amounts(&mut self, total: &mut Amounts<'o>, addend: &Amounts<'o>) {
+        for (resource, amount) in addend {
+            let entry = total.entry(resource).or_default();
             if let Some(total) = entry.checked_add(*amount) {
                 *entry = total;
             } else {
                 *entry = i64::MAX;
                 let field = format!("spec.containers: {resource}");
-                self.malformed.get_or_insert(Malformed::new(field, "more", TOO_LARGE));
+                self.malformed.get_or_insert(Malformed::new(field, "more", EXPECTED_SUM));
             }
         }
     }
 }
 
-fn raise_to<'o>(amounts: &mut Amounts<'o>, defaults: &Amounts<'o>) {
-    for (resource, amount) in defaults {
+fn raise_to_minimums<'o>(amounts: &mut Amounts<'o>, minimums: &Amounts<'o>) {
+    for (resource, amount) in minimums {
         let entry = amounts.entry(resource).or_default();
         *entry = (*entry).max(*amount);
     }
 }
 
-/// `field` is the path of the list, for errors.
-fn parse_amounts(of: Option<&Map>, field: impl Fn() -> String) -> (Amounts<'_>, Option<Malformed>) {
+/// Parses amounts by resource name. `field` returns the path of the list, for errors.
+fn parse_amounts(
+    list: Option<&Map>,
+    field: impl Fn() -> String,
+) -> (Amounts<'_>, Option<Malformed>) {
     let mut amounts = Amounts::new();
     let mut malformed = None;
-    for (resource, value) in of.into_iter().flatten() {
+    for (resource, value) in list.into_iter().flatten() {
         let unit = match resource.as_str() {
             "cpu" | resources::GPU => Unit::Milli,
             _ => Unit::Whole,
         };
         let read = match value {
-            Value::String(text) => non_negative(text, unit),
-            Value::Number(number) => non_negative(&number.to_string(), unit),
+            Value::String(text) => parse_non_negative(text, unit),
+            Value::Number(number) => parse_non_negative(&number.to_string(), unit),
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
                 Err("a quantity such as 2, 500m, 1.5Gi or 1e3")
             }

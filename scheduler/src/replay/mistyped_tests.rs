@@ -9,9 +9,9 @@ use zip::{ZipWriter, write::SimpleFileOptions};
 
 use super::{Overrides, replay};
 
-/// Two racks with a node of 4 GPUs each, queue `q` below a queue with a limit of 2 GPUs, and a gang
-/// of two pods that needs one rack.
-fn cluster() -> Value {
+/// A valid cluster: two racks with a node of 4 GPUs each, queue `q` below a queue with a limit of 2
+/// GPUs, and a gang of two pods that needs one rack.
+fn valid_cluster() -> Value {
     let node = |name: &str, rack: &str| {
         json!({
         "metadata": { "name": name, "labels": { "rack": rack } },
@@ -42,15 +42,15 @@ fn cluster() -> Value {
     })
 }
 
-/// The notes and the first cycle, with the value at `place` replaced.
-fn with(place: &str, value: Value) -> String {
-    let mut cluster = cluster();
-    *cluster.pointer_mut(place).expect("a place in the cluster") = value;
-    rendered(&cluster)
+/// Notes and first cycle of a replay of the valid cluster with the value at `pointer` replaced.
+fn replay_text_with(pointer: &str, value: Value) -> String {
+    let mut cluster = valid_cluster();
+    *cluster.pointer_mut(pointer).expect("a place in the cluster") = value;
+    replay_text(&cluster)
 }
 
-/// The notes and the first cycle.
-fn rendered(cluster: &Value) -> String {
+/// Notes and first cycle of a replay.
+fn replay_text(cluster: &Value) -> String {
     let snapshot = json!({ "rawObjects": cluster }).to_string();
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     zip.start_file("snapshot.json", SimpleFileOptions::default()).unwrap();
@@ -64,7 +64,7 @@ fn rendered(cluster: &Value) -> String {
 
 #[test]
 fn the_gang_is_bound_when_all_fields_are_valid() {
-    assert_snapshot!(with("/pods/0/spec/nodeSelector", json!({})), @r"
+    assert_snapshot!(replay_text_with("/pods/0/spec/nodeSelector", json!({})), @r"
     bind ns/a to n1
     bind ns/b to n1
     ");
@@ -73,7 +73,7 @@ fn the_gang_is_bound_when_all_fields_are_valid() {
 #[test]
 fn an_expression_that_cannot_be_evaluated_is_noted() {
     let of_class = |expression: &str| {
-        let mut cluster = cluster();
+        let mut cluster = valid_cluster();
         let selectors = json!([{ "cel": { "expression": expression } }]);
         let class = json!({ "metadata": { "name": "x" }, "spec": { "selectors": selectors } });
         let exactly = json!({ "deviceClassName": "x" });
@@ -86,7 +86,7 @@ fn an_expression_that_cannot_be_evaluated_is_noted() {
                                              "spec": { "devices": { "requests": requests } } }]);
         cluster["pods"][0]["spec"]["resourceClaims"] =
             json!([{ "name": "own", "resourceClaimName": "c" }]);
-        rendered(&cluster)
+        replay_text(&cluster)
     };
     assert_snapshot!(of_class("device.driver =="), @r"
     Pod ns/a: ResourceClaim c: expression device.driver == (DeviceClass x) selects no device: it cannot be evaluated for device d of node n1: it is not a valid CEL expression
@@ -109,7 +109,7 @@ fn a_pod_with_a_mistyped_value_is_noted_and_not_bound() {
         ("/pods/0/spec/containers/0/resources", json!("str")),
         ("/pods/0/metadata/namespace", json!({})),
     ];
-    let rendered = places.map(|(place, value)| with(place, value));
+    let rendered = places.map(|(place, value)| replay_text_with(place, value));
     assert_snapshot!(rendered.join("\n"), @r#"
     Pod ns/a: spec: got "str", expected an object; it is not placed
     no decisions
@@ -139,7 +139,7 @@ fn mistyped_objects_that_a_pod_depends_on_are_noted_and_not_used() {
         ("/topologies/0/spec", json!("str")),
         ("/nodes/0/metadata/labels", json!("str")),
     ];
-    let rendered = places.map(|(place, value)| with(place, value));
+    let rendered = places.map(|(place, value)| replay_text_with(place, value));
     assert_snapshot!(rendered.join("\n"), @r#"
     PodGroup ns/g: spec: got "str", expected an object; none of its pods is placed
     no decisions

@@ -6,7 +6,7 @@ use tracing::{debug, debug_span, span::EnteredSpan};
 
 use crate::logging::millis;
 
-/// Opens a span for each action, and forwards to another observer.
+/// Opens a tracing span for each action, and forwards to another observer.
 pub(super) struct ActionLog<'a, O> {
     inner: &'a mut O,
     current: Option<CurrentAction>,

@@ -53,8 +53,8 @@ impl Health {
     ///
     /// # Errors
     ///
-    /// Why it is not ready: it has no lease yet, could not get or release it, or has not completed
-    /// a cycle.
+    /// Why the process is not ready: it has no lease yet, could not get or release the lease, or
+    /// has not completed a cycle.
     pub fn readiness(&self) -> Result<String, String> {
         let standing = self.leader_state.borrow();
         match &*standing {
@@ -128,7 +128,7 @@ fn response_with_type(body: Full<Bytes>, media_type: &'static str) -> HttpRespon
     response
 }
 
-/// Serves the endpoints until the future is dropped.
+/// Serves the health endpoints until the future is dropped.
 ///
 /// # Errors
 /// The listener fails.

@@ -14,11 +14,11 @@ use tokio::{
 };
 
 use crate::{
-    api::{ApiClient, ApiError, PatchKind, path},
+    api::{ApiClient, ApiError, PatchKind, object_path},
     config::Clock,
 };
 
-const LEASES: &str = "coordination.k8s.io/v1";
+const LEASE_API_VERSION: &str = "coordination.k8s.io/v1";
 
 /// Settings of one candidate. Default timings are those of Kubernetes' components.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct ElectionConfig {
     /// Time without successful renewal after which a leader stops leading; less than
     /// `lease_duration`.
     pub renew_deadline: Duration,
-    /// Time between two tries to acquire or renew.
+    /// Time between two tries to acquire or renew the lease.
     pub retry_period: Duration,
 }
 
@@ -54,7 +54,7 @@ impl ElectionConfig {
     /// Sets other timings.
     ///
     /// # Errors
-    /// With these timings two candidates could lead at once.
+    /// Two candidates could lead at once with these timings.
     pub fn with_timings(
         self,
         lease: Duration,
@@ -84,24 +84,24 @@ pub struct InvalidTimings {
 /// State of a candidate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum LeaderState {
-    /// It has not read the lease yet.
+    /// The candidate has not read the lease yet.
     #[default]
     Acquiring,
-    /// The API server denies access to the lease; with its message.
+    /// The API server denies access to the lease, with this message.
     Rejected(String),
-    /// Another candidate leads; with its identity.
+    /// Another candidate leads, with this identity.
     Standby(String),
-    /// It leads.
+    /// This candidate leads.
     Leading,
-    /// It stopped leading but could not release the lease, so that others wait for its expiry; with
-    /// the error.
+    /// This candidate stopped leading but could not release the lease, with this error. Other
+    /// candidates wait until the lease expires.
     ReleaseFailed(String),
 }
 
 impl fmt::Display for LeaderState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Acquiring => write!(f, "has not read the lease yet"),
+            Self::Acquiring => write!(f, "this candidate has not read the lease yet"),
             Self::Rejected(why) => write!(f, "cannot acquire the lease: {why}"),
             Self::Standby(leader) => write!(f, "standing by, {leader} leads"),
             Self::Leading => write!(f, "leads"),
@@ -116,7 +116,7 @@ pub enum LeadershipLost {
     /// Another candidate holds the lease.
     #[error("lost the lease {lease} to {holder}")]
     TakenOver {
-        /// Namespace and name.
+        /// Namespace and name of the lease.
         lease: String,
         /// Identity of the new holder.
         holder: String,
@@ -124,7 +124,7 @@ pub enum LeadershipLost {
     /// No renewal succeeded within the deadline.
     #[error("could not renew the lease {lease} for {} s: {why}", deadline.as_secs())]
     RenewalTimedOut {
-        /// Namespace and name.
+        /// Namespace and name of the lease.
         lease: String,
         /// The renew deadline.
         deadline: Duration,
@@ -170,17 +170,18 @@ pub async fn lead(
         () = &mut stop => Ok(()),
         done = work => done,
     };
-    renewal.end().await;
+    renewal.abort_and_wait().await;
     elector.release_within_deadline(&state).await;
     done
 }
 
-/// The renewal task; dropping this aborts it, so that an ended process does not keep the lease.
+/// The task that renews the lease. Dropping it aborts the task, so that an ended process does not
+/// keep the lease.
 struct Renewal(JoinHandle<LeadershipLost>);
 
 impl Renewal {
-    /// Aborts the task and waits until it sends no more requests.
-    async fn end(mut self) {
+    /// Aborts the renewal task and waits until it sends no more requests.
+    async fn abort_and_wait(mut self) {
         self.0.abort();
         let _ = (&mut self.0).await;
     }
@@ -199,20 +200,20 @@ struct Elector {
     now: Clock,
 }
 
-/// Last observed change of the lease.
+/// Version of the lease, and when it was first observed.
 struct ObservedLease {
     version: String,
     at: Instant,
 }
 
-/// Result of a try to acquire or renew.
+/// Result of a try to acquire or renew the lease.
 enum LeaseAttempt {
     Held,
     HeldByOther(String),
 }
 
 impl Elector {
-    /// Returns when the lease is acquired.
+    /// Tries to acquire the lease, and returns when it is acquired.
     async fn acquire(&self, state: &watch::Sender<LeaderState>) {
         let mut observed = None;
         loop {
@@ -257,9 +258,9 @@ impl Elector {
         &self,
         observed: &mut Option<ObservedLease>,
     ) -> Result<LeaseAttempt, ApiError> {
-        let lease = match self.api.get(&self.path()).await {
+        let lease = match self.api.get(&self.lease_path()).await {
             Ok(lease) => lease,
-            Err(ApiError::NotFound(_)) => return self.create().await,
+            Err(ApiError::NotFound(_)) => return self.create_lease().await,
             Err(error) => return Err(error),
         };
         let text = |at: &str| lease.pointer(at).and_then(Value::as_str).unwrap_or_default();
@@ -269,7 +270,7 @@ impl Elector {
         if !ours && !holder.is_empty() && !self.is_expired(&lease, version, observed) {
             return Ok(LeaseAttempt::HeldByOther(holder.to_owned()));
         }
-        let mut spec = self.spec();
+        let mut spec = self.lease_spec();
         if ours {
             // Other fields stay as they are.
             spec = json!({ "renewTime": spec["renewTime"] });
@@ -278,7 +279,7 @@ impl Elector {
             spec["leaseTransitions"] = json!(before.unwrap_or(0) + 1);
         }
         let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
-        match self.api.patch(&self.path(), PatchKind::Merge, &change).await {
+        match self.api.patch(&self.lease_path(), PatchKind::Merge, &change).await {
             Ok(IgnoredAny) => Ok(LeaseAttempt::Held),
             Err(ApiError::Conflict(_)) => {
                 Ok(LeaseAttempt::HeldByOther("another candidate".to_owned()))
@@ -287,7 +288,7 @@ impl Elector {
         }
     }
 
-    /// The lease did not change for its duration.
+    /// Whether the lease did not change for its duration, measured by our own clock.
     fn is_expired(
         &self,
         lease: &Value,
@@ -307,14 +308,14 @@ impl Elector {
     }
 
     /// Creates the lease.
-    async fn create(&self) -> Result<LeaseAttempt, ApiError> {
+    async fn create_lease(&self) -> Result<LeaseAttempt, ApiError> {
         let lease = json!({
-            "apiVersion": LEASES,
+            "apiVersion": LEASE_API_VERSION,
             "kind": "Lease",
             "metadata": { "name": self.election.name, "namespace": self.election.namespace },
-            "spec": self.spec(),
+            "spec": self.lease_spec(),
         });
-        let all = path(LEASES, &self.election.namespace, "leases", "");
+        let all = object_path(LEASE_API_VERSION, &self.election.namespace, "leases", "");
         match self.api.create(&all, &lease).await {
             Ok(IgnoredAny) => Ok(LeaseAttempt::Held),
             Err(ApiError::Conflict(_)) => {
@@ -324,44 +325,45 @@ impl Elector {
         }
     }
 
-    /// Releases the lease within the renew deadline. After a failure others wait for its expiry.
+    /// Releases the lease within the renew deadline. After a failure other candidates wait until
+    /// the lease expires.
     async fn release_within_deadline(&self, state: &watch::Sender<LeaderState>) {
         let deadline = self.election.renew_deadline;
         let release = async {
-            match self.release().await {
+            match self.release_lease().await {
                 // The last renewal was still in flight.
-                Err(ApiError::Conflict(_)) => self.release().await,
+                Err(ApiError::Conflict(_)) => self.release_lease().await,
                 released => released,
             }
         };
         let why = match timeout(deadline, release).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer for {} s", deadline.as_secs()),
+            Err(_) => format!("the API server did not answer for {} s", deadline.as_secs()),
         };
         state.send_replace(LeaderState::ReleaseFailed(why));
     }
 
-    /// Clears the holder, like client-go with `ReleaseOnCancel`.
-    async fn release(&self) -> Result<(), ApiError> {
-        let lease = match self.api.get(&self.path()).await {
+    /// Clears the holder of the lease, like client-go with `ReleaseOnCancel`.
+    async fn release_lease(&self) -> Result<(), ApiError> {
+        let lease = match self.api.get(&self.lease_path()).await {
             Err(ApiError::NotFound(_)) => return Ok(()),
             lease => lease?,
         };
         if lease["spec"]["holderIdentity"] != *self.election.identity {
             return Ok(());
         }
-        let mut spec = self.spec();
+        let mut spec = self.lease_spec();
         spec["holderIdentity"] = json!("");
         spec["leaseDurationSeconds"] = json!(1);
         spec["leaseTransitions"] = lease["spec"]["leaseTransitions"].clone();
         let version = &lease["metadata"]["resourceVersion"];
         let change = json!({ "metadata": { "resourceVersion": version }, "spec": spec });
-        let IgnoredAny = self.api.patch(&self.path(), PatchKind::Merge, &change).await?;
+        let IgnoredAny = self.api.patch(&self.lease_path(), PatchKind::Merge, &change).await?;
         Ok(())
     }
 
-    fn spec(&self) -> Value {
+    fn lease_spec(&self) -> Value {
         let now = (self.now)().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
         json!({
             "holderIdentity": self.election.identity,
@@ -372,8 +374,8 @@ impl Elector {
         })
     }
 
-    fn path(&self) -> String {
-        path(LEASES, &self.election.namespace, "leases", &self.election.name)
+    fn lease_path(&self) -> String {
+        object_path(LEASE_API_VERSION, &self.election.namespace, "leases", &self.election.name)
     }
 }
 

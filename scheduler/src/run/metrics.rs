@@ -35,11 +35,11 @@ pub struct Metrics {
     queues: queues::QueueMetrics,
     usage_query: Histogram,
     workloads: Mutex<workloads::WorkloadMetrics>,
-    /// The usage history, for values that change with time alone.
+    /// The usage history, for metrics that change with time alone.
     usage_history: OnceLock<SharedUsage>,
 }
 
-/// A finished cycle as input of metrics.
+/// A finished cycle as input of the metrics.
 pub(crate) struct CycleObservation<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) plan: &'a Plan,
@@ -49,7 +49,7 @@ pub(crate) struct CycleObservation<'a> {
     pub(crate) queues: &'a [QueueSummary],
     pub(crate) stopwatch: &'a Stopwatch,
     pub(crate) timings: CycleTimings,
-    /// Latency of each binding.
+    /// Latency of each binding of the cycle.
     pub(crate) bindings: &'a [Duration],
 }
 
@@ -66,7 +66,7 @@ impl Metrics {
         let queues = queues::QueueMetrics::new(&register, labels);
         let cycles = cycles::CycleMetrics::new(&register);
         let workloads = Mutex::new(workloads::WorkloadMetrics::new(&register));
-        let usage_query = register.latency(
+        let usage_query = register.latency_histogram(
             "usage_query_latency_milliseconds",
             "Latency of queries to the usage database",
         );
@@ -126,35 +126,35 @@ impl fmt::Debug for Metrics {
 struct Registrar<'a>(&'a Registry);
 
 impl Registrar<'_> {
-    fn gauge(&self, name: &str, help: &str, labels: &[&str]) -> GaugeVec {
-        self.register(GaugeVec::new(opts(name, help), labels))
+    fn register_gauge(&self, name: &str, help: &str, labels: &[&str]) -> GaugeVec {
+        self.register(GaugeVec::new(metric_opts(name, help), labels))
     }
 
-    fn counter(&self, name: &str, help: &str, labels: &[&str]) -> CounterVec {
-        self.register(CounterVec::new(opts(name, help), labels))
+    fn register_counter(&self, name: &str, help: &str, labels: &[&str]) -> CounterVec {
+        self.register(CounterVec::new(metric_opts(name, help), labels))
     }
 
-    /// A histogram in milliseconds with KAI's buckets.
-    fn latency(&self, name: &str, help: &str) -> Histogram {
+    /// Registers a histogram of latencies in milliseconds, with KAI's buckets.
+    fn latency_histogram(&self, name: &str, help: &str) -> Histogram {
         let buckets = prometheus::exponential_buckets(5.0, 2.0, 10).expect("increasing buckets");
-        let opts = HistogramOpts::from(opts(name, help)).buckets(buckets);
+        let opts = HistogramOpts::from(metric_opts(name, help)).buckets(buckets);
         self.register(Histogram::with_opts(opts))
     }
 
-    fn register<C: Collector + Clone + 'static>(&self, made: prometheus::Result<C>) -> C {
-        let collector = made.expect("names and labels are valid");
+    fn register<C: Collector + Clone + 'static>(&self, collector: prometheus::Result<C>) -> C {
+        let collector = collector.expect("names and labels are valid");
         self.0.register(Box::new(collector.clone())).expect("each name is used once");
         collector
     }
 }
 
-fn opts(name: &str, help: &str) -> Opts {
+fn metric_opts(name: &str, help: &str) -> Opts {
     Opts::new(name, help).namespace("kai")
 }
 
 /// Converts an amount to the unit of a metric.
 #[expect(clippy::cast_precision_loss, reason = "metrics are floats")]
-fn scaled(amount: i64, per_unit: i64) -> f64 {
+fn to_metric_unit(amount: i64, per_unit: i64) -> f64 {
     amount as f64 / per_unit as f64
 }
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     api::ApiError,
-    apply::Outcome,
+    apply::ApplyOutcome,
     cache::idle_reservations_message,
     config::{Component, Flavor, NodePool},
     progress::QueueSummary,
@@ -22,8 +22,8 @@ use crate::{
 };
 
 impl Scheduler {
-    /// The queue accounts of a plan by the names of the queues.
-    pub(super) fn queue_uses(
+    /// The usage of queues in a plan, by name of the queue.
+    pub(super) fn usage_by_queue_name(
         &self,
         uses: &BTreeMap<QueueId, QueueUsage>,
     ) -> BTreeMap<Name, QueueUsage> {
@@ -58,7 +58,7 @@ impl Scheduler {
         });
     }
 
-    /// Records the usage of queues in the history, and writes their status.
+    /// Records the usage of queues in the history, and writes the status of queues.
     pub(super) async fn report_queues(
         &mut self,
         capacity: PerResource<i64>,
@@ -69,7 +69,7 @@ impl Scheduler {
         let account = |(name, of): (&Name, &QueueUsage)| {
             (Name::clone(name), of.allocated.accounted_amounts())
         };
-        self.past.record(&self.api, now, capacity, uses.iter().map(account)).await?;
+        self.past.record_usage(&self.api, now, capacity, uses.iter().map(account)).await?;
         match self.config.flavor {
             Flavor::Kai if !self.config.runs(Component::QueueController) => Ok(()),
             Flavor::Kai => {
@@ -78,28 +78,45 @@ impl Scheduler {
                     &mut usage,
                     &self.snapshot_builder.built.snapshot,
                 );
-                queue_controller::write(&self.api, &mut self.cache, &usage, capacity, now).await
+                queue_controller::write_queue_statuses(
+                    &self.api,
+                    &mut self.cache,
+                    &usage,
+                    capacity,
+                    now,
+                )
+                .await
             }
             Flavor::Kube => Ok(()),
         }
     }
 
-    /// Writes the resources that groups use, once the plan is applied. If that was incomplete, the
-    /// next cycle does.
-    pub(super) async fn report_groups(&mut self, plan: Option<&Plan>) -> Result<(), ApiError> {
+    /// Writes the resources that groups use, once the plan is applied. `None`: applying the plan
+    /// was incomplete, so the next cycle writes them.
+    pub(super) async fn report_group_resources(
+        &mut self,
+        plan: Option<&Plan>,
+    ) -> Result<(), ApiError> {
         let is_due = self.config.runs(Component::QueueController)
             && (plan.is_some() || !self.config.runs(Component::Scheduler));
         if self.config.flavor == Flavor::Kube || !is_due {
             return Ok(());
         }
         let snapshot = &self.snapshot_builder.built.snapshot;
-        pod_groups::write(&self.api, &mut self.cache, snapshot, plan, &mut self.limiter).await
+        pod_groups::write_group_resources(
+            &self.api,
+            &mut self.cache,
+            snapshot,
+            plan,
+            &mut self.limiter,
+        )
+        .await
     }
 
     pub(super) fn report_progress(
         &self,
         plan: &Plan,
-        outcome: &Outcome,
+        outcome: &ApplyOutcome,
         uses: &BTreeMap<Name, QueueUsage>,
     ) {
         let queue = |queue: &Queue| {

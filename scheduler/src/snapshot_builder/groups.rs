@@ -12,24 +12,24 @@ use crate::{
 };
 
 /// KAI's priority of workloads without class or with a missing one.
-const PRIORITY_DEFAULT: i32 = 50;
-/// Workloads below this priority are preemptible, unless they set `preemptibility`.
-const NON_PREEMPTIBLE_FROM: i32 = 100;
+const DEFAULT_PRIORITY: i32 = 50;
+/// The priority from which workloads are non-preemptible, unless they set `preemptibility`.
+const NON_PREEMPTIBLE_PRIORITY_MIN: i32 = 100;
 
 /// KAI's priority classes, for clusters that lack them.
 const WELL_KNOWN_CLASSES: [(&str, i32); 4] =
     [("train", 50), ("build-preemptible", 75), ("build", 100), ("inference", 125)];
 
 /// Keys of all pod groups that may be in the snapshot.
-pub(super) fn keys(cache: &ClusterCache, flavor: Flavor) -> BTreeSet<ObjectKey> {
+pub(super) fn group_keys(cache: &ClusterCache, flavor: Flavor) -> BTreeSet<ObjectKey> {
     match flavor {
         Flavor::Kai => cache.members.keys().cloned().collect(),
         Flavor::Kube => cache.pods.keys().cloned().collect(),
     }
 }
 
-/// The group of a key; `None` if it has no unfinished pods.
-pub(super) fn build(
+/// The pod group with this key; `None` if it has no unfinished pods.
+pub(super) fn build_group(
     cache: &ClusterCache,
     flavor: Flavor,
     queue_of: &QueueLookup,
@@ -39,23 +39,23 @@ pub(super) fn build(
     match flavor {
         Flavor::Kai => {
             let record = cache.groups.get(key)?;
-            if !cache.pods_of(key).any(|(_, pod)| lives(&pod)) {
+            if !cache.pods_of_group(key).any(|(_, pod)| lives(&pod)) {
                 return None;
             }
-            let group = group(key, record, cache, queue_of);
+            let group = group_from_record(key, record, cache, queue_of);
             let runs = |pod: &&PodRecord| lives(pod) && !pod.is_waiting();
-            let running = cache.pods_of(key).map(|(_, pod)| pod).filter(runs);
+            let running = cache.pods_of_group(key).map(|(_, pod)| pod).filter(runs);
             Some(match &record.malformed {
-                None => with_strays(group, running),
-                Some(_) => running_part(group, running),
+                None => never_stale_if_unlabelled(group, running),
+                Some(_) => charge_of_malformed_group(group, running),
             })
         }
         Flavor::Kube => cache.pods.get(key).filter(lives).map(|pod| single_pod_group(key, pod)),
     }
 }
 
-/// The position of a key among groups, or where to insert it.
-pub(super) fn find(groups: &[PodGroup], key: &ObjectKey) -> Result<usize, usize> {
+/// The position of a key among groups, or in `Err` the position at which to insert it.
+pub(super) fn find_group(groups: &[PodGroup], key: &ObjectKey) -> Result<usize, usize> {
     groups
         .binary_search_by(|group| (&group.namespace, &group.name).cmp(&(&key.namespace, &key.name)))
 }
@@ -65,12 +65,12 @@ pub(super) fn group_key(pod: &ObjectKey, group: &Name) -> ObjectKey {
     ObjectKey { namespace: Name::clone(&pod.namespace), name: Name::clone(group) }
 }
 
-/// A position in a list of the snapshot.
-pub(super) fn position(length: usize) -> u32 {
+/// Converts a position in a list of the snapshot to the type of IDs.
+pub(super) fn to_position(length: usize) -> u32 {
     u32::try_from(length).expect("a cluster has fewer than 2^32 objects")
 }
 
-fn group(
+fn group_from_record(
     key: &ObjectKey,
     record: &PodGroupRecord,
     cache: &ClusterCache,
@@ -82,14 +82,14 @@ fn group(
         Some(Err(problem)) => Err(cache.explain_missing_queue(problem.clone())),
         None => Err(cache.explain_missing_queue(QueueProblem::Missing { queue })),
     };
-    let priority = priority(cache, record.priority_class.as_ref());
+    let priority = class_priority(cache, record.priority_class.as_ref());
     PodGroup {
         namespace: Name::clone(&key.namespace),
         name: Name::clone(&key.name),
         uid: Name::clone(&record.uid),
         queue,
         priority,
-        preemptible: record.preemptible.unwrap_or(priority < NON_PREEMPTIBLE_FROM),
+        preemptible: record.preemptible.unwrap_or(priority < NON_PREEMPTIBLE_PRIORITY_MIN),
         sub_groups: record.sub_groups.clone(),
         min_sub_group: record.min_sub_group,
         topology: record.topology.clone(),
@@ -104,21 +104,27 @@ fn group(
     }
 }
 
-/// Running pods count in some sub-group even if their label names none. It is unknown then which
-/// sub-group lacks pods, so the group is never stale.
-fn with_strays<'a>(group: PodGroup, mut running: impl Iterator<Item = &'a PodRecord>) -> PodGroup {
+/// Makes a group never stale if one of its running pods names no sub-group. Such a pod counts in
+/// some sub-group, so it is unknown which sub-group lacks pods.
+fn never_stale_if_unlabelled<'a>(
+    group: PodGroup,
+    mut running: impl Iterator<Item = &'a PodRecord>,
+) -> PodGroup {
     if running.all(|pod| sub_group_index(&group.sub_groups, pod.sub_group()).is_ok()) {
         return group;
     }
     PodGroup { staleness_grace: Some(StalenessGrace::Never), ..group }
 }
 
-/// Running pods of a malformed group are charged to its queue, and are evicted together. None of
-/// its shape is used, no more pods are started, and it is never stale.
-fn running_part<'a>(group: PodGroup, running: impl Iterator<Item = &'a PodRecord>) -> PodGroup {
+/// A malformed group, reduced to its running pods: they are charged to its queue and evicted
+/// together. No more pods are started, and the group is never stale.
+fn charge_of_malformed_group<'a>(
+    group: PodGroup,
+    running: impl Iterator<Item = &'a PodRecord>,
+) -> PodGroup {
     let staying = running.filter(|pod| pod.node.is_some() && pod.releasing_since.is_none());
     PodGroup {
-        sub_groups: vec![single_sub_group(position(staying.count()))],
+        sub_groups: vec![single_sub_group(to_position(staying.count()))],
         min_sub_group: None,
         topology: None,
         staleness_grace: Some(StalenessGrace::Never),
@@ -127,18 +133,18 @@ fn running_part<'a>(group: PodGroup, running: impl Iterator<Item = &'a PodRecord
     }
 }
 
-/// The only sub-group of a group.
+/// The only sub-group of a group that defines none.
 fn single_sub_group(min_member: u32) -> SubGroup {
     let name = PodGroup::DEFAULT_SUB_GROUP.into();
     SubGroup { name, min_member, parent: None, min_sub_group: None, topology: None }
 }
 
-/// Whether the class exists, or is one of KAI's own.
+/// Whether the PriorityClass exists, or is one of KAI's own.
 pub(crate) fn is_known_class(classes: &BTreeMap<Name, PriorityClassRecord>, class: &Name) -> bool {
     classes.contains_key(class) || WELL_KNOWN_CLASSES.iter().any(|(name, _)| *name == &**class)
 }
 
-fn priority(cache: &ClusterCache, class: Option<&Name>) -> i32 {
+fn class_priority(cache: &ClusterCache, class: Option<&Name>) -> i32 {
     if let Some(stated) = class {
         let well_known = || WELL_KNOWN_CLASSES.iter().find(|(name, _)| *name == &**stated);
         let value = cache.priority_classes.get(stated).map(|class| class.value);
@@ -147,7 +153,7 @@ fn priority(cache: &ClusterCache, class: Option<&Name>) -> i32 {
         }
     }
     let default = cache.priority_classes.values().find(|class| class.global_default);
-    default.map_or(PRIORITY_DEFAULT, |class| class.value)
+    default.map_or(DEFAULT_PRIORITY, |class| class.value)
 }
 
 /// The group of a single pod, with profile `kube`.

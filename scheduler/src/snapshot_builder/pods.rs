@@ -8,8 +8,8 @@ use schedlab_scheduler_core::model::{
 
 use super::{
     UnschedulableReason,
-    groups::{find, group_key, position},
-    sub_groups::{first_leaf, sub_group_index},
+    groups::{find_group, group_key, to_position},
+    sub_groups::{first_leaf_index, sub_group_index},
 };
 use crate::{
     cache::ClusterCache,
@@ -18,7 +18,7 @@ use crate::{
     records::{ObjectKey, Phase, PodRecord},
 };
 
-/// The inputs of the entry of a pod, besides its record.
+/// The inputs for building the entry of a pod, besides its record.
 pub(super) struct PodContext<'a> {
     pub(super) cache: &'a ClusterCache,
     pub(super) flavor: Flavor,
@@ -26,17 +26,17 @@ pub(super) struct PodContext<'a> {
     pub(super) groups: &'a [PodGroup],
 }
 
-/// The result for a pod.
+/// What the snapshot builder makes of a pod.
 pub(super) enum PodEntry {
-    /// It does not affect scheduling.
+    /// The pod does not affect scheduling.
     Absent,
-    /// It waits and cannot be scheduled.
+    /// The pod waits and cannot be scheduled.
     Unschedulable(UnschedulableReason),
-    /// It is in the snapshot.
+    /// The pod is in the snapshot.
     Present(Pod),
 }
 
-/// IDs of shapes by address. The shapes are retained, so that no address is reused.
+/// IDs of pod shapes by address. The shapes are retained, so that no address is reused.
 #[derive(Debug, Default)]
 pub(super) struct ShapeIds {
     ids: BTreeMap<usize, ShapeId>,
@@ -55,14 +55,14 @@ impl ShapeIds {
         *self.ids.entry(Arc::as_ptr(shape).addr()).or_insert_with(|| {
             self.retained.push(Arc::clone(shape));
             shapes.push(PodShape::clone(shape));
-            ShapeId(position(shapes.len() - 1))
+            ShapeId(to_position(shapes.len() - 1))
         })
     }
 }
 
 impl ShapeIds {
-    /// The shape of a pod including its claims.
-    fn with_claims(
+    /// The ID of a pod's shape with the resources of its claims added.
+    fn shape_with_claims(
         &mut self,
         shape: &Arc<PodShape>,
         claimed: ClaimedResources,
@@ -84,14 +84,14 @@ impl ShapeIds {
         with.volumes.clone_from(&key.1.volumes);
         self.retained.push(Arc::clone(shape));
         shapes.push(with);
-        let id = ShapeId(position(shapes.len() - 1));
+        let id = ShapeId(to_position(shapes.len() - 1));
         self.claimed.insert(key, id);
         id
     }
 }
 
-/// The entry of a pod.
-pub(super) fn build(
+/// Builds the entry of a pod.
+pub(super) fn build_pod(
     key: &ObjectKey,
     context: &PodContext<'_>,
     ids: &mut ShapeIds,
@@ -100,10 +100,10 @@ pub(super) fn build(
     let Some(record) = context.cache.pods.get(key) else {
         return PodEntry::Absent;
     };
-    let Some((status, node)) = status(record, context) else {
+    let Some((status, node)) = pod_status(record, context) else {
         return PodEntry::Absent;
     };
-    let (group, sub_group) = match membership(key, record, context) {
+    let (group, sub_group) = match group_and_sub_group(key, record, context) {
         Ok((group, sub_group)) => (Some(group), sub_group),
         Err(reason) if record.is_waiting() && record.is_ours => {
             return PodEntry::Unschedulable(reason);
@@ -112,7 +112,8 @@ pub(super) fn build(
         Err(_) if record.is_waiting() || status == PodStatus::Succeeded => return PodEntry::Absent,
         Err(_) => (None, 0),
     };
-    let claims = context.cache.resource_claims.claimed_by(key, record, &context.cache.pods);
+    let claims =
+        context.cache.resource_claims.resources_claimed_by(key, record, &context.cache.pods);
     let mut claimed = match claims {
         Err(problem) if record.is_waiting() && record.is_ours => {
             return PodEntry::Unschedulable(UnschedulableReason::Claim(problem));
@@ -120,7 +121,7 @@ pub(super) fn build(
         claims => claims.unwrap_or_default(),
     };
     if context.flavor == Flavor::Kai && record.is_waiting() && record.is_ours {
-        let missing = context.cache.config_maps.missing(key, record);
+        let missing = context.cache.config_maps.missing_config_maps(key, record);
         if !missing.is_empty() {
             return PodEntry::Unschedulable(UnschedulableReason::MissingConfigMaps(missing));
         }
@@ -144,7 +145,7 @@ pub(super) fn build(
         labels: record.labels.clone(),
         group,
         sub_group,
-        shape: ids.with_claims(&record.shape, claimed, shapes),
+        shape: ids.shape_with_claims(&record.shape, claimed, shapes),
         priority: record.priority,
         preemption_policy: record.preemption_policy,
         status,
@@ -162,8 +163,8 @@ pub(super) fn build(
     })
 }
 
-/// Status and node of a pod; `None` if it does not affect scheduling.
-fn status(record: &PodRecord, context: &PodContext<'_>) -> Option<(PodStatus, Option<NodeId>)> {
+/// Status and node of a pod; `None` if the pod does not affect scheduling.
+fn pod_status(record: &PodRecord, context: &PodContext<'_>) -> Option<(PodStatus, Option<NodeId>)> {
     match record.phase {
         Phase::Failed => return None,
         Phase::Succeeded => return record.is_ours.then_some((PodStatus::Succeeded, None)),
@@ -186,8 +187,8 @@ fn status(record: &PodRecord, context: &PodContext<'_>) -> Option<(PodStatus, Op
     Some((status, node))
 }
 
-/// The pod group and sub-group of a pod of this scheduler.
-fn membership(
+/// The pod group of a pod of this scheduler, and the index of its sub-group.
+fn group_and_sub_group(
     key: &ObjectKey,
     record: &PodRecord,
     context: &PodContext<'_>,
@@ -198,7 +199,8 @@ fn membership(
     if let (Some(malformed), true) = (&record.malformed, record.is_waiting()) {
         return Err(UnschedulableReason::MalformedPod(malformed.clone()));
     }
-    let id = |key: &ObjectKey| find(context.groups, key).map(|at| PodGroupId(position(at)));
+    let id =
+        |key: &ObjectKey| find_group(context.groups, key).map(|at| PodGroupId(to_position(at)));
     if context.flavor == Flavor::Kube {
         return id(key).map(|id| (id, 0)).map_err(|_| UnschedulableReason::NoGroup);
     }
@@ -219,7 +221,7 @@ fn membership(
             Ok(at) => Ok((id()?, at)),
             Err(problem) if waits => Err(UnschedulableReason::SubGroup(Name::clone(name), problem)),
             // A running pod belongs to its queue and group whatever its label is.
-            Err(_) => Ok((id()?, first_leaf(&group.sub_groups))),
+            Err(_) => Ok((id()?, first_leaf_index(&group.sub_groups))),
         },
     }
 }

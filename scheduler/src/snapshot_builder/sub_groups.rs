@@ -9,45 +9,47 @@ pub(crate) enum SubGroupProblem {
     Missing(Name),
     /// The sub-group has children, so it takes no pods.
     Inner { sub_group: Name, below: Name },
-    /// The label is missing, and the group has these leaf sub-groups.
+    /// The pod has no label although the group has sub-groups; with the leaf sub-groups.
     Unlabelled(Vec<Name>),
 }
 
-/// Position of the sub-group that a label names. Without label it is `default`, as in KAI, which is
-/// also the name of the only sub-group of a group without any.
+/// Index of the sub-group that a pod's label names. A pod without label is in `default`, as in KAI,
+/// which is also the name of the only sub-group of a group that defines none.
 pub(super) fn sub_group_index(
-    all: &[SubGroup],
+    sub_groups: &[SubGroup],
     label: Option<&Name>,
 ) -> Result<usize, SubGroupProblem> {
     let name = label.map_or("default", |label| &**label);
-    let Some(at) = all.iter().position(|has| *has.name == *name) else {
+    let Some(at) = sub_groups.iter().position(|has| *has.name == *name) else {
         return Err(match label {
             Some(label) => SubGroupProblem::Missing(Name::clone(label)),
-            None => SubGroupProblem::Unlabelled(leaves(all).map(|(_, leaf)| leaf).collect()),
+            None => SubGroupProblem::Unlabelled(
+                leaf_sub_groups(sub_groups).map(|(_, leaf)| leaf).collect(),
+            ),
         });
     };
-    match all.iter().find(|below| below.parent == Some(at)) {
+    match sub_groups.iter().find(|below| below.parent == Some(at)) {
         None => Ok(at),
         Some(below) => {
-            let (sub_group, below) = (Name::clone(&all[at].name), Name::clone(&below.name));
+            let (sub_group, below) = (Name::clone(&sub_groups[at].name), Name::clone(&below.name));
             Err(SubGroupProblem::Inner { sub_group, below })
         }
     }
 }
 
-/// Position of the first leaf.
-pub(super) fn first_leaf(all: &[SubGroup]) -> usize {
-    leaves(all).next().map_or(0, |(at, _)| at)
+/// Index of the first leaf sub-group.
+pub(super) fn first_leaf_index(sub_groups: &[SubGroup]) -> usize {
+    leaf_sub_groups(sub_groups).next().map_or(0, |(at, _)| at)
 }
 
-fn leaves(all: &[SubGroup]) -> impl Iterator<Item = (usize, Name)> + '_ {
-    let is_leaf = |at: usize| all.iter().all(|below| below.parent != Some(at));
-    let named = all.iter().enumerate().filter(move |(at, _)| is_leaf(*at));
+fn leaf_sub_groups(sub_groups: &[SubGroup]) -> impl Iterator<Item = (usize, Name)> + '_ {
+    let is_leaf = |at: usize| sub_groups.iter().all(|below| below.parent != Some(at));
+    let named = sub_groups.iter().enumerate().filter(move |(at, _)| is_leaf(*at));
     named.map(|(at, leaf)| (at, Name::clone(&leaf.name)))
 }
 
 impl SubGroupProblem {
-    /// How to fix it.
+    /// How to fix the problem.
     pub(super) fn remedy(&self, group: &str) -> String {
         match self {
             Self::Missing(sub_group) => {

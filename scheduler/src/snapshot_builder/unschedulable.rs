@@ -7,7 +7,7 @@ use schedlab_scheduler_core::model::{Name, ShapeId, UnschedulableMember};
 
 use super::{
     SnapshotBuilder, UnschedulableReason,
-    groups::{find, group_key},
+    groups::{find_group, group_key},
     sub_groups::sub_group_index,
 };
 use crate::{
@@ -17,8 +17,8 @@ use crate::{
 };
 
 impl UnschedulableReason {
-    /// The member of this name that has the problem.
-    pub(crate) fn member(
+    /// The unschedulable member of a pod group for the pod that has this problem.
+    pub(crate) fn unschedulable_member(
         &self,
         pod: Name,
         sub_group: Option<usize>,
@@ -37,7 +37,7 @@ impl UnschedulableReason {
 }
 
 impl SnapshotBuilder {
-    /// For all groups, after a rebuild.
+    /// Records the unschedulable members of all groups, after a rebuild.
     pub(super) fn record_all_unschedulable_members(&mut self, cache: &ClusterCache) {
         let group = |pod: &ObjectKey| Some(group_key(pod, cache.pods.get(pod)?.group.as_ref()?));
         let groups: BTreeSet<ObjectKey> =
@@ -47,7 +47,8 @@ impl SnapshotBuilder {
         }
     }
 
-    /// For a group that has no members recorded yet. A malformed group has its own message.
+    /// Records the unschedulable members of a group that has none recorded yet. A malformed group
+    /// has a message of its own instead.
     pub(super) fn record_unschedulable_members(&mut self, cache: &ClusterCache, key: &ObjectKey) {
         let (snapshot, reasons) = (&mut self.built.snapshot, &self.built.unschedulable);
         let is_malformed =
@@ -55,12 +56,12 @@ impl SnapshotBuilder {
         if self.flavor == Flavor::Kube || reasons.is_empty() || is_malformed(key) {
             return;
         }
-        let Ok(at) = find(&snapshot.pod_groups, key) else { return };
+        let Ok(at) = find_group(&snapshot.pod_groups, key) else { return };
         let group = &mut snapshot.pod_groups[at];
         for (pod, record, reason) in unschedulable_members(cache, reasons, key) {
             let sub_group = sub_group_index(&group.sub_groups, record.sub_group()).ok();
             let shape = self.shapes.id(&record.shape, &mut snapshot.shapes);
-            let member = reason.member(pod.name, sub_group, shape);
+            let member = reason.unschedulable_member(pod.name, sub_group, shape);
             group
                 .unschedulable_members
                 .push(UnschedulableMember { gated: record.is_gated, ..member });
@@ -84,7 +85,7 @@ fn unschedulable_members<'a>(
             of_group.filter_map(|(pod, reason)| Some((pod.clone(), cache.pods.get(pod)?, reason)));
         return known.collect();
     }
-    let known = cache.pods_of(group).filter_map(|(pod, record)| {
+    let known = cache.pods_of_group(group).filter_map(|(pod, record)| {
         let reason = reasons.get(&pod)?;
         Some((pod, record, reason))
     });

@@ -7,7 +7,7 @@ use schedlab_scheduler_core::model::{Pod, PodGroupId};
 
 use super::{
     SnapshotBuilder,
-    groups::{self, find, group_key, position},
+    groups::{self, find_group, group_key, to_position},
     pods::PodEntry,
 };
 use crate::{
@@ -21,10 +21,10 @@ impl SnapshotBuilder {
         let mut pods = changes.pods;
         let mut touched = changes.groups;
         for key in &touched {
-            pods.extend(cache.pods_of(key).map(|(pod, _)| pod));
+            pods.extend(cache.pods_of_group(key).map(|(pod, _)| pod));
         }
         for key in &pods {
-            touched.extend(current_group(cache, self.flavor, key));
+            touched.extend(group_of_pod(cache, self.flavor, key));
         }
         for key in &touched {
             self.update_group(cache, key, &mut pods);
@@ -44,37 +44,37 @@ impl SnapshotBuilder {
         key: &ObjectKey,
         pods: &mut BTreeSet<ObjectKey>,
     ) {
-        let built = groups::build(cache, self.flavor, &self.queue_of, key);
+        let built = groups::build_group(cache, self.flavor, &self.queue_of, key);
         let groups = &mut self.built.snapshot.pod_groups;
-        match (find(groups, key), built) {
+        match (find_group(groups, key), built) {
             (Ok(at), Some(group)) => groups[at] = group,
             (Ok(at), None) => {
                 groups.remove(at);
-                self.leave_removed_group(at, pods);
+                self.detach_pods_of_group(at, pods);
             }
             (Err(at), Some(group)) => {
                 groups.insert(at, group);
-                self.renumber(at, 1);
-                pods.extend(cache.pods_of(key).map(|(pod, _)| pod));
+                self.renumber_groups(at, 1);
+                pods.extend(cache.pods_of_group(key).map(|(pod, _)| pod));
             }
             (Err(_), None) => {}
         }
     }
 
-    fn leave_removed_group(&mut self, at: usize, pods: &mut BTreeSet<ObjectKey>) {
-        let gone = PodGroupId(position(at));
+    fn detach_pods_of_group(&mut self, position: usize, pods: &mut BTreeSet<ObjectKey>) {
+        let gone = PodGroupId(to_position(position));
         for pod in &mut self.built.snapshot.pods {
             if pod.group == Some(gone) {
                 pod.group = None;
                 pods.insert(ObjectKey { namespace: pod.namespace.clone(), name: pod.name.clone() });
             }
         }
-        self.renumber(at, -1);
+        self.renumber_groups(position, -1);
     }
 
-    /// Moves the IDs of groups from this position on up or down by one.
-    fn renumber(&mut self, from: usize, by: i32) {
-        let from = PodGroupId(position(from));
+    /// Moves the IDs of all groups from position `from` on up or down by one.
+    fn renumber_groups(&mut self, from: usize, by: i32) {
+        let from = PodGroupId(to_position(from));
         for group in self.built.snapshot.pods.iter_mut().filter_map(|pod| pod.group.as_mut()) {
             if *group >= from {
                 group.0 = group.0.saturating_add_signed(by);
@@ -83,7 +83,7 @@ impl SnapshotBuilder {
     }
 
     fn update_pod(&mut self, cache: &ClusterCache, key: ObjectKey) {
-        let entry = self.entry(cache, &key);
+        let entry = self.pod_entry(cache, &key);
         let built = &mut self.built;
         built.unschedulable.remove(&key);
         let pods = &mut built.snapshot.pods;
@@ -102,7 +102,7 @@ impl SnapshotBuilder {
     }
 }
 
-fn current_group(cache: &ClusterCache, flavor: Flavor, pod: &ObjectKey) -> Option<ObjectKey> {
+fn group_of_pod(cache: &ClusterCache, flavor: Flavor, pod: &ObjectKey) -> Option<ObjectKey> {
     match flavor {
         Flavor::Kai => Some(group_key(pod, cache.pods.get(pod)?.group.as_ref()?)),
         Flavor::Kube => Some(pod.clone()),

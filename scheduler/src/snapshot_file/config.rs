@@ -12,9 +12,10 @@ use crate::{
     parse::{Malformed, shown},
 };
 
-const OBJECT: &str = "an object, as KAI writes it";
-const ARRAY: &str = "an array, as KAI writes it";
-const FILE: &str = "what stands in a configuration file (docs/reference/configuration.md)";
+const EXPECTED_OBJECT: &str = "an object, as KAI writes it";
+const EXPECTED_ARRAY: &str = "an array, as KAI writes it";
+const EXPECTED_CONFIG_FILE: &str =
+    "the content of a configuration file (docs/reference/configuration.md)";
 
 /// The fields of a snapshot with settings of the scheduler.
 #[derive(Debug, Default)]
@@ -26,13 +27,13 @@ pub(super) struct CapturedConfig {
     pub(super) unknown_keys: Vec<String>,
 }
 
-/// Applies settings and collects notes.
+/// Applies the settings of a snapshot to a configuration, and collects notes.
 struct ConfigReader<'c> {
     config: &'c mut Config,
     notes: Vec<String>,
 }
 
-/// Applies the settings of the snapshot to `config`. Returns notes on those without effect.
+/// Applies the settings of a snapshot to `config`. Returns notes on settings without effect.
 pub(super) fn apply_config(
     captured: CapturedConfig,
     config: &mut Config,
@@ -42,35 +43,35 @@ pub(super) fn apply_config(
     for key in unknown_keys {
         reader.record_ignored(&key);
     }
-    if is_set(&configuration) {
-        reader.apply_configuration(&fields(&configuration, "config")?)?;
+    if is_non_null(&configuration) {
+        reader.apply_configuration(&object_fields(&configuration, "config")?)?;
     }
-    if is_set(&parameters) {
-        reader.apply_flags(&fields(&parameters, "schedulerParams")?)?;
+    if is_non_null(&parameters) {
+        reader.apply_flags(&object_fields(&parameters, "schedulerParams")?)?;
     }
-    if is_set(&schedlab) {
-        reader.apply_schedlab(schedlab)?;
+    if is_non_null(&schedlab) {
+        reader.apply_config_file(schedlab)?;
     }
     Ok(reader.notes)
 }
 
-/// Drops the settings that do not affect decisions.
+/// Drops the settings of a configuration file that do not affect decisions.
 pub(super) fn keep_decision_settings(file: &mut ConfigFile) {
     file.trace_decisions = None;
     file.usage_db_config = None;
 }
 
 impl ConfigReader<'_> {
-    fn apply_configuration(&mut self, all: &Fields<'_>) -> Result<(), SnapshotFileError> {
+    fn apply_configuration(&mut self, all: &ObjectFields<'_>) -> Result<(), SnapshotFileError> {
         for &(key, value) in all {
-            if !is_set(value) {
+            if !is_non_null(value) {
                 continue;
             }
             let field = format!("config.{key}");
             match key.to_ascii_lowercase().as_str() {
                 "actions" => self.apply_actions(value)?,
                 "tiers" => self.apply_tiers(value)?,
-                "queuedepthperaction" => self.apply_queue_depths(&fields(value, &field)?),
+                "queuedepthperaction" => self.apply_queue_depths(&object_fields(value, &field)?),
                 "usagedbconfig" => self.notes.push(format!(
                     "{field}: got a database, expected none, as a snapshot has no past usage: \
                      fair shares are computed without it"
@@ -81,10 +82,10 @@ impl ConfigReader<'_> {
         Ok(())
     }
 
-    fn apply_schedlab(&mut self, schedlab: Value) -> Result<(), SnapshotFileError> {
+    fn apply_config_file(&mut self, schedlab: Value) -> Result<(), SnapshotFileError> {
         let schedlab = serde_json::Value::from(schedlab);
         let mut file: ConfigFile = serde_path_to_error::deserialize(&schedlab)
-            .map_err(|error| schedlab_error(&schedlab, &error))?;
+            .map_err(|error| config_file_error(&schedlab, &error))?;
         keep_decision_settings(&mut file);
         file.check_bounds()?;
         file.apply(self.config)?;
@@ -98,9 +99,9 @@ impl ConfigReader<'_> {
         Ok(())
     }
 
-    /// Adds a note on an invalid setting, with the value used instead.
-    fn record_error(&mut self, malformed: &Malformed, instead: &str) {
-        self.notes.push(format!("{malformed}; {instead}"));
+    /// Adds a note on an invalid setting, with its consequence, such as the value used instead.
+    fn record_error(&mut self, malformed: &Malformed, consequence: &str) {
+        self.notes.push(format!("{malformed}; {consequence}"));
     }
 
     fn record_ignored(&mut self, field: &str) {
@@ -108,27 +109,29 @@ impl ConfigReader<'_> {
     }
 }
 
-type Fields<'v> = [(&'v Text, &'v Value)];
+type ObjectFields<'v> = [(&'v Text, &'v Value)];
 
 /// The fields of a value that must be an object.
-fn fields<'v>(
+fn object_fields<'v>(
     value: &'v Value,
     field: &str,
 ) -> Result<Vec<(&'v Text, &'v Value)>, SnapshotFileError> {
-    let fields =
-        value.as_object().ok_or_else(|| SnapshotFileError::invalid_field(field, value, OBJECT))?;
+    let fields = value
+        .as_object()
+        .ok_or_else(|| SnapshotFileError::invalid_field(field, value, EXPECTED_OBJECT))?;
     Ok(fields.iter().collect())
 }
 
 /// The items of a value that must be an array.
-fn items<'v>(value: &'v Value, field: &str) -> Result<&'v [Value], SnapshotFileError> {
-    let items =
-        value.as_array().ok_or_else(|| SnapshotFileError::invalid_field(field, value, ARRAY))?;
+fn array_items<'v>(value: &'v Value, field: &str) -> Result<&'v [Value], SnapshotFileError> {
+    let items = value
+        .as_array()
+        .ok_or_else(|| SnapshotFileError::invalid_field(field, value, EXPECTED_ARRAY))?;
     Ok(items)
 }
 
-/// The error in the settings under `schedlab`.
-fn schedlab_error(
+/// The error in the settings under `schedlab`, with its field path in the snapshot.
+fn config_file_error(
     schedlab: &serde_json::Value,
     error: &serde_path_to_error::Error<serde_json::Error>,
 ) -> SnapshotFileError {
@@ -148,15 +151,16 @@ fn schedlab_error(
         }
     }
     let message = plain_type_names(&error.inner().to_string());
-    let (what, allowed) = message.rsplit_once(", expected ").unwrap_or((&message, FILE));
+    let (what, allowed) =
+        message.rsplit_once(", expected ").unwrap_or((&message, EXPECTED_CONFIG_FILE));
     let is_value = what.starts_with("invalid ");
     let found = found.filter(|_| is_value).map_or_else(|| what.to_owned(), ToString::to_string);
-    let Malformed { field, found, .. } = Malformed::new(field, found, FILE);
+    let Malformed { field, found, .. } = Malformed::new(field, found, EXPECTED_CONFIG_FILE);
     SnapshotFileError::InvalidField { field, found, allowed: allowed.to_owned().into() }
 }
 
-/// Go writes empty values as null.
-fn is_set(value: &Value) -> bool {
+/// Whether a value is set: Go writes empty values as null.
+fn is_non_null(value: &Value) -> bool {
     !value.is_null()
 }
 

@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use zip::{ZipArchive, result::ZipError};
 
 use super::{
-    FILE, SnapshotFileError, array_kind,
+    SNAPSHOT_JSON, SnapshotFileError, array_kind,
     config::{self, CapturedConfig},
     objects, types,
 };
@@ -24,7 +24,7 @@ use crate::{
     watch::Kind,
 };
 
-/// Settings that override those of the snapshot.
+/// Settings that override those in the snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// A configuration file, of which only the settings that affect decisions are used.
@@ -33,7 +33,7 @@ pub struct Overrides {
     pub scheduler_name: Option<String>,
 }
 
-/// A snapshot in memory.
+/// A loaded snapshot: configuration, objects and notes.
 pub(crate) struct LoadedSnapshot {
     pub(crate) config: Config,
     pub(crate) cache: ClusterCache,
@@ -41,14 +41,14 @@ pub(crate) struct LoadedSnapshot {
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads a snapshot.
-pub(crate) fn read(
+/// Reads a snapshot file in two passes: settings first, then objects.
+pub(crate) fn read_snapshot(
     file: impl Read + Seek,
     overrides: &Overrides,
 ) -> Result<LoadedSnapshot, SnapshotFileError> {
     let mut archive = ZipArchive::new(file).map_err(SnapshotFileError::InvalidZip)?;
     let mut about = ConfigPass::default();
-    pass(&mut archive, &mut about)?;
+    read_pass(&mut archive, &mut about)?;
     if !about.has_raw_objects {
         let allowed = "an object with an array for each kind";
         let (field, found) = ("rawObjects".to_owned(), "nothing".to_owned());
@@ -65,18 +65,18 @@ pub(crate) fn read(
         .with_workers_only(config.restrict_node_scheduling);
     let mut objects =
         ObjectPass { cache, notes: Vec::new(), loaded: BTreeSet::new(), mistyped: BTreeSet::new() };
-    pass(&mut archive, &mut objects)?;
+    read_pass(&mut archive, &mut objects)?;
     notes.extend(objects.notes);
-    notes.extend(objects::record_errors(&objects.cache, &objects.mistyped));
+    notes.extend(objects::malformed_object_notes(&objects.cache, &objects.mistyped));
     Ok(LoadedSnapshot { config, cache: objects.cache, notes })
 }
 
-/// Reads the whole file once.
-fn pass(
+/// Passes all top-level fields of the file to `reader`.
+fn read_pass(
     archive: &mut ZipArchive<impl Read + Seek>,
     reader: &mut impl FieldReader,
 ) -> Result<(), SnapshotFileError> {
-    let entry = archive.by_name(FILE).map_err(|error| {
+    let entry = archive.by_name(SNAPSHOT_JSON).map_err(|error| {
         let is_other = matches!(error, ZipError::FileNotFound);
         if is_other { SnapshotFileError::MissingEntry } else { SnapshotFileError::Zip(error) }
     })?;
@@ -85,7 +85,7 @@ fn pass(
     Ok(json.end()?)
 }
 
-/// Reads the top-level fields of a snapshot, in order.
+/// Reads the top-level fields of a snapshot file, in the order of the file.
 trait FieldReader {
     fn read_field<'de, A: MapAccess<'de>>(
         &mut self,
@@ -94,7 +94,7 @@ trait FieldReader {
     ) -> Result<(), A::Error>;
 }
 
-/// The first pass: the settings of the scheduler.
+/// The first pass over the file: the settings of the scheduler.
 #[derive(Default)]
 struct ConfigPass {
     config: CapturedConfig,
@@ -124,11 +124,11 @@ impl FieldReader for ConfigPass {
     }
 }
 
-/// The second pass: the objects.
+/// The second pass over the file: the objects.
 struct ObjectPass {
     cache: ClusterCache,
     notes: Vec<String>,
-    /// Objects loaded so far.
+    /// Kinds and keys of the objects loaded so far.
     loaded: BTreeSet<(Kind, ObjectKey)>,
     /// Objects with a value of the wrong type, which have a note.
     mistyped: BTreeSet<(Kind, ObjectKey)>,
@@ -170,7 +170,7 @@ impl ObjectPass {
         let wrong = self.cache.upsert_mistyped(kind, object, wrong);
         let key = ObjectKey::from_object(object);
         let (object_label, consequence) =
-            (objects::object_name(kind, &key), objects::consequence(kind, object));
+            (objects::object_name(kind, &key), objects::mistype_consequence(kind, object));
         self.notes.push(format!("{object_label}: {wrong}; {consequence}"));
         self.mistyped.insert((kind, key));
     }
@@ -179,7 +179,7 @@ impl ObjectPass {
         self.notes.push(format!("{fault}; it is ignored"));
     }
 
-    /// Adds a note on a list of an unused kind with this many objects.
+    /// Adds a note on an ignored list: one of a kind that is not used, with this many objects.
     fn record_ignored_list(&mut self, list: &str, length: usize) {
         if length > 0 {
             self.notes.push(format!("rawObjects.{list}: it has no effect"));
@@ -187,13 +187,13 @@ impl ObjectPass {
     }
 }
 
-/// The top-level object of the file.
+/// Visits the top-level object of the file.
 struct FileVisitor<'r, R>(&'r mut R);
 
-/// `rawObjects`.
+/// Visits `rawObjects`.
 struct RawObjectsVisitor<'r>(&'r mut ObjectPass);
 
-/// An array in `rawObjects`.
+/// Visits an array in `rawObjects`.
 struct ArrayVisitor<'r, 'n>(&'r mut ObjectPass, &'n str);
 
 impl<'de, R: FieldReader> DeserializeSeed<'de> for FileVisitor<'_, R> {
@@ -257,7 +257,7 @@ impl<'de> Visitor<'de> for ArrayVisitor<'_, '_> {
         write!(f, "rawObjects.{}: an array of objects, or null", self.1)
     }
 
-    /// Go writes an empty list as null.
+    /// An empty list: Go writes it as null.
     fn visit_unit<E>(self) -> Result<(), E> {
         Ok(())
     }
@@ -303,26 +303,26 @@ mod tests {
 
     /// The error as the command line prints it.
     fn rendered(file: Cursor<Vec<u8>>) -> String {
-        let error = read(file, &Overrides::default()).map(|_| ()).unwrap_err();
+        let error = read_snapshot(file, &Overrides::default()).map(|_| ()).unwrap_err();
         format!("{:#}", anyhow::Error::from(error))
     }
 
     fn notes(snapshot: &Value) -> String {
-        let file = zipped(FILE, &snapshot.to_string());
-        read(file, &Overrides::default()).unwrap().notes.join("\n")
+        let file = zipped(SNAPSHOT_JSON, &snapshot.to_string());
+        read_snapshot(file, &Overrides::default()).unwrap().notes.join("\n")
     }
 
     #[test]
     fn an_unreadable_file_is_reported_once_with_the_field() {
         assert_snapshot!(wrong("other.json", "{}"), @"snapshot.json: got no file of that name in the zip, expected a zip with it");
-        assert_snapshot!(wrong(FILE, "{}"), @"snapshot.json: rawObjects: got nothing, expected an object with an array for each kind");
-        assert_snapshot!(wrong(FILE, "[]"), @"snapshot.json: invalid type: sequence, expected an object with config, schedulerParams and rawObjects at line 1 column 1");
-        assert_snapshot!(wrong(FILE, r#"{"rawObjects":{"pods":{}}}"#), @"snapshot.json: invalid type: map, expected rawObjects.pods: an array of objects, or null at line 1 column 24");
-        assert_snapshot!(wrong(FILE, r#"{"rawObjects":"x"}"#), @r#"snapshot.json: invalid type: string "x", expected rawObjects: an object with an array for each kind at line 1 column 17"#);
-        assert_snapshot!(wrong(FILE, r#"{"config":"x","rawObjects":{}}"#), @r#"snapshot.json: config: got "x", expected an object, as KAI writes it"#);
-        assert_snapshot!(wrong(FILE, r#"{"schedlab":{"kValue":-2},"rawObjects":{}}"#), @"snapshot.json: schedlab.kValue: got -2, expected 0 to 1000");
+        assert_snapshot!(wrong(SNAPSHOT_JSON, "{}"), @"snapshot.json: rawObjects: got nothing, expected an object with an array for each kind");
+        assert_snapshot!(wrong(SNAPSHOT_JSON, "[]"), @"snapshot.json: invalid type: sequence, expected an object with config, schedulerParams and rawObjects at line 1 column 1");
+        assert_snapshot!(wrong(SNAPSHOT_JSON, r#"{"rawObjects":{"pods":{}}}"#), @"snapshot.json: invalid type: map, expected rawObjects.pods: an array of objects, or null at line 1 column 24");
+        assert_snapshot!(wrong(SNAPSHOT_JSON, r#"{"rawObjects":"x"}"#), @r#"snapshot.json: invalid type: string "x", expected rawObjects: an object with an array for each kind at line 1 column 17"#);
+        assert_snapshot!(wrong(SNAPSHOT_JSON, r#"{"config":"x","rawObjects":{}}"#), @r#"snapshot.json: config: got "x", expected an object, as KAI writes it"#);
+        assert_snapshot!(wrong(SNAPSHOT_JSON, r#"{"schedlab":{"kValue":-2},"rawObjects":{}}"#), @"snapshot.json: schedlab.kValue: got -2, expected 0 to 1000");
         assert_snapshot!(rendered(Cursor::new(b"no zip".to_vec())), @"got no complete zip (invalid Zip archive: Could not find EOCD), expected a zip with snapshot.json in it");
-        let mut half = zipped(FILE, "{}").into_inner();
+        let mut half = zipped(SNAPSHOT_JSON, "{}").into_inner();
         half.truncate(half.len() / 2);
         assert_snapshot!(rendered(Cursor::new(half)), @"got no complete zip (invalid Zip archive: Could not find EOCD), expected a zip with snapshot.json in it");
     }
@@ -369,9 +369,9 @@ mod tests {
         rawObjects.pods[1].metadata.name: got nothing, expected a name; it is ignored
         rawObjects.unicorns: it has no effect
         Node n: status.allocatable.cpu: got "many", expected a quantity such as 2, 500m, 1.5Gi or 1e3; it counts as 0
-        Queue below: spec.parentQueue: got "round", which leads back to it, expected a queue that exists and is not below this one, or none; no workloads run in it or its children
+        Queue below: spec.parentQueue: got "round", which leads back to this queue, expected a queue that exists and is not below this one, or none; no workloads run in it or its children
         Queue lost: spec.parentQueue: got "nobody", which does not exist, expected a queue that exists and is not below this one, or none; no workloads run in it or its children
-        Queue round: spec.parentQueue: got "round", which leads back to it, expected a queue that exists and is not below this one, or none; no workloads run in it or its children
+        Queue round: spec.parentQueue: got "round", which leads back to this queue, expected a queue that exists and is not below this one, or none; no workloads run in it or its children
         Queue short: spec.resources.gpu.quota: got -7, expected -1 (unlimited), or 0 to 9200000000000000 devices; no workloads run in it or its children
         PodGroup ns/g: spec.minMember: got -3, expected an integer from 0 to 2147483647; none of its pods is placed
         PodGroup ns/h: spec.subGroups[0].minMember: got -2, expected an integer from 0 to 2147483647; none of its pods is placed
@@ -391,8 +391,8 @@ mod tests {
                 "queues": [{ "metadata": { "name": "new", "creationTimestamp": null } }],
             },
         })), @r#"
-        PodGroup ns/g: metadata.creationTimestamp: got "yesterday", expected a time such as 2026-01-31T12:00:00Z; it counts as the oldest
-        Pod ns/g: metadata.creationTimestamp: got 3, expected a time such as 2026-01-31T12:00:00Z; it counts as the oldest
+        PodGroup ns/g: metadata.creationTimestamp: got "yesterday", expected a time such as 2026-01-31T12:00:00Z; the object counts as the oldest
+        Pod ns/g: metadata.creationTimestamp: got 3, expected a time such as 2026-01-31T12:00:00Z; the object counts as the oldest
         PriorityClass big: value: got 99999999999, expected an integer from -2147483648 to 2147483647; it counts as 0
         "#);
     }
@@ -438,8 +438,9 @@ mod tests {
                                    "spec": { "podName": "p", "selectedNode": "n1" } }],
             },
         });
-        let file = || zipped(FILE, &json.to_string());
-        let LoadedSnapshot { config, cache, notes } = read(file(), &Overrides::default()).unwrap();
+        let file = || zipped(SNAPSHOT_JSON, &json.to_string());
+        let LoadedSnapshot { config, cache, notes } =
+            read_snapshot(file(), &Overrides::default()).unwrap();
         let pod = cache.pods.values().next().unwrap();
         assert_eq!((pod.is_ours, pod.node.as_deref()), (true, Some("n1")));
         assert_eq!(config.scheduler_name, "theirs");
@@ -447,7 +448,7 @@ mod tests {
         assert!(notes.is_empty(), "{notes:?}");
         let name = "mine".to_owned();
         let mine = Overrides { scheduler_name: Some(name.clone()), ..Overrides::default() };
-        assert_eq!(read(file(), &mine).unwrap().config.scheduler_name, name);
+        assert_eq!(read_snapshot(file(), &mine).unwrap().config.scheduler_name, name);
     }
 
     #[test]
@@ -463,18 +464,19 @@ mod tests {
             let file = ConfigSource::parse("own.yaml".to_owned(), file.to_owned()).unwrap();
             Overrides { file, scheduler_name: None }
         };
-        let zip = || zipped(FILE, &json.to_string());
-        let config = read(zip(), &overrides("kValue: 4")).unwrap().config;
+        let zip = || zipped(SNAPSHOT_JSON, &json.to_string());
+        let config = read_snapshot(zip(), &overrides("kValue: 4")).unwrap().config;
         assert_eq!(config.profile.k_value_milli, 4000);
         assert_eq!(config.profile.consolidation_victims_max, 3);
         assert_eq!(config.profile.actions, [Action::Allocate]);
-        let error = read(zip(), &overrides("usageHalfLife: 6h")).map(|_| ()).unwrap_err();
+        let error = read_snapshot(zip(), &overrides("usageHalfLife: 6h")).map(|_| ()).unwrap_err();
         assert_eq!(
             error.message_for("s.zip"),
             "own.yaml: usageHalfLife: got a value without usageWindow, expected usageWindow to be \
              set, too at line 1 column 16"
         );
-        let error = read(zipped(FILE, "[]"), &overrides("")).map(|_| ()).unwrap_err();
+        let error =
+            read_snapshot(zipped(SNAPSHOT_JSON, "[]"), &overrides("")).map(|_| ()).unwrap_err();
         assert!(error.message_for("s.zip").starts_with("s.zip: snapshot.json: "), "{error}");
     }
 
@@ -486,7 +488,8 @@ mod tests {
                 { "partitionParams": { "NodePoolLabelKey": "pool", "NodePoolLabelValue": "a" } },
             "rawObjects": { "nodes": [node("mine", "a"), node("theirs", "b")] },
         });
-        let captured = read(zipped(FILE, &json.to_string()), &Overrides::default()).unwrap();
+        let captured =
+            read_snapshot(zipped(SNAPSHOT_JSON, &json.to_string()), &Overrides::default()).unwrap();
         let nodes: Vec<&str> = captured.cache.nodes.keys().map(|name| &**name).collect();
         assert_eq!(nodes, ["mine"]);
     }
@@ -496,7 +499,9 @@ mod tests {
         let of = |labels: Value| json!({ "metadata": { "name": "n", "labels": labels } });
         let seen = |says: Value, node: Value| {
             let json = json!({ "schedulerParams": says, "rawObjects": { "nodes": [node] } });
-            let captured = read(zipped(FILE, &json.to_string()), &Overrides::default()).unwrap();
+            let captured =
+                read_snapshot(zipped(SNAPSHOT_JSON, &json.to_string()), &Overrides::default())
+                    .unwrap();
             captured.cache.nodes.len()
         };
         let worker = || of(json!({ "node-role.kubernetes.io/gpu-worker": "" }));

@@ -14,24 +14,25 @@ use crate::{
     watch::Kind,
 };
 
-/// Fields that have a note of their own if they are invalid.
+/// Fields that are not checked here, as they have a note of their own if they are invalid.
 const REPORTED_ELSEWHERE: [&str; 2] = ["metadata.creationTimestamp", "value"];
 
-/// The first field of an object with a value of the wrong type.
+/// The error of the first field of an object with a value of the wrong type; `None` if all types
+/// are right.
 pub(super) fn type_error(kind: Kind, object: &Value) -> Option<Malformed> {
     let (form, named) = kinds::field_type(kind)?;
     let mut look = TypeChecker { named, wrong: Vec::new() };
-    look.check(form, object, &FieldPath::Object);
+    look.check_value(form, object, &FieldPath::Object);
     look.wrong.into_iter().find(|wrong| !REPORTED_ELSEWHERE.contains(&&*wrong.field))
 }
 
-/// The type of a field.
+/// The expected type of a field.
 #[derive(Debug)]
 enum FieldType {
     Anything,
-    /// A shared definition, by its index.
+    /// A shared definition, by its index in the list of definitions.
     Named(usize),
-    /// Named fields; `others`: the type of all other fields.
+    /// An object with named fields; `others`: the type of all other fields.
     Object {
         fields: BTreeMap<String, FieldType>,
         others: Option<Box<FieldType>>,
@@ -47,7 +48,7 @@ enum FieldType {
 }
 
 impl FieldType {
-    /// From a JSON schema; `names` are those of its definitions, in order.
+    /// Converts a JSON schema; `names` are those of its definitions, in order.
     fn from_schema(schema: &Schema, names: &[&str]) -> Self {
         if let Some(reference) = schema["$ref"].as_str() {
             let name = reference.trim_start_matches("#/$defs/");
@@ -64,7 +65,7 @@ impl FieldType {
         }
         let format = schema["format"].as_str().unwrap_or_default();
         match (schema["type"].as_str().or_else(|| schema["type"][0].as_str()), format) {
-            (Some("object"), _) => Self::object(schema, names),
+            (Some("object"), _) => Self::object_type(schema, names),
             (Some("array"), _) => Self::List(Box::new(Self::from_schema(&schema["items"], names))),
             (Some("string"), "date-time") => Self::Time,
             (Some("string"), _) => Self::Text,
@@ -76,7 +77,7 @@ impl FieldType {
         }
     }
 
-    fn object(schema: &Schema, names: &[&str]) -> Self {
+    fn object_type(schema: &Schema, names: &[&str]) -> Self {
         let properties = schema["properties"].as_object().into_iter().flat_map(Map::iter);
         let fields =
             properties.map(|(name, schema)| (name.clone(), Self::from_schema(schema, names)));
@@ -85,8 +86,8 @@ impl FieldType {
         Self::Object { fields: fields.collect(), others }
     }
 
-    /// The expected type if the value does not match; `None` if it does.
-    fn mismatch(&self, value: &Value) -> Option<&'static str> {
+    /// The expected type in words if the value does not match; `None` if it does.
+    fn expected_if_mismatched(&self, value: &Value) -> Option<&'static str> {
         let is_32 = |number| i32::try_from(number).is_ok();
         let (fits, allowed) = match self {
             Self::Anything | Self::Named(_) => (true, "anything"),
@@ -109,18 +110,18 @@ impl FieldType {
     }
 }
 
-/// State of the check of an object.
+/// Checks the values of an object, and collects its errors.
 struct TypeChecker {
     named: &'static [FieldType],
     wrong: Vec<Malformed>,
 }
 
 impl TypeChecker {
-    fn check(&mut self, form: &FieldType, value: &Value, path: &FieldPath<'_>) {
+    fn check_value(&mut self, form: &FieldType, value: &Value, path: &FieldPath<'_>) {
         if let FieldType::Named(number) = form {
-            return self.check(&self.named[*number], value, path);
+            return self.check_value(&self.named[*number], value, path);
         }
-        if let Some(allowed) = form.mismatch(value) {
+        if let Some(allowed) = form.expected_if_mismatched(value) {
             return self.wrong.push(Malformed::new(path.to_string(), shown(value), allowed));
         }
         match (form, value) {
@@ -130,12 +131,12 @@ impl TypeChecker {
                     Some((name, form_of(name)?, value)).filter(|_| !value.is_null())
                 });
                 for (name, form, value) in known {
-                    self.check(form, value, &FieldPath::Field(path, name));
+                    self.check_value(form, value, &FieldPath::Field(path, name));
                 }
             }
             (FieldType::List(form), Value::Array(items)) => {
                 for (at, item) in items.iter().enumerate() {
-                    self.check(form, item, &FieldPath::Item(path, at));
+                    self.check_value(form, item, &FieldPath::Item(path, at));
                 }
             }
             _ => {}

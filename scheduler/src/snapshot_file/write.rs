@@ -14,32 +14,32 @@ use crate::config::{
     plugins::{self, PluginRole},
 };
 
-/// `config`: the configuration of KAI's scheduler.
-pub(super) fn configuration(config: &Config) -> Value {
+/// Field `config` of a snapshot: the configuration of KAI's scheduler.
+pub(super) fn configuration_json(config: &Config) -> Value {
     let profile = &config.profile;
     let is_on = |name: &str, part: PluginRole| match part {
         PluginRole::Optional => !config.disabled_plugins.contains(name),
         PluginRole::AlwaysOn | PluginRole::NoEffect => true,
         PluginRole::DeviceOrder => name == device_plugin(profile.device_placement),
     };
-    let plugins = plugins::written_to_kai().filter(|(name, part)| is_on(name, *part));
+    let plugins = plugins::plugins_written_to_kai().filter(|(name, part)| is_on(name, *part));
     let mut plugins: Vec<&str> = plugins.map(|(name, _)| name).collect();
     plugins.sort_by_key(|name| config.plugin_order_key(name));
-    let plugins: Vec<Value> = plugins.into_iter().map(|name| plugin(name, profile)).collect();
+    let plugins: Vec<Value> = plugins.into_iter().map(|name| plugin_json(name, profile)).collect();
     let mut written =
-        json!({ "actions": actions(profile).join(", "), "tiers": [{ "plugins": plugins }] });
+        json!({ "actions": action_names(profile).join(", "), "tiers": [{ "plugins": plugins }] });
     if !profile.queue_depth.is_empty() {
-        written["queueDepthPerAction"] = depths(profile);
+        written["queueDepthPerAction"] = queue_depths_json(profile);
     }
     written
 }
 
-fn plugin(name: &str, profile: &Profile) -> Value {
+fn plugin_json(name: &str, profile: &Profile) -> Value {
     let arguments = match name {
         "proportion" => json!({
-            "kValue": decimal(profile.k_value_milli).to_string(),
+            "kValue": milli_to_decimal(profile.k_value_milli).to_string(),
             // KAI's spelling.
-            "relcaimerSaturationMultiplier": decimal(profile.reclaim_saturation_milli).to_string(),
+            "relcaimerSaturationMultiplier": milli_to_decimal(profile.reclaim_saturation_milli).to_string(),
         }),
         "minruntime" => json!({
             "defaultPreemptMinRuntime": duration_text(profile.preempt_min_runtime),
@@ -55,8 +55,8 @@ fn plugin(name: &str, profile: &Profile) -> Value {
     json!({ "name": name, "arguments": arguments })
 }
 
-/// `schedulerParams`: KAI's flags.
-pub(super) fn parameters(config: &Config) -> Value {
+/// Field `schedulerParams` of a snapshot: KAI's flags.
+pub(super) fn scheduler_params_json(config: &Config) -> Value {
     let profile = &config.profile;
     let victims = i64::try_from(profile.consolidation_victims_max).unwrap_or(-1);
     let mut written = json!({
@@ -65,8 +65,8 @@ pub(super) fn parameters(config: &Config) -> Value {
         "fullHierarchyFairness": config.full_hierarchy_fairness,
         "allowConsolidatingReclaim": profile.allow_consolidating_reclaim,
         "restrictSchedulingNodes": config.restrict_node_scheduling,
-        "globalDefaultStalenessGracePeriod": nanoseconds(profile.staleness_grace),
-        "schedulePeriod": nanoseconds(config.period),
+        "globalDefaultStalenessGracePeriod": to_nanoseconds(profile.staleness_grace),
+        "schedulePeriod": to_nanoseconds(config.period),
     });
     if let Some(NodePool { label, value }) = &config.node_pool {
         written["partitionParams"] =
@@ -75,8 +75,8 @@ pub(super) fn parameters(config: &Config) -> Value {
     written
 }
 
-/// `schedlab`: the settings as in our configuration file.
-pub(super) fn schedlab(config: &Config) -> Value {
+/// Field `schedlab` of a snapshot: the settings in the format of our configuration file.
+pub(super) fn schedlab_settings_json(config: &Config) -> Value {
     let Profile {
         actions: _,
         // Written by name, from `plugins_off`.
@@ -111,33 +111,34 @@ pub(super) fn schedlab(config: &Config) -> Value {
         "nodePool": pool.map(|NodePool { label, value }| json!({ "label": label, "value": value })),
         "restrictNodeScheduling": config.restrict_node_scheduling,
         "fullHierarchyFairness": config.full_hierarchy_fairness,
-        "gpuReservation": config.gpu_reservation.as_ref().map(reservation),
+        "gpuReservation": config.gpu_reservation.as_ref().map(reservation_json),
         "period": duration_text(config.period),
         "usageWindow": config.usage_window.map(duration_text),
         "usageHalfLife": config.usage_half_life.map(duration_text),
-        "actions": actions(&config.profile),
-        "plugins": plugin_settings(config),
+        "actions": action_names(&config.profile),
+        "plugins": plugin_settings_json(config),
         "placementStrategy": { "gpu": placement_name(*gpu_placement), "cpu": placement_name(*cpu_placement) },
-        "queueDepthPerAction": depths(&config.profile),
+        "queueDepthPerAction": queue_depths_json(&config.profile),
         "minRuntime": {
             "preemptMinRuntime": duration_text(*preempt_min_runtime),
             "reclaimMinRuntime": duration_text(*reclaim_min_runtime),
         },
-        "kValue": decimal(*k_value_milli),
+        "kValue": milli_to_decimal(*k_value_milli),
         "preemptionPolicy": {
             "maxPreemptionsPerCycle": preemptions_max,
             "minPriorityDifference": priority_difference_min,
             "gracePeriod": config.eviction_grace.map(duration_text),
         },
         "stalenessGracePeriod": duration_text(*staleness_grace),
-        "reclaimSaturationMultiplier": decimal(*reclaim_saturation_milli),
+        "reclaimSaturationMultiplier": milli_to_decimal(*reclaim_saturation_milli),
         "allowConsolidatingReclaim": consolidating_reclaim,
         "maxConsolidationVictims": consolidation_victims_max,
     })
 }
 
-fn reservation(of: &GpuReservation) -> Value {
-    let GpuReservation { namespace, image, service_account, runtime_class, pod_runtime_class } = of;
+fn reservation_json(reservation: &GpuReservation) -> Value {
+    let GpuReservation { namespace, image, service_account, runtime_class, pod_runtime_class } =
+        reservation;
     json!({
         "namespace": namespace,
         "image": image,
@@ -147,9 +148,9 @@ fn reservation(of: &GpuReservation) -> Value {
     })
 }
 
-/// Settings of optional plugins. Priorities are written for all of them or for none, since only
+/// Settings of optional plugins. Priorities are written for all plugins or for none, since only
 /// their order matters.
-fn plugin_settings(config: &Config) -> Value {
+fn plugin_settings_json(config: &Config) -> Value {
     let setting = |name: &str| {
         let is_on = !config.disabled_plugins.contains(name);
         let is_moved = !config.plugin_priorities.is_empty();
@@ -157,7 +158,7 @@ fn plugin_settings(config: &Config) -> Value {
         let written = json!({ "enabled": is_on, "priority": priority });
         (!is_on || is_moved).then(|| (name.to_owned(), written))
     };
-    let mut settings: Value = plugins::optional_names().filter_map(setting).collect();
+    let mut settings: Value = plugins::optional_plugin_names().filter_map(setting).collect();
     let profile = &config.profile;
     if device_plugin(profile.device_placement) != device_plugin(profile.gpu_placement) {
         settings[device_plugin(profile.device_placement)] = json!({ "enabled": true });
@@ -180,11 +181,11 @@ const fn resolve_method_name(of: ResolveMethod) -> &'static str {
     }
 }
 
-fn actions(profile: &Profile) -> Vec<&'static str> {
+fn action_names(profile: &Profile) -> Vec<&'static str> {
     profile.actions.iter().map(|action| action.as_str()).collect()
 }
 
-fn depths(profile: &Profile) -> Value {
+fn queue_depths_json(profile: &Profile) -> Value {
     let depth = |(action, depth): (&Action, &usize)| (action.as_str().to_owned(), json!(depth));
     profile.queue_depth.iter().map(depth).collect()
 }
@@ -197,7 +198,7 @@ const fn placement_name(placement: Placement) -> &'static str {
     }
 }
 
-/// KAI lacks `leastfragmentation`.
+/// KAI's name of a placement strategy. KAI lacks `leastfragmentation`.
 const fn kai_placement_name(placement: Placement) -> &'static str {
     match placement {
         Placement::Spread => "spread",
@@ -213,7 +214,7 @@ const fn device_plugin(placement: Placement) -> &'static str {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "the settings are at most 1000")]
-fn decimal(milli: i64) -> f64 {
+fn milli_to_decimal(milli: i64) -> f64 {
     milli as f64 / 1000.0
 }
 
@@ -225,6 +226,6 @@ fn duration_text(duration: Duration) -> String {
     }
 }
 
-fn nanoseconds(duration: Duration) -> i64 {
+fn to_nanoseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The most characters of a line.
-const WIDTH_MAX: usize = 400;
+/// Maximum number of characters of a line.
+const LINE_CHARS_MAX: usize = 400;
 
-/// The most distinct verdicts about a pod that are merged before they are written.
+/// Maximum number of distinct verdicts about a pod that are merged before they are written.
 const VERDICTS_MAX: usize = 200;
 
 #[derive(Debug)]
@@ -14,25 +14,25 @@ pub(super) struct TraceLog {
     capacity: usize,
     lines: VecDeque<String>,
     dropped: u64,
-    /// The pod of the verdicts that are not written yet.
+    /// The pod that the verdicts not written yet are about.
     subject: String,
-    verdicts: BTreeMap<VerdictKey, JudgedNodes>,
+    verdicts: BTreeMap<VerdictKey, NodesWithVerdict>,
 }
 
 /// Extension point, plugin and verdict.
 type VerdictKey = (&'static str, String, String);
 
 #[derive(Debug, Default)]
-struct JudgedNodes {
+struct NodesWithVerdict {
     first: String,
-    /// A set, since a node may be judged several times.
+    /// All nodes with the verdict. A set, since a node may be judged several times.
     all: BTreeSet<String>,
 }
 
 impl TraceLog {
-    pub(super) fn with_capacity(most: usize) -> Self {
+    pub(super) fn with_capacity(capacity: usize) -> Self {
         Self {
-            capacity: most.max(1),
+            capacity: capacity.max(1),
             lines: VecDeque::new(),
             dropped: 0,
             subject: String::new(),
@@ -40,12 +40,12 @@ impl TraceLog {
         }
     }
 
-    pub(super) fn line(&mut self, line: String) {
+    pub(super) fn add_line(&mut self, line: String) {
         self.flush_verdicts();
         self.push(line);
     }
 
-    /// Records a node for a verdict; equal verdicts about the same pod are merged.
+    /// Records a verdict about a pod on a node; equal verdicts about the same pod are merged.
     pub(super) fn record_node(
         &mut self,
         point: &'static str,
@@ -58,7 +58,7 @@ impl TraceLog {
             self.flush_verdicts();
             subject.clone_into(&mut self.subject);
         }
-        let key = (point, plugin.to_owned(), cut(verdict.to_owned()));
+        let key = (point, plugin.to_owned(), cut_to_width(verdict.to_owned()));
         let nodes = self.verdicts.entry(key).or_default();
         if nodes.all.is_empty() {
             node.clone_into(&mut nodes.first);
@@ -67,7 +67,7 @@ impl TraceLog {
     }
 
     fn flush_verdicts(&mut self) {
-        for ((point, plugin, verdict), JudgedNodes { first, all }) in
+        for ((point, plugin, verdict), NodesWithVerdict { first, all }) in
             std::mem::take(&mut self.verdicts)
         {
             let nodes = match all.len() {
@@ -84,7 +84,7 @@ impl TraceLog {
             self.lines.pop_front();
             self.dropped += 1;
         }
-        self.lines.push_back(cut(line));
+        self.lines.push_back(cut_to_width(line));
     }
 
     pub(super) fn text(&mut self) -> String {
@@ -101,9 +101,9 @@ impl TraceLog {
     }
 }
 
-fn cut(line: String) -> String {
-    match line.char_indices().nth(WIDTH_MAX) {
+fn cut_to_width(line: String) -> String {
+    match line.char_indices().nth(LINE_CHARS_MAX) {
         None => line,
-        Some(_) => line.chars().take(WIDTH_MAX).chain(['…']).collect(),
+        Some(_) => line.chars().take(LINE_CHARS_MAX).chain(['…']).collect(),
     }
 }

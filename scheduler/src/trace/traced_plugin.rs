@@ -36,7 +36,7 @@ impl<P: ?Sized + fmt::Debug> fmt::Debug for TracedPlugin<P> {
     }
 }
 
-/// `passes`, or the error.
+/// The text of a verdict: `passes`, or the error.
 fn verdict_text<E: fmt::Display>(answer: &Result<(), E>) -> String {
     answer.as_ref().map_or_else(ToString::to_string, |()| "passes".to_owned())
 }
@@ -188,7 +188,7 @@ impl Permit for TracedPlugin<dyn Permit> {
         let answer = self.plugin.permit(session, pods);
         let verdict = match answer {
             PermitStatus::Allow => "allow",
-            PermitStatus::Wait => "wait until all are allowed",
+            PermitStatus::Wait => "waits until all pods of the group are allowed",
         };
         let first = pods.first().map(|pod| pod_name(session, *pod)).unwrap_or_default();
         let subject = match pods.len() {

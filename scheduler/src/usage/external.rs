@@ -17,7 +17,7 @@ use super::{
     schedule::CronSchedule,
 };
 
-/// Settings of a Prometheus with the usage of queues.
+/// Settings of a usage database: a Prometheus that has the usage of queues.
 #[derive(Clone, Debug)]
 pub struct UsageDatabase {
     /// Address of the API.
@@ -31,7 +31,7 @@ pub struct UsageDatabase {
     /// The metrics that are summed.
     pub queries: UsageQueries,
     /// Poll interval and time limits.
-    pub timing: Timing,
+    pub timing: PollTiming,
 }
 
 /// How the database is accessed.
@@ -46,7 +46,7 @@ pub enum Endpoint {
 /// Time window of usage.
 #[derive(Clone, Debug)]
 pub enum Window {
-    /// A fixed duration up to now.
+    /// A window of fixed length that ends now.
     Sliding(Duration),
     /// The elapsed part of the current window; windows of equal size follow each other.
     Tumbling {
@@ -55,24 +55,24 @@ pub enum Window {
         /// Length of each window.
         size: Duration,
     },
-    /// The time since the last scheduled time.
+    /// The time since the last time of a cron schedule.
     Cron(CronSchedule),
 }
 
-/// `PromQL` expressions per resource: usage by queue, and capacity of the cluster.
+/// `PromQL` expressions per resource: usage by queue, then capacity of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageQueries {
-    /// GPUs.
+    /// Expressions for usage and capacity of GPUs.
     pub gpu: [String; 2],
-    /// CPU.
+    /// Expressions for usage and capacity of CPU.
     pub cpu: [String; 2],
-    /// Memory.
+    /// Expressions for usage and capacity of memory.
     pub memory: [String; 2],
 }
 
-/// Poll interval and time limits.
+/// Poll interval and time limits of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timing {
+pub struct PollTiming {
     /// Time from one response to the next query.
     pub fetch_interval: Duration,
     /// Age after which a response is not used any more.
@@ -84,7 +84,7 @@ pub struct Timing {
 }
 
 impl Window {
-    /// Elapsed milliseconds of the window at `now`.
+    /// Milliseconds of the window that have passed at `now`.
     pub(super) fn elapsed_millis(&self, now: Time) -> i64 {
         let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
         match self {
@@ -146,7 +146,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Result of the last poll.
+/// Result of the last query, and the last good response.
 #[derive(Debug, Default)]
 struct LastPoll {
     /// Query time and content of the last good response.
@@ -156,7 +156,7 @@ struct LastPoll {
     latency: Duration,
 }
 
-/// The polling task; dropping this aborts it.
+/// The task that polls the usage database; dropping it aborts the task.
 #[derive(Debug)]
 pub(super) struct UsagePoller {
     settings: UsageDatabase,
@@ -171,7 +171,7 @@ impl Drop for UsagePoller {
 }
 
 impl UsagePoller {
-    /// Starts polling.
+    /// Starts polling the usage database.
     pub(super) fn start(
         settings: UsageDatabase,
         now: impl Fn() -> jiff::Timestamp + Send + Sync + 'static,
@@ -181,7 +181,7 @@ impl UsagePoller {
         let task = tokio::spawn(async move {
             loop {
                 let (at, began) = (Time(now().as_millisecond()), Instant::now());
-                let answer = query(&poll_settings, at).await;
+                let answer = query_usage(&poll_settings, at).await;
                 sender.send_modify(|receiver| receiver.record(at, answer, began.elapsed()));
                 sleep(poll_settings.timing.fetch_interval).await;
             }
@@ -189,14 +189,14 @@ impl UsagePoller {
         Self { settings, last_poll, task }
     }
 
-    /// Waits for the next response or failure.
-    pub(super) async fn changed(&mut self) {
+    /// Waits for the next response or failure of the database.
+    pub(super) async fn wait_for_change(&mut self) {
         if self.last_poll.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Like [`Self::changed`] for the first poll, with a time limit.
+    /// Like [`Self::wait_for_change`] for the first query, with a time limit.
     pub(super) async fn wait_for_first(&mut self) {
         let result =
             timeout(self.settings.timing.first_answer_timeout, self.last_poll.changed()).await;
@@ -205,13 +205,13 @@ impl UsagePoller {
         }
     }
 
-    /// Name for messages.
+    /// Name of the database for messages.
     pub(super) fn description(&self) -> String {
         format!("usage of queues from {}", self.settings.endpoint)
     }
 
-    /// Current usage shares; `None`: the last good response is stale, or there was none.
-    pub(super) fn shares(&self, now: Time) -> Option<Arc<Shares>> {
+    /// Usage shares of the last good response; `None`: it is stale, or there was none.
+    pub(super) fn current_shares(&self, now: Time) -> Option<Arc<Shares>> {
         let last = self.last_poll.borrow();
         let staleness = i64::try_from(self.staleness().as_millis()).unwrap_or(i64::MAX);
         let fresh = |at: Time| now.0.saturating_sub(at.0) <= staleness;
@@ -240,14 +240,14 @@ impl LastPoll {
     }
 }
 
-pub(super) async fn query(settings: &UsageDatabase, now: Time) -> Result<Shares, String> {
+pub(super) async fn query_usage(settings: &UsageDatabase, now: Time) -> Result<Shares, String> {
     let limit = settings.timing.query_timeout;
     let with_source =
         |fault: String| format!("usage of queues from {}: {fault}", settings.endpoint);
     let client = settings.endpoint.client();
     let client =
         client.map_err(|error| with_source(format!("{:#}", anyhow::Error::from(error))))?;
-    match timeout(limit, prometheus::shares(settings, &client, now)).await {
+    match timeout(limit, prometheus::query_shares(settings, &client, now)).await {
         Ok(answer) => answer.map_err(|trouble| with_source(trouble.to_string())),
         Err(_) => Err(with_source(format!("no response within {limit:?}"))),
     }

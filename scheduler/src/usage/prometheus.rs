@@ -24,10 +24,10 @@ const RESPONSE_BYTES_MAX: usize = 16 << 20;
 /// Maximum ratio of usage to capacity; larger values are clamped.
 const RATIO_MAX: f64 = 1000.0;
 
-/// Usage by queue, in millionths of the cluster's capacity over the window.
+/// Usage by queue name, in millionths of the cluster's capacity over the window.
 pub(super) type Shares = BTreeMap<Name, PerResource<i64>>;
 
-/// A failed query, with the metric.
+/// Why a query failed, with the metric.
 #[derive(Debug, Error)]
 #[error("{metric}: {fault}")]
 pub(super) struct QueryError {
@@ -55,8 +55,8 @@ enum QueryFault {
     NoCapacity,
 }
 
-/// Usage shares of queues over the window that ends at `now`.
-pub(super) async fn shares(
+/// Queries the usage shares of queues over the window that ends at `now`.
+pub(super) async fn query_shares(
     database: &UsageDatabase,
     client: &Client,
     now: Time,
@@ -65,13 +65,13 @@ pub(super) async fn shares(
     let UsageQueries { gpu, cpu, memory } = &database.queries;
     for (at, [allocated, capacity]) in [gpu, cpu, memory].into_iter().enumerate() {
         let by_queue = format!("max by ({}) ({allocated})", QUEUE_LABELS.join(", "));
-        let Some(query) = over_window(database, &by_queue, now) else { return Ok(shares) };
+        let Some(query) = query_over_window(database, &by_queue, now) else { return Ok(shares) };
         let to_error = |fault| QueryError { metric: allocated.clone(), fault };
         let used =
             query_vector(client, &query, now).await.and_then(|samples| sum_by_queue(&samples));
         let used = used.map_err(to_error)?;
         let to_error = |fault| QueryError { metric: capacity.clone(), fault };
-        let query = over_window(database, capacity, now).unwrap_or_default();
+        let query = query_over_window(database, capacity, now).unwrap_or_default();
         let total =
             query_vector(client, &query, now).await.and_then(|samples| single_value(&samples));
         for (queue, part) in shares_of_capacity(used, total.map_err(to_error)?).map_err(to_error)? {
@@ -82,13 +82,14 @@ pub(super) async fn shares(
     Ok(shares)
 }
 
-/// Query for the sum of a metric over the window, with decay. `None`: the window has just begun.
-fn over_window(database: &UsageDatabase, metric: &str, now: Time) -> Option<String> {
+/// The query for the sum of a metric over the window, with decay. `None`: the window has just
+/// begun.
+fn query_over_window(database: &UsageDatabase, metric: &str, now: Time) -> Option<String> {
     let window = database.window.elapsed_millis(now);
     let weighted = match database.half_life {
         None => metric.to_owned(),
         Some(half_life) => {
-            let (now, half_life) = (seconds(now.0), half_life.as_secs_f64());
+            let (now, half_life) = (seconds_text(now.0), half_life.as_secs_f64());
             format!("({metric}) * 0.5 ^ (({now} - time()) / {half_life})")
         }
     };
@@ -96,41 +97,42 @@ fn over_window(database: &UsageDatabase, metric: &str, now: Time) -> Option<Stri
     (window > 0).then(|| format!("sum_over_time(({weighted})[{window}ms:{step}ms])"))
 }
 
-fn seconds(millis: i64) -> String {
+fn seconds_text(millis: i64) -> String {
     format!("{}.{:03}", millis.div_euclid(1000), millis.rem_euclid(1000))
 }
 
 /// Queries the values of an expression at one time.
 async fn query_vector(client: &Client, query: &str, now: Time) -> Result<Vec<Sample>, QueryFault> {
-    let request = Request::get(path(query, now));
-    let request = request.body(Body::from(Vec::new())).expect("a form fits into a URI");
+    let request = Request::get(query_path(query, now));
+    let request =
+        request.body(Body::from(Vec::new())).expect("URL-encoded parameters are valid in a URI");
     let unreachable = |error| QueryFault::Unreachable(format!("{:#}", anyhow::Error::from(error)));
     let response = client.send(request).await.map_err(unreachable)?;
     let status = response.status();
     let body = Limited::new(response.into_body(), RESPONSE_BYTES_MAX).collect().await;
     let body = body.map_err(|error| QueryFault::Unreachable(error.to_string()))?.to_bytes();
-    samples(status, &body)
+    parse_samples(status, &body)
 }
 
-fn path(query: &str, now: Time) -> String {
+fn query_path(query: &str, now: Time) -> String {
     let mut form = form_urlencoded::Serializer::new("/api/v1/query?".to_owned());
-    form.append_pair("query", query).append_pair("time", &seconds(now.0)).finish()
+    form.append_pair("query", query).append_pair("time", &seconds_text(now.0)).finish()
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "status", rename_all = "lowercase")]
 enum QueryResponse {
-    Success { data: Data },
+    Success { data: QueryData },
     Error { error: String },
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "resultType", content = "result", rename_all = "lowercase")]
-enum Data {
+enum QueryData {
     Vector(Vec<Sample>),
 }
 
-/// One series of an instant vector.
+/// One series of an instant vector, the result of a query.
 #[derive(Debug, Deserialize)]
 struct Sample {
     metric: BTreeMap<String, String>,
@@ -138,9 +140,9 @@ struct Sample {
     value: (f64, String),
 }
 
-fn samples(status: StatusCode, body: &[u8]) -> Result<Vec<Sample>, QueryFault> {
+fn parse_samples(status: StatusCode, body: &[u8]) -> Result<Vec<Sample>, QueryFault> {
     match serde_json::from_slice(body) {
-        Ok(QueryResponse::Success { data: Data::Vector(samples) }) => Ok(samples),
+        Ok(QueryResponse::Success { data: QueryData::Vector(samples) }) => Ok(samples),
         Ok(QueryResponse::Error { error }) => {
             Err(QueryFault::ErrorResponse { status, message: error })
         }
@@ -153,7 +155,7 @@ fn samples(status: StatusCode, body: &[u8]) -> Result<Vec<Sample>, QueryFault> {
 }
 
 impl Sample {
-    fn number(&self) -> Result<f64, QueryFault> {
+    fn finite_value(&self) -> Result<f64, QueryFault> {
         let number: Option<f64> = self.value.1.parse().ok();
         number.filter(|number| number.is_finite() && *number >= 0.0).ok_or_else(|| {
             let labels: Vec<_> = self.metric.iter().map(|(at, of)| format!("{at}={of}")).collect();
@@ -161,18 +163,18 @@ impl Sample {
         })
     }
 
-    fn queue(&self) -> Option<&str> {
+    fn queue_name(&self) -> Option<&str> {
         let named = QUEUE_LABELS.iter().rev().filter_map(|label| self.metric.get(*label));
         named.map(String::as_str).find(|name| !name.is_empty())
     }
 }
 
-/// Sums series by queue. A queue whose labels changed in the window has several.
+/// Sums series by queue. A queue whose labels changed in the window has several series.
 fn sum_by_queue(samples: &[Sample]) -> Result<BTreeMap<Name, f64>, QueryFault> {
     let mut sums = BTreeMap::new();
     for sample in samples {
-        let queue = sample.queue().ok_or(QueryFault::MissingQueueLabel)?;
-        *sums.entry(Name::from(queue)).or_default() += sample.number()?;
+        let queue = sample.queue_name().ok_or(QueryFault::MissingQueueLabel)?;
+        *sums.entry(Name::from(queue)).or_default() += sample.finite_value()?;
     }
     Ok(sums)
 }
@@ -181,12 +183,12 @@ fn sum_by_queue(samples: &[Sample]) -> Result<BTreeMap<Name, f64>, QueryFault> {
 fn single_value(samples: &[Sample]) -> Result<f64, QueryFault> {
     match samples {
         [] => Ok(0.0),
-        [one] => one.number(),
+        [one] => one.finite_value(),
         more => Err(QueryFault::MultipleCapacities(more.len())),
     }
 }
 
-/// Usage in millionths of the capacity.
+/// The usage of each queue in millionths of the capacity.
 #[expect(clippy::cast_possible_truncation, reason = "between 0 and 10^9")]
 fn shares_of_capacity(
     used: BTreeMap<Name, f64>,

@@ -5,7 +5,7 @@ use std::{fmt, iter::successors, str::FromStr};
 use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions, parse_crontab_with};
 use schedlab_scheduler_core::model::Time;
 
-/// A cron schedule with at least one time in eight years, the longest distance of leap days.
+/// A cron schedule with at least one time in eight years, the longest distance of two leap days.
 #[derive(Clone)]
 pub struct CronSchedule {
     text: String,
@@ -27,8 +27,8 @@ impl CronSchedule {
         last.map_or(LOOKBACK_MAX_MILLIS, |last| now.0 - last)
     }
 
-    fn next_after(&self, millis: i64) -> Option<i64> {
-        let after = MakeTimestamp::from_millisecond(millis).ok()?;
+    fn next_after(&self, from_millis: i64) -> Option<i64> {
+        let after = MakeTimestamp::from_millisecond(from_millis).ok()?;
         Some(self.crontab.find_next(after).ok()?.timestamp().as_millisecond())
     }
 }
@@ -36,7 +36,7 @@ impl CronSchedule {
 impl FromStr for CronSchedule {
     type Err = cronexpr::Error;
 
-    /// Rejects schedules without any time, such as 31 February, too.
+    /// Parses a cron expression. Rejects schedules without any time, such as 31 February.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut options = ParseOptions::default();
         options.fallback_timezone_option = FallbackTimezoneOption::UTC;

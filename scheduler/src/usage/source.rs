@@ -19,7 +19,7 @@ use crate::api::{ApiClient, ApiError};
 #[derive(Debug)]
 pub(crate) struct UsageSource {
     history: Option<SharedUsage>,
-    /// Persistence of the own history.
+    /// The `ConfigMap` that stores the own history.
     store: UsageStore,
     database: Option<UsagePoller>,
 }
@@ -37,12 +37,12 @@ impl UsageSource {
         Self { history: own.map(SharedUsage::new), store: UsageStore::new(api, pool), database }
     }
 
-    /// The own history, if there is no database.
+    /// The scheduler's own history, if there is no database.
     pub(crate) fn history_if_only_source(&self) -> Option<SharedUsage> {
         self.history.clone().filter(|_| self.database.is_none())
     }
 
-    /// Historical usage is configured, so that shares change with time alone.
+    /// Whether historical usage is configured, so that fair shares change with time alone.
     pub(crate) fn is_configured(&self) -> bool {
         self.history.is_some() || self.database.is_some()
     }
@@ -61,7 +61,7 @@ impl UsageSource {
         }
     }
 
-    /// Like [`Self::load`], for a process that is not the recording scheduler: searches all
+    /// Like [`Self::load`], for a process that does not record the history: searches all
     /// namespaces. Returns a message about missing data.
     pub(crate) async fn load_read_only(
         &mut self,
@@ -70,15 +70,15 @@ impl UsageSource {
         if self.history.is_none() {
             return self.load(api).await.map(|_| None);
         }
-        self.store.locate(api).await;
+        self.store.find_namespace(api).await;
         let unreadable = self.load(api).await?;
         Ok(unreadable.map(|it| it.to_string()).or_else(|| self.store.missing_message()))
     }
 
     /// Waits for the next response or failure of the database; forever without one.
-    pub(crate) async fn database_changed(&mut self) {
+    pub(crate) async fn wait_for_database(&mut self) {
         match &mut self.database {
-            Some(database) => database.changed().await,
+            Some(database) => database.wait_for_change().await,
             None => std::future::pending().await,
         }
     }
@@ -88,7 +88,7 @@ impl UsageSource {
         if !self.is_configured() {
             return;
         }
-        let shares = self.database.as_ref().and_then(|database| database.shares(now));
+        let shares = self.database.as_ref().and_then(|database| database.current_shares(now));
         for queue in queues {
             let from_history = |own: &SharedUsage| own.lock().usage_micro(&queue.name, now);
             let used = match &shares {
@@ -99,8 +99,9 @@ impl UsageSource {
         }
     }
 
-    /// Problem with the database's last response, if any, and its latency. `None`: no database.
-    pub(crate) fn database_problem<T>(
+    /// Problem of the database's last response, if any, and the latency of its query. `None`: there
+    /// is no database.
+    pub(crate) fn last_database_problem<T>(
         &self,
         queues: &BTreeMap<Name, T>,
         now: Time,
@@ -114,7 +115,7 @@ impl UsageSource {
             format!("{fault}; the last good response is used for {staleness:?}, then {fallback}")
         };
         let no_known_queue = || {
-            let shares = database.shares(now)?;
+            let shares = database.current_shares(now)?;
             let known = queues.is_empty() || shares.keys().any(|name| queues.contains_key(name));
             let (first, _) = shares.first_key_value().filter(|_| !known)?;
             let (count, name) = (shares.len(), database.description());
@@ -125,12 +126,12 @@ impl UsageSource {
         Some((problem.map(with_fallback).or_else(no_known_queue), took))
     }
 
-    /// The own history has changes that are not written yet.
+    /// Whether the own history has changes that are not written yet.
     pub(crate) fn has_unwritten_history(&self) -> bool {
         self.history.as_ref().is_some_and(|own| self.store.has_unwritten(own.lock().changes))
     }
 
-    /// Writes pending changes at the end. Before the first cycle there are none.
+    /// Writes pending changes of the own history when the scheduler stops.
     pub(crate) async fn flush(&mut self, api: &ApiClient, now: Time) -> Result<(), ApiError> {
         match &self.history {
             Some(own) if own.lock().changes > 0 => self.store.flush(api, own, now).await,
@@ -139,7 +140,7 @@ impl UsageSource {
     }
 
     /// Records the current usage in the own history, and writes it if due.
-    pub(crate) async fn record(
+    pub(crate) async fn record_usage(
         &mut self,
         api: &ApiClient,
         now: Time,
@@ -148,6 +149,6 @@ impl UsageSource {
     ) -> Result<(), ApiError> {
         let Some(own) = &self.history else { return Ok(()) };
         own.lock().record(now, capacity, &uses.collect());
-        self.store.write(api, own, now).await
+        self.store.write_if_due(api, own, now).await
     }
 }

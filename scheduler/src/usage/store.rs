@@ -11,46 +11,46 @@ use schedlab_scheduler_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{SharedUsage, TimeSeries, UsageHistory};
+use super::{SharedUsage, UsageHistory, UsageSeries};
 use crate::{
-    api::{ApiClient, ApiError, PatchKind, path},
+    api::{ApiClient, ApiError, PatchKind, object_path},
     parse::{list, text},
 };
 
-/// Minimum time between two writes.
+/// Minimum time between two writes of the history.
 const WRITE_INTERVAL_MILLIS: i64 = 60_000;
-/// Maximum number of points per queue: one per 2.6 hours of a week's window, or per 22 minutes of a
-/// day's.
-const POINTS_MAX: i64 = 64;
+/// Maximum number of points per queue: one per 2.6 hours of a window of a week, or per 22 minutes
+/// of a window of a day.
+const QUEUE_POINTS_MAX: i64 = 64;
 /// Maximum number of points in total: a `ConfigMap` holds 1 MiB, and a point takes about 50 bytes.
-const POINTS_MAX_TOTAL: i64 = 16_000;
+const TOTAL_POINTS_MAX: i64 = 16_000;
 /// Maximum number of points per shard, as shards share one `ConfigMap`.
-const POINTS_MAX_SHARD: i64 = 4_000;
+const SHARD_POINTS_MAX: i64 = 4_000;
 
-/// The `ConfigMap` and the state of its content.
+/// The `ConfigMap` that stores the usage history, and the state of its content.
 #[derive(Debug)]
 pub(crate) struct UsageStore {
     namespace: String,
     name: String,
-    /// Key below `data`; each shard has its own.
+    /// Key of the history in `data`; each shard has its own key.
     key: String,
     points_max: i64,
-    /// Time of the last write, and the number of changes it contained.
+    /// Time of the last write, and number of changes that it contained.
     last_write: Option<(Time, u64)>,
-    /// The object exists, possibly created by another shard.
+    /// Whether the `ConfigMap` exists, possibly created by another shard.
     object_exists: bool,
-    /// The object has a history under the key.
+    /// Whether the `ConfigMap` had a history under the key.
     history_found: bool,
 }
 
 /// Start time and amounts of GPU, CPU and memory in the core's units.
-type Points = Vec<(i64, [i64; 3])>;
+type StoredPoints = Vec<(i64, [i64; 3])>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredHistory {
-    capacity: Points,
-    queues: BTreeMap<String, Points>,
+    capacity: StoredPoints,
+    queues: BTreeMap<String, StoredPoints>,
 }
 
 /// A stored history that cannot be parsed.
@@ -77,21 +77,21 @@ impl UsageStore {
         let namespace = api.client.default_namespace().to_owned();
         let name = format!("{}-usage", api.name);
         let (key, points_max) = match pool {
-            None => ("history.json".to_owned(), POINTS_MAX_TOTAL),
+            None => ("history.json".to_owned(), TOTAL_POINTS_MAX),
             // Label values are valid in keys of a ConfigMap.
-            Some(pool) => (format!("history.pool-{pool}.json"), POINTS_MAX_SHARD),
+            Some(pool) => (format!("history.pool-{pool}.json"), SHARD_POINTS_MAX),
         };
         let (object_exists, history_found) = (false, false);
         Self { namespace, name, key, points_max, last_write: None, object_exists, history_found }
     }
 
-    fn path(&self, name: &str) -> String {
-        path("v1", &self.namespace, "configmaps", name)
+    fn config_map_path(&self, name: &str) -> String {
+        object_path("v1", &self.namespace, "configmaps", name)
     }
 
-    /// Looks for the scheduler's `ConfigMap` in all namespaces. If that is denied, the default
-    /// namespace remains.
-    pub(crate) async fn locate(&mut self, api: &ApiClient) {
+    /// Sets the namespace to the one in which the scheduler's `ConfigMap` is found. If the search
+    /// is denied or finds none, the default namespace remains.
+    pub(crate) async fn find_namespace(&mut self, api: &ApiClient) {
         let all = format!("/api/v1/configmaps?fieldSelector=metadata.name%3D{}", self.name);
         let Ok(found) = api.get(&all).await else { return };
         let namespaces = list(&found, "/items").iter().map(|one| text(one, "/metadata/namespace"));
@@ -103,7 +103,7 @@ impl UsageStore {
         }
     }
 
-    /// Message for a missing history; `None`: it was found.
+    /// Message about a missing history; `None`: the history was found.
     pub(crate) fn missing_message(&self) -> Option<String> {
         let Self { name, key, .. } = self;
         let none = "all queues count as unused";
@@ -122,7 +122,7 @@ impl UsageStore {
         api: &ApiClient,
         usage: &SharedUsage,
     ) -> Result<Option<UnreadableHistory>, ApiError> {
-        let object = match api.get(&self.path(&self.name)).await {
+        let object = match api.get(&self.config_map_path(&self.name)).await {
             Ok(object) => object,
             Err(ApiError::NotFound(_)) => return Ok(None),
             Err(error) => return Err(error),
@@ -145,13 +145,14 @@ impl UsageStore {
         }
     }
 
-    /// There are changes that are not written yet.
+    /// Whether there are changes that are not written yet; `changes` is the number of changes so
+    /// far.
     pub(super) fn has_unwritten(&self, changes: u64) -> bool {
         self.last_write.is_none_or(|(_, written)| written != changes)
     }
 
     /// Writes the history if it changed and the last write is old enough.
-    pub(crate) async fn write(
+    pub(crate) async fn write_if_due(
         &mut self,
         api: &ApiClient,
         usage: &SharedUsage,
@@ -165,7 +166,7 @@ impl UsageStore {
     }
 
     /// Writes pending changes immediately. Tries twice, as no later cycle can retry if another
-    /// shard just created the object, or if it was deleted.
+    /// shard just created the `ConfigMap`, or if it was deleted.
     pub(super) async fn flush(
         &mut self,
         api: &ApiClient,
@@ -193,13 +194,13 @@ impl UsageStore {
         let key = self.key.as_str();
         let data = json!({ "data": { key: history } });
         let result: Result<serde::de::IgnoredAny, ApiError> = if self.object_exists {
-            api.patch(&self.path(&self.name), PatchKind::Merge, &data).await
+            api.patch(&self.config_map_path(&self.name), PatchKind::Merge, &data).await
         } else {
             let mut object = data;
             object["apiVersion"] = json!("v1");
             object["kind"] = json!("ConfigMap");
             object["metadata"] = json!({ "name": self.name, "namespace": self.namespace });
-            api.create(&self.path(""), &object).await
+            api.create(&self.config_map_path(""), &object).await
         };
         match result {
             Ok(_) => self.object_exists = true,
@@ -223,15 +224,15 @@ impl UsageStore {
 impl UsageHistory {
     fn downsampled(&self, now: Time, points_max: i64) -> StoredHistory {
         let histories = i64::try_from(self.queues.len()).unwrap_or(i64::MAX).saturating_add(1);
-        let points = (points_max / histories).clamp(2, POINTS_MAX);
+        let points = (points_max / histories).clamp(2, QUEUE_POINTS_MAX);
         let since = self.window_start(now);
-        let of = |history: &TimeSeries| history.downsampled(since, now, points);
+        let of = |history: &UsageSeries| history.downsampled(since, now, points);
         let queues = self.queues.iter().map(|(name, history)| (name.to_string(), of(history)));
         StoredHistory { capacity: of(&self.capacity), queues: queues.collect() }
     }
 
     fn restore(&mut self, written: &StoredHistory) {
-        let take = |history: &mut TimeSeries, points: &Points| {
+        let take = |history: &mut UsageSeries, points: &StoredPoints| {
             let mut points = points.clone();
             points.sort_unstable_by_key(|(at, _)| *at);
             for (at, [gpu, cpu, memory]) in points {
@@ -245,10 +246,10 @@ impl UsageHistory {
     }
 }
 
-impl TimeSeries {
-    /// The series in few points: its own, or else means over equal intervals and the current
-    /// amount.
-    fn downsampled(&self, since: Time, now: Time, points_max: i64) -> Points {
+impl UsageSeries {
+    /// The series reduced to at most `points_max` points: its own points if they are few, else
+    /// means over equal intervals and the current amount.
+    fn downsampled(&self, since: Time, now: Time, points_max: i64) -> StoredPoints {
         let point = |at: Time, of: PerResource<i64>| (at.0, [of.gpu, of.cpu, of.memory]);
         if i64::try_from(self.points.len()).unwrap_or(i64::MAX) <= points_max {
             return self.points.iter().map(|is| point(is.at, is.amount)).collect();
@@ -291,7 +292,7 @@ mod tests {
         let used = |gpu| BTreeMap::from([(Name::from("a"), gpus(gpu))]);
         before.record(Time(0), gpus(8000), &used(8000));
         before.record(Time(HOUR), gpus(8000), &used(2000));
-        let stored = json!(before.downsampled(Time(2 * HOUR), POINTS_MAX_TOTAL)).to_string();
+        let stored = json!(before.downsampled(Time(2 * HOUR), TOTAL_POINTS_MAX)).to_string();
         let mut after = usage();
         after.restore(&serde_json::from_str(&stored).unwrap());
         // One hour passes without a record.
@@ -307,7 +308,7 @@ mod tests {
             before.record(Time(minute * 60_000), gpus(8000), &used);
         }
         let now = Time(1440 * 60_000);
-        let stored = before.downsampled(now, POINTS_MAX_TOTAL);
+        let stored = before.downsampled(now, TOTAL_POINTS_MAX);
         assert_eq!((stored.queues["a"].len(), stored.capacity.len()), (65, 1));
         let mut after = usage();
         after.restore(&stored);

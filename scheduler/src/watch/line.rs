@@ -15,14 +15,14 @@ use super::RawObject;
 pub(super) enum LineKind {
     Changed,
     Deleted,
-    /// An error with code 410: the resourceVersion has expired.
+    /// An error with code 410: the resourceVersion of the watch has expired.
     Expired,
     Failed,
     Ignored,
 }
 
 /// Kind, resourceVersion and object of a line; `None` if it contains no object.
-pub(super) fn peek(line: &[u8]) -> Option<(LineKind, String, RawObject)> {
+pub(super) fn peek_line(line: &[u8]) -> Option<(LineKind, String, RawObject)> {
     // One check of the whole line is faster than one for each string.
     let line = std::str::from_utf8(line).ok()?;
     let mut glance = PartialLine::default();
@@ -48,18 +48,18 @@ pub(super) fn peek(line: &[u8]) -> Option<(LineKind, String, RawObject)> {
     Some((said, metadata.resource_version.into_owned(), unread))
 }
 
-/// The decoded part of a line.
+/// The decoded part of a watch line.
 #[derive(Default)]
 struct PartialLine<'l> {
     kind: Option<Cow<'l, str>>,
-    metadata: Option<Metadata<'l>>,
-    /// `code` of a Status.
+    metadata: Option<ObjectMetadata<'l>>,
+    /// Field `code` of a Status object.
     code: Value,
 }
 
 impl PartialLine<'_> {
-    /// Whether the rest of the line is not needed. That of an error is: its code follows the
-    /// metadata.
+    /// Whether the rest of the line is not needed. The rest of an error is needed: its code follows
+    /// the metadata.
     fn is_sufficient(&self) -> bool {
         self.metadata.is_some() && self.kind.as_ref().is_some_and(|kind| kind != "ERROR")
     }
@@ -135,7 +135,7 @@ struct BorrowedText<'l>(#[serde(borrow)] Cow<'l, str>);
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Metadata<'l> {
+struct ObjectMetadata<'l> {
     #[serde(borrow)]
     namespace: Cow<'l, str>,
     #[serde(borrow)]
@@ -152,7 +152,7 @@ mod tests {
     fn a_line_is_decoded_up_to_the_metadata_of_its_object() {
         let line = br#"{"type":"MODIFIED","object":{"kind":"Pod","metadata":{"labels":{"name":"x"},
             "name":"a","namespace":"ns","resourceVersion":"7"},"spec":{"nodeName":"n\u0031"}}}"#;
-        let (said, seen, pod) = peek(line).unwrap();
+        let (said, seen, pod) = peek_line(line).unwrap();
         assert_eq!((said, &*seen), (LineKind::Changed, "7"));
         assert_eq!((&*pod.namespace, &*pod.name, pod.version), ("ns", "a", 7));
         assert_eq!(pod.decode().unwrap()["spec"]["nodeName"], "n1");
@@ -161,15 +161,15 @@ mod tests {
     #[test]
     fn text_after_the_metadata_is_not_decoded() {
         let line = br#"{"type":"MODIFIED","object":{"metadata":{"name":"a"},"spec":oops"#;
-        let (said, _, pod) = peek(line).unwrap();
+        let (said, _, pod) = peek_line(line).unwrap();
         assert_eq!((said, &*pod.name, pod.decode()), (LineKind::Changed, "a", None));
         let late = br#"{"object":{"metadata":{"name":"a"},"spec":{}},"type":"DELETED"}"#;
-        assert_eq!(peek(late).map(|(said, ..)| said), Some(LineKind::Deleted));
+        assert_eq!(peek_line(late).map(|(said, ..)| said), Some(LineKind::Deleted));
     }
 
     #[test]
     fn a_line_without_object_is_none_and_an_error_line_has_its_kind() {
-        let said = |line: &str| peek(line.as_bytes()).map(|(said, ..)| said);
+        let said = |line: &str| peek_line(line.as_bytes()).map(|(said, ..)| said);
         assert_eq!(said(""), None);
         assert_eq!(said(r#"{"type":"ADDED"}"#), None);
         assert_eq!(said(r#"{"type":"DELETED","object":{}}"#), Some(LineKind::Deleted));

@@ -11,23 +11,25 @@ use std::{
 
 use futures::task::AtomicWaker;
 
-/// Set when its stream is woken; also wakes the task that polls all streams.
+/// The waker of one stream: sets a flag, and wakes the task that polls all streams.
 pub(super) struct WakeFlag {
-    state: Arc<State>,
-    /// Sets the flag.
+    state: Arc<WakeState>,
+    /// The waker that sets the flag.
     waker: Waker,
 }
 
-struct State {
+struct WakeState {
     is_woken: AtomicBool,
     parent_waker: Arc<AtomicWaker>,
 }
 
 impl WakeFlag {
-    /// The flag of a new stream, which counts as woken.
+    /// The flag of a new stream, which counts as woken so that it is polled once.
     pub(super) fn new(parent_waker: &Arc<AtomicWaker>) -> Self {
-        let state =
-            Arc::new(State { is_woken: AtomicBool::new(true), parent_waker: parent_waker.clone() });
+        let state = Arc::new(WakeState {
+            is_woken: AtomicBool::new(true),
+            parent_waker: parent_waker.clone(),
+        });
         let waker = Waker::from(state.clone());
         Self { state, waker }
     }
@@ -48,7 +50,7 @@ impl WakeFlag {
     }
 }
 
-impl Wake for State {
+impl Wake for WakeState {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

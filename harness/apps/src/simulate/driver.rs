@@ -262,7 +262,7 @@ fn create_initial_objects(
         create("scheduling.k8s.io", "priorityclasses", class)?;
     }
     if flavor == Flavor::Kai {
-        for kind in schedlab_api::crds::all() {
+        for kind in schedlab_api::crds::all_crds() {
             create("apiextensions.k8s.io", "customresourcedefinitions", kind)?;
         }
         for queue in &trace.queues {

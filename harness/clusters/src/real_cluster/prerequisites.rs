@@ -36,7 +36,7 @@ pub(super) async fn install(
     run: &str,
 ) -> anyhow::Result<()> {
     let api = super::admin_api(config)?;
-    let own = crds::all().into_iter();
+    let own = crds::all_crds().into_iter();
     let definitions: Vec<Value> = own.chain(workload_crds()).map(with_digest).collect();
     let classes: Vec<Value> = crds::priority_classes().into_iter().map(with_digest).collect();
     for definition in &definitions {

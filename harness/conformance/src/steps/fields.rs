@@ -86,7 +86,7 @@ fn declares(object: &Value, path: &str) -> bool {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
     let mut kinds = Kinds::built_in();
-    for custom in crds::all() {
+    for custom in crds::all_crds() {
         kinds.register(from_crd(&custom).0);
     }
     kinds.by_kind(group, text("kind")).is_none_or(|kind| kind.has_path(path))

@@ -29,7 +29,7 @@ fn parse_jiff(text: &str) -> Result<jiff::SignedDuration, jiff::Error> {
 
 /// A duration in Go's notation, as API objects use it; `None` when it is invalid.
 pub(crate) fn normalize_go_duration(text: &str) -> Option<Cow<'_, str>> {
-    if matches!(api::go_duration(text), Some(GoDuration::Positive(_))) {
+    if matches!(api::parse_go_duration(text), Some(GoDuration::Positive(_))) {
         return Some(Cow::Borrowed(text));
     }
     go_duration(duration(text).ok()?).map(Cow::Owned)

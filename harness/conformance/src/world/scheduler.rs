@@ -165,7 +165,8 @@ impl World {
         let (client, clock) = (self.api.client().clone(), self.cluster.clock());
         let now = std::sync::Arc::new(move || clock.now());
         let form = OutputFormat::Text;
-        schedlab_scheduler::explain::workload(client, config, now, namespace, name, form).await
+        schedlab_scheduler::explain::explain_workload(client, config, now, namespace, name, form)
+            .await
     }
 
     /// The scheduling period.

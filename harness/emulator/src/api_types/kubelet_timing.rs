@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use schedlab_api::{
     Value, annotations,
-    duration::{GoDuration, long_duration},
+    duration::{GoDuration, parse_duration_with_days},
     object::annotation,
 };
 
@@ -54,7 +54,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    match long_duration(text)? {
+    match parse_duration_with_days(text)? {
         GoDuration::Positive(time) => Some(time),
         GoDuration::Negative => None,
     }

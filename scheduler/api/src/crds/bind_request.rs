@@ -64,7 +64,7 @@ pub struct BindRequestSpec {
     pub labels: Option<BTreeMap<String, String>>,
 }
 
-/// A list of objects that keep unknown fields.
+/// The schema of a list of objects whose fields are not declared, and are kept.
 fn preserved_objects(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "array",
@@ -73,7 +73,7 @@ fn preserved_objects(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     })
 }
 
-/// An object that keeps unknown fields.
+/// The schema of an object whose fields are not declared, and are kept.
 fn preserved_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "object",

@@ -42,17 +42,17 @@ pub struct PodGroupSpec {
     /// Name of the PriorityClass, which orders workloads inside a queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,
-    /// Whether it may be evicted for others. Unset: if its priority is below 100.
+    /// Whether other workloads may evict the group. Unset: if its priority is below 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptibility: Option<Preemptibility>,
-    /// The topology domain that its pods must or should share.
+    /// The topology domain that the pods of the group must or should share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_constraint: Option<TopologyConstraint>,
     /// Parts of the group with minimums of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sub_groups: Option<Vec<SubGroup>>,
-    /// Whether its pods get a condition and an event while they do not fit; `true` if unset. The
-    /// group gets them in any case.
+    /// Whether the pods of the group get a condition and an event while they do not fit; `true` if
+    /// unset. The group gets them in any case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark_unschedulable: Option<bool>,
     /// 1: once found unschedulable on a node pool, it is skipped there; -1 or unset: it is tried in
@@ -60,10 +60,11 @@ pub struct PodGroupSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = [-1, 1]))]
     pub scheduling_backoff: Option<i32>,
-    /// It evicts no other workloads until it is this old, such as `30s`.
+    /// The group evicts no other workloads until it is this old, such as `30s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemption_delay: Option<String>,
-    /// How long it may stay below its minimum before the rest is evicted; negative: forever.
+    /// How long the group may stay below its minimum before its remaining pods are evicted;
+    /// negative: forever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staleness_grace_period: Option<String>,
 }
@@ -71,13 +72,13 @@ pub struct PodGroupSpec {
 /// Whether a workload may be evicted for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Preemptibility {
-    /// Yes. It may use more than the quota of its queue.
+    /// The workload may be evicted. It may use more than the quota of its queue.
     #[serde(rename = "preemptible")]
     Preemptible,
-    /// No. It stays within the quota of its queue.
+    /// The workload is never evicted for others. It stays within the quota of its queue.
     #[serde(rename = "non-preemptible")]
     NonPreemptible,
-    /// Decided by its priority.
+    /// The priority decides: below 100 the workload is preemptible.
     #[serde(rename = "")]
     ByPriority,
 }
@@ -114,7 +115,7 @@ pub struct SubGroup {
     /// Name of the parent sub-group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// The topology domain that its pods must or should share.
+    /// The topology domain that the pods of the sub-group must or should share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology_constraint: Option<TopologyConstraint>,
 }
@@ -126,25 +127,25 @@ pub struct PodGroupStatus {
     /// Phase, in the terms of its author; neither this scheduler nor KAI's sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Number of waiting pods; set by others, as the phase is.
+    /// Number of waiting pods; set by other controllers, as the phase is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<i32>,
-    /// Number of running pods; set by others.
+    /// Number of running pods; set by other controllers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<i32>,
-    /// Number of succeeded pods; set by others.
+    /// Number of succeeded pods; set by other controllers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub succeeded: Option<i32>,
-    /// Number of failed pods; set by others.
+    /// Number of failed pods; set by other controllers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<i32>,
-    /// Problems with its configuration.
+    /// Problems with the configuration of the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<PodGroupCondition>>,
-    /// Why it waits, by node pool.
+    /// Why the group waits, by node pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling_conditions: Option<Vec<SchedulingCondition>>,
-    /// Resources that its pods use.
+    /// Resources that the pods of the group use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources_status: Option<PodGroupResources>,
 }
@@ -156,7 +157,7 @@ pub struct PodGroupCondition {
     /// The common fields of a condition.
     #[serde(flatten)]
     pub condition: Condition,
-    /// Number of changes.
+    /// Number of changes of the condition.
     #[serde(default, rename = "transitionID", skip_serializing_if = "Option::is_none")]
     pub transition_id: Option<String>,
 }
@@ -177,16 +178,16 @@ pub struct SchedulingCondition {
     /// Message for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The reasons in detail.
+    /// All reasons why the group waits, in detail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasons: Option<Vec<SchedulingReason>>,
-    /// `True` while it waits.
+    /// `True` while the group waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Number of changes.
+    /// Number of changes of this condition.
     #[serde(default, rename = "transitionID", skip_serializing_if = "Option::is_none")]
     pub transition_id: Option<String>,
-    /// When it last changed.
+    /// When this condition last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
 }
@@ -225,19 +226,19 @@ pub struct QueueDetails {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub queue_requested_resources: Option<BTreeMap<String, Quantity>>,
-    /// Its quota.
+    /// The quota of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub queue_deserved_resources: Option<BTreeMap<String, Quantity>>,
-    /// Allocated resources.
+    /// Resources allocated to pods of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub queue_allocated_resources: Option<BTreeMap<String, Quantity>>,
-    /// The part of it that non-preemptible pods use.
+    /// The part of the allocated resources that non-preemptible pods use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub queue_allocated_non_preemptible_resources: Option<BTreeMap<String, Quantity>>,
-    /// Its limit.
+    /// The limit of the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub queue_resource_limits: Option<BTreeMap<String, Quantity>>,
@@ -245,7 +246,8 @@ pub struct QueueDetails {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub pod_group_requested_resources: Option<BTreeMap<String, Quantity>>,
-    /// The same if the pod group is non-preemptible.
+    /// The request of the pod group, of the resource that is short, if the group is
+    /// non-preemptible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub pod_group_requested_non_preemptible_resources: Option<BTreeMap<String, Quantity>>,
@@ -259,7 +261,7 @@ pub struct PodGroupResources {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub allocated: Option<BTreeMap<String, Quantity>>,
-    /// The same if the group is non-preemptible.
+    /// Used by bound pods, if the group is non-preemptible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub allocated_non_preemptible: Option<BTreeMap<String, Quantity>>,

@@ -49,13 +49,13 @@ pub struct QueueSpec {
 /// Shares by resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueResources {
-    /// In devices; fractions are allowed.
+    /// Share of GPUs, in devices; fractions are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpu: Option<QueueResource>,
-    /// In thousandths of a core.
+    /// Share of CPU, in thousandths of a core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<QueueResource>,
-    /// In millions of bytes.
+    /// Share of memory, in millions of bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<QueueResource>,
 }
@@ -89,7 +89,7 @@ pub struct QueueStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub allocated: Option<BTreeMap<String, Quantity>>,
-    /// The part of it that non-preemptible workloads use.
+    /// The part of the allocated resources that non-preemptible workloads use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub allocated_non_preemptible: Option<BTreeMap<String, Quantity>>,

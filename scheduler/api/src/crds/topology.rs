@@ -21,15 +21,16 @@ use crate::{Value, json};
 )]
 pub struct TopologySpec {
     /// One to sixteen levels.
-    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-validations" = level_rules()))]
+    #[schemars(length(min = 1, max = 16), extend("x-kubernetes-validations" = level_validation_rules()))]
     pub levels: Vec<TopologyLevel>,
 }
 
-/// Labels and order of levels are immutable, since placed pods depend on them.
-/// `kubernetes.io/hostname` is the last level, since a node is a domain without levels below.
-fn level_rules() -> Value {
-    /// CEL: whether level `l` has an alias.
-    const ALIASED: &str = "(has(l.alias) && l.alias != '')";
+/// The validation rules of `spec.levels`. Labels and order of levels are immutable, since placed
+/// pods depend on them. `kubernetes.io/hostname` is the last level, since a node is a domain
+/// without levels below.
+fn level_validation_rules() -> Value {
+    /// CEL expression: whether level `l` has an alias.
+    const HAS_ALIAS: &str = "(has(l.alias) && l.alias != '')";
     let hostname = "l.nodeLabel == 'kubernetes.io/hostname'";
     json!([
         {
@@ -45,26 +46,26 @@ fn level_rules() -> Value {
             "message": "levels are immutable, except for their aliases",
         },
         {
-            "rule": format!("self.all(l, !{ALIASED} || self.filter(m, has(m.alias) && m.alias == l.alias).size() == 1)"),
+            "rule": format!("self.all(l, !{HAS_ALIAS} || self.filter(m, has(m.alias) && m.alias == l.alias).size() == 1)"),
             "message": "each alias must be unique",
         },
         {
-            "rule": format!("self.all(l, !{ALIASED} || !self.exists(m, m.nodeLabel == l.alias))"),
+            "rule": format!("self.all(l, !{HAS_ALIAS} || !self.exists(m, m.nodeLabel == l.alias))"),
             "message": "an alias must not be a nodeLabel of the topology",
         },
     ])
 }
 
-/// Pattern of label keys.
-const LABEL_KEY: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?\
+/// Regular expression for label keys.
+const LABEL_KEY_PATTERN: &str = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?\
                          (([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
-/// One level.
+/// A level of a topology.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TopologyLevel {
     /// Node label; nodes with equal values are in one domain.
-    #[schemars(length(min = 1, max = 316), regex(pattern = LABEL_KEY))]
+    #[schemars(length(min = 1, max = 316), regex(pattern = LABEL_KEY_PATTERN))]
     pub node_label: String,
     /// A shorter name of the level, unlike any other alias or label of a level.
     #[schemars(length(max = 316))]

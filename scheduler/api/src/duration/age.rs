@@ -8,11 +8,12 @@ const UNKNOWN: &str = "<unknown>";
 /// The age of a time; `<unknown>` if it is absent or invalid.
 pub fn since(time: Option<&Value>, now: Timestamp) -> String {
     let time = time.and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
-    time.map_or_else(|| UNKNOWN.to_owned(), |time| human(now.duration_since(time)))
+    time.map_or_else(|| UNKNOWN.to_owned(), |time| human_duration(now.duration_since(time)))
 }
 
-/// A duration with at most two units. Less than two seconds in the future counts as now.
-pub fn human(span: SignedDuration) -> String {
+/// Formats a duration with at most two units, as kubectl shows ages. A time less than two seconds
+/// in the future counts as now.
+pub fn human_duration(span: SignedDuration) -> String {
     let seconds = span.as_secs();
     if seconds < -1 {
         return "<invalid>".to_owned();
@@ -62,7 +63,7 @@ mod tests {
             (252_288_000, "8y"),
         ];
         for (seconds, expected) in cases {
-            assert_eq!(human(SignedDuration::from_secs(seconds)), expected, "{seconds}");
+            assert_eq!(human_duration(SignedDuration::from_secs(seconds)), expected, "{seconds}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Amount, BadQuantity};
 
-/// The unit of the result. Fractions of it are rounded up, as in Kubernetes.
+/// The unit of a parsed quantity. Fractions of the unit are rounded up, as in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Whole units: bytes, devices.
@@ -11,23 +11,24 @@ pub enum Unit {
     Milli,
 }
 
-const ALLOWED: &str = "a quantity such as 2, 500m, 1.5Gi or 1e3";
-const ALLOWED_WHOLE: &str = "a quantity from 0 to 9223372036854775807";
-const ALLOWED_MILLI: &str = "a quantity from 0 to 9223372036854775.807";
+const EXPECTED_QUANTITY: &str = "a quantity such as 2, 500m, 1.5Gi or 1e3";
+const EXPECTED_WHOLE_RANGE: &str = "a quantity from 0 to 9223372036854775807";
+const EXPECTED_MILLI_RANGE: &str = "a quantity from 0 to 9223372036854775.807";
 
-/// Parses a quantity that must not be negative, to the size of the scheduler's amounts.
+/// Parses a quantity that must not be negative, in the unit of the scheduler's amounts.
 ///
 /// # Errors
 ///
-/// The allowed form: the text is not a quantity, is negative, or exceeds an `i64` of the unit.
-pub fn non_negative(text: &str, unit: Unit) -> Result<i64, &'static str> {
+/// The expected form, for messages: the text is not a quantity, is negative, or exceeds an `i64` of
+/// the unit.
+pub fn parse_non_negative(text: &str, unit: Unit) -> Result<i64, &'static str> {
     let (decimals, allowed_size) = match unit {
-        Unit::Whole => (0, ALLOWED_WHOLE),
-        Unit::Milli => (3, ALLOWED_MILLI),
+        Unit::Whole => (0, EXPECTED_WHOLE_RANGE),
+        Unit::Milli => (3, EXPECTED_MILLI_RANGE),
     };
     let Amount { is_negative, magnitude } =
         Amount::parse(text, decimals).map_err(|bad| match bad {
-            BadQuantity::Malformed => ALLOWED,
+            BadQuantity::Malformed => EXPECTED_QUANTITY,
             BadQuantity::TooLarge => allowed_size,
         })?;
     if is_negative && magnitude > 0 {
@@ -68,20 +69,20 @@ mod tests {
             ("1e-32769", Unit::Whole, 1),
         ];
         for (text, unit, expected) in cases {
-            assert_eq!(non_negative(text, unit), Ok(expected), "{text}");
+            assert_eq!(parse_non_negative(text, unit), Ok(expected), "{text}");
         }
     }
 
     #[test]
     fn negative_overflowing_and_malformed_quantities_are_errors() {
         for text in ["-1", "9223372036854775808", "8Ei", "1e30", "1e-2147483649"] {
-            assert!(non_negative(text, Unit::Whole).is_err(), "{text}");
+            assert!(parse_non_negative(text, Unit::Whole).is_err(), "{text}");
         }
         let most = "9223372036854775807";
-        assert_eq!(non_negative(most, Unit::Milli), Err(ALLOWED_MILLI));
-        assert_eq!(non_negative("9223372036854775.807", Unit::Milli), Ok(i64::MAX));
+        assert_eq!(parse_non_negative(most, Unit::Milli), Err(EXPECTED_MILLI_RANGE));
+        assert_eq!(parse_non_negative("9223372036854775.807", Unit::Milli), Ok(i64::MAX));
         for text in ["", "GPU", "1.2.3", "1Xi", "1 ", "e3", ".", "0x10", "1e", "--1"] {
-            assert_eq!(non_negative(text, Unit::Whole), Err(ALLOWED), "{text}");
+            assert_eq!(parse_non_negative(text, Unit::Whole), Err(EXPECTED_QUANTITY), "{text}");
         }
     }
 }

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use schedlab_api::Value;
 use schedlab_scheduler_core::model::{AttachedVolume, LabelSelector, Name, Node};
 
-use super::{super::ClusterCache, VolumeRecord, records::bytes};
+use super::{super::ClusterCache, VolumeRecord, records::parse_bytes};
 use crate::{
     parse::{at, list, name, text},
     records::{ObjectKey, insert_if_changed, selectors},
     watch::StorageKind,
 };
 
-/// CSI objects, indexed for the snapshot.
+/// The CSI objects of the cluster, indexed for the snapshot.
 #[derive(Debug, Default)]
 pub(super) struct StorageDrivers {
     /// Drivers that publish their capacity (`CSIDriver` with `storageCapacity: true`).
@@ -28,9 +28,9 @@ pub(super) struct StorageDrivers {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct StorageCapacity {
     class: Name,
-    /// `None`: accessible from no node.
+    /// The nodes that can use the volumes; `None`: no node.
     nodes: Option<LabelSelector>,
-    /// The largest volume that can be provisioned.
+    /// Size in bytes of the largest volume that can be provisioned.
     bytes: Option<i64>,
 }
 
@@ -49,8 +49,8 @@ impl StorageDrivers {
         self.limits.values().any(|limits| limits.contains_key(driver))
     }
 
-    /// The nodes with capacity for a volume of this class; `None` if the driver publishes no
-    /// capacity.
+    /// Selectors of the nodes on which the driver has capacity for a volume of this class and size;
+    /// `None` if the driver publishes no capacity.
     pub(super) fn nodes_with_capacity(
         &self,
         driver: &Name,
@@ -84,11 +84,11 @@ impl StorageDrivers {
 
 impl StorageCapacity {
     fn from_object(object: &Value) -> Self {
-        let quantity = |field| text(object, field).map(bytes);
+        let quantity = |field| text(object, field).map(parse_bytes);
         let nodes = at(object, "/nodeTopology").filter(|topology| !topology.is_null());
         Self {
             class: name(object, "/storageClassName").unwrap_or_default(),
-            nodes: nodes.and_then(|nodes| selectors::label_selector(nodes).ok()),
+            nodes: nodes.and_then(|nodes| selectors::parse_label_selector(nodes).ok()),
             bytes: quantity("/maximumVolumeSize").or_else(|| quantity("/capacity")),
         }
     }
@@ -105,7 +105,7 @@ impl Attachment {
     }
 }
 
-fn limits(node: &Value) -> BTreeMap<Name, i64> {
+fn volume_limits(node: &Value) -> BTreeMap<Name, i64> {
     let drivers = list(node, "/spec/drivers").iter();
     let limited = drivers.filter_map(|driver| {
         let count = at(driver, "/allocatable/count").and_then(Value::as_i64)?;
@@ -134,9 +134,9 @@ impl ClusterCache {
         let drivers = &mut self.volumes.drivers;
         match kind {
             StorageKind::Node => {
-                if insert_if_changed(&mut drivers.limits, key.name, limits(object)) {
+                if insert_if_changed(&mut drivers.limits, key.name, volume_limits(object)) {
                     // Volumes that were not counted before count now.
-                    self.everything_changed();
+                    self.mark_everything_changed();
                 }
             }
             StorageKind::Attachment => {
@@ -175,7 +175,7 @@ impl ClusterCache {
         match kind {
             StorageKind::Node => {
                 if drivers.limits.remove(&key.name).is_some() {
-                    self.everything_changed();
+                    self.mark_everything_changed();
                 }
             }
             StorageKind::Attachment => {
@@ -208,7 +208,8 @@ impl ClusterCache {
         }
     }
 
-    /// The volume decides the handle of its attachments.
+    /// Marks the nodes of the attachments of a volume as changed: the volume decides what the
+    /// attachments count as.
     pub(super) fn attachments_changed(&mut self, volume: &Name) {
         let attachments = self.volumes.drivers.attachments.values();
         let of_volume = attachments.filter(|one| one.volume == *volume);

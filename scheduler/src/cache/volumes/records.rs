@@ -6,13 +6,13 @@ use schedlab_scheduler_core::model::{
     VolumeReach,
 };
 
-use super::zones;
+use super::zone_labels;
 use crate::{
-    parse::{Unit, at, list, name, non_negative, strings, text, uid, version},
-    records::{ObjectKey, controller, selectors},
+    parse::{Unit, at, list, name, parse_non_negative, strings, text, uid, version},
+    records::{ObjectKey, controller_owner, selectors},
 };
 
-/// Provisioner of classes whose volumes are created manually.
+/// Provisioner of storage classes whose volumes are created manually.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// The fields of a `PersistentVolumeClaim` that affect scheduling.
@@ -20,7 +20,7 @@ const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 pub(crate) struct VolumeClaimRecord {
     pub(crate) version: u64,
     pub(crate) uid: Name,
-    /// UID of the pod that it was created for.
+    /// UID of the pod that the claim was created for.
     pub(super) owner: Option<Name>,
     pub(super) class: Option<Name>,
     /// `spec.volumeName`.
@@ -34,7 +34,7 @@ pub(crate) struct VolumeClaimRecord {
     modes: Vec<Name>,
     is_block: bool,
     pub(super) bytes: i64,
-    /// `Err`: malformed; it selects no volume.
+    /// The label selector for volumes. `Err`: the selector is malformed and selects no volume.
     selector: Result<LabelSelector, ()>,
 }
 
@@ -42,9 +42,9 @@ pub(crate) struct VolumeClaimRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClaimState {
     Usable,
-    /// Its volume is gone.
+    /// The volume of the claim is gone.
     Lost,
-    /// It has a deletion timestamp.
+    /// The claim has a deletion timestamp.
     Deleting,
 }
 
@@ -53,20 +53,20 @@ pub(super) enum ClaimState {
 pub(crate) struct VolumeRecord {
     pub(crate) version: u64,
     pub(super) reach: VolumeReach,
-    /// Driver and volume handle.
+    /// The CSI driver and the volume handle, which count against the volume limit of a node.
     pub(super) attached: Option<AttachedVolume>,
     pub(super) bytes: i64,
     class: Option<Name>,
     modes: Vec<Name>,
     is_block: bool,
     labels: Labels,
-    /// `spec.claimRef`: the claim that it is reserved for, and its UID if set.
+    /// `spec.claimRef`: the claim that the volume is reserved for, and the UID of the claim if set.
     claim_ref: Option<(ObjectKey, Option<Name>)>,
     is_available: bool,
     is_deleting: bool,
 }
 
-/// `volumeBindingMode` of a class.
+/// `volumeBindingMode` of a storage class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BindingMode {
     Immediate,
@@ -79,7 +79,7 @@ pub(super) enum BindingMode {
 pub(super) struct StorageClassRecord {
     pub(super) binding_mode: BindingMode,
     pub(super) provisioner: Name,
-    /// `allowedTopologies`: where volumes are provisioned; `None`: anywhere.
+    /// `allowedTopologies`: where volumes of the class can be provisioned; `None`: anywhere.
     pub(super) allowed_topologies: Option<Vec<NodeSelectorTerm>>,
 }
 
@@ -91,7 +91,7 @@ impl VolumeClaimRecord {
         Self {
             version: version(object),
             uid: uid(object),
-            owner: controller(object).filter(|is| &*is.kind == "Pod").map(|owner| owner.uid),
+            owner: controller_owner(object).filter(|is| &*is.kind == "Pod").map(|owner| owner.uid),
             class: name(object, "/spec/storageClassName").filter(|class| !class.is_empty()),
             volume: name(object, "/spec/volumeName").filter(|volume| !volume.is_empty()),
             is_bind_completed: annotation(annotations::BIND_COMPLETED).is_some(),
@@ -99,19 +99,19 @@ impl VolumeClaimRecord {
             selected_node: annotation(annotations::SELECTED_NODE).map(Name::from),
             modes: access_modes(object),
             is_block: is_block(object),
-            bytes: text(object, "/spec/resources/requests/storage").map_or(0, bytes),
+            bytes: text(object, "/spec/resources/requests/storage").map_or(0, parse_bytes),
             selector: selector.map_or(Ok(LabelSelector::default()), |selector| {
-                selectors::label_selector(selector).map_err(drop)
+                selectors::parse_label_selector(selector).map_err(drop)
             }),
         }
     }
 
-    /// Whether only one pod at a time may use it (`ReadWriteOncePod`).
+    /// Whether only one pod at a time may use the claim (`ReadWriteOncePod`).
     pub(super) fn is_exclusive(&self) -> bool {
         self.modes.iter().any(|mode| &**mode == "ReadWriteOncePod")
     }
 
-    /// Whether it has its volume.
+    /// Whether the claim is bound to its volume.
     pub(crate) fn is_bound(&self) -> bool {
         self.volume.is_some() && self.is_bind_completed
     }
@@ -123,8 +123,9 @@ impl VolumeRecord {
         let required = at(object, "/spec/nodeAffinity/required/nodeSelectorTerms");
         let terms = required.map(|_| list(object, "/spec/nodeAffinity/required/nodeSelectorTerms"));
         // A malformed term matches no node.
-        let terms = terms
-            .map(|terms| terms.iter().filter_map(|term| selectors::node_term(term).ok()).collect());
+        let terms = terms.map(|terms| {
+            terms.iter().filter_map(|term| selectors::parse_node_term(term).ok()).collect()
+        });
         let part = |field| name(object, field).filter(|text| !text.is_empty());
         let claim_ref = part("/spec/claimRef/name").map(|claim| {
             let namespace = part("/spec/claimRef/namespace").unwrap_or_default();
@@ -132,11 +133,11 @@ impl VolumeRecord {
         });
         Self {
             version: version(object),
-            reach: VolumeReach { affinity: terms, zones: zones(&labels) },
+            reach: VolumeReach { affinity: terms, zones: zone_labels(&labels) },
             attached: part("/spec/csi/driver")
                 .zip(part("/spec/csi/volumeHandle"))
                 .map(|(driver, volume)| AttachedVolume { driver, volume }),
-            bytes: text(object, "/spec/capacity/storage").map_or(0, bytes),
+            bytes: text(object, "/spec/capacity/storage").map_or(0, parse_bytes),
             class: part("/spec/storageClassName"),
             modes: access_modes(object),
             is_block: is_block(object),
@@ -147,15 +148,15 @@ impl VolumeRecord {
         }
     }
 
-    /// Whether it is reserved for this claim, bound or not.
+    /// Whether the volume is reserved for this claim, bound or not.
     pub(crate) fn is_reserved_for(&self, key: &ObjectKey, claim: &VolumeClaimRecord) -> bool {
         self.claim_ref.as_ref().is_some_and(|(reserved, uid)| {
             reserved == key && uid.as_ref().is_none_or(|uid| *uid == claim.uid)
         })
     }
 
-    /// Whether it is available and matches the claim.
-    pub(super) fn fits(&self, claim: &VolumeClaimRecord) -> bool {
+    /// Whether the volume is available and matches the claim.
+    pub(super) fn fits_claim(&self, claim: &VolumeClaimRecord) -> bool {
         // Unlike node selectors, label selectors have no `Gt` and `Lt`.
         let selected = |requirement: &Requirement| {
             !matches!(requirement.operator, Operator::Gt | Operator::Lt)
@@ -189,13 +190,13 @@ impl StorageClassRecord {
             },
             provisioner: name(object, "/provisioner").unwrap_or_default(),
             allowed_topologies: (!allowed.is_empty())
-                .then(|| allowed.iter().map(topology_term).collect()),
+                .then(|| allowed.iter().map(parse_topology_term).collect()),
         }
     }
 }
 
 /// A term of `allowedTopologies`: labels with their allowed values.
-fn topology_term(term: &Value) -> NodeSelectorTerm {
+fn parse_topology_term(term: &Value) -> NodeSelectorTerm {
     let requirement = |one: &Value| Requirement {
         key: name(one, "/key").unwrap_or_default(),
         operator: Operator::In,
@@ -221,7 +222,7 @@ fn is_block(object: &Value) -> bool {
     text(object, "/spec/volumeMode") == Some("Block")
 }
 
-/// A malformed quantity counts as 0.
-pub(super) fn bytes(text: &str) -> i64 {
-    non_negative(text, Unit::Whole).unwrap_or(0)
+/// Parses a size in bytes. A malformed quantity counts as 0.
+pub(super) fn parse_bytes(text: &str) -> i64 {
+    parse_non_negative(text, Unit::Whole).unwrap_or(0)
 }

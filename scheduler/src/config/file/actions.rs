@@ -55,7 +55,7 @@ const ALL: [ActionName; 5] = [
 ];
 
 impl Actions {
-    /// What is wrong with the list; `None`: it is valid.
+    /// What is wrong with the list of actions; `None`: the list is valid.
     pub(super) fn list_error(&self) -> Option<String> {
         let Self::List(list) = self else { return None };
         if list.is_empty() {
@@ -66,8 +66,9 @@ impl Actions {
     }
 
     /// The actions in execution order.
-    pub(super) fn to_core(&self) -> Vec<Action> {
-        let to_core = |names: &[ActionName]| names.iter().map(|name| name.to_core()).collect();
+    pub(super) fn to_core_actions(&self) -> Vec<Action> {
+        let to_core =
+            |names: &[ActionName]| names.iter().map(|name| name.to_core_actions()).collect();
         let settings = match self {
             Self::List(list) => return to_core(list),
             Self::Settings(settings) => settings,
@@ -75,13 +76,13 @@ impl Actions {
         let of = |name: &ActionName| settings.get(name).copied().unwrap_or_default();
         let mut enabled: Vec<ActionName> =
             ALL.into_iter().filter(|name| of(name).enabled != Some(false)).collect();
-        enabled.sort_by_key(|name| Reverse(of(name).priority.unwrap_or(name.priority())));
+        enabled.sort_by_key(|name| Reverse(of(name).priority.unwrap_or(name.default_priority())));
         to_core(&enabled)
     }
 }
 
 impl ActionName {
-    const fn to_core(self) -> Action {
+    const fn to_core_actions(self) -> Action {
         match self {
             Self::Allocate => Action::Allocate,
             Self::Consolidation => Action::Consolidate,
@@ -91,8 +92,8 @@ impl ActionName {
         }
     }
 
-    /// Default priority, as in KAI's operator.
-    const fn priority(self) -> i32 {
+    /// Default priority of the action, as in KAI's operator.
+    const fn default_priority(self) -> i32 {
         match self {
             Self::Allocate => 500,
             Self::Consolidation => 400,

@@ -13,11 +13,11 @@ use super::{
     plugins,
 };
 use crate::config::{
-    Binding, Config, DefaultPriorities, Flavor, GpuReservation, NodePool, arguments::thousandths,
+    Binding, Config, DefaultPriorities, Flavor, GpuReservation, NodePool, arguments::to_thousandths,
 };
 
 impl ConfigFile {
-    /// Applies the file to `config`.
+    /// Applies the settings of the file to `config`.
     ///
     /// # Errors
     /// A key has no effect in the profile of `config`, or keys contradict each other.
@@ -81,7 +81,7 @@ impl ConfigFile {
         Ok(())
     }
 
-    /// Applies usage history and usage database.
+    /// Applies the settings of usage history and usage database to `config`.
     fn apply_usage(&self, config: &mut Config) -> Result<(), FileError> {
         config.usage_window = self.usage_window.map(|window| window.0).or(config.usage_window);
         config.usage_half_life = self.usage_half_life.map(|half| half.0).or(config.usage_half_life);
@@ -188,7 +188,7 @@ impl ConfigFile {
 
     fn apply_to_profile(&self, profile: &mut Profile) {
         if let Some(actions) = &self.actions {
-            profile.actions = actions.to_core();
+            profile.actions = actions.to_core_actions();
         }
         let PlacementStrategy { gpu, cpu } = self.placement_strategy;
         if let Some(gpu) = gpu.map(Strategy::to_core) {
@@ -214,10 +214,10 @@ impl ConfigFile {
             min_priority_difference.unwrap_or(profile.priority_difference_min);
         profile.staleness_grace =
             self.staleness_grace_period.map_or(profile.staleness_grace, |grace| grace.0);
-        profile.k_value_milli = self.k_value.map_or(profile.k_value_milli, thousandths);
+        profile.k_value_milli = self.k_value.map_or(profile.k_value_milli, to_thousandths);
         let saturation = self.reclaim_saturation_multiplier;
         profile.reclaim_saturation_milli =
-            saturation.map_or(profile.reclaim_saturation_milli, thousandths);
+            saturation.map_or(profile.reclaim_saturation_milli, to_thousandths);
         profile.consolidation_victims_max =
             self.max_consolidation_victims.unwrap_or(profile.consolidation_victims_max);
         profile.allow_consolidating_reclaim =

@@ -13,7 +13,7 @@ use serde::de::{
     VariantAccess as _,
 };
 
-/// Line and column, counted from 1.
+/// A position in a file: line and column, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Location {
     line: usize,
@@ -27,8 +27,8 @@ impl fmt::Display for Location {
 }
 
 impl Location {
-    /// Location of the value of a field path such as `a.b`; if it is missing, of the innermost
-    /// existing parent.
+    /// Location of the value of a field path such as `a.b`; if the field is missing, of the
+    /// innermost existing parent.
     pub(super) fn of_field(field: &str, yaml: &str) -> Option<Self> {
         let keys: Vec<&str> = field.split('.').collect();
         let found = FieldSeed(&keys).deserialize(serde_yaml::Deserializer::from_str(yaml));
@@ -42,7 +42,8 @@ impl Location {
     }
 }
 
-/// Deserializes down to a field and fails there: the error carries the location.
+/// Deserializes down to a field and fails there, so that the error carries the location of the
+/// field.
 struct FieldSeed<'k>(&'k [&'k str]);
 
 impl<'de> DeserializeSeed<'de> for FieldSeed<'_> {
@@ -80,7 +81,7 @@ pub(super) fn check_unique_keys(yaml: &str) -> Result<(), serde_yaml::Error> {
     UniqueKeysSeed.deserialize(serde_yaml::Deserializer::from_str(yaml))
 }
 
-/// Deserializes everything and fails at the second occurrence of a key.
+/// Deserializes any value and fails at the second occurrence of a key in a map.
 struct UniqueKeysSeed;
 
 impl<'de> DeserializeSeed<'de> for UniqueKeysSeed {
@@ -153,7 +154,7 @@ impl<'de> de::Visitor<'de> for UniqueKeysSeed {
     }
 }
 
-/// Deserializes a key and fails if it is known already.
+/// Deserializes a key and fails if the set of known keys contains it.
 struct UniqueKeySeed<'k>(&'k mut BTreeSet<String>);
 
 impl<'de> DeserializeSeed<'de> for UniqueKeySeed<'_> {

@@ -86,10 +86,10 @@ pub struct PluginSetting {
     pub arguments: BTreeMap<String, String>,
 }
 
-type Settings = BTreeMap<PluginName, PluginSetting>;
+type PluginSettings = BTreeMap<PluginName, PluginSetting>;
 
-/// Checks settings beyond their types.
-pub(super) fn check(file: &ConfigFile) -> Result<(), FileError> {
+/// Checks settings of plugins beyond their types.
+pub(super) fn check_plugins(file: &ConfigFile) -> Result<(), FileError> {
     if file.plugins.get(&PluginName::SubGroupOrder).is_some_and(|of| of.enabled == Some(false)) {
         let allowed = "true, as this plugin cannot be disabled";
         return Err(value_error("plugins.subgrouporder.enabled", "false", allowed));
@@ -119,8 +119,8 @@ fn check_device_plugins(file: &ConfigFile) -> Result<(), FileError> {
     }
 }
 
-/// Applies enabled and priority of the listed plugins; the others stay as they are.
-pub(super) fn apply_settings(settings: &Settings, config: &mut Config) {
+/// Applies `enabled` and `priority` of the listed plugins; other plugins stay as they are.
+pub(super) fn apply_settings(settings: &PluginSettings, config: &mut Config) {
     if settings.is_empty() {
         return;
     }
@@ -139,13 +139,16 @@ pub(super) fn apply_settings(settings: &Settings, config: &mut Config) {
         }
         priorities.extend(priority.map(|priority| (name.to_owned(), priority)));
     }
-    off.retain(|name| crate::config::plugins::is_optional(name));
+    off.retain(|name| crate::config::plugins::is_optional_plugin(name));
     config.disable_plugins(off);
     config.set_plugin_priorities(priorities);
 }
 
-/// Applies arguments, and the choice between gpupack and gpuspread.
-pub(super) fn apply_arguments(settings: &Settings, profile: &mut Profile) -> Result<(), FileError> {
+/// Applies plugin arguments, and the choice between gpupack and gpuspread.
+pub(super) fn apply_arguments(
+    settings: &PluginSettings,
+    profile: &mut Profile,
+) -> Result<(), FileError> {
     for (plugin, setting) in settings {
         if setting.enabled == Some(true) {
             if *plugin == PluginName::GpuSpread {
@@ -168,9 +171,10 @@ fn apply_argument(
     key: &str,
     text: &str,
 ) -> Result<(), FileError> {
-    let unknown =
-        || value_error("plugins", &format!("{plugin}.arguments.{key}"), arguments::SUPPORTED);
-    let argument = arguments::argument(plugin, key).ok_or_else(unknown)?;
+    let unknown = || {
+        value_error("plugins", &format!("{plugin}.arguments.{key}"), arguments::SUPPORTED_ARGUMENTS)
+    };
+    let argument = arguments::find_argument(plugin, key).ok_or_else(unknown)?;
     if argument.apply(profile, text) {
         return Ok(());
     }

@@ -233,11 +233,11 @@ fn database_summary(yaml: &str) -> String {
 
 #[test]
 fn a_usage_database_is_configured_with_kai_keys() {
-    assert_snapshot!(database_summary("connectionString: 'http://p:9090'"), @r#"UsageDatabase { endpoint: http://p:9090, window: Sliding(604800s), half_life: None, resolution: 60s, queries: UsageQueries { gpu: ["kai_queue_allocated_gpus", "sum(kube_node_status_capacity{resource=\"nvidia_com_gpu\"})"], cpu: ["kai_queue_allocated_cpu_cores", "sum(kube_node_status_capacity{resource=\"cpu\"})"], memory: ["kai_queue_allocated_memory_bytes", "sum(kube_node_status_capacity{resource=\"memory\"})"] }, timing: Timing { fetch_interval: 60s, staleness: 300s, first_answer_timeout: 60s, query_timeout: 10s } }"#);
+    assert_snapshot!(database_summary("connectionString: 'http://p:9090'"), @r#"UsageDatabase { endpoint: http://p:9090, window: Sliding(604800s), half_life: None, resolution: 60s, queries: UsageQueries { gpu: ["kai_queue_allocated_gpus", "sum(kube_node_status_capacity{resource=\"nvidia_com_gpu\"})"], cpu: ["kai_queue_allocated_cpu_cores", "sum(kube_node_status_capacity{resource=\"cpu\"})"], memory: ["kai_queue_allocated_memory_bytes", "sum(kube_node_status_capacity{resource=\"memory\"})"] }, timing: PollTiming { fetch_interval: 60s, staleness: 300s, first_answer_timeout: 60s, query_timeout: 10s } }"#);
     assert_snapshot!(database_summary("connectionStringEnvVar: WHERE, usageParams: { halfLifePeriod: 10m, windowSize: 2d, \
         windowType: tumbling, tumblingWindowStartTime: 2026-01-05T00:00:00Z, fetchInterval: 30s, \
         stalenessPeriod: 2m, waitTimeout: 5s, extraParams: { gpuAllocationMetric: used, \
-        gpuCapacityMetric: whole, usageQueryTimeout: 3s, queryResolution: 10s } }"), @r#"UsageDatabase { endpoint: http://there:9090, window: Tumbling { start: 2026-01-05T00:00:00Z, size: 172800s }, half_life: Some(600s), resolution: 10s, queries: UsageQueries { gpu: ["used", "whole"], cpu: ["kai_queue_allocated_cpu_cores", "sum(kube_node_status_capacity{resource=\"cpu\"})"], memory: ["kai_queue_allocated_memory_bytes", "sum(kube_node_status_capacity{resource=\"memory\"})"] }, timing: Timing { fetch_interval: 30s, staleness: 120s, first_answer_timeout: 5s, query_timeout: 3s } }"#);
+        gpuCapacityMetric: whole, usageQueryTimeout: 3s, queryResolution: 10s } }"), @r#"UsageDatabase { endpoint: http://there:9090, window: Tumbling { start: 2026-01-05T00:00:00Z, size: 172800s }, half_life: Some(600s), resolution: 10s, queries: UsageQueries { gpu: ["used", "whole"], cpu: ["kai_queue_allocated_cpu_cores", "sum(kube_node_status_capacity{resource=\"cpu\"})"], memory: ["kai_queue_allocated_memory_bytes", "sum(kube_node_status_capacity{resource=\"memory\"})"] }, timing: PollTiming { fetch_interval: 30s, staleness: 120s, first_answer_timeout: 5s, query_timeout: 3s } }"#);
     let there = |params: &str| {
         database_summary(&format!("connectionString: 'https://p/x/', usageParams: {{ {params} }}"))
     };
@@ -329,7 +329,7 @@ fn queue_metric_labels_must_be_valid_unique_prometheus_labels() {
     assert_snapshot!(labels(&format!("{map}: {{ tier: 'queue-tier' }}")), @"queueLabelToMetricLabel: got queue-tier, expected letters, digits and _, not starting with a digit or __ at line 1 column 26");
     assert_snapshot!(labels(&format!("{map}: {{ a: queue_name }}")), @"queueLabelToMetricLabel: got queue_name, expected a name that no other metric label has at line 1 column 26");
     assert_snapshot!(labels(&format!("{map}: {{ a: x, b: x }}")), @"queueLabelToMetricLabel: got x, expected a name that no other metric label has at line 1 column 26");
-    assert_snapshot!(labels(defaults), @"queueLabelToDefaultMetricValue: got tier, expected a label that queueLabelToMetricLabel names at line 1 column 33");
+    assert_snapshot!(labels(defaults), @"queueLabelToDefaultMetricValue: got tier, expected a queue label that queueLabelToMetricLabel contains at line 1 column 33");
 }
 
 #[test]

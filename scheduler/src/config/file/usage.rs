@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{DurationSetting, FileError};
-use crate::usage::{Endpoint, Timing, UsageDatabase, UsageQueries, Window};
+use crate::usage::{Endpoint, PollTiming, UsageDatabase, UsageQueries, Window};
 
 /// External database with the past usage of queues.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -100,7 +100,7 @@ pub struct PrometheusParams {
 }
 
 impl UsageDbSetting {
-    /// Resolves the settings, with a lookup of environment variables.
+    /// Converts the settings to a usage database. `variable` looks up environment variables.
     pub(super) fn to_database(
         &self,
         variable: impl Fn(&str) -> Option<String>,
@@ -110,12 +110,12 @@ impl UsageDbSetting {
             time.map_or(Duration::from_secs(secs), |time| time.0)
         };
         Ok(UsageDatabase {
-            endpoint: Endpoint::Url(self.address(variable)?),
-            window: params.window()?,
+            endpoint: Endpoint::Url(self.database_address(variable)?),
+            window: params.resolve_window()?,
             half_life: params.half_life_period.map(|time| time.0).filter(|time| !time.is_zero()),
             resolution: or(params.extra_params.query_resolution, 60),
-            queries: params.extra_params.queries(),
-            timing: Timing {
+            queries: params.extra_params.usage_queries(),
+            timing: PollTiming {
                 fetch_interval: or(params.fetch_interval, 60),
                 staleness: or(params.staleness_period, 5 * 60),
                 first_answer_timeout: or(params.wait_timeout, 60),
@@ -124,7 +124,10 @@ impl UsageDbSetting {
         })
     }
 
-    fn address(&self, variable: impl Fn(&str) -> Option<String>) -> Result<Uri, FileError> {
+    fn database_address(
+        &self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Uri, FileError> {
         let wrong = |field, found: &str, allowed| {
             Err(FileError::Value { field, found: found.to_owned(), allowed })
         };
@@ -163,7 +166,7 @@ impl UsageDbSetting {
     }
 
     /// Durations that must be above 0, by field path.
-    pub(super) fn durations(&self) -> [(&'static str, Option<DurationSetting>); 6] {
+    pub(super) fn positive_durations(&self) -> [(&'static str, Option<DurationSetting>); 6] {
         let UsageParams { fetch_interval, staleness_period, wait_timeout, extra_params, .. } =
             &self.usage_params;
         let PrometheusParams { usage_query_timeout, query_resolution, .. } = extra_params;
@@ -179,7 +182,7 @@ impl UsageDbSetting {
 }
 
 impl UsageParams {
-    fn window(&self) -> Result<Window, FileError> {
+    fn resolve_window(&self) -> Result<Window, FileError> {
         let size = self.window_size.map_or(Duration::from_hours(7 * 24), |size| size.0);
         let of_type = self.window_type.unwrap_or(WindowType::Sliding);
         let start = self.tumbling_window_start_time.as_deref();
@@ -213,7 +216,7 @@ impl UsageParams {
 }
 
 impl PrometheusParams {
-    fn queries(&self) -> UsageQueries {
+    fn usage_queries(&self) -> UsageQueries {
         let UsageQueries { gpu, cpu, memory } = UsageQueries::kai_defaults();
         let or = |[used, whole]: [String; 2], given: [&Option<String>; 2]| {
             [given[0].clone().unwrap_or(used), given[1].clone().unwrap_or(whole)]

@@ -61,7 +61,7 @@ impl ResourceClaims {
     /// of each is tried.
     fn selector_error(&self, selection: &DeviceSelection) -> Option<String> {
         let name = selection.name();
-        let all = self.devices.values().flatten().chain(self.multi_node.all());
+        let all = self.devices.values().flatten().chain(self.multi_node.all_devices());
         if all.into_iter().any(|device| device.kinds.contains(&name)) {
             return None;
         }
@@ -71,7 +71,7 @@ impl ResourceClaims {
                 drivers.entry(&slice.driver).or_insert((slice, first));
             }
         }
-        let functions = expression::functions();
+        let functions = expression::cel_functions();
         let of_class = &self.classes.get(&selection.class)?.selectors;
         let of_class = of_class.iter().map(|one| (one, Some(&selection.class)));
         let own = selection.expressions.iter().map(|one| (one, None));

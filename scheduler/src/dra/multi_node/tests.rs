@@ -77,7 +77,7 @@ fn published() -> [Value; 2] {
 /// The resources that the pod gets by its claims.
 fn taken(cache: &ClusterCache) -> String {
     let pod = &cache.pods[&key("pod")];
-    let claimed = match cache.resource_claims.claimed_by(&key("pod"), pod, &cache.pods) {
+    let claimed = match cache.resource_claims.resources_claimed_by(&key("pod"), pod, &cache.pods) {
         Ok(claimed) => claimed,
         Err(problem) => return format!("{problem}; {}", problem.remedy()),
     };
@@ -232,7 +232,7 @@ fn a_mixed_claim_gets_all_of_its_devices_or_none_and_is_bound_to_the_node() {
     let node = Node { name: "n".into(), ..Node::default() };
     let picked = |objects: &[Value]| {
         let cache = cache(both().chain(objects.iter().cloned()));
-        let picked = cache.resource_claims.pick_all(&[(&key("x"), vec![&node])]);
+        let picked = cache.resource_claims.pick_for_nodes(&[(&key("x"), vec![&node])]);
         let Some(picked) = picked.get(&key("x")) else { return "nothing".to_owned() };
         let one = |one: &PickedDevice| format!("{}:{}", one.request, one.device.device);
         let rendered = picked.iter().map(one).collect::<Vec<_>>().join(" ");

@@ -58,9 +58,9 @@ fn errors_with(pointer: &str, value: Value) -> String {
         Ok(_) | Err(_) => "nothing".to_owned(),
     };
     let mut kartas = Kartas::default();
-    kartas.put("flows".into(), Some(record));
+    kartas.insert_or_remove("flows".into(), Some(record));
     let changed = kartas.take_changes();
-    let mut at_it = kartas.invalid(&changed).map(|(.., wrong)| wrong.to_string());
+    let mut at_it = kartas.invalid_kartas(&changed).map(|(.., wrong)| wrong.to_string());
     at_it.next().unwrap_or(of_pods)
 }
 

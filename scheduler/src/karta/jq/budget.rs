@@ -16,19 +16,20 @@ use jaq_json::{Num, Val};
 use super::{BUDGET_EXCEEDED, BudgetedData};
 
 /// Helper function: charges its input and yields it.
-const CHARGE: &str = "__paid";
+const CHARGE_FUNCTION: &str = "__paid";
 /// Helper function: yields its input if it is a number of fixed size, else fails.
-const SMALL_NUMBER: &str = "__number";
+const SMALL_NUMBER_FUNCTION: &str = "__number";
 /// Helper function: yields its input unless it is a list, a map or a long string, else fails.
-const SHORT_VALUE: &str = "__short";
-/// Helper function: `tonumber` for numbers and numeric strings; jaq's own parses any JSON.
-const TO_NUMBER: &str = "__tonumber";
+const SHORT_VALUE_FUNCTION: &str = "__short";
+/// Helper function: `tonumber` for numbers and numeric strings. (That of the jaq library parses any
+/// JSON.)
+const TO_NUMBER_FUNCTION: &str = "__tonumber";
 /// Maximum length in bytes of a search or separator string.
-const SHORT_MAX: usize = 64;
+const SHORT_STRING_BYTES_MAX: usize = 64;
 
 /// Supported functions by name and number of arguments: they terminate, and their output is at most
 /// a small multiple of their input.
-const FUNCTIONS: [(&str, usize); 73] = [
+const SUPPORTED_FUNCTIONS: [(&str, usize); 73] = [
     ("abs", 0),
     ("add", 0),
     ("add", 1),
@@ -108,59 +109,63 @@ const FUNCTIONS: [(&str, usize); 73] = [
 const SHORT_ARGUMENT_FUNCTIONS: [&str; 5] = ["contains", "index", "indices", "join", "rindex"];
 
 /// Definitions that supported functions use internally.
-const PREDICATES: [&str; 5] = ["isarray", "isboolean", "isnumber", "isobject", "isstring"];
+const INTERNAL_DEFINITIONS: [&str; 5] =
+    ["isarray", "isboolean", "isnumber", "isobject", "isstring"];
 
-/// The definition is supported, or used by one that is. Others use functions that are not defined.
-pub(super) fn is_needed(definition: &Def) -> bool {
+/// Whether a definition is a supported function, or used by one. Other definitions use functions
+/// that are not defined.
+pub(super) fn is_needed_definition(definition: &Def) -> bool {
     let (name, count) = (definition.name, definition.args.len());
-    let is_called = FUNCTIONS.contains(&(name, count)) && name != "tonumber";
-    is_called || PREDICATES.contains(&name) || SHORT_ARGUMENT_FUNCTIONS.contains(&name)
+    let is_called = SUPPORTED_FUNCTIONS.contains(&(name, count)) && name != "tonumber";
+    is_called || INTERNAL_DEFINITIONS.contains(&name) || SHORT_ARGUMENT_FUNCTIONS.contains(&name)
 }
 
 /// Rewrites an expression so that each value that a part of it yields is charged.
 ///
 /// # Errors
 /// The name of an unsupported function or construct.
-pub(super) fn instrument(of: Term<&str>) -> Result<Term<&str>, &str> {
-    Ok(match of {
-        Term::Id | Term::Num(_) | Term::Var(_) => charged(of),
+pub(super) fn instrument_term(term: Term<&str>) -> Result<Term<&str>, &str> {
+    Ok(match term {
+        Term::Id | Term::Num(_) | Term::Var(_) => with_charge(term),
         Term::Str(None, parts) => {
             let part = |part| {
                 Ok(match part {
-                    StrPart::Term(of) => StrPart::Term(instrument(of)?),
+                    StrPart::Term(term) => StrPart::Term(instrument_term(term)?),
                     StrPart::Str(_) | StrPart::Char(_) => part,
                 })
             };
-            charged(Term::Str(None, map_each(parts, part)?))
+            with_charge(Term::Str(None, try_map(parts, part)?))
         }
         Term::Arr(items) => Term::Arr(items.map(|items| instrument_boxed(*items)).transpose()?),
         Term::Obj(fields) => {
-            charged(Term::Obj(map_each(fields, |(key, value)| instrument_field(key, value))?))
+            with_charge(Term::Obj(try_map(fields, |(key, value)| instrument_field(key, value))?))
         }
-        Term::Neg(of) => Term::Neg(Box::new(pipe_to(instrument(*of)?, SMALL_NUMBER))),
+        Term::Neg(term) => {
+            Term::Neg(Box::new(pipe_to(instrument_term(*term)?, SMALL_NUMBER_FUNCTION)))
+        }
         Term::BinOp(left, op, right) => instrument_operator(*left, op, *right)?,
-        Term::Fold(name, of, pattern, parts) => charged(Term::Fold(
+        Term::Fold(name, term, pattern, parts) => with_charge(Term::Fold(
             name,
-            instrument_boxed(*of)?,
+            instrument_boxed(*term)?,
             instrument_pattern(pattern)?,
-            map_each(parts, instrument)?,
+            try_map(parts, instrument_term)?,
         )),
-        Term::TryCatch(of, caught) => Term::TryCatch(
-            instrument_boxed(*of)?,
-            caught.map(|of| instrument_boxed(*of)).transpose()?,
+        Term::TryCatch(term, caught) => Term::TryCatch(
+            instrument_boxed(*term)?,
+            caught.map(|term| instrument_boxed(*term)).transpose()?,
         ),
         Term::IfThenElse(cases, otherwise) => {
-            let case = |(when, so)| Ok((instrument(when)?, instrument(so)?));
-            let otherwise = otherwise.map(|of| instrument_boxed(*of)).transpose()?;
-            Term::IfThenElse(map_each(cases, case)?, otherwise)
+            let case = |(when, so)| Ok((instrument_term(when)?, instrument_term(so)?));
+            let otherwise = otherwise.map(|term| instrument_boxed(*term)).transpose()?;
+            Term::IfThenElse(try_map(cases, case)?, otherwise)
         }
-        Term::Call(name, arguments) => charged(instrument_call(name, arguments)?),
-        Term::Path(of, Path(parts)) => {
+        Term::Call(name, arguments) => with_charge(instrument_call(name, arguments)?),
+        Term::Path(term, Path(parts)) => {
             // Only the indexed value is new; the input itself is charged already.
-            let is_whole = matches!(*of, Term::Id | Term::Var(_));
-            let of = if is_whole { of } else { instrument_boxed(*of)? };
+            let is_whole = matches!(*term, Term::Id | Term::Var(_));
+            let term = if is_whole { term } else { instrument_boxed(*term)? };
             let part = |(part, opt)| Ok((instrument_step(part)?, opt));
-            charged(Term::Path(of, Path(map_each(parts, part)?)))
+            with_charge(Term::Path(term, Path(try_map(parts, part)?)))
         }
         Term::Recurse => return Err(".."),
         Term::Str(Some(name), _) | Term::Break(name) | Term::Label(name, _) => return Err(name),
@@ -168,43 +173,44 @@ pub(super) fn instrument(of: Term<&str>) -> Result<Term<&str>, &str> {
     })
 }
 
-fn instrument_boxed(of: Term<&str>) -> Result<Box<Term<&str>>, &str> {
-    Ok(Box::new(instrument(of)?))
+fn instrument_boxed(term: Term<&str>) -> Result<Box<Term<&str>>, &str> {
+    Ok(Box::new(instrument_term(term)?))
 }
 
-fn map_each<'s, T>(of: Vec<T>, one: impl Fn(T) -> Result<T, &'s str>) -> Result<Vec<T>, &'s str> {
-    of.into_iter().map(one).collect()
+fn try_map<'s, T>(items: Vec<T>, one: impl Fn(T) -> Result<T, &'s str>) -> Result<Vec<T>, &'s str> {
+    items.into_iter().map(one).collect()
 }
 
-fn pipe_to<'s>(of: Term<&'s str>, function: &'static str) -> Term<&'s str> {
+fn pipe_to<'s>(term: Term<&'s str>, function: &'static str) -> Term<&'s str> {
     let function = Term::Call(function, Vec::new());
-    Term::BinOp(Box::new(of), BinaryOp::Pipe(None), Box::new(function))
+    Term::BinOp(Box::new(term), BinaryOp::Pipe(None), Box::new(function))
 }
 
-fn charged(of: Term<&str>) -> Term<&str> {
-    pipe_to(of, CHARGE)
+fn with_charge(term: Term<&str>) -> Term<&str> {
+    pipe_to(term, CHARGE_FUNCTION)
 }
 
-type Field<'s> = (Term<&'s str>, Option<Term<&'s str>>);
+type ObjectEntry<'s> = (Term<&'s str>, Option<Term<&'s str>>);
 
 fn instrument_field<'s>(
     key: Term<&'s str>,
     value: Option<Term<&'s str>>,
-) -> Result<Field<'s>, &'s str> {
+) -> Result<ObjectEntry<'s>, &'s str> {
     Ok(match (key, value) {
         (key @ Term::Var(_), None) => (key, None),
-        (key, value) => (instrument(key)?, value.map(instrument).transpose()?),
+        (key, value) => (instrument_term(key)?, value.map(instrument_term).transpose()?),
     })
 }
 
-type Step<'s> = Part<Term<&'s str>>;
+type PathPart<'s> = Part<Term<&'s str>>;
 
-fn instrument_step(part: Step<'_>) -> Result<Step<'_>, &str> {
+fn instrument_step(part: PathPart<'_>) -> Result<PathPart<'_>, &str> {
     Ok(match part {
-        Part::Index(of) => Part::Index(instrument(of)?),
-        Part::Range(from, to) => {
-            Part::Range(from.map(instrument).transpose()?, to.map(instrument).transpose()?)
-        }
+        Part::Index(of) => Part::Index(instrument_term(of)?),
+        Part::Range(from, to) => Part::Range(
+            from.map(instrument_term).transpose()?,
+            to.map(instrument_term).transpose()?,
+        ),
     })
 }
 
@@ -213,14 +219,14 @@ fn instrument_operator<'s>(
     op: BinaryOp<&'s str>,
     right: Term<&'s str>,
 ) -> Result<Term<&'s str>, &'s str> {
-    let (left, right) = (instrument(left)?, instrument(right)?);
+    let (left, right) = (instrument_term(left)?, instrument_term(right)?);
     let (left, op, right) = match op {
         BinaryOp::Pipe(Some(pattern)) => {
             (left, BinaryOp::Pipe(Some(instrument_pattern(pattern)?)), right)
         }
         // On strings, lists and maps these operators could yield arbitrarily large values.
         BinaryOp::Math(Math::Sub | Math::Mul | Math::Div | Math::Rem) => {
-            (pipe_to(left, SMALL_NUMBER), op, pipe_to(right, SMALL_NUMBER))
+            (pipe_to(left, SMALL_NUMBER_FUNCTION), op, pipe_to(right, SMALL_NUMBER_FUNCTION))
         }
         BinaryOp::Pipe(None)
         | BinaryOp::Comma
@@ -239,13 +245,13 @@ fn instrument_operator<'s>(
 fn instrument_pattern(pattern: Pattern<&str>) -> Result<Pattern<&str>, &str> {
     Ok(match pattern {
         Pattern::Var(_) => pattern,
-        Pattern::Arr(items) => Pattern::Arr(map_each(items, instrument_pattern)?),
+        Pattern::Arr(items) => Pattern::Arr(try_map(items, instrument_pattern)?),
         Pattern::Obj(fields) => {
             let field = |(key, of)| {
-                let key = if matches!(key, Term::Var(_)) { key } else { instrument(key)? };
+                let key = if matches!(key, Term::Var(_)) { key } else { instrument_term(key)? };
                 Ok((key, instrument_pattern(of)?))
             };
-            Pattern::Obj(map_each(fields, field)?)
+            Pattern::Obj(try_map(fields, field)?)
         }
     })
 }
@@ -255,22 +261,22 @@ fn instrument_call<'s>(
     arguments: Vec<Term<&'s str>>,
 ) -> Result<Term<&'s str>, &'s str> {
     let count = arguments.len();
-    let arguments = map_each(arguments, instrument)?;
+    let arguments = try_map(arguments, instrument_term)?;
     if count == 1 && SHORT_ARGUMENT_FUNCTIONS.contains(&name) {
-        let arguments = arguments.into_iter().map(|of| pipe_to(of, SHORT_VALUE)).collect();
+        let arguments = arguments.into_iter().map(|of| pipe_to(of, SHORT_VALUE_FUNCTION)).collect();
         return Ok(Term::Call(name, arguments));
     }
-    if !FUNCTIONS.contains(&(name, count)) {
+    if !SUPPORTED_FUNCTIONS.contains(&(name, count)) {
         return Err(name);
     }
-    Ok(Term::Call(if name == "tonumber" { TO_NUMBER } else { name }, arguments))
+    Ok(Term::Call(if name == "tonumber" { TO_NUMBER_FUNCTION } else { name }, arguments))
 }
 
 /// The helper functions that rewritten expressions call.
 pub(super) fn helper_functions() -> impl Iterator<Item = Fun<BudgetedData>> {
     type Run = for<'a> fn(Cv<'a, BudgetedData>) -> ValXs<'a, Val>;
     let paid: Run = |cv| {
-        let is_paid = cv.0.data().charge(&cv.1);
+        let is_paid = cv.0.data().charge_value(&cv.1);
         bome(if is_paid { Ok(cv.1) } else { Err(Error::str(BUDGET_EXCEEDED)) })
     };
     let number: Run = |cv| {
@@ -280,7 +286,7 @@ pub(super) fn helper_functions() -> impl Iterator<Item = Fun<BudgetedData>> {
     let short: Run = |cv| {
         let is_short = match &cv.1 {
             Val::Null | Val::Bool(_) | Val::Num(_) => true,
-            Val::BStr(text) | Val::TStr(text) => text.len() <= SHORT_MAX,
+            Val::BStr(text) | Val::TStr(text) => text.len() <= SHORT_STRING_BYTES_MAX,
             Val::Arr(_) | Val::Obj(_) => false,
         };
         bome(if is_short { Ok(cv.1) } else { Err(Error::typ(cv.1, "short text")) })
@@ -293,8 +299,12 @@ pub(super) fn helper_functions() -> impl Iterator<Item = Fun<BudgetedData>> {
         };
         bome(number.ok_or_else(|| Error::typ(cv.1, "number")))
     };
-    let all =
-        [(CHARGE, paid), (SMALL_NUMBER, number), (SHORT_VALUE, short), (TO_NUMBER, to_number)];
+    let all = [
+        (CHARGE_FUNCTION, paid),
+        (SMALL_NUMBER_FUNCTION, number),
+        (SHORT_VALUE_FUNCTION, short),
+        (TO_NUMBER_FUNCTION, to_number),
+    ];
     all.into_iter().map(|(name, run)| native::run::<BudgetedData>((name, v(0), run)))
 }
 
@@ -313,7 +323,8 @@ mod tests {
 
     #[test]
     fn every_supported_function_compiles() {
-        let called = FUNCTIONS.into_iter().chain(SHORT_ARGUMENT_FUNCTIONS.map(|name| (name, 1)));
+        let called =
+            SUPPORTED_FUNCTIONS.into_iter().chain(SHORT_ARGUMENT_FUNCTIONS.map(|name| (name, 1)));
         for (name, arguments) in called {
             let arguments = vec!["."; arguments].join("; ");
             let text =

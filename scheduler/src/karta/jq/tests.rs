@@ -64,16 +64,16 @@ fn unbounded_and_impure_functions_are_rejected() {
     assert_snapshot!(of("@base64"), @"@base64 is unknown");
     assert_snapshot!(of(".a |"), @"no expression");
     assert_snapshot!(of(""), @"no expression");
-    assert_snapshot!(of(&"(".repeat(LENGTH_MAX)), @"no expression");
+    assert_snapshot!(of(&"(".repeat(EXPRESSION_BYTES_MAX)), @"no expression");
     assert_snapshot!(of(&format!("{}1{}", "[".repeat(2000), "]".repeat(2000))), @"a list");
-    assert_snapshot!(of(&" ".repeat(LENGTH_MAX + 1)), @"no expression");
+    assert_snapshot!(of(&" ".repeat(EXPRESSION_BYTES_MAX + 1)), @"no expression");
 }
 
 #[test]
 fn expressions_over_budget_fail() {
     let many = json!({ "items": vec![json!("0123456789"); 1000] });
     let of = |text: &str| output(text, &many);
-    let given_up = "error: it exceeds its budget: too many or too large values";
+    let given_up = "error: the expression exceeds its budget: too many or too large values";
     for step in ["[.[], .[]]", "[., .]", ". + .", "tojson"] {
         let text = format!("[.items[]]{}", format!(" | {step}").repeat(60));
         assert_eq!(of(&text), given_up, "{text}");

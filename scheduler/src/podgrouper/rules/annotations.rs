@@ -4,9 +4,9 @@
 use schedlab_api::{annotations, labels, object_names};
 use schedlab_scheduler_core::model::{Labels, Name, TopologyConstraint};
 
-use super::{super::defaults::KindDefaults, GroupingInput, Link, kinds::Grouping};
+use super::{super::defaults::KindDefaults, GroupingInput, OwnerLink, kinds::Grouping};
 use crate::{
-    parse::{Malformed, at, go_duration},
+    parse::{Malformed, at, parse_go_duration},
     records::{Owner, PodRecord},
     snapshot_builder::is_known_class,
 };
@@ -20,7 +20,7 @@ pub(super) const TOPOLOGY_ANNOTATION: &str = "kai.scheduler/topology";
 
 /// Owners between pod and group owner, nearest first, whose labels and annotations count as well.
 /// As in KAI only for kinds without a grouping of their own.
-fn intermediate_owners<'a>(input: &GroupingInput<'a>) -> &'a [Link] {
+fn intermediate_owners<'a>(input: &GroupingInput<'a>) -> &'a [OwnerLink] {
     match input.chain {
         [below @ .., _] if input.grouping == Grouping::Default => below,
         _ => &[],
@@ -38,22 +38,24 @@ fn labels_of_owners<'a>(
     below.chain([input.top.labels.get(key).cloned()])
 }
 
-fn owner_value(link: &Link, part: &str, key: &str) -> Option<Name> {
+fn owner_value(link: &OwnerLink, part: &str, key: &str) -> Option<Name> {
     at(&link.object, part)?.get(key)?.as_str().map(Name::from)
 }
 
 /// Value of a label on the group's owner, or else on the pod.
-fn label<'a>(input: &'a GroupingInput<'_>, label: &str) -> Option<&'a Name> {
+fn label_of_owner_or_pod<'a>(input: &'a GroupingInput<'_>, label: &str) -> Option<&'a Name> {
     input.top.labels.get(label).or_else(|| input.pod.labels.get(label))
 }
 
 /// Queue of the group: the queue label, or else `PROJECT` or `PROJECT-POOL` by project label and
 /// node pool, or else the default queue.
-pub(super) fn queue(input: &GroupingInput<'_>) -> Name {
-    if let Some(queue) = label(input, labels::QUEUE) {
+pub(super) fn group_queue(input: &GroupingInput<'_>) -> Name {
+    if let Some(queue) = label_of_owner_or_pod(input, labels::QUEUE) {
         return Name::clone(queue);
     }
-    let Some(project) = label(input, PROJECT_LABEL).filter(|project| !project.is_empty()) else {
+    let Some(project) =
+        label_of_owner_or_pod(input, PROJECT_LABEL).filter(|project| !project.is_empty())
+    else {
         return object_names::DEFAULT_QUEUE.into();
     };
     match input.pod.labels.get(input.context.pool_label) {
@@ -118,11 +120,12 @@ pub(super) fn preemptibility(input: &GroupingInput<'_>) -> Result<Option<Name>, 
     }
 }
 
-/// `None`: the empty value, with which preemptibility derives from the priority.
-fn preemptibility_of(stated: &Name) -> Result<Option<Name>, Malformed> {
-    match &**stated {
+/// The preemptibility that a label states. `None`: the label is empty, so preemptibility derives
+/// from the priority.
+fn preemptibility_of(value: &Name) -> Result<Option<Name>, Malformed> {
+    match &**value {
         "" => Ok(None),
-        "preemptible" | "non-preemptible" => Ok(Some(Name::clone(stated))),
+        "preemptible" | "non-preemptible" => Ok(Some(Name::clone(value))),
         other => Err(Malformed::new(
             format!("label {}", labels::PREEMPTIBILITY),
             other,
@@ -142,7 +145,9 @@ pub(crate) fn annotation_fault(pod: &PodRecord) -> Option<Malformed> {
 }
 
 /// Topology constraint from `kai.scheduler/topology*` annotations.
-pub(super) fn topology(annotations: &Labels) -> Result<Option<TopologyConstraint>, Malformed> {
+pub(super) fn topology_constraint(
+    annotations: &Labels,
+) -> Result<Option<TopologyConstraint>, Malformed> {
     topology_levels(annotations, TOPOLOGY_ANNOTATION, annotations.get(TOPOLOGY_ANNOTATION))
 }
 
@@ -172,7 +177,7 @@ pub(super) fn topology_levels(
 }
 
 /// Duration from an annotation of the nearest owner that has it, or else of the pod.
-pub(super) fn duration(
+pub(super) fn duration_annotation(
     input: &GroupingInput<'_>,
     annotation: &str,
 ) -> Result<Option<Name>, Malformed> {
@@ -184,9 +189,9 @@ pub(super) fn duration(
     stated.map_or(Ok(None), |stated| parse_duration(annotation, stated))
 }
 
-/// `None`: the value is empty.
+/// A duration from an annotation; `None`: the annotation is empty.
 fn parse_duration(annotation: &str, stated: &Name) -> Result<Option<Name>, Malformed> {
-    match go_duration(stated) {
+    match parse_go_duration(stated) {
         _ if stated.is_empty() => Ok(None),
         Some(_) => Ok(Some(Name::clone(stated))),
         None => Err(Malformed::new(
@@ -198,7 +203,7 @@ fn parse_duration(annotation: &str, stated: &Name) -> Result<Option<Name>, Malfo
 }
 
 /// Labels of the group: those of its owner, user and node pool of the pod, and the queue.
-pub(super) fn labels(input: &GroupingInput<'_>, queue: &Name) -> Labels {
+pub(super) fn group_labels(input: &GroupingInput<'_>, queue: &Name) -> Labels {
     let mut labels = input.top.labels.clone();
     for key in [USER_LABEL, input.context.pool_label] {
         if let Some(value) = input.pod.labels.get(key) {
@@ -210,7 +215,7 @@ pub(super) fn labels(input: &GroupingInput<'_>, queue: &Name) -> Labels {
 }
 
 /// Annotations of the group: those of its owner, and the owner's metadata as KAI writes it.
-pub(super) fn annotations(input: &GroupingInput<'_>) -> Labels {
+pub(super) fn group_annotations(input: &GroupingInput<'_>) -> Labels {
     let mut annotations = input.top.annotations.clone();
     annotations.remove(annotations::LAST_APPLIED_CONFIGURATION);
     let owner = &input.top.owner;

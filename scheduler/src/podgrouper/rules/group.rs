@@ -7,9 +7,9 @@ use schedlab_scheduler_core::model::{Labels, Name, StalenessGrace, SubGroup, Top
 
 use super::OwnerWarning;
 use crate::{
-    apply::fnv1a,
+    apply::fnv1a_hash,
     cache::{DERIVED_SPEC_ANNOTATION, PodGroupRecord},
-    parse::{GoDuration, go_duration},
+    parse::{GoDuration, parse_go_duration},
     records::{Owner, PodRecord},
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// The existing PodGroup and the label of the pod are right.
+    /// Whether the existing PodGroup and the sub-group label of the pod are right.
     pub(in crate::podgrouper) fn is_written_to(
         &self,
         record: &PodGroupRecord,
@@ -50,7 +50,7 @@ pub(crate) struct Group {
     /// Number of pods that the owner runs at once, if the minimum was stated apart from it.
     pub(super) owner_pods: Option<u32>,
     pub(super) min_sub_group: Option<u32>,
-    /// Empty if the group has `minMember` only.
+    /// The sub-groups; empty if the group has `minMember` only.
     pub(super) sub_groups: Vec<SubGroup>,
     pub(super) queue: Name,
     pub(super) priority_class: Name,
@@ -62,15 +62,15 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The existing PodGroup has what derives from the owner now, with the changes that a user made
-    /// since.
+    /// Whether the existing PodGroup has the fields that derive from the owner now, apart from
+    /// changes that a user made since.
     pub(crate) fn is_written_to(&self, record: &PodGroupRecord) -> bool {
         match &record.derived_spec {
             Some(before) => match self.lowered_min_member(record) {
                 Some(lowered) => **before == self.lowered_to(lowered).derived_spec_annotation(),
                 None => **before == self.derived_spec_annotation(),
             },
-            None => self.agrees_with(record),
+            None => self.has_derived_fields(record),
         }
     }
 
@@ -98,42 +98,43 @@ impl Group {
 
     /// A merge patch with the fields that changed since they were derived last. Other fields stay,
     /// as a user may have changed them.
-    pub(in crate::podgrouper) fn correction(&self, record: &PodGroupRecord) -> Value {
+    pub(in crate::podgrouper) fn correction_patch(&self, record: &PodGroupRecord) -> Value {
         let mut spec = self.derived_spec();
         let before = record.derived_spec.as_ref().and_then(|text| serde_json::from_str(text).ok());
         let before: Value = before.unwrap_or_default();
         if let Some(fields) = spec.as_object_mut() {
-            fields.retain(|field, value| before.get(&**field) != Some(&digest(value)));
+            fields.retain(|field, value| before.get(&**field) != Some(&value_or_hash(value)));
         }
         let annotations = json!({ DERIVED_SPEC_ANNOTATION: self.derived_spec_annotation() });
         json!({ "metadata": { "annotations": annotations }, "spec": spec })
     }
 
-    /// What is derived from the owner, for comparison with what will be derived later.
+    /// The value of annotation [`DERIVED_SPEC_ANNOTATION`]: the fields that derive from the owner,
+    /// for comparison with later ones.
     fn derived_spec_annotation(&self) -> String {
         let spec = self.derived_spec();
         let fields = spec.as_object().into_iter().flatten();
         let mut fields: Value =
-            fields.map(|(field, value)| (field.clone(), digest(value))).collect();
+            fields.map(|(field, value)| (field.clone(), value_or_hash(value))).collect();
         if let Some(pods) = self.owner_pods {
             fields[OWNER_PODS] = pods.into();
         }
         fields.to_string()
     }
 
-    /// The existing PodGroup already has the fields that derive from the owner.
-    fn agrees_with(&self, record: &PodGroupRecord) -> bool {
+    /// Whether the existing PodGroup has the fields that derive from the owner.
+    fn has_derived_fields(&self, record: &PodGroupRecord) -> bool {
         let stands_in_parts = match self.sub_groups.as_slice() {
             [] => matches!(record.sub_groups.as_slice(), [only] if &*only.name == "default"),
             wanted => record.sub_groups == wanted,
         };
         let delay =
-            self.preemption_delay.as_deref().and_then(go_duration).map(|delay| match delay {
+            self.preemption_delay.as_deref().and_then(parse_go_duration).map(|delay| match delay {
                 GoDuration::Positive(delay) => delay,
                 GoDuration::Negative => Duration::ZERO,
             });
         let grace =
-            self.staleness_grace.as_deref().and_then(go_duration).map(|grace| match grace {
+            self.staleness_grace.as_deref().and_then(parse_go_duration).map(|grace| match grace {
                 GoDuration::Positive(grace) => StalenessGrace::After(grace),
                 GoDuration::Negative => StalenessGrace::Never,
             });
@@ -221,12 +222,12 @@ impl Group {
 }
 
 /// A field as it is, or its hash if it is long.
-fn digest(value: &Value) -> Value {
+fn value_or_hash(value: &Value) -> Value {
     let text = value.to_string();
     if text.len() <= DERIVED_FIELD_MAX {
         return value.clone();
     }
-    format!("{:016x}", fnv1a(&[&text])).into()
+    format!("{:016x}", fnv1a_hash(&[&text])).into()
 }
 
 fn labels_json(labels: &Labels) -> Value {
@@ -246,7 +247,7 @@ fn constraint_json(topology: &TopologyConstraint) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::sub_groups::leaf, *};
+    use super::{super::sub_groups::leaf_sub_group, *};
 
     fn group(min_member: u32, sub_groups: u32) -> Group {
         Group {
@@ -263,7 +264,7 @@ mod tests {
             min_member,
             owner_pods: None,
             min_sub_group: None,
-            sub_groups: (0..sub_groups).map(|at| leaf(format!("part-{at}"), 1)).collect(),
+            sub_groups: (0..sub_groups).map(|at| leaf_sub_group(format!("part-{at}"), 1)).collect(),
             queue: "q".into(),
             priority_class: "train".into(),
             preemptibility: None,
@@ -293,10 +294,10 @@ mod tests {
         let stored = record(&edited(&group(6, 0), &changes));
         assert!(group(6, 0).is_written_to(&stored));
         assert!(!group(3, 0).is_written_to(&stored));
-        assert_eq!(group(3, 0).correction(&stored)["spec"], json!({ "minMember": 3 }));
+        assert_eq!(group(3, 0).correction_patch(&stored)["spec"], json!({ "minMember": 3 }));
         let other = Group { priority_class: "inference".into(), ..group(6, 0) };
         let change = json!({ "priorityClassName": "inference" });
-        assert_eq!(other.correction(&stored)["spec"], change);
+        assert_eq!(other.correction_patch(&stored)["spec"], change);
     }
 
     #[test]
@@ -322,7 +323,7 @@ mod tests {
         object["metadata"]["annotations"] = json!({});
         let stored = record(&object);
         assert!(!group(6, 0).is_written_to(&stored));
-        let change = group(3, 0).correction(&stored);
+        let change = group(3, 0).correction_patch(&stored);
         assert_eq!(change["spec"]["minMember"], 3);
         assert_eq!(change["spec"]["priorityClassName"], "train");
     }
@@ -333,7 +334,8 @@ mod tests {
         assert!(few.derived_spec_annotation().len() < 300);
         let stored = record(&few.manifest());
         assert!(few.is_written_to(&stored));
-        let sub_groups = many.correction(&stored)["spec"]["subGroups"].as_array().map(Vec::len);
+        let sub_groups =
+            many.correction_patch(&stored)["spec"]["subGroups"].as_array().map(Vec::len);
         assert_eq!(sub_groups, Some(1001));
     }
 }

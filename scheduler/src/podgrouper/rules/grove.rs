@@ -9,16 +9,16 @@ use schedlab_scheduler_core::model::{Name, SubGroup, TopologyConstraint};
 use super::{
     GroupingInput,
     annotations::{self, TOPOLOGY_ANNOTATION},
-    sub_groups::{GroupShape, count_or, inner, leaf},
+    sub_groups::{GroupShape, count_or, inner_sub_group, leaf_sub_group},
 };
 use crate::parse::{Malformed, list, name, text};
 
 /// Annotation of a PodGang that names its Topology; takes precedence over KAI's own annotation.
 const TOPOLOGY_NAME: &str = "grove.io/topology-name";
 
-/// A sub-group per clique with its minimum, below the group of cliques that lists it. Cliques list
-/// their pods.
-pub(super) fn gang(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
+/// The shape of a PodGang: a sub-group per clique with its minimum, below the group of cliques that
+/// lists it. Each clique lists its pods.
+pub(super) fn gang_shape(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
     let cliques = match list(input.top.object, "/spec/podgroups") {
         [] => list(input.top.object, "/spec/podGroups"),
         cliques => cliques,
@@ -34,7 +34,7 @@ pub(super) fn gang(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
         sub_groups.push(SubGroup {
             parent: parents.get(called).copied(),
             topology: pack_constraint(input, clique, &format!("spec.podgroups[{position}]"))?,
-            ..leaf(called, count_or(clique, "/minReplicas", 1))
+            ..leaf_sub_group(called, count_or(clique, "/minReplicas", 1))
         });
     }
     Ok(GroupShape::from_sub_groups(sub_groups, name(of_pod, "/name")))
@@ -47,7 +47,7 @@ fn names_pod(clique: &Value, input: &GroupingInput<'_>) -> bool {
     })
 }
 
-/// Sub-groups for groups of cliques, and the index of the group of each clique.
+/// A sub-group for each group of cliques, and for each clique the index of its group.
 fn groups_of_cliques<'a>(
     input: &GroupingInput<'a>,
     cliques: &[Value],
@@ -74,14 +74,16 @@ fn groups_of_cliques<'a>(
         };
         let topology = pack_constraint(input, group, &field)?;
         let all = u32::try_from(members.len()).unwrap_or(u32::MAX);
-        groups.push(SubGroup { topology, ..inner(called, Some(all)) });
+        groups.push(SubGroup { topology, ..inner_sub_group(called, Some(all)) });
     }
     Ok((groups, parents))
 }
 
 /// Topology constraint of the whole gang: its own, and from annotations the levels that it leaves
 /// out.
-pub(super) fn topology(input: &GroupingInput<'_>) -> Result<Option<TopologyConstraint>, Malformed> {
+pub(super) fn gang_topology(
+    input: &GroupingInput<'_>,
+) -> Result<Option<TopologyConstraint>, Malformed> {
     let spec = input.top.object.get("spec").unwrap_or(&Value::Null);
     let annotations = &input.top.annotations;
     let topology = input.top.annotation(TOPOLOGY_ANNOTATION).or_else(|| topology_name(input));
@@ -103,10 +105,10 @@ fn topology_name<'a>(input: &'a GroupingInput<'_>) -> Option<&'a Name> {
 /// Topology constraint of the gang or of a part of it.
 fn pack_constraint(
     input: &GroupingInput<'_>,
-    of: &Value,
+    part: &Value,
     field: &str,
 ) -> Result<Option<TopologyConstraint>, Malformed> {
-    let level = |which: &str| name(of, &format!("/topologyConstraint/packConstraint/{which}"));
+    let level = |which: &str| name(part, &format!("/topologyConstraint/packConstraint/{which}"));
     let (required, preferred) = (level("required"), level("preferred"));
     if required.is_none() && preferred.is_none() {
         return Ok(None);

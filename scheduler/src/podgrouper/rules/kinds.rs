@@ -2,7 +2,7 @@
 
 use schedlab_api::api_versions;
 
-use super::Link;
+use super::OwnerLink;
 use crate::records::{Owner, PodRecord};
 
 /// Labels of pods created by Spark; the value of [`SPARK_SELECTOR`] is the name of their group.
@@ -66,7 +66,7 @@ use Grouping::{
 };
 use OwnerRule::{Group, PerChild, Skip, Unlisted};
 
-/// API group, kind, resource name, rule. API versions do not matter.
+/// Per kind: API group, kind, resource name, and rule. API versions do not matter.
 const KINDS: [(&str, &str, &str, OwnerRule); 46] = [
     ("", "Pod", "pods", Group(ByTopOwner)),
     ("apps", "ReplicaSet", "replicasets", Group(ByTopOwner)),
@@ -141,13 +141,13 @@ pub(super) fn grouping(owner: &Owner) -> Grouping {
     }
 }
 
-/// The kind has no built-in grouping, so a Karta may define one.
+/// Whether the kind has no built-in grouping, so that a Karta may define one.
 pub(super) fn is_unlisted(owner: &Owner) -> bool {
     matches!(kind_rule(owner), None | Some((.., Unlisted)))
 }
 
 /// Grouping of a pod with these owners.
-pub(super) fn grouping_of(pod: &PodRecord, chain: &[Link]) -> Grouping {
+pub(super) fn grouping_of(pod: &PodRecord, chain: &[OwnerLink]) -> Grouping {
     let is_spark = [SPARK_APP, SPARK_SELECTOR].iter().all(|label| pod.labels.contains_key(*label));
     let named = pod.labels.get(SPARK_SELECTOR).is_some_and(|name| !name.is_empty());
     match chain.last() {
@@ -161,7 +161,7 @@ pub(super) fn grouping_of(pod: &PodRecord, chain: &[Link]) -> Grouping {
 
 /// Splits a chain into the owners up to the group's owner, and the skipped owners above it whose
 /// labels and annotations are inherited.
-pub(super) fn split_skipped(chain: &[Link]) -> (&[Link], &[Link]) {
+pub(super) fn split_skipped(chain: &[OwnerLink]) -> (&[OwnerLink], &[OwnerLink]) {
     let mut counts = chain.len();
     let mut inherited = chain.len();
     while let Some(top) = chain[..counts].last() {

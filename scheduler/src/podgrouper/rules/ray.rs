@@ -5,8 +5,8 @@ use schedlab_api::{Map, Value};
 use schedlab_scheduler_core::model::{Name, SubGroup};
 
 use super::{
-    GroupingInput, Link, annotations,
-    sub_groups::{GroupShape, count_or, leaf},
+    GroupingInput, OwnerLink, annotations,
+    sub_groups::{GroupShape, count_or, leaf_sub_group},
 };
 use crate::{
     parse::{Malformed, at, list, name, strings, text},
@@ -19,7 +19,7 @@ const SUBMITTER: &str = "submitter";
 const CLUSTER_FIELD: &str = "status.rayClusterName";
 
 /// The RayCluster that a RayJob created, for a pod whose owner chain has the job only.
-pub(super) fn cluster_of_job(chain: &[Link]) -> Option<Owner> {
+pub(super) fn cluster_of_job(chain: &[OwnerLink]) -> Option<Owner> {
     let job = job_at_top(chain).filter(|_| cluster_in_chain(chain).is_none())?;
     Some(Owner {
         api_version: Name::clone(&job.owner.api_version),
@@ -29,20 +29,21 @@ pub(super) fn cluster_of_job(chain: &[Link]) -> Option<Owner> {
     })
 }
 
-fn cluster_in_chain(chain: &[Link]) -> Option<&Link> {
+fn cluster_in_chain(chain: &[OwnerLink]) -> Option<&OwnerLink> {
     chain.iter().find(|link| &*link.owner.kind == "RayCluster")
 }
 
 /// The RayJob at the top, unless it selects an existing cluster.
-fn job_at_top(chain: &[Link]) -> Option<&Link> {
+fn job_at_top(chain: &[OwnerLink]) -> Option<&OwnerLink> {
     let job = chain.last().filter(|top| &*top.owner.kind == "RayJob")?;
     let selected = at(&job.object, "/spec/clusterSelector").and_then(Value::as_object);
     selected.is_none_or(Map::is_empty).then_some(job)
 }
 
-/// Sub-groups of a cluster, and one with minimum 0 for the submitter of the RayJob that created it.
-/// The submitter of a job on an existing cluster gets a group of its own.
-pub(super) fn cluster(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
+/// The shape of a Ray cluster: its sub-groups, and one with minimum 0 for the submitter of the
+/// RayJob that created the cluster. The submitter of a job on an existing cluster gets a group of
+/// its own.
+pub(super) fn cluster_shape(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
     let job = job_at_top(input.chain).map(|job| &job.object);
     let (cluster, part) = match (cluster_in_chain(input.chain), job) {
         (Some(link), _) => (&link.object, input.pod.labels.get(GROUP_LABEL).cloned()),
@@ -50,11 +51,11 @@ pub(super) fn cluster(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed
         (None, Some(job)) => (cluster_made_by(input, job)?, Some(SUBMITTER.into())),
     };
     if !cluster.is_object() {
-        return Ok(GroupShape::uniform(1));
+        return Ok(GroupShape::without_sub_groups(1));
     }
     let mut sub_groups = head_and_workers(cluster)?;
     if job.is_some_and(has_submitter) {
-        sub_groups.push(leaf(SUBMITTER, 0));
+        sub_groups.push(leaf_sub_group(SUBMITTER, 0));
     }
     Ok(GroupShape::from_sub_groups(sub_groups, part))
 }
@@ -65,17 +66,19 @@ fn cluster_made_by<'a>(input: &GroupingInput<'a>, job: &Value) -> Result<&'a Val
     input.context.related_object.ok_or_else(wrong)
 }
 
-/// A separate pod submits the job, which is the default.
+/// Whether a separate pod submits the job, as is the default.
 fn has_submitter(job: &Value) -> bool {
     text(job, "/spec/submissionMode").is_none_or(|mode| matches!(mode, "" | "K8sJobMode"))
 }
 
 /// The head and each worker group, with the number of pods that it starts with as minimum.
 fn head_and_workers(cluster: &Value) -> Result<Vec<SubGroup>, Malformed> {
-    let topology =
-        |group: &Value| annotations::topology(&strings(group, "/template/metadata/annotations"));
+    let topology = |group: &Value| {
+        annotations::topology_constraint(&strings(group, "/template/metadata/annotations"))
+    };
     let head = cluster.pointer("/spec/headGroupSpec").unwrap_or(&Value::Null);
-    let mut sub_groups = vec![SubGroup { topology: topology(head)?, ..leaf("headgroup", 1) }];
+    let mut sub_groups =
+        vec![SubGroup { topology: topology(head)?, ..leaf_sub_group("headgroup", 1) }];
     let scales = at(cluster, "/spec/enableInTreeAutoscaling") == Some(&Value::Bool(true));
     for (position, group) in list(cluster, "/spec/workerGroupSpecs").iter().enumerate() {
         let name = text(group, "/groupName").filter(|name| !name.is_empty());
@@ -92,7 +95,7 @@ fn head_and_workers(cluster: &Value) -> Result<Vec<SubGroup>, Malformed> {
             (false, false) => replicas,
         };
         let pods = at_first.saturating_mul(count_or(group, "/numOfHosts", 1));
-        sub_groups.push(SubGroup { topology: topology(group)?, ..leaf(name, pods) });
+        sub_groups.push(SubGroup { topology: topology(group)?, ..leaf_sub_group(name, pods) });
     }
     Ok(sub_groups)
 }

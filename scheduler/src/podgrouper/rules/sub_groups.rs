@@ -8,7 +8,7 @@ use crate::parse::{Malformed, strings};
 
 pub(super) const SEGMENT_SIZE_ANNOTATION: &str = "kai.scheduler/segment-size";
 const SEGMENT_TOPOLOGY_PREFIX: &str = "kai.scheduler/segment-topology";
-/// Topology levels within which each segment is placed.
+/// Annotations with the topology levels within which each segment is placed.
 pub(super) const SEGMENT_LEVEL_ANNOTATIONS: [&str; 2] = [
     "kai.scheduler/segment-topology-required-placement",
     "kai.scheduler/segment-topology-preferred-placement",
@@ -16,7 +16,7 @@ pub(super) const SEGMENT_LEVEL_ANNOTATIONS: [&str; 2] = [
 /// Maximum number of sub-groups. More are taken for a mistake; they would exhaust memory.
 const SUB_GROUPS_MAX: u64 = 10_000;
 /// Maximum length of a label value; pods name their sub-group in a label.
-const LABEL_MAX: usize = 63;
+const LABEL_VALUE_LEN_MAX: usize = 63;
 
 /// Minimum and sub-groups of a group, and the sub-group of the pod.
 #[derive(Debug, Default)]
@@ -51,15 +51,15 @@ pub(crate) struct OwnerKind {
 }
 
 impl GroupShape {
-    /// No sub-groups, and this `minMember`.
-    pub(super) fn uniform(pods: u64) -> Self {
+    /// A shape without sub-groups, with this `minMember`.
+    pub(super) fn without_sub_groups(pods: u64) -> Self {
         Self { min_member: u32::try_from(pods).unwrap_or(u32::MAX), ..Self::default() }
     }
 
-    /// Leaf sub-groups that are all required.
+    /// A shape of leaf sub-groups that are all required. `sub_group` is that of the pod.
     pub(super) fn from_sub_groups(sub_groups: Vec<SubGroup>, sub_group: Option<Name>) -> Self {
         let pods = sub_groups.iter().map(|leaf| u64::from(leaf.min_member)).sum();
-        Self { sub_groups, sub_group, ..Self::uniform(pods) }
+        Self { sub_groups, sub_group, ..Self::without_sub_groups(pods) }
     }
 }
 
@@ -68,21 +68,23 @@ pub(super) fn shape_of(input: &GroupingInput<'_>) -> Result<GroupShape, Malforme
     let top = input.top.object;
     let is_unread = top.is_null();
     let parts = match input.grouping {
-        Grouping::EachPod | Grouping::Spark => GroupShape::uniform(1),
-        Grouping::Grove => grove::gang(input)?,
-        Grouping::Knative => GroupShape::uniform(min_scale(input)),
-        Grouping::Job => job(input)?,
-        Grouping::Karta => karta::group(input)?,
-        _ if is_unread => GroupShape::uniform(1),
-        Grouping::JobSet => training::job_set(input)?,
-        Grouping::PyTorchJob => training::pytorch_job(input)?,
-        Grouping::Replicas(field) => GroupShape::uniform(training::min_available(input, field)?),
-        Grouping::MpiJob => GroupShape::uniform(training::mpi_job(input)?),
-        Grouping::Ray => ray::cluster(input)?,
-        Grouping::LeaderWorkerSet => training::leader_worker_set(input)?,
-        Grouping::AmlJob => GroupShape::uniform(aml_nodes(top)?),
+        Grouping::EachPod | Grouping::Spark => GroupShape::without_sub_groups(1),
+        Grouping::Grove => grove::gang_shape(input)?,
+        Grouping::Knative => GroupShape::without_sub_groups(min_scale(input)),
+        Grouping::Job => job_shape(input)?,
+        Grouping::Karta => karta::karta_shape(input)?,
+        _ if is_unread => GroupShape::without_sub_groups(1),
+        Grouping::JobSet => training::job_set_shape(input)?,
+        Grouping::PyTorchJob => training::pytorch_job_shape(input)?,
+        Grouping::Replicas(field) => {
+            GroupShape::without_sub_groups(training::min_available(input, field)?)
+        }
+        Grouping::MpiJob => GroupShape::without_sub_groups(training::mpi_job_minimum(input)?),
+        Grouping::Ray => ray::cluster_shape(input)?,
+        Grouping::LeaderWorkerSet => training::leader_worker_set_shape(input)?,
+        Grouping::AmlJob => GroupShape::without_sub_groups(aml_nodes(top)?),
         Grouping::Serving | Grouping::Interactive | Grouping::RunaiJob | Grouping::Default => {
-            GroupShape::uniform(1)
+            GroupShape::without_sub_groups(1)
         }
     };
     check_sub_group(parts, input)
@@ -90,7 +92,7 @@ pub(super) fn shape_of(input: &GroupingInput<'_>) -> Result<GroupShape, Malforme
 
 /// Checks that the pod's sub-group exists and that its name fits into a label.
 fn check_sub_group(parts: GroupShape, input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
-    if let Some(long) = parts.sub_group.as_ref().filter(|part| part.len() > LABEL_MAX) {
+    if let Some(long) = parts.sub_group.as_ref().filter(|part| part.len() > LABEL_VALUE_LEN_MAX) {
         let field = format!("sub-group of {} {}", input.top.owner.kind, input.top.owner.name);
         return Err(Malformed::new(field, long, "a name of at most 63 characters"));
     }
@@ -111,7 +113,7 @@ pub(super) fn check_count(field: &str, parts: u64) -> Result<u64, Malformed> {
 }
 
 /// A leaf sub-group with this `minMember`.
-pub(super) fn leaf(name: impl Into<Name>, pods: u64) -> SubGroup {
+pub(super) fn leaf_sub_group(name: impl Into<Name>, pods: u64) -> SubGroup {
     SubGroup {
         name: name.into(),
         min_member: u32::try_from(pods).unwrap_or(u32::MAX),
@@ -122,14 +124,15 @@ pub(super) fn leaf(name: impl Into<Name>, pods: u64) -> SubGroup {
 }
 
 /// An inner sub-group with this `minSubGroup`; `None`: all children are required.
-pub(super) fn inner(name: impl Into<Name>, min_sub_group: Option<u32>) -> SubGroup {
-    SubGroup { min_sub_group, ..leaf(name, 0) }
+pub(super) fn inner_sub_group(name: impl Into<Name>, min_sub_group: Option<u32>) -> SubGroup {
+    SubGroup { min_sub_group, ..leaf_sub_group(name, 0) }
 }
 
-/// Reads annotation `kai.scheduler/batch-min-member` of a Job. Other kinds have fields for their
-/// minimum, or create their pods one after the other. As in KAI the value applies to a new Job even if
-/// it has fewer pods, since its parallelism may be raised; then a warning is added.
-fn job(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
+/// The shape of a Job: its minimum is annotation `kai.scheduler/batch-min-member`. Other kinds have
+/// fields for their minimum, or create their pods one after the other. As in KAI the annotation
+/// applies to a new Job even if it has fewer pods, since its parallelism may be raised; then a
+/// warning is added.
+fn job_shape(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
     let stated = input.top.annotations.get(BATCH_MIN_MEMBER);
     let minimum = stated.map_or(Ok(1), |text| parse_positive(BATCH_MIN_MEMBER, text))?;
     let spec = input.top.object.get("spec");
@@ -141,7 +144,7 @@ fn job(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
         OwnerWarning::MinMemberAbovePods(Malformed::new(field, found, allowed))
     });
     let owner_pods = stated.and(pods).and_then(|pods| u32::try_from(pods).ok());
-    Ok(GroupShape { owner_pods, warning, ..GroupShape::uniform(minimum) })
+    Ok(GroupShape { owner_pods, warning, ..GroupShape::without_sub_groups(minimum) })
 }
 
 /// Parses a positive 32-bit integer from an annotation.
@@ -153,13 +156,13 @@ pub(super) fn parse_positive(annotation: &str, text: &str) -> Result<u64, Malfor
     })
 }
 
-/// The number at a JSON pointer, or `otherwise` if it is missing.
+/// The number at a JSON Pointer, or `default` if it is missing.
 pub(super) fn count_or(object: &Value, pointer: &str, default: u64) -> u64 {
     object.pointer(pointer).and_then(Value::as_u64).unwrap_or(default)
 }
 
 /// Parses a required numeric label of the pod.
-pub(super) fn index(input: &GroupingInput<'_>, label: &str) -> Result<u64, Malformed> {
+pub(super) fn index_label(input: &GroupingInput<'_>, label: &str) -> Result<u64, Malformed> {
     let found = input.pod.labels.get(label);
     found.and_then(|text| text.parse().ok()).ok_or_else(|| {
         let found = found.map_or_else(|| "nothing".to_owned(), |text| format!("{text:?}"));
@@ -206,7 +209,7 @@ pub(super) fn ignored_annotations(
 }
 
 /// Segments of this size. Their topology levels come from the pod, or else from its template.
-pub(super) fn segments(
+pub(super) fn read_segments(
     input: &GroupingInput<'_>,
     template: Labels,
     size: u64,

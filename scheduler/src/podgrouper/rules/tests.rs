@@ -12,7 +12,7 @@ mod ray;
 mod trees;
 
 /// An owner of kind `group/Kind`, or of a built-in kind.
-fn link(kind: &str, object: Value) -> Link {
+fn link(kind: &str, object: Value) -> OwnerLink {
     let (group, kind) = kind.split_once('/').unwrap_or(("", kind));
     let group = match kind {
         "Deployment" | "ReplicaSet" | "StatefulSet" => "apps",
@@ -28,17 +28,17 @@ fn link(kind: &str, object: Value) -> Link {
         name: kind.to_lowercase().into(),
         uid: "u1".into(),
     };
-    Link { owner, object }
+    OwnerLink { owner, object }
 }
 
-fn group_text(pod_labels: &Value, chain: &[Link]) -> String {
+fn group_text(pod_labels: &Value, chain: &[OwnerLink]) -> String {
     group_text_with(&json!({ "labels": pod_labels }), chain, &[], None)
 }
 
 /// The group of a pod with this metadata, among other pods with these labels.
 fn group_text_with(
     metadata: &Value,
-    chain: &[Link],
+    chain: &[OwnerLink],
     others: &[Value],
     related_object: Option<&Value>,
 ) -> String {
@@ -49,7 +49,7 @@ fn group_text_with(
 fn group_text_by(
     defaults: &Value,
     metadata: &Value,
-    chain: &[Link],
+    chain: &[OwnerLink],
     others: &[Value],
     related_object: Option<&Value>,
 ) -> String {
@@ -69,7 +69,7 @@ fn group_text_among(
     kartas: &Kartas,
     defaults: &Value,
     metadata: &Value,
-    chain: &[Link],
+    chain: &[OwnerLink],
     others: &[Value],
     related_object: Option<&Value>,
 ) -> String {
@@ -119,7 +119,10 @@ fn group_text_among(
         text = format!("{text}\n  {part}");
     }
     if let Some(warning) = group.warning {
-        text = format!("{text}\n  {}", super::super::warnings::message_of(&warning, &group.name).1);
+        text = format!(
+            "{text}\n  {}",
+            super::super::warnings::warning_message(&warning, &group.name).1
+        );
     }
     match part {
         Some(part) => format!("{text}\n  the pod: {part}"),
@@ -146,7 +149,7 @@ fn kind_defaults_apply_when_neither_owner_nor_pod_sets_a_value() {
         { "typeName": "DynamoGraphDeployment", "priorityName": "build", "preemptibility": "preemptible" },
         { "typeName": "Pod", "preemptibility": "non-preemptible" },
     ]);
-    let of = |labels: Value, chain: &[Link]| {
+    let of = |labels: Value, chain: &[OwnerLink]| {
         let metadata = json!({ "labels": labels });
         group_text_by(&json!(types.to_string()), &metadata, chain, &[], None)
     };
@@ -295,7 +298,8 @@ fn for_unlisted_kinds_the_nearest_owner_with_a_value_wins() {
             "annotations": { "kai.scheduler/preemption-delay": delay } } })
     };
     let of = |pod: Value, kinds: [&str; 3], objects: [Value; 3]| {
-        let chain: Vec<Link> = kinds.into_iter().zip(objects).map(|(k, o)| link(k, o)).collect();
+        let chain: Vec<OwnerLink> =
+            kinds.into_iter().zip(objects).map(|(k, o)| link(k, o)).collect();
         group_text(&pod, &chain).lines().next().unwrap().to_owned()
     };
     let seldon = ["ReplicaSet", "Deployment", "machinelearning.seldon.io/SeldonDeployment"];
@@ -337,7 +341,7 @@ fn a_group_inherits_labels_and_annotations_of_its_owner_and_names_it() {
         karta: None,
         cycle_budget: &CycleBudget::new(),
     };
-    let group_of = |chain: &[Link]| {
+    let group_of = |chain: &[OwnerLink]| {
         group_of(
             &ObjectKey::from_object(&pod),
             &PodRecord::from_object(&pod, "kai-scheduler"),

@@ -8,8 +8,8 @@ use super::{
     GroupingInput, annotations,
     sub_groups::{
         GroupShape, OwnerKind, SEGMENT_LEVEL_ANNOTATIONS, SEGMENT_SIZE_ANNOTATION, Segments,
-        check_count, count_or, ignored_annotations, index, inner, leaf, parse_positive,
-        segment_size, segments,
+        check_count, count_or, ignored_annotations, index_label, inner_sub_group, leaf_sub_group,
+        parse_positive, read_segments, segment_size,
     },
 };
 use crate::parse::{Malformed, at, list, strings, text};
@@ -21,9 +21,10 @@ const PYTORCH_JOB: OwnerKind =
 const LEADER_WORKER_SET: OwnerKind =
     OwnerKind { api_version: api_versions::LEADER_WORKER_SET, kind: "LeaderWorkerSet" };
 
-/// A tree of sub-groups: each replicated job, and below it each replica with the pods that it runs
-/// at once. If the jobs start one after the other, they cannot be one gang: then one is enough.
-pub(super) fn job_set(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
+/// The shape of a JobSet, a tree of sub-groups: each replicated job, and below it each replica with
+/// the pods that it runs at once. Jobs that start one after the other cannot be one gang: then one
+/// job is enough.
+pub(super) fn job_set_shape(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
     let object = input.top.object;
     let jobs = list(object, "/spec/replicatedJobs").iter();
     // A job with 0 replicas creates no pods.
@@ -34,17 +35,17 @@ pub(super) fn job_set(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed
         let replicas = count_or(job, "/replicas", 1);
         check_count("spec.replicatedJobs: replicas", sub_groups.len() as u64 + replicas)?;
         let parent = sub_groups.len();
-        sub_groups.push(inner(name, Some(u32::try_from(replicas).unwrap_or(u32::MAX))));
+        sub_groups.push(inner_sub_group(name, Some(u32::try_from(replicas).unwrap_or(u32::MAX))));
         let annotations = strings(job, "/template/metadata/annotations");
         let pods = match annotations.get(BATCH_MIN_MEMBER) {
             Some(stated) => parse_positive(BATCH_MIN_MEMBER, stated)?,
             None => pods_at_once(job.pointer("/template/spec").unwrap_or(&Value::Null)),
         };
-        let topology = annotations::topology(&annotations)?;
+        let topology = annotations::topology_constraint(&annotations)?;
         sub_groups.extend((0..replicas).map(|replica| SubGroup {
             parent: Some(parent),
             topology: topology.clone(),
-            ..leaf(format!("{name}-replica-{replica}"), pods)
+            ..leaf_sub_group(format!("{name}-replica-{replica}"), pods)
         }));
     }
     let all = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
@@ -60,13 +61,13 @@ pub(super) fn job_set(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed
     let part = format!(
         "{}-replica-{}",
         required_label(input, labels::JOB_SET_REPLICATED_JOB)?,
-        index(input, labels::JOB_SET_JOB_INDEX)?
+        index_label(input, labels::JOB_SET_JOB_INDEX)?
     );
     Ok(GroupShape {
         min_sub_group: Some(min_sub_group),
         sub_groups,
         sub_group: Some(part.into()),
-        ..GroupShape::uniform(1)
+        ..GroupShape::without_sub_groups(1)
     })
 }
 
@@ -107,7 +108,7 @@ pub(super) fn min_available(input: &GroupingInput<'_>, field: &str) -> Result<u6
 
 /// Minimum of an MPIJob. A launcher that is created when the workers are ready does not count
 /// before it exists.
-pub(super) fn mpi_job(input: &GroupingInput<'_>) -> Result<u64, Malformed> {
+pub(super) fn mpi_job_minimum(input: &GroupingInput<'_>) -> Result<u64, Malformed> {
     let all = min_available(input, "mpiReplicaSpecs")?;
     let is_late =
         text(input.top.object, "/spec/launcherCreationPolicy") == Some("WaitForWorkersReady");
@@ -128,7 +129,7 @@ pub(super) fn mpi_job(input: &GroupingInput<'_>) -> Result<u64, Malformed> {
 
 /// Sub-groups for masters, and for workers or segments of workers. As in KAI segments are
 /// configured on the worker pods, not on the job.
-pub(super) fn pytorch_job(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
+pub(super) fn pytorch_job_shape(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
     let specs = "pytorchReplicaSpecs";
     let all = min_available(input, specs)?;
     let role = |name: &str| input.top.object["spec"][specs].get(name);
@@ -136,7 +137,7 @@ pub(super) fn pytorch_job(input: &GroupingInput<'_>) -> Result<GroupShape, Malfo
     let of_pod = input.pod.labels.get(labels::TRAINING_REPLICA_TYPE).cloned();
     let mut sub_groups = Vec::new();
     if masters > 0 {
-        sub_groups.push(leaf("master", masters));
+        sub_groups.push(leaf_sub_group("master", masters));
     }
     let mut part = of_pod.filter(|role| matches!(&**role, "master" | "worker"));
     let worker = role("Worker");
@@ -148,13 +149,14 @@ pub(super) fn pytorch_job(input: &GroupingInput<'_>) -> Result<GroupShape, Malfo
     if let Some(worker) = worker {
         let min_workers = all.saturating_sub(masters);
         match segment_size([&input.pod.annotations, &template])? {
-            None => sub_groups.push(leaf("worker", min_workers)),
+            None => sub_groups.push(leaf_sub_group("worker", min_workers)),
             Some(size) => {
-                let segments = segments(input, template, size)?;
+                let segments = read_segments(input, template, size)?;
                 let workers = count_or(worker, "/replicas", 1);
                 push_segments(&mut sub_groups, workers, min_workers, &segments)?;
                 if part.as_deref() == Some("worker") {
-                    let segment = index(input, labels::TRAINING_REPLICA_INDEX)? / segments.size;
+                    let segment =
+                        index_label(input, labels::TRAINING_REPLICA_INDEX)? / segments.size;
                     part = Some(format!("worker-{segment}").into());
                 }
             }
@@ -173,14 +175,17 @@ fn push_segments(
     segments: &Segments,
 ) -> Result<(), Malformed> {
     let parent = sub_groups.len();
-    sub_groups.push(inner("worker", None));
+    sub_groups.push(inner_sub_group("worker", None));
     for segment in 0..check_count("segments", workers.div_ceil(segments.size))? {
         let before = segment * segments.size;
         let size = segments.size.min(workers - before);
         sub_groups.push(SubGroup {
             parent: Some(parent),
             topology: segments.topology.clone(),
-            ..leaf(format!("worker-{segment}"), min_workers.saturating_sub(before).min(size))
+            ..leaf_sub_group(
+                format!("worker-{segment}"),
+                min_workers.saturating_sub(before).min(size),
+            )
         });
     }
     Ok(())
@@ -188,7 +193,7 @@ fn push_segments(
 
 /// One group per replica with its leader and workers, optionally in segments. With start-up policy
 /// `LeaderReady` the workers count as soon as the leader has a node.
-pub(super) fn leader_worker_set(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
+pub(super) fn leader_worker_set_shape(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
     let set = input.top.object;
     let template = set.pointer("/spec/leaderWorkerTemplate").unwrap_or(&Value::Null);
     let size = count_or(template, "/size", 0);
@@ -196,7 +201,7 @@ pub(super) fn leader_worker_set(input: &GroupingInput<'_>) -> Result<GroupShape,
         let field = "spec.leaderWorkerTemplate.size";
         return Err(Malformed::new(field, "nothing", "the number of pods per replica"));
     }
-    let position = index(input, WORKER_INDEX_LABEL)?;
+    let position = index_label(input, WORKER_INDEX_LABEL)?;
     let late = text(set, "/spec/startupPolicy") == Some("LeaderReady");
     let alone = late && position == 0 && input.pod.node.is_none();
     let pods = if alone { 1 } else { size };
@@ -208,35 +213,38 @@ pub(super) fn leader_worker_set(input: &GroupingInput<'_>) -> Result<GroupShape,
         Some(size) => Some(size),
         None => segment_size([&input.top.annotations, &worker])?,
     };
-    let segments_wanted =
-        segments_wanted.filter(|_| !alone).map(|size| segments(input, worker, size)).transpose()?;
+    let segments_wanted = segments_wanted
+        .filter(|_| !alone)
+        .map(|size| read_segments(input, worker, size))
+        .transpose()?;
     let (sub_groups, part) = match segments_wanted {
         None => leader_and_workers(pods, position),
         Some(segments) if (2..=size).contains(&segments.size) => {
             let policy = text(template, "/subGroupPolicy/subGroupPolicyType");
             let excluded = policy == Some("LeaderExcluded");
-            in_segments(pods, position, &segments, excluded)?
+            segmented_sub_groups(pods, position, &segments, excluded)?
         }
         Some(segments) => {
             let allowed = "at least 2, and at most the size of a replica";
             return Err(Malformed::new("segment size", segments.size, allowed));
         }
     };
-    let name_suffix = index(input, GROUP_INDEX_LABEL).ok().map(|group| format!("group-{group}"));
+    let name_suffix =
+        index_label(input, GROUP_INDEX_LABEL).ok().map(|group| format!("group-{group}"));
     Ok(GroupShape { name_suffix, warning, ..GroupShape::from_sub_groups(sub_groups, Some(part)) })
 }
 
-fn leader_and_workers(pods: u64, at: u64) -> (Vec<SubGroup>, Name) {
-    let mut sub_groups = vec![leaf("leader", 1)];
+fn leader_and_workers(pods: u64, worker_index: u64) -> (Vec<SubGroup>, Name) {
+    let mut sub_groups = vec![leaf_sub_group("leader", 1)];
     if pods > 1 {
-        sub_groups.push(leaf("workers", pods - 1));
+        sub_groups.push(leaf_sub_group("workers", pods - 1));
     }
-    (sub_groups, if at == 0 { "leader".into() } else { "workers".into() })
+    (sub_groups, if worker_index == 0 { "leader".into() } else { "workers".into() })
 }
 
 /// Sub-groups per segment. The leader is part of the first segment (as an additional pod if the
 /// workers divide evenly), or a sub-group of its own if it is excluded.
-fn in_segments(
+fn segmented_sub_groups(
     pods: u64,
     worker_index: u64,
     segments: &Segments,
@@ -254,14 +262,16 @@ fn in_segments(
         |sub_group: SubGroup| SubGroup { topology: segments.topology.clone(), ..sub_group };
     let mut sub_groups = Vec::new();
     if leader_excluded {
-        sub_groups.push(leaf("leader", 1));
-        sub_groups.extend((0..count).map(|at| placed(leaf(format!("segment-{at}"), size(at)))));
+        sub_groups.push(leaf_sub_group("leader", 1));
+        sub_groups
+            .extend((0..count).map(|at| placed(leaf_sub_group(format!("segment-{at}"), size(at)))));
     } else {
-        sub_groups.push(placed(inner("segment-0", None)));
-        sub_groups.push(SubGroup { parent: Some(0), ..leaf("leader", 1) });
+        sub_groups.push(placed(inner_sub_group("segment-0", None)));
+        sub_groups.push(SubGroup { parent: Some(0), ..leaf_sub_group("leader", 1) });
         let workers = size(0) + extra - 1;
-        sub_groups.push(SubGroup { parent: Some(0), ..leaf("workers", workers) });
-        sub_groups.extend((1..count).map(|at| placed(leaf(format!("segment-{at}"), size(at)))));
+        sub_groups.push(SubGroup { parent: Some(0), ..leaf_sub_group("workers", workers) });
+        sub_groups
+            .extend((1..count).map(|at| placed(leaf_sub_group(format!("segment-{at}"), size(at)))));
     }
     let segment = worker_index.saturating_sub(extra) / segments.size;
     let part = match (worker_index, segment) {

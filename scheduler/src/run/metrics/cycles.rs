@@ -21,20 +21,20 @@ pub(crate) struct CycleTimings {
     pub(crate) open: Duration,
     /// Writes after the decision: annotations and status.
     pub(crate) close: Duration,
-    /// The whole cycle.
+    /// Duration of the whole cycle.
     pub(crate) whole: Duration,
 }
 
 /// Measures each action of a cycle.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
-    began: Option<Start>,
-    laps: Vec<Lap>,
+    began: Option<ActionStart>,
+    laps: Vec<ActionTiming>,
 }
 
 /// State at the start of an action.
 #[derive(Debug)]
-struct Start {
+struct ActionStart {
     at: Instant,
     decided: usize,
     waiting: usize,
@@ -42,16 +42,16 @@ struct Start {
 }
 
 #[derive(Debug)]
-struct Lap {
+struct ActionTiming {
     action: Action,
     duration: Duration,
-    /// Pod groups in usable queues that were pending at its start.
+    /// Number of pod groups in usable queues that were pending at the start of the action.
     considered: usize,
-    /// Pod groups of which it placed at least one pod.
+    /// Number of pod groups of which the action placed at least one pod.
     scheduled: usize,
-    /// Victim sets that were simulated.
+    /// Number of victim sets that were simulated.
     simulated: usize,
-    /// Victim sets that were skipped without simulation.
+    /// Number of victim sets that were skipped without simulation.
     filtered: usize,
 }
 
@@ -62,7 +62,7 @@ impl CycleObserver for Stopwatch {
         };
         let waiting = session.groups().filter(waits).count();
         let (decided, scenarios) = (session.decisions().len(), session.scenario_counts());
-        self.began = Some(Start { at: Instant::now(), decided, waiting, scenarios });
+        self.began = Some(ActionStart { at: Instant::now(), decided, waiting, scenarios });
     }
 
     fn on_action_end(&mut self, action: Action, session: &Session<'_>) {
@@ -76,7 +76,7 @@ impl CycleObserver for Stopwatch {
             });
         let scheduled = placed.collect::<BTreeSet<_>>().len();
         let (now, before) = (session.scenario_counts(), start.scenarios);
-        self.laps.push(Lap {
+        self.laps.push(ActionTiming {
             action,
             duration: start.at.elapsed(),
             considered: start.waiting,
@@ -105,56 +105,56 @@ impl CycleMetrics {
     pub(super) fn new(register: &Registrar<'_>) -> Self {
         let by_action = &["action"];
         Self {
-            whole: register.gauge(
+            whole: register.register_gauge(
                 "e2e_scheduling_latency_milliseconds",
-                "Duration of the last cycle, decision and writes",
+                "Duration of the last scheduling cycle, including its writes",
                 &[],
             ),
-            open: register.gauge(
+            open: register.register_gauge(
                 "open_session_latency_milliseconds",
                 "Duration of grouping pods and updating the snapshot in the last cycle",
                 &[],
             ),
-            close: register.gauge(
+            close: register.register_gauge(
                 "close_session_latency_milliseconds",
                 "Duration of writing annotations and queue status in the last cycle",
                 &[],
             ),
-            action: register.gauge(
+            action: register.register_gauge(
                 "action_scheduling_latency_milliseconds",
                 "Duration of each action of the last cycle",
                 by_action,
             ),
-            considered: register.counter(
+            considered: register.register_counter(
                 "podgroups_acted_on_by_action",
                 "Pending pod groups at the start of the action",
                 by_action,
             ),
-            scheduled: register.counter(
+            scheduled: register.register_counter(
                 "podgroups_scheduled_by_action",
                 "Pod groups of which the action allocated or pipelined pods",
                 by_action,
             ),
-            simulated: register.counter(
+            simulated: register.register_counter(
                 "scenarios_simulation_by_action",
                 "Victim sets that the action simulated",
                 by_action,
             ),
-            filtered: register.counter(
+            filtered: register.register_counter(
                 "scenarios_filtered_by_action",
                 "Victim sets that the action skipped without simulation",
                 by_action,
             ),
-            attempts: register.counter(
+            attempts: register.register_counter(
                 "total_preemption_attempts",
                 "Pending pod groups at the start of reclaim or preempt",
                 &[],
             ),
-            task: register.latency(
+            task: register.latency_histogram(
                 "task_scheduling_latency_milliseconds",
                 "From a pod's creation to the decision to bind it",
             ),
-            bind: register.latency(
+            bind: register.latency_histogram(
                 "task_bind_latency_milliseconds",
                 "From sending a Binding to its response",
             ),

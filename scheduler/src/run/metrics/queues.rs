@@ -8,7 +8,7 @@ use schedlab_scheduler_core::{
     resources::{Amount, PerResource},
 };
 
-use super::{CycleObservation, Registrar, scaled};
+use super::{CycleObservation, Registrar, to_metric_unit};
 use crate::{config::QueueMetricLabel, progress::QueueSummary};
 
 const NAME_LABELS: &[&str] = &["queue_name", "queue_metadata_name", "queue_display_name"];
@@ -17,35 +17,35 @@ const GB: i64 = 1_000_000_000;
 
 pub(super) struct QueueMetrics {
     info: GaugeVec,
-    /// GPU, CPU, memory.
+    /// Gauges of the fair share: GPU, CPU, memory.
     fair_share: [GaugeVec; 3],
     quota: [GaugeVec; 3],
     allocated: [GaugeVec; 3],
     usage: [GaugeVec; 3],
     quota_usage_percent: GaugeVec,
     fair_share_usage: GaugeVec,
-    /// Labels of each queue of the last cycle in `usage`.
+    /// The values of [`NAME_LABELS`] of each queue of the last cycle.
     names: Mutex<BTreeMap<Name, [Name; 3]>>,
     /// Queue labels exported in `info`, `quota` and `allocated`.
     labels: Vec<QueueMetricLabel>,
 }
 
 /// Internal units per exported unit of GPU, CPU and memory.
-struct Units([i64; 3]);
+struct UnitScales([i64; 3]);
 
-const SCHEDULER_UNITS: Units = Units([1000, 1000, GB]);
-const CONTROLLER_UNITS: Units = Units([1000, 1000, 1]);
-const MILLIONTHS: Units = Units([1_000_000; 3]);
+const SCHEDULER_UNITS: UnitScales = UnitScales([1000, 1000, GB]);
+const CONTROLLER_UNITS: UnitScales = UnitScales([1000, 1000, 1]);
+const USAGE_UNITS: UnitScales = UnitScales([1_000_000; 3]);
 
 impl QueueMetrics {
     pub(super) fn new(register: &Registrar<'_>, labels: Vec<QueueMetricLabel>) -> Self {
-        let shared = |name: &str, help: &str| register.gauge(name, help, NAME_LABELS);
+        let shared = |name: &str, help: &str| register.register_gauge(name, help, NAME_LABELS);
         let more = labels.iter().map(|label| &*label.metric_label);
         let all: Vec<&str> = NAME_LABELS.iter().copied().chain(more).collect();
-        let gauge = |name: &str, help: &str| register.gauge(name, help, &all);
+        let gauge = |name: &str, help: &str| register.register_gauge(name, help, &all);
         let fair_share = "Fair share of the queue";
         let quota = "Quota of the queue; -1: unlimited";
-        let allocated = "Allocated to pods of the queue with a node";
+        let allocated = "Resources allocated to pods of the queue that have a node";
         let usage = "Fraction of the cluster that the queue used over the window of its history";
         Self {
             info: gauge("queue_info", "1 for each queue"),
@@ -69,12 +69,12 @@ impl QueueMetrics {
                 shared("queue_cpu_usage", usage),
                 shared("queue_memory_usage", usage),
             ],
-            quota_usage_percent: register.gauge(
+            quota_usage_percent: register.register_gauge(
                 "quota_usage_percent",
                 "Allocated GPUs as a percentage of the quota; absent without a quota",
                 DASHBOARD_LABELS,
             ),
-            fair_share_usage: register.gauge(
+            fair_share_usage: register.register_gauge(
                 "fairshare_quota_usage",
                 "Allocated GPUs as a fraction of the fair share; absent without a fair share",
                 DASHBOARD_LABELS,
@@ -87,7 +87,7 @@ impl QueueMetrics {
     pub(super) fn observe(&self, cycle: &CycleObservation<'_>) {
         // Held to the end, as a concurrent scrape would export usage under the old names.
         let mut names = self.names.lock().expect("no thread panics while holding the lock");
-        self.reset();
+        self.reset_gauges();
         let mut known = BTreeMap::new();
         for (status, queue) in cycle.queues.iter().zip(&cycle.snapshot.queues) {
             let record = cycle.cache.queues.get(&status.name);
@@ -104,45 +104,52 @@ impl QueueMetrics {
             });
             let labels: Vec<&str> = of_controller.into_iter().chain(more).collect();
             self.info.with_label_values(&labels).set(1.0);
-            set(&self.fair_share, &of_scheduler, status.fair_share, &SCHEDULER_UNITS);
+            set_gauges(&self.fair_share, &of_scheduler, status.fair_share, &SCHEDULER_UNITS);
             let bound = |amount| match amount {
                 Amount::Exactly(amount) => amount,
                 Amount::Unlimited => i64::MIN,
             };
-            set(&self.quota, &labels, status.quota.map(bound), &CONTROLLER_UNITS);
-            set(&self.allocated, &labels, status.allocated.accounted_amounts(), &CONTROLLER_UNITS);
-            set(&self.usage, &of_scheduler, queue.historical_usage_micro, &MILLIONTHS);
-            self.dashboard(status);
+            set_gauges(&self.quota, &labels, status.quota.map(bound), &CONTROLLER_UNITS);
+            set_gauges(&self.allocated, &labels, status.allocated.accounted_amounts(), &CONTROLLER_UNITS);
+            set_gauges(&self.usage, &of_scheduler, queue.historical_usage_micro, &USAGE_UNITS);
+            self.set_dashboard_gauges(status);
             known.insert(Name::clone(&status.name), of_scheduler.map(Name::from));
         }
         *names = known;
     }
 
-    /// Updates historical usage, which changes between cycles.
-    pub(super) fn set_usage(&self, of: impl Fn(&Name) -> PerResource<i64>) {
+    /// Updates the gauges of historical usage, which changes between cycles.
+    pub(super) fn set_usage(&self, usage_of: impl Fn(&Name) -> PerResource<i64>) {
         for (queue, names) in &*self.names.lock().expect("no thread panics while holding the lock")
         {
-            set(&self.usage, &names.each_ref().map(|name| &**name), of(queue), &MILLIONTHS);
+            set_gauges(
+                &self.usage,
+                &names.each_ref().map(|name| &**name),
+                usage_of(queue),
+                &USAGE_UNITS,
+            );
         }
     }
 
-    fn dashboard(&self, status: &QueueSummary) {
+    fn set_dashboard_gauges(&self, status: &QueueSummary) {
         let labels: [&str; 2] = [&status.name, &status.name];
         let used = status.allocated.gpu_milli;
         if let Amount::Exactly(quota) = status.quota.gpu
             && quota > 0
         {
-            self.quota_usage_percent.with_label_values(&labels).set(100.0 * scaled(used, quota));
+            self.quota_usage_percent
+                .with_label_values(&labels)
+                .set(100.0 * to_metric_unit(used, quota));
         }
         if status.fair_share.gpu > 0 {
             self.fair_share_usage
                 .with_label_values(&labels)
-                .set(scaled(used, status.fair_share.gpu));
+                .set(to_metric_unit(used, status.fair_share.gpu));
         }
     }
 
     /// Removes all series, so that deleted queues disappear.
-    fn reset(&self) {
+    fn reset_gauges(&self) {
         let rows = [&self.fair_share, &self.quota, &self.allocated, &self.usage];
         rows.into_iter().flatten().for_each(GaugeVec::reset);
         [&self.info, &self.quota_usage_percent, &self.fair_share_usage]
@@ -152,9 +159,14 @@ impl QueueMetrics {
 }
 
 /// Sets one gauge per resource; `i64::MIN` stands for unlimited and is exported as -1.
-fn set(gauges: &[GaugeVec; 3], labels: &[&str], amounts: PerResource<i64>, units: &Units) {
+fn set_gauges(
+    gauges: &[GaugeVec; 3],
+    labels: &[&str],
+    amounts: PerResource<i64>,
+    units: &UnitScales,
+) {
     for ((gauge, amount), unit) in gauges.iter().zip(amounts.values()).zip(units.0) {
-        let value = if amount == i64::MIN { -1.0 } else { scaled(amount, unit) };
+        let value = if amount == i64::MIN { -1.0 } else { to_metric_unit(amount, unit) };
         gauge.with_label_values(labels).set(value);
     }
 }

@@ -16,16 +16,16 @@ use super::{CycleObservation, Registrar, priority_label};
 use crate::records::ObjectKey;
 
 /// Number of last waiting times of which the 99th percentile is computed.
-const WAITS_MAX: usize = 1000;
+const WAITING_TIMES_MAX: usize = 1000;
 
-/// Starts within this time count for wait time estimates.
+/// Starts of groups within this time count for estimates of the waiting time.
 const ESTIMATE_WINDOW: Duration = Duration::from_hours(1);
 
 /// Labels `queue_name` and `priority`.
 type QueueAndClass = (Name, Name);
 
-/// Labels of the eviction counter of a pod group.
-type Series = [String; 5];
+/// Label values of the eviction counter of a pod group.
+type EvictionLabels = [String; 5];
 
 pub(super) struct WorkloadMetrics {
     depth: GaugeVec,
@@ -45,14 +45,14 @@ pub(super) struct WorkloadMetrics {
     gangs_started: BTreeMap<Name, u64>,
     known_waiting: BTreeSet<(Name, Name)>,
     /// Eviction counters by namespace and name of the group.
-    eviction_series: BTreeMap<(Name, Name), BTreeSet<Series>>,
+    eviction_series: BTreeMap<(Name, Name), BTreeSet<EvictionLabels>>,
 }
 
 impl WorkloadMetrics {
     pub(super) fn new(register: &Registrar<'_>) -> Self {
         let line = &["queue_name", "priority"];
-        let gauge = |name, help, labels| register.gauge(name, help, labels);
-        let counter = |name, help, labels| register.counter(name, help, labels);
+        let gauge = |name, help, labels| register.register_gauge(name, help, labels);
+        let counter = |name, help, labels| register.register_counter(name, help, labels);
         Self {
             depth: gauge("queue_depth", "Pending pod groups", line),
             depth_total: gauge("queue_depth_total", "Pending pod groups in all queues", &[]),
@@ -130,7 +130,7 @@ impl WorkloadMetrics {
             let starts = self.recent_starts.entry((queue_label(cycle, group), class)).or_default();
             starts.push_back(snapshot.now);
         }
-        while self.wait_seconds.len() > WAITS_MAX {
+        while self.wait_seconds.len() > WAITING_TIMES_MAX {
             self.wait_seconds.pop_front();
         }
     }
@@ -143,7 +143,7 @@ impl WorkloadMetrics {
             if matches!(cause, EvictionCause::Reclaim { .. } | EvictionCause::Preempt { .. }) {
                 self.preemptions.with_label_values(&[&*priority_label(cycle, group)]).inc();
             }
-            let series: Series =
+            let series: EvictionLabels =
                 [&*group.name, &group.namespace, &group.uid, cycle.pool, cause.kai_action_name()]
                     .map(str::to_owned);
             self.evicted.with_label_values(&series.each_ref().map(String::as_str)).inc();
@@ -182,10 +182,10 @@ impl WorkloadMetrics {
         let none: &[&str] = &[];
         self.depth_total
             .with_label_values(none)
-            .set(float(self.waiting_groups.values().map(|it| it.0).sum()));
+            .set(to_f64(self.waiting_groups.values().map(|it| it.0).sum()));
         self.depth.reset();
         for ((queue, class), (depth, _)) in &self.waiting_groups {
-            self.depth.with_label_values(&[&**queue, &**class]).set(float(*depth));
+            self.depth.with_label_values(&[&**queue, &**class]).set(to_f64(*depth));
         }
         self.estimate.reset();
         self.set_wait_estimates(cycle.snapshot.now);
@@ -206,7 +206,7 @@ impl WorkloadMetrics {
                 0 => now.elapsed_since(*first).as_secs(),
                 starts => depth.saturating_mul(ESTIMATE_WINDOW.as_secs()) / starts,
             };
-            self.estimate.with_label_values(&labels).set(float(seconds));
+            self.estimate.with_label_values(&labels).set(to_f64(seconds));
         }
     }
 
@@ -223,7 +223,7 @@ impl WorkloadMetrics {
         for class in classes {
             let started = self.gangs_started.get(class).copied().unwrap_or(0);
             let all = started + waiting.get(class).copied().unwrap_or(0);
-            let rate = float(started) / float(all.max(1));
+            let rate = to_f64(started) / to_f64(all.max(1));
             self.gang_success.with_label_values(&[&**class]).set(rate);
         }
     }
@@ -234,12 +234,12 @@ impl WorkloadMetrics {
         let at = (waits.len() * 99).div_ceil(100).saturating_sub(1);
         if let Some(wait) = waits.get(at) {
             let none: &[&str] = &[];
-            self.p99.with_label_values(none).set(float(*wait));
+            self.p99.with_label_values(none).set(to_f64(*wait));
         }
     }
 }
 
-/// Start of waiting: creation, or the last eviction.
+/// Since when a group waits: its creation, or its last eviction.
 fn waiting_since(group: &PodGroup) -> Time {
     group.last_eviction.map_or(group.created, |evicted| evicted.max(group.created))
 }
@@ -248,7 +248,8 @@ fn is_gang(group: &PodGroup) -> bool {
     group.sub_groups.iter().map(|part| u64::from(part.min_member)).sum::<u64>() > 1
 }
 
-/// Value of label `decision` of a pending group: `reject` if no other workload's end lets it run.
+/// Value of label `decision` of a pending group: `reject` if the group cannot run even when all
+/// other workloads have ended.
 fn decision_label(reason: &Reason) -> &'static str {
     let is_refused = matches!(reason, Reason::Queue(_) | Reason::ExceedsClusterCapacity { .. });
     if is_refused { "reject" } else { "queue" }
@@ -264,6 +265,6 @@ fn queue_label(cycle: &CycleObservation<'_>, group: &PodGroup) -> Name {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "metrics are floats")]
-fn float(number: u64) -> f64 {
+fn to_f64(number: u64) -> f64 {
     number as f64
 }

@@ -213,9 +213,9 @@ fn plugin_order_survives_a_round_trip() {
 
 fn written(config: &Config) -> CapturedConfig {
     CapturedConfig {
-        configuration: write::configuration(config),
-        parameters: write::parameters(config),
-        schedlab: write::schedlab(config),
+        configuration: write::configuration_json(config),
+        parameters: write::scheduler_params_json(config),
+        schedlab: write::schedlab_settings_json(config),
         unknown_keys: Vec::new(),
     }
 }
@@ -283,7 +283,7 @@ fn invalid_configuration_is_reported_with_its_field() {
     assert_snapshot!(ours(json!({ "preemptionPolicy": { "maxPreemptionsPerCycle": -1 } })), @"snapshot.json: schedlab.preemptionPolicy.maxPreemptionsPerCycle: got -1, expected a whole number from 0 on");
     assert_snapshot!(ours(json!({ "preemptionPolicy": { "minPriorityDifference": 0 } })), @"snapshot.json: schedlab.preemptionPolicy.minPriorityDifference: got 0, expected 1 or more");
     assert_snapshot!(ours(json!({ "actions": ["allocate", "juggle"] })), @"snapshot.json: schedlab.actions[1]: got unknown variant `juggle`, expected one of `allocate`, `consolidation`, `reclaim`, `preempt`, `stalegangeviction`");
-    assert_snapshot!(ours(json!({ "nodePool": { "label": "a/b" } })), @"snapshot.json: schedlab.nodePool: got missing field `value`, expected what stands in a configuration file (docs/reference/configuration.md)");
+    assert_snapshot!(ours(json!({ "nodePool": { "label": "a/b" } })), @"snapshot.json: schedlab.nodePool: got missing field `value`, expected the content of a configuration file (docs/reference/configuration.md)");
     assert_snapshot!(ours(json!({ "future": 1 })), @"snapshot.json: schedlab.future: got unknown field `future`, expected one of `schedulerName`, `components`, `binding`, `gpuReservation`, `blockNvidiaVisibleDevices`, `gpuPodRuntimeClassName`, `defaultPrioritiesConfigMap`, `nodePool`, `restrictNodeScheduling`, `fullHierarchyFairness`, `period`, `usageWindow`, `usageHalfLife`, `usageDBConfig`, `queueLabelToMetricLabel`, `queueLabelToDefaultMetricValue`, `writesAtOnce`, `traceDecisions`, `actions`, `plugins`, `placementStrategy`, `queueDepthPerAction`, `minRuntime`, `kValue`, `preemptionPolicy`, `stalenessGracePeriod`, `reclaimSaturationMultiplier`, `allowConsolidatingReclaim`, `maxConsolidationVictims`");
     let tiers = |tiers: Value| {
         wrong(CapturedConfig {

@@ -46,7 +46,8 @@ static DECLARED_TYPES: LazyLock<DeclaredTypes> = LazyLock::new(|| {
     }
 });
 
-/// The type of a kind, with the shared definitions.
+/// The type of the objects of a kind, and the shared definitions; `None` if the type is not
+/// declared.
 pub(super) fn field_type(kind: Kind) -> Option<(&'static FieldType, &'static [FieldType])> {
     Some((DECLARED_TYPES.kinds.get(&kind)?, &DECLARED_TYPES.named))
 }
@@ -56,11 +57,11 @@ fn declared_schema(kind: Kind, generator: &mut SchemaGenerator) -> Schema {
         Kind::Namespace => generator.subschema_for::<Namespace>(),
         Kind::Node => generator.subschema_for::<Node>(),
         Kind::PriorityClass => generator.subschema_for::<PriorityClass>(),
-        Kind::Queue => custom::<QueueSpec, QueueStatus>(generator),
-        Kind::Topology => custom::<TopologySpec, TopologyStatus>(generator),
-        Kind::NodeResourceTopology => node_resource_topology(generator),
+        Kind::Queue => custom_resource_schema::<QueueSpec, QueueStatus>(generator),
+        Kind::Topology => custom_resource_schema::<TopologySpec, TopologyStatus>(generator),
+        Kind::NodeResourceTopology => node_resource_topology_schema(generator),
         // Not part of snapshots.
-        Kind::Karta => custom::<serde_json::Value, serde_json::Value>(generator),
+        Kind::Karta => custom_resource_schema::<serde_json::Value, serde_json::Value>(generator),
         Kind::PodDisruptionBudget => generator.subschema_for::<PodDisruptionBudget>(),
         Kind::DeviceClass => generator.subschema_for::<DeviceClass>(),
         Kind::ResourceSlice => generator.subschema_for::<ResourceSlice>(),
@@ -73,13 +74,17 @@ fn declared_schema(kind: Kind, generator: &mut SchemaGenerator) -> Schema {
         Kind::Storage(StorageKind::Node) => generator.subschema_for::<CSINode>(),
         Kind::Storage(StorageKind::Attachment) => generator.subschema_for::<VolumeAttachment>(),
         Kind::ConfigMap => generator.subschema_for::<ConfigMap>(),
-        Kind::PodGroup => custom::<PodGroupSpec, PodGroupStatus>(generator),
-        Kind::BindRequest => custom::<BindRequestSpec, BindRequestStatus>(generator),
+        Kind::PodGroup => custom_resource_schema::<PodGroupSpec, PodGroupStatus>(generator),
+        Kind::BindRequest => {
+            custom_resource_schema::<BindRequestSpec, BindRequestStatus>(generator)
+        }
         Kind::Pod => generator.subschema_for::<Pod>(),
     }
 }
 
-fn custom<Spec: JsonSchema, Status: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+fn custom_resource_schema<Spec: JsonSchema, Status: JsonSchema>(
+    generator: &mut SchemaGenerator,
+) -> Schema {
     json_schema!({
         "type": "object",
         "properties": {
@@ -92,8 +97,9 @@ fn custom<Spec: JsonSchema, Status: JsonSchema>(generator: &mut SchemaGenerator)
     })
 }
 
-/// The fields that are used, of a kind that neither Kubernetes nor KAI declares.
-fn node_resource_topology(generator: &mut SchemaGenerator) -> Schema {
+/// The schema of the fields of a `NodeResourceTopology` that are used; neither Kubernetes nor KAI
+/// declares this kind here.
+fn node_resource_topology_schema(generator: &mut SchemaGenerator) -> Schema {
     let text = json_schema!({ "type": "string" });
     let object = |properties: Schema| json_schema!({ "type": "object", "properties": properties });
     let list = |items: Schema| json_schema!({ "type": "array", "items": items });

@@ -14,7 +14,7 @@ use insta::assert_snapshot;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::usage::external::{Endpoint, Timing, Window, query};
+use crate::usage::external::{Endpoint, PollTiming, Window, query_usage};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -26,7 +26,7 @@ fn database(window: Window, half_life: Option<Duration>) -> UsageDatabase {
         resolution: Duration::from_mins(1),
         queries: UsageQueries::kai_defaults(),
         // Longer than any test runs.
-        timing: Timing {
+        timing: PollTiming {
             fetch_interval: HOUR,
             staleness: HOUR,
             first_answer_timeout: HOUR,
@@ -39,7 +39,7 @@ fn database(window: Window, half_life: Option<Duration>) -> UsageDatabase {
 fn queries_sum_values_over_the_window() {
     let ask = |window: &Window, half_life: Option<u64>, millis| {
         let database = database(window.clone(), half_life.map(Duration::from_secs));
-        over_window(&database, "kai_queue_allocated_gpus", Time(millis)).unwrap_or_default()
+        query_over_window(&database, "kai_queue_allocated_gpus", Time(millis)).unwrap_or_default()
     };
     let sliding = Window::Sliding(Duration::from_hours(24));
     assert_snapshot!(ask(&sliding, None, 0), @"sum_over_time((kai_queue_allocated_gpus)[86400000ms:60000ms])");
@@ -57,7 +57,7 @@ fn queries_sum_values_over_the_window() {
 
 /// Usage by queue from a response with this status and body, or the error.
 fn parsed(status: u16, body: &str) -> String {
-    let samples = samples(StatusCode::from_u16(status).unwrap(), body.as_bytes());
+    let samples = parse_samples(StatusCode::from_u16(status).unwrap(), body.as_bytes());
     match samples.and_then(|samples| sum_by_queue(&samples)) {
         Ok(sums) => format!("{sums:?}"),
         Err(fault) => fault.to_string(),
@@ -164,7 +164,7 @@ async fn usage_is_queried_over_http() {
         endpoint: Endpoint::Url(format!("http://{address}{path}").parse().unwrap()),
         ..database(Window::Sliding(HOUR), None)
     };
-    let told = async |path: &str| match query(&at(path), Time(90_000)).await {
+    let told = async |path: &str| match query_usage(&at(path), Time(90_000)).await {
         Ok(shares) => {
             format!("{:?}", shares.iter().map(|(at, of)| (at, of.gpu)).collect::<Vec<_>>())
         }

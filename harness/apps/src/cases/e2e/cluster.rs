@@ -136,7 +136,7 @@ fn empty_cluster() -> anyhow::Result<Emulator> {
     let mut options = Options::with_clock(Clock::starting_at(epoch));
     options.kubelet_defaults.termination = Duration::from_millis(300);
     let kinds = || {
-        let kinds = crds::all().into_iter();
+        let kinds = crds::all_crds().into_iter();
         let definitions = Resource::new("apiextensions.k8s.io", "customresourcedefinitions");
         kinds.map(move |kind| (definitions.clone(), kind))
     };

@@ -6,7 +6,7 @@ use super::{NONE_TEXT, or_none};
 use crate::api_types::label_selector::LabelSelector;
 use schedlab_api::{
     Map, Value,
-    duration::age::{human, since},
+    duration::age::{human_duration, since},
     json,
     object::{at, condition, is_deleting, list, map, number, remove, text},
 };
@@ -204,7 +204,7 @@ fn job_duration(job: &Value, now: Timestamp) -> String {
     let time = |field: &str| text(job, &["status", field]).parse::<Timestamp>().ok();
     match (time("startTime"), time("completionTime")) {
         (None, _) => String::new(),
-        (Some(start), end) => human(end.unwrap_or(now).duration_since(start)),
+        (Some(start), end) => human_duration(end.unwrap_or(now).duration_since(start)),
     }
 }
 

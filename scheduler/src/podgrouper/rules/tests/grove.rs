@@ -3,9 +3,9 @@
 use insta::assert_snapshot;
 use schedlab_api::{Value, json};
 
-use super::{super::Link, group_text_with, link};
+use super::{super::OwnerLink, group_text_with, link};
 
-fn chain() -> [Link; 3] {
+fn chain() -> [OwnerLink; 3] {
     let set = json!({ "metadata": { "labels": { "kai.scheduler/queue": "g" } } });
     let graph = json!({ "metadata": { "labels": { "priorityClassName": "build" } } });
     [
@@ -15,7 +15,7 @@ fn chain() -> [Link; 3] {
     ]
 }
 
-fn gang_group_text(gang: Option<&Value>, chain: &[Link]) -> String {
+fn gang_group_text(gang: Option<&Value>, chain: &[OwnerLink]) -> String {
     group_text_with(&json!({ "labels": { "grove.io/podgang": "serve-0" } }), chain, &[], gang)
 }
 

@@ -3,10 +3,10 @@
 use insta::assert_snapshot;
 use schedlab_api::{Value, json};
 
-use super::{super::Link, group_text_among, link};
+use super::{super::OwnerLink, group_text_among, link};
 use crate::{
     karta::{KartaRecord, Kartas},
-    malformed_tests::{odd_values, pointers},
+    malformed_tests::{all_pointers, unexpected_values},
 };
 
 /// A Karta for `PyFlow` of `jobs.example.com/v1` with this gang scheduling section.
@@ -56,12 +56,12 @@ fn kartas(objects: &[Value]) -> Kartas {
     let mut kartas = Kartas::default();
     for object in objects {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().into();
-        kartas.put(name, KartaRecord::from_object(object));
+        kartas.insert_or_remove(name, KartaRecord::from_object(object));
     }
     kartas
 }
 
-fn karta_group_text(labels: &Value, chain: &[Link], objects: &[Value]) -> String {
+fn karta_group_text(labels: &Value, chain: &[OwnerLink], objects: &[Value]) -> String {
     let metadata = json!({ "labels": labels });
     group_text_among(&kartas(objects), &json!(null), &metadata, chain, &[], None)
 }
@@ -252,7 +252,7 @@ fn a_pod_of_an_instance_counts_only_replicas_of_that_instance() {
     assert_snapshot!(worker(karta.clone(), pools(json!([{ "name": "r2" }]))), @"spec.structureDefinition.childComponents[0].podSelector.componentInstanceSelector.idPath of Karta pyflow: got r1, expected an instance of the workload");
     assert_snapshot!(worker(karta.clone(), pools(json!([{ "name": "" }]))), @r#"spec.structureDefinition.childComponents[0].instanceIdPath of Karta pyflow: got "", expected a non-empty string"#);
     let fewer = with(karta, &format!("{CHILDREN}/0/scaleDefinition"), json!({}));
-    assert_snapshot!(worker(fewer, pools(json!([{ "name": "r1" }]))), @"spec.structureDefinition.childComponents[0].scaleDefinition of Karta pyflow: got 0 counts for 1 instances, expected one count per instance");
+    assert_snapshot!(worker(fewer, pools(json!([{ "name": "r1" }]))), @"spec.structureDefinition.childComponents[0].scaleDefinition of Karta pyflow: got 0 replica counts for 1 instances, expected one count per instance");
 }
 
 #[test]
@@ -291,9 +291,9 @@ fn a_pod_that_its_karta_cannot_group_gets_the_reason() {
     assert_snapshot!(by(".metadata.name.x"), @r#"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].groupByKeyPaths[0] of Karta pyflow: got cannot index "p" with "x", expected an expression that evaluates without error"#);
     assert_snapshot!(by("\"UPPER\""), @"spec.optimizationInstructions.gangScheduling.podGroups[0].members[0].groupByKeyPaths of Karta pyflow: got UPPER, expected letters a-z, digits, - and ., each dot-separated part starting and ending with a letter or digit, in a name of at most 253 characters");
     let others = members(&json!([{ "componentName": "master" }]));
-    assert_snapshot!(worker(karta(&others), flow()), @"pod p: got no member of Karta pyflow for it, expected a pod whose component, or an ancestor of it, is a member with matching filters");
+    assert_snapshot!(worker(karta(&others), flow()), @"pod p: got no member of Karta pyflow for this pod, expected a pod whose component, or an ancestor of it, is a member with matching filters");
     let chain = [link("jobs.example.com/PyFlow", flow())];
-    assert_snapshot!(karta_group_text(&json!({}), &chain, &[karta(&others)]), @"pod p: got no component of Karta pyflow for it, expected a pod that the podSelector of a component with pods selects");
+    assert_snapshot!(karta_group_text(&json!({}), &chain, &[karta(&others)]), @"pod p: got no component of Karta pyflow for this pod, expected a pod that the podSelector of a component with pods selects");
 }
 
 /// As in KAI: it counts as not there.
@@ -305,7 +305,7 @@ fn a_karta_that_cannot_be_used_groups_nothing() {
         let mut kartas = kartas(&[karta]);
         let changed = kartas.take_changes();
         let wrong: Vec<String> =
-            kartas.invalid(&changed).map(|(.., wrong)| wrong.to_string()).collect();
+            kartas.invalid_kartas(&changed).map(|(.., wrong)| wrong.to_string()).collect();
         assert!(text.starts_with("pg-pyflow-u1 of PyFlow min=1 queue=a class=build"), "{text}");
         wrong.join("; ")
     };
@@ -372,13 +372,13 @@ fn two_kartas_of_the_same_kind_are_both_ignored() {
     "#);
     let mut kartas = kartas(&both);
     let changed = kartas.take_changes();
-    let wrong = kartas.invalid(&changed).map(|(name, _, wrong)| format!("{name}: {wrong}"));
+    let wrong = kartas.invalid_kartas(&changed).map(|(name, _, wrong)| format!("{name}: {wrong}"));
     assert_snapshot!(wrong.collect::<Vec<_>>().join("\n"), @r"
     other: spec.structureDefinition.rootComponent.kind: got PyFlow of jobs.example.com/v1, also described by Karta pyflow, expected a kind that no other Karta with gangScheduling describes
     pyflow: spec.structureDefinition.rootComponent.kind: got PyFlow of jobs.example.com/v1, also described by Karta other, expected a kind that no other Karta with gangScheduling describes
     ");
-    kartas.put("other".into(), None);
-    assert_eq!(kartas.invalid(&changed).count(), 0);
+    kartas.insert_or_remove("other".into(), None);
+    assert_eq!(kartas.invalid_kartas(&changed).count(), 0);
 }
 
 #[test]
@@ -463,8 +463,8 @@ fn any_value_in_any_field_groups_the_pod_or_yields_an_error() {
 }
 
 fn odd_variants(of: &Value) -> impl Iterator<Item = (String, Value)> {
-    let pointers = pointers(of, "").into_iter().filter(|pointer| !pointer.is_empty());
+    let pointers = all_pointers(of, "").into_iter().filter(|pointer| !pointer.is_empty());
     pointers.flat_map(|pointer| {
-        odd_values().into_iter().map(move |odd_value| (pointer.clone(), odd_value))
+        unexpected_values().into_iter().map(move |odd_value| (pointer.clone(), odd_value))
     })
 }

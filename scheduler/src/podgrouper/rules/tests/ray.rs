@@ -3,9 +3,9 @@
 use insta::assert_snapshot;
 use schedlab_api::{Value, json};
 
-use super::{super::Link, group_text, group_text_with, link};
+use super::{super::OwnerLink, group_text, group_text_with, link};
 
-fn ray_cluster(groups: &Value, scales: bool) -> Link {
+fn ray_cluster(groups: &Value, scales: bool) -> OwnerLink {
     link(
         "ray.io/RayCluster",
         json!({ "spec": {
@@ -56,7 +56,7 @@ fn the_submitter_of_a_ray_job_is_a_sub_group_of_its_cluster() {
         link("ray.io/RayJob", json!({ "spec": spec, "status": status }))
     };
     let named = || json!({ "rayClusterName": "c" });
-    let of = |job: Link, beside: Option<&Value>| {
+    let of = |job: OwnerLink, beside: Option<&Value>| {
         group_text_with(&json!({}), &[link("Job", json!({})), job], &[], beside)
     };
     let submitter = of(job(json!({}), named()), Some(&cluster.object));

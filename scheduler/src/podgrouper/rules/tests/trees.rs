@@ -3,9 +3,9 @@
 use insta::assert_snapshot;
 use schedlab_api::{Value, json};
 
-use super::{super::Link, group_text, group_text_with, link};
+use super::{super::OwnerLink, group_text, group_text_with, link};
 
-fn job_set(extra: &Value) -> Link {
+fn job_set(extra: &Value) -> OwnerLink {
     let mut object = json!({ "spec": { "replicatedJobs": [
         { "name": "leader", "template": { "spec": {} } },
         { "name": "worker", "replicas": 2, "template": { "spec": { "parallelism": 3 } } },
@@ -91,7 +91,7 @@ fn a_skipped_owner_lends_its_labels_to_what_it_owns() {
     assert_snapshot!(group_text(&json!({ "kai.scheduler/queue": "own" }), &[above("argoproj.io/Workflow")]), @"pg-p-u0 of Pod min=1 queue=own class=train");
 }
 
-fn pytorch_job(spec: &Value) -> [Link; 1] {
+fn pytorch_job(spec: &Value) -> [OwnerLink; 1] {
     let mut object = json!({ "spec": { "pytorchReplicaSpecs":
         { "Master": { "replicas": 1 }, "Worker": { "replicas": 3 } } } });
     for (key, value) in spec.as_object().into_iter().flatten() {
@@ -233,7 +233,7 @@ fn a_launcher_created_after_its_workers_does_not_count_before_it_exists() {
     assert_snapshot!(group_text_with(&json!({}), &job("WaitForWorkersReady"), &launcher, None), @"pg-mpijob-u1 of MPIJob min=5 queue=default-queue class=train");
 }
 
-fn leader_worker_set(spec: &Value, template: &Value) -> [Link; 1] {
+fn leader_worker_set(spec: &Value, template: &Value) -> [OwnerLink; 1] {
     let mut object = json!({ "spec": spec });
     object["spec"]["leaderWorkerTemplate"] = template.clone();
     [link("leaderworkerset.x-k8s.io/LeaderWorkerSet", object)]
