@@ -76,7 +76,7 @@ fn without_pod_status(client: kube::Client) -> kube::Client {
     kube::Client::new(service, namespace)
 }
 
-/// Schedules while it holds the lease, and releases the lease on SIGTERM.
+/// Runs the scheduler while this process holds the lease, and releases the lease on SIGTERM.
 async fn run_elected(client: kube::Client, config: Config) -> anyhow::Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
     let secs = Duration::from_secs;

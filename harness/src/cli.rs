@@ -34,7 +34,7 @@ pub struct Cli {
         help_heading = "Logging"
     )]
     pub log_format: LogFormat,
-    /// The subcommand.
+    /// The subcommand of schedlab.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -64,7 +64,7 @@ Examples:
   schedlab upgrade --way rolling --from chart:kind-configs/chart \\
     --to 'chart:kind-configs/chart --set image.tag=dev'";
 
-/// The subcommands.
+/// The subcommands of schedlab.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run scenarios and compare their snapshots.
@@ -113,7 +113,7 @@ pub enum Command {
     Clean(Clean),
 }
 
-/// Output format.
+/// Output format of a subcommand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Text for people.
@@ -122,7 +122,7 @@ pub enum Format {
     Json,
 }
 
-/// `schedlab doctor`.
+/// Arguments of `schedlab doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
     /// Check only this kind of cluster, and exit with 3 if it cannot run.
@@ -133,7 +133,7 @@ pub struct Doctor {
     pub format: Format,
 }
 
-/// `schedlab clean`.
+/// Arguments of `schedlab clean`.
 #[derive(Debug, Args)]
 pub struct Clean {
     /// Print what would be removed, without removing it.
@@ -144,7 +144,7 @@ pub struct Clean {
     pub format: Format,
 }
 
-/// `schedlab run`.
+/// Arguments of `schedlab run`.
 #[derive(Debug, Args)]
 pub struct Run {
     /// Selection of scenarios.
@@ -181,7 +181,7 @@ pub struct Run {
     pub results: PathBuf,
 }
 
-/// Selection of scenarios.
+/// Options that select scenarios.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Selection")]
 pub struct Selection {
@@ -206,7 +206,7 @@ pub struct Selection {
     pub shard: Option<Shard>,
 }
 
-/// Execution options.
+/// Options for the execution of scenarios.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Execution")]
 pub struct ExecutionArgs {
@@ -249,7 +249,7 @@ pub(crate) const TIMEOUT: Duration = Duration::from_hours(30 * 24);
 /// Default of `--min-wait`.
 pub(crate) const MIN_WAIT: Duration = Duration::from_mins(2);
 
-/// Cluster and scheduler options.
+/// Options for the cluster and the scheduler.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 pub struct EnvironmentArgs {
@@ -328,7 +328,7 @@ impl EnvironmentArgs {
     }
 }
 
-/// Kinds of clusters.
+/// The kind of cluster on which scenarios run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClusterName {
     /// An emulated cluster in this process, in virtual time.
@@ -356,7 +356,7 @@ impl ClusterName {
     }
 }
 
-/// `schedlab list`.
+/// Arguments of `schedlab list`.
 #[derive(Debug, Args)]
 pub struct List {
     /// Selection of scenarios.
@@ -370,7 +370,7 @@ pub struct List {
     pub results: PathBuf,
 }
 
-/// Formats of `schedlab list`.
+/// Output formats of `schedlab list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ListFormat {
     /// `path:line: name`, one per line.
@@ -379,7 +379,7 @@ pub enum ListFormat {
     Json,
 }
 
-/// `schedlab check`.
+/// Arguments of `schedlab check`.
 #[derive(Debug, Args)]
 pub struct Check {
     /// Feature files or folders.
@@ -387,14 +387,14 @@ pub struct Check {
     pub paths: Vec<String>,
 }
 
-/// `schedlab steps`.
+/// Arguments of `schedlab steps`.
 #[derive(Debug, Args)]
 pub struct Steps {
     /// Only steps whose pattern, meaning, example or area contains this text.
     pub containing: Option<String>,
 }
 
-/// `schedlab up`.
+/// Arguments of `schedlab up`.
 #[derive(Debug, Args)]
 pub struct Up {
     /// Fleet file in YAML [default: the lab's 4 nodes with 8 GPUs each].
@@ -441,7 +441,7 @@ pub enum ProfileName {
     Kube,
 }
 
-/// `schedlab cases`.
+/// Arguments of `schedlab cases`.
 #[derive(Debug, Args)]
 pub struct Cases {
     /// Folder of JSON files with `cases` or `entries`; other JSON files in it are ignored.
@@ -455,7 +455,7 @@ pub struct Cases {
     pub format: CasesFormat,
 }
 
-/// Formats of `schedlab cases`.
+/// Output formats of `schedlab cases`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CasesFormat {
     /// A table by file, the failures, and a line with totals.
@@ -464,7 +464,7 @@ pub enum CasesFormat {
     Json,
 }
 
-/// `schedlab keep`.
+/// Arguments of `schedlab keep`.
 #[derive(Debug, Args)]
 pub struct Keep {
     /// Log file for its output.
@@ -475,7 +475,7 @@ pub struct Keep {
     pub words: Vec<String>,
 }
 
-/// `schedlab snapshot`.
+/// The subcommands of `schedlab snapshot`.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotVerb {
     /// Show each pending snapshot and ask: (a)ccept, (r)eject or (s)kip.

@@ -95,12 +95,12 @@ pub fn report_error(error: &anyhow::Error) -> ExitStatus {
     }
 }
 
-/// No scenario matches the selection, and why.
+/// The error that no scenario matches the selection; the text says why.
 #[derive(Debug, thiserror::Error)]
 #[error("nothing selected: {0}")]
 pub struct NothingSelected(pub String);
 
-/// An invalid command line.
+/// The error of an invalid command line; the text says why.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);

@@ -19,7 +19,7 @@ pub enum ExitStatus {
     NothingSelected,
     /// Snapshots are pending review, or a flaky scenario counts as a failure.
     Pending,
-    /// Ctrl-C.
+    /// The command was interrupted with Ctrl-C.
     Interrupted,
 }
 

@@ -127,9 +127,9 @@ fn percentage(text: &str) -> Result<u64, String> {
 /// Result of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Simulation {
-    /// How the trace was interpreted, where that may surprise.
+    /// Notes on how the trace was interpreted where that may surprise.
     pub warnings: Vec<String>,
-    /// The report.
+    /// The report on the replayed trace.
     pub report: Report,
 }
 

@@ -39,9 +39,9 @@ const QUIET_AFTER: Duration = Duration::from_secs(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// The new one starts while the old one still runs, like a rolling Deployment.
+    /// The new version starts while the old one still runs, as in a rolling Deployment.
     Rolling,
-    /// The old one stops first.
+    /// The old version stops before the new one starts.
     StopAndStart,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// The verdict on an upgrade and the way back.
+/// The verdict on an upgrade and on the way back.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verdict {
     /// How one version replaced the other.
@@ -65,7 +65,7 @@ pub struct Verdict {
     pub transitions: Vec<Transition>,
 }
 
-/// One replacement of a version.
+/// One replacement of a scheduler version by another.
 #[derive(Clone, Debug, Serialize)]
 pub struct Transition {
     /// Title, such as `upgrade to image:…`.
@@ -83,22 +83,22 @@ impl Verdict {
     }
 }
 
-/// A cluster with its fleet and CRDs and no scheduler.
+/// A cluster on which upgrades are tested: it has nodes and CRDs, and no scheduler yet.
 #[derive(Debug)]
 pub struct UpgradeCluster {
-    /// Client with administrator rights.
+    /// API client with administrator rights.
     pub api: Api,
     /// Kubeconfig for scheduler processes.
     pub kubeconfig: PathBuf,
     /// Name of the scheduler in `spec.schedulerName`.
     pub scheduler_name: String,
-    /// Registers started resources for cleanup.
+    /// The run that registers started resources for cleanup.
     pub run: Run,
-    /// Installs versions that are not processes; `None` where only processes run.
+    /// Installs versions that run on the cluster; `None` where versions run as processes only.
     pub installation: Option<SchedulerInstaller>,
 }
 
-/// The old version did not start.
+/// The error for an old version that did not start.
 #[derive(Debug, thiserror::Error)]
 #[error("{version}: {why}\n{log}")]
 pub struct NotStarted {
@@ -110,7 +110,7 @@ pub struct NotStarted {
 /// Runs an upgrade and the way back.
 ///
 /// # Errors
-/// [`NotStarted`], if the old version does not schedule the first workloads. Otherwise a scheduler
+/// [`SchedulerNotStarted`], if the old version does not schedule the first workloads. Otherwise a scheduler
 /// cannot be started or stopped, or a request to the cluster fails. Failed checks are no error: they
 /// are in the verdict.
 pub async fn upgrade(
@@ -250,8 +250,8 @@ async fn complete_pending_work(
     wait_until_quiet(monitor, new, |state| workload::new_pod_runs(state, direction)).await
 }
 
-/// Waits until a condition holds and nothing changes any more. The inner error says what was
-/// missing at the end.
+/// Waits until a condition holds and nothing changes any more. The inner error says what was still
+/// missing when the wait ended.
 async fn wait_until_quiet(
     monitor: &mut Monitor,
     scheduler: &mut RunningVersion,

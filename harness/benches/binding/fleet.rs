@@ -8,7 +8,7 @@ use schedlab_control_plane::TemporaryControlPlane;
 
 use crate::{NODES, PODS, deletion::delete_now};
 
-/// Concurrent requests while objects are created.
+/// Number of concurrent requests while objects are created.
 const CONCURRENT_REQUESTS: usize = 8;
 const QUEUES: usize = 4;
 
@@ -40,7 +40,7 @@ pub(crate) async fn submit(api: &Api, namespace: &str, scheduler: &str) -> anyho
     create(api, &format!("/api/v1/namespaces/{namespace}/pods"), pods).await
 }
 
-/// Deletes the objects of a run.
+/// Deletes the objects of one measured run.
 pub(crate) async fn delete_objects(api: &Api, namespace: &str) -> anyhow::Result<()> {
     let collections = [
         format!("/api/v1/namespaces/{namespace}/pods"),
@@ -58,8 +58,8 @@ pub(crate) async fn delete_objects(api: &Api, namespace: &str) -> anyhow::Result
     Ok(())
 }
 
-/// Whether a deletion timed out: a busy API server cannot delete a large collection within its
-/// timeout of a minute. The objects that it has deleted until then are gone.
+/// Whether a deletion timed out: a busy API server may not delete a large collection within its
+/// timeout of one minute. Objects that it has deleted until then are gone.
 fn is_timeout(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<kube::Error>();
     matches!(error, Some(kube::Error::Api(status)) if status.code == 504)

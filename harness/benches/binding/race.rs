@@ -26,17 +26,17 @@ use tokio::{
 
 use crate::{PODS, fleet};
 
-/// Interval at which events are counted once all pods are bound.
+/// Interval at which events are counted after all pods are bound.
 const EVENT_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Times since the start of a scheduler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timings {
-    /// Until the first binding.
+    /// Time until the first binding.
     pub(crate) first: Duration,
-    /// Until the last binding.
+    /// Time until the last binding.
     pub(crate) all: Duration,
-    /// Until every pod also has its event.
+    /// Time until every pod also has its event.
     pub(crate) events: Duration,
 }
 
@@ -59,7 +59,7 @@ fn pods() -> f64 {
     u32::try_from(PODS).map_or(f64::NAN, f64::from)
 }
 
-/// Times kube-scheduler with its default profile, without client-side rate limits.
+/// Measures kube-scheduler with its default profile, without client-side rate limits.
 pub(crate) async fn time_kube_scheduler(
     plane: &TemporaryControlPlane,
     namespace: &str,
@@ -81,7 +81,7 @@ pub(crate) async fn time_kube_scheduler(
     .await
 }
 
-/// Times our scheduler, configured as by its command line, on a thread of its own.
+/// Measures our scheduler, configured as by its command line, on a thread of its own.
 pub(crate) async fn time_our_scheduler(
     plane: &TemporaryControlPlane,
     namespace: &str,
@@ -169,7 +169,7 @@ async fn watch(
     Ok(lines.lines())
 }
 
-/// Waits until there is an event for every pod; returns when.
+/// Waits until there is an event for every pod. Returns when that happened.
 async fn wait_for_events(api: &Api, namespace: &str) -> anyhow::Result<Instant> {
     let path = format!("/api/v1/namespaces/{namespace}/events?limit=1");
     loop {

@@ -100,7 +100,8 @@ fn day(table: &Table, name: &str, runs_secs_min: usize, bound: &str) {
     row(table, name, &measured, bound);
 }
 
-/// The trace is not part of the repository: `OPENB` is the folder with its files.
+/// Measures a replay of the openb trace. The trace is not part of the repository: the environment
+/// variable `OPENB` names the folder with its files.
 #[expect(clippy::print_stderr, reason = "a skipped benchmark says why")]
 fn openb(table: &Table) {
     let Ok(folder) = std::env::var("OPENB") else {

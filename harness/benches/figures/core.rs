@@ -17,7 +17,7 @@ use crate::table::{Row, Table, median, time};
 struct Family {
     name: &'static str,
     cluster: fn(u32) -> Snapshot,
-    /// A number of nodes, and the upper bound of the time for it in milliseconds.
+    /// A number of nodes, and the upper bound in milliseconds for a cycle on so many nodes.
     bound: (u32, u64),
     /// KAI v0.17.0's own benchmark of the same clusters: nodes, and net seconds.
     kai: &'static [(u32, f64)],
@@ -74,7 +74,7 @@ const FAMILIES: [Family; 7] = [
 struct SmallCase {
     name: &'static str,
     cluster: fn(u32, u32) -> Snapshot,
-    /// `None` for all actions of the profile.
+    /// The only action of the cycle; `None` for all actions of the profile.
     action: Option<Action>,
     /// Nodes, jobs, and the net milliseconds of KAI v0.17.0's own benchmark of the same cluster.
     kai: &'static [(u32, u32, f64)],

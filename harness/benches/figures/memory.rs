@@ -16,17 +16,17 @@ use crate::{
 /// Environment variable with the kubeconfig for the scheduler process.
 const KUBECONFIG: &str = "SCHEDLAB_BENCH_KUBECONFIG";
 
-/// The scheduler is done if it writes nothing for this long.
+/// The scheduler has finished its work if it writes nothing for this long.
 const QUIET_PERIOD: Duration = Duration::from_secs(10);
 
 const WRITES_AT_ONCE: usize = 32;
 
-/// The kubeconfig, if this process has to run the scheduler.
+/// The path of the kubeconfig, if this process has to run the scheduler.
 pub(crate) fn scheduler_kubeconfig() -> Option<OsString> {
     std::env::var_os(KUBECONFIG)
 }
 
-/// Runs the scheduler until the process is killed.
+/// Runs the scheduler until this process is killed.
 pub(crate) fn run_scheduler(kubeconfig: OsString) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let status = runtime.expect("a runtime can be built").block_on(async {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// Selects the rows whose name contains the filter.
+/// Prints the rows whose name contains the filter.
 pub(crate) struct Table {
     filter: Option<String>,
 }
 
-/// A result.
+/// A row of the table: one measured figure.
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) figure: String,
@@ -37,7 +37,7 @@ impl Table {
     }
 }
 
-/// The median of several times; zero without any.
+/// The median of several times; zero if there are none.
 pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()

@@ -25,12 +25,12 @@ const MISSING_PRIORITY_CLASS: &str = "no PriorityClass with name ";
 /// The finalizer that Kueue adds to pods.
 const KUEUE_FINALIZER: &str = "kueue.x-k8s.io/managed";
 
-/// How long the admission of an API server may lag behind its storage, and how often a rejected
-/// request is retried meanwhile.
+/// How long the admission of an API server may lag behind its storage, and how often a request that
+/// is rejected meanwhile is retried.
 const ADMISSION_LAG_MAX: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A client of a Kubernetes API. It caches discovery.
+/// A client of the Kubernetes API that caches discovery: which kinds the server has.
 #[derive(Clone)]
 pub struct Api {
     client: kube::Client,
@@ -38,7 +38,7 @@ pub struct Api {
     kinds: BTreeMap<(String, String), Collection>,
 }
 
-/// How objects of a kind are addressed.
+/// The collection in which the objects of a kind are addressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Collection {
     plural: String,
@@ -59,7 +59,7 @@ pub fn title(object: &Value) -> String {
 }
 
 impl Api {
-    /// Uses this client.
+    /// A client that sends its requests through `client`.
     pub fn new(client: kube::Client) -> Self {
         Self { client, kinds: BTreeMap::new() }
     }
@@ -69,12 +69,16 @@ impl Api {
         &self.client
     }
 
-    /// GET of an object or list.
+    /// Sends GET for an object or a list.
+    ///
+    /// # Errors
+    /// The request fails or the server answers with an error status.
     pub async fn get(&self, path: &str) -> Result<Value, kube::Error> {
         self.send(Request::get(path), None).await
     }
 
-    /// The uid of the namespace `kube-system`, which identifies a cluster.
+    /// The uid of the namespace `kube-system`, which identifies a cluster; `None` if the cluster
+    /// has no such namespace.
     pub(crate) async fn cluster_uid(&self) -> Result<Option<String>, kube::Error> {
         match self.get("/api/v1/namespaces/kube-system").await {
             Ok(namespace) => Ok(namespace["metadata"]["uid"].as_str().map(str::to_owned)),
@@ -83,14 +87,20 @@ impl Api {
         }
     }
 
-    /// PATCH with a JSON merge patch.
+    /// Sends PATCH with a JSON merge patch.
+    ///
+    /// # Errors
+    /// The request fails or the server rejects the change.
     pub async fn merge_patch(&self, path: &str, change: &Value) -> Result<Value, kube::Error> {
         let request = Request::patch(with_write_options(path))
             .header("content-type", "application/merge-patch+json");
         self.send(request, Some(change)).await
     }
 
-    /// POST.
+    /// Sends POST, which creates an object.
+    ///
+    /// # Errors
+    /// The request fails or the server rejects the object.
     pub async fn post(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
         self.send(post_request(path), Some(object)).await
     }
@@ -104,27 +114,36 @@ impl Api {
         self.send(request.header("content-type", "application/json"), Some(object)).await
     }
 
-    /// PUT.
+    /// Sends PUT, which replaces an object.
     pub(crate) async fn put(&self, path: &str, object: &Value) -> Result<Value, kube::Error> {
         let request =
             Request::put(with_write_options(path)).header("content-type", "application/json");
         self.send(request, Some(object)).await
     }
 
-    /// DELETE with background propagation.
+    /// Sends DELETE with background propagation.
+    ///
+    /// # Errors
+    /// The request fails or the server answers with an error status.
     pub async fn delete(&self, path: &str) -> Result<Value, kube::Error> {
         self.delete_with(path, json!({})).await
     }
 
-    /// DELETE without a grace period, for pods whose containers no kubelet will terminate. Options
-    /// are in the body: a server ignores the query of a DELETE that has a body.
+    /// Sends DELETE without a grace period, for pods whose containers no kubelet will terminate.
+    /// Options are in the body: a server ignores the query of a DELETE that has a body.
+    ///
+    /// # Errors
+    /// The request fails or the server answers with an error status.
     pub async fn delete_immediately(&self, path: &str) -> Result<Value, kube::Error> {
         self.delete_with(path, json!({ "gracePeriodSeconds": 0 })).await
     }
 
-    /// Removes Kueue's finalizer from deleted pods of a collection. Kueue keeps a deleted pod of a
-    /// group until a replacement exists, and in a namespace that is being deleted there will be
-    /// none.
+    /// Removes Kueue's finalizer from deleted pods of the collection at path `pods`. Kueue keeps a
+    /// deleted pod of a pod group until a replacement exists, and in a namespace that is being
+    /// deleted there will be none.
+    ///
+    /// # Errors
+    /// The pods cannot be listed or changed.
     pub async fn remove_kueue_finalizers(&self, pods: &str) -> Result<(), kube::Error> {
         let list = self.get(pods).await?;
         for pod in list["items"].as_array().into_iter().flatten() {
@@ -151,7 +170,7 @@ impl Api {
         self.send(request, Some(&options)).await
     }
 
-    /// Whether the client may do everything, as an administrator may.
+    /// Whether the client is allowed to do everything, as a cluster administrator is.
     pub(crate) async fn has_full_access(&self) -> Result<bool, kube::Error> {
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",
@@ -162,8 +181,11 @@ impl Api {
         Ok(self.post(path, &review).await?["status"]["allowed"] == Value::Bool(true))
     }
 
-    /// Creates an object. A priority class may exist already, because several table rows may need
-    /// it.
+    /// Creates an object. If a priority class of the same name and value exists already, that is no
+    /// error, because several table rows may need it.
+    ///
+    /// # Errors
+    /// The server rejects the object, or the object exists and is not such a priority class.
     pub async fn create(&mut self, object: &Value) -> anyhow::Result<CreateOutcome> {
         if object["kind"] == "PriorityClass" {
             let made = self.create_if_absent(object).await?;
@@ -196,6 +218,9 @@ impl Api {
                 Ok(CreateOutcome::AlreadyExists)
             }
             Err(error) => Err(api_error(error)).with_context(|| title(object)),
+    ///
+    /// # Errors
+    /// The server does not serve the kind or rejects the object.
         }
     }
 
@@ -209,6 +234,9 @@ impl Api {
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
                 self.patch_existing(&format!("{collection}/{name}"), object).await
             }
+    ///
+    /// # Errors
+    /// An owner does not exist, or the server does not serve the kind or rejects the object.
             Err(error) => Err(error),
         };
         let applied = applied.map_err(api_error).with_context(|| title(object))?;
@@ -218,8 +246,8 @@ impl Api {
         Ok(applied)
     }
 
-    /// Waits until a new CRD is served, because the next object of the manifest may be of its kind.
-    /// A real API server takes a moment.
+    /// Waits until the kind of a new CRD is served, because the next object of the manifest may be
+    /// of this kind. A real API server takes a moment.
     async fn wait_until_served(&self, definition: &Value) -> anyhow::Result<()> {
         let end = tokio::time::Instant::now() + ADMISSION_LAG_MAX;
         let spec = &definition["spec"];
@@ -240,7 +268,7 @@ impl Api {
         Ok(())
     }
 
-    /// Whether a kind and its objects are served.
+    /// Whether the API server serves a kind and lists its objects.
     async fn is_served(&self, version: &str, plural: &str) -> Result<bool, kube::Error> {
         let version_kinds = async {
             self.get(&format!("{version}/{plural}?limit=1")).await?;
@@ -271,8 +299,9 @@ impl Api {
         Ok(object)
     }
 
-    /// Creates an object, and retries if admission does not yet know its priority class although it
-    /// exists: a real API server's admission reads from a watch of its own.
+    /// Creates an object. Retries if admission does not know the object's priority class yet
+    /// although the class exists: a real API server's admission reads classes from a watch of its
+    /// own.
     async fn create_when_admitted(
         &self,
         collection: &str,
@@ -315,6 +344,9 @@ impl Api {
         written.map(drop).map_err(api_error).with_context(|| title(object))
     }
 
+    ///
+    /// # Errors
+    /// The object has no status, does not exist, or is rejected by the server.
     /// Restores an object to an earlier state.
     pub async fn restore(&mut self, mut before: Value) -> anyhow::Result<()> {
         let path = self.path(&before).await?;
@@ -329,6 +361,9 @@ impl Api {
         let (collection, name) = self.locate(object).await?;
         Ok(format!("{collection}/{name}"))
     }
+    ///
+    /// # Errors
+    /// The object no longer exists, or the server rejects the earlier state.
 
     /// The path of an object's collection, and the object's name.
     async fn locate(&mut self, object: &Value) -> anyhow::Result<(String, String)> {
@@ -416,18 +451,18 @@ impl fmt::Debug for Api {
 /// The result of creating an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateOutcome {
-    /// It was created.
+    /// The object was created.
     Created,
-    /// It exists already and is unchanged.
+    /// The object existed already and is unchanged.
     AlreadyExists,
 }
 
 /// The result of applying an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyOutcome {
-    /// It was created.
+    /// The object was created.
     Created,
-    /// It existed and was patched; this is its earlier state.
+    /// The object existed and was patched; this is its earlier state.
     Changed(Box<Value>),
 }
 
@@ -435,13 +470,14 @@ pub enum ApplyOutcome {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", in_parentheses(reason))]
 pub struct ApiError {
-    /// `Status.message`.
+    /// `message` of the server's `Status` response.
     pub message: String,
-    /// `Status.reason`.
+    /// `reason` of the server's `Status` response.
     pub reason: String,
-    /// The invalid field, for example `spec.containers[0].name`, if the server reports it.
+    /// The path of the invalid field, for example `spec.containers[0].name`, if the server reports
+    /// it.
     pub field: Option<String>,
-    /// Whether the kind has no field of that name.
+    /// Whether the error is that the kind has no field of the name in `field`.
     pub is_unknown_field: bool,
 }
 
@@ -484,22 +520,23 @@ pub(crate) fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     words
 }
 
-/// A path for writing, with our field manager. Unknown fields are rejected, as with kubectl.
+/// A path for write requests: with our field manager, and with rejection of unknown fields, as
+/// kubectl does.
 fn with_write_options(path: &str) -> String {
     format!("{path}?fieldManager={MANAGER}&fieldValidation=Strict")
 }
 
-/// Whether the response was 401.
+/// Whether the server answered with status 401.
 pub(crate) fn is_unauthorized(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 401)
 }
 
-/// Whether the response was 404.
+/// Whether the server answered with status 404.
 pub fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-/// Whether the response was 429: the request may be repeated later.
+/// Whether the server answered with status 429: the request may be repeated later.
 pub fn is_too_many_requests(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 429)
 }

@@ -12,38 +12,38 @@ use serde::Serialize;
 
 use crate::external_tools::ToolError;
 
-/// What can be checked.
+/// A way to use schedlab whose prerequisites the doctor can check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Check {
     /// Features on the emulator, in this process.
     #[default]
     Emulator,
-    /// Features on a control plane of etcd and Kubernetes' own programs.
+    /// Running features on a control plane of etcd and Kubernetes' own programs.
     ControlPlane,
-    /// Features on a cluster in a container.
+    /// Running features on a cluster in a container.
     Container,
-    /// Features on kind.
+    /// Running features on a kind cluster.
     Kind,
-    /// Features on any cluster.
+    /// Running features on any cluster, by its kubeconfig.
     Kubeconfig,
     /// Installing the scheduler with its Helm chart.
     Helm,
-    /// Inspecting `schedlab up` and real clusters.
+    /// Inspecting `schedlab up` and real clusters with kubectl.
     Kubectl,
 }
 
-/// The results of all checks.
+/// The results of all checks of the doctor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorReport {
     /// One result per check.
     #[serde(rename = "abilities")]
     pub checks: Vec<CheckResult>,
-    /// Cores, memory, disk and limits.
+    /// Cores, memory, disk and limits of this machine.
     pub machine: Vec<String>,
 }
 
-/// The result of one check.
+/// What the doctor found and missed in one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckResult {
     /// What was checked.
@@ -51,18 +51,18 @@ pub struct CheckResult {
     pub check: Check,
     /// Whether nothing is missing.
     pub ready: bool,
-    /// What was found, with versions.
+    /// Prerequisites that were found, with their versions.
     pub found: Vec<String>,
-    /// What is missing.
+    /// Prerequisites that are missing.
     pub missing: Vec<MissingPrerequisite>,
 }
 
-/// A missing prerequisite.
+/// A missing prerequisite and how to get it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MissingPrerequisite {
-    /// The prerequisite.
+    /// What is missing.
     pub what: String,
-    /// How to get it.
+    /// How to get the prerequisite.
     pub remedy: String,
 }
 

@@ -17,30 +17,30 @@ pub(crate) use hints::hint;
 /// How long a program may take to respond to a simple command.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// An external program.
+/// An external program that schedlab runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExternalTool {
-    /// Docker's command line.
+    /// `docker`, the command line of Docker.
     Docker,
-    /// kind.
+    /// `kind`, which creates Kubernetes clusters in docker.
     Kind,
-    /// kubectl.
+    /// `kubectl`.
     Kubectl,
-    /// Helm.
+    /// `helm`.
     Helm,
-    /// kwok.
+    /// `kwok`, which simulates kubelets.
     Kwok,
 }
 
-/// An external program failed.
+/// The error when an external program failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{command}` failed: {output}{}", hint_line(hint.as_deref()))]
 pub struct ToolError {
-    /// The last lines of its output.
+    /// The command that failed.
     pub command: String,
-    /// What to do, if that is known.
+    /// The last lines of the program's output, or why it could not be started.
     pub output: String,
-    /// What to do, where that is known.
+    /// What the user can do, if that is known.
     pub hint: Option<String>,
 }
 
@@ -70,7 +70,8 @@ impl ExternalTool {
         std::env::var_os(self.program_env()?).filter(|name| !name.is_empty())
     }
 
-    /// The environment variable with which users name another program.
+    /// The environment variable with which users name another program for the tool; `None` if there
+    /// is none.
     fn program_env(self) -> Option<&'static str> {
         match self {
             Self::Kind => Some("SCHEDLAB_KIND"),
@@ -89,7 +90,10 @@ impl ExternalTool {
         }
     }
 
-    /// Runs it and returns its standard output.
+    /// Runs the tool and returns its standard output.
+    ///
+    /// # Errors
+    /// The tool cannot be started or fails.
     pub fn run(self, args: &[&str]) -> Result<String, ToolError> {
         self.run_with_daemon(None, args)
     }
@@ -131,8 +135,9 @@ impl ExternalTool {
             .map(drop)
     }
 
-    /// Runs it with additional environment variables, which may take minutes. It has a process
-    /// group of its own, so that Ctrl-C is for us alone, and is killed when the future is dropped.
+    /// Runs the tool with additional environment variables; it may take minutes. The tool has a
+    /// process group of its own, so that Ctrl-C reaches only schedlab, and is killed when the
+    /// future is dropped.
     pub(crate) async fn run_async(
         self,
         args: &[&str],

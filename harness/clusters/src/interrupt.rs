@@ -12,17 +12,20 @@ use tokio::sync::watch;
 /// Exit status of a process that a signal stopped, as shells report Ctrl-C.
 pub const INTERRUPTED_STATUS: u8 = 130;
 
-/// Whether a stop was requested. Clones share their state.
+/// A flag that a stop was requested, for example with Ctrl-C. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<watch::Sender<bool>>);
 
-/// A stop was requested before the work was done.
+/// The error of work that was cancelled because a stop was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
 impl Interrupt {
-    /// Listens for the signals of this process.
+    /// A flag that is raised when this process receives a stop signal.
+    ///
+    /// # Errors
+    /// The signals cannot be listened for.
     pub fn listen() -> anyhow::Result<Self> {
         let interrupt = Self::default();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -73,7 +76,7 @@ impl Interrupt {
         }
     }
 
-    /// Like [`Self::unless`], but cancels the work only after `grace`: for work that must not be
+    /// Like [`Self::run_unless_interrupted`], but cancels the work only after `grace`: for work that must not be
     /// left half done.
     pub(crate) async fn unless_after<T, E>(
         &self,
@@ -94,12 +97,12 @@ impl Interrupt {
     }
 }
 
-/// The signals that request a stop.
+/// The signals that request this process to stop: SIGINT, SIGTERM and SIGHUP.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// `None` if SIGHUP is ignored: `nohup` lets a process outlive its terminal.
+    /// SIGHUP; `None` if it is ignored, because `nohup` lets a process outlive its terminal.
     sighup: Option<Signal>,
 }
 

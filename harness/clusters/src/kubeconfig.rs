@@ -55,7 +55,7 @@ pub fn load(path: &Path) -> anyhow::Result<Kubeconfig> {
     Ok(merged)
 }
 
-/// The current context.
+/// The name of the current context.
 ///
 /// # Errors
 /// Why there is none, as the end of a sentence about the kubeconfig.

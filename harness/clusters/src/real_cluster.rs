@@ -79,7 +79,7 @@ const ACTORS_EXISTING_CLUSTER: &[&str] = &[
     "leaderworkerset-controller",
 ];
 
-/// Default for `--image`.
+/// Default image for `--cluster container`.
 pub const DEFAULT_CLUSTER_IMAGE: &str = "schedlab/cluster:dev";
 
 /// Environment of the control plane's processes. They live only as long as a run, so a larger heap
@@ -89,11 +89,11 @@ const CONTROL_PLANE_ENV: &[(&str, &str)] = &[("GOGC", "200")];
 /// A real cluster, used by one run.
 pub struct RealCluster {
     config: kube::Config,
-    /// Watches of whole collections, shared by the scenarios.
+    /// Watches of whole collections that all scenarios share.
     watch_mux: WatchMux,
-    /// The run's record: every resource is registered here before it is created.
+    /// The run whose record lists every resource before the resource is created.
     run: Run,
-    /// Part of every name that the run creates, and of no other name.
+    /// A prefix of every name that the run creates; no other name begins with it.
     run_name: String,
     next_number: AtomicUsize,
     shared_priority_classes: BTreeSet<String>,
@@ -101,7 +101,8 @@ pub struct RealCluster {
     actors: Vec<&'static str>,
     kubelet_provider: KubeletProvider,
     installed_scheduler: Option<String>,
-    /// One node pool per concurrent scenario, if the installed scheduler runs once per pool.
+    /// One node pool per concurrent scenario, if the installed scheduler runs once per pool; else
+    /// none.
     node_pools: NodePools,
     version: String,
     foreign_pods: ForeignPods,
@@ -114,7 +115,7 @@ struct ClusterConnection {
     version: String,
     node_isolation: NodeIsolation,
     actors: &'static [&'static str],
-    /// Kubelet provider to use for `--kubelets auto`; `Auto` if it has to be detected.
+    /// The kubelet provider for `--kubelets auto`; `Auto` if the provider has to be detected.
     default_kubelets: Kubelets,
     /// The name of the scheduler under test, if it runs on the cluster.
     installed_scheduler: Option<String>,
@@ -126,11 +127,11 @@ struct ClusterConnection {
 enum Provider {
     /// Processes of ours: the cluster ends with them.
     ControlPlane(Box<ControlPlane<ChildProcess>>),
-    /// A container of ours: the cluster ends with it.
+    /// A container that this run started: the cluster ends with the run.
     Container(Box<Container>),
-    /// kind.
+    /// A kind cluster, which ends with the run unless it is kept.
     Kind(KindCluster),
-    /// Not ours: the cluster existed before the run.
+    /// A cluster that existed before the run and remains.
     Existing,
 }
 
@@ -296,8 +297,8 @@ impl RealCluster {
         })
     }
 
-    /// A line for people: `Kubernetes v1.35.4 at https://…`, and what simulates its nodes unless
-    /// schedlab does.
+    /// A description for people: `Kubernetes v1.35.4 at https://…`, and what simulates the
+    /// cluster's nodes unless schedlab does.
     pub fn description(&self) -> String {
         let kubelets_note = match self.kubelet_provider {
             KubeletProvider::Schedlab => "",
@@ -335,7 +336,7 @@ impl RealCluster {
         }
     }
 
-    /// Installs and stops schedulers. `None` unless this is a kind cluster.
+    /// The installer of schedulers; `None` unless this is a kind cluster.
     pub fn installer(&self) -> Option<SchedulerInstaller> {
         let Provider::Kind(kind) = &self.provider else { return None };
         let (config, run) = (self.config.clone(), self.run.clone());
@@ -349,7 +350,7 @@ impl RealCluster {
         kind.load_image(image)
     }
 
-    /// The watches that scenarios share.
+    /// The watches of whole collections that all scenarios share.
     pub fn watch_mux(&self) -> WatchMux {
         self.watch_mux.clone()
     }
@@ -359,7 +360,7 @@ impl RealCluster {
         self.node_pools.take()
     }
 
-    /// Names for one more scenario.
+    /// The names of objects for one more scenario, in the node pool `pool`.
     pub fn new_tenant_names(&self, pool: Option<&NodePool>) -> TenantNames {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         TenantNames {
@@ -374,6 +375,9 @@ impl RealCluster {
     }
 
     /// Names of the actors that simulate nodes and workload controllers.
+    ///
+    /// # Errors
+    /// kind cannot load the image.
     pub fn actors(&self) -> &[&'static str] {
         &self.actors
     }
@@ -385,6 +389,9 @@ impl RealCluster {
 
     /// How kwok treats pods. `None` unless kwok simulates the nodes.
     pub fn kwok(&self) -> Option<KwokBehavior> {
+    ///
+    /// # Errors
+    /// All node pools are in use.
         self.kubelet_provider.kwok()
     }
 
@@ -434,7 +441,7 @@ impl Provider {
         matches!(self, Self::Container(container) if container.is_emulator())
     }
 
-    /// Fails if a process of our control plane has ended.
+    /// Fails if a process of our own control plane has ended.
     fn check_alive(&mut self) -> anyhow::Result<()> {
         let Self::ControlPlane(control_plane) = self else { return Ok(()) };
         control_plane.check_running()
@@ -447,6 +454,9 @@ impl std::fmt::Debug for RealCluster {
     }
 }
 
+    ///
+    /// # Errors
+    /// The logs cannot be read or written.
 fn start_control_plane(
     assets: &Assets,
     kubelets: Kubelets,
@@ -523,8 +533,8 @@ fn start_kind_cluster(
     })
 }
 
-/// Removes the resources that a run still has. Returns a line for each that could not be removed;
-/// the run's record keeps those, so that a later cleanup can remove them.
+/// Removes the resources that a run still has. Returns a line for each resource that could not be
+/// removed; the run's record keeps these, so that a later cleanup can remove them.
 fn end_run(run: Run) -> Vec<String> {
     let results = block_on(async { Ok(run.end().await) });
     let describe =

@@ -8,15 +8,15 @@ use crate::external_tools::check_starts_with_program;
 /// Where the scheduler under test comes from: the value of `--scheduler`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchedulerSource {
-    /// Ours, in this process.
+    /// Our scheduler, in this process.
     Ours,
-    /// None: nothing is ever scheduled.
+    /// No scheduler: nothing is ever scheduled.
     NoScheduler,
-    /// A command that we start, with placeholders.
+    /// A shell command, with placeholders, that starts a scheduler as a process.
     Process(String),
-    /// The scheduler with this name, which runs on the cluster.
+    /// The scheduler with this name, which already runs on the cluster.
     Installed(String),
-    /// Ours, installed on the cluster from this image.
+    /// Our scheduler, installed on the cluster from this image.
     Deployment(String),
 }
 

@@ -29,12 +29,12 @@ pub use tags::TagExpression;
 pub struct FeaturePath {
     /// The file or folder.
     pub path: PathBuf,
-    /// The `:LINE` suffix.
+    /// The line number after the colon.
     pub line: Option<usize>,
 }
 
 impl FeaturePath {
-    /// Parses `path` or `path:line`. An existing path is taken as a whole.
+    /// Parses `path` or `path:line`. If a file of the whole name exists, the text is that path.
     pub fn parse(text: &str) -> Self {
         let whole = Self { path: PathBuf::from(text), line: None };
         if whole.path.exists() {
@@ -47,18 +47,19 @@ impl FeaturePath {
     }
 }
 
-/// All loaded features.
+/// All features that were loaded.
 #[derive(Clone, Debug, Default)]
 pub struct Suite {
     /// The cases of all files, by file name and line.
     pub cases: Vec<Case>,
-    /// Display paths of the files.
+    /// Display paths of the feature files.
     pub files: Vec<String>,
     /// Diagnostics for scenarios without an assertion.
     pub without_assertions: Vec<Diagnostic>,
 }
 
-/// Whether a sentence is a step after any keyword: see `steps::catalogue::is_step`.
+/// A function that tells whether a sentence is a step after any keyword: see
+/// `steps::catalogue::is_step`.
 pub(crate) type StepCheck = fn(&str) -> bool;
 
 /// Loads every feature under the paths. Errors of all files are collected and returned together.
@@ -100,7 +101,7 @@ fn collect_feature_files(path: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The cases of a file, as far as it can be parsed, and its diagnostics.
+/// The cases of a feature file, as far as it can be parsed, and the errors in it.
 fn load_file(path: &Path, is_step: StepCheck) -> (Vec<Case>, Vec<Diagnostic>) {
     let file = display_path(path);
     let read = crate::text::read(path)
@@ -109,7 +110,8 @@ fn load_file(path: &Path, is_step: StepCheck) -> (Vec<Case>, Vec<Diagnostic>) {
     read.unwrap_or_else(|problems| (Vec::new(), problems.0))
 }
 
-/// A scenario without an assertion cannot fail, so it does not show what its name claims.
+/// Diagnostics for scenarios without an assertion: they cannot fail, so they do not show what their
+/// names claim.
 fn cases_without_assertions(cases: &[Case]) -> Vec<Diagnostic> {
     let asserts = |case: &Case| case.steps.iter().any(|step| step.ty == StepType::Then);
     let silent = cases.iter().filter(|case| !case.steps.is_empty() && !asserts(case));
@@ -125,6 +127,9 @@ fn cases_without_assertions(cases: &[Case]) -> Vec<Diagnostic> {
 pub fn load_text(file: &str, text: &str, is_step: StepCheck) -> Result<Vec<Case>, Diagnostics> {
     let (cases, problems) = parse_cases(file, text, is_step)?;
     if problems.is_empty() { Ok(cases) } else { Err(Diagnostics(problems)) }
+///
+/// # Errors
+/// The errors in the text.
 }
 
 fn parse_cases(

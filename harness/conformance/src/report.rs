@@ -60,7 +60,7 @@ impl FromStr for Reporter {
     }
 }
 
-/// The report on a run.
+/// The report on a run of features.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Seed of every random choice.
@@ -78,43 +78,44 @@ pub struct Report {
 /// The result of one case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaseReport {
-    /// Identifies it in results: file and scenario name.
+    /// The id of the case in results: file and scenario name.
     pub id: String,
-    /// Display path of its file.
+    /// Display path of the feature file.
     pub file: String,
-    /// Line of the case in that file.
+    /// Line of the case in the file.
     pub line: usize,
-    /// Name of its feature.
+    /// Name of the feature.
     pub feature: String,
-    /// Name of its rule.
+    /// Name of the rule, if any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rule: Option<String>,
     /// Name of the scenario or example row.
     pub name: String,
-    /// Tags without `@`.
+    /// Tags of the case, without `@`.
     pub tags: Vec<String>,
     /// The verdict.
     pub outcome: Outcome,
     /// Why it was skipped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped: Option<String>,
-    /// It failed first and passed on a retry. The verdict says whether that counts as a failure.
+    /// Whether the case failed first and passed on a retry. `outcome` says whether that counts as a
+    /// failure.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub flaky: bool,
-    /// Number of crashes of its scheduler that broke no rule.
+    /// Number of runs in which the scheduler was made to crash and no rule was broken.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub crashes: u32,
-    /// Duration on the cluster's clock, in milliseconds.
+    /// Duration of the case on the cluster's clock, in milliseconds.
     pub virtual_millis: u64,
-    /// Results of its steps.
+    /// Results of the steps.
     pub steps: Vec<StepReport>,
-    /// Why it did not pass; for a flaky case, why the first attempt failed.
+    /// Why the case did not pass; for a flaky case, why its first attempt failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failure: Option<Failure>,
-    /// Placements and pod histories, to compare with other runs.
+    /// Placements and pod histories, for the comparison with other runs.
     #[serde(rename = "showing", skip_serializing_if = "Option::is_none", default)]
     pub run_outcome: Option<RunOutcome>,
-    /// Wall time; not part of the compared data.
+    /// Wall time of the case; it is not compared with other runs.
     #[serde(skip)]
     pub wall: Duration,
 }
@@ -136,30 +137,30 @@ impl CaseReport {
 /// Heading above the failure of a case that passed on a retry.
 const FLAKY_HEADING: &str = "flaky: the first attempt failed:";
 
-/// The verdict on a case.
+/// The verdict on a case or a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Every step passed.
     Passed,
-    /// A step or a rule failed.
+    /// A step failed or an audit rule was broken.
     Failed,
     /// A new snapshot is pending review.
     Pending,
-    /// It was not run, because of Ctrl-C or `--fail-fast`.
+    /// The case was not run, because of Ctrl-C or `--fail-fast`.
     NotRun,
-    /// The cluster or the scheduler cannot run it.
+    /// The cluster or the scheduler cannot run the case.
     Skipped,
 }
 
 /// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepReport {
-    /// `Given`, `When`, `Then`, `And`, `But`.
+    /// The keyword: `Given`, `When`, `Then`, `And` or `But`.
     pub keyword: String,
-    /// The rest of the line.
+    /// The sentence after the keyword.
     pub text: String,
-    /// The table or doc string below it, line by line.
+    /// The table or doc string below the step, line by line.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub below: Vec<String>,
     /// Line of the step.
@@ -171,23 +172,23 @@ pub struct StepReport {
 /// Why a case did not pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Kind of failure.
+    /// What kind of failure it is.
     pub kind: FailureKind,
-    /// Line of the step, or of the case.
+    /// Line of the failed step, or else of the case.
     pub line: usize,
-    /// The message; may have several lines.
+    /// The failure message, which may have several lines.
     pub message: String,
     /// The command that reproduces this case alone.
     pub reproduce: String,
 }
 
-/// Kind of failure.
+/// What kind of failure made a case not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// No step of the catalogue matches.
+    /// A step matches no step of the catalogue.
     UndefinedStep,
-    /// More than one step matches.
+    /// A step matches more than one step of the catalogue.
     AmbiguousStep,
     /// A step failed.
     Step,
@@ -201,7 +202,7 @@ pub enum FailureKind {
     Snapshot,
     /// Two runs with the same seed differ.
     Nondeterministic,
-    /// Its outcome differs from the baseline run.
+    /// The outcome differs from that of the baseline run.
     Different,
     /// The cluster could not start.
     NotStarted,

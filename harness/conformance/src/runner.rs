@@ -40,16 +40,16 @@ pub enum FlakyResult {
     Fail,
 }
 
-/// Settings of a run.
+/// The settings for a run of features.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Number of cases run in parallel.
     pub jobs: NonZeroUsize,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Time on the cluster's clock that one step may take.
+    /// Maximum time, on the cluster's clock, that one step may take.
     pub timeout: Duration,
-    /// Number of retries of a failed case.
+    /// How often a failed case is retried.
     pub retries: u32,
     /// Verdict of a case that passes only on a retry.
     pub flaky_result: FlakyResult,
@@ -59,21 +59,21 @@ pub struct Settings {
     pub crashes: Option<Crashes>,
     /// Start cases in an order derived from the seed.
     pub shuffle: bool,
-    /// Start no case after the first failure.
+    /// Whether no case is started after the first failure.
     pub fail_fast: bool,
     /// What to do with differing snapshots.
     pub update: Update,
     /// Set by Ctrl-C.
     pub interrupted: Interrupt,
-    /// The real cluster; `None` for the emulator.
+    /// The real cluster; `None` means the emulator.
     pub real_cluster: Option<Arc<RealCluster>>,
-    /// Factor for durations on a real cluster; `None`: chosen per case.
+    /// Factor for durations on a real cluster; `None` means a factor chosen for each case.
     pub time_scale: Option<f64>,
-    /// Minimum wait of `eventually` assertions on a real cluster.
+    /// Minimum time that `eventually` assertions wait on a real cluster.
     pub min_wait: Duration,
     /// The scheduler under test.
     pub target: Target,
-    /// Also run cases whose requirements are not met.
+    /// Whether cases whose requirements are not met are run, too.
     pub force: bool,
     /// Command line options that reproduce a failed case, except path and seed.
     pub reproduce_options: String,
@@ -118,7 +118,7 @@ impl Settings {
         (!lacks.is_empty()).then(|| format!("{name} lacks {}", lacks.join(", ")))
     }
 
-    /// Scale of a case's durations.
+    /// How the durations of a case are scaled.
     fn time_scale(&self, case: &Case) -> TimeScale {
         if self.real_cluster.is_none() {
             return TimeScale::default();
@@ -128,7 +128,7 @@ impl Settings {
     }
 }
 
-/// Runs the cases and reports progress. Reports are in the order of `cases`.
+/// Runs the cases and reports the progress. The returned reports are in the order of `cases`.
 pub fn run(
     cases: &[&Case],
     settings: &Settings,
@@ -196,8 +196,8 @@ fn run_with_retries(case: &Case, steps: &Collection<World>, settings: &Settings)
     first.report
 }
 
-/// Repeats a case in real time, where runs are never identical, but each must pass. The first
-/// failure is the verdict and says which run it was.
+/// Repeats a case in real time, where runs are never identical but each must pass. The first
+/// failure is the verdict and says in which run it happened.
 fn repeat_until_failure(
     mut report: CaseReport,
     runs: usize,
@@ -290,8 +290,8 @@ pub fn step_mismatch(
     }
 }
 
-/// The message for a table or doc string below a step that takes none. Steps that take one end with
-/// a colon.
+/// The message about a table or doc string below a step that takes none. Steps that take one end
+/// with a colon.
 fn unused_argument_message(step: &gherkin::Step) -> Option<String> {
     let found = match (&step.table, &step.docstring) {
         (Some(_), _) => "a table",

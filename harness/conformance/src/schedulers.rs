@@ -24,12 +24,12 @@ pub(crate) use target::CAPABILITIES;
 pub use target::{Target, check_placeholders};
 pub(crate) use under_test::{NoScheduler, SchedulerUnderTest};
 
-/// Connects a scheduler in this process to a cluster, and gives it the cluster's time.
+/// Creates clients for a scheduler in this process, and provides the cluster's time.
 #[derive(Clone)]
 pub(crate) struct Connector {
     /// Creates a client for one instance of the scheduler.
     pub connect: Arc<dyn Fn(Arc<CrashPoint>) -> kube::Client + Send + Sync>,
-    /// The cluster's clock.
+    /// The clock of the cluster.
     pub clock: Clock,
 }
 
@@ -38,7 +38,7 @@ pub(crate) trait SchedulerControl {
     /// Starts the scheduler, unless it is running.
     fn start(&mut self);
 
-    /// Stops it between two requests.
+    /// Stops the scheduler between two requests.
     fn stop(&mut self);
 
     /// Kills it instead of its `n`-th write from now on; that write does not happen.

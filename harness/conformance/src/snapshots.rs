@@ -16,7 +16,8 @@ use crate::text::shell_word;
 
 pub use files::{orphans, pending};
 
-/// What to do if a text is new or differs, in insta's terms.
+/// What to do with a text that is new or differs from its snapshot, as the values of `INSTA_UPDATE`
+/// say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
     /// `always`: write the snapshot.
@@ -27,7 +28,7 @@ pub enum Update {
     New,
     /// `no` (and `auto` under CI): write nothing.
     No,
-    /// `force`: write the snapshot even if it is the same.
+    /// `force`: write the snapshot even if the text is the same.
     Force,
 }
 
@@ -56,21 +57,21 @@ pub enum Ci {
     No,
 }
 
-/// The result of a comparison.
+/// The result of comparing a text with its snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SnapshotComparison {
     /// The texts are equal.
     Same,
     /// The snapshot was written.
     Written,
-    /// There is no snapshot yet; the message for the user.
+    /// There is no snapshot yet; the text is the message for the user.
     New(String),
-    /// The snapshot differs; the message for the user.
+    /// The text differs from the snapshot; the value is the message for the user.
     Differs(String),
 }
 
-/// Compares a canonical form of a text with that of its snapshot, and writes nothing. If the text
-/// has no such form, the result is [`SnapshotComparison::Same`].
+/// Compares the canonical form of a text with that of its snapshot, and writes nothing. If the text
+/// has no canonical form, the result is [`SnapshotComparison::Same`].
 pub(crate) fn compare_canonical(
     path: &Path,
     text: &str,
@@ -144,7 +145,8 @@ pub(crate) fn compare(
     })
 }
 
-/// The command that reviews a pending snapshot. Without a path, it searches `snapshots`.
+/// The command with which a user reviews a pending snapshot. Snapshots in `snapshots` are found
+/// without their path.
 pub fn review_command(pending: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = pending.strip_prefix(&here).unwrap_or(pending);
@@ -166,7 +168,10 @@ pub fn reject(pending: &Path) -> anyhow::Result<()> {
     files::remove(pending)
 }
 
-/// The difference that accepting a pending snapshot would make.
+/// How a snapshot would change if its pending version were accepted.
+///
+/// # Errors
+/// A file cannot be read.
 pub fn pending_diff(pending: &Path) -> anyhow::Result<String> {
     let new = files::read(pending)?.unwrap_or_default();
     let old = files::read(&accepted_path(pending))?;
@@ -183,7 +188,7 @@ fn accepted_path(pending: &Path) -> PathBuf {
     pending.with_extension("")
 }
 
-/// The lines that differ with three lines of context; `-` old, `+` new.
+/// The differing lines with three lines of context; `-` marks the old text, `+` the new one.
 pub(crate) fn line_diff(old: &str, new: &str) -> String {
     let mut out = String::new();
     let (old, new) = (format!("{}\n", old.trim_end()), format!("{}\n", new.trim_end()));

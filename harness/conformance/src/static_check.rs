@@ -288,7 +288,7 @@ impl Walk<'_> {
     }
 }
 
-/// Whether the queues of a manifest must have parents that exist.
+/// Whether the parents of a manifest's queues must exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ParentCheck {
     Required,
@@ -304,7 +304,7 @@ fn workload_objects(row: &Row<'_>) -> Result<Vec<Value>, RowError> {
     workload_from_row(row, "scheduler")
 }
 
-/// The texts in quotes of a sentence.
+/// The quoted texts in a sentence.
 fn quoted_values(sentence: &str) -> Vec<&str> {
     static QUOTED: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r#""([^"]*)"|'([^']*)'"#).expect("the pattern is valid"));

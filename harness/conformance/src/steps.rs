@@ -59,7 +59,7 @@ pub(crate) const SOURCES: &[(&str, &str, &str)] = &[
 /// Result of a step function.
 pub type StepResult = Result<(), Failure>;
 
-/// An error that displays all its causes.
+/// The error of a step. It is displayed with all of its causes.
 #[derive(Debug)]
 pub struct Failure(anyhow::Error);
 

@@ -9,12 +9,12 @@ use std::path::Path;
 pub use duration::duration;
 pub(crate) use duration::{DURATION_REGEX, go_duration, normalize_go_duration};
 
-/// Why a text file cannot be read.
+/// Why a text file cannot be read: an error of the file system, or text that is not UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextFileError {
-    /// Line, from 1; 0 for the whole file.
+    /// Line number, counted from 1; 0 means the whole file.
     pub line: usize,
-    /// What was found.
+    /// What was found in the file, or the error of the file system.
     pub found: String,
 }
 
@@ -91,7 +91,7 @@ pub fn did_you_mean<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) ->
     nearest(word, known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 
-/// Maximum number of names in a list.
+/// Maximum number of names that a message lists.
 const NAMES_MAX: usize = 12;
 
 /// The first names in order, each once: `a, b, …`; `none` if there is none.

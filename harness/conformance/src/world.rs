@@ -45,50 +45,51 @@ const TRANSITION_MAX: Duration = Duration::from_mins(10);
 const CHURN_MAX: Duration = Duration::from_mins(3);
 const CHURN_MAX_REAL: Duration = Duration::from_mins(10);
 
-/// On a real cluster: how long the writes of one scheduling decision may be spread out.
+/// How long the writes of one scheduling decision may be spread out on a real cluster.
 const WRITE_BURST_REAL: Duration = Duration::from_secs(5);
 
 /// How long the watches may lag behind the writes.
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
 
-/// The cluster, scheduler and recorded state of one scenario.
+/// The cluster, the scheduler and the recorded state of one scenario: what step functions act on.
 #[derive(Debug, cucumber::World)]
 #[world(init = Self::unplaced)]
 pub struct World {
     /// Kubernetes client with administrator rights.
     pub(crate) api: Api,
-    /// Informer-like cache of the objects that steps read.
+    /// A cache of the objects that steps read, kept up to date by watches.
     pub(crate) view: ObservedCluster,
     cluster: ScenarioCluster,
     /// The scheduler under test.
     target: Target,
-    /// Scale of the feature's durations on this cluster.
+    /// How durations in the feature are scaled on this cluster.
     time_scale: TimeScale,
     scheduler: Scheduler,
     /// The scheduler is killed before this write, counted from 1, independent of the scenario's
     /// steps.
     crash_before_write: Option<u32>,
-    /// Location of the last step that kills the scheduler at a write, and the crash count before
-    /// it.
+    /// Location of the last step that kills the scheduler before a write, and how often the
+    /// scheduler had been killed before that step.
     expected_crash: Option<(String, usize)>,
-    /// Checks every write; `None` until the scheduler has started.
+    /// The audit that checks every write; `None` until the scheduler has started.
     audit: Option<Audit>,
     case: Case,
     /// Submitted objects by workload name, so that a step can delete and resubmit them.
     submitted: BTreeMap<String, Vec<Value>>,
-    /// API paths that steps deleted.
+    /// API paths of objects that steps deleted.
     deleted: BTreeSet<String>,
-    /// Objects last written to the target's own queue API; empty when it reads KAI's queues.
+    /// The objects that were last written to the target's own queue API; empty if the target reads
+    /// KAI's queues.
     last_synced: Vec<Value>,
-    /// Periodic submissions by name; `None` once a step has ended them.
+    /// Periodic submissions of workloads by name; `None` once a step has ended the submission.
     streams: BTreeMap<String, Option<JoinHandle<anyhow::Error>>>,
-    /// Line of the step that runs now.
+    /// Line number of the step that runs now.
     step_line: usize,
-    /// Why the assertion of the current step last did not hold.
+    /// What the assertion of the current step found when it last did not hold.
     last_mismatch: Option<String>,
-    /// Text of the snapshot steps so far.
+    /// The texts that snapshot steps have produced so far.
     snapshot_parts: Vec<String>,
-    /// Write count and time at which the cluster last came to rest.
+    /// The number of writes and the time when the cluster last settled.
     last_settled: Option<(u64, Instant)>,
 }
 
@@ -96,7 +97,7 @@ pub struct World {
 enum Scheduler {
     /// Starts when time first passes.
     NotStarted(Box<Config>),
-    /// Started; it may have been stopped or killed since.
+    /// The scheduler was started; it may have been stopped or killed since.
     Started(Box<SchedulerUnderTest>),
     /// The scenario runs without a scheduler.
     Absent,
@@ -162,7 +163,7 @@ impl World {
         anyhow::bail!("a World is created by the runner, for one case")
     }
 
-    /// Lets a duration of the feature, scaled, pass on the cluster's clock.
+    /// Lets a duration of the feature pass on the cluster's clock, after scaling it.
     pub(crate) async fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
         self.wait(self.time_scale.scaled(time)).await
     }
@@ -201,8 +202,8 @@ impl World {
         self.view.drain().await
     }
 
-    /// Waits for one watch event and processes it. Returns `false` when none came before `end`, or
-    /// when the scheduler exited by itself.
+    /// Waits for one watch event and processes it. Returns `false` if none came before `end`, or if
+    /// the scheduler exited by itself.
     async fn next_change_before(&mut self, end: Instant) -> anyhow::Result<bool> {
         self.check_streams().await?;
         let ended = self.scheduler_ended();
@@ -257,7 +258,7 @@ impl World {
         }
     }
 
-    /// How long the writes of one decision may be spread out; zero in virtual time.
+    /// How long the writes of one scheduling decision may be spread out; zero in virtual time.
     pub(crate) fn write_burst_window(&self) -> Duration {
         if self.is_real() { WRITE_BURST_REAL } else { Duration::ZERO }
     }
@@ -272,7 +273,8 @@ impl World {
         self.cluster.foreign_pods().await
     }
 
-    /// Deletes everything that the scenario created. Returns what could not be deleted.
+    /// Deletes everything that the scenario created. Returns a line for each object that could not
+    /// be deleted.
     pub(crate) async fn close(mut self) -> Vec<String> {
         // The error means that no scheduler runs, which is fine here.
         let _ = self.stop_scheduler();
@@ -298,8 +300,8 @@ impl World {
         self.audit.as_ref()?.violations().first().map(ToString::to_string)
     }
 
-    /// Settles the cluster at the end of a case and returns what is still wrong: an error, a broken
-    /// rule, or a crash that did not happen.
+    /// Lets the cluster settle at the end of a case. Returns a message about what is still wrong:
+    /// an error, a broken audit rule, or a crash that did not happen.
     pub(crate) async fn end_of_case_failure(&mut self) -> Option<String> {
         if let Err(error) = self.settle().await {
             return Some(format!("at the end of the scenario: {error:#}"));
@@ -307,17 +309,17 @@ impl World {
         self.first_breach().or_else(|| self.missed_crash())
     }
 
-    /// Start of the cluster's clock.
+    /// When the cluster's clock started.
     pub(crate) fn start_time(&self) -> jiff::Timestamp {
         self.cluster.started_at()
     }
 
-    /// Scale of the feature's durations on this cluster.
+    /// How durations in the feature are scaled on this cluster.
     pub(crate) fn time_scale(&self) -> TimeScale {
         self.time_scale
     }
 
-    /// Milliseconds on the cluster's clock since its start.
+    /// Milliseconds on the cluster's clock since the scenario started.
     pub(crate) fn elapsed_millis(&self) -> u64 {
         self.cluster.elapsed_millis()
     }
@@ -328,12 +330,12 @@ impl World {
         start.map_or(0, |start| self.cluster.now().duration_since(start).as_secs().max(0))
     }
 
-    /// Adds a titled part to the text that is compared with the snapshot.
+    /// Adds a part with a title to the text that is compared with the case's snapshot.
     pub(crate) fn add_snapshot_part(&mut self, title: &str, text: &str) {
         self.snapshot_parts.push(format!("## {title}\n\n{}\n", text.trim_end()));
     }
 
-    /// Parts added by snapshot steps, in order.
+    /// The texts that snapshot steps have added, in order.
     pub(crate) fn snapshot_parts(&self) -> &[String] {
         &self.snapshot_parts
     }

@@ -7,7 +7,7 @@ use schedlab_scheduler::config::names;
 
 use super::Format;
 
-/// `schedlab diff`.
+/// Arguments of `schedlab diff`.
 #[derive(Debug, Args)]
 pub struct DiffRuns {
     /// The first run: its folder, its name in the results folder, or `latest`.
@@ -32,7 +32,7 @@ pub struct DiffRuns {
     pub results: PathBuf,
 }
 
-/// `schedlab upgrade`.
+/// Arguments of `schedlab upgrade`.
 #[derive(Debug, Args)]
 pub struct Upgrade {
     /// The old version: `process:COMMAND`, with the placeholders {kubeconfig} and {scheduler-name};

@@ -86,7 +86,7 @@ fn unmatched_steps(suite: &Suite) -> Vec<Diagnostic> {
     messages.into_iter().filter_map(problem).collect()
 }
 
-/// Where a step is.
+/// The place of a step in the feature files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place<'a> {
     file: &'a str,

@@ -13,7 +13,8 @@ use schedlab_clusters::cleanup::{self, CleanupMode, CleanupOutcome, RunReport, R
 #[derive(Serialize)]
 struct Cleaned {
     runs: Vec<RunReport>,
-    /// Resources with our label but without a record here: reported, never removed.
+    /// Resources that have our label but no record in this state folder. They are reported and
+    /// never removed.
     unrecorded: Vec<String>,
 }
 

@@ -112,7 +112,7 @@ fn read_run(run: &str, results: &Path) -> anyhow::Result<(String, Report)> {
     Ok((folder.display().to_string(), report))
 }
 
-/// Resolves `latest` to the run it points to.
+/// The file with the link `latest` in its path resolved to the run to which the link points.
 fn resolve_latest(file: &Path) -> PathBuf {
     let named = || {
         let folder = file.parent()?;

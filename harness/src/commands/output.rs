@@ -7,12 +7,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedlab_conformance::report::Colors;
 use schedlab_conformance::snapshots::Ci;
 
-/// Standard output and standard error.
+/// Standard output and standard error of a command, and its progress bar.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// Colors of standard output.
     pub(crate) colors: Colors,
-    /// Whether this is a CI job.
+    /// Whether the command runs in continuous integration.
     pub(crate) ci: Ci,
     bar: ProgressBar,
 }

@@ -23,7 +23,7 @@ pub(super) fn options(run: &Run, baseline: Option<&str>) -> String {
     environment_options(&run.environment) + &option_words(&options)
 }
 
-/// The options that choose the cluster and the scheduler.
+/// The options of a run that choose the cluster and the scheduler.
 fn environment_options(environment: &EnvironmentArgs) -> String {
     let cluster = environment.cluster;
     let scheduler = match &environment.scheduler {
@@ -60,7 +60,7 @@ fn environment_options(environment: &EnvironmentArgs) -> String {
     option_words(&where_to) + confirm + &option_words(&how) + force
 }
 
-/// Renders the options that have a value.
+/// Writes the options that have a value as words of a command line.
 fn option_words(options: &[(&str, Option<String>)]) -> String {
     let given = options.iter().filter_map(|(name, value)| {
         Some([" --", name, " ", &shell_word(value.as_ref()?)].concat())
@@ -72,7 +72,7 @@ fn path(path: Option<&PathBuf>) -> Option<String> {
     path.map(|path| path.display().to_string())
 }
 
-/// A duration in command line syntax.
+/// A duration as it is written on the command line.
 fn duration_text(time: Duration) -> String {
     match time.subsec_millis() {
         0 => format!("{}s", time.as_secs()),

@@ -28,7 +28,7 @@ use schedlab_conformance::snapshots::{self, Ci, Update};
 use schedlab_conformance::text::counted;
 
 /// Runs scenarios, compares snapshots and writes reports. An error before the first scenario is
-/// reported, too.
+/// also written to the reports.
 pub fn run(args: &Run) -> anyhow::Result<ExitStatus> {
     let mut output = Output::detect();
     let ended = run_selected(args, &mut output);
@@ -116,7 +116,7 @@ fn baseline(args: &Run) -> anyhow::Result<Option<Baseline>> {
     args.baseline.as_ref().map(read).transpose()
 }
 
-/// Closes a real cluster. Saves its logs when a scenario failed.
+/// Closes a real cluster. Saves the logs of its components if a scenario failed.
 fn close_cluster(
     real_cluster: RealCluster,
     reports: &[CaseReport],
@@ -138,7 +138,7 @@ fn close_cluster(
     }
 }
 
-/// Starts or connects to the requested real cluster; `None` for the emulator.
+/// Starts the requested real cluster or connects to it; `None` for the emulator.
 fn start_cluster(
     args: &Run,
     settings: &Settings,
@@ -207,7 +207,8 @@ fn start_cluster(
     Ok(Some(Arc::new(real_cluster)))
 }
 
-/// Maximum number of concurrent schedulers in a cluster, two replicas each.
+/// Maximum number of concurrent schedulers (one per node pool, with two replicas each) on a
+/// cluster.
 const SHARDS_MAX: NonZeroUsize = NonZeroUsize::new(16).expect("16 is not 0");
 
 /// Usual duration of a startup step on an idle machine.
@@ -291,7 +292,7 @@ fn run_cases(
     reports
 }
 
-/// An error when `--crash-before` caused no crash at all: the run then shows nothing.
+/// The error that `--crash-before` caused no crash at all, so that the run shows nothing.
 fn no_crash_diagnostic(
     crash_points: Option<Crashes>,
     reports: &[CaseReport],
@@ -308,7 +309,8 @@ fn no_crash_diagnostic(
     })
 }
 
-/// Diagnostics for orphan snapshots and, in CI, for pending ones.
+/// Diagnostics about snapshots that no scenario uses and, in continuous integration, about pending
+/// ones.
 fn snapshot_diagnostics(
     suite: &Suite,
     paths: &[FeaturePath],

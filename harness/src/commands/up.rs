@@ -25,7 +25,7 @@ use schedlab_conformance::text::counted;
 /// The fleet of the operations lab.
 const LAB: &str = "pools:\n- name: node\n  names: [node-1, node-2, node-3, node-4]\n  gpus: 8\n";
 
-/// Starts a cluster and serves it until Ctrl-C.
+/// Starts an emulated cluster and serves it until Ctrl-C.
 pub fn up(args: &Up) -> anyhow::Result<ExitStatus> {
     let fleet = if args.empty { Fleet::default() } else { fleet(args.fleet.as_deref())? };
     check_not_taken(&args.kubeconfig)?;

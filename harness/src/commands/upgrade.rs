@@ -78,7 +78,7 @@ pub fn upgrade(args: &Upgrade) -> anyhow::Result<ExitStatus> {
     Ok(if passed { ExitStatus::Passed } else { ExitStatus::Failed })
 }
 
-/// Runs the upgrade on a new cluster.
+/// Runs the upgrade on a cluster that is created for it.
 async fn upgrade_on_new_cluster(
     args: &Upgrade,
     strategy: Strategy,

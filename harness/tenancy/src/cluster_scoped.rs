@@ -4,9 +4,9 @@
 /// A cluster-scoped kind, and the path of its API.
 pub struct TenantKind {
     api_root: &'static str,
-    /// The name of the collection in paths.
+    /// The plural name of the kind's collection in paths.
     pub plural: &'static str,
-    /// The kind of its objects.
+    /// The kind as in an object's `kind`.
     pub kind: &'static str,
 }
 
@@ -47,7 +47,7 @@ pub const TENANT_KINDS: [TenantKind; 17] = [
     TenantKind { api_root: "/api/v1", plural: "nodes", kind: "Node" },
 ];
 
-/// Bindings name the policies that they bind.
+/// The collection of bindings of admission policies. A binding contains the name of its policy.
 pub(crate) const POLICY_BINDINGS: &str = "validatingadmissionpolicybindings";
 const ADMISSION_API: &str = "/apis/admissionregistration.k8s.io/v1";
 const KUEUE_API: &str = "/apis/kueue.x-k8s.io/v1beta2";
@@ -61,18 +61,18 @@ impl TenantKind {
         format!("{}/{}", self.api_root, self.plural)
     }
 
-    /// Whether it is `Namespace`, which contains other objects.
+    /// Whether the kind is `Namespace`, which contains other objects.
     pub fn is_namespace(&self) -> bool {
         self.plural == NAMESPACES_PLURAL
     }
 }
 
-/// Whether objects of a cluster-scoped collection belong to scenarios.
+/// Whether scenarios create objects in the cluster-scoped collection of this plural name.
 pub(crate) fn is_tenant_collection(plural: &str) -> bool {
     TENANT_KINDS.iter().any(|tenant_kind| tenant_kind.plural == plural)
 }
 
-/// Whether objects of a kind are cluster-scoped and belong to scenarios.
+/// Whether scenarios create cluster-scoped objects of this kind.
 pub(crate) fn is_tenant_kind(kind: &str) -> bool {
     TENANT_KINDS.iter().any(|tenant_kind| tenant_kind.kind == kind)
 }

@@ -45,7 +45,7 @@ pub use write_log::{Watermarks, WriteAttribution};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// An HTTP service for Kubernetes clients that shows one scenario's part of a cluster.
+/// An HTTP service for Kubernetes clients that shows only one scenario's part of a cluster.
 #[derive(Clone)]
 pub struct TenantService {
     inner: kube::Client,
@@ -54,19 +54,19 @@ pub struct TenantService {
     tenant_namespaces: TenantNamespaces,
     /// Shares the watches of whole collections between scenarios.
     watch_mux: WatchMux,
-    /// The writer to which all writes are attributed. `None`: the field manager, else the
-    /// User-Agent.
+    /// The writer to which all writes are attributed. `None` means the request's field manager,
+    /// else its User-Agent.
     writer: Option<Arc<str>>,
 }
 
 impl TenantService {
-    /// Shows the part of `inner`'s cluster that belongs to `names`.
+    /// A service that shows the part of `inner`'s cluster to which `names` belong.
     pub fn new(inner: kube::Client, names: Arc<TenantNames>, watch_mux: WatchMux) -> Self {
         let (write_log, tenant_namespaces) = Default::default();
         Self { inner, names, write_log, tenant_namespaces, watch_mux, writer: None }
     }
 
-    /// The same part, with every write attributed to one writer.
+    /// A service for the same part of the cluster that attributes every write to `writer`.
     #[must_use]
     pub fn with_writer(&self, writer: &str) -> Self {
         Self { writer: Some(writer.into()), ..self.clone() }
@@ -77,7 +77,7 @@ impl TenantService {
         kube::Client::new(self.clone(), "default")
     }
 
-    /// The writer of each change.
+    /// Who made each change, as far as the change was made through this service.
     pub fn write_log(&self) -> &WriteAttribution {
         &self.write_log
     }
@@ -191,7 +191,7 @@ impl std::fmt::Debug for TenantService {
     }
 }
 
-/// Whether an object that a request for `target` returned belongs to the scenario.
+/// Whether an object in the response to a request for `target` belongs to the scenario.
 fn belongs_to_tenant(names: &TenantNames, target: &RequestTarget, object: &Value) -> bool {
     let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
     let (namespace, name) = (field("namespace"), field("name"));

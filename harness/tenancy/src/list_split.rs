@@ -54,8 +54,8 @@ pub(super) fn should_split(target: &RequestTarget, method: &Method, uri: &Uri) -
         && uri.query().is_none_or(|query| query == "resourceVersion=0")
 }
 
-/// Lists the scenario's namespaces at one `resourceVersion`. `None` if a response is not a list:
-/// the caller then sends the original request.
+/// Lists a collection in each of the scenario's namespaces, at one `resourceVersion`. `None` if a
+/// response is not a list; the caller then sends the original request.
 pub(super) async fn list_by_namespace(
     inner: &kube::Client,
     namespaces: &TenantNamespaces,

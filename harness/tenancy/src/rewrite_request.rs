@@ -12,22 +12,23 @@ use crate::cluster_scoped::{POLICY_BINDINGS, is_tenant_collection, is_tenant_kin
 /// Labels and annotations whose values are queue names.
 const QUEUE_NAME_KEYS: [&str; 2] = [labels::QUEUE, "runai/queue"];
 
-/// What a request addresses.
+/// What a request addresses: a collection, an object or a subresource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestTarget {
-    /// The namespace, without prefix.
+    /// The namespace, without the scenario's prefix.
     pub namespace: Option<String>,
     /// The plural name of the collection.
     pub plural: String,
-    /// The name of the object, without prefix.
+    /// The name of the object, without the scenario's prefix.
     pub name: Option<String>,
-    /// For example `status` or `binding`.
+    /// The subresource, for example `status` or `binding`.
     pub subresource: Option<String>,
     /// Whether the response is a watch stream.
     pub(crate) is_watch: bool,
 }
 
-/// The URI in the cluster, and the request's target with the scenario's plain names.
+/// The URI of the request in the cluster, and the request's target with names as the scenario knows
+/// them.
 pub(super) fn rewrite_uri(names: &TenantNames, uri: &Uri) -> (Uri, RequestTarget) {
     let mut parts: Vec<String> = uri.path().split('/').map(str::to_owned).collect();
     let mut target = parse_path(&parts);
@@ -75,7 +76,7 @@ fn parse_path(parts: &[String]) -> RequestTarget {
     }
 }
 
-/// Adds the prefix to names in field selectors.
+/// Adds the scenario's prefix to names in field selectors.
 fn rewrite_field_selectors(names: &TenantNames, target: &RequestTarget, query: &str) -> String {
     let pairs = query.split('&').map(|pair| {
         let Some(selector) = pair.strip_prefix("fieldSelector=") else { return pair.to_owned() };
@@ -95,8 +96,8 @@ fn rewrite_field_selectors(names: &TenantNames, target: &RequestTarget, query: &
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// The subscription for a watch that can be shared: of a whole collection, from a `resourceVersion`
-/// on, without selectors.
+/// The subscription to a shared watch for a watch request; `None` unless the request is for a whole
+/// collection, from a `resourceVersion` on and without selectors.
 pub(super) fn subscription_for(
     names: &TenantNames,
     target: &RequestTarget,
@@ -159,8 +160,8 @@ fn isolate_node(names: &TenantNames, node: &mut Value) {
     }
 }
 
-/// Kubernetes accepts events about cluster-scoped objects only in the namespace `default`, which
-/// all scenarios share. Returns the URI for such an event; the prefix of its name tells the
+/// The URI for an event about a cluster-scoped object. Kubernetes accepts such events only in the
+/// namespace `default`, which all scenarios share; the prefix of the event's name tells the
 /// scenario.
 pub(super) fn redirect_event(
     names: &TenantNames,
@@ -188,7 +189,7 @@ pub(super) fn redirect_event(
 struct ObjectRewriter<'a> {
     names: &'a TenantNames,
     target: &'a RequestTarget,
-    /// Whether the object is complete and not a patch.
+    /// Whether the object is complete; otherwise it is a patch.
     is_whole: bool,
 }
 
@@ -272,8 +273,8 @@ impl ObjectRewriter<'_> {
         }
     }
 
-    /// A reference to a cluster-scoped object: an owner, the target of a binding, the subject of an
-    /// event.
+    /// Rewrites a reference to a cluster-scoped object: an owner, the target of a binding, the
+    /// subject of an event.
     fn rewrite_reference(&self, fields: &mut Map) {
         let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
         // An object itself has its name in `metadata`.
@@ -295,7 +296,7 @@ impl ObjectRewriter<'_> {
         }
     }
 
-    /// Sets the scheduler of a pod that names none, and isolates the pod.
+    /// Sets the scheduler name of a pod that has none, and isolates the pod from foreign nodes.
     fn rewrite_pod_spec(&self, fields: &mut Map) {
         if !self.is_whole || !fields.get("containers").is_some_and(Value::is_array) {
             return;

@@ -20,7 +20,7 @@ use super::watch_mux::WatchLine;
 use super::{Error, RequestTarget, belongs_to_tenant, node_pool};
 use crate::cluster_scoped::is_tenant_collection;
 
-/// The body of a response.
+/// The body of a response, complete or as a stream.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, Error>;
 
 /// The head of a JSON response.
@@ -38,7 +38,7 @@ pub(super) fn full_response(mut head: Parts, body: Bytes) -> Response<ResponseBo
     Response::from_parts(head, body)
 }
 
-/// The response to a body that is not JSON.
+/// The error response to a request or response body that is not JSON.
 pub(super) fn json_only_error() -> Response<ResponseBody> {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 415,
@@ -96,7 +96,7 @@ fn remove_isolation(names: &TenantNames, value: &mut Value) {
     }
 }
 
-/// Rewrites a watch stream line by line.
+/// The response to a watch request, with a stream that is rewritten line by line.
 pub(super) fn watch_response(
     names: Arc<TenantNames>,
     target: RequestTarget,
@@ -108,7 +108,7 @@ pub(super) fn watch_response(
     stream_response(names, target, head, chunks)
 }
 
-/// Rewrites the lines of a shared watch.
+/// The response to a watch request, with the rewritten lines of a shared watch.
 pub(super) fn shared_watch_response(
     names: Arc<TenantNames>,
     target: RequestTarget,
@@ -164,8 +164,8 @@ impl TenantLines {
     }
 }
 
-/// Collections with many objects of all scenarios. Foreign lines are recognized by the missing
-/// prefix, without parsing them.
+/// Collections with many objects of all scenarios. Lines about objects of other scenarios are
+/// recognized by the missing prefix, without parsing them.
 const BUSY_COLLECTIONS: [&str; 9] =
     ["pods", "events", "leases", "nodes", "jobs", "jobsets", "podgroups", "queues", "replicasets"];
 

@@ -17,12 +17,12 @@ use tokio::sync::oneshot;
 use shared_watch::SharedWatch;
 pub(super) use shared_watch::WatchLine;
 
-/// A handle on the shared watches. They run on a thread of their own, which ends with the last
-/// handle.
+/// A handle on the watches that scenarios share. The watches run on a thread of their own, which
+/// ends when the last handle is dropped.
 #[derive(Clone, Debug)]
 pub struct WatchMux(UnboundedSender<SubscribeRequest>);
 
-/// A request for changes of one collection.
+/// A scenario's request for the changes of one collection.
 #[derive(Clone, Debug)]
 pub(crate) struct Subscription {
     /// The path of the collection, for example `/api/v1/pods`.
@@ -35,7 +35,7 @@ pub(crate) struct Subscription {
     pub(crate) wants_bookmarks: bool,
 }
 
-/// A subscription, and where to send its stream.
+/// A subscription, and the channel that receives its stream.
 struct SubscribeRequest {
     subscription: Subscription,
     reply: oneshot::Sender<UnboundedReceiver<WatchLine>>,
@@ -56,9 +56,9 @@ impl WatchMux {
         Ok(Self(requests))
     }
 
-    /// The changes after the subscription's `resourceVersion`, line by line. `None` if they are no
-    /// longer available or the watch failed; the caller then sends its own watch and gets the API
-    /// server's error.
+    /// The stream of changes after the subscription's `resourceVersion`, line by line. `None` if
+    /// these changes are no longer available or the watch failed; the caller then sends its own
+    /// watch and gets the API server's error.
     pub(super) async fn subscribe(
         &self,
         subscription: Subscription,

@@ -9,7 +9,7 @@ use schedlab_api::Value;
 
 use super::RequestTarget;
 
-/// The writes of one scenario. Clones share their state.
+/// Who made the writes of one scenario. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct WriteAttribution(Arc<Mutex<State>>);
 
@@ -21,7 +21,7 @@ struct State {
     watermarks: Watermarks,
 }
 
-/// How far collections were written.
+/// Up to which revision each collection was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watermarks {
     /// The highest `resourceVersion` by collection.
@@ -74,7 +74,7 @@ impl WriteAttribution {
         self.state().binders.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
-    /// How far collections were written.
+    /// Up to which revision each collection was written.
     pub fn watermarks(&self) -> Watermarks {
         self.state().watermarks.clone()
     }

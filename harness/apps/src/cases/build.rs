@@ -57,9 +57,9 @@ pub(super) fn snapshot(case: &Case) -> Snapshot {
     snapshot
 }
 
-/// The scheduler's configuration of a case: KAI's as recorded, with the test settings of the
-/// recordings: unlimited consolidation victims, and no staleness grace except in cases that run
-/// only that action.
+/// The scheduler configuration of a case: KAI's as recorded, with the settings of KAI's tests.
+/// Consolidation may move any number of victims, and the staleness grace is zero, except in cases
+/// whose only action is stale gang eviction.
 ///
 /// # Errors
 /// The configuration is not in KAI's format.
@@ -72,7 +72,7 @@ pub(super) fn config(case: &Case) -> Result<Config, SnapshotFileError> {
     Ok(config)
 }
 
-/// Settings of the case that are ignored.
+/// Settings of the case's recorded KAI configuration that this scheduler ignores.
 pub(super) fn ignored_settings(case: &Case) -> Vec<String> {
     apply_kai_configuration(case.configuration(), &mut Config::kai()).unwrap_or_default()
 }

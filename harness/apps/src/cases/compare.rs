@@ -16,22 +16,22 @@ use schedlab_scheduler_core::{
 
 use super::format::{Case, Expected, Outcome, State, Task};
 
-/// Job name, task and outcome.
+/// The name of the task's job, the task, and the task's actual outcome.
 type ComparedTask<'a> = (&'a str, &'a Task, &'a TaskOutcome);
 
-/// The outcome of a task.
+/// The state and the placement of a task after the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TaskOutcome {
     pub(super) state: &'static str,
     pub(super) node: Option<NodeId>,
-    /// Shared GPUs it uses on the node, or is pipelined to.
+    /// Groups of the shared GPUs that the task uses on its node or is pipelined to.
     pub(super) gpu_groups: Vec<GpuGroup>,
-    /// NUMA allocations on the node, or planned ones.
+    /// The task's NUMA allocations on its node, or the planned ones.
     pub(super) numa_zones: Vec<NumaAllocation>,
 }
 
-/// The outcome of every pod under `plan`. States that the core does not distinguish keep the case's
-/// initial name.
+/// The outcome of every pod under `plan`. A pod whose initial state the core does not distinguish
+/// from another (such as Binding from Bound) keeps the name of that state.
 pub(super) fn task_outcomes(case: &Case, snapshot: &Snapshot, plan: &Plan) -> Vec<TaskOutcome> {
     let mut outcomes = outcomes_of_plan(snapshot, plan);
     let tasks = case.jobs.iter().flat_map(|job| &job.tasks);
@@ -246,7 +246,8 @@ fn node_differences(
 struct NodeGpus<'a> {
     idle: f64,
     releasing: f64,
-    /// Number of pods staying on, leaving and pipelined to each shared GPU.
+    /// For each shared GPU, the number of pods that stay on it, that leave it and that are
+    /// pipelined to it.
     shared: BTreeMap<&'a str, [f64; 3]>,
 }
 

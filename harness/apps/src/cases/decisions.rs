@@ -18,10 +18,10 @@ use serde::Deserialize;
 
 use super::read;
 
-/// Represents an unlimited share; sums of several do not overflow.
+/// Represents an unlimited amount. It is small enough that the sum of several does not overflow.
 const UNLIMITED: i64 = i64::MAX / 1024;
 
-/// One recorded decision and its inputs.
+/// One decision that KAI made in a recording, with its inputs.
 #[derive(Clone, Debug)]
 pub(super) enum DecisionCase {
     /// How an amount is divided among sibling queues.
@@ -123,7 +123,7 @@ struct QueueAccount {
     memory: QueueStanding,
 }
 
-/// The account of a queue for one resource.
+/// The amounts of a queue for one resource.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct QueueStanding {
     allocated: f64,
@@ -145,7 +145,7 @@ struct Amounts {
 }
 
 impl DecisionCase {
-    /// Parses a decision; its fields determine the kind.
+    /// Parses a decision. The fields that are present determine its kind.
     pub(super) fn parse(value: Value) -> Result<Self, String> {
         let has = |field: &str| value.get(field).is_some();
         if has("left") {
@@ -162,7 +162,7 @@ impl DecisionCase {
         entry.parent_cycle().map_or(Ok(entry), Err)
     }
 
-    /// Describes a cycle of parents, if any.
+    /// The message about queues whose parents form a cycle; `None` if there is no cycle.
     fn parent_cycle(&self) -> Option<String> {
         let (Self::Reclaimable(Reclaimable { queues, .. })
         | Self::CanReclaim(CanReclaim { queues, .. })) = self
@@ -230,7 +230,8 @@ impl Division {
         })
     }
 
-    /// Weights are relative: thousandths, or millionths when one needs them.
+    /// The factor that makes all weights whole numbers: 1000, or 1000000 if a weight has more than
+    /// three decimals. Only the ratio of weights matters.
     fn weight_scale(&self) -> f64 {
         let in_thousandths = |weight: f64| (weight * 1e3 - (weight * 1e3).round()).abs() < 1e-9;
         let coarse = self.queues.values().all(|queue| in_thousandths(queue.over_quota_weight));
@@ -238,7 +239,8 @@ impl Division {
     }
 }
 
-/// Whether two numbers differ by more than the rounding of recorded floating-point sums.
+/// Whether two numbers differ by more than the rounding error of the floating-point sums in
+/// recordings.
 fn exceeds_rounding(total: i64, decided: i64, recorded: i64) -> bool {
     const EXACT_MAX: i64 = 1 << 53;
     let tolerated = if total > EXACT_MAX { i128::from(total) / 1_000_000_000 } else { 0 };
@@ -299,7 +301,7 @@ fn unknown_reclaimer(claim: &ReclaimRequest) -> String {
     format!("reclaimer: queue {} is not among queues", claim.queue)
 }
 
-/// The queues of a decision and their accounts.
+/// The queues of a recorded decision, with their ids and accounts in the core.
 struct DecisionQueues<'a> {
     ids: BTreeMap<&'a str, QueueId>,
     accounts: QueueAccounts,

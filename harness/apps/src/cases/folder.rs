@@ -57,10 +57,10 @@ fn json_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A unit of work.
+/// A case or a decision that remains to be judged.
 enum WorkItem {
     Case(Arc<Case>),
-    /// The case through the whole scheduler.
+    /// The case, run through the whole scheduler.
     EndToEnd(Arc<Case>),
     Decision(String, DecisionCase),
     /// An invalid case: its id, and the errors with their location.

@@ -10,15 +10,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub(super) use expected::{Expected, Outcome, Sums};
 
-/// A case: a cluster and its expected outcome.
+/// A test case: a cluster and its expected outcome.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Case {
-    /// Unique id.
+    /// Unique id of the case.
     pub(super) id: String,
-    /// Title.
+    /// Title of the case.
     #[serde(default)]
     pub(super) title: String,
-    /// Absent: rounds if `rounds` is given, else a single pass.
+    /// How the case is run. If absent: in rounds if `rounds` is given, else in a single pass.
     #[serde(default)]
     pub(super) mode: Option<Mode>,
     pub(super) actions: Vec<ActionName>,
@@ -42,7 +42,7 @@ pub(super) struct Case {
     pub(super) notes: Vec<String>,
 }
 
-/// The recorded scheduler configuration.
+/// The recorded configuration of KAI.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Config {
     /// Absent: all plugins.
@@ -56,7 +56,7 @@ pub(super) struct Config {
     numa_plugin_active: bool,
 }
 
-/// The recorded outcome.
+/// The outcome that KAI recorded.
 #[derive(Clone, Debug, Deserialize)]
 struct Observed {
     #[serde(rename = "final")]
@@ -112,7 +112,7 @@ impl ActionName {
     }
 }
 
-/// The initial states of tasks.
+/// The state of a task at the start of the case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) enum State {
     Pending,
@@ -125,9 +125,9 @@ pub(super) enum State {
     StuckInReleasing,
     Succeeded,
     Failed,
-    /// Pipelined to a node whose resources are still being released.
+    /// The task is pipelined to a node whose resources are still being released.
     Pipelined,
-    /// Deleted.
+    /// The task's pod was deleted.
     Deleted,
 }
 
@@ -161,7 +161,7 @@ pub(super) struct Cluster {
     pub(super) dra: Option<Dra>,
 }
 
-/// Resource claims. GPU slices are already part of the nodes' GPUs.
+/// Objects of dynamic resource allocation. GPUs in slices are already counted in the nodes' GPUs.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Dra {
     /// Existing device classes. Absent: all classes that claims name.
@@ -232,7 +232,7 @@ pub(super) struct NodeSpec {
     pub(super) gpu_memory_mib: i64,
 }
 
-/// NUMA zones of a node, in millicores, bytes and devices.
+/// The NUMA zones of a node. Amounts are in millicores, bytes and devices.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct NumaSpec {
     pub(super) policy: NumaPolicyName,
@@ -387,10 +387,10 @@ pub(super) struct Task {
     pub(super) legacy_mig: bool,
     #[serde(default)]
     pub(super) resource_claim_names: Vec<String>,
-    /// Claim names by template name.
+    /// Names of the generated claims, by the name of their template.
     #[serde(default)]
     pub(super) resource_claim_templates: BTreeMap<String, String>,
-    /// Names of volume claims, none of which exists.
+    /// Names of the volume claims that the task uses. None of them exists.
     #[serde(default)]
     pub(super) pvc_names: Vec<String>,
     #[serde(default)]
@@ -429,14 +429,14 @@ impl Case {
 }
 
 impl Case {
-    /// Maximum numbers of calls per session. If the predicates plugin is off and no limits are
-    /// given, none is allowed.
+    /// How many binds, evictions and pipelined pods one session may decide on. If the predicates
+    /// plugin is off and no limits are given, none is allowed.
     pub(super) fn call_limits(&self) -> Option<CallLimits> {
         let none = self.config.predicates_plugin_active == Some(false);
         self.call_limits_per_session.or(none.then(CallLimits::default))
     }
 
-    /// Recorded node and shared GPUs of each task at the end.
+    /// The recorded final node and shared GPUs of each task.
     pub(super) fn recorded_devices(&self) -> BTreeMap<&str, (&str, &[String])> {
         self.recorded()
             .filter_map(|(id, task)| Some((id, (task.node.as_deref()?, &*task.gpu_groups))))
@@ -449,7 +449,7 @@ impl Case {
         jobs.flat_map(|job| &job.tasks).map(|(id, task)| (id.as_str(), task))
     }
 
-    /// Uses the recorded outcome when the case expects nothing else.
+    /// Makes the recorded outcome the expected one, if the case expects nothing else.
     pub(super) fn expect_what_was_recorded(&mut self) {
         if !self.expected.is_empty() {
             return;

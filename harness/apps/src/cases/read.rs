@@ -12,7 +12,8 @@ use super::{
     format::{Case, Gang, Job, Mode, PodSet},
 };
 
-/// Parses a case, or returns all errors, one per line. Ignored parts are listed in its notes.
+/// Parses a case. Parts that are ignored are listed in the case's notes. The error is a list of all
+/// errors, one per line.
 pub(super) fn parse_case(value: Value) -> Result<Case, Vec<String>> {
     let unknown_fields = fields::unknown_fields(&value);
     let case = deserialize::<Case>(value);
@@ -29,7 +30,7 @@ pub(super) fn parse_case(value: Value) -> Result<Case, Vec<String>> {
     Ok(case)
 }
 
-/// Deserializes a value; errors name the field.
+/// Deserializes a value. The error message names the field.
 pub(super) fn deserialize<T: DeserializeOwned>(value: Value) -> Result<T, String> {
     let value = serde_json::Value::from(value);
     serde_path_to_error::deserialize(&value).map_err(|error| {

@@ -4,10 +4,10 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde::Serialize;
 
-/// The result of a folder.
+/// The results of all files in a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// By file name.
+    /// Results by file name.
     pub files: Vec<FileReport>,
 }
 
@@ -28,15 +28,15 @@ pub struct CaseResult {
     /// Title; empty for decisions.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// Notes on ignored parts.
+    /// Notes on parts of the case that were ignored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The verdict.
+    /// Whether the case passed, failed or was not run.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// The verdict.
+/// Whether a case or decision passed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", content = "why", rename_all = "snake_case")]
 pub enum Verdict {
@@ -44,18 +44,18 @@ pub enum Verdict {
     Passed,
     /// The outcome differs; the differences, line by line.
     Failed(Vec<String>),
-    /// It was not run, with the reason.
+    /// The case was not run, for this reason.
     NotApplicable(String),
 }
 
-/// Numbers of verdicts.
+/// How many cases have each verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// As recorded.
     pub passed: usize,
-    /// Different.
+    /// Number of cases whose outcome differs.
     pub failed: usize,
-    /// Not run.
+    /// Number of cases that were not run.
     pub not_applicable: usize,
 }
 

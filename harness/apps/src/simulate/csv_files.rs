@@ -11,7 +11,7 @@ use super::{
     trace::{JobEnd, TraceError, TraceJob, TraceNode, TraceQueue},
 };
 
-/// Required and optional columns.
+/// Names of the required and of the optional columns of a file.
 type Columns = (&'static [&'static str], &'static [&'static str]);
 
 const NODES: Columns = (&["sn", "cpu_milli", "memory_mib", "gpu"], &["model"]);
@@ -182,8 +182,8 @@ impl Table {
     }
 }
 
-/// Checks that every column is known, unique and, if required, present. The error is what was found
-/// and what was expected.
+/// Checks that every column is known, unique and, if required, present. The error is a pair: what
+/// was found, and what was expected.
 fn check_header(header: &csv::StringRecord, columns: Columns) -> Result<(), (String, String)> {
     let (required, optional) = columns;
     let here: Vec<&str> = header.iter().collect();

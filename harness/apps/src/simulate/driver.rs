@@ -28,15 +28,15 @@ use super::{
 };
 use schedlab_conformance::history::write_of;
 
-/// When no action is left and no running pod ends, a cluster without changes for this long has
-/// finished.
+/// When no action is left and no running pod ends, the simulation is over once the cluster has not
+/// changed for this long.
 const QUIET_AFTER: Duration = Duration::from_mins(5);
 
-/// How much of its log the store keeps, like a real API server. Time advances only when all watches
-/// are caught up, so less would do.
+/// How much of its log the emulator's store keeps. A real API server keeps as much; since time
+/// advances only when all watches are caught up, less would do.
 const LOG_RETENTION: Duration = Duration::from_mins(5);
 
-/// Result of a replay.
+/// The result of replaying a trace.
 pub(super) struct SimulationResult {
     pub(super) metrics: Metrics,
     pub(super) breaches: Vec<Violation>,
@@ -177,7 +177,7 @@ impl<'a> WorkloadDriver<'a> {
         Ok(())
     }
 
-    /// Handles the events that the metrics recorded.
+    /// Handles the events that the metrics recorded for this driver.
     fn handle_events(&mut self) -> anyhow::Result<()> {
         let notes = std::mem::take(&mut self.metrics().outbox);
         for note in notes {

@@ -178,12 +178,12 @@ fn job(at: &LineLocation, line: JobLine) -> Result<TraceJob, TraceError> {
     })
 }
 
-/// Formats a number for an error message.
+/// Formats a number for an error message; a large one in exponent notation.
 fn number_text(number: f64) -> String {
     if number.abs() < 1e15 { number.to_string() } else { format!("{number:e}") }
 }
 
-/// Location of a line.
+/// The location of a line of a file, for error messages.
 struct LineLocation {
     file: String,
     line: u64,

@@ -9,7 +9,7 @@ pub(super) struct IntRange {
     max: u64,
 }
 
-/// A Kubernetes name up to a length.
+/// The names that Kubernetes accepts, up to this length.
 #[derive(Clone, Copy)]
 pub(super) struct NameLimit {
     max_length: usize,
@@ -47,13 +47,13 @@ impl IntRange {
         (self.min..=self.max).contains(&count)
     }
 
-    /// Like `contains`, for fractional values.
+    /// Like [`Self::contains`], for a fractional value.
     pub(super) fn contains_fraction(self, count: f64) -> bool {
         use super::metrics::to_f64;
         (to_f64(self.min)..=to_f64(self.max)).contains(&count)
     }
 
-    /// The range without 0, for resources of a node.
+    /// The range without 0, for resources that every node has.
     pub(super) fn at_least_one(self) -> Self {
         Self { min: 1, ..self }
     }

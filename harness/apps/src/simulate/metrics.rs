@@ -14,7 +14,7 @@ use super::{
 };
 use schedlab_conformance::history::requests_deletion;
 
-/// An event for the workload driver.
+/// An event that the workload driver has to handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DriverEvent {
     /// A pod has finished and can be deleted.
@@ -27,7 +27,7 @@ pub(super) enum DriverEvent {
 pub(super) struct Metrics {
     scheduler: String,
     jobs: Vec<JobMetrics>,
-    /// Job index by pod name.
+    /// Index of the job by pod name.
     pods: BTreeMap<String, usize>,
     nodes: BTreeMap<String, NodeUsage>,
     pub(super) fleet: FleetMetrics,
@@ -47,10 +47,10 @@ pub(super) struct JobMetrics {
     bound: BTreeMap<String, BoundPod>,
     arrived_at: Option<Timestamp>,
     evicted: bool,
-    /// Seconds from arrival until all pods were bound, for each attempt.
+    /// For each attempt to run the job: seconds from arrival until all pods were bound.
     pub(super) waits: Vec<f64>,
     pub(super) evictions: u64,
-    /// Last pending reason of one of its pods.
+    /// The last pending reason of one of the job's pods.
     pub(super) last_reason: String,
 }
 
@@ -70,15 +70,15 @@ struct NodeUsage {
 #[derive(Clone, Debug, Default)]
 pub(super) struct FleetMetrics {
     pub(super) milli: u64,
-    /// GPUs bound to pods.
+    /// GPUs bound to pods, in thousandths.
     pub(super) taken_milli: u64,
     pub(super) taken_peak_milli: u64,
-    /// GPUs used by running pods.
+    /// GPUs used by running pods, in thousandths.
     busy_milli: u64,
-    /// Free GPUs on partly used nodes.
+    /// Free GPUs on partly used nodes, in thousandths.
     stranded_milli: u64,
     pub(super) secs: f64,
-    /// GPU-seconds, here and below.
+    /// GPU-seconds, as in the following fields.
     pub(super) taken_secs: f64,
     pub(super) busy_secs: f64,
     pub(super) stranded_secs: f64,
@@ -111,7 +111,7 @@ impl Metrics {
         &self.jobs
     }
 
-    /// Registers a pod of this job before its creation.
+    /// Registers a pod of the job with this index, before the pod is created.
     pub(super) fn register_pod(&mut self, pod: &str, job: usize) {
         self.pods.insert(pod.to_owned(), job);
     }
@@ -124,7 +124,7 @@ impl Metrics {
         }
     }
 
-    /// Advances the time integrals to `now`.
+    /// Advances the integrals over time, such as GPU-seconds, to `now`.
     fn advance_to(&mut self, now: Timestamp) {
         let secs = self.last.map_or(0.0, |last| now.duration_since(last).as_secs_f64());
         self.last = Some(now);

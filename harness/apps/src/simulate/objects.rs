@@ -56,11 +56,11 @@ pub(super) fn job_name(job: &TraceJob, attempt: u32) -> String {
     if attempt == 0 { job.name.clone() } else { format!("{}-r{attempt}", job.name) }
 }
 
-/// The scheduler for which objects are built.
+/// The scheduler for which the objects of a trace are built.
 #[derive(Clone, Debug)]
 pub(super) struct Scheduler {
     pub(super) name: String,
-    /// Whether it supports GPU fractions; otherwise pods get whole GPUs.
+    /// Whether the scheduler supports GPU fractions; otherwise pods get whole GPUs.
     pub(super) shares_gpus: bool,
 }
 

@@ -25,21 +25,22 @@ pub struct Report {
     pub shares_rounded_up: usize,
     /// Virtual time from the first job to the end, in seconds.
     pub virtual_secs: f64,
-    /// GPUs used by running pods ÷ all GPUs, in percent, averaged over time. This and the following
-    /// figures are `None` without GPUs or when less than a second passed.
+    /// GPUs used by running pods ÷ all GPUs, in percent, averaged over time. This and the other
+    /// percentages are `None` without GPUs or when less than a second passed.
     pub utilisation_percent: Option<f64>,
     /// GPUs bound to pods ÷ all GPUs, in percent, averaged over time.
     pub allocation_percent: Option<f64>,
-    /// Highest allocation, in percent.
+    /// Highest allocation (GPUs bound to pods ÷ all GPUs) at any time, in percent.
     pub allocation_peak_percent: Option<f64>,
-    /// Allocation at the end, in percent: FGD's packing figure.
+    /// Allocation at the end, in percent: the packing figure of FGD (Fragmentation Gradient
+    /// Descent).
     pub allocation_end_percent: Option<f64>,
     /// Free GPUs on partly used nodes ÷ all free GPUs, in percent, averaged over time: a whole-node
     /// job cannot use them.
     pub fragmentation_percent: Option<f64>,
     /// Number of pods evicted by the scheduler.
     pub evictions: u64,
-    /// Broken audit rules.
+    /// Audit rules that the scheduler broke, one message each.
     pub breaches: Vec<String>,
     /// Waiting times by job size in GPUs.
     pub waiting_by_gpus: Vec<Waiting>,
@@ -56,12 +57,12 @@ pub struct Reason {
     pub reason: String,
     /// Number of jobs with this reason.
     pub jobs: usize,
-    /// The first such job in the trace.
+    /// Name of the first job in the trace with this reason.
     pub first: String,
 }
 
-/// Waiting times from arrival until all pods were bound, in seconds; `None` when no job of the
-/// group ran.
+/// Waiting times of a group of jobs, from arrival until all pods were bound, in seconds; `None`
+/// when no job of the group ran.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Waiting {
     /// Name of the group.
@@ -70,21 +71,21 @@ pub struct Waiting {
     pub jobs: usize,
     /// Number of jobs that never started.
     pub never_started: usize,
-    /// Median.
+    /// Median waiting time.
     pub median_secs: Option<f64>,
-    /// 90th percentile.
+    /// 90th percentile of the waiting times.
     pub p90_secs: Option<f64>,
-    /// 99th percentile.
+    /// 99th percentile of the waiting times.
     pub p99_secs: Option<f64>,
-    /// Maximum.
+    /// Maximum waiting time.
     pub max_secs: Option<f64>,
-    /// Number of evicted pods.
+    /// Number of evicted pods of the group's jobs.
     pub evictions: u64,
 }
 
-/// Reason shown for jobs without a message from the scheduler.
+/// Reason shown for jobs about which the scheduler reported no message.
 const NO_REASON_GIVEN: &str = "the scheduler reported no reason before they were removed";
-/// Maximum number of reasons in the table; JSON has all.
+/// Maximum number of reasons in the text table; the JSON report has all.
 const REASONS_SHOWN: usize = 10;
 
 /// Size groups by their upper bound in thousandths of a GPU.

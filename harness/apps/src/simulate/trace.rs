@@ -11,18 +11,18 @@ use schedlab_conformance::text::TextFileError;
 pub(crate) struct Trace {
     /// Nodes, in file order.
     pub nodes: Vec<TraceNode>,
-    /// Queues.
+    /// Queues of the trace.
     pub queues: Vec<TraceQueue>,
-    /// Jobs, by arrival.
+    /// Jobs, in the order of their arrival.
     pub jobs: Vec<TraceJob>,
 }
 
 /// A node of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TraceNode {
-    /// Line in its file.
+    /// Line of the node in its file.
     pub line: u64,
-    /// Name.
+    /// Name of the node.
     pub name: String,
     /// CPU in millicores.
     pub cpu_milli: u64,
@@ -34,14 +34,14 @@ pub(crate) struct TraceNode {
     pub model: String,
 }
 
-/// A queue with its GPU amounts; CPU and memory are unlimited.
+/// A queue with its GPU quota and limit; CPU and memory are unlimited.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TraceQueue {
-    /// Line in its file.
+    /// Line of the queue in its file.
     pub line: u64,
-    /// Name.
+    /// Name of the queue.
     pub name: String,
-    /// Parent queue; empty for a root queue.
+    /// Name of the parent queue; empty for a root queue.
     pub parent: String,
     /// GPU quota; -1: unlimited.
     pub quota: f64,
@@ -56,9 +56,9 @@ pub(crate) struct TraceQueue {
 /// A job: one pod, or a gang of identical pods.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TraceJob {
-    /// Line in its file.
+    /// Line of the job in its file.
     pub line: u64,
-    /// Name.
+    /// Name of the job.
     pub name: String,
     /// Number of pods, at least one. They run together or not at all.
     pub pods: u64,
@@ -72,35 +72,35 @@ pub(crate) struct TraceJob {
     pub gpu_milli: u64,
     /// Acceptable GPU models; empty: any.
     pub models: Vec<String>,
-    /// Its queue; empty: assigned to the leaf queues in turn.
+    /// Queue of the job. If empty, the job is assigned to one of the leaf queues in turn.
     pub queue: String,
-    /// Its priority class; empty: `train`.
+    /// Priority class of the job; empty means `train`.
     pub priority_class: String,
-    /// Arrival, in seconds from the start.
+    /// Arrival of the job, in seconds from the start of the trace.
     pub arrives_secs: f64,
-    /// How it ends.
+    /// How the job ends.
     pub end: JobEnd,
 }
 
 /// How a job ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum JobEnd {
-    /// This many seconds after it started.
+    /// The job ends this many seconds after it started.
     RunsSecs(f64),
-    /// This many seconds after its arrival, started or not: its owner removed it.
+    /// The job's owner removes it this many seconds after its arrival, started or not.
     LeavesAfterSecs(f64),
-    /// Never.
+    /// The job never ends.
     #[default]
     Never,
 }
 
 impl TraceJob {
-    /// GPU request of all its pods, in thousandths.
+    /// GPU request of all pods of the job, in thousandths.
     pub(crate) fn total_gpu_milli(&self) -> u64 {
         self.gpu_milli.saturating_mul(self.pods)
     }
 
-    /// Requested thousandths of each of its GPUs, if it requests fractions.
+    /// The requested thousandths of each GPU, if the job requests fractions of GPUs.
     pub(crate) fn gpu_share_milli(&self) -> Option<u64> {
         let each = (self.gpus > 0).then(|| self.gpu_milli.div_ceil(self.gpus))?;
         (each < 1000).then_some(each)
@@ -108,7 +108,7 @@ impl TraceJob {
 }
 
 impl Trace {
-    /// Number of GPUs of the fleet.
+    /// Number of GPUs of all nodes.
     pub(crate) fn gpus(&self) -> u64 {
         self.nodes.iter().map(|node| node.gpus).sum()
     }
@@ -119,13 +119,13 @@ impl Trace {
 pub struct TraceError {
     /// Display path of the file.
     pub file: String,
-    /// Line, from 1; 0 for the whole file.
+    /// Line in the file, counted from 1; 0 means the whole file.
     pub line: u64,
-    /// Column or field; may be empty.
+    /// Column or field with the error; may be empty.
     pub column: String,
     /// The invalid value.
     pub found: String,
-    /// What was expected.
+    /// A description of the allowed values.
     pub allowed: String,
 }
 

@@ -51,8 +51,8 @@ pub(super) fn inflate(trace: &mut Trace, percent: u64, seed: u64) {
     }
 }
 
-/// Splits each gang into single-pod jobs, for schedulers without gangs. Returns the number of
-/// gangs.
+/// Splits each gang into single-pod jobs, for schedulers without gangs. Returns the number of gangs
+/// that were split.
 pub(super) fn split_gangs(trace: &mut Trace) -> usize {
     let gangs = trace.jobs.iter().filter(|job| job.pods > 1).count();
     let split = |job: TraceJob| {

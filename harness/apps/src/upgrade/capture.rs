@@ -12,21 +12,21 @@ use schedlab_api::{
 
 use schedlab_conformance::world::observed::{ObservedCluster, Phase, Pod, WatchedKind};
 
-/// The captured objects.
+/// What the checks compare: pods, queues, pod groups and nodes at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ClusterCapture {
-    /// By `namespace/name`.
+    /// Pods by `namespace/name`.
     pub(super) pods: BTreeMap<String, PodState>,
     pub(super) queues: BTreeMap<String, QueueState>,
-    /// By `namespace/name`.
+    /// Pod groups by `namespace/name`.
     pub(super) groups: BTreeMap<String, GroupState>,
     /// Allocatable GPUs by node, in thousandths.
     pub(super) nodes: BTreeMap<String, i128>,
-    /// By node: labels, taints and cordon.
+    /// Labels, taints and cordon of each node.
     pub(super) node_metadata: BTreeMap<String, ObjectMetadata>,
 }
 
-/// Metadata of an object by name, such as `label app` or `finalizers`.
+/// Metadata of an object, keyed by its name, such as `label app` or `finalizers`.
 pub(super) type ObjectMetadata = BTreeMap<String, String>;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +40,7 @@ pub(super) struct PodState {
     pub(super) devices: Vec<String>,
     pub(super) metadata: ObjectMetadata,
     pub(super) restarts: i64,
-    /// `status.reason`.
+    /// `status.reason` of the pod.
     pub(super) reason: String,
     pub(super) pending_reason: Option<String>,
 }
@@ -48,11 +48,11 @@ pub(super) struct PodState {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct GroupState {
     pub(super) uid: String,
-    /// `spec.minMember`.
+    /// `spec.minMember` of the pod group.
     pub(super) min_members: usize,
     pub(super) spec: Value,
     pub(super) metadata: ObjectMetadata,
-    /// Names of its non-empty status fields.
+    /// Names of the non-empty status fields of the pod group.
     pub(super) status_fields: BTreeSet<String>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct QueueState {
     pub(super) uid: String,
     pub(super) spec: Value,
     pub(super) parent: String,
-    /// `allocated`, `requested` and the like, without timestamps.
+    /// The queue's status without timestamps: `allocated`, `requested` and the like.
     pub(super) status: BTreeMap<String, Value>,
 }
 
@@ -70,7 +70,7 @@ impl PodState {
         !self.node.is_empty() && !matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
-    /// Whether a pending reason is reported.
+    /// Whether the scheduler reported a pending reason for the pod.
     pub(super) fn has_pending_reason(&self) -> bool {
         self.pending_reason.as_ref().is_some_and(|why| !why.trim().is_empty())
     }
@@ -126,8 +126,8 @@ impl ClusterCapture {
         self.members(group).filter(|pod| pod.holds_room()).count()
     }
 
-    /// Double bindings: overcommitted nodes, GPUs assigned to two pods, and pods that the kubelet
-    /// rejected for lack of room; with explanations.
+    /// Double bindings, each with an explanation: overcommitted nodes, GPUs assigned to two pods,
+    /// and pods that the kubelet rejected because their node was full.
     pub(super) fn double_bindings(&self) -> Vec<(String, String)> {
         let full = self.nodes.iter().filter_map(|(node, has)| {
             let held = self.held_gpu_milli(node);
@@ -225,11 +225,12 @@ fn group_state(group: &Value) -> GroupState {
     }
 }
 
-/// Metadata that identifies an object or changes with every write.
+/// Metadata that is not compared: it identifies an object or changes with every write.
 const IGNORED_METADATA: [&str; 6] =
     ["managedFields", "resourceVersion", "generation", "uid", "name", "namespace"];
 
-/// All other metadata, with each label and annotation as its own entry.
+/// Metadata of an object except [`IGNORED_METADATA`]; each label and annotation is an entry of its
+/// own.
 fn object_metadata(object: &Value) -> ObjectMetadata {
     let all = object["metadata"].as_object().into_iter().flat_map(|all| all.iter());
     let mut marks = ObjectMetadata::new();
@@ -245,8 +246,9 @@ fn object_metadata(object: &Value) -> ObjectMetadata {
     marks
 }
 
-/// Metadata of a node that affects scheduling. Annotations are heartbeats, and taints with the
-/// prefix `node.kubernetes.io/` reflect its condition.
+/// Metadata of a node that affects scheduling. Annotations are left out because they are
+/// heartbeats, and taints with the prefix `node.kubernetes.io/` because they reflect the node's
+/// condition.
 fn node_metadata(node: &Value) -> ObjectMetadata {
     let mut marks = object_metadata(node);
     marks.retain(|mark, _| mark.starts_with("label "));

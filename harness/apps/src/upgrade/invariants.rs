@@ -14,7 +14,7 @@ use super::workload::{OVER_LIMIT, new_work_changes};
 use schedlab_conformance::text::counted;
 use schedlab_conformance::world::observed::Phase;
 
-/// A check and its result.
+/// A check of one invariant, and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
     /// The invariant.
@@ -82,14 +82,15 @@ fn running_pods_untouched(before: &ClusterCapture, after: &ClusterCapture) -> Ch
     Check::new("no running pod is touched", counted(running.len(), "running pod"), broken)
 }
 
-/// Metadata that assigns a pod to a group: a version may be the first that groups running pods.
+/// Metadata that assigns a pod to a pod group. Changes to it are permitted, because a version may
+/// be the first that groups running pods.
 const GROUPING_METADATA: [&str; 3] = [
     "annotation pod-group-name",
     "label kai.scheduler/subgroup-name",
     "annotation kai.scheduler/subgroup-name",
 ];
 
-/// Change of a label, annotation or other metadata field.
+/// How a label, an annotation or another metadata field changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MetadataChange {
     Added,
@@ -97,7 +98,7 @@ enum MetadataChange {
     Removed,
 }
 
-/// Changes of an object's metadata, except permitted ones.
+/// Changes of an object's metadata, except those for which `may` returns true.
 fn metadata_changes(
     object: &str,
     was: &ObjectMetadata,
@@ -211,17 +212,17 @@ fn replaced_or_changed(
     }
 }
 
-/// Timestamps that schedulers update.
+/// Annotations with timestamps that schedulers update.
 const TIMESTAMP_ANNOTATIONS: [&str; 3] = [
     "annotation kai.scheduler/last-start-timestamp",
     "annotation kai.scheduler/last-eviction-timestamp",
     STALE_SINCE,
 ];
 
-/// Removed when the gang is complete again.
+/// The scheduler removes this annotation when the gang is complete again.
 const STALE_SINCE: &str = "annotation kai.scheduler/stale-podgroup-timestamp";
 
-/// Status of a pending group that is removed once it runs.
+/// Status fields of a pending pod group that are removed once it runs.
 const PENDING_CONDITIONS: [&str; 2] = ["conditions", "schedulingConditions"];
 
 /// Metadata and status that a pod group lost. A version may add labels and annotations of

@@ -12,7 +12,7 @@ use super::capture::ClusterCapture;
 use schedlab_clusters::api::Api;
 use schedlab_conformance::world::observed::ObservedCluster;
 
-/// A view that records violations, even momentary ones.
+/// Watches the cluster and records violations, even momentary ones.
 #[derive(Debug)]
 pub(super) struct Monitor {
     view: ObservedCluster,
@@ -21,14 +21,14 @@ pub(super) struct Monitor {
     complete_gangs: BTreeSet<String>,
 }
 
-/// Momentary violations: the first of each kind and object, with its explanation.
+/// Violations that existed at some moment: the first of each kind and object, with its explanation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Violations {
-    /// By queue that exceeded its limit.
+    /// Queues that exceeded their limit.
     pub(super) over_limit: BTreeMap<String, String>,
-    /// By node, GPU or pod that was bound twice.
+    /// Nodes and GPUs that were overcommitted, and pods that were bound twice.
     pub(super) double_bindings: BTreeMap<String, String>,
-    /// By gang that was complete and lost members.
+    /// Gangs that were complete and then lost members.
     pub(super) broken_gangs: BTreeMap<String, String>,
 }
 
@@ -56,7 +56,7 @@ impl Monitor {
         self.check(&self.capture());
     }
 
-    /// Violations since the last [`Self::reset`].
+    /// Violations since the last [`Self::clear_violations`].
     pub(super) fn violations(&self) -> &Violations {
         &self.violations
     }

@@ -12,7 +12,7 @@ use schedlab_clusters::process::ChildProcess;
 /// Grace period, as in Kubernetes.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Poll interval while it exits: waiting for a child has no timeout.
+/// Poll interval while the process exits: waiting for a child process has no timeout.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Number of log lines shown from the beginning and from the end.
@@ -23,7 +23,7 @@ const LINES_SHOWN: usize = 5;
 pub(super) struct SchedulerProcess {
     child: ChildProcess,
     log: PathBuf,
-    /// How it exited by itself.
+    /// How the process exited by itself; `None` while it runs.
     ended: Option<String>,
 }
 
@@ -65,7 +65,7 @@ impl SchedulerProcess {
         self.ended.as_deref()
     }
 
-    /// Excerpt of its log: the beginning, where an error usually is, and the end.
+    /// An excerpt of the scheduler's log: the beginning, where an error usually is, and the end.
     pub(super) fn log_excerpt(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         excerpt(&text)

@@ -9,19 +9,19 @@ use schedlab_clusters::real_cluster::SchedulerInstaller;
 /// A version that was started, successfully or not.
 #[derive(Debug)]
 pub(super) enum RunningVersion {
-    /// Killed when dropped.
+    /// A scheduler process on this machine, killed when dropped.
     Process(SchedulerProcess),
-    /// Stays until it is stopped or replaced.
+    /// A scheduler that runs on the cluster. It stays until it is stopped or replaced.
     Installed {
         installation: Box<SchedulerInstaller>,
-        /// Why it does not run.
+        /// Why the installed version does not run; `None` if it runs.
         failed: Option<String>,
     },
 }
 
 impl RunningVersion {
-    /// Starts a version. An installed one replaces its predecessor; this returns when its replicas
-    /// are ready or it has failed.
+    /// Starts a version. A version that is installed on the cluster replaces its predecessor; then
+    /// this function returns when the replicas are ready or the version has failed.
     pub(super) async fn start(
         environment: &UpgradeCluster,
         spec: &Spec,
@@ -75,7 +75,7 @@ impl RunningVersion {
         }
     }
 
-    /// Excerpt of its log.
+    /// An excerpt of the version's log.
     pub(super) async fn log_excerpt(&self) -> String {
         match self {
             Self::Process(process) => process.log_excerpt(),

@@ -7,7 +7,7 @@ use schedlab_clusters::external_tools::check_starts_with_program;
 use schedlab_clusters::real_cluster::HelmChart;
 use schedlab_conformance::schedulers::check_placeholders;
 
-/// Placeholders in a command.
+/// Placeholders in the command of a `process:` version.
 const PLACEHOLDERS: [&str; 2] = ["{kubeconfig}", "{scheduler-name}"];
 
 /// Expected syntax, for error messages.
@@ -21,9 +21,9 @@ const ALLOWED: &str = "expected process:COMMAND, such as `process:schedlab-sched
 pub enum Spec {
     /// A shell command.
     Process(String),
-    /// Our manifests with this image.
+    /// The image of a scheduler that is deployed with our manifests.
     Image(String),
-    /// A Helm chart.
+    /// A Helm chart that installs the scheduler.
     Chart(HelmChart),
 }
 
@@ -37,7 +37,7 @@ impl Spec {
         }
     }
 
-    /// Whether it runs in containers on the cluster.
+    /// Whether the version runs in containers on the cluster.
     pub fn is_installed(&self) -> bool {
         match self {
             Self::Process(_) => false,

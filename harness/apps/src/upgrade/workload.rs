@@ -24,7 +24,7 @@ const BOUNDED: &str = "upgrade-bounded";
 /// Child queue of [`BOUNDED`].
 const INNER: &str = "upgrade-inner";
 
-/// Queues with parent, quota and limit in GPUs; -1 is none.
+/// Queues with their parent, and their quota and limit in GPUs; -1 is unlimited.
 const QUEUES: [(&str, Option<&str>, (i32, i32)); 7] = [
     (ROOT, None, (32, -1)),
     ("upgrade-steady", Some(ROOT), (10, -1)),
@@ -35,13 +35,13 @@ const QUEUES: [(&str, Option<&str>, (i32, i32)); 7] = [
     (NEW, Some(ROOT), (11, 12)),
 ];
 
-/// Members of the half-bound gang.
+/// Number of members of the half-bound gang.
 const GANG_MEMBERS: usize = 4;
 
 /// Pods submitted afterwards that exceed a limit: name and queue.
 pub(super) const OVER_LIMIT: [(&str, &str); 2] = [("capped", CAPPED), ("inner", INNER)];
 
-/// Direction of a replacement.
+/// Direction of a replacement: to the new version or back to the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Forward(Strategy),
@@ -281,7 +281,8 @@ pub(super) fn over_limit_have_reasons(
     pending_have_reasons(state.pods.iter().filter(|(name, _)| names.contains(name)))
 }
 
-/// Clears the queue status of the old version, so that the new one must recompute it.
+/// Clears the queue status that the old version wrote, so that the new version must compute it
+/// anew.
 pub(super) async fn clear_queue_status(api: &Api, view: &ObservedCluster) -> anyhow::Result<()> {
     for queue in view.all(WatchedKind::Queues).filter(|queue| queue.get("status").is_some()) {
         let name = queue["metadata"]["name"].as_str().unwrap_or_default();

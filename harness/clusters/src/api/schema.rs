@@ -5,8 +5,8 @@ use schedlab_api::{Map, Value};
 use super::{Api, api_root};
 
 impl Api {
-    /// The names of the fields that are siblings of `path` in objects of a kind; empty if the
-    /// cluster publishes no schema.
+    /// The names of the fields beside the field `path` in objects of a kind; empty if the cluster
+    /// publishes no schema.
     pub async fn sibling_fields(&self, version: &str, kind: &str, path: &str) -> Vec<String> {
         match self.get(&format!("/openapi/v3{}", api_root(version))).await {
             Ok(document) => field_names(&document["components"]["schemas"], kind, path),

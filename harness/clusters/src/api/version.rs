@@ -8,10 +8,10 @@ use schedlab_api::Value;
 
 use super::{Api, MANAGER};
 
-/// How many characters of an unexpected response are shown.
+/// How many characters of an unexpected response are shown in the error.
 const BODY_CHARS_MAX: usize = 80;
 
-/// Why a server's version is unknown.
+/// Why the version of an API server could not be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum VersionError {
     /// The request failed.

@@ -23,16 +23,17 @@ const OTHER_COLLECTIONS: [&str; 3] = [
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 ];
 const NODES_PATH: &str = "/api/v1/nodes";
-/// Events about cluster-scoped objects. They expire after an hour, which is too long.
+/// The path of events about cluster-scoped objects. They are deleted, because they would only
+/// expire after an hour.
 const EVENTS_PATH: &str = "/api/v1/namespaces/default/events";
-/// Objects that runs share.
+/// Collections of objects that several runs use at the same time.
 const SHARED_COLLECTIONS: [&str; 2] = [
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 ];
-/// How long the removal of everything may take.
+/// Maximum time for the removal of all objects of a run.
 const REMOVAL_TIMEOUT: Duration = Duration::from_mins(5);
-/// How often the cluster is polled.
+/// Interval at which the cluster is polled during the removal.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Whether the cluster has any object of a run.
@@ -87,8 +88,9 @@ pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Deletes foreign pods that are bound to nodes that are gone, or can run only there. DaemonSet
-/// pods tolerate every taint, and on a simulated node no kubelet terminates them.
+/// Deletes pods of others that are bound to deleted nodes of ours, or can run only there. They are
+/// usually DaemonSet pods, which tolerate every taint, and no kubelet terminates them on a
+/// simulated node.
 pub(crate) async fn delete_foreign_pods(
     api: &Api,
     was_ours: &dyn Fn(&str) -> bool,
@@ -187,8 +189,8 @@ async fn release_shared(api: &Api, path: &str, run: &str) -> anyhow::Result<()> 
     }
 }
 
-/// Waits until a CRD and its objects are deleted. If it is not being deleted any more, another run
-/// has created it anew.
+/// Waits until a CRD and its objects are deleted. Returns early if the CRD is not being deleted:
+/// then another run has created it anew.
 async fn wait_until_deleted(api: &Api, path: &str) -> anyhow::Result<()> {
     let end = Instant::now() + REMOVAL_TIMEOUT;
     while Instant::now() < end {

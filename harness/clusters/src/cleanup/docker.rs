@@ -6,7 +6,7 @@ use crate::external_tools::{DockerEndpoint, ExternalTool, ToolError};
 /// Label with which kind marks the containers of a cluster.
 const KIND_LABEL: &str = "io.x-k8s.kind.cluster";
 
-/// A kind of object that docker has.
+/// A kind of docker resource, and the docker commands that list and remove such resources.
 #[derive(Clone, Copy, Debug)]
 struct DockerKind {
     name: &'static str,
@@ -25,7 +25,8 @@ const DOCKER_KINDS: [DockerKind; 4] = [
     DockerKind { name: "image", list: &["images", "-q"], remove: &["rmi", "-f"] },
 ];
 
-/// Docker with the daemon of a run; `None` is the daemon of our environment.
+/// Docker's command line, used with the daemon of a run. `None` is the daemon that our environment
+/// selects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Docker<'r>(pub(super) Option<&'r DockerEndpoint>);
 

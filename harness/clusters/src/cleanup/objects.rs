@@ -12,7 +12,7 @@ use schedlab_api::{Value, labels};
 use crate::api::{Api, api_error, is_not_found};
 use crate::kubeconfig;
 
-/// How long an object may take to be deleted.
+/// Maximum time for the deletion of one object, in seconds.
 const REMOVAL_TIMEOUT_SECONDS: u32 = 90;
 
 /// A client for the cluster of a kubeconfig.
@@ -73,12 +73,12 @@ pub(super) async fn remove(api: &Api, path: &str, object: &Value) -> anyhow::Res
     anyhow::bail!("{path} is not deleted after {REMOVAL_TIMEOUT_SECONDS} s")
 }
 
-/// Deletes an object or a collection. Succeeds if it does not exist.
+/// Deletes an object or a collection. If it does not exist, that is no error.
 pub(super) async fn delete_if_present(api: &Api, path: &str) -> anyhow::Result<()> {
     ignore_not_found(path, api.delete(path).await)
 }
 
-/// Treats "not found" as success.
+/// Treats the response "not found" as success.
 pub(super) fn ignore_not_found(
     path: &str,
     deleted: Result<Value, kube::Error>,

@@ -13,49 +13,49 @@ use super::{KIND_PREFIX, Resource, cluster, objects};
 use crate::api::Api;
 use crate::external_tools::{DockerEndpoint, ToolError};
 
-/// Whether to remove resources.
+/// Whether a cleanup removes resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CleanupMode {
-    /// Remove them.
+    /// Resources are removed.
     Remove,
-    /// Only report them.
+    /// Resources are only reported.
     DryRun,
 }
 
-/// A resource and what became of it.
+/// A resource, and what the cleanup did to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CleanupResult {
     /// The resource, for people.
     #[serde(rename = "thing")]
     pub resource: String,
-    /// What became of it.
+    /// What the cleanup did to the resource.
     #[serde(flatten)]
     pub outcome: CleanupOutcome,
 }
 
-/// What became of a resource.
+/// What a cleanup did to a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "end", rename_all = "kebab-case")]
 pub enum CleanupOutcome {
-    /// It was removed.
+    /// The resource was removed.
     Removed,
-    /// It exists and would be removed.
+    /// The resource exists and would be removed.
     #[serde(rename = "there")]
     Present,
-    /// It does not exist.
+    /// The resource does not exist.
     #[serde(rename = "gone")]
     Absent,
-    /// It does not exist yet, but docker may still create it.
+    /// The resource does not exist yet, but docker may still create it.
     #[serde(rename = "not-yet")]
     Pending,
-    /// It still exists.
+    /// The resource could not be removed and still exists.
     Failed {
-        /// Why, and what to do.
+        /// Why the removal failed, and what the user can do.
         why: String,
     },
-    /// Whether it exists is unknown.
+    /// Whether the resource exists is unknown.
     Unknown {
-        /// Why, and what to do.
+        /// Why that is unknown, and what the user can do.
         why: String,
     },
 }
@@ -70,17 +70,18 @@ impl CleanupOutcome {
     }
 }
 
-/// What was found of one run.
+/// What a cleanup found of one run and did to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunReport {
     /// The id of the run, or the path of an unreadable record.
     pub run: String,
-    /// The subcommand.
+    /// The subcommand of schedlab that began the run.
     pub verb: String,
-    /// Whether it is still alive; a run that is alive is left unchanged.
+    /// Whether the run's process is still alive. Resources of a run that is alive are left
+    /// unchanged.
     #[serde(rename = "life")]
     pub state: RunState,
-    /// Its resources.
+    /// The resources of the run, and what the cleanup did to them.
     #[serde(rename = "things")]
     pub resources: Vec<CleanupResult>,
 }

@@ -12,46 +12,47 @@ use super::Resource;
 use super::proc::Process;
 use crate::external_tools::DockerEndpoint;
 
-/// What is known of a run. The file format is JSON with the names given by `serde`.
+/// The record of a run: its process, and the resources that it created. In the file it is JSON,
+/// with the names given by `serde`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RunRecord {
     /// The id of the run.
     pub(super) id: String,
-    /// The subcommand.
+    /// The subcommand of schedlab.
     pub(super) verb: String,
     /// When the run began.
     #[serde(rename = "began")]
     pub(super) began_at: Timestamp,
-    /// The process of the run.
+    /// The process id of the run.
     pub(super) pid: u32,
-    /// The start time of that process, in clock ticks since the boot.
+    /// The start time of the run's process, in clock ticks since the boot.
     pub(super) started: u64,
-    /// The pid namespace of that process.
+    /// The pid namespace of the run's process.
     #[serde(rename = "place")]
     pub(super) pid_namespace: PidNamespace,
-    /// The resources, in the order of creation.
+    /// The resources that the run created, in the order of creation.
     #[serde(rename = "things")]
     pub(super) resources: Vec<Resource>,
     /// The endpoint of docker's daemon, if resources were created there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) docker: Option<DockerEndpoint>,
-    /// When the process was first found to have ended.
+    /// When the run's process was first found to have ended.
     #[serde(rename = "gone", default, skip_serializing_if = "Option::is_none")]
     pub(super) process_gone_at: Option<Timestamp>,
 }
 
-/// How long after the end of a run docker's daemon may still create a resource: it completes a
-/// request even if the client was killed.
+/// How long after the end of a run docker's daemon may still create a resource for it: the daemon
+/// completes a request even if the client was killed.
 const DOCKER_DELAY_MAX: SignedDuration = SignedDuration::from_mins(10);
 
-/// A set of unambiguous process ids.
+/// Where process ids are unambiguous: a pid namespace during one boot of one machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PidNamespace {
     /// The host name of the machine.
     pub(super) host: String,
-    /// The id of the boot.
+    /// The id of the boot, from `/proc/sys/kernel/random/boot_id`.
     pub(super) boot: String,
-    /// The pid namespace.
+    /// The pid namespace, as `/proc/self/ns/pid` shows it.
     pub(super) namespace: String,
 }
 
@@ -59,13 +60,13 @@ pub(super) struct PidNamespace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunState {
-    /// Its process runs.
+    /// The run's process is running.
     #[serde(rename = "lives")]
     Running,
-    /// Its process has ended.
+    /// The run's process has ended.
     Ended,
-    /// Unknown: its process cannot be inspected from here, because it is on another machine with
-    /// the same home folder or in another container.
+    /// Unknown: the run's process cannot be inspected from here, because it is on another machine
+    /// with the same home folder or in another container.
     #[serde(rename = "elsewhere")]
     Unreachable,
 }
@@ -212,8 +213,10 @@ fn sort_key(id: &str) -> Vec<(usize, String)> {
     id.split('-').map(|part| (part.len(), part.to_owned())).collect()
 }
 
-/// The folder for state that must outlive a crash:
-/// `${XDG_STATE_HOME:-~/.local/state}/schedlab`.
+/// The folder for state that must outlive a crash: `${XDG_STATE_HOME:-~/.local/state}/schedlab`.
+///
+/// # Errors
+/// Neither `XDG_STATE_HOME` nor `HOME` is an absolute path.
 pub fn state_folder() -> anyhow::Result<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || set("HOME").map(|home| home.join(".local/state"));

@@ -12,7 +12,7 @@ use crate::external_tools::{DockerEndpoint, ExternalTool, RESPONSE_TIMEOUT, dock
 use crate::kubeconfig;
 use crate::real_cluster::{LOG_IN_HINT, PROXY_HINT};
 
-/// How to get everything that kind needs.
+/// The hint how to get everything that kind clusters need.
 const PREPARE_HINT: &str = "eval \"$(kind-configs/prepare)\" in a checkout builds it";
 
 /// Script in a checkout that starts a docker daemon.
@@ -92,8 +92,8 @@ async fn check_docker(result: &mut CheckResult) {
     result.add_tool_output("daemon", daemon);
 }
 
-/// The address of the daemon that `kind-configs/engine/start` starts, if it runs and no other is
-/// configured.
+/// The address of the docker daemon that `kind-configs/engine/start` starts; `None` if it does not
+/// run or if another daemon is configured.
 fn schedlab_docker_host() -> Option<String> {
     let folder = std::env::var_os("SCHEDLAB_SOCKETS").map_or("/run/schedlab".into(), PathBuf::from);
     let socket = folder.join("docker.sock");
@@ -177,7 +177,7 @@ pub(super) async fn kubeconfig() -> CheckResult {
     result
 }
 
-/// Why a server is unusable.
+/// Why an API server is unusable, and a hint.
 struct ServerProblem {
     why: String,
     hint: &'static str,

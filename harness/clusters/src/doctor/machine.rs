@@ -24,7 +24,7 @@ pub(super) fn facts() -> Vec<String> {
     facts
 }
 
-/// A message and a hint if the inotify limits are too low; kind would fail with "too many open
+/// A message and a hint if the inotify limits are too low. kind would fail with "too many open
 /// files".
 pub(super) fn inotify_too_low() -> Option<(String, &'static str)> {
     let (watches, instances) = (limit("max_user_watches")?, limit("max_user_instances")?);
@@ -34,7 +34,7 @@ pub(super) fn inotify_too_low() -> Option<(String, &'static str)> {
     })
 }
 
-/// A field of `/proc/meminfo`, in gigabytes.
+/// The value of a field of `/proc/meminfo`, in gigabytes.
 #[expect(clippy::cast_precision_loss, reason = "memory is far below 2^53 kB")]
 fn memory(field: &str) -> Option<f64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;

@@ -17,8 +17,11 @@ pub fn check_starts_with_program(command: &str) -> Result<(), String> {
     }
 }
 
-/// Fails if the program of a command is neither on the `PATH` nor in `extra_folder`. A program
-/// whose name only the shell can evaluate passes.
+/// Fails if the program of a shell command is neither on the `PATH` nor in `extra_folder`. A
+/// program whose name only the shell can evaluate passes.
+///
+/// # Errors
+/// There is no such program; the message names it.
 pub fn check_program_exists(command: &str, extra_folder: Option<&Path>) -> Result<(), String> {
     let program = command.split_whitespace().next().unwrap_or_default();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:,@%".contains(c);

@@ -17,16 +17,16 @@ const DOCKER_CONTEXT: &str = "DOCKER_CONTEXT";
 const CONTEXT_COMMAND: [&str; 4] =
     ["context", "inspect", "--format", "{{.Name}} {{.Endpoints.docker.Host}}"];
 
-/// The address of a daemon, and where it is configured.
+/// The address of a docker daemon, and where the address is configured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DockerEndpoint {
-    /// For example `unix:///var/run/docker.sock`.
+    /// The address, for example `unix:///var/run/docker.sock`.
     pub host: String,
-    /// The context that configures it; `None` if `DOCKER_HOST` does.
+    /// The docker context that configures the address; `None` if `DOCKER_HOST` does.
     pub context: Option<String>,
 }
 
-/// Whether `DOCKER_HOST` is set.
+/// Whether the environment variable `DOCKER_HOST` is set.
 pub(crate) fn docker_host_is_set() -> bool {
     std::env::var_os(DOCKER_HOST).is_some_and(|host| !host.is_empty())
 }

@@ -2,11 +2,11 @@
 
 use super::ExternalTool;
 
-/// The daemon does not exist, or not under that name.
+/// Hint for an address of docker's daemon that does not exist or cannot be resolved.
 const DAEMON_UNREACHABLE_HINT: &str = "docker's daemon cannot be reached at that address: set DOCKER_HOST to that of a running one, \
      or unset it; docker context ls shows others";
 
-/// A part of an error message, and the hint for it. The first match counts: an unreachable daemon
+/// Hints by tool and by a part of its error message. The first match counts: an unreachable daemon
 /// comes before an unreachable registry.
 const HINTS: [(ExternalTool, &str, &str); 33] = [
     (ExternalTool::Docker, "no docker on the PATH", "apt-get install docker.io"),

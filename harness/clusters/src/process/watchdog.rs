@@ -11,8 +11,12 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Runs a program until it ends or standard input is closed. Standard output gets one line with the
-/// pid or with the error, and one with the exit status if the program ends by itself.
+/// Runs a program until it ends or standard input is closed. Writes one line to standard output
+/// with the pid or with the error, and another one with the exit status if the program ends by
+/// itself.
+///
+/// # Errors
+/// Standard output is closed or the program cannot be waited for.
 pub fn run_watchdog(log: &Path, words: &[String]) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     let mut child = match start(log, words) {

@@ -25,9 +25,9 @@ use crate::external_tools::{DOCKER_HOST, DockerEndpoint, ExternalTool, ToolError
 use crate::interrupt::Interrupt;
 use crate::scheduler_source::SchedulerSource;
 
-/// How long the API server may take to become ready.
+/// Maximum wait for the API server in the container to become ready.
 const READY_TIMEOUT: Duration = Duration::from_mins(2);
-/// How long docker may take to create the container.
+/// Maximum wait for docker to create the container.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Which kind of cluster an image contains, derived from the image's name.
@@ -35,7 +35,7 @@ const CREATE_TIMEOUT: Duration = Duration::from_secs(10);
 enum ImageKind {
     /// `schedlab/cluster`: our emulator, optionally with the scheduler.
     Ours,
-    /// `rancher/k3s`.
+    /// `rancher/k3s`: a small Kubernetes distribution.
     K3s,
     /// `kwok/cluster`: etcd, API server, controller manager and kwok.
     Kwok,
@@ -71,7 +71,8 @@ impl ImageKind {
         }
     }
 
-    /// Publishes one port on the loopback interface only. k3s also needs to be privileged.
+    /// Publishes the API server's port, on the loopback interface only. k3s also gets the
+    /// privileges that it needs.
     fn configure_host(self, host: &mut HostConfig) {
         let local_port = PortBinding { host_ip: Some("127.0.0.1".to_owned()), host_port: None };
         host.publish_all_ports = Some(false);
@@ -136,7 +137,7 @@ fn reexec_with_docker_host(endpoint: &DockerEndpoint) -> anyhow::Error {
     ))
 }
 
-/// A running container. It is not stopped on drop: the run removes it by its label.
+/// A running container with a cluster. It is not stopped on drop: the run removes it by its label.
 #[derive(Debug)]
 pub(super) struct Container {
     container: ManuallyDrop<ContainerAsync<GenericImage>>,
@@ -144,8 +145,8 @@ pub(super) struct Container {
 }
 
 impl Container {
-    /// Starts the container. Our image starts its scheduler only if that is the scheduler under
-    /// test. `on_progress` receives one line before each slow step.
+    /// Starts the container. Our own image starts its scheduler only if that scheduler is the one
+    /// under test. `on_progress` receives one line before each slow step.
     pub(super) async fn start(
         image: &str,
         scheduler: &SchedulerSource,
@@ -246,7 +247,7 @@ impl Container {
         self.kind == ImageKind::Kwok
     }
 
-    /// Whether it has nodes of its own, with daemons on them.
+    /// Whether the cluster in the container has nodes of its own, with DaemonSet pods on them.
     pub(super) fn has_nodes(&self) -> bool {
         self.kind == ImageKind::K3s
     }

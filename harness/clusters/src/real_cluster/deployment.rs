@@ -123,8 +123,8 @@ pub(super) async fn install(
     }
 }
 
-/// Fails if one of the objects exists and was not created by schedlab: the end of the run would
-/// delete it.
+/// Fails if one of the objects exists and was not created by schedlab, because the end of the run
+/// would delete it.
 async fn refuse_foreign_objects(api: &mut Api, objects: &[Value]) -> anyhow::Result<()> {
     for object in objects {
         let path = api.path(object).await?;

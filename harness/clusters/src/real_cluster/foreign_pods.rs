@@ -17,7 +17,7 @@ use super::{Provider, RealCluster};
 use crate::api::{Api, api_error};
 use schedlab_tenancy::SIMULATED_TAINT;
 
-/// How many pods are named in a message.
+/// Maximum number of pods that are named in a message.
 const NAMES_MAX: usize = 3;
 
 /// Foreign pods that were seen on nodes of the run, as `namespace/name`.
@@ -47,7 +47,7 @@ impl RealCluster {
         }))
     }
 
-    /// A message about foreign pods on a scenario's nodes; the pods are also added to
+    /// A message about pods of others on a scenario's nodes. These pods are also added to those of
     /// [`Self::pods_that_landed`].
     pub async fn foreign_pods_on(&self, prefix: &str) -> Option<String> {
         let Provider::Existing = self.provider else { return None };
@@ -64,7 +64,7 @@ impl RealCluster {
         Some(description)
     }
 
-    /// A message about the foreign pods that were seen on nodes of the run.
+    /// A message about the pods of others that were seen on nodes of the run.
     pub fn pods_that_landed(&self) -> Option<String> {
         let landed = self.foreign_pods.0.lock().unwrap_or_else(PoisonError::into_inner);
         (!landed.is_empty()).then(|| {
@@ -87,7 +87,7 @@ async fn pending_pods_that_tolerate(api: &Api, run: &str) -> anyhow::Result<BTre
     .await
 }
 
-/// Pods on a scenario's nodes that are not the scenario's own.
+/// Pods on a scenario's nodes that do not belong to the scenario.
 async fn foreign_pods_on_nodes(api: &Api, prefix: &str) -> anyhow::Result<BTreeSet<String>> {
     let is_ours = |pod: &Value, at| text(pod, at).is_some_and(|name| name.starts_with(prefix));
     find_pods(api, |pod| is_ours(pod, "/spec/nodeName") && !is_ours(pod, "/metadata/namespace"))

@@ -18,10 +18,10 @@ use crate::external_tools::ExternalTool;
 /// The name of the Helm release; resources of our chart are named after it.
 const RELEASE: &str = "schedlab-scheduler";
 
-/// How long replicas may take to terminate.
+/// Maximum wait for the replicas to terminate.
 const REMOVAL_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How often pods are polled.
+/// Interval at which pods are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A Helm chart and further arguments for helm.
@@ -75,7 +75,10 @@ pub fn check_local_image(image: &str) -> Result<(), crate::external_tools::ToolE
     ExternalTool::Docker.run(&["image", "inspect", "--format", "{{.Id}}", image]).map(drop)
 }
 
-/// Installs schedulers on one cluster.
+///
+/// # Errors
+/// Docker cannot be run or does not have the image.
+/// Installs and stops schedulers on one cluster.
 #[derive(Clone, Debug)]
 pub struct SchedulerInstaller {
     pub(super) config: kube::Config,
@@ -84,12 +87,20 @@ pub struct SchedulerInstaller {
 }
 
 impl SchedulerInstaller {
-    /// Applies our manifests with this image and waits until all replicas are ready.
+    /// Installs the scheduler with our manifests and this image, and waits until all replicas are
+    /// ready.
+    ///
+    /// # Errors
+    /// A request fails, or the replicas do not become ready.
     pub async fn install_image(&self, image: &str) -> anyhow::Result<()> {
         deployment::install(&self.config, image, &[], self.run.id()).await
     }
 
-    /// Installs or upgrades the Helm release and waits until all replicas are ready.
+    /// Installs or upgrades the Helm release of the scheduler, and waits until all replicas are
+    /// ready.
+    ///
+    /// # Errors
+    /// Helm fails, or the replicas do not become ready.
     pub async fn install_chart(&self, chart: &HelmChart) -> anyhow::Result<()> {
         let kubeconfig = self.kubeconfig.display().to_string();
         let mut arguments = vec!["upgrade", "--install", RELEASE, &chart.source];

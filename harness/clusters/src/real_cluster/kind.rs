@@ -18,7 +18,7 @@ use crate::scheduler_source::SchedulerSource;
 /// The default configuration for `kind create cluster`.
 const ONE_NODE_CONFIG: &str = include_str!("../../../../kind-configs/one-node.yaml");
 
-/// Environment variable with the node image, if `--node-image` is not given.
+/// Environment variable with the node image of kind clusters, used if `--node-image` is not given.
 const NODE_IMAGE_ENV: &str = "SCHEDLAB_NODE_IMAGE";
 
 /// The docker network that all kind clusters of a machine share.
@@ -27,7 +27,7 @@ const NETWORK: &str = "kind";
 /// How long the API server may take to become ready.
 const READY_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Options for a kind cluster.
+/// Options for the creation of a kind cluster.
 #[derive(Clone, Debug, Default)]
 pub struct KindOptions {
     /// Name of a cluster that is kept: it is used if it exists and created otherwise. `None`
@@ -35,7 +35,7 @@ pub struct KindOptions {
     pub keep: Option<String>,
     /// Node image; `None` leaves the choice to kind.
     pub node_image: Option<String>,
-    /// Path of a kind configuration; `None` is one node.
+    /// Path of a kind configuration; `None` means one node.
     pub config: Option<PathBuf>,
 }
 
@@ -165,12 +165,12 @@ impl KindCluster {
         block_on(run_kind(&self.run, &self.folder, args))
     }
 
-    /// Loads an image from the local docker into the nodes.
+    /// Loads an image from the local docker into the nodes of the kind cluster.
     pub(super) fn load_image(&self, image: &str) -> anyhow::Result<()> {
         self.run_kind_command(&["load", "docker-image", image, "--name", &self.name]).map(drop)
     }
 
-    /// Writes the logs of the nodes and their pods into a folder.
+    /// Writes the logs of the nodes and of their pods into a folder.
     pub(super) fn export_logs(&self, folder: &Path) -> anyhow::Result<()> {
         let path = folder.display().to_string();
         match self.run_kind_command(&["export", "logs", &path, "--name", &self.name]) {
@@ -194,7 +194,7 @@ async fn run_kind(run: &Run, folder: &Path, args: &[&str]) -> anyhow::Result<Str
     Ok(ExternalTool::Kind.run_async(args, &[run.env_var(), ("TMPDIR", &folder)]).await?)
 }
 
-/// Keeps DaemonSet pods off simulated nodes: they tolerate every taint, and no kubelet would run
+/// Keeps DaemonSet pods off simulated nodes. They tolerate every taint, and no kubelet would run
 /// them.
 pub(super) async fn exclude_daemons(config: &kube::Config) -> anyhow::Result<()> {
     let api = Api::new(kube::Client::try_from(config.clone()).context("cannot make a client")?);

@@ -11,10 +11,10 @@ use kube::config::KubeConfigOptions;
 use crate::api::{VersionError, api_error, error_chain, is_unauthorized};
 use crate::kubeconfig;
 
-/// How long a server may take to respond.
+/// Maximum wait for a server's response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Hint for a rejected credential.
+/// Hint for a credential that the server rejects.
 pub(crate) const LOG_IN_HINT: &str =
     "log in again: the credentials of that context are invalid or have expired";
 
@@ -22,20 +22,20 @@ pub(crate) const LOG_IN_HINT: &str =
 pub(crate) const PROXY_HINT: &str =
     "is there a proxy or a sign-in page in between? kubectl get --raw /version shows the response";
 
-/// How to reach an existing cluster.
+/// How to reach an existing cluster: which kubeconfig and context.
 #[derive(Clone, Debug, Default)]
 pub struct KubeconfigAccess {
     /// Path of the kubeconfig; `None` means `KUBECONFIG`, then `~/.kube/config`.
     pub path: Option<PathBuf>,
     /// The context that the user confirmed with `--context NAME --confirm`.
     pub confirmed: Option<String>,
-    /// Name of the scheduler under test, if it runs on the cluster.
+    /// The name of the scheduler under test, if it runs on the cluster.
     pub scheduler: Option<String>,
 }
 
 impl KubeconfigAccess {
-    /// Loads the kubeconfig. Returns the client configuration, the absolute path of the kubeconfig
-    /// and the context.
+    /// Loads the kubeconfig. Returns the client configuration, the absolute path of the kubeconfig,
+    /// and the name of the context.
     pub(super) async fn connect(&self) -> anyhow::Result<(kube::Config, PathBuf, String)> {
         let path = kubeconfig::find_path(self.path.as_deref())?;
         kubeconfig::check_rereadable(&path)?;

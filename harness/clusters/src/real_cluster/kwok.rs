@@ -36,7 +36,7 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// What simulates the kubelets of simulated nodes on a real cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Kubelets {
-    /// kwok if it serves an existing cluster or is in the image; schedlab otherwise.
+    /// kwok if it serves the existing cluster or is in the image; schedlab otherwise.
     #[default]
     Auto,
     /// schedlab's own actors.
@@ -64,18 +64,18 @@ impl Kubelets {
 /// How kwok treats pods on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KwokBehavior {
-    /// Whether it completes a Job's pods as soon as they run, as its stage `pod-complete` does.
+    /// Whether kwok completes a Job's pods as soon as they run, as its stage `pod-complete` does.
     pub completes_jobs: bool,
 }
 
-/// What simulates the nodes of a cluster.
+/// What simulates the kubelets of a cluster's nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KubeletProvider {
-    /// schedlab's actors.
+    /// The actors of schedlab.
     Schedlab,
-    /// kwok, complemented by the actors for what it lacks.
+    /// kwok, complemented by those of schedlab's actors that kwok does not replace.
     Kwok(KwokBehavior),
-    /// The cluster itself: it is our emulator, as in `schedlab up`.
+    /// The cluster itself, because it is our emulator, as in `schedlab up`.
     Emulator,
 }
 

@@ -17,7 +17,7 @@ pub(super) async fn preflight(_image: &str, _kubelets: Kubelets) -> anyhow::Resu
     anyhow::bail!(MISSING)
 }
 
-/// A running container, of which there is none.
+/// A running container. There is none without container support.
 #[derive(Debug)]
 pub(super) enum Container {}
 

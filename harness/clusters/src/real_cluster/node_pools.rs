@@ -3,7 +3,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The pools of a cluster, and which are free. Empty if one scheduler serves all nodes.
+/// The node pools of a cluster, and which of them are free. There are none if one scheduler serves
+/// all nodes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodePools {
     names: Vec<String>,
@@ -11,7 +12,7 @@ pub(super) struct NodePools {
 }
 
 impl NodePools {
-    /// One pool per concurrent scenario; none for a single scenario.
+    /// One node pool per concurrent scenario; none for a single scenario.
     pub(super) fn for_scenarios(count: usize) -> Self {
         let count = if count > 1 { count } else { 0 };
         let names: Vec<String> = (1..=count).map(|number| format!("pool-{number}")).collect();
@@ -23,7 +24,8 @@ impl NodePools {
         &self.names
     }
 
-    /// Takes a pool, which is free again when it is dropped. `None` if there are no pools.
+    /// Takes a free node pool; it is free again when the returned value is dropped. `None` if there
+    /// are no pools.
     ///
     /// # Errors
     /// All pools are in use.
@@ -47,7 +49,7 @@ pub struct NodePool {
 }
 
 impl NodePool {
-    /// The value of the pool's label.
+    /// The value of the node pool's label.
     pub fn name(&self) -> &str {
         &self.name
     }

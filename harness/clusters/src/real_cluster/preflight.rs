@@ -13,7 +13,7 @@ use crate::api::{Api, api_error};
 /// its lease.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Fails unless the scheduler reports about a pod that fits no node.
+/// Checks that the scheduler is running: fails unless it reports about a pod that fits no node.
 pub(super) async fn probe_scheduler(
     config: &kube::Config,
     scheduler: &str,
@@ -38,7 +38,7 @@ pub(super) async fn probe_scheduler(
     Ok(())
 }
 
-/// A pod with its queues, in a namespace of its own.
+/// A probe for a running scheduler: a pod with its queues, in a namespace of its own.
 struct SchedulerProbe<'r> {
     api: Api,
     run: &'r str,

@@ -16,15 +16,15 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const PRIORITY_CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
 /// Annotation of CRDs and priority classes that schedlab created: a hash of `spec`.
 const DIGEST_ANNOTATION: &str = "schedlab.dev/digest";
-/// How long the cluster may take to serve a new kind.
+/// Maximum wait for the cluster to serve a new kind.
 const SERVED_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What to do with a CRD that exists and was not created by schedlab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ForeignCrds {
-    /// It belongs to the installed scheduler: accept it if it serves our version.
+    /// The CRD belongs to the installed scheduler: accept it if it serves our version.
     Accept,
-    /// Fail and change nothing.
+    /// Fail and leave the CRD unchanged.
     Reject,
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn install(
     wait_until_all_served(&api, &definitions).await
 }
 
-/// The existing object with the name of `ours`.
+/// The existing object with the name of `ours`; `None` if there is none.
 async fn get_existing(api: &Api, collection: &str, ours: &Value) -> anyhow::Result<Option<Value>> {
     let path = format!("{collection}/{}", name(ours));
     match api.get(&path).await {
@@ -75,8 +75,8 @@ async fn wait_until_all_served(api: &Api, definitions: &[Value]) -> anyhow::Resu
     try_join_all(paths.map(|path| wait_until_served(api, path))).await.map(drop)
 }
 
-/// Registers the run as a user of an object that schedlab created, or creates it. An object that
-/// schedlab did not create is left unchanged.
+/// Registers the run as a user of a CRD or priority class, which is created if it is missing. An
+/// existing object that schedlab did not create is left unchanged.
 async fn register_use(
     api: &Api,
     collection: &str,
@@ -115,7 +115,7 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// Adds a hash of `spec` as an annotation.
+/// Adds the annotation with a hash of `spec`.
 fn with_digest(mut definition: Value) -> Value {
     let text = definition["spec"].to_string();
     let number = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -6,7 +6,7 @@ use super::diff::{EventOrder, cases_run, differences, differences_text};
 use super::expected_differences::ExpectedDifferences;
 use crate::report::{CaseReport, Report};
 
-/// An earlier run to compare with.
+/// An earlier run with which a run is compared.
 #[derive(Clone, Debug)]
 pub struct Baseline {
     title: String,
@@ -16,8 +16,8 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// A baseline with this title. Expected differences do not count, and with a run in real time
-    /// the order of events is ignored.
+    /// A baseline with this title. Expected differences do not count, and if one of the runs is in
+    /// real time, the order of events is ignored.
     pub fn new(
         title: &str,
         run: &Report,

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 /// Maps letters of workloads to the letters that replace them; other letters are unchanged.
 type Permutation<'a> = BTreeMap<&'a str, &'a str>;
 
-/// The maximum number of permutations: six equal workloads, or two times four. With more, nothing
-/// is exchanged.
+/// The maximum number of permutations that are tried: enough for six equal workloads, or two times
+/// four. With more, no letters are exchanged.
 const PERMUTATIONS_MAX: usize = 720;
 
 /// The canonical form of a snapshot's placements; `None` if it has none.
@@ -18,7 +18,7 @@ pub(crate) fn canonical(text: &str) -> Option<String> {
     canonical_form(text, collapse_whitespace)
 }
 
-/// Like [`canonical`], without the queues' fair shares, which only a scheduler in this process
+/// Like [`canonical_text`], without the queues' fair shares, which only a scheduler in this process
 /// reports.
 pub(crate) fn canonical_without_shares(text: &str) -> Option<String> {
     canonical_form(text, |row| {
@@ -52,7 +52,7 @@ fn canonical_placement(section: &str, gpus: fn(&str) -> String) -> String {
     forms.min().unwrap_or_default()
 }
 
-/// The form after exchanging some workloads.
+/// A placement after exchanging the letters of some workloads.
 fn permuted_placement(
     parts: &[(&str, Vec<&str>)],
     swap: &Permutation<'_>,
@@ -99,7 +99,7 @@ fn node_row(line: &str, swap: &Permutation<'_>) -> (usize, String) {
     (count_names(names), format!("{} {faults}", sides.join(" + ")).trim_end().to_owned())
 }
 
-/// The symbol of a pod without its number, with the letter of the exchanged workload: `a12-`
+/// The symbol of a pod with the letter after the exchange, and without the pod's number: `a12-`
 /// becomes `a-`.
 fn permuted_symbol(symbol: &str, swap: &Permutation<'_>) -> String {
     let end = symbol.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(symbol.len());

@@ -20,41 +20,41 @@ pub use text::text;
 pub struct Diff {
     /// The scenarios that differ, in the order of the first run.
     pub differ: Vec<CaseDiff>,
-    /// Scenarios whose differences are expected, by the file that documents them.
+    /// Scenarios whose differences are expected according to the file of expected differences.
     #[serde(rename = "known")]
     pub expected: Vec<CaseDiff>,
-    /// Number of scenarios that ran in both and are equal.
+    /// Number of scenarios that ran in both runs and do not differ.
     pub equal: usize,
-    /// Ids in the first run only.
+    /// Ids of scenarios that are in the first run only.
     pub only_a: Vec<String>,
-    /// Ids in the second run only.
+    /// Ids of scenarios that are in the second run only.
     pub only_b: Vec<String>,
-    /// Ids run in the first and skipped in the second run.
+    /// Ids of scenarios that ran in the first run and were skipped in the second.
     pub skipped_b: Vec<String>,
-    /// Ids run in the second and skipped in the first run.
+    /// Ids of scenarios that ran in the second run and were skipped in the first.
     pub skipped_a: Vec<String>,
 }
 
-/// A scenario that differs.
+/// A scenario whose results differ between two runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CaseDiff {
-    /// File and name.
+    /// The scenario's id: file and name.
     pub id: String,
-    /// `file:line`.
+    /// Where the scenario is: `file:line`.
     #[serde(rename = "place")]
     pub location: String,
-    /// The differences.
+    /// The differences between the two results.
     pub differences: Vec<Difference>,
 }
 
-/// One difference.
+/// One difference between two results of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The compared aspect.
+    /// What was compared, for example `verdict`.
     pub about: String,
-    /// Lines of the first run only.
+    /// Lines that only the first run has.
     pub a: Vec<String>,
-    /// Lines of the second run only.
+    /// Lines that only the second run has.
     pub b: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ impl Diff {
 
 const VERDICT: &str = "verdict";
 
-/// Cases that ran.
+/// The cases of a report that ran.
 pub(super) fn cases_run(report: &Report) -> impl Iterator<Item = &CaseReport> {
     report.cases.iter().filter(|case| !matches!(case.outcome, Outcome::NotRun | Outcome::Skipped))
 }

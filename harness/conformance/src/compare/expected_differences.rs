@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 pub struct ExpectedDifferences(BTreeSet<String>);
 
 impl ExpectedDifferences {
-    /// Parses the lines that name a scenario; other lines are prose.
+    /// Parses a file of expected differences: lines such as ``- `ID` `` name a scenario, other
+    /// lines are prose.
     pub fn parse(text: &str) -> Self {
         let id = |line: &str| Some(line.strip_prefix("- `")?.strip_suffix('`')?.to_owned());
         Self(text.lines().filter_map(id).collect())

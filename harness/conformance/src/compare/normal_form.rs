@@ -19,7 +19,7 @@ use crate::report::{RunOutcome, WorkloadOutcome};
 use node_classes::NodeClasses;
 use workload_classes::WorkloadClasses;
 
-/// A pod in its last state, whether it still exists, and its history.
+/// A pod in its last state, and what happened to it.
 #[derive(Debug)]
 struct PodHistory {
     object: Arc<Value>,
@@ -35,7 +35,7 @@ struct Announcement<'a> {
     causes: &'a EvictionCauses,
 }
 
-/// The outcome that the log of a scenario shows.
+/// The outcome of a scenario, computed from the log of its writes.
 pub(crate) fn run_outcome(log: &[Arc<LogEntry>]) -> RunOutcome {
     let node_classes = NodeClasses::from_log(log);
     let workload_classes = WorkloadClasses::from_log(log);
@@ -80,9 +80,9 @@ impl PodHistory {
         }
     }
 
-    /// The text for a change; `None` if it is left out. Unschedulable reports are left out because
-    /// their number depends on timing, and so is the time between a deletion request and the
-    /// deletion.
+    /// The text for a change of a pod; `None` for changes that are left out. Unschedulable reports
+    /// are left out because their number depends on timing. A deletion and its request count as one
+    /// change, because the time between them varies.
     fn change_text(
         &mut self,
         change: &Change,

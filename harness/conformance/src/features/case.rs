@@ -13,35 +13,36 @@ use crate::report::Diagnostic;
 /// One scenario or example row.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Location in its file.
+    /// Where the case is in its feature file.
     pub location: CaseLocation,
-    /// Name of its feature.
+    /// Name of the feature.
     pub feature: String,
-    /// Name of its rule, if any.
+    /// Name of the rule that contains the scenario, if any.
     pub rule: Option<String>,
-    /// Name of the scenario; that of an example row contains its values.
+    /// Name of the scenario. The name of an example row contains the row's values.
     pub name: String,
-    /// Tags of feature, rule, scenario and examples, without `@`.
+    /// Tags of the feature, the rule, the scenario and its examples, without `@`.
     pub tags: Vec<String>,
-    /// Steps of the backgrounds, then its own.
+    /// Steps of the backgrounds, then those of the scenario.
     pub steps: Vec<Step>,
-    /// Line numbers of table rows, by the line of the table's first row.
+    /// Line numbers of the rows of each table, by the line of the table's first row.
     pub tables: Arc<BTreeMap<usize, Vec<usize>>>,
 }
 
-/// Location of a case.
+/// Where a case is in the feature files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaseLocation {
     /// Display path of the file.
     pub file: String,
-    /// The line that identifies the case: its example row, or its scenario.
+    /// The line that identifies the case: that of its example row, or else of its scenario.
     pub line: usize,
-    /// The lines of its scenario.
+    /// The lines of the scenario, from the first to behind the last.
     pub scenario: std::ops::Range<usize>,
 }
 
 impl Case {
-    /// Identifies the case in results; does not change when lines move.
+    /// The id of the case in results: its file and its name, so that it does not change when lines
+    /// move.
     pub fn id(&self) -> String {
         format!("{}: {}", self.location.file, self.name)
     }
@@ -52,7 +53,8 @@ impl Case {
         split_at_features_folder(&self.location.file).0
     }
 
-    /// Path of its snapshot: `snapshots/<area>/<feature>__<scenario>.snap` below the base folder.
+    /// Path of the case's snapshot: `snapshots/<area>/<feature>__<scenario>.snap` below the base
+    /// folder.
     pub fn snapshot_path(&self) -> PathBuf {
         let (base, inner) = split_at_features_folder(&self.location.file);
         let stem = inner.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
@@ -172,7 +174,7 @@ impl<'a> Flattener<'a> {
         }
     }
 
-    /// Snapshots and results are identified by name, so names must differ.
+    /// Reports scenarios with equal names: snapshots and results are identified by name.
     fn check_duplicate_names(&mut self) {
         let mut seen = BTreeMap::new();
         for case in &self.cases {

@@ -55,7 +55,7 @@ impl<'a> ExampleBlock<'a> {
         Ok(Self { file, header, rows: rows.collect(), tags: &examples.tags })
     }
 
-    /// Every `<name>` of the outline must be a column.
+    /// Checks that every placeholder `<name>` of the scenario outline is a column of the examples.
     fn check_placeholders(&self, scenario: &Scenario) -> Result<(), Diagnostics> {
         let used = scenario
             .steps

@@ -17,24 +17,24 @@ const HEADINGS: [&str; 9] = [
     "Scenarios",
 ];
 
-/// English words that are near a heading.
+/// English words that are similar to a heading keyword but may begin a line of description.
 const ENGLISH_LOOKALIKES: [&str; 5] = ["Features", "Rules", "Role", "Ruler", "Backgrounds"];
 
-/// A misspelt heading.
+/// A line that looks like a misspelt heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MisspeltHeading<'l> {
-    /// The words of the line.
+    /// The first words of the line.
     pub(super) found: &'l str,
-    /// The nearest heading, without its colon.
+    /// The nearest heading keyword, without its colon.
     pub(super) meant: &'static str,
 }
 
-/// Whether a heading is expected where a line stands.
+/// Whether a line is probably Gherkin or probably prose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Surroundings {
     /// Between steps, or a step, a table or a heading follows: the line is hardly description.
     Gherkin,
-    /// In a description.
+    /// The line is in a description.
     Prose,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn is_gherkin(line: &str) -> bool {
     line.starts_with(['@', '|']) || STEP_KEYWORDS.contains(&word) || is_heading()
 }
 
-/// The heading that a line most likely means, if it is none.
+/// The heading that a line most likely means; `None` if it is a heading already or means none.
 pub(super) fn misspelt_heading(
     line: &str,
     surroundings: Surroundings,
@@ -66,7 +66,7 @@ pub(super) fn misspelt_heading(
     }
 }
 
-/// `Background`, or `Scenario Outline and a name`, without a colon.
+/// The heading in a line like `Background` or `Scenario Outline and a name`, which lacks the colon.
 fn heading_without_colon(
     line: &str,
     surroundings: Surroundings,

@@ -22,8 +22,8 @@ pub const WEBHOOKS: &str = "webhooks";
 /// run one after the other.
 pub const CLAIMS: &str = "claims";
 
-/// The tag with a meaning that this tag most likely means; `None` for one of those, and for a user's
-/// own. Short words are too near each other.
+/// The tag with a meaning that `tag` most likely means. `None` if `tag` is itself such a tag, if it
+/// seems to be a tag of the user's own, or if it is too short to tell.
 pub(super) fn misspelt_tag(tag: &str) -> Option<&'static str> {
     if tag.chars().count() < 4 {
         return None;
@@ -92,8 +92,8 @@ impl Case {
         text.lines().any(|line| line == "pending")
     }
 
-    /// The longest time that a step must wait through. An `eventually within` ends as soon as it
-    /// holds and does not count.
+    /// The longest time that a step of the case must wait through. An `eventually within` does not
+    /// count, because it ends as soon as its condition holds.
     pub(crate) fn longest_wait(&self) -> Duration {
         static TIMES: LazyLock<Regex> = LazyLock::new(|| {
             let pattern =
@@ -125,7 +125,7 @@ impl Case {
         (WAIT_MAX.as_secs_f64() / longest.as_secs_f64()).max(TIME_FACTOR_MIN)
     }
 
-    /// Whether it creates a Job, directly or through a JobSet, TrainJob or RayJob.
+    /// Whether the case creates a Job, directly or through a JobSet, TrainJob or RayJob.
     pub fn creates_jobs(&self) -> bool {
         static JOBS: LazyLock<Regex> = LazyLock::new(|| {
             let pattern = r"(?m)^\s*(?:- )?kind: *(?:Job|JobSet|TrainJob|RayJob)\s*$|^(?:job|jobset|trainjob|rayjob)$";
@@ -134,7 +134,7 @@ impl Case {
         self.texts().any(|text| JOBS.is_match(&text))
     }
 
-    /// Whether it depends on how long pods take to start or terminate.
+    /// Whether the case depends on how long pods take to start or terminate.
     pub fn depends_on_pod_timing(&self) -> bool {
         static TIMES: LazyLock<Regex> = LazyLock::new(|| {
             let pattern = r"(?m)\b(?:starting|terminating)\b|schedlab\.dev/(?:startup|termination)|\b(?:startup|termination): |^(?:startup|termination)$";
@@ -143,7 +143,7 @@ impl Case {
         self.texts().any(|text| TIMES.is_match(&text))
     }
 
-    /// Whether the GPUs of a node become unhealthy.
+    /// Whether GPUs of a node become unhealthy in the case.
     pub fn changes_gpu_health(&self) -> bool {
         let is_such = |text: &str| text.contains("GPU") && text.contains(" unhealthy");
         self.steps.iter().any(|step| is_such(&step.value))
@@ -166,7 +166,7 @@ impl Case {
         })
     }
 
-    /// Whether it uses the scheduler's webhooks.
+    /// Whether the case uses the scheduler's webhooks.
     pub fn needs_webhooks(&self) -> bool {
         self.steps.iter().any(|step| step.value.contains("webhooks are asked"))
     }
@@ -185,7 +185,8 @@ impl Case {
     }
 }
 
-/// Requirements that follow from tables of queues and workloads and from equivalent sentences.
+/// Tags of the capabilities that a step may require, each with whether its table or sentence
+/// requires it.
 fn table_requirements(step: &gherkin::Step) -> [(&'static str, bool); 6] {
     let contains = |words: &str| step.value.contains(words);
     let has = |column: &str| column_cells(step, column).next().is_some();

@@ -8,20 +8,20 @@ use super::case::Case;
 use super::tags::TagExpression;
 use super::{FeaturePath, display_path};
 
-/// Selection criteria; all must hold.
+/// Which cases to run; all criteria must hold.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
     /// Files, folders and lines; a case must match one.
     pub paths: Vec<FeaturePath>,
-    /// Condition on tags.
+    /// Condition that the case's tags must satisfy.
     pub tags: Option<TagExpression>,
-    /// Texts of which the name must contain (or equal) one; empty: any name.
+    /// A case's name must contain (or equal) one of these texts; empty means any name.
     pub names: Vec<String>,
-    /// Compare whole names.
+    /// Whether a case's name must equal one of `names` instead of containing it.
     pub exact: bool,
-    /// Ids of which the case must have one.
+    /// A case's id must be one of these.
     pub ids: Option<BTreeSet<String>>,
-    /// The part of the selection to run.
+    /// The part of the selected cases to run.
     pub shard: Option<Shard>,
 }
 
@@ -63,7 +63,7 @@ fn is_at_path(requested: &FeaturePath, case: &Case, cases: &[Case]) -> bool {
             .any(|c| c.location.file == case.location.file && c.location.scenario.start <= line)
 }
 
-/// Part `index` of `count`, counted from 1.
+/// Part `index` of `count` equal parts of the cases, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: u64,

@@ -13,17 +13,17 @@ use super::requirements::misspelt_tag;
 use crate::report::{Diagnostic, Diagnostics};
 use crate::text::counted;
 
-/// English words that are one letter away from a keyword of a step.
+/// English words that are one letter away from a step keyword but may begin a line of description.
 const ENGLISH_LOOKALIKES: [&str; 6] = ["The", "They", "Them", "Than", "Thin", "Hen"];
 
-/// A feature's text and the lines of its table rows.
+/// The text of a feature file, and the lines of its table rows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Source {
     /// The text with media types removed.
     text: String,
-    /// Lines of a table's rows, by the line of its first row.
+    /// Line numbers of the rows of each table, by the line of the table's first row.
     pub(super) tables: Arc<BTreeMap<usize, Vec<usize>>>,
-    /// Number of lines.
+    /// Number of lines of the file.
     pub(super) lines: usize,
 }
 
@@ -48,7 +48,7 @@ impl Source {
         }
     }
 
-    /// The lines of the rows of the table whose first row is at this line.
+    /// The line numbers of the rows of the table whose first row is at `line`.
     pub(super) fn rows_of_table_at(&self, line: usize) -> &[usize] {
         self.tables.get(&line).map_or(&[], Vec::as_slice)
     }
@@ -60,13 +60,13 @@ struct Reader<'a> {
     source: Source,
     tables: BTreeMap<usize, Vec<usize>>,
     problems: Vec<Diagnostic>,
-    /// Fence and line of the open doc string.
+    /// The open doc string: its fence and its first line.
     fence: Option<(&'static str, usize)>,
-    /// First line and header of the open table.
+    /// The open table: its first line and its header.
     table: Option<(usize, Vec<String>)>,
     /// The next line that is neither empty nor a comment.
     next: &'a str,
-    /// What the next line may contain.
+    /// What the next line of the file may contain.
     context: LineContext,
 }
 
@@ -76,7 +76,7 @@ enum LineContext {
     /// Description only: below `Feature:`, `Rule:` and `Examples:`.
     #[default]
     Prose,
-    /// Steps or description: right below `Scenario:` and the like.
+    /// Steps or description: directly below `Scenario:` and the like.
     Opened,
     /// Steps or description, after a line of description.
     Described,
@@ -135,7 +135,7 @@ impl Reader<'_> {
         line.to_owned()
     }
 
-    /// Checks a heading, a step or a line of description.
+    /// Checks a line that is a heading, a step or description.
     fn check_line(&mut self, number: usize, line: &str) {
         if line.starts_with('@') {
             self.tags(number, line);
@@ -263,7 +263,7 @@ impl Reader<'_> {
     }
 }
 
-/// What is wrong with a word among tags.
+/// The message about an invalid word in a line of tags; `None` if the word is a valid tag.
 fn tag_problem(word: &str) -> Option<String> {
     match word.strip_prefix('@') {
         None | Some("") => {
@@ -284,7 +284,7 @@ fn next_content<'l>(lines: &[&'l str]) -> &'l str {
     lines.iter().map(|line| line.trim()).find(content).unwrap_or_default()
 }
 
-/// The word of a line that could be a keyword.
+/// The first word of a line, which could be a keyword.
 fn first_word(line: &str) -> &str {
     line.split([' ', ':']).next().unwrap_or_default()
 }

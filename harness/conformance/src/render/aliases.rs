@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 
 use schedlab_api::{Value, labels};
 
-/// The aliases of pods, by namespace and real name.
+/// The aliases of pods in rendered texts, by namespace and real name.
 #[derive(Debug, Default)]
 pub(crate) struct Aliases {
     aliases: BTreeMap<(String, String), Alias>,
     next: BTreeMap<(String, String), usize>,
 }
 
-/// The alias of a name, in two parts so that consecutive numbers can be merged.
+/// The alias of a name, split into two parts so that consecutive numbers can be merged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Alias {
-    /// Everything before the number, with its separator.
+    /// Everything before the number at the end of the alias, with the separator.
     pub(crate) stem: String,
-    /// The number at the end.
+    /// The number at the end of the alias.
     pub(crate) number: Option<usize>,
 }
 

@@ -13,11 +13,12 @@ use schedlab_emulator::store::{EventKind, LogEntry};
 use super::aliases::{Alias, Aliases, join_aliases};
 use crate::history::changes;
 
-/// Times are rounded to a tenth of a second: the exact millisecond at which a test saw the cluster
-/// idle is irrelevant.
+/// Times are rounded to a tenth of a second, because the exact millisecond at which a test saw the
+/// cluster idle is irrelevant.
 const TICK_MILLIS: i64 = 100;
 
-/// The event stream of a log (of a store, or assembled from watches) from `start` on.
+/// The event stream for a log from `start` on: a text with one line for each event, with time and
+/// cause.
 pub fn event_stream(log: &[Arc<LogEntry>], start: Timestamp) -> String {
     let mut stream = EventStream {
         eviction_messages: eviction_messages(log),
@@ -46,7 +47,8 @@ struct EventStream {
     lines: Vec<EventLine>,
 }
 
-/// The objects of a line, what happened to them and, for evictions, the preemptors.
+/// A line of the event stream: its objects, what happened to them and, for evictions, the
+/// preemptors.
 struct EventLine {
     at: i64,
     subjects: Vec<Alias>,
@@ -54,11 +56,11 @@ struct EventLine {
     preemptors: Vec<Alias>,
 }
 
-/// What happened. Lines of one moment with the same action are merged.
+/// What happened to an object. Lines with the same time and the same action are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Action {
     Plain(String),
-    /// Evicted for a preemptor, for this reason.
+    /// The pod was evicted for a preemptor; the text is the kind of eviction, such as `reclaim`.
     Evicted(&'static str),
 }
 
@@ -179,7 +181,7 @@ impl EventStream {
     }
 }
 
-/// The word for an eviction for a preemptor.
+/// The word for a kind of eviction, such as `reclaim`.
 pub(crate) const fn eviction_word(kind: EvictionKind) -> &'static str {
     match kind {
         EvictionKind::Reclaim => "reclaim",
@@ -188,7 +190,7 @@ pub(crate) const fn eviction_word(kind: EvictionKind) -> &'static str {
     }
 }
 
-/// The causes of evictions that a log announces.
+/// The causes of evictions that the events in a log announce.
 pub(crate) fn eviction_causes(log: &[Arc<LogEntry>]) -> EvictionCauses {
     let mut causes = EvictionCauses::default();
     let events = log.iter().filter(|entry| {

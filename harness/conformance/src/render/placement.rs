@@ -12,17 +12,17 @@ use schedlab_api::{Value, conditions, quantity::thousandths, resources};
 use super::aliases::{Alias, join_aliases};
 use symbols::{PlacedPod, PodState, Workload, assign_symbols};
 
-/// Fair shares in GPUs by queue, as last computed by the scheduler.
+/// Fair shares of queues in GPUs, as the scheduler last computed them, by queue name.
 pub type FairShares = BTreeMap<String, f64>;
 
 /// The objects from which a placement is rendered.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClusterObjects<'a> {
-    /// Nodes.
+    /// All nodes of the cluster.
     pub nodes: &'a [&'a Value],
     /// Pods of every namespace.
     pub pods: &'a [&'a Value],
-    /// Queues.
+    /// All queues of the cluster.
     pub queues: &'a [&'a Value],
     /// Pod groups of every namespace.
     pub pod_groups: &'a [&'a Value],

@@ -36,7 +36,7 @@ pub fn junit(report: &Report) -> anyhow::Result<String> {
     Ok(junit.to_string()?)
 }
 
-/// `seconds` is the property name of the cluster's time.
+/// The `JUnit` test case for a case. `seconds` is the name of the property with the cluster's time.
 fn test_case(case: &CaseReport, seconds: &str) -> TestCase {
     let mut test = TestCase::new(&*case.name, status(case));
     test.set_classname(&*case.feature);

@@ -9,7 +9,7 @@ use console::Style;
 use super::{CaseReport, FLAKY_HEADING, Outcome, Report};
 use crate::text::counted;
 
-/// Prints case reports, with or without colors.
+/// Prints case reports as text for people, with or without colors.
 #[derive(Clone, Debug)]
 pub struct PrettyPrinter {
     good: Style,
@@ -21,12 +21,12 @@ pub struct PrettyPrinter {
     feature: Option<String>,
 }
 
-/// How much of a failure message is printed. Reports in files have all of it.
+/// How much of a failure message is printed on standard output. Reports in files contain all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureLength {
-    /// The first 20 lines.
+    /// The first 20 lines of the message.
     Short,
-    /// All lines.
+    /// All lines of the message.
     Full,
 }
 
@@ -51,13 +51,13 @@ impl PrettyPrinter {
         }
     }
 
-    /// A printer that prints this much of a failure message.
+    /// This printer, set to print so much of a failure message.
     #[must_use]
     pub fn with_failures(self, failures: FailureLength) -> Self {
         Self { failures, ..self }
     }
 
-    /// The lines for one case, with the feature's heading before the first case of a feature. Cases
+    /// The text for one case. The first case of a feature comes with the feature's heading. Cases
     /// that were not run are only counted in the summary.
     pub fn case(&mut self, case: &CaseReport) -> String {
         let mut out = String::new();
@@ -146,12 +146,12 @@ fn has_failure_message(outcome: Outcome) -> bool {
     matches!(outcome, Outcome::Failed | Outcome::Pending)
 }
 
-/// Whether output is colored.
+/// Whether the printed text is colored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colors {
-    /// ANSI colors.
+    /// With ANSI colors.
     On,
-    /// No colors.
+    /// Without colors.
     Off,
 }
 
@@ -199,7 +199,7 @@ pub fn summary(report: &Report, wall: Option<Duration>) -> String {
     )
 }
 
-/// Maximum number of lines of a failure in the summary.
+/// Maximum number of lines of a failure message in the summary.
 const SUMMARY_LINES_MAX: usize = 8;
 
 /// Repeats the failures, because the end of a long log is often all that is read.

@@ -9,14 +9,14 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::Instant;
 
-/// A sequence of timed steps.
+/// Shows the progress of a sequence of steps on the terminal, and how long each takes.
 #[derive(Debug)]
 pub struct Progress {
     began: Instant,
     slowest: Option<(String, Duration)>,
 }
 
-/// A running step.
+/// A step that is running, with its spinner.
 #[derive(Debug)]
 pub struct Step {
     name: String,
@@ -87,7 +87,7 @@ impl Step {
     }
 }
 
-/// Progress of a startup whose steps are reported one after another.
+/// Shows the progress of a startup whose steps are reported one after another.
 #[derive(Debug)]
 pub struct BootProgress {
     progress: Progress,
@@ -96,7 +96,7 @@ pub struct BootProgress {
 }
 
 impl BootProgress {
-    /// No step yet; a step usually takes no longer than `usual`.
+    /// Progress before the first step. A step usually takes no longer than `usual`.
     pub fn new(usual: Duration) -> Self {
         Self { progress: Progress::default(), usual, step: None }
     }

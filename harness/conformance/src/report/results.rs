@@ -6,7 +6,10 @@ use anyhow::Context as _;
 
 use super::{Report, junit};
 
-/// Writes a run's results and points `latest` to them. Returns the run's folder.
+/// Writes the results of a run and points the link `latest` to them. Returns the folder of the run.
+///
+/// # Errors
+/// A file or folder cannot be written.
 pub fn write_results(folder: &Path, run: &str, report: &Report) -> anyhow::Result<PathBuf> {
     let path = unused_folder(folder, run);
     std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;

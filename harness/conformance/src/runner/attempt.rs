@@ -26,9 +26,9 @@ use schedlab_clusters::interrupt::Interrupted;
 pub(super) struct Attempt {
     /// The report.
     pub(super) report: CaseReport,
-    /// Every write as a line; empty unless runs are compared.
+    /// Every write to the cluster as a line; empty unless runs are compared.
     pub(super) history: Vec<String>,
-    /// How often the scheduler was killed at a write.
+    /// How often the scheduler was killed before a write.
     pub(super) crashes: usize,
 }
 
@@ -41,15 +41,15 @@ struct StepFailure {
     message: String,
 }
 
-/// What one run checks.
+/// What is checked when a case is run once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// All assertions and invariants.
     Full,
-    /// Audit rules and panics only, with a scheduler that is killed before one write. Assertions on
-    /// timing or on writes need not hold after a crash.
+    /// Only audit rules and panics are checked, and the scheduler is killed before one write.
+    /// Assertions on timing or on writes need not hold after a crash.
     InvariantsOnly {
-        /// The write, counted from 1.
+        /// The number of the write before which the scheduler is killed, counted from 1.
         crash_before_write: u32,
     },
 }
@@ -174,7 +174,7 @@ async fn run_steps(
     Attempt { report, history, crashes: 0 }
 }
 
-/// Runs all steps, ignoring failed assertions, and then lets the cluster settle.
+/// Runs all steps of a case, ignores failed assertions, and then lets the cluster settle.
 async fn run_ignoring_assertions(
     world: &mut World,
     case: &Case,
@@ -210,7 +210,7 @@ async fn run_ignoring_assertions(
     Attempt { report, history: Vec::new(), crashes: 0 }
 }
 
-/// Result of a step.
+/// The result of running one step.
 enum StepOutcome {
     Passed,
     Failed(StepFailure),
@@ -274,8 +274,8 @@ fn is_assertion(step: &Step, steps: &Collection<World>) -> bool {
     }
 }
 
-/// The message of a failed step; for a panic outside the steps, with its source location. `words`
-/// are the values in the sentence at `location`.
+/// The message of a failed step. For a panic outside the steps, the message has the panic's source
+/// location. `words` are the values in the step's sentence.
 fn step_failure(
     payload: &panics::Payload,
     mut panicked: Vec<panics::Panic>,
@@ -295,8 +295,8 @@ fn step_failure(
     (FailureKind::Step, with_panics(message, &panicked))
 }
 
-/// The message for a value in the sentence that its type cannot hold; Cucumber reports it as a Rust
-/// parse error.
+/// The message about a value in a step that its type cannot hold; `None` for other panics. Cucumber
+/// reports such a value as a parse error of Rust.
 fn out_of_range_message(message: &str, words: &[String]) -> Option<String> {
     let (name, rest) = message.split_once(" can not be parsed to ")?;
     let (_, error) = rest.split_once(": ")?;
@@ -327,7 +327,7 @@ fn with_panics(mut message: String, panicked: &[panics::Panic]) -> String {
     message
 }
 
-/// Compares the parts of the case's snapshot steps with the reviewed file.
+/// Compares the texts that the case's snapshot steps produced with the reviewed snapshot file.
 fn compare_snapshot(
     case: &Case,
     world: &World,
@@ -371,9 +371,9 @@ fn compare_snapshot(
     report.outcome = outcome;
 }
 
-/// Sets the outcome of snapshot steps: those whose part matches the reviewed file passed. When only
-/// the order or number of parts differs, the last step gets the outcome. Returns the line of the
-/// first mismatch.
+/// Sets the outcome of snapshot steps: those whose text is in the reviewed file passed. If only the
+/// order or number of texts differs, the last snapshot step gets the outcome. Returns the line of
+/// the first step that failed.
 fn mark_snapshot_steps<'r>(
     showing: impl Iterator<Item = (&'r mut StepReport, bool)>,
     outcome: Outcome,

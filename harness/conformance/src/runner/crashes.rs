@@ -13,12 +13,12 @@ use super::{
 use crate::features::Case;
 use crate::world::World;
 
-/// The writes before which the scheduler is killed.
+/// The writes before which the scheduler is killed when a passed case is run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crashes {
     /// Before every N-th write, one run each; the offset depends on the scenario.
     Every(NonZeroU32),
-    /// Before this write, counted from 1.
+    /// Before the write with this number, counted from 1.
     Before(u32),
 }
 
@@ -51,8 +51,9 @@ impl Crashes {
     }
 }
 
-/// Runs a passed case with crashes. `own_crashes` is the number of crashes that the scenario itself causes:
-/// a run without more crashes than that ends the sweep.
+/// Runs a passed case again, each time with a crash of the scheduler. `own_crashes` is the number
+/// of crashes that the scenario itself causes. A run without more crashes than these is the last
+/// one, because the scheduler makes no further write.
 pub(super) fn run_with_crashes(
     mut passed: CaseReport,
     case: &Case,

@@ -13,12 +13,12 @@ thread_local! {
 /// What a panic carries.
 pub(super) type Payload = dyn Any + Send;
 
-/// One panic.
+/// A panic that was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Panic {
     /// Message.
     pub(super) message: String,
-    /// Source file and line.
+    /// Source file and line of the panic.
     pub(super) location: String,
 }
 

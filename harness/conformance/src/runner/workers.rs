@@ -17,22 +17,22 @@ use crate::features::Case;
 /// A case that runs longer than this in wall time is reported as slow.
 const SLOW_AFTER: Duration = Duration::from_secs(10);
 
-/// Poll interval for slow cases.
+/// How often the running cases are checked for slow ones.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Stack size of a worker thread.
 const STACK_BYTES: usize = 16 << 20;
 
-/// Progress of a run.
+/// Progress of a run of features.
 #[derive(Debug)]
 pub enum Progress<'a> {
     /// A case started.
     Started(&'a Case),
-    /// A case ended; in any order.
+    /// A case ended. Cases end in any order.
     Ended,
-    /// The report of the next case in order.
+    /// The report on the next case in the given order.
     Reported(&'a CaseReport),
-    /// A case that has been running for this long.
+    /// A case that is still running, and for how long.
     Slow(&'a Case, Duration),
 }
 
@@ -51,7 +51,7 @@ struct Shared<'a> {
 
 type RunCase<'a> = dyn Fn(&Case) -> CaseReport + Sync + 'a;
 
-/// Runs all cases. Reports are in the order of `cases`.
+/// Runs all cases on several threads. The returned reports are in the order of `cases`.
 pub(super) fn run(
     cases: &[&Case],
     settings: &Settings,
@@ -131,7 +131,8 @@ fn collect(
     }
 }
 
-/// Running cases with their start and the run time at which each is reported next.
+/// The running cases by index: when each started, and after which run time it is next reported as
+/// slow.
 #[derive(Default)]
 struct Running(BTreeMap<usize, (Timestamp, Duration)>);
 

@@ -20,7 +20,7 @@ use schedlab_api::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// A running proxy. It stops when it is dropped.
+/// A running proxy for the API server. It stops when it is dropped.
 #[derive(Debug)]
 pub(super) struct ApiProxy {
     /// The kubeconfig for the scheduler process, as YAML.
@@ -35,7 +35,7 @@ impl Drop for ApiProxy {
 }
 
 impl ApiProxy {
-    /// Starts a proxy to the cluster of `client`.
+    /// Starts a proxy for the cluster of `client`.
     pub(super) async fn start(client: kube::Client) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
             .await

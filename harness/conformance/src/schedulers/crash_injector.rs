@@ -12,14 +12,14 @@ use kube::client::Body;
 use tokio::task::AbortHandle;
 use tower::Service;
 
-/// The crash point of one scheduler instance, from its start to its end.
+/// The point at which one scheduler instance is killed: before one of its writes, or never.
 #[derive(Debug, Default)]
 pub(crate) struct CrashPoint {
-    /// The number of the write at which to kill; 0 means never.
+    /// The number of the write instead of which the instance is killed; 0 means never.
     kill_at: AtomicU32,
     write_count: AtomicU32,
     is_dead: AtomicBool,
-    /// The write count killed it, not a step.
+    /// Whether the instance was killed at `kill_at` and not by a step.
     has_fired: AtomicBool,
     task: OnceLock<AbortHandle>,
 }
@@ -44,7 +44,7 @@ impl CrashPoint {
         }
     }
 
-    /// Whether the write count killed the instance.
+    /// Whether the instance was killed at its armed write, and not by a step.
     pub(super) fn has_fired(&self) -> bool {
         self.has_fired.load(Ordering::Relaxed)
     }
@@ -67,7 +67,7 @@ impl CrashPoint {
     }
 }
 
-/// A client service that obeys a crash point.
+/// A client service that stops answering when its crash point kills the instance.
 #[derive(Clone, Debug)]
 pub(crate) struct CrashService<S> {
     pub inner: S,

@@ -36,7 +36,7 @@ impl InProcessScheduler {
         Self { connector, config, supervisor: Supervisor::new(on_kill), status, suspend_handle }
     }
 
-    /// Its configuration.
+    /// The configuration of the scheduler.
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
@@ -51,7 +51,7 @@ impl InProcessScheduler {
         self.config.progress.subscribe()
     }
 
-    /// The status it reports after each cycle, with a liveness probe.
+    /// The scheduler's cycles, for callers that wait for them.
     pub(crate) fn cycle_ticks(&self) -> CycleTicks {
         CycleTicks {
             status: self.config.progress.subscribe(),
@@ -59,12 +59,12 @@ impl InProcessScheduler {
         }
     }
 
-    /// Suspends it until the guard is dropped.
+    /// Suspends the scheduler until the returned guard is dropped.
     pub(crate) fn suspend(&self) -> SuspendGuard {
         self.suspend_handle.suspend()
     }
 
-    /// Starts it, unless it is running.
+    /// Starts the scheduler, unless it is running.
     pub(super) fn start(&mut self) {
         if self.supervisor.is_alive() {
             return;
@@ -106,8 +106,8 @@ pub(crate) struct CycleTicks {
 }
 
 impl CycleTicks {
-    /// Waits until a cycle has started and ended from now on, or the scheduler is not alive. The
-    /// first of the two counted cycles may already be running.
+    /// Waits until one whole cycle has run from now on: two cycles must end, because the first may
+    /// be running already. Returns early if the scheduler is not alive.
     pub(crate) async fn wait_for_two_cycles(&mut self) {
         let mut last = self.status.borrow_and_update().cycles;
         let mut remaining: u64 = 2;

@@ -16,7 +16,7 @@ use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_control_plane::Process as _;
 use schedlab_scheduler::{Config, Flavor};
 
-/// How often the process is checked.
+/// How often the process is checked for its end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A scheduler that runs in a process of its own.
@@ -31,11 +31,11 @@ pub(crate) struct ProcessSpec {
     pub(crate) connector: Connector,
     /// Its configuration, as far as the command line determines it.
     pub config: Config,
-    /// The target: its command and files.
+    /// The target: the scheduler's command and files.
     pub target: Target,
-    /// A folder with programs, in addition to the `PATH`.
+    /// A folder that is searched for programs in addition to the `PATH`.
     pub program_folder: Option<PathBuf>,
-    /// The name of the folder for its files.
+    /// The name of the folder for the files of the process.
     pub folder: String,
     /// The run that registers the folder and the process.
     pub run: Run,
@@ -47,12 +47,12 @@ impl SchedulerProcess {
         Self { spec: Arc::new(start), supervisor: Supervisor::new(on_kill) }
     }
 
-    /// Its configuration.
+    /// The configuration of the scheduler.
     pub(crate) fn config(&self) -> &Config {
         &self.spec.config
     }
 
-    /// Starts it, unless it is running.
+    /// Starts the process, unless it is running.
     pub(super) fn start(&mut self) {
         if self.supervisor.is_alive() {
             return;
@@ -103,7 +103,7 @@ impl ProcessSpec {
         std::env::join_paths(folders).ok()?.into_string().ok()
     }
 
-    /// Fills in the placeholders of a text.
+    /// Replaces the placeholders in a text of the target by their values.
     fn fill_placeholders(&self, text: &str, folder: &Path) -> String {
         let profile = match self.config.flavor {
             Flavor::Kai => "kai",

@@ -12,7 +12,7 @@ use super::crash_injector::CrashPoint;
 /// How long a killed scheduler takes to restart.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
 
-/// Returns whether a scheduler is running or about to restart.
+/// A function that returns whether a scheduler is running or about to restart.
 pub(super) type LivenessProbe = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Starts, stops, kills and restarts a scheduler as steps demand.
@@ -22,17 +22,18 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Nothing is started yet. `on_kill` is called whenever a step stops or kills the scheduler.
+    /// A supervisor that has not started a scheduler yet. `on_kill` is called whenever a step stops
+    /// or kills the scheduler.
     pub(super) fn new(on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
         Self { shared: Arc::new(SharedState::new(on_kill)), task: None }
     }
 
-    /// Whether a step started it and none stopped it.
+    /// Whether the scheduler was started by a step and not stopped by one since.
     pub(super) fn is_started(&self) -> bool {
         self.task.is_some()
     }
 
-    /// How often it was killed at a write.
+    /// How often the scheduler was killed before a write.
     pub(super) fn kill_count(&self) -> usize {
         self.shared.state().kill_count
     }
@@ -42,7 +43,7 @@ impl Supervisor {
         self.shared.state().error.clone()
     }
 
-    /// Waits until it has ended unexpectedly. Only one caller may wait.
+    /// Waits until the scheduler has ended by itself. Only one caller may wait.
     pub(super) fn wait_for_exit(&self) -> impl Future<Output = ()> + use<> {
         let shared = Arc::clone(&self.shared);
         async move {
@@ -52,13 +53,14 @@ impl Supervisor {
         }
     }
 
-    /// Whether it is running or about to restart.
+    /// Whether the scheduler is running or about to restart.
     pub(super) fn is_alive(&self) -> bool {
         self.task.as_ref().is_some_and(|task| !task.is_finished())
     }
 
-    /// Runs instances one after another. `run` is one instance, which ends by itself or at its
-    /// crash point; it returns how it ended, unless that is recorded elsewhere.
+    /// Runs instances of the scheduler one after another. `run` runs one instance, which ends by
+    /// itself or at its crash point, and returns how the instance ended unless that is recorded
+    /// elsewhere.
     pub(super) fn start<L, F>(&mut self, run: L)
     where
         L: Fn(Arc<CrashPoint>) -> F + Send + 'static,
@@ -69,7 +71,7 @@ impl Supervisor {
         self.task = Some(tokio::spawn(supervisor).abort_handle());
     }
 
-    /// Stops it between two requests.
+    /// Stops the scheduler between two requests.
     pub(super) fn stop(&mut self) {
         if let Some(supervisor) = self.task.take() {
             supervisor.abort();
@@ -77,13 +79,14 @@ impl Supervisor {
         }
     }
 
-    /// A probe for callers that wait for the scheduler.
+    /// A function that tells callers which wait for the scheduler whether it is alive.
     pub(super) fn liveness_probe(&self) -> LivenessProbe {
         let shared = Arc::clone(&self.shared);
         Arc::new(move || shared.state().is_alive)
     }
 
-    /// Kills it at a write of the running instance, or of the next one if none is running.
+    /// Kills the scheduler before a write of the running instance, or of the next instance if none
+    /// is running.
     pub(super) fn kill_before_write(&self, n: u32, then: AfterKill) {
         let liveness = if self.is_alive() { Liveness::Alive } else { Liveness::Dead };
         self.shared.kill_before_write(n, then, liveness);
@@ -108,7 +111,7 @@ where
     }
 }
 
-/// State shared by the steps and the supervising task.
+/// The state that steps share with the supervising task.
 struct SharedState {
     state: Mutex<State>,
     /// Notified when the scheduler ended unexpectedly.
@@ -119,19 +122,20 @@ struct SharedState {
 struct State {
     /// Cuts off the running instance.
     crash_point: Arc<CrashPoint>,
-    /// The write at which to kill the next instance; 0 means never.
+    /// The number of the write before which the next instance is killed; 0 means never.
     next_kill_at: u32,
     after_kill: AfterKill,
-    /// How often it was killed at a write.
+    /// How often the scheduler was killed before a write.
     kill_count: usize,
-    /// Why it ended unexpectedly.
+    /// Why the scheduler ended by itself.
     error: Option<String>,
-    /// An instance is running, or another follows.
+    /// Whether an instance is running or is about to follow.
     is_alive: bool,
 }
 
 impl SharedState {
-    /// Nothing is started yet. `on_kill` is called whenever a step stops or kills the scheduler.
+    /// The state before a scheduler is started. `on_kill` is called whenever a step stops or kills
+    /// the scheduler.
     fn new(on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
         let state = State {
             crash_point: Arc::default(),
@@ -149,7 +153,7 @@ impl SharedState {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A step stopped the scheduler.
+    /// Records that a step stopped the scheduler.
     fn record_stop(&self) {
         let mut state = self.state();
         state.crash_point.kill();
@@ -158,7 +162,7 @@ impl SharedState {
         (self.on_kill)();
     }
 
-    /// The scheduler ended by itself.
+    /// Records that the scheduler ended by itself.
     fn record_exit(&self, error: Option<String>) {
         let mut state = self.state();
         state.error = error;
@@ -166,7 +170,8 @@ impl SharedState {
         self.exit_notify.notify_one();
     }
 
-    /// The scheduler was killed at a write. Returns whether it is restarted.
+    /// Records that the scheduler was killed before a write. Returns whether the scheduler
+    /// restarts.
     fn record_kill(&self) -> bool {
         (self.on_kill)();
         let mut state = self.state();
@@ -186,7 +191,7 @@ impl SharedState {
         state.next_kill_at = if again || liveness == Liveness::Dead { n } else { 0 };
     }
 
-    /// The crash point for a new instance, armed if that instance is to be killed.
+    /// The crash point for a new instance, armed if the instance is to be killed.
     fn new_crash_point(&self) -> Arc<CrashPoint> {
         let mut state = self.state();
         let crash_point = Arc::new(CrashPoint::default());
@@ -202,7 +207,7 @@ impl SharedState {
     }
 }
 
-/// Whether an instance is running.
+/// Whether an instance of the scheduler is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Liveness {
     /// An instance is running.

@@ -13,11 +13,11 @@ pub(crate) struct SuspendHandle(Arc<Mutex<State>>);
 #[derive(Debug, Default)]
 struct State {
     guards: usize,
-    /// Wakes the task if it was polled while suspended.
+    /// Wakes the task if the task was polled while it was suspended.
     waker: Option<Waker>,
 }
 
-/// Keeps the task suspended until it is dropped.
+/// Keeps the task suspended until this guard is dropped.
 #[derive(Debug)]
 pub(crate) struct SuspendGuard(SuspendHandle);
 

@@ -20,7 +20,7 @@ use schedlab_clusters::scheduler_source::{DEPLOYED_PERIOD, SchedulerSource};
 
 pub(crate) use queues::QueueApi;
 
-/// Built-in target files, by the name of the program or scheduler.
+/// Built-in target files, by the name of the scheduler or of its program.
 const BUILT_IN_TARGETS: [(&str, &str); 6] = [
     ("deployment", include_str!("target/deployment.yaml")),
     ("kai-scheduler", include_str!("target/kai-scheduler.yaml")),
@@ -71,10 +71,10 @@ pub(super) const KUBECONFIG: &str = "kubeconfig";
 /// The output of a scheduler process, in the same folder.
 pub(super) const LOG: &str = "log";
 
-/// Placeholders in the command of a process.
+/// Placeholders that the command of a scheduler process may contain.
 const PLACEHOLDERS: [&str; 4] = ["{kubeconfig}", "{scheduler-name}", "{profile}", "{dir}"];
 
-/// Placeholder for the program of `--scheduler process:PROGRAM` in the command of a target file.
+/// Placeholder in the command of a target file for the PROGRAM of `--scheduler process:PROGRAM`.
 const PROGRAM_PLACEHOLDER: &str = "{program}";
 
 /// Fails if a command contains an unknown placeholder. Other braces are left to the shell.
@@ -92,22 +92,23 @@ pub fn check_placeholders(command: &str, known: &[&str]) -> Result<(), String> {
     }
 }
 
-/// A scheduler under test and its capabilities.
+/// A scheduler under test, with its capabilities and the API of its queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Its name in reports.
+    /// The name of the scheduler in reports.
     pub name: String,
-    /// Where it comes from.
+    /// Where the scheduler comes from.
     pub source: SchedulerSource,
-    /// The API for its queues.
+    /// The API in which the scheduler's queues are configured.
     pub(crate) queues: QueueApi,
-    /// The value of `spec.schedulerName` for its pods; `None` is the built-in default.
+    /// The value of `spec.schedulerName` in the scheduler's pods; `None` is the built-in default.
     scheduler_name: Option<String>,
-    /// The time between two of its cycles; `None` is the built-in default.
+    /// The time between two scheduling cycles; `None` is the built-in default.
     period: Option<Duration>,
-    /// The names of its capabilities; `None` is all of them.
+    /// The names of the scheduler's capabilities; `None` means all.
     capabilities: Option<BTreeSet<String>>,
-    /// Files that its command refers to as `{dir}/NAME`, with placeholders.
+    /// Files to which the scheduler's command refers as `{dir}/NAME`, with placeholders in their
+    /// text.
     pub files: BTreeMap<String, String>,
 }
 
@@ -118,7 +119,7 @@ struct TargetFile {
     name: String,
     #[serde(default)]
     scheduler_name: Option<String>,
-    /// The name of a [`QueueApi`].
+    /// The name of the [`QueueApi`] of the scheduler.
     queues: String,
     capabilities: Vec<String>,
     #[serde(default)]
@@ -136,7 +137,7 @@ fn built_in(name: &str) -> Option<&'static (&'static str, &'static str)> {
 }
 
 impl Target {
-    /// Our scheduler, in this process.
+    /// The target for our scheduler in this process.
     pub fn ours() -> Self {
         Self {
             name: "ours".to_owned(),
@@ -149,8 +150,8 @@ impl Target {
         }
     }
 
-    /// No scheduler, with all of our scheduler's capabilities: a scenario that passes claims nothing
-    /// of a scheduler.
+    /// The target for no scheduler at all. It has all capabilities of our scheduler, so that all
+    /// scenarios run: one that passes does not test the scheduler.
     fn no_scheduler() -> Self {
         let (name, source) = ("no scheduler".to_owned(), SchedulerSource::NoScheduler);
         Self { name, source, ..Self::ours() }
@@ -277,35 +278,36 @@ impl Target {
         Config { seed, ..config }
     }
 
-    /// Assigns the pods and pod templates of an object to this scheduler, if features wrote them
-    /// for KAI.
+    /// Assigns pods and pod templates in an object to this scheduler, if features wrote them for
+    /// KAI's scheduler.
     pub(crate) fn set_scheduler_name(&self, object: &mut Value) {
         if let Some(name) = &self.scheduler_name {
             rename_scheduler(object, name);
         }
     }
 
-    /// Whether its own delays can be shortened; those of a program cannot.
+    /// Whether the scheduler's own delays can be shortened; those of a separate program cannot.
     pub(crate) fn can_scale_time(&self) -> bool {
         matches!(self.source, SchedulerSource::Ours | SchedulerSource::NoScheduler)
     }
 
-    /// Whether it is our scheduler in this process, whose placements are reviewed byte for byte.
+    /// Whether the target is our scheduler in this process, whose placements are reviewed byte for
+    /// byte.
     pub(crate) fn is_ours(&self) -> bool {
         self.source == SchedulerSource::Ours
     }
 
-    /// Whether it runs on the cluster, where an API server can reach its webhooks.
+    /// Whether the scheduler runs on the cluster, where an API server can reach its webhooks.
     pub(crate) fn is_on_cluster(&self) -> bool {
         matches!(self.source, SchedulerSource::Installed(_) | SchedulerSource::Deployment(_))
     }
 
-    /// Whether it reports the fair share of each queue to this process.
+    /// Whether the scheduler reports the fair share of each queue to this process.
     pub(crate) fn reports_fair_shares(&self) -> bool {
         self.source == SchedulerSource::Ours
     }
 
-    /// The needed capabilities that it lacks.
+    /// The capabilities in `required` that the scheduler lacks.
     pub(crate) fn missing_capabilities<'n>(&self, required: &BTreeSet<&'n str>) -> Vec<&'n str> {
         let Some(capabilities) = &self.capabilities else { return Vec::new() };
         required.iter().copied().filter(|need| !capabilities.contains(*need)).collect()

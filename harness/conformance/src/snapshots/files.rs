@@ -103,7 +103,7 @@ pub fn orphans(suite: &Suite, whole: &[PathBuf], shows: &dyn Fn(&Case) -> bool) 
     found
 }
 
-/// Whether a snapshot belongs to a loaded feature file.
+/// Whether a snapshot file belongs to one of the loaded feature files.
 fn is_of_loaded_feature(path: &Path, folder: &Path, loaded: &BTreeSet<(PathBuf, String)>) -> bool {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let stem = name.split("__").next().unwrap_or_default().to_owned();

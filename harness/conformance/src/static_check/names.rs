@@ -6,12 +6,12 @@ use schedlab_api::Value;
 
 use crate::world::manifests::{ExistingNames, QueueTree};
 
-/// The kind of an object that a step creates or names.
+/// The kind of an object that a step creates or refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ObjectKind {
     Queue,
     Node,
-    /// Any other kind, whose names are not followed.
+    /// Any other kind. Names of such objects are not followed.
     Other,
 }
 
@@ -26,7 +26,7 @@ impl ObjectKind {
     }
 }
 
-/// Names of queues and nodes.
+/// Names of queues and nodes that exist or existed at a step of a case.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     queues: KindNames,
@@ -34,21 +34,21 @@ pub(super) struct Names {
     tree: QueueTree,
 }
 
-/// Names of one kind.
+/// Names of one kind of object.
 #[derive(Clone, Debug, Default)]
 struct KindNames {
     existing: BTreeSet<String>,
-    /// Those that exist or were deleted.
+    /// Names of objects that exist or were deleted.
     ever: BTreeSet<String>,
     knowledge: Knowledge,
 }
 
-/// Whether all names of a kind are known.
+/// Whether all names of a kind are known at a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Knowledge {
     #[default]
     Complete,
-    /// A step may have created others.
+    /// Not all: a step may have created objects with unknown names.
     Partial,
 }
 
@@ -107,7 +107,7 @@ impl Names {
         ExistingNames { queues: of(&self.queues), nodes: of(&self.nodes) }
     }
 
-    /// The queues that exist now, if all are known.
+    /// The tree of the queues that exist at this step; `None` if not all are known.
     pub(super) fn queue_tree(&self) -> Option<&QueueTree> {
         (self.queues.knowledge == Knowledge::Complete).then_some(&self.tree)
     }

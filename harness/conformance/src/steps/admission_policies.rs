@@ -53,7 +53,7 @@ async fn binds_again(world: &mut World, which: Workload) -> StepResult {
 
 /// A policy that refuses the bindings of a workload's pods.
 struct BindingPolicy {
-    /// The name of the policy and of its binding.
+    /// The name of the policy, and also of its `ValidatingAdmissionPolicyBinding`.
     name: String,
     workload: String,
     namespace: String,
@@ -107,7 +107,8 @@ impl BindingPolicy {
         [policy, binding]
     }
 
-    /// Waits until the API server follows the policy, or no longer does.
+    /// Waits until the API server refuses the workload's bindings, or, if not `expected`, until it
+    /// no longer refuses them.
     async fn wait_until_refused(&self, world: &mut World, expected: bool) -> anyhow::Result<()> {
         for _ in 0..PROBES {
             if self.is_refused(world).await? == expected {
@@ -118,7 +119,7 @@ impl BindingPolicy {
         bail!("the API server does not follow admission policy {:?} after 30 seconds", self.name)
     }
 
-    /// Whether a dry run of a binding is refused by the policy.
+    /// Whether the policy refuses a dry run of a binding.
     async fn is_refused(&self, world: &World) -> anyhow::Result<bool> {
         let Self { name, workload, namespace } = self;
         let binding = json!({

@@ -13,25 +13,25 @@ use gherkin::{Feature, GherkinEnv, Step, StepType};
 use super::SOURCES;
 use crate::world::World;
 
-/// One entry of the catalogue.
+/// One entry of the step catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepDoc {
-    /// Area title: fleet, queues, workloads …
+    /// The title of the area, such as fleet, queues or workloads.
     pub area: &'static str,
-    /// The keywords it can follow: `Given`, `When`, `Then`.
+    /// The keywords that the step can follow: `Given`, `When`, `Then`.
     pub keywords: Vec<&'static str>,
-    /// The Cucumber expression.
+    /// The Cucumber expression that the step matches.
     pub pattern: String,
     /// What the step does or asserts.
     pub meaning: String,
-    /// Usage in a feature, one or more lines.
+    /// How the step is used in a feature; one or more lines.
     pub example: String,
-    /// File and line of each attribute with this pattern.
+    /// The source file and line of each attribute that has this pattern.
     locations: Vec<(&'static str, u32)>,
 }
 
 impl StepDoc {
-    /// Whether an attribute at this location has this pattern.
+    /// Whether an attribute at this source location has this pattern.
     pub(crate) fn is_at(&self, location: Location) -> bool {
         let mut locations = self.locations.iter();
         locations.any(|(file, line)| location.path.ends_with(file) && location.line == *line)
@@ -45,7 +45,7 @@ struct Attribute {
     location: (&'static str, u32),
 }
 
-/// All catalogue entries, in source order.
+/// All entries of the step catalogue, in source order.
 pub fn all_step_docs() -> Vec<StepDoc> {
     SOURCES.iter().flat_map(|(area, file, source)| parse_source(area, file, source)).collect()
 }
@@ -68,7 +68,7 @@ pub fn step_collection() -> Collection<World> {
     collection
 }
 
-/// Whether a sentence is a step after any keyword.
+/// Whether a sentence is a step after any of the keywords.
 pub fn is_step(sentence: &str) -> bool {
     let steps = step_collection();
     ["Given", "When", "Then"].iter().any(|keyword| {
@@ -112,7 +112,7 @@ fn parse_source(area: &'static str, file: &'static str, source: &str) -> Vec<Ste
     steps
 }
 
-/// Keyword and pattern of `#[given(expr = "…")]`.
+/// The keyword and the pattern in an attribute `#[given(expr = "…")]`.
 fn parse_attribute(text: &str) -> Option<(&'static str, String)> {
     let words = [("#[given(", "Given"), ("#[when(", "When"), ("#[then(", "Then")];
     let (open, keyword) = words.iter().find(|(open, _)| text.starts_with(open))?;
@@ -145,8 +145,8 @@ fn step_docs(area: &'static str, docs: &[&str], patterns: &[Attribute]) -> Vec<S
     steps
 }
 
-/// The message for a step that matches nothing: the keyword it needs, the value that is invalid, or
-/// the nearest step, and where to add a new one.
+/// The message for a step that matches no pattern: the keyword that it needs, the value that is
+/// invalid, or the nearest step, and where to add a new one.
 pub(crate) fn undefined_step_message(step: &Step) -> String {
     let keyword = keyword_of(step.ty);
     let catalogue = all_step_docs();
@@ -179,7 +179,7 @@ pub(crate) fn undefined_step_message(step: &Step) -> String {
     message
 }
 
-/// The message for a step that exists after another keyword only.
+/// The message for a step that exists, but after another keyword only.
 fn wrong_keyword_message(step: &Step, own: &str) -> Option<String> {
     let steps = step_collection();
     let others = [StepType::Given, StepType::When, StepType::Then].into_iter().filter(|ty| {
@@ -196,7 +196,7 @@ fn wrong_keyword_message(step: &Step, own: &str) -> Option<String> {
     ))
 }
 
-/// The message for a step that several patterns match: lists each of them.
+/// The message for a step that several patterns match. It lists all of them.
 pub(crate) fn ambiguous_step_message(step: &Step, error: &AmbiguousMatchError) -> String {
     let keyword = keyword_of(step.ty);
     let catalogue = all_step_docs();

@@ -116,7 +116,7 @@ impl GpuHealth {
     }
 }
 
-/// The number of GPUs of a device plugin, or of published devices.
+/// The number of GPUs that a node has from a device plugin, or else from published devices.
 fn gpu_count(node: &Value) -> u64 {
     let plugged = object::text(node, &["status", "capacity", resources::GPU]);
     let published = object::annotation(node, annotations::PUBLISHED_GPUS);

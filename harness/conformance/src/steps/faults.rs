@@ -197,7 +197,7 @@ async fn evict(
     }
 }
 
-/// Adds a taint, written `key=value:Effect`.
+/// Adds a taint to a node, written `key=value:Effect`.
 /// ```gherkin
 /// When node "node-1" is tainted with "gpu=broken:NoExecute"
 /// ```
@@ -220,7 +220,7 @@ async fn tainted(world: &mut World, name: String, taint: String) -> StepResult {
     set_taints(world, &name, taints).await
 }
 
-/// Removes the taints with this key.
+/// Removes the taints with this key from a node.
 /// ```gherkin
 /// When the taint "gpu" of node "node-1" is removed
 /// ```

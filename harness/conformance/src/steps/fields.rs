@@ -11,8 +11,8 @@ use super::subjects::Subject;
 use crate::world::World;
 use crate::world::observed::WatchedKind;
 
-/// The value of a field of a queue, pod, node, pod group or resource claim, by its path. Numbers
-/// and text compare as text; a missing field is `""`.
+/// A field of a queue, pod, node, pod group or resource claim, named by its path, has this value.
+/// Numbers and text compare as text; a missing field is `""`.
 /// ```gherkin
 /// Then the field "status.conditions.0.status" of queue "team-a" is "True"
 /// Then the field "metadata.annotations.schedlab.dev/gpu-devices" of pod "a" is "0,1"
@@ -92,7 +92,8 @@ fn declares(object: &Value, path: &str) -> bool {
     kinds.by_kind(group, text("kind")).is_none_or(|kind| kind.has_path(path))
 }
 
-/// Follows a path of keys and list indexes separated by dots; keys may contain dots.
+/// The value at a path of keys and list indexes separated by dots. Keys may themselves contain
+/// dots.
 fn value_at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
     if path.is_empty() {
         return Some(object);

@@ -7,7 +7,7 @@ use schedlab_api::{Value, labels, object, pointer as fields};
 use crate::text::counted;
 use crate::world::observed::{ObservedCluster, Phase, Pod};
 
-/// The pods of one pod group, and the group. Pods without a group form one gang.
+/// A gang: a pod group and its pods. Pods without a pod group form one gang together.
 pub(super) struct Gang<'v> {
     pods: Vec<Pod<'v>>,
     group: Option<&'v Value>,
@@ -25,7 +25,7 @@ pub(super) fn gangs<'v>(view: &'v ObservedCluster, pods: &[Pod<'v>]) -> Vec<Gang
 }
 
 impl Gang<'_> {
-    /// Minimum number of members. A group without a minimum needs all of its pods.
+    /// Minimum number of pods of the gang. A pod group without a minimum needs all of its pods.
     pub(super) fn min_members(&self) -> usize {
         match self.sub_groups() {
             [] => {

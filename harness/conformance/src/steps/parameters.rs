@@ -10,7 +10,7 @@ use crate::text::{DURATION_REGEX, duration, go_duration};
 use crate::world::Temporal;
 use crate::world::observed::Phase;
 
-/// A duration: `90 seconds`, `10m`, `1h 30m`.
+/// A duration in a step: `90 seconds`, `10m`, `1h 30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DurationValue(pub Duration);
 
@@ -28,7 +28,8 @@ impl FromStr for DurationValue {
 }
 
 impl DurationValue {
-    /// In Go's notation: whole seconds, or milliseconds when there is a fraction.
+    /// The duration in Go's notation: in whole seconds, or in milliseconds if there is a fraction
+    /// of a second.
     pub(crate) fn go_duration(self) -> anyhow::Result<String> {
         let Self(time) = self;
         go_duration(time)
@@ -36,7 +37,7 @@ impl DurationValue {
     }
 }
 
-/// A duration of more than zero.
+/// A duration in a step that must be more than zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PositiveDuration(pub Duration);
 
@@ -57,7 +58,7 @@ impl FromStr for PositiveDuration {
     }
 }
 
-/// A whole number from 1.
+/// A whole number in a step, from 1 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PositiveInt(pub u32);
 
@@ -72,7 +73,7 @@ impl FromStr for PositiveInt {
     }
 }
 
-/// KAI's `kValue`, in thousandths.
+/// KAI's `kValue` (the weight of past usage) in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KValueMilli(pub i64);
 
@@ -119,7 +120,7 @@ impl FromStr for Timing {
     }
 }
 
-/// `and stays so for N cycles`; empty: no cycles.
+/// The number N in `and stays so for N cycles`; 0 without these words.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "stays", regex = "(?:,? and stays so for [0-9]+ cycles?)?")]
 pub(crate) struct StableCycles(pub u32);
@@ -145,7 +146,7 @@ impl FromStr for StableCycles {
     }
 }
 
-/// A number or bound: `8`, `no`, `at least 2`, `at most 3`.
+/// A number or a bound in a step: `8`, `no`, `at least 2`, `at most 3`.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "count", regex = "(?:at least |at most )?(?:no|[0-9]+)")]
 pub(crate) enum Count {
@@ -158,7 +159,7 @@ pub(crate) enum Count {
 }
 
 impl Count {
-    /// Whether a number satisfies this.
+    /// Whether `number` satisfies this number or bound.
     pub(crate) fn matches(self, number: usize) -> bool {
         match self {
             Self::Exactly(count) => number == count,
@@ -235,7 +236,7 @@ fn phase(word: &str) -> Option<Phase> {
     phases.into_iter().find(|phase| phase.to_string() == word)
 }
 
-/// The state of all of a workload's pods; `None` for `gone`: there are no pods.
+/// The state of all pods of a workload. `None` stands for `gone`: there are no pods.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "state", regex = "running|pending|gated|starting|terminating|succeeded|failed|gone")]
 pub(crate) struct WorkloadState(pub Option<Phase>);
@@ -248,17 +249,17 @@ impl FromStr for WorkloadState {
     }
 }
 
-/// The state of a node.
+/// The state of a node in a step.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "condition", regex = "ready|not ready|cordoned|gone")]
 pub(crate) enum NodeState {
-    /// It exists and sends heartbeats.
+    /// The node exists and sends heartbeats.
     Ready,
-    /// It exists and sends none.
+    /// The node exists and sends no heartbeats.
     NotReady,
-    /// It is unschedulable.
+    /// The node is marked as unschedulable.
     Cordoned,
-    /// It does not exist.
+    /// The node does not exist.
     Gone,
 }
 
@@ -303,7 +304,7 @@ impl FromStr for QueueField {
     }
 }
 
-/// An amount of a queue field: a number, `unlimited` or `unset`.
+/// An amount of a queue field in a step: a number, `unlimited` or `unset`.
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "amount", regex = "-?[0-9]+(?:[.][0-9]+)?|unlimited|unset")]
 pub(crate) struct QueueAmount(pub String);
@@ -320,11 +321,11 @@ impl FromStr for QueueAmount {
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "resource", regex = "GPUs?|CPU cores?|GB of memory")]
 pub(crate) enum Resource {
-    /// `nvidia.com/gpu`.
+    /// GPUs: `nvidia.com/gpu`.
     Gpu,
-    /// `cpu`.
+    /// CPU cores: `cpu`.
     Cpu,
-    /// `memory`.
+    /// Memory in GB: `memory`.
     Memory,
 }
 

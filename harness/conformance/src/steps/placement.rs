@@ -84,7 +84,7 @@ async fn on_nodes(
     Ok(())
 }
 
-/// Precondition: everything settles, and then this must hold.
+/// Precondition: once everything has settled, the workload's pods must be on this number of nodes.
 /// ```gherkin
 /// Given pod "filler" is on 4 nodes
 /// ```
@@ -149,7 +149,7 @@ async fn empty(world: &mut World, when: Timing, count: Count, stays: StableCycle
     Ok(())
 }
 
-/// Number of GPUs of a node that no pod uses.
+/// The node has this number of GPUs that no pod uses.
 /// ```gherkin
 /// Then node "node-1" has 3 free GPUs
 /// ```
@@ -167,7 +167,7 @@ async fn free(
     Ok(())
 }
 
-/// Number of GPUs of all nodes that no pod uses.
+/// All nodes together have this number of GPUs that no pod uses.
 /// ```gherkin
 /// Then 8 GPUs are free
 /// ```
@@ -250,7 +250,7 @@ fn node_names(view: &ObservedCluster) -> impl Iterator<Item = &str> {
     view.all(WatchedKind::Nodes).filter_map(|node| node["metadata"]["name"].as_str())
 }
 
-/// Used GPUs in thousandths; a shared device counts as a whole one.
+/// GPUs of a node that pods use, in thousandths. A shared device counts as a whole one.
 fn used_gpu_milli(view: &ObservedCluster, node: &str) -> i128 {
     let pods = || view.pods().filter(|pod| pod.node() == node && pod.holds_resources());
     let whole: i128 = pods().filter(|pod| !is_reservation_pod(pod.0)).map(Pod::gpu_milli).sum();

@@ -40,7 +40,7 @@ async fn has_pod_counts(
     Ok(())
 }
 
-/// Precondition: everything settles, and then this must hold.
+/// Precondition: once everything has settled, there must be these numbers of pods.
 /// ```gherkin
 /// Given queue "team-a" has 8 running pods
 /// ```
@@ -49,8 +49,8 @@ async fn given_pod_counts(world: &mut World, subject: Subject, counts: PodCounts
     has_pod_counts(world, Timing(Temporal::Settled), subject, counts, StableCycles(0)).await
 }
 
-/// The error of an assertion about a queue, with the queue's quota, fair share, limit and usage
-/// after its first line.
+/// Adds the queue's quota, fair share, limit and usage to the error of an assertion about a queue,
+/// after the first line.
 fn with_queue_numbers(world: &World, subject: &Subject, error: &anyhow::Error) -> anyhow::Error {
     let message = format!("{error:#}");
     let (found, rest) = message.split_once('\n').unwrap_or((&message, ""));
@@ -80,7 +80,8 @@ impl<'v> ByPhase<'v> {
         Self(by_phase)
     }
 
-    /// Number of pods in this phase; for `None`, of all that are not finished.
+    /// Number of pods in this phase; for `None`, the number of pods in any phase that are not
+    /// finished.
     fn count(&self, phase: Option<Phase>) -> usize {
         let counted = self.0.iter().filter(|(is, _)| match phase {
             Some(phase) => **is == phase,
@@ -136,7 +137,7 @@ async fn is_in_state(
     Ok(())
 }
 
-/// Precondition: everything settles, and then this must hold.
+/// Precondition: once everything has settled, the workload must be in this state.
 /// ```gherkin
 /// Given gang "train" is running
 /// ```

@@ -91,7 +91,7 @@ async fn live_owner(
     Ok(Some((path, live)))
 }
 
-/// The patch that gives a workload this size.
+/// The patch that scales a workload to `count`.
 ///
 /// # Errors
 /// The kind cannot have this size; the error says why and what works.

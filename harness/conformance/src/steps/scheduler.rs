@@ -150,7 +150,7 @@ async fn webhooks(world: &mut World) -> StepResult {
 }
 
 /// The scheduler serves a shard: only nodes and pods with this value of the label
-/// `kai.scheduler/node-pool`. An empty name: those without the label.
+/// `kai.scheduler/node-pool`. An empty value means nodes and pods without the label.
 /// ```gherkin
 /// Given the scheduler serves node pool "a100"
 /// ```
@@ -161,7 +161,8 @@ fn node_pool(world: &mut World, value: String) -> StepResult {
     Ok(())
 }
 
-/// Past usage counts in the fair share, over this window and with this KAI `kValue`.
+/// Past usage counts in the fair share: over this window of time, and weighted with this `kValue`
+/// of KAI.
 /// ```gherkin
 /// Given fairness over time with a window of 24 hours and k 1
 /// ```
@@ -173,7 +174,8 @@ fn fairness(world: &mut World, window: PositiveDuration, k: KValueMilli) -> Step
     Ok(())
 }
 
-/// Past usage counts half after this time, within the window of an earlier step.
+/// Past usage counts half as much after this time. The step `fairness over time` must come before,
+/// because it sets the window.
 /// ```gherkin
 /// Given past use counts for half after 6 hours
 /// ```
@@ -290,7 +292,8 @@ fn dies(world: &mut World, write: PositiveInt) -> StepResult {
     Ok(())
 }
 
-/// As above, and a new scheduler starts a second later.
+/// Kills the scheduler instead of its Nth write from now on, and starts a new scheduler a second
+/// later.
 /// ```gherkin
 /// When the scheduler dies before its write number 3 and is restarted
 /// ```
@@ -314,7 +317,7 @@ fn dies_again(world: &mut World, writes: PositiveInt) -> StepResult {
     Ok(())
 }
 
-/// How often the scheduler was killed at a write.
+/// How often the scheduler was killed before a write.
 /// ```gherkin
 /// Then the scheduler has died 1 time
 /// ```

@@ -8,8 +8,8 @@ use crate::render::{ClusterObjects, FairShares, event_stream, placement};
 use crate::world::observed::{ObservedCluster, WatchedKind};
 use crate::world::{Temporal, World};
 
-/// Placement once everything has settled: nodes with their GPUs, and queues with quota, fair share
-/// and usage.
+/// The placement, once everything has settled, is that of the snapshot: nodes with their GPUs, and
+/// queues with quota, fair share and usage.
 /// ```gherkin
 /// Then the placement matches its snapshot
 /// ```
@@ -21,7 +21,7 @@ async fn placement_matches(world: &mut World) -> StepResult {
     Ok(())
 }
 
-/// The placement now, without settling first.
+/// The placement at this moment, without settling first, is that of the snapshot.
 /// ```gherkin
 /// Then now the placement matches its snapshot
 /// ```
@@ -33,8 +33,8 @@ async fn placement_matches_now(world: &mut World) -> StepResult {
     Ok(())
 }
 
-/// All events since the start of the scenario, once everything has settled: one event a line, with
-/// time and cause.
+/// All events since the start of the scenario, once everything has settled, are those of the
+/// snapshot: one event a line, with time and cause.
 /// ```gherkin
 /// Then the events match their snapshot
 /// ```

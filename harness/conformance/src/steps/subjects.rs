@@ -30,7 +30,7 @@ pub(crate) struct Subject {
 pub(crate) struct Workload(pub Subject);
 
 impl Workload {
-    /// Kind, as written in the step.
+    /// The kind of the workload, as written in the step.
     pub(crate) fn kind(&self) -> &str {
         &self.0.kind_word
     }
@@ -60,7 +60,7 @@ impl Subject {
         &self.name
     }
 
-    /// The word before the name; `the cluster` for the cluster.
+    /// The word before the name, such as `queue`; `the cluster` for the cluster.
     pub(crate) fn kind_word(&self) -> &str {
         &self.kind_word
     }
@@ -75,7 +75,7 @@ impl Subject {
         self.kind_word == "the cluster"
     }
 
-    /// Whether the subject can name an object of this kind. A gang or workload can be any kind that
+    /// Whether the subject may be an object of this kind. A gang or workload may be any kind that
     /// has pods.
     pub(crate) fn can_be_kind(&self, kind: &str) -> bool {
         match self.kind_word.as_str() {
@@ -87,7 +87,7 @@ impl Subject {
         }
     }
 
-    /// The selected current pods, in the order of their names.
+    /// The current pods that the subject selects, sorted by name.
     pub(crate) fn pods<'v>(&self, view: &'v ObservedCluster) -> Vec<Pod<'v>> {
         if self.kind_word == "queue" {
             let is_in = |queue: &&str| is_in_subtree(queue, &self.name, view);

@@ -13,14 +13,14 @@ use crate::text::{did_you_mean, name_list};
 use crate::world::World;
 use crate::world::observed::{Pod, WatchedKind};
 
-/// A queue, node, claim, namespace or workload in a sentence.
+/// A queue, node, claim, namespace or workload that a sentence mentions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mention<'s> {
     /// The words in the sentence: `queue "a"`.
     pub(crate) text: &'s str,
-    /// Its kind: `queue`.
+    /// The kind of the mentioned object: `queue`.
     pub(crate) kind: &'s str,
-    /// Its name: `a`.
+    /// The name of the mentioned object: `a`.
     pub(crate) name: &'s str,
 }
 
@@ -41,8 +41,8 @@ pub(crate) fn never_existed(subject: &str, name: &str, known: &[String]) -> Stri
     )
 }
 
-/// Matches subjects by kind and name, and other quoted text, so that a subject inside quotes does
-/// not count.
+/// Matches subjects by kind and name. Matches other quoted text, too, so that a subject inside
+/// quotes does not count.
 static SUBJECTS: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r#"\b(queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset) (?:"([^"]*)"|'([^']*)')|"[^"]*"|'[^']*'"#;
     Regex::new(pattern).expect("the pattern is valid")

@@ -13,8 +13,8 @@ use super::subjects::Subject;
 use crate::world::World;
 use crate::world::observed::{ObservedCluster, Pod, WatchedKind};
 
-/// Resources held by the running pods of a queue (and of the queues below it), counted from the
-/// pods; the queue's status must report the same.
+/// The running pods of a queue (and of the queues below it) hold this amount of a resource, counted
+/// from the pods; the queue's status must report the same amount.
 /// ```gherkin
 /// Then queue "team-a" uses 16 GPUs
 /// Then queue "team-a" uses 4.5 CPU cores
@@ -45,7 +45,7 @@ async fn uses(
     Ok(())
 }
 
-/// The queue's fair share in the scheduler's last cycle.
+/// The queue's fair share in the scheduler's last cycle is this amount.
 /// ```gherkin
 /// Then queue "team-a" has a fair share of 20 GPUs
 /// ```
@@ -159,8 +159,8 @@ fn from_pods(world: &World, queue: &str, resource: Resource) -> Result<f64, Stri
     })
 }
 
-/// Thousandths of GPUs charged to a queue: whole GPUs, fractions, and claimed GPUs, each shared
-/// claim once.
+/// GPUs that are charged to a queue, in thousandths: whole GPUs, fractions, and GPUs through
+/// claims, each shared claim once.
 fn charged_gpu_milli(view: &ObservedCluster, pods: &[Pod<'_>]) -> i128 {
     let alone = pods.iter().map(|pod| {
         let node = view.get(WatchedKind::Nodes, pod.node());

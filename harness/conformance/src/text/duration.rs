@@ -27,7 +27,8 @@ fn parse_jiff(text: &str) -> Result<jiff::SignedDuration, jiff::Error> {
     span.to_duration(jiff::SpanRelativeTo::days_are_24_hours())
 }
 
-/// A duration in Go's notation, as API objects use it; `None` when it is invalid.
+/// A duration in Go's notation, as objects of the API contain it; `None` if `text` is no valid
+/// duration.
 pub(crate) fn normalize_go_duration(text: &str) -> Option<Cow<'_, str>> {
     if matches!(api::go_duration(text), Some(GoDuration::Positive(_))) {
         return Some(Cow::Borrowed(text));

@@ -25,7 +25,7 @@ use crate::world::manifests::Document;
 /// A pod that takes longer to terminate is not waited for.
 const TERMINATION_MAX: Duration = Duration::from_hours(24);
 
-/// An assertion; `Err` describes what was found instead.
+/// An assertion about the world. `Err` says what was found instead.
 pub(crate) type Assertion<'c> = &'c dyn Fn(&World) -> Result<(), String>;
 
 /// When an assertion must hold.
@@ -33,20 +33,21 @@ pub(crate) type Assertion<'c> = &'c dyn Fn(&World) -> Result<(), String>;
 pub(crate) enum Temporal {
     /// Once everything has settled.
     Settled,
-    /// Immediately.
+    /// Immediately, without waiting.
     Now,
-    /// At some moment within this time.
+    /// At some moment within this duration.
     EventuallyWithin(Duration),
-    /// Once settled, and at every moment for this time.
+    /// Once everything has settled, and from then on at every moment for this duration.
     For(Duration),
-    /// At no moment within this time.
+    /// At no moment within this duration.
     NeverWithin(Duration),
-    /// After this time.
+    /// When this duration has passed.
     After(Duration),
 }
 
 impl World {
-    /// Checks that an assertion holds at the given time and then for a number of cycles.
+    /// Checks that an assertion holds at the time that `Temporal` gives, and then for a number of
+    /// scheduling cycles.
     pub(crate) async fn expect(
         &mut self,
         when: Temporal,
@@ -56,7 +57,7 @@ impl World {
         self.expect_and_hold(when, cycles, assertion, assertion).await
     }
 
-    /// Like [`Self::expect`], with an assertion of its own for the cycles: `hold`.
+    /// Like [`Self::expect`], except that `hold` is what must hold during the cycles.
     pub(crate) async fn expect_and_hold(
         &mut self,
         when: Temporal,
@@ -98,8 +99,8 @@ impl World {
         self.holds_for(self.period() * cycles, hold).await
     }
 
-    /// Waits for a moment within `limit` at which the assertion holds, and from which `hold` holds
-    /// for `duration`.
+    /// Waits for a moment within `limit` at which the assertion holds, and from which on `hold`
+    /// holds for `duration`.
     async fn eventually_holds_for(
         &mut self,
         limit: Duration,
@@ -158,7 +159,7 @@ impl World {
         self.eventually(self.time_scale.wait_limit(TERMINATION_MAX), &gone).await
     }
 
-    /// In real time: waits, within the minimum wait, until the assertion holds.
+    /// In real time: waits until the assertion holds, but at most for the minimum wait.
     async fn eventually_on_real_cluster(&mut self, assertion: Assertion<'_>) -> anyhow::Result<()> {
         if self.is_real() {
             self.eventually(self.time_scale.wait_limit(Duration::ZERO), assertion).await?;
@@ -177,13 +178,13 @@ impl World {
         Ok(())
     }
 
-    /// Whether an assertion holds now. The reason why it does not is kept for the timeout message.
+    /// Whether an assertion holds now. If not, what it found is kept for the timeout message.
     fn holds_now(&mut self, assertion: Assertion<'_>) -> bool {
         self.last_mismatch = assertion(self).err();
         self.last_mismatch.is_none()
     }
 
-    /// Why the assertion of the current step last did not hold.
+    /// What the assertion of the current step found when it last did not hold.
     pub(crate) fn last_mismatch(&self) -> Option<&str> {
         self.last_mismatch.as_deref()
     }
@@ -195,7 +196,7 @@ impl World {
         }
     }
 
-    /// What the assertion finds when it first fails within this time; `None` if it never does.
+    /// What the assertion finds when it first fails within this duration; `None` if it never fails.
     async fn first_mismatch(
         &mut self,
         time: Duration,
@@ -232,7 +233,8 @@ impl World {
         }
     }
 
-    /// Builds the error: what was found, when, and the scheduler's own reasons for pending pods.
+    /// The error of an assertion: what was found and when, and the scheduler's reasons for pending
+    /// pods.
     fn mismatch_error(&self, found: &str) -> anyhow::Error {
         anyhow::Error::msg(format!("{found}\n{}", self.state_summary()))
     }

@@ -12,7 +12,8 @@ use schedlab_audit::PodDeletion;
 use super::World;
 
 impl World {
-    /// Running pods that were deleted without an event, a step or a controller as the cause.
+    /// Running pods that were deleted although no event announced it, no step deleted them and no
+    /// controller did.
     pub(crate) fn unannounced_evictions(&self) -> Vec<PodDeletion> {
         let unexplained =
             self.audit.iter().flat_map(|audit| audit.unexplained_deletions(self.cluster.now()));
@@ -31,8 +32,8 @@ impl World {
         self.deleted.insert(path.to_owned());
     }
 
-    /// Whether a step deleted this pod or its namespace. Deletions of owners are visible in the
-    /// log.
+    /// Whether a step deleted this pod or its namespace. A step that deletes an owner need not be
+    /// recorded, because that deletion is visible in the log.
     fn was_deleted_by_step(&self, pod: &Value) -> bool {
         let home = format!("/api/v1/namespaces/{}", namespace(pod));
         let path = format!("{home}/pods/{}", name(pod));

@@ -27,16 +27,16 @@ pub use objects::{Phase, Pod};
 /// The key of an object in a collection: namespace and name.
 pub(crate) type ObjectKey = (String, String);
 
-/// The kinds that are watched.
+/// The kinds of objects that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WatchedKind {
-    /// Nodes.
+    /// Nodes of the cluster.
     Nodes,
     /// Pods of all namespaces.
     Pods,
-    /// KAI's queues.
+    /// KAI's Queue objects.
     Queues,
-    /// KAI's pod groups of all namespaces.
+    /// KAI's PodGroup objects of all namespaces.
     PodGroups,
     /// Resource claims of all namespaces.
     Claims,
@@ -48,7 +48,7 @@ impl WatchedKind {
     const ALL: [Self; 6] =
         [Self::Nodes, Self::Pods, Self::Queues, Self::PodGroups, Self::Claims, Self::Events];
 
-    /// API group, version and plural.
+    /// API group, version and plural name of the kind's collection.
     fn collection(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Nodes => ("", "v1", "nodes"),
@@ -68,7 +68,7 @@ impl WatchedKind {
     }
 }
 
-/// The observed state of one cluster.
+/// What watches have shown of one cluster: the current and the deleted objects.
 #[derive(Debug)]
 pub struct ObservedCluster {
     watches: Vec<Watch>,
@@ -166,7 +166,7 @@ impl ObservedCluster {
         watches.find_map(|watch| watch.object(namespace, name))
     }
 
-    /// Like [`Self::get_in_namespace`]; a deleted object in its last state.
+    /// Like [`Self::get_in_namespace`], also for a deleted object, in its last state.
     pub(crate) fn get_ever_seen(
         &self,
         kind: WatchedKind,
@@ -210,7 +210,8 @@ impl ObservedCluster {
             .any(|c| c["type"] == conditions::READY && c["status"] == "True")
     }
 
-    /// Whether a node accepts pods: it is ready and no longer has the taint for nodes that are not.
+    /// Whether a node accepts pods: it is ready and does not have the taint for unready nodes any
+    /// more.
     pub(crate) fn is_node_schedulable(&self, name: &str) -> bool {
         let node = self.get(WatchedKind::Nodes, name);
         let taints = node.and_then(|node| node["spec"]["taints"].as_array());

@@ -17,7 +17,8 @@ impl World {
         self.target.queues.assign_queues(objects, &self.scheduler_name());
     }
 
-    /// Creates the local queue that an object needs in its namespace.
+    /// Creates the target's local queue (such as Kueue's `LocalQueue`) that an object needs in its
+    /// namespace.
     pub(super) async fn ensure_local_queue(&mut self, object: &Value) -> anyhow::Result<()> {
         match self.target.queues.local_queue_for(object) {
             Some(local_queue) => self.api.create_if_absent(&local_queue).await.map(drop),
@@ -25,7 +26,7 @@ impl World {
         }
     }
 
-    /// Syncs the target's queues when one of these objects is a queue or a node.
+    /// Translates the queues for the target again if one of these objects is a queue or a node.
     pub(super) async fn sync_queues<'o>(
         &mut self,
         written: impl IntoIterator<Item = &'o Value>,
@@ -37,7 +38,7 @@ impl World {
         Ok(())
     }
 
-    /// Syncs the target's queues after the object at this path was deleted.
+    /// Translates the queues for the target again if a queue or a node was deleted at this path.
     pub(super) async fn sync_queues_after_deletion(&mut self, path: &str) -> anyhow::Result<()> {
         match path.rsplit_once('/') {
             Some((QUEUES | NODES, _)) => self.sync_all_queues().await,
@@ -45,8 +46,8 @@ impl World {
         }
     }
 
-    /// Applies new and changed objects of the target and deletes those that no queue needs any
-    /// more.
+    /// Writes new and changed objects to the target's own queue API, and deletes those that no
+    /// queue needs any more.
     async fn sync_all_queues(&mut self) -> anyhow::Result<()> {
         if self.target.queues.translate_queues(&[], &[]).is_none() {
             return Ok(());

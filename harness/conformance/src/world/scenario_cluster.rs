@@ -25,8 +25,7 @@ pub use emulated::epoch;
 pub use tenant::run_actors;
 pub use tenant::{TenantCluster, collections};
 
-/// A cluster on which a scenario runs. Whatever a Kubernetes client can do is done through
-/// `client()`; this trait holds only the rest.
+/// A cluster on which a scenario runs. The trait contains only what a Kubernetes client cannot do.
 pub trait Cluster {
     /// A client with administrator rights.
     fn client(&self) -> kube::Client;
@@ -35,7 +34,7 @@ pub trait Cluster {
     fn settle(&self, limit: Duration) -> impl Future<Output = Result<(), Unsettled>>;
 }
 
-/// The cluster kept changing for the whole time limit.
+/// The error of a cluster that kept changing until the time limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the cluster did not become idle within {} s of its time", limit.as_secs())]
 pub struct Unsettled {
@@ -46,9 +45,9 @@ pub struct Unsettled {
 /// The cluster of a scenario.
 #[derive(Debug)]
 pub(crate) enum ScenarioCluster {
-    /// The emulator in this process, on this thread's clock.
+    /// An emulated cluster in this process, which follows the clock of the current runtime.
     Emulated(EmulatedCluster),
-    /// A part of a real cluster.
+    /// A tenant of a real cluster.
     Real(Box<TenantCluster>),
 }
 
@@ -80,8 +79,8 @@ impl ScenarioCluster {
         }
     }
 
-    /// Makes the API server call the scheduler's webhooks at the service of this namespace and
-    /// name.
+    /// Makes the API server call the scheduler's webhooks through the Service with this namespace
+    /// and name.
     ///
     /// # Errors
     /// The cluster is real: its API server cannot reach webhooks in this process.
@@ -127,7 +126,7 @@ impl ScenarioCluster {
         }
     }
 
-    /// How long the writes of one cycle may take, for checks of those writes.
+    /// How long the writes of one scheduling cycle may take; used by checks of these writes.
     pub(crate) fn cycle_write_limit(&self) -> Duration {
         match self {
             Self::Emulated(_) => Duration::ZERO,
@@ -188,7 +187,7 @@ impl ScenarioCluster {
         }
     }
 
-    /// The real cluster. `None` on the emulator.
+    /// The real cluster; `None` for the emulator.
     pub(crate) fn real_cluster(&self) -> Option<&RealCluster> {
         match self {
             Self::Emulated(_) => None,
@@ -196,7 +195,8 @@ impl ScenarioCluster {
         }
     }
 
-    /// How far collections were written. `None` on the emulator, whose watches never lag.
+    /// Up to which revision clients of the scenario have written each collection. `None` for the
+    /// emulator, whose watches never lag.
     pub(crate) fn watermarks(&self) -> Option<Watermarks> {
         match self {
             Self::Emulated(_) => None,

@@ -14,7 +14,7 @@ use crate::schedulers::{
 use schedlab_clusters::scheduler_source::SchedulerSource;
 
 impl World {
-    /// Starts the scheduler unless it has started already or the scenario has none.
+    /// Starts the scheduler, unless it was started already or the scenario has none.
     pub(crate) fn ensure_scheduler_started(&mut self) {
         self.last_settled =
             self.last_settled.filter(|_| !matches!(self.scheduler, Scheduler::NotStarted(_)));
@@ -93,8 +93,8 @@ impl World {
         }
     }
 
-    /// In real time a step that creates several objects must look like one moment to an in-process
-    /// scheduler: it is suspended until the guard is dropped.
+    /// Suspends an in-process scheduler on a real cluster until the guard is dropped, so that a
+    /// step which creates several objects looks like one moment to the scheduler. `None` otherwise.
     pub(super) fn suspend_scheduler(&self) -> Option<SuspendGuard> {
         match &self.scheduler {
             Scheduler::Started(scheduler) if self.is_real() => scheduler.suspend(),
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// The scheduler's configuration; an error once it has started.
+    /// The configuration of the scheduler that is not started yet. Fails if it was started.
     pub(crate) fn config_mut(&mut self) -> anyhow::Result<&mut Config> {
         match &mut self.scheduler {
             Scheduler::NotStarted(config) => Ok(config),
@@ -119,8 +119,8 @@ impl World {
         Ok(())
     }
 
-    /// Registers the scheduler's webhooks with the API server. An installed scheduler has
-    /// registered its own: then this does nothing.
+    /// Registers the scheduler's webhooks with the API server. Does nothing for an installed
+    /// scheduler, which has registered its own.
     pub(crate) async fn register_webhooks(&mut self) -> anyhow::Result<()> {
         if self.is_real() && self.target.is_on_cluster() {
             return Ok(());
@@ -146,7 +146,7 @@ impl World {
         Ok(())
     }
 
-    /// The value of `spec.schedulerName` for this scheduler's pods.
+    /// The value of `spec.schedulerName` for pods of the scheduler under test.
     pub(crate) fn scheduler_name(&self) -> String {
         match &self.scheduler {
             Scheduler::NotStarted(config) => config.scheduler_name.clone(),
@@ -185,8 +185,8 @@ impl World {
         }
     }
 
-    /// Whether the scheduler is started from the steps' point of view; a crash with restart does
-    /// not count as stopped.
+    /// Whether a step or the passing of time has started the scheduler and no step has stopped it.
+    /// A crash with a restart does not count as stopped.
     pub(super) fn is_scheduler_running(&self) -> bool {
         matches!(&self.scheduler, Scheduler::Started(scheduler) if scheduler.is_started())
     }
@@ -241,7 +241,8 @@ impl World {
         Ok(())
     }
 
-    /// Stops the scheduler; before its first start, the scenario then runs without one.
+    /// Stops the scheduler. If the scheduler was never started, the scenario runs without one from
+    /// now on.
     pub(crate) fn stop_scheduler(&mut self) -> anyhow::Result<()> {
         self.last_settled = None;
         match &mut self.scheduler {
@@ -257,8 +258,8 @@ impl World {
         Ok(())
     }
 
-    /// Kills the scheduler instead of its n-th write from now on. The end of the scenario checks
-    /// that this happened.
+    /// Kills the scheduler instead of its write with this number, counted from now on. The end of
+    /// the scenario checks that this happened.
     pub(crate) fn kill_scheduler_before_write(
         &mut self,
         n: u32,
@@ -283,7 +284,8 @@ impl World {
         Ok(())
     }
 
-    /// The scenario asserts the crash count itself: the end of the scenario need not check it.
+    /// Notes that the scenario asserts the number of crashes itself, so that the end of the
+    /// scenario need not check it.
     pub(crate) fn clear_expected_crash(&mut self) {
         self.expected_crash = None;
     }

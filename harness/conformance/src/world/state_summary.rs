@@ -10,17 +10,18 @@ use super::World;
 use crate::text::counted;
 use crate::world::observed::{ObservedCluster, Phase};
 
-/// Maximum number of pod names in a line.
+/// Maximum number of pod names in a line of the summary.
 const NAMES_MAX: usize = 3;
 
-/// Maximum number of evictions.
+/// Maximum number of evictions in the summary.
 const EVICTIONS_MAX: usize = 3;
 
 /// The reason of a pod about which the scheduler has said nothing.
 const NO_REASON: &str = "the scheduler has not reported a reason";
 
 impl World {
-    /// Summary for a failure: the time, pending pods with their reasons, and the last evictions.
+    /// A summary of the cluster for the message of a failed assertion: the time, pending pods with
+    /// their reasons, and the last evictions.
     pub(crate) fn state_summary(&self) -> String {
         let at = i64::try_from(self.elapsed_millis()).unwrap_or(i64::MAX);
         let mut text = format!("(at {})", offset(at));
@@ -38,12 +39,12 @@ impl World {
     }
 }
 
-/// A pending pod, as failures group it.
+/// A pending pod with its queue and reason, by which a summary groups pods.
 #[derive(Clone, Copy, Debug)]
 struct PendingPod<'v> {
     namespace: &'v str,
     name: &'v str,
-    /// Its queue; empty if it has none.
+    /// The name of the pod's queue; empty if it has none.
     queue: &'v str,
     reason: &'v str,
 }

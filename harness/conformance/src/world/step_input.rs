@@ -16,18 +16,18 @@ use crate::world::manifests::{
 use schedlab_clusters::api::ApiError;
 
 impl World {
-    /// Sets the line of the step that runs now.
+    /// Sets the line number of the step that runs now.
     pub(crate) fn set_step_line(&mut self, line: usize) {
         self.step_line = line;
         self.last_mismatch = None;
     }
 
-    /// `file:line` of the step that runs now.
+    /// Where the step that runs now is: `file:line`.
     pub(crate) fn step_location(&self) -> String {
         format!("{}:{}", self.case.location.file, self.step_line)
     }
 
-    /// The values of a sentence as a table row.
+    /// The values in a sentence as a table row.
     pub(crate) fn inline_row<'s>(&self, cells: &[(&'s str, &'s str)]) -> Row<'s> {
         Row::inline(self.step_location(), cells)
     }
@@ -43,7 +43,7 @@ impl World {
         step_source::fixture_documents(&self.case, name, &self.step_location())
     }
 
-    /// Displayed path and text of a fixture.
+    /// The displayed path and the text of a fixture file.
     pub(crate) fn fixture_text(&self, name: &str) -> anyhow::Result<(String, String)> {
         step_source::fixture_text(&self.case, name, &self.step_location())
     }
@@ -71,7 +71,7 @@ impl World {
         StepSource { case: &self.case, step }
     }
 
-    /// Rejects rows whose queue or node does not exist.
+    /// Rejects rows that refer to a queue or node that does not exist.
     pub(crate) async fn check_references(&self, rows: &[Row<'_>]) -> anyhow::Result<()> {
         let names_any = |column: &str| rows.iter().any(|row| row.cell(column).is_some());
         let mut existing = ExistingNames::default();
@@ -98,7 +98,8 @@ impl World {
         Ok(names.map(str::to_owned).collect())
     }
 
-    /// Builds objects from all rows of a table; an error in any row creates none.
+    /// Builds objects from all rows of a step's table. An error in any row means that none is
+    /// created.
     pub(crate) fn objects_from_table(
         &self,
         step: &Step,
@@ -116,7 +117,7 @@ impl World {
         Ok(objects)
     }
 
-    /// Adds the source location of the offending field to an API error.
+    /// Adds the source location of the field that an API error is about to the error.
     pub(crate) async fn locate_error(
         &self,
         document: &Document,
@@ -163,7 +164,8 @@ impl World {
     }
 }
 
-/// The Boolean or number at a field, or directly inside it when the field is a map.
+/// The Boolean or number at a field, or directly inside the field if its value is a map: a text
+/// that lacks quotes.
 fn unquoted_scalar(object: &Value, field: &str) -> Option<(String, Value)> {
     let wrong = |value: &Value| value.is_boolean() || value.is_number();
     let steps = field.split(['.', '[', ']']).filter(|step| !step.is_empty());

@@ -7,12 +7,12 @@ use gherkin::Step;
 use super::manifests::{Columns, Document, Row, SourceText, Table, parse_documents, parse_patch};
 use crate::features::Case;
 
-/// A step of a case.
+/// A step of a case, as the source of tables, documents and locations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepSource<'a> {
-    /// The case.
+    /// The case that contains the step.
     pub(crate) case: &'a Case,
-    /// The step.
+    /// The step itself.
     pub(crate) step: &'a Step,
 }
 
@@ -22,7 +22,7 @@ impl<'a> StepSource<'a> {
         format!("{}:{}", self.case.location.file, self.step.position.line)
     }
 
-    /// The values of the sentence as a table row.
+    /// The values in the step's sentence as a table row.
     pub(crate) fn inline_row<'s>(&self, cells: &[(&'s str, &'s str)]) -> Row<'s> {
         Row::inline(self.location(), cells)
     }
@@ -69,7 +69,7 @@ impl<'a> StepSource<'a> {
     }
 }
 
-/// Parses the objects of a fixture that the step at `location` names.
+/// Parses the objects in a fixture file to which the step at `location` refers.
 pub(crate) fn fixture_documents(
     case: &Case,
     name: &str,
@@ -80,7 +80,7 @@ pub(crate) fn fixture_documents(
     parse_documents(&whole).map_err(anyhow::Error::msg)
 }
 
-/// Displayed path and text of a fixture that the step at `location` names.
+/// The displayed path and the text of a fixture file to which the step at `location` refers.
 pub(crate) fn fixture_text(
     case: &Case,
     name: &str,

@@ -39,7 +39,7 @@ impl World {
         Ok(())
     }
 
-    /// Applies a manifest: creates or updates each object. When one is rejected, all changes are
+    /// Applies a manifest: creates or updates each object. If one is rejected, all changes are
     /// rolled back.
     pub(crate) async fn apply(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
         self.last_settled = None;
@@ -118,7 +118,7 @@ impl World {
         Ok(())
     }
 
-    /// Returns an error when a periodic submission has failed.
+    /// Fails if a periodic submission of workloads has failed.
     pub(super) async fn check_streams(&mut self) -> anyhow::Result<()> {
         for (name, stream) in &mut self.streams {
             if let Some(task) = stream.take_if(|task| task.is_finished())
@@ -200,13 +200,13 @@ impl World {
         self.submitted.values().flatten()
     }
 
-    /// Names of submitted workloads and of periodic submissions.
+    /// Names of the submitted workloads and of the periodic submissions.
     pub(crate) fn submitted_names(&self) -> Vec<String> {
         let work = self.submitted.iter().filter(|(_, objects)| objects.iter().any(is_workload));
         work.map(|(name, _)| name).chain(self.streams.keys()).cloned().collect()
     }
 
-    /// Kinds of the objects submitted under a name.
+    /// Kinds of the objects that were submitted under a workload's name.
     pub(crate) fn submitted_kinds(&self, name: &str) -> Vec<String> {
         let objects = self.submitted.get(name).into_iter().flatten();
         let work = objects.filter(|object| is_workload(object));
@@ -217,7 +217,7 @@ impl World {
         kinds
     }
 
-    /// Deletes submitted objects, the last first; missing ones are skipped. Returns how many
+    /// Deletes submitted objects, the last one first. Missing objects are skipped. Returns how many
     /// existed.
     pub(crate) async fn delete_all(&mut self, objects: &[Value]) -> anyhow::Result<usize> {
         self.last_settled = None;
@@ -235,7 +235,8 @@ impl World {
         Ok(there)
     }
 
-    /// Patches one object by JSON merge. A patch that changes nothing is an error in the step.
+    /// Patches one object with a JSON merge patch. Fails if that changes nothing, because the step
+    /// is then wrong.
     pub(crate) async fn patch_requiring_change(
         &mut self,
         at: &str,
@@ -270,12 +271,12 @@ impl World {
     }
 }
 
-/// Whether an object belongs to a workload: a queue or a node may have the same name.
+/// Whether an object is part of a workload; a queue or node of the same name is not.
 fn is_workload(object: &Value) -> bool {
     object["kind"] != "Queue" && object["kind"] != "Node"
 }
 
-/// Submits objects periodically until a request fails; returns the error.
+/// Submits objects periodically until a request fails. Returns the error of that request.
 async fn submit_periodically(
     mut api: Api,
     every: Duration,

@@ -17,7 +17,7 @@ const WRITES_AT_ONCE: usize = 8;
 /// Shortest scheduling period in real time: a busy machine cannot run more cycles.
 const PERIOD_MIN: Duration = Duration::from_millis(500);
 
-/// Keys in objects whose values are durations such as `90s`.
+/// Keys of fields and annotations whose values are durations such as `90s`.
 const DURATION_KEYS: [&str; 7] = [
     annotations::RUN_TIME,
     annotations::STARTUP,
@@ -28,14 +28,14 @@ const DURATION_KEYS: [&str; 7] = [
     "stalenessGracePeriod",
 ];
 
-/// Keys in queues whose values are durations.
+/// Keys of fields of queues whose values are durations.
 const QUEUE_DURATION_KEYS: [&str; 2] = ["reclaimMinRuntime", "preemptMinRuntime"];
 
-/// Keys whose values are seconds; scaling never makes one 0.
+/// Keys of fields whose values are seconds; scaling never makes such a value 0.
 const SECONDS_KEYS: [&str; 3] =
     ["terminationGracePeriodSeconds", "tolerationSeconds", "activeDeadlineSeconds"];
 
-/// How durations of a feature map to the cluster's time.
+/// How durations in a feature are scaled to the time of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TimeScale {
     /// Factor for every duration.
@@ -46,7 +46,7 @@ pub(crate) struct TimeScale {
 }
 
 impl Default for TimeScale {
-    /// No scaling.
+    /// The scale of virtual time: durations stay as they are.
     fn default() -> Self {
         Self { factor: 1.0, min_wait: None }
     }
@@ -69,7 +69,7 @@ impl TimeScale {
         self.scaled(period).max(period.min(PERIOD_MIN))
     }
 
-    /// How long an `eventually` assertion waits, for a time of the feature.
+    /// How long an `eventually` assertion may wait, for a duration in the feature.
     pub(crate) fn wait_limit(self, time: Duration) -> Duration {
         self.min_wait.map_or(time, |least| self.scaled(time).max(least))
     }
@@ -136,7 +136,8 @@ impl TimeScale {
         }
     }
 
-    /// An invalid duration stays as it is, so that a test of invalid input still has it.
+    /// Scales a duration text. An invalid one stays as it is, so that a test of invalid input still
+    /// has it.
     fn scale_duration_text(self, value: &mut Value) {
         let time = value.as_str().and_then(|text| crate::text::duration(text).ok());
         if let Some(time) = time {

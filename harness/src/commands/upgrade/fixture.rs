@@ -28,18 +28,18 @@ use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_conformance::report::progress::Progress;
 use schedlab_conformance::world::scenario_cluster::{Cluster as _, TenantCluster, run_actors};
 
-/// The part of the cluster that starts outside of the async runtime.
+/// The part of an upgrade's cluster that starts outside of the async runtime.
 #[derive(Debug)]
 pub(super) enum Fixture {
     /// The emulator, which starts later.
     Emulator,
-    /// A control plane.
+    /// A control plane on this machine.
     ControlPlane(Box<RealCluster>),
-    /// A kind cluster. Pods on its own nodes are isolated from the workload.
+    /// A kind cluster. Pods on its own nodes are isolated from the upgrade's workload.
     Kind(Arc<RealCluster>),
 }
 
-/// The cluster, ready for schedulers.
+/// A cluster on which schedulers can be started: it has CRDs, queues and nodes.
 pub(super) struct PreparedCluster {
     pub(super) api: Api,
     pub(super) kubeconfig: PathBuf,

@@ -16,13 +16,13 @@ pub(crate) type WatchLine = Arc<str>;
 /// How many lines are kept for late subscribers.
 const BACKLOG_MAX: usize = 4096;
 
-/// A watch of one collection.
+/// A watch of one collection whose lines are sent to several subscribers.
 pub(super) struct SharedWatch {
-    /// Finds the run's name, which is part of all prefixes.
+    /// Finds the run's short name, which is part of the prefixes of all scenarios.
     run_name: Finder<'static>,
-    /// All changes after this `resourceVersion` are in the backlog.
+    /// The `resourceVersion` after which all changes are in the backlog.
     oldest_revision: u64,
-    /// The newest lines with their revisions.
+    /// The newest lines of the watch, with their revisions.
     backlog: VecDeque<(u64, WatchLine)>,
     /// Subscribers by the prefix of their scenario.
     subscribers: BTreeMap<String, Vec<Subscriber>>,
@@ -34,7 +34,7 @@ struct Subscriber {
     lines: UnboundedSender<WatchLine>,
 }
 
-/// The parts of a line that have to be decoded.
+/// The parts of a watch line that have to be decoded.
 #[derive(Deserialize)]
 struct LineHeader<'a> {
     #[serde(rename = "type", borrow)]
@@ -55,7 +55,7 @@ struct Metadata<'a> {
 }
 
 impl SharedWatch {
-    /// A watch that starts after `from`.
+    /// A shared watch that starts after the `resourceVersion` `from`.
     pub(super) fn new(name: &str, from: u64) -> Self {
         Self {
             run_name: Finder::new(name).into_owned(),
@@ -65,8 +65,8 @@ impl SharedWatch {
         }
     }
 
-    /// Adds a subscriber and sends it the lines it missed. Returns `false` if they are no longer
-    /// available.
+    /// Adds a subscriber and sends it the lines that it missed. Returns `false` if these lines are
+    /// no longer available.
     pub(super) fn subscribe(
         &mut self,
         subscription: &Subscription,

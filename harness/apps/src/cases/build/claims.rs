@@ -25,8 +25,8 @@ pub(super) fn has_gpus(case: &Case, node: &str) -> bool {
     slices.any(|slice| slice.node == node && is_gpu(&slice.class))
 }
 
-/// The claims of a task. A missing claim, or one of a missing class, requests devices that no node
-/// has.
+/// The device claims of a task. A claim that does not exist, or whose device class does not exist,
+/// requests devices that no node has.
 pub(super) fn task_claims(case: &Case, job: &Job, task: &Task) -> Vec<DeviceClaim> {
     let named = task.resource_claim_names.iter().map(|name| (name, false));
     let made = task.resource_claim_templates.values().map(|name| (name, true));

@@ -58,7 +58,8 @@ pub(in super::super) fn numa_shares(task: &Task) -> Vec<NumaAllocation> {
     placements.into_iter().map(share).collect()
 }
 
-/// Amounts of a NUMA zone by resource, as written in cases.
+/// Amounts of a NUMA zone by resource name, in the units of the case format: millicores, bytes and
+/// devices.
 pub(in super::super) struct NumaZoneAmounts<'a>(pub(in super::super) &'a BTreeMap<String, f64>);
 
 impl NumaZoneAmounts<'_> {

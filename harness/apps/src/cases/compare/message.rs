@@ -8,7 +8,8 @@ use schedlab_scheduler_core::{Plan, model::PodGroupId, reason::Reason};
 
 use super::super::format::Case;
 
-/// Phrases that distinguish recorded reasons; our messages contain the same ones.
+/// Phrases that tell the reasons in KAI's recorded messages apart. Our message must contain the
+/// same phrases.
 static DISTINGUISHING: LazyLock<Regex> = LazyLock::new(|| {
     let phrases = [
         r"\S+ quota is \S+ [A-Za-z ]+, while \S+ [A-Za-z ]+ are already allocated",
@@ -24,11 +25,12 @@ static DISTINGUISHING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&phrases.join("|")).expect("a regular expression")
 });
 
-/// The reason code.
+/// The reason code in a recorded message: `Reason: CODE`.
 static CODE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"Reason: (\w+)").expect("a regular expression"));
 
-/// Phrases for queue limits in messages without a reason code.
+/// Reason codes for recorded messages without a code, which are recognized by a phrase about a
+/// queue limit.
 const PHRASES_BY_CODE: [(&str, &str); 2] = [
     ("NonPreemptibleOverQuota", "Non-preemptible workload is over quota"),
     ("OverLimit", "quota has reached the allowable limit"),

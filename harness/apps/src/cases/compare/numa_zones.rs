@@ -47,7 +47,7 @@ pub(super) fn differences(
     found
 }
 
-/// Describes an available amount that differs from the expected one.
+/// The message about an available amount that differs from the expected one.
 fn amount_difference(resource: &str, expected: &str, free: &Resources) -> Option<String> {
     match NumaZoneAmounts::expected_and_found(resource, expected, free) {
         Some([expected, found]) => {

@@ -32,7 +32,8 @@ const EPOCH: &str = "2026-01-01T00:00:00Z";
 /// Maximum time until the next cycle.
 const CYCLE_MAX: Duration = Duration::from_secs(30);
 
-/// Poll interval for deleted pods, and number of polls between two cycles.
+/// The interval at which deleted pods are looked for, and the number of such polls between two
+/// cycles.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const POLLS_PER_CYCLE: u32 = 6;
 
@@ -74,7 +75,7 @@ impl<'a> CaseCluster<'a> {
         Ok(Self { case, emulator, status, scheduler })
     }
 
-    /// Waits for one cycle and its effects.
+    /// Waits for one scheduling cycle and for its effects on the cluster.
     pub(super) async fn run_cycle(&mut self) -> anyhow::Result<()> {
         let before = self.status.borrow_and_update().cycles;
         while self.status.borrow_and_update().cycles == before {
@@ -91,7 +92,7 @@ impl<'a> CaseCluster<'a> {
         }
     }
 
-    /// Recreates deleted pods, like a controller.
+    /// Recreates pods that were deleted, as the controller of a workload would.
     fn recreate_deleted_pods(&self) -> anyhow::Result<()> {
         let there = self.by_name("", "pods");
         let jobs = self.case.jobs.iter().filter(|job| !job.delete_when_released);
@@ -123,7 +124,7 @@ impl<'a> CaseCluster<'a> {
         })
     }
 
-    /// Seconds since 1970.
+    /// The emulator's time in seconds since 1970.
     pub(super) fn now_secs(&self) -> i64 {
         self.emulator.clock().now().as_second()
     }

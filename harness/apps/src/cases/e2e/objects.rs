@@ -16,7 +16,7 @@ pub(super) use pods::pod;
 /// Allocatable pods per node in the recordings.
 const PODS_PER_NODE: i64 = 500;
 
-/// What of the case cannot be expressed as objects; `None` when everything can.
+/// Why the case cannot be expressed as Kubernetes objects; `None` if it can.
 pub(super) fn unsupported_reason(case: &Case) -> Option<&'static str> {
     let mut tasks = case.jobs.iter().flat_map(|job| &job.tasks);
     if case.cluster.nodes.iter().any(|node| node.numa.is_some()) {
@@ -32,7 +32,7 @@ pub(super) fn unsupported_reason(case: &Case) -> Option<&'static str> {
     devices::unsupported_reason(case)
 }
 
-/// Converts a name to a valid object name.
+/// Converts a name of the case to a valid name of a Kubernetes object.
 pub(super) fn to_object_name(name: &str) -> String {
     name.to_lowercase().replace(['_', '/'], "-")
 }

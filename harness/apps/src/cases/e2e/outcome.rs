@@ -23,15 +23,15 @@ use super::{
 /// A pod that terminates for longer is stuck.
 const RELEASE_MAX_SECS: i64 = 120;
 
-/// Whether pipelined pods are distinguished from other pending ones.
+/// Whether outcomes distinguish pipelined pods from other pending ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PipelinedPods {
     Reported,
-    /// Reported as pending: pipelining does not survive a round.
+    /// Pipelined pods are reported as pending, because pipelining does not survive a round.
     Pending,
 }
 
-/// Outcomes in the order of the case's tasks.
+/// The outcomes of all tasks, in the order of the case.
 pub(super) fn task_outcomes(
     cluster: &CaseCluster<'_>,
     snapshot: &Snapshot,

@@ -28,7 +28,7 @@ pub(super) struct CaseSetup<'a> {
     pub(super) emulator: &'a Emulator,
 }
 
-/// A step of the setup.
+/// One step of the setup, such as creating a queue or deleting a pod.
 #[derive(Clone, Copy)]
 enum SetupStep<'a> {
     Queue(usize),
@@ -78,7 +78,7 @@ impl<'a> CaseSetup<'a> {
         self.write_claim_statuses()
     }
 
-    /// Creates objects whose age does not matter.
+    /// Creates the objects whose age does not matter to the scheduler.
     fn create_ageless_objects(self) -> anyhow::Result<()> {
         let Case { cluster, jobs, .. } = self.case;
         for node in &cluster.nodes {
@@ -195,7 +195,7 @@ impl<'a> CaseSetup<'a> {
         text(&pod, "/metadata/uid").map(str::to_owned)
     }
 
-    /// Writes the initial status of claims.
+    /// Writes the initial status of the ResourceClaims.
     fn write_claim_statuses(self) -> anyhow::Result<()> {
         let claims = self.case.cluster.dra.iter().flat_map(|dra| &dra.resource_claims);
         for spec in claims {

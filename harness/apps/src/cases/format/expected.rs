@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-/// Objects that are not listed are not compared.
+/// The expected outcome of a case. Objects that are not listed are not compared.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(in super::super) struct Expected {
     #[serde(default)]
@@ -30,12 +30,12 @@ pub(in super::super) struct Outcome {
     pub(in super::super) message: Option<String>,
     #[serde(default)]
     pub(in super::super) running_for_more_than_s: Option<u64>,
-    /// Positions of NUMA zones, if compared.
+    /// The expected positions of the NUMA zones in use; `None` if they are not compared.
     #[serde(default)]
     pub(in super::super) numa_zones: Option<BTreeSet<usize>>,
 }
 
-/// Sums over its tasks, if compared.
+/// Expected sums over the tasks of a job. A sum of `None` is not compared.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(in super::super) struct Sums {
     /// GPUs of placed tasks; GPU memory counts as a fraction of the node's GPUs.
@@ -51,7 +51,7 @@ pub(in super::super) struct Sums {
 pub(in super::super) struct NodeOutcome {
     pub(in super::super) idle_gpus: f64,
     pub(in super::super) releasing_gpus: f64,
-    /// Available quantities by resource, by the NUMA zone's position.
+    /// The expected available quantities by resource, for each position of a NUMA zone.
     #[serde(default)]
     pub(in super::super) numa_zones_available: BTreeMap<usize, BTreeMap<String, String>>,
 }

@@ -40,7 +40,7 @@ pub fn text(diff: &Diff, a: &str, b: &str) -> String {
     out
 }
 
-/// Renders the differences of one scenario.
+/// The differences of one scenario as text.
 pub(in crate::compare) fn differences_text(differences: &[Difference]) -> String {
     let mut out = String::new();
     for difference in differences {

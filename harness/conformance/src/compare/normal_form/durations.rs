@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use schedlab_api::{Value, json};
 
-/// Suffixes of field names that hold durations, as `90s` or in seconds.
+/// Suffixes of the names of fields that hold durations, either as `90s` or in seconds.
 const DURATION_FIELDS: [&str; 5] = [
     "preemption-delay",
     "staleness-grace-period",
@@ -15,7 +15,7 @@ const DURATION_FIELDS: [&str; 5] = [
     "tolerationSeconds",
 ];
 
-/// All durations of a log, by field.
+/// All durations in a log, by the kind of field, from the shortest to the longest.
 #[derive(Debug, Default)]
 pub(super) struct Durations(BTreeMap<&'static str, BTreeSet<Duration>>);
 
@@ -31,8 +31,8 @@ impl Durations {
         }
     }
 
-    /// Replaces durations by their rank, from the shortest on. A zero duration and an invalid one
-    /// are unchanged.
+    /// Replaces each duration in `value` by its rank among those of the same field, from the
+    /// shortest on. A zero duration and an invalid one are unchanged.
     pub(super) fn replace_by_ranks(&self, value: &mut Value) {
         match value {
             Value::Array(items) => items.iter_mut().for_each(|item| self.replace_by_ranks(item)),

@@ -10,7 +10,8 @@ use crate::render::aliases::{Alias, join_aliases};
 /// Labels with a different value on each node.
 const OWN_LABELS: [&str; 1] = [labels::HOSTNAME];
 
-/// The class of every node that ever existed.
+/// The classes of all nodes that ever existed: nodes are in one class if a scheduler cannot tell
+/// them apart.
 #[derive(Debug)]
 pub(super) struct NodeClasses {
     class_by_node: BTreeMap<String, String>,
@@ -40,7 +41,8 @@ impl NodeClasses {
         self.class_by_node.get(node).map_or(node, String::as_str)
     }
 
-    /// The text for a binding to a node. It names the class only if there is more than one.
+    /// The text for a binding to a node. It names the class of the node only if there are several
+    /// classes.
     pub(super) fn binding_text(&self, node: &str) -> String {
         if self.is_heterogeneous {
             format!("bound to one of {}", self.class_of(node))
@@ -50,7 +52,7 @@ impl NodeClasses {
     }
 }
 
-/// What matters to a scheduler about a node.
+/// A text with everything about a node that matters to a scheduler.
 fn node_signature(node: &Value) -> String {
     let labels = at(node, "/metadata/labels").and_then(Value::as_object);
     let labels: BTreeMap<&str, &Value> = labels

@@ -16,10 +16,11 @@ use schedlab_emulator::store::LogEntry;
 const INPUT_PREFIXES: [&str; 4] =
     ["kai.scheduler/", "gpu-", "kueue.x-k8s.io/podset-", labels::PRIORITY_CLASS];
 
-/// Other labels and annotations that are scheduling inputs.
+/// Further labels and annotations that are scheduling inputs.
 const INPUT_KEYS: [&str; 2] = ["kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"];
 
-/// Labels and annotations that schedulers and groupers write: names, times and decisions.
+/// Labels and annotations that schedulers and pod groupers write (names, times and decisions), and
+/// which are therefore no inputs.
 const SCHEDULER_WRITTEN_KEYS: [&str; 7] = [
     labels::SUB_GROUP,
     annotations::TOP_OWNER_METADATA,
@@ -48,7 +49,7 @@ pub(super) struct PodSelectors(BTreeSet<PodSelector>);
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct PodSelector {
     label: String,
-    /// Empty if any value matches.
+    /// Values of the label that match; empty if any value matches.
     values: Vec<String>,
 }
 
@@ -102,7 +103,7 @@ fn collect_selectors(value: &Value, selectors: &mut BTreeSet<PodSelector>) {
     }
 }
 
-/// The scheduling inputs of a pod itself.
+/// The scheduling inputs in the pod itself, such as its requests and affinity.
 pub(super) fn pod_inputs(pod: &Value, selectors: &PodSelectors) -> Value {
     let spec = &pod["spec"];
     let containers = |field| list(spec, field).iter().map(container_inputs).collect::<Vec<_>>();
@@ -143,7 +144,7 @@ fn tolerations(pod: &Value) -> Vec<&Value> {
     written
 }
 
-/// Labels and annotations that are scheduling inputs.
+/// The labels and annotations of an object that are scheduling inputs.
 fn input_metadata(object: &Value) -> BTreeMap<String, &Value> {
     let is_input = |key: &str| {
         (INPUT_PREFIXES.iter().any(|start| key.starts_with(start)) || INPUT_KEYS.contains(&key))
@@ -157,7 +158,7 @@ fn input_metadata(object: &Value) -> BTreeMap<String, &Value> {
     of("labels").chain(of("annotations")).collect()
 }
 
-/// The pod groups and claims of a log, by namespace and name.
+/// The pod groups and claims in a log, by namespace and name.
 #[derive(Debug)]
 pub(super) struct RelatedObjects<'a> {
     groups: BTreeMap<(&'a str, &'a str), &'a Value>,

@@ -21,19 +21,22 @@ use crate::render::aliases::{Alias, replace_words, without_hash, without_uid};
 const WORKLOAD_PATH: &str = "/metadata/labels/schedlab.dev~1workload";
 const UID_PATH: &str = "/metadata/uid";
 
-/// The class of every pod that ever existed.
+/// The classes of all pods that ever existed: pods are in one class if their scheduling inputs are
+/// equal.
 #[derive(Debug)]
 pub(super) struct WorkloadClasses {
-    /// The workload by the pod's namespace and name.
+    /// The name of the workload, by the pod's namespace and name.
     workload_by_pod: BTreeMap<(String, String), String>,
-    /// The class by the pod's uid.
+    /// The class, by the pod's uid.
     class_by_uid: BTreeMap<String, String>,
-    /// The scheduling inputs by class. Inputs from pod groups and claims are collected over all
-    /// pods of a class: a pod that was deleted before it got a group is like the others.
+    /// The scheduling inputs, by class. Inputs from pod groups and claims are collected over all
+    /// pods of a class, because a pod that was deleted before it got a pod group is like the
+    /// others.
     inputs_by_class: BTreeMap<String, BTreeSet<String>>,
-    /// The workload by the pod group's namespace and name.
+    /// The name of the workload, by the pod group's namespace and name.
     workload_by_group: BTreeMap<(String, String), String>,
-    /// The workload by the name alone, as it occurs in messages; pods take precedence over groups.
+    /// The name of the workload, by the name alone as it occurs in messages. A pod's name takes
+    /// precedence over that of a pod group.
     workload_by_name: BTreeMap<String, String>,
 }
 
@@ -42,7 +45,7 @@ struct Member<'a> {
     pod: &'a Value,
     workload: String,
     inputs: String,
-    /// The inputs from its pod group and its claims.
+    /// The scheduling inputs from the pod's pod group and claims.
     related_inputs: Vec<String>,
 }
 
@@ -104,7 +107,7 @@ impl WorkloadClasses {
         known.cloned().unwrap_or_else(|| without_uid(bare))
     }
 
-    /// A text in which names of pods and groups are replaced by their workloads.
+    /// The text with names of pods and pod groups replaced by their workloads.
     pub(super) fn replace_names(&self, text: &str) -> String {
         let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '/');
         replace_words(text, word, |word| self.replace_name(word))

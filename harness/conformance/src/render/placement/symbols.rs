@@ -11,7 +11,8 @@ use schedlab_audit::unschedulable_message;
 use super::{ClusterObjects, string};
 use crate::render::aliases::{Alias, Aliases, generated_prefix, without_hash};
 
-/// Pods of one owner, or with the same name except for the number.
+/// A workload in a placement: the pods of one owner, or pods with the same name except for the
+/// number.
 pub(super) struct Workload<'a> {
     pub(super) letter: String,
     pub(super) label: String,

@@ -27,16 +27,16 @@ const LOCAL_QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 const GROUP_LABEL: &str = "kueue.x-k8s.io/pod-group-name";
 const GROUP_SIZE_ANNOTATION: &str = "kueue.x-k8s.io/pod-group-total-count";
 
-/// Stands for unlimited CPU and memory: a million cores, a million GB.
+/// Represents unlimited CPU and memory: a million cores, a million GB.
 const UNLIMITED_AMOUNT: i64 = 1_000_000_000;
 
-/// A resource for which queues have quotas.
+/// A resource for which Kueue's objects have quotas.
 struct CoveredResource {
-    /// Its key in KAI's queues.
+    /// The key of the resource in KAI's Queue objects.
     kai: &'static str,
-    /// Its name in pods.
+    /// The name of the resource in pods.
     name: &'static str,
-    /// The suffix for one unit of KAI's queues in a Kubernetes quantity.
+    /// The suffix that makes an amount in a KAI Queue a Kubernetes quantity.
     unit: &'static str,
 }
 
@@ -77,7 +77,7 @@ fn parent(queue: &Value) -> &str {
 /// The quota of a Cohort or `ClusterQueue` for one resource.
 struct Quota {
     nominal: i64,
-    /// The borrowing limit; `None` is unlimited.
+    /// The borrowing limit; `None` means unlimited.
     borrowing: Option<i64>,
 }
 
@@ -101,7 +101,7 @@ impl<'q> QueueTree<'q> {
         amount(queue, covered, "quota").unwrap_or(self.capacity(covered))
     }
 
-    /// The sum of the children's quotas.
+    /// The sum of the quotas of a queue's children.
     fn quota_of_children(&self, queue_name: &str, covered: &CoveredResource) -> i64 {
         let quotas = self.children(queue_name).map(|queue| self.quota(queue, covered));
         quotas.fold(0, i64::saturating_add)
@@ -221,7 +221,7 @@ fn gang_of_job(object: &Value) -> Option<(String, usize)> {
 
 struct QueueLabels<'m> {
     scheduler: &'m str,
-    /// Name and size of the pod group.
+    /// Name and size of Kueue's pod group.
     group: Option<(String, usize)>,
 }
 

@@ -5,7 +5,7 @@ use schedlab_api::{Value, api_versions};
 
 use super::kueue;
 
-/// The API with which queues are configured.
+/// The API in which the queues of a target are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueApi {
     /// The target has no queues.
@@ -43,8 +43,8 @@ impl QueueApi {
         }
     }
 
-    /// Adds the labels of the target's own API to pods and pod templates in these objects that
-    /// belong to this scheduler.
+    /// Adds the labels of the target's own queue API to those pods and pod templates in these
+    /// objects that belong to this scheduler.
     pub(crate) fn assign_queues<'o>(
         self,
         objects: impl IntoIterator<Item = &'o mut Value>,
@@ -56,7 +56,8 @@ impl QueueApi {
         }
     }
 
-    /// The namespaced object that must exist before an object whose queue was assigned.
+    /// The namespaced object (a `LocalQueue`) that must exist before an object to which a queue was
+    /// assigned.
     pub(crate) fn local_queue_for(self, object: &Value) -> Option<Value> {
         match self {
             Self::None | Self::Kai => None,

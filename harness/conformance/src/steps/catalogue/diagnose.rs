@@ -9,18 +9,18 @@ use crate::steps::parameters::{
 };
 use crate::steps::subjects::{Subject, Workload};
 
-/// A parameter type.
+/// A parameter type of step patterns, and the values that are valid for it.
 #[derive(Clone, Copy, Debug)]
 struct SyntaxHelp {
-    /// Name in patterns.
+    /// Name of the type in patterns.
     name: &'static str,
     /// Regular expression of valid values.
     regex: &'static str,
-    /// Valid values in words, after `expected`.
+    /// The valid values in words, to be read after `expected`.
     description: &'static str,
 }
 
-/// All parameter types.
+/// All parameter types of step patterns.
 const SYNTAX_HELP: [SyntaxHelp; 15] = [
     for_parameter::<DurationValue>("a duration such as 90 seconds, 10m or 2 hours"),
     for_parameter::<Timing>(
@@ -55,7 +55,7 @@ const fn for_parameter<P: Parameter>(words: &'static str) -> SyntaxHelp {
     SyntaxHelp { name: P::NAME, regex: P::REGEX, description: words }
 }
 
-/// A part of a pattern.
+/// A part of a step pattern.
 #[derive(Clone, Copy, Debug)]
 enum PatternPart<'p> {
     /// A parameter, by its type name.

@@ -7,7 +7,7 @@ use schedlab_emulator::fleet::Fleet;
 
 use super::table::{Row, RowError};
 
-/// Columns of a node pool table.
+/// The columns of a table of node pools.
 pub(crate) const FLEET_COLUMNS: &[&str] = &[
     "pool",
     "nodes",
@@ -22,7 +22,8 @@ pub(crate) const FLEET_COLUMNS: &[&str] = &[
     "taints",
 ];
 
-/// The nodes of a pool: `<pool>-1`, `<pool>-2` …; without a count, one node with the pool's name.
+/// The nodes of a pool, from a row of a table: `<pool>-1`, `<pool>-2` …; without a count, one node
+/// with the pool's name.
 pub(crate) fn nodes_from_row(row: &Row<'_>) -> Result<Vec<Value>, RowError> {
     let pool = row.cell("pool").unwrap_or("node");
     let count = row.object_count("nodes", 1)?;

@@ -8,12 +8,12 @@ use serde_saphyr::{SnippetMode, UserMessageFormatter};
 
 use super::source_location::{SourceLocation, SourceText};
 
-/// An object and its source location.
+/// An object of a manifest, and where it is in the source.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Document {
     /// Source location.
     pub(crate) location: SourceLocation,
-    /// The object.
+    /// The object itself.
     pub(crate) object: Value,
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn check_distinct(documents: &[Document]) -> Result<(), String> {
     Ok(())
 }
 
-/// Splits a text at `---` lines.
+/// Splits a YAML text into its documents, at `---` lines.
 fn split_documents(whole: &SourceText) -> Vec<Arc<SourceText>> {
     let part = |line: usize| SourceText {
         first_line: line,

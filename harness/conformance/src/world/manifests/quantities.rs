@@ -6,7 +6,7 @@ use schedlab_api::{Value, quantity::thousandths};
 const QUANTITY_FIELDS: [&str; 6] =
     ["requests", "limits", "overhead", "capacity", "allocatable", "hard"];
 
-/// Path and value of the first invalid quantity, such as
+/// The path and the value of the first invalid quantity in an object, such as
 /// `spec.containers[0].resources.limits[cpu]`.
 pub(crate) fn first_invalid_quantity(object: &Value) -> Option<(String, &Value)> {
     search(object, "")

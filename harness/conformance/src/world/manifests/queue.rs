@@ -7,7 +7,7 @@ use schedlab_api::{Value, api_versions, json};
 use super::manifest::Document;
 use super::table::{Row, RowError};
 
-/// Columns of a queue table.
+/// The columns of a table of queues.
 pub(crate) const QUEUE_COLUMNS: &[&str] = &[
     "queue",
     "parent",
@@ -43,7 +43,8 @@ const ALLOWED: &str = "a number from 0 to 1000000000 (GPUs, CPU cores, GB of mem
                        `unlimited`, or `unset`";
 const WEIGHT: &str = "a number from 0 to 1000000000, or `unset`";
 
-/// Builds a queue. Defaults: GPU quota 0, weight 1, no limit; CPU and memory unlimited.
+/// Builds the Queue object of a table row. Defaults: GPU quota 0, weight 1, no limit; CPU and
+/// memory unlimited.
 pub(crate) fn queue_from_row(row: &Row<'_>) -> Result<Value, RowError> {
     let mut resources = json!({});
     for (column, resource, field) in FIELDS {
@@ -81,7 +82,7 @@ pub(crate) fn queue_from_row(row: &Row<'_>) -> Result<Value, RowError> {
     }))
 }
 
-/// The patch that sets one field of a queue, by its column name.
+/// The patch that sets the field of a Queue to which a column belongs.
 pub(crate) fn queue_field_patch(row: &Row<'_>, column: &str) -> Result<Value, RowError> {
     if column == "priority" {
         let priority: Option<i32> = row.parsed(column, "a whole number")?;
@@ -123,9 +124,9 @@ fn amount(row: &Row<'_>, column: &str) -> Result<Option<Value>, RowError> {
     Ok(Some(json!(scaled)))
 }
 
-/// Parents of queues, to reject an invalid tree before any object is created. Applies to tables and
-/// manifest files; a manifest below a step may contain an invalid tree, which the API server
-/// accepts.
+/// The parent of each queue. With it an invalid tree is rejected before any object is created. It
+/// is used for tables and manifest files; a manifest below a step may contain an invalid tree,
+/// which the API server accepts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueueTree(BTreeMap<String, String>);
 
@@ -191,7 +192,7 @@ impl QueueTree {
     }
 }
 
-/// Why a parent is invalid.
+/// Why the parent of a queue is invalid.
 struct InvalidParent {
     found: String,
     allowed: String,

@@ -9,7 +9,7 @@ use crate::text::{did_you_mean, name_list};
 /// The end of a cell that names an object which does not exist, on purpose.
 const MISSING: &str = " (missing)";
 
-/// The object that a cell names.
+/// A queue or node to which a cell refers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reference<'a> {
     /// Its name.
@@ -35,13 +35,13 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Names of the queues and nodes of a cluster; `None` where they are not known, and then every
-/// reference is taken as it is.
+/// Names of the queues and nodes of a cluster. `None` means that they are not known; then no
+/// reference is rejected.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExistingNames {
-    /// Names of the queues.
+    /// Names of the queues of the cluster.
     pub(crate) queues: Option<BTreeSet<String>>,
-    /// Names of the nodes.
+    /// Names of the nodes of the cluster.
     pub(crate) nodes: Option<BTreeSet<String>>,
 }
 
@@ -53,7 +53,7 @@ impl ExistingNames {
     }
 }
 
-/// The column has the name of the kind.
+/// Checks the reference in a column, which has the name of the referenced kind.
 fn check_reference(
     row: &Row<'_>,
     kind: &str,

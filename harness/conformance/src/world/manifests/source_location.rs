@@ -5,23 +5,23 @@ use std::sync::Arc;
 use schedlab_emulator::{FleetLocation, yaml};
 use serde_saphyr::Location;
 
-/// Source location of an object.
+/// Where an object comes from, for messages about the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SourceLocation {
     /// A table row or a sentence: `file:line`.
     Line(String),
     /// A node of a fleet file.
     Fleet(FleetLocation),
-    /// A YAML document, and the prefix of its field paths when it is an item of a list.
+    /// A YAML document; the text is the prefix of field paths if the object is an item of a list.
     Document(Arc<SourceText>, String),
 }
 
-/// A part of a file.
+/// A part of a file, with its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceText {
     /// Display path of the file.
     pub(crate) file: String,
-    /// First line of the part, from 1.
+    /// The line number of the first line of the part, counted from 1.
     pub(crate) first_line: usize,
     /// Whether the columns match those of the file.
     pub(crate) columns: Columns,
@@ -29,12 +29,12 @@ pub(crate) struct SourceText {
     pub(crate) content: String,
 }
 
-/// Whether the columns of a text match those of its file.
+/// Whether columns in a part of a file are also columns in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Columns {
     /// They match.
     AsInFile,
-    /// The text was dedented, so they do not.
+    /// The part was dedented, so its columns differ from those in the file.
     Dedented,
 }
 
@@ -50,7 +50,7 @@ impl SourceLocation {
         }
     }
 
-    /// The scalar at a field as written in YAML.
+    /// The scalar value of a field as it is written in the YAML text.
     pub(crate) fn scalar_text(&self, field: &str) -> Option<String> {
         let Self::Document(text, prefix) = self else { return None };
         let at = text.locate(&format!("{prefix}{field}"))?;

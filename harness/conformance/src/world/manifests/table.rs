@@ -12,7 +12,7 @@ use crate::text::{did_you_mean, normalize_go_duration};
 /// Maximum number of objects created by one row.
 const OBJECTS_MAX: u32 = 100_000;
 
-/// An invalid cell or table.
+/// An error about a cell, a row or a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{location}: {message}")]
 pub(crate) struct RowError {
@@ -20,17 +20,17 @@ pub(crate) struct RowError {
     message: String,
 }
 
-/// A table with a header.
+/// A table below a step, with a header.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<'a> {
     /// The rows below the header.
     pub(crate) rows: Vec<Row<'a>>,
 }
 
-/// One row.
+/// One row of a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row<'a> {
-    /// `file:line`.
+    /// Where the row is: `file:line`.
     location: String,
     cells: BTreeMap<&'a str, &'a str>,
 }
@@ -73,7 +73,7 @@ impl<'a> Row<'a> {
         Self { location, cells: cells.iter().copied().collect() }
     }
 
-    /// A cell; `None` when the column is absent or the cell is empty.
+    /// The text of a cell; `None` if the column is absent or the cell is empty.
     pub(crate) fn cell(&self, column: &str) -> Option<&'a str> {
         self.cells.get(column).copied().filter(|cell| !cell.is_empty())
     }
@@ -104,7 +104,7 @@ impl<'a> Row<'a> {
         self.int_in_range(column, least..=OBJECTS_MAX)
     }
 
-    /// A whole number within a range.
+    /// A whole number in a cell, within a range.
     pub(super) fn int_in_range(
         &self,
         column: &str,
@@ -182,12 +182,12 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Value of a yes/no cell.
+/// The value of a cell that must be `yes` or `no`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum YesNo {
-    /// Yes.
+    /// The cell says `yes`.
     Yes,
-    /// No.
+    /// The cell says `no`.
     No,
 }
 

@@ -8,7 +8,7 @@ use super::workload_kinds;
 use crate::text::normalize_go_duration;
 use crate::world::observed::WORKLOAD_LABEL;
 
-/// Columns of a workload table.
+/// The columns of a table of workloads.
 pub(crate) const WORKLOAD_COLUMNS: &[&str] = &[
     "name",
     "kind",
@@ -55,22 +55,22 @@ pub(crate) fn workload_from_row(row: &Row<'_>, scheduler: &str) -> Result<Vec<Va
     Ok(objects)
 }
 
-/// The kind-independent parts of a workload row.
+/// The parts of a workload row that do not depend on the kind.
 #[derive(Clone, Debug)]
 pub(super) struct WorkloadDraft {
-    /// Workload name.
+    /// The name of the workload.
     pub(super) name: String,
-    /// Namespace of all its objects.
+    /// The namespace of all objects of the workload.
     pub(super) namespace: String,
-    /// Number of pods; `None`: one pod with the workload's own name.
+    /// Number of pods. `None` means one pod with the name of the workload.
     pub(super) pods: Option<u32>,
-    /// Labels of the owner and the pods.
+    /// Labels of the workload's owner object and of its pods.
     pub(super) labels: Map,
     /// Annotations of the pods.
     pub(super) annotations: Map,
-    /// `spec` of the pods.
+    /// The `spec` of the pods.
     pub(super) pod_spec: Value,
-    /// The priority class to create when the row gives a numeric priority.
+    /// The priority class that must be created, if the row gives the priority as a number.
     priority_class: Option<Value>,
 }
 
@@ -133,7 +133,7 @@ impl WorkloadDraft {
         names.iter().map(|name| self.pod(name)).collect()
     }
 
-    /// Names of pods without an owner.
+    /// The names of the workload's pods, if no controller creates them.
     pub(super) fn pod_names(&self) -> Vec<String> {
         match self.pods {
             None => vec![self.name.clone()],
@@ -141,13 +141,13 @@ impl WorkloadDraft {
         }
     }
 
-    /// Number of pods; one by default.
+    /// Number of pods of the workload; one by default.
     pub(super) fn pod_count(&self) -> u32 {
         self.pods.unwrap_or(1)
     }
 }
 
-/// `<name>-0`, `<name>-1` …
+/// The names `<name>-0`, `<name>-1` … for this number of objects.
 pub(super) fn numbered_names(name: &str, count: u32) -> Vec<String> {
     (0..count).map(|number| format!("{name}-{number}")).collect()
 }

@@ -19,7 +19,7 @@ const KINDS: [&str; 11] = [
     "leaderworkerset",
 ];
 
-/// Columns that only these kinds support.
+/// Columns that only some kinds of workloads support, with these kinds.
 const KIND_SPECIFIC_COLUMNS: [(&str, &[&str]); 6] = [
     ("min", &["gang", "job", "pytorchjob"]),
     ("gang", &["pod"]),
@@ -51,7 +51,7 @@ pub(super) fn objects(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>
     }
 }
 
-/// Rejects a cell in a column that the kind does not support, instead of ignoring it.
+/// Rejects a row with a value in a column that the row's kind does not support.
 fn check_columns_of_kind(row: &Row<'_>, kind: &str) -> Result<(), RowError> {
     for (column, kinds) in KIND_SPECIFIC_COLUMNS {
         if let Some(cell) = row.cell(column).filter(|_| !kinds.contains(&kind)) {

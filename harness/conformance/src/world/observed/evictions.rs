@@ -9,7 +9,7 @@ use schedlab_audit::PodDeletion;
 
 use super::{ObservedCluster, Pod, WatchedKind};
 
-/// A pod that a scheduler evicted, and the event's message.
+/// The eviction of a pod by a scheduler, with the message of the event about it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Eviction<'a> {
     /// The pod's namespace.
@@ -27,7 +27,7 @@ pub(crate) struct Eviction<'a> {
 }
 
 impl Eviction<'_> {
-    /// Whether the message contains one of these names, other than the victim's own.
+    /// Whether the message contains one of these names, the victim's own excepted.
     pub(crate) fn mentions_any(&self, names: &BTreeSet<&str>) -> bool {
         let message = self.message.unwrap_or_default();
         let mut words = words(message, "_-.").filter(|word| *word != self.name);

@@ -7,10 +7,10 @@ use schedlab_audit::{pod_requests, unschedulable_message};
 
 use super::{ObservedCluster, WatchedKind};
 
-/// Label of the workload that a table row created.
+/// Label of objects with the name of the workload whose table row created them.
 pub(crate) const WORKLOAD_LABEL: &str = "schedlab.dev/workload";
 
-/// Prefix of the scheduling gates with which Kueue queues pods. To the user, such a pod is pending
+/// Prefix of the scheduling gates with which Kueue holds pods back. For users such a pod is pending
 /// like any other.
 const KUEUE_GATE_PREFIX: &str = "kueue.x-k8s.io/";
 
@@ -21,19 +21,20 @@ pub struct Pod<'a>(pub &'a Value);
 /// The phase of a pod, in the words of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Waits for a node.
+    /// The pod waits for a node.
     Pending,
-    /// Waits for its scheduling gates.
+    /// The pod waits for the removal of its scheduling gates.
     Gated,
-    /// Has a node and has not started, or none of its containers runs until it is restarted.
+    /// The pod has a node, and either has not started or none of its containers runs until it is
+    /// restarted.
     Starting,
-    /// Runs.
+    /// The pod runs.
     Running,
-    /// Is being deleted.
+    /// The pod is being deleted.
     Terminating,
-    /// Succeeded.
+    /// The pod has succeeded.
     Succeeded,
-    /// Failed.
+    /// The pod has failed.
     Failed,
 }
 
@@ -62,7 +63,7 @@ impl<'a> Pod<'a> {
         self.text("/metadata/namespace")
     }
 
-    /// `metadata.uid`.
+    /// The uid of the pod.
     pub fn uid(self) -> &'a str {
         self.text("/metadata/uid")
     }
@@ -90,7 +91,8 @@ impl<'a> Pod<'a> {
         }
     }
 
-    /// Whether it has started, and none of its containers runs: the kubelet will restart them.
+    /// Whether the pod has started and none of its containers runs, so that the kubelet will
+    /// restart them.
     pub fn waits_for_restart(self) -> bool {
         let containers = fields::list(self.0, "/status/containerStatuses");
         self.text("/status/phase") == "Running"
@@ -103,30 +105,30 @@ impl<'a> Pod<'a> {
         self.text("/status/containerStatuses/0/state/running/startedAt")
     }
 
-    /// How often the kubelet has restarted its containers.
+    /// How often the kubelet has restarted containers of the pod.
     pub fn restart_count(self) -> u64 {
         let containers = fields::list(self.0, "/status/containerStatuses").iter();
         containers.filter_map(|container| container["restartCount"].as_u64()).sum()
     }
 
-    /// Whether it has a scheduling gate that is not the queueing system's.
+    /// Whether the pod has a scheduling gate that is not Kueue's.
     fn is_gated(self) -> bool {
         let gates = fields::list(self.0, "/spec/schedulingGates");
         let name = |gate: &Value| gate["name"].as_str().unwrap_or_default().to_owned();
         gates.iter().any(|gate| !name(gate).starts_with(KUEUE_GATE_PREFIX))
     }
 
-    /// Whether it occupies resources of its node.
+    /// Whether the pod occupies resources of its node.
     pub(crate) fn holds_resources(self) -> bool {
         !self.node().is_empty() && !matches!(self.phase(), Phase::Succeeded | Phase::Failed)
     }
 
-    /// Whether its deletion was requested.
+    /// Whether the deletion of the pod was requested.
     pub(crate) fn is_terminating(self) -> bool {
         !self.text("/metadata/deletionTimestamp").is_empty()
     }
 
-    /// Requested GPUs, in thousandths.
+    /// The GPUs that the pod requests, in thousandths.
     pub fn gpu_milli(self) -> i128 {
         self.requested(resources::GPU)
     }
@@ -136,7 +138,7 @@ impl<'a> Pod<'a> {
         pod_requests(self.0).get(resource).copied().unwrap_or(0)
     }
 
-    /// Why the scheduler reported it as unschedulable.
+    /// Why the pod cannot be scheduled, as the scheduler reported it.
     pub fn unschedulable_message(self) -> Option<&'a str> {
         unschedulable_message(self.0)
     }
@@ -147,14 +149,14 @@ impl<'a> Pod<'a> {
         of_group.or_else(|| self.label(labels::QUEUE))
     }
 
-    /// Its pod group, in the current or last state.
+    /// The pod's pod group, in its current or last state.
     pub fn pod_group(self, view: &'a ObservedCluster) -> Option<&'a Value> {
         let name = object::annotation(self.0, annotations::POD_GROUP_NAME)?;
         view.get_ever_seen(WatchedKind::PodGroups, self.namespace(), name)
     }
 
-    /// Names with which schedulers refer to it: its own, its pod group's, its uid and its owners'
-    /// uids.
+    /// The names by which schedulers refer to the pod: its own name, that of its pod group, its uid
+    /// and the uids of its owners.
     pub(crate) fn known_names(self) -> impl Iterator<Item = &'a str> {
         let owners = fields::list(self.0, "/metadata/ownerReferences").iter();
         let made_by = owners.filter_map(|owner| fields::text(owner, "/uid"));
@@ -192,7 +194,8 @@ impl<'a> Pod<'a> {
         is_kind && is_named()
     }
 
-    /// Whether the owner is the workload of this name or was created for it.
+    /// Whether the owner with this kind and name is the workload itself or was created for the
+    /// workload.
     fn is_owned_through(self, kind: &str, name: &str, workload: &str) -> bool {
         let rest = name.strip_prefix(workload);
         let suffix = rest.and_then(|rest| rest.strip_prefix('-'));
@@ -211,7 +214,7 @@ impl<'a> Pod<'a> {
         object::label(self.0, key)
     }
 
-    /// `status.startTime`, in the API's format, which sorts chronologically.
+    /// The pod's `status.startTime`, in a format that sorts chronologically.
     pub(crate) fn start_time(self) -> &'a str {
         self.text("/status/startTime")
     }

@@ -14,14 +14,14 @@ use schedlab_emulator::{FieldSelector, LabelSelector};
 use super::WatchedKind;
 use super::watch::{Events, WatchUpdate};
 
-/// The objects of a kind, their revision, and the changes after it.
+/// The objects of a kind in an emulator's store, their revision, and the later changes.
 pub(super) struct StoreWatch {
     pub(super) objects: Vec<Arc<Value>>,
     pub(super) revision: u64,
     pub(super) events: Events,
 }
 
-/// Watches a kind; `None` if the cluster does not have it.
+/// Lists and watches a kind in an emulator's store; `None` if the cluster does not have the kind.
 pub(super) fn watch_store(
     emulator: &Emulator,
     kind: WatchedKind,

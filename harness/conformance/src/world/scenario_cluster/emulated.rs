@@ -18,19 +18,19 @@ use schedlab_clusters::scheduler_objects::scheduler_objects;
 /// The start of virtual time.
 const EPOCH: &str = "2026-01-01T00:00:00Z";
 
-/// A cluster in memory.
+/// An emulated cluster in this process.
 #[derive(Debug)]
 pub(crate) struct EmulatedCluster {
     emulator: Emulator,
-    /// The number of writes, except to leases.
+    /// The number of writes so far, without those of leases.
     writes: Arc<AtomicU64>,
-    /// How long nothing may be written before the cluster counts as idle.
+    /// How long nothing must be written for the cluster to count as idle.
     quiet_period: Duration,
 }
 
 impl EmulatedCluster {
-    /// Starts a cluster that contains only the scheduler's CRDs and priority classes. Call it on
-    /// the runtime whose time it follows.
+    /// Starts a cluster that contains only the scheduler's CRDs and priority classes. The cluster
+    /// follows the clock of the current runtime.
     pub(crate) fn start(seed: u64) -> Self {
         // All scenarios of a run start from the same store.
         static BEGINNING: OnceLock<(u64, Store)> = OnceLock::new();

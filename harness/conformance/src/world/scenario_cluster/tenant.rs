@@ -28,11 +28,11 @@ use schedlab_clusters::real_cluster::{NodePool, RealCluster};
 use schedlab_tenancy::{TENANT_KINDS, TenantKind};
 use schedlab_tenancy::{TenantService, Watermarks};
 
-/// The minimum time without a write that counts as idle: on a busy machine, a controller may take
-/// this long between reading and writing.
+/// The minimum time without a write after which the cluster counts as idle: on a busy machine, a
+/// controller may take this long between reading and writing.
 const QUIET_PERIOD_MIN: Duration = Duration::from_millis(1500);
 
-/// How long a scheduler may take for two cycles before `settle` stops waiting for them.
+/// How long `settle` waits for two cycles of a scheduler.
 const CYCLES_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How many DELETE requests of one scenario run concurrently.
@@ -68,8 +68,11 @@ pub fn collections(has_secrets_of_others: bool) -> Vec<Collection> {
     all.map(|(api, plural, kind)| Collection::new(api, plural, kind)).collect()
 }
 
-/// Runs the actors that simulate nodes and workload controllers, until the returned value is
+/// Runs the actors that simulate nodes and workload controllers until the returned value is
 /// dropped. `observe` is called with every change.
+///
+/// # Errors
+/// The actors cannot list the objects of the cluster.
 pub async fn run_actors(
     real_cluster: &RealCluster,
     client: kube::Client,
@@ -87,10 +90,10 @@ pub async fn run_actors(
     troupe.await.context("cannot watch the cluster")
 }
 
-/// A scenario's part of a real cluster.
+/// The part of a real cluster that belongs to one scenario.
 pub struct TenantCluster {
     real_cluster: Arc<RealCluster>,
-    /// The name prefix of the scenario.
+    /// The prefix of all names of the scenario.
     prefix: String,
     tenant_service: TenantService,
     client: kube::Client,
@@ -101,12 +104,15 @@ pub struct TenantCluster {
     /// The cycles of a scheduler in this process.
     cycle_ticks: Option<CycleTicks>,
     troupe: RemoteControllers,
-    /// Held until the scenario's nodes are gone.
+    /// The scenario's node pool, held until the scenario's nodes are gone.
     _pool: Option<NodePool>,
 }
 
 impl TenantCluster {
-    /// Creates a part of the cluster for a scenario, on the current runtime.
+    /// Creates a scenario's part of a cluster. It uses the current runtime.
+    ///
+    /// # Errors
+    /// No node pool is free, or a request to the cluster fails.
     pub async fn start(real_cluster: &Arc<RealCluster>) -> anyhow::Result<Self> {
         let pool = real_cluster.take_node_pool()?;
         let names = real_cluster.new_tenant_names(pool.as_ref());
@@ -154,7 +160,8 @@ impl TenantCluster {
         self.cycle_ticks = Some(cycle_ticks);
     }
 
-    /// Waits for the quiet period after `since`, and for two cycles of a running scheduler.
+    /// Waits for two cycles of a running scheduler, and until the quiet period after `since` has
+    /// passed.
     async fn wait_quiet_period(&self, since: Instant) {
         tokio::join!(tokio::time::sleep_until(since + self.quiet_period), self.wait_for_cycles());
     }
@@ -181,7 +188,7 @@ impl TenantCluster {
         self.clock.now()
     }
 
-    /// The clock.
+    /// The clock of the cluster.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -206,12 +213,12 @@ impl TenantCluster {
         &self.tenant_service
     }
 
-    /// The whole cluster.
+    /// The whole real cluster.
     pub fn real_cluster(&self) -> &RealCluster {
         &self.real_cluster
     }
 
-    /// How far collections were written by clients of the scenario.
+    /// Up to which revision clients of the scenario have written each collection.
     pub fn watermarks(&self) -> Watermarks {
         self.tenant_service.write_log().watermarks()
     }
@@ -292,8 +299,8 @@ async fn delete_all(
     }
 }
 
-/// Deletes an object, and retries if the connection broke: a busy server closes some. Returns why
-/// it failed.
+/// Deletes an object, and retries if the connection broke, because a busy server closes some
+/// connections. Returns why the deletion failed; `None` if it succeeded.
 async fn delete_with_retries<F>(delete: impl Fn() -> F) -> Option<String>
 where
     F: Future<Output = Result<Value, kube::Error>>,

@@ -14,13 +14,14 @@ use tokio::time::Instant;
 use crate::history::write_of;
 use schedlab_tenancy::WriteAttribution;
 
-/// How long a change is buffered for earlier changes that arrive later.
+/// How long a change is buffered, so that earlier changes which arrive later come before it in the
+/// log.
 const REORDER_WINDOW: SignedDuration = SignedDuration::from_millis(300);
 
 /// The field manager of a change that none of our clients made.
 const FALLBACK_MANAGER: &str = "kube-controller-manager";
 
-/// The log. Clones share their state.
+/// The log of a scenario's changes, put together from watches. Clones share their state.
 #[derive(Clone, Debug)]
 pub(super) struct WatchLog {
     write_attribution: WriteAttribution,
@@ -34,9 +35,9 @@ struct State {
     pod_revisions: BTreeMap<(Arc<str>, Arc<str>), u64>,
     log: Vec<Arc<LogEntry>>,
     audit: Option<Audit>,
-    /// The number of changes, except to leases.
+    /// The number of changes so far, without those of leases.
     writes: u64,
-    /// When the last of them arrived.
+    /// When the last of the changes in `writes` arrived.
     last_write: Option<Instant>,
 }
 
