@@ -14,8 +14,8 @@ use schedlab_clusters::real_cluster::Kubelets;
 use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_conformance::features::{Shard, TagExpression};
 use schedlab_conformance::report::Reporter;
-use schedlab_conformance::runner::{Crashes, FlakyResult};
-use schedlab_conformance::text::duration;
+use schedlab_conformance::runner::{CrashWrites, FlakyOutcome};
+use schedlab_conformance::text::parse_duration;
 
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
 
@@ -127,7 +127,7 @@ pub enum Format {
 pub struct Doctor {
     /// Check only this kind of cluster, and exit with 3 if it cannot run.
     #[arg(value_enum)]
-    pub target: Option<schedlab_clusters::doctor::Check>,
+    pub target: Option<schedlab_clusters::doctor::DoctorCheck>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -218,8 +218,8 @@ pub struct ExecutionArgs {
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub retries: u32,
     /// Verdict of a scenario that passes only on a retry.
-    #[arg(long, value_enum, default_value_t = FlakyResult::Pass)]
-    pub flaky_result: FlakyResult,
+    #[arg(long, value_enum, default_value_t = FlakyOutcome::Pass)]
+    pub flaky_result: FlakyOutcome,
     /// Start no scenario after the first failure.
     #[arg(long)]
     pub fail_fast: bool,
@@ -231,7 +231,7 @@ pub struct ExecutionArgs {
     /// restarted; `each`: once for every write, `every:N`: for every Nth. Fails if an audit rule is
     /// broken; the scenario's own assertions need not hold. Emulator only.
     #[arg(long, value_name = "each|every:N|N")]
-    pub crash_before: Option<Crashes>,
+    pub crash_before: Option<CrashWrites>,
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -239,23 +239,23 @@ pub struct ExecutionArgs {
     #[arg(long)]
     pub shuffle: bool,
     /// Maximum time of one step on the cluster's clock, such as `90s` or `2h`.
-    #[arg(long, value_parser = duration, default_value = "30d", value_name = "TIME")]
+    #[arg(long, value_parser = parse_duration, default_value = "30d", value_name = "TIME")]
     pub timeout: Duration,
 }
 
-/// Default of `--timeout`.
-pub(crate) const TIMEOUT: Duration = Duration::from_hours(30 * 24);
+/// Default value of `--timeout`.
+pub(crate) const DEFAULT_STEP_TIMEOUT: Duration = Duration::from_hours(30 * 24);
 
-/// Default of `--min-wait`.
-pub(crate) const MIN_WAIT: Duration = Duration::from_mins(2);
+/// Default value of `--min-wait`.
+pub(crate) const DEFAULT_MIN_WAIT: Duration = Duration::from_mins(2);
 
 /// Options for the cluster and the scheduler.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 pub struct EnvironmentArgs {
     /// The cluster to run on.
-    #[arg(long, value_enum, default_value_t = ClusterName::Emulator)]
-    pub cluster: ClusterName,
+    #[arg(long, value_enum, default_value_t = ClusterChoice::Emulator)]
+    pub cluster: ClusterChoice,
     /// Folder with etcd, kube-apiserver and kube-controller-manager [default:
     /// `$KUBEBUILDER_ASSETS`,
     /// else the output of `make control-plane`].
@@ -304,14 +304,14 @@ pub struct EnvironmentArgs {
     pub target: Option<PathBuf>,
     /// Factor for durations on a real cluster [default: chosen per scenario so that its longest
     /// wait is a minute].
-    #[arg(long, value_name = "FACTOR", value_parser = factor)]
+    #[arg(long, value_name = "FACTOR", value_parser = parse_factor)]
     pub time_scale: Option<f64>,
     /// Minimum wait of `eventually` assertions on a real cluster: more tolerates a busy machine,
     /// less fails earlier.
     #[arg(
         long,
         alias = "patience",
-        value_parser = duration,
+        value_parser = parse_duration,
         default_value = "2m",
         value_name = "TIME"
     )]
@@ -330,7 +330,7 @@ impl EnvironmentArgs {
 
 /// The kind of cluster on which scenarios run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ClusterName {
+pub enum ClusterChoice {
     /// An emulated cluster in this process, in virtual time.
     Emulator,
     /// etcd, kube-apiserver and kube-controller-manager as processes on this machine.
@@ -343,9 +343,9 @@ pub enum ClusterName {
     Kind,
 }
 
-impl ClusterName {
-    /// Name on the command line.
-    pub fn name(self) -> &'static str {
+impl ClusterChoice {
+    /// The value of `--cluster` on the command line.
+    pub fn option_value(self) -> &'static str {
         match self {
             Self::Emulator => "emulator",
             Self::ControlPlane => "control-plane",
@@ -513,8 +513,8 @@ pub struct Replay {
     pub config: Option<PathBuf>,
 }
 
-/// Parses a factor above 0.
-fn factor(text: &str) -> Result<f64, String> {
+/// Parses a number above 0.
+fn parse_factor(text: &str) -> Result<f64, String> {
     let factor = text.parse().ok().filter(|factor| *factor > 0.0 && f64::is_finite(*factor));
     factor.ok_or_else(|| "expected a number above 0, such as 0.1 or 1".to_owned())
 }

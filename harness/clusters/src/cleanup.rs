@@ -50,7 +50,10 @@ use run_record::RunRecord;
 use crate::external_tools::DockerEndpoint;
 
 pub(crate) use cluster::delete_foreign_pods;
-pub use reaper::{CleanupMode, CleanupOutcome, CleanupResult, RunReport, clean, find_unrecorded};
+pub use reaper::{
+    CleanupMode, CleanupOutcome, CleanupResult, RunReport, clean_finished_runs,
+    find_unrecorded_resources,
+};
 pub use run_record::{RunState, state_folder};
 
 /// Docker label of everything that a run creates; its value is the run's id.
@@ -58,11 +61,11 @@ pub(crate) const DOCKER_LABEL: &str = "schedlab.run";
 /// Prefix of the names of kind clusters that are deleted at the end of their run; the run's id
 /// follows.
 pub(crate) const KIND_PREFIX: &str = "schedlab-";
-/// Prefix of labels on objects that runs share on a cluster: each run that uses an object adds such
-/// a label with its id.
-pub(crate) const USE_LABEL: &str = "run.schedlab.dev/";
-/// Environment variable that marks child processes; its value is the run's id.
-const RUN_ENV: &str = "SCHEDLAB_RUN";
+/// Prefix of labels on objects that several runs use at the same time. Each run that uses such an
+/// object adds a label: this prefix and the run's id.
+pub(crate) const USE_LABEL_PREFIX: &str = "run.schedlab.dev/";
+/// Environment variable that marks the child processes of a run; its value is the run's id.
+const RUN_ID_ENV: &str = "SCHEDLAB_RUN";
 
 /// A resource outside this process that a run has created or is about to create.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -79,12 +82,12 @@ pub enum Resource {
     },
     /// A folder for temporary files; its name contains the run's id.
     Folder {
-        /// The file's absolute path.
+        /// The folder's absolute path.
         path: PathBuf,
     },
     /// A kubeconfig file that this program writes.
     Kubeconfig {
-        /// The folder's absolute path.
+        /// The file's absolute path.
         path: PathBuf,
         /// The server that the kubeconfig names. The file is removed only if it still names this
         /// server.
@@ -94,13 +97,13 @@ pub enum Resource {
     Docker,
     /// A kind cluster: containers that kind labels with the cluster's name.
     KindCluster {
-        /// The name of the network.
+        /// The name of the kind cluster.
         name: String,
     },
     /// A docker network that kind created without a label. It stays while other kind clusters use
     /// it.
     Network {
-        /// The name of the kind cluster.
+        /// The name of the network.
         name: String,
     },
     /// A docker image that no later run needs.
@@ -142,10 +145,10 @@ pub enum Resource {
 
 /// One run of schedlab, with the record of the resources that it creates. Clones share the record.
 #[derive(Clone, Debug)]
-pub struct Run(Arc<Inner>);
+pub struct Run(Arc<RunInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct RunInner {
     id: String,
     file: PathBuf,
     record: Mutex<RunRecord>,
@@ -164,7 +167,7 @@ impl Run {
     pub(crate) fn begin_in(state: &Path, verb: &str) -> anyhow::Result<Self> {
         let (file, record) = RunRecord::create(state, verb, Clock::real().now())?;
         let id = record.id.clone();
-        Ok(Self(Arc::new(Inner { id, file, record: Mutex::new(record) })))
+        Ok(Self(Arc::new(RunInner { id, file, record: Mutex::new(record) })))
     }
 
     /// The id of the run, which is used in labels and names. It is a DNS label and unique on this
@@ -173,19 +176,21 @@ impl Run {
         &self.0.id
     }
 
-    /// The start of all names that scenarios create on a cluster: see [`short_name_of`].
-    pub(crate) fn short_name(&self) -> String {
-        short_name_of(self.id())
+    /// The prefix of all names that scenarios of the run create on a cluster: see
+    /// [`short_name_from_run_id`].
+    pub(crate) fn name_prefix(&self) -> String {
+        short_name_from_run_id(self.id())
     }
 
-    /// The label for docker's `--label`.
-    pub fn label(&self) -> String {
+    /// The label that marks the run's containers, as the argument of docker's `--label`.
+    pub fn docker_label(&self) -> String {
         format!("{DOCKER_LABEL}={}", self.id())
     }
 
-    /// The environment variable by which `schedlab clean` finds a child process.
-    pub(crate) fn env_var(&self) -> (&'static str, &str) {
-        (RUN_ENV, self.id())
+    /// The environment variable, with its value, by which `schedlab clean` recognizes a child
+    /// process of the run.
+    pub(crate) fn run_id_env(&self) -> (&'static str, &str) {
+        (RUN_ID_ENV, self.id())
     }
 
     /// Adds a resource to the run's record. Call this function before creating the resource.
@@ -193,11 +198,11 @@ impl Run {
     /// # Errors
     /// The record cannot be written.
     pub fn register(&self, resource: Resource) -> anyhow::Result<()> {
-        if resource.needs_docker_daemon() && self.record().docker.is_none() {
-            let daemon = DockerEndpoint::from_docker_blocking();
-            self.record().docker = daemon;
+        if resource.needs_docker_daemon() && self.lock_record().docker.is_none() {
+            let daemon = DockerEndpoint::from_docker_context_blocking();
+            self.lock_record().docker = daemon;
         }
-        self.update(|resources| {
+        self.update_resources(|resources| {
             if !resources.contains(&resource) {
                 resources.push(resource);
             }
@@ -209,7 +214,7 @@ impl Run {
     /// # Errors
     /// The record cannot be written.
     pub fn release(&self, resource: &Resource) -> anyhow::Result<()> {
-        self.update(|resources| resources.retain(|known| known != resource))
+        self.update_resources(|resources| resources.retain(|known| known != resource))
     }
 
     /// Creates a folder for temporary files and adds it to the run's record.
@@ -230,7 +235,7 @@ impl Run {
     /// The process cannot be started or the record cannot be written.
     pub fn spawn(&self, command: &mut Command) -> anyhow::Result<Child> {
         let program = command.get_program().to_string_lossy().into_owned();
-        let (name, id) = self.env_var();
+        let (name, id) = self.run_id_env();
         let child = command.env(name, id).spawn();
         let child = child.with_context(|| format!("cannot start {program}"))?;
         self.register_process(child.id(), &program)?;
@@ -239,7 +244,7 @@ impl Run {
 
     /// Registers a process that was started with [`Run::run_id_env`]. Does nothing if it has ended.
     pub(crate) fn register_process(&self, pid: u32, command: &str) -> anyhow::Result<()> {
-        let Some(process) = Process::find(pid) else { return Ok(()) };
+        let Some(process) = Process::from_pid(pid) else { return Ok(()) };
         self.register(Resource::Process {
             pid,
             started: process.started,
@@ -250,24 +255,25 @@ impl Run {
     /// Removes all resources of the run's record, and then the record. Returns the resources that
     /// could not be removed; the record keeps them.
     pub async fn end(self) -> Vec<CleanupResult> {
-        let record = self.record().clone();
-        let results = reaper::reap(&self.0.file, &record, Vec::new(), CleanupMode::Remove).await;
-        results.into_iter().filter(|result| result.outcome.failure().is_some()).collect()
+        let record = self.lock_record().clone();
+        let results =
+            reaper::clean_run(&self.0.file, &record, Vec::new(), CleanupMode::Remove).await;
+        results.into_iter().filter(|result| result.outcome.failure_reason().is_some()).collect()
     }
 
-    fn update(&self, change: impl FnOnce(&mut Vec<Resource>)) -> anyhow::Result<()> {
-        let mut record = self.record();
+    fn update_resources(&self, change: impl FnOnce(&mut Vec<Resource>)) -> anyhow::Result<()> {
+        let mut record = self.lock_record();
         change(&mut record.resources);
-        record.write(&self.0.file)
+        record.write_record(&self.0.file)
     }
 
-    fn record(&self) -> MutexGuard<'_, RunRecord> {
+    fn lock_record(&self) -> MutexGuard<'_, RunRecord> {
         self.0.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A short word for a run, derived from its id. It has no vowels, so no other word contains it.
-fn short_name_of(id: &str) -> String {
+/// A short word derived from the id of a run. It has no vowels, so no other word contains it.
+fn short_name_from_run_id(id: &str) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz";
     // FNV-1a: another build that cleans up computes the same word.
     let mut hash = id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {

@@ -32,8 +32,11 @@ pub struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts a program with additional environment variables; its output goes to the file `log`.
-    pub fn start(
+    /// Starts a program with additional environment variables. Its output goes to the file `log`.
+    ///
+    /// # Errors
+    /// The program or its watchdog cannot be started, or the process cannot be registered.
+    pub fn start_with_watchdog(
         program: &Path,
         arguments: &[String],
         environment: &[(&str, &str)],

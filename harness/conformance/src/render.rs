@@ -9,4 +9,4 @@ mod placement;
 
 pub use events::event_stream;
 pub(crate) use events::{eviction_causes, eviction_word};
-pub use placement::{ClusterObjects, FairShares, placement};
+pub use placement::{ClusterObjects, FairShares, placement_text};

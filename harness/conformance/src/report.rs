@@ -22,14 +22,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use github::annotations;
-pub use junit::junit;
-pub use pretty::{Colors, FailureLength, PrettyPrinter, summary};
-pub use results::json;
-pub use results::{latest_report, write_results};
+pub use github::github_annotations;
+pub use junit::junit_xml;
+pub use pretty::{Colors, FailureLength, PrettyPrinter, summary_text};
+pub use results::report_json;
+pub use results::{latest_report_text, write_results};
 pub use run_outcome::{RunOutcome, WorkloadOutcome};
-pub use svg::svg;
-pub use writable::first_unwritable;
+pub use svg::svg_image;
+pub use writable::first_unwritable_path;
 
 /// Format and destination of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub struct Report {
     /// Seed of every random choice.
     pub seed: u64,
     /// Kind of the cluster, as in `--cluster`.
-    #[serde(default = "emulator")]
+    #[serde(default = "emulator_environment")]
     pub cluster: String,
     /// Results of the cases, by file and line.
     pub cases: Vec<CaseReport>,
@@ -93,9 +93,9 @@ pub struct CaseReport {
     pub name: String,
     /// Tags of the case, without `@`.
     pub tags: Vec<String>,
-    /// The verdict.
-    pub outcome: Outcome,
-    /// Why it was skipped.
+    /// Whether the case passed.
+    pub outcome: CaseOutcome,
+    /// Why the case was skipped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped: Option<String>,
     /// Whether the case failed first and passed on a retry. `outcome` says whether that counts as a
@@ -126,9 +126,9 @@ const fn is_zero(number: &u32) -> bool {
 }
 
 impl CaseReport {
-    /// The failure message. For a flaky case it belongs to the first attempt, not to the reported
-    /// steps, and says so.
-    fn failure_text(&self) -> Option<String> {
+    /// The failure message. For a flaky case it says that it is about the first attempt, because
+    /// the reported steps are those of the last one.
+    fn failure_message(&self) -> Option<String> {
         let Failure { message, .. } = self.failure.as_ref()?;
         Some(if self.flaky { format!("{FLAKY_HEADING}\n{message}") } else { message.clone() })
     }
@@ -140,8 +140,8 @@ const FLAKY_HEADING: &str = "flaky: the first attempt failed:";
 /// The verdict on a case or a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// Every step passed.
+pub enum CaseOutcome {
+    /// All steps passed.
     Passed,
     /// A step failed or an audit rule was broken.
     Failed,
@@ -165,8 +165,8 @@ pub struct StepReport {
     pub below: Vec<String>,
     /// Line of the step.
     pub line: usize,
-    /// The verdict.
-    pub outcome: Outcome,
+    /// Whether the step passed.
+    pub outcome: CaseOutcome,
 }
 
 /// Why a case did not pass.
@@ -210,29 +210,29 @@ pub enum FailureKind {
 
 impl Default for Report {
     fn default() -> Self {
-        Self { seed: 0, cluster: emulator(), cases: Vec::new(), problems: Vec::new() }
+        Self { seed: 0, cluster: emulator_environment(), cases: Vec::new(), problems: Vec::new() }
     }
 }
 
-fn emulator() -> String {
+fn emulator_environment() -> String {
     "emulator".to_owned()
 }
 
 impl Report {
-    /// Whether the run was in virtual time, so that the order of events is deterministic.
-    pub fn is_virtual(&self) -> bool {
-        self.cluster == emulator()
+    /// Whether the run was in virtual time, in which the order of events is deterministic.
+    pub fn is_virtual_time(&self) -> bool {
+        self.cluster == emulator_environment()
     }
 
     /// Ids of the cases that did not pass.
-    pub(crate) fn failed_ids(&self) -> BTreeSet<String> {
-        let held = [Outcome::Passed, Outcome::Skipped];
+    pub(crate) fn failed_case_ids(&self) -> BTreeSet<String> {
+        let held = [CaseOutcome::Passed, CaseOutcome::Skipped];
         let failed = self.cases.iter().filter(|case| !held.contains(&case.outcome));
         failed.map(|case| case.id.clone()).collect()
     }
 
     /// Number of cases with this verdict.
-    pub fn count(&self, outcome: Outcome) -> usize {
+    pub fn count_of(&self, outcome: CaseOutcome) -> usize {
         self.cases.iter().filter(|case| case.outcome == outcome).count()
     }
 }
@@ -242,7 +242,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// A case that took 1.5 s.
-    pub(crate) fn case(outcome: Outcome, flaky: bool, failed: bool) -> CaseReport {
+    pub(crate) fn case(outcome: CaseOutcome, flaky: bool, failed: bool) -> CaseReport {
         let failure = Failure {
             kind: FailureKind::Step,
             line: 7,

@@ -39,10 +39,10 @@ pub struct Upgrade {
     /// `image:REFERENCE` for our manifests with that image; or `chart:CHART` with arguments for
     /// helm.
     #[arg(long, value_name = "SPEC", help_heading = "Versions")]
-    pub from: schedlab_apps::upgrade::Spec,
+    pub from: schedlab_apps::upgrade::SchedulerSpec,
     /// The new version, of the same kind.
     #[arg(long, value_name = "SPEC", help_heading = "Versions")]
-    pub to: schedlab_apps::upgrade::Spec,
+    pub to: schedlab_apps::upgrade::SchedulerSpec,
     /// How the new version replaces the old one.
     #[arg(
         long,

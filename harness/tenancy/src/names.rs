@@ -51,13 +51,13 @@ pub(super) fn is_node_lease(plural: &str, namespace: &str) -> bool {
     plural == "leases" && namespace == object_names::NODE_LEASE_NAMESPACE
 }
 
-/// The name prefix of a run's scenario.
-pub fn scenario_prefix(run: &str, number: usize) -> String {
+/// The prefix of the names of a run's scenario with this number.
+pub fn scenario_name_prefix(run: &str, number: usize) -> String {
     format!("{run}x{number}-")
 }
 
-/// The prefixes of a run's scenarios that occur in a text; `name` finds the run's name.
-pub(super) fn prefixes_in<'a>(name: &Finder<'_>, text: &'a str) -> Vec<&'a str> {
+/// The prefixes of scenarios of a run that occur in a text. `name` finds the run's short name.
+pub(super) fn prefixes_in_text<'a>(name: &Finder<'_>, text: &'a str) -> Vec<&'a str> {
     let length = name.needle().len();
     let mut found: Vec<&str> = Vec::new();
     for at in name.find_iter(text.as_bytes()) {
@@ -101,7 +101,7 @@ impl TenantNames {
 
     /// The name in the cluster for a cluster-scoped object.
     pub(super) fn object_in_cluster(&self, plural: &str, name: &str) -> String {
-        if self.is_shared(plural, name) { name.to_owned() } else { self.with_prefix(name) }
+        if self.is_shared_object(plural, name) { name.to_owned() } else { self.with_prefix(name) }
     }
 
     /// The name in the cluster for the namespace of an object in this collection.
@@ -128,8 +128,8 @@ impl TenantNames {
         name.starts_with(&self.prefix)
     }
 
-    /// Whether scenarios share the object of this name.
-    pub(super) fn is_shared(&self, plural: &str, name: &str) -> bool {
+    /// Whether all scenarios share the object of this collection and name.
+    pub(super) fn is_shared_object(&self, plural: &str, name: &str) -> bool {
         plural == "priorityclasses"
             && (self.shared_priority_classes.contains(name) || name.starts_with("system-"))
     }
@@ -139,14 +139,14 @@ impl TenantNames {
         text.replace(&self.prefix, "")
     }
 
-    /// The taint of simulated nodes, if they are isolated.
-    pub(super) fn taint(&self) -> Option<Value> {
+    /// The taint of simulated nodes; `None` if nodes are not isolated.
+    pub(super) fn simulated_taint(&self) -> Option<Value> {
         let taint = json!({"key": SIMULATED_TAINT, "value": self.run, "effect": "NoSchedule"});
         (self.node_isolation == NodeIsolation::Taint).then_some(taint)
     }
 
-    /// The toleration for the simulated nodes of the run, if they are isolated.
-    pub(super) fn toleration(&self) -> Option<Value> {
+    /// The toleration for the taint of the run's simulated nodes; `None` if nodes are not isolated.
+    pub(super) fn simulated_toleration(&self) -> Option<Value> {
         let toleration = json!({"key": SIMULATED_TAINT, "operator": "Equal", "value": self.run});
         (self.node_isolation == NodeIsolation::Taint).then_some(toleration)
     }

@@ -64,7 +64,7 @@ mod tests {
         let watch_mux =
             WatchMux::start(kube::Config::new("http://127.0.0.1:1".parse().unwrap()), "q");
         let inner = kube::Client::new(service, "default");
-        let client = TenantService::new(inner, Arc::new(names), watch_mux.unwrap()).client();
+        let client = TenantService::new(inner, Arc::new(names), watch_mux.unwrap()).tenant_client();
         let request = Request::builder().method(method).uri(path);
         let object = json!({"metadata": {"name": "team"}}).to_string().into_bytes();
         client.request::<Value>(request.body(object).unwrap()).await.unwrap();

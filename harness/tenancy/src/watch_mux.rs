@@ -50,7 +50,7 @@ impl WatchMux {
     pub fn start(config: kube::Config, name: &str) -> anyhow::Result<Self> {
         let (requests, received) = unbounded_channel();
         let name = name.into();
-        let serve = move || serve(config, &name, received);
+        let serve = move || serve_subscriptions(config, &name, received);
         let thread = std::thread::Builder::new().name("watches".to_owned()).spawn(serve);
         thread.context("cannot start a thread for watches")?;
         Ok(Self(requests))
@@ -69,7 +69,11 @@ impl WatchMux {
     }
 }
 
-fn serve(config: kube::Config, name: &Arc<str>, mut requests: UnboundedReceiver<SubscribeRequest>) {
+fn serve_subscriptions(
+    config: kube::Config,
+    name: &Arc<str>,
+    mut requests: UnboundedReceiver<SubscribeRequest>,
+) {
     // Without a runtime, subscribers fall back to watches of their own.
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return;
@@ -81,7 +85,12 @@ fn serve(config: kube::Config, name: &Arc<str>, mut requests: UnboundedReceiver<
             let path = request.subscription.path.clone();
             let feed = feeds.entry(path).or_insert_with_key(|path| {
                 let (sender, receiver) = unbounded_channel();
-                tokio::spawn(watch(client.clone(), path.clone(), Arc::clone(name), receiver));
+                tokio::spawn(run_shared_watch(
+                    client.clone(),
+                    path.clone(),
+                    Arc::clone(name),
+                    receiver,
+                ));
                 sender
             });
             let _ = feed.send(request);
@@ -89,10 +98,10 @@ fn serve(config: kube::Config, name: &Arc<str>, mut requests: UnboundedReceiver<
     });
 }
 
-/// Watches a collection while there are handles. When the API server ends the watch, all
-/// subscribers' streams end; the first of them that subscribes again determines from where the next
-/// watch starts.
-async fn watch(
+/// Watches a collection while there are handles. When the API server ends the watch, the streams of
+/// all subscribers end; the first of them that subscribes again determines the revision from which
+/// the next watch starts.
+async fn run_shared_watch(
     client: kube::Client,
     path: String,
     name: Arc<str>,
@@ -105,16 +114,16 @@ async fn watch(
         let Ok(body) = client.request_stream(request).await else { continue };
         let mut lines = Box::pin(body.lines());
         let mut feed = SharedWatch::new(&name, from);
-        subscribe(&mut feed, first);
+        subscribe_or_reject(&mut feed, first);
         loop {
             tokio::select! {
                 biased;
                 request = requests.recv() => match request {
-                    Some(ask) => subscribe(&mut feed, ask),
+                    Some(ask) => subscribe_or_reject(&mut feed, ask),
                     None => return,
                 },
                 line = lines.next() => {
-                    let published = line.and_then(Result::ok).is_some_and(|line| feed.publish(line));
+                    let published = line.and_then(Result::ok).is_some_and(|line| feed.publish_line(line));
                     if !published {
                         break;
                     }
@@ -124,7 +133,7 @@ async fn watch(
     }
 }
 
-fn subscribe(feed: &mut SharedWatch, request: SubscribeRequest) {
+fn subscribe_or_reject(feed: &mut SharedWatch, request: SubscribeRequest) {
     let (sender, receiver) = unbounded_channel();
     if feed.subscribe(&request.subscription, sender) {
         let _ = request.reply.send(receiver);

@@ -50,8 +50,8 @@ pub enum Verdict {
 
 /// How many cases have each verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// As recorded.
+pub struct VerdictCounts {
+    /// Number of cases whose outcome is as recorded.
     pub passed: usize,
     /// Number of cases whose outcome differs.
     pub failed: usize,
@@ -60,21 +60,22 @@ pub struct Counts {
 }
 
 impl Report {
-    /// Numbers of verdicts in all files.
-    pub fn counts(&self) -> Counts {
-        Counts::count(self.files.iter().flat_map(|file| &file.judged))
+    /// How many cases of all files have each verdict.
+    pub fn verdict_counts(&self) -> VerdictCounts {
+        VerdictCounts::count(self.files.iter().flat_map(|file| &file.judged))
     }
 
     /// A table by file, then every failure and note, then the sum.
-    pub fn terse(&self) -> String {
+    pub fn to_terse_text(&self) -> String {
         let width = self.files.iter().map(|file| file.file.len()).max().unwrap_or(0);
         let head = ["passed", "failed", "n/a"];
         let mut text = format!("{:width$} {:>6} {:>6} {:>4}\n", "file", head[0], head[1], head[2]);
         for file in &self.files {
-            let Counts { passed, failed, not_applicable } = Counts::count(&file.judged);
+            let VerdictCounts { passed, failed, not_applicable } =
+                VerdictCounts::count(&file.judged);
             let name = &file.file;
             let _ = write!(text, "{name:width$} {passed:>6} {failed:>6} {not_applicable:>4}");
-            let reasons = file.reasons();
+            let reasons = file.not_applicable_reasons();
             if !reasons.is_empty() {
                 let _ = write!(text, "  {}", reasons.join("; "));
             }
@@ -91,15 +92,15 @@ impl Report {
                 let _ = writeln!(text, "\nnote: {}: {note}", judged.id);
             }
         }
-        let Counts { passed, failed, not_applicable } = self.counts();
+        let VerdictCounts { passed, failed, not_applicable } = self.verdict_counts();
         let _ = writeln!(text, "{passed} passed, {failed} failed, {not_applicable} not applicable");
         text
     }
 }
 
 impl FileReport {
-    /// Reasons for cases that were not run, with their counts.
-    fn reasons(&self) -> Vec<String> {
+    /// Why cases were not run; each reason with its number of cases.
+    fn not_applicable_reasons(&self) -> Vec<String> {
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
         for judged in &self.judged {
             if let Verdict::NotApplicable(why) = &judged.verdict {
@@ -110,7 +111,7 @@ impl FileReport {
     }
 }
 
-impl Counts {
+impl VerdictCounts {
     fn count<'a>(all: impl IntoIterator<Item = &'a CaseResult>) -> Self {
         let mut counts = Self::default();
         for judged in all {
@@ -124,7 +125,7 @@ impl Counts {
     }
 
     /// Number of all cases.
-    pub fn all(self) -> usize {
+    pub fn total(self) -> usize {
         self.passed + self.failed + self.not_applicable
     }
 }

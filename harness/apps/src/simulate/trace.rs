@@ -131,7 +131,7 @@ pub struct TraceError {
 
 impl TraceError {
     /// The error for a file that cannot be read or is not UTF-8.
-    pub(super) fn unreadable(path: &Path, error: &TextFileError, allowed: &str) -> Self {
+    pub(super) fn from_unreadable_file(path: &Path, error: &TextFileError, allowed: &str) -> Self {
         let allowed = if error.line > 0 { "UTF-8 text" } else { allowed };
         Self {
             file: path.display().to_string(),

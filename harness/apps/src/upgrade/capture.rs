@@ -78,7 +78,9 @@ impl PodState {
 
 impl ClusterCapture {
     pub(super) fn from_view(view: &ObservedCluster) -> Self {
-        let pods = view.pods().map(|pod| (format!("{}/{}", pod.namespace(), pod.name()), pod));
+        let pods = view
+            .current_pods()
+            .map(|pod| (format!("{}/{}", pod.pod_namespace(), pod.pod_name()), pod));
         let string_at = |object: &Value, at: &str| text(object, at).unwrap_or_default().to_owned();
         let named = |object: &Value| string_at(object, "/metadata/name");
         let group = |object: &Value| {
@@ -92,20 +94,20 @@ impl ClusterCapture {
         Self {
             pods: pods.map(|(name, pod)| (name, pod_state(pod, view))).collect(),
             queues: view
-                .all(WatchedKind::Queues)
+                .objects_of_kind(WatchedKind::Queues)
                 .map(|queue| (named(queue), queue_state(queue)))
                 .collect(),
-            groups: view.all(WatchedKind::PodGroups).map(group).collect(),
-            nodes: view.all(WatchedKind::Nodes).map(node).collect(),
+            groups: view.objects_of_kind(WatchedKind::PodGroups).map(group).collect(),
+            nodes: view.objects_of_kind(WatchedKind::Nodes).map(node).collect(),
             node_metadata: view
-                .all(WatchedKind::Nodes)
+                .objects_of_kind(WatchedKind::Nodes)
                 .map(|node| (named(node), node_metadata(node)))
                 .collect(),
         }
     }
 
-    /// Pods of a group.
-    pub(super) fn members(&self, group: &str) -> impl Iterator<Item = &PodState> {
+    /// Pods of a pod group.
+    pub(super) fn pods_of_group(&self, group: &str) -> impl Iterator<Item = &PodState> {
         self.pods.values().filter(move |pod| pod.group.as_deref() == Some(group))
     }
 
@@ -115,15 +117,15 @@ impl ClusterCapture {
         here.map(|pod| pod.gpu_milli).sum()
     }
 
-    /// Groups with a minimum of more than one, and that minimum.
-    pub(super) fn gangs(&self) -> impl Iterator<Item = (&String, usize)> {
+    /// Pod groups with a minimum of more than one pod, each with that minimum.
+    pub(super) fn gangs_with_min_members(&self) -> impl Iterator<Item = (&String, usize)> {
         let least = self.groups.iter().map(|(name, group)| (name, group.min_members));
         least.filter(|(_, least)| *least > 1)
     }
 
-    /// Number of a group's pods that have a node.
-    pub(super) fn bound_members(&self, group: &str) -> usize {
-        self.members(group).filter(|pod| pod.holds_room()).count()
+    /// Number of pods of a pod group that have a node.
+    pub(super) fn bound_member_count(&self, group: &str) -> usize {
+        self.pods_of_group(group).filter(|pod| pod.holds_room()).count()
     }
 
     /// Double bindings, each with an explanation: overcommitted nodes, GPUs assigned to two pods,
@@ -156,20 +158,20 @@ impl ClusterCapture {
         twice
     }
 
-    /// GPUs that pods of a queue and its descendants hold, in thousandths.
-    pub(super) fn queue_gpu_milli(&self, queue: &str) -> i128 {
+    /// GPUs that pods of a queue and of its descendants hold, in thousandths.
+    pub(super) fn used_gpu_milli_of_queue(&self, queue: &str) -> i128 {
         let own = self.pods.values().filter(|pod| pod.queue.as_deref() == Some(queue));
         let own: i128 = own.filter(|pod| pod.holds_room()).map(|pod| pod.gpu_milli).sum();
         let below = self.queues.iter().filter(|(_, one)| one.parent == queue);
-        own + below.map(|(name, _)| self.queue_gpu_milli(name)).sum::<i128>()
+        own + below.map(|(name, _)| self.used_gpu_milli_of_queue(name)).sum::<i128>()
     }
 
-    /// Queues that exceed their limit, with an explanation.
-    pub(super) fn over_limit(&self) -> Vec<(String, String)> {
+    /// Queues that exceed their limit, each with an explanation.
+    pub(super) fn queues_over_limit(&self) -> Vec<(String, String)> {
         let mut over = Vec::new();
         for (name, queue) in &self.queues {
             let limit = at(&queue.spec, "/resources/gpu/limit").and_then(thousandths);
-            let used = self.queue_gpu_milli(name);
+            let used = self.used_gpu_milli_of_queue(name);
             // A negative limit means none.
             if let Some(limit) = limit.filter(|limit| 0 <= *limit && *limit < used) {
                 let (limit, used) = (limit / 1000, used / 1000);
@@ -190,10 +192,10 @@ fn pod_state(pod: Pod<'_>, view: &ObservedCluster) -> PodState {
     let group = pod.pod_group(view).and_then(|group| text(group, "/metadata/name"));
     PodState {
         uid: text(pod.0, "/metadata/uid").unwrap_or_default().to_owned(),
-        node: pod.node().to_owned(),
-        phase: pod.phase(),
-        group: group.map(|name| format!("{}/{name}", pod.namespace())),
-        queue: pod.queue(view).map(str::to_owned),
+        node: pod.node_name().to_owned(),
+        phase: pod.current_phase(),
+        group: group.map(|name| format!("{}/{name}", pod.pod_namespace())),
+        queue: pod.queue_name(view).map(str::to_owned),
         gpu_milli: pod.gpu_milli(),
         devices: devices.filter(|one| !one.is_empty()).collect(),
         metadata: object_metadata(pod.0),
@@ -281,8 +283,8 @@ fn queue_state(queue: &Value) -> QueueState {
     }
 }
 
-/// Differences, one per line: `-` before, `+` after.
-pub(super) fn diff(before: &ClusterCapture, after: &ClusterCapture) -> Vec<String> {
+/// Differences between two captures, one per line: `-` before, `+` after.
+pub(super) fn capture_differences(before: &ClusterCapture, after: &ClusterCapture) -> Vec<String> {
     let pods = |state: &ClusterCapture| -> BTreeMap<String, String> {
         state.pods.iter().map(|(name, pod)| (format!("pod {name}"), pod_summary(pod))).collect()
     };

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 
 use super::process::SchedulerProcess;
-use super::{Spec, UpgradeCluster};
+use super::{SchedulerSpec, UpgradeCluster};
 use schedlab_clusters::real_cluster::SchedulerInstaller;
 
 /// A version that was started, successfully or not.
@@ -24,21 +24,21 @@ impl RunningVersion {
     /// this function returns when the replicas are ready or the version has failed.
     pub(super) async fn start(
         environment: &UpgradeCluster,
-        spec: &Spec,
+        spec: &SchedulerSpec,
         name: &str,
     ) -> anyhow::Result<Self> {
         let installation =
             || environment.installation.clone().context("nothing can be installed there");
         let (installation, installed) = match spec {
-            Spec::Process(command) => {
+            SchedulerSpec::Process(command) => {
                 return Ok(Self::Process(SchedulerProcess::start(environment, command, name)?));
             }
-            Spec::Image(image) => {
+            SchedulerSpec::Image(image) => {
                 let installation = installation()?;
                 let installed = installation.install_image(image).await;
                 (installation, installed)
             }
-            Spec::Chart(chart) => {
+            SchedulerSpec::Chart(chart) => {
                 let installation = installation()?;
                 let installed = installation.install_chart(chart).await;
                 (installation, installed)
@@ -53,22 +53,22 @@ impl RunningVersion {
         matches!(self, Self::Installed { .. })
     }
 
-    /// Stops it.
-    pub(super) async fn end(self) -> anyhow::Result<()> {
+    /// Stops the version.
+    pub(super) async fn terminate(self) -> anyhow::Result<()> {
         match self {
             Self::Process(process) => {
-                process.end().await;
+                process.terminate().await;
                 Ok(())
             }
-            Self::Installed { installation: place, .. } => place.stop().await,
+            Self::Installed { installation: place, .. } => place.uninstall().await,
         }
     }
 
-    /// Why it does not run, if so.
-    pub(super) fn ended(&mut self) -> Option<String> {
+    /// Why the version does not run; `None` if it runs.
+    pub(super) fn exit_text(&mut self) -> Option<String> {
         match self {
             Self::Process(process) => {
-                let ended = process.ended();
+                let ended = process.exit_text();
                 ended.map(|status| format!("the scheduler exited by itself: {status}"))
             }
             Self::Installed { failed, .. } => failed.clone(),
@@ -79,7 +79,7 @@ impl RunningVersion {
     pub(super) async fn log_excerpt(&self) -> String {
         match self {
             Self::Process(process) => process.log_excerpt(),
-            Self::Installed { installation: place, .. } => place.diagnostics().await,
+            Self::Installed { installation: place, .. } => place.diagnostics_text().await,
         }
     }
 }

@@ -85,7 +85,7 @@ impl RunRecord {
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("cannot create {}", folder.display()))?;
         let process =
-            Process::find(std::process::id()).context("cannot find this process in /proc")?;
+            Process::from_pid(std::process::id()).context("cannot find this process in /proc")?;
         let base = format!("{}-{}", now.strftime("%Y%m%dt%H%M%S"), process.pid);
         let ids = std::iter::repeat_with(|| match COUNTER.fetch_add(1, Ordering::Relaxed) {
             1 => base.clone(),
@@ -106,19 +106,19 @@ impl RunRecord {
                 began_at: now,
                 pid: process.pid,
                 started: process.started,
-                pid_namespace: PidNamespace::here(),
+                pid_namespace: PidNamespace::of_this_process(),
                 resources: Vec::new(),
                 docker: None,
                 process_gone_at: None,
             };
-            record.write(&file)?;
+            record.write_record(&file)?;
             return Ok((file, record));
         }
         unreachable!("the iterator of ids is infinite")
     }
 
-    /// Reads a record; `None` if it no longer exists or is not written yet.
-    pub(super) fn read(file: &Path) -> anyhow::Result<Option<Self>> {
+    /// Reads a record. `None` if the file does not exist any more or is not written yet.
+    pub(super) fn read_record(file: &Path) -> anyhow::Result<Option<Self>> {
         let text = match std::fs::read_to_string(file) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -131,8 +131,9 @@ impl RunRecord {
         record.map(Some).with_context(|| format!("{} is not the record of a run", file.display()))
     }
 
-    /// Writes the record atomically, and to the disk before a resource is created.
-    pub(super) fn write(&self, file: &Path) -> anyhow::Result<()> {
+    /// Writes the record atomically and syncs it to the disk, so that it survives a crash once this
+    /// returns.
+    pub(super) fn write_record(&self, file: &Path) -> anyhow::Result<()> {
         let new = file.with_extension("json.new");
         let written = || {
             let mut out = std::fs::File::create(&new)?;
@@ -144,7 +145,7 @@ impl RunRecord {
     }
 
     /// Resources that docker may still create although the run's process has ended.
-    pub(super) fn may_still_appear(&self, now: Timestamp) -> Vec<Resource> {
+    pub(super) fn resources_that_may_appear(&self, now: Timestamp) -> Vec<Resource> {
         let is_possible =
             self.process_gone_at.is_none_or(|gone| now.duration_since(gone) <= DOCKER_DELAY_MAX);
         self.resources
@@ -154,9 +155,9 @@ impl RunRecord {
             .collect()
     }
 
-    /// Whether the run is still alive.
-    pub(super) fn state(&self) -> RunState {
-        let current = PidNamespace::here();
+    /// Whether the run's process is still alive.
+    pub(super) fn run_state(&self) -> RunState {
+        let current = PidNamespace::of_this_process();
         if self.pid_namespace.host != current.host {
             return RunState::Unreachable;
         }
@@ -166,7 +167,7 @@ impl RunRecord {
         if self.pid_namespace.namespace != current.namespace {
             return RunState::Unreachable;
         }
-        match Process::find(self.pid) {
+        match Process::from_pid(self.pid) {
             Some(process) if process.started == self.started => RunState::Running,
             Some(_) | None => RunState::Ended,
         }
@@ -175,7 +176,7 @@ impl RunRecord {
 
 impl PidNamespace {
     /// The pid namespace of this process.
-    pub(super) fn here() -> Self {
+    pub(super) fn of_this_process() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
         Self {
@@ -186,8 +187,11 @@ impl PidNamespace {
     }
 }
 
-/// All records in a state folder, oldest first. A record that cannot be read comes with the error.
-pub(super) fn read_all(state: &Path) -> anyhow::Result<Vec<(PathBuf, anyhow::Result<RunRecord>)>> {
+/// All records in a state folder, oldest first. In place of a record that cannot be read is the
+/// error.
+pub(super) fn read_all_records(
+    state: &Path,
+) -> anyhow::Result<Vec<(PathBuf, anyhow::Result<RunRecord>)>> {
     let folder = state.join("runs");
     let entries = match std::fs::read_dir(&folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -200,16 +204,18 @@ pub(super) fn read_all(state: &Path) -> anyhow::Result<Vec<(PathBuf, anyhow::Res
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|end| end == "json"))
         .collect();
-    files.sort_by_key(|file| sort_key(&file.file_stem().unwrap_or_default().to_string_lossy()));
-    let read = |file: PathBuf| match RunRecord::read(&file) {
+    files.sort_by_key(|file| {
+        natural_sort_key(&file.file_stem().unwrap_or_default().to_string_lossy())
+    });
+    let read = |file: PathBuf| match RunRecord::read_record(&file) {
         Ok(record) => record.map(|record| (file, Ok(record))),
         Err(error) => Some((file, Err(error))),
     };
     Ok(files.into_iter().filter_map(read).collect())
 }
 
-/// A sort key that compares numbers in ids numerically.
-fn sort_key(id: &str) -> Vec<(usize, String)> {
+/// A sort key for run ids that compares the numbers in them numerically.
+fn natural_sort_key(id: &str) -> Vec<(usize, String)> {
     id.split('-').map(|part| (part.len(), part.to_owned())).collect()
 }
 

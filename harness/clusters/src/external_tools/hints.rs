@@ -8,12 +8,12 @@ const DAEMON_UNREACHABLE_HINT: &str = "docker's daemon cannot be reached at that
 
 /// Hints by tool and by a part of its error message. The first match counts: an unreachable daemon
 /// comes before an unreachable registry.
-const HINTS: [(ExternalTool, &str, &str); 33] = [
+const HINTS_BY_OUTPUT: [(ExternalTool, &str, &str); 33] = [
     (ExternalTool::Docker, "no docker on the PATH", "apt-get install docker.io"),
     (
         ExternalTool::Docker,
         "Cannot connect to the Docker daemon",
-        "start it: systemctl start docker, or dockerd; or choose another: docker context use NAME, or \
+        "start docker's daemon: systemctl start docker, or dockerd; or choose another: docker context use NAME, or \
          DOCKER_HOST",
     ),
     (
@@ -148,13 +148,13 @@ const HINTS: [(ExternalTool, &str, &str); 33] = [
     ),
 ];
 
-/// The hint for an error message of a tool.
-pub(crate) fn hint(tool: ExternalTool, output: &str) -> Option<String> {
+/// The hint for an error message of a tool; `None` if there is none.
+pub(crate) fn hint_for_output(tool: ExternalTool, output: &str) -> Option<String> {
     let output = output.to_lowercase();
     let known = |(of, words, _): &&(ExternalTool, &str, &str)| {
         *of == tool && output.contains(&words.to_lowercase())
     };
-    HINTS.iter().find(known).map(|(_, _, to_do)| (*to_do).to_owned())
+    HINTS_BY_OUTPUT.iter().find(known).map(|(_, _, to_do)| (*to_do).to_owned())
 }
 
 #[cfg(test)]
@@ -165,10 +165,12 @@ mod tests {
     fn an_unreachable_daemon_has_a_hint() {
         let output = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the \
                     docker daemon running?";
-        let hint_text = hint(ExternalTool::Docker, output).unwrap();
+        let hint_text = hint_for_output(ExternalTool::Docker, output).unwrap();
         assert!(hint_text.contains("systemctl start docker"), "{hint_text}");
-        assert!(hint(ExternalTool::Kind, output).unwrap().contains("start docker first"));
-        assert_eq!(hint(ExternalTool::Docker, "something new"), None);
+        assert!(
+            hint_for_output(ExternalTool::Kind, output).unwrap().contains("start docker first")
+        );
+        assert_eq!(hint_for_output(ExternalTool::Docker, "something new"), None);
     }
 
     #[test]
@@ -180,13 +182,13 @@ mod tests {
             "request returned 404 Not Found for API route and version http://proxy/v1.50/version, \
              check if the server supports the requested API version",
         ] {
-            let to_do = hint(ExternalTool::Docker, output).unwrap();
+            let to_do = hint_for_output(ExternalTool::Docker, output).unwrap();
             assert!(to_do.starts_with("docker's daemon cannot be reached"), "{output}: {to_do}");
         }
         let output = "Error response from daemon: Get \"https://registry-1.docker.io/v2/\": dial \
                     tcp: lookup registry-1.docker.io: no such host";
         assert!(
-            hint(ExternalTool::Docker, output)
+            hint_for_output(ExternalTool::Docker, output)
                 .unwrap()
                 .starts_with("the registry cannot be reached")
         );

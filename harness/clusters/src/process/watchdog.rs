@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// Standard output is closed or the program cannot be waited for.
 pub fn run_watchdog(log: &Path, words: &[String]) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
-    let mut child = match start(log, words) {
+    let mut child = match start_watchdog(log, words) {
         Ok(child) => child,
         Err(error) => {
             writeln!(out, "{error:#}")?;
@@ -42,11 +42,11 @@ pub fn run_watchdog(log: &Path, words: &[String]) -> anyhow::Result<()> {
         // The parent may have closed the pipe.
         let _ = writeln!(out, "{status}");
     }
-    kill_group(pid);
+    kill_process_tree(pid);
     Ok(())
 }
 
-fn start(log: &Path, words: &[String]) -> anyhow::Result<Child> {
+fn start_watchdog(log: &Path, words: &[String]) -> anyhow::Result<Child> {
     let (program, arguments) = words.split_first().ok_or(anyhow::anyhow!("no program to start"))?;
     let log = File::create(log)?;
     let mut command = Command::new(program);
@@ -55,8 +55,8 @@ fn start(log: &Path, words: &[String]) -> anyhow::Result<Child> {
     Ok(command.spawn()?)
 }
 
-/// Kills a process and all of its descendants in the process group.
-pub(super) fn kill_group(pid: u32) {
+/// Kills a process and all of its descendants in the same process group.
+pub(super) fn kill_process_tree(pid: u32) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {
         let _ = kill_process_group(pid, Signal::KILL);

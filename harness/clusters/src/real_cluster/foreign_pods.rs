@@ -13,8 +13,8 @@ use schedlab_api::{
     toleration::tolerates,
 };
 
-use super::{Provider, RealCluster};
-use crate::api::{Api, api_error};
+use super::{ClusterProvider, RealCluster};
+use crate::api::{Api, to_anyhow_error};
 use schedlab_tenancy::SIMULATED_TAINT;
 
 /// Maximum number of pods that are named in a message.
@@ -31,7 +31,7 @@ impl RealCluster {
     /// # Errors
     /// The pods of the cluster cannot be listed.
     pub fn pods_that_may_land(&self) -> anyhow::Result<Option<String>> {
-        let Provider::Existing = self.provider else { return Ok(None) };
+        let ClusterProvider::Existing = self.provider else { return Ok(None) };
         let run = self.run.id();
         let pending = super::block_on(async {
             pending_pods_that_tolerate(&super::admin_api(&self.config)?, run).await
@@ -41,8 +41,12 @@ impl RealCluster {
                 "{} the taint of simulated nodes: {}; the cluster's scheduler may place them \
                  there, where they never run and are deleted with the nodes (a Job counts that \
                  as a failure)",
-                pod_count(pending.len(), "is pending and tolerates", "are pending and tolerate"),
-                first_names(&pending)
+                pod_count_text(
+                    pending.len(),
+                    "is pending and tolerates",
+                    "are pending and tolerate"
+                ),
+                first_names_text(&pending)
             )
         }))
     }
@@ -50,15 +54,15 @@ impl RealCluster {
     /// A message about pods of others on a scenario's nodes. These pods are also added to those of
     /// [`Self::pods_that_landed`].
     pub async fn foreign_pods_on(&self, prefix: &str) -> Option<String> {
-        let Provider::Existing = self.provider else { return None };
+        let ClusterProvider::Existing = self.provider else { return None };
         // Ignored here: if the cluster is unreachable, cleaning up reports it.
         let api = super::admin_api(&self.config).ok()?;
         let foreign =
             foreign_pods_on_nodes(&api, prefix).await.ok().filter(|there| !there.is_empty())?;
         let description = format!(
             "{} on nodes of this scenario: {}",
-            pod_count(foreign.len(), "was", "were"),
-            first_names(&foreign)
+            pod_count_text(foreign.len(), "was", "were"),
+            first_names_text(&foreign)
         );
         self.foreign_pods.0.lock().unwrap_or_else(PoisonError::into_inner).extend(foreign);
         Some(description)
@@ -70,8 +74,8 @@ impl RealCluster {
         (!landed.is_empty()).then(|| {
             format!(
                 "{} on simulated nodes and deleted with them, without having run: {}",
-                pod_count(landed.len(), "was", "were"),
-                first_names(&landed)
+                pod_count_text(landed.len(), "was", "were"),
+                first_names_text(&landed)
             )
         })
     }
@@ -79,7 +83,7 @@ impl RealCluster {
 
 /// Pending pods that tolerate the taint of the run's nodes.
 async fn pending_pods_that_tolerate(api: &Api, run: &str) -> anyhow::Result<BTreeSet<String>> {
-    find_pods(api, |pod| {
+    find_pods_not_of_daemon_sets(api, |pod| {
         text(pod, "/status/phase") == Some("Pending")
             && text(pod, "/spec/nodeName").is_none_or(str::is_empty)
             && tolerates_simulated_taint(pod, run)
@@ -90,16 +94,18 @@ async fn pending_pods_that_tolerate(api: &Api, run: &str) -> anyhow::Result<BTre
 /// Pods on a scenario's nodes that do not belong to the scenario.
 async fn foreign_pods_on_nodes(api: &Api, prefix: &str) -> anyhow::Result<BTreeSet<String>> {
     let is_ours = |pod: &Value, at| text(pod, at).is_some_and(|name| name.starts_with(prefix));
-    find_pods(api, |pod| is_ours(pod, "/spec/nodeName") && !is_ours(pod, "/metadata/namespace"))
-        .await
+    find_pods_not_of_daemon_sets(api, |pod| {
+        is_ours(pod, "/spec/nodeName") && !is_ours(pod, "/metadata/namespace")
+    })
+    .await
 }
 
 /// Pods that match `predicate` and belong to no DaemonSet, as `namespace/name`.
-async fn find_pods(
+async fn find_pods_not_of_daemon_sets(
     api: &Api,
     predicate: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<BTreeSet<String>> {
-    let all = api.get("/api/v1/pods").await.map_err(api_error)?;
+    let all = api.get("/api/v1/pods").await.map_err(to_anyhow_error)?;
     let is_daemons = |pod: &Value| {
         list(pod, "/metadata/ownerReferences").iter().any(|owner| owner["kind"] == "DaemonSet")
     };
@@ -117,12 +123,16 @@ fn tolerates_simulated_taint(pod: &Value, run: &str) -> bool {
     list(pod, "/spec/tolerations").iter().any(|one| tolerates(one, &taint))
 }
 
-fn pod_count(count: usize, one: &str, more: &str) -> String {
-    if count == 1 { format!("1 foreign pod {one}") } else { format!("{count} foreign pods {more}") }
+fn pod_count_text(count: usize, singular_verb: &str, plural_verb: &str) -> String {
+    if count == 1 {
+        format!("1 foreign pod {singular_verb}")
+    } else {
+        format!("{count} foreign pods {plural_verb}")
+    }
 }
 
-/// The first few names, and how many more there are.
-fn first_names(names: &BTreeSet<String>) -> String {
+/// The first few names, and the number of the others.
+fn first_names_text(names: &BTreeSet<String>) -> String {
     let first: Vec<&str> = names.iter().take(NAMES_MAX).map(String::as_str).collect();
     let more = names.len().saturating_sub(NAMES_MAX);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
@@ -179,7 +189,7 @@ mod tests {
             }),
         ]);
         let waiting = pending_pods_that_tolerate(&api, "r").await.unwrap();
-        assert_eq!(first_names(&waiting), "default/all, default/ours");
+        assert_eq!(first_names_text(&waiting), "default/all, default/ours");
     }
 
     #[tokio::test(start_paused = true)]
@@ -195,6 +205,6 @@ mod tests {
             ("qx1-default/own", "Job", there()),
         ]);
         let standing = foreign_pods_on_nodes(&api, "qx1-").await.unwrap();
-        assert_eq!(first_names(&standing), "default/a, default/b, default/c and 1 more");
+        assert_eq!(first_names_text(&standing), "default/a, default/b, default/c and 1 more");
     }
 }

@@ -29,7 +29,7 @@ impl NodePools {
     ///
     /// # Errors
     /// All pools are in use.
-    pub(super) fn take(&self) -> anyhow::Result<Option<NodePool>> {
+    pub(super) fn take_free_pool(&self) -> anyhow::Result<Option<NodePool>> {
         if self.names.is_empty() {
             return Ok(None);
         }
@@ -69,14 +69,15 @@ mod tests {
     #[test]
     fn a_node_pool_has_one_user_at_a_time() {
         let pools = NodePools::for_scenarios(2);
-        let (first, second) = (pools.take().unwrap().unwrap(), pools.take().unwrap().unwrap());
+        let (first, second) =
+            (pools.take_free_pool().unwrap().unwrap(), pools.take_free_pool().unwrap().unwrap());
         assert_ne!(first.name(), second.name());
-        assert!(pools.take().is_err(), "a third");
+        assert!(pools.take_free_pool().is_err(), "a third");
         let name = first.name().to_owned();
         drop(first);
-        assert_eq!(pools.take().unwrap().unwrap().name(), name);
+        assert_eq!(pools.take_free_pool().unwrap().unwrap().name(), name);
         assert!(
-            NodePools::for_scenarios(1).take().unwrap().is_none(),
+            NodePools::for_scenarios(1).take_free_pool().unwrap().is_none(),
             "one scheduler serves all nodes"
         );
     }

@@ -20,8 +20,8 @@ impl ExpectedDifferences {
         self.0.contains(id)
     }
 
-    /// All ids.
-    pub fn ids(&self) -> impl Iterator<Item = &str> {
+    /// The ids of all scenarios that may differ.
+    pub fn case_ids(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 }

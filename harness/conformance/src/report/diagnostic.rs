@@ -43,8 +43,8 @@ impl Diagnostics {
         Self(problems)
     }
 
-    /// A single diagnostic.
-    pub fn one(file: &str, line: usize, message: String) -> Self {
+    /// A list with one diagnostic.
+    pub fn single(file: &str, line: usize, message: String) -> Self {
         Self(vec![Diagnostic::new(file, line, message)])
     }
 }

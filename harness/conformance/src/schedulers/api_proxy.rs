@@ -57,11 +57,11 @@ impl ApiProxy {
         let kubeconfig =
             serde_yaml::to_string(&config).context("cannot serialize the kubeconfig")?;
         let secret = Arc::from(format!("/{token}"));
-        Ok(Self { kubeconfig, task: tokio::spawn(accept(listener, client, secret)) })
+        Ok(Self { kubeconfig, task: tokio::spawn(accept_connections(listener, client, secret)) })
     }
 }
 
-async fn accept(listener: TcpListener, client: kube::Client, secret: Arc<str>) {
+async fn accept_connections(listener: TcpListener, client: kube::Client, secret: Arc<str>) {
     let mut connections = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
@@ -78,13 +78,17 @@ async fn serve_connection(stream: TcpStream, client: kube::Client, secret: Arc<s
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request: Request<Incoming>| {
         let (client, secret) = (client.clone(), Arc::clone(&secret));
-        async move { Ok::<_, Infallible>(handle(client, &secret, request).await) }
+        async move { Ok::<_, Infallible>(forward_request(client, &secret, request).await) }
     });
     // Killing a scheduler in the middle of a request is what some tests do, so errors are ignored.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn handle(client: kube::Client, secret: &str, request: Request<Incoming>) -> Response<Body> {
+async fn forward_request(
+    client: kube::Client,
+    secret: &str,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let (mut parts, body) = request.into_parts();
     let requested = parts.uri.path_and_query().map(PathAndQuery::as_str).unwrap_or_default();
     let Some(Ok(uri)) = requested.strip_prefix(secret).map(str::parse) else {

@@ -25,19 +25,19 @@ pub(crate) struct CrashPoint {
 }
 
 impl CrashPoint {
-    /// Kills instead of the `n`-th write from now on.
-    pub(super) fn arm(&self, n: u32) {
-        let at = self.write_count.load(Ordering::Relaxed).saturating_add(n.max(1));
+    /// Kills the instance instead of its write number `write_number`, counted from now on.
+    pub(super) fn arm_at_write(&self, write_number: u32) {
+        let at = self.write_count.load(Ordering::Relaxed).saturating_add(write_number.max(1));
         self.kill_at.store(at, Ordering::Relaxed);
     }
 
-    /// Sets the task to abort.
-    pub(super) fn attach_task(&self, task: AbortHandle) {
+    /// Sets the task that is aborted when the instance is killed.
+    pub(super) fn set_task(&self, task: AbortHandle) {
         let _ = self.task.set(task);
     }
 
-    /// Kills the instance: no further request is answered.
-    pub(super) fn kill(&self) {
+    /// Kills the instance: no further request of the instance is answered.
+    pub(super) fn kill_task(&self) {
         self.is_dead.store(true, Ordering::Relaxed);
         if let Some(task) = self.task.get() {
             task.abort();
@@ -49,8 +49,9 @@ impl CrashPoint {
         self.has_fired.load(Ordering::Relaxed)
     }
 
-    /// Counts a request. Returns `false` if it must not happen.
-    fn admit(&self, method: &Method) -> bool {
+    /// Counts a request. Returns `false` if the request must not happen because the instance is
+    /// killed.
+    fn admit_request(&self, method: &Method) -> bool {
         if self.is_dead.load(Ordering::Relaxed) {
             return false;
         }
@@ -60,7 +61,7 @@ impl CrashPoint {
         let number = self.write_count.fetch_add(1, Ordering::Relaxed) + 1;
         if self.kill_at.load(Ordering::Relaxed) == number {
             self.has_fired.store(true, Ordering::Relaxed);
-            self.kill();
+            self.kill_task();
             return false;
         }
         true
@@ -90,7 +91,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if self.crash_point.admit(request.method()) {
+        if self.crash_point.admit_request(request.method()) {
             self.inner.call(request).boxed()
         } else {
             futures::future::pending().boxed()
@@ -105,10 +106,10 @@ mod tests {
     #[test]
     fn the_nth_write_and_all_later_requests_do_not_happen() {
         let crash_point = CrashPoint::default();
-        assert!(crash_point.admit(&Method::POST));
-        crash_point.arm(2);
+        assert!(crash_point.admit_request(&Method::POST));
+        crash_point.arm_at_write(2);
         let passed = [Method::GET, Method::PATCH, Method::GET, Method::POST, Method::GET]
-            .map(|method| crash_point.admit(&method));
+            .map(|method| crash_point.admit_request(&method));
         assert_eq!(passed, [true, true, true, false, false]);
         assert!(crash_point.has_fired());
     }

@@ -35,19 +35,19 @@ impl Supervisor {
 
     /// How often the scheduler was killed before a write.
     pub(super) fn kill_count(&self) -> usize {
-        self.shared.state().kill_count
+        self.shared.lock_state().kill_count
     }
 
-    /// Why it ended unexpectedly.
-    pub(super) fn error(&self) -> Option<String> {
-        self.shared.state().error.clone()
+    /// Why the scheduler ended by itself; `None` if it did not.
+    pub(super) fn exit_error(&self) -> Option<String> {
+        self.shared.lock_state().error.clone()
     }
 
     /// Waits until the scheduler has ended by itself. Only one caller may wait.
     pub(super) fn wait_for_exit(&self) -> impl Future<Output = ()> + use<> {
         let shared = Arc::clone(&self.shared);
         async move {
-            while shared.state().error.is_none() {
+            while shared.lock_state().error.is_none() {
                 shared.exit_notify.notified().await;
             }
         }
@@ -66,8 +66,8 @@ impl Supervisor {
         L: Fn(Arc<CrashPoint>) -> F + Send + 'static,
         F: Future<Output = Option<String>> + Send + 'static,
     {
-        self.shared.state().is_alive = true;
-        let supervisor = supervise(Arc::clone(&self.shared), run);
+        self.shared.lock_state().is_alive = true;
+        let supervisor = restart_until_stopped(Arc::clone(&self.shared), run);
         self.task = Some(tokio::spawn(supervisor).abort_handle());
     }
 
@@ -82,7 +82,7 @@ impl Supervisor {
     /// A function that tells callers which wait for the scheduler whether it is alive.
     pub(super) fn liveness_probe(&self) -> LivenessProbe {
         let shared = Arc::clone(&self.shared);
-        Arc::new(move || shared.state().is_alive)
+        Arc::new(move || shared.lock_state().is_alive)
     }
 
     /// Kills the scheduler before a write of the running instance, or of the next instance if none
@@ -93,7 +93,7 @@ impl Supervisor {
     }
 }
 
-async fn supervise<F>(shared: Arc<SharedState>, run: impl Fn(Arc<CrashPoint>) -> F)
+async fn restart_until_stopped<F>(shared: Arc<SharedState>, run: impl Fn(Arc<CrashPoint>) -> F)
 where
     F: Future<Output = Option<String>>,
 {
@@ -113,14 +113,14 @@ where
 
 /// The state that steps share with the supervising task.
 struct SharedState {
-    state: Mutex<State>,
-    /// Notified when the scheduler ended unexpectedly.
+    state: Mutex<SupervisorState>,
+    /// Notified when the scheduler has ended by itself.
     exit_notify: Notify,
     on_kill: Box<dyn Fn() + Send + Sync>,
 }
 
-struct State {
-    /// Cuts off the running instance.
+struct SupervisorState {
+    /// Kills the running instance.
     crash_point: Arc<CrashPoint>,
     /// The number of the write before which the next instance is killed; 0 means never.
     next_kill_at: u32,
@@ -137,7 +137,7 @@ impl SharedState {
     /// The state before a scheduler is started. `on_kill` is called whenever a step stops or kills
     /// the scheduler.
     fn new(on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
-        let state = State {
+        let state = SupervisorState {
             crash_point: Arc::default(),
             next_kill_at: 0,
             after_kill: AfterKill::StayDead,
@@ -149,14 +149,14 @@ impl SharedState {
     }
 
     /// Locks the state.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, SupervisorState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records that a step stopped the scheduler.
     fn record_stop(&self) {
-        let mut state = self.state();
-        state.crash_point.kill();
+        let mut state = self.lock_state();
+        state.crash_point.kill_task();
         state.is_alive = false;
         drop(state);
         (self.on_kill)();
@@ -164,7 +164,7 @@ impl SharedState {
 
     /// Records that the scheduler ended by itself.
     fn record_exit(&self, error: Option<String>) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.error = error;
         state.is_alive = false;
         self.exit_notify.notify_one();
@@ -174,17 +174,17 @@ impl SharedState {
     /// restarts.
     fn record_kill(&self) -> bool {
         (self.on_kill)();
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.kill_count += 1;
         state.is_alive = state.after_kill != AfterKill::StayDead;
         state.is_alive
     }
 
     fn kill_before_write(&self, n: u32, then: AfterKill, liveness: Liveness) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.after_kill = then;
         if liveness == Liveness::Alive {
-            state.crash_point.arm(n);
+            state.crash_point.arm_at_write(n);
         }
         // One kill is enough, unless every instance shall be killed.
         let again = then == AfterKill::RestartAndKillAgain;
@@ -193,10 +193,10 @@ impl SharedState {
 
     /// The crash point for a new instance, armed if the instance is to be killed.
     fn new_crash_point(&self) -> Arc<CrashPoint> {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let crash_point = Arc::new(CrashPoint::default());
         if state.next_kill_at > 0 {
-            crash_point.arm(state.next_kill_at);
+            crash_point.arm_at_write(state.next_kill_at);
         }
         if state.after_kill != AfterKill::RestartAndKillAgain {
             state.next_kill_at = 0;

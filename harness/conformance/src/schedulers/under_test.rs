@@ -49,10 +49,11 @@ impl SchedulerUnderTest {
         }
     }
 
-    /// The status it last reported; the default for schedulers outside this process.
-    pub(crate) fn status(&self) -> Progress {
+    /// The progress that the scheduler last reported; the default for schedulers outside this
+    /// process.
+    pub(crate) fn scheduler_progress(&self) -> Progress {
         match self {
-            Self::InProcess(ours) => ours.status(),
+            Self::InProcess(ours) => ours.scheduler_progress(),
             Self::Process(_) | Self::Installed(_) | Self::Nothing(_) => Progress::default(),
         }
     }
@@ -83,9 +84,9 @@ impl SchedulerUnderTest {
         self.supervisor().map_or(0, Supervisor::kill_count)
     }
 
-    /// Why it ended unexpectedly.
-    pub(crate) fn error(&self) -> Option<String> {
-        self.supervisor().and_then(Supervisor::error)
+    /// Why the scheduler ended by itself; `None` if it did not.
+    pub(crate) fn exit_error(&self) -> Option<String> {
+        self.supervisor().and_then(Supervisor::exit_error)
     }
 
     /// Waits until the scheduler has ended by itself. `None` if this process would not notice.

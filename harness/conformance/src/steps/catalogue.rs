@@ -10,7 +10,7 @@ use cucumber::codegen::{StepConstructor as _, WorldInventory, inventory};
 use cucumber::step::{AmbiguousMatchError, Collection, Location};
 use gherkin::{Feature, GherkinEnv, Step, StepType};
 
-use super::SOURCES;
+use super::STEP_SOURCES;
 use crate::world::World;
 
 /// One entry of the step catalogue.
@@ -38,8 +38,8 @@ impl StepDoc {
     }
 }
 
-/// A parsed attribute of a step function.
-struct Attribute {
+/// A parsed attribute of a step function, such as `#[given(expr = "…")]`.
+struct StepAttribute {
     keyword: &'static str,
     pattern: String,
     location: (&'static str, u32),
@@ -47,7 +47,10 @@ struct Attribute {
 
 /// All entries of the step catalogue, in source order.
 pub fn all_step_docs() -> Vec<StepDoc> {
-    SOURCES.iter().flat_map(|(area, file, source)| parse_source(area, file, source)).collect()
+    STEP_SOURCES
+        .iter()
+        .flat_map(|(area, file, source)| parse_step_docs(area, file, source))
+        .collect()
 }
 
 /// The step functions, registered for matching.
@@ -79,10 +82,10 @@ pub fn is_step(sentence: &str) -> bool {
     })
 }
 
-/// Parses `///` lines, step attributes and the function below them.
-fn parse_source(area: &'static str, file: &'static str, source: &str) -> Vec<StepDoc> {
+/// Parses the doc comments and attributes of the step functions in a source file.
+fn parse_step_docs(area: &'static str, file: &'static str, source: &str) -> Vec<StepDoc> {
     let mut docs: Vec<&str> = Vec::new();
-    let mut patterns: Vec<Attribute> = Vec::new();
+    let mut patterns: Vec<StepAttribute> = Vec::new();
     let (mut open, mut location) = (String::new(), (file, 0));
     let mut steps = Vec::new();
     for (number, line) in (1..).zip(source.lines()) {
@@ -94,7 +97,7 @@ fn parse_source(area: &'static str, file: &'static str, source: &str) -> Vec<Ste
             open.push_str(line.trim());
             if line.ends_with(")]") {
                 let parsed = parse_attribute(&open);
-                patterns.extend(parsed.map(|(keyword, pattern)| Attribute {
+                patterns.extend(parsed.map(|(keyword, pattern)| StepAttribute {
                     keyword,
                     pattern,
                     location,
@@ -103,7 +106,7 @@ fn parse_source(area: &'static str, file: &'static str, source: &str) -> Vec<Ste
             }
         } else if !line.starts_with(' ') && !line.starts_with(')') {
             if !patterns.is_empty() {
-                steps.extend(step_docs(area, &docs, &patterns));
+                steps.extend(step_docs_of_function(area, &docs, &patterns));
             }
             docs.clear();
             patterns.clear();
@@ -120,14 +123,18 @@ fn parse_attribute(text: &str) -> Option<(&'static str, String)> {
     Some((keyword, pattern.replace("\\\"", "\"").replace("\\\\", "\\")))
 }
 
-fn step_docs(area: &'static str, docs: &[&str], patterns: &[Attribute]) -> Vec<StepDoc> {
+fn step_docs_of_function(
+    area: &'static str,
+    docs: &[&str],
+    patterns: &[StepAttribute],
+) -> Vec<StepDoc> {
     let example_at = docs.iter().position(|line| *line == "```gherkin").unwrap_or(docs.len());
     let (meaning, example) = docs.split_at(example_at);
     let example = example.iter().filter(|line| !line.starts_with("```"));
     let meaning = meaning.join(" ").trim().to_owned();
     let example = example.copied().collect::<Vec<_>>().join("\n");
     let mut steps: Vec<StepDoc> = Vec::new();
-    for Attribute { keyword, pattern, location: place } in patterns {
+    for StepAttribute { keyword, pattern, location: place } in patterns {
         if let Some(known) = steps.iter_mut().find(|step| step.pattern == *pattern) {
             known.keywords.push(keyword);
             known.locations.push(*place);
@@ -155,8 +162,9 @@ pub(crate) fn undefined_step_message(step: &Step) -> String {
         return message;
     }
     let same = catalogue.iter().filter(|doc| doc.keywords.contains(&keyword));
-    let nearest = same.min_by_key(|doc| distance(&step.value, &doc.pattern));
-    let misread = nearest.and_then(|doc| diagnose::invalid_value(&step.value, &doc.pattern));
+    let nearest = same.min_by_key(|doc| edit_distance(&step.value, &doc.pattern));
+    let misread =
+        nearest.and_then(|doc| diagnose::invalid_value_message(&step.value, &doc.pattern));
     let mut message = match &misread {
         Some(misread) => format!("in `{own}`: {misread}"),
         None => format!("no step matches `{own}`"),
@@ -219,17 +227,18 @@ pub(crate) fn ambiguous_step_message(step: &Step, error: &AmbiguousMatchError) -
     message
 }
 
-/// The keyword of a step type.
-pub(crate) fn keyword_of(ty: StepType) -> &'static str {
-    match ty {
+/// The keyword for a type of step.
+pub(crate) fn keyword_of(step_type: StepType) -> &'static str {
+    match step_type {
         StepType::Given => "Given",
         StepType::When => "When",
         StepType::Then => "Then",
     }
 }
 
-/// Edit distance of a sentence from a pattern; all values and parameters count as the same.
-fn distance(text: &str, pattern: &str) -> usize {
+/// Edit distance between a sentence and a pattern. All values and parameters count as the same
+/// word.
+fn edit_distance(text: &str, pattern: &str) -> usize {
     let normalized = |text: &str| {
         let plain = |word: &str| match word.chars().next() {
             Some(c) if c.is_ascii_digit() || c == '"' || c == '{' => "{}".to_owned(),
@@ -249,7 +258,7 @@ mod tests {
     use super::*;
     use crate::features::load_text;
     use crate::report::FailureKind;
-    use crate::runner::step_mismatch;
+    use crate::runner::step_mismatch_message;
 
     /// The catalogue has as many entries per keyword as there are step functions.
     #[test]
@@ -281,7 +290,7 @@ mod tests {
         let steps = step_collection().given(None, second, |_, _| Box::pin(async {}));
         let text = "Feature: f\n  Scenario: s\n    Given a fleet of 2 nodes with 8 GPUs each\n";
         let cases = load_text("f.feature", text, is_step).unwrap();
-        let (kind, message) = step_mismatch(&cases[0].steps[0], &steps).unwrap();
+        let (kind, message) = step_mismatch_message(&cases[0].steps[0], &steps).unwrap();
         assert_eq!(kind, FailureKind::AmbiguousStep);
         insta::assert_snapshot!(message, @r"
         several steps match `Given a fleet of 2 nodes with 8 GPUs each`
@@ -301,7 +310,7 @@ mod tests {
             let cases = load_text("example.feature", &text, is_step);
             let cases = cases.unwrap_or_else(|e| panic!("{}: {e}", step.pattern));
             for example in &cases[0].steps {
-                let wrong = step_mismatch(example, &steps).map(|(_, message)| message);
+                let wrong = step_mismatch_message(example, &steps).map(|(_, message)| message);
                 assert_eq!(wrong, None, "example of {}", step.pattern);
                 let location = steps.find(example).unwrap().unwrap().2;
                 used.insert(location.map(|l| (l.path, l.line)));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use cucumber::Parameter;
 
-use crate::text::{DURATION_REGEX, duration, go_duration};
+use crate::text::{DURATION_REGEX, go_duration_text, parse_duration};
 use crate::world::Temporal;
 use crate::world::observed::Phase;
 
@@ -23,7 +23,7 @@ impl FromStr for DurationValue {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        duration(text).map(Self)
+        parse_duration(text).map(Self)
     }
 }
 
@@ -32,7 +32,7 @@ impl DurationValue {
     /// of a second.
     pub(crate) fn go_duration(self) -> anyhow::Result<String> {
         let Self(time) = self;
-        go_duration(time)
+        go_duration_text(time)
             .with_context(|| format!("got {time:?}, expected a whole number of milliseconds"))
     }
 }
@@ -101,7 +101,7 @@ impl FromStr for Timing {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim().trim_end_matches(',');
-        let word = |word: &str| text.strip_prefix(word).map(duration);
+        let word = |word: &str| text.strip_prefix(word).map(parse_duration);
         let timed = [
             (word("eventually within "), Temporal::EventuallyWithin as fn(Duration) -> Temporal),
             (word("never within "), Temporal::NeverWithin),
@@ -215,7 +215,7 @@ impl FromStr for PodCounts {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim_end_matches('s').trim_end_matches(" pod");
         let parts = text.split(" and ").flat_map(|part| part.split(", "));
-        let part = |part: &str| match part.rsplit_once(' ').map(|(c, p)| (c, phase(p))) {
+        let part = |part: &str| match part.rsplit_once(' ').map(|(c, p)| (c, parse_phase(p))) {
             Some((count, Some(phase))) => Ok((count.parse()?, Some(phase))),
             Some((_, None)) | None => Ok((part.parse()?, None)),
         };
@@ -223,7 +223,7 @@ impl FromStr for PodCounts {
     }
 }
 
-fn phase(word: &str) -> Option<Phase> {
+fn parse_phase(word: &str) -> Option<Phase> {
     let phases = [
         Phase::Pending,
         Phase::Gated,
@@ -245,7 +245,7 @@ impl FromStr for WorkloadState {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(phase(text)))
+        Ok(Self(parse_phase(text)))
     }
 }
 
@@ -330,8 +330,8 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
-    /// The unit of an amount, in the words of steps.
-    pub(crate) fn unit(self, amount: f64) -> &'static str {
+    /// The word for the unit of an amount: `GPU`, `CPU cores`, `GB of memory`.
+    pub(crate) fn unit_text(self, amount: f64) -> &'static str {
         let is_one = (amount - 1.0).abs() < 1e-6;
         match self {
             Self::Gpu if is_one => "GPU",

@@ -20,10 +20,10 @@ use schedlab_api::{Value, annotations};
 use tokio::time::Instant;
 
 use super::World;
-use crate::world::manifests::Document;
+use crate::world::manifests::ManifestDocument;
 
-/// A pod that takes longer to terminate is not waited for.
-const TERMINATION_MAX: Duration = Duration::from_hours(24);
+/// A pod that takes longer than this to terminate is not waited for.
+const TERMINATION_WAIT_MAX: Duration = Duration::from_hours(24);
 
 /// An assertion about the world. `Err` says what was found instead.
 pub(crate) type Assertion<'c> = &'c dyn Fn(&World) -> Result<(), String>;
@@ -76,27 +76,29 @@ impl World {
         }
         match when {
             Temporal::Settled => self.settle_until_holds(assertion).await?,
-            Temporal::Now => self.catch_up().await?,
+            Temporal::Now => self.catch_up_with_watches().await?,
             Temporal::After(time) => {
                 self.run_for(time).await?;
                 self.eventually_on_real_cluster(assertion).await?;
             }
             Temporal::EventuallyWithin(time) => {
-                let (limit, duration) = (self.time_scale.wait_limit(time), self.period() * cycles);
+                let (limit, duration) =
+                    (self.time_scale.wait_limit(time), self.cycle_period() * cycles);
                 return self.eventually_holds_for(limit, duration, assertion, hold).await;
             }
             Temporal::NeverWithin(time) => {
-                self.never_within(self.time_scale.watch_duration(time), assertion).await?;
+                self.never_within(self.time_scale.scaled_assertion_duration(time), assertion)
+                    .await?;
             }
             Temporal::For(time) => {
                 self.settle_until_holds(assertion).await?;
-                self.holds_for(self.time_scale.watch_duration(time), assertion).await?;
+                self.holds_for(self.time_scale.scaled_assertion_duration(time), assertion).await?;
             }
         }
         if !never {
             assertion(self).map_err(|found| self.mismatch_error(&found))?;
         }
-        self.holds_for(self.period() * cycles, hold).await
+        self.holds_for(self.cycle_period() * cycles, hold).await
     }
 
     /// Waits for a moment within `limit` at which the assertion holds, and from which on `hold`
@@ -127,9 +129,12 @@ impl World {
         self.eventually_on_real_cluster(assertion).await
     }
 
-    /// In real time: waits until the nodes among these objects are ready, so that the scheduler
-    /// sees a complete fleet. In virtual time nodes become ready at once.
-    pub(super) async fn wait_ready(&mut self, documents: &[Document]) -> anyhow::Result<()> {
+    /// In real time: waits until those of the objects that are nodes are ready, so that the
+    /// scheduler sees a complete fleet. In virtual time nodes become ready at once.
+    pub(super) async fn wait_until_ready(
+        &mut self,
+        documents: &[ManifestDocument],
+    ) -> anyhow::Result<()> {
         let nodes = documents.iter().map(|document| &document.object);
         let lives =
             |node: &Value| node["metadata"]["annotations"][annotations::NODE_DOWN] != "true";
@@ -145,23 +150,24 @@ impl World {
         self.eventually_on_real_cluster(&up).await
     }
 
-    /// Waits until none of these pods is terminating any more: the name is in use until then.
-    pub(super) async fn wait_deleted(&mut self, objects: &[Value]) -> anyhow::Result<()> {
+    /// Waits until no pod with the name of one of these objects is terminating: until then the name
+    /// is in use.
+    pub(super) async fn wait_until_deleted(&mut self, objects: &[Value]) -> anyhow::Result<()> {
         let names = objects.iter().filter(|object| object["kind"] == "Pod");
         let names: Vec<&str> = names.filter_map(|pod| pod["metadata"]["name"].as_str()).collect();
         let gone = |world: &Self| {
-            let mut leaving = world.view.pods().filter(|pod| pod.is_terminating());
-            match leaving.find(|pod| names.contains(&pod.name())) {
+            let mut leaving = world.view.current_pods().filter(|pod| pod.is_terminating());
+            match leaving.find(|pod| names.contains(&pod.pod_name())) {
                 None => Ok(()),
-                Some(pod) => Err(format!("pod {:?} is still terminating", pod.name())),
+                Some(pod) => Err(format!("pod {:?} is still terminating", pod.pod_name())),
             }
         };
-        self.eventually(self.time_scale.wait_limit(TERMINATION_MAX), &gone).await
+        self.eventually(self.time_scale.wait_limit(TERMINATION_WAIT_MAX), &gone).await
     }
 
     /// In real time: waits until the assertion holds, but at most for the minimum wait.
     async fn eventually_on_real_cluster(&mut self, assertion: Assertion<'_>) -> anyhow::Result<()> {
-        if self.is_real() {
+        if self.is_on_real_cluster() {
             self.eventually(self.time_scale.wait_limit(Duration::ZERO), assertion).await?;
         }
         Ok(())
@@ -169,7 +175,7 @@ impl World {
 
     async fn eventually(&mut self, time: Duration, assertion: Assertion<'_>) -> anyhow::Result<()> {
         let end = Instant::now() + time;
-        self.catch_up().await?;
+        self.catch_up_with_watches().await?;
         while !self.holds_now(assertion) {
             if !self.next_change_before(end).await? {
                 return assertion(self).map_err(|found| self.mismatch_error(&found));
@@ -222,7 +228,7 @@ impl World {
         assertion: Assertion<'_>,
     ) -> anyhow::Result<()> {
         let end = Instant::now() + time;
-        self.catch_up().await?;
+        self.catch_up_with_watches().await?;
         loop {
             if assertion(self).is_ok() {
                 return Err(self.mismatch_error("it held, expected never"));

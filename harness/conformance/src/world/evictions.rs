@@ -15,12 +15,14 @@ impl World {
     /// Running pods that were deleted although no event announced it, no step deleted them and no
     /// controller did.
     pub(crate) fn unannounced_evictions(&self) -> Vec<PodDeletion> {
-        let unexplained =
-            self.audit.iter().flat_map(|audit| audit.unexplained_deletions(self.cluster.now()));
+        let unexplained = self
+            .audit
+            .iter()
+            .flat_map(|audit| audit.unexplained_deletions(self.cluster.cluster_time()));
         let mut found: Vec<PodDeletion> =
             unexplained.filter(|departure| !self.was_deleted_by_step(&departure.pod)).collect();
         if !found.is_empty() {
-            let announced = self.view.evictions(&[]);
+            let announced = self.view.eviction_list(&[]);
             let announced: BTreeSet<&str> = announced.iter().map(|eviction| eviction.uid).collect();
             found.retain(|departure| !announced.contains(uid(&departure.pod)));
         }
@@ -28,7 +30,7 @@ impl World {
     }
 
     /// Records that a step deletes or evicts the object at this API path.
-    pub(crate) fn record_deletion(&mut self, path: &str) {
+    pub(crate) fn record_deletion_by_step(&mut self, path: &str) {
         self.deleted.insert(path.to_owned());
     }
 

@@ -17,26 +17,33 @@ pub(crate) enum QueueApi {
 }
 
 impl QueueApi {
-    /// The APIs by their names in a target file.
-    const NAMES: [(&str, Self); 3] =
-        [(api_versions::QUEUE, Self::Kai), (kueue::VERSION, Self::Kueue), ("none", Self::None)];
+    /// The queue APIs, by their names in a target file.
+    const API_NAMES: [(&str, Self); 3] = [
+        (api_versions::QUEUE, Self::Kai),
+        (kueue::KUEUE_API_VERSION, Self::Kueue),
+        ("none", Self::None),
+    ];
 
     /// The API with this name in a target file.
     ///
     /// # Errors
     /// A message with the known names.
     pub(super) fn from_api_name(name: &str) -> Result<Self, String> {
-        let known = Self::NAMES.iter().find(|(known, _)| *known == name);
+        let known = Self::API_NAMES.iter().find(|(known, _)| *known == name);
         known.map(|(_, api)| *api).ok_or_else(|| {
-            let names = Self::NAMES.map(|(name, _)| name).join(", ");
+            let names = Self::API_NAMES.map(|(name, _)| name).join(", ");
             format!("queues: got {name:?}, expected {names}")
         })
     }
 
-    /// The cluster-scoped objects of the target's own API for these queues of KAI's API, on a
-    /// cluster with these nodes, in the order of creation. `None` if the target uses KAI's objects
-    /// or has no queues.
-    pub(crate) fn translate_queues(self, queues: &[Value], nodes: &[Value]) -> Option<Vec<Value>> {
+    /// Objects of the target's own queue API that correspond to these KAI Queues on a cluster with
+    /// these nodes. They are cluster-scoped and in the order of creation. `None` if the target uses
+    /// KAI's Queues or has no queues.
+    pub(crate) fn translated_queue_objects(
+        self,
+        queues: &[Value],
+        nodes: &[Value],
+    ) -> Option<Vec<Value>> {
         match self {
             Self::None | Self::Kai => None,
             Self::Kueue => Some(kueue::kueue_objects(queues, nodes)),
@@ -61,7 +68,7 @@ impl QueueApi {
     pub(crate) fn local_queue_for(self, object: &Value) -> Option<Value> {
         match self {
             Self::None | Self::Kai => None,
-            Self::Kueue => kueue::local_queue(object),
+            Self::Kueue => kueue::local_queue_object(object),
         }
     }
 }

@@ -23,29 +23,30 @@ pub(crate) struct SourceText {
     pub(crate) file: String,
     /// The line number of the first line of the part, counted from 1.
     pub(crate) first_line: usize,
-    /// Whether the columns match those of the file.
-    pub(crate) columns: Columns,
+    /// Whether columns in the part are also columns in the file.
+    pub(crate) columns: ColumnAlignment,
     /// The text of the part.
     pub(crate) content: String,
 }
 
 /// Whether columns in a part of a file are also columns in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Columns {
-    /// They match.
+pub(crate) enum ColumnAlignment {
+    /// The columns are the same.
     AsInFile,
     /// The part was dedented, so its columns differ from those in the file.
     Dedented,
 }
 
 impl SourceLocation {
-    /// Location of a field, or of its nearest existing parent; an empty path means the object.
-    pub(crate) fn of_field(&self, field: &str) -> String {
+    /// Where a field of the object is, or else its nearest existing parent. An empty path means the
+    /// object itself.
+    pub(crate) fn location_of_field(&self, field: &str) -> String {
         match self {
             Self::Line(place) => place.clone(),
             Self::Fleet(place) => place.of_field(field).to_string(),
             Self::Document(text, prefix) => {
-                text.format_location(text.locate(&format!("{prefix}{field}")).as_ref())
+                text.format_location(text.locate_field(&format!("{prefix}{field}")).as_ref())
             }
         }
     }
@@ -53,7 +54,7 @@ impl SourceLocation {
     /// The scalar value of a field as it is written in the YAML text.
     pub(crate) fn scalar_text(&self, field: &str) -> Option<String> {
         let Self::Document(text, prefix) = self else { return None };
-        let at = text.locate(&format!("{prefix}{field}"))?;
+        let at = text.locate_field(&format!("{prefix}{field}"))?;
         let to_index = |at: u64| usize::try_from(at).ok()?.checked_sub(1);
         let line = text.content.lines().nth(to_index(at.line())?)?;
         let rest: String = line.chars().skip(to_index(at.column())?).collect();
@@ -63,23 +64,23 @@ impl SourceLocation {
 }
 
 impl SourceText {
-    /// `file:line:column` of a location in this part.
-    pub(crate) fn format_location(&self, at: Option<&Location>) -> String {
+    /// A location in this part as `file:line:column`.
+    pub(crate) fn format_location(&self, position: Option<&Location>) -> String {
         let Self { file, first_line, .. } = self;
         let number = |number: u64| usize::try_from(number).unwrap_or(0);
-        match at.filter(|at| at.line() > 0) {
+        match position.filter(|at| at.line() > 0) {
             None => format!("{file}:{first_line}"),
             Some(at) => {
                 let line = first_line + number(at.line()) - 1;
                 match self.columns {
-                    Columns::AsInFile => format!("{file}:{line}:{}", at.column()),
-                    Columns::Dedented => format!("{file}:{line}"),
+                    ColumnAlignment::AsInFile => format!("{file}:{line}:{}", at.column()),
+                    ColumnAlignment::Dedented => format!("{file}:{line}"),
                 }
             }
         }
     }
 
-    fn locate(&self, field: &str) -> Option<Location> {
+    fn locate_field(&self, field: &str) -> Option<Location> {
         yaml::locate(&self.content, 0, field)
     }
 }
@@ -104,10 +105,10 @@ spec:
         let text = SourceText {
             file: "f.yaml".to_owned(),
             first_line: 11,
-            columns: Columns::AsInFile,
+            columns: ColumnAlignment::AsInFile,
             content: POD.to_owned(),
         };
-        SourceLocation::Document(Arc::new(text), String::new()).of_field(field)
+        SourceLocation::Document(Arc::new(text), String::new()).location_of_field(field)
     }
 
     #[test]
