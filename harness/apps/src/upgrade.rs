@@ -123,7 +123,8 @@ pub async fn run_upgrade(
 ) -> anyhow::Result<UpgradeVerdict> {
     let mut monitor = InvariantMonitor::open(&environment.api).await?;
     workload::create_queues(&mut environment.api, &mut monitor).await?;
-    let step = progress.begin_step("the old version at work", Duration::from_secs(10));
+    let step =
+        progress.begin_step("starting the old version and its workload", Duration::from_secs(10));
     let mut old = RunningVersion::start(environment, from, "old").await?;
     workload::submit_initial_workload(&mut environment.api, &environment.scheduler_name).await?;
     if let Err(why) =

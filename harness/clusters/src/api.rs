@@ -212,7 +212,8 @@ impl Api {
         let path = self.object_path(object).await?;
         let existing = self.get(&path).await.map_err(to_anyhow_error)?;
         let (supported, known) = (&object["value"], &existing["value"]);
-        let problem = || format!("value: got {supported}, expected {known}: the class exists");
+        let problem =
+            || format!("value: got {supported}, expected {known}, which the existing class has");
         anyhow::ensure!(supported == known, "{}: {}", object_title(object), problem());
         Ok(())
     }

@@ -441,9 +441,9 @@ impl RealCluster {
                 let result = block_on(async {
                     delete_foreign_pods(&admin_api(&self.config)?, &is_ours).await
                 });
-                remaining.extend(
-                    result.err().map(|error| format!("foreign pods on its nodes: {error:#}")),
-                );
+                remaining.extend(result.err().map(|error| {
+                    format!("cannot delete the foreign pods on nodes of the run: {error:#}")
+                }));
             }
             ClusterProvider::ControlPlane(plane) => drop(plane),
             ClusterProvider::Kind(_) | ClusterProvider::Container(_) => {}

@@ -90,10 +90,10 @@ impl RunSettings {
         }
         let is_tagged = |tag_name: &str| case.tags.iter().any(|tag| tag == tag_name);
         if self.real_cluster.is_some() && is_tagged(VIRTUAL_TIME_TAG) {
-            return Some("it needs virtual time (@virtual-time)".to_owned());
+            return Some("the scenario needs virtual time (@virtual-time)".to_owned());
         }
         if self.real_cluster.is_some() && is_tagged(WEBHOOKS_TAG) && !self.target.is_on_cluster() {
-            let why = "it needs the webhooks of an installed scheduler (@webhooks)";
+            let why = "the scenario needs the webhooks of an installed scheduler (@webhooks)";
             return Some(why.to_owned());
         }
         if let Some(kwok) = self.real_cluster.as_ref().and_then(|ground| ground.kwok_behavior()) {
@@ -112,7 +112,7 @@ impl RunSettings {
         if !self.target.can_scale_time() && longest > REAL_WAIT_MAX {
             let secs = longest.as_secs();
             return Some(format!(
-                "it waits for {secs} s, and durations of {name} cannot be scaled"
+                "the scenario waits for {secs} s, and durations of {name} cannot be scaled"
             ));
         }
         let lacks = self.target.missing_capabilities(&case.required_capabilities());

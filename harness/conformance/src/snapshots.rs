@@ -83,7 +83,7 @@ pub(crate) fn compare_canonical(
     let Some(now) = form(text) else { return Ok(SnapshotComparison::Same) };
     let Some(old) = files::read_snapshot(path)?.as_deref().and_then(form) else {
         return Ok(SnapshotComparison::New(format!(
-            "{} does not contain this; it is written on the emulator with seed 1:\n{now}",
+            "{} does not contain this placement; the snapshot is written on the emulator with seed 1:\n{now}",
             path.display()
         )));
     };

@@ -20,7 +20,9 @@ pub fn run_steps_command(args: &Steps) -> anyhow::Result<ExitStatus> {
     };
     let steps: Vec<StepDoc> = all_step_docs().into_iter().filter(matches).collect();
     if steps.is_empty() {
-        output.print_note("no step contains that; `schedlab steps` alone shows all of them");
+        output.print_note(
+            "no step contains the given text; `schedlab steps` alone shows all of them",
+        );
         return Ok(ExitStatus::NothingSelected);
     }
     output.print_result(&steps_text(&steps));

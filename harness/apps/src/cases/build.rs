@@ -307,7 +307,7 @@ fn to_name(text: &str) -> Name {
     text.into()
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "saturates, as recorded maxima should")]
+#[expect(clippy::cast_possible_truncation, reason = "the cast saturates, as recorded maxima need")]
 fn round_to_i64(value: f64) -> i64 {
     value.round() as i64
 }

@@ -150,7 +150,7 @@ fn outcome_difference(
     if let Some(expected) = wrong_zones {
         let found: Vec<BTreeSet<usize>> =
             tasks.iter().map(|(_, _, actual)| zones(actual)).collect();
-        more.push(format!("got zones {found:?}, expected {expected:?}"));
+        more.push(format!("got NUMA zones {found:?}, expected {expected:?}"));
     }
     if !(wrong_state || wrong_node) && more.is_empty() {
         return None;
@@ -177,7 +177,7 @@ fn too_young_difference(
     let at = case.jobs.iter().position(|other| other.name == **job)?;
     let ran = snapshot.pod_groups[at].last_start.map(|start| snapshot.now.since(start));
     let is_older = ran.is_some_and(|ran| ran > least);
-    (!is_older).then(|| format!("got running for {ran:?}, expected for more than {least:?}"))
+    (!is_older).then(|| format!("got a running time of {ran:?}, expected more than {least:?}"))
 }
 
 fn on_node_text(node: Option<&str>) -> String {
@@ -201,9 +201,13 @@ fn sharing_difference(case: &Case, tasks: &[ComparedTask<'_>]) -> Option<String>
     pairs.into_iter().find_map(|((_, left, mine, theirs), (_, right, others, seen))| {
         let shares = mine.gpu_groups.iter().any(|group| others.gpu_groups.contains(group));
         let together = theirs.0 == seen.0 && theirs.1.iter().any(|group| seen.1.contains(group));
-        let difference = if together { "do not share a device" } else { "share a device" };
+        let difference = if together {
+            "got different GPUs, expected one that both tasks share"
+        } else {
+            "got one GPU that both tasks share, expected different ones"
+        };
         (theirs.0 == seen.0 && shares != together)
-            .then(|| format!("{left} and {right} {difference}"))
+            .then(|| format!("{left} and {right}: {difference}"))
     })
 }
 

@@ -226,7 +226,7 @@ impl FairShareDivision {
         let is_other =
             pairs.any(|(decided, recorded)| exceeds_rounding(total, *decided, *recorded));
         is_other.then(|| {
-            format!("got {shares:?} and rest {left}, expected {expected:?} and rest {rest}")
+            format!("got shares {shares:?} and rest {left}, expected shares {expected:?} and rest {rest}")
         })
     }
 
@@ -381,7 +381,7 @@ fn limit_amount(value: f64, unit: f64) -> Amount {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "saturates, as recorded maxima should")]
+#[expect(clippy::cast_possible_truncation, reason = "the cast saturates, as recorded maxima need")]
 fn round_to_i64(value: f64) -> i64 {
     value.round() as i64
 }

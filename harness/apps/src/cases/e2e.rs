@@ -18,7 +18,9 @@ use cluster::CaseCluster;
 /// Runs the case through the whole scheduler, on an emulated cluster.
 pub(super) fn run_end_to_end(case: &Case) -> Verdict {
     let Some(rounds) = &case.rounds else {
-        return Verdict::NotApplicable("it has a single pass only".to_owned());
+        return Verdict::NotApplicable(
+            "cannot run end to end: the case has a single pass and no rounds".to_owned(),
+        );
     };
     let unfit =
         expected_failures::expected_failure_reason(&case.id).or_else(|| case.unsupported_reason());

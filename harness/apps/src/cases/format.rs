@@ -401,7 +401,7 @@ pub(super) struct Task {
     pub(super) pod_anti_affinity_topology_key: Option<String>,
 }
 
-pub(super) const NOTHING_EXPECTED: &str = "it has no expectation in `expected` or `observed`";
+pub(super) const NOTHING_EXPECTED: &str = "the case has no expectation in `expected` or `observed`";
 
 impl Task {
     /// Names of all resource claims of the task.

@@ -134,7 +134,8 @@ impl ClusterCapture {
         let full = self.nodes.iter().filter_map(|(node, has)| {
             let held = self.held_gpu_milli(node);
             let (gpus, needed) = (has / 1000, held / 1000);
-            let why = format!("{node}: got pods that need {needed} GPUs, expected at most {gpus}");
+            let why =
+                format!("node {node}: got pods that need {needed} GPUs, expected at most {gpus}");
             (held > *has).then(|| (node.clone(), why))
         });
         let mut twice: Vec<_> = full.collect();
@@ -144,7 +145,7 @@ impl ClusterCapture {
         let mut devices: BTreeMap<(&str, &str), &str> = BTreeMap::new();
         twice.extend(held.filter_map(|(name, pod, device)| {
             let (node, other) = (&pod.node, devices.insert((&pod.node, device), name)?);
-            let why = format!("GPU {device} of {node} is assigned to {other} and to {name}");
+            let why = format!("GPU {device} of node {node} is assigned to pods {other} and {name}");
             Some((format!("{node}/{device}"), why))
         }));
         // The kubelet rejects pods that do not fit.
@@ -153,7 +154,10 @@ impl ClusterCapture {
                 && (pod.reason.starts_with("OutOf") || pod.reason.contains("Admission"))
         });
         twice.extend(refused.map(|(name, pod)| {
-            (name.clone(), format!("{name} was bound without room: {}", pod_summary(pod)))
+            (
+                name.clone(),
+                format!("pod {name} was bound to a node without room: {}", pod_summary(pod)),
+            )
         }));
         twice
     }

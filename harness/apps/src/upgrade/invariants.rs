@@ -67,9 +67,9 @@ fn check_running_pods_untouched(before: &ClusterCapture, after: &ClusterCapture)
     let running: Vec<(&String, &PodState)> =
         before.pods.iter().filter(|(_, pod)| pod.phase == Phase::Running).collect();
     let broken = running.iter().flat_map(|(name, was)| match after.pods.get(*name) {
-        None => vec![format!("{name} ran on {} and is gone", was.node)],
+        None => vec![format!("pod {name} ran on node {} and is gone", was.node)],
         Some(is) if is.uid != was.uid => {
-            vec![format!("{name} ran on {} and was replaced by another pod", was.node)]
+            vec![format!("pod {name} ran on node {} and was replaced by another pod", was.node)]
         }
         Some(is) if (is.phase, is.restarts) != (was.phase, was.restarts) || is.node != was.node => {
             vec![format!("{name} was {} and is {}", pod_summary(was), pod_summary(is))]
@@ -167,7 +167,7 @@ fn check_gangs_whole(after: &ClusterCapture, seen: &Violations) -> InvariantChec
 fn check_queue_status(before: &ClusterCapture, after: &ClusterCapture) -> InvariantCheck {
     let claim = "queue status is recomputed with equal values";
     if before.queues.values().all(|queue| !queue.status.contains_key("allocated")) {
-        return InvariantCheck::passed_with(claim, "the old version wrote none");
+        return InvariantCheck::passed_with(claim, "the old version wrote no queue status");
     }
     let mut broken = Vec::new();
     for (name, is) in &after.queues {

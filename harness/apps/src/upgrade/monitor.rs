@@ -197,7 +197,7 @@ mod tests {
         pod("b");
         leave(&api, "a").await;
         watching.wait_until_quiet().await.unwrap();
-        let twice = ["n: got pods that need 2 GPUs, expected at most 1"];
+        let twice = ["node n: got pods that need 2 GPUs, expected at most 1"];
         assert_eq!(messages(&watching.violations().double_bindings), twice);
     }
 

@@ -27,8 +27,12 @@ impl RunningVersion {
         spec: &SchedulerSpec,
         name: &str,
     ) -> anyhow::Result<Self> {
-        let installation =
-            || environment.installation.clone().context("nothing can be installed there");
+        let installation = || {
+            environment
+                .installation
+                .clone()
+                .context("no scheduler can be installed on this cluster")
+        };
         let (installation, installed) = match spec {
             SchedulerSpec::Process(command) => {
                 return Ok(Self::Process(SchedulerProcess::start(environment, command, name)?));
@@ -44,7 +48,8 @@ impl RunningVersion {
                 (installation, installed)
             }
         };
-        let failed = installed.err().map(|error| format!("it could not be installed: {error:#}"));
+        let failed =
+            installed.err().map(|error| format!("the scheduler could not be installed: {error:#}"));
         Ok(Self::Installed { installation: Box::new(installation), failed })
     }
 

@@ -278,8 +278,8 @@ pub(super) fn check_new_pod_runs(
     let name = format!("default/{}", direction.new_pod_name());
     match state.pods.get(&name) {
         Some(pod) if pod.phase == Phase::Running => Ok(()),
-        Some(pod) => Err(format!("{name}, submitted afterwards, is {}", pod.phase)),
-        None => Err(format!("{name}, submitted afterwards, is gone")),
+        Some(pod) => Err(format!("pod {name}, submitted after the replacement, is {}", pod.phase)),
+        None => Err(format!("pod {name}, submitted after the replacement, is gone")),
     }
 }
 

@@ -23,7 +23,10 @@ pub(super) async fn connect_to_context(path: &Path, context: Option<&str>) -> an
         KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let config = config.with_context(|| format!("kubeconfig {shown} names no usable cluster"))?;
-    Ok(Api::new(kube::Client::try_from(config).context("cannot create a client for it")?))
+    Ok(Api::new(
+        kube::Client::try_from(config)
+            .with_context(|| format!("cannot create a client for kubeconfig {shown}"))?,
+    ))
 }
 
 /// Fails unless the cluster has the recorded uid: contexts of different clusters can have the same

@@ -113,10 +113,10 @@ fn terminate_and_wait(handles: &[(&Process, OwnedFd)]) -> Vec<(Process, String)>
 
 fn kill_and_wait(process: &Process, handle: &OwnedFd) -> Option<(Process, String)> {
     if let Err(error) = pidfd_send_signal(handle, Signal::KILL) {
-        return Some((process.clone(), format!("cannot be killed: {error}")));
+        return Some((process.clone(), format!("the process cannot be killed: {error}")));
     }
     let has_died = ends_within(handle, TERMINATION_TIMEOUT);
-    (!has_died).then(|| (process.clone(), "does not end after SIGKILL".to_owned()))
+    (!has_died).then(|| (process.clone(), "the process does not end after SIGKILL".to_owned()))
 }
 
 fn ends_within(handle: &OwnedFd, timeout: Timespec) -> bool {

@@ -181,9 +181,9 @@ pub(super) async fn clean_run(
             continue;
         }
         let outcome = match remaining.iter().find(|blocker| needs_for_removal(blocker, resource)) {
-            Some(blocker) => {
-                CleanupOutcome::Failed { why: format!("it contains the kubeconfig for {blocker}") }
-            }
+            Some(blocker) => CleanupOutcome::Failed {
+                why: format!("the folder contains the kubeconfig for {blocker}"),
+            },
             None => remove_resource(resource, record, mode).await.unwrap_or_else(|error| {
                 CleanupOutcome::Failed { why: cleanup_failure_text(resource, file, &error) }
             }),
@@ -372,7 +372,10 @@ async fn clean_objects_of_run(
 fn remove_folder(path: &Path, run: &str, mode: CleanupMode) -> anyhow::Result<CleanupOutcome> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     // A manually edited record must not delete the user's own files.
-    anyhow::ensure!(name.contains(run), "its name does not contain {run}: delete it manually");
+    anyhow::ensure!(
+        name.contains(run),
+        "the folder's name does not contain {run}: delete it manually"
+    );
     remove_if_present(path.is_dir(), mode, || Ok(std::fs::remove_dir_all(path)?))
 }
 

@@ -94,8 +94,9 @@ async fn check_docker_daemon(result: &mut CheckResult) {
         if let Some(host) = schedlab_docker_host() {
             error.hint = Some(format!("use schedlab's daemon: export DOCKER_HOST={host}"));
         } else if !docker_host_is_set() && Path::new(ENGINE_SCRIPT).is_file() {
-            error.hint =
-                Some(format!("export DOCKER_HOST=$({ENGINE_SCRIPT}) starts schedlab's own"));
+            error.hint = Some(format!(
+                "export DOCKER_HOST=$({ENGINE_SCRIPT}) starts schedlab's own docker daemon"
+            ));
         }
         error
     });
@@ -182,7 +183,7 @@ pub(super) async fn check_kubeconfig() -> CheckResult {
                 let what = format!("context {current} has no administrator rights");
                 result.add_missing_prerequisite(
                     what,
-                    "choose one for which kubectl auth can-i '*' '*.*' says yes",
+                    "choose a context for which kubectl auth can-i '*' '*.*' says yes",
                 );
             }
         }

@@ -19,12 +19,12 @@ const HINTS_BY_OUTPUT: [(ExternalTool, &str, &str); 33] = [
     (
         ExternalTool::Docker,
         "no response within",
-        "its daemon hangs: restart it (systemctl restart docker), or set DOCKER_HOST",
+        "docker's daemon hangs: restart it (systemctl restart docker), or set DOCKER_HOST",
     ),
     (
         ExternalTool::Docker,
         "permission denied while trying to connect",
-        "join its group and log in again: usermod -aG docker $USER",
+        "join the group docker and log in again: usermod -aG docker $USER",
     ),
     (ExternalTool::Docker, "error during connect", DAEMON_UNREACHABLE_HINT),
     (ExternalTool::Docker, "failed to connect to the docker API", DAEMON_UNREACHABLE_HINT),
@@ -37,7 +37,7 @@ const HINTS_BY_OUTPUT: [(ExternalTool, &str, &str); 33] = [
     (
         ExternalTool::Docker,
         "context not found",
-        "choose an existing one: docker context ls, docker context use NAME; unset DOCKER_CONTEXT",
+        "choose an existing context: docker context ls, docker context use NAME; unset DOCKER_CONTEXT",
     ),
     (
         ExternalTool::Docker,
@@ -50,7 +50,11 @@ const HINTS_BY_OUTPUT: [(ExternalTool, &str, &str); 33] = [
         "failed to initialize a docker client",
         "set DOCKER_HOST to a unix:// or tcp:// address of the daemon",
     ),
-    (ExternalTool::Docker, "no space left on device", "docker system prune, or a larger disk"),
+    (
+        ExternalTool::Docker,
+        "no space left on device",
+        "free space: docker system prune, or use a larger disk",
+    ),
     (
         ExternalTool::Docker,
         "port is already allocated",
@@ -79,11 +83,11 @@ const HINTS_BY_OUTPUT: [(ExternalTool, &str, &str); 33] = [
         "the registry has no such tag: look it up and name another image",
     ),
     (ExternalTool::Kind, "no kind on the PATH", "go install sigs.k8s.io/kind@v0.33.0"),
-    (ExternalTool::Kind, "SCHEDLAB_KIND names", "set it to a kind program, or unset it"),
+    (ExternalTool::Kind, "SCHEDLAB_KIND names", "set SCHEDLAB_KIND to a kind program, or unset it"),
     (
         ExternalTool::Kind,
         "is not running",
-        "its node is stopped: docker start NAME-control-plane; or kind delete cluster --name NAME, \
+        "the cluster's node is stopped: docker start NAME-control-plane; or kind delete cluster --name NAME, \
          and the next run creates it again",
     ),
     (
@@ -95,7 +99,7 @@ const HINTS_BY_OUTPUT: [(ExternalTool, &str, &str); 33] = [
     (
         ExternalTool::Kind,
         "node(s) already exist for a cluster with the name",
-        "schedlab clean, if a run of schedlab left it; else kind delete cluster --name NAME",
+        "remove that cluster: schedlab clean, if a run left it; else kind delete cluster --name NAME",
     ),
     (
         ExternalTool::Kind,
@@ -125,7 +129,7 @@ const HINTS_BY_OUTPUT: [(ExternalTool, &str, &str); 33] = [
         "go install sigs.k8s.io/kwok/cmd/kwok@v0.8.0; or, in a checkout, export \
          SCHEDLAB_KWOK=$(kind-configs/tool kwok)",
     ),
-    (ExternalTool::Kwok, "SCHEDLAB_KWOK names", "set it to a kwok program, or unset it"),
+    (ExternalTool::Kwok, "SCHEDLAB_KWOK names", "set SCHEDLAB_KWOK to a kwok program, or unset it"),
     (
         ExternalTool::Kubectl,
         "no kubectl on the PATH",

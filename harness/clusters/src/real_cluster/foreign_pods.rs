@@ -38,14 +38,10 @@ impl RealCluster {
         })?;
         Ok((!pending.is_empty()).then(|| {
             format!(
-                "{} the taint of simulated nodes: {}; the cluster's scheduler may place them \
-                 there, where they never run and are deleted with the nodes (a Job counts that \
-                 as a failure)",
-                pod_count_text(
-                    pending.len(),
-                    "is pending and tolerates",
-                    "are pending and tolerate"
-                ),
+                "the cluster's scheduler may place {} on simulated nodes, whose taint these pods \
+                 tolerate: {}; there they never run and are deleted with the nodes (a Job counts \
+                 that as a failure)",
+                pod_count_text(pending.len(), "pending"),
                 first_names_text(&pending)
             )
         }))
@@ -60,8 +56,8 @@ impl RealCluster {
         let foreign =
             foreign_pods_on_nodes(&api, prefix).await.ok().filter(|there| !there.is_empty())?;
         let description = format!(
-            "{} on nodes of this scenario: {}",
-            pod_count_text(foreign.len(), "was", "were"),
+            "nodes of this scenario had {}: {}",
+            pod_count_text(foreign.len(), "foreign"),
             first_names_text(&foreign)
         );
         self.foreign_pods.0.lock().unwrap_or_else(PoisonError::into_inner).extend(foreign);
@@ -73,8 +69,8 @@ impl RealCluster {
         let landed = self.foreign_pods.0.lock().unwrap_or_else(PoisonError::into_inner);
         (!landed.is_empty()).then(|| {
             format!(
-                "{} on simulated nodes and deleted with them, without having run: {}",
-                pod_count_text(landed.len(), "was", "were"),
+                "simulated nodes had {}, which never ran and were deleted with the nodes: {}",
+                pod_count_text(landed.len(), "foreign"),
                 first_names_text(&landed)
             )
         })
@@ -123,12 +119,9 @@ fn tolerates_simulated_taint(pod: &Value, run: &str) -> bool {
     list(pod, "/spec/tolerations").iter().any(|one| tolerates(one, &taint))
 }
 
-fn pod_count_text(count: usize, singular_verb: &str, plural_verb: &str) -> String {
-    if count == 1 {
-        format!("1 foreign pod {singular_verb}")
-    } else {
-        format!("{count} foreign pods {plural_verb}")
-    }
+fn pod_count_text(count: usize, adjective: &str) -> String {
+    let noun = if count == 1 { "pod" } else { "pods" };
+    format!("{count} {adjective} {noun}")
 }
 
 /// The first few names, and the number of the others.

@@ -45,7 +45,9 @@ impl KubeconfigAccess {
         let Some(confirmed) = &self.confirmed else {
             let current = kubeconfig::current_context_name(&kubeconfig).map_err(|why| {
                 let (path, all) = (path.display(), contexts.join(", "));
-                anyhow!("{path} {why}: name one with --context NAME --confirm; contexts: {all}")
+                anyhow!(
+                    "{path} {why}: name a context with --context NAME --confirm; contexts: {all}"
+                )
             })?;
             anyhow::bail!(
                 "the current context of {} is {current:?}; to let schedlab create nodes and \
@@ -127,7 +129,7 @@ fn connection_error(url: &http::Uri, error: kube::Error) -> anyhow::Error {
     let to_do = if why.contains("certificate") {
         "is certificate-authority-data of the kubeconfig that of this server?"
     } else {
-        "is it running? kubectl config get-contexts shows others"
+        "is the cluster running? kubectl config get-contexts shows others"
     };
     anyhow!("{url} cannot be reached: {why}\nto do: {to_do}")
 }

@@ -107,7 +107,7 @@ pub(super) async fn check_prerequisites() -> anyhow::Result<()> {
     let version = ExternalTool::Kwok
         .run_with_timeout(&ExternalTool::Kwok.program_to_run(), &["--version"], RESPONSE_TIMEOUT)
         .await;
-    version.map(drop).context("--kubelets kwok: cannot start it")
+    version.map(drop).context("--kubelets kwok: cannot start kwok")
 }
 
 /// Starts the local kwok for our own control plane. It manages only nodes that have kwok's

@@ -101,9 +101,9 @@ async fn register_use(
         match result {
             Ok(there) if there["metadata"]["deletionTimestamp"].is_null() => Ok(Ok(())),
             // Another run was its last user a moment ago, or is creating it right now.
-            Ok(_) => Ok(Err("it is being deleted")),
+            Ok(_) => Ok(Err("the object is being deleted")),
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
-                Ok(Err("another run is creating or deleting it"))
+                Ok(Err("another run is creating or deleting the object"))
             }
             Err(error) => Err(to_anyhow_error(error)).with_context(|| format!("cannot use {path}")),
         }

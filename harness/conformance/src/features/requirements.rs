@@ -185,7 +185,7 @@ impl Case {
         };
         let longest = self.longest_wait();
         if longest.mul_f64(REAL_TIME_FACTOR_MIN) > REAL_WAIT_MAX {
-            return Some(format!("it waits for {} minutes", longest.as_secs() / 60));
+            return Some(format!("the scenario waits for {} minutes", longest.as_secs() / 60));
         }
         let lost = self.steps.iter().any(dies);
         lost.then(|| "Kubernetes gives up a node and its pods only after minutes".to_owned())

@@ -128,7 +128,7 @@ fn exit_message_with_log(log: &Path) -> String {
     let log = std::fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = log.lines().collect();
     let last = lines.len().saturating_sub(5);
-    format!("its process ended; last lines of its log: {}", lines[last..].join(" | "))
+    format!("the scheduler's process ended; last lines of its log: {}", lines[last..].join(" | "))
 }
 
 impl std::fmt::Debug for SchedulerProcess {

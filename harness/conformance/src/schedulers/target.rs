@@ -60,10 +60,10 @@ pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 26] = [
         "kai-settings",
         "KAI's settings: configuration, placement strategy, default times, reported fair shares",
     ),
-    ("webhooks", "its webhooks admit queues, pod groups and pods"),
+    ("webhooks", "the scheduler's webhooks admit queues, pod groups and pods"),
     ("kube-profile", "features of the default kube-scheduler"),
     ("snapshots", "objects of one step are scheduled in one cycle, so placements can be compared"),
-    ("faults", "it can be stopped, started and killed at a write"),
+    ("faults", "the scheduler can be stopped, started and killed at a write"),
 ];
 
 /// The name of the kubeconfig that schedlab creates in the folder of a scheduler process, beside

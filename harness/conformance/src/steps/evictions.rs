@@ -172,7 +172,7 @@ mod tests {
                 failure.contains("got 2 evicted pods of the cluster, expected no"),
                 "{failure}"
             );
-            let why = ": it was deleted while it ran, and no event announced it";
+            let why = ": the pod was deleted while it ran, and no event announced that";
             assert_eq!(failure.matches(why).count(), 4, "in the claim and below it: {failure}");
             assert_eq!(failure_of(&format!("{silent}1 pod of job \"j\" was evicted")), "");
             let with =

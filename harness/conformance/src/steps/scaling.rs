@@ -129,7 +129,7 @@ fn job_scale_patch(live: &Value, count: u32) -> anyhow::Result<Value> {
     }
     ensure!(
         i64::from(count) <= completions,
-        "it has {completions} completions, which cannot change as its completion mode is \
+        "the job has {completions} completions, which cannot change as its completion mode is \
          NonIndexed; expected at most {completions}, or a job with completion mode Indexed"
     );
     Ok(json!({"spec": {"parallelism": count}}))
@@ -139,18 +139,21 @@ fn job_set_scale_patch(live: &Value, count: u32) -> anyhow::Result<Value> {
     ensure!(count > 0, "a JobSet has at least 1 pod in each job; suspend it instead");
     let mut groups = object::list(live, &["spec", "replicatedJobs"]).to_vec();
     let [group] = groups.as_mut_slice() else {
-        bail!("it has {} replicated jobs; apply a manifest with the size of each", groups.len());
+        bail!(
+            "the jobset has {} replicated jobs; apply a manifest with the size of each",
+            groups.len()
+        );
     };
     let replicas = int_at(group, "/replicas", 1);
     ensure!(
         replicas == 1,
-        "its replicated job has {replicas} replicas, a number that cannot change; expected one \
+        "the jobset's replicated job has {replicas} replicas, a number that cannot change; expected one \
          with 1 replica"
     );
     let mode = group.pointer("/template/spec/completionMode");
     ensure!(
         mode.is_none_or(|mode| mode == "Indexed"),
-        "the completion mode of its jobs is NonIndexed; expected Indexed"
+        "the completion mode of the jobset's jobs is NonIndexed; expected Indexed"
     );
     for field in ["parallelism", "completions"] {
         group["template"]["spec"][field] = json!(count);
@@ -161,18 +164,24 @@ fn job_set_scale_patch(live: &Value, count: u32) -> anyhow::Result<Value> {
 fn py_torch_job_scale_patch(live: &Value, count: u32) -> anyhow::Result<Value> {
     let role = |name: &str| live["spec"]["pytorchReplicaSpecs"].get(name);
     let masters = role("Master").map_or(0, |master| int_at(master, "/replicas", 1));
-    ensure!(role("Worker").is_some(), "it has no workers; expected a pytorchjob of 2 pods or more");
+    ensure!(
+        role("Worker").is_some(),
+        "the pytorchjob has no workers; expected a pytorchjob of 2 pods or more"
+    );
     let workers = i64::from(count) - masters;
-    ensure!(workers >= 0, "it has {masters} master; expected at least {masters}");
+    ensure!(workers >= 0, "the pytorchjob has {masters} master; expected at least {masters}");
     Ok(json!({"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": workers}}}}))
 }
 
 fn ray_cluster_scale_patch(live: &Value, count: u32) -> anyhow::Result<Value> {
     let mut groups = object::list(live, &["spec", "workerGroupSpecs"]).to_vec();
     let [group] = groups.as_mut_slice() else {
-        bail!("it has {} worker groups; apply a manifest with the size of each", groups.len());
+        bail!(
+            "the raycluster has {} worker groups; apply a manifest with the size of each",
+            groups.len()
+        );
     };
-    ensure!(count > 0, "it has a head; expected at least 1, or suspend it");
+    ensure!(count > 0, "the raycluster has a head; expected at least 1, or suspend it");
     let workers = i64::from(count) - 1;
     let hosts = int_at(group, "/numOfHosts", 1).max(1);
     ensure!(
@@ -184,7 +193,7 @@ fn ray_cluster_scale_patch(live: &Value, count: u32) -> anyhow::Result<Value> {
     let replicas = workers / hosts;
     ensure!(
         (least..=most).contains(&replicas),
-        "its worker group allows from {least} to {most} replicas"
+        "the raycluster's worker group allows from {least} to {most} replicas"
     );
     group["replicas"] = json!(replicas);
     Ok(json!({"spec": {"workerGroupSpecs": groups}}))
@@ -205,7 +214,7 @@ mod tests {
     fn a_job_is_scaled_by_parallelism_and_an_indexed_one_by_completions_too() {
         let job = |mode: &str| json!({"kind": "Job", "spec": {"completionMode": mode, "parallelism": 4, "completions": 4}});
         assert_snapshot!(patch_of(&job("NonIndexed"), 2), @r#"{"parallelism":2}"#);
-        assert_snapshot!(patch_of(&job("NonIndexed"), 6), @"it has 4 completions, which cannot change as its completion mode is NonIndexed; expected at most 4, or a job with completion mode Indexed");
+        assert_snapshot!(patch_of(&job("NonIndexed"), 6), @"the job has 4 completions, which cannot change as its completion mode is NonIndexed; expected at most 4, or a job with completion mode Indexed");
         assert_snapshot!(patch_of(&job("Indexed"), 6), @r#"{"completions":6,"parallelism":6}"#);
         assert_snapshot!(patch_of(&job("Indexed"), 0), @r#"{"parallelism":0}"#);
     }
@@ -214,11 +223,11 @@ mod tests {
     fn a_head_and_a_master_are_part_of_the_size() {
         let ray = json!({"kind": "RayCluster", "spec": {"workerGroupSpecs": [{"groupName": "w", "replicas": 3, "maxReplicas": 8}]}});
         assert_snapshot!(patch_of(&ray, 3), @r#"{"workerGroupSpecs":[{"groupName":"w","maxReplicas":8,"replicas":2}]}"#);
-        assert_snapshot!(patch_of(&ray, 10), @"its worker group allows from 0 to 8 replicas");
-        assert_snapshot!(patch_of(&ray, 0), @"it has a head; expected at least 1, or suspend it");
+        assert_snapshot!(patch_of(&ray, 10), @"the raycluster's worker group allows from 0 to 8 replicas");
+        assert_snapshot!(patch_of(&ray, 0), @"the raycluster has a head; expected at least 1, or suspend it");
         let torch = json!({"kind": "PyTorchJob", "spec": {"pytorchReplicaSpecs": {"Master": {}, "Worker": {"replicas": 3}}}});
         assert_snapshot!(patch_of(&torch, 3), @r#"{"pytorchReplicaSpecs":{"Worker":{"replicas":2}}}"#);
-        assert_snapshot!(patch_of(&torch, 0), @"it has 1 master; expected at least 1");
+        assert_snapshot!(patch_of(&torch, 0), @"the pytorchjob has 1 master; expected at least 1");
     }
 
     #[test]
@@ -229,8 +238,8 @@ mod tests {
             json!({"kind": "JobSet", "spec": {"replicatedJobs": groups}})
         };
         assert_snapshot!(patch_of(&set(1, &[]), 2), @r#"{"replicatedJobs":[{"name":"w","replicas":1,"template":{"spec":{"completions":2,"parallelism":2}}}]}"#);
-        assert_snapshot!(patch_of(&set(2, &[]), 2), @"its replicated job has 2 replicas, a number that cannot change; expected one with 1 replica");
-        assert_snapshot!(patch_of(&set(1, &[json!({})]), 2), @"it has 2 replicated jobs; apply a manifest with the size of each");
+        assert_snapshot!(patch_of(&set(2, &[]), 2), @"the jobset's replicated job has 2 replicas, a number that cannot change; expected one with 1 replica");
+        assert_snapshot!(patch_of(&set(1, &[json!({})]), 2), @"the jobset has 2 replicated jobs; apply a manifest with the size of each");
         assert_snapshot!(patch_of(&set(1, &[]), 0), @"a JobSet has at least 1 pod in each job; suspend it instead");
         assert_snapshot!(patch_of(&json!({"kind": "RayJob"}), 2), @"its RayCluster keeps the size with which the RayJob created it; expected a deployment, statefulset, job, jobset, trainjob, pytorchjob, raycluster or leaderworkerset");
     }

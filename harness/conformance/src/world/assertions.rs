@@ -118,7 +118,7 @@ impl World {
             let Some(found) = self.first_mismatch(duration, hold).await? else { return Ok(()) };
             if Instant::now() >= end {
                 let held = start.elapsed().as_secs_f64();
-                let found = format!("it held for {held} s only: {found}");
+                let found = format!("the assertion held for {held} s only: {found}");
                 return Err(self.mismatch_error(&found));
             }
         }

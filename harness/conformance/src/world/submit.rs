@@ -177,7 +177,7 @@ impl World {
         }
         anyhow::ensure!(
             there.is_empty(),
-            "cannot submit again what is not deleted: {}",
+            "cannot submit again what still exists: {}",
             there.join(", ")
         );
         for object in objects {

@@ -36,7 +36,7 @@ pub(super) fn zone_amount_differences(
         let zones = spec.and_then(|node| node.numa.as_ref()).map_or(&[][..], |numa| &numa.zones);
         for (at, amounts) in &outcome.numa_zones_available {
             let Some(zone) = zones.get(*at) else {
-                found.push(format!("{name}: got no zone {at}, expected one"));
+                found.push(format!("{name}: got no NUMA zone {at}, expected one"));
                 continue;
             };
             let mut free = NumaZoneAmounts(&zone.available).to_resources();

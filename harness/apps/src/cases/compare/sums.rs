@@ -52,7 +52,7 @@ fn accepted_gpus(snapshot: &Snapshot, task: &Task, actual: &TaskOutcome) -> f64 
     if whole == 0 { 0.0 } else { devices * float(memory) / float(whole) }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "mebibytes of a GPU are few")]
+#[expect(clippy::cast_precision_loss, reason = "a GPU has far less than 2^53 MiB")]
 const fn float(amount: i64) -> f64 {
     amount as f64
 }

@@ -80,7 +80,9 @@ impl<'a> CaseCluster<'a> {
         let before = self.status.borrow_and_update().cycles;
         while self.status.borrow_and_update().cycles == before {
             let changed = tokio::time::timeout(CYCLE_WAIT_MAX, self.status.changed()).await;
-            changed.context("no cycle within the time limit")?.context("the scheduler exited")?;
+            changed
+                .context("the scheduler ran no cycle within the time limit")?
+                .context("the scheduler exited")?;
         }
         for _ in 0..POLLS_PER_CYCLE {
             tokio::time::sleep(POLL_INTERVAL).await;

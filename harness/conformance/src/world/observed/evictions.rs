@@ -42,7 +42,7 @@ impl Eviction<'_> {
 
 impl fmt::Display for Eviction<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unannounced = "it was deleted while it ran, and no event announced it";
+        let unannounced = "the pod was deleted while it ran, and no event announced that";
         write!(f, "{}: {}", self.name, self.message.unwrap_or(unannounced))
     }
 }

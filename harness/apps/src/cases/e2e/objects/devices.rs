@@ -74,7 +74,10 @@ pub(in super::super) fn resource_slice_object(spec: &SliceSpec) -> Value {
 
 pub(in super::super) fn resource_claim_object(spec: &ClaimSpec) -> Value {
     let namespace = if spec.namespace.is_empty() { "default" } else { &spec.namespace };
-    #[expect(clippy::cast_possible_truncation, reason = "saturates, as recorded maxima should")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the cast saturates, as recorded maxima need"
+    )]
     let count = spec.count as i64;
     let exactly = json!({ "deviceClassName": to_object_name(&spec.class), "count": count });
     let labels: schedlab_api::Map = spec
