@@ -7,7 +7,7 @@ use schedlab_clusters::interrupt::INTERRUPTED_EXIT_STATUS;
 /// Exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// Everything selected passed.
+    /// Everything that was selected passed.
     Passed,
     /// At least one scenario failed, or a feature file is invalid.
     Failed,
@@ -24,7 +24,7 @@ pub enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// The process exit code.
+    /// The exit code of the process.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Passed => 0,

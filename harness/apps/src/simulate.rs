@@ -84,7 +84,7 @@ pub struct Args {
     pub json: bool,
 }
 
-/// The scheduler's profile.
+/// The profile of the simulated scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// Queues, gangs, fair share and reclaim, as in KAI.
@@ -124,7 +124,7 @@ fn parse_percentage(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected a percentage from 1% to 10000%".to_owned())
 }
 
-/// Result of a simulation.
+/// The result of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Simulation {
     /// Notes on how the trace was interpreted where that may surprise.

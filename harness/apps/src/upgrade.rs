@@ -30,7 +30,7 @@ pub use spec::SchedulerSpec;
 use workload::UpgradeDirection;
 
 /// Maximum wait until a version of the scheduler reaches an expected state.
-const STEP_WAIT_MAX: Duration = Duration::from_mins(1);
+const STATE_WAIT_MAX: Duration = Duration::from_mins(1);
 
 /// Time without changes after which the cluster counts as quiet.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
@@ -70,7 +70,7 @@ pub struct UpgradeVerdict {
 pub struct Transition {
     /// Title, such as `upgrade to image:…`.
     pub title: String,
-    /// Results of the checks.
+    /// Results of the checks after the replacement.
     pub checks: Vec<InvariantCheck>,
     /// Differences of pods and queues between before and after the replacement: `-` before, `+`
     /// after.
@@ -89,7 +89,7 @@ impl UpgradeVerdict {
 pub struct UpgradeCluster {
     /// API client with administrator rights.
     pub api: Api,
-    /// Kubeconfig for scheduler processes.
+    /// Path of the kubeconfig for scheduler processes.
     pub kubeconfig: PathBuf,
     /// Name of the scheduler in `spec.schedulerName`.
     pub scheduler_name: String,
@@ -284,7 +284,7 @@ async fn wait_until_quiet(
     scheduler: &mut RunningVersion,
     is_so: impl Fn(&ClusterCapture) -> Result<(), String>,
 ) -> anyhow::Result<Result<(), String>> {
-    let end = Instant::now() + STEP_WAIT_MAX;
+    let end = Instant::now() + STATE_WAIT_MAX;
     let mut last = monitor.capture();
     let mut since = Instant::now();
     loop {
@@ -298,7 +298,7 @@ async fn wait_until_quiet(
         }
         if Instant::now() >= end {
             let why = so.err().unwrap_or_else(|| "the cluster never became quiet".to_owned());
-            return Ok(Err(format!("timed out after {} s: {why}", STEP_WAIT_MAX.as_secs())));
+            return Ok(Err(format!("timed out after {} s: {why}", STATE_WAIT_MAX.as_secs())));
         }
         let Ok(taken) = tokio::time::timeout(QUIET_AFTER, monitor.next_capture()).await else {
             continue;

@@ -182,7 +182,7 @@ async fn wait_for_events(api: &Api, namespace: &str) -> anyhow::Result<Instant> 
     }
 }
 
-/// The wall clock.
+/// The real time of day, as the clock of the measured scheduler.
 #[expect(clippy::disallowed_methods, reason = "the measured scheduler runs in real time")]
 fn wall_clock() -> Clock {
     Arc::new(|| jiff::Timestamp::try_from(SystemTime::now()).unwrap_or_default())

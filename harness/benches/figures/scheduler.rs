@@ -35,7 +35,7 @@ pub(crate) fn measure_scheduler(table: &Table) {
         .start_paused(true)
         .build()
         .expect("a runtime can be built");
-    let (quiet, pod) = runtime.block_on(time_busy_and_quiet_cycles());
+    let (quiet, pod) = runtime.block_on(time_quiet_and_one_pod_cycles());
     let row = |what: &str, elapsed: Duration, bound: &str| {
         table.print_row(&Row {
             name: format!("{ROW_NAME}: {what}"),
@@ -49,7 +49,7 @@ pub(crate) fn measure_scheduler(table: &Table) {
 }
 
 /// The time of a cycle without changes, and that of a cycle with one new pod.
-async fn time_busy_and_quiet_cycles() -> (Duration, Duration) {
+async fn time_quiet_and_one_pod_cycles() -> (Duration, Duration) {
     let epoch = "2026-01-01T00:00:00Z".parse().expect("the timestamp is valid");
     let emulator = full_fleet(Clock::starting_at(epoch));
     let config = Config::kai();

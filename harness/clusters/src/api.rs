@@ -65,7 +65,7 @@ impl Api {
         Self { client, kinds: BTreeMap::new() }
     }
 
-    /// The underlying client.
+    /// The Kubernetes client that sends the requests.
     pub fn client(&self) -> &kube::Client {
         &self.client
     }

@@ -75,19 +75,19 @@ pub enum Resource {
     Process {
         /// The process id.
         pid: u32,
-        /// Its start time, in clock ticks since the boot.
+        /// The start time of the process, in clock ticks since the boot.
         started: u64,
         /// The command line, for people.
         command: String,
     },
     /// A folder for temporary files; its name contains the run's id.
     Folder {
-        /// The folder's absolute path.
+        /// The absolute path of the folder.
         path: PathBuf,
     },
     /// A kubeconfig file that this program writes.
     Kubeconfig {
-        /// The file's absolute path.
+        /// The absolute path of the kubeconfig.
         path: PathBuf,
         /// The server that the kubeconfig names. The file is removed only if it still names this
         /// server.

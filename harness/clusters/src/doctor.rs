@@ -36,7 +36,7 @@ pub enum DoctorCheck {
 /// The results of all checks of the doctor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorReport {
-    /// One result per check.
+    /// The results of the checks, one per check.
     #[serde(rename = "abilities")]
     pub checks: Vec<CheckResult>,
     /// Cores, memory, disk and limits of this machine.
@@ -46,10 +46,10 @@ pub struct DoctorReport {
 /// What the doctor found and missed in one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckResult {
-    /// What was checked.
+    /// The check that was made.
     #[serde(rename = "target")]
     pub check: DoctorCheck,
-    /// Whether nothing is missing.
+    /// Whether no prerequisite is missing.
     pub ready: bool,
     /// Prerequisites that were found, with their versions.
     pub found: Vec<String>,
@@ -60,7 +60,7 @@ pub struct CheckResult {
 /// A missing prerequisite and how to get it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MissingPrerequisite {
-    /// What is missing.
+    /// The prerequisite that is missing.
     pub what: String,
     /// How to get the prerequisite.
     pub remedy: String,

@@ -24,9 +24,9 @@ pub enum ExternalTool {
     Docker,
     /// `kind`, which creates Kubernetes clusters in docker.
     Kind,
-    /// `kubectl`.
+    /// `kubectl`, the command line of Kubernetes.
     Kubectl,
-    /// `helm`.
+    /// `helm`, which installs charts.
     Helm,
     /// `kwok`, which simulates kubelets.
     Kwok,

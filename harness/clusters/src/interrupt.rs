@@ -49,7 +49,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Requests a stop.
+    /// Requests a stop, as Ctrl-C would.
     pub fn raise(&self) {
         self.0.send_replace(true);
     }

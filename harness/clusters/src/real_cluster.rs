@@ -501,7 +501,7 @@ fn start_control_plane(
     let version = block_on(interrupt.run_unless_interrupted(plane.wait_ready()))?;
     plane.start_controller_manager(keep)?;
     if kubelets == Kubelets::Kwok {
-        plane.attach(kwok::KWOK_LOG_NAME, kwok::start_kwok(&folder, run)?);
+        plane.attach(kwok::KWOK_PROGRAM, kwok::start_kwok(&folder, run)?);
     }
     Ok(ClusterConnection {
         config: block_on(schedlab_control_plane::client_config(plane.kubeconfig()))?,

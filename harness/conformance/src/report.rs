@@ -93,7 +93,7 @@ pub struct CaseReport {
     pub name: String,
     /// Tags of the case, without `@`.
     pub tags: Vec<String>,
-    /// Whether the case passed.
+    /// The verdict: whether the case passed.
     pub outcome: CaseOutcome,
     /// Why the case was skipped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -107,7 +107,7 @@ pub struct CaseReport {
     pub crashes: u32,
     /// Duration of the case on the cluster's clock, in milliseconds.
     pub virtual_millis: u64,
-    /// Results of the steps.
+    /// Results of the case's steps.
     pub steps: Vec<StepReport>,
     /// Why the case did not pass; for a flaky case, why its first attempt failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -163,9 +163,9 @@ pub struct StepReport {
     /// The table or doc string below the step, line by line.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub below: Vec<String>,
-    /// Line of the step.
+    /// Line number of the step.
     pub line: usize,
-    /// Whether the step passed.
+    /// The verdict: whether the step passed.
     pub outcome: CaseOutcome,
 }
 

@@ -64,7 +64,7 @@ pub struct RunSettings {
     pub fail_fast: bool,
     /// What to do with snapshots that are new or differ.
     pub update: SnapshotUpdate,
-    /// Raised by Ctrl-C.
+    /// The flag that Ctrl-C raises; no case is started after that.
     pub interrupted: Interrupt,
     /// The real cluster; `None` means the emulator.
     pub real_cluster: Option<Arc<RealCluster>>,

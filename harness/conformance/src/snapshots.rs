@@ -54,16 +54,16 @@ impl SnapshotUpdate {
 /// Whether the run is part of continuous integration, which never writes snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ci {
-    /// Continuous integration.
+    /// The run is part of continuous integration.
     Yes,
-    /// Anything else.
+    /// The run is not part of continuous integration.
     No,
 }
 
 /// The result of comparing a text with its snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SnapshotComparison {
-    /// The texts are equal.
+    /// The text is equal to the snapshot.
     Same,
     /// The snapshot was written.
     Written,

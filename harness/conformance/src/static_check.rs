@@ -150,7 +150,7 @@ impl CaseWalk<'_> {
             mentioned.push((ObjectKind::Queue, format!("queue {parent:?}"), parent));
         }
         for (kind, text, name) in &mentioned {
-            if let Some(known) = self.names.known_names_unless_contains(*kind, name) {
+            if let Some(known) = self.names.all_names_if_unknown(*kind, name) {
                 let message = never_existed_message(text, name, &known);
                 self.add_problem(source, &message);
                 return;

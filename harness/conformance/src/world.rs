@@ -54,7 +54,7 @@ const CATCH_UP_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// The cluster, the scheduler and the recorded state of one scenario: what step functions act on.
 #[derive(Debug, cucumber::World)]
-#[world(init = Self::without_placement)]
+#[world(init = Self::refuse_world_without_case)]
 pub struct World {
     /// Kubernetes client with administrator rights.
     pub(crate) api: Api,
@@ -164,7 +164,7 @@ impl World {
         })
     }
 
-    fn without_placement() -> anyhow::Result<Self> {
+    fn refuse_world_without_case() -> anyhow::Result<Self> {
         anyhow::bail!("a World is created by the runner, for one case")
     }
 
@@ -337,7 +337,7 @@ impl World {
 
     /// How many whole seconds the containers of a pod have run.
     pub fn run_seconds(&self, pod: Pod<'_>) -> i64 {
-        let start = pod.container_start_text().parse::<jiff::Timestamp>();
+        let start = pod.first_container_start().parse::<jiff::Timestamp>();
         start.map_or(0, |start| self.cluster.cluster_time().duration_since(start).as_secs().max(0))
     }
 

@@ -52,7 +52,7 @@ impl CommandOutput {
         self.bar.inc(1);
     }
 
-    /// Removes the progress bar.
+    /// Removes the progress bar from the terminal.
     pub(crate) fn clear_progress(&self) {
         self.bar.finish_and_clear();
     }

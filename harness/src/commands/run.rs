@@ -48,7 +48,7 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
     if cases.is_empty() {
         return Err(check::nothing_selected(&suite, &query).into());
     }
-    if args.execution.jobs.is_none() && needs_exclusive_devices(&settings.target.source, &cases) {
+    if args.execution.jobs.is_none() && would_compete_for_devices(&settings.target.source, &cases) {
         settings.jobs = NonZeroUsize::MIN;
     }
     if let Some(message) = report::first_unwritable_path(&args.results, &args.reporter) {
@@ -97,7 +97,7 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
 
 /// Whether schedulers of different node pools would compete for the same claimed devices, which
 /// belong to no node pool.
-fn needs_exclusive_devices(which: &SchedulerSource, cases: &[&Case]) -> bool {
+fn would_compete_for_devices(which: &SchedulerSource, cases: &[&Case]) -> bool {
     let has_claims = |case: &&Case| case.tags.iter().any(|tag| tag == features::CLAIMS_TAG);
     matches!(which, SchedulerSource::Deployment(_)) && cases.iter().any(has_claims)
 }
@@ -284,7 +284,7 @@ fn run_cases(
     let reports = runner::run(cases, settings, &mut |progress| match progress {
         RunProgress::Started(case) => output.show_activity(&case.name),
         RunProgress::Ended => output.count_done_case(),
-        RunProgress::Reported(case) if pretty => output.print_result(&painter.case_line(case)),
+        RunProgress::Reported(case) if pretty => output.print_result(&painter.case_text(case)),
         RunProgress::Reported(_) => {}
         RunProgress::Slow(case, time) => {
             let location = format!("{}:{}", case.location.file, case.location.line);

@@ -52,7 +52,8 @@ fn check_kubeconfig_not_taken(path: &Path) -> anyhow::Result<()> {
     let Ok(text) = std::fs::read_to_string(path) else { return Ok(()) };
     let why = if !text.contains("schedlab") {
         "was not written by schedlab".to_owned()
-    } else if let Some(server) = server_url_of(&text).filter(|server| accepts_connections(server)) {
+    } else if let Some(server) = server_address(&text).filter(|server| accepts_connections(server))
+    {
         format!("belongs to a cluster that runs at {server}")
     } else {
         return Ok(());
@@ -62,7 +63,7 @@ fn check_kubeconfig_not_taken(path: &Path) -> anyhow::Result<()> {
 }
 
 /// Host and port of the server in a kubeconfig that schedlab wrote.
-fn server_url_of(kubeconfig: &str) -> Option<String> {
+fn server_address(kubeconfig: &str) -> Option<String> {
     let config: schedlab_api::Value = serde_yaml::from_str(kubeconfig).ok()?;
     let server = config.pointer("/clusters/0/cluster/server")?.as_str()?;
     let authority = server.parse::<http::Uri>().ok()?.authority()?.to_string();
@@ -181,7 +182,7 @@ impl WrittenKubeconfig {
         }
         let whole =
             std::path::absolute(path).context("cannot resolve the path of the kubeconfig")?;
-        let leads_to = server_url_of(text).context("our own kubeconfig")?;
+        let leads_to = server_address(text).context("our own kubeconfig")?;
         let run = Run::begin("up")?;
         let noted = run.register(Resource::Kubeconfig { path: whole, server: leads_to });
         if let Err(error) = noted.and_then(|()| write_private_file(path, text)) {

@@ -101,7 +101,7 @@ async fn upgrade_on_new_cluster(
     };
     let verdict =
         upgrade::run_upgrade(&mut environment, &args.from, &args.to, strategy, progress).await;
-    cluster.uninstall_if_installed().await;
+    cluster.shut_down().await;
     verdict
 }
 

@@ -170,7 +170,7 @@ impl TenantLineReader {
 const BUSY_COLLECTIONS: [&str; 9] =
     ["pods", "events", "leases", "nodes", "jobs", "jobsets", "podgroups", "queues", "replicasets"];
 
-/// Those of the lines of a watch that belong to the scenario, rewritten for the scenario.
+/// Drops the lines of a watch that do not belong to the scenario, and rewrites the others for it.
 fn watch_lines_for_tenant(names: &TenantNames, target: &RequestTarget, lines: &[u8]) -> String {
     let mut text = String::new();
     let prefix = memchr::memmem::Finder::new(names.prefix.as_bytes());

@@ -31,7 +31,7 @@ pub(crate) struct Subscription {
     pub(crate) from_revision: u64,
     /// The name prefix of the scenario.
     pub prefix: String,
-    /// Whether bookmarks are wanted.
+    /// Whether the subscriber wants bookmarks.
     pub(crate) wants_bookmarks: bool,
 }
 

@@ -50,7 +50,9 @@ async fn run(case: &Case, rounds: &Rounds) -> anyhow::Result<Vec<String>> {
         let outcomes =
             outcome::task_outcomes(&cluster, &snapshot, outcome::PipelinedPodState::Reported);
         let moved = compare::outcome_differences(case, &snapshot, &outcomes);
-        found.extend(moved.into_iter().map(|text| format!("changed in round {round}: {text}")));
+        found.extend(
+            moved.into_iter().map(|text| format!("the outcome changed in round {round}: {text}")),
+        );
     }
     Ok(found)
 }

@@ -7,16 +7,16 @@ use serde::Serialize;
 /// The results of all files in a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Results by file name.
+    /// The results of the files, by file name.
     pub files: Vec<FileReport>,
 }
 
 /// The result of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileReport {
-    /// Name of the file.
+    /// Name of the file with the cases.
     pub file: String,
-    /// Results in file order.
+    /// Results of the cases, in the order of the file.
     pub judged: Vec<CaseResult>,
 }
 
@@ -25,7 +25,7 @@ pub struct FileReport {
 pub struct CaseResult {
     /// Id of the case or decision.
     pub id: String,
-    /// Title; empty for decisions.
+    /// Title of the case; empty for a decision.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
     /// Notes on parts of the case that were ignored.
@@ -124,7 +124,7 @@ impl VerdictCounts {
         counts
     }
 
-    /// Number of all cases.
+    /// Number of all cases and decisions.
     pub fn total(self) -> usize {
         self.passed + self.failed + self.not_applicable
     }

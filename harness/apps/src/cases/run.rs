@@ -79,7 +79,9 @@ fn round_differences(
         let mut moved = compare::outcome_differences(case, &snapshot, &outcome);
         moved.extend(compare::message::message_differences(case, &plan));
         moved.extend(calls_over_limit(limits, &plan));
-        found.extend(moved.into_iter().map(|text| format!("changed in round {round}: {text}")));
+        found.extend(
+            moved.into_iter().map(|text| format!("the outcome changed in round {round}: {text}")),
+        );
         snapshot = next_round(case, &snapshot, &outcome, delay);
     }
     found

@@ -67,7 +67,7 @@ pub struct NeverStartedReason {
 pub struct WaitingTimes {
     /// Name of the group of jobs: its size or its queue.
     pub of: String,
-    /// Number of jobs.
+    /// Number of jobs of the group.
     pub jobs: usize,
     /// Number of jobs that never started.
     pub never_started: usize,

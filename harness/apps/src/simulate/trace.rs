@@ -6,10 +6,10 @@ use std::path::Path;
 
 use schedlab_conformance::text::TextFileError;
 
-/// A workload trace.
+/// A trace of jobs, with the nodes and queues on which it is replayed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Trace {
-    /// Nodes, in file order.
+    /// Nodes of the fleet, in the order of the file.
     pub nodes: Vec<TraceNode>,
     /// Queues of the trace.
     pub queues: Vec<TraceQueue>,
@@ -24,11 +24,11 @@ pub(crate) struct TraceNode {
     pub line: u64,
     /// Name of the node.
     pub name: String,
-    /// CPU in millicores.
+    /// CPU of the node in millicores.
     pub cpu_milli: u64,
-    /// Memory in MiB.
+    /// Memory of the node in MiB.
     pub memory_mib: u64,
-    /// Number of GPUs.
+    /// Number of GPUs of the node.
     pub gpus: u64,
     /// GPU model; empty when unknown.
     pub model: String,
@@ -43,11 +43,11 @@ pub(crate) struct TraceQueue {
     pub name: String,
     /// Name of the parent queue; empty for a root queue.
     pub parent: String,
-    /// GPU quota; -1: unlimited.
+    /// GPU quota of the queue; -1 means unlimited.
     pub quota: f64,
-    /// Over-quota weight.
+    /// Over-quota weight of the queue.
     pub weight: f64,
-    /// GPU limit; -1: unlimited.
+    /// GPU limit of the queue; -1 means unlimited.
     pub limit: f64,
     /// Queue priority; higher is served first.
     pub priority: i64,
@@ -123,7 +123,7 @@ pub struct TraceError {
     pub line: u64,
     /// Column or field with the error; may be empty.
     pub column: String,
-    /// The invalid value.
+    /// The invalid value that was found.
     pub found: String,
     /// A description of the allowed values.
     pub allowed: String,

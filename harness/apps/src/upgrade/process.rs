@@ -74,11 +74,11 @@ impl SchedulerProcess {
     /// An excerpt of the scheduler's log: the beginning, where an error usually is, and the end.
     pub(super) fn log_excerpt(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
-        last_lines(&text)
+        first_and_last_lines(&text)
     }
 }
 
-fn last_lines(text: &str) -> String {
+fn first_and_last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if lines.is_empty() {
         return "no output".to_owned();
@@ -100,9 +100,9 @@ mod tests {
     fn a_long_log_shows_its_beginning_and_end_and_a_short_one_everything() {
         let numbers =
             |count: u32| (1..=count).map(|n| n.to_string()).collect::<Vec<_>>().join("\n");
-        assert_eq!(last_lines(&numbers(7)), "output:\n  1\n  2\n  3\n  4\n  5\n  6\n  7");
-        let long = last_lines(&numbers(90));
+        assert_eq!(first_and_last_lines(&numbers(7)), "output:\n  1\n  2\n  3\n  4\n  5\n  6\n  7");
+        let long = first_and_last_lines(&numbers(90));
         assert!(long.contains("\n  5\n  …\n  86\n"), "{long}");
-        assert_eq!(last_lines("\n"), "no output");
+        assert_eq!(first_and_last_lines("\n"), "no output");
     }
 }

@@ -58,7 +58,7 @@ impl RunningVersion {
         matches!(self, Self::Installed { .. })
     }
 
-    /// Stops the version.
+    /// Stops this version of the scheduler.
     pub(super) async fn terminate(self) -> anyhow::Result<()> {
         match self {
             Self::Process(process) => {

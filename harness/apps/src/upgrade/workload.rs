@@ -5,7 +5,7 @@ use schedlab_api::{Value, annotations, api_versions, json, labels, resources};
 
 use super::capture::{ClusterCapture, PodState};
 use super::monitor::InvariantMonitor;
-use super::{STEP_WAIT_MAX, Strategy, UpgradeCluster};
+use super::{STATE_WAIT_MAX, Strategy, UpgradeCluster};
 use schedlab_clusters::api::{Api, is_not_found, to_anyhow_error};
 use schedlab_conformance::world::observed::{ObservedCluster, Phase, WatchedKind};
 
@@ -229,7 +229,7 @@ async fn wait_until_bound(view: &mut InvariantMonitor, pod: &str) -> anyhow::Res
         }
         Ok(())
     };
-    let shown = tokio::time::timeout(STEP_WAIT_MAX, shown).await;
+    let shown = tokio::time::timeout(STATE_WAIT_MAX, shown).await;
     shown.unwrap_or_else(|_| {
         Err(anyhow::anyhow!(
             "{pod} was bound, but the watch does not show \

@@ -14,7 +14,7 @@ const BODY_CHARS_MAX: usize = 80;
 /// Why the version of an API server could not be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum VersionError {
-    /// The request failed.
+    /// The request for the version failed.
     #[error(transparent)]
     Request(#[from] kube::Error),
     /// The response is not from a Kubernetes API server.

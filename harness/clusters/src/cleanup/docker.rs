@@ -103,7 +103,7 @@ impl DockerClient<'_> {
         Ok(!self.run(&["images", "-q", reference])?.trim().is_empty())
     }
 
-    /// Removes an image.
+    /// Removes the image with this name and tag.
     pub(super) fn remove_image(self, reference: &str) -> Result<(), ToolError> {
         self.run(&["rmi", "-f", reference]).map(drop)
     }

@@ -25,7 +25,7 @@ pub enum CleanupMode {
 /// A resource, and what the cleanup did to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CleanupResult {
-    /// The resource, for people.
+    /// A description of the resource, for people.
     #[serde(rename = "thing")]
     pub resource: String,
     /// What the cleanup did to the resource.

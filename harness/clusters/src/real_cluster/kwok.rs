@@ -18,16 +18,16 @@ use crate::process::ChildProcess;
 use schedlab_tenancy::{KWOK_NODE_ANNOTATION, SIMULATED_TAINT};
 
 /// The name of kwok's program and of its log file.
-pub(super) const KWOK_LOG_NAME: &str = "kwok";
+pub(super) const KWOK_PROGRAM: &str = "kwok";
 /// The stages configuration for a kwok that schedlab starts.
 const STAGES_CONFIG: &str = include_str!("../../../../kind-configs/kwok/stages.yaml");
 /// Our actors that kwok replaces, since kwok renews node leases and terminates pods.
 const ACTORS_REPLACED_BY_KWOK: [&str; 2] = ["node", "kubelet"];
 
 /// With `--kubelets kwok`: maximum wait until kwok makes a node ready, and until it runs a pod.
-const API_SERVED_TIMEOUT: Duration = Duration::from_mins(1);
+const KWOK_TIMEOUT: Duration = Duration::from_mins(1);
 /// With `--kubelets auto`: maximum wait for kwok. kwok needs less than a second for a node.
-const NODE_READY_TIMEOUT: Duration = Duration::from_secs(3);
+const AUTO_DETECTION_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a Job's pod may run before kwok counts as one that does not complete Jobs.
 const JOB_COMPLETION_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum wait for the deletion of the probe's pod.
@@ -55,7 +55,7 @@ impl Kubelets {
         }
     }
 
-    /// Replaces `Auto` by `default`.
+    /// This choice, or `default` if it is [`Self::Auto`].
     pub(super) fn or_default(self, default: Self) -> Self {
         if self == Self::Auto { default } else { self }
     }
@@ -71,7 +71,7 @@ pub struct KwokBehavior {
 /// What simulates the kubelets of a cluster's nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KubeletProvider {
-    /// The actors of schedlab.
+    /// The actors of schedlab simulate the kubelets.
     Schedlab,
     /// kwok, complemented by those of schedlab's actors that kwok does not replace.
     Kwok(KwokBehavior),
@@ -80,7 +80,7 @@ pub(super) enum KubeletProvider {
 }
 
 impl KubeletProvider {
-    /// Those of `actors`, the full set, that are still needed beside this provider.
+    /// Returns those of `actors` (the full set) that this provider does not replace.
     pub(super) fn actors_still_needed(self, actors: &[&'static str]) -> Vec<&'static str> {
         match self {
             Self::Schedlab => actors.to_vec(),
@@ -126,7 +126,7 @@ pub(super) fn start_kwok(folder: &Path, run: &Run) -> anyhow::Result<ChildProces
     // Otherwise kwok would also read the user's own configuration.
     let own = folder.join("kwok").display().to_string();
     let program = ExternalTool::Kwok.program_to_run();
-    let (program, log) = (Path::new(&program), folder.join(format!("{KWOK_LOG_NAME}.log")));
+    let (program, log) = (Path::new(&program), folder.join(format!("{KWOK_PROGRAM}.log")));
     ChildProcess::start_with_watchdog(program, &arguments, &[("KWOK_WORKDIR", &own)], &log, run)
 }
 
@@ -139,8 +139,8 @@ pub(super) async fn detect_provider(
 ) -> anyhow::Result<KubeletProvider> {
     let within = match kubelets {
         Kubelets::Schedlab => return Ok(KubeletProvider::Schedlab),
-        Kubelets::Auto => NODE_READY_TIMEOUT,
-        Kubelets::Kwok => API_SERVED_TIMEOUT,
+        Kubelets::Auto => AUTO_DETECTION_TIMEOUT,
+        Kubelets::Kwok => KWOK_TIMEOUT,
     };
     let name = format!("schedlab-{run}-kwok");
     let mut probe = KwokProbe { api: super::admin_api(config)?, run, name, check_alive };
@@ -151,7 +151,7 @@ pub(super) async fn detect_provider(
     let problem = match provider {
         KubeletProvider::Schedlab => format!(
             "no kwok serves the cluster: a node with the annotation {KWOK_NODE_ANNOTATION}: fake was not ready \
-             within {API_SERVED_TIMEOUT:?}"
+             within {KWOK_TIMEOUT:?}"
         ),
         KubeletProvider::Emulator => {
             "the cluster is a schedlab emulator, which simulates its nodes itself".to_owned()
@@ -188,8 +188,8 @@ impl KwokProbe<'_> {
         let job = format!("{jobs}/{}", self.name);
         let runs = |job: &Value| has_pod_count(job, "ready") || has_pod_count(job, "succeeded");
         anyhow::ensure!(
-            self.becomes_true_within(&job, API_SERVED_TIMEOUT, runs).await?,
-            "a pod on a node of kwok's does not run after {API_SERVED_TIMEOUT:?}: does kwok have stages \
+            self.becomes_true_within(&job, KWOK_TIMEOUT, runs).await?,
+            "a pod on a node of kwok's does not run after {KWOK_TIMEOUT:?}: does kwok have stages \
              for pods? with --kubelets schedlab, schedlab simulates nodes and pods"
         );
         let ends_jobs = self

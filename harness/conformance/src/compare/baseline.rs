@@ -29,7 +29,7 @@ impl Baseline {
         Self { title: title.to_owned(), cases, expected, order }
     }
 
-    /// Title of the run.
+    /// Title of the baseline run.
     pub fn run_title(&self) -> &str {
         &self.title
     }

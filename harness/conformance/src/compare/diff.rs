@@ -69,12 +69,12 @@ pub enum EventOrder {
     Ignored,
 }
 
-/// Compares two runs.
+/// Compares the reports on two runs.
 pub fn diff_reports(a: &Report, b: &Report, order: EventOrder) -> RunDiff {
     let in_b: BTreeMap<&str, &CaseReport> = cases_run(b).map(|case| (&*case.id, case)).collect();
     let mut diff = RunDiff::default();
-    (diff.only_a, diff.skipped_b) = ids_only_in_each(a, b);
-    (diff.only_b, diff.skipped_a) = ids_only_in_each(b, a);
+    (diff.only_a, diff.skipped_b) = ids_not_run_in_other(a, b);
+    (diff.only_b, diff.skipped_a) = ids_not_run_in_other(b, a);
     for case in cases_run(a) {
         let Some(other) = in_b.get(&*case.id) else { continue };
         let differences = case_differences(case, other, order);
@@ -90,7 +90,7 @@ pub fn diff_reports(a: &Report, b: &Report, order: EventOrder) -> RunDiff {
 
 /// Scenarios that ran in `one` and not in `other`: those that are missing in `other`, and those
 /// that were skipped there.
-fn ids_only_in_each(one: &Report, other: &Report) -> (Vec<String>, Vec<String>) {
+fn ids_not_run_in_other(one: &Report, other: &Report) -> (Vec<String>, Vec<String>) {
     let ran_there: BTreeSet<&str> = cases_run(other).map(|case| &*case.id).collect();
     let skipped = other.cases.iter().filter(|case| case.outcome == CaseOutcome::Skipped);
     let skipped: BTreeSet<&str> = skipped.map(|case| &*case.id).collect();

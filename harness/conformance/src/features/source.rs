@@ -82,7 +82,7 @@ enum LineContext {
     Opened,
     /// Steps or description, after a line of description.
     Described,
-    /// Steps only.
+    /// Steps only: a step came before.
     Steps,
 }
 

@@ -52,19 +52,19 @@ struct EventStreamBuilder {
 struct EventLine {
     at: i64,
     subjects: Vec<Alias>,
-    action: PodAction,
+    action: EventAction,
     preemptors: Vec<Alias>,
 }
 
 /// What happened to an object. Lines with the same time and the same action are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum PodAction {
+enum EventAction {
     Plain(String),
     /// The pod was evicted for a preemptor; the text is the kind of eviction, such as `reclaim`.
     Evicted(&'static str),
 }
 
-impl PodAction {
+impl EventAction {
     fn sort_rank(&self) -> usize {
         const ORDER: [&str; 6] = ["evicted", "stopped", "succeeded", "failed", "bound", "started"];
         match self {
@@ -82,8 +82,8 @@ impl EventLine {
     fn action_text(&self) -> String {
         let subjects = join_alias_texts(self.subjects.clone());
         match &self.action {
-            PodAction::Plain(what) => format!("{subjects} {what}"),
-            PodAction::Evicted(why) => {
+            EventAction::Plain(what) => format!("{subjects} {what}"),
+            EventAction::Evicted(why) => {
                 format!(
                     "{subjects} evicted for {} ({why})",
                     join_alias_texts(self.preemptors.clone())
@@ -107,8 +107,8 @@ impl EventStreamBuilder {
         for change in changes_of_entry(entry) {
             let action = match plural {
                 "pods" => self.pod_action_and_preemptor(entry, &change),
-                "nodes" => node_change_text(entry, &change).map(node_action_without_preemptor),
-                "queues" => queue_change_text(&change).map(node_action_without_preemptor),
+                "nodes" => node_change_text(entry, &change).map(action_without_preemptor),
+                "queues" => queue_change_text(&change).map(action_without_preemptor),
                 _ => None,
             };
             let subject = match plural {
@@ -127,7 +127,7 @@ impl EventStreamBuilder {
         &mut self,
         at: i64,
         subject: Alias,
-        action: PodAction,
+        action: EventAction,
         preemptor: Option<Alias>,
     ) {
         let mut present = self.lines.iter_mut().rev().take_while(|line| line.at == at);
@@ -149,15 +149,15 @@ impl EventStreamBuilder {
         &self,
         entry: &LogEntry,
         change: &Change,
-    ) -> Option<(PodAction, Option<Alias>)> {
+    ) -> Option<(EventAction, Option<Alias>)> {
         match change {
             Change::Succeeded | Change::Failed if is_terminating(&entry.object) => {
-                Some(node_action_without_preemptor("stopped".to_owned()))
+                Some(action_without_preemptor("stopped".to_owned()))
             }
             Change::Bound(_) | Change::Started | Change::Succeeded | Change::Failed => {
-                Some(node_action_without_preemptor(change.to_string()))
+                Some(action_without_preemptor(change.to_string()))
             }
-            Change::Unschedulable(reason) => Some(node_action_without_preemptor(format!(
+            Change::Unschedulable(reason) => Some(action_without_preemptor(format!(
                 "waits: {}",
                 self.aliases.replace_names(reason)
             ))),
@@ -178,21 +178,20 @@ impl EventStreamBuilder {
 
     /// Why a pod was deleted: the preemptor for which it was evicted, or else the client that
     /// deleted the pod.
-    fn departure_action(&self, entry: &LogEntry) -> (PodAction, Option<Alias>) {
+    fn departure_action(&self, entry: &LogEntry) -> (EventAction, Option<Alias>) {
         let pod = format!("{}/{}", entry.key.namespace, entry.key.name);
         let message = self.eviction_messages.get(&(pod, entry.time.as_millisecond()));
         let Some(text) = eviction_message(&entry.object).or(message.map(String::as_str)) else {
-            return node_action_without_preemptor(format!("deleted by {}", entry.manager));
+            return action_without_preemptor(format!("deleted by {}", entry.manager));
         };
         match self.eviction_causes.cause(&entry.object, text) {
             Ok(EvictionCause::Preemptor { kind, preemptor }) => (
-                PodAction::Evicted(eviction_word(kind)),
+                EventAction::Evicted(eviction_word(kind)),
                 Some(self.aliases.alias_of_pod_group(&preemptor)),
             ),
-            Ok(EvictionCause::StaleGang) | Err(_) => node_action_without_preemptor(format!(
-                "evicted: {}",
-                self.aliases.replace_names(text)
-            )),
+            Ok(EvictionCause::StaleGang) | Err(_) => {
+                action_without_preemptor(format!("evicted: {}", self.aliases.replace_names(text)))
+            }
         }
     }
 }
@@ -216,8 +215,8 @@ pub(crate) fn eviction_causes(log: &[Arc<LogEntry>]) -> EvictionCauses {
     causes
 }
 
-fn node_action_without_preemptor(what: String) -> (PodAction, Option<Alias>) {
-    (PodAction::Plain(what), None)
+fn action_without_preemptor(what: String) -> (EventAction, Option<Alias>) {
+    (EventAction::Plain(what), None)
 }
 
 fn node_change_text(entry: &LogEntry, change: &Change) -> Option<String> {

@@ -20,7 +20,7 @@ pub type FairShares = BTreeMap<String, f64>;
 pub struct ClusterObjects<'a> {
     /// All nodes of the cluster.
     pub nodes: &'a [&'a Value],
-    /// Pods of every namespace.
+    /// Pods of all namespaces.
     pub pods: &'a [&'a Value],
     /// All queues of the cluster.
     pub queues: &'a [&'a Value],

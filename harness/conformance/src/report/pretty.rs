@@ -51,7 +51,7 @@ impl PrettyPrinter {
         }
     }
 
-    /// This printer, set to print so much of a failure message.
+    /// Sets how much of a failure message this printer prints.
     #[must_use]
     pub fn with_failure_length(self, failures: FailureLength) -> Self {
         Self { failures, ..self }
@@ -59,7 +59,7 @@ impl PrettyPrinter {
 
     /// The text for one case. The first case of a feature comes with the feature's heading. Cases
     /// that were not run are only counted in the summary.
-    pub fn case_line(&mut self, case: &CaseReport) -> String {
+    pub fn case_text(&mut self, case: &CaseReport) -> String {
         let mut out = String::new();
         if case.outcome == CaseOutcome::NotRun {
             return out;
@@ -255,7 +255,7 @@ mod tests {
         };
         let printed = |outcome| {
             let case = CaseReport { steps: vec![step.clone()], ..case(outcome, true, true) };
-            PrettyPrinter::new(Colors::Off).case_line(&case)
+            PrettyPrinter::new(Colors::Off).case_text(&case)
         };
         insta::assert_snapshot!(printed(CaseOutcome::Passed), @r"
         f  f.feature
@@ -330,11 +330,11 @@ mod tests {
         let mut long = case(CaseOutcome::Failed, false, true);
         let lines: Vec<String> = (1..=22).map(|line| format!("line {line}")).collect();
         long.failure.as_mut().unwrap().message = lines.join("\n");
-        let short = PrettyPrinter::new(Colors::Off).case_line(&long);
+        let short = PrettyPrinter::new(Colors::Off).case_text(&long);
         assert!(short.contains("line 20\n          … 2 more lines, with -v\n"), "{short}");
         let full = PrettyPrinter::new(Colors::Off)
             .with_failure_length(FailureLength::Full)
-            .case_line(&long);
+            .case_text(&long);
         assert!(full.contains("line 22\n") && !full.contains("more line"), "{full}");
     }
 

@@ -107,7 +107,7 @@ impl BootProgress {
         Self { progress: Progress::default(), usual, step: None }
     }
 
-    /// Starts a step and ends the one before it.
+    /// Starts a step. The step before it must have ended.
     pub fn begin_activity(&mut self, activity: &str) {
         self.step = Some(self.progress.begin_step(activity, self.usual));
     }

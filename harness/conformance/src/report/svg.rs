@@ -5,7 +5,7 @@ use super::{Colors, PrettyPrinter, Report, summary_text};
 /// Draws a report as SVG. Equal reports give equal images: there are no wall times in them.
 pub fn svg_image(report: &Report) -> String {
     let mut printer = PrettyPrinter::new(Colors::On);
-    let cases: String = report.cases.iter().map(|case| printer.case_line(case)).collect();
+    let cases: String = report.cases.iter().map(|case| printer.case_text(case)).collect();
     anstyle_svg::Term::new().render_svg(&format!("{cases}{}", summary_text(report, None)))
 }
 

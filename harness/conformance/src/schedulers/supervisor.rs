@@ -87,9 +87,9 @@ impl Supervisor {
 
     /// Kills the scheduler before a write of the running instance, or of the next instance if none
     /// is running.
-    pub(super) fn kill_before_write(&self, n: u32, then: AfterKill) {
+    pub(super) fn kill_before_write(&self, write_number: u32, after_kill: AfterKill) {
         let liveness = if self.is_alive() { Liveness::Alive } else { Liveness::Dead };
-        self.shared.kill_before_write(n, then, liveness);
+        self.shared.kill_before_write(write_number, after_kill, liveness);
     }
 }
 
@@ -120,7 +120,7 @@ struct SharedState {
 }
 
 struct SupervisorState {
-    /// Kills the running instance.
+    /// The crash point with which the running instance can be killed.
     crash_point: Arc<CrashPoint>,
     /// The number of the write before which the next instance is killed; 0 means never.
     next_kill_at: u32,
@@ -148,7 +148,7 @@ impl SharedState {
         Self { state: Mutex::new(state), exit_notify: Notify::new(), on_kill }
     }
 
-    /// Locks the state.
+    /// Locks the state of the supervisor.
     fn lock_state(&self) -> MutexGuard<'_, SupervisorState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -180,15 +180,15 @@ impl SharedState {
         state.is_alive
     }
 
-    fn kill_before_write(&self, n: u32, then: AfterKill, liveness: Liveness) {
+    fn kill_before_write(&self, write_number: u32, after_kill: AfterKill, liveness: Liveness) {
         let mut state = self.lock_state();
-        state.after_kill = then;
+        state.after_kill = after_kill;
         if liveness == Liveness::Alive {
-            state.crash_point.arm_at_write(n);
+            state.crash_point.arm_at_write(write_number);
         }
         // One kill is enough, unless every instance shall be killed.
-        let again = then == AfterKill::RestartAndKillAgain;
-        state.next_kill_at = if again || liveness == Liveness::Dead { n } else { 0 };
+        let again = after_kill == AfterKill::RestartAndKillAgain;
+        state.next_kill_at = if again || liveness == Liveness::Dead { write_number } else { 0 };
     }
 
     /// The crash point for a new instance, armed if the instance is to be killed.
@@ -210,8 +210,8 @@ impl SharedState {
 /// Whether an instance of the scheduler is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Liveness {
-    /// An instance is running.
+    /// An instance of the scheduler is running.
     Alive,
-    /// No instance is running.
+    /// No instance of the scheduler is running.
     Dead,
 }

@@ -122,9 +122,9 @@ impl SchedulerControl for SchedulerUnderTest {
         }
     }
 
-    fn kill_before_write(&mut self, n: u32, then: AfterKill) {
+    fn kill_before_write(&mut self, write_number: u32, after_kill: AfterKill) {
         if let Some(supervised) = self.supervisor() {
-            supervised.kill_before_write(n, then);
+            supervised.kill_before_write(write_number, after_kill);
         }
     }
 }

@@ -114,7 +114,7 @@ impl KnownNames {
 
     /// All names of a kind that ever existed, if `name` is not among them. `None` if it is, or if
     /// not all names are known.
-    pub(super) fn known_names_unless_contains(
+    pub(super) fn all_names_if_unknown(
         &mut self,
         kind: ObjectKind,
         name: &str,

@@ -38,7 +38,7 @@ async fn api_server_refuses_to_bind(world: &mut World, workload: Workload) -> St
 /// When no admission policy refuses to bind pod "doomed"
 /// ```
 #[when(expr = "no admission policy refuses to bind {workload}")]
-async fn api_server_binds_again(world: &mut World, workload: Workload) -> StepResult {
+async fn api_server_allows_binding_again(world: &mut World, workload: Workload) -> StepResult {
     let policy = BindingPolicy::for_workload(world, &workload);
     for object in policy.policy_and_binding_objects().iter().rev() {
         let path = world.api.object_path(object).await?;

@@ -100,7 +100,7 @@ fn check_victim_count(
     words: &str,
 ) -> Result<(), String> {
     let unannounced = world.unannounced_evictions();
-    let all = world.view.eviction_list(&unannounced);
+    let all = world.view.all_evictions(&unannounced);
     let of_subject = |eviction: &&Eviction<'_>| {
         eviction.pod.is_some_and(|pod| subject.includes_pod(pod, &world.view))
     };

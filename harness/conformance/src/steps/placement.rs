@@ -141,9 +141,7 @@ async fn nodes_have_no_gpu_in_use(
     let claim = |world: &World| {
         let view = &world.view;
         let free: Vec<&str> = node_names(view)
-            .filter(|node| {
-                used_gpu_milli(view, node) == 0 && !has_gpus_in_device_slices(view, node)
-            })
+            .filter(|node| used_gpu_milli(view, node) == 0 && !has_claimed_gpus(view, node))
             .collect();
         if count.matches(free.len()) {
             Ok(())
@@ -267,7 +265,7 @@ fn used_gpu_milli(view: &ObservedCluster, node: &str) -> i128 {
     whole + 1000 * i128::try_from(shared.len()).expect("fewer devices than that")
 }
 
-fn has_gpus_in_device_slices(view: &ObservedCluster, node: &str) -> bool {
+fn has_claimed_gpus(view: &ObservedCluster, node: &str) -> bool {
     let mut pods =
         view.current_pods().filter(|pod| pod.node_name() == node && pod.holds_resources());
     pods.any(|pod| claimed_gpu_milli(view, &[pod]) > 0)

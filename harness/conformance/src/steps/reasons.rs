@@ -114,7 +114,7 @@ async fn event_count_says(
 /// Then an event of gang "lent" has the annotation "evictor-action-type" with "reclaim"
 /// ```
 #[then(expr = "{when}an event of {subject} has the annotation {string} with {string}{stays}")]
-async fn annotation_says(
+async fn event_has_annotation(
     world: &mut World,
     when: Timing,
     subject: Subject,

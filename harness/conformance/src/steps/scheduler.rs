@@ -97,7 +97,7 @@ fn scheduler_cycles_every(world: &mut World, period: PositiveDuration) -> StepRe
 /// Given pods are bound by requests
 /// ```
 #[given(expr = "pods are bound by requests")]
-fn scheduler_scores_by_requests(world: &mut World) -> StepResult {
+fn pods_are_bound_by_requests(world: &mut World) -> StepResult {
     world.config_mut()?.binding = Binding::Requests;
     Ok(())
 }
@@ -315,7 +315,7 @@ fn scheduler_dies_and_returns(world: &mut World, write: PositiveInt) -> StepResu
 /// ```
 #[given(expr = "the scheduler dies after every {int} write(s)")]
 #[when(expr = "the scheduler dies after every {int} write(s)")]
-fn scheduler_dies_every_writes(world: &mut World, writes: PositiveInt) -> StepResult {
+fn scheduler_dies_repeatedly(world: &mut World, writes: PositiveInt) -> StepResult {
     let next = writes.0.saturating_add(1);
     world.kill_scheduler_before_write(next, AfterKill::RestartAndKillAgain)?;
     Ok(())

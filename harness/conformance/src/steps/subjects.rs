@@ -40,7 +40,7 @@ impl Workload {
         &self.0.name
     }
 
-    /// The workload's current pods.
+    /// The current pods of the workload.
     pub(crate) fn pods<'v>(&self, view: &'v ObservedCluster) -> Vec<Pod<'v>> {
         self.0.pods(view)
     }

@@ -31,17 +31,18 @@ pub(crate) type Assertion<'c> = &'c dyn Fn(&World) -> Result<(), String>;
 /// When an assertion must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Temporal {
-    /// Once everything has settled.
+    /// The assertion must hold once everything has settled.
     Settled,
-    /// Immediately, without waiting.
+    /// The assertion must hold immediately, without waiting.
     Now,
-    /// At some moment within this duration.
+    /// The assertion must hold at some moment within this duration.
     EventuallyWithin(Duration),
-    /// Once everything has settled, and from then on at every moment for this duration.
+    /// The assertion must hold once everything has settled, and from then on at every moment for
+    /// this duration.
     For(Duration),
-    /// At no moment within this duration.
+    /// The assertion must hold at no moment within this duration.
     NeverWithin(Duration),
-    /// When this duration has passed.
+    /// The assertion must hold when this duration has passed.
     After(Duration),
 }
 

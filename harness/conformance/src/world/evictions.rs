@@ -22,7 +22,7 @@ impl World {
         let mut found: Vec<PodDeletion> =
             unexplained.filter(|departure| !self.was_deleted_by_step(&departure.pod)).collect();
         if !found.is_empty() {
-            let announced = self.view.eviction_list(&[]);
+            let announced = self.view.all_evictions(&[]);
             let announced: BTreeSet<&str> = announced.iter().map(|eviction| eviction.uid).collect();
             found.retain(|departure| !announced.contains(uid(&departure.pod)));
         }

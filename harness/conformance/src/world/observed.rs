@@ -235,7 +235,7 @@ impl ObservedCluster {
 
     /// All evictions so far, in the order of their events. `unannounced` are evictions that no
     /// event announced.
-    pub(crate) fn eviction_list<'a>(&'a self, unannounced: &'a [PodDeletion]) -> Vec<Eviction<'a>> {
+    pub(crate) fn all_evictions<'a>(&'a self, unannounced: &'a [PodDeletion]) -> Vec<Eviction<'a>> {
         evictions::evictions_in(self, unannounced)
     }
 }

@@ -159,7 +159,7 @@ impl ScenarioCluster {
         }
     }
 
-    /// When the scenario started.
+    /// When the scenario started, on the cluster's clock.
     pub(crate) fn start_time(&self) -> Timestamp {
         match self {
             Self::Emulated(_) => epoch_timestamp(),

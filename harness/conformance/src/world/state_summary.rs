@@ -32,7 +32,7 @@ impl World {
             let _ = write!(text, "\n{line}");
         }
         let unannounced = self.unannounced_evictions();
-        for eviction in self.view.eviction_list(&unannounced).iter().rev().take(EVICTIONS_MAX) {
+        for eviction in self.view.all_evictions(&unannounced).iter().rev().take(EVICTIONS_MAX) {
             let _ = write!(text, "\nevicted {eviction}");
         }
         text

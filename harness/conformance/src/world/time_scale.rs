@@ -40,7 +40,7 @@ const SECONDS_KEYS: [&str; 3] =
 /// How durations in a feature are scaled to the time of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TimeScale {
-    /// Factor for every duration.
+    /// Factor by which every duration is multiplied.
     factor: f64,
     /// In real time: minimum wait for an `eventually` assertion. Waiting ends as soon as the
     /// assertion holds. `None` in virtual time.

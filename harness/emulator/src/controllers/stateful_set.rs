@@ -123,7 +123,7 @@ fn ordinal(set: &Value, pod: &Value) -> Option<i64> {
 }
 
 /// The next action for a pod.
-enum PodAction {
+enum EventAction {
     /// The pod does not exist.
     Create,
     /// The pod ended and has to be recreated.
@@ -134,13 +134,13 @@ enum PodAction {
     Keep,
 }
 
-fn pod_action(sets: &StatefulSetState, number: i64) -> PodAction {
+fn pod_action(sets: &StatefulSetState, number: i64) -> EventAction {
     match sets.pods.get(&number) {
-        None => PodAction::Create,
-        Some((_, pod)) if is_deleting(pod) => PodAction::Wait,
-        Some((_, pod)) if is_finished(pod) => PodAction::Remove,
-        Some((_, pod)) if is_ready(pod) => PodAction::Keep,
-        Some(_) => PodAction::Wait,
+        None => EventAction::Create,
+        Some((_, pod)) if is_deleting(pod) => EventAction::Wait,
+        Some((_, pod)) if is_finished(pod) => EventAction::Remove,
+        Some((_, pod)) if is_ready(pod) => EventAction::Keep,
+        Some(_) => EventAction::Wait,
     }
 }
 
@@ -157,10 +157,10 @@ fn surplus<'s, 'v>(
 fn sync_in_order(sets: &StatefulSetState, ctx: &Context) -> Vec<ApiRequest> {
     for number in sets.ordinal_range.0..sets.ordinal_range.1 {
         match pod_action(sets, number) {
-            PodAction::Keep => {}
-            PodAction::Wait => return Vec::new(),
-            PodAction::Create => return create(sets, number, ctx),
-            PodAction::Remove => return remove(sets, number, ctx),
+            EventAction::Keep => {}
+            EventAction::Wait => return Vec::new(),
+            EventAction::Create => return create(sets, number, ctx),
+            EventAction::Remove => return remove(sets, number, ctx),
         }
     }
     let last = surplus(sets).next().filter(|(_, pod)| !is_deleting(pod));
@@ -171,9 +171,9 @@ fn sync_in_parallel(sets: &StatefulSetState, ctx: &Context) -> Vec<ApiRequest> {
     let mut writes = Vec::new();
     for number in sets.ordinal_range.0..sets.ordinal_range.1 {
         match pod_action(sets, number) {
-            PodAction::Keep | PodAction::Wait => {}
-            PodAction::Create => writes.extend(create(sets, number, ctx)),
-            PodAction::Remove => writes.extend(remove(sets, number, ctx)),
+            EventAction::Keep | EventAction::Wait => {}
+            EventAction::Create => writes.extend(create(sets, number, ctx)),
+            EventAction::Remove => writes.extend(remove(sets, number, ctx)),
         }
         if writes.len() >= BURST {
             return writes;

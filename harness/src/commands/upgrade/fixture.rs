@@ -227,7 +227,7 @@ fn start_kind_fixture(
 }
 
 impl PreparedCluster {
-    pub(super) async fn uninstall_if_installed(self) {
+    pub(super) async fn shut_down(self) {
         match self.backend {
             ClusterBackend::Emulator(emulator, server) => {
                 server.shut_down().await;

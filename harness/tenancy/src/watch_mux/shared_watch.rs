@@ -14,7 +14,7 @@ use crate::names::prefixes_in_text;
 pub(crate) type WatchLine = Arc<str>;
 
 /// How many lines are kept for late subscribers.
-const SUBSCRIBER_BACKLOG_MAX: usize = 4096;
+const BACKLOG_LINES_MAX: usize = 4096;
 
 /// A watch of one collection whose lines are sent to several subscribers.
 pub(super) struct SharedWatch {
@@ -118,7 +118,7 @@ impl SharedWatch {
         if !is_bookmark {
             self.backlog.push_back((revision, line));
         }
-        if self.backlog.len() > SUBSCRIBER_BACKLOG_MAX
+        if self.backlog.len() > BACKLOG_LINES_MAX
             && let Some((oldest, _)) = self.backlog.pop_front()
         {
             self.oldest_revision = oldest;
@@ -198,7 +198,7 @@ mod tests {
         assert!(feed.publish_line(line("MODIFIED", "qabx1-n", 9)));
         assert!(feed.publish_line(line("DELETED", "qabx1-n", 12)));
         assert_eq!(revisions(&mut ahead), [12]);
-        for revision in 13..13 + u64::try_from(SUBSCRIBER_BACKLOG_MAX).unwrap() {
+        for revision in 13..13 + u64::try_from(BACKLOG_LINES_MAX).unwrap() {
             assert!(feed.publish_line(line("MODIFIED", "qabx1-n", revision)));
         }
         assert!(subscribe(&mut feed, "qabx1-", 11).is_none());

@@ -98,7 +98,7 @@ impl<'q> QueueTree<'q> {
     }
 
     fn queue_quota(&self, queue: &Value, covered: &CoveredResource) -> i64 {
-        amount_in_kueue_units(queue, covered, "quota").unwrap_or(self.cluster_capacity(covered))
+        amount_in_kai_units(queue, covered, "quota").unwrap_or(self.cluster_capacity(covered))
     }
 
     /// The sum of the quotas of a queue's children.
@@ -122,7 +122,7 @@ impl<'q> QueueTree<'q> {
         let rest = |covered: &CoveredResource| {
             let below = self.quota_of_children(object_name(queue), covered);
             let quota = self.queue_quota(queue, covered).max(below);
-            let limit = amount_in_kueue_units(queue, covered, "limit");
+            let limit = amount_in_kai_units(queue, covered, "limit");
             ResourceQuota {
                 nominal: quota - below,
                 borrowing: limit.map(|limit| (limit - quota).max(0)),
@@ -137,7 +137,7 @@ impl<'q> QueueTree<'q> {
     fn cluster_queue_object(&self, queue: &Value) -> Value {
         let own = |covered: &CoveredResource| {
             let quota = self.queue_quota(queue, covered);
-            let limit = amount_in_kueue_units(queue, covered, "limit");
+            let limit = amount_in_kai_units(queue, covered, "limit");
             let nominal = limit.map_or(quota, |limit| limit.min(quota));
             ResourceQuota { nominal, borrowing: limit.map(|limit| limit - nominal) }
         };
@@ -155,7 +155,7 @@ impl<'q> QueueTree<'q> {
 
 /// An amount of a KAI Queue in KAI's units. `None` if the amount is unlimited (-1); a missing
 /// amount is 0.
-fn amount_in_kueue_units(queue: &Value, covered: &CoveredResource, field: &str) -> Option<i64> {
+fn amount_in_kai_units(queue: &Value, covered: &CoveredResource, field: &str) -> Option<i64> {
     let amount = queue["spec"]["resources"][covered.kai][field].as_f64().unwrap_or(0.0);
     #[expect(clippy::cast_possible_truncation, reason = "the API takes no more than 10^12")]
     (amount >= 0.0).then_some(amount as i64)

@@ -10,7 +10,7 @@ use super::kueue;
 pub(crate) enum QueueApi {
     /// The target has no queues.
     None,
-    /// KAI's `scheduling.run.ai/v2`.
+    /// KAI's Queues, `scheduling.run.ai/v2`.
     Kai,
     /// Kueue's `kueue.x-k8s.io/v1beta2`, which holds pods back by a gate.
     Kueue,

@@ -60,7 +60,7 @@ const fn for_parameter<P: Parameter>(words: &'static str) -> SyntaxHelp {
 enum PatternPart<'p> {
     /// A parameter, by its type name.
     Value(&'p str),
-    /// Literal text between parameters.
+    /// Literal text between two parameters.
     Literal(&'p str),
 }
 

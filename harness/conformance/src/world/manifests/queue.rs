@@ -147,7 +147,7 @@ impl QueueTree {
         self.0.insert(text("/metadata/name").to_owned(), text("/spec/parentQueue").to_owned());
     }
 
-    /// Removes a queue.
+    /// Removes a queue from the tree.
     pub(crate) fn remove_queue(&mut self, name: &str) {
         self.0.remove(name);
     }

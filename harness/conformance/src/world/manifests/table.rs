@@ -10,7 +10,7 @@ use schedlab_api::quantity;
 use crate::text::{did_you_mean_suffix, normalize_go_duration};
 
 /// Maximum number of objects that one row may create.
-const OBJECTS_PER_TABLE_MAX: u32 = 100_000;
+const OBJECTS_PER_ROW_MAX: u32 = 100_000;
 
 /// An error about a cell, a row or a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -101,7 +101,7 @@ impl<'a> Row<'a> {
 
     /// The number of objects to create, from `minimum` on.
     pub(crate) fn object_count(&self, column: &str, minimum: u32) -> Result<Option<u32>, RowError> {
-        self.int_in_range(column, minimum..=OBJECTS_PER_TABLE_MAX)
+        self.int_in_range(column, minimum..=OBJECTS_PER_ROW_MAX)
     }
 
     /// A whole number in a cell, within a range.

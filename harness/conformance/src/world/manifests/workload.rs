@@ -69,7 +69,7 @@ pub(super) struct WorkloadDraft {
     pub(super) pods: Option<u32>,
     /// Labels of the workload's owner object and of its pods.
     pub(super) labels: Map,
-    /// Annotations of the pods.
+    /// Annotations of the workload's pods.
     pub(super) annotations: Map,
     /// The `spec` of the pods.
     pub(super) pod_spec: Value,
@@ -108,7 +108,7 @@ impl WorkloadDraft {
     }
 
     /// The `metadata` of the object that owns the pods.
-    pub(super) fn pod_metadata(&self) -> Value {
+    pub(super) fn owner_metadata(&self) -> Value {
         json!({"name": self.name, "namespace": self.namespace, "labels": self.labels})
     }
 

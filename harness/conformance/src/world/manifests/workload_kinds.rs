@@ -134,7 +134,7 @@ fn gang_objects(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowE
     let group = json!({
         "apiVersion": api_versions::POD_GROUP,
         "kind": "PodGroup",
-        "metadata": draft.pod_metadata(),
+        "metadata": draft.owner_metadata(),
         "spec": spec,
     });
     let mut members = gang_member_pods(draft, &sub_groups);
@@ -214,7 +214,7 @@ fn job_object(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowErr
     let mut job = json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": draft.pod_metadata(),
+        "metadata": draft.owner_metadata(),
         "spec": {
             "parallelism": draft.pod_count(),
             "completions": draft.pod_count(),
@@ -236,7 +236,7 @@ fn deployment_object(draft: &WorkloadDraft) -> Vec<Value> {
     vec![json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": draft.pod_metadata(),
+        "metadata": draft.owner_metadata(),
         "spec": {
             "replicas": draft.pod_count(),
             "selector": {"matchLabels": {(crate::world::observed::WORKLOAD_LABEL): draft.name}},
@@ -249,7 +249,7 @@ fn stateful_set_object(draft: &WorkloadDraft) -> Vec<Value> {
     vec![json!({
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": draft.pod_metadata(),
+        "metadata": draft.owner_metadata(),
         "spec": {
             "replicas": draft.pod_count(),
             "serviceName": draft.name,
@@ -265,7 +265,7 @@ fn job_set_object(draft: &WorkloadDraft) -> Vec<Value> {
     vec![json!({
         "apiVersion": api_versions::JOB_SET,
         "kind": "JobSet",
-        "metadata": draft.pod_metadata(),
+        "metadata": draft.owner_metadata(),
         "spec": {"replicatedJobs": [replicated_job_spec("workers", draft)]},
     })]
 }
@@ -300,7 +300,7 @@ fn train_job_objects(draft: &WorkloadDraft) -> Vec<Value> {
     let job = json!({
         "apiVersion": api_versions::TRAIN_JOB,
         "kind": "TrainJob",
-        "metadata": draft.pod_metadata(),
+        "metadata": draft.owner_metadata(),
         "spec": {
             "runtimeRef": {
                 "apiGroup": api_versions::TRAINER_GROUP,
@@ -330,7 +330,7 @@ fn py_torch_job_object(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value
     Ok(vec![json!({
         "apiVersion": api_versions::PYTORCH_JOB,
         "kind": "PyTorchJob",
-        "metadata": draft.pod_metadata(),
+        "metadata": draft.owner_metadata(),
         "spec": spec,
     })])
 }
@@ -340,7 +340,7 @@ fn ray_cluster_object(draft: &WorkloadDraft) -> Value {
     json!({
         "apiVersion": api_versions::RAY,
         "kind": "RayCluster",
-        "metadata": draft.pod_metadata(),
+        "metadata": draft.owner_metadata(),
         "spec": ray_cluster_spec(draft),
     })
 }
@@ -383,7 +383,7 @@ fn ray_job_object(draft: &WorkloadDraft) -> Value {
     json!({
         "apiVersion": api_versions::RAY,
         "kind": "RayJob",
-        "metadata": draft.pod_metadata(),
+        "metadata": draft.owner_metadata(),
         "spec": {
             "entrypoint": "python main.py",
             "shutdownAfterJobFinishes": true,
@@ -398,7 +398,7 @@ fn leader_worker_set_object(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<
     Ok(vec![json!({
         "apiVersion": api_versions::LEADER_WORKER_SET,
         "kind": "LeaderWorkerSet",
-        "metadata": draft.pod_metadata(),
+        "metadata": draft.owner_metadata(),
         "spec": {
             "replicas": row.object_count("replicas", 0)?.unwrap_or(1),
             "leaderWorkerTemplate": {

@@ -78,7 +78,7 @@ impl<'a> Pod<'a> {
         self.text_at("/spec/nodeName")
     }
 
-    /// The pod's phase.
+    /// The phase of the pod, in the words of steps.
     pub fn current_phase(self) -> Phase {
         match self.text_at("/status/phase") {
             "Succeeded" => Phase::Succeeded,
@@ -102,7 +102,7 @@ impl<'a> Pod<'a> {
 
     /// When the pod's first container started to run, as the API shows it; empty if the container
     /// does not run.
-    pub fn container_start_text(self) -> &'a str {
+    pub fn first_container_start(self) -> &'a str {
         self.text_at("/status/containerStatuses/0/state/running/startedAt")
     }
 

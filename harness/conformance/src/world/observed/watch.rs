@@ -46,7 +46,7 @@ pub(super) struct ObjectWatch {
 
 /// Where a watch gets its changes from.
 enum WatchSource {
-    /// The cluster's API.
+    /// From the API of the cluster.
     Api(Api),
     /// The store of a cluster in this process, without serialization.
     Store(Emulator),

@@ -61,7 +61,7 @@ impl EmulatedCluster {
         self.quiet_period = quiet_period_for(period);
     }
 
-    /// The emulator itself.
+    /// The emulator that is the cluster.
     pub(crate) fn emulator(&self) -> &Emulator {
         &self.emulator
     }

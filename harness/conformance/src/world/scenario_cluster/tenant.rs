@@ -200,7 +200,7 @@ impl TenantCluster {
         &self.clock
     }
 
-    /// When the scenario started.
+    /// When the scenario started, on the cluster's clock.
     pub(crate) fn start_time(&self) -> Timestamp {
         self.started_at
     }
@@ -220,7 +220,7 @@ impl TenantCluster {
         &self.tenant_service
     }
 
-    /// The whole real cluster.
+    /// The whole real cluster of which the scenario has a part.
     pub fn real_cluster(&self) -> &RealCluster {
         &self.real_cluster
     }
