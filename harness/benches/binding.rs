@@ -38,26 +38,26 @@ fn main() -> anyhow::Result<()> {
     };
     let rounds = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(measure(&assets, rounds.unwrap_or(ROUNDS)))
+    runtime.block_on(time_rounds(&assets, rounds.unwrap_or(ROUNDS)))
 }
 
-async fn measure(assets: &Assets, rounds: usize) -> anyhow::Result<()> {
+async fn time_rounds(assets: &Assets, rounds: usize) -> anyhow::Result<()> {
     let plane = TemporaryControlPlane::boot(assets, deletion::API_SERVER_ARGS).await?;
-    fleet::install(&plane).await.context("cannot install the fleet")?;
+    fleet::install_fleet(&plane).await.context("cannot install the fleet")?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         let name = format!("round-{round}");
         theirs.push(race::time_kube_scheduler(&plane, &format!("{name}-theirs")).await?);
         ours.push(race::time_our_scheduler(&plane, &format!("{name}-ours")).await?);
     }
-    report(&mut ours, &mut theirs);
+    print_report(&mut ours, &mut theirs);
     Ok(())
 }
 
 #[expect(clippy::print_stdout, reason = "a benchmark prints its results")]
-fn report(ours: &mut [Timings], theirs: &mut [Timings]) {
+fn print_report(our_timings: &mut [Timings], kube_scheduler_timings: &mut [Timings]) {
     println!("{PODS} pending one-GPU pods, {NODES} nodes x 8 GPUs, pods bound per second:");
-    for (name, timings) in [("kube-scheduler", &*theirs), ("ours", &*ours)] {
+    for (name, timings) in [("kube-scheduler", &*kube_scheduler_timings), ("ours", &*our_timings)] {
         let rounds = timings.iter().map(|timings| {
             let (start, first) = (timings.pods_per_second(), timings.pods_per_second_after_first());
             let events = timings.events.as_secs_f64();
@@ -65,9 +65,12 @@ fn report(ours: &mut [Timings], theirs: &mut [Timings]) {
         });
         println!("  {name:<16} {}", rounds.collect::<Vec<_>>().join(", "));
     }
-    ours.sort_by_key(|timings| timings.all);
-    theirs.sort_by_key(Timings::after_first);
-    let (ours, theirs) = (&ours[ours.len() / 2], &theirs[theirs.len() / 2]);
+    our_timings.sort_by_key(|timings| timings.all);
+    kube_scheduler_timings.sort_by_key(Timings::duration_after_first);
+    let (ours, theirs) = (
+        &our_timings[our_timings.len() / 2],
+        &kube_scheduler_timings[kube_scheduler_timings.len() / 2],
+    );
     let (mine, other) = (ours.pods_per_second(), theirs.pods_per_second_after_first());
     println!(
         "  medians: ours {mine:.0} from its start, kube-scheduler {other:.0} from its first \

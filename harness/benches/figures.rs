@@ -25,9 +25,9 @@ fn main() {
     // Cargo passes `--bench` to every benchmark.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let mut table = Table::new(filter);
-    core::measure_small(&mut table);
-    core::measure(&mut table);
-    scheduler::measure(&table);
-    memory::measure(&table);
-    commands::measure(&mut table);
+    core::measure_small_cases(&mut table);
+    core::measure_core(&mut table);
+    scheduler::measure_scheduler(&table);
+    memory::measure_memory(&table);
+    commands::measure_commands(&mut table);
 }

@@ -44,9 +44,9 @@ async fn main() -> anyhow::Result<()> {
             config.full_hierarchy_fairness = false;
             client
         }
-        ["mute"] => without_pod_status(client),
+        ["mute"] => client_that_drops_pod_status(client),
         defect => {
-            apply_defect(&Api::new(client.clone()), defect.first().copied()).await?;
+            apply_defect_if_named(&Api::new(client.clone()), defect.first().copied()).await?;
             client
         }
     };
@@ -58,9 +58,9 @@ async fn run(client: kube::Client, config: Config) -> anyhow::Result<()> {
     schedlab_scheduler::run(client, config, Arc::new(move || clock.now())).await
 }
 
-/// A client that writes no status of pods, so that pending pods get no reason: it turns these
-/// requests into reads.
-fn without_pod_status(client: kube::Client) -> kube::Client {
+/// A client that does not write the status of pods, so that pending pods get no reason. It turns
+/// such requests into reads.
+fn client_that_drops_pod_status(client: kube::Client) -> kube::Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |mut request: http::Request<Body>| {
         let of_pod = request.uri().path().strip_suffix("/status");
@@ -76,7 +76,7 @@ fn without_pod_status(client: kube::Client) -> kube::Client {
     kube::Client::new(service, namespace)
 }
 
-/// Schedules while it holds the lease, and releases the lease on SIGTERM.
+/// Runs the scheduler while this process holds the lease, and releases the lease on SIGTERM.
 async fn run_elected(client: kube::Client, config: Config) -> anyhow::Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
     let secs = Duration::from_secs;
@@ -92,8 +92,9 @@ async fn run_elected(client: kube::Client, config: Config) -> anyhow::Result<()>
     lead(client.clone(), election, now, sender, Box::pin(run(client, config)), stop).await
 }
 
-/// The change that a defective version makes to the cluster of its predecessor.
-async fn apply_defect(api: &Api, defect: Option<&str>) -> anyhow::Result<()> {
+/// Makes the change with which a defective version harms the cluster of its predecessor; none if
+/// `defect` is `None`.
+async fn apply_defect_if_named(api: &Api, defect: Option<&str>) -> anyhow::Result<()> {
     let groups = "/apis/scheduling.run.ai/v2alpha2/namespaces/default/podgroups";
     match defect {
         None => {}

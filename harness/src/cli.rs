@@ -14,8 +14,8 @@ use schedlab_clusters::real_cluster::Kubelets;
 use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_conformance::features::{Shard, TagExpression};
 use schedlab_conformance::report::Reporter;
-use schedlab_conformance::runner::{Crashes, FlakyResult};
-use schedlab_conformance::text::duration;
+use schedlab_conformance::runner::{CrashWrites, FlakyOutcome};
+use schedlab_conformance::text::parse_duration;
 
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
 
@@ -34,7 +34,7 @@ pub struct Cli {
         help_heading = "Logging"
     )]
     pub log_format: LogFormat,
-    /// The subcommand.
+    /// The subcommand of schedlab.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -64,7 +64,7 @@ Examples:
   schedlab upgrade --way rolling --from chart:kind-configs/chart \\
     --to 'chart:kind-configs/chart --set image.tag=dev'";
 
-/// The subcommands.
+/// The subcommands of schedlab.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run scenarios and compare their snapshots.
@@ -113,7 +113,7 @@ pub enum Command {
     Clean(Clean),
 }
 
-/// Output format.
+/// Output format of a subcommand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Text for people.
@@ -122,18 +122,18 @@ pub enum Format {
     Json,
 }
 
-/// `schedlab doctor`.
+/// Arguments of `schedlab doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
     /// Check only this kind of cluster, and exit with 3 if it cannot run.
     #[arg(value_enum)]
-    pub target: Option<schedlab_clusters::doctor::Check>,
+    pub target: Option<schedlab_clusters::doctor::DoctorCheck>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
 
-/// `schedlab clean`.
+/// Arguments of `schedlab clean`.
 #[derive(Debug, Args)]
 pub struct Clean {
     /// Print what would be removed, without removing it.
@@ -144,7 +144,7 @@ pub struct Clean {
     pub format: Format,
 }
 
-/// `schedlab run`.
+/// Arguments of `schedlab run`.
 #[derive(Debug, Args)]
 pub struct Run {
     /// Selection of scenarios.
@@ -181,7 +181,7 @@ pub struct Run {
     pub results: PathBuf,
 }
 
-/// Selection of scenarios.
+/// Options that select scenarios.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Selection")]
 pub struct Selection {
@@ -206,7 +206,7 @@ pub struct Selection {
     pub shard: Option<Shard>,
 }
 
-/// Execution options.
+/// Options for the execution of scenarios.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Execution")]
 pub struct ExecutionArgs {
@@ -218,8 +218,8 @@ pub struct ExecutionArgs {
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub retries: u32,
     /// Verdict of a scenario that passes only on a retry.
-    #[arg(long, value_enum, default_value_t = FlakyResult::Pass)]
-    pub flaky_result: FlakyResult,
+    #[arg(long, value_enum, default_value_t = FlakyOutcome::Pass)]
+    pub flaky_result: FlakyOutcome,
     /// Start no scenario after the first failure.
     #[arg(long)]
     pub fail_fast: bool,
@@ -231,7 +231,7 @@ pub struct ExecutionArgs {
     /// restarted; `each`: once for every write, `every:N`: for every Nth. Fails if an audit rule is
     /// broken; the scenario's own assertions need not hold. Emulator only.
     #[arg(long, value_name = "each|every:N|N")]
-    pub crash_before: Option<Crashes>,
+    pub crash_before: Option<CrashWrites>,
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -239,23 +239,23 @@ pub struct ExecutionArgs {
     #[arg(long)]
     pub shuffle: bool,
     /// Maximum time of one step on the cluster's clock, such as `90s` or `2h`.
-    #[arg(long, value_parser = duration, default_value = "30d", value_name = "TIME")]
+    #[arg(long, value_parser = parse_duration, default_value = "30d", value_name = "TIME")]
     pub timeout: Duration,
 }
 
-/// Default of `--timeout`.
-pub(crate) const TIMEOUT: Duration = Duration::from_hours(30 * 24);
+/// Default value of `--timeout`.
+pub(crate) const DEFAULT_STEP_TIMEOUT: Duration = Duration::from_hours(30 * 24);
 
-/// Default of `--min-wait`.
-pub(crate) const MIN_WAIT: Duration = Duration::from_mins(2);
+/// Default value of `--min-wait`.
+pub(crate) const DEFAULT_MIN_WAIT: Duration = Duration::from_mins(2);
 
-/// Cluster and scheduler options.
+/// Options for the cluster and the scheduler.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 pub struct EnvironmentArgs {
     /// The cluster to run on.
-    #[arg(long, value_enum, default_value_t = ClusterName::Emulator)]
-    pub cluster: ClusterName,
+    #[arg(long, value_enum, default_value_t = ClusterChoice::Emulator)]
+    pub cluster: ClusterChoice,
     /// Folder with etcd, kube-apiserver and kube-controller-manager [default:
     /// `$KUBEBUILDER_ASSETS`,
     /// else the output of `make control-plane`].
@@ -304,14 +304,14 @@ pub struct EnvironmentArgs {
     pub target: Option<PathBuf>,
     /// Factor for durations on a real cluster [default: chosen per scenario so that its longest
     /// wait is a minute].
-    #[arg(long, value_name = "FACTOR", value_parser = factor)]
+    #[arg(long, value_name = "FACTOR", value_parser = parse_factor)]
     pub time_scale: Option<f64>,
     /// Minimum wait of `eventually` assertions on a real cluster: more tolerates a busy machine,
     /// less fails earlier.
     #[arg(
         long,
         alias = "patience",
-        value_parser = duration,
+        value_parser = parse_duration,
         default_value = "2m",
         value_name = "TIME"
     )]
@@ -328,9 +328,9 @@ impl EnvironmentArgs {
     }
 }
 
-/// Kinds of clusters.
+/// The kind of cluster on which scenarios run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ClusterName {
+pub enum ClusterChoice {
     /// An emulated cluster in this process, in virtual time.
     Emulator,
     /// etcd, kube-apiserver and kube-controller-manager as processes on this machine.
@@ -343,9 +343,9 @@ pub enum ClusterName {
     Kind,
 }
 
-impl ClusterName {
-    /// Name on the command line.
-    pub fn name(self) -> &'static str {
+impl ClusterChoice {
+    /// The value of `--cluster` on the command line.
+    pub fn option_value(self) -> &'static str {
         match self {
             Self::Emulator => "emulator",
             Self::ControlPlane => "control-plane",
@@ -356,7 +356,7 @@ impl ClusterName {
     }
 }
 
-/// `schedlab list`.
+/// Arguments of `schedlab list`.
 #[derive(Debug, Args)]
 pub struct List {
     /// Selection of scenarios.
@@ -370,7 +370,7 @@ pub struct List {
     pub results: PathBuf,
 }
 
-/// Formats of `schedlab list`.
+/// Output formats of `schedlab list`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ListFormat {
     /// `path:line: name`, one per line.
@@ -379,7 +379,7 @@ pub enum ListFormat {
     Json,
 }
 
-/// `schedlab check`.
+/// Arguments of `schedlab check`.
 #[derive(Debug, Args)]
 pub struct Check {
     /// Feature files or folders.
@@ -387,14 +387,14 @@ pub struct Check {
     pub paths: Vec<String>,
 }
 
-/// `schedlab steps`.
+/// Arguments of `schedlab steps`.
 #[derive(Debug, Args)]
 pub struct Steps {
     /// Only steps whose pattern, meaning, example or area contains this text.
     pub containing: Option<String>,
 }
 
-/// `schedlab up`.
+/// Arguments of `schedlab up`.
 #[derive(Debug, Args)]
 pub struct Up {
     /// Fleet file in YAML [default: the lab's 4 nodes with 8 GPUs each].
@@ -441,7 +441,7 @@ pub enum ProfileName {
     Kube,
 }
 
-/// `schedlab cases`.
+/// Arguments of `schedlab cases`.
 #[derive(Debug, Args)]
 pub struct Cases {
     /// Folder of JSON files with `cases` or `entries`; other JSON files in it are ignored.
@@ -455,7 +455,7 @@ pub struct Cases {
     pub format: CasesFormat,
 }
 
-/// Formats of `schedlab cases`.
+/// Output formats of `schedlab cases`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CasesFormat {
     /// A table by file, the failures, and a line with totals.
@@ -464,7 +464,7 @@ pub enum CasesFormat {
     Json,
 }
 
-/// `schedlab keep`.
+/// Arguments of `schedlab keep`.
 #[derive(Debug, Args)]
 pub struct Keep {
     /// Log file for its output.
@@ -475,7 +475,7 @@ pub struct Keep {
     pub words: Vec<String>,
 }
 
-/// `schedlab snapshot`.
+/// The subcommands of `schedlab snapshot`.
 #[derive(Debug, Subcommand)]
 pub enum SnapshotVerb {
     /// Show each pending snapshot and ask: (a)ccept, (r)eject or (s)kip.
@@ -513,8 +513,8 @@ pub struct Replay {
     pub config: Option<PathBuf>,
 }
 
-/// Parses a factor above 0.
-fn factor(text: &str) -> Result<f64, String> {
+/// Parses a number above 0.
+fn parse_factor(text: &str) -> Result<f64, String> {
     let factor = text.parse().ok().filter(|factor| *factor > 0.0 && f64::is_finite(*factor));
     factor.ok_or_else(|| "expected a number above 0, such as 0.1 or 1".to_owned())
 }

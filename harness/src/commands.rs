@@ -25,19 +25,19 @@ use crate::cli::{Cli, Command};
 use crate::exit::ExitStatus;
 use schedlab_conformance::report::Diagnostics;
 
-pub use cases::cases;
-pub use check::{check, list};
-pub use clean::clean;
-pub use diff::diff;
-pub use doctor::doctor;
-pub(crate) use output::Output;
-pub use replay::replay;
+pub use cases::run_cases_command;
+pub use check::{run_check_command, run_list_command};
+pub use clean::run_clean_command;
+pub use diff::run_diff_command;
+pub use doctor::run_doctor_command;
+pub(crate) use output::CommandOutput;
+pub use replay::run_replay_command;
 pub use run::run;
-pub use simulate::simulate;
-pub use snapshot::snapshot;
-pub use steps::steps;
+pub use simulate::run_simulate_command;
+pub use snapshot::run_snapshot_command;
+pub use steps::run_steps_command;
 pub use up::up;
-pub use upgrade::upgrade;
+pub use upgrade::run_upgrade_command;
 
 /// Parses the command line and runs the subcommand.
 pub fn main() -> ExitCode {
@@ -57,37 +57,37 @@ pub fn main() -> ExitCode {
 fn run_command(command: Command) -> anyhow::Result<ExitStatus> {
     match command {
         Command::Run(args) => run(&args),
-        Command::List(args) => list(&args),
-        Command::Check(args) => check(&args),
-        Command::Steps(args) => steps(&args),
+        Command::List(args) => run_list_command(&args),
+        Command::Check(args) => run_check_command(&args),
+        Command::Steps(args) => run_steps_command(&args),
         Command::Up(args) => up(&args),
         Command::Keep(args) => {
             schedlab_clusters::process::run_watchdog(&args.log, &args.words)?;
             Ok(ExitStatus::Passed)
         }
-        Command::Snapshot(verb) => snapshot(&verb),
-        Command::Simulate(args) => simulate(&args),
-        Command::Cases(args) => cases(&args),
-        Command::Replay(args) => replay(&args),
-        Command::Diff(args) => diff(&args),
-        Command::Upgrade(args) => upgrade(&args),
-        Command::Doctor(args) => doctor(&args),
-        Command::Clean(args) => clean(&args),
+        Command::Snapshot(verb) => run_snapshot_command(&verb),
+        Command::Simulate(args) => run_simulate_command(&args),
+        Command::Cases(args) => run_cases_command(&args),
+        Command::Replay(args) => run_replay_command(&args),
+        Command::Diff(args) => run_diff_command(&args),
+        Command::Upgrade(args) => run_upgrade_command(&args),
+        Command::Doctor(args) => run_doctor_command(&args),
+        Command::Clean(args) => run_clean_command(&args),
     }
 }
 
 /// Prints the error that ended a command and returns the exit status.
 pub fn report_error(error: &anyhow::Error) -> ExitStatus {
-    let mut output = Output::detect();
+    let mut output = CommandOutput::for_this_process();
     if let Some(problems) = error.downcast_ref::<Diagnostics>() {
-        output.note(&problems.to_string());
+        output.print_note(&problems.to_string());
         return ExitStatus::Failed;
     }
     if let Some(nothing) = error.downcast_ref::<NothingSelected>() {
-        output.note(&nothing.to_string());
+        output.print_note(&nothing.to_string());
         return ExitStatus::NothingSelected;
     }
-    output.note(&format!("schedlab: {error:#}"));
+    output.print_note(&format!("schedlab: {error:#}"));
     if error.downcast_ref::<UsageError>().is_some() {
         ExitStatus::Usage
     } else {
@@ -95,12 +95,12 @@ pub fn report_error(error: &anyhow::Error) -> ExitStatus {
     }
 }
 
-/// No scenario matches the selection, and why.
+/// The error that no scenario matches the selection; the text says why.
 #[derive(Debug, thiserror::Error)]
 #[error("nothing selected: {0}")]
 pub struct NothingSelected(pub String);
 
-/// An invalid command line.
+/// The error of an invalid command line; the text says why.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);

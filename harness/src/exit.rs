@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use schedlab_clusters::interrupt::INTERRUPTED_STATUS;
+use schedlab_clusters::interrupt::INTERRUPTED_EXIT_STATUS;
 
 /// Exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// Everything selected passed.
+    /// Everything that was selected passed.
     Passed,
     /// At least one scenario failed, or a feature file is invalid.
     Failed,
@@ -19,13 +19,13 @@ pub enum ExitStatus {
     NothingSelected,
     /// Snapshots are pending review, or a flaky scenario counts as a failure.
     Pending,
-    /// Ctrl-C.
+    /// The command was interrupted with Ctrl-C.
     Interrupted,
 }
 
 impl ExitStatus {
-    /// The process exit code.
-    pub fn code(self) -> u8 {
+    /// The exit code of the process.
+    pub fn exit_code(self) -> u8 {
         match self {
             Self::Passed => 0,
             Self::Failed => 1,
@@ -33,13 +33,13 @@ impl ExitStatus {
             Self::NotStarted => 3,
             Self::NothingSelected => 4,
             Self::Pending => 5,
-            Self::Interrupted => INTERRUPTED_STATUS,
+            Self::Interrupted => INTERRUPTED_EXIT_STATUS,
         }
     }
 }
 
 impl From<ExitStatus> for ExitCode {
     fn from(exit: ExitStatus) -> Self {
-        Self::from(exit.code())
+        Self::from(exit.exit_code())
     }
 }

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-/// Objects are small JSON trees that are allocated and freed by the thousand: with the system
-/// allocator a run of the features spends a third of its time there.
+/// The memory allocator. Objects are small JSON trees that are allocated and freed by the thousand;
+/// with the system allocator a run of the features would spend a third of its time there.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

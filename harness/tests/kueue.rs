@@ -18,7 +18,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use run_report::{CaseReport, Run};
 use schedlab_api::{Value, json};
-use schedlab_clusters::api::{Api, api_error};
+use schedlab_clusters::api::{Api, to_anyhow_error};
 use schedlab_control_plane::{Assets, ChildProcess, TemporaryControlPlane, test_assets};
 
 const PROGRAMS: [&str; 4] = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"];
@@ -72,7 +72,8 @@ impl Cluster {
                 api.create(&definition).await?;
             }
         }
-        until(async || api.get(&format!("{KUEUE}/workloads")).await.map_err(api_error)).await?;
+        until(async || api.get(&format!("{KUEUE}/workloads")).await.map_err(to_anyhow_error))
+            .await?;
         let (webhooks, health) = (free_port()?, free_port()?);
         let kueue_config = config(&plane, "kueue.json", &kueue_config(&plane, webhooks, health)?)?;
         let program = kueue.join("manager");
@@ -94,10 +95,10 @@ impl Cluster {
         let flavor = json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor",
                             "metadata": {"name": "trial"}});
         let flavors = format!("{KUEUE}/resourceflavors");
-        let made = until(async || api.post(&flavors, &flavor).await.map_err(api_error)).await;
+        let made = until(async || api.post(&flavors, &flavor).await.map_err(to_anyhow_error)).await;
         let log = || fs::read_to_string(self.plane.folder().join("manager.log"));
         made.with_context(|| log().unwrap_or_default())?;
-        api.delete(&format!("{flavors}/trial")).await.map(drop).map_err(api_error)
+        api.delete(&format!("{flavors}/trial")).await.map(drop).map_err(to_anyhow_error)
     }
 
     /// Runs features on this cluster.

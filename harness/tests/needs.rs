@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use schedlab_conformance::compare::ExpectedDifferences;
-use schedlab_conformance::features::{Case, VIRTUAL_TIME, WEBHOOKS, load_text};
+use schedlab_conformance::features::{Case, VIRTUAL_TIME_TAG, WEBHOOKS_TAG, load_text};
 
 /// Scenarios that need virtual time for a reason that their steps do not show: the beginning of the
 /// name, and the reason.
@@ -59,11 +59,11 @@ fn needs(cases: &[Case]) -> BTreeMap<(String, usize), (BTreeSet<String>, bool)> 
     for case in cases {
         let location = (case.location.file.clone(), case.location.scenario.start);
         let entry = needs.entry(location).or_default();
-        entry.0.extend(case.needs_virtual_time());
+        entry.0.extend(case.virtual_time_reason());
         let forced =
             TIME_SENSITIVE_SCENARIOS.iter().filter(|(name, _)| case.name.starts_with(name));
         entry.0.extend(forced.map(|(_, why)| (*why).to_owned()));
-        entry.1 |= case.tags.iter().any(|tag| tag == VIRTUAL_TIME);
+        entry.1 |= case.tags.iter().any(|tag| tag == VIRTUAL_TIME_TAG);
     }
     needs
 }
@@ -72,8 +72,10 @@ fn needs(cases: &[Case]) -> BTreeMap<(String, usize), (BTreeSet<String>, bool)> 
 fn a_scenario_has_the_virtual_time_tag_only_if_it_needs_it() {
     let wrong = needs(&cases().unwrap()).into_iter().filter_map(|((file, line), (why, tagged))| {
         match (why.into_iter().next(), tagged) {
-            (Some(why), false) => Some(format!("{file}:{line} needs @{VIRTUAL_TIME}: {why}")),
-            (None, true) => Some(format!("{file}:{line} is tagged @{VIRTUAL_TIME} for nothing")),
+            (Some(why), false) => Some(format!("{file}:{line} needs @{VIRTUAL_TIME_TAG}: {why}")),
+            (None, true) => {
+                Some(format!("{file}:{line} is tagged @{VIRTUAL_TIME_TAG} for nothing"))
+            }
             (Some(_), true) | (None, false) => None,
         }
     });
@@ -86,9 +88,9 @@ fn a_scenario_has_the_webhooks_tag_only_if_it_needs_them() {
     let wrong = cases()
         .unwrap()
         .into_iter()
-        .filter(|case| case.needs_webhooks() != case.tags.iter().any(|tag| tag == WEBHOOKS));
+        .filter(|case| case.needs_webhooks() != case.tags.iter().any(|tag| tag == WEBHOOKS_TAG));
     let wrong: Vec<String> = wrong.map(|case| case.id()).collect();
-    assert!(wrong.is_empty(), "tag and steps disagree on @{WEBHOOKS}: {wrong:?}");
+    assert!(wrong.is_empty(), "tag and steps disagree on @{WEBHOOKS_TAG}: {wrong:?}");
 }
 
 #[test]
@@ -97,13 +99,13 @@ fn each_expected_cluster_difference_is_a_scenario() {
     let existing: BTreeSet<String> = cases().unwrap().iter().map(Case::id).collect();
     let forced = ExpectedDifferences::parse(text);
     // The ids of `cases` have no folder `features/`.
-    let ids = forced.ids().map(|id| id.strip_prefix("features/").unwrap_or(id));
+    let ids = forced.case_ids().map(|id| id.strip_prefix("features/").unwrap_or(id));
     let unknown: Vec<&str> = ids.filter(|id| !existing.contains(*id)).collect();
     assert!(
         unknown.is_empty(),
         "docs/reference/cluster-differences.md names unknown scenarios: {unknown:?}"
     );
-    assert!(forced.ids().next().is_some());
+    assert!(forced.case_ids().next().is_some());
 }
 
 /// The only case of a scenario with these steps.
@@ -151,7 +153,8 @@ fn manifest_files_of_steps_are_inspected() {
 #[test]
 fn a_manifest_with_a_pod_group_needs_gangs() {
     let manifest = "    Given this manifest is applied:\n\"\"\"\nkind: KIND\n\"\"\"";
-    let needs = |kind: &str| case(&manifest.replace("KIND", kind)).capabilities().contains("gang");
+    let needs =
+        |kind: &str| case(&manifest.replace("KIND", kind)).required_capabilities().contains("gang");
     assert!(needs("PodGroup"));
     assert!(!needs("Pod"));
 }
@@ -172,19 +175,19 @@ fn tables_and_steps_need_the_capabilities_that_they_use() {
         (format!("{work}| name | sub-groups |\n| a | x 1 |\n"), "sub-groups"),
         (format!("{work}| name | kind |\n| a | jobset |\n"), "podgrouper"),
     ] {
-        assert!(case(&text).capabilities().contains(needed), "{text} {needed}");
+        assert!(case(&text).required_capabilities().contains(needed), "{text} {needed}");
     }
     for text in [
         format!("{queues}| queue | quota | priority |\n| a | 1 | |\n"),
         format!("{work}| name | pods | min | priority | preemptible |\n| a | 4 | 4 | 9 | yes |\n"),
     ] {
-        assert_eq!(case(&text).capabilities(), BTreeSet::new(), "{text}");
+        assert_eq!(case(&text).required_capabilities(), BTreeSet::new(), "{text}");
     }
 }
 
 #[test]
 fn quoted_kai_messages_need_kai_words_also_in_snapshots() {
-    let needs = |case: &Case| case.capabilities().contains("kai-words");
+    let needs = |case: &Case| case.required_capabilities().contains("kai-words");
     for quoted in ["\"found no claim\"", "'found no claim \"data\"'"] {
         assert!(
             needs(&case(&format!("    Then pod \"a\" is pending because {quoted}"))),

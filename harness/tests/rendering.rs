@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use insta::assert_snapshot;
 use jiff::{SignedDuration, Timestamp};
 use schedlab_api::{Value, json};
-use schedlab_conformance::render::{ClusterObjects, FairShares, event_stream, placement};
+use schedlab_conformance::render::{ClusterObjects, FairShares, event_stream, placement_text};
 use schedlab_emulator::store::{EventKind, Key, LogEntry, Resource, Subresource};
 
 fn node(name: &str, gpus: u32) -> Value {
@@ -70,7 +70,7 @@ fn rendered(nodes: &[Value], pods: &[Value], queues: &[Value], fair: &FairShares
         queues: &queues.iter().collect::<Vec<_>>(),
         pod_groups: &[],
     };
-    placement(cluster, fair)
+    placement_text(cluster, fair)
 }
 
 #[test]

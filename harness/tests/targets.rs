@@ -73,7 +73,7 @@ fn kube_scheduler_passes_what_its_capabilities_cover_and_skips_the_rest() {
     for (name, reason) in [
         ("A jobset is one gang", "kube-scheduler lacks gang, podgrouper"),
         ("A gang runs in part", "kube-scheduler lacks gang"),
-        ("A gang loses a node", "it needs virtual time (@virtual-time)"),
+        ("A gang loses a node", "the scenario needs virtual time (@virtual-time)"),
         ("A ReadWriteOncePod claim is used by one pod after the other", LACKS_KAI_WORDS),
         ("A node that is deleted and added again under its name starts clean", LACKS_KAI_WORDS),
     ] {

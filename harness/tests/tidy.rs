@@ -14,7 +14,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use schedlab_conformance::features::{Case, FeaturePath, load};
+use schedlab_conformance::features::{Case, FeaturePath, load_suite};
 use source::{Source, files, sources};
 
 const FILE_LINES_MAX: usize = 800;
@@ -183,7 +183,7 @@ fn every_bug_has_a_row_and_a_tagged_scenario() {
     let bugs = table.lines().filter_map(first).filter(|bug| bug.contains('#'));
     let rows: BTreeSet<String> = bugs.map(|bug| format!("bug-{}", bug.replace('#', "-"))).collect();
     let path = FeaturePath { path: root().join("features"), line: None };
-    let suite = load(&[path], schedlab_conformance::steps::catalogue::is_step)
+    let suite = load_suite(&[path], schedlab_conformance::steps::catalogue::is_step)
         .expect("the features can be read");
     let tags = suite.cases.iter().flat_map(|case| &case.tags);
     let tags: BTreeSet<String> = tags.filter(|tag| tag.starts_with("bug-")).cloned().collect();
@@ -245,7 +245,7 @@ fn every_fixture_is_referenced() {
 fn every_snapshot_belongs_to_a_scenario_and_is_reviewed() {
     let root = root();
     let path = FeaturePath { path: root.join("features"), line: None };
-    let suite = load(&[path], schedlab_conformance::steps::catalogue::is_step)
+    let suite = load_suite(&[path], schedlab_conformance::steps::catalogue::is_step)
         .expect("the features can be read");
     let expected: BTreeSet<PathBuf> = suite.cases.iter().map(Case::snapshot_path).collect();
     let found: Vec<String> = files(&root.join("snapshots"))

@@ -18,4 +18,4 @@ mod run;
 mod test_case;
 
 pub use folder::run_folder;
-pub use report::{CaseResult, Counts, FileReport, Report, Verdict};
+pub use report::{CaseResult, FileReport, Report, Verdict, VerdictCounts};

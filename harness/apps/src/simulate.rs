@@ -24,9 +24,9 @@ use std::{
 use schedlab_api::object_names;
 use schedlab_scheduler::{Config, ConfigSource, ConfigSourceError};
 
-use schedlab_conformance::text::counted;
+use schedlab_conformance::text::counted_noun;
 
-pub use report::{Reason, Report, Waiting};
+pub use report::{NeverStartedReason, Report, WaitingTimes};
 pub use trace::TraceError;
 pub(crate) use trace::{Trace, TraceJob, TraceQueue};
 
@@ -47,7 +47,7 @@ pub struct Args {
         long,
         value_name = "N",
         default_value_t = 1.0,
-        value_parser = positive,
+        value_parser = parse_positive,
         help_heading = "Transformations"
     )]
     pub compress: f64,
@@ -56,7 +56,7 @@ pub struct Args {
         long,
         value_name = "F",
         default_value_t = 1.0,
-        value_parser = fraction,
+        value_parser = parse_fraction,
         help_heading = "Transformations"
     )]
     pub scale_fleet: f64,
@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(
         long,
         value_name = "PERCENT",
-        value_parser = percentage,
+        value_parser = parse_percentage,
         conflicts_with = "compress",
         help_heading = "Transformations"
     )]
@@ -84,7 +84,7 @@ pub struct Args {
     pub json: bool,
 }
 
-/// The scheduler's profile.
+/// The profile of the simulated scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
     /// Queues, gangs, fair share and reclaim, as in KAI.
@@ -105,31 +105,31 @@ impl FromStr for Profile {
     }
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+fn parse_positive(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| *number > 0.0 && number.is_finite());
     number.ok_or_else(|| "expected a number above 0".to_owned())
 }
 
-fn fraction(text: &str) -> Result<f64, String> {
-    positive(text)
+fn parse_fraction(text: &str) -> Result<f64, String> {
+    parse_positive(text)
         .ok()
         .filter(|part| *part <= 1.0)
         .ok_or_else(|| "expected a number above 0 and up to 1".to_owned())
 }
 
-fn percentage(text: &str) -> Result<u64, String> {
+fn parse_percentage(text: &str) -> Result<u64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
     number
         .filter(|percent| (1..=10_000).contains(percent))
         .ok_or_else(|| "expected a percentage from 1% to 10000%".to_owned())
 }
 
-/// Result of a simulation.
+/// The result of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Simulation {
-    /// How the trace was interpreted, where that may surprise.
+    /// Notes on how the trace was interpreted where that may surprise.
     pub warnings: Vec<String>,
-    /// The report.
+    /// The report on the replayed trace.
     pub report: Report,
 }
 
@@ -139,9 +139,9 @@ pub struct Simulation {
 /// [`TraceError`] for an invalid file. Any other error is a request that the cluster rejected,
 /// which is a bug.
 pub fn simulate(args: &Args) -> anyhow::Result<Simulation> {
-    let mut trace = load(args)?;
-    let config = config(args)?;
-    transform(args, &mut trace)?;
+    let mut trace = load_trace(args)?;
+    let config = scheduler_config(args)?;
+    transform_trace(args, &mut trace)?;
     assign_queues(&mut trace);
     let mut warnings = Vec::new();
     if args.profile == Profile::Kube {
@@ -150,33 +150,33 @@ pub fn simulate(args: &Args) -> anyhow::Result<Simulation> {
             warnings.push(format!(
                 "kube-scheduler does not support the {} of the trace: each pod becomes a \
                  job of its own, {} in total",
-                counted(gangs, "gang"),
-                counted(jobs, "job")
+                counted_noun(gangs, "gang"),
+                counted_noun(jobs, "job")
             ));
         }
     }
     trace.jobs.sort_by(|a, b| a.arrives_secs.total_cmp(&b.arrives_secs));
     let result = driver::run_trace(&trace, config)?;
-    let report = report::report(&trace, &result);
+    let report = report::build_report(&trace, &result);
     if report.shares_rounded_up > 0 {
         warnings.push(format!(
             "kube-scheduler does not support the GPU fractions of {} of {}: they get whole GPUs",
             report.shares_rounded_up,
-            counted(report.jobs, "job")
+            counted_noun(report.jobs, "job")
         ));
     }
     Ok(Simulation { warnings, report })
 }
 
-/// Applies the requested transformations; an error when nothing is left to replay.
-fn transform(args: &Args, trace: &mut Trace) -> anyhow::Result<()> {
+/// Applies the transformations that the command line requests. Fails if nothing is left to replay.
+fn transform_trace(args: &Args, trace: &mut Trace) -> anyhow::Result<()> {
     let nodes = trace.nodes.len();
     transform::scale_fleet(trace, args.scale_fleet);
     if trace.nodes.is_empty() {
         anyhow::bail!(
             "--scale-fleet: got {}, which leaves none of {}, expected a larger fraction",
             args.scale_fleet,
-            counted(nodes, "node")
+            counted_noun(nodes, "node")
         );
     }
     let is_bare = trace.gpus() == 0;
@@ -184,7 +184,7 @@ fn transform(args: &Args, trace: &mut Trace) -> anyhow::Result<()> {
         Some(_) if is_bare => {
             anyhow::bail!(
                 "--inflate: got no GPU on {} of {}, expected a fleet with GPUs",
-                counted(trace.nodes.len(), "remaining node"),
+                counted_noun(trace.nodes.len(), "remaining node"),
                 args.nodes.display()
             );
         }
@@ -194,10 +194,10 @@ fn transform(args: &Args, trace: &mut Trace) -> anyhow::Result<()> {
                 args.pods.display()
             );
         }
-        Some(percent) => transform::inflate(trace, percent, args.seed),
-        None => transform::compress(trace, args.compress),
+        Some(percent) => transform::draw_pods_to_fill(trace, percent, args.seed),
+        None => transform::compress_arrivals(trace, args.compress),
     }
-    if trace.jobs.iter().all(|job| limits::SECS.contains_fraction(job.arrives_secs)) {
+    if trace.jobs.iter().all(|job| limits::SECS_RANGE.contains_fraction(job.arrives_secs)) {
         return Ok(());
     }
     anyhow::bail!(
@@ -207,7 +207,7 @@ fn transform(args: &Args, trace: &mut Trace) -> anyhow::Result<()> {
     )
 }
 
-fn config(args: &Args) -> Result<Config, ConfigSourceError> {
+fn scheduler_config(args: &Args) -> Result<Config, ConfigSourceError> {
     let mut config = match args.profile {
         Profile::Kai => Config::kai(),
         Profile::Kube => Config::kube(),
@@ -216,31 +216,34 @@ fn config(args: &Args) -> Result<Config, ConfigSourceError> {
     Ok(Config { seed: args.seed, ..config })
 }
 
-fn load(args: &Args) -> Result<Trace, TraceError> {
+fn load_trace(args: &Args) -> Result<Trace, TraceError> {
     let json = |path: &PathBuf| path.extension().is_some_and(|end| end != "csv");
     let nodes = if json(&args.nodes) {
-        json_lines::nodes(&args.nodes)?
+        json_lines::read_nodes(&args.nodes)?
     } else {
-        csv_files::nodes(&args.nodes)?
+        csv_files::read_nodes(&args.nodes)?
     };
-    let jobs =
-        if json(&args.pods) { json_lines::jobs(&args.pods)? } else { csv_files::jobs(&args.pods)? };
+    let jobs = if json(&args.pods) {
+        json_lines::read_jobs(&args.pods)?
+    } else {
+        csv_files::read_jobs(&args.pods)?
+    };
     let queues = match &args.queues {
-        Some(path) if json(path) => json_lines::queues(path)?,
-        Some(path) => csv_files::queues(path)?,
-        None => one_queue(),
+        Some(path) if json(path) => json_lines::read_queues(path)?,
+        Some(path) => csv_files::read_queues(path)?,
+        None => default_queues(),
     };
     let trace = Trace { nodes, queues, jobs };
     check_names(args, &trace)?;
-    check_members(args, &trace)?;
+    check_member_names(args, &trace)?;
     check_queues(args, &trace)?;
-    check_classes(args, &trace)?;
+    check_priority_classes(args, &trace)?;
     check_not_empty(args, &trace)?;
     Ok(trace)
 }
 
 /// The default queues: one queue without limits below one department.
-fn one_queue() -> Vec<TraceQueue> {
+fn default_queues() -> Vec<TraceQueue> {
     let all = |name: &str, parent: &str| TraceQueue {
         line: 0,
         name: name.to_owned(),
@@ -285,8 +288,8 @@ fn check_names(args: &Args, trace: &Trace) -> Result<(), TraceError> {
     Ok(())
 }
 
-/// Rejects a pod with the name of a gang's member.
-fn check_members(args: &Args, trace: &Trace) -> Result<(), TraceError> {
+/// Rejects a trace in which a pod has the name of a gang's member.
+fn check_member_names(args: &Args, trace: &Trace) -> Result<(), TraceError> {
     let gangs = trace.jobs.iter().filter(|job| job.pods > 1);
     let gangs: BTreeMap<&str, &TraceJob> = gangs.map(|gang| (gang.name.as_str(), gang)).collect();
     let gang_of = |name: &str| {
@@ -331,7 +334,7 @@ fn check_queues(args: &Args, trace: &Trace) -> Result<(), TraceError> {
             above = &next.parent;
         }
     }
-    let leaves = leaves(trace);
+    let leaves = leaf_queue_names(trace);
     let names_no_leaf = |job: &&TraceJob| !job.queue.is_empty() && !leaves.contains(&job.queue);
     match trace.jobs.iter().find(names_no_leaf) {
         Some(job) => {
@@ -343,7 +346,7 @@ fn check_queues(args: &Args, trace: &Trace) -> Result<(), TraceError> {
 }
 
 /// Checks that jobs name existing priority classes.
-fn check_classes(args: &Args, trace: &Trace) -> Result<(), TraceError> {
+fn check_priority_classes(args: &Args, trace: &Trace) -> Result<(), TraceError> {
     let known: Vec<String> = schedlab_api::crds::priority_classes()
         .iter()
         .filter_map(|class| class["metadata"]["name"].as_str().map(str::to_owned))
@@ -374,7 +377,7 @@ fn trace_error(file: &Path, line: u64, column: &str, found: String, allowed: &st
     }
 }
 
-fn leaves(trace: &Trace) -> Vec<String> {
+fn leaf_queue_names(trace: &Trace) -> Vec<String> {
     let parent = |name: &str| trace.queues.iter().any(|queue| queue.parent == name);
     let leaves = trace.queues.iter().filter(|queue| !parent(&queue.name));
     leaves.map(|queue| queue.name.clone()).collect()
@@ -382,7 +385,7 @@ fn leaves(trace: &Trace) -> Vec<String> {
 
 /// Assigns jobs without a queue to the leaf queues in turn.
 fn assign_queues(trace: &mut Trace) {
-    let leaves = leaves(trace);
+    let leaves = leaf_queue_names(trace);
     let without_queue = trace.jobs.iter_mut().filter(|job| job.queue.is_empty());
     for (job, leaf) in without_queue.zip(leaves.iter().cycle()) {
         job.queue.clone_from(leaf);

@@ -26,40 +26,40 @@ use tokio::{
 
 use crate::{PODS, fleet};
 
-/// Interval at which events are counted once all pods are bound.
+/// Interval at which events are counted after all pods are bound.
 const EVENT_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Times since the start of a scheduler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timings {
-    /// Until the first binding.
+    /// Time until the first binding.
     pub(crate) first: Duration,
-    /// Until the last binding.
+    /// Time until the last binding.
     pub(crate) all: Duration,
-    /// Until every pod also has its event.
+    /// Time until every pod also has its event.
     pub(crate) events: Duration,
 }
 
 impl Timings {
     pub(crate) fn pods_per_second(&self) -> f64 {
-        pods() / self.all.as_secs_f64()
+        pod_count_as_f64() / self.all.as_secs_f64()
     }
 
     pub(crate) fn pods_per_second_after_first(&self) -> f64 {
-        pods() / self.after_first().as_secs_f64()
+        pod_count_as_f64() / self.duration_after_first().as_secs_f64()
     }
 
     /// From the first binding to the last.
-    pub(crate) fn after_first(&self) -> Duration {
+    pub(crate) fn duration_after_first(&self) -> Duration {
         self.all.saturating_sub(self.first)
     }
 }
 
-fn pods() -> f64 {
+fn pod_count_as_f64() -> f64 {
     u32::try_from(PODS).map_or(f64::NAN, f64::from)
 }
 
-/// Times kube-scheduler with its default profile, without client-side rate limits.
+/// Measures kube-scheduler with its default profile, without client-side rate limits.
 pub(crate) async fn time_kube_scheduler(
     plane: &TemporaryControlPlane,
     namespace: &str,
@@ -75,19 +75,19 @@ pub(crate) async fn time_kube_scheduler(
     let file = tempfile::NamedTempFile::new().context("no temporary file")?;
     fs::write(file.path(), config.to_string())?;
     let arguments = [format!("--config={}", file.path().display()), "--secure-port=0".to_owned()];
-    time(plane, namespace, "default-scheduler", || {
+    time_binding(plane, namespace, "default-scheduler", || {
         plane.start_program("kube-scheduler", &arguments)
     })
     .await
 }
 
-/// Times our scheduler, configured as by its command line, on a thread of its own.
+/// Measures our scheduler, configured as by its command line, on a thread of its own.
 pub(crate) async fn time_our_scheduler(
     plane: &TemporaryControlPlane,
     namespace: &str,
 ) -> anyhow::Result<Timings> {
     let kubeconfig = plane.kubeconfig().to_owned();
-    time(plane, namespace, "kai-scheduler", || {
+    time_binding(plane, namespace, "kai-scheduler", || {
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = thread::spawn(move || -> anyhow::Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -123,22 +123,22 @@ impl Drop for SchedulerThread {
 }
 
 /// Starts a scheduler and measures how long it takes to bind all pods.
-async fn time<T>(
+async fn time_binding<T>(
     plane: &TemporaryControlPlane,
     namespace: &str,
     scheduler_name: &str,
     start: impl FnOnce() -> anyhow::Result<T>,
 ) -> anyhow::Result<Timings> {
     let api = Api::new(plane.client().await?);
-    fleet::submit(&api, namespace, scheduler_name).await.context("cannot submit the pods")?;
-    let mut pods_watch = watch(&api, namespace).await?;
+    fleet::submit_pods(&api, namespace, scheduler_name).await.context("cannot submit the pods")?;
+    let mut pods_watch = watch_bound_pods(&api, namespace).await?;
     let start_time = Instant::now();
     let scheduler = start()?;
     let (mut names, mut first) = (BTreeSet::new(), None);
     while names.len() < PODS {
         // An API server ends the watch of a slow client; on a busy machine this can happen here.
         let Some(line) = pods_watch.try_next().await? else {
-            pods_watch = watch(&api, namespace).await?;
+            pods_watch = watch_bound_pods(&api, namespace).await?;
             continue;
         };
         let event: WatchEvent<PartialObjectMeta> = serde_json::from_str(&line)?;
@@ -155,7 +155,7 @@ async fn time<T>(
 }
 
 /// Watches bound pods, beginning with those that are bound already.
-async fn watch(
+async fn watch_bound_pods(
     api: &Api,
     namespace: &str,
 ) -> anyhow::Result<impl Stream<Item = io::Result<String>> + Unpin + use<>> {
@@ -169,7 +169,7 @@ async fn watch(
     Ok(lines.lines())
 }
 
-/// Waits until there is an event for every pod; returns when.
+/// Waits until there is an event for every pod. Returns when that happened.
 async fn wait_for_events(api: &Api, namespace: &str) -> anyhow::Result<Instant> {
     let path = format!("/api/v1/namespaces/{namespace}/events?limit=1");
     loop {
@@ -182,7 +182,7 @@ async fn wait_for_events(api: &Api, namespace: &str) -> anyhow::Result<Instant> 
     }
 }
 
-/// The wall clock.
+/// The real time of day, as the clock of the measured scheduler.
 #[expect(clippy::disallowed_methods, reason = "the measured scheduler runs in real time")]
 fn wall_clock() -> Clock {
     Arc::new(|| jiff::Timestamp::try_from(SystemTime::now()).unwrap_or_default())

@@ -8,25 +8,25 @@ use schedlab_emulator::{Reach, Router, Server, clock::Clock};
 use schedlab_scheduler::Config;
 
 use crate::{
-    process::peak_mb,
-    scheduler::{NAME, full_fleet},
+    process::peak_memory_mb,
+    scheduler::{ROW_NAME, full_fleet},
     table::{Row, Table},
 };
 
-/// Environment variable with the kubeconfig for the scheduler process.
-const KUBECONFIG: &str = "SCHEDLAB_BENCH_KUBECONFIG";
+/// Environment variable with the kubeconfig; set in the process that runs the scheduler.
+const KUBECONFIG_ENV: &str = "SCHEDLAB_BENCH_KUBECONFIG";
 
-/// The scheduler is done if it writes nothing for this long.
+/// The scheduler has finished its work if it writes nothing for this long.
 const QUIET_PERIOD: Duration = Duration::from_secs(10);
 
-const WRITES_AT_ONCE: usize = 32;
+const CONCURRENT_WRITES: usize = 32;
 
-/// The kubeconfig, if this process has to run the scheduler.
+/// The path of the kubeconfig, if this process has to run the scheduler.
 pub(crate) fn scheduler_kubeconfig() -> Option<OsString> {
-    std::env::var_os(KUBECONFIG)
+    std::env::var_os(KUBECONFIG_ENV)
 }
 
-/// Runs the scheduler until the process is killed.
+/// Runs the scheduler until this process is killed.
 pub(crate) fn run_scheduler(kubeconfig: OsString) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let status = runtime.expect("a runtime can be built").block_on(async {
@@ -34,27 +34,27 @@ pub(crate) fn run_scheduler(kubeconfig: OsString) {
         let options = KubeConfigOptions::default();
         let config = kube::Config::from_custom_kubeconfig(config, &options).await?;
         let client = kube::Client::try_from(config)?;
-        let config = Config { writes_at_once: WRITES_AT_ONCE, ..Config::kai() };
+        let config = Config { writes_at_once: CONCURRENT_WRITES, ..Config::kai() };
         schedlab_scheduler::run(client, config, Arc::new(jiff::Timestamp::now)).await
     });
     status.expect("the scheduler runs until it is killed");
 }
 
-pub(crate) fn measure(table: &Table) {
-    if !table.selects(NAME) {
+pub(crate) fn measure_memory(table: &Table) {
+    if !table.is_selected(ROW_NAME) {
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let peak = runtime.expect("a runtime can be built").block_on(peak());
-    table.row(&Row {
-        name: format!("{NAME}: memory of its process"),
+    let peak = runtime.expect("a runtime can be built").block_on(scheduler_peak_memory_mb());
+    table.print_row(&Row {
+        name: format!("{ROW_NAME}: memory of its process"),
         figure: peak.map_or("?".to_owned(), |peak| format!("{peak} MB")),
         bound: "1 GB".to_owned(),
         others: String::new(),
     });
 }
 
-async fn peak() -> Option<u64> {
+async fn scheduler_peak_memory_mb() -> Option<u64> {
     let emulator = full_fleet(Clock::real());
     let store = emulator.store().clone();
     let address = ([127, 0, 0, 1], 0).into();
@@ -65,7 +65,8 @@ async fn peak() -> Option<u64> {
     let initial = store.revision();
     let itself = std::env::current_exe().expect("this program has a path");
     let mut child = Command::new(itself);
-    let mut child = child.env(KUBECONFIG, kubeconfig.path()).spawn().expect("this program starts");
+    let mut child =
+        child.env(KUBECONFIG_ENV, kubeconfig.path()).spawn().expect("this program starts");
     loop {
         let before = store.revision();
         tokio::time::sleep(QUIET_PERIOD).await;
@@ -76,7 +77,7 @@ async fn peak() -> Option<u64> {
             break;
         }
     }
-    let peak = peak_mb(child.id());
+    let peak = peak_memory_mb(child.id());
     child.kill().and_then(|()| child.wait()).expect("a child can be killed");
     peak
 }

@@ -9,8 +9,8 @@ use std::{
 
 use crate::core::now;
 
-/// The measurements of one run.
-pub(crate) struct Measurement {
+/// What was measured in one run of `schedlab`.
+pub(crate) struct CommandMeasurement {
     pub(crate) wall: Duration,
     /// Peak resident memory in MB; `None` if `/proc` is not available.
     pub(crate) peak_mb: Option<u64>,
@@ -22,27 +22,27 @@ pub(crate) struct Measurement {
 /// rise in the last interval can be missed.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The root of the repository.
-pub(crate) fn root() -> PathBuf {
+/// The root folder of the repository.
+pub(crate) fn repository_root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().expect("the harness folder has a parent").to_owned()
 }
 
 /// Runs `schedlab` in the root of the repository.
-pub(crate) fn schedlab(arguments: &[&str]) -> Measurement {
+pub(crate) fn run_schedlab(arguments: &[&str]) -> CommandMeasurement {
     let output = tempfile::NamedTempFile::new().expect("a temporary file can be written");
     let sink = output.reopen().expect("a temporary file can be written");
     let start = now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_schedlab"))
         .args(arguments)
-        .current_dir(root())
+        .current_dir(repository_root())
         .stdout(sink)
         .stderr(Stdio::null())
         .spawn()
         .expect("schedlab starts");
     let mut peak = None;
     let status = loop {
-        peak = peak_mb(child.id()).max(peak);
+        peak = peak_memory_mb(child.id()).max(peak);
         if let Some(status) = child.try_wait().expect("a child can be waited for") {
             break status;
         }
@@ -50,11 +50,11 @@ pub(crate) fn schedlab(arguments: &[&str]) -> Measurement {
     };
     let wall = start.elapsed();
     let stdout = fs::read_to_string(output.path()).unwrap_or_default();
-    Measurement { wall, peak_mb: peak, stdout, succeeded: status.success() }
+    CommandMeasurement { wall, peak_mb: peak, stdout, succeeded: status.success() }
 }
 
 /// The peak memory of a process so far, in MB.
-pub(crate) fn peak_mb(process: u32) -> Option<u64> {
+pub(crate) fn peak_memory_mb(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;

@@ -13,21 +13,21 @@ use schedlab_scheduler::Config;
 
 use crate::{
     core::now,
-    table::{Row, Table, median, time},
+    table::{Row, Table, duration_text, median},
 };
 
 const NODES: u32 = 4000;
-const RUNNING: u32 = 30_000;
-const PENDING: u32 = 10_000;
+const RUNNING_PODS: u32 = 30_000;
+const PENDING_PODS: u32 = 10_000;
 const QUEUES: u32 = 100;
 
 /// Number of cycles without changes over which the time is averaged.
 const QUIET_CYCLES: u32 = 1000;
 
-pub(crate) const NAME: &str = "the whole scheduler, 4,000 nodes, 40,000 pods";
+pub(crate) const ROW_NAME: &str = "the whole scheduler, 4,000 nodes, 40,000 pods";
 
-pub(crate) fn measure(table: &Table) {
-    if !table.selects(NAME) {
+pub(crate) fn measure_scheduler(table: &Table) {
+    if !table.is_selected(ROW_NAME) {
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -35,11 +35,11 @@ pub(crate) fn measure(table: &Table) {
         .start_paused(true)
         .build()
         .expect("a runtime can be built");
-    let (quiet, pod) = runtime.block_on(cycles());
+    let (quiet, pod) = runtime.block_on(time_quiet_and_one_pod_cycles());
     let row = |what: &str, elapsed: Duration, bound: &str| {
-        table.row(&Row {
-            name: format!("{NAME}: {what}"),
-            figure: time(elapsed),
+        table.print_row(&Row {
+            name: format!("{ROW_NAME}: {what}"),
+            figure: duration_text(elapsed),
             bound: bound.to_owned(),
             others: String::new(),
         });
@@ -48,8 +48,8 @@ pub(crate) fn measure(table: &Table) {
     row("a cycle with one new pod", pod, "");
 }
 
-/// The times of a cycle without changes and of one with a new pod.
-async fn cycles() -> (Duration, Duration) {
+/// The time of a cycle without changes, and that of a cycle with one new pod.
+async fn time_quiet_and_one_pod_cycles() -> (Duration, Duration) {
     let epoch = "2026-01-01T00:00:00Z".parse().expect("the timestamp is valid");
     let emulator = full_fleet(Clock::starting_at(epoch));
     let config = Config::kai();
@@ -78,7 +78,7 @@ async fn cycles() -> (Duration, Duration) {
     let quiet = elapsed / u32::try_from(after - before.1).expect("about a thousand cycles");
     let mut times = Vec::new();
     for at in 0..5 {
-        create(&emulator, "pods", &pod(&format!("new-{at}"), 0, None));
+        create_object(&emulator, "pods", &pod_object(&format!("new-{at}"), 0, None));
         let start = now();
         tokio::time::sleep(Duration::from_millis(1500)).await;
         times.push(start.elapsed());
@@ -103,26 +103,26 @@ pub(crate) fn full_fleet(clock: Clock) -> Emulator {
     let fleet = format!("pools:\n- name: n\n  count: {NODES}\n  gpus: 8\n");
     let fleet = Fleet::parse("fleet", &fleet).expect("the fleet is valid");
     emulator.add_fleet(&fleet).expect("the cluster is empty");
-    fleet.nodes().iter().for_each(|node| make_ready(&emulator, node));
+    fleet.nodes().iter().for_each(|node| make_node_ready(&emulator, node));
     for at in 0..QUEUES {
-        let queue = queue(at);
+        let queue = queue_object(at);
         let queues = Resource::new("scheduling.run.ai", "queues");
         emulator.create(&queues, queue).expect("the queue is valid");
     }
-    for at in 0..RUNNING {
+    for at in 0..RUNNING_PODS {
         // The last GPU of every second node is free.
         let node = format!("n-{}", at / 15 * 2 + at % 15 / 8);
-        create(&emulator, "pods", &pod(&format!("running-{at:06}"), at, Some(&node)));
+        create_object(&emulator, "pods", &pod_object(&format!("running-{at:06}"), at, Some(&node)));
     }
-    for at in 0..PENDING {
-        create(&emulator, "pods", &pod(&format!("pending-{at:06}"), at, None));
+    for at in 0..PENDING_PODS {
+        create_object(&emulator, "pods", &pod_object(&format!("pending-{at:06}"), at, None));
     }
     emulator
 }
 
 /// Removes the taints of a node and makes it ready, as its kubelet and the node life cycle
 /// controller would.
-fn make_ready(emulator: &Emulator, node: &Value) {
+fn make_node_ready(emulator: &Emulator, node: &Value) {
     let name = node["metadata"]["name"].as_str().expect("nodes have names");
     let ready = json!({ "type": "Ready", "status": "True", "reason": "KubeletReady" });
     let parts = [
@@ -136,11 +136,11 @@ fn make_ready(emulator: &Emulator, node: &Value) {
     }
 }
 
-fn create(emulator: &Emulator, plural: &str, object: &Value) {
+fn create_object(emulator: &Emulator, plural: &str, object: &Value) {
     emulator.create(&Resource::new("", plural), object.clone()).expect("the object is valid");
 }
 
-fn queue(at: u32) -> Value {
+fn queue_object(at: u32) -> Value {
     let all = json!({ "quota": -1, "overQuotaWeight": 1, "limit": -1 });
     let gpu = json!({ "quota": NODES * 8 / QUEUES, "overQuotaWeight": 1, "limit": -1 });
     json!({
@@ -151,7 +151,7 @@ fn queue(at: u32) -> Value {
     })
 }
 
-fn pod(name: &str, at: u32, node: Option<&str>) -> Value {
+fn pod_object(name: &str, at: u32, node: Option<&str>) -> Value {
     let queue = format!("queue-{:03}", at % QUEUES);
     let limits = json!({ "nvidia.com/gpu": 1 });
     let mut pod = json!({

@@ -50,18 +50,22 @@ use run_record::RunRecord;
 use crate::external_tools::DockerEndpoint;
 
 pub(crate) use cluster::delete_foreign_pods;
-pub use reaper::{CleanupMode, CleanupOutcome, CleanupResult, RunReport, clean, find_unrecorded};
+pub use reaper::{
+    CleanupMode, CleanupOutcome, CleanupResult, RunReport, clean_finished_runs,
+    find_unrecorded_resources,
+};
 pub use run_record::{RunState, state_folder};
 
 /// Docker label of everything that a run creates; its value is the run's id.
 pub(crate) const DOCKER_LABEL: &str = "schedlab.run";
-/// Prefix of the names of kind clusters that end with their run; the run's id follows.
+/// Prefix of the names of kind clusters that are deleted at the end of their run; the run's id
+/// follows.
 pub(crate) const KIND_PREFIX: &str = "schedlab-";
-/// Prefix of labels on objects that runs share on a cluster: each run that uses an object adds such
-/// a label with its id.
-pub(crate) const USE_LABEL: &str = "run.schedlab.dev/";
-/// Environment variable that marks child processes; its value is the run's id.
-const RUN_ENV: &str = "SCHEDLAB_RUN";
+/// Prefix of labels on objects that several runs use at the same time. Each run that uses such an
+/// object adds a label: this prefix and the run's id.
+pub(crate) const USE_LABEL_PREFIX: &str = "run.schedlab.dev/";
+/// Environment variable that marks the child processes of a run; its value is the run's id.
+const RUN_ID_ENV: &str = "SCHEDLAB_RUN";
 
 /// A resource outside this process that a run has created or is about to create.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -71,42 +75,44 @@ pub enum Resource {
     Process {
         /// The process id.
         pid: u32,
-        /// Its start time, in clock ticks since the boot.
+        /// The start time of the process, in clock ticks since the boot.
         started: u64,
-        /// Its command, for people.
+        /// The command line, for people.
         command: String,
     },
     /// A folder for temporary files; its name contains the run's id.
     Folder {
-        /// Its absolute path.
+        /// The absolute path of the folder.
         path: PathBuf,
     },
     /// A kubeconfig file that this program writes.
     Kubeconfig {
-        /// Its absolute path.
+        /// The absolute path of the kubeconfig.
         path: PathBuf,
-        /// The server that it names. The file is removed only if it still does.
+        /// The server that the kubeconfig names. The file is removed only if it still names this
+        /// server.
         server: String,
     },
-    /// Everything that docker has under the run's label: containers, networks, volumes, images.
+    /// Everything in docker with the run's label: containers, networks, volumes and images.
     Docker,
     /// A kind cluster: containers that kind labels with the cluster's name.
     KindCluster {
-        /// Its name.
+        /// The name of the kind cluster.
         name: String,
     },
-    /// A docker network that kind created without a label; it stays while other clusters use it.
+    /// A docker network that kind created without a label. It stays while other kind clusters use
+    /// it.
     Network {
-        /// Its name.
+        /// The name of the network.
         name: String,
     },
     /// A docker image that no later run needs.
     Image {
-        /// Name and tag.
+        /// The name and tag of the image.
         reference: String,
     },
-    /// All objects of an existing cluster under the run's label, and the objects that runs share
-    /// there, once no other run uses them.
+    /// All objects with the run's label on an existing cluster, and the objects there that several
+    /// runs use, once no other run uses them.
     Cluster {
         /// A kubeconfig for the cluster.
         kubeconfig: PathBuf,
@@ -117,9 +123,10 @@ pub enum Resource {
         #[serde(default)]
         uid: Option<String>,
     },
-    /// Like `Cluster`, on a kind cluster that is kept; nothing remains once the cluster is deleted.
+    /// Objects of the run on a kind cluster that is kept. If the cluster was deleted meanwhile,
+    /// nothing remains.
     KeptCluster {
-        /// Its name.
+        /// The name of the kind cluster.
         name: String,
         /// A kubeconfig for the cluster, in a folder of the run.
         kubeconfig: PathBuf,
@@ -136,69 +143,84 @@ pub enum Resource {
     },
 }
 
-/// A run of this program, with the record of what it creates. Clones share the record.
+/// One run of schedlab, with the record of the resources that it creates. Clones share the record.
 #[derive(Clone, Debug)]
-pub struct Run(Arc<Inner>);
+pub struct Run(Arc<RunInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct RunInner {
     id: String,
     file: PathBuf,
     record: Mutex<RunRecord>,
 }
 
 impl Run {
-    /// Creates a record for this process. `verb` is the subcommand, for people.
+    /// Begins a run and writes its record. `verb` is the subcommand, for people.
+    ///
+    /// # Errors
+    /// The record cannot be written.
     pub fn begin(verb: &str) -> anyhow::Result<Self> {
         Self::begin_in(&state_folder()?, verb)
     }
 
-    /// Like [`Self::begin`], with another state folder.
+    /// Like [`Self::begin`], with the records in another state folder.
     pub(crate) fn begin_in(state: &Path, verb: &str) -> anyhow::Result<Self> {
         let (file, record) = RunRecord::create(state, verb, Clock::real().now())?;
         let id = record.id.clone();
-        Ok(Self(Arc::new(Inner { id, file, record: Mutex::new(record) })))
+        Ok(Self(Arc::new(RunInner { id, file, record: Mutex::new(record) })))
     }
 
-    /// The id of the run, used in labels and names: a DNS label, unique on this machine.
+    /// The id of the run, which is used in labels and names. It is a DNS label and unique on this
+    /// machine.
     pub fn id(&self) -> &str {
         &self.0.id
     }
 
-    /// The start of all names that scenarios create on a cluster: see [`short_name_of`].
-    pub(crate) fn short_name(&self) -> String {
-        short_name_of(self.id())
+    /// The prefix of all names that scenarios of the run create on a cluster: see
+    /// [`short_name_from_run_id`].
+    pub(crate) fn name_prefix(&self) -> String {
+        short_name_from_run_id(self.id())
     }
 
-    /// The label for docker's `--label`.
-    pub fn label(&self) -> String {
+    /// The label that marks the run's containers, as the argument of docker's `--label`.
+    pub fn docker_label(&self) -> String {
         format!("{DOCKER_LABEL}={}", self.id())
     }
 
-    /// The environment variable by which `schedlab clean` finds a child process.
-    pub(crate) fn env_var(&self) -> (&'static str, &str) {
-        (RUN_ENV, self.id())
+    /// The environment variable, with its value, by which `schedlab clean` recognizes a child
+    /// process of the run.
+    pub(crate) fn run_id_env(&self) -> (&'static str, &str) {
+        (RUN_ID_ENV, self.id())
     }
 
-    /// Registers a resource. Call it before creating the resource.
+    /// Adds a resource to the run's record. Call this function before creating the resource.
+    ///
+    /// # Errors
+    /// The record cannot be written.
     pub fn register(&self, resource: Resource) -> anyhow::Result<()> {
-        if resource.needs_docker_daemon() && self.record().docker.is_none() {
-            let daemon = DockerEndpoint::from_docker_blocking();
-            self.record().docker = daemon;
+        if resource.needs_docker_daemon() && self.lock_record().docker.is_none() {
+            let daemon = DockerEndpoint::from_docker_context_blocking();
+            self.lock_record().docker = daemon;
         }
-        self.update(|resources| {
+        self.update_resources(|resources| {
             if !resources.contains(&resource) {
                 resources.push(resource);
             }
         })
     }
 
-    /// Releases a resource that its creator has removed.
+    /// Removes a resource from the run's record, after its creator has removed the resource itself.
+    ///
+    /// # Errors
+    /// The record cannot be written.
     pub fn release(&self, resource: &Resource) -> anyhow::Result<()> {
-        self.update(|resources| resources.retain(|known| known != resource))
+        self.update_resources(|resources| resources.retain(|known| known != resource))
     }
 
-    /// Creates and registers a folder for temporary files.
+    /// Creates a folder for temporary files and adds it to the run's record.
+    ///
+    /// # Errors
+    /// The folder cannot be created or the record cannot be written.
     pub fn temp_folder(&self, name: &str) -> anyhow::Result<PathBuf> {
         let path = std::env::temp_dir().join(format!("schedlab-{}-{name}", self.id()));
         self.register(Resource::Folder { path: path.clone() })?;
@@ -207,19 +229,22 @@ impl Run {
         Ok(path)
     }
 
-    /// Starts and registers a process.
+    /// Starts a process and adds it to the run's record.
+    ///
+    /// # Errors
+    /// The process cannot be started or the record cannot be written.
     pub fn spawn(&self, command: &mut Command) -> anyhow::Result<Child> {
         let program = command.get_program().to_string_lossy().into_owned();
-        let (name, id) = self.env_var();
+        let (name, id) = self.run_id_env();
         let child = command.env(name, id).spawn();
         let child = child.with_context(|| format!("cannot start {program}"))?;
         self.register_process(child.id(), &program)?;
         Ok(child)
     }
 
-    /// Registers a process that was started with [`Run::env_var`]. Does nothing if it has ended.
+    /// Registers a process that was started with [`Run::run_id_env`]. Does nothing if it has ended.
     pub(crate) fn register_process(&self, pid: u32, command: &str) -> anyhow::Result<()> {
-        let Some(process) = Process::find(pid) else { return Ok(()) };
+        let Some(process) = Process::from_pid(pid) else { return Ok(()) };
         self.register(Resource::Process {
             pid,
             started: process.started,
@@ -227,27 +252,28 @@ impl Run {
         })
     }
 
-    /// Removes everything that is still registered, and the record. Returns what could not be
-    /// removed; the record keeps it.
+    /// Removes all resources of the run's record, and then the record. Returns the resources that
+    /// could not be removed; the record keeps them.
     pub async fn end(self) -> Vec<CleanupResult> {
-        let record = self.record().clone();
-        let results = reaper::reap(&self.0.file, &record, Vec::new(), CleanupMode::Remove).await;
-        results.into_iter().filter(|result| result.outcome.failure().is_some()).collect()
+        let record = self.lock_record().clone();
+        let results =
+            reaper::clean_run(&self.0.file, &record, Vec::new(), CleanupMode::Remove).await;
+        results.into_iter().filter(|result| result.outcome.failure_reason().is_some()).collect()
     }
 
-    fn update(&self, change: impl FnOnce(&mut Vec<Resource>)) -> anyhow::Result<()> {
-        let mut record = self.record();
+    fn update_resources(&self, change: impl FnOnce(&mut Vec<Resource>)) -> anyhow::Result<()> {
+        let mut record = self.lock_record();
         change(&mut record.resources);
-        record.write(&self.0.file)
+        record.write_record(&self.0.file)
     }
 
-    fn record(&self) -> MutexGuard<'_, RunRecord> {
+    fn lock_record(&self) -> MutexGuard<'_, RunRecord> {
         self.0.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A short word for a run, derived from its id. It has no vowels, so no other word contains it.
-fn short_name_of(id: &str) -> String {
+/// A short word derived from the id of a run. It has no vowels, so no other word contains it.
+fn short_name_from_run_id(id: &str) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz";
     // FNV-1a: another build that cleans up computes the same word.
     let mut hash = id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
@@ -263,12 +289,13 @@ fn short_name_of(id: &str) -> String {
 }
 
 impl Resource {
-    /// Whether docker's daemon is needed to find out whether the resource exists.
+    /// Whether only docker's daemon can tell whether the resource exists.
     fn needs_docker_daemon(&self) -> bool {
         self.is_created_by_docker() || matches!(self, Self::Image { .. } | Self::KeptCluster { .. })
     }
 
-    /// Whether docker's daemon creates it, which may happen after the client was killed.
+    /// Whether docker's daemon creates the resource. It may do so even after the docker client was
+    /// killed.
     fn is_created_by_docker(&self) -> bool {
         match self {
             Self::Docker | Self::KindCluster { .. } | Self::Network { .. } => true,

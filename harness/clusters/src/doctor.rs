@@ -12,88 +12,92 @@ use serde::Serialize;
 
 use crate::external_tools::ToolError;
 
-/// What can be checked.
+/// A way to use schedlab whose prerequisites the doctor can check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Check {
-    /// Features on the emulator, in this process.
+pub enum DoctorCheck {
+    /// Running features on the emulator, in this process.
     #[default]
     Emulator,
-    /// Features on a control plane of etcd and Kubernetes' own programs.
+    /// Running features on a control plane of etcd and Kubernetes' own programs.
     ControlPlane,
-    /// Features on a cluster in a container.
+    /// Running features on a cluster in a container.
     Container,
-    /// Features on kind.
+    /// Running features on a kind cluster.
     Kind,
-    /// Features on any cluster.
+    /// Running features on any cluster, by its kubeconfig.
     Kubeconfig,
     /// Installing the scheduler with its Helm chart.
     Helm,
-    /// Inspecting `schedlab up` and real clusters.
+    /// Inspecting `schedlab up` and real clusters with kubectl.
     Kubectl,
 }
 
-/// The results of all checks.
+/// The results of all checks of the doctor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DoctorReport {
-    /// One result per check.
+    /// The results of the checks, one per check.
     #[serde(rename = "abilities")]
     pub checks: Vec<CheckResult>,
-    /// Cores, memory, disk and limits.
+    /// Cores, memory, disk and limits of this machine.
     pub machine: Vec<String>,
 }
 
-/// The result of one check.
+/// What the doctor found and missed in one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CheckResult {
-    /// What was checked.
+    /// The check that was made.
     #[serde(rename = "target")]
-    pub check: Check,
-    /// Whether nothing is missing.
+    pub check: DoctorCheck,
+    /// Whether no prerequisite is missing.
     pub ready: bool,
-    /// What was found, with versions.
+    /// Prerequisites that were found, with their versions.
     pub found: Vec<String>,
-    /// What is missing.
+    /// Prerequisites that are missing.
     pub missing: Vec<MissingPrerequisite>,
 }
 
-/// A missing prerequisite.
+/// A missing prerequisite and how to get it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MissingPrerequisite {
-    /// The prerequisite.
+    /// The prerequisite that is missing.
     pub what: String,
-    /// How to get it.
+    /// How to get the prerequisite.
     pub remedy: String,
 }
 
 impl CheckResult {
-    fn new(check: Check) -> Self {
+    fn new(check: DoctorCheck) -> Self {
         Self { check, ready: true, found: Vec::new(), missing: Vec::new() }
     }
 
-    fn add_found(&mut self, what: impl Into<String>) {
-        self.found.push(what.into());
+    fn add_found_line(&mut self, line: impl Into<String>) {
+        self.found.push(line.into());
     }
 
-    fn add_missing(&mut self, what: impl Into<String>, hint: impl Into<String>) {
+    fn add_missing_prerequisite(
+        &mut self,
+        prerequisite: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
         self.ready = false;
-        self.missing.push(MissingPrerequisite { what: what.into(), remedy: hint.into() });
+        self.missing.push(MissingPrerequisite { what: prerequisite.into(), remedy: hint.into() });
     }
 
-    /// Adds the output of a program as found, or its error as missing.
-    fn add_tool_output(&mut self, name: &str, output: Result<String, ToolError>) {
+    /// Adds a program's version as found, or the error as a missing prerequisite.
+    fn add_version_or_missing(&mut self, name: &str, output: Result<String, ToolError>) {
         match output {
-            Ok(version) => self.add_found(format!("{name} {}", version.trim())),
+            Ok(version) => self.add_found_line(format!("{name} {}", version.trim())),
             Err(error) => {
                 let first_line = error.output.lines().next().unwrap_or_default();
                 let hint = error.hint.unwrap_or_else(|| format!("try `{}`", error.command));
-                self.add_missing(format!("{name}: {first_line}"), hint);
+                self.add_missing_prerequisite(format!("{name}: {first_line}"), hint);
             }
         }
     }
 }
 
-impl fmt::Display for Check {
+impl fmt::Display for DoctorCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Emulator => "emulator",
@@ -107,19 +111,19 @@ impl fmt::Display for Check {
     }
 }
 
-/// Runs these checks.
-pub async fn run_checks(checks: &[Check]) -> DoctorReport {
+/// Runs these checks, and collects facts about the machine.
+pub async fn run_checks(checks: &[DoctorCheck]) -> DoctorReport {
     let mut abilities = Vec::new();
     for check in checks {
         abilities.push(match check {
-            Check::Emulator => clusters::emulator(),
-            Check::ControlPlane => clusters::control_plane().await,
-            Check::Container => clusters::container().await,
-            Check::Kind => clusters::kind().await,
-            Check::Kubeconfig => clusters::kubeconfig().await,
-            Check::Helm => programs::helm().await,
-            Check::Kubectl => programs::kubectl().await,
+            DoctorCheck::Emulator => clusters::check_emulator(),
+            DoctorCheck::ControlPlane => clusters::check_control_plane().await,
+            DoctorCheck::Container => clusters::check_container().await,
+            DoctorCheck::Kind => clusters::check_kind().await,
+            DoctorCheck::Kubeconfig => clusters::check_kubeconfig().await,
+            DoctorCheck::Helm => programs::check_helm().await,
+            DoctorCheck::Kubectl => programs::check_kubectl().await,
         });
     }
-    DoctorReport { checks: abilities, machine: machine::facts() }
+    DoctorReport { checks: abilities, machine: machine::machine_facts() }
 }

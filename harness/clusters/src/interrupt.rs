@@ -9,20 +9,23 @@ use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// Exit status of a process that a signal stopped, as shells report Ctrl-C.
-pub const INTERRUPTED_STATUS: u8 = 130;
+/// Exit status of a process that was stopped by a signal, as shells report it for Ctrl-C.
+pub const INTERRUPTED_EXIT_STATUS: u8 = 130;
 
-/// Whether a stop was requested. Clones share their state.
+/// A flag that a stop was requested, for example with Ctrl-C. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<watch::Sender<bool>>);
 
-/// A stop was requested before the work was done.
+/// The error of work that was cancelled because a stop was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
 
 impl Interrupt {
-    /// Listens for the signals of this process.
+    /// A flag that is raised when this process receives a stop signal.
+    ///
+    /// # Errors
+    /// The signals cannot be listened for.
     pub fn listen() -> anyhow::Result<Self> {
         let interrupt = Self::default();
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -31,22 +34,22 @@ impl Interrupt {
             .context("cannot listen for Ctrl-C")?;
         let mut signals = {
             let _inside = runtime.enter();
-            Signals::listen()?
+            StopSignals::listen()?
         };
         let raised = interrupt.clone();
         std::thread::spawn(move || {
             runtime.block_on(async {
-                signals.received().await;
+                signals.wait_for_signal().await;
                 raised.raise();
-                signals.received_deliberately().await;
+                signals.wait_for_deliberate_signal().await;
                 // The second request ends the process without cleanup.
-                std::process::exit(i32::from(INTERRUPTED_STATUS));
+                std::process::exit(i32::from(INTERRUPTED_EXIT_STATUS));
             });
         });
         Ok(interrupt)
     }
 
-    /// Requests a stop.
+    /// Requests a stop, as Ctrl-C would.
     pub fn raise(&self) {
         self.0.send_replace(true);
     }
@@ -57,25 +60,31 @@ impl Interrupt {
     }
 
     /// Waits for a stop request.
-    pub async fn wait(&self) {
+    pub async fn wait_until_raised(&self) {
         // `self` holds the sender, so it outlives this wait.
         let _ = self.0.subscribe().wait_for(|raised| *raised).await;
     }
 
     /// Runs `work`, and cancels it when a stop is requested.
-    pub async fn unless<T, E>(&self, work: impl Future<Output = Result<T, E>>) -> anyhow::Result<T>
+    ///
+    /// # Errors
+    /// The error of `work`, or [`Interrupted`].
+    pub async fn run_unless_interrupted<T, E>(
+        &self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> anyhow::Result<T>
     where
         anyhow::Error: From<E>,
     {
         tokio::select! {
-            () = self.wait() => Err(Interrupted.into()),
+            () = self.wait_until_raised() => Err(Interrupted.into()),
             done = work => Ok(done?),
         }
     }
 
-    /// Like [`Self::unless`], but cancels the work only after `grace`: for work that must not be
+    /// Like [`Self::run_unless_interrupted`], but cancels the work only after `grace`: for work that must not be
     /// left half done.
-    pub(crate) async fn unless_after<T, E>(
+    pub(crate) async fn run_with_grace_after_interrupt<T, E>(
         &self,
         grace: Duration,
         work: impl Future<Output = Result<T, E>>,
@@ -84,7 +93,7 @@ impl Interrupt {
         anyhow::Error: From<E>,
     {
         let deadline = async {
-            self.wait().await;
+            self.wait_until_raised().await;
             tokio::time::sleep(grace).await;
         };
         tokio::select! {
@@ -94,17 +103,20 @@ impl Interrupt {
     }
 }
 
-/// The signals that request a stop.
+/// The signals that request this process to stop: SIGINT, SIGTERM and SIGHUP.
 #[derive(Debug)]
-pub struct Signals {
+pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
-    /// `None` if SIGHUP is ignored: `nohup` lets a process outlive its terminal.
+    /// SIGHUP; `None` if it is ignored, because `nohup` lets a process outlive its terminal.
     sighup: Option<Signal>,
 }
 
-impl Signals {
-    /// Listens for the signals, on the current runtime.
+impl StopSignals {
+    /// Listens for the stop signals, on the current runtime.
+    ///
+    /// # Errors
+    /// The signals cannot be listened for.
     pub fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for Ctrl-C");
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -116,8 +128,8 @@ impl Signals {
         })
     }
 
-    /// Waits for one of the signals.
-    pub async fn received(&mut self) {
+    /// Waits for one of the stop signals.
+    pub async fn wait_for_signal(&mut self) {
         let hung_up = async {
             match &mut self.sighup {
                 Some(signal) => signal.recv().await,
@@ -131,9 +143,9 @@ impl Signals {
         }
     }
 
-    /// Waits for a signal that is sent deliberately. SIGHUP does not count: both the kernel and the
-    /// shell send it for a closed terminal.
-    async fn received_deliberately(&mut self) {
+    /// Waits for SIGINT or SIGTERM, which are sent deliberately. SIGHUP does not count: both the
+    /// kernel and the shell send it when a terminal is closed.
+    async fn wait_for_deliberate_signal(&mut self) {
         tokio::select! { _ = self.interrupt.recv() => {}, _ = self.terminate.recv() => {} }
     }
 }
@@ -153,7 +165,7 @@ mod tests {
     async fn a_stop_request_cancels_work() {
         let interrupt = Interrupt::default();
         let raiser = interrupt.clone();
-        let work = interrupt.unless(std::future::pending::<anyhow::Result<()>>());
+        let work = interrupt.run_unless_interrupted(std::future::pending::<anyhow::Result<()>>());
         let (ended, ()) = tokio::join!(work, async move { raiser.raise() });
         assert!(ended.unwrap_err().is::<Interrupted>());
         assert!(interrupt.is_raised());
@@ -168,9 +180,9 @@ mod tests {
             tokio::time::sleep(grace / 2).await;
             anyhow::Ok(7)
         };
-        assert_eq!(interrupt.unless_after(grace, slow).await.unwrap(), 7);
+        assert_eq!(interrupt.run_with_grace_after_interrupt(grace, slow).await.unwrap(), 7);
         let never = std::future::pending::<anyhow::Result<()>>();
-        let ended = interrupt.unless_after(grace, never).await;
+        let ended = interrupt.run_with_grace_after_interrupt(grace, never).await;
         assert!(ended.unwrap_err().is::<Interrupted>());
     }
 
@@ -184,7 +196,7 @@ mod tests {
 
     #[tokio::test]
     async fn uninterrupted_work_returns_its_result() {
-        let done = Interrupt::default().unless(async { anyhow::Ok(7) }).await;
+        let done = Interrupt::default().run_unless_interrupted(async { anyhow::Ok(7) }).await;
         assert_eq!(done.unwrap(), 7);
     }
 }

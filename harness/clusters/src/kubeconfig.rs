@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow, bail};
 use kube::config::Kubeconfig;
 
-use crate::api::error_chain;
+use crate::api::error_chain_text;
 
-/// The named file, or a list of files as in `KUBECONFIG`.
-pub(crate) fn find_path(path: Option<&Path>) -> anyhow::Result<PathBuf> {
+/// The path of the kubeconfig: `path`, else the value of `KUBECONFIG` (which may be a list of
+/// files), else `~/.kube/config`.
+pub(crate) fn find_kubeconfig_path(path: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(named) = path {
         return Ok(named.to_path_buf());
     }
@@ -21,18 +22,24 @@ pub(crate) fn find_path(path: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(home).join(".kube/config"))
 }
 
-/// The same paths, absolute.
-pub fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
-    let files = files(path).into_iter();
+/// The same list of paths with each made absolute.
+///
+/// # Errors
+/// The current folder is unknown.
+pub fn absolute_path_list(path: &Path) -> anyhow::Result<PathBuf> {
+    let files = kubeconfig_files(path).into_iter();
     let files: Vec<PathBuf> = files.map(std::path::absolute).collect::<Result<_, _>>()?;
     Ok(PathBuf::from(std::env::join_paths(files).context("a path contains a colon")?))
 }
 
-/// Reads and merges the files of `path`. The first file that sets a value wins; of several files,
-/// missing ones are skipped.
-pub fn load(path: &Path) -> anyhow::Result<Kubeconfig> {
+/// Reads and merges the files in the list `path`. The first file that sets a value wins; of several
+/// files, missing ones are skipped.
+///
+/// # Errors
+/// No file exists, or one cannot be read or is no kubeconfig.
+pub fn load_kubeconfig(path: &Path) -> anyhow::Result<Kubeconfig> {
     let shown = path.display();
-    let files = files(path);
+    let files = kubeconfig_files(path);
     let mut found = files.iter().filter(|file| files.len() == 1 || file.exists()).peekable();
     if found.peek().is_none() {
         bail!("cannot read kubeconfig {shown}: none of these files exists");
@@ -40,7 +47,7 @@ pub fn load(path: &Path) -> anyhow::Result<Kubeconfig> {
     let mut merged = Kubeconfig::default();
     for file in found {
         let unreadable = |error: kube::config::KubeconfigError| {
-            anyhow!("cannot read kubeconfig {}: {}", file.display(), error_chain(&error))
+            anyhow!("cannot read kubeconfig {}: {}", file.display(), error_chain_text(&error))
         };
         let mut next = Kubeconfig::read_from(file).map_err(unreadable)?;
         // kubectl writes an empty string if there is no current context.
@@ -55,11 +62,11 @@ pub fn load(path: &Path) -> anyhow::Result<Kubeconfig> {
     Ok(merged)
 }
 
-/// The current context.
+/// The name of the current context.
 ///
 /// # Errors
 /// Why there is none, as the end of a sentence about the kubeconfig.
-pub(crate) fn current_context(kubeconfig: &Kubeconfig) -> Result<&str, String> {
+pub(crate) fn current_context_name(kubeconfig: &Kubeconfig) -> Result<&str, String> {
     let current = kubeconfig.current_context.as_deref();
     let current = current.ok_or_else(|| "has no current context".to_owned())?;
     let is_there = kubeconfig.contexts.iter().any(|context| context.name == current);
@@ -72,7 +79,7 @@ pub(crate) fn current_context(kubeconfig: &Kubeconfig) -> Result<&str, String> {
 /// pipe can be read only once.
 pub(crate) fn check_rereadable(path: &Path) -> anyhow::Result<()> {
     let is_odd = |file: &&PathBuf| file.metadata().is_ok_and(|found| !found.is_file());
-    match files(path).iter().find(is_odd) {
+    match kubeconfig_files(path).iter().find(is_odd) {
         Some(not_regular) => bail!(
             "kubeconfig {}: got something other than a regular file, such as `<(…)`; expected a \
              file that can be read again when the cluster is cleaned up",
@@ -82,8 +89,9 @@ pub(crate) fn check_rereadable(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The files of a path. An existing file whose name contains a colon is one file.
-fn files(path: &Path) -> Vec<PathBuf> {
+/// The files in a list of paths as in `KUBECONFIG`. If a file exists whose name is the whole text,
+/// colons included, it is the only one.
+fn kubeconfig_files(path: &Path) -> Vec<PathBuf> {
     if path.exists() {
         return vec![path.to_path_buf()];
     }
@@ -105,11 +113,11 @@ mod tests {
     }
 
     fn current_of(kubeconfig: &Kubeconfig) -> String {
-        current_context(kubeconfig).map_or_else(|why| why, str::to_owned)
+        current_context_name(kubeconfig).map_or_else(|why| why, str::to_owned)
     }
 
     fn load_error(path: &Path) -> String {
-        load(path).unwrap_err().to_string()
+        load_kubeconfig(path).unwrap_err().to_string()
     }
 
     #[test]
@@ -142,15 +150,18 @@ mod tests {
             (one("first", "https://1", "''"), one("second", "https://2", "second"));
         let absent = folder.path().join("absent");
         let path = PathBuf::from(std::env::join_paths([absent, first.clone(), second]).unwrap());
-        let merged = load(&path).unwrap();
+        let merged = load_kubeconfig(&path).unwrap();
         assert_eq!(contexts(&merged), ["first", "second"]);
         assert_eq!(merged.current_context.as_deref(), Some("second"));
         let server = merged.clusters[0].cluster.as_ref().unwrap().server.as_deref();
         assert_eq!((server, merged.clusters.len()), (Some("https://1"), 1));
-        assert_eq!(contexts(&load(&absolute(&path).unwrap()).unwrap()), ["first", "second"]);
+        assert_eq!(
+            contexts(&load_kubeconfig(&absolute_path_list(&path).unwrap()).unwrap()),
+            ["first", "second"]
+        );
         let with_colon = folder.path().join("a:b");
         std::fs::copy(&first, &with_colon).unwrap();
-        assert_eq!(contexts(&load(&with_colon).unwrap()), ["first"]);
+        assert_eq!(contexts(&load_kubeconfig(&with_colon).unwrap()), ["first"]);
     }
 
     #[test]
@@ -161,7 +172,7 @@ mod tests {
                 "{current}\nclusters: [{{name: c, cluster: {{server: s}}}}]\n\
                  contexts: [{{name: here, context: {{cluster: c, user: u}}}}]\n"
             );
-            let read = load(&written(folder.path(), "kubeconfig", &text)).unwrap();
+            let read = load_kubeconfig(&written(folder.path(), "kubeconfig", &text)).unwrap();
             current_of(&read)
         };
         assert_eq!(one("current-context: here"), "here");

@@ -2,7 +2,6 @@
 //!
 //! [`real_cluster`] starts or connects to the cluster of a run. [`cleanup`] registers and removes what
 //! a run creates. [`api`] sends requests to a Kubernetes API. [`doctor`] checks what this machine has.
-#![allow(clippy::missing_errors_doc, reason = "some functions lack the section so far")]
 
 pub mod api;
 pub mod cleanup;

@@ -18,21 +18,25 @@ pub use watchdog::run_watchdog;
 
 use crate::cleanup::Run;
 
-/// A process that ends with this one.
+/// A child process that is killed when this process ends, even if this process is killed.
 #[derive(Debug)]
 pub struct ChildProcess {
     watchdog: Child,
-    /// Closing it ends the process.
+    /// Standard input of the watchdog; closing it ends the child process.
     watchdog_stdin: Option<ChildStdin>,
-    /// The watchdog's reports: the pid, later how the process ended.
+    /// Standard output of the watchdog, which reports the pid of the process and later how it
+    /// ended.
     watchdog_stdout: BufReader<ChildStdout>,
-    /// A handle on the process; `None` if it had already ended.
+    /// A handle on the process; `None` if the process had already ended.
     pidfd: Option<OwnedFd>,
 }
 
 impl ChildProcess {
-    /// Starts a program with additional environment variables; its output goes to the file `log`.
-    pub fn start(
+    /// Starts a program with additional environment variables. Its output goes to the file `log`.
+    ///
+    /// # Errors
+    /// The program or its watchdog cannot be started, or the process cannot be registered.
+    pub fn start_with_watchdog(
         program: &Path,
         arguments: &[String],
         environment: &[(&str, &str)],
@@ -71,7 +75,7 @@ impl ChildProcess {
         }
     }
 
-    /// How it ended by itself, if it did.
+    /// How the process ended by itself; `None` if it still runs.
     pub fn exit_status(&mut self) -> Option<String> {
         if self.is_running() {
             return None;

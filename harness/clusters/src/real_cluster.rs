@@ -49,9 +49,10 @@ pub use kwok::{Kubelets, KwokBehavior};
 pub use node_pools::NodePool;
 use node_pools::NodePools;
 
-/// Actors for a control plane of our own. That control plane runs the Kubernetes controllers for
-/// workloads, namespaces and garbage collection; the actors simulate nodes and their lifecycle.
-pub const ACTORS_OWN_CONTROL_PLANE: &[&str] = &[
+/// Actors (simulating controllers) for a control plane of our own. That control plane runs the
+/// Kubernetes controllers for workloads, namespaces and garbage collection; the actors simulate
+/// nodes and the node lifecycle.
+pub const ACTORS_OF_OWN_CONTROL_PLANE: &[&str] = &[
     "node",
     "node-life",
     "kubelet",
@@ -66,8 +67,9 @@ pub const ACTORS_OWN_CONTROL_PLANE: &[&str] = &[
     "leaderworkerset-controller",
 ];
 
-/// Actors for an existing cluster, where all Kubernetes controllers already run.
-const ACTORS_EXISTING_CLUSTER: &[&str] = &[
+/// Actors (simulating controllers) for an existing cluster, where all Kubernetes controllers
+/// already run.
+const ACTORS_OF_EXISTING_CLUSTER: &[&str] = &[
     "node",
     "kubelet",
     "gpu-driver",
@@ -79,7 +81,7 @@ const ACTORS_EXISTING_CLUSTER: &[&str] = &[
     "leaderworkerset-controller",
 ];
 
-/// Default for `--image`.
+/// Default image for `--cluster container`.
 pub const DEFAULT_CLUSTER_IMAGE: &str = "schedlab/cluster:dev";
 
 /// Environment of the control plane's processes. They live only as long as a run, so a larger heap
@@ -89,11 +91,11 @@ const CONTROL_PLANE_ENV: &[(&str, &str)] = &[("GOGC", "200")];
 /// A real cluster, used by one run.
 pub struct RealCluster {
     config: kube::Config,
-    /// Watches of whole collections, shared by the scenarios.
+    /// Watches of whole collections that all scenarios share.
     watch_mux: WatchMux,
-    /// The run's record: every resource is registered here before it is created.
+    /// The run whose record lists every resource before the resource is created.
     run: Run,
-    /// Part of every name that the run creates, and of no other name.
+    /// A prefix of every name that the run creates; no other name begins with it.
     run_name: String,
     next_number: AtomicUsize,
     shared_priority_classes: BTreeSet<String>,
@@ -101,11 +103,12 @@ pub struct RealCluster {
     actors: Vec<&'static str>,
     kubelet_provider: KubeletProvider,
     installed_scheduler: Option<String>,
-    /// One node pool per concurrent scenario, if the installed scheduler runs once per pool.
+    /// One node pool per concurrent scenario, if the installed scheduler runs once per pool; else
+    /// none.
     node_pools: NodePools,
     version: String,
     foreign_pods: ForeignPods,
-    provider: Provider,
+    provider: ClusterProvider,
 }
 
 /// A cluster that is reachable, before the prerequisites are installed.
@@ -114,93 +117,111 @@ struct ClusterConnection {
     version: String,
     node_isolation: NodeIsolation,
     actors: &'static [&'static str],
-    /// Kubelet provider to use for `--kubelets auto`; `Auto` if it has to be detected.
+    /// The kubelet provider for `--kubelets auto`; `Auto` if the provider has to be detected.
     default_kubelets: Kubelets,
     /// The name of the scheduler under test, if it runs on the cluster.
     installed_scheduler: Option<String>,
-    provider: Provider,
+    provider: ClusterProvider,
 }
 
 /// The provider of a cluster, and thereby whether the cluster ends with the run.
 #[derive(Debug)]
-enum Provider {
-    /// Processes of ours: the cluster ends with them.
+enum ClusterProvider {
+    /// Processes of a control plane that this run started: the cluster ends with the run.
     ControlPlane(Box<ControlPlane<ChildProcess>>),
-    /// A container of ours: the cluster ends with it.
+    /// A container that this run started: the cluster ends with the run.
     Container(Box<Container>),
-    /// kind.
+    /// A kind cluster, which ends with the run unless it is kept.
     Kind(KindCluster),
-    /// Not ours: the cluster existed before the run.
+    /// A cluster that existed before the run and remains.
     Existing,
 }
 
 impl RealCluster {
     /// Starts a control plane on this machine.
-    pub fn control_plane(
+    ///
+    /// # Errors
+    /// A program is missing, a process does not start, or a stop was requested.
+    pub fn start_own_control_plane(
         assets: Option<&Path>,
         kubelets: Kubelets,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
         let assets = schedlab_control_plane::find_assets(assets, &PROGRAMS)?;
         if kubelets == Kubelets::Kwok {
-            block_on(interrupt.unless(kwok::preflight()))?;
+            block_on(interrupt.run_unless_interrupted(kwok::check_prerequisites()))?;
         }
         let run = Run::begin("run")?;
         let booted = start_control_plane(&assets, kubelets, &run, interrupt)
-            .and_then(|connection| Self::prepare(connection, kubelets, &run, interrupt));
+            .and_then(|connection| Self::prepare_connection(connection, kubelets, &run, interrupt));
         booted.inspect_err(|_| drop(end_run(run)))
     }
 
-    /// Uses an existing cluster.
-    pub fn kubeconfig(
+    /// Uses the existing cluster of a kubeconfig.
+    ///
+    /// # Errors
+    /// The cluster is not reachable, a right is missing, or its objects conflict with ours.
+    pub fn use_kubeconfig(
         access: &KubeconfigAccess,
         kubelets: Kubelets,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
-        let (config, kubeconfig, context) = block_on(interrupt.unless(access.connect()))?;
-        let version = block_on(interrupt.unless(kubeconfig::check_access(&config)))?;
-        let uid = block_on(interrupt.unless(kubeconfig::cluster_uid(&config)))?;
+        let (config, kubeconfig, context) =
+            block_on(interrupt.run_unless_interrupted(access.connect()))?;
+        let version =
+            block_on(interrupt.run_unless_interrupted(kubeconfig::check_access(&config)))?;
+        let uid = block_on(interrupt.run_unless_interrupted(kubeconfig::kube_system_uid(&config)))?;
         let run = Run::begin("run")?;
         run.register(Resource::Cluster { kubeconfig, context: Some(context), uid })?;
         let connection = ClusterConnection {
             config,
             version,
             node_isolation: NodeIsolation::Taint,
-            actors: ACTORS_EXISTING_CLUSTER,
+            actors: ACTORS_OF_EXISTING_CLUSTER,
             default_kubelets: Kubelets::Auto,
             installed_scheduler: access.scheduler.clone(),
-            provider: Provider::Existing,
+            provider: ClusterProvider::Existing,
         };
-        let prepared = Self::prepare(connection, kubelets, &run, interrupt).and_then(|cluster| {
-            if let Some(name) = &cluster.installed_scheduler {
-                let tried = preflight::probe_scheduler(&cluster.config, name, run.id());
-                block_on(interrupt.unless(tried))?;
-            }
-            Ok(cluster)
-        });
+        let prepared =
+            Self::prepare_connection(connection, kubelets, &run, interrupt).and_then(|cluster| {
+                if let Some(name) = &cluster.installed_scheduler {
+                    let tried = preflight::probe_scheduler(&cluster.config, name, run.id());
+                    block_on(interrupt.run_unless_interrupted(tried))?;
+                }
+                Ok(cluster)
+            });
         prepared.inspect_err(|_| drop(end_run(run)))
     }
 
     /// Starts a container whose image is a cluster. `on_progress` receives one line before each
     /// slow step.
-    pub fn container(
+    ///
+    /// # Errors
+    /// Docker or the image is not usable, the cluster does not become ready, or a stop was
+    /// requested.
+    pub fn start_from_container_image(
         image: &str,
         scheduler: &SchedulerSource,
         kubelets: Kubelets,
         interrupt: &Interrupt,
         on_progress: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
-        block_on(interrupt.unless(container::preflight(image, kubelets)))?;
+        block_on(
+            interrupt.run_unless_interrupted(container::check_prerequisites(image, kubelets)),
+        )?;
         let run = Run::begin("run")?;
         let booted = start_container(image, scheduler, &run, interrupt, on_progress)
-            .and_then(|connection| Self::prepare(connection, kubelets, &run, interrupt));
+            .and_then(|connection| Self::prepare_connection(connection, kubelets, &run, interrupt));
         booted.inspect_err(|_| drop(end_run(run)))
     }
 
     /// Creates a kind cluster or uses one that was kept. With `--scheduler deployment`, installs
     /// our scheduler there for `jobs` concurrent scenarios. `on_progress` receives one line before
     /// each slow step.
-    pub fn kind(
+    ///
+    /// # Errors
+    /// Docker or kind fails, the cluster does not become ready, or a stop was requested.
+    pub fn start_or_reuse_kind(
         options: &KindOptions,
         scheduler: &SchedulerSource,
         jobs: usize,
@@ -208,17 +229,17 @@ impl RealCluster {
         interrupt: &Interrupt,
         on_progress: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
-        block_on(interrupt.unless(kind::preflight(scheduler)))?;
+        block_on(interrupt.run_unless_interrupted(kind::check_prerequisites(scheduler)))?;
         let run = Run::begin("run")?;
         let booted = start_kind_cluster(options, &run, interrupt, on_progress)
             .map(|connection| ClusterConnection {
-                installed_scheduler: scheduler.installed(),
+                installed_scheduler: scheduler.installed_scheduler_name(),
                 ..connection
             })
-            .and_then(|connection| Self::prepare(connection, kubelets, &run, interrupt))
+            .and_then(|connection| Self::prepare_connection(connection, kubelets, &run, interrupt))
             .and_then(|cluster| match scheduler {
                 SchedulerSource::Deployment(image) => {
-                    cluster.deploy(image, jobs, interrupt, on_progress)
+                    cluster.deploy_scheduler(image, jobs, interrupt, on_progress)
                 }
                 SchedulerSource::Ours
                 | SchedulerSource::NoScheduler
@@ -228,7 +249,7 @@ impl RealCluster {
         booted.inspect_err(|_| drop(end_run(run)))
     }
 
-    fn deploy(
+    fn deploy_scheduler(
         mut self,
         image: &str,
         jobs: usize,
@@ -243,17 +264,18 @@ impl RealCluster {
             format!(", for {} node pools", pools.len())
         };
         on_progress(&format!("installing the scheduler from {image}{pools_note}"));
-        if let Provider::Kind(kind) = &self.provider {
+        if let ClusterProvider::Kind(kind) = &self.provider {
             kind.load_image(image)?;
         }
-        let installed = deployment::install(&self.config, image, pools, self.run.id());
-        block_on(interrupt.unless(installed))?;
-        self.installed_scheduler = Some(deployment::SCHEDULER.to_owned());
+        let installed = deployment::install_scheduler(&self.config, image, pools, self.run.id());
+        block_on(interrupt.run_unless_interrupted(installed))?;
+        self.installed_scheduler = Some(deployment::SCHEDULER_NAME.to_owned());
         Ok(self)
     }
 
-    /// Installs the prerequisites and finds out which component simulates kubelets.
-    fn prepare(
+    /// Installs the prerequisites (CRDs and priority classes) and finds out which component
+    /// simulates kubelets.
+    fn prepare_connection(
         mut connection: ClusterConnection,
         kubelets: Kubelets,
         run: &Run,
@@ -266,18 +288,19 @@ impl RealCluster {
                 prerequisites::ForeignCrds::Reject
             };
         let kubelets = kubelets.or_default(connection.default_kubelets);
-        let player = block_on(interrupt.unless(async {
-            prerequisites::install(&connection.config, foreign_crds, run.id()).await?;
+        let player = block_on(interrupt.run_unless_interrupted(async {
+            prerequisites::install_prerequisites(&connection.config, foreign_crds, run.id())
+                .await?;
             if connection.provider.is_emulator() {
                 return Ok(KubeletProvider::Emulator);
             }
             let mut check_alive = || connection.provider.check_alive();
-            kwok::detect(&connection.config, kubelets, run.id(), &mut check_alive).await
+            kwok::detect_provider(&connection.config, kubelets, run.id(), &mut check_alive).await
         }))?;
         let classes = crds::priority_classes();
         let name =
             |class: &schedlab_api::Value| class["metadata"]["name"].as_str().map(str::to_owned);
-        let run_name = run.short_name();
+        let run_name = run.name_prefix();
         Ok(Self {
             watch_mux: WatchMux::start(connection.config.clone(), &run_name)?,
             config: connection.config,
@@ -286,7 +309,7 @@ impl RealCluster {
             next_number: AtomicUsize::new(0),
             shared_priority_classes: classes.iter().filter_map(name).collect(),
             node_isolation: connection.node_isolation,
-            actors: player.actors_beside(connection.actors),
+            actors: player.actors_still_needed(connection.actors),
             kubelet_provider: player,
             installed_scheduler: connection.installed_scheduler,
             node_pools: NodePools::default(),
@@ -296,8 +319,8 @@ impl RealCluster {
         })
     }
 
-    /// A line for people: `Kubernetes v1.35.4 at https://…`, and what simulates its nodes unless
-    /// schedlab does.
+    /// A description for people: `Kubernetes v1.35.4 at https://…`, and what simulates the
+    /// cluster's nodes unless schedlab does.
     pub fn description(&self) -> String {
         let kubelets_note = match self.kubelet_provider {
             KubeletProvider::Schedlab => "",
@@ -307,11 +330,14 @@ impl RealCluster {
         format!("Kubernetes {} at {}{kubelets_note}", self.version, self.config.cluster_url)
     }
 
-    /// The folder with the programs of our control plane, which may also contain a scheduler.
-    pub fn program_folder(&self) -> Option<&Path> {
+    /// The folder with the programs of our control plane; it may also contain a scheduler. `None`
+    /// for other clusters.
+    pub fn control_plane_program_folder(&self) -> Option<&Path> {
         match &self.provider {
-            Provider::ControlPlane(plane) => Some(plane.assets().folder()),
-            Provider::Kind(_) | Provider::Container(_) | Provider::Existing => None,
+            ClusterProvider::ControlPlane(plane) => Some(plane.assets().folder()),
+            ClusterProvider::Kind(_)
+            | ClusterProvider::Container(_)
+            | ClusterProvider::Existing => None,
         }
     }
 
@@ -323,51 +349,62 @@ impl RealCluster {
     }
 
     /// A client for the whole cluster, bound to the current runtime.
-    pub fn client(&self) -> anyhow::Result<kube::Client> {
+    ///
+    /// # Errors
+    /// The connection's configuration is invalid.
+    pub fn cluster_client(&self) -> anyhow::Result<kube::Client> {
         kube::Client::try_from(self.config.clone()).context("cannot create a client")
     }
 
     /// An administrator's kubeconfig for other processes. `None` unless the control plane is ours.
     pub fn admin_kubeconfig(&self) -> Option<&str> {
         match &self.provider {
-            Provider::ControlPlane(plane) => Some(plane.kubeconfig()),
-            Provider::Kind(_) | Provider::Container(_) | Provider::Existing => None,
+            ClusterProvider::ControlPlane(plane) => Some(plane.kubeconfig()),
+            ClusterProvider::Kind(_)
+            | ClusterProvider::Container(_)
+            | ClusterProvider::Existing => None,
         }
     }
 
-    /// Installs and stops schedulers. `None` unless this is a kind cluster.
+    /// The installer of schedulers; `None` unless this is a kind cluster.
     pub fn installer(&self) -> Option<SchedulerInstaller> {
-        let Provider::Kind(kind) = &self.provider else { return None };
+        let ClusterProvider::Kind(kind) = &self.provider else { return None };
         let (config, run) = (self.config.clone(), self.run.clone());
-        Some(SchedulerInstaller { config, kubeconfig: kind.kubeconfig().to_owned(), run })
+        Some(SchedulerInstaller { config, kubeconfig: kind.kubeconfig_path().to_owned(), run })
     }
 
     /// Loads an image from the local docker into the nodes of a kind cluster. Does nothing on other
     /// clusters.
+    ///
+    /// # Errors
+    /// kind cannot load the image.
     pub fn load_image(&self, image: &str) -> anyhow::Result<()> {
-        let Provider::Kind(kind) = &self.provider else { return Ok(()) };
+        let ClusterProvider::Kind(kind) = &self.provider else { return Ok(()) };
         kind.load_image(image)
     }
 
-    /// The watches that scenarios share.
+    /// The watches of whole collections that all scenarios share.
     pub fn watch_mux(&self) -> WatchMux {
         self.watch_mux.clone()
     }
 
     /// Takes a node pool for one more scenario. `None` if one scheduler serves all nodes.
+    ///
+    /// # Errors
+    /// All node pools are in use.
     pub fn take_node_pool(&self) -> anyhow::Result<Option<NodePool>> {
-        self.node_pools.take()
+        self.node_pools.take_free_pool()
     }
 
-    /// Names for one more scenario.
+    /// The names of objects for one more scenario, in the node pool `pool`.
     pub fn new_tenant_names(&self, pool: Option<&NodePool>) -> TenantNames {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         TenantNames {
-            prefix: schedlab_tenancy::scenario_prefix(&self.run_name, number),
+            prefix: schedlab_tenancy::scenario_name_prefix(&self.run_name, number),
             run: self.run.id().to_owned(),
             shared_priority_classes: self.shared_priority_classes.clone(),
             node_isolation: self.node_isolation,
-            uses_kwok: self.kwok().is_some(),
+            uses_kwok: self.kwok_behavior().is_some(),
             installed_scheduler: self.installed_scheduler.clone(),
             node_pool: pool.map(|pool| pool.name().to_owned()),
         }
@@ -380,16 +417,16 @@ impl RealCluster {
 
     /// Whether the cluster can contain Secrets that are not ours, which we must not read.
     pub const fn has_foreign_secrets(&self) -> bool {
-        matches!(self.provider, Provider::Existing)
+        matches!(self.provider, ClusterProvider::Existing)
     }
 
     /// How kwok treats pods. `None` unless kwok simulates the nodes.
-    pub fn kwok(&self) -> Option<KwokBehavior> {
-        self.kubelet_provider.kwok()
+    pub fn kwok_behavior(&self) -> Option<KwokBehavior> {
+        self.kubelet_provider.kwok_behavior()
     }
 
     /// Whether all scenarios share the cluster-scoped object of this name.
-    pub fn is_shared_object(&self, name: &str) -> bool {
+    pub fn is_shared_priority_class(&self, name: &str) -> bool {
         self.shared_priority_classes.contains(name) || name.starts_with("system-")
     }
 
@@ -399,17 +436,17 @@ impl RealCluster {
     pub fn close(self) -> Vec<String> {
         let mut remaining = Vec::new();
         match self.provider {
-            Provider::Existing => {
+            ClusterProvider::Existing => {
                 let is_ours = |node: &str| node.starts_with(&self.run_name);
                 let result = block_on(async {
                     delete_foreign_pods(&admin_api(&self.config)?, &is_ours).await
                 });
-                remaining.extend(
-                    result.err().map(|error| format!("foreign pods on its nodes: {error:#}")),
-                );
+                remaining.extend(result.err().map(|error| {
+                    format!("cannot delete the foreign pods on nodes of the run: {error:#}")
+                }));
             }
-            Provider::ControlPlane(plane) => drop(plane),
-            Provider::Kind(_) | Provider::Container(_) => {}
+            ClusterProvider::ControlPlane(plane) => drop(plane),
+            ClusterProvider::Kind(_) | ClusterProvider::Container(_) => {}
         }
         remaining.extend(end_run(self.run));
         remaining
@@ -417,24 +454,27 @@ impl RealCluster {
 
     /// Writes the logs of the cluster's components into `folder`. Returns `false` if this process
     /// has no access to them.
+    ///
+    /// # Errors
+    /// The logs cannot be read or written.
     pub fn export_logs(&self, folder: &Path) -> anyhow::Result<bool> {
         match &self.provider {
-            Provider::Kind(kind) => kind.export_logs(folder).map(|()| true),
-            Provider::Container(container) => {
+            ClusterProvider::Kind(kind) => kind.export_logs(folder).map(|()| true),
+            ClusterProvider::Container(container) => {
                 block_on(container.export_logs(folder)).map(|()| true)
             }
-            Provider::ControlPlane(..) | Provider::Existing => Ok(false),
+            ClusterProvider::ControlPlane(..) | ClusterProvider::Existing => Ok(false),
         }
     }
 }
 
-impl Provider {
-    /// Whether the cluster is our own image, an emulator.
+impl ClusterProvider {
+    /// Whether the cluster is a container of our own image, which contains the emulator.
     fn is_emulator(&self) -> bool {
-        matches!(self, Self::Container(container) if container.is_emulator())
+        matches!(self, Self::Container(container) if container.runs_emulator())
     }
 
-    /// Fails if a process of our control plane has ended.
+    /// Fails if a process of our own control plane has ended.
     fn check_alive(&mut self) -> anyhow::Result<()> {
         let Self::ControlPlane(control_plane) = self else { return Ok(()) };
         control_plane.check_running()
@@ -454,23 +494,23 @@ fn start_control_plane(
     interrupt: &Interrupt,
 ) -> anyhow::Result<ClusterConnection> {
     let keep = |program: &Path, arguments: &[String], log: &Path| {
-        ChildProcess::start(program, arguments, CONTROL_PLANE_ENV, log, run)
+        ChildProcess::start_with_watchdog(program, arguments, CONTROL_PLANE_ENV, log, run)
     };
     let folder = run.temp_folder("control-plane")?;
     let mut plane = ControlPlane::start(assets, &folder, &[], keep)?;
-    let version = block_on(interrupt.unless(plane.wait_ready()))?;
+    let version = block_on(interrupt.run_unless_interrupted(plane.wait_ready()))?;
     plane.start_controller_manager(keep)?;
     if kubelets == Kubelets::Kwok {
-        plane.attach(kwok::PROGRAM, kwok::start(&folder, run)?);
+        plane.attach(kwok::KWOK_PROGRAM, kwok::start_kwok(&folder, run)?);
     }
     Ok(ClusterConnection {
         config: block_on(schedlab_control_plane::client_config(plane.kubeconfig()))?,
         version,
         node_isolation: NodeIsolation::None,
-        actors: ACTORS_OWN_CONTROL_PLANE,
+        actors: ACTORS_OF_OWN_CONTROL_PLANE,
         default_kubelets: Kubelets::Schedlab,
         installed_scheduler: None,
-        provider: Provider::ControlPlane(Box::new(plane)),
+        provider: ClusterProvider::ControlPlane(Box::new(plane)),
     })
 }
 
@@ -483,7 +523,8 @@ fn start_container(
 ) -> anyhow::Result<ClusterConnection> {
     let start = Container::start(image, scheduler, run, interrupt, on_progress);
     let container = block_on(start)?;
-    let (config, version) = block_on(interrupt.unless(container.ready()))?;
+    let (config, version) =
+        block_on(interrupt.run_unless_interrupted(container.wait_until_ready()))?;
     Ok(ClusterConnection {
         config,
         version,
@@ -492,11 +533,11 @@ fn start_container(
         } else {
             NodeIsolation::None
         },
-        actors: ACTORS_EXISTING_CLUSTER,
+        actors: ACTORS_OF_EXISTING_CLUSTER,
         // In kwok's image only kwok can simulate nodes.
-        default_kubelets: if container.is_kwok() { Kubelets::Kwok } else { Kubelets::Schedlab },
-        installed_scheduler: scheduler.installed(),
-        provider: Provider::Container(Box::new(container)),
+        default_kubelets: if container.runs_kwok() { Kubelets::Kwok } else { Kubelets::Schedlab },
+        installed_scheduler: scheduler.installed_scheduler_name(),
+        provider: ClusterProvider::Container(Box::new(container)),
     })
 }
 
@@ -506,29 +547,30 @@ fn start_kind_cluster(
     interrupt: &Interrupt,
     on_progress: &mut dyn FnMut(&str),
 ) -> anyhow::Result<ClusterConnection> {
-    let kind = KindCluster::start(options, run, interrupt, on_progress)?;
-    let (config, version) = block_on(interrupt.unless(async {
-        let (config, version) = kind.ready().await?;
-        kind::exclude_daemons(&config).await?;
+    let kind = KindCluster::start_or_reuse(options, run, interrupt, on_progress)?;
+    let (config, version) = block_on(interrupt.run_unless_interrupted(async {
+        let (config, version) = kind.wait_until_ready().await?;
+        kind::keep_daemon_sets_off_simulated_nodes(&config).await?;
         anyhow::Ok((config, version))
     }))?;
     Ok(ClusterConnection {
         config,
         version,
         node_isolation: NodeIsolation::Taint,
-        actors: ACTORS_EXISTING_CLUSTER,
+        actors: ACTORS_OF_EXISTING_CLUSTER,
         default_kubelets: Kubelets::Schedlab,
         installed_scheduler: None,
-        provider: Provider::Kind(kind),
+        provider: ClusterProvider::Kind(kind),
     })
 }
 
-/// Removes the resources that a run still has. Returns a line for each that could not be removed;
-/// the run's record keeps those, so that a later cleanup can remove them.
+/// Removes the resources that a run still has. Returns a line for each resource that could not be
+/// removed; the run's record keeps these, so that a later cleanup can remove them.
 fn end_run(run: Run) -> Vec<String> {
     let results = block_on(async { Ok(run.end().await) });
-    let describe =
-        |one: &CleanupResult| one.outcome.failure().map(|why| format!("{}: {why}", one.resource));
+    let describe = |one: &CleanupResult| {
+        one.outcome.failure_reason().map(|why| format!("{}: {why}", one.resource))
+    };
     match results {
         Ok(results) => results.iter().filter_map(describe).collect(),
         Err(error) => vec![format!("{error:#}")],

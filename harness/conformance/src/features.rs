@@ -20,8 +20,8 @@ use crate::report::{Diagnostic, Diagnostics};
 
 pub(crate) use case::split_at_features_folder;
 pub use case::{Case, CaseLocation};
-pub use requirements::{CLAIMS, VIRTUAL_TIME, WEBHOOKS};
-pub use select::{Query, Shard, last_failed, select};
+pub use requirements::{CLAIMS_TAG, VIRTUAL_TIME_TAG, WEBHOOKS_TAG};
+pub use select::{CaseQuery, Shard, last_failed_ids, select_cases};
 pub use tags::TagExpression;
 
 /// A path from the command line: a folder or file, optionally with a line.
@@ -29,12 +29,12 @@ pub use tags::TagExpression;
 pub struct FeaturePath {
     /// The file or folder.
     pub path: PathBuf,
-    /// The `:LINE` suffix.
+    /// The line number after the colon.
     pub line: Option<usize>,
 }
 
 impl FeaturePath {
-    /// Parses `path` or `path:line`. An existing path is taken as a whole.
+    /// Parses `path` or `path:line`. If a file of the whole name exists, the text is that path.
     pub fn parse(text: &str) -> Self {
         let whole = Self { path: PathBuf::from(text), line: None };
         if whole.path.exists() {
@@ -47,22 +47,26 @@ impl FeaturePath {
     }
 }
 
-/// All loaded features.
+/// All features that were loaded.
 #[derive(Clone, Debug, Default)]
-pub struct Suite {
+pub struct FeatureSuite {
     /// The cases of all files, by file name and line.
     pub cases: Vec<Case>,
-    /// Display paths of the files.
+    /// Display paths of the feature files.
     pub files: Vec<String>,
     /// Diagnostics for scenarios without an assertion.
     pub without_assertions: Vec<Diagnostic>,
 }
 
-/// Whether a sentence is a step after any keyword: see `steps::catalogue::is_step`.
+/// A function that tells whether a sentence is a step after any keyword: see
+/// `steps::catalogue::is_step`.
 pub(crate) type StepCheck = fn(&str) -> bool;
 
-/// Loads every feature under the paths. Errors of all files are collected and returned together.
-pub fn load(paths: &[FeaturePath], is_step: StepCheck) -> Result<Suite, Diagnostics> {
+/// Loads every feature file under the paths.
+///
+/// # Errors
+/// The errors of all files, collected.
+pub fn load_suite(paths: &[FeaturePath], is_step: StepCheck) -> Result<FeatureSuite, Diagnostics> {
     let mut files = Vec::new();
     let mut problems = Vec::new();
     for path in paths {
@@ -70,7 +74,7 @@ pub fn load(paths: &[FeaturePath], is_step: StepCheck) -> Result<Suite, Diagnost
     }
     files.sort();
     files.dedup();
-    let mut suite = Suite::default();
+    let mut suite = FeatureSuite::default();
     for file in &files {
         let (cases, found) = load_file(file, is_step);
         suite.without_assertions.extend(cases_without_assertions(&cases));
@@ -100,16 +104,17 @@ fn collect_feature_files(path: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The cases of a file, as far as it can be parsed, and its diagnostics.
+/// The cases of a feature file, as far as it can be parsed, and the errors in it.
 fn load_file(path: &Path, is_step: StepCheck) -> (Vec<Case>, Vec<Diagnostic>) {
     let file = display_path(path);
-    let read = crate::text::read(path)
-        .map_err(|error| Diagnostics::one(&file, error.line, error.message()))
+    let read = crate::text::read_text_file(path)
+        .map_err(|error| Diagnostics::single(&file, error.line, error.message_without_file()))
         .and_then(|text| parse_cases(&file, &text, is_step));
     read.unwrap_or_else(|problems| (Vec::new(), problems.0))
 }
 
-/// A scenario without an assertion cannot fail, so it does not show what its name claims.
+/// Diagnostics for scenarios without an assertion: they cannot fail, so they do not show what their
+/// names claim.
 fn cases_without_assertions(cases: &[Case]) -> Vec<Diagnostic> {
     let asserts = |case: &Case| case.steps.iter().any(|step| step.ty == StepType::Then);
     let silent = cases.iter().filter(|case| !case.steps.is_empty() && !asserts(case));
@@ -122,6 +127,9 @@ fn cases_without_assertions(cases: &[Case]) -> Vec<Diagnostic> {
 }
 
 /// Parses one feature from its text.
+///
+/// # Errors
+/// The errors in the text.
 pub fn load_text(file: &str, text: &str, is_step: StepCheck) -> Result<Vec<Case>, Diagnostics> {
     let (cases, problems) = parse_cases(file, text, is_step)?;
     if problems.is_empty() { Ok(cases) } else { Err(Diagnostics(problems)) }
@@ -132,9 +140,9 @@ fn parse_cases(
     text: &str,
     is_step: StepCheck,
 ) -> Result<(Vec<Case>, Vec<Diagnostic>), Diagnostics> {
-    let source = source::Source::parse(file, text, is_step)?;
-    let feature = source::parse(file, &source)?;
-    Ok(case::flatten(file, &feature, &source))
+    let source = source::FeatureSource::parse(file, text, is_step)?;
+    let feature = source::parse_feature(file, &source)?;
+    Ok(case::flatten_feature(file, &feature, &source))
 }
 
 /// A path as reports display it: with `/` and without a leading `./`.

@@ -10,7 +10,7 @@ use schedlab_emulator::{
 };
 
 /// The write that a log entry records.
-pub fn write_of(entry: &LogEntry) -> Write {
+pub fn write_of_entry(entry: &LogEntry) -> Write {
     let resource = &entry.key.resource;
     Write {
         revision: entry.revision,
@@ -32,18 +32,18 @@ pub fn write_of(entry: &LogEntry) -> Write {
     }
 }
 
-/// The changes that a log entry shows; often none.
-pub fn changes(entry: &LogEntry) -> Vec<Change> {
-    schedlab_audit::changes_of_write(&write_of(entry))
+/// The changes that a log entry shows; many entries show none.
+pub fn changes_of_entry(entry: &LogEntry) -> Vec<Change> {
+    schedlab_audit::changes_of_write(&write_of_entry(entry))
 }
 
 /// Whether this log entry requested the deletion of the object.
 pub fn requests_deletion(entry: &LogEntry) -> bool {
-    schedlab_audit::requests_deletion(&write_of(entry))
+    schedlab_audit::requests_deletion(&write_of_entry(entry))
 }
 
-/// An observer for the store, which calls it for every write in the order of revisions.
-pub fn observer(audit: &Audit) -> Observer {
+/// An observer that passes every write of a store to the audit, in the order of revisions.
+pub fn audit_observer(audit: &Audit) -> Observer {
     let audit = audit.clone();
-    Box::new(move |entry| audit.observe_write(&write_of(entry)))
+    Box::new(move |entry| audit.observe_write(&write_of_entry(entry)))
 }

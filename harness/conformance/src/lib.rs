@@ -6,7 +6,6 @@
 //! judges it. [`render`] turns what a scenario showed into text, which [`snapshots`] compares with
 //! reviewed files; [`compare`] compares the outcome with another run's. [`report`] writes the results.
 //! [`static_check`] finds without a cluster what a run would reject.
-#![allow(clippy::missing_errors_doc, reason = "some functions lack the section so far")]
 
 pub mod compare;
 pub mod features;

@@ -22,14 +22,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use github::annotations;
-pub use junit::junit;
-pub use pretty::{Colors, FailureLength, PrettyPrinter, summary};
-pub use results::json;
-pub use results::{latest_report, write_results};
+pub use github::github_annotations;
+pub use junit::junit_xml;
+pub use pretty::{Colors, FailureLength, PrettyPrinter, summary_text};
+pub use results::report_json;
+pub use results::{latest_report_text, write_results};
 pub use run_outcome::{RunOutcome, WorkloadOutcome};
-pub use svg::svg;
-pub use writable::first_unwritable;
+pub use svg::svg_image;
+pub use writable::first_unwritable_path;
 
 /// Format and destination of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,13 +60,13 @@ impl FromStr for Reporter {
     }
 }
 
-/// The report on a run.
+/// The report on a run of features.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Seed of every random choice.
     pub seed: u64,
     /// Kind of the cluster, as in `--cluster`.
-    #[serde(default = "emulator")]
+    #[serde(default = "emulator_environment")]
     pub cluster: String,
     /// Results of the cases, by file and line.
     pub cases: Vec<CaseReport>,
@@ -78,43 +78,44 @@ pub struct Report {
 /// The result of one case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaseReport {
-    /// Identifies it in results: file and scenario name.
+    /// The id of the case in results: file and scenario name.
     pub id: String,
-    /// Display path of its file.
+    /// Display path of the feature file.
     pub file: String,
-    /// Line of the case in that file.
+    /// Line of the case in the file.
     pub line: usize,
-    /// Name of its feature.
+    /// Name of the feature.
     pub feature: String,
-    /// Name of its rule.
+    /// Name of the rule, if any.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rule: Option<String>,
     /// Name of the scenario or example row.
     pub name: String,
-    /// Tags without `@`.
+    /// Tags of the case, without `@`.
     pub tags: Vec<String>,
-    /// The verdict.
-    pub outcome: Outcome,
-    /// Why it was skipped.
+    /// The verdict: whether the case passed.
+    pub outcome: CaseOutcome,
+    /// Why the case was skipped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped: Option<String>,
-    /// It failed first and passed on a retry. The verdict says whether that counts as a failure.
+    /// Whether the case failed first and passed on a retry. `outcome` says whether that counts as a
+    /// failure.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub flaky: bool,
-    /// Number of crashes of its scheduler that broke no rule.
+    /// Number of runs in which the scheduler was made to crash and no rule was broken.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub crashes: u32,
-    /// Duration on the cluster's clock, in milliseconds.
+    /// Duration of the case on the cluster's clock, in milliseconds.
     pub virtual_millis: u64,
-    /// Results of its steps.
+    /// Results of the case's steps.
     pub steps: Vec<StepReport>,
-    /// Why it did not pass; for a flaky case, why the first attempt failed.
+    /// Why the case did not pass; for a flaky case, why its first attempt failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub failure: Option<Failure>,
-    /// Placements and pod histories, to compare with other runs.
+    /// Placements and pod histories, for the comparison with other runs.
     #[serde(rename = "showing", skip_serializing_if = "Option::is_none", default)]
     pub run_outcome: Option<RunOutcome>,
-    /// Wall time; not part of the compared data.
+    /// Wall time of the case; it is not compared with other runs.
     #[serde(skip)]
     pub wall: Duration,
 }
@@ -125,9 +126,9 @@ const fn is_zero(number: &u32) -> bool {
 }
 
 impl CaseReport {
-    /// The failure message. For a flaky case it belongs to the first attempt, not to the reported
-    /// steps, and says so.
-    fn failure_text(&self) -> Option<String> {
+    /// The failure message. For a flaky case it says that it is about the first attempt, because
+    /// the reported steps are those of the last one.
+    fn failure_message(&self) -> Option<String> {
         let Failure { message, .. } = self.failure.as_ref()?;
         Some(if self.flaky { format!("{FLAKY_HEADING}\n{message}") } else { message.clone() })
     }
@@ -136,58 +137,58 @@ impl CaseReport {
 /// Heading above the failure of a case that passed on a retry.
 const FLAKY_HEADING: &str = "flaky: the first attempt failed:";
 
-/// The verdict on a case.
+/// The verdict on a case or a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// Every step passed.
+pub enum CaseOutcome {
+    /// All steps passed.
     Passed,
-    /// A step or a rule failed.
+    /// A step failed or an audit rule was broken.
     Failed,
     /// A new snapshot is pending review.
     Pending,
-    /// It was not run, because of Ctrl-C or `--fail-fast`.
+    /// The case was not run, because of Ctrl-C or `--fail-fast`.
     NotRun,
-    /// The cluster or the scheduler cannot run it.
+    /// The cluster or the scheduler cannot run the case.
     Skipped,
 }
 
 /// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepReport {
-    /// `Given`, `When`, `Then`, `And`, `But`.
+    /// The keyword: `Given`, `When`, `Then`, `And` or `But`.
     pub keyword: String,
-    /// The rest of the line.
+    /// The sentence after the keyword.
     pub text: String,
-    /// The table or doc string below it, line by line.
+    /// The table or doc string below the step, line by line.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub below: Vec<String>,
-    /// Line of the step.
+    /// Line number of the step.
     pub line: usize,
-    /// The verdict.
-    pub outcome: Outcome,
+    /// The verdict: whether the step passed.
+    pub outcome: CaseOutcome,
 }
 
 /// Why a case did not pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Kind of failure.
+    /// What kind of failure it is.
     pub kind: FailureKind,
-    /// Line of the step, or of the case.
+    /// Line of the failed step, or else of the case.
     pub line: usize,
-    /// The message; may have several lines.
+    /// The failure message, which may have several lines.
     pub message: String,
     /// The command that reproduces this case alone.
     pub reproduce: String,
 }
 
-/// Kind of failure.
+/// What kind of failure made a case not pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// No step of the catalogue matches.
+    /// A step matches no step of the catalogue.
     UndefinedStep,
-    /// More than one step matches.
+    /// A step matches more than one step of the catalogue.
     AmbiguousStep,
     /// A step failed.
     Step,
@@ -201,7 +202,7 @@ pub enum FailureKind {
     Snapshot,
     /// Two runs with the same seed differ.
     Nondeterministic,
-    /// Its outcome differs from the baseline run.
+    /// The outcome differs from that of the baseline run.
     Different,
     /// The cluster could not start.
     NotStarted,
@@ -209,29 +210,29 @@ pub enum FailureKind {
 
 impl Default for Report {
     fn default() -> Self {
-        Self { seed: 0, cluster: emulator(), cases: Vec::new(), problems: Vec::new() }
+        Self { seed: 0, cluster: emulator_environment(), cases: Vec::new(), problems: Vec::new() }
     }
 }
 
-fn emulator() -> String {
+fn emulator_environment() -> String {
     "emulator".to_owned()
 }
 
 impl Report {
-    /// Whether the run was in virtual time, so that the order of events is deterministic.
-    pub fn is_virtual(&self) -> bool {
-        self.cluster == emulator()
+    /// Whether the run was in virtual time, in which the order of events is deterministic.
+    pub fn is_virtual_time(&self) -> bool {
+        self.cluster == emulator_environment()
     }
 
     /// Ids of the cases that did not pass.
-    pub(crate) fn failed_ids(&self) -> BTreeSet<String> {
-        let held = [Outcome::Passed, Outcome::Skipped];
+    pub(crate) fn failed_case_ids(&self) -> BTreeSet<String> {
+        let held = [CaseOutcome::Passed, CaseOutcome::Skipped];
         let failed = self.cases.iter().filter(|case| !held.contains(&case.outcome));
         failed.map(|case| case.id.clone()).collect()
     }
 
     /// Number of cases with this verdict.
-    pub fn count(&self, outcome: Outcome) -> usize {
+    pub fn count_of(&self, outcome: CaseOutcome) -> usize {
         self.cases.iter().filter(|case| case.outcome == outcome).count()
     }
 }
@@ -241,7 +242,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// A case that took 1.5 s.
-    pub(crate) fn case(outcome: Outcome, flaky: bool, failed: bool) -> CaseReport {
+    pub(crate) fn case(outcome: CaseOutcome, flaky: bool, failed: bool) -> CaseReport {
         let failure = Failure {
             kind: FailureKind::Step,
             line: 7,

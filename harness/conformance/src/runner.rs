@@ -13,67 +13,68 @@ use std::time::Duration;
 use cucumber::step::Collection;
 
 use crate::compare::Baseline;
-use crate::features::{Case, VIRTUAL_TIME, WEBHOOKS};
-use crate::report::{CaseReport, Failure, FailureKind, Outcome, StepReport};
+use crate::features::{Case, VIRTUAL_TIME_TAG, WEBHOOKS_TAG};
+use crate::report::{CaseOutcome, CaseReport, Failure, FailureKind, StepReport};
 use crate::schedulers::Target;
-use crate::snapshots::Update;
+use crate::snapshots::SnapshotUpdate;
 use crate::steps::catalogue;
 use crate::world::{TimeScale, World};
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::real_cluster::RealCluster;
 
-pub use crashes::Crashes;
-pub use workers::Progress;
+pub use crashes::CrashWrites;
+pub use workers::RunProgress;
 
 /// Seed of the runs whose snapshots are reviewed byte for byte.
-pub(crate) const REVIEWED_SEED: u64 = 1;
+pub(crate) const REVIEWED_SNAPSHOT_SEED: u64 = 1;
 
-/// A case that waits longer is skipped for a scheduler whose own durations cannot be scaled.
-const WAIT_MAX: Duration = Duration::from_secs(90);
+/// A case that waits longer than this in real time is skipped for a scheduler whose own durations
+/// cannot be scaled.
+const REAL_WAIT_MAX: Duration = Duration::from_secs(90);
 
 /// Verdict of a flaky scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum FlakyResult {
+pub enum FlakyOutcome {
     /// Passed, and reported as flaky.
     Pass,
     /// Failed, in every report (exit code 5).
     Fail,
 }
 
-/// Settings of a run.
+/// The settings for a run of features.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct RunSettings {
     /// Number of cases run in parallel.
     pub jobs: NonZeroUsize,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Time on the cluster's clock that one step may take.
+    /// Maximum time, on the cluster's clock, that one step may take.
     pub timeout: Duration,
-    /// Number of retries of a failed case.
+    /// How often a failed case is retried.
     pub retries: u32,
-    /// Verdict of a case that passes only on a retry.
-    pub flaky_result: FlakyResult,
-    /// Number of runs of each case; in virtual time they must not differ.
+    /// The verdict on a case that passes only on a retry.
+    pub flaky_result: FlakyOutcome,
+    /// How often each case is run. In virtual time the runs must not differ.
     pub repeat: NonZeroUsize,
-    /// Run each passed case again with crashes of the scheduler.
-    pub crashes: Option<Crashes>,
-    /// Start cases in an order derived from the seed.
+    /// Where the scheduler is killed when each passed case is run again; `None` means no such runs.
+    pub crashes: Option<CrashWrites>,
+    /// Whether cases start in an order derived from the seed.
     pub shuffle: bool,
-    /// Start no case after the first failure.
+    /// Whether no case is started after the first failure.
     pub fail_fast: bool,
-    /// What to do with differing snapshots.
-    pub update: Update,
-    /// Set by Ctrl-C.
+    /// What to do with snapshots that are new or differ.
+    pub update: SnapshotUpdate,
+    /// The flag that Ctrl-C raises; no case is started after that.
     pub interrupted: Interrupt,
-    /// The real cluster; `None` for the emulator.
+    /// The real cluster; `None` means the emulator.
     pub real_cluster: Option<Arc<RealCluster>>,
-    /// Factor for durations on a real cluster; `None`: chosen per case.
+    /// Factor for durations on a real cluster; `None` means a factor chosen for each case.
     pub time_scale: Option<f64>,
-    /// Minimum wait of `eventually` assertions on a real cluster.
+    /// Minimum time that `eventually` assertions wait on a real cluster.
     pub min_wait: Duration,
     /// The scheduler under test.
     pub target: Target,
-    /// Also run cases whose requirements are not met.
+    /// Whether cases whose requirements are not met are run, too.
     pub force: bool,
     /// Command line options that reproduce a failed case, except path and seed.
     pub reproduce_options: String,
@@ -81,21 +82,21 @@ pub struct Settings {
     pub baseline: Option<Arc<Baseline>>,
 }
 
-impl Settings {
-    /// Why a case cannot run with these settings, if so.
+impl RunSettings {
+    /// Why a case cannot run with these settings; `None` if it can.
     fn skip_reason(&self, case: &Case) -> Option<String> {
         if self.force {
             return None;
         }
         let is_tagged = |tag_name: &str| case.tags.iter().any(|tag| tag == tag_name);
-        if self.real_cluster.is_some() && is_tagged(VIRTUAL_TIME) {
-            return Some("it needs virtual time (@virtual-time)".to_owned());
+        if self.real_cluster.is_some() && is_tagged(VIRTUAL_TIME_TAG) {
+            return Some("the scenario needs virtual time (@virtual-time)".to_owned());
         }
-        if self.real_cluster.is_some() && is_tagged(WEBHOOKS) && !self.target.is_on_cluster() {
-            let why = "it needs the webhooks of an installed scheduler (@webhooks)";
+        if self.real_cluster.is_some() && is_tagged(WEBHOOKS_TAG) && !self.target.is_on_cluster() {
+            let why = "the scenario needs the webhooks of an installed scheduler (@webhooks)";
             return Some(why.to_owned());
         }
-        if let Some(kwok) = self.real_cluster.as_ref().and_then(|ground| ground.kwok()) {
+        if let Some(kwok) = self.real_cluster.as_ref().and_then(|ground| ground.kwok_behavior()) {
             if kwok.completes_jobs && case.creates_jobs() {
                 return Some("kwok finishes pods of Jobs as soon as they run".to_owned());
             }
@@ -108,109 +109,124 @@ impl Settings {
         }
         let name = &self.target.name;
         let longest = case.longest_wait();
-        if !self.target.can_scale_time() && longest > WAIT_MAX {
+        if !self.target.can_scale_time() && longest > REAL_WAIT_MAX {
             let secs = longest.as_secs();
             return Some(format!(
-                "it waits for {secs} s, and durations of {name} cannot be scaled"
+                "the scenario waits for {secs} s, and durations of {name} cannot be scaled"
             ));
         }
-        let lacks = self.target.missing_capabilities(&case.capabilities());
+        let lacks = self.target.missing_capabilities(&case.required_capabilities());
         (!lacks.is_empty()).then(|| format!("{name} lacks {}", lacks.join(", ")))
     }
 
-    /// Scale of a case's durations.
+    /// How the durations of a case are scaled.
     fn time_scale(&self, case: &Case) -> TimeScale {
         if self.real_cluster.is_none() {
             return TimeScale::default();
         }
-        let own = || if self.target.can_scale_time() { case.time_factor() } else { 1.0 };
-        TimeScale::real(self.time_scale.unwrap_or_else(own), self.min_wait)
+        let own = || if self.target.can_scale_time() { case.real_time_factor() } else { 1.0 };
+        TimeScale::for_real_time(self.time_scale.unwrap_or_else(own), self.min_wait)
     }
 }
 
-/// Runs the cases and reports progress. Reports are in the order of `cases`.
+/// Runs the cases and reports the progress. The returned reports are in the order of `cases`.
 pub fn run(
     cases: &[&Case],
-    settings: &Settings,
-    progress: &mut dyn FnMut(Progress<'_>),
+    settings: &RunSettings,
+    progress: &mut dyn FnMut(RunProgress<'_>),
 ) -> Vec<CaseReport> {
-    panics::install_hook();
+    panics::install_panic_hook();
     let steps = catalogue::step_collection();
-    workers::run(cases, settings, &|case| run_case(case, &steps, settings), progress)
+    workers::run(
+        cases,
+        settings,
+        &|case| run_case_with_flaky_result(case, &steps, settings),
+        progress,
+    )
 }
 
-/// Runs a case and applies `flaky_result`.
-fn run_case(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseReport {
+/// Runs a case, and treats a flaky one as the setting `flaky_result` says.
+fn run_case_with_flaky_result(
+    case: &Case,
+    steps: &Collection<World>,
+    settings: &RunSettings,
+) -> CaseReport {
     let mut report = run_with_retries(case, steps, settings);
-    if settings.flaky_result == FlakyResult::Fail && report.flaky {
-        report.outcome = Outcome::Failed;
+    if settings.flaky_result == FlakyOutcome::Fail && report.flaky {
+        report.outcome = CaseOutcome::Failed;
     }
     report
 }
 
 /// Runs a case with retries, crashes and repetitions as the settings require.
-fn run_with_retries(case: &Case, steps: &Collection<World>, settings: &Settings) -> CaseReport {
-    if let Some(unmatched) = unmatched_report(case, steps, settings) {
+fn run_with_retries(case: &Case, steps: &Collection<World>, settings: &RunSettings) -> CaseReport {
+    if let Some(unmatched) = unmatched_step_report(case, steps, settings) {
         return unmatched;
     }
     if let Some(why) = settings.skip_reason(case) {
         return CaseReport {
-            outcome: Outcome::Skipped,
+            outcome: CaseOutcome::Skipped,
             skipped: Some(why),
             ..not_run_report(case)
         };
     }
-    let mut first = run_and_compare(case, steps, settings);
+    let mut first = run_and_compare_with_baseline(case, steps, settings);
     for _ in 0..settings.retries {
-        if first.report.outcome != Outcome::Failed {
+        if first.report.outcome != CaseOutcome::Failed {
             break;
         }
         let failure = first.report.failure.take();
-        first = run_and_compare(case, steps, settings);
-        if first.report.outcome == Outcome::Passed {
+        first = run_and_compare_with_baseline(case, steps, settings);
+        if first.report.outcome == CaseOutcome::Passed {
             first.report.flaky = true;
             first.report.failure = failure;
         }
     }
-    if let (Some(crashes), Outcome::Passed) = (settings.crashes, first.report.outcome) {
-        let attempt::Attempt { report, crashes: own_crashes, .. } = first;
+    if let (Some(crashes), CaseOutcome::Passed) = (settings.crashes, first.report.outcome) {
+        let attempt::CaseAttempt { report, crashes: own_crashes, .. } = first;
         return crashes::run_with_crashes(report, case, own_crashes, steps, settings, crashes);
     }
     if settings.real_cluster.is_some() {
         return repeat_until_failure(first.report, settings.repeat.get(), || {
-            run_and_compare(case, steps, settings).report
+            run_and_compare_with_baseline(case, steps, settings).report
         });
     }
     for run in 2..=settings.repeat.get() {
         let repetition = attempt::run_attempt(case, steps, settings);
         first.report.wall += repetition.report.wall;
-        if repetition.report.outcome == Outcome::NotRun {
+        if repetition.report.outcome == CaseOutcome::NotRun {
             return repetition.report;
         }
-        if let Some(message) = difference(&first, &repetition, run) {
+        if let Some(message) = baseline_difference(&first, &repetition, run) {
             let line = case.location.line;
-            mark_failed(&mut first.report, FailureKind::Nondeterministic, line, message, settings);
+            mark_report_failed(
+                &mut first.report,
+                FailureKind::Nondeterministic,
+                line,
+                message,
+                settings,
+            );
             break;
         }
     }
     first.report
 }
 
-/// Repeats a case in real time, where runs are never identical, but each must pass. The first
-/// failure is the verdict and says which run it was.
+/// Repeats a case in real time, where runs are never identical but each must pass. The first
+/// failure is the verdict and says in which run it happened.
 fn repeat_until_failure(
     mut report: CaseReport,
     runs: usize,
     mut run_again: impl FnMut() -> CaseReport,
 ) -> CaseReport {
     for run in 2..=runs {
-        if report.outcome != Outcome::Passed {
+        if report.outcome != CaseOutcome::Passed {
             break;
         }
         let (wall, flaky) = (report.wall, report.flaky);
         report = run_again();
         report.wall += wall;
-        report.flaky |= flaky && report.outcome == Outcome::Passed;
+        report.flaky |= flaky && report.outcome == CaseOutcome::Passed;
         if let Some(failure) = &mut report.failure {
             failure.message = format!("run {run} of {runs}: {}", failure.message);
         }
@@ -218,26 +234,26 @@ fn repeat_until_failure(
     report
 }
 
-/// Runs a case once and compares its outcome with the baseline.
-fn run_and_compare(
+/// Runs a case once and compares its outcome with that of the baseline run.
+fn run_and_compare_with_baseline(
     case: &Case,
     steps: &Collection<World>,
-    settings: &Settings,
-) -> attempt::Attempt {
+    settings: &RunSettings,
+) -> attempt::CaseAttempt {
     let mut attempt = attempt::run_attempt(case, steps, settings);
     if let Some(baseline) = &settings.baseline
-        && attempt.report.outcome == Outcome::Passed
-        && let Some(unlike) = baseline.difference(&attempt.report)
+        && attempt.report.outcome == CaseOutcome::Passed
+        && let Some(unlike) = baseline.difference_from_baseline(&attempt.report)
     {
         let line = case.location.line;
-        mark_failed(&mut attempt.report, FailureKind::Different, line, unlike, settings);
+        mark_report_failed(&mut attempt.report, FailureKind::Different, line, unlike, settings);
     }
     attempt
 }
 
-fn difference(
-    first: &attempt::Attempt,
-    repetition: &attempt::Attempt,
+fn baseline_difference(
+    first: &attempt::CaseAttempt,
+    repetition: &attempt::CaseAttempt,
     run: usize,
 ) -> Option<String> {
     let (a, b) = (&first.report, &repetition.report);
@@ -256,26 +272,28 @@ fn difference(
     })
 }
 
-/// The report on a case with an undefined or ambiguous step; `None` when all steps match.
-fn unmatched_report(
+/// The report on a case with an undefined or ambiguous step; `None` if all steps match.
+fn unmatched_step_report(
     case: &Case,
     steps: &Collection<World>,
-    settings: &Settings,
+    settings: &RunSettings,
 ) -> Option<CaseReport> {
-    let (step, (kind, message)) =
-        case.steps.iter().find_map(|step| step_mismatch(step, steps).map(|found| (step, found)))?;
+    let (step, (kind, message)) = case
+        .steps
+        .iter()
+        .find_map(|step| step_mismatch_message(step, steps).map(|found| (step, found)))?;
     let mut report = not_run_report(case);
     for known in &mut report.steps {
         if known.line == step.position.line {
-            known.outcome = Outcome::Failed;
+            known.outcome = CaseOutcome::Failed;
         }
     }
-    mark_failed(&mut report, kind, step.position.line, message, settings);
+    mark_report_failed(&mut report, kind, step.position.line, message, settings);
     Some(report)
 }
 
-/// Why a step cannot run, if so.
-pub fn step_mismatch(
+/// Why a step cannot run, with the kind of failure; `None` if it can.
+pub fn step_mismatch_message(
     step: &gherkin::Step,
     steps: &Collection<World>,
 ) -> Option<(FailureKind, String)> {
@@ -290,8 +308,8 @@ pub fn step_mismatch(
     }
 }
 
-/// The message for a table or doc string below a step that takes none. Steps that take one end with
-/// a colon.
+/// The message about a table or doc string below a step that takes none. Steps that take one end
+/// with a colon.
 fn unused_argument_message(step: &gherkin::Step) -> Option<String> {
     let found = match (&step.table, &step.docstring) {
         (Some(_), _) => "a table",
@@ -320,7 +338,7 @@ fn not_run_report(case: &Case) -> CaseReport {
         text: step.value.clone(),
         below: argument_lines(step),
         line: step.position.line,
-        outcome: Outcome::NotRun,
+        outcome: CaseOutcome::NotRun,
     };
     CaseReport {
         id: case.id(),
@@ -330,7 +348,7 @@ fn not_run_report(case: &Case) -> CaseReport {
         rule: case.rule.clone(),
         name: case.name.clone(),
         tags: case.tags.clone(),
-        outcome: Outcome::NotRun,
+        outcome: CaseOutcome::NotRun,
         skipped: None,
         flaky: false,
         crashes: 0,
@@ -342,18 +360,18 @@ fn not_run_report(case: &Case) -> CaseReport {
     }
 }
 
-/// Marks a case as failed, with the command that reproduces it.
-fn mark_failed(
+/// Marks a case as failed, and adds the command that reproduces the failure.
+fn mark_report_failed(
     report: &mut CaseReport,
     kind: FailureKind,
     line: usize,
     message: String,
-    settings: &Settings,
+    settings: &RunSettings,
 ) {
-    let Settings { seed, reproduce_options: again, .. } = settings;
-    let location = crate::text::shell_word(&format!("{}:{}", report.file, report.line));
+    let RunSettings { seed, reproduce_options: again, .. } = settings;
+    let location = crate::text::shell_quoted_word(&format!("{}:{}", report.file, report.line));
     let reproduce = format!("schedlab run {location} --seed {seed}{again}");
-    report.outcome = Outcome::Failed;
+    report.outcome = CaseOutcome::Failed;
     report.flaky = false;
     report.failure = Some(Failure { kind, line, message, reproduce });
 }
@@ -368,18 +386,18 @@ pub(crate) mod tests {
     use super::*;
     use crate::features::load_text;
 
-    pub(in crate::runner) fn settings() -> Settings {
-        Settings {
+    pub(in crate::runner) fn settings() -> RunSettings {
+        RunSettings {
             jobs: NonZeroUsize::MIN,
-            seed: REVIEWED_SEED,
+            seed: REVIEWED_SNAPSHOT_SEED,
             timeout: Duration::from_hours(1),
             retries: 0,
             repeat: NonZeroUsize::MIN,
             crashes: None,
             shuffle: false,
-            flaky_result: FlakyResult::Pass,
+            flaky_result: FlakyOutcome::Pass,
             fail_fast: false,
-            update: Update::No,
+            update: SnapshotUpdate::No,
             interrupted: Interrupt::default(),
             real_cluster: None,
             time_scale: None,
@@ -397,9 +415,13 @@ pub(crate) mod tests {
 
     /// The report on a scenario with these steps.
     pub(crate) fn verdict(lines: &str, steps: &Collection<World>) -> CaseReport {
-        panics::install_hook();
+        panics::install_panic_hook();
         let text = format!("Feature: f\n  Scenario: s\n{lines}\n");
-        run_case(&load_text("f.feature", &text, catalogue::is_step).unwrap()[0], steps, &settings())
+        run_case_with_flaky_result(
+            &load_text("f.feature", &text, catalogue::is_step).unwrap()[0],
+            steps,
+            &settings(),
+        )
     }
 
     /// Two overlapping steps, and one that never ends.
@@ -415,10 +437,14 @@ pub(crate) mod tests {
         assert!(lost.await.is_err());
     }
 
-    fn run_step_once(step: &str, settings: &Settings) -> CaseReport {
+    fn run_step_once(step: &str, settings: &RunSettings) -> CaseReport {
         let text = format!("Feature: f\n  Scenario: s\n    Given {step}\n");
-        panics::install_hook();
-        run_case(&load_text("f.feature", &text, catalogue::is_step).unwrap()[0], &steps(), settings)
+        panics::install_panic_hook();
+        run_case_with_flaky_result(
+            &load_text("f.feature", &text, catalogue::is_step).unwrap()[0],
+            &steps(),
+            settings,
+        )
     }
 
     fn message(report: &CaseReport) -> String {
@@ -443,13 +469,13 @@ pub(crate) mod tests {
         let text = "Feature: f\n  Scenario: s\n    Given a task panics\n";
         let steps =
             Collection::new().given(None, regex("^a task panics$"), |_, _| Box::pin(lose_a_task()));
-        panics::install_hook();
-        let report = run_case(
+        panics::install_panic_hook();
+        let report = run_case_with_flaky_result(
             &load_text("f.feature", text, catalogue::is_step).unwrap()[0],
             &steps,
             &settings(),
         );
-        assert_eq!(report.outcome, Outcome::Failed);
+        assert_eq!(report.outcome, CaseOutcome::Failed);
         assert!(message(&report).contains("a task panicked at"), "{}", message(&report));
         assert!(message(&report).contains("nobody looks"), "{}", message(&report));
     }
@@ -466,7 +492,7 @@ pub(crate) mod tests {
         let settings = settings();
         settings.interrupted.raise();
         let report = run_step_once("nothing ends", &settings);
-        assert_eq!((report.outcome, report.failure), (Outcome::NotRun, None));
+        assert_eq!((report.outcome, report.failure), (CaseOutcome::NotRun, None));
     }
 
     #[test]
@@ -476,18 +502,26 @@ pub(crate) mod tests {
         let steps = Collection::new().given(None, regex("^luck$"), |_, _| {
             Box::pin(async { assert!(RUNS.fetch_add(1, Ordering::Relaxed) > 0, "bad luck") })
         });
-        panics::install_hook();
+        panics::install_panic_hook();
         let text = "Feature: f\n  Scenario: s\n    Given luck\n";
         let case = &load_text("f.feature", text, catalogue::is_step).unwrap()[0];
         let judged = |flaky_result| {
             RUNS.store(0, Ordering::Relaxed);
-            run_case(case, &steps, &Settings { retries: 1, flaky_result, ..settings() })
+            run_case_with_flaky_result(
+                case,
+                &steps,
+                &RunSettings { retries: 1, flaky_result, ..settings() },
+            )
         };
-        let report = judged(FlakyResult::Pass);
-        assert_eq!((report.outcome, report.flaky), (Outcome::Passed, true));
+        let report = judged(FlakyOutcome::Pass);
+        assert_eq!((report.outcome, report.flaky), (CaseOutcome::Passed, true));
         assert!(message(&report).contains("bad luck"), "{}", message(&report));
-        let report = judged(FlakyResult::Fail);
-        assert_eq!((report.outcome, report.flaky), (Outcome::Failed, true), "counted as failure");
+        let report = judged(FlakyOutcome::Fail);
+        assert_eq!(
+            (report.outcome, report.flaky),
+            (CaseOutcome::Failed, true),
+            "counted as failure"
+        );
         assert!(message(&report).contains("bad luck"), "{}", message(&report));
     }
 
@@ -499,19 +533,25 @@ pub(crate) mod tests {
             catalogue::is_step,
         )
         .unwrap()[0];
-        let passed = || CaseReport { outcome: Outcome::Passed, ..not_run_report(case) };
+        let passed = || CaseReport { outcome: CaseOutcome::Passed, ..not_run_report(case) };
         let mut runs = 1;
         let report = repeat_until_failure(passed(), 4, || {
             runs += 1;
             let mut report = passed();
             if runs == 3 {
-                mark_failed(&mut report, FailureKind::Step, 1, "too few".to_owned(), &settings());
+                mark_report_failed(
+                    &mut report,
+                    FailureKind::Step,
+                    1,
+                    "too few".to_owned(),
+                    &settings(),
+                );
             }
             report
         });
-        assert_eq!((report.outcome, runs), (Outcome::Failed, 3));
+        assert_eq!((report.outcome, runs), (CaseOutcome::Failed, 3));
         assert!(message(&report).contains("run 3 of 4: too few"), "{}", message(&report));
-        assert_eq!(repeat_until_failure(passed(), 4, passed).outcome, Outcome::Passed);
+        assert_eq!(repeat_until_failure(passed(), 4, passed).outcome, CaseOutcome::Passed);
     }
 
     #[test]
@@ -525,7 +565,8 @@ pub(crate) mod tests {
         let text = "Feature: f\n  Scenario: s\n    Given a clock\n";
         let case = &load_text("f.feature", text, catalogue::is_step).unwrap()[0];
         let twice = NonZeroUsize::new(2).unwrap();
-        let report = run_case(case, &steps, &Settings { repeat: twice, ..settings() });
+        let report =
+            run_case_with_flaky_result(case, &steps, &RunSettings { repeat: twice, ..settings() });
         assert_eq!(report.failure.map(|f| f.kind), Some(FailureKind::Nondeterministic));
     }
 }

@@ -18,18 +18,18 @@ use schedlab_emulator::clock::Clock;
 pub(crate) use crash_injector::{CrashPoint, CrashService};
 pub(crate) use in_process::CycleTicks;
 pub(crate) use in_process::InProcessScheduler;
-pub(crate) use process::{ProcessSpec, SchedulerProcess};
+pub(crate) use process::{SchedulerProcess, SchedulerProcessSpec};
 pub(crate) use suspend::SuspendGuard;
-pub(crate) use target::CAPABILITIES;
+pub(crate) use target::CAPABILITIES_AND_MEANINGS;
 pub use target::{Target, check_placeholders};
 pub(crate) use under_test::{NoScheduler, SchedulerUnderTest};
 
-/// Connects a scheduler in this process to a cluster, and gives it the cluster's time.
+/// Creates clients for a scheduler in this process, and provides the cluster's time.
 #[derive(Clone)]
-pub(crate) struct Connector {
-    /// Creates a client for one instance of the scheduler.
+pub(crate) struct SchedulerConnector {
+    /// Creates a client for one instance of the scheduler. The client fails after the crash point.
     pub connect: Arc<dyn Fn(Arc<CrashPoint>) -> kube::Client + Send + Sync>,
-    /// The cluster's clock.
+    /// The clock of the cluster.
     pub clock: Clock,
 }
 
@@ -38,11 +38,12 @@ pub(crate) trait SchedulerControl {
     /// Starts the scheduler, unless it is running.
     fn start(&mut self);
 
-    /// Stops it between two requests.
+    /// Stops the scheduler between two requests.
     fn stop(&mut self);
 
-    /// Kills it instead of its `n`-th write from now on; that write does not happen.
-    fn kill_before_write(&mut self, n: u32, then: AfterKill);
+    /// Kills the scheduler instead of its write number `write_number`, counted from now on; that
+    /// write does not happen.
+    fn kill_before_write(&mut self, write_number: u32, after_kill: AfterKill);
 }
 
 /// What happens after the scheduler was killed.
@@ -56,7 +57,7 @@ pub(crate) enum AfterKill {
     RestartAndKillAgain,
 }
 
-impl fmt::Debug for Connector {
+impl fmt::Debug for SchedulerConnector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connector").finish_non_exhaustive()
     }

@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use similar::{ChangeTag, TextDiff};
 
-use crate::text::shell_word;
+use crate::text::shell_quoted_word;
 
-pub use files::{orphans, pending};
+pub use files::{orphaned_snapshots, pending_snapshots};
 
-/// What to do if a text is new or differs, in insta's terms.
+/// What to do with a text that is new or differs from its snapshot, as the values of `INSTA_UPDATE`
+/// say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Update {
+pub enum SnapshotUpdate {
     /// `always`: write the snapshot.
     Always,
     /// `unseen`: write new snapshots, and a `.snap.new` beside those that differ.
@@ -27,12 +28,15 @@ pub enum Update {
     New,
     /// `no` (and `auto` under CI): write nothing.
     No,
-    /// `force`: write the snapshot even if it is the same.
+    /// `force`: write the snapshot even if the text is the same.
     Force,
 }
 
-impl Update {
-    /// Parses the values of `INSTA_UPDATE` and `CI`.
+impl SnapshotUpdate {
+    /// Parses the values of the environment variables `INSTA_UPDATE` and `CI`.
+    ///
+    /// # Errors
+    /// The value of `INSTA_UPDATE` is unknown.
     pub fn from_env(update: Option<&str>, ci: Ci) -> Result<Self, String> {
         match (ci, update) {
             (Ci::Yes, _) | (Ci::No, Some("no")) => Ok(Self::No),
@@ -50,36 +54,36 @@ impl Update {
 /// Whether the run is part of continuous integration, which never writes snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ci {
-    /// Continuous integration.
+    /// The run is part of continuous integration.
     Yes,
-    /// Anything else.
+    /// The run is not part of continuous integration.
     No,
 }
 
-/// The result of a comparison.
+/// The result of comparing a text with its snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SnapshotComparison {
-    /// The texts are equal.
+    /// The text is equal to the snapshot.
     Same,
     /// The snapshot was written.
     Written,
-    /// There is no snapshot yet; the message for the user.
+    /// There is no snapshot yet; the text is the message for the user.
     New(String),
-    /// The snapshot differs; the message for the user.
+    /// The text differs from the snapshot; the value is the message for the user.
     Differs(String),
 }
 
-/// Compares a canonical form of a text with that of its snapshot, and writes nothing. If the text
-/// has no such form, the result is [`SnapshotComparison::Same`].
+/// Compares the canonical form of a text with that of its snapshot, and writes nothing. If the text
+/// has no canonical form, the result is [`SnapshotComparison::Same`].
 pub(crate) fn compare_canonical(
     path: &Path,
     text: &str,
     form: impl Fn(&str) -> Option<String>,
 ) -> anyhow::Result<SnapshotComparison> {
     let Some(now) = form(text) else { return Ok(SnapshotComparison::Same) };
-    let Some(old) = files::read(path)?.as_deref().and_then(form) else {
+    let Some(old) = files::read_snapshot(path)?.as_deref().and_then(form) else {
         return Ok(SnapshotComparison::New(format!(
-            "{} does not contain this; it is written on the emulator with seed 1:\n{now}",
+            "{} does not contain this placement; the snapshot is written on the emulator with seed 1:\n{now}",
             path.display()
         )));
     };
@@ -93,44 +97,44 @@ pub(crate) fn compare_canonical(
     )))
 }
 
-/// Whether a snapshot contains this part of a text.
-pub(crate) fn contains(path: &Path, part: &str) -> bool {
-    let old = files::read(path).ok().flatten();
+/// Whether a snapshot file contains this text.
+pub(crate) fn snapshot_contains(path: &Path, part: &str) -> bool {
+    let old = files::read_snapshot(path).ok().flatten();
     old.is_some_and(|old| old.contains(part.trim_end()))
 }
 
-/// Compares a text with its snapshot, and updates the snapshot as `update` demands.
-pub(crate) fn compare(
+/// Compares a text with its snapshot, and updates the snapshot as `update` says.
+pub(crate) fn compare_snapshot(
     path: &Path,
     source: &str,
     name: &str,
     text: &str,
-    update: Update,
+    update: SnapshotUpdate,
 ) -> anyhow::Result<SnapshotComparison> {
-    let old = files::read(path)?;
+    let old = files::read_snapshot(path)?;
     let same = old.as_deref().is_some_and(|old| old.trim_end() == text.trim_end());
-    let write = |path: &Path| files::write(path, source, name, text);
+    let write = |path: &Path| files::write_snapshot(path, source, name, text);
     match (update, &old) {
-        (Update::Force, _) => {
+        (SnapshotUpdate::Force, _) => {
             write(path)?;
             return Ok(SnapshotComparison::Written);
         }
-        (Update::Always, _) | (Update::Unseen, None) if !same => {
+        (SnapshotUpdate::Always, _) | (SnapshotUpdate::Unseen, None) if !same => {
             write(path)?;
-            files::remove(&pending_path(path))?;
+            files::remove_snapshot(&pending_path_of(path))?;
             return Ok(SnapshotComparison::Written);
         }
         _ => {}
     }
     if same {
-        files::remove_if_allowed(update, &pending_path(path))?;
+        files::remove_if_allowed(update, &pending_path_of(path))?;
         return Ok(SnapshotComparison::Same);
     }
-    let next = if update == Update::No {
+    let next = if update == SnapshotUpdate::No {
         "to review it, run again without CI and INSTA_UPDATE=no".to_owned()
     } else {
-        write(&pending_path(path))?;
-        format!("review it with: {}", review_command(&pending_path(path)))
+        write(&pending_path_of(path))?;
+        format!("review it with: {}", review_command(&pending_path_of(path)))
     };
     Ok(match old {
         None => SnapshotComparison::New(format!("{} is new:\n{text}{next}", path.display())),
@@ -144,7 +148,8 @@ pub(crate) fn compare(
     })
 }
 
-/// The command that reviews a pending snapshot. Without a path, it searches `snapshots`.
+/// The command with which a user reviews a pending snapshot. Snapshots in `snapshots` are found
+/// without their path.
 pub fn review_command(pending: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = pending.strip_prefix(&here).unwrap_or(pending);
@@ -152,38 +157,47 @@ pub fn review_command(pending: &Path) -> String {
     if path.starts_with("snapshots") {
         return "schedlab snapshot review".to_owned();
     }
-    format!("schedlab snapshot review {}", shell_word(&path.display().to_string()))
+    format!("schedlab snapshot review {}", shell_quoted_word(&path.display().to_string()))
 }
 
-/// Accepts a pending snapshot.
-pub fn accept(pending: &Path) -> anyhow::Result<()> {
-    std::fs::rename(pending, accepted_path(pending))
+/// Replaces a snapshot by its pending version.
+///
+/// # Errors
+/// The file cannot be renamed.
+pub fn accept_pending(pending: &Path) -> anyhow::Result<()> {
+    std::fs::rename(pending, accepted_path_of(pending))
         .with_context(|| format!("cannot accept {}", pending.display()))
 }
 
 /// Deletes a pending snapshot.
-pub fn reject(pending: &Path) -> anyhow::Result<()> {
-    files::remove(pending)
+///
+/// # Errors
+/// The file cannot be deleted.
+pub fn reject_pending(pending: &Path) -> anyhow::Result<()> {
+    files::remove_snapshot(pending)
 }
 
-/// The difference that accepting a pending snapshot would make.
+/// How a snapshot would change if its pending version were accepted.
+///
+/// # Errors
+/// A file cannot be read.
 pub fn pending_diff(pending: &Path) -> anyhow::Result<String> {
-    let new = files::read(pending)?.unwrap_or_default();
-    let old = files::read(&accepted_path(pending))?;
+    let new = files::read_snapshot(pending)?.unwrap_or_default();
+    let old = files::read_snapshot(&accepted_path_of(pending))?;
     Ok(line_diff(old.as_deref().unwrap_or_default(), &new))
 }
 
-/// `x.snap` → `x.snap.new`.
-fn pending_path(path: &Path) -> PathBuf {
+/// The path of the pending version: `x.snap.new` for `x.snap`.
+fn pending_path_of(path: &Path) -> PathBuf {
     path.with_extension("snap.new")
 }
 
-/// `x.snap.new` → `x.snap`.
-fn accepted_path(pending: &Path) -> PathBuf {
+/// The path of the accepted version: `x.snap` for `x.snap.new`.
+fn accepted_path_of(pending: &Path) -> PathBuf {
     pending.with_extension("")
 }
 
-/// The lines that differ with three lines of context; `-` old, `+` new.
+/// The differing lines with three lines of context; `-` marks the old text, `+` the new one.
 pub(crate) fn line_diff(old: &str, new: &str) -> String {
     let mut out = String::new();
     let (old, new) = (format!("{}\n", old.trim_end()), format!("{}\n", new.trim_end()));
@@ -210,20 +224,23 @@ pub(crate) fn line_diff(old: &str, new: &str) -> String {
 mod tests {
     use super::*;
 
-    fn compared(path: &Path, text: &str, update: Update) -> SnapshotComparison {
-        compare(path, "features/f.feature", "a \"gang\"", text, update).unwrap()
+    fn compared(path: &Path, text: &str, update: SnapshotUpdate) -> SnapshotComparison {
+        compare_snapshot(path, "features/f.feature", "a \"gang\"", text, update).unwrap()
     }
 
     #[test]
     fn an_accepted_snapshot_matches() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("quota/f__a.snap");
-        assert!(matches!(compared(&path, "n1: 8\n", Update::New), SnapshotComparison::New(_)));
+        assert!(matches!(
+            compared(&path, "n1: 8\n", SnapshotUpdate::New),
+            SnapshotComparison::New(_)
+        ));
         assert!(!path.exists());
-        let waiting = pending(&[folder.path().to_path_buf()]);
+        let waiting = pending_snapshots(&[folder.path().to_path_buf()]);
         assert_eq!(waiting.len(), 1);
-        accept(&waiting[0]).unwrap();
-        assert_eq!(compared(&path, "n1: 8\n", Update::New), SnapshotComparison::Same);
+        accept_pending(&waiting[0]).unwrap();
+        assert_eq!(compared(&path, "n1: 8\n", SnapshotUpdate::New), SnapshotComparison::Same);
         let insta = insta::Snapshot::from_file(&path).unwrap();
         assert_eq!(insta.metadata().expression(), Some("a \"gang\""));
     }
@@ -243,30 +260,34 @@ mod tests {
     fn a_changed_digit_differs_and_is_shown() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f__a.snap");
-        assert_eq!(compared(&path, "n1: 8\n", Update::Always), SnapshotComparison::Written);
-        let SnapshotComparison::Differs(message) = compared(&path, "n1: 7\n", Update::No) else {
+        assert_eq!(compared(&path, "n1: 8\n", SnapshotUpdate::Always), SnapshotComparison::Written);
+        let SnapshotComparison::Differs(message) = compared(&path, "n1: 7\n", SnapshotUpdate::No)
+        else {
             panic!("the texts differ")
         };
         assert!(message.contains("- n1: 8\n+ n1: 7\n"), "{message}");
-        assert_eq!(pending(&[folder.path().to_path_buf()]), Vec::<PathBuf>::new());
+        assert_eq!(pending_snapshots(&[folder.path().to_path_buf()]), Vec::<PathBuf>::new());
     }
 
     #[test]
     fn unseen_writes_new_texts_only() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f__a.snap");
-        assert_eq!(compared(&path, "a", Update::Unseen), SnapshotComparison::Written);
-        assert!(matches!(compared(&path, "b", Update::Unseen), SnapshotComparison::Differs(_)));
-        assert_eq!(pending(&[folder.path().to_path_buf()]).len(), 1);
+        assert_eq!(compared(&path, "a", SnapshotUpdate::Unseen), SnapshotComparison::Written);
+        assert!(matches!(
+            compared(&path, "b", SnapshotUpdate::Unseen),
+            SnapshotComparison::Differs(_)
+        ));
+        assert_eq!(pending_snapshots(&[folder.path().to_path_buf()]).len(), 1);
         // Once the text is as accepted again, the pending snapshot is deleted.
-        assert_eq!(compared(&path, "a", Update::Unseen), SnapshotComparison::Same);
-        assert_eq!(pending(&[folder.path().to_path_buf()]).len(), 0);
+        assert_eq!(compared(&path, "a", SnapshotUpdate::Unseen), SnapshotComparison::Same);
+        assert_eq!(pending_snapshots(&[folder.path().to_path_buf()]).len(), 0);
     }
 
     #[test]
     fn ci_never_writes() {
-        assert_eq!(Update::from_env(Some("always"), Ci::Yes), Ok(Update::No));
-        assert_eq!(Update::from_env(None, Ci::No), Ok(Update::New));
-        assert!(Update::from_env(Some("perhaps"), Ci::No).is_err());
+        assert_eq!(SnapshotUpdate::from_env(Some("always"), Ci::Yes), Ok(SnapshotUpdate::No));
+        assert_eq!(SnapshotUpdate::from_env(None, Ci::No), Ok(SnapshotUpdate::New));
+        assert!(SnapshotUpdate::from_env(Some("perhaps"), Ci::No).is_err());
     }
 }

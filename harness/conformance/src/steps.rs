@@ -30,10 +30,10 @@ use gherkin::Step;
 
 use crate::world::World;
 
-pub(crate) use unknown_names::{mentions, never_existed, unknown_name};
+pub(crate) use unknown_names::{mentions_in_sentence, never_existed_message, unknown_name_message};
 
-/// Area title, file and source of all step functions, in reading order.
-pub(crate) const SOURCES: &[(&str, &str, &str)] = &[
+/// The title of the area, the file and the source text of all step functions, in reading order.
+pub(crate) const STEP_SOURCES: &[(&str, &str, &str)] = &[
     ("fleet", "steps/fleet.rs", include_str!("steps/fleet.rs")),
     ("scheduler", "steps/scheduler.rs", include_str!("steps/scheduler.rs")),
     ("queues", "steps/queues.rs", include_str!("steps/queues.rs")),
@@ -57,19 +57,19 @@ pub(crate) const SOURCES: &[(&str, &str, &str)] = &[
 ];
 
 /// Result of a step function.
-pub type StepResult = Result<(), Failure>;
+pub type StepResult = Result<(), StepError>;
 
-/// An error that displays all its causes.
+/// The error of a step. It is displayed with all of its causes.
 #[derive(Debug)]
-pub struct Failure(anyhow::Error);
+pub struct StepError(anyhow::Error);
 
-impl<E: Into<anyhow::Error>> From<E> for Failure {
+impl<E: Into<anyhow::Error>> From<E> for StepError {
     fn from(error: E) -> Self {
         Self(error.into())
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for StepError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#}", self.0)
     }

@@ -37,80 +37,86 @@ use scenario_cluster::{Cluster as _, EmulatedCluster, ScenarioCluster, TenantClu
 pub(crate) use assertions::{Assertion, Temporal};
 pub(crate) use time_scale::TimeScale;
 
-/// How long a step waits for pods to start or terminate before it takes them as they are.
-const TRANSITION_MAX: Duration = Duration::from_mins(10);
+/// How long a step waits for pods to start or terminate. After that the step takes the pods as they
+/// are.
+const TRANSITION_WAIT_MAX: Duration = Duration::from_mins(10);
 
-/// How long the scheduler may write in every other cycle before the scenario fails: it repeats the
-/// same write and never converges.
-const CHURN_MAX: Duration = Duration::from_mins(3);
-const CHURN_MAX_REAL: Duration = Duration::from_mins(10);
+/// How long the scheduler may keep writing while the cluster should settle. After that the scenario
+/// fails: the scheduler repeats the same write and never converges.
+const CHURN_WAIT_MAX: Duration = Duration::from_mins(3);
+const CHURN_WAIT_MAX_REAL: Duration = Duration::from_mins(10);
 
-/// On a real cluster: how long the writes of one scheduling decision may be spread out.
+/// How long the writes of one scheduling decision may be spread out on a real cluster.
 const WRITE_BURST_REAL: Duration = Duration::from_secs(5);
 
-/// How long the watches may lag behind the writes.
-const CATCH_UP_MAX: Duration = Duration::from_secs(10);
+/// Maximum wait for watches that lag behind the writes.
+const CATCH_UP_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// The cluster, scheduler and recorded state of one scenario.
+/// The cluster, the scheduler and the recorded state of one scenario: what step functions act on.
 #[derive(Debug, cucumber::World)]
-#[world(init = Self::unplaced)]
+#[world(init = Self::refuse_world_without_case)]
 pub struct World {
     /// Kubernetes client with administrator rights.
     pub(crate) api: Api,
-    /// Informer-like cache of the objects that steps read.
+    /// A cache of the objects that steps read, kept up to date by watches.
     pub(crate) view: ObservedCluster,
     cluster: ScenarioCluster,
     /// The scheduler under test.
     target: Target,
-    /// Scale of the feature's durations on this cluster.
+    /// How durations in the feature are scaled on this cluster.
     time_scale: TimeScale,
-    scheduler: Scheduler,
-    /// The scheduler is killed before this write, counted from 1, independent of the scenario's
-    /// steps.
+    scheduler: WorldScheduler,
+    /// The number of the write, counted from 1, before which the scheduler is killed independently
+    /// of the scenario's steps.
     crash_before_write: Option<u32>,
-    /// Location of the last step that kills the scheduler at a write, and the crash count before
-    /// it.
+    /// Location of the last step that kills the scheduler before a write, and how often the
+    /// scheduler had been killed before that step.
     expected_crash: Option<(String, usize)>,
-    /// Checks every write; `None` until the scheduler has started.
+    /// The audit that checks every write; `None` until the scheduler has started.
     audit: Option<Audit>,
     case: Case,
     /// Submitted objects by workload name, so that a step can delete and resubmit them.
     submitted: BTreeMap<String, Vec<Value>>,
-    /// API paths that steps deleted.
+    /// API paths of objects that steps deleted.
     deleted: BTreeSet<String>,
-    /// Objects last written to the target's own queue API; empty when it reads KAI's queues.
+    /// The objects that were last written to the target's own queue API; empty if the target reads
+    /// KAI's queues.
     last_synced: Vec<Value>,
-    /// Periodic submissions by name; `None` once a step has ended them.
+    /// Periodic submissions of workloads by name; `None` once a step has ended the submission.
     streams: BTreeMap<String, Option<JoinHandle<anyhow::Error>>>,
-    /// Line of the step that runs now.
+    /// Line number of the step that runs now.
     step_line: usize,
-    /// Why the assertion of the current step last did not hold.
+    /// What the assertion of the current step found when it last did not hold.
     last_mismatch: Option<String>,
-    /// Text of the snapshot steps so far.
+    /// The texts that snapshot steps have produced so far.
     snapshot_parts: Vec<String>,
-    /// Write count and time at which the cluster last came to rest.
+    /// The number of writes and the time when the cluster last settled.
     last_settled: Option<(u64, Instant)>,
 }
 
 #[derive(Debug)]
-enum Scheduler {
-    /// Starts when time first passes.
+enum WorldScheduler {
+    /// The scheduler starts when time passes for the first time.
     NotStarted(Box<Config>),
-    /// Started; it may have been stopped or killed since.
+    /// The scheduler was started; it may have been stopped or killed since.
     Started(Box<SchedulerUnderTest>),
     /// The scenario runs without a scheduler.
     Absent,
 }
 
 impl World {
-    /// Starts an empty emulated cluster for a case, on the current runtime.
-    pub(crate) async fn emulated(case: &Case, target: &Target, seed: u64) -> anyhow::Result<Self> {
+    /// A world with an empty emulated cluster, for one case. It uses the current runtime.
+    pub(crate) async fn new_emulated(
+        case: &Case,
+        target: &Target,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
         let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(seed));
         Self::with_cluster(cluster, case, target, seed, TimeScale::default()).await
     }
 
-    /// Starts a tenant of a real cluster for a case, on the current runtime.
-    pub(crate) async fn real(
+    /// A world with a tenant of a real cluster, for one case. It uses the current runtime.
+    pub(crate) async fn new_on_real_cluster(
         case: &Case,
         real_cluster: &Arc<RealCluster>,
         target: &Target,
@@ -128,21 +134,21 @@ impl World {
         seed: u64,
         time_scale: TimeScale,
     ) -> anyhow::Result<Self> {
-        let api = Api::new(cluster.client());
+        let api = Api::new(cluster.cluster_client());
         let view = match &cluster {
             ScenarioCluster::Emulated(emulated) => {
-                ObservedCluster::in_process(emulated.emulator())?
+                ObservedCluster::watch_store_in_process(emulated.emulator())?
             }
-            ScenarioCluster::Real(_) => ObservedCluster::start(&api).await?,
+            ScenarioCluster::Real(_) => ObservedCluster::start_watches(&api).await?,
         };
-        let config = target.config(seed);
+        let config = target.scheduler_config(seed);
         Ok(Self {
             api,
             view,
             cluster,
             target: target.clone(),
             time_scale,
-            scheduler: Scheduler::NotStarted(Box::new(config)),
+            scheduler: WorldScheduler::NotStarted(Box::new(config)),
             crash_before_write: None,
             expected_crash: None,
             audit: None,
@@ -158,57 +164,60 @@ impl World {
         })
     }
 
-    fn unplaced() -> anyhow::Result<Self> {
+    fn refuse_world_without_case() -> anyhow::Result<Self> {
         anyhow::bail!("a World is created by the runner, for one case")
     }
 
-    /// Lets a duration of the feature, scaled, pass on the cluster's clock.
+    /// Lets a duration of the feature pass on the cluster's clock, after scaling it.
     pub(crate) async fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
-        self.wait(self.time_scale.scaled(time)).await
+        self.wait_for_time(self.time_scale.scaled_duration(time)).await
     }
 
     /// Lets the scheduler run this number of cycles.
     pub(crate) async fn run_for_cycles(&mut self, cycles: u32) -> anyhow::Result<()> {
-        self.wait(self.period() * cycles).await
+        self.wait_for_time(self.cycle_period() * cycles).await
     }
 
-    /// Lets time pass as long as it is, without starting the scheduler.
-    pub async fn pass_unscaled(&mut self, time: Duration) -> anyhow::Result<()> {
+    /// Lets an unscaled duration pass, without starting the scheduler.
+    ///
+    /// # Errors
+    /// The cluster is gone or a periodic submission has failed.
+    pub async fn pass_unscaled_time(&mut self, time: Duration) -> anyhow::Result<()> {
         let end = Instant::now() + time;
         while self.next_change_before(end).await? {}
         Ok(())
     }
 
-    async fn wait(&mut self, time: Duration) -> anyhow::Result<()> {
+    async fn wait_for_time(&mut self, time: Duration) -> anyhow::Result<()> {
         self.ensure_scheduler_started();
         let end = Instant::now() + time;
         while self.next_change_before(end).await? {}
-        self.cluster.wait_for_cycles().await;
+        self.cluster.wait_for_two_cycles().await;
         Ok(())
     }
 
-    /// Processes all watch events of writes made until now.
-    pub(crate) async fn catch_up(&mut self) -> anyhow::Result<()> {
+    /// Processes the watch events of all writes that were made until now.
+    pub(crate) async fn catch_up_with_watches(&mut self) -> anyhow::Result<()> {
         self.check_streams().await?;
-        self.view.drain().await?;
+        self.view.process_available_events().await?;
         let Some(marks) = self.cluster.watermarks() else { return Ok(()) };
-        let end = Instant::now() + CATCH_UP_MAX;
-        while !self.view.has_reached(&marks) {
+        let end = Instant::now() + CATCH_UP_WAIT_MAX;
+        while !self.view.has_reached_watermarks(&marks) {
             if !self.next_change_before(end).await? {
                 break;
             }
         }
-        self.view.drain().await
+        self.view.process_available_events().await
     }
 
-    /// Waits for one watch event and processes it. Returns `false` when none came before `end`, or
-    /// when the scheduler exited by itself.
+    /// Waits for one watch event and processes it. Returns `false` if none came before `end`, or if
+    /// the scheduler exited by itself.
     async fn next_change_before(&mut self, end: Instant) -> anyhow::Result<bool> {
         self.check_streams().await?;
-        let ended = self.scheduler_ended();
+        let ended = self.wait_for_scheduler_end();
         tokio::select! {
             biased;
-            taken = self.view.next() => taken.map(|()| true),
+            taken = self.view.process_next_event() => taken.map(|()| true),
             () = ended => Ok(false),
             () = tokio::time::sleep_until(end) => Ok(false),
         }
@@ -217,20 +226,20 @@ impl World {
     /// Waits until nothing changes any more and no pod is starting or terminating.
     pub(crate) async fn settle(&mut self) -> anyhow::Result<()> {
         self.ensure_scheduler_started();
-        if self.is_at_rest() {
+        if self.is_unchanged_since_settled() {
             return Ok(());
         }
-        let end = Instant::now() + self.time_scale.scaled(TRANSITION_MAX);
-        let busy_max = if self.is_real() { CHURN_MAX_REAL } else { CHURN_MAX };
+        let end = Instant::now() + self.time_scale.scaled_duration(TRANSITION_WAIT_MAX);
+        let busy_max = if self.is_on_real_cluster() { CHURN_WAIT_MAX_REAL } else { CHURN_WAIT_MAX };
         loop {
             let settled = self.cluster.settle(busy_max).await;
-            settled.with_context(|| self.last_writes())?;
-            let writes = self.cluster.writes();
-            self.catch_up().await?;
+            settled.with_context(|| self.last_writes_text())?;
+            let writes = self.cluster.write_count();
+            self.catch_up_with_watches().await?;
             // A component may have written while the watches caught up.
-            let goes_on = self.is_real() && writes != self.cluster.writes();
+            let goes_on = self.is_on_real_cluster() && writes != self.cluster.write_count();
             let moves =
-                (self.has_pods_in_transition() || goes_on) && self.scheduler_failure().is_none();
+                (self.has_pods_in_transition() || goes_on) && self.scheduler_exit_error().is_none();
             if !moves || Instant::now() >= end {
                 break;
             }
@@ -239,50 +248,52 @@ impl World {
             }
         }
         if let (Some(audit), true) = (&self.audit, self.is_scheduler_running()) {
-            audit.check_at_rest(self.cluster.now());
+            audit.check_at_rest(self.cluster.cluster_time());
         }
-        self.last_settled = Some((self.cluster.writes(), Instant::now()));
+        self.last_settled = Some((self.cluster.write_count(), Instant::now()));
         Ok(())
     }
 
-    /// Whether nothing has been written since the cluster settled. In virtual time the clock must
-    /// not have moved either: a cycle may have been due.
-    fn is_at_rest(&self) -> bool {
+    /// Whether nothing has been written since the cluster last settled. In virtual time the clock
+    /// must not have moved either, because a scheduling cycle may have been due.
+    fn is_unchanged_since_settled(&self) -> bool {
         match (&self.cluster, self.last_settled) {
             (_, None) => false,
             (ScenarioCluster::Emulated(_), rest) => {
-                rest == Some((self.cluster.writes(), Instant::now()))
+                rest == Some((self.cluster.write_count(), Instant::now()))
             }
-            (ScenarioCluster::Real(_), Some((writes, _))) => writes == self.cluster.writes(),
+            (ScenarioCluster::Real(_), Some((writes, _))) => writes == self.cluster.write_count(),
         }
     }
 
-    /// How long the writes of one decision may be spread out; zero in virtual time.
+    /// How long the writes of one scheduling decision may be spread out; zero in virtual time.
     pub(crate) fn write_burst_window(&self) -> Duration {
-        if self.is_real() { WRITE_BURST_REAL } else { Duration::ZERO }
+        if self.is_on_real_cluster() { WRITE_BURST_REAL } else { Duration::ZERO }
     }
 
-    /// Whether the cluster runs in real time.
-    fn is_real(&self) -> bool {
+    /// Whether the cluster is a real one, which runs in real time.
+    fn is_on_real_cluster(&self) -> bool {
         matches!(self.cluster, ScenarioCluster::Real(_))
     }
 
-    /// Describes pods that do not belong to the scenario on its nodes; `None` when there are none.
-    pub(crate) async fn foreign_pods(&self) -> Option<String> {
-        self.cluster.foreign_pods().await
+    /// A message about pods on the scenario's nodes that do not belong to the scenario; `None` if
+    /// there are none.
+    pub(crate) async fn foreign_pods_message(&self) -> Option<String> {
+        self.cluster.foreign_pods_message().await
     }
 
-    /// Deletes everything that the scenario created. Returns what could not be deleted.
+    /// Deletes everything that the scenario created. Returns a line for each object that could not
+    /// be deleted.
     pub(crate) async fn close(mut self) -> Vec<String> {
         // The error means that no scheduler runs, which is fine here.
         let _ = self.stop_scheduler();
         self.streams.values().flatten().for_each(JoinHandle::abort);
-        self.cluster.close().await
+        self.cluster.delete_all_and_close().await
     }
 
     /// Whether a pod on a ready node is still starting or terminating.
     fn has_pods_in_transition(&self) -> bool {
-        let on_its_way = |pod: Pod<'_>| match pod.phase() {
+        let on_its_way = |pod: Pod<'_>| match pod.current_phase() {
             // A restart may be minutes away.
             Phase::Starting => !pod.waits_for_restart(),
             Phase::Terminating => true,
@@ -290,70 +301,72 @@ impl World {
                 false
             }
         };
-        self.view.pods().any(|pod| on_its_way(pod) && self.view.is_node_ready(pod.node()))
+        self.view
+            .current_pods()
+            .any(|pod| on_its_way(pod) && self.view.is_node_ready(pod.node_name()))
     }
 
-    /// The first audit rule that was broken, with the history that shows it.
-    pub(crate) fn first_breach(&self) -> Option<String> {
+    /// The message about the first audit rule that was broken, with the history that shows it.
+    pub(crate) fn first_audit_breach(&self) -> Option<String> {
         self.audit.as_ref()?.violations().first().map(ToString::to_string)
     }
 
-    /// Settles the cluster at the end of a case and returns what is still wrong: an error, a broken
-    /// rule, or a crash that did not happen.
+    /// Lets the cluster settle at the end of a case. Returns a message about what is still wrong:
+    /// an error, a broken audit rule, or a crash that did not happen.
     pub(crate) async fn end_of_case_failure(&mut self) -> Option<String> {
         if let Err(error) = self.settle().await {
             return Some(format!("at the end of the scenario: {error:#}"));
         }
-        self.first_breach().or_else(|| self.missed_crash())
+        self.first_audit_breach().or_else(|| self.missed_crash_message())
     }
 
-    /// Start of the cluster's clock.
+    /// When the cluster's clock started.
     pub(crate) fn start_time(&self) -> jiff::Timestamp {
-        self.cluster.started_at()
+        self.cluster.start_time()
     }
 
-    /// Scale of the feature's durations on this cluster.
+    /// How durations in the feature are scaled on this cluster.
     pub(crate) fn time_scale(&self) -> TimeScale {
         self.time_scale
     }
 
-    /// Milliseconds on the cluster's clock since its start.
+    /// Milliseconds on the cluster's clock since the scenario started.
     pub(crate) fn elapsed_millis(&self) -> u64 {
         self.cluster.elapsed_millis()
     }
 
     /// How many whole seconds the containers of a pod have run.
     pub fn run_seconds(&self, pod: Pod<'_>) -> i64 {
-        let start = pod.run_start().parse::<jiff::Timestamp>();
-        start.map_or(0, |start| self.cluster.now().duration_since(start).as_secs().max(0))
+        let start = pod.first_container_start().parse::<jiff::Timestamp>();
+        start.map_or(0, |start| self.cluster.cluster_time().duration_since(start).as_secs().max(0))
     }
 
-    /// Adds a titled part to the text that is compared with the snapshot.
+    /// Adds a part with a title to the text that is compared with the case's snapshot.
     pub(crate) fn add_snapshot_part(&mut self, title: &str, text: &str) {
         self.snapshot_parts.push(format!("## {title}\n\n{}\n", text.trim_end()));
     }
 
-    /// Parts added by snapshot steps, in order.
+    /// The texts that snapshot steps have added, in order.
     pub(crate) fn snapshot_parts(&self) -> &[String] {
         &self.snapshot_parts
     }
 
-    /// Every write so far.
-    pub(crate) fn log(&self) -> Vec<Arc<LogEntry>> {
-        self.cluster.log()
+    /// The log entries of all writes so far.
+    pub(crate) fn write_log(&self) -> Vec<Arc<LogEntry>> {
+        self.cluster.write_log()
     }
 
-    /// Every write as one line, to compare two runs.
-    pub(crate) fn history(&self) -> Vec<String> {
+    /// Every write as one line, so that two runs can be compared.
+    pub(crate) fn history_lines(&self) -> Vec<String> {
         let line = |entry: &Arc<LogEntry>| {
             format!("{} {} {:?} {}", entry.time, entry.manager, entry.kind, entry.object)
         };
-        self.cluster.log().iter().map(line).collect()
+        self.cluster.write_log().iter().map(line).collect()
     }
 
-    /// The last ten writes, to explain why the cluster does not settle.
-    fn last_writes(&self) -> String {
-        let log = self.cluster.log();
+    /// The last ten writes, for a message that the cluster does not settle.
+    fn last_writes_text(&self) -> String {
+        let log = self.cluster.write_log();
         let last = log.iter().rev().take(10).rev().map(|entry| {
             let key = &entry.key;
             format!(

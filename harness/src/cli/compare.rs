@@ -7,7 +7,7 @@ use schedlab_scheduler::config::names;
 
 use super::Format;
 
-/// `schedlab diff`.
+/// Arguments of `schedlab diff`.
 #[derive(Debug, Args)]
 pub struct DiffRuns {
     /// The first run: its folder, its name in the results folder, or `latest`.
@@ -32,17 +32,17 @@ pub struct DiffRuns {
     pub results: PathBuf,
 }
 
-/// `schedlab upgrade`.
+/// Arguments of `schedlab upgrade`.
 #[derive(Debug, Args)]
 pub struct Upgrade {
     /// The old version: `process:COMMAND`, with the placeholders {kubeconfig} and {scheduler-name};
     /// `image:REFERENCE` for our manifests with that image; or `chart:CHART` with arguments for
     /// helm.
     #[arg(long, value_name = "SPEC", help_heading = "Versions")]
-    pub from: schedlab_apps::upgrade::Spec,
+    pub from: schedlab_apps::upgrade::SchedulerSpec,
     /// The new version, of the same kind.
     #[arg(long, value_name = "SPEC", help_heading = "Versions")]
-    pub to: schedlab_apps::upgrade::Spec,
+    pub to: schedlab_apps::upgrade::SchedulerSpec,
     /// How the new version replaces the old one.
     #[arg(
         long,

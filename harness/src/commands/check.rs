@@ -5,20 +5,23 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{NothingSelected, Output, UsageError};
+use super::{CommandOutput, NothingSelected, UsageError};
 use crate::cli::{Check, List, ListFormat, Selection};
 use crate::exit::ExitStatus;
-use schedlab_conformance::features::{self, Case, FeaturePath, Query, Suite};
+use schedlab_conformance::features::{self, Case, CaseQuery, FeaturePath, FeatureSuite};
 use schedlab_conformance::report::{self, Diagnostic, Diagnostics};
 use schedlab_conformance::runner;
 use schedlab_conformance::static_check;
 use schedlab_conformance::steps::catalogue;
-use schedlab_conformance::text::counted;
+use schedlab_conformance::text::counted_noun;
 
-/// Builds the query of a command line selection.
-pub(super) fn query(selection: &Selection, results: &std::path::Path) -> anyhow::Result<Query> {
-    let ids = if selection.last_failed { Some(last_failed(results)?) } else { None };
-    Ok(Query {
+/// The query for the selection on a command line.
+pub(super) fn case_query(
+    selection: &Selection,
+    results: &std::path::Path,
+) -> anyhow::Result<CaseQuery> {
+    let ids = if selection.last_failed { Some(last_failed_ids(results)?) } else { None };
+    Ok(CaseQuery {
         paths: selection.paths.iter().map(|path| FeaturePath::parse(path)).collect(),
         tags: selection.tags.clone(),
         names: selection.name.clone(),
@@ -28,14 +31,14 @@ pub(super) fn query(selection: &Selection, results: &std::path::Path) -> anyhow:
     })
 }
 
-fn last_failed(results: &std::path::Path) -> anyhow::Result<BTreeSet<String>> {
+fn last_failed_ids(results: &std::path::Path) -> anyhow::Result<BTreeSet<String>> {
     let latest =
-        report::latest_report(results).map_err(|error| UsageError(format!("{error:#}")))?;
-    features::last_failed(&latest)
+        report::latest_report_text(results).map_err(|error| UsageError(format!("{error:#}")))?;
+    features::last_failed_ids(&latest)
 }
 
-/// Loads the features of the given paths.
-pub(super) fn load(paths: &[FeaturePath]) -> anyhow::Result<Suite> {
+/// Loads the features at these paths.
+pub(super) fn load_suite(paths: &[FeaturePath]) -> anyhow::Result<FeatureSuite> {
     for path in paths {
         if !path.path.exists() {
             let path = features::display_path(&path.path);
@@ -47,29 +50,29 @@ pub(super) fn load(paths: &[FeaturePath]) -> anyhow::Result<Suite> {
             return Err(UsageError(format!("{path}:0: {message}")).into());
         }
     }
-    let mut suite = features::load(paths, catalogue::is_step)?;
+    let mut suite = features::load_suite(paths, catalogue::is_step)?;
     if suite.without_assertions.is_empty() {
         return Ok(suite);
     }
     let mut found = std::mem::take(&mut suite.without_assertions);
-    found.extend(problems(&suite));
+    found.extend(all_problems(&suite));
     Err(Diagnostics::sorted(found).into())
 }
 
-/// Diagnostics of undefined and ambiguous steps. A step that several places have is one diagnostic at
-/// the first of them.
-fn unmatched_steps(suite: &Suite) -> Vec<Diagnostic> {
+/// Diagnostics about undefined and ambiguous steps. A step that occurs in several places is
+/// reported once, at the first of them.
+fn unmatched_step_diagnostics(suite: &FeatureSuite) -> Vec<Diagnostic> {
     let steps = catalogue::step_collection();
-    let mut places: BTreeMap<(String, &str), BTreeSet<Place<'_>>> = BTreeMap::new();
+    let mut places: BTreeMap<(String, &str), BTreeSet<ScenarioPlace<'_>>> = BTreeMap::new();
     let mut messages: BTreeMap<(String, &str), String> = BTreeMap::new();
     let all = suite.cases.iter().flat_map(|case| case.steps.iter().map(move |step| (case, step)));
     for (case, step) in all {
         let key = (format!("{:?}", step.ty), step.value.as_str());
         if !messages.contains_key(&key) {
-            let Some((_, message)) = runner::step_mismatch(step, &steps) else { continue };
+            let Some((_, message)) = runner::step_mismatch_message(step, &steps) else { continue };
             messages.insert(key.clone(), message);
         }
-        let place = Place { file: &case.location.file, line: step.position.line };
+        let place = ScenarioPlace { file: &case.location.file, line: step.position.line };
         places.entry(key).or_default().insert(place);
     }
     let problem = |(key, message): ((String, &str), String)| {
@@ -86,51 +89,52 @@ fn unmatched_steps(suite: &Suite) -> Vec<Diagnostic> {
     messages.into_iter().filter_map(problem).collect()
 }
 
-/// Where a step is.
+/// The place of a step in the feature files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place<'a> {
+struct ScenarioPlace<'a> {
     file: &'a str,
     line: usize,
 }
 
-/// Everything that a run would reject: steps that match nothing, and invalid input.
-fn problems(suite: &Suite) -> Vec<Diagnostic> {
-    let mut problems = unmatched_steps(suite);
-    problems.extend(static_check::check(&suite.cases));
+/// Everything that a run of the features would reject: steps that match no pattern, and invalid
+/// input.
+fn all_problems(suite: &FeatureSuite) -> Vec<Diagnostic> {
+    let mut problems = unmatched_step_diagnostics(suite);
+    problems.extend(static_check::check_cases(&suite.cases));
     Diagnostics::sorted(problems).0
 }
 
-/// The error for an empty selection.
-pub(super) fn nothing_selected(suite: &Suite, query: &Query) -> NothingSelected {
+/// The error for a selection that matches no scenario.
+pub(super) fn nothing_selected(suite: &FeatureSuite, query: &CaseQuery) -> NothingSelected {
     let why = match &query.ids {
         Some(failed) if failed.is_empty() => "nothing failed in the last run".to_owned(),
         Some(_) | None => format!(
             "none of {} in {} matches the given paths, lines, tags and names; see them with \
              `schedlab list`",
-            counted(suite.cases.len(), "scenario"),
-            counted(suite.files.len(), "file")
+            counted_noun(suite.cases.len(), "scenario"),
+            counted_noun(suite.files.len(), "file")
         ),
     };
     NothingSelected(why)
 }
 
-/// `schedlab list`.
-pub fn list(args: &List) -> anyhow::Result<ExitStatus> {
-    let mut output = Output::detect();
-    let query = query(&args.selection, &args.results)?;
-    let suite = load(&query.paths)?;
-    let cases = features::select(&suite.cases, &query);
+/// Runs `schedlab list`: prints the selected scenarios.
+pub fn run_list_command(args: &List) -> anyhow::Result<ExitStatus> {
+    let mut output = CommandOutput::for_this_process();
+    let query = case_query(&args.selection, &args.results)?;
+    let suite = load_suite(&query.paths)?;
+    let cases = features::select_cases(&suite.cases, &query);
     if cases.is_empty() {
         return Err(nothing_selected(&suite, &query).into());
     }
-    output.data(&match args.format {
-        ListFormat::Terse => terse(&cases),
-        ListFormat::Json => json(&cases)?,
+    output.print_result(&match args.format {
+        ListFormat::Terse => terse_case_list(&cases),
+        ListFormat::Json => case_list_json(&cases)?,
     });
     Ok(ExitStatus::Passed)
 }
 
-fn terse(cases: &[&Case]) -> String {
+fn terse_case_list(cases: &[&Case]) -> String {
     cases.iter().fold(String::new(), |mut out, case| {
         let _ = writeln!(out, "{}:{}: {}", case.location.file, case.location.line, case.name);
         out
@@ -149,7 +153,7 @@ struct ListedCase<'a> {
     steps: usize,
 }
 
-fn json(cases: &[&Case]) -> anyhow::Result<String> {
+fn case_list_json(cases: &[&Case]) -> anyhow::Result<String> {
     let listed: Vec<ListedCase<'_>> = cases
         .iter()
         .map(|case| ListedCase {
@@ -166,27 +170,27 @@ fn json(cases: &[&Case]) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&listed)? + "\n")
 }
 
-/// `schedlab check`.
-pub fn check(args: &Check) -> anyhow::Result<ExitStatus> {
-    let mut output = Output::detect();
+/// Runs `schedlab check`: prints what a run of the features would reject.
+pub fn run_check_command(args: &Check) -> anyhow::Result<ExitStatus> {
+    let mut output = CommandOutput::for_this_process();
     let paths: Vec<FeaturePath> = args.paths.iter().map(|path| FeaturePath::parse(path)).collect();
-    let suite = load(&paths)?;
+    let suite = load_suite(&paths)?;
     if suite.cases.is_empty() {
-        return Err(nothing_selected(&suite, &Query::default()).into());
+        return Err(nothing_selected(&suite, &CaseQuery::default()).into());
     }
-    let problems = problems(&suite);
+    let problems = all_problems(&suite);
     for problem in &problems {
         // A problem of several lines is set apart.
         let end = if problem.message.contains('\n') { "\n" } else { "" };
-        output.note(&format!("{problem}{end}"));
+        output.print_note(&format!("{problem}{end}"));
     }
     let steps: usize = suite.cases.iter().map(|case| case.steps.len()).sum();
-    output.data(&format!(
+    output.print_result(&format!(
         "{} in {}, {}: {}\n",
-        counted(suite.cases.len(), "scenario"),
-        counted(suite.files.len(), "file"),
-        counted(steps, "step"),
-        counted(problems.len(), "problem"),
+        counted_noun(suite.cases.len(), "scenario"),
+        counted_noun(suite.files.len(), "file"),
+        counted_noun(steps, "step"),
+        counted_noun(problems.len(), "problem"),
     ));
     Ok(if problems.is_empty() { ExitStatus::Passed } else { ExitStatus::Failed })
 }

@@ -5,39 +5,40 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::Output;
+use super::CommandOutput;
 use crate::cli::{Clean, Format};
 use crate::exit::ExitStatus;
 use schedlab_clusters::cleanup::{self, CleanupMode, CleanupOutcome, RunReport, RunState};
 
 #[derive(Serialize)]
-struct Cleaned {
+struct CleanOutput {
     runs: Vec<RunReport>,
-    /// Resources with our label but without a record here: reported, never removed.
+    /// Resources that have our label but no record in this state folder. They are reported and
+    /// never removed.
     unrecorded: Vec<String>,
 }
 
-/// Removes resources of runs whose process is gone. Exits with 1 when a removal fails.
-pub fn clean(args: &Clean) -> anyhow::Result<ExitStatus> {
-    let mut output = Output::detect();
+/// Removes the resources of runs whose process has ended. The exit status is 1 if a removal fails.
+pub fn run_clean_command(args: &Clean) -> anyhow::Result<ExitStatus> {
+    let mut output = CommandOutput::for_this_process();
     let state = cleanup::state_folder()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start a runtime")?;
     let doing = if args.dry_run { CleanupMode::DryRun } else { CleanupMode::Remove };
-    let runs = runtime.block_on(cleanup::clean(&state, doing))?;
-    let cleaned = Cleaned { runs, unrecorded: cleanup::find_unrecorded(&state)? };
-    output.data(&match args.format {
+    let runs = runtime.block_on(cleanup::clean_finished_runs(&state, doing))?;
+    let cleaned = CleanOutput { runs, unrecorded: cleanup::find_unrecorded_resources(&state)? };
+    output.print_result(&match args.format {
         Format::Json => serde_json::to_string_pretty(&cleaned)? + "\n",
-        Format::Text => text(&cleaned),
+        Format::Text => clean_text(&cleaned),
     });
     let ends = cleaned.runs.iter().flat_map(|run| &run.resources);
-    let failed = ends.into_iter().any(|one| one.outcome.failure().is_some());
+    let failed = ends.into_iter().any(|one| one.outcome.failure_reason().is_some());
     Ok(if failed { ExitStatus::Failed } else { ExitStatus::Passed })
 }
 
-fn text(cleaned: &Cleaned) -> String {
+fn clean_text(cleaned: &CleanOutput) -> String {
     let mut out = String::new();
     for run in &cleaned.runs {
         let RunReport { run: id, verb, .. } = run;

@@ -4,77 +4,78 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Output, UsageError};
+use super::{CommandOutput, UsageError};
 use crate::cli::{DiffRuns, Format};
 use crate::exit::ExitStatus;
-use schedlab_conformance::compare::{self, Baseline, Diff, EventOrder, ExpectedDifferences};
+use schedlab_conformance::compare::{self, Baseline, EventOrder, ExpectedDifferences, RunDiff};
 use schedlab_conformance::report::Report;
-use schedlab_conformance::text::{self, counted};
+use schedlab_conformance::text::{self, counted_noun};
 
 #[derive(Serialize)]
 struct DiffOutput<'a> {
     a: &'a str,
     b: &'a str,
     #[serde(flatten)]
-    diff: &'a Diff,
+    diff: &'a RunDiff,
 }
 
-/// Compares two runs. Exits with 0 when equal, with 1 when they differ or one has scenarios that
-/// the other lacks, and with 4 when they have no scenario in common.
-pub fn diff(args: &DiffRuns) -> anyhow::Result<ExitStatus> {
-    let mut output = Output::detect();
+/// Compares two runs. The exit status is 0 if they are equal, 1 if they differ or one has scenarios
+/// that the other lacks, and 4 if they have no scenario in common.
+pub fn run_diff_command(args: &DiffRuns) -> anyhow::Result<ExitStatus> {
+    let mut output = CommandOutput::for_this_process();
     let (a, in_a) = read_run(&args.run_a, &args.results)?;
     let (b, in_b) = read_run(&args.run_b, &args.results)?;
-    let order = if in_a.is_virtual() && in_b.is_virtual() && !args.any_order {
+    let order = if in_a.is_virtual_time() && in_b.is_virtual_time() && !args.any_order {
         EventOrder::Compared
     } else {
         EventOrder::Ignored
     };
-    let diff = compare::diff(&in_a, &in_b, order)
-        .without_expected(&expected_differences(args.expected_differences.as_deref())?);
+    let diff = compare::diff_reports(&in_a, &in_b, order)
+        .without_expected(&load_expected_differences(args.expected_differences.as_deref())?);
     if diff.differ.is_empty() && diff.expected.is_empty() && diff.equal == 0 {
-        output.note(&format!("{a} and {b} have no scenario in common: nothing is compared"));
+        output.print_note(&format!("{a} and {b} have no scenario in common: nothing is compared"));
         return Ok(ExitStatus::NothingSelected);
     }
-    output.data(&match args.format {
+    output.print_result(&match args.format {
         Format::Json => {
             serde_json::to_string_pretty(&DiffOutput { a: &a, b: &b, diff: &diff })? + "\n"
         }
-        Format::Text => compare::text(&diff, &title(&a, &in_a), &title(&b, &in_b)),
+        Format::Text => compare::diff_text(&diff, &run_title(&a, &in_a), &run_title(&b, &in_b)),
     });
     let missing = diff.only_a.len() + diff.only_b.len();
     if missing > 0 && !args.common {
-        output.note(&format!(
+        output.print_note(&format!(
             "{} in one run only: --common compares what both have",
-            counted(missing, "scenario")
+            counted_noun(missing, "scenario")
         ));
         return Ok(ExitStatus::Failed);
     }
     Ok(if diff.differ.is_empty() { ExitStatus::Passed } else { ExitStatus::Failed })
 }
 
-/// Loads the baseline for a run whose events are compared with `order`.
-pub(super) fn baseline(
+/// Loads the run that is the baseline for a run whose events are compared with `order`.
+pub(super) fn load_baseline(
     run: &str,
     expected: Option<&Path>,
     results: &Path,
     order: EventOrder,
 ) -> anyhow::Result<Baseline> {
     let (title, report) = read_run(run, results)?;
-    Ok(Baseline::new(&title, &report, expected_differences(expected)?, order))
+    Ok(Baseline::new(&title, &report, load_expected_differences(expected)?, order))
 }
 
-fn expected_differences(file: Option<&Path>) -> anyhow::Result<ExpectedDifferences> {
+fn load_expected_differences(file: Option<&Path>) -> anyhow::Result<ExpectedDifferences> {
     let Some(file) = file else { return Ok(ExpectedDifferences::default()) };
-    let text = text::read(file);
-    let text = text.map_err(|error| UsageError(error.in_file(&file.display().to_string())))?;
+    let text = text::read_text_file(file);
+    let text =
+        text.map_err(|error| UsageError(error.message_with_file(&file.display().to_string())))?;
     Ok(ExpectedDifferences::parse(&text))
 }
 
-fn title(folder: &str, report: &Report) -> String {
+fn run_title(folder: &str, report: &Report) -> String {
     format!(
         "{folder}: {} on {}, seed {}",
-        counted(report.cases.len(), "scenario"),
+        counted_noun(report.cases.len(), "scenario"),
         report.cluster,
         report.seed
     )
@@ -92,12 +93,13 @@ fn read_run(run: &str, results: &Path) -> anyhow::Result<(String, Report)> {
             "got run `{run}`, expected a folder that `schedlab run` wrote, its name in {0}, or \
              `latest`: neither {run}/report.json nor {}/{run}/report.json exists{}",
             results.display(),
-            newest_runs(results)
+            newest_run_names(results)
         ))
         .into());
     };
-    let text = text::read(&file)
-        .map_err(|unreadable| UsageError(unreadable.in_file(&file.display().to_string())))?;
+    let text = text::read_text_file(&file).map_err(|unreadable| {
+        UsageError(unreadable.message_with_file(&file.display().to_string()))
+    })?;
     let report: Report = serde_json::from_str(&text).map_err(|error| {
         UsageError(format!("{}: not a report of `schedlab run`: {error}", file.display()))
     })?;
@@ -112,7 +114,7 @@ fn read_run(run: &str, results: &Path) -> anyhow::Result<(String, Report)> {
     Ok((folder.display().to_string(), report))
 }
 
-/// Resolves `latest` to the run it points to.
+/// The file with the link `latest` in its path resolved to the run to which the link points.
 fn resolve_latest(file: &Path) -> PathBuf {
     let named = || {
         let folder = file.parent()?;
@@ -122,8 +124,8 @@ fn resolve_latest(file: &Path) -> PathBuf {
     named().unwrap_or_else(|| file.to_path_buf())
 }
 
-/// The newest runs, as a hint for a mistyped name.
-fn newest_runs(results: &Path) -> String {
+/// The names of the newest runs, as a hint for a mistyped name.
+fn newest_run_names(results: &Path) -> String {
     let entries = std::fs::read_dir(results).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
         .filter(|entry| entry.path().join("report.json").is_file())

@@ -4,22 +4,23 @@
 use schedlab_control_plane::{Assets, PROGRAMS};
 
 use super::UsageError;
-use crate::cli::{ClusterName, EnvironmentArgs};
+use crate::cli::{ClusterChoice, EnvironmentArgs};
 use schedlab_clusters::external_tools;
 use schedlab_clusters::real_cluster::Kubelets;
 use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_conformance::schedulers::Target;
 
-use ClusterName::{Container, ControlPlane, Emulator, Kind, Kubeconfig};
+use ClusterChoice::{Container, ControlPlane, Emulator, Kind, Kubeconfig};
 
-/// The requested scheduler, after checking that it can run there and that every option applies.
-pub(super) fn target(environment: &EnvironmentArgs) -> anyhow::Result<Target> {
-    if let Some(message) = target_without_scheduler(environment) {
+/// The requested scheduler, after checking that it can run on the requested cluster and that every
+/// option applies.
+pub(super) fn target_for_environment(environment: &EnvironmentArgs) -> anyhow::Result<Target> {
+    if let Some(message) = target_without_scheduler_message(environment) {
         return Err(UsageError(message).into());
     }
-    let target = Target::find(&environment.scheduler, environment.target.as_deref())?;
-    let refused = inapplicable_option(environment)
-        .or_else(|| unsupported_scheduler(environment.cluster, &target.source));
+    let target = Target::load_target(&environment.scheduler, environment.target.as_deref())?;
+    let refused = inapplicable_option_message(environment)
+        .or_else(|| unsupported_scheduler_message(environment.cluster, &target.source));
     match refused {
         Some(message) => Err(UsageError(message).into()),
         None => Ok(target),
@@ -40,8 +41,8 @@ pub(super) fn check_program(environment: &EnvironmentArgs, target: &Target) -> a
         .map_err(|lacking| anyhow::anyhow!("scheduler {}: {lacking}", target.name))
 }
 
-/// A `--target` of another scheduler without `--scheduler`.
-fn target_without_scheduler(environment: &EnvironmentArgs) -> Option<String> {
+/// The message about a `--target` that belongs to another scheduler, given without `--scheduler`.
+fn target_without_scheduler_message(environment: &EnvironmentArgs) -> Option<String> {
     let target = environment.target.as_ref().filter(|target| Target::is_built_in(target))?;
     (environment.scheduler == SchedulerSource::Ours).then(|| {
         format!(
@@ -53,15 +54,15 @@ fn target_without_scheduler(environment: &EnvironmentArgs) -> Option<String> {
     })
 }
 
-/// An option that does not apply to the cluster.
-fn inapplicable_option(environment: &EnvironmentArgs) -> Option<String> {
+/// The message about an option that does not apply to the requested cluster; `None` if all apply.
+fn inapplicable_option_message(environment: &EnvironmentArgs) -> Option<String> {
     if environment.cluster == Emulator && environment.kubelets == Kubelets::Kwok {
         let message = "--kubelets kwok: the emulator has its own kubelets; expected a real \
             cluster: --cluster control-plane, kubeconfig, kind or container";
         return Some(message.to_owned());
     }
     let real = [ControlPlane, Kubeconfig, Container, Kind];
-    let options: [(&str, bool, &[ClusterName]); 8] = [
+    let options: [(&str, bool, &[ClusterChoice]); 8] = [
         ("--assets", environment.assets.is_some(), &[ControlPlane]),
         ("--kubeconfig", environment.kubeconfig.is_some(), &[Kubeconfig]),
         ("--context", environment.confirmed_context().is_some(), &[Kubeconfig]),
@@ -74,16 +75,19 @@ fn inapplicable_option(environment: &EnvironmentArgs) -> Option<String> {
     let (option, _, clusters) = options
         .into_iter()
         .find(|(_, is_said, clusters)| *is_said && !clusters.contains(&environment.cluster))?;
-    let clusters: Vec<&str> = clusters.iter().map(|cluster| cluster.name()).collect();
+    let clusters: Vec<&str> = clusters.iter().map(|cluster| cluster.option_value()).collect();
     Some(format!(
         "{option}: has no effect on --cluster {}; it is for --cluster {}",
-        environment.cluster.name(),
+        environment.cluster.option_value(),
         clusters.join(", ")
     ))
 }
 
-/// A scheduler that cannot run on the cluster.
-fn unsupported_scheduler(cluster: ClusterName, which: &SchedulerSource) -> Option<String> {
+/// The message about a scheduler that cannot run on the requested cluster; `None` if it can.
+fn unsupported_scheduler_message(
+    cluster: ClusterChoice,
+    which: &SchedulerSource,
+) -> Option<String> {
     let message = match (cluster, which) {
         (_, SchedulerSource::Ours)
         | (Emulator, SchedulerSource::NoScheduler)

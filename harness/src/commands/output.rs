@@ -7,19 +7,20 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use schedlab_conformance::report::Colors;
 use schedlab_conformance::snapshots::Ci;
 
-/// Standard output and standard error.
+/// Standard output and standard error of a command, and its progress bar.
 #[derive(Debug)]
-pub(crate) struct Output {
-    /// Colors of standard output.
+pub(crate) struct CommandOutput {
+    /// Whether standard output is colored.
     pub(crate) colors: Colors,
-    /// Whether this is a CI job.
+    /// Whether the command runs in continuous integration.
     pub(crate) ci: Ci,
     bar: ProgressBar,
 }
 
-impl Output {
-    /// Detects settings from `NO_COLOR`, `CLICOLOR_FORCE`, `CI` and the terminals.
-    pub(crate) fn detect() -> Self {
+impl CommandOutput {
+    /// The output of this process, with settings from `NO_COLOR`, `CLICOLOR_FORCE`, `CI` and the
+    /// terminals.
+    pub(crate) fn for_this_process() -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let ci = set("CI") && std::env::var("CI").is_ok_and(|ci| ci != "false" && ci != "0");
         let colors = !set("NO_COLOR") && (std::io::stdout().is_terminal() || set("CLICOLOR_FORCE"));
@@ -30,8 +31,8 @@ impl Output {
         }
     }
 
-    /// Shows a progress bar on standard error, if that is a terminal.
-    pub(crate) fn expect(&mut self, cases: usize) {
+    /// Shows a progress bar for this number of cases on standard error, if that is a terminal.
+    pub(crate) fn expect_cases(&mut self, cases: usize) {
         if !std::io::stderr().is_terminal() {
             return;
         }
@@ -41,31 +42,31 @@ impl Output {
         self.bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
     }
 
-    /// Sets the message of the progress bar.
-    pub(crate) fn doing(&self, what: &str) {
-        self.bar.set_message(what.to_owned());
+    /// Shows the current activity beside the progress bar.
+    pub(crate) fn show_activity(&self, activity: &str) {
+        self.bar.set_message(activity.to_owned());
     }
 
-    /// Advances the progress bar.
-    pub(crate) fn done(&self) {
+    /// Advances the progress bar by one case.
+    pub(crate) fn count_done_case(&self) {
         self.bar.inc(1);
     }
 
-    /// Removes the progress bar.
-    pub(crate) fn finish(&self) {
+    /// Removes the progress bar from the terminal.
+    pub(crate) fn clear_progress(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// Writes data to standard output.
-    pub(crate) fn data(&mut self, text: &str) {
+    /// Writes the result of the command to standard output.
+    pub(crate) fn print_result(&mut self, text: &str) {
         self.bar.suspend(|| {
             // A closed pipe (`schedlab list | head`) is not an error.
             let _ = std::io::stdout().lock().write_all(text.as_bytes());
         });
     }
 
-    /// Writes a message, one or more lines, to standard error.
-    pub(crate) fn note(&mut self, text: &str) {
+    /// Writes a message of one or more lines to standard error.
+    pub(crate) fn print_note(&mut self, text: &str) {
         self.bar.suspend(|| {
             let _ = writeln!(std::io::stderr().lock(), "{text}");
         });

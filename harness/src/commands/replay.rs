@@ -4,12 +4,12 @@ use std::fs::File;
 
 use schedlab_scheduler::{ConfigSource, replay, snapshot_file::Overrides};
 
-use super::{Output, UsageError};
+use super::{CommandOutput, UsageError};
 use crate::cli::Replay;
 use crate::exit::ExitStatus;
 
 /// Runs scheduling cycles over a snapshot in KAI's layout, like `schedlab-scheduler replay`.
-pub fn replay(args: &Replay) -> anyhow::Result<ExitStatus> {
+pub fn run_replay_command(args: &Replay) -> anyhow::Result<ExitStatus> {
     let given = ConfigSource::read(args.config.as_deref());
     let file = given.map_err(|error| UsageError(error.to_string()))?;
     let overrides = Overrides { file, scheduler_name: args.scheduler_name.clone() };
@@ -18,6 +18,6 @@ pub fn replay(args: &Replay) -> anyhow::Result<ExitStatus> {
         .map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?;
     let output = replay::replay(file, &overrides, args.cycles)
         .map_err(|error| UsageError(error.message_for(&shown.to_string())))?;
-    Output::detect().data(&output);
+    CommandOutput::for_this_process().print_result(&output);
     Ok(ExitStatus::Passed)
 }

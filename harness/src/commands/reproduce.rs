@@ -4,26 +4,30 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::{ClusterName, EnvironmentArgs, MIN_WAIT, Run, TIMEOUT};
+use crate::cli::{ClusterChoice, DEFAULT_MIN_WAIT, DEFAULT_STEP_TIMEOUT, EnvironmentArgs, Run};
 use schedlab_clusters::real_cluster::Kubelets;
 use schedlab_clusters::scheduler_source::SchedulerSource;
-use schedlab_conformance::text::shell_word;
+use schedlab_conformance::text::shell_quoted_word;
 
-/// The options, each with a leading space; empty for our scheduler on the emulator. `baseline` is
-/// the folder of the baseline run, because `latest` may change.
-pub(super) fn options(run: &Run, baseline: Option<&str>) -> String {
+/// The options of a command that reproduces the run, each with a leading space; empty for our
+/// scheduler on the emulator. `baseline` is the folder of the baseline run, because `latest` may
+/// change.
+pub(super) fn run_options(run: &Run, baseline: Option<&str>) -> String {
     let Run { execution, expected_differences, .. } = run;
     let repeat = (execution.repeat.get() > 1).then(|| execution.repeat.to_string());
     let options = [
-        ("timeout", (execution.timeout != TIMEOUT).then(|| duration_text(execution.timeout))),
+        (
+            "timeout",
+            (execution.timeout != DEFAULT_STEP_TIMEOUT).then(|| duration_text(execution.timeout)),
+        ),
         ("repeat", repeat),
         ("baseline", baseline.map(str::to_owned)),
-        ("expected-differences", path(expected_differences.as_ref())),
+        ("expected-differences", path_text(expected_differences.as_ref())),
     ];
     environment_options(&run.environment) + &option_words(&options)
 }
 
-/// The options that choose the cluster and the scheduler.
+/// The options of a run that choose the cluster and the scheduler.
 fn environment_options(environment: &EnvironmentArgs) -> String {
     let cluster = environment.cluster;
     let scheduler = match &environment.scheduler {
@@ -35,44 +39,47 @@ fn environment_options(environment: &EnvironmentArgs) -> String {
     };
     let min_wait = environment.min_wait;
     let where_to = [
-        ("cluster", (cluster != ClusterName::Emulator).then(|| cluster.name().to_owned())),
-        ("assets", path(environment.assets.as_ref())),
-        ("kubeconfig", path(environment.kubeconfig.as_ref())),
+        (
+            "cluster",
+            (cluster != ClusterChoice::Emulator).then(|| cluster.option_value().to_owned()),
+        ),
+        ("assets", path_text(environment.assets.as_ref())),
+        ("kubeconfig", path_text(environment.kubeconfig.as_ref())),
         ("context", environment.confirmed_context().cloned()),
     ];
     let how = [
         ("image", environment.image.clone()),
         ("kind-cluster", environment.kind_cluster.clone()),
         ("node-image", environment.node_image.clone()),
-        ("kind-config", path(environment.kind_config.as_ref())),
+        ("kind-config", path_text(environment.kind_config.as_ref())),
         (
             "kubelets",
             (environment.kubelets != Kubelets::Auto)
-                .then(|| environment.kubelets.name().to_owned()),
+                .then(|| environment.kubelets.option_value().to_owned()),
         ),
         ("scheduler", scheduler),
-        ("target", path(environment.target.as_ref())),
+        ("target", path_text(environment.target.as_ref())),
         ("time-scale", environment.time_scale.map(|factor| factor.to_string())),
-        ("min-wait", (min_wait != MIN_WAIT).then(|| duration_text(min_wait))),
+        ("min-wait", (min_wait != DEFAULT_MIN_WAIT).then(|| duration_text(min_wait))),
     ];
     let confirm = if environment.confirmed_context().is_some() { " --confirm" } else { "" };
     let force = if environment.force { " --force" } else { "" };
     option_words(&where_to) + confirm + &option_words(&how) + force
 }
 
-/// Renders the options that have a value.
+/// Writes the options that have a value as words of a command line.
 fn option_words(options: &[(&str, Option<String>)]) -> String {
     let given = options.iter().filter_map(|(name, value)| {
-        Some([" --", name, " ", &shell_word(value.as_ref()?)].concat())
+        Some([" --", name, " ", &shell_quoted_word(value.as_ref()?)].concat())
     });
     given.collect()
 }
 
-fn path(path: Option<&PathBuf>) -> Option<String> {
+fn path_text(path: Option<&PathBuf>) -> Option<String> {
     path.map(|path| path.display().to_string())
 }
 
-/// A duration in command line syntax.
+/// A duration as it is written on the command line.
 fn duration_text(time: Duration) -> String {
     match time.subsec_millis() {
         0 => format!("{}s", time.as_secs()),
@@ -90,7 +97,7 @@ mod tests {
     fn reproduce_options(words: &[&str]) -> String {
         let cli = Cli::try_parse_from([&["schedlab", "run"], words].concat()).unwrap();
         let Command::Run(run) = cli.command else { panic!("it is a run") };
-        options(&run, run.baseline.as_deref())
+        run_options(&run, run.baseline.as_deref())
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 
-use super::{Output, UsageError, check, environment, reproduce};
-use crate::cli::{ClusterName, Run};
+use super::{CommandOutput, UsageError, check, environment, reproduce};
+use crate::cli::{ClusterChoice, Run};
 use crate::exit::ExitStatus;
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::real_cluster::{
@@ -17,20 +17,20 @@ use schedlab_clusters::real_cluster::{
 };
 use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_conformance::compare::{Baseline, EventOrder};
-use schedlab_conformance::features::{self, Case, FeaturePath, Suite};
+use schedlab_conformance::features::{self, Case, FeaturePath, FeatureSuite};
 use schedlab_conformance::report::progress::BootProgress;
 use schedlab_conformance::report::{
-    self, CaseReport, Diagnostic, Diagnostics, FailureLength, Outcome, PrettyPrinter, Report,
+    self, CaseOutcome, CaseReport, Diagnostic, Diagnostics, FailureLength, PrettyPrinter, Report,
     Reporter,
 };
-use schedlab_conformance::runner::{self, Crashes, Progress, Settings};
-use schedlab_conformance::snapshots::{self, Ci, Update};
-use schedlab_conformance::text::counted;
+use schedlab_conformance::runner::{self, CrashWrites, RunProgress, RunSettings};
+use schedlab_conformance::snapshots::{self, Ci, SnapshotUpdate};
+use schedlab_conformance::text::counted_noun;
 
 /// Runs scenarios, compares snapshots and writes reports. An error before the first scenario is
-/// reported, too.
+/// also written to the reports.
 pub fn run(args: &Run) -> anyhow::Result<ExitStatus> {
-    let mut output = Output::detect();
+    let mut output = CommandOutput::for_this_process();
     let ended = run_selected(args, &mut output);
     if let Err(error) = &ended {
         write_error(args, error, &mut output)?;
@@ -38,20 +38,20 @@ pub fn run(args: &Run) -> anyhow::Result<ExitStatus> {
     ended
 }
 
-fn run_selected(args: &Run, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let mut settings = settings(args, output.ci)?;
+fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitStatus> {
+    let mut settings = run_settings(args, output.ci)?;
     let clock = Clock::real();
     let began = clock.now();
-    let query = check::query(&args.selection, &args.results)?;
-    let suite = check::load(&query.paths)?;
-    let cases = features::select(&suite.cases, &query);
+    let query = check::case_query(&args.selection, &args.results)?;
+    let suite = check::load_suite(&query.paths)?;
+    let cases = features::select_cases(&suite.cases, &query);
     if cases.is_empty() {
         return Err(check::nothing_selected(&suite, &query).into());
     }
-    if args.execution.jobs.is_none() && shares_devices(&settings.target.source, &cases) {
+    if args.execution.jobs.is_none() && would_compete_for_devices(&settings.target.source, &cases) {
         settings.jobs = NonZeroUsize::MIN;
     }
-    if let Some(message) = report::first_unwritable(&args.results, &args.reporter) {
+    if let Some(message) = report::first_unwritable_path(&args.results, &args.reporter) {
         return Err(UsageError(message).into());
     }
     environment::check_program(&args.environment, &settings.target)?;
@@ -64,8 +64,8 @@ fn run_selected(args: &Run, output: &mut Output) -> anyhow::Result<ExitStatus> {
     if let Some(baseline) = &settings.baseline {
         let new = cases.iter().filter(|case| !baseline.has_case(&case.id())).count();
         if new > 0 {
-            let scenarios = counted(new, "scenario");
-            output.note(&format!("{scenarios} not in the baseline: not compared"));
+            let scenarios = counted_noun(new, "scenario");
+            output.print_note(&format!("{scenarios} not in the baseline: not compared"));
         }
     }
     let reports = run_cases(&cases, args, &settings, output);
@@ -80,113 +80,115 @@ fn run_selected(args: &Run, output: &mut Output) -> anyhow::Result<ExitStatus> {
     );
     let report = Report {
         seed: settings.seed,
-        cluster: args.environment.cluster.name().to_owned(),
+        cluster: args.environment.cluster.option_value().to_owned(),
         cases: reports,
         problems: diagnostics.iter().map(|(_, problem)| problem.clone()).collect(),
     };
     let wall = clock.now().duration_since(began).try_into().unwrap_or_default();
     if args.reporter.contains(&Reporter::Pretty) {
-        output.data(&report::summary(&report, Some(wall)));
+        output.print_result(&report::summary_text(&report, Some(wall)));
     }
     for problem in &report.problems {
-        output.note(&problem.to_string());
+        output.print_note(&problem.to_string());
     }
-    write(args, &report, began, output)?;
-    Ok(exit(&report, &diagnostics, &interrupted))
+    write_reports(args, &report, began, output)?;
+    Ok(exit_status(&report, &diagnostics, &interrupted))
 }
 
-/// Whether schedulers of different node pools would compete for the same devices, which belong to
-/// no pool.
-fn shares_devices(which: &SchedulerSource, cases: &[&Case]) -> bool {
-    let has_claims = |case: &&Case| case.tags.iter().any(|tag| tag == features::CLAIMS);
+/// Whether schedulers of different node pools would compete for the same claimed devices, which
+/// belong to no node pool.
+fn would_compete_for_devices(which: &SchedulerSource, cases: &[&Case]) -> bool {
+    let has_claims = |case: &&Case| case.tags.iter().any(|tag| tag == features::CLAIMS_TAG);
     matches!(which, SchedulerSource::Deployment(_)) && cases.iter().any(has_claims)
 }
 
-/// Loads the baseline run, if one is given.
-fn baseline(args: &Run) -> anyhow::Result<Option<Baseline>> {
+/// Loads the baseline run that `--baseline` names, if any.
+fn load_baseline(args: &Run) -> anyhow::Result<Option<Baseline>> {
     let order = match args.environment.cluster {
-        ClusterName::Emulator => EventOrder::Compared,
-        ClusterName::ControlPlane
-        | ClusterName::Kubeconfig
-        | ClusterName::Container
-        | ClusterName::Kind => EventOrder::Ignored,
+        ClusterChoice::Emulator => EventOrder::Compared,
+        ClusterChoice::ControlPlane
+        | ClusterChoice::Kubeconfig
+        | ClusterChoice::Container
+        | ClusterChoice::Kind => EventOrder::Ignored,
     };
     let expected = args.expected_differences.as_deref();
-    let read = |run: &String| super::diff::baseline(run, expected, &args.results, order);
+    let read = |run: &String| super::diff::load_baseline(run, expected, &args.results, order);
     args.baseline.as_ref().map(read).transpose()
 }
 
-/// Closes a real cluster. Saves its logs when a scenario failed.
+/// Closes a real cluster. Saves the logs of its components if a scenario failed.
 fn close_cluster(
     real_cluster: RealCluster,
     reports: &[CaseReport],
     logs: &Path,
-    output: &mut Output,
+    output: &mut CommandOutput,
 ) {
-    if reports.iter().any(|case| case.outcome == Outcome::Failed) {
+    if reports.iter().any(|case| case.outcome == CaseOutcome::Failed) {
         match real_cluster.export_logs(logs) {
-            Ok(true) => output.note(&format!("logs of the cluster: {}", logs.display())),
+            Ok(true) => output.print_note(&format!("logs of the cluster: {}", logs.display())),
             Ok(false) => {}
-            Err(error) => output.note(&format!("cannot save the logs of the cluster: {error:#}")),
+            Err(error) => {
+                output.print_note(&format!("cannot save the logs of the cluster: {error:#}"));
+            }
         }
     }
     if let Some(came) = real_cluster.pods_that_landed() {
-        output.note(&came);
+        output.print_note(&came);
     }
     for left in real_cluster.close() {
-        output.note(&format!("could not be removed: {left}"));
+        output.print_note(&format!("could not be removed: {left}"));
     }
 }
 
-/// Starts or connects to the requested real cluster; `None` for the emulator.
+/// Starts the requested real cluster or connects to it; `None` for the emulator.
 fn start_cluster(
     args: &Run,
-    settings: &Settings,
+    settings: &RunSettings,
     interrupt: &Interrupt,
-    output: &mut Output,
+    output: &mut CommandOutput,
 ) -> anyhow::Result<Option<Arc<RealCluster>>> {
     let (environment, scheduler) = (&args.environment, &settings.target.source);
     let mut boot = BootProgress::new(usual_boot_time(environment.cluster));
     let clock = Clock::real();
     let began = clock.now();
     let mut report_step = |what: &str| {
-        boot.end();
-        output.note(what);
-        boot.begin(what);
+        boot.end_activity();
+        output.print_note(what);
+        boot.begin_activity(what);
     };
     let real_cluster = match environment.cluster {
-        ClusterName::Emulator => return Ok(None),
-        ClusterName::ControlPlane => {
-            boot.begin("booting a control plane");
-            RealCluster::control_plane(
+        ClusterChoice::Emulator => return Ok(None),
+        ClusterChoice::ControlPlane => {
+            boot.begin_activity("booting a control plane");
+            RealCluster::start_own_control_plane(
                 environment.assets.as_deref(),
                 environment.kubelets,
                 interrupt,
             )?
         }
-        ClusterName::Kubeconfig => {
-            boot.begin("connecting to the cluster");
+        ClusterChoice::Kubeconfig => {
+            boot.begin_activity("connecting to the cluster");
             let access = KubeconfigAccess {
                 path: environment.kubeconfig.clone(),
                 confirmed: environment.confirmed_context().cloned(),
-                scheduler: scheduler.installed(),
+                scheduler: scheduler.installed_scheduler_name(),
             };
-            RealCluster::kubeconfig(&access, environment.kubelets, interrupt)?
+            RealCluster::use_kubeconfig(&access, environment.kubelets, interrupt)?
         }
-        ClusterName::Container => RealCluster::container(
+        ClusterChoice::Container => RealCluster::start_from_container_image(
             environment.image.as_deref().unwrap_or(DEFAULT_CLUSTER_IMAGE),
             scheduler,
             environment.kubelets,
             interrupt,
             &mut report_step,
         )?,
-        ClusterName::Kind => {
+        ClusterChoice::Kind => {
             let options = KindOptions {
                 keep: environment.kind_cluster.clone(),
                 node_image: environment.node_image.clone(),
                 config: environment.kind_config.clone(),
             };
-            RealCluster::kind(
+            RealCluster::start_or_reuse_kind(
                 &options,
                 scheduler,
                 settings.jobs.get(),
@@ -198,53 +200,55 @@ fn start_cluster(
     };
     drop(boot);
     let took = clock.now().duration_since(began).as_secs_f64();
-    output.note(&format!("{}, ready in {took:.1} s", real_cluster.description()));
+    output.print_note(&format!("{}, ready in {took:.1} s", real_cluster.description()));
     match real_cluster.pods_that_may_land() {
         Ok(None) => {}
-        Ok(Some(waiting)) => output.note(&waiting),
-        Err(error) => output.note(&format!("cannot list pending pods of others: {error:#}")),
+        Ok(Some(waiting)) => output.print_note(&waiting),
+        Err(error) => output.print_note(&format!("cannot list pending pods of others: {error:#}")),
     }
     Ok(Some(Arc::new(real_cluster)))
 }
 
-/// Maximum number of concurrent schedulers in a cluster, two replicas each.
+/// Maximum number of concurrent schedulers (one per node pool, with two replicas each) on a
+/// cluster.
 const SHARDS_MAX: NonZeroUsize = NonZeroUsize::new(16).expect("16 is not 0");
 
-/// Usual duration of a startup step on an idle machine.
-fn usual_boot_time(cluster: ClusterName) -> Duration {
+/// How long a step of a cluster's startup usually takes on an idle machine.
+fn usual_boot_time(cluster: ClusterChoice) -> Duration {
     Duration::from_secs(match cluster {
-        ClusterName::Emulator | ClusterName::ControlPlane | ClusterName::Kubeconfig => 5,
-        ClusterName::Container => 10,
-        ClusterName::Kind => 30,
+        ClusterChoice::Emulator | ClusterChoice::ControlPlane | ClusterChoice::Kubeconfig => 5,
+        ClusterChoice::Container => 10,
+        ClusterChoice::Kind => 30,
     })
 }
 
-fn crashes(args: &Run) -> anyhow::Result<Option<Crashes>> {
-    if args.execution.crash_before.is_some() && args.environment.cluster != ClusterName::Emulator {
+fn crashes_option(args: &Run) -> anyhow::Result<Option<CrashWrites>> {
+    if args.execution.crash_before.is_some() && args.environment.cluster != ClusterChoice::Emulator
+    {
         let message = "--crash-before: expected --cluster emulator, whose runs are deterministic";
         return Err(UsageError(message.to_owned()).into());
     }
     Ok(args.execution.crash_before)
 }
 
-fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
+fn run_settings(args: &Run, ci: Ci) -> anyhow::Result<RunSettings> {
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let times = |more| cores.saturating_mul(NonZeroUsize::new(more).unwrap_or(cores));
-    let baseline = baseline(args)?;
+    let baseline = load_baseline(args)?;
     let word = std::env::var("INSTA_UPDATE").ok();
-    Ok(Settings {
+    Ok(RunSettings {
         jobs: args.execution.jobs.unwrap_or(
             match (args.environment.cluster, &args.environment.scheduler) {
-                (ClusterName::Emulator, _) => cores,
+                (ClusterChoice::Emulator, _) => cores,
                 // A shared scheduler would distribute all nodes among the queues of all scenarios.
                 (_, SchedulerSource::Installed(_)) => NonZeroUsize::MIN,
                 // One scheduler per scenario runs in the cluster, whose node takes about a hundred
                 // pods.
                 (_, SchedulerSource::Deployment(_)) => times(2).min(SHARDS_MAX),
                 // Scenarios mostly wait, and all work happens on this machine.
-                (ClusterName::ControlPlane | ClusterName::Container, _) => times(12),
+                (ClusterChoice::ControlPlane | ClusterChoice::Container, _) => times(12),
                 // The cluster may be shared, or its node is slow.
-                (ClusterName::Kubeconfig | ClusterName::Kind, _) => times(5),
+                (ClusterChoice::Kubeconfig | ClusterChoice::Kind, _) => times(5),
             },
         ),
         seed: args.execution.seed,
@@ -252,17 +256,17 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
         retries: args.execution.retries,
         flaky_result: args.execution.flaky_result,
         repeat: args.execution.repeat,
-        crashes: crashes(args)?,
+        crashes: crashes_option(args)?,
         shuffle: args.execution.shuffle,
         fail_fast: args.execution.fail_fast,
-        update: Update::from_env(word.as_deref(), ci).map_err(UsageError)?,
+        update: SnapshotUpdate::from_env(word.as_deref(), ci).map_err(UsageError)?,
         interrupted: Interrupt::default(),
         real_cluster: None,
         time_scale: args.environment.time_scale,
         min_wait: args.environment.min_wait,
-        target: environment::target(&args.environment)?,
+        target: environment::target_for_environment(&args.environment)?,
         force: args.environment.force,
-        reproduce_options: reproduce::options(args, baseline.as_ref().map(Baseline::title)),
+        reproduce_options: reproduce::run_options(args, baseline.as_ref().map(Baseline::run_title)),
         baseline: baseline.map(Arc::new),
     })
 }
@@ -270,37 +274,38 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
 fn run_cases(
     cases: &[&Case],
     args: &Run,
-    settings: &Settings,
-    output: &mut Output,
+    settings: &RunSettings,
+    output: &mut CommandOutput,
 ) -> Vec<CaseReport> {
     let failures = if args.verbose { FailureLength::Full } else { FailureLength::Short };
-    let mut painter = PrettyPrinter::new(output.colors).with_failures(failures);
+    let mut painter = PrettyPrinter::new(output.colors).with_failure_length(failures);
     let pretty = args.reporter.contains(&Reporter::Pretty);
-    output.expect(cases.len());
+    output.expect_cases(cases.len());
     let reports = runner::run(cases, settings, &mut |progress| match progress {
-        Progress::Started(case) => output.doing(&case.name),
-        Progress::Ended => output.done(),
-        Progress::Reported(case) if pretty => output.data(&painter.case(case)),
-        Progress::Reported(_) => {}
-        Progress::Slow(case, time) => {
+        RunProgress::Started(case) => output.show_activity(&case.name),
+        RunProgress::Ended => output.count_done_case(),
+        RunProgress::Reported(case) if pretty => output.print_result(&painter.case_text(case)),
+        RunProgress::Reported(_) => {}
+        RunProgress::Slow(case, time) => {
             let location = format!("{}:{}", case.location.file, case.location.line);
-            output.note(&format!("SLOW {location} has been running for {} s", time.as_secs()));
+            output
+                .print_note(&format!("SLOW {location} has been running for {} s", time.as_secs()));
         }
     });
-    output.finish();
+    output.clear_progress();
     reports
 }
 
-/// An error when `--crash-before` caused no crash at all: the run then shows nothing.
+/// The error that `--crash-before` caused no crash at all, so that the run shows nothing.
 fn no_crash_diagnostic(
-    crash_points: Option<Crashes>,
+    crash_points: Option<CrashWrites>,
     reports: &[CaseReport],
 ) -> Option<Diagnostic> {
-    let held = [Outcome::Passed, Outcome::Skipped];
+    let held = [CaseOutcome::Passed, CaseOutcome::Skipped];
     let none = reports.iter().all(|case| held.contains(&case.outcome) && case.crashes == 0);
-    let passed = reports.iter().filter(|case| case.outcome == Outcome::Passed).count();
+    let passed = reports.iter().filter(|case| case.outcome == CaseOutcome::Passed).count();
     (crash_points.is_some() && none && passed > 0).then(|| {
-        let scenarios = counted(passed, "passed scenario");
+        let scenarios = counted_noun(passed, "passed scenario");
         let message = format!(
             "--crash-before: no scheduler crashed, because none wrote so often in {scenarios}"
         );
@@ -308,9 +313,10 @@ fn no_crash_diagnostic(
     })
 }
 
-/// Diagnostics for orphan snapshots and, in CI, for pending ones.
+/// Diagnostics about snapshots that no scenario uses and, in continuous integration, about pending
+/// ones.
 fn snapshot_diagnostics(
-    suite: &Suite,
+    suite: &FeatureSuite,
     paths: &[FeaturePath],
     ci: Ci,
 ) -> Vec<(ExitStatus, Diagnostic)> {
@@ -320,7 +326,7 @@ fn snapshot_diagnostics(
     };
     let folders = paths.iter().filter(|path| path.line.is_none() && path.path.is_dir());
     let folders: Vec<PathBuf> = folders.map(|path| path.path.clone()).collect();
-    let orphans = snapshots::orphans(suite, &folders, &shows).into_iter().map(|path| {
+    let orphans = snapshots::orphaned_snapshots(suite, &folders, &shows).into_iter().map(|path| {
         let message = "orphan snapshot: no scenario uses it any more; rename it or delete it";
         (ExitStatus::Failed, Diagnostic::new(&path.display().to_string(), 0, message.to_owned()))
     });
@@ -329,7 +335,7 @@ fn snapshot_diagnostics(
         Ci::Yes => {
             let bases = suite.cases.iter().map(|case| case.base_folder().join("snapshots"));
             let bases: std::collections::BTreeSet<PathBuf> = bases.collect();
-            snapshots::pending(&bases.into_iter().collect::<Vec<_>>())
+            snapshots::pending_snapshots(&bases.into_iter().collect::<Vec<_>>())
         }
     };
     let waiting = waiting.into_iter().map(|path| {
@@ -339,59 +345,65 @@ fn snapshot_diagnostics(
     orphans.chain(waiting).collect()
 }
 
-fn write(
+fn write_reports(
     args: &Run,
     report: &Report,
     began: jiff::Timestamp,
-    output: &mut Output,
+    output: &mut CommandOutput,
 ) -> anyhow::Result<()> {
     write_reporters(args, report, output)?;
     let run = format!("{}-seed{}", began.strftime("%Y%m%dT%H%M%SZ"), report.seed);
     let folder = report::write_results(&args.results, &run, report)?;
-    output.note(&format!("results: {}", folder.display()));
+    output.print_note(&format!("results: {}", folder.display()));
     Ok(())
 }
 
-/// Writes the requested reports; only completed runs go to the results folder.
-fn write_reporters(args: &Run, report: &Report, output: &mut Output) -> anyhow::Result<()> {
+/// Writes the requested reports. Only the results of completed runs are written to the results
+/// folder.
+fn write_reporters(args: &Run, report: &Report, output: &mut CommandOutput) -> anyhow::Result<()> {
     for reporter in &args.reporter {
         let (path, text) = match reporter {
             Reporter::Pretty => continue,
-            Reporter::Junit(path) => (path, report::junit(report)?),
-            Reporter::Json(path) => (path, report::json(report)?),
-            Reporter::Svg(path) => (path, report::svg(report)),
+            Reporter::Junit(path) => (path, report::junit_xml(report)?),
+            Reporter::Json(path) => (path, report::report_json(report)?),
+            Reporter::Svg(path) => (path, report::svg_image(report)),
         };
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     if std::env::var_os("GITHUB_ACTIONS").is_some() {
-        output.data(&report::annotations(report));
+        output.print_result(&report::github_annotations(report));
     }
     Ok(())
 }
 
-/// Overwrites the reports, so that those of an earlier run are not mistaken for this one's.
-fn write_error(args: &Run, error: &anyhow::Error, output: &mut Output) -> anyhow::Result<()> {
-    if report::first_unwritable(&args.results, &args.reporter).is_some() {
+/// Writes an error to the report files, so that those of an earlier run are not mistaken for this
+/// run's.
+fn write_error(
+    args: &Run,
+    error: &anyhow::Error,
+    output: &mut CommandOutput,
+) -> anyhow::Result<()> {
+    if report::first_unwritable_path(&args.results, &args.reporter).is_some() {
         return Ok(());
     }
     let problems = match error.downcast_ref::<Diagnostics>() {
         Some(Diagnostics(problems)) => problems.clone(),
         None => vec![Diagnostic::new("", 0, format!("{error:#}"))],
     };
-    let cluster = args.environment.cluster.name().to_owned();
+    let cluster = args.environment.cluster.option_value().to_owned();
     let report = Report { seed: args.execution.seed, cluster, cases: Vec::new(), problems };
     write_reporters(args, &report, output)
 }
 
-fn exit(
+fn exit_status(
     report: &Report,
     diagnostics: &[(ExitStatus, Diagnostic)],
     interrupt: &Interrupt,
 ) -> ExitStatus {
-    let has = |outcome| report.count(outcome) > 0;
-    let all_skipped = report.count(Outcome::Skipped) == report.cases.len();
+    let has = |outcome| report.count_of(outcome) > 0;
+    let all_skipped = report.count_of(CaseOutcome::Skipped) == report.cases.len();
     // A flaky failure carries the failure of its first attempt.
-    let failed = |case: &&CaseReport| case.outcome == Outcome::Failed && !case.flaky;
+    let failed = |case: &&CaseReport| case.outcome == CaseOutcome::Failed && !case.flaky;
     let not_started = |case: &CaseReport| {
         let kind = case.failure.as_ref().map(|failure| failure.kind);
         kind == Some(report::FailureKind::NotStarted)
@@ -406,7 +418,7 @@ fn exit(
         || diagnostics.iter().any(|(exit, _)| *exit == ExitStatus::Failed)
     {
         ExitStatus::Failed
-    } else if has(Outcome::Pending) || has(Outcome::Failed) || !diagnostics.is_empty() {
+    } else if has(CaseOutcome::Pending) || has(CaseOutcome::Failed) || !diagnostics.is_empty() {
         ExitStatus::Pending
     } else {
         ExitStatus::Passed
@@ -418,7 +430,7 @@ mod tests {
     use super::*;
     use schedlab_conformance::report::{Failure, FailureKind};
 
-    fn case(outcome: Outcome, flaky: bool, failed: bool) -> CaseReport {
+    fn case(outcome: CaseOutcome, flaky: bool, failed: bool) -> CaseReport {
         let failure = Failure {
             kind: FailureKind::Step,
             line: 7,
@@ -448,16 +460,16 @@ mod tests {
     #[test]
     fn a_run_with_only_flaky_failures_exits_with_5() {
         let exit = |cases: Vec<CaseReport>| {
-            exit(&Report { cases, ..Report::default() }, &[], &Interrupt::default())
+            exit_status(&Report { cases, ..Report::default() }, &[], &Interrupt::default())
         };
         let flaky = |outcome| {
             let mut flaky = case(outcome, true, true);
             flaky.failure.as_mut().unwrap().kind = FailureKind::NotStarted;
             flaky
         };
-        assert_eq!(exit(vec![flaky(Outcome::Passed)]), ExitStatus::Passed);
-        assert_eq!(exit(vec![flaky(Outcome::Failed)]), ExitStatus::Pending);
-        let failed = case(Outcome::Failed, false, true);
-        assert_eq!(exit(vec![flaky(Outcome::Failed), failed]), ExitStatus::Failed);
+        assert_eq!(exit(vec![flaky(CaseOutcome::Passed)]), ExitStatus::Passed);
+        assert_eq!(exit(vec![flaky(CaseOutcome::Failed)]), ExitStatus::Pending);
+        let failed = case(CaseOutcome::Failed, false, true);
+        assert_eq!(exit(vec![flaky(CaseOutcome::Failed), failed]), ExitStatus::Failed);
     }
 }

@@ -2,13 +2,14 @@
 
 use schedlab_scheduler::ConfigSourceError;
 
-use super::{Output, UsageError};
+use super::{CommandOutput, UsageError};
 use crate::exit::ExitStatus;
 use schedlab_apps::simulate::{self, TraceError};
 
-/// Runs the simulation. A broken audit rule is a failure, whatever the figures are.
-pub fn simulate(args: &simulate::Args) -> anyhow::Result<ExitStatus> {
-    let mut output = Output::detect();
+/// Runs the simulation and prints its report. A broken audit rule makes the command fail, whatever
+/// the figures are.
+pub fn run_simulate_command(args: &simulate::Args) -> anyhow::Result<ExitStatus> {
+    let mut output = CommandOutput::for_this_process();
     let simulation =
         simulate::simulate(args).map_err(|error| match error.downcast::<TraceError>() {
             Ok(fault) => UsageError(fault.to_string()).into(),
@@ -18,16 +19,16 @@ pub fn simulate(args: &simulate::Args) -> anyhow::Result<ExitStatus> {
             },
         })?;
     for warning in &simulation.warnings {
-        output.note(&format!("warning: {warning}"));
+        output.print_note(&format!("warning: {warning}"));
     }
     let report = &simulation.report;
     if args.json {
-        output.data(&format!("{}\n", serde_json::to_string_pretty(report)?));
+        output.print_result(&format!("{}\n", serde_json::to_string_pretty(report)?));
     } else {
-        output.data(&report.table());
+        output.print_result(&report.to_table());
     }
     for breach in &report.breaches {
-        output.note(breach);
+        output.print_note(breach);
     }
     Ok(if report.breaches.is_empty() { ExitStatus::Passed } else { ExitStatus::Failed })
 }

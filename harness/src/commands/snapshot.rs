@@ -5,63 +5,67 @@ use std::path::PathBuf;
 
 use console::{Key, Term};
 
-use super::{Output, UsageError};
+use super::{CommandOutput, UsageError};
 use crate::cli::SnapshotVerb;
 use crate::exit::ExitStatus;
 use schedlab_conformance::snapshots;
 
 /// Accepts or rejects pending snapshots.
-pub fn snapshot(verb: &SnapshotVerb) -> anyhow::Result<ExitStatus> {
-    let mut output = Output::detect();
+pub fn run_snapshot_command(verb: &SnapshotVerb) -> anyhow::Result<ExitStatus> {
+    let mut output = CommandOutput::for_this_process();
     match verb {
-        SnapshotVerb::Review(folder) => review(&folder.paths, &mut output),
+        SnapshotVerb::Review(folder) => review_interactively(&folder.paths, &mut output),
         SnapshotVerb::Accept(folder) => {
-            each(&folder.paths, &mut output, "accepted", snapshots::accept)
+            for_each_pending(&folder.paths, &mut output, "accepted", snapshots::accept_pending)
         }
         SnapshotVerb::Reject(folder) => {
-            each(&folder.paths, &mut output, "rejected", snapshots::reject)
+            for_each_pending(&folder.paths, &mut output, "rejected", snapshots::reject_pending)
         }
     }
 }
 
-fn each(
+fn for_each_pending(
     paths: &[PathBuf],
-    output: &mut Output,
+    output: &mut CommandOutput,
     word: &str,
     act: fn(&std::path::Path) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitStatus> {
-    let pending = pending(paths)?;
+    let pending = pending_snapshot_paths(paths)?;
     for path in &pending {
         act(path)?;
-        output.note(&format!("{word} {}", path.display()));
+        output.print_note(&format!("{word} {}", path.display()));
     }
-    output.note(&match pending.len() {
+    output.print_note(&match pending.len() {
         0 => "no pending snapshots".to_owned(),
         count => format!("{count} {word}"),
     });
     Ok(ExitStatus::Passed)
 }
 
-/// Pending snapshots, by default below `snapshots`. An explicit path without pending snapshots is
-/// an error, and nothing is accepted or rejected.
-fn pending(paths: &[PathBuf]) -> Result<Vec<PathBuf>, UsageError> {
+/// Paths of pending snapshots, by default those below `snapshots`. An explicit path without pending
+/// snapshots is an error; then nothing is accepted or rejected.
+fn pending_snapshot_paths(paths: &[PathBuf]) -> Result<Vec<PathBuf>, UsageError> {
     if paths.is_empty() {
-        return Ok(snapshots::pending(&[PathBuf::from("snapshots")]));
+        return Ok(snapshots::pending_snapshots(&[PathBuf::from("snapshots")]));
     }
-    let bare = |path: &&PathBuf| snapshots::pending(std::slice::from_ref(path)).is_empty();
+    let bare =
+        |path: &&PathBuf| snapshots::pending_snapshots(std::slice::from_ref(path)).is_empty();
     let message = |path: &PathBuf| {
         let found = if path.exists() { "no pending snapshots" } else { "no such file or folder" };
         format!("{}: {found}", path.display())
     };
     let bare: Vec<String> = paths.iter().filter(bare).map(message).collect();
     if bare.is_empty() {
-        return Ok(snapshots::pending(paths));
+        return Ok(snapshots::pending_snapshots(paths));
     }
     Err(UsageError(format!("{}; expected .snap.new files or folders with them", bare.join("; "))))
 }
 
-fn review(paths: &[PathBuf], output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let pending = pending(paths)?;
+fn review_interactively(
+    paths: &[PathBuf],
+    output: &mut CommandOutput,
+) -> anyhow::Result<ExitStatus> {
+    let pending = pending_snapshot_paths(paths)?;
     let term = Term::stderr();
     let is_interactive = term.is_term() && io::stdin().is_terminal();
     if !pending.is_empty() && !is_interactive {
@@ -75,24 +79,24 @@ fn review(paths: &[PathBuf], output: &mut Output) -> anyhow::Result<ExitStatus> 
     }
     let mut done = 0;
     for (index, path) in pending.iter().enumerate() {
-        output.data(&format!("\n{} of {}: {}\n", index + 1, pending.len(), path.display()));
-        output.data(&snapshots::pending_diff(path)?);
-        output.note("(a)ccept   (r)eject   (s)kip   (q)uit");
-        match answer(|| term.read_key())? {
-            Answer::Accept => snapshots::accept(path)?,
-            Answer::Reject => snapshots::reject(path)?,
-            Answer::Skip => continue,
-            Answer::Quit => break,
+        output.print_result(&format!("\n{} of {}: {}\n", index + 1, pending.len(), path.display()));
+        output.print_result(&snapshots::pending_diff(path)?);
+        output.print_note("(a)ccept   (r)eject   (s)kip   (q)uit");
+        match read_review_answer(|| term.read_key())? {
+            ReviewAnswer::Accept => snapshots::accept_pending(path)?,
+            ReviewAnswer::Reject => snapshots::reject_pending(path)?,
+            ReviewAnswer::Skip => continue,
+            ReviewAnswer::Quit => break,
         }
         done += 1;
     }
     let left = pending.len() - done;
-    output.note(&format!("{done} reviewed, {left} pending"));
+    output.print_note(&format!("{done} reviewed, {left} pending"));
     Ok(if left == 0 { ExitStatus::Passed } else { ExitStatus::Pending })
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Answer {
+enum ReviewAnswer {
     Accept,
     Reject,
     Skip,
@@ -102,16 +106,18 @@ enum Answer {
 /// The character of Ctrl-D when keys are read one by one.
 const END_OF_INPUT: char = '\u{4}';
 
-/// Reads keys until one is an answer. End of input quits, like `q`.
-fn answer(mut key: impl FnMut() -> io::Result<Key>) -> io::Result<Answer> {
+/// Reads keys until one of them is an answer. The end of input counts as `q`, which quits.
+fn read_review_answer(mut key: impl FnMut() -> io::Result<Key>) -> io::Result<ReviewAnswer> {
     loop {
         match key() {
-            Ok(Key::Char('a')) => return Ok(Answer::Accept),
-            Ok(Key::Char('r')) => return Ok(Answer::Reject),
-            Ok(Key::Char('s')) => return Ok(Answer::Skip),
-            Ok(Key::Char('q' | END_OF_INPUT) | Key::Escape) => return Ok(Answer::Quit),
+            Ok(Key::Char('a')) => return Ok(ReviewAnswer::Accept),
+            Ok(Key::Char('r')) => return Ok(ReviewAnswer::Reject),
+            Ok(Key::Char('s')) => return Ok(ReviewAnswer::Skip),
+            Ok(Key::Char('q' | END_OF_INPUT) | Key::Escape) => return Ok(ReviewAnswer::Quit),
             Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Answer::Quit),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Ok(ReviewAnswer::Quit);
+            }
             Err(error) => return Err(error),
         }
     }
@@ -121,9 +127,9 @@ fn answer(mut key: impl FnMut() -> io::Result<Key>) -> io::Result<Answer> {
 mod tests {
     use super::*;
 
-    fn answer_to(keys: Vec<io::Result<Key>>) -> Answer {
+    fn answer_to(keys: Vec<io::Result<Key>>) -> ReviewAnswer {
         let mut keys = keys.into_iter();
-        answer(|| keys.next().expect("no key is read after the answer")).unwrap()
+        read_review_answer(|| keys.next().expect("no key is read after the answer")).unwrap()
     }
 
     #[test]
@@ -132,10 +138,14 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         std::fs::write(at("a.snap"), "").unwrap();
         std::fs::write(at("b.snap.new"), "").unwrap();
-        assert_eq!(pending(&[folder.path().to_owned()]).unwrap(), [at("b.snap.new")]);
-        assert!(pending(&[]).unwrap().is_empty());
-        let message =
-            pending(&[at("a.snap"), at("b.snap.new"), at("nope")]).unwrap_err().to_string();
+        assert_eq!(
+            pending_snapshot_paths(&[folder.path().to_owned()]).unwrap(),
+            [at("b.snap.new")]
+        );
+        assert!(pending_snapshot_paths(&[]).unwrap().is_empty());
+        let message = pending_snapshot_paths(&[at("a.snap"), at("b.snap.new"), at("nope")])
+            .unwrap_err()
+            .to_string();
         assert_eq!(
             message.replace(&format!("{}/", folder.path().display()), ""),
             "a.snap: no pending snapshots; nope: no such file or folder; expected .snap.new files \
@@ -145,11 +155,11 @@ mod tests {
 
     #[test]
     fn other_keys_are_ignored_and_q_or_end_of_input_quits() {
-        assert_eq!(answer_to(vec![Ok(Key::Char('x')), Ok(Key::Char('a'))]), Answer::Accept);
-        assert_eq!(answer_to(vec![Ok(Key::Enter), Ok(Key::Char('s'))]), Answer::Skip);
-        assert_eq!(answer_to(vec![Ok(Key::Char('q'))]), Answer::Quit);
-        assert_eq!(answer_to(vec![Ok(Key::Char(END_OF_INPUT))]), Answer::Quit);
+        assert_eq!(answer_to(vec![Ok(Key::Char('x')), Ok(Key::Char('a'))]), ReviewAnswer::Accept);
+        assert_eq!(answer_to(vec![Ok(Key::Enter), Ok(Key::Char('s'))]), ReviewAnswer::Skip);
+        assert_eq!(answer_to(vec![Ok(Key::Char('q'))]), ReviewAnswer::Quit);
+        assert_eq!(answer_to(vec![Ok(Key::Char(END_OF_INPUT))]), ReviewAnswer::Quit);
         let ended = io::Error::from(io::ErrorKind::UnexpectedEof);
-        assert_eq!(answer_to(vec![Ok(Key::Tab), Err(ended)]), Answer::Quit);
+        assert_eq!(answer_to(vec![Ok(Key::Tab), Err(ended)]), ReviewAnswer::Quit);
     }
 }

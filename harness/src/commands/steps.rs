@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::Output;
+use super::CommandOutput;
 use crate::cli::Steps;
 use crate::exit::ExitStatus;
 use schedlab_conformance::steps::catalogue::{StepDoc, all_step_docs};
 
-/// Prints every step with its meaning and an example.
-pub fn steps(args: &Steps) -> anyhow::Result<ExitStatus> {
-    let mut output = Output::detect();
+/// Prints every step of the catalogue with its meaning and an example.
+pub fn run_steps_command(args: &Steps) -> anyhow::Result<ExitStatus> {
+    let mut output = CommandOutput::for_this_process();
     let matches = |step: &StepDoc| {
         args.containing.as_ref().is_none_or(|text| {
             let text = text.to_lowercase();
@@ -20,15 +20,17 @@ pub fn steps(args: &Steps) -> anyhow::Result<ExitStatus> {
     };
     let steps: Vec<StepDoc> = all_step_docs().into_iter().filter(matches).collect();
     if steps.is_empty() {
-        output.note("no step contains that; `schedlab steps` alone shows all of them");
+        output.print_note(
+            "no step contains the given text; `schedlab steps` alone shows all of them",
+        );
         return Ok(ExitStatus::NothingSelected);
     }
-    output.data(&text(&steps));
+    output.print_result(&steps_text(&steps));
     Ok(ExitStatus::Passed)
 }
 
-/// The catalogue as text.
-pub(crate) fn text(steps: &[StepDoc]) -> String {
+/// The step catalogue as text.
+pub(crate) fn steps_text(steps: &[StepDoc]) -> String {
     let mut out = String::new();
     let mut area = "";
     for step in steps {

@@ -13,44 +13,47 @@ use schedlab_emulator::clock::Clock;
 use schedlab_emulator::{Emulator, Fleet, Options};
 use schedlab_scheduler::Config;
 
-use super::{Output, UsageError};
+use super::{CommandOutput, UsageError};
 use crate::cli::{ProfileName, Up};
 use crate::exit::ExitStatus;
 use schedlab_clusters::api::Api;
 use schedlab_clusters::cleanup::{Resource, Run};
-use schedlab_clusters::interrupt::Signals;
+use schedlab_clusters::interrupt::StopSignals;
 use schedlab_clusters::scheduler_objects::install_scheduler_objects;
-use schedlab_conformance::text::counted;
+use schedlab_conformance::text::counted_noun;
 
-/// The fleet of the operations lab.
-const LAB: &str = "pools:\n- name: node\n  names: [node-1, node-2, node-3, node-4]\n  gpus: 8\n";
+/// The fleet that is served by default: the 4 nodes of the operations lab.
+const DEFAULT_FLEET: &str =
+    "pools:\n- name: node\n  names: [node-1, node-2, node-3, node-4]\n  gpus: 8\n";
 
-/// Starts a cluster and serves it until Ctrl-C.
+/// Starts an emulated cluster and serves it until Ctrl-C.
 pub fn up(args: &Up) -> anyhow::Result<ExitStatus> {
-    let fleet = if args.empty { Fleet::default() } else { fleet(args.fleet.as_deref())? };
-    check_not_taken(&args.kubeconfig)?;
+    let fleet = if args.empty { Fleet::default() } else { load_fleet(args.fleet.as_deref())? };
+    check_kubeconfig_not_taken(&args.kubeconfig)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start a runtime")?;
-    runtime.block_on(serve(args, &fleet))
+    runtime.block_on(serve_cluster(args, &fleet))
 }
 
-pub(super) fn fleet(path: Option<&Path>) -> anyhow::Result<Fleet> {
-    let Some(path) = path else { return Ok(Fleet::parse("the lab's fleet", LAB)?) };
+pub(super) fn load_fleet(path: Option<&Path>) -> anyhow::Result<Fleet> {
+    let Some(path) = path else { return Ok(Fleet::parse("the lab's fleet", DEFAULT_FLEET)?) };
     let file = path.display().to_string();
-    let text =
-        schedlab_conformance::text::read(path).map_err(|error| UsageError(error.in_file(&file)))?;
+    let text = schedlab_conformance::text::read_text_file(path)
+        .map_err(|error| UsageError(error.message_with_file(&file)))?;
     let fleet = Fleet::parse(&file, &text);
     Ok(fleet.map_err(|error| UsageError(error.to_string()))?)
 }
 
-/// Refuses to overwrite a kubeconfig that is not ours or that belongs to a running cluster.
-fn check_not_taken(path: &Path) -> anyhow::Result<()> {
+/// Fails if the file is not a kubeconfig of ours, or is one of a running cluster: it must not be
+/// overwritten.
+fn check_kubeconfig_not_taken(path: &Path) -> anyhow::Result<()> {
     let Ok(text) = std::fs::read_to_string(path) else { return Ok(()) };
     let why = if !text.contains("schedlab") {
         "was not written by schedlab".to_owned()
-    } else if let Some(server) = server_of(&text).filter(|server| accepts_connections(server)) {
+    } else if let Some(server) = server_address(&text).filter(|server| accepts_connections(server))
+    {
         format!("belongs to a cluster that runs at {server}")
     } else {
         return Ok(());
@@ -59,8 +62,8 @@ fn check_not_taken(path: &Path) -> anyhow::Result<()> {
     Err(UsageError(format!("{path} exists and {why}; name another with --kubeconfig")).into())
 }
 
-/// Host and port of the server in one of our kubeconfigs.
-fn server_of(kubeconfig: &str) -> Option<String> {
+/// Host and port of the server in a kubeconfig that schedlab wrote.
+fn server_address(kubeconfig: &str) -> Option<String> {
     let config: schedlab_api::Value = serde_yaml::from_str(kubeconfig).ok()?;
     let server = config.pointer("/clusters/0/cluster/server")?.as_str()?;
     let authority = server.parse::<http::Uri>().ok()?.authority()?.to_string();
@@ -73,15 +76,15 @@ fn accepts_connections(server: &str) -> bool {
     addresses.into_iter().any(|address| TcpStream::connect_timeout(&address, soon).is_ok())
 }
 
-async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
-    let mut output = Output::detect();
+async fn serve_cluster(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
+    let mut output = CommandOutput::for_this_process();
     // Before the first output: a reader of it may end the cluster at once.
-    let mut signals = Signals::listen()?;
+    let mut signals = StopSignals::listen()?;
     let emulator = Emulator::start(Options::with_clock(Clock::real()));
     emulator.add_fleet(fleet).map_err(|error| UsageError(error.to_string()))?;
     install_scheduler_objects(&Api::new(emulator.client())).await?;
-    let configs = schedulers(args);
-    let schedulers_text = describe_schedulers(&configs);
+    let configs = scheduler_configs(args);
+    let schedulers_text = schedulers_text(&configs);
     let clock = emulator.clock().clone();
     let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
     let mut scheduling = tokio::task::JoinSet::new();
@@ -94,15 +97,15 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
     } else {
         emulator.serve_network(address).await?
     };
-    let kubeconfig = Kubeconfig::write(&args.kubeconfig, &server, &mut output).await?;
+    let kubeconfig = WrittenKubeconfig::write(&args.kubeconfig, &server, &mut output).await?;
     let file = match &kubeconfig.file {
         Some((path, _)) => path.to_string_lossy(),
         None => "<the file you keep it in>".into(),
     };
-    output.note(&format!(
+    output.print_note(&format!(
         "{} and {schedulers_text} at https://{}\ntry: kubectl --kubeconfig {file} \
          get nodes,pods -A\nCtrl-C ends it",
-        counted(fleet.nodes().len(), "node"),
+        counted_noun(fleet.nodes().len(), "node"),
         server.address,
     ));
     let exit = tokio::select! {
@@ -114,18 +117,19 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
             };
             Err(error.context("the scheduler exited"))
         }
-        () = signals.received() => Ok(ExitStatus::Passed),
+        () = signals.wait_for_signal() => Ok(ExitStatus::Passed),
     };
     server.shut_down().await;
     kubeconfig.remove(&mut output).await;
     if exit.is_ok() {
-        output.note("the cluster has stopped");
+        output.print_note("the cluster has stopped");
     }
     exit
 }
 
-/// The schedulers of a cluster with KAI: kube-scheduler takes the pods that name no scheduler.
-fn schedulers(args: &Up) -> Vec<Config> {
+/// The configurations of the schedulers that run. With profile `kai` also kube-scheduler's profile
+/// runs, for pods that name no scheduler.
+fn scheduler_configs(args: &Up) -> Vec<Config> {
     match args.profile {
         _ if args.no_scheduler => Vec::new(),
         ProfileName::Kai => vec![Config::kai(), Config::kube()],
@@ -133,8 +137,8 @@ fn schedulers(args: &Up) -> Vec<Config> {
     }
 }
 
-/// Describes which pods the schedulers take.
-fn describe_schedulers(configs: &[Config]) -> String {
+/// A text that says which pods the schedulers take.
+fn schedulers_text(configs: &[Config]) -> String {
     let names: Vec<&str> = configs.iter().map(|config| &*config.scheduler_name).collect();
     match names.as_slice() {
         [] => "no scheduler".to_owned(),
@@ -147,7 +151,7 @@ fn describe_schedulers(configs: &[Config]) -> String {
 }
 
 /// Writes a file with mode 0600: the token in a kubeconfig grants administrator rights.
-pub(super) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(super) fn write_private_file(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -155,39 +159,46 @@ pub(super) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A kubeconfig file that is deleted with the cluster, unless it was overwritten meanwhile.
-struct Kubeconfig {
-    /// The file, and the run that deletes it; `None` when the text went to standard output.
+/// A kubeconfig file that schedlab wrote. It is deleted with the cluster, unless it was overwritten
+/// meanwhile.
+struct WrittenKubeconfig {
+    /// The path of the file, and the run that deletes the file; `None` if the kubeconfig was
+    /// printed.
     file: Option<(PathBuf, Run)>,
 }
 
-impl Kubeconfig {
-    /// Writes the file and prints its path; for `-`, prints the text itself.
-    async fn write(path: &Path, server: &Server, output: &mut Output) -> anyhow::Result<Self> {
+impl WrittenKubeconfig {
+    /// Writes the kubeconfig to a file and prints the path. For the path `-`, prints the kubeconfig
+    /// itself.
+    async fn write(
+        path: &Path,
+        server: &Server,
+        output: &mut CommandOutput,
+    ) -> anyhow::Result<Self> {
         let text = &server.kubeconfig;
         if path == Path::new("-") {
-            output.data(&format!("{}\n", text.trim_end()));
+            output.print_result(&format!("{}\n", text.trim_end()));
             return Ok(Self { file: None });
         }
         let whole =
             std::path::absolute(path).context("cannot resolve the path of the kubeconfig")?;
-        let leads_to = server_of(text).context("our own kubeconfig")?;
+        let leads_to = server_address(text).context("our own kubeconfig")?;
         let run = Run::begin("up")?;
         let noted = run.register(Resource::Kubeconfig { path: whole, server: leads_to });
-        if let Err(error) = noted.and_then(|()| write_private(path, text)) {
+        if let Err(error) = noted.and_then(|()| write_private_file(path, text)) {
             // Its remains are still registered for cleanup.
             run.end().await;
             return Err(error);
         }
-        output.data(&format!("{}\n", path.display()));
+        output.print_result(&format!("{}\n", path.display()));
         Ok(Self { file: Some((path.to_path_buf(), run)) })
     }
 
-    /// Deletes the file.
-    async fn remove(self, output: &mut Output) {
+    /// Deletes the kubeconfig file.
+    async fn remove(self, output: &mut CommandOutput) {
         let Some((_, run)) = self.file else { return };
         for left in run.end().await {
-            output.note(&format!("could not be removed: {left:?}; try schedlab clean"));
+            output.print_note(&format!("could not be removed: {left:?}; try schedlab clean"));
         }
     }
 }

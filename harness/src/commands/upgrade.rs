@@ -8,11 +8,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use super::Output;
+use super::CommandOutput;
 use crate::cli::{Format, Upgrade, UpgradeStrategy};
 use crate::exit::ExitStatus;
-use fixture::Fixture;
-use schedlab_apps::upgrade::{self, Strategy, Transition, UpgradeCluster, Verdict};
+use fixture::UpgradeFixture;
+use schedlab_apps::upgrade::{self, Strategy, Transition, UpgradeCluster, UpgradeVerdict};
 use schedlab_clusters::cleanup::Run;
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_conformance::report::progress::Progress;
@@ -22,17 +22,17 @@ struct UpgradeOutput<'a> {
     from: String,
     to: String,
     passed: bool,
-    ways: &'a [Verdict],
+    ways: &'a [UpgradeVerdict],
 }
 
-/// Exits with 0 when every check passed, with 1 when one failed, and with 3 when the old version
-/// does not run.
-pub fn upgrade(args: &Upgrade) -> anyhow::Result<ExitStatus> {
+/// Runs `schedlab upgrade`. The exit status is 0 if every check passed, 1 if one failed, and 3 if
+/// the old version does not run.
+pub fn run_upgrade_command(args: &Upgrade) -> anyhow::Result<ExitStatus> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start a runtime")?;
-    let mut output = Output::detect();
+    let mut output = CommandOutput::for_this_process();
     let strategies: &[Strategy] = match args.way {
         UpgradeStrategy::Rolling => &[Strategy::Rolling],
         UpgradeStrategy::StopAndStart => &[Strategy::StopAndStart],
@@ -42,7 +42,7 @@ pub fn upgrade(args: &Upgrade) -> anyhow::Result<ExitStatus> {
     let mut progress = Progress::default();
     let mut verdicts = Vec::new();
     for strategy in strategies {
-        let fixture = match Fixture::new(args, &interrupt, &mut progress) {
+        let fixture = match UpgradeFixture::new(args, &interrupt, &mut progress) {
             Err(_) if interrupt.is_raised() => return Ok(ExitStatus::Interrupted),
             fixture => fixture?,
         };
@@ -50,73 +50,76 @@ pub fn upgrade(args: &Upgrade) -> anyhow::Result<ExitStatus> {
         let judged = runtime.block_on(async {
             tokio::select! {
                 verdict = upgrade_on_new_cluster(args, *strategy, &fixture, &run, &mut progress) => Some(verdict),
-                () = interrupt.wait() => None,
+                () = interrupt.wait_until_raised() => None,
             }
         });
         let left = runtime.block_on(run.end());
-        let left = left.into_iter().map(|left| format!("{left:?}")).chain(fixture.close());
+        let left = left
+            .into_iter()
+            .map(|left| format!("{left:?}"))
+            .chain(fixture.close_and_list_failures());
         for left in left {
-            output.note(&format!("could not be removed: {left}; try schedlab clean"));
+            output.print_note(&format!("could not be removed: {left}; try schedlab clean"));
         }
         match judged {
             Some(verdict) => verdicts.push(verdict?),
             None => return Ok(ExitStatus::Interrupted),
         }
     }
-    output.note(&progress.summary());
-    let passed = verdicts.iter().all(Verdict::passed);
+    output.print_note(&progress.summary_of_steps());
+    let passed = verdicts.iter().all(UpgradeVerdict::passed);
     let result = UpgradeOutput {
         from: args.from.to_string(),
         to: args.to.to_string(),
         passed,
         ways: &verdicts,
     };
-    output.data(&match args.format {
+    output.print_result(&match args.format {
         Format::Json => serde_json::to_string_pretty(&result)? + "\n",
-        Format::Text => text(&verdicts),
+        Format::Text => verdicts_text(&verdicts),
     });
     Ok(if passed { ExitStatus::Passed } else { ExitStatus::Failed })
 }
 
-/// Runs the upgrade on a new cluster.
+/// Runs the upgrade on a cluster that is created for it.
 async fn upgrade_on_new_cluster(
     args: &Upgrade,
     strategy: Strategy,
-    fixture: &Fixture,
+    fixture: &UpgradeFixture,
     run: &Run,
     progress: &mut Progress,
-) -> anyhow::Result<Verdict> {
-    let step = progress.begin("4 nodes of 8 GPUs", Duration::from_secs(5));
-    let cluster = fixture.prepare(run).await?;
-    progress.done(step);
+) -> anyhow::Result<UpgradeVerdict> {
+    let step = progress.begin_step("4 nodes of 8 GPUs", Duration::from_secs(5));
+    let cluster = fixture.prepare_cluster(run).await?;
+    progress.finish_step(step);
     let mut environment = UpgradeCluster {
         api: cluster.api.clone(),
         kubeconfig: cluster.kubeconfig.clone(),
         scheduler_name: args.scheduler_name.clone(),
         run: run.clone(),
-        installation: fixture.installation(),
+        installation: fixture.scheduler_installer(),
     };
     let verdict =
-        upgrade::upgrade(&mut environment, &args.from, &args.to, strategy, progress).await;
-    cluster.close().await;
+        upgrade::run_upgrade(&mut environment, &args.from, &args.to, strategy, progress).await;
+    cluster.shut_down().await;
     verdict
 }
 
-fn text(verdicts: &[Verdict]) -> String {
+fn verdicts_text(verdicts: &[UpgradeVerdict]) -> String {
     let mut out = String::new();
     for verdict in verdicts {
         for one in &verdict.transitions {
-            transition_text(&mut out, one, verdict.strategy);
+            write_transition(&mut out, one, verdict.strategy);
         }
     }
-    let passed = verdicts.iter().all(Verdict::passed);
+    let passed = verdicts.iter().all(UpgradeVerdict::passed);
     let _ = writeln!(out, "{}", if passed { "the upgrade passed" } else { "THE UPGRADE FAILED" });
     out
 }
 
-fn transition_text(out: &mut String, one: &Transition, strategy: Strategy) {
-    let _ = writeln!(out, "{} ({strategy})", one.title);
-    for check in &one.checks {
+fn write_transition(out: &mut String, transition: &Transition, strategy: Strategy) {
+    let _ = writeln!(out, "{} ({strategy})", transition.title);
+    for check in &transition.checks {
         let mark = if check.passed() { "✔" } else { "✘" };
         let line = format!("  {mark} {}  {}", check.claim, check.evidence);
         let _ = writeln!(out, "{}", line.trim_end());
@@ -125,7 +128,7 @@ fn transition_text(out: &mut String, one: &Transition, strategy: Strategy) {
         }
     }
     let _ = writeln!(out, "  before and after:");
-    for line in &one.diff {
+    for line in &transition.diff {
         let _ = writeln!(out, "    {line}");
     }
 }

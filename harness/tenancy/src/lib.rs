@@ -32,10 +32,10 @@ use tower::Service;
 
 use crate::cluster_scoped::is_tenant_collection;
 
-pub use cluster_scoped::{TENANT_KINDS, TenantKind};
+pub use cluster_scoped::{CLUSTER_SCOPED_KINDS, ClusterScopedKind};
 use list_split::TenantNamespaces;
 pub use names::{
-    KWOK_NODE_ANNOTATION, NodeIsolation, SIMULATED_TAINT, TenantNames, scenario_prefix,
+    KWOK_NODE_ANNOTATION, NodeIsolation, SIMULATED_TAINT, TenantNames, scenario_name_prefix,
 };
 use rewrite_request::RequestTarget;
 pub(crate) use rewrite_response::ResponseBody;
@@ -45,7 +45,7 @@ pub use write_log::{Watermarks, WriteAttribution};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// An HTTP service for Kubernetes clients that shows one scenario's part of a cluster.
+/// An HTTP service for Kubernetes clients that shows only one scenario's part of a cluster.
 #[derive(Clone)]
 pub struct TenantService {
     inner: kube::Client,
@@ -54,37 +54,40 @@ pub struct TenantService {
     tenant_namespaces: TenantNamespaces,
     /// Shares the watches of whole collections between scenarios.
     watch_mux: WatchMux,
-    /// The writer to which all writes are attributed. `None`: the field manager, else the
-    /// User-Agent.
+    /// The writer to which all writes are attributed. `None` means the request's field manager,
+    /// else its User-Agent.
     writer: Option<Arc<str>>,
 }
 
 impl TenantService {
-    /// Shows the part of `inner`'s cluster that belongs to `names`.
+    /// A service that shows the part of `inner`'s cluster to which `names` belong.
     pub fn new(inner: kube::Client, names: Arc<TenantNames>, watch_mux: WatchMux) -> Self {
         let (write_log, tenant_namespaces) = Default::default();
         Self { inner, names, write_log, tenant_namespaces, watch_mux, writer: None }
     }
 
-    /// The same part, with every write attributed to one writer.
+    /// A service for the same part of the cluster that attributes every write to `writer`.
     #[must_use]
-    pub fn with_writer(&self, writer: &str) -> Self {
+    pub fn with_writer_name(&self, writer: &str) -> Self {
         Self { writer: Some(writer.into()), ..self.clone() }
     }
 
-    /// A Kubernetes client for this part.
-    pub fn client(&self) -> kube::Client {
+    /// A Kubernetes client for the scenario's part of the cluster.
+    pub fn tenant_client(&self) -> kube::Client {
         kube::Client::new(self.clone(), "default")
     }
 
-    /// The writer of each change.
+    /// Who made each change, as far as the change was made through this service.
     pub fn write_log(&self) -> &WriteAttribution {
         &self.write_log
     }
 
-    async fn forward(self, request: Request<Body>) -> Result<Response<ResponseBody>, Error> {
+    async fn forward_request(
+        self,
+        request: Request<Body>,
+    ) -> Result<Response<ResponseBody>, Error> {
         let (mut parts, body) = request.into_parts();
-        let writer = self.writer_for(&parts);
+        let writer = self.writer_of_request(&parts);
         let (uri, target) = rewrite_request::rewrite_uri(&self.names, &parts.uri);
         parts.uri = uri;
         if let Some(subscription) =
@@ -97,7 +100,7 @@ impl TenantService {
         if !accept.is_some_and(|accept| accept.starts_with("application/json")) {
             parts.headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         }
-        if list_split::should_split(&target, &parts.method, &parts.uri) {
+        if list_split::should_split_by_namespace(&target, &parts.method, &parts.uri) {
             let (namespaces, headers) = (&self.tenant_namespaces, &parts.headers);
             let list = list_split::list_by_namespace(
                 &self.inner,
@@ -107,7 +110,11 @@ impl TenantService {
                 headers,
             );
             if let Some(list) = list.await? {
-                return self.respond(&target, rewrite_response::json_head(), list);
+                return self.rewrite_response(
+                    &target,
+                    rewrite_response::json_response_head(),
+                    list,
+                );
             }
         }
         let mut body = body.collect().await?.to_bytes();
@@ -116,7 +123,7 @@ impl TenantService {
             return Ok(rewrite_response::json_only_error());
         }
         if let Ok(mut object) = serde_json::from_slice::<Value>(&body) {
-            rewrite_request::to_cluster(&self.names, &target, &parts.method, &mut object);
+            rewrite_request::object_to_cluster(&self.names, &target, &parts.method, &mut object);
             let method = &parts.method;
             if let Some(uri) =
                 rewrite_request::redirect_event(&self.names, &target, method, &mut object)
@@ -137,29 +144,29 @@ impl TenantService {
             return Ok(rewrite_response::full_response(head, body));
         };
         if method != Method::GET && head.status.is_success() {
-            self.tenant_namespaces.record(&target, &object);
+            self.tenant_namespaces.record_namespace(&target, &object);
             if let Some(namespace) =
                 service_accounts::created_namespace(&target, head.status, &object)
             {
                 service_accounts::create_default_account(&self.inner, namespace).await?;
             }
-            self.write_log.record(&target, &object, &writer);
+            self.write_log.record_write(&target, &object, &writer);
         }
-        self.respond(&target, head, object)
+        self.rewrite_response(&target, head, object)
     }
 
-    fn respond(
+    fn rewrite_response(
         &self,
         target: &RequestTarget,
         head: http::response::Parts,
         mut object: Value,
     ) -> Result<Response<ResponseBody>, Error> {
-        rewrite_response::to_tenant(&self.names, target, &mut object);
+        rewrite_response::object_to_tenant(&self.names, target, &mut object);
         let text = self.names.without_prefix(&serde_json::to_string(&object)?);
         Ok(rewrite_response::full_response(head, text.into()))
     }
 
-    fn writer_for(&self, parts: &http::request::Parts) -> Arc<str> {
+    fn writer_of_request(&self, parts: &http::request::Parts) -> Arc<str> {
         if let Some(writer) = &self.writer {
             return Arc::clone(writer);
         }
@@ -181,7 +188,7 @@ impl Service<Request<Body>> for TenantService {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        self.clone().forward(request).boxed()
+        self.clone().forward_request(request).boxed()
     }
 }
 
@@ -191,7 +198,7 @@ impl std::fmt::Debug for TenantService {
     }
 }
 
-/// Whether an object that a request for `target` returned belongs to the scenario.
+/// Whether an object in the response to a request for `target` belongs to the scenario.
 fn belongs_to_tenant(names: &TenantNames, target: &RequestTarget, object: &Value) -> bool {
     let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
     let (namespace, name) = (field("namespace"), field("name"));
@@ -200,7 +207,7 @@ fn belongs_to_tenant(names: &TenantNames, target: &RequestTarget, object: &Value
     }
     match namespace {
         "" if is_tenant_collection(&target.plural) => {
-            names.has_prefix(name) || names.is_shared(&target.plural, name)
+            names.has_prefix(name) || names.is_shared_object(&target.plural, name)
         }
         "" => true,
         namespace if names::is_node_lease(&target.plural, namespace) => names.has_prefix(name),

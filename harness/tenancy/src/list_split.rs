@@ -13,8 +13,9 @@ use super::Error;
 use super::names::DEFAULT_NAMESPACE;
 use super::rewrite_request::RequestTarget;
 
-/// Namespaced collections with many objects on a busy cluster.
-const LARGE_COLLECTIONS: [&str; 8] =
+/// Namespaced collections that have many objects on a busy cluster. Their LISTs are split by
+/// namespace.
+const COLLECTIONS_TO_SPLIT: [&str; 8] =
     ["pods", "events", "leases", "jobs", "jobsets", "podgroups", "replicasets", "resourceclaims"];
 
 /// The namespaces that a scenario created, with their names in the cluster. Clones share their
@@ -23,8 +24,8 @@ const LARGE_COLLECTIONS: [&str; 8] =
 pub(super) struct TenantNamespaces(Arc<Mutex<BTreeSet<String>>>);
 
 impl TenantNamespaces {
-    /// Records the API server's response to a write of a namespace.
-    pub(super) fn record(&self, target: &RequestTarget, response: &Value) {
+    /// Records the namespace that was written, from the API server's response.
+    pub(super) fn record_namespace(&self, target: &RequestTarget, response: &Value) {
         if target.plural == "namespaces"
             && let Some(name) = response["metadata"]["name"].as_str()
         {
@@ -32,9 +33,9 @@ impl TenantNamespaces {
         }
     }
 
-    /// The namespaces in which the scenario can have objects of a collection, including shared
-    /// ones.
-    fn namespaces_for(&self, plural: &str) -> BTreeSet<String> {
+    /// The namespaces in which the scenario can have objects of a collection, including namespaces
+    /// that all scenarios share.
+    fn namespaces_to_list(&self, plural: &str) -> BTreeSet<String> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match plural {
             "leases" => all.insert(object_names::NODE_LEASE_NAMESPACE.to_owned()),
@@ -45,17 +46,22 @@ impl TenantNamespaces {
     }
 }
 
-/// Whether a request is a complete, current LIST of a large collection in all namespaces.
-pub(super) fn should_split(target: &RequestTarget, method: &Method, uri: &Uri) -> bool {
+/// Whether a request is a LIST of a large collection in all namespaces, with current data and
+/// without a limit.
+pub(super) fn should_split_by_namespace(
+    target: &RequestTarget,
+    method: &Method,
+    uri: &Uri,
+) -> bool {
     let all = target.namespace.is_none() && target.name.is_none() && !target.is_watch;
     *method == Method::GET
         && all
-        && LARGE_COLLECTIONS.contains(&target.plural.as_str())
+        && COLLECTIONS_TO_SPLIT.contains(&target.plural.as_str())
         && uri.query().is_none_or(|query| query == "resourceVersion=0")
 }
 
-/// Lists the scenario's namespaces at one `resourceVersion`. `None` if a response is not a list:
-/// the caller then sends the original request.
+/// Lists a collection in each of the scenario's namespaces, at one `resourceVersion`. `None` if a
+/// response is not a list; the caller then sends the original request.
 pub(super) async fn list_by_namespace(
     inner: &kube::Client,
     namespaces: &TenantNamespaces,
@@ -72,7 +78,7 @@ pub(super) async fn list_by_namespace(
         return Ok(None);
     };
     let mut items = Vec::new();
-    for namespace in namespaces.namespaces_for(&target.plural) {
+    for namespace in namespaces.namespaces_to_list(&target.plural) {
         let path = format!(
             "{root}namespaces/{namespace}/{}?resourceVersion={revision}&resourceVersionMatch=Exact",
             target.plural,
@@ -141,7 +147,7 @@ mod tests {
         let namespaces_target =
             RequestTarget { plural: "namespaces".to_owned(), ..RequestTarget::default() };
         for name in ["qx1-b", "qx1-a"] {
-            namespaces.record(&namespaces_target, &json!({"metadata": {"name": name}}));
+            namespaces.record_namespace(&namespaces_target, &json!({"metadata": {"name": name}}));
         }
         let target = RequestTarget { plural: plural.to_owned(), ..RequestTarget::default() };
         let uri = path.parse().unwrap();
@@ -176,7 +182,7 @@ mod tests {
     fn only_complete_lists_of_large_collections_are_split() {
         let long = |plural: &str, query: &str| {
             let target = RequestTarget { plural: plural.to_owned(), ..RequestTarget::default() };
-            should_split(
+            should_split_by_namespace(
                 &target,
                 &Method::GET,
                 &format!("/api/v1/{plural}{query}").parse().unwrap(),

@@ -5,8 +5,8 @@ use schedlab_api::{Map, Value, json, labels};
 
 use super::names::TenantNames;
 
-/// Adds the scenario's node pool to an object's labels, unless they name another.
-pub(super) fn add_label(names: &TenantNames, metadata: &mut Value) {
+/// Adds the scenario's node pool to the labels of an object, unless they name another pool.
+pub(super) fn add_pool_label(names: &TenantNames, metadata: &mut Value) {
     if let Some(pool) = &names.node_pool
         && metadata["labels"].get(labels::NODE_POOL).is_none()
     {
@@ -14,8 +14,8 @@ pub(super) fn add_label(names: &TenantNames, metadata: &mut Value) {
     }
 }
 
-/// Removes the label that [`add_label`] has added.
-pub(super) fn remove_label(names: &TenantNames, labels: &mut Map) {
+/// Removes the node pool label that [`add_pool_label`] has added.
+pub(super) fn remove_pool_label(names: &TenantNames, labels: &mut Map) {
     let Some(pool) = &names.node_pool else { return };
     if labels.get(labels::NODE_POOL).and_then(Value::as_str) == Some(pool) {
         labels.remove(labels::NODE_POOL);
@@ -50,18 +50,18 @@ mod tests {
         ] {
             let (_, target) = rewrite_request::rewrite_uri(&names, &path.parse().unwrap());
             let mut in_cluster = object.clone();
-            rewrite_request::to_cluster(&names, &target, &Method::POST, &mut in_cluster);
+            rewrite_request::object_to_cluster(&names, &target, &Method::POST, &mut in_cluster);
             let found =
                 in_cluster.pointer(&format!("{labelled}/metadata/labels/kai.scheduler~1node-pool"));
             assert_eq!(found, Some(&json!("pool-2")), "{in_cluster}");
-            rewrite_response::to_tenant(&names, &target, &mut in_cluster);
+            rewrite_response::object_to_tenant(&names, &target, &mut in_cluster);
             assert!(!in_cluster.to_string().contains("node-pool"), "{in_cluster}");
         }
         let (_, target) = rewrite_request::rewrite_uri(&names, &"/api/v1/nodes".parse().unwrap());
         let original = json!({"metadata": {"labels": {(labels::NODE_POOL): "a100"}, "name": "n"}, "spec": {"taints": []}});
         let mut node = original.clone();
-        rewrite_request::to_cluster(&names, &target, &Method::POST, &mut node);
-        rewrite_response::to_tenant(&names, &target, &mut node);
+        rewrite_request::object_to_cluster(&names, &target, &Method::POST, &mut node);
+        rewrite_response::object_to_tenant(&names, &target, &mut node);
         assert_eq!(node["metadata"]["labels"], original["metadata"]["labels"]);
     }
 }

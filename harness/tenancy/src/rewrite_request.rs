@@ -12,25 +12,26 @@ use crate::cluster_scoped::{POLICY_BINDINGS, is_tenant_collection, is_tenant_kin
 /// Labels and annotations whose values are queue names.
 const QUEUE_NAME_KEYS: [&str; 2] = [labels::QUEUE, "runai/queue"];
 
-/// What a request addresses.
+/// What a request addresses: a collection, an object or a subresource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestTarget {
-    /// The namespace, without prefix.
+    /// The namespace, without the scenario's prefix.
     pub namespace: Option<String>,
     /// The plural name of the collection.
     pub plural: String,
-    /// The name of the object, without prefix.
+    /// The name of the object, without the scenario's prefix.
     pub name: Option<String>,
-    /// For example `status` or `binding`.
+    /// The subresource, for example `status` or `binding`.
     pub subresource: Option<String>,
     /// Whether the response is a watch stream.
     pub(crate) is_watch: bool,
 }
 
-/// The URI in the cluster, and the request's target with the scenario's plain names.
+/// The URI of the request in the cluster, and the request's target with names as the scenario knows
+/// them.
 pub(super) fn rewrite_uri(names: &TenantNames, uri: &Uri) -> (Uri, RequestTarget) {
     let mut parts: Vec<String> = uri.path().split('/').map(str::to_owned).collect();
-    let mut target = parse_path(&parts);
+    let mut target = parse_target(&parts);
     let root = if parts.get(1).is_some_and(|root| root == "api") { 3 } else { 4 };
     if !target.plural.is_empty() {
         if let Some(namespace) = &target.namespace {
@@ -54,8 +55,9 @@ pub(super) fn rewrite_uri(names: &TenantNames, uri: &Uri) -> (Uri, RequestTarget
     (text.parse().unwrap_or_else(|_| uri.clone()), target)
 }
 
-/// Parses `/api/v1/…` and `/apis/group/version/…`; the target of any other path is empty.
-fn parse_path(parts: &[String]) -> RequestTarget {
+/// Parses the parts of a path `/api/v1/…` or `/apis/group/version/…`. The target of any other path
+/// is empty.
+fn parse_target(parts: &[String]) -> RequestTarget {
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     let (["", "api", _, rest @ ..] | ["", "apis", _, _, rest @ ..]) = parts.as_slice() else {
         return RequestTarget::default();
@@ -75,7 +77,7 @@ fn parse_path(parts: &[String]) -> RequestTarget {
     }
 }
 
-/// Adds the prefix to names in field selectors.
+/// Adds the scenario's prefix to names in field selectors.
 fn rewrite_field_selectors(names: &TenantNames, target: &RequestTarget, query: &str) -> String {
     let pairs = query.split('&').map(|pair| {
         let Some(selector) = pair.strip_prefix("fieldSelector=") else { return pair.to_owned() };
@@ -95,8 +97,8 @@ fn rewrite_field_selectors(names: &TenantNames, target: &RequestTarget, query: &
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// The subscription for a watch that can be shared: of a whole collection, from a `resourceVersion`
-/// on, without selectors.
+/// The subscription to a shared watch for a watch request; `None` unless the request is for a whole
+/// collection, from a `resourceVersion` on and without selectors.
 pub(super) fn subscription_for(
     names: &TenantNames,
     target: &RequestTarget,
@@ -118,8 +120,9 @@ pub(super) fn subscription_for(
     Some(Subscription { path, from_revision: from?, prefix, wants_bookmarks: bookmarks })
 }
 
-/// Adds the prefix to names in an object that is sent to the cluster, and marks the object.
-pub(super) fn to_cluster(
+/// Adds the scenario's prefix to names in an object that is sent to the cluster, and the labels of
+/// the run to the object.
+pub(super) fn object_to_cluster(
     names: &TenantNames,
     target: &RequestTarget,
     method: &Method,
@@ -144,9 +147,9 @@ pub(super) fn to_cluster(
         && matches!(&*target.plural, "nodes" | "queues" | "podgroups")
         && object["metadata"].is_object()
     {
-        node_pool::add_label(names, &mut object["metadata"]);
+        node_pool::add_pool_label(names, &mut object["metadata"]);
     }
-    ObjectRewriter { names, target, is_whole }.walk(object);
+    RequestRewriter { names, target, is_whole }.rewrite_value(object);
 }
 
 /// Prepares a node for the taint that isolates it, and for kwok.
@@ -159,8 +162,8 @@ fn isolate_node(names: &TenantNames, node: &mut Value) {
     }
 }
 
-/// Kubernetes accepts events about cluster-scoped objects only in the namespace `default`, which
-/// all scenarios share. Returns the URI for such an event; the prefix of its name tells the
+/// The URI for an event about a cluster-scoped object. Kubernetes accepts such events only in the
+/// namespace `default`, which all scenarios share; the prefix of the event's name tells the
 /// scenario.
 pub(super) fn redirect_event(
     names: &TenantNames,
@@ -185,24 +188,24 @@ pub(super) fn redirect_event(
     format!("{root}/namespaces/{DEFAULT_NAMESPACE}/events").parse().ok()
 }
 
-struct ObjectRewriter<'a> {
+struct RequestRewriter<'a> {
     names: &'a TenantNames,
     target: &'a RequestTarget,
-    /// Whether the object is complete and not a patch.
+    /// Whether the object is complete; otherwise it is a patch.
     is_whole: bool,
 }
 
-impl ObjectRewriter<'_> {
-    fn walk(&self, value: &mut Value) {
+impl RequestRewriter<'_> {
+    fn rewrite_value(&self, value: &mut Value) {
         match value {
-            Value::Array(items) => items.iter_mut().for_each(|item| self.walk(item)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.rewrite_value(item)),
             Value::Object(fields) => {
                 self.rewrite_reference(fields);
-                self.label_pod(fields);
+                self.add_node_pool_label(fields);
                 self.rewrite_pod_spec(fields);
                 for (key, value) in fields {
                     self.rewrite_field(key, value);
-                    self.walk(value);
+                    self.rewrite_value(value);
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -240,22 +243,22 @@ impl ObjectRewriter<'_> {
                 *text = real.into();
             }
             Value::Array(items) => match key {
-                "namespaces" => items.iter_mut().for_each(|item| self.prefix_name(item)),
+                "namespaces" => items.iter_mut().for_each(|item| self.prefix_name_in(item)),
                 "flavors" if matches!(&*self.target.plural, "cohorts" | "clusterqueues") => {
                     let names = items.iter_mut().map(|item| &mut item["name"]);
-                    names.for_each(|name| self.prefix_name(name));
+                    names.for_each(|name| self.prefix_name_in(name));
                 }
-                "taints" => add_isolation(items, names.taint()),
-                "tolerations" => add_isolation(items, names.toleration()),
+                "taints" => add_isolation(items, names.simulated_taint()),
+                "tolerations" => add_isolation(items, names.simulated_toleration()),
                 "matchFields" => {
                     let values = items.iter_mut().filter_map(|item| item["values"].as_array_mut());
-                    values.flatten().for_each(|value| self.prefix_name(value));
+                    values.flatten().for_each(|value| self.prefix_name_in(value));
                 }
                 _ => {}
             },
             Value::Object(fields) if key == "runtimeRef" => {
                 if let Some(name) = fields.get_mut("name") {
-                    self.prefix_name(name);
+                    self.prefix_name_in(name);
                 }
             }
             Value::Object(_)
@@ -266,14 +269,14 @@ impl ObjectRewriter<'_> {
         }
     }
 
-    fn prefix_name(&self, value: &mut Value) {
+    fn prefix_name_in(&self, value: &mut Value) {
         if let Value::String(text) = value {
             *text = self.names.with_prefix(text).into();
         }
     }
 
-    /// A reference to a cluster-scoped object: an owner, the target of a binding, the subject of an
-    /// event.
+    /// Rewrites a reference to a cluster-scoped object: an owner, the target of a binding, the
+    /// subject of an event.
     fn rewrite_reference(&self, fields: &mut Map) {
         let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
         // An object itself has its name in `metadata`.
@@ -287,15 +290,18 @@ impl ObjectRewriter<'_> {
         }
     }
 
-    /// Adds the node pool to a pod or a pod template.
-    fn label_pod(&self, fields: &mut Map) {
+    /// Adds the scenario's node pool to a pod or a pod template.
+    fn add_node_pool_label(&self, fields: &mut Map) {
         let has_containers = fields.get("spec").is_some_and(|spec| spec["containers"].is_array());
         if self.is_whole && has_containers && self.names.node_pool.is_some() {
-            node_pool::add_label(self.names, fields.entry("metadata").or_insert_with(|| json!({})));
+            node_pool::add_pool_label(
+                self.names,
+                fields.entry("metadata").or_insert_with(|| json!({})),
+            );
         }
     }
 
-    /// Sets the scheduler of a pod that names none, and isolates the pod.
+    /// Sets the scheduler name of a pod that has none, and isolates the pod from foreign nodes.
     fn rewrite_pod_spec(&self, fields: &mut Map) {
         if !self.is_whole || !fields.get("containers").is_some_and(Value::is_array) {
             return;
@@ -303,7 +309,7 @@ impl ObjectRewriter<'_> {
         if self.target.plural != "pods" || self.target.subresource.is_none() {
             fields.entry("schedulerName").or_insert_with(|| json!("default-scheduler"));
         }
-        if self.names.toleration().is_some() {
+        if self.names.simulated_toleration().is_some() {
             fields.entry("tolerations").or_insert_with(|| json!([]));
         }
         if self.names.needs_node_selector() {
@@ -313,8 +319,8 @@ impl ObjectRewriter<'_> {
     }
 }
 
-fn add_isolation(items: &mut Vec<Value>, fence: Option<Value>) {
-    if let Some(fence) = fence
+fn add_isolation(items: &mut Vec<Value>, isolation: Option<Value>) {
+    if let Some(fence) = isolation
         && !items.iter().any(|item| item["key"] == SIMULATED_TAINT)
     {
         items.push(fence);
@@ -342,7 +348,7 @@ mod tests {
             "metadata": {"name": "team.1", "namespace": "default"},
             "involvedObject": {"kind": "Queue", "name": "team"},
         });
-        to_cluster(&names, &target, &Method::POST, &mut event);
+        object_to_cluster(&names, &target, &Method::POST, &mut event);
         let uri = redirect_event(&names, &target, &Method::POST, &mut event).unwrap();
         assert_eq!(uri.path(), "/api/v1/namespaces/default/events");
         assert_eq!(event["metadata"]["name"], "qx1-team.1");
@@ -350,13 +356,13 @@ mod tests {
         assert_eq!(event["involvedObject"]["name"], "qx1-team");
         assert!(super::super::belongs_to_tenant(
             &names,
-            &parse_path(&["", "api", "v1", "events"].map(str::to_owned)),
+            &parse_target(&["", "api", "v1", "events"].map(str::to_owned)),
             &event
         ));
         event["metadata"]["name"] = json!("other.1");
         assert!(!super::super::belongs_to_tenant(
             &names,
-            &parse_path(&["", "api", "v1", "events"].map(str::to_owned)),
+            &parse_target(&["", "api", "v1", "events"].map(str::to_owned)),
             &event
         ));
     }
@@ -407,7 +413,7 @@ mod tests {
             "spec": {"priorityClassName": "train", "nodeName": "n", "containers": []},
         });
         let (_, target) = rewrite_uri(&names, &"/api/v1/namespaces/a/pods".parse().unwrap());
-        to_cluster(&names, &target, &Method::POST, &mut pod);
+        object_to_cluster(&names, &target, &Method::POST, &mut pod);
         assert_eq!(pod["metadata"]["name"], "p");
         assert_eq!(pod["metadata"]["labels"]["kai.scheduler/queue"], "qx1-team");
         assert_eq!(pod["spec"]["priorityClassName"], "train");
@@ -421,7 +427,7 @@ mod tests {
         let hidden = |path: &str, mut object: Value| {
             let path = format!("/apis/kueue.x-k8s.io/v1beta2/{path}");
             let (uri, target) = rewrite_uri(&names, &path.parse().unwrap());
-            to_cluster(&names, &target, &Method::POST, &mut object);
+            object_to_cluster(&names, &target, &Method::POST, &mut object);
             (uri.path().to_owned(), object)
         };
         let groups = json!([{"flavors": [{"name": "nodes"}]}]);
@@ -458,7 +464,7 @@ mod tests {
             "metadata": {"name": "guard"},
             "spec": {"policyName": "guard", "matchResources": {"namespaceSelector": selector}},
         });
-        to_cluster(&names, &target, &Method::POST, &mut binding);
+        object_to_cluster(&names, &target, &Method::POST, &mut binding);
         assert_eq!(binding["metadata"]["name"], "qx1-guard");
         assert_eq!(binding["spec"]["policyName"], "qx1-guard");
         let labels = &binding["spec"]["matchResources"]["namespaceSelector"]["matchLabels"];
@@ -488,17 +494,17 @@ mod tests {
             "spec": {"schedulerName": "mine", "containers": [], "nodeSelector": {"zone": "z"}},
         });
         let mut pod = original.clone();
-        to_cluster(&names, &target, &Method::POST, &mut pod);
+        object_to_cluster(&names, &target, &Method::POST, &mut pod);
         assert_eq!(pod["spec"]["nodeSelector"], json!({"zone": "z", (labels::RUN): "r"}));
         assert_eq!(
             pod["spec"]["tolerations"],
             json!([{"key": SIMULATED_TAINT, "operator": "Equal", "value": "r"}])
         );
-        super::super::rewrite_response::to_tenant(&names, &target, &mut pod);
+        super::super::rewrite_response::object_to_tenant(&names, &target, &mut pod);
         assert_eq!(pod, original);
         let (_, target) = rewrite_uri(&names, &"/api/v1/nodes".parse().unwrap());
         let mut node = json!({"metadata": {"name": "n"}, "spec": {}});
-        to_cluster(&names, &target, &Method::POST, &mut node);
+        object_to_cluster(&names, &target, &Method::POST, &mut node);
         assert_eq!(node["metadata"]["labels"], json!({(labels::RUN): "r"}));
         assert_eq!(node["spec"]["taints"][0]["value"], json!("r"));
     }
@@ -512,7 +518,7 @@ mod tests {
             let path = format!("/api/v1/nodes/n{part}");
             let (_, target) = rewrite_uri(&names, &path.parse().unwrap());
             let mut node = json!({"metadata": {"name": "n", "labels": {}}, "spec": {}});
-            to_cluster(&names, &target, &Method::PUT, &mut node);
+            object_to_cluster(&names, &target, &Method::PUT, &mut node);
             assert_eq!(node["metadata"]["labels"][labels::RUN], json!(names.run), "{path}");
         }
     }

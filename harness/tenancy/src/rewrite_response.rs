@@ -20,11 +20,11 @@ use super::watch_mux::WatchLine;
 use super::{Error, RequestTarget, belongs_to_tenant, node_pool};
 use crate::cluster_scoped::is_tenant_collection;
 
-/// The body of a response.
+/// The body of a response, complete or as a stream.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, Error>;
 
 /// The head of a JSON response.
-pub(super) fn json_head() -> Parts {
+pub(super) fn json_response_head() -> Parts {
     let mut head = Response::new(()).into_parts().0;
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     head
@@ -38,7 +38,7 @@ pub(super) fn full_response(mut head: Parts, body: Bytes) -> Response<ResponseBo
     Response::from_parts(head, body)
 }
 
-/// The response to a body that is not JSON.
+/// The error response to a request or response body that is not JSON.
 pub(super) fn json_only_error() -> Response<ResponseBody> {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 415,
@@ -52,8 +52,9 @@ pub(super) fn json_only_error() -> Response<ResponseBody> {
     response
 }
 
-/// Removes foreign objects from a list, and labels, taints and tolerations that schedlab added.
-pub(super) fn to_tenant(names: &TenantNames, target: &RequestTarget, object: &mut Value) {
+/// Rewrites an object or list for the scenario: removes foreign objects from a list, and labels,
+/// taints and tolerations that schedlab added.
+pub(super) fn object_to_tenant(names: &TenantNames, target: &RequestTarget, object: &mut Value) {
     if let Some(items) = object.get_mut("items").and_then(Value::as_array_mut) {
         items.retain(|item| belongs_to_tenant(names, target, item));
     }
@@ -71,7 +72,7 @@ fn remove_isolation(names: &TenantNames, value: &mut Value) {
         Value::Object(fields) => {
             if let Some(labels) = fields.get_mut("labels").and_then(Value::as_object_mut) {
                 labels.remove(labels::RUN);
-                node_pool::remove_label(names, labels);
+                node_pool::remove_pool_label(names, labels);
             }
             if let Some(selector) = fields.get_mut("nodeSelector").and_then(Value::as_object_mut) {
                 selector.remove(labels::RUN);
@@ -96,7 +97,7 @@ fn remove_isolation(names: &TenantNames, value: &mut Value) {
     }
 }
 
-/// Rewrites a watch stream line by line.
+/// The response to a watch request, with a stream that is rewritten line by line.
 pub(super) fn watch_response(
     names: Arc<TenantNames>,
     target: RequestTarget,
@@ -105,39 +106,39 @@ pub(super) fn watch_response(
     let (mut head, body) = response.into_parts();
     head.headers.remove(CONTENT_LENGTH);
     let chunks = body.into_data_stream().map_err(Error::from).boxed();
-    stream_response(names, target, head, chunks)
+    streamed_response(names, target, head, chunks)
 }
 
-/// Rewrites the lines of a shared watch.
+/// The response to a watch request, with the rewritten lines of a shared watch.
 pub(super) fn shared_watch_response(
     names: Arc<TenantNames>,
     target: RequestTarget,
     lines: UnboundedReceiver<WatchLine>,
 ) -> Response<ResponseBody> {
-    let head = json_head();
+    let head = json_response_head();
     let chunks = unfold(lines, |mut lines_receiver| async move {
         let line = lines_receiver.recv().await?;
         Some((Ok(Bytes::from(format!("{line}\n"))), lines_receiver))
     });
-    stream_response(names, target, head, chunks.boxed())
+    streamed_response(names, target, head, chunks.boxed())
 }
 
-fn stream_response(
+fn streamed_response(
     names: Arc<TenantNames>,
     target: RequestTarget,
     head: Parts,
     chunks: BoxStream<'static, Result<Bytes, Error>>,
 ) -> Response<ResponseBody> {
-    let lines = TenantLines { names, target, chunks, partial_line: Vec::new() };
+    let lines = TenantLineReader { names, target, chunks, partial_line: Vec::new() };
     let lines = unfold(lines, |mut lines| async move {
-        let shown = lines.next().await?;
+        let shown = lines.next_tenant_line().await?;
         Some((shown.map(|shown| Frame::data(Bytes::from(shown))), lines))
     });
     Response::from_parts(head, StreamBody::new(lines).boxed_unsync())
 }
 
-/// A watch stream, cut into lines that belong to the scenario.
-struct TenantLines {
+/// A watch stream, cut into lines; only those that belong to the scenario are kept.
+struct TenantLineReader {
     names: Arc<TenantNames>,
     target: RequestTarget,
     chunks: BoxStream<'static, Result<Bytes, Error>>,
@@ -145,14 +146,14 @@ struct TenantLines {
     partial_line: Vec<u8>,
 }
 
-impl TenantLines {
+impl TenantLineReader {
     /// The next complete lines that belong to the scenario.
-    async fn next(&mut self) -> Option<Result<String, Error>> {
+    async fn next_tenant_line(&mut self) -> Option<Result<String, Error>> {
         loop {
             let end =
                 self.partial_line.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
             let whole: Vec<u8> = self.partial_line.drain(..end).collect();
-            let shown = tenant_lines(&self.names, &self.target, &whole);
+            let shown = watch_lines_for_tenant(&self.names, &self.target, &whole);
             if !shown.is_empty() {
                 return Some(Ok(shown));
             }
@@ -164,13 +165,13 @@ impl TenantLines {
     }
 }
 
-/// Collections with many objects of all scenarios. Foreign lines are recognized by the missing
-/// prefix, without parsing them.
+/// Collections with many objects of all scenarios. Lines about objects of other scenarios are
+/// recognized by the missing prefix, without parsing them.
 const BUSY_COLLECTIONS: [&str; 9] =
     ["pods", "events", "leases", "nodes", "jobs", "jobsets", "podgroups", "queues", "replicasets"];
 
-/// The lines of a watch that belong to the scenario, rewritten.
-fn tenant_lines(names: &TenantNames, target: &RequestTarget, lines: &[u8]) -> String {
+/// Drops the lines of a watch that do not belong to the scenario, and rewrites the others for it.
+fn watch_lines_for_tenant(names: &TenantNames, target: &RequestTarget, lines: &[u8]) -> String {
     let mut text = String::new();
     let prefix = memchr::memmem::Finder::new(names.prefix.as_bytes());
     let is_busy = BUSY_COLLECTIONS.contains(&target.plural.as_str());

@@ -9,7 +9,7 @@ use schedlab_api::{Value, json};
 use super::Error;
 use super::rewrite_request::RequestTarget;
 
-/// The name in the cluster of a namespace that a write has just created.
+/// The name in the cluster of the namespace that a write has just created; `None` for other writes.
 pub(super) fn created_namespace<'o>(
     target: &RequestTarget,
     status: StatusCode,
@@ -19,7 +19,8 @@ pub(super) fn created_namespace<'o>(
     object["metadata"]["name"].as_str().filter(|_| is_new)
 }
 
-/// Creates the ServiceAccount `default`. Failures are ignored: the controller may have been faster.
+/// Creates the ServiceAccount `default` of a namespace. Failures are ignored, because the
+/// controller may have been faster.
 pub(super) async fn create_default_account(
     inner: &kube::Client,
     namespace: &str,
@@ -63,7 +64,7 @@ mod tests {
         let watch_mux =
             WatchMux::start(kube::Config::new("http://127.0.0.1:1".parse().unwrap()), "q");
         let inner = kube::Client::new(service, "default");
-        let client = TenantService::new(inner, Arc::new(names), watch_mux.unwrap()).client();
+        let client = TenantService::new(inner, Arc::new(names), watch_mux.unwrap()).tenant_client();
         let request = Request::builder().method(method).uri(path);
         let object = json!({"metadata": {"name": "team"}}).to_string().into_bytes();
         client.request::<Value>(request.body(object).unwrap()).await.unwrap();

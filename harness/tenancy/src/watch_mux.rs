@@ -17,12 +17,12 @@ use tokio::sync::oneshot;
 use shared_watch::SharedWatch;
 pub(super) use shared_watch::WatchLine;
 
-/// A handle on the shared watches. They run on a thread of their own, which ends with the last
-/// handle.
+/// A handle on the watches that scenarios share. The watches run on a thread of their own, which
+/// ends when the last handle is dropped.
 #[derive(Clone, Debug)]
 pub struct WatchMux(UnboundedSender<SubscribeRequest>);
 
-/// A request for changes of one collection.
+/// A scenario's request for the changes of one collection.
 #[derive(Clone, Debug)]
 pub(crate) struct Subscription {
     /// The path of the collection, for example `/api/v1/pods`.
@@ -31,11 +31,11 @@ pub(crate) struct Subscription {
     pub(crate) from_revision: u64,
     /// The name prefix of the scenario.
     pub prefix: String,
-    /// Whether bookmarks are wanted.
+    /// Whether the subscriber wants bookmarks.
     pub(crate) wants_bookmarks: bool,
 }
 
-/// A subscription, and where to send its stream.
+/// A subscription, and the channel that receives its stream.
 struct SubscribeRequest {
     subscription: Subscription,
     reply: oneshot::Sender<UnboundedReceiver<WatchLine>>,
@@ -50,15 +50,15 @@ impl WatchMux {
     pub fn start(config: kube::Config, name: &str) -> anyhow::Result<Self> {
         let (requests, received) = unbounded_channel();
         let name = name.into();
-        let serve = move || serve(config, &name, received);
+        let serve = move || serve_subscriptions(config, &name, received);
         let thread = std::thread::Builder::new().name("watches".to_owned()).spawn(serve);
         thread.context("cannot start a thread for watches")?;
         Ok(Self(requests))
     }
 
-    /// The changes after the subscription's `resourceVersion`, line by line. `None` if they are no
-    /// longer available or the watch failed; the caller then sends its own watch and gets the API
-    /// server's error.
+    /// The stream of changes after the subscription's `resourceVersion`, line by line. `None` if
+    /// these changes are no longer available or the watch failed; the caller then sends its own
+    /// watch and gets the API server's error.
     pub(super) async fn subscribe(
         &self,
         subscription: Subscription,
@@ -69,7 +69,11 @@ impl WatchMux {
     }
 }
 
-fn serve(config: kube::Config, name: &Arc<str>, mut requests: UnboundedReceiver<SubscribeRequest>) {
+fn serve_subscriptions(
+    config: kube::Config,
+    name: &Arc<str>,
+    mut requests: UnboundedReceiver<SubscribeRequest>,
+) {
     // Without a runtime, subscribers fall back to watches of their own.
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return;
@@ -81,7 +85,12 @@ fn serve(config: kube::Config, name: &Arc<str>, mut requests: UnboundedReceiver<
             let path = request.subscription.path.clone();
             let feed = feeds.entry(path).or_insert_with_key(|path| {
                 let (sender, receiver) = unbounded_channel();
-                tokio::spawn(watch(client.clone(), path.clone(), Arc::clone(name), receiver));
+                tokio::spawn(run_shared_watch(
+                    client.clone(),
+                    path.clone(),
+                    Arc::clone(name),
+                    receiver,
+                ));
                 sender
             });
             let _ = feed.send(request);
@@ -89,10 +98,10 @@ fn serve(config: kube::Config, name: &Arc<str>, mut requests: UnboundedReceiver<
     });
 }
 
-/// Watches a collection while there are handles. When the API server ends the watch, all
-/// subscribers' streams end; the first of them that subscribes again determines from where the next
-/// watch starts.
-async fn watch(
+/// Watches a collection while there are handles. When the API server ends the watch, the streams of
+/// all subscribers end; the first of them that subscribes again determines the revision from which
+/// the next watch starts.
+async fn run_shared_watch(
     client: kube::Client,
     path: String,
     name: Arc<str>,
@@ -105,16 +114,16 @@ async fn watch(
         let Ok(body) = client.request_stream(request).await else { continue };
         let mut lines = Box::pin(body.lines());
         let mut feed = SharedWatch::new(&name, from);
-        subscribe(&mut feed, first);
+        subscribe_or_reject(&mut feed, first);
         loop {
             tokio::select! {
                 biased;
                 request = requests.recv() => match request {
-                    Some(ask) => subscribe(&mut feed, ask),
+                    Some(ask) => subscribe_or_reject(&mut feed, ask),
                     None => return,
                 },
                 line = lines.next() => {
-                    let published = line.and_then(Result::ok).is_some_and(|line| feed.publish(line));
+                    let published = line.and_then(Result::ok).is_some_and(|line| feed.publish_line(line));
                     if !published {
                         break;
                     }
@@ -124,7 +133,7 @@ async fn watch(
     }
 }
 
-fn subscribe(feed: &mut SharedWatch, request: SubscribeRequest) {
+fn subscribe_or_reject(feed: &mut SharedWatch, request: SubscribeRequest) {
     let (sender, receiver) = unbounded_channel();
     if feed.subscribe(&request.subscription, sender) {
         let _ = request.reply.send(receiver);

@@ -9,19 +9,19 @@ use schedlab_api::Value;
 
 use super::RequestTarget;
 
-/// The writes of one scenario. Clones share their state.
+/// Who made the writes of one scenario. Clones share their state.
 #[derive(Clone, Debug, Default)]
-pub struct WriteAttribution(Arc<Mutex<State>>);
+pub struct WriteAttribution(Arc<Mutex<AttributionState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct AttributionState {
     writers: BTreeMap<u64, Arc<str>>,
     deleters: BTreeMap<String, Arc<str>>,
     binders: BTreeMap<(String, String), Arc<str>>,
     watermarks: Watermarks,
 }
 
-/// How far collections were written.
+/// Up to which revision each collection was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watermarks {
     /// The highest `resourceVersion` by collection.
@@ -31,9 +31,9 @@ pub struct Watermarks {
 }
 
 impl WriteAttribution {
-    /// Records a successful write; `response` is the API server's.
-    pub(super) fn record(&self, target: &RequestTarget, response: &Value, writer: &Arc<str>) {
-        let mut state = self.state();
+    /// Records a successful write by `writer`; `response` is what the API server answered.
+    pub(super) fn record_write(&self, target: &RequestTarget, response: &Value, writer: &Arc<str>) {
+        let mut state = self.lock_state();
         if target.subresource.as_deref() == Some("binding")
             && let (Some(namespace), Some(name)) = (&target.namespace, &target.name)
         {
@@ -59,27 +59,28 @@ impl WriteAttribution {
         }
     }
 
-    /// The writer of a revision, if it was one of ours.
-    pub fn writer(&self, revision: u64) -> Option<Arc<str>> {
-        self.state().writers.get(&revision).cloned()
+    /// The writer of the change with this revision; `None` if the change was not made through the
+    /// scenario's clients.
+    pub fn writer_of_revision(&self, revision: u64) -> Option<Arc<str>> {
+        self.lock_state().writers.get(&revision).cloned()
     }
 
-    /// The writer that requested the deletion of an object.
-    pub fn deleter(&self, uid: &str) -> Option<Arc<str>> {
-        self.state().deleters.get(uid).cloned()
+    /// The writer that requested the deletion of the object with this uid.
+    pub fn deleter_of_uid(&self, uid: &str) -> Option<Arc<str>> {
+        self.lock_state().deleters.get(uid).cloned()
     }
 
-    /// The writer that bound a pod.
-    pub fn binder(&self, namespace: &str, name: &str) -> Option<Arc<str>> {
-        self.state().binders.get(&(namespace.to_owned(), name.to_owned())).cloned()
+    /// The writer that bound a pod to its node.
+    pub fn binder_of_pod(&self, namespace: &str, name: &str) -> Option<Arc<str>> {
+        self.lock_state().binders.get(&(namespace.to_owned(), name.to_owned())).cloned()
     }
 
-    /// How far collections were written.
+    /// Up to which revision each collection was written.
     pub fn watermarks(&self) -> Watermarks {
-        self.state().watermarks.clone()
+        self.lock_state().watermarks.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, AttributionState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -285,7 +285,7 @@ fn a_state_that_ends_too_early_is_reported_with_its_duration() {
     );
     let message = failures(&[&steps]);
     assert_snapshot!(message, @r#"
-    it held for 4.99 s only: got 0 running pods of pod "x", expected 1: 1 succeeded (x-0)
+    the assertion held for 4.99 s only: got 0 running pods of pod "x", expected 1: 1 succeeded (x-0)
     (at +5s)
     "#);
 }
@@ -319,10 +319,10 @@ fn steps_that_undo_nothing_and_zero_durations_are_rejected() {
     features/f.feature:4: when: got never within 0 seconds, expected more than 0 seconds
     features/f.feature:4: stays: got 0 cycles, expected at least one
     got `never within` with `and stays so`, expected only one of them
-    features/f.feature:5: PriorityClass urgent: value: got 200, expected 90: the class exists
+    features/f.feature:5: PriorityClass urgent: value: got 200, expected 90, which the existing class has
     features/f.feature:6: Node node-1: status: got nothing, expected a status
     features/f.feature:8: column `parent`: got the cycle top below leaf below top, expected a tree
-    cannot submit again what is not deleted: Pod default/x-0
+    cannot submit again what still exists: Pod default/x-0
     no node has a label "rack"
     (at +4.002s)
     "#);
@@ -388,7 +388,7 @@ fn impossible_sizes_states_and_devices_are_rejected() {
     ];
     let steps = steps.map(|steps| format!("{FLEET}{begin}{steps}"));
     assert_snapshot!(failures(&steps.each_ref().map(String::as_str)), @r#"
-    job "j" cannot be scaled to 3: it has 2 completions, which cannot change as its completion mode is NonIndexed; expected at most 2, or a job with completion mode Indexed
+    job "j" cannot be scaled to 3: the job has 2 completions, which cannot change as its completion mode is NonIndexed; expected at most 2, or a job with completion mode Indexed
     pod "p" cannot be scaled, expected a deployment, statefulset, job, jobset, trainjob, pytorchjob, raycluster or leaderworkerset
     rayjob "ray" cannot be scaled to 3: its RayCluster keeps the size with which the RayJob created it; expected a deployment, statefulset, job, jobset, trainjob, pytorchjob, raycluster or leaderworkerset
     deployment "web" cannot be suspended: a Deployment has no field `suspend`; expected a job, jobset, trainjob, pytorchjob, raycluster or rayjob, or scale it to 0

@@ -146,7 +146,7 @@ fn a_hanging_daemon_is_reported_after_a_timeout() {
         assert_start_failed(
             &result.0,
             &result.1,
-            &["no response within", "its daemon hangs: restart it"],
+            &["no response within", "docker's daemon hangs: restart it"],
         );
     }
 }

@@ -23,9 +23,13 @@ fn run_on_control_plane(program: &str, kwok: Option<&str>) -> (Lab, CommandOutpu
 fn a_missing_kwok_is_reported_before_anything_is_started() {
     let (lab, output) = run_on_control_plane("touch started", None);
     assert_eq!(output.code, 3, "{}", output.all());
-    assert!(output.stderr.contains("--kubelets kwok: cannot start it"), "{}", output.stderr);
+    assert!(output.stderr.contains("--kubelets kwok: cannot start kwok"), "{}", output.stderr);
     assert!(output.stderr.contains("SCHEDLAB_KWOK names"), "{}", output.stderr);
-    assert!(output.stderr.contains("set it to a kwok program, or unset it"), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("set SCHEDLAB_KWOK to a kwok program, or unset it"),
+        "{}",
+        output.stderr
+    );
     assert!(!lab.exists("started") && !lab.exists("state/schedlab/runs"), "{}", output.all());
 }
 

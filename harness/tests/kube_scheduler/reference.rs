@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 use futures::{AsyncBufRead, AsyncBufReadExt as _, StreamExt as _, TryStreamExt as _, stream};
 use http::Request;
 use schedlab_api::{Value, json};
-use schedlab_clusters::api::{Api, api_error};
+use schedlab_clusters::api::{Api, to_anyhow_error};
 use schedlab_control_plane::{ChildProcess, TemporaryControlPlane};
 
 /// Weighted scores by feasible node and plugin.
@@ -78,7 +78,10 @@ impl KubeScheduler {
             let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
             let path = path.replace("{namespace}", namespace);
             let response = self.api.post(&path, &object).await;
-            response.map(drop).map_err(api_error).with_context(|| format!("{path}: {object:#}"))
+            response
+                .map(drop)
+                .map_err(to_anyhow_error)
+                .with_context(|| format!("{path}: {object:#}"))
         });
         stream::iter(posts).buffer_unordered(CONCURRENT_REQUESTS).try_collect().await
     }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use schedlab_api::{Value, crds};
-use schedlab_clusters::api::{Api, api_error};
-use schedlab_clusters::real_cluster::ACTORS_OWN_CONTROL_PLANE;
-use schedlab_conformance::world::scenario_cluster::collections;
+use schedlab_clusters::api::{Api, to_anyhow_error};
+use schedlab_clusters::real_cluster::ACTORS_OF_OWN_CONTROL_PLANE;
+use schedlab_conformance::world::scenario_cluster::watched_collections;
 use schedlab_control_plane::{Assets, TemporaryControlPlane};
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::controllers::remote_controllers::{RemoteControllers, RemoteOptions};
@@ -82,14 +82,14 @@ impl ControlPlaneCluster {
         let controllers = RemoteControllers::start(RemoteOptions {
             client: plane.client().await?,
             clock: clock.clone(),
-            controllers: ACTORS_OWN_CONTROL_PLANE.to_vec(),
-            collections: collections(false),
+            controllers: ACTORS_OF_OWN_CONTROL_PLANE.to_vec(),
+            collections: watched_collections(false),
             kubelet_defaults: KubeletDefaults::default(),
             observe: Box::new(|_| ()),
         });
         let controllers = controllers.await.context("cannot watch the cluster")?;
         for node in Fleet::parse("the fleet", FLEET)?.nodes() {
-            api.post("/api/v1/nodes", node).await.map_err(api_error)?;
+            api.post("/api/v1/nodes", node).await.map_err(to_anyhow_error)?;
         }
         let mut schedulers = JoinSet::new();
         let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
@@ -109,10 +109,12 @@ impl ControlPlaneCluster {
 async fn install(api: &Api) -> anyhow::Result<()> {
     let definitions: Vec<Value> = crds::all_crds().into_iter().chain(workload_crds()).collect();
     for definition in &definitions {
-        api.post(CRDS, definition).await.map_err(api_error)?;
+        api.post(CRDS, definition).await.map_err(to_anyhow_error)?;
     }
     for class in crds::priority_classes() {
-        api.post("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await.map_err(api_error)?;
+        api.post("/apis/scheduling.k8s.io/v1/priorityclasses", &class)
+            .await
+            .map_err(to_anyhow_error)?;
     }
     for definition in &definitions {
         let text = |at: &str| definition.pointer(at).and_then(Value::as_str).unwrap_or_default();

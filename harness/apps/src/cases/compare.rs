@@ -14,33 +14,33 @@ use schedlab_scheduler_core::{
     model::{GpuGroup, NodeId, NumaAllocation, Pod, PodStatus},
 };
 
-use super::format::{Case, Expected, Outcome, State, Task};
+use super::format::{Case, ExpectedOutcome, ExpectedTasks, Task, TaskState};
 
-/// Job name, task and outcome.
+/// The name of the task's job, the task, and the task's actual outcome.
 type ComparedTask<'a> = (&'a str, &'a Task, &'a TaskOutcome);
 
-/// The outcome of a task.
+/// The state and the placement of a task after the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TaskOutcome {
     pub(super) state: &'static str,
     pub(super) node: Option<NodeId>,
-    /// Shared GPUs it uses on the node, or is pipelined to.
+    /// Groups of the shared GPUs that the task uses on its node or is pipelined to.
     pub(super) gpu_groups: Vec<GpuGroup>,
-    /// NUMA allocations on the node, or planned ones.
+    /// The task's NUMA allocations on its node, or the planned ones.
     pub(super) numa_zones: Vec<NumaAllocation>,
 }
 
-/// The outcome of every pod under `plan`. States that the core does not distinguish keep the case's
-/// initial name.
+/// The outcome of every pod under `plan`. A pod whose initial state the core does not distinguish
+/// from another (such as Binding from Bound) keeps the name of that state.
 pub(super) fn task_outcomes(case: &Case, snapshot: &Snapshot, plan: &Plan) -> Vec<TaskOutcome> {
     let mut outcomes = outcomes_of_plan(snapshot, plan);
     let tasks = case.jobs.iter().flat_map(|job| &job.tasks);
     for ((task, pod), actual) in tasks.zip(&snapshot.pods).zip(&mut outcomes) {
         match (task.state, actual.state) {
-            (State::Binding, "Bound") => actual.state = "Binding",
-            (State::Allocated, "Bound") => actual.state = "Allocated",
-            (State::Deleted, "Failed") => actual.state = "Deleted",
-            (State::Pipelined, "Pending") if pod.nominated_node.is_some() => {
+            (TaskState::Binding, "Bound") => actual.state = "Binding",
+            (TaskState::Allocated, "Bound") => actual.state = "Allocated",
+            (TaskState::Deleted, "Failed") => actual.state = "Deleted",
+            (TaskState::Pipelined, "Pending") if pod.nominated_node.is_some() => {
                 (actual.state, actual.node) = ("Pipelined", pod.nominated_node);
             }
             _ => {}
@@ -94,8 +94,8 @@ fn is_stuck(snapshot: &Snapshot, pod: &Pod) -> bool {
     snapshot.now.elapsed_since(since) > Duration::from_mins(2)
 }
 
-/// Differences between outcomes and expectations, one per line.
-pub(super) fn differences(
+/// Differences between the actual outcomes and the case's expectations, one per line.
+pub(super) fn outcome_differences(
     case: &Case,
     snapshot: &Snapshot,
     outcomes: &[TaskOutcome],
@@ -121,8 +121,8 @@ pub(super) fn differences(
         }
     }
     found.extend(sharing_difference(case, &tasks));
-    found.extend(node_differences(case, expected, snapshot, &tasks));
-    found.extend(numa_zones::differences(case, expected, snapshot, outcomes));
+    found.extend(node_gpu_differences(case, expected, snapshot, &tasks));
+    found.extend(numa_zones::zone_amount_differences(case, expected, snapshot, outcomes));
     found
 }
 
@@ -130,7 +130,7 @@ fn outcome_difference(
     case: &Case,
     snapshot: &Snapshot,
     name: &str,
-    outcome: &Outcome,
+    outcome: &ExpectedTasks,
     tasks: &[ComparedTask<'_>],
 ) -> Option<String> {
     let node_name =
@@ -140,35 +140,36 @@ fn outcome_difference(
         .node
         .as_deref()
         .is_some_and(|node| tasks.iter().any(|(_, _, actual)| node_name(actual) != Some(node)));
-    let zones = |actual: &TaskOutcome| numa_zones::positions(snapshot, actual);
+    let zones = |actual: &TaskOutcome| numa_zones::used_zone_positions(snapshot, actual);
     let wrong_zones = outcome
         .numa_zones
         .as_ref()
         .filter(|expected| tasks.iter().any(|(_, _, actual)| zones(actual) != **expected));
-    let mut more = sums::differences(snapshot, outcome, tasks);
-    more.extend(too_young(case, snapshot, outcome, tasks));
+    let mut more = sums::sum_differences(snapshot, outcome, tasks);
+    more.extend(too_young_difference(case, snapshot, outcome, tasks));
     if let Some(expected) = wrong_zones {
         let found: Vec<BTreeSet<usize>> =
             tasks.iter().map(|(_, _, actual)| zones(actual)).collect();
-        more.push(format!("got zones {found:?}, expected {expected:?}"));
+        more.push(format!("got NUMA zones {found:?}, expected {expected:?}"));
     }
     if !(wrong_state || wrong_node) && more.is_empty() {
         return None;
     }
     let states = tasks.iter().map(|(_, task, actual)| {
-        format!("{} {}{}", task.id, actual.state, on_node(node_name(actual)))
+        format!("{} {}{}", task.id, actual.state, on_node_text(node_name(actual)))
     });
     let states = states.collect::<Vec<_>>().join(", ");
-    let expected = format!("{}{}", outcome.status, on_node(outcome.node.as_deref()));
+    let expected = format!("{}{}", outcome.status, on_node_text(outcome.node.as_deref()));
     let state = format!("{name}: got {states}, expected {expected}");
     Some([vec![state], more].concat().join("; "))
 }
 
-/// Describes a job that started too recently or never.
-fn too_young(
+/// The message for a task whose job started too recently, or never, although the case expects it to
+/// have run for longer.
+fn too_young_difference(
     case: &Case,
     snapshot: &Snapshot,
-    outcome: &Outcome,
+    outcome: &ExpectedTasks,
     tasks: &[ComparedTask<'_>],
 ) -> Option<String> {
     let least = Duration::from_secs(outcome.running_for_more_than_s?);
@@ -176,10 +177,10 @@ fn too_young(
     let at = case.jobs.iter().position(|other| other.name == **job)?;
     let ran = snapshot.pod_groups[at].last_start.map(|start| snapshot.now.elapsed_since(start));
     let is_older = ran.is_some_and(|ran| ran > least);
-    (!is_older).then(|| format!("got running for {ran:?}, expected for more than {least:?}"))
+    (!is_older).then(|| format!("got a running time of {ran:?}, expected more than {least:?}"))
 }
 
-fn on_node(node: Option<&str>) -> String {
+fn on_node_text(node: Option<&str>) -> String {
     node.map(|node| format!(" on {node}")).unwrap_or_default()
 }
 
@@ -200,17 +201,22 @@ fn sharing_difference(case: &Case, tasks: &[ComparedTask<'_>]) -> Option<String>
     pairs.into_iter().find_map(|((_, left, mine, theirs), (_, right, others, seen))| {
         let shares = mine.gpu_groups.iter().any(|group| others.gpu_groups.contains(group));
         let together = theirs.0 == seen.0 && theirs.1.iter().any(|group| seen.1.contains(group));
-        let difference = if together { "do not share a device" } else { "share a device" };
+        let difference = if together {
+            "got different GPUs, expected one that both tasks share"
+        } else {
+            "got one GPU that both tasks share, expected different ones"
+        };
         (theirs.0 == seen.0 && shares != together)
-            .then(|| format!("{left} and {right} {difference}"))
+            .then(|| format!("{left} and {right}: {difference}"))
     })
 }
 
-/// Differences in idle and releasing (minus pipelined) GPUs. A shared GPU is used while a task is
-/// on it, and releasing when all its tasks are. A moved task still releases its old node.
-fn node_differences(
+/// Differences in the GPUs of nodes: in the idle ones, and in the releasing ones minus those that
+/// pipelined tasks will take. A shared GPU is in use while a task stays on it, and releasing when
+/// all its tasks are leaving. A task that moved still counts as releasing on its old node.
+fn node_gpu_differences(
     case: &Case,
-    expected: &Expected,
+    expected: &ExpectedOutcome,
     snapshot: &Snapshot,
     tasks: &[ComparedTask<'_>],
 ) -> Vec<String> {
@@ -222,15 +228,16 @@ fn node_differences(
     let name = |node: NodeId| &*snapshot.nodes[node.0 as usize].name;
     for ((_, task, actual), pod) in tasks.iter().zip(&snapshot.pods) {
         let Some(node) = actual.node else { continue };
-        nodes.entry(name(node)).or_default().add(task, actual.state, &actual.gpu_groups);
+        nodes.entry(name(node)).or_default().count_task(task, actual.state, &actual.gpu_groups);
         let is_moved = actual.state == "Pipelined" && pod.status != PodStatus::Pending;
         if let Some(left) = pod.node.filter(|_| is_moved) {
-            nodes.entry(name(left)).or_default().add(task, "Releasing", &pod.gpu_groups);
+            nodes.entry(name(left)).or_default().count_task(task, "Releasing", &pod.gpu_groups);
         }
     }
     let mut found = Vec::new();
     for (name, outcome) in &expected.nodes {
-        let (idle, releasing) = nodes.get(name.as_str()).map_or((0.0, 0.0), NodeGpus::counts);
+        let (idle, releasing) =
+            nodes.get(name.as_str()).map_or((0.0, 0.0), NodeGpus::idle_and_releasing);
         if (idle, releasing) != (outcome.idle_gpus, outcome.releasing_gpus) {
             found.push(format!(
                 "node {name}: got {idle} idle and {releasing} releasing GPUs, expected {} and {}",
@@ -246,12 +253,13 @@ fn node_differences(
 struct NodeGpus<'a> {
     idle: f64,
     releasing: f64,
-    /// Number of pods staying on, leaving and pipelined to each shared GPU.
+    /// For each shared GPU, the number of pods that stay on it, that leave it and that are
+    /// pipelined to it.
     shared: BTreeMap<&'a str, [f64; 3]>,
 }
 
 impl<'a> NodeGpus<'a> {
-    fn add(&mut self, task: &Task, state: &str, groups: &'a [GpuGroup]) {
+    fn count_task(&mut self, task: &Task, state: &str, groups: &'a [GpuGroup]) {
         let (stays, leaves, waits) = match state {
             "Running" | "Bound" | "Binding" | "Allocated" | "StuckInReleasing" => (1.0, 0.0, 0.0),
             "Releasing" => (0.0, 1.0, 0.0),
@@ -270,7 +278,7 @@ impl<'a> NodeGpus<'a> {
         }
     }
 
-    fn counts(&self) -> (f64, f64) {
+    fn idle_and_releasing(&self) -> (f64, f64) {
         let (mut idle, mut releasing) = (self.idle, self.releasing);
         for [stay, leave, wait] in self.shared.values() {
             let (now, later) = (stay + leave > 0.0, stay + wait > 0.0);

@@ -18,24 +18,24 @@ use serde::Deserialize;
 
 use super::read;
 
-/// Represents an unlimited share; sums of several do not overflow.
+/// Represents an unlimited amount. It is small enough that the sum of several does not overflow.
 const UNLIMITED: i64 = i64::MAX / 1024;
 
-/// One recorded decision and its inputs.
+/// One decision that KAI made in a recording, with its inputs.
 #[derive(Clone, Debug)]
 pub(super) enum DecisionCase {
     /// How an amount is divided among sibling queues.
-    Division(Division),
+    Division(FairShareDivision),
     /// Which of two sibling queues is served first.
-    Order(Box<Order>),
+    Order(Box<QueueOrderDecision>),
     /// Whether this job may reclaim from these victims.
-    Reclaimable(Reclaimable),
+    Reclaimable(ReclaimVictimsDecision),
     /// Whether this job may start reclaiming.
-    CanReclaim(CanReclaim),
+    CanReclaim(StartReclaimDecision),
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Division {
+pub(super) struct FairShareDivision {
     resource: ResourceName,
     total: f64,
     k_value: f64,
@@ -66,36 +66,36 @@ struct DividedQueue {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Order {
-    left: QueueSide,
-    right: QueueSide,
-    /// Absent or null: unlimited.
+pub(super) struct QueueOrderDecision {
+    left: ComparedQueue,
+    right: ComparedQueue,
+    /// The total amounts of the cluster; absent or null means unlimited.
     #[serde(default)]
-    total: Option<Amounts>,
+    total: Option<ResourceAmounts>,
     result: i8,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct QueueSide {
+struct ComparedQueue {
     #[serde(flatten)]
     account: QueueAccount,
     #[serde(default)]
-    job_request: Option<Amounts>,
+    job_request: Option<ResourceAmounts>,
     #[serde(default)]
-    victims: Option<Vec<Amounts>>,
+    victims: Option<Vec<ResourceAmounts>>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Reclaimable {
+pub(super) struct ReclaimVictimsDecision {
     queues: BTreeMap<String, QueueAccount>,
     reclaimer: ReclaimRequest,
-    victims: BTreeMap<String, Vec<Amounts>>,
+    victims: BTreeMap<String, Vec<ResourceAmounts>>,
     saturation_multiplier: f64,
     result: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct CanReclaim {
+pub(super) struct StartReclaimDecision {
     queues: BTreeMap<String, QueueAccount>,
     reclaimer: ReclaimRequest,
     result: bool,
@@ -105,7 +105,7 @@ pub(super) struct CanReclaim {
 struct ReclaimRequest {
     queue: String,
     preemptible: bool,
-    requested: Amounts,
+    requested: ResourceAmounts,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -116,16 +116,16 @@ struct QueueAccount {
     #[serde(default)]
     creation: i64,
     #[serde(rename = "GPU")]
-    gpu: QueueStanding,
+    gpu: QueueResourceAccount,
     #[serde(rename = "CPU")]
-    cpu: QueueStanding,
+    cpu: QueueResourceAccount,
     #[serde(rename = "Memory")]
-    memory: QueueStanding,
+    memory: QueueResourceAccount,
 }
 
-/// The account of a queue for one resource.
+/// The amounts of a queue for one resource.
 #[derive(Clone, Copy, Debug, Deserialize)]
-struct QueueStanding {
+struct QueueResourceAccount {
     allocated: f64,
     #[serde(default)]
     allocated_non_preemptible: f64,
@@ -135,7 +135,7 @@ struct QueueStanding {
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Amounts {
+struct ResourceAmounts {
     #[serde(rename = "GPU", default)]
     gpu: f64,
     #[serde(rename = "CPU", default)]
@@ -145,7 +145,7 @@ struct Amounts {
 }
 
 impl DecisionCase {
-    /// Parses a decision; its fields determine the kind.
+    /// Parses a decision. The fields that are present determine its kind.
     pub(super) fn parse(value: Value) -> Result<Self, String> {
         let has = |field: &str| value.get(field).is_some();
         if has("left") {
@@ -162,40 +162,40 @@ impl DecisionCase {
         entry.parent_cycle().map_or(Ok(entry), Err)
     }
 
-    /// Describes a cycle of parents, if any.
+    /// The message about queues whose parents form a cycle; `None` if there is no cycle.
     fn parent_cycle(&self) -> Option<String> {
-        let (Self::Reclaimable(Reclaimable { queues, .. })
-        | Self::CanReclaim(CanReclaim { queues, .. })) = self
+        let (Self::Reclaimable(ReclaimVictimsDecision { queues, .. })
+        | Self::CanReclaim(StartReclaimDecision { queues, .. })) = self
         else {
             return None;
         };
         let above = queues.iter().map(|(name, queue)| (name.as_str(), Some(&*queue.parent)));
-        read::parent_cycle(&above.collect())
+        read::parent_cycle_message(&above.collect())
     }
 
     /// How the core's decision differs from the recorded one; `None` when it does not.
-    pub(super) fn difference(&self) -> Option<String> {
+    pub(super) fn difference_from_recording(&self) -> Option<String> {
         match self {
-            Self::Division(division) => division.difference(),
-            Self::Order(order) => differs(&order.decided(), &order.result),
-            Self::Reclaimable(entry) => entry.difference(),
-            Self::CanReclaim(entry) => entry.difference(),
+            Self::Division(division) => division.difference_from_recording(),
+            Self::Order(order) => value_difference(&order.decided_order(), &order.result),
+            Self::Reclaimable(entry) => entry.difference_from_recording(),
+            Self::CanReclaim(entry) => entry.difference_from_recording(),
         }
     }
 }
 
-fn differs<T: PartialEq + std::fmt::Display>(decided: &T, recorded: &T) -> Option<String> {
+fn value_difference<T: PartialEq + std::fmt::Display>(decided: &T, recorded: &T) -> Option<String> {
     (decided != recorded).then(|| format!("got {decided}, expected {recorded}"))
 }
 
-impl Division {
-    fn difference(&self) -> Option<String> {
+impl FairShareDivision {
+    fn difference_from_recording(&self) -> Option<String> {
         let unit = match self.resource {
             ResourceName::Gpu => 1000,
             ResourceName::Cpu | ResourceName::Memory => 1,
         };
-        let of_unit = |value: f64| rounded(value * f64::from(unit));
-        let bound = |value: f64| limit(value, f64::from(unit));
+        let of_unit = |value: f64| round_to_i64(value * f64::from(unit));
+        let bound = |value: f64| limit_amount(value, f64::from(unit));
         let scale = self.weight_scale();
         let demands: Vec<QueueDemand> = self
             .queues
@@ -206,8 +206,8 @@ impl Division {
                 created: Time(queue.creation),
                 quota: bound(queue.deserved),
                 limit: bound(queue.limit),
-                weight_milli: rounded(queue.over_quota_weight * scale),
-                usage_micro: rounded(queue.usage * 1e6),
+                weight_milli: round_to_i64(queue.over_quota_weight * scale),
+                usage_micro: round_to_i64(queue.usage * 1e6),
                 request: of_unit(queue.request),
             })
             .collect();
@@ -215,7 +215,7 @@ impl Division {
         let pot = DivisionInput {
             total,
             unit: i64::from(unit),
-            k_value_milli: rounded(self.k_value * 1000.0),
+            k_value_milli: round_to_i64(self.k_value * 1000.0),
         };
         let division = divide_resource(pot, &demands);
         let share = |name: &String| of_unit(self.fair_share.get(name).copied().unwrap_or(0.0));
@@ -226,11 +226,12 @@ impl Division {
         let is_other =
             pairs.any(|(decided, recorded)| exceeds_rounding(total, *decided, *recorded));
         is_other.then(|| {
-            format!("got {shares:?} and rest {left}, expected {expected:?} and rest {rest}")
+            format!("got shares {shares:?} and rest {left}, expected shares {expected:?} and rest {rest}")
         })
     }
 
-    /// Weights are relative: thousandths, or millionths when one needs them.
+    /// The factor that makes all weights whole numbers: 1000, or 1000000 if a weight has more than
+    /// three decimals. Only the ratio of weights matters.
     fn weight_scale(&self) -> f64 {
         let in_thousandths = |weight: f64| (weight * 1e3 - (weight * 1e3).round()).abs() < 1e-9;
         let coarse = self.queues.values().all(|queue| in_thousandths(queue.over_quota_weight));
@@ -238,24 +239,25 @@ impl Division {
     }
 }
 
-/// Whether two numbers differ by more than the rounding of recorded floating-point sums.
+/// Whether two numbers differ by more than the rounding error of the floating-point sums in
+/// recordings.
 fn exceeds_rounding(total: i64, decided: i64, recorded: i64) -> bool {
     const EXACT_MAX: i64 = 1 << 53;
     let tolerated = if total > EXACT_MAX { i128::from(total) / 1_000_000_000 } else { 0 };
     (i128::from(decided) - i128::from(recorded)).abs() > tolerated
 }
 
-impl Order {
-    /// -1 when the left queue goes first, else 1.
-    fn decided(&self) -> i8 {
+impl QueueOrderDecision {
+    /// The core's decision: -1 when the left queue goes first, 1 when the right one does.
+    fn decided_order(&self) -> i8 {
         let sides = [&self.left, &self.right];
-        let accounts = sides.map(|side| side.account.account(None)).to_vec();
+        let accounts = sides.map(|side| side.account.core_account(None)).to_vec();
         let unlimited = PerResource { gpu: UNLIMITED, cpu: UNLIMITED, memory: UNLIMITED };
-        let total = self.total.map_or(unlimited, Amounts::exact);
+        let total = self.total.map_or(unlimited, ResourceAmounts::exact_amounts);
         let accounts = QueueAccounts::from_accounts(accounts, total);
-        let standing = |side: &QueueSide, at: u32| {
-            let job = side.job_request.unwrap_or_default().exact();
-            let victims = side.victims.iter().flatten().map(|victim| victim.exact());
+        let standing = |side: &ComparedQueue, at: u32| {
+            let job = side.job_request.unwrap_or_default().exact_amounts();
+            let victims = side.victims.iter().flatten().map(|victim| victim.exact_amounts());
             let victims = victims.fold(PerResource::default(), PerResource::plus);
             QueueKey::new(&accounts, QueueId(at), job, victims)
         };
@@ -266,40 +268,42 @@ impl Order {
     }
 }
 
-impl Reclaimable {
-    fn difference(&self) -> Option<String> {
+impl ReclaimVictimsDecision {
+    fn difference_from_recording(&self) -> Option<String> {
         let queues = DecisionQueues::from_queues(&self.queues);
         let mut victims = Victims::new();
         for (queue, taken) in &self.victims {
             let Some(queue) = queues.ids.get(queue.as_str()) else {
                 return Some(format!("victims: queue {queue} is not among queues"));
             };
-            victims.insert(*queue, taken.iter().map(|amount| amount.exact()).collect());
+            victims.insert(*queue, taken.iter().map(|amount| amount.exact_amounts()).collect());
         }
-        let Some(reclaimer) = queues.reclaimer(&self.reclaimer) else {
-            return Some(unknown_reclaimer(&self.reclaimer));
+        let Some(reclaimer) = queues.find_reclaimer(&self.reclaimer) else {
+            return Some(unknown_reclaimer_message(&self.reclaimer));
         };
-        let saturation_milli = rounded(self.saturation_multiplier * 1000.0);
+        let saturation_milli = round_to_i64(self.saturation_multiplier * 1000.0);
         let decided = reclaimer.may_reclaim_all(&queues.accounts, &victims, saturation_milli);
-        differs(&decided, &self.result)
+        value_difference(&decided, &self.result)
     }
 }
 
-impl CanReclaim {
-    fn difference(&self) -> Option<String> {
+impl StartReclaimDecision {
+    fn difference_from_recording(&self) -> Option<String> {
         let queues = DecisionQueues::from_queues(&self.queues);
-        match queues.reclaimer(&self.reclaimer) {
-            Some(reclaimer) => differs(&reclaimer.may_reclaim(&queues.accounts), &self.result),
-            None => Some(unknown_reclaimer(&self.reclaimer)),
+        match queues.find_reclaimer(&self.reclaimer) {
+            Some(reclaimer) => {
+                value_difference(&reclaimer.may_reclaim(&queues.accounts), &self.result)
+            }
+            None => Some(unknown_reclaimer_message(&self.reclaimer)),
         }
     }
 }
 
-fn unknown_reclaimer(claim: &ReclaimRequest) -> String {
+fn unknown_reclaimer_message(claim: &ReclaimRequest) -> String {
     format!("reclaimer: queue {} is not among queues", claim.queue)
 }
 
-/// The queues of a decision and their accounts.
+/// The queues of a recorded decision, with their ids and accounts in the core.
 struct DecisionQueues<'a> {
     ids: BTreeMap<&'a str, QueueId>,
     accounts: QueueAccounts,
@@ -311,74 +315,74 @@ impl<'a> DecisionQueues<'a> {
         let ids: BTreeMap<&str, QueueId> =
             names.zip(0..).map(|(name, at)| (name, QueueId(at))).collect();
         let parent = |queue: &QueueAccount| ids.get(queue.parent.as_str()).copied();
-        let accounts = queues.values().map(|queue| queue.account(parent(queue))).collect();
+        let accounts = queues.values().map(|queue| queue.core_account(parent(queue))).collect();
         let accounts = QueueAccounts::from_accounts(accounts, PerResource::default());
         Self { ids, accounts }
     }
 
-    fn reclaimer(&self, claim: &ReclaimRequest) -> Option<Reclaimer> {
+    fn find_reclaimer(&self, claim: &ReclaimRequest) -> Option<Reclaimer> {
         Some(Reclaimer {
             queue: *self.ids.get(claim.queue.as_str())?,
             preemptible: claim.preemptible,
-            request: claim.requested.exact(),
+            request: claim.requested.exact_amounts(),
         })
     }
 }
 
 impl QueueAccount {
-    fn account(&self, parent: Option<QueueId>) -> Account {
-        let of = |field: fn(&QueueStanding) -> f64| {
+    fn core_account(&self, parent: Option<QueueId>) -> Account {
+        let of = |field: fn(&QueueResourceAccount) -> f64| {
             let [gpu, cpu, memory] = [&self.gpu, &self.cpu, &self.memory].map(field);
-            Amounts { gpu, cpu, memory }
+            ResourceAmounts { gpu, cpu, memory }
         };
         Account {
             parent,
             priority: self.priority,
             created: Time(self.creation),
-            quota: of(|queue| queue.deserved).bounds(),
-            limit: of(|queue| queue.limit).bounds(),
-            fair_share: of(|queue| queue.fair_share).unless_unlimited(),
-            allocated: of(|queue| queue.allocated).exact(),
-            allocated_non_preemptible: of(|queue| queue.allocated_non_preemptible).exact(),
+            quota: of(|queue| queue.deserved).to_bounds(),
+            limit: of(|queue| queue.limit).to_bounds(),
+            fair_share: of(|queue| queue.fair_share).or_large_if_unlimited(),
+            allocated: of(|queue| queue.allocated).exact_amounts(),
+            allocated_non_preemptible: of(|queue| queue.allocated_non_preemptible).exact_amounts(),
             requested: PerResource::default(),
         }
     }
 }
 
-impl Amounts {
-    fn exact(self) -> PerResource<i64> {
+impl ResourceAmounts {
+    fn exact_amounts(self) -> PerResource<i64> {
         PerResource {
-            gpu: rounded(self.gpu * 1000.0),
-            cpu: rounded(self.cpu),
-            memory: rounded(self.memory),
+            gpu: round_to_i64(self.gpu * 1000.0),
+            cpu: round_to_i64(self.cpu),
+            memory: round_to_i64(self.memory),
         }
     }
 
-    /// Replaces unlimited amounts by a number larger than any request.
-    fn unless_unlimited(self) -> PerResource<i64> {
-        self.bounds().map(|bound| bound.limit_or(UNLIMITED))
+    /// The amounts, with a number larger than any request in place of unlimited ones.
+    fn or_large_if_unlimited(self) -> PerResource<i64> {
+        self.to_bounds().map(|bound| bound.limit_or(UNLIMITED))
     }
 
-    fn bounds(self) -> PerResource<Amount> {
+    fn to_bounds(self) -> PerResource<Amount> {
         PerResource {
-            gpu: limit(self.gpu, 1000.0),
-            cpu: limit(self.cpu, 1.0),
-            memory: limit(self.memory, 1.0),
+            gpu: limit_amount(self.gpu, 1000.0),
+            cpu: limit_amount(self.cpu, 1.0),
+            memory: limit_amount(self.memory, 1.0),
         }
     }
 }
 
-/// -1 means unlimited.
-fn limit(value: f64, unit: f64) -> Amount {
+/// `value` times `unit`; a `value` of -1 means unlimited.
+fn limit_amount(value: f64, unit: f64) -> Amount {
     if (value + 1.0).abs() < f64::EPSILON {
         Amount::Unlimited
     } else {
-        Amount::Exactly(rounded(value * unit))
+        Amount::Exactly(round_to_i64(value * unit))
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "saturates, as recorded maxima should")]
-fn rounded(value: f64) -> i64 {
+#[expect(clippy::cast_possible_truncation, reason = "the cast saturates, as recorded maxima need")]
+fn round_to_i64(value: f64) -> i64 {
     value.round() as i64
 }
 
@@ -398,7 +402,7 @@ mod tests {
                 "reclaimer": { "queue": "q", "preemptible": true, "requested": { "GPU": 1 } },
                 "result": true,
             }));
-            entry.unwrap().difference()
+            entry.unwrap().difference_from_recording()
         };
         assert_eq!(difference(-1.0), None);
         assert!(difference(0.5).is_some());
@@ -420,7 +424,7 @@ mod tests {
             if let Some(total) = total {
                 entry["total"] = total;
             }
-            DecisionCase::parse(entry).unwrap().difference()
+            DecisionCase::parse(entry).unwrap().difference_from_recording()
         };
         for sides in [&unlimited, &bounded] {
             assert_eq!(difference(sides.clone(), None), None);
@@ -444,7 +448,7 @@ mod tests {
                 "fair_share": { "a": shares[0], "b": shares[1] },
                 "remaining": total - shares[0] - shares[1],
             }));
-            entry.unwrap().difference()
+            entry.unwrap().difference_from_recording()
         };
         let weights = [queue(0.0001, 0.0, 100.0), queue(0.0003, 0.0, 100.0)];
         assert_eq!(difference(100.0, weights, [25.0, 75.0]), None);

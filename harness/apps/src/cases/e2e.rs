@@ -15,16 +15,19 @@ use super::{
 };
 use cluster::CaseCluster;
 
-/// Runs the case end to end.
-pub(super) fn verdict(case: &Case) -> Verdict {
+/// Runs the case through the whole scheduler, on an emulated cluster.
+pub(super) fn run_end_to_end(case: &Case) -> Verdict {
     let Some(rounds) = &case.rounds else {
-        return Verdict::NotApplicable("it has a single pass only".to_owned());
+        return Verdict::NotApplicable(
+            "cannot run end to end: the case has a single pass and no rounds".to_owned(),
+        );
     };
-    let unfit = expected_failures::expected_failure(&case.id).or_else(|| case.unsupported());
+    let unfit =
+        expected_failures::expected_failure_reason(&case.id).or_else(|| case.unsupported_reason());
     if let Some(why) = unfit.or_else(|| objects::unsupported_reason(case)) {
         return Verdict::NotApplicable(why.to_owned());
     }
-    match cluster::in_virtual_time(run(case, rounds)) {
+    match cluster::run_in_virtual_time(run(case, rounds)) {
         Ok(differences) if differences.is_empty() => Verdict::Passed,
         Ok(differences) => Verdict::Failed(differences),
         Err(error) => Verdict::Failed(vec![format!("{error:#}")]),
@@ -32,22 +35,24 @@ pub(super) fn verdict(case: &Case) -> Verdict {
 }
 
 async fn run(case: &Case, rounds: &Rounds) -> anyhow::Result<Vec<String>> {
-    let snapshot = build::snapshot(case);
+    let snapshot = build::snapshot_of_case(case);
     let mut cluster = CaseCluster::start(case).await?;
     for _ in 0..rounds.until_match {
         cluster.run_cycle().await?;
     }
-    let outcomes = outcome::task_outcomes(&cluster, &snapshot, outcome::PipelinedPods::Pending);
-    let mut found = compare::differences(case, &snapshot, &outcomes);
+    let outcomes = outcome::task_outcomes(&cluster, &snapshot, outcome::PipelinedPodState::Pending);
+    let mut found = compare::outcome_differences(case, &snapshot, &outcomes);
     for round in 0..rounds.after_match {
         if !found.is_empty() {
             break;
         }
         cluster.run_cycle().await?;
         let outcomes =
-            outcome::task_outcomes(&cluster, &snapshot, outcome::PipelinedPods::Reported);
-        let moved = compare::differences(case, &snapshot, &outcomes);
-        found.extend(moved.into_iter().map(|text| format!("changed in round {round}: {text}")));
+            outcome::task_outcomes(&cluster, &snapshot, outcome::PipelinedPodState::Reported);
+        let moved = compare::outcome_differences(case, &snapshot, &outcomes);
+        found.extend(
+            moved.into_iter().map(|text| format!("the outcome changed in round {round}: {text}")),
+        );
     }
     Ok(found)
 }

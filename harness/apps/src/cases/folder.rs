@@ -30,11 +30,11 @@ use schedlab_conformance::text;
 /// The folder or a file cannot be read, or a file is not JSON.
 pub fn run_folder(folder: &Path, filter: &str) -> anyhow::Result<Report> {
     let paths = json_files(folder)?;
-    let files = in_parallel(&paths, |path| read_file(path, filter));
+    let files = map_in_parallel(&paths, |path| read_case_file(path, filter));
     let files = files.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
     let files: Vec<(String, Vec<WorkItem>)> = files.into_iter().flatten().collect();
     let items: Vec<&WorkItem> = files.iter().flat_map(|(_, items)| items).collect();
-    let mut judged = in_parallel(&items, |item| item.run()).into_iter();
+    let mut judged = map_in_parallel(&items, |item| item.run()).into_iter();
     let report = |(file, items): &(String, Vec<WorkItem>)| FileReport {
         file: file.clone(),
         judged: judged.by_ref().take(items.len()).collect(),
@@ -57,28 +57,29 @@ fn json_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A unit of work.
+/// A case or a decision that remains to be judged.
 enum WorkItem {
     Case(Arc<Case>),
-    /// The case through the whole scheduler.
+    /// The case, run through the whole scheduler.
     EndToEnd(Arc<Case>),
     Decision(String, DecisionCase),
     /// An invalid case: its id, and the errors with their location.
     Invalid(String, Vec<String>),
 }
 
-/// Reads a file: its selected cases, and under another name those that also run through the whole
-/// scheduler.
-fn read_file(path: &Path, filter: &str) -> anyhow::Result<Vec<(String, Vec<WorkItem>)>> {
+/// Reads a file of cases. Returns the selected cases under the file's name, and those that also run
+/// through the whole scheduler under another name.
+fn read_case_file(path: &Path, filter: &str) -> anyhow::Result<Vec<(String, Vec<WorkItem>)>> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let shown = path.display().to_string();
-    let text = text::read(path).map_err(|unreadable| anyhow!(unreadable.in_file(&shown)))?;
+    let text = text::read_text_file(path)
+        .map_err(|unreadable| anyhow!(unreadable.message_with_file(&shown)))?;
     let mut content: Value =
         serde_json::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
     let (mut items, mut again) = (Vec::new(), Vec::new());
     let stem = name.trim_end_matches(".json").to_owned();
     let location = |list: &str, at: usize| format!("{shown}: {list}[{at}]");
-    for (at, case) in list(&mut content, "cases").into_iter().enumerate() {
+    for (at, case) in take_list(&mut content, "cases").into_iter().enumerate() {
         let id = case.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
         if !id.contains(filter) && !stem.contains(filter) {
             continue;
@@ -95,7 +96,7 @@ fn read_file(path: &Path, filter: &str) -> anyhow::Result<Vec<(String, Vec<WorkI
             }
         }
     }
-    for (at, entry) in list(&mut content, "entries").into_iter().enumerate() {
+    for (at, entry) in take_list(&mut content, "entries").into_iter().enumerate() {
         let id = format!("{stem}#{at}");
         if id.contains(filter) {
             items.push(match DecisionCase::parse(entry) {
@@ -108,7 +109,7 @@ fn read_file(path: &Path, filter: &str) -> anyhow::Result<Vec<(String, Vec<WorkI
     Ok(vec![(name, items), (end_to_end, again)])
 }
 
-fn list(content: &mut Value, field: &str) -> Vec<Value> {
+fn take_list(content: &mut Value, field: &str) -> Vec<Value> {
     match content.get_mut(field).map(Value::take) {
         Some(Value::Array(items)) => items,
         Some(_) | None => Vec::new(),
@@ -137,9 +138,9 @@ impl WorkItem {
 
     fn verdict(&self) -> Verdict {
         match self {
-            Self::Case(case) => run::verdict(case),
-            Self::EndToEnd(case) => e2e::verdict(case),
-            Self::Decision(_, entry) => match entry.difference() {
+            Self::Case(case) => run::run_case(case),
+            Self::EndToEnd(case) => e2e::run_end_to_end(case),
+            Self::Decision(_, entry) => match entry.difference_from_recording() {
                 Some(difference) => Verdict::Failed(vec![difference]),
                 None => Verdict::Passed,
             },
@@ -148,8 +149,8 @@ impl WorkItem {
     }
 }
 
-/// Maps items in parallel on all cores; results are in order.
-fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+/// Maps items in parallel on all cores. The results are in the order of the items.
+fn map_in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let take = || {
         let mut done = Vec::new();

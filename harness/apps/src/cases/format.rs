@@ -8,44 +8,44 @@ use std::collections::BTreeMap;
 use schedlab_api::{Value, json};
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub(super) use expected::{Expected, Outcome, Sums};
+pub(super) use expected::{ExpectedOutcome, ExpectedSums, ExpectedTasks};
 
-/// A case: a cluster and its expected outcome.
+/// A test case: a cluster and its expected outcome.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Case {
-    /// Unique id.
+    /// Unique id of the case.
     pub(super) id: String,
-    /// Title.
+    /// Title of the case.
     #[serde(default)]
     pub(super) title: String,
-    /// Absent: rounds if `rounds` is given, else a single pass.
+    /// How the case is run. If absent: in rounds if `rounds` is given, else in a single pass.
     #[serde(default)]
-    pub(super) mode: Option<Mode>,
+    pub(super) mode: Option<CaseMode>,
     pub(super) actions: Vec<ActionName>,
     #[serde(default)]
     pub(super) rounds: Option<Rounds>,
     #[serde(default)]
     call_limits_per_session: Option<CallLimits>,
     #[serde(default)]
-    pub(super) config: Config,
-    pub(super) cluster: Cluster,
+    pub(super) config: RecordedConfig,
+    pub(super) cluster: ClusterSpec,
     pub(super) queues: Vec<QueueSpec>,
     pub(super) jobs: Vec<Job>,
     /// The expected outcome. If absent or written in prose, it is taken from the recording by
     /// [`Self::expect_what_was_recorded`].
-    #[serde(default, deserialize_with = "or_nothing")]
-    pub(super) expected: Expected,
+    #[serde(default, deserialize_with = "expected_or_nothing")]
+    pub(super) expected: ExpectedOutcome,
     #[serde(default)]
-    observed: Option<Observed>,
-    /// Notes on ignored parts, added when the case is parsed.
+    observed: Option<RecordedOutcome>,
+    /// Notes on ignored parts of the case, added when the case is parsed.
     #[serde(skip)]
     pub(super) notes: Vec<String>,
 }
 
-/// The recorded scheduler configuration.
+/// The recorded configuration of KAI.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Config {
-    /// Absent: all plugins.
+pub(super) struct RecordedConfig {
+    /// Names of the enabled plugins; absent: all plugins.
     #[serde(default)]
     plugins: Option<Vec<String>>,
     #[serde(default)]
@@ -56,26 +56,26 @@ pub(super) struct Config {
     numa_plugin_active: bool,
 }
 
-/// The recorded outcome.
+/// The outcome that KAI recorded.
 #[derive(Clone, Debug, Deserialize)]
-struct Observed {
+struct RecordedOutcome {
     #[serde(rename = "final")]
-    last: LastState,
+    last: RecordedState,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-struct LastState {
+struct RecordedState {
     #[serde(default)]
-    jobs: BTreeMap<String, LastJob>,
+    jobs: BTreeMap<String, RecordedJob>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct LastJob {
-    tasks: BTreeMap<String, LastTask>,
+struct RecordedJob {
+    tasks: BTreeMap<String, RecordedTask>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct LastTask {
+struct RecordedTask {
     status: String,
     #[serde(default)]
     node: Option<String>,
@@ -85,7 +85,7 @@ struct LastTask {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Mode {
+pub(super) enum CaseMode {
     SinglePass,
     Rounds,
 }
@@ -112,9 +112,9 @@ impl ActionName {
     }
 }
 
-/// The initial states of tasks.
+/// The state of a task at the start of the case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub(super) enum State {
+pub(super) enum TaskState {
     Pending,
     Gated,
     Allocated,
@@ -125,9 +125,9 @@ pub(super) enum State {
     StuckInReleasing,
     Succeeded,
     Failed,
-    /// Pipelined to a node whose resources are still being released.
+    /// The task is pipelined to a node whose resources are still being released.
     Pipelined,
-    /// Deleted.
+    /// The task's pod was deleted.
     Deleted,
 }
 
@@ -153,18 +153,18 @@ pub(super) struct CallLimits {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Cluster {
+pub(super) struct ClusterSpec {
     pub(super) nodes: Vec<NodeSpec>,
     #[serde(default)]
     pub(super) topologies: Vec<TopologySpec>,
     #[serde(default)]
-    pub(super) dra: Option<Dra>,
+    pub(super) dra: Option<DraObjects>,
 }
 
-/// Resource claims. GPU slices are already part of the nodes' GPUs.
+/// Objects of dynamic resource allocation. GPUs in slices are already counted in the nodes' GPUs.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Dra {
-    /// Existing device classes. Absent: all classes that claims name.
+pub(super) struct DraObjects {
+    /// Existing device classes; absent: all classes that claims name.
     #[serde(default)]
     pub(super) device_classes: Option<Vec<String>>,
     #[serde(default)]
@@ -232,7 +232,7 @@ pub(super) struct NodeSpec {
     pub(super) gpu_memory_mib: i64,
 }
 
-/// NUMA zones of a node, in millicores, bytes and devices.
+/// The NUMA zones of a node. Amounts are in millicores, bytes and devices.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct NumaSpec {
     pub(super) policy: NumaPolicyName,
@@ -273,7 +273,7 @@ pub(super) struct QueueSpec {
     pub(super) created_offset_s: i64,
     #[serde(default = "default_priority")]
     pub(super) priority: i32,
-    pub(super) resources: Shares,
+    pub(super) resources: QueueShares,
     #[serde(default)]
     pub(super) reclaim_min_runtime_s: Option<u64>,
     #[serde(default)]
@@ -284,19 +284,21 @@ const fn default_priority() -> i32 {
     100
 }
 
-fn or_nothing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Expected, D::Error> {
+fn expected_or_nothing<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<ExpectedOutcome, D::Error> {
     Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Shares {
-    pub(super) gpu: Share,
-    pub(super) cpu_millis: Share,
-    pub(super) memory_mb: Share,
+pub(super) struct QueueShares {
+    pub(super) gpu: ResourceShare,
+    pub(super) cpu_millis: ResourceShare,
+    pub(super) memory_mb: ResourceShare,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Share {
+pub(super) struct ResourceShare {
     pub(super) quota: f64,
     pub(super) limit: f64,
     pub(super) over_quota_weight: f64,
@@ -359,7 +361,7 @@ pub(super) struct PodSet {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Task {
     pub(super) id: String,
-    pub(super) state: State,
+    pub(super) state: TaskState,
     #[serde(default)]
     pub(super) node: Option<String>,
     #[serde(default)]
@@ -387,10 +389,10 @@ pub(super) struct Task {
     pub(super) legacy_mig: bool,
     #[serde(default)]
     pub(super) resource_claim_names: Vec<String>,
-    /// Claim names by template name.
+    /// Names of the generated claims, by the name of their template.
     #[serde(default)]
     pub(super) resource_claim_templates: BTreeMap<String, String>,
-    /// Names of volume claims, none of which exists.
+    /// Names of the volume claims that the task uses. None of them exists.
     #[serde(default)]
     pub(super) pvc_names: Vec<String>,
     #[serde(default)]
@@ -399,80 +401,84 @@ pub(super) struct Task {
     pub(super) pod_anti_affinity_topology_key: Option<String>,
 }
 
-pub(super) const NOTHING_EXPECTED: &str = "it has no expectation in `expected` or `observed`";
+pub(super) const NOTHING_EXPECTED: &str = "the case has no expectation in `expected` or `observed`";
 
 impl Task {
-    /// Names of all its claims.
-    pub(super) fn claims(&self) -> impl Iterator<Item = &String> {
+    /// Names of all resource claims of the task.
+    pub(super) fn claim_names(&self) -> impl Iterator<Item = &String> {
         self.resource_claim_names.iter().chain(self.resource_claim_templates.values())
     }
 }
 
 impl Case {
     /// The claim of this name in the job's namespace.
-    pub(super) fn claim(&self, job: &Job, name: &str) -> Option<&ClaimSpec> {
+    pub(super) fn find_claim(&self, job: &Job, name: &str) -> Option<&ClaimSpec> {
         let mut claims = self.cluster.dra.iter().flat_map(|dra| &dra.resource_claims);
         claims.find(|claim| claim.name == *name && claim.namespace == job.namespace)
     }
 
-    /// Whether the device class exists.
-    pub(super) fn has_class(&self, class: &str) -> bool {
+    /// Whether a device class of this name exists.
+    pub(super) fn has_device_class(&self, class: &str) -> bool {
         let classes = self.cluster.dra.as_ref().and_then(|dra| dra.device_classes.as_ref());
         classes.is_none_or(|classes| classes.iter().any(|known| known == class))
     }
 
-    /// Why the case is not applicable, if so.
-    pub(super) fn unsupported(&self) -> Option<&'static str> {
+    /// Why the case cannot be run; `None` if it can.
+    pub(super) fn unsupported_reason(&self) -> Option<&'static str> {
         let shows_nothing = !self.jobs.is_empty() && self.expected.is_empty();
         shows_nothing.then_some(NOTHING_EXPECTED)
     }
 }
 
 impl Case {
-    /// Maximum numbers of calls per session. If the predicates plugin is off and no limits are
-    /// given, none is allowed.
+    /// How many binds, evictions and pipelined pods one session may decide on. If the predicates
+    /// plugin is off and no limits are given, none is allowed.
     pub(super) fn call_limits(&self) -> Option<CallLimits> {
         let none = self.config.predicates_plugin_active == Some(false);
         self.call_limits_per_session.or(none.then(CallLimits::default))
     }
 
-    /// Recorded node and shared GPUs of each task at the end.
+    /// The recorded final node and shared GPUs of each task.
     pub(super) fn recorded_devices(&self) -> BTreeMap<&str, (&str, &[String])> {
-        self.recorded()
+        self.recorded_tasks()
             .filter_map(|(id, task)| Some((id, (task.node.as_deref()?, &*task.gpu_groups))))
             .filter(|(_, (_, devices))| !devices.is_empty())
             .collect()
     }
 
-    fn recorded(&self) -> impl Iterator<Item = (&str, &LastTask)> {
+    fn recorded_tasks(&self) -> impl Iterator<Item = (&str, &RecordedTask)> {
         let jobs = self.observed.iter().flat_map(|observed| observed.last.jobs.values());
         jobs.flat_map(|job| &job.tasks).map(|(id, task)| (id.as_str(), task))
     }
 
-    /// Uses the recorded outcome when the case expects nothing else.
+    /// Makes the recorded outcome the expected one, if the case expects nothing else.
     pub(super) fn expect_what_was_recorded(&mut self) {
         if !self.expected.is_empty() {
             return;
         }
-        let recorded: BTreeMap<&str, &LastTask> = self.recorded().collect();
+        let recorded: BTreeMap<&str, &RecordedTask> = self.recorded_tasks().collect();
         let tasks = self.jobs.iter().flat_map(|job| &job.tasks).filter_map(|task| {
-            let LastTask { status, node, .. } = recorded.get(task.id.as_str())?;
+            let RecordedTask { status, node, .. } = recorded.get(task.id.as_str())?;
             let (status, node) = (status.clone(), node.clone());
             let gpus_requested_sum = task.gpus_total;
             Some((
                 task.id.clone(),
-                Outcome { status, node, gpus_requested_sum, ..Outcome::default() },
+                ExpectedTasks { status, node, gpus_requested_sum, ..ExpectedTasks::default() },
             ))
         });
-        self.expected = Expected { tasks: tasks.collect(), ..Expected::default() };
+        self.expected = ExpectedOutcome { tasks: tasks.collect(), ..ExpectedOutcome::default() };
     }
 }
 
 impl Case {
     /// The configuration in the format of KAI's configuration file.
-    pub(super) fn configuration(&self) -> Value {
-        let Config { plugins, plugin_arguments, predicates_plugin_active, numa_plugin_active } =
-            &self.config;
+    pub(super) fn kai_configuration(&self) -> Value {
+        let RecordedConfig {
+            plugins,
+            plugin_arguments,
+            predicates_plugin_active,
+            numa_plugin_active,
+        } = &self.config;
         let actions: Vec<&str> = self.actions.iter().map(|action| action.as_kai()).collect();
         let arguments = plugin_arguments.as_ref();
         let plugin = |name: &str| json!({ "name": name, "arguments": arguments.and_then(|all| all.get(name)) });

@@ -9,10 +9,11 @@ use serde::de::DeserializeOwned;
 
 use super::{
     build,
-    format::{Case, Gang, Job, Mode, PodSet},
+    format::{Case, CaseMode, Gang, Job, PodSet},
 };
 
-/// Parses a case, or returns all errors, one per line. Ignored parts are listed in its notes.
+/// Parses a case. Parts that are ignored are listed in the case's notes. The error is a list of all
+/// errors, one per line.
 pub(super) fn parse_case(value: Value) -> Result<Case, Vec<String>> {
     let unknown_fields = fields::unknown_fields(&value);
     let case = deserialize::<Case>(value);
@@ -20,16 +21,16 @@ pub(super) fn parse_case(value: Value) -> Result<Case, Vec<String>> {
         Ok(case) => with_defaults(case),
         Err(error) => return Err([vec![error], unknown_fields].concat()),
     };
-    let wrong = problems(&case);
+    let wrong = case_problems(&case);
     if !wrong.is_empty() {
         return Err([wrong, unknown_fields].concat());
     }
     case.notes =
-        [unknown_fields, unknown_sub_groups(&case), build::ignored_settings(&case)].concat();
+        [unknown_fields, unknown_pod_set_problems(&case), build::ignored_settings(&case)].concat();
     Ok(case)
 }
 
-/// Deserializes a value; errors name the field.
+/// Deserializes a value. The error message names the field.
 pub(super) fn deserialize<T: DeserializeOwned>(value: Value) -> Result<T, String> {
     let value = serde_json::Value::from(value);
     serde_path_to_error::deserialize(&value).map_err(|error| {
@@ -41,8 +42,8 @@ pub(super) fn deserialize<T: DeserializeOwned>(value: Value) -> Result<T, String
 
 fn with_defaults(mut case: Case) -> Case {
     case.rounds = match case.mode {
-        Some(Mode::SinglePass) => None,
-        Some(Mode::Rounds) => Some(case.rounds.take().unwrap_or_default()),
+        Some(CaseMode::SinglePass) => None,
+        Some(CaseMode::Rounds) => Some(case.rounds.take().unwrap_or_default()),
         None => case.rounds.take(),
     };
     case.expect_what_was_recorded();
@@ -60,17 +61,17 @@ fn with_defaults(mut case: Case) -> Case {
     case
 }
 
-/// Errors, each with object and field.
-fn problems(case: &Case) -> Vec<String> {
+/// Errors in a parsed case; each names the object and the field.
+fn case_problems(case: &Case) -> Vec<String> {
     let mut wrong = Vec::new();
     let parents = case.queues.iter().map(|queue| (queue.name.as_str(), queue.parent.as_deref()));
-    wrong.extend(parent_cycle(&parents.collect()));
-    wrong.extend(unknown_expected_names(case));
+    wrong.extend(parent_cycle_message(&parents.collect()));
+    wrong.extend(unknown_expected_name_problems(case));
     wrong
 }
 
-/// Describes a cycle of parents, if any.
-pub(super) fn parent_cycle(parents: &BTreeMap<&str, Option<&str>>) -> Option<String> {
+/// The message about a cycle of parents; `None` if there is none.
+pub(super) fn parent_cycle_message(parents: &BTreeMap<&str, Option<&str>>) -> Option<String> {
     parents.keys().find_map(|&start| {
         let above = |queue: &&str| parents.get(queue).copied().flatten();
         let mut way = vec![start];
@@ -91,14 +92,15 @@ pub(super) fn parent_cycle(parents: &BTreeMap<&str, Option<&str>>) -> Option<Str
     })
 }
 
-/// Tasks that name a pod set that their job lacks; they count towards its first one.
-fn unknown_sub_groups(case: &Case) -> Vec<String> {
-    case.jobs.iter().flat_map(unknown_sub_groups_of).collect()
+/// Messages about tasks whose pod set does not exist in their job. Such tasks count towards the
+/// job's first pod set.
+fn unknown_pod_set_problems(case: &Case) -> Vec<String> {
+    case.jobs.iter().flat_map(unknown_pod_set_problems_of_job).collect()
 }
 
-fn unknown_sub_groups_of(job: &Job) -> Vec<String> {
+fn unknown_pod_set_problems_of_job(job: &Job) -> Vec<String> {
     let mut sets = BTreeSet::new();
-    add_pod_sets(&job.gang, &mut sets);
+    collect_pod_set_names(&job.gang, &mut sets);
     let allowed = sets.iter().copied().collect::<Vec<_>>().join(", ");
     let named = job.tasks.iter().filter_map(|task| Some((&task.id, task.subgroup.as_deref()?)));
     let strays = named.filter(|(_, set)| !sets.contains(set));
@@ -108,13 +110,13 @@ fn unknown_sub_groups_of(job: &Job) -> Vec<String> {
     messages.collect()
 }
 
-fn add_pod_sets<'a>(gang: &'a Gang, sets: &mut BTreeSet<&'a str>) {
+fn collect_pod_set_names<'a>(gang: &'a Gang, sets: &mut BTreeSet<&'a str>) {
     sets.extend(gang.pod_sets.iter().map(|set| set.name.as_str()));
-    gang.sub_groups.iter().for_each(|inner| add_pod_sets(inner, sets));
+    gang.sub_groups.iter().for_each(|inner| collect_pod_set_names(inner, sets));
 }
 
-/// Expectations about unknown objects, which would never fail.
-fn unknown_expected_names(case: &Case) -> Vec<String> {
+/// Messages about expectations for objects that do not exist; such an expectation would never fail.
+fn unknown_expected_name_problems(case: &Case) -> Vec<String> {
     let expected = &case.expected;
     let jobs: BTreeSet<&String> = case.jobs.iter().map(|job| &job.name).collect();
     let tasks: BTreeSet<&String> =

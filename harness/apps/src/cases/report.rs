@@ -4,19 +4,19 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde::Serialize;
 
-/// The result of a folder.
+/// The results of all files in a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// By file name.
+    /// The results of the files, by file name.
     pub files: Vec<FileReport>,
 }
 
 /// The result of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FileReport {
-    /// Name of the file.
+    /// Name of the file with the cases.
     pub file: String,
-    /// Results in file order.
+    /// Results of the cases, in the order of the file.
     pub judged: Vec<CaseResult>,
 }
 
@@ -25,18 +25,18 @@ pub struct FileReport {
 pub struct CaseResult {
     /// Id of the case or decision.
     pub id: String,
-    /// Title; empty for decisions.
+    /// Title of the case; empty for a decision.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// Notes on ignored parts.
+    /// Notes on parts of the case that were ignored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The verdict.
+    /// Whether the case passed, failed or was not run.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// The verdict.
+/// Whether a case or decision passed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", content = "why", rename_all = "snake_case")]
 pub enum Verdict {
@@ -44,37 +44,38 @@ pub enum Verdict {
     Passed,
     /// The outcome differs; the differences, line by line.
     Failed(Vec<String>),
-    /// It was not run, with the reason.
+    /// The case was not run, for this reason.
     NotApplicable(String),
 }
 
-/// Numbers of verdicts.
+/// How many cases have each verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// As recorded.
+pub struct VerdictCounts {
+    /// Number of cases whose outcome is as recorded.
     pub passed: usize,
-    /// Different.
+    /// Number of cases whose outcome differs.
     pub failed: usize,
-    /// Not run.
+    /// Number of cases that were not run.
     pub not_applicable: usize,
 }
 
 impl Report {
-    /// Numbers of verdicts in all files.
-    pub fn counts(&self) -> Counts {
-        Counts::count(self.files.iter().flat_map(|file| &file.judged))
+    /// How many cases of all files have each verdict.
+    pub fn verdict_counts(&self) -> VerdictCounts {
+        VerdictCounts::count(self.files.iter().flat_map(|file| &file.judged))
     }
 
     /// A table by file, then every failure and note, then the sum.
-    pub fn terse(&self) -> String {
+    pub fn to_terse_text(&self) -> String {
         let width = self.files.iter().map(|file| file.file.len()).max().unwrap_or(0);
         let head = ["passed", "failed", "n/a"];
         let mut text = format!("{:width$} {:>6} {:>6} {:>4}\n", "file", head[0], head[1], head[2]);
         for file in &self.files {
-            let Counts { passed, failed, not_applicable } = Counts::count(&file.judged);
+            let VerdictCounts { passed, failed, not_applicable } =
+                VerdictCounts::count(&file.judged);
             let name = &file.file;
             let _ = write!(text, "{name:width$} {passed:>6} {failed:>6} {not_applicable:>4}");
-            let reasons = file.reasons();
+            let reasons = file.not_applicable_reasons();
             if !reasons.is_empty() {
                 let _ = write!(text, "  {}", reasons.join("; "));
             }
@@ -91,15 +92,15 @@ impl Report {
                 let _ = writeln!(text, "\nnote: {}: {note}", judged.id);
             }
         }
-        let Counts { passed, failed, not_applicable } = self.counts();
+        let VerdictCounts { passed, failed, not_applicable } = self.verdict_counts();
         let _ = writeln!(text, "{passed} passed, {failed} failed, {not_applicable} not applicable");
         text
     }
 }
 
 impl FileReport {
-    /// Reasons for cases that were not run, with their counts.
-    fn reasons(&self) -> Vec<String> {
+    /// Why cases were not run; each reason with its number of cases.
+    fn not_applicable_reasons(&self) -> Vec<String> {
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
         for judged in &self.judged {
             if let Verdict::NotApplicable(why) = &judged.verdict {
@@ -110,7 +111,7 @@ impl FileReport {
     }
 }
 
-impl Counts {
+impl VerdictCounts {
     fn count<'a>(all: impl IntoIterator<Item = &'a CaseResult>) -> Self {
         let mut counts = Self::default();
         for judged in all {
@@ -123,8 +124,8 @@ impl Counts {
         counts
     }
 
-    /// Number of all cases.
-    pub fn all(self) -> usize {
+    /// Number of all cases and decisions.
+    pub fn total(self) -> usize {
         self.passed + self.failed + self.not_applicable
     }
 }

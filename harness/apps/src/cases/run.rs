@@ -13,19 +13,20 @@ use super::{
     build,
     compare::{self, TaskOutcome, task_outcomes},
     expected_failures,
-    format::{CallLimits, Case, Rounds, State},
+    format::{CallLimits, Case, Rounds, TaskState},
     report::Verdict,
 };
-use schedlab_conformance::text::counted;
+use schedlab_conformance::text::counted_noun;
 
-/// Runs the case, if it is applicable.
-pub(super) fn verdict(case: &Case) -> Verdict {
-    if let Some(why) = expected_failures::expected_failure(&case.id).or_else(|| case.unsupported())
+/// Runs the case with the scheduler's core alone, if the case is applicable.
+pub(super) fn run_case(case: &Case) -> Verdict {
+    if let Some(why) =
+        expected_failures::expected_failure_reason(&case.id).or_else(|| case.unsupported_reason())
     {
         return Verdict::NotApplicable(why.to_owned());
     }
-    match build::config(case) {
-        Ok(config) => match differences(case, &config.profile) {
+    match build::scheduler_config_of_case(case) {
+        Ok(config) => match single_pass_differences(case, &config.profile) {
             differences if differences.is_empty() => Verdict::Passed,
             differences => Verdict::Failed(differences),
         },
@@ -34,19 +35,20 @@ pub(super) fn verdict(case: &Case) -> Verdict {
 }
 
 /// Differences between the outcome and the case's expectations.
-fn differences(case: &Case, profile: &Profile) -> Vec<String> {
-    let snapshot = build::snapshot(case);
+fn single_pass_differences(case: &Case, profile: &Profile) -> Vec<String> {
+    let snapshot = build::snapshot_of_case(case);
     if let Some(rounds) = &case.rounds {
-        return in_rounds(case, rounds, snapshot, profile);
+        return round_differences(case, rounds, snapshot, profile);
     }
     let plan = schedule_with_pipelined(&snapshot, profile, &pipelined_pods(case, &snapshot));
-    let mut found = compare::differences(case, &snapshot, &task_outcomes(case, &snapshot, &plan));
-    found.extend(compare::message::differences(case, &plan));
+    let mut found =
+        compare::outcome_differences(case, &snapshot, &task_outcomes(case, &snapshot, &plan));
+    found.extend(compare::message::message_differences(case, &plan));
     found.extend(calls_over_limit(case.call_limits(), &plan));
     found
 }
 
-fn in_rounds(
+fn round_differences(
     case: &Case,
     rounds: &Rounds,
     mut snapshot: Snapshot,
@@ -63,17 +65,23 @@ fn in_rounds(
         snapshot = next_round(case, &snapshot, &task_outcomes(case, &snapshot, &plan), delay);
     }
     let nothing = Plan::default();
-    found.extend(compare::differences(case, &snapshot, &task_outcomes(case, &snapshot, &nothing)));
+    found.extend(compare::outcome_differences(
+        case,
+        &snapshot,
+        &task_outcomes(case, &snapshot, &nothing),
+    ));
     for round in 0..rounds.after_match {
         if !found.is_empty() {
             break;
         }
         let plan = schedule(&snapshot, profile);
         let outcome = task_outcomes(case, &snapshot, &plan);
-        let mut moved = compare::differences(case, &snapshot, &outcome);
-        moved.extend(compare::message::differences(case, &plan));
+        let mut moved = compare::outcome_differences(case, &snapshot, &outcome);
+        moved.extend(compare::message::message_differences(case, &plan));
         moved.extend(calls_over_limit(limits, &plan));
-        found.extend(moved.into_iter().map(|text| format!("changed in round {round}: {text}")));
+        found.extend(
+            moved.into_iter().map(|text| format!("the outcome changed in round {round}: {text}")),
+        );
         snapshot = next_round(case, &snapshot, &outcome, delay);
     }
     found
@@ -83,8 +91,9 @@ fn in_rounds(
 fn pipelined_pods(case: &Case, snapshot: &Snapshot) -> Vec<PodId> {
     let tasks = case.jobs.iter().flat_map(|job| &job.tasks);
     let pods = tasks.zip(&snapshot.pods).zip((0..).map(PodId));
-    let pipelined = pods
-        .filter(|((task, pod), _)| task.state == State::Pipelined && pod.nominated_node.is_some());
+    let pipelined = pods.filter(|((task, pod), _)| {
+        task.state == TaskState::Pipelined && pod.nominated_node.is_some()
+    });
     pipelined.map(|(_, pod)| pod).collect()
 }
 
@@ -136,7 +145,7 @@ fn calls_over_limit(limits: Option<CallLimits>, plan: &Plan) -> Vec<String> {
     ];
     let over = counts.into_iter().filter(|(_, made, allowed)| made > allowed);
     over.map(|(what, made, allowed)| {
-        format!("got {} in one session, expected at most {allowed}", counted(made, what))
+        format!("got {} in one session, expected at most {allowed}", counted_noun(made, what))
     })
     .collect()
 }

@@ -23,20 +23,20 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     metrics::{DriverEvent, Metrics},
-    objects::{self, Scheduler},
+    objects::{self, TargetScheduler},
     trace::{JobEnd, Trace},
 };
-use schedlab_conformance::history::write_of;
+use schedlab_conformance::history::write_of_entry;
 
-/// When no action is left and no running pod ends, a cluster without changes for this long has
-/// finished.
+/// When no action is left and no running pod ends, the simulation is over once the cluster has not
+/// changed for this long.
 const QUIET_AFTER: Duration = Duration::from_mins(5);
 
-/// How much of its log the store keeps, like a real API server. Time advances only when all watches
-/// are caught up, so less would do.
+/// How much of its log the emulator's store keeps. A real API server keeps as much; since time
+/// advances only when all watches are caught up, less would do.
 const LOG_RETENTION: Duration = Duration::from_mins(5);
 
-/// Result of a replay.
+/// The result of replaying a trace.
 pub(super) struct SimulationResult {
     pub(super) metrics: Metrics,
     pub(super) breaches: Vec<Violation>,
@@ -53,7 +53,7 @@ pub(super) fn run_trace(trace: &Trace, config: Config) -> anyhow::Result<Simulat
         let (audit, mut driver) = WorkloadDriver::start(trace, config)?;
         driver.run().await?;
         let metrics =
-            std::mem::replace(&mut *driver.metrics(), Metrics::new(&[], &driver.scheduler));
+            std::mem::replace(&mut *driver.lock_metrics(), Metrics::new(&[], &driver.scheduler));
         driver.background_audit.finish_audit();
         audit.check_at_rest(driver.emulator.clock().now());
         let shares_rounded_up = if driver.scheduler.shares_gpus {
@@ -67,20 +67,20 @@ pub(super) fn run_trace(trace: &Trace, config: Config) -> anyhow::Result<Simulat
 
 struct WorkloadDriver<'a> {
     trace: &'a Trace,
-    scheduler: Scheduler,
+    scheduler: TargetScheduler,
     emulator: Emulator,
     background_audit: BackgroundAudit,
     metrics: Arc<Mutex<Metrics>>,
     wake: Arc<Notify>,
-    /// Pending actions by time.
-    action_queue: BinaryHeap<Reverse<(Duration, Action)>>,
+    /// Pending actions, by the time at which they are due.
+    action_queue: BinaryHeap<Reverse<(Duration, DriverAction)>>,
     attempts: Vec<u32>,
     origin: Instant,
     scheduler_task: tokio::task::JoinHandle<anyhow::Result<()>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Action {
+enum DriverAction {
     Submit(usize),
     Remove(usize),
 }
@@ -102,14 +102,14 @@ impl<'a> WorkloadDriver<'a> {
             Flavor::Kube => (Rules::kube(), false),
         };
         let config = Config { idle_policy: IdlePolicy::UntilEvent, ..config };
-        let scheduler = Scheduler { name: config.scheduler_name.clone(), shares_gpus };
+        let scheduler = TargetScheduler { name: config.scheduler_name.clone(), shares_gpus };
         let metrics = Arc::new(Mutex::new(Metrics::new(&trace.jobs, &scheduler)));
         let (audit, wake) = (Audit::new(rules, &scheduler.name), Arc::new(Notify::new()));
         let background_audit =
             BackgroundAudit::start_thread(&audit).context("cannot start the audit thread")?;
         let mut observe = background_audit.write_observer();
-        emulator.observe_writes(Box::new(move |entry| observe(write_of(entry))));
-        watch(&emulator, &metrics, &wake);
+        emulator.observe_writes(Box::new(move |entry| observe(write_of_entry(entry))));
+        observe_writes(&emulator, &metrics, &wake);
         let driver = |schedules| Self {
             trace,
             scheduler,
@@ -117,7 +117,7 @@ impl<'a> WorkloadDriver<'a> {
             background_audit,
             metrics,
             wake,
-            action_queue: action_queue(trace),
+            action_queue: initial_actions(trace),
             attempts: vec![0; trace.jobs.len()],
             origin: Instant::now(),
             scheduler_task: schedules,
@@ -143,16 +143,16 @@ impl<'a> WorkloadDriver<'a> {
                     () = tokio::time::sleep_until(next) => {}
                 }
                 self.run_due_actions()?;
-            } else if self.metrics().finite > 0 {
+            } else if self.lock_metrics().finite > 0 {
                 self.wake.notified().await;
-            } else if self.stays_quiet().await {
+            } else if self.is_quiet_for_a_while().await {
                 return Ok(());
             }
         }
     }
 
-    /// Waits until the cluster is quiet; returns early when something happens.
-    async fn stays_quiet(&self) -> bool {
+    /// Whether the cluster does not change for a while. Returns early when something happens.
+    async fn is_quiet_for_a_while(&self) -> bool {
         let before = self.emulator.revision();
         tokio::select! {
             biased;
@@ -170,34 +170,36 @@ impl<'a> WorkloadDriver<'a> {
             }
             self.action_queue.pop();
             match act {
-                Action::Submit(job) => self.submit(job)?,
-                Action::Remove(job) => self.remove(job)?,
+                DriverAction::Submit(job) => self.submit_job(job)?,
+                DriverAction::Remove(job) => self.remove_job(job)?,
             }
         }
         Ok(())
     }
 
-    /// Handles the events that the metrics recorded.
+    /// Handles the events that the metrics recorded for this driver.
     fn handle_events(&mut self) -> anyhow::Result<()> {
-        let notes = std::mem::take(&mut self.metrics().outbox);
+        let notes = std::mem::take(&mut self.lock_metrics().outbox);
         for note in notes {
             match note {
-                DriverEvent::Finished(pod) => self.delete(&pod)?,
+                DriverEvent::Finished(pod) => self.delete_pod(&pod)?,
                 DriverEvent::Displaced(job) => {
                     self.attempts[job] += 1;
-                    self.submit(job)?;
+                    self.submit_job(job)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn submit(&mut self, at: usize) -> anyhow::Result<()> {
-        let job = &self.trace.jobs[at];
-        for (resource, object) in objects::job(job, self.attempts[at], &self.scheduler) {
-            if resource == objects::pods() {
+    fn submit_job(&mut self, job_index: usize) -> anyhow::Result<()> {
+        let job = &self.trace.jobs[job_index];
+        for (resource, object) in
+            objects::job_objects(job, self.attempts[job_index], &self.scheduler)
+        {
+            if resource == objects::pods_resource() {
                 let name = object.pointer("/metadata/name").and_then(Value::as_str);
-                self.metrics().register_pod(name.unwrap_or_default(), at);
+                self.lock_metrics().register_pod(name.unwrap_or_default(), job_index);
             }
             let created = self.emulator.create(&resource, object);
             created.with_context(|| format!("job {} cannot be submitted", job.name))?;
@@ -205,19 +207,19 @@ impl<'a> WorkloadDriver<'a> {
         Ok(())
     }
 
-    fn remove(&mut self, at: usize) -> anyhow::Result<()> {
-        let job = &self.trace.jobs[at];
-        let name = objects::job_name(job, self.attempts[at]);
+    fn remove_job(&mut self, job_index: usize) -> anyhow::Result<()> {
+        let job = &self.trace.jobs[job_index];
+        let name = objects::job_name_of_attempt(job, self.attempts[job_index]);
         if job.pods == 1 {
-            return self.delete(&name);
+            return self.delete_pod(&name);
         }
-        (0..job.pods).try_for_each(|member| self.delete(&format!("{name}-{member}")))
+        (0..job.pods).try_for_each(|member| self.delete_pod(&format!("{name}-{member}")))
     }
 
     /// Deletes a pod without grace period; a missing pod is no error.
-    fn delete(&self, pod: &str) -> anyhow::Result<()> {
+    fn delete_pod(&self, pod: &str) -> anyhow::Result<()> {
         let key = Key {
-            resource: objects::pods(),
+            resource: objects::pods_resource(),
             namespace: objects::NAMESPACE.into(),
             name: pod.into(),
         };
@@ -230,16 +232,16 @@ impl<'a> WorkloadDriver<'a> {
         }
     }
 
-    fn metrics(&self) -> MutexGuard<'_, Metrics> {
+    fn lock_metrics(&self) -> MutexGuard<'_, Metrics> {
         self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn watch(emulator: &Emulator, metrics: &Arc<Mutex<Metrics>>, wake: &Arc<Notify>) {
+fn observe_writes(emulator: &Emulator, metrics: &Arc<Mutex<Metrics>>, wake: &Arc<Notify>) {
     let (metrics, wake) = (Arc::clone(metrics), Arc::clone(wake));
     emulator.observe_writes(Box::new(move |entry| {
         let mut metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
-        metrics.observe(entry);
+        metrics.observe_entry(entry);
         if !metrics.outbox.is_empty() || metrics.finite == 0 {
             wake.notify_one();
         }
@@ -266,24 +268,24 @@ fn create_initial_objects(
             create("apiextensions.k8s.io", "customresourcedefinitions", kind)?;
         }
         for queue in &trace.queues {
-            create(api_versions::SCHEDULING_GROUP, "queues", objects::queue(queue))?;
+            create(api_versions::SCHEDULING_GROUP, "queues", objects::queue_object(queue))?;
         }
     }
     for node in &trace.nodes {
-        create("", "nodes", objects::node(node))?;
+        create("", "nodes", objects::node_object(node))?;
     }
     Ok(())
 }
 
-fn action_queue(trace: &Trace) -> BinaryHeap<Reverse<(Duration, Action)>> {
+fn initial_actions(trace: &Trace) -> BinaryHeap<Reverse<(Duration, DriverAction)>> {
     let mut agenda = BinaryHeap::new();
     for (at, job) in trace.jobs.iter().enumerate() {
         let comes = Duration::from_secs_f64(job.arrives_secs);
-        agenda.push(Reverse((comes, Action::Submit(at))));
+        agenda.push(Reverse((comes, DriverAction::Submit(at))));
         match job.end {
             JobEnd::LeavesAfterSecs(secs) => {
                 let leaves = comes + Duration::from_secs_f64(secs);
-                agenda.push(Reverse((leaves, Action::Remove(at))));
+                agenda.push(Reverse((leaves, DriverAction::Remove(at))));
             }
             JobEnd::RunsSecs(_) | JobEnd::Never => {}
         }

@@ -19,8 +19,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     limits::{
-        self, CPU_MILLI, GPUS, IntRange, JOB_NAME, MEMORY_MIB, NODE_NAME, NameLimit, PODS,
-        QUEUE_NAME, SECS,
+        self, CPU_MILLI_RANGE, GPUS_RANGE, IntRange, JOB_NAME_LIMIT, MEMORY_MIB_RANGE,
+        NODE_NAME_LIMIT, NameLimit, PODS_RANGE, QUEUE_NAME_LIMIT, SECS_RANGE,
     },
     trace::{JobEnd, TraceError, TraceJob, TraceNode, TraceQueue},
 };
@@ -46,11 +46,11 @@ struct QueueLine {
     #[serde(default)]
     parent: String,
     quota: f64,
-    #[serde(default = "one")]
+    #[serde(default = "default_weight")]
     weight: f64,
-    #[serde(default = "unlimited")]
+    #[serde(default = "default_limit")]
     limit: f64,
-    #[serde(default = "usual_priority")]
+    #[serde(default = "default_priority")]
     priority: i64,
 }
 
@@ -58,7 +58,7 @@ struct QueueLine {
 #[serde(deny_unknown_fields)]
 struct JobLine {
     name: String,
-    #[serde(default = "one_pod")]
+    #[serde(default = "default_pod_count")]
     pods: u64,
     #[serde(default)]
     cpu_milli: u64,
@@ -87,83 +87,93 @@ fn default_memory_mib() -> u64 {
     1 << 20
 }
 
-fn one() -> f64 {
+fn default_weight() -> f64 {
     1.0
 }
 
-fn unlimited() -> f64 {
+fn default_limit() -> f64 {
     -1.0
 }
 
-fn usual_priority() -> i64 {
+fn default_priority() -> i64 {
     100
 }
 
-fn one_pod() -> u64 {
+fn default_pod_count() -> u64 {
     1
 }
 
-pub(super) fn nodes(path: &Path) -> Result<Vec<TraceNode>, TraceError> {
-    lines::<NodeLine>(path)?
+pub(super) fn read_nodes(path: &Path) -> Result<Vec<TraceNode>, TraceError> {
+    read_lines::<NodeLine>(path)?
         .into_iter()
         .map(|(at, node)| {
             let NodeLine { name, cpu_milli, memory_mib, gpus, model } = node;
-            at.name(&name, NODE_NAME)?;
-            at.model("model", &model)?;
-            at.count("gpus", gpus, GPUS)?;
-            at.count("cpu_milli", cpu_milli, CPU_MILLI.at_least_one())?;
-            at.count("memory_mib", memory_mib, MEMORY_MIB.at_least_one())?;
+            at.check_name(&name, NODE_NAME_LIMIT)?;
+            at.check_model("model", &model)?;
+            at.check_count("gpus", gpus, GPUS_RANGE)?;
+            at.check_count("cpu_milli", cpu_milli, CPU_MILLI_RANGE.at_least_one())?;
+            at.check_count("memory_mib", memory_mib, MEMORY_MIB_RANGE.at_least_one())?;
             Ok(TraceNode { line: at.line, name, cpu_milli, memory_mib, gpus, model })
         })
         .collect()
 }
 
-pub(super) fn queues(path: &Path) -> Result<Vec<TraceQueue>, TraceError> {
-    lines::<QueueLine>(path)?
+pub(super) fn read_queues(path: &Path) -> Result<Vec<TraceQueue>, TraceError> {
+    read_lines::<QueueLine>(path)?
         .into_iter()
         .map(|(at, queue)| {
             let QueueLine { name, parent, quota, weight, limit, priority } = queue;
-            at.name(&name, QUEUE_NAME)?;
-            at.amount("quota", quota)?;
-            at.amount("limit", limit)?;
-            if !limits::is_weight(weight) {
-                return Err(at.error("weight", &number_text(weight), limits::WEIGHT));
+            at.check_name(&name, QUEUE_NAME_LIMIT)?;
+            at.check_amount("quota", quota)?;
+            at.check_amount("limit", limit)?;
+            if !limits::is_valid_weight(weight) {
+                return Err(at.field_error("weight", &number_text(weight), limits::ALLOWED_WEIGHT));
             }
             if i32::try_from(priority).is_err() {
-                return Err(at.error("priority", &priority.to_string(), limits::PRIORITY));
+                return Err(at.field_error(
+                    "priority",
+                    &priority.to_string(),
+                    limits::ALLOWED_PRIORITY,
+                ));
             }
             Ok(TraceQueue { line: at.line, name, parent, quota, weight, limit, priority })
         })
         .collect()
 }
 
-pub(super) fn jobs(path: &Path) -> Result<Vec<TraceJob>, TraceError> {
-    lines::<JobLine>(path)?.into_iter().map(|(at, line)| job(&at, line)).collect()
+pub(super) fn read_jobs(path: &Path) -> Result<Vec<TraceJob>, TraceError> {
+    read_lines::<JobLine>(path)?.into_iter().map(|(at, line)| job_from_line(&at, line)).collect()
 }
 
-fn job(at: &LineLocation, line: JobLine) -> Result<TraceJob, TraceError> {
-    at.name(&line.name, JOB_NAME)?;
-    at.time("arrives_secs", line.arrives_secs)?;
-    at.count("pods", line.pods, PODS)?;
-    at.count("gpus", line.gpus, GPUS)?;
-    at.count("cpu_milli", line.cpu_milli, CPU_MILLI)?;
-    at.count("memory_mib", line.memory_mib, MEMORY_MIB)?;
-    line.models.iter().try_for_each(|model| at.model("models", model))?;
+fn job_from_line(location: &LineLocation, line: JobLine) -> Result<TraceJob, TraceError> {
+    location.check_name(&line.name, JOB_NAME_LIMIT)?;
+    location.check_time("arrives_secs", line.arrives_secs)?;
+    location.check_count("pods", line.pods, PODS_RANGE)?;
+    location.check_count("gpus", line.gpus, GPUS_RANGE)?;
+    location.check_count("cpu_milli", line.cpu_milli, CPU_MILLI_RANGE)?;
+    location.check_count("memory_mib", line.memory_mib, MEMORY_MIB_RANGE)?;
+    line.models.iter().try_for_each(|model| location.check_model("models", model))?;
     let whole = line.gpus * 1000;
     if line.gpu_milli.is_some_and(|share| share == 0 || share > whole) {
         let found = line.gpu_milli.unwrap_or_default().to_string();
-        return Err(at.error("gpu_milli", &found, "1 to 1000 for each of its GPUs"));
+        return Err(location.field_error("gpu_milli", &found, "1 to 1000 for each of its GPUs"));
     }
     let end = match (line.runs_secs, line.leaves_after_secs) {
         (Some(_), Some(_)) => {
-            return Err(at.error("runs_secs", "leaves_after_secs beside it", "one of the two"));
+            return Err(location.field_error(
+                "runs_secs",
+                "leaves_after_secs beside it",
+                "one of the two",
+            ));
         }
-        (Some(secs), None) => JobEnd::RunsSecs(at.time("runs_secs", secs)?),
-        (None, Some(secs)) => JobEnd::LeavesAfterSecs(at.time("leaves_after_secs", secs)?),
+        (Some(secs), None) => JobEnd::RunsSecs(location.check_time("runs_secs", secs)?),
+        (None, Some(secs)) => {
+            JobEnd::LeavesAfterSecs(location.check_time("leaves_after_secs", secs)?)
+        }
         (None, None) => JobEnd::Never,
     };
     Ok(TraceJob {
-        line: at.line,
+        line: location.line,
         name: line.name,
         pods: line.pods,
         cpu_milli: line.cpu_milli,
@@ -178,54 +188,58 @@ fn job(at: &LineLocation, line: JobLine) -> Result<TraceJob, TraceError> {
     })
 }
 
-/// Formats a number for an error message.
+/// Formats a number for an error message; a large one in exponent notation.
 fn number_text(number: f64) -> String {
     if number.abs() < 1e15 { number.to_string() } else { format!("{number:e}") }
 }
 
-/// Location of a line.
+/// The location of a line of a file, for error messages.
 struct LineLocation {
     file: String,
     line: u64,
 }
 
 impl LineLocation {
-    fn name(&self, name: &str, bound: NameLimit) -> Result<(), TraceError> {
-        if bound.is_valid(name) {
+    fn check_name(&self, name: &str, bound: NameLimit) -> Result<(), TraceError> {
+        if bound.is_valid_name(name) {
             return Ok(());
         }
-        Err(self.error("name", &format!("{name:?}"), &bound.to_string()))
+        Err(self.field_error("name", &format!("{name:?}"), &bound.to_string()))
     }
 
-    fn model(&self, field: &str, model: &str) -> Result<(), TraceError> {
-        if limits::is_model(model) {
+    fn check_model(&self, field: &str, model: &str) -> Result<(), TraceError> {
+        if limits::is_valid_model(model) {
             return Ok(());
         }
-        Err(self.error(field, &format!("{model:?}"), limits::MODEL))
+        Err(self.field_error(field, &format!("{model:?}"), limits::ALLOWED_MODEL))
     }
 
-    fn count(&self, field: &str, count: u64, bound: IntRange) -> Result<(), TraceError> {
+    fn check_count(&self, field: &str, count: u64, bound: IntRange) -> Result<(), TraceError> {
         if bound.contains(count) {
             return Ok(());
         }
-        Err(self.error(field, &count.to_string(), &bound.to_string()))
+        Err(self.field_error(field, &count.to_string(), &bound.to_string()))
     }
 
-    fn amount(&self, field: &str, amount: f64) -> Result<(), TraceError> {
-        if limits::is_amount(amount) {
+    fn check_amount(&self, field: &str, amount: f64) -> Result<(), TraceError> {
+        if limits::is_valid_amount(amount) {
             return Ok(());
         }
-        Err(self.error(field, &number_text(amount), limits::AMOUNT))
+        Err(self.field_error(field, &number_text(amount), limits::ALLOWED_AMOUNT))
     }
 
-    fn time(&self, field: &str, secs: f64) -> Result<f64, TraceError> {
-        if SECS.contains_fraction(secs) {
+    fn check_time(&self, field: &str, secs: f64) -> Result<f64, TraceError> {
+        if SECS_RANGE.contains_fraction(secs) {
             return Ok(secs);
         }
-        Err(self.error(field, &number_text(secs), "seconds from 0 to those of a hundred years"))
+        Err(self.field_error(
+            field,
+            &number_text(secs),
+            "seconds from 0 to those of a hundred years",
+        ))
     }
 
-    fn error(&self, field: &str, found: &str, allowed: &str) -> TraceError {
+    fn field_error(&self, field: &str, found: &str, allowed: &str) -> TraceError {
         TraceError {
             file: self.file.clone(),
             line: self.line,
@@ -236,10 +250,10 @@ impl LineLocation {
     }
 }
 
-fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<(LineLocation, T)>, TraceError> {
+fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<(LineLocation, T)>, TraceError> {
     let file = path.display().to_string();
-    let text = schedlab_conformance::text::read(path)
-        .map_err(|error| TraceError::unreadable(path, &error, "a file of JSON lines"))?;
+    let text = schedlab_conformance::text::read_text_file(path)
+        .map_err(|error| TraceError::from_unreadable_file(path, &error, "a file of JSON lines"))?;
     let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(line, text)| {
@@ -249,7 +263,7 @@ fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<(LineLocation, T)>, Tra
             if !text.trim_start().starts_with('{')
                 && let Ok(other) = serde_json::from_str::<Value>(text)
             {
-                return Err(at.error("", &other.to_string(), allowed));
+                return Err(at.field_error("", &other.to_string(), allowed));
             }
             match serde_json::from_str(text) {
                 Ok(read) => Ok((at, read)),
@@ -259,7 +273,7 @@ fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<(LineLocation, T)>, Tra
                     let error = error.split(" at line").next().unwrap_or_default();
                     let (found, allowed) =
                         error.split_once(", expected ").unwrap_or((error, allowed));
-                    Err(at.error(&column, found, allowed))
+                    Err(at.field_error(&column, found, allowed))
                 }
             }
         })

@@ -9,12 +9,12 @@ use schedlab_audit::{eviction_message, unschedulable_message};
 use schedlab_emulator::store::{EventKind, LogEntry};
 
 use super::{
-    objects::{self, Scheduler},
+    objects::{self, TargetScheduler},
     trace::TraceJob,
 };
 use schedlab_conformance::history::requests_deletion;
 
-/// An event for the workload driver.
+/// An event that the workload driver has to handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum DriverEvent {
     /// A pod has finished and can be deleted.
@@ -27,7 +27,7 @@ pub(super) enum DriverEvent {
 pub(super) struct Metrics {
     scheduler: String,
     jobs: Vec<JobMetrics>,
-    /// Job index by pod name.
+    /// Index of the job by pod name.
     pods: BTreeMap<String, usize>,
     nodes: BTreeMap<String, NodeUsage>,
     pub(super) fleet: FleetMetrics,
@@ -47,10 +47,10 @@ pub(super) struct JobMetrics {
     bound: BTreeMap<String, BoundPod>,
     arrived_at: Option<Timestamp>,
     evicted: bool,
-    /// Seconds from arrival until all pods were bound, for each attempt.
+    /// For each attempt to run the job: seconds from arrival until all pods were bound.
     pub(super) waits: Vec<f64>,
     pub(super) evictions: u64,
-    /// Last pending reason of one of its pods.
+    /// The last pending reason of one of the job's pods.
     pub(super) last_reason: String,
 }
 
@@ -70,22 +70,22 @@ struct NodeUsage {
 #[derive(Clone, Debug, Default)]
 pub(super) struct FleetMetrics {
     pub(super) milli: u64,
-    /// GPUs bound to pods.
+    /// GPUs bound to pods, in thousandths.
     pub(super) taken_milli: u64,
     pub(super) taken_peak_milli: u64,
-    /// GPUs used by running pods.
+    /// GPUs used by running pods, in thousandths.
     busy_milli: u64,
-    /// Free GPUs on partly used nodes.
+    /// Free GPUs on partly used nodes, in thousandths.
     stranded_milli: u64,
     pub(super) secs: f64,
-    /// GPU-seconds, here and below.
+    /// GPU-seconds, as in the following fields.
     pub(super) taken_secs: f64,
     pub(super) busy_secs: f64,
     pub(super) stranded_secs: f64,
 }
 
 impl Metrics {
-    pub(super) fn new(jobs: &[TraceJob], scheduler: &Scheduler) -> Self {
+    pub(super) fn new(jobs: &[TraceJob], scheduler: &TargetScheduler) -> Self {
         let whole = |job: &TraceJob| job.gpus.saturating_mul(1000);
         let shares = |job: &TraceJob| job.gpu_share_milli().filter(|_| scheduler.shares_gpus);
         let job = |job: &TraceJob| JobMetrics {
@@ -111,12 +111,12 @@ impl Metrics {
         &self.jobs
     }
 
-    /// Registers a pod of this job before its creation.
+    /// Registers a pod of the job with this index, before the pod is created.
     pub(super) fn register_pod(&mut self, pod: &str, job: usize) {
         self.pods.insert(pod.to_owned(), job);
     }
 
-    pub(super) fn observe(&mut self, entry: &LogEntry) {
+    pub(super) fn observe_entry(&mut self, entry: &LogEntry) {
         match (&*entry.key.resource.group, &*entry.key.resource.plural) {
             ("", "nodes") => self.observe_node(entry),
             ("", "pods") if &*entry.key.namespace == objects::NAMESPACE => self.observe_pod(entry),
@@ -124,7 +124,7 @@ impl Metrics {
         }
     }
 
-    /// Advances the time integrals to `now`.
+    /// Advances the integrals over time, such as GPU-seconds, to `now`.
     fn advance_to(&mut self, now: Timestamp) {
         let secs = self.last.map_or(0.0, |last| now.duration_since(last).as_secs_f64());
         self.last = Some(now);
@@ -153,10 +153,10 @@ impl Metrics {
         match entry.kind {
             EventKind::Added => self.jobs[at].record_arrival(entry.time),
             EventKind::Modified => {
-                self.jobs[at].record_reason(name, pod);
+                self.jobs[at].record_pending_reason(name, pod);
                 self.observe_eviction(at, entry);
                 if finished {
-                    self.release(at, name);
+                    self.release_pod(at, name);
                     let leaves = pod.pointer("/metadata/deletionTimestamp").is_some();
                     self.outbox.extend((!leaves).then(|| DriverEvent::Finished(name.to_owned())));
                 } else if let Some(node) = text(pod, "/spec/nodeName") {
@@ -166,7 +166,7 @@ impl Metrics {
             }
             EventKind::Deleted => {
                 self.observe_eviction(at, entry);
-                self.release(at, name);
+                self.release_pod(at, name);
                 self.pods.remove(name);
                 let job = &mut self.jobs[at];
                 if job.evicted && job.bound.is_empty() {
@@ -177,16 +177,16 @@ impl Metrics {
         }
     }
 
-    fn observe_eviction(&mut self, at: usize, entry: &LogEntry) {
+    fn observe_eviction(&mut self, job_index: usize, entry: &LogEntry) {
         let ours = *entry.manager == *self.scheduler || eviction_message(&entry.object).is_some();
         if ours && requests_deletion(entry) {
-            self.jobs[at].evictions += 1;
-            self.jobs[at].evicted = true;
+            self.jobs[job_index].evictions += 1;
+            self.jobs[job_index].evicted = true;
         }
     }
 
-    fn record_binding(&mut self, at: usize, name: &str, node: &str, now: Timestamp) {
-        let job = &mut self.jobs[at];
+    fn record_binding(&mut self, job_index: usize, name: &str, node: &str, now: Timestamp) {
+        let job = &mut self.jobs[job_index];
         if job.bound.contains_key(name) {
             return;
         }
@@ -198,11 +198,11 @@ impl Metrics {
         }
         self.finite += usize::from(job.finite);
         let milli = job.taken_milli;
-        self.change_node(node, |taken| taken + milli);
+        self.change_node_usage(node, |taken| taken + milli);
     }
 
-    fn set_running(&mut self, at: usize, name: &str, running: bool) {
-        let job = &mut self.jobs[at];
+    fn set_running(&mut self, job_index: usize, name: &str, running: bool) {
+        let job = &mut self.jobs[job_index];
         let Some(bound) = job.bound.get_mut(name) else { return };
         match (bound.running, running) {
             (false, true) => self.fleet.busy_milli += job.used_milli,
@@ -212,16 +212,16 @@ impl Metrics {
         bound.running = running;
     }
 
-    fn release(&mut self, at: usize, name: &str) {
-        self.set_running(at, name, false);
-        let job = &mut self.jobs[at];
+    fn release_pod(&mut self, job_index: usize, name: &str) {
+        self.set_running(job_index, name, false);
+        let job = &mut self.jobs[job_index];
         let Some(bound) = job.bound.remove(name) else { return };
         self.finite -= usize::from(job.finite);
         let milli = job.taken_milli;
-        self.change_node(&bound.node, |taken| taken - milli);
+        self.change_node_usage(&bound.node, |taken| taken - milli);
     }
 
-    fn change_node(&mut self, name: &str, change: impl FnOnce(u64) -> u64) {
+    fn change_node_usage(&mut self, name: &str, change: impl FnOnce(u64) -> u64) {
         let Some(node) = self.nodes.get_mut(name) else { return };
         let stranded = |node: &NodeUsage| match node.taken_milli {
             0 => 0,
@@ -242,8 +242,9 @@ impl JobMetrics {
         self.arrived_at.get_or_insert(now);
     }
 
-    /// Drops the pod's own name from its pending reason, so that equal reasons compare equal.
-    fn record_reason(&mut self, name: &str, pod: &Value) {
+    /// Records a pod's pending reason without the pod's own name, so that equal reasons compare
+    /// equal.
+    fn record_pending_reason(&mut self, name: &str, pod: &Value) {
         if let Some(reason) = unschedulable_message(pod) {
             let own = format!("pod {}/{name} ", objects::NAMESPACE);
             self.last_reason = reason.replace(&own, "the pod ");

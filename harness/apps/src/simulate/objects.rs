@@ -8,11 +8,11 @@ use super::trace::{JobEnd, TraceJob, TraceNode, TraceQueue};
 /// Namespace of all jobs of a trace.
 pub(super) const NAMESPACE: &str = "default";
 
-pub(super) fn pods() -> Resource {
+pub(super) fn pods_resource() -> Resource {
     Resource::new("", "pods")
 }
 
-pub(super) fn node(node: &TraceNode) -> Value {
+pub(super) fn node_object(node: &TraceNode) -> Value {
     let gpus = node.gpus.to_string();
     let mut labels = json!({(labels::HOSTNAME): node.name});
     let mut room = json!({
@@ -33,7 +33,7 @@ pub(super) fn node(node: &TraceNode) -> Value {
     })
 }
 
-pub(super) fn queue(queue: &TraceQueue) -> Value {
+pub(super) fn queue_object(queue: &TraceQueue) -> Value {
     let unbounded = json!({"quota": -1, "limit": -1, "overQuotaWeight": 1});
     let gpu = json!({
         "quota": queue.quota, "limit": queue.limit, "overQuotaWeight": queue.weight,
@@ -51,44 +51,49 @@ pub(super) fn queue(queue: &TraceQueue) -> Value {
     })
 }
 
-/// Name of a job's objects; restarts after evictions append the attempt.
-pub(super) fn job_name(job: &TraceJob, attempt: u32) -> String {
+/// The name of a job's objects. When the job restarts after an eviction, the number of the attempt
+/// is appended.
+pub(super) fn job_name_of_attempt(job: &TraceJob, attempt: u32) -> String {
     if attempt == 0 { job.name.clone() } else { format!("{}-r{attempt}", job.name) }
 }
 
-/// The scheduler for which objects are built.
+/// The scheduler for which the objects of a trace are built.
 #[derive(Clone, Debug)]
-pub(super) struct Scheduler {
+pub(super) struct TargetScheduler {
     pub(super) name: String,
-    /// Whether it supports GPU fractions; otherwise pods get whole GPUs.
+    /// Whether the scheduler supports GPU fractions; otherwise pods get whole GPUs.
     pub(super) shares_gpus: bool,
 }
 
 /// The objects of a job: a pod, or a gang with its pod group.
-pub(super) fn job(job: &TraceJob, attempt: u32, scheduler: &Scheduler) -> Vec<(Resource, Value)> {
-    let name = job_name(job, attempt);
+pub(super) fn job_objects(
+    job: &TraceJob,
+    attempt: u32,
+    scheduler: &TargetScheduler,
+) -> Vec<(Resource, Value)> {
+    let name = job_name_of_attempt(job, attempt);
     if job.pods == 1 {
-        return vec![(pods(), pod(job, &name, scheduler))];
+        return vec![(pods_resource(), pod_object(job, &name, scheduler))];
     }
     let group = json!({
         "apiVersion": api_versions::POD_GROUP, "kind": "PodGroup",
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {
             "minMember": job.pods, "queue": job.queue,
-            "priorityClassName": priority_class(job),
+            "priorityClassName": priority_class_name(job),
         },
     });
     let members = (0..job.pods).map(|at| {
-        let mut pod = pod(job, &format!("{name}-{at}"), scheduler);
+        let mut pod = pod_object(job, &format!("{name}-{at}"), scheduler);
         pod["metadata"]["annotations"][annotations::POD_GROUP_NAME] = json!(name);
         pod["metadata"]["annotations"][annotations::SKIP_POD_GROUPER] = json!("true");
-        (pods(), pod)
+        (pods_resource(), pod)
     });
     let groups = Resource::new(api_versions::SCHEDULING_GROUP, "podgroups");
     std::iter::once((groups, group)).chain(members).collect()
 }
 
-fn pod(job: &TraceJob, name: &str, scheduler: &Scheduler) -> Value {
+fn pod_object(job: &TraceJob, name: &str, scheduler: &TargetScheduler) -> Value {
     let mut requests = json!({
         "cpu": format!("{}m", job.cpu_milli), "memory": format!("{}Mi", job.memory_mib),
     });
@@ -108,14 +113,14 @@ fn pod(job: &TraceJob, name: &str, scheduler: &Scheduler) -> Value {
             "name": name, "namespace": NAMESPACE,
             "labels": {
                 (labels::QUEUE): job.queue,
-                (labels::PRIORITY_CLASS): priority_class(job),
+                (labels::PRIORITY_CLASS): priority_class_name(job),
             },
             "annotations": annotations,
         },
         "spec": {
             "schedulerName": scheduler.name,
             "restartPolicy": "Never",
-            "priorityClassName": priority_class(job),
+            "priorityClassName": priority_class_name(job),
             "containers": [{
                 "name": "work", "image": "work",
                 "resources": {"requests": requests, "limits": requests},
@@ -135,6 +140,6 @@ fn pod(job: &TraceJob, name: &str, scheduler: &Scheduler) -> Value {
     pod
 }
 
-fn priority_class(job: &TraceJob) -> &str {
+fn priority_class_name(job: &TraceJob) -> &str {
     if job.priority_class.is_empty() { "train" } else { &job.priority_class }
 }

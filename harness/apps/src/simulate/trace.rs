@@ -6,48 +6,48 @@ use std::path::Path;
 
 use schedlab_conformance::text::TextFileError;
 
-/// A workload trace.
+/// A trace of jobs, with the nodes and queues on which it is replayed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Trace {
-    /// Nodes, in file order.
+    /// Nodes of the fleet, in the order of the file.
     pub nodes: Vec<TraceNode>,
-    /// Queues.
+    /// Queues of the trace.
     pub queues: Vec<TraceQueue>,
-    /// Jobs, by arrival.
+    /// Jobs, in the order of their arrival.
     pub jobs: Vec<TraceJob>,
 }
 
 /// A node of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TraceNode {
-    /// Line in its file.
+    /// Line of the node in its file.
     pub line: u64,
-    /// Name.
+    /// Name of the node.
     pub name: String,
-    /// CPU in millicores.
+    /// CPU of the node in millicores.
     pub cpu_milli: u64,
-    /// Memory in MiB.
+    /// Memory of the node in MiB.
     pub memory_mib: u64,
-    /// Number of GPUs.
+    /// Number of GPUs of the node.
     pub gpus: u64,
     /// GPU model; empty when unknown.
     pub model: String,
 }
 
-/// A queue with its GPU amounts; CPU and memory are unlimited.
+/// A queue with its GPU quota and limit; CPU and memory are unlimited.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TraceQueue {
-    /// Line in its file.
+    /// Line of the queue in its file.
     pub line: u64,
-    /// Name.
+    /// Name of the queue.
     pub name: String,
-    /// Parent queue; empty for a root queue.
+    /// Name of the parent queue; empty for a root queue.
     pub parent: String,
-    /// GPU quota; -1: unlimited.
+    /// GPU quota of the queue; -1 means unlimited.
     pub quota: f64,
-    /// Over-quota weight.
+    /// Over-quota weight of the queue.
     pub weight: f64,
-    /// GPU limit; -1: unlimited.
+    /// GPU limit of the queue; -1 means unlimited.
     pub limit: f64,
     /// Queue priority; higher is served first.
     pub priority: i64,
@@ -56,9 +56,9 @@ pub(crate) struct TraceQueue {
 /// A job: one pod, or a gang of identical pods.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TraceJob {
-    /// Line in its file.
+    /// Line of the job in its file.
     pub line: u64,
-    /// Name.
+    /// Name of the job.
     pub name: String,
     /// Number of pods, at least one. They run together or not at all.
     pub pods: u64,
@@ -72,35 +72,35 @@ pub(crate) struct TraceJob {
     pub gpu_milli: u64,
     /// Acceptable GPU models; empty: any.
     pub models: Vec<String>,
-    /// Its queue; empty: assigned to the leaf queues in turn.
+    /// Queue of the job. If empty, the job is assigned to one of the leaf queues in turn.
     pub queue: String,
-    /// Its priority class; empty: `train`.
+    /// Priority class of the job; empty means `train`.
     pub priority_class: String,
-    /// Arrival, in seconds from the start.
+    /// Arrival of the job, in seconds from the start of the trace.
     pub arrives_secs: f64,
-    /// How it ends.
+    /// How the job ends.
     pub end: JobEnd,
 }
 
 /// How a job ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum JobEnd {
-    /// This many seconds after it started.
+    /// The job ends this many seconds after it started.
     RunsSecs(f64),
-    /// This many seconds after its arrival, started or not: its owner removed it.
+    /// The job's owner removes it this many seconds after its arrival, started or not.
     LeavesAfterSecs(f64),
-    /// Never.
+    /// The job never ends.
     #[default]
     Never,
 }
 
 impl TraceJob {
-    /// GPU request of all its pods, in thousandths.
+    /// GPU request of all pods of the job, in thousandths.
     pub(crate) fn total_gpu_milli(&self) -> u64 {
         self.gpu_milli.saturating_mul(self.pods)
     }
 
-    /// Requested thousandths of each of its GPUs, if it requests fractions.
+    /// The requested thousandths of each GPU, if the job requests fractions of GPUs.
     pub(crate) fn gpu_share_milli(&self) -> Option<u64> {
         let each = (self.gpus > 0).then(|| self.gpu_milli.div_ceil(self.gpus))?;
         (each < 1000).then_some(each)
@@ -108,7 +108,7 @@ impl TraceJob {
 }
 
 impl Trace {
-    /// Number of GPUs of the fleet.
+    /// Number of GPUs of all nodes.
     pub(crate) fn gpus(&self) -> u64 {
         self.nodes.iter().map(|node| node.gpus).sum()
     }
@@ -119,19 +119,19 @@ impl Trace {
 pub struct TraceError {
     /// Display path of the file.
     pub file: String,
-    /// Line, from 1; 0 for the whole file.
+    /// Line in the file, counted from 1; 0 means the whole file.
     pub line: u64,
-    /// Column or field; may be empty.
+    /// Column or field with the error; may be empty.
     pub column: String,
-    /// The invalid value.
+    /// The invalid value that was found.
     pub found: String,
-    /// What was expected.
+    /// A description of the allowed values.
     pub allowed: String,
 }
 
 impl TraceError {
     /// The error for a file that cannot be read or is not UTF-8.
-    pub(super) fn unreadable(path: &Path, error: &TextFileError, allowed: &str) -> Self {
+    pub(super) fn from_unreadable_file(path: &Path, error: &TextFileError, allowed: &str) -> Self {
         let allowed = if error.line > 0 { "UTF-8 text" } else { allowed };
         Self {
             file: path.display().to_string(),

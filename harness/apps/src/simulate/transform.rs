@@ -8,29 +8,31 @@ use schedlab_api::random::SplitMix64;
 
 use super::trace::{JobEnd, Trace, TraceJob};
 
-/// Arrivals per second in a packing experiment: as many as one scheduling cycle handles at once.
-const DRAWN_PER_SEC: usize = 10;
+/// How many drawn pods arrive per second in a packing experiment: as many as one scheduling cycle
+/// handles at once.
+const ARRIVALS_PER_SEC: usize = 10;
 
-/// Makes arrivals `times` as dense. Run times stay, and so does the time until a job is removed.
-pub(super) fn compress(trace: &mut Trace, times: f64) {
+/// Makes arrivals `factor` times as dense. Run times do not change, nor does the time from a job's
+/// arrival to its removal.
+pub(super) fn compress_arrivals(trace: &mut Trace, factor: f64) {
     for job in &mut trace.jobs {
-        job.arrives_secs /= times;
+        job.arrives_secs /= factor;
     }
 }
 
-/// Keeps this fraction of the nodes of each kind, evenly spread over the list.
-pub(super) fn scale_fleet(trace: &mut Trace, part: f64) {
+/// Keeps `fraction` of the nodes of each kind, evenly spread over the list.
+pub(super) fn scale_fleet(trace: &mut Trace, fraction: f64) {
     let mut seen: BTreeMap<(u64, String), u32> = BTreeMap::new();
     trace.nodes.retain(|node| {
         let at = seen.entry((node.gpus, node.model.clone())).or_default();
         *at += 1;
-        (f64::from(*at) * part).floor() > (f64::from(*at - 1) * part).floor()
+        (f64::from(*at) * fraction).floor() > (f64::from(*at - 1) * fraction).floor()
     });
 }
 
-/// Draws pods from the list repeatedly until their GPUs are `percent` of the fleet's. They arrive
-/// one after the other and stay.
-pub(super) fn inflate(trace: &mut Trace, percent: u64, seed: u64) {
+/// Draws pods from the trace repeatedly, until they request `percent` of the fleet's GPUs. The pods
+/// arrive one after the other and never end.
+pub(super) fn draw_pods_to_fill(trace: &mut Trace, percent: u64, seed: u64) {
     let target_milli = trace.gpus().saturating_mul(1000).saturating_mul(percent) / 100;
     let list = std::mem::take(&mut trace.jobs);
     if list.iter().all(|job| job.gpus == 0) {
@@ -44,15 +46,15 @@ pub(super) fn inflate(trace: &mut Trace, percent: u64, seed: u64) {
         arrived += drawn.total_gpu_milli();
         trace.jobs.push(TraceJob {
             name: format!("{}-{at}", drawn.name),
-            arrives_secs: second(at / DRAWN_PER_SEC),
+            arrives_secs: index_as_seconds(at / ARRIVALS_PER_SEC),
             end: JobEnd::Never,
             ..drawn.clone()
         });
     }
 }
 
-/// Splits each gang into single-pod jobs, for schedulers without gangs. Returns the number of
-/// gangs.
+/// Splits each gang into single-pod jobs, for schedulers without gangs. Returns the number of gangs
+/// that were split.
 pub(super) fn split_gangs(trace: &mut Trace) -> usize {
     let gangs = trace.jobs.iter().filter(|job| job.pods > 1).count();
     let split = |job: TraceJob| {
@@ -67,7 +69,7 @@ pub(super) fn split_gangs(trace: &mut Trace) -> usize {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a trace's seconds are far below 2^52")]
-fn second(at: usize) -> f64 {
+fn index_as_seconds(at: usize) -> f64 {
     at as f64
 }
 
@@ -102,7 +104,7 @@ mod tests {
     fn inflated_arrivals_just_exceed_the_target_and_repeat_with_the_seed() {
         let inflated = |seed| {
             let mut trace = trace(10, 8);
-            inflate(&mut trace, 130, seed);
+            draw_pods_to_fill(&mut trace, 130, seed);
             trace
         };
         let arrived: u64 = inflated(1).jobs.iter().map(TraceJob::total_gpu_milli).sum();
@@ -115,7 +117,7 @@ mod tests {
     fn denser_arrivals_leave_run_times_alone() {
         let mut trace = trace(1, 8);
         trace.jobs[0].end = JobEnd::RunsSecs(60.0);
-        compress(&mut trace, 10.0);
+        compress_arrivals(&mut trace, 10.0);
         assert_eq!((trace.jobs[0].arrives_secs, trace.jobs[0].end), (10.0, JobEnd::RunsSecs(60.0)));
     }
 }

@@ -12,21 +12,21 @@ use schedlab_api::{
 
 use schedlab_conformance::world::observed::{ObservedCluster, Phase, Pod, WatchedKind};
 
-/// The captured objects.
+/// What the checks compare: pods, queues, pod groups and nodes at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ClusterCapture {
-    /// By `namespace/name`.
+    /// Pods by `namespace/name`.
     pub(super) pods: BTreeMap<String, PodState>,
     pub(super) queues: BTreeMap<String, QueueState>,
-    /// By `namespace/name`.
+    /// Pod groups by `namespace/name`.
     pub(super) groups: BTreeMap<String, GroupState>,
     /// Allocatable GPUs by node, in thousandths.
     pub(super) nodes: BTreeMap<String, i128>,
-    /// By node: labels, taints and cordon.
+    /// Labels, taints and cordon of each node.
     pub(super) node_metadata: BTreeMap<String, ObjectMetadata>,
 }
 
-/// Metadata of an object by name, such as `label app` or `finalizers`.
+/// Metadata of an object, keyed by its name, such as `label app` or `finalizers`.
 pub(super) type ObjectMetadata = BTreeMap<String, String>;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +40,7 @@ pub(super) struct PodState {
     pub(super) devices: Vec<String>,
     pub(super) metadata: ObjectMetadata,
     pub(super) restarts: i64,
-    /// `status.reason`.
+    /// `status.reason` of the pod.
     pub(super) reason: String,
     pub(super) pending_reason: Option<String>,
 }
@@ -48,11 +48,11 @@ pub(super) struct PodState {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct GroupState {
     pub(super) uid: String,
-    /// `spec.minMember`.
+    /// `spec.minMember` of the pod group.
     pub(super) min_members: usize,
     pub(super) spec: Value,
     pub(super) metadata: ObjectMetadata,
-    /// Names of its non-empty status fields.
+    /// Names of the non-empty status fields of the pod group.
     pub(super) status_fields: BTreeSet<String>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct QueueState {
     pub(super) uid: String,
     pub(super) spec: Value,
     pub(super) parent: String,
-    /// `allocated`, `requested` and the like, without timestamps.
+    /// The queue's status without timestamps: `allocated`, `requested` and the like.
     pub(super) status: BTreeMap<String, Value>,
 }
 
@@ -70,7 +70,7 @@ impl PodState {
         !self.node.is_empty() && !matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
-    /// Whether a pending reason is reported.
+    /// Whether the scheduler reported a pending reason for the pod.
     pub(super) fn has_pending_reason(&self) -> bool {
         self.pending_reason.as_ref().is_some_and(|why| !why.trim().is_empty())
     }
@@ -78,7 +78,9 @@ impl PodState {
 
 impl ClusterCapture {
     pub(super) fn from_view(view: &ObservedCluster) -> Self {
-        let pods = view.pods().map(|pod| (format!("{}/{}", pod.namespace(), pod.name()), pod));
+        let pods = view
+            .current_pods()
+            .map(|pod| (format!("{}/{}", pod.pod_namespace(), pod.pod_name()), pod));
         let string_at = |object: &Value, at: &str| text(object, at).unwrap_or_default().to_owned();
         let named = |object: &Value| string_at(object, "/metadata/name");
         let group = |object: &Value| {
@@ -92,20 +94,20 @@ impl ClusterCapture {
         Self {
             pods: pods.map(|(name, pod)| (name, pod_state(pod, view))).collect(),
             queues: view
-                .all(WatchedKind::Queues)
+                .objects_of_kind(WatchedKind::Queues)
                 .map(|queue| (named(queue), queue_state(queue)))
                 .collect(),
-            groups: view.all(WatchedKind::PodGroups).map(group).collect(),
-            nodes: view.all(WatchedKind::Nodes).map(node).collect(),
+            groups: view.objects_of_kind(WatchedKind::PodGroups).map(group).collect(),
+            nodes: view.objects_of_kind(WatchedKind::Nodes).map(node).collect(),
             node_metadata: view
-                .all(WatchedKind::Nodes)
+                .objects_of_kind(WatchedKind::Nodes)
                 .map(|node| (named(node), node_metadata(node)))
                 .collect(),
         }
     }
 
-    /// Pods of a group.
-    pub(super) fn members(&self, group: &str) -> impl Iterator<Item = &PodState> {
+    /// Pods of a pod group.
+    pub(super) fn pods_of_group(&self, group: &str) -> impl Iterator<Item = &PodState> {
         self.pods.values().filter(move |pod| pod.group.as_deref() == Some(group))
     }
 
@@ -115,24 +117,25 @@ impl ClusterCapture {
         here.map(|pod| pod.gpu_milli).sum()
     }
 
-    /// Groups with a minimum of more than one, and that minimum.
-    pub(super) fn gangs(&self) -> impl Iterator<Item = (&String, usize)> {
+    /// Pod groups with a minimum of more than one pod, each with that minimum.
+    pub(super) fn gangs_with_min_members(&self) -> impl Iterator<Item = (&String, usize)> {
         let least = self.groups.iter().map(|(name, group)| (name, group.min_members));
         least.filter(|(_, least)| *least > 1)
     }
 
-    /// Number of a group's pods that have a node.
-    pub(super) fn bound_members(&self, group: &str) -> usize {
-        self.members(group).filter(|pod| pod.holds_room()).count()
+    /// Number of pods of a pod group that have a node.
+    pub(super) fn bound_member_count(&self, group: &str) -> usize {
+        self.pods_of_group(group).filter(|pod| pod.holds_room()).count()
     }
 
-    /// Double bindings: overcommitted nodes, GPUs assigned to two pods, and pods that the kubelet
-    /// rejected for lack of room; with explanations.
+    /// Double bindings, each with an explanation: overcommitted nodes, GPUs assigned to two pods,
+    /// and pods that the kubelet rejected because their node was full.
     pub(super) fn double_bindings(&self) -> Vec<(String, String)> {
         let full = self.nodes.iter().filter_map(|(node, has)| {
             let held = self.held_gpu_milli(node);
             let (gpus, needed) = (has / 1000, held / 1000);
-            let why = format!("{node}: got pods that need {needed} GPUs, expected at most {gpus}");
+            let why =
+                format!("node {node}: got pods that need {needed} GPUs, expected at most {gpus}");
             (held > *has).then(|| (node.clone(), why))
         });
         let mut twice: Vec<_> = full.collect();
@@ -142,7 +145,7 @@ impl ClusterCapture {
         let mut devices: BTreeMap<(&str, &str), &str> = BTreeMap::new();
         twice.extend(held.filter_map(|(name, pod, device)| {
             let (node, other) = (&pod.node, devices.insert((&pod.node, device), name)?);
-            let why = format!("GPU {device} of {node} is assigned to {other} and to {name}");
+            let why = format!("GPU {device} of node {node} is assigned to pods {other} and {name}");
             Some((format!("{node}/{device}"), why))
         }));
         // The kubelet rejects pods that do not fit.
@@ -151,25 +154,28 @@ impl ClusterCapture {
                 && (pod.reason.starts_with("OutOf") || pod.reason.contains("Admission"))
         });
         twice.extend(refused.map(|(name, pod)| {
-            (name.clone(), format!("{name} was bound without room: {}", pod_summary(pod)))
+            (
+                name.clone(),
+                format!("pod {name} was bound to a node without room: {}", pod_summary(pod)),
+            )
         }));
         twice
     }
 
-    /// GPUs that pods of a queue and its descendants hold, in thousandths.
-    pub(super) fn queue_gpu_milli(&self, queue: &str) -> i128 {
+    /// GPUs that pods of a queue and of its descendants hold, in thousandths.
+    pub(super) fn used_gpu_milli_of_queue(&self, queue: &str) -> i128 {
         let own = self.pods.values().filter(|pod| pod.queue.as_deref() == Some(queue));
         let own: i128 = own.filter(|pod| pod.holds_room()).map(|pod| pod.gpu_milli).sum();
         let below = self.queues.iter().filter(|(_, one)| one.parent == queue);
-        own + below.map(|(name, _)| self.queue_gpu_milli(name)).sum::<i128>()
+        own + below.map(|(name, _)| self.used_gpu_milli_of_queue(name)).sum::<i128>()
     }
 
-    /// Queues that exceed their limit, with an explanation.
-    pub(super) fn over_limit(&self) -> Vec<(String, String)> {
+    /// Queues that exceed their limit, each with an explanation.
+    pub(super) fn queues_over_limit(&self) -> Vec<(String, String)> {
         let mut over = Vec::new();
         for (name, queue) in &self.queues {
             let limit = at(&queue.spec, "/resources/gpu/limit").and_then(thousandths);
-            let used = self.queue_gpu_milli(name);
+            let used = self.used_gpu_milli_of_queue(name);
             // A negative limit means none.
             if let Some(limit) = limit.filter(|limit| 0 <= *limit && *limit < used) {
                 let (limit, used) = (limit / 1000, used / 1000);
@@ -190,10 +196,10 @@ fn pod_state(pod: Pod<'_>, view: &ObservedCluster) -> PodState {
     let group = pod.pod_group(view).and_then(|group| text(group, "/metadata/name"));
     PodState {
         uid: text(pod.0, "/metadata/uid").unwrap_or_default().to_owned(),
-        node: pod.node().to_owned(),
-        phase: pod.phase(),
-        group: group.map(|name| format!("{}/{name}", pod.namespace())),
-        queue: pod.queue(view).map(str::to_owned),
+        node: pod.node_name().to_owned(),
+        phase: pod.current_phase(),
+        group: group.map(|name| format!("{}/{name}", pod.pod_namespace())),
+        queue: pod.queue_name(view).map(str::to_owned),
         gpu_milli: pod.gpu_milli(),
         devices: devices.filter(|one| !one.is_empty()).collect(),
         metadata: object_metadata(pod.0),
@@ -225,11 +231,12 @@ fn group_state(group: &Value) -> GroupState {
     }
 }
 
-/// Metadata that identifies an object or changes with every write.
+/// Metadata that is not compared: it identifies an object or changes with every write.
 const IGNORED_METADATA: [&str; 6] =
     ["managedFields", "resourceVersion", "generation", "uid", "name", "namespace"];
 
-/// All other metadata, with each label and annotation as its own entry.
+/// Metadata of an object except [`IGNORED_METADATA`]; each label and annotation is an entry of its
+/// own.
 fn object_metadata(object: &Value) -> ObjectMetadata {
     let all = object["metadata"].as_object().into_iter().flat_map(|all| all.iter());
     let mut marks = ObjectMetadata::new();
@@ -245,8 +252,9 @@ fn object_metadata(object: &Value) -> ObjectMetadata {
     marks
 }
 
-/// Metadata of a node that affects scheduling. Annotations are heartbeats, and taints with the
-/// prefix `node.kubernetes.io/` reflect its condition.
+/// Metadata of a node that affects scheduling. Annotations are left out because they are
+/// heartbeats, and taints with the prefix `node.kubernetes.io/` because they reflect the node's
+/// condition.
 fn node_metadata(node: &Value) -> ObjectMetadata {
     let mut marks = object_metadata(node);
     marks.retain(|mark, _| mark.starts_with("label "));
@@ -279,8 +287,8 @@ fn queue_state(queue: &Value) -> QueueState {
     }
 }
 
-/// Differences, one per line: `-` before, `+` after.
-pub(super) fn diff(before: &ClusterCapture, after: &ClusterCapture) -> Vec<String> {
+/// Differences between two captures, one per line: `-` before, `+` after.
+pub(super) fn capture_differences(before: &ClusterCapture, after: &ClusterCapture) -> Vec<String> {
     let pods = |state: &ClusterCapture| -> BTreeMap<String, String> {
         state.pods.iter().map(|(name, pod)| (format!("pod {name}"), pod_summary(pod))).collect()
     };

@@ -10,14 +10,14 @@ use super::capture::{
     ClusterCapture, GroupState, ObjectMetadata, PodState, QueueState, pod_summary,
 };
 use super::monitor::Violations;
-use super::workload::{OVER_LIMIT, new_work_changes};
-use schedlab_conformance::text::counted;
+use super::workload::{OVER_LIMIT_PODS, is_changed_by_new_work};
+use schedlab_conformance::text::counted_noun;
 use schedlab_conformance::world::observed::Phase;
 
-/// A check and its result.
+/// A check of one invariant, and its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Check {
-    /// The invariant.
+pub struct InvariantCheck {
+    /// The invariant that was checked, as a sentence.
     pub claim: String,
     /// What was checked, such as `7 running pods`.
     #[serde(rename = "seen")]
@@ -27,7 +27,7 @@ pub struct Check {
     pub violations: Vec<String>,
 }
 
-impl Check {
+impl InvariantCheck {
     /// Whether the check passed.
     pub fn passed(&self) -> bool {
         self.violations.is_empty()
@@ -46,30 +46,30 @@ impl Check {
     }
 }
 
-/// All checks of a replacement.
-pub(super) fn all(
+/// The results of all checks of a replacement.
+pub(super) fn check_all(
     before: &ClusterCapture,
     after: &ClusterCapture,
     seen: &Violations,
-) -> Vec<Check> {
+) -> Vec<InvariantCheck> {
     vec![
-        running_pods_untouched(before, after),
-        nodes_unchanged(before, after),
-        bound_once(after, seen),
-        gangs_whole(after, seen),
-        queue_status(before, after),
-        old_objects_still_load(before, after),
-        within_limits(after, seen),
+        check_running_pods_untouched(before, after),
+        check_nodes_unchanged(before, after),
+        check_pods_bound_once(after, seen),
+        check_gangs_whole(after, seen),
+        check_queue_status(before, after),
+        check_old_objects_still_load(before, after),
+        check_queues_within_limits(after, seen),
     ]
 }
 
-fn running_pods_untouched(before: &ClusterCapture, after: &ClusterCapture) -> Check {
+fn check_running_pods_untouched(before: &ClusterCapture, after: &ClusterCapture) -> InvariantCheck {
     let running: Vec<(&String, &PodState)> =
         before.pods.iter().filter(|(_, pod)| pod.phase == Phase::Running).collect();
     let broken = running.iter().flat_map(|(name, was)| match after.pods.get(*name) {
-        None => vec![format!("{name} ran on {} and is gone", was.node)],
+        None => vec![format!("pod {name} ran on node {} and is gone", was.node)],
         Some(is) if is.uid != was.uid => {
-            vec![format!("{name} ran on {} and was replaced by another pod", was.node)]
+            vec![format!("pod {name} ran on node {} and was replaced by another pod", was.node)]
         }
         Some(is) if (is.phase, is.restarts) != (was.phase, was.restarts) || is.node != was.node => {
             vec![format!("{name} was {} and is {}", pod_summary(was), pod_summary(is))]
@@ -79,17 +79,22 @@ fn running_pods_untouched(before: &ClusterCapture, after: &ClusterCapture) -> Ch
         }),
     });
     let broken = broken.collect();
-    Check::new("no running pod is touched", counted(running.len(), "running pod"), broken)
+    InvariantCheck::new(
+        "no running pod is touched",
+        counted_noun(running.len(), "running pod"),
+        broken,
+    )
 }
 
-/// Metadata that assigns a pod to a group: a version may be the first that groups running pods.
+/// Metadata that assigns a pod to a pod group. Changes to it are permitted, because a version may
+/// be the first that groups running pods.
 const GROUPING_METADATA: [&str; 3] = [
     "annotation pod-group-name",
     "label kai.scheduler/subgroup-name",
     "annotation kai.scheduler/subgroup-name",
 ];
 
-/// Change of a label, annotation or other metadata field.
+/// How a label, an annotation or another metadata field changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MetadataChange {
     Added,
@@ -97,7 +102,7 @@ enum MetadataChange {
     Removed,
 }
 
-/// Changes of an object's metadata, except permitted ones.
+/// Changes of an object's metadata, except those for which `may` returns true.
 fn metadata_changes(
     object: &str,
     was: &ObjectMetadata,
@@ -121,8 +126,8 @@ fn metadata_changes(
     changes
 }
 
-/// A scheduler must not cordon, taint or label nodes.
-fn nodes_unchanged(before: &ClusterCapture, after: &ClusterCapture) -> Check {
+/// Checks that the scheduler did not cordon, taint or label nodes.
+fn check_nodes_unchanged(before: &ClusterCapture, after: &ClusterCapture) -> InvariantCheck {
     let nothing_may = |_: &str, _: MetadataChange| false;
     let broken =
         before.node_metadata.iter().flat_map(|(node, was)| match after.node_metadata.get(node) {
@@ -130,40 +135,45 @@ fn nodes_unchanged(before: &ClusterCapture, after: &ClusterCapture) -> Check {
             Some(is) => metadata_changes(&format!("node {node}"), was, is, nothing_may),
         });
     let broken = broken.collect();
-    Check::new("nodes are unchanged", counted(before.node_metadata.len(), "node"), broken)
+    InvariantCheck::new(
+        "nodes are unchanged",
+        counted_noun(before.node_metadata.len(), "node"),
+        broken,
+    )
 }
 
-fn bound_once(after: &ClusterCapture, seen: &Violations) -> Check {
+fn check_pods_bound_once(after: &ClusterCapture, seen: &Violations) -> InvariantCheck {
     let broken = seen.double_bindings.values().cloned().collect();
-    Check::new("nothing is bound twice", counted(after.nodes.len(), "node"), broken)
+    InvariantCheck::new("nothing is bound twice", counted_noun(after.nodes.len(), "node"), broken)
 }
 
-/// No gang is partly bound afterwards, and no complete gang lost members meanwhile.
-fn gangs_whole(after: &ClusterCapture, seen: &Violations) -> Check {
+/// Checks that no gang is partly bound afterwards, and that no complete gang lost members
+/// meanwhile.
+fn check_gangs_whole(after: &ClusterCapture, seen: &Violations) -> InvariantCheck {
     let mut broken = seen.broken_gangs.clone();
-    for (name, least) in after.gangs() {
-        let bound = after.bound_members(name);
+    for (name, least) in after.gangs_with_min_members() {
+        let bound = after.bound_member_count(name);
         if 0 < bound && bound < least {
             let why = format!("gang {name} needs {least} and has {bound} bound");
             broken.insert(name.clone(), why);
         }
     }
-    let seen = counted(after.gangs().count(), "gang");
-    Check::new("no gang breaks", seen, broken.into_values().collect())
+    let seen = counted_noun(after.gangs_with_min_members().count(), "gang");
+    InvariantCheck::new("no gang breaks", seen, broken.into_values().collect())
 }
 
-/// A queue's allocated status equals what its pods hold, and status that new work does not affect
-/// is unchanged.
-fn queue_status(before: &ClusterCapture, after: &ClusterCapture) -> Check {
+/// Checks that a queue's allocated status equals what its pods hold, and that status which new work
+/// does not affect is unchanged.
+fn check_queue_status(before: &ClusterCapture, after: &ClusterCapture) -> InvariantCheck {
     let claim = "queue status is recomputed with equal values";
     if before.queues.values().all(|queue| !queue.status.contains_key("allocated")) {
-        return Check::passed_with(claim, "the old version wrote none");
+        return InvariantCheck::passed_with(claim, "the old version wrote no queue status");
     }
     let mut broken = Vec::new();
     for (name, is) in &after.queues {
         let reported = is.status.get("allocated").map(|all| &all[resources::GPU]);
         let reported = reported.and_then(thousandths).unwrap_or(0);
-        let held = after.queue_gpu_milli(name);
+        let held = after.used_gpu_milli_of_queue(name);
         if reported != held {
             let (reported, held) = (reported / 1000, held / 1000);
             broken.push(format!(
@@ -173,7 +183,8 @@ fn queue_status(before: &ClusterCapture, after: &ClusterCapture) -> Check {
         }
         let Some(was) = before.queues.get(name) else { continue };
         let comparable_status = |queue: &QueueState| -> BTreeMap<String, Value> {
-            let status = queue.status.iter().filter(|(field, _)| !new_work_changes(name, field));
+            let status =
+                queue.status.iter().filter(|(field, _)| !is_changed_by_new_work(name, field));
             status.map(|(field, value)| (field.clone(), value.clone())).collect()
         };
         let (was, is) = (comparable_status(was), comparable_status(is));
@@ -186,56 +197,57 @@ fn queue_status(before: &ClusterCapture, after: &ClusterCapture) -> Check {
             ));
         }
     }
-    Check::new(claim, counted(after.queues.len(), "queue"), broken)
+    InvariantCheck::new(claim, counted_noun(after.queues.len(), "queue"), broken)
 }
 
-/// What makes an object the same and unchanged.
-struct Identity<'a> {
+/// What must not change in an object: its uid (else it was replaced) and its spec.
+struct UidAndSpec<'a> {
     uid: &'a str,
     spec: &'a Value,
 }
 
-/// Describes an object that was deleted, replaced or changed.
-fn replaced_or_changed(
+/// The message about an object that was deleted, replaced or changed; `None` if it is unchanged.
+fn replacement_or_change_text(
     object: &str,
-    was: &Identity<'_>,
-    is: Option<Identity<'_>>,
+    before: &UidAndSpec<'_>,
+    after: Option<UidAndSpec<'_>>,
 ) -> Option<String> {
-    match is {
+    match after {
         None => Some(format!("{object} is gone")),
-        Some(is) if is.uid != was.uid => {
+        Some(is) if is.uid != before.uid => {
             Some(format!("{object} was replaced by another of that name"))
         }
-        Some(is) if is.spec != was.spec => Some(format!("{object} has another spec")),
+        Some(is) if is.spec != before.spec => Some(format!("{object} has another spec")),
         Some(_) => None,
     }
 }
 
-/// Timestamps that schedulers update.
+/// Annotations with timestamps that schedulers update.
 const TIMESTAMP_ANNOTATIONS: [&str; 3] = [
     "annotation kai.scheduler/last-start-timestamp",
     "annotation kai.scheduler/last-eviction-timestamp",
     STALE_SINCE,
 ];
 
-/// Removed when the gang is complete again.
+/// The scheduler removes this annotation when the gang is complete again.
 const STALE_SINCE: &str = "annotation kai.scheduler/stale-podgroup-timestamp";
 
-/// Status of a pending group that is removed once it runs.
+/// Status fields of a pending pod group that are removed once it runs.
 const PENDING_CONDITIONS: [&str; 2] = ["conditions", "schedulingConditions"];
 
-/// Metadata and status that a pod group lost. A version may add labels and annotations of
-/// schedulers, but must not change owners or finalizers.
-fn group_losses(object: &str, was: &GroupState, is: &GroupState) -> Vec<String> {
+/// Messages about metadata and status fields that a pod group lost. A version may add labels and
+/// annotations of schedulers, but must not change owners or finalizers.
+fn lost_group_fields(object: &str, before: &GroupState, after: &GroupState) -> Vec<String> {
     let may = |mark: &str, change: MetadataChange| match change {
         MetadataChange::Added => mark.contains(" kai.scheduler/"),
         MetadataChange::Changed => TIMESTAMP_ANNOTATIONS.contains(&mark),
         MetadataChange::Removed => mark == STALE_SINCE,
     };
-    let mut changes = metadata_changes(object, &was.metadata, &is.metadata, may);
-    let lost = was.status_fields.difference(&is.status_fields);
-    let lost = lost
-        .filter(|part| is.status_fields.is_empty() || !PENDING_CONDITIONS.contains(&part.as_str()));
+    let mut changes = metadata_changes(object, &before.metadata, &after.metadata, may);
+    let lost = before.status_fields.difference(&after.status_fields);
+    let lost = lost.filter(|part| {
+        after.status_fields.is_empty() || !PENDING_CONDITIONS.contains(&part.as_str())
+    });
     let lost: Vec<&str> = lost.map(String::as_str).collect();
     if !lost.is_empty() {
         changes.push(format!("{object} lost status: {}", lost.join(", ")));
@@ -243,21 +255,22 @@ fn group_losses(object: &str, was: &GroupState, is: &GroupState) -> Vec<String> 
     changes
 }
 
-/// Objects that the old version wrote still exist, unchanged, and pending pods still have a reason.
-fn old_objects_still_load(before: &ClusterCapture, after: &ClusterCapture) -> Check {
+/// Checks that objects which the old version wrote still exist unchanged, and that pending pods
+/// still have a reason.
+fn check_old_objects_still_load(before: &ClusterCapture, after: &ClusterCapture) -> InvariantCheck {
     let mut broken = Vec::new();
     for (name, was) in &before.queues {
-        let is = after.queues.get(name).map(|is| Identity { uid: &is.uid, spec: &is.spec });
-        let was = Identity { uid: &was.uid, spec: &was.spec };
-        broken.extend(replaced_or_changed(&format!("queue {name}"), &was, is));
+        let is = after.queues.get(name).map(|is| UidAndSpec { uid: &is.uid, spec: &is.spec });
+        let was = UidAndSpec { uid: &was.uid, spec: &was.spec };
+        broken.extend(replacement_or_change_text(&format!("queue {name}"), &was, is));
     }
     for (name, was) in &before.groups {
         let object = format!("pod group {name}");
         let is = after.groups.get(name);
-        let before = Identity { uid: &was.uid, spec: &was.spec };
-        let now = is.map(|is| Identity { uid: &is.uid, spec: &is.spec });
-        match (replaced_or_changed(&object, &before, now), is) {
-            (None, Some(is)) => broken.extend(group_losses(&object, was, is)),
+        let before = UidAndSpec { uid: &was.uid, spec: &was.spec };
+        let now = is.map(|is| UidAndSpec { uid: &is.uid, spec: &is.spec });
+        match (replacement_or_change_text(&object, &before, now), is) {
+            (None, Some(is)) => broken.extend(lost_group_fields(&object, was, is)),
             (why, _) => broken.extend(why),
         }
     }
@@ -271,20 +284,31 @@ fn old_objects_still_load(before: &ClusterCapture, after: &ClusterCapture) -> Ch
             Some(_) => {}
         }
     }
-    let seen = [counted(before.queues.len(), "queue"), counted(before.groups.len(), "pod group")]
-        .join(", ");
-    Check::new("objects of the old version still load", seen, broken)
+    let seen = [
+        counted_noun(before.queues.len(), "queue"),
+        counted_noun(before.groups.len(), "pod group"),
+    ]
+    .join(", ");
+    InvariantCheck::new("objects of the old version still load", seen, broken)
 }
 
-fn within_limits(after: &ClusterCapture, seen: &Violations) -> Check {
+fn check_queues_within_limits(after: &ClusterCapture, seen: &Violations) -> InvariantCheck {
     let over = seen.over_limit.values().cloned().collect();
-    Check::new("no queue exceeds its limit", counted(after.queues.len(), "queue"), over)
+    InvariantCheck::new(
+        "no queue exceeds its limit",
+        counted_noun(after.queues.len(), "queue"),
+        over,
+    )
 }
 
-/// New work that cannot run gets its reason from the new version alone.
-pub(super) fn pending_reasons(result: Result<(), String>) -> Check {
+/// Checks that new work that cannot run got a reason. Only the new version can have reported it.
+pub(super) fn check_pending_reasons(result: Result<(), String>) -> InvariantCheck {
     let claim = "new pending work has a reason";
-    Check::new(claim, counted(OVER_LIMIT.len(), "pod"), result.err().into_iter().collect())
+    InvariantCheck::new(
+        claim,
+        counted_noun(OVER_LIMIT_PODS.len(), "pod"),
+        result.err().into_iter().collect(),
+    )
 }
 
 #[cfg(test)]

@@ -12,31 +12,31 @@ use super::capture::ClusterCapture;
 use schedlab_clusters::api::Api;
 use schedlab_conformance::world::observed::ObservedCluster;
 
-/// A view that records violations, even momentary ones.
+/// Watches the cluster and records violations, even momentary ones.
 #[derive(Debug)]
-pub(super) struct Monitor {
+pub(super) struct InvariantMonitor {
     view: ObservedCluster,
     violations: Violations,
     /// Gangs that were completely bound at some moment.
     complete_gangs: BTreeSet<String>,
 }
 
-/// Momentary violations: the first of each kind and object, with its explanation.
+/// Violations that existed at some moment: the first of each kind and object, with its explanation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Violations {
-    /// By queue that exceeded its limit.
+    /// Queues that exceeded their limit.
     pub(super) over_limit: BTreeMap<String, String>,
-    /// By node, GPU or pod that was bound twice.
+    /// Nodes and GPUs that were overcommitted, and pods that were bound twice.
     pub(super) double_bindings: BTreeMap<String, String>,
-    /// By gang that was complete and lost members.
+    /// Gangs that were complete and then lost members.
     pub(super) broken_gangs: BTreeMap<String, String>,
 }
 
-impl Monitor {
+impl InvariantMonitor {
     pub(super) async fn open(api: &Api) -> anyhow::Result<Self> {
         let (seen, whole) = (Violations::default(), BTreeSet::new());
         Ok(Self {
-            view: ObservedCluster::start(api).await?,
+            view: ObservedCluster::start_watches(api).await?,
             violations: seen,
             complete_gangs: whole,
         })
@@ -50,34 +50,34 @@ impl Monitor {
         ClusterCapture::from_view(&self.view)
     }
 
-    /// Clears the violations: later ones belong to another version.
-    pub(super) fn reset(&mut self) {
+    /// Clears the recorded violations: later ones are caused by another version.
+    pub(super) fn clear_violations(&mut self) {
         self.violations = Violations::default();
-        self.check(&self.capture());
+        self.record_violations(&self.capture());
     }
 
-    /// Violations since the last [`Self::reset`].
+    /// Violations since the last [`Self::clear_violations`].
     pub(super) fn violations(&self) -> &Violations {
         &self.violations
     }
 
     /// Waits for one watch event and processes it.
-    pub(super) async fn next(&mut self) -> anyhow::Result<ClusterCapture> {
-        self.view.next().await.context("the cluster is gone")?;
+    pub(super) async fn next_capture(&mut self) -> anyhow::Result<ClusterCapture> {
+        self.view.process_next_event().await.context("the cluster is gone")?;
         let state = self.capture();
-        self.check(&state);
+        self.record_violations(&state);
         Ok(state)
     }
 
-    fn check(&mut self, state: &ClusterCapture) {
-        for (queue, why) in state.over_limit() {
+    fn record_violations(&mut self, state: &ClusterCapture) {
+        for (queue, why) in state.queues_over_limit() {
             self.violations.over_limit.entry(queue).or_insert(why);
         }
         for (place, why) in state.double_bindings() {
             self.violations.double_bindings.entry(place).or_insert(why);
         }
-        for (gang, least) in state.gangs() {
-            let bound = state.bound_members(gang);
+        for (gang, least) in state.gangs_with_min_members() {
+            let bound = state.bound_member_count(gang);
             if bound >= least {
                 self.complete_gangs.insert(gang.clone());
             } else if self.complete_gangs.contains(gang) {
@@ -91,10 +91,10 @@ impl Monitor {
     }
 
     /// Processes all available watch events.
-    pub(super) async fn drain(&mut self) -> anyhow::Result<()> {
+    pub(super) async fn drain_events(&mut self) -> anyhow::Result<()> {
         // The watch may have to be polled once more before it yields its events.
         for _ in 0..2 {
-            while let Some(taken) = self.next().now_or_never() {
+            while let Some(taken) = self.next_capture().now_or_never() {
                 taken?;
             }
             tokio::task::yield_now().await;
@@ -103,8 +103,8 @@ impl Monitor {
     }
 
     /// Processes watch events until none comes for a while.
-    pub(super) async fn settle(&mut self) -> anyhow::Result<()> {
-        while let Ok(taken) = timeout(QUIET_AFTER, self.next()).await {
+    pub(super) async fn wait_until_quiet(&mut self) -> anyhow::Result<()> {
+        while let Ok(taken) = timeout(QUIET_AFTER, self.next_capture()).await {
             taken?;
         }
         Ok(())
@@ -168,18 +168,18 @@ mod tests {
         let pod = |name: &str, queue: &str| {
             bind(&emulator, name, &json!({"kai.scheduler/queue": queue}), &Value::Null);
         };
-        let mut watching = Monitor::open(&api).await.unwrap();
+        let mut watching = InvariantMonitor::open(&api).await.unwrap();
         pod("a", "leaf");
         pod("b", "roomy");
-        watching.settle().await.unwrap();
+        watching.wait_until_quiet().await.unwrap();
         assert_eq!(messages(&watching.violations().over_limit), [""; 0]);
         pod("c", "leaf");
         leave(&api, "c").await;
-        watching.settle().await.unwrap();
-        assert!(watching.view().pod("c").is_none());
+        watching.wait_until_quiet().await.unwrap();
+        assert!(watching.view().find_pod("c").is_none());
         let over = ["queue top has a limit of 2 GPUs and used 3"];
         assert_eq!(messages(&watching.violations().over_limit), over);
-        watching.reset();
+        watching.clear_violations();
         assert_eq!(messages(&watching.violations().over_limit), [""; 0]);
     }
 
@@ -189,15 +189,15 @@ mod tests {
         let gpu = json!({"nvidia.com/gpu": "1", "pods": "9"});
         let status = json!({"capacity": gpu, "allocatable": gpu});
         create(&emulator, "", "nodes", json!({"metadata": {"name": "n"}, "status": status}));
-        let mut watching = Monitor::open(&api).await.unwrap();
+        let mut watching = InvariantMonitor::open(&api).await.unwrap();
         let pod = |name: &str| bind(&emulator, name, &Value::Null, &Value::Null);
         pod("a");
-        watching.settle().await.unwrap();
+        watching.wait_until_quiet().await.unwrap();
         assert_eq!(messages(&watching.violations().double_bindings), [""; 0]);
         pod("b");
         leave(&api, "a").await;
-        watching.settle().await.unwrap();
-        let twice = ["n: got pods that need 2 GPUs, expected at most 1"];
+        watching.wait_until_quiet().await.unwrap();
+        let twice = ["node n: got pods that need 2 GPUs, expected at most 1"];
         assert_eq!(messages(&watching.violations().double_bindings), twice);
     }
 
@@ -207,18 +207,18 @@ mod tests {
         let metadata = json!({"name": "g", "namespace": "default"});
         let group = json!({"metadata": metadata, "spec": {"minMember": 2, "queue": "q"}});
         create(&emulator, "scheduling.run.ai", "podgroups", group);
-        let mut watching = Monitor::open(&api).await.unwrap();
+        let mut watching = InvariantMonitor::open(&api).await.unwrap();
         let member = |name: &str| {
             bind(&emulator, name, &Value::Null, &json!({"pod-group-name": "g"}));
         };
         member("a");
         member("b");
-        watching.settle().await.unwrap();
+        watching.wait_until_quiet().await.unwrap();
         assert_eq!(messages(&watching.violations().broken_gangs), [""; 0]);
-        watching.reset();
+        watching.clear_violations();
         leave(&api, "a").await;
         member("a");
-        watching.settle().await.unwrap();
+        watching.wait_until_quiet().await.unwrap();
         let broke = ["gang default/g needs 2 members, had them and kept only 1"];
         assert_eq!(messages(&watching.violations().broken_gangs), broke);
     }

@@ -9,21 +9,21 @@ use super::UpgradeCluster;
 use super::spec::fill_placeholders;
 use schedlab_clusters::process::ChildProcess;
 
-/// Grace period, as in Kubernetes.
-const GRACE: Duration = Duration::from_secs(30);
+/// Grace period between SIGTERM and SIGKILL, as in Kubernetes.
+const TERMINATION_GRACE: Duration = Duration::from_secs(30);
 
-/// Poll interval while it exits: waiting for a child has no timeout.
+/// Poll interval while the process exits: waiting for a child process has no timeout.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Number of log lines shown from the beginning and from the end.
-const LINES_SHOWN: usize = 5;
+/// Number of log lines shown from the beginning of the log and from its end.
+const LOG_LINES_SHOWN: usize = 5;
 
 /// A scheduler process, killed when it is dropped or when schedlab exits.
 #[derive(Debug)]
 pub(super) struct SchedulerProcess {
     child: ChildProcess,
     log: PathBuf,
-    /// How it exited by itself.
+    /// How the process exited by itself; `None` while it runs.
     ended: Option<String>,
 }
 
@@ -43,43 +43,49 @@ impl SchedulerProcess {
         );
         let (arguments, variables) = (["-c".to_owned(), command], [("KUBECONFIG", &*kubeconfig)]);
         let shell = Path::new("/bin/sh");
-        let child = ChildProcess::start(shell, &arguments, &variables, &log, &environment.run)?;
+        let child = ChildProcess::start_with_watchdog(
+            shell,
+            &arguments,
+            &variables,
+            &log,
+            &environment.run,
+        )?;
         Ok(Self { child, log, ended: None })
     }
 
-    /// Ends it like Kubernetes ends a container: SIGTERM, grace period, SIGKILL.
-    pub(super) async fn end(mut self) {
+    /// Ends the process as Kubernetes ends a container: SIGTERM, grace period, SIGKILL.
+    pub(super) async fn terminate(mut self) {
         self.child.terminate();
         let gone = async {
-            while self.ended().is_none() {
+            while self.exit_text().is_none() {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
         // After the grace period, dropping it kills it.
-        let _ = tokio::time::timeout(GRACE, gone).await;
+        let _ = tokio::time::timeout(TERMINATION_GRACE, gone).await;
     }
 
-    /// How it exited, if it did.
-    pub(super) fn ended(&mut self) -> Option<&str> {
+    /// How the process exited by itself; `None` while it runs.
+    pub(super) fn exit_text(&mut self) -> Option<&str> {
         self.ended = self.ended.take().or_else(|| self.child.exit_status());
         self.ended.as_deref()
     }
 
-    /// Excerpt of its log: the beginning, where an error usually is, and the end.
+    /// An excerpt of the scheduler's log: the beginning, where an error usually is, and the end.
     pub(super) fn log_excerpt(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
-        excerpt(&text)
+        first_and_last_lines(&text)
     }
 }
 
-fn excerpt(text: &str) -> String {
+fn first_and_last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if lines.is_empty() {
         return "no output".to_owned();
     }
-    let mut shown: Vec<&str> = lines.iter().take(LINES_SHOWN).copied().collect();
-    let last = lines.len().saturating_sub(LINES_SHOWN).max(LINES_SHOWN);
-    if last > LINES_SHOWN {
+    let mut shown: Vec<&str> = lines.iter().take(LOG_LINES_SHOWN).copied().collect();
+    let last = lines.len().saturating_sub(LOG_LINES_SHOWN).max(LOG_LINES_SHOWN);
+    if last > LOG_LINES_SHOWN {
         shown.push("…");
     }
     shown.extend(lines.iter().skip(last));
@@ -94,9 +100,9 @@ mod tests {
     fn a_long_log_shows_its_beginning_and_end_and_a_short_one_everything() {
         let numbers =
             |count: u32| (1..=count).map(|n| n.to_string()).collect::<Vec<_>>().join("\n");
-        assert_eq!(excerpt(&numbers(7)), "output:\n  1\n  2\n  3\n  4\n  5\n  6\n  7");
-        let long = excerpt(&numbers(90));
+        assert_eq!(first_and_last_lines(&numbers(7)), "output:\n  1\n  2\n  3\n  4\n  5\n  6\n  7");
+        let long = first_and_last_lines(&numbers(90));
         assert!(long.contains("\n  5\n  …\n  86\n"), "{long}");
-        assert_eq!(excerpt("\n"), "no output");
+        assert_eq!(first_and_last_lines("\n"), "no output");
     }
 }

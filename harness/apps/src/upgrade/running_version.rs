@@ -3,48 +3,53 @@
 use anyhow::Context as _;
 
 use super::process::SchedulerProcess;
-use super::{Spec, UpgradeCluster};
+use super::{SchedulerSpec, UpgradeCluster};
 use schedlab_clusters::real_cluster::SchedulerInstaller;
 
 /// A version that was started, successfully or not.
 #[derive(Debug)]
 pub(super) enum RunningVersion {
-    /// Killed when dropped.
+    /// A scheduler process on this machine, killed when dropped.
     Process(SchedulerProcess),
-    /// Stays until it is stopped or replaced.
+    /// A scheduler that runs on the cluster. It stays until it is stopped or replaced.
     Installed {
         installation: Box<SchedulerInstaller>,
-        /// Why it does not run.
+        /// Why the installed version does not run; `None` if it runs.
         failed: Option<String>,
     },
 }
 
 impl RunningVersion {
-    /// Starts a version. An installed one replaces its predecessor; this returns when its replicas
-    /// are ready or it has failed.
+    /// Starts a version. A version that is installed on the cluster replaces its predecessor; then
+    /// this function returns when the replicas are ready or the version has failed.
     pub(super) async fn start(
         environment: &UpgradeCluster,
-        spec: &Spec,
+        spec: &SchedulerSpec,
         name: &str,
     ) -> anyhow::Result<Self> {
-        let installation =
-            || environment.installation.clone().context("nothing can be installed there");
+        let installation = || {
+            environment
+                .installation
+                .clone()
+                .context("no scheduler can be installed on this cluster")
+        };
         let (installation, installed) = match spec {
-            Spec::Process(command) => {
+            SchedulerSpec::Process(command) => {
                 return Ok(Self::Process(SchedulerProcess::start(environment, command, name)?));
             }
-            Spec::Image(image) => {
+            SchedulerSpec::Image(image) => {
                 let installation = installation()?;
                 let installed = installation.install_image(image).await;
                 (installation, installed)
             }
-            Spec::Chart(chart) => {
+            SchedulerSpec::Chart(chart) => {
                 let installation = installation()?;
                 let installed = installation.install_chart(chart).await;
                 (installation, installed)
             }
         };
-        let failed = installed.err().map(|error| format!("it could not be installed: {error:#}"));
+        let failed =
+            installed.err().map(|error| format!("the scheduler could not be installed: {error:#}"));
         Ok(Self::Installed { installation: Box::new(installation), failed })
     }
 
@@ -53,33 +58,33 @@ impl RunningVersion {
         matches!(self, Self::Installed { .. })
     }
 
-    /// Stops it.
-    pub(super) async fn end(self) -> anyhow::Result<()> {
+    /// Stops this version of the scheduler.
+    pub(super) async fn terminate(self) -> anyhow::Result<()> {
         match self {
             Self::Process(process) => {
-                process.end().await;
+                process.terminate().await;
                 Ok(())
             }
-            Self::Installed { installation: place, .. } => place.stop().await,
+            Self::Installed { installation: place, .. } => place.uninstall().await,
         }
     }
 
-    /// Why it does not run, if so.
-    pub(super) fn ended(&mut self) -> Option<String> {
+    /// Why the version does not run; `None` if it runs.
+    pub(super) fn exit_text(&mut self) -> Option<String> {
         match self {
             Self::Process(process) => {
-                let ended = process.ended();
+                let ended = process.exit_text();
                 ended.map(|status| format!("the scheduler exited by itself: {status}"))
             }
             Self::Installed { failed, .. } => failed.clone(),
         }
     }
 
-    /// Excerpt of its log.
+    /// An excerpt of the version's log.
     pub(super) async fn log_excerpt(&self) -> String {
         match self {
             Self::Process(process) => process.log_excerpt(),
-            Self::Installed { installation: place, .. } => place.diagnostics().await,
+            Self::Installed { installation: place, .. } => place.diagnostics_text().await,
         }
     }
 }

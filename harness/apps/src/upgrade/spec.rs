@@ -3,32 +3,32 @@
 use std::fmt;
 use std::str::FromStr;
 
-use schedlab_clusters::external_tools::check_starts_with_program;
+use schedlab_clusters::external_tools::check_command_starts_with_program;
 use schedlab_clusters::real_cluster::HelmChart;
 use schedlab_conformance::schedulers::check_placeholders;
 
-/// Placeholders in a command.
+/// Placeholders in the command of a `process:` version.
 const PLACEHOLDERS: [&str; 2] = ["{kubeconfig}", "{scheduler-name}"];
 
-/// Expected syntax, for error messages.
-const ALLOWED: &str = "expected process:COMMAND, such as `process:schedlab-scheduler run \
+/// The expected syntax of a version, for error messages.
+const ALLOWED_SPECS: &str = "expected process:COMMAND, such as `process:schedlab-scheduler run \
     --kubeconfig {kubeconfig} --scheduler-name {scheduler-name}`, image:REFERENCE, such as \
         `image:schedlab/scheduler:dev`, or chart:CHART with arguments for helm, such as \
             `chart:kind-configs/chart --set image.tag=dev`";
 
 /// A version of a scheduler, and how it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Spec {
-    /// A shell command.
+pub enum SchedulerSpec {
+    /// A shell command that runs the scheduler.
     Process(String),
-    /// Our manifests with this image.
+    /// The image of a scheduler that is deployed with our manifests.
     Image(String),
-    /// A Helm chart.
+    /// A Helm chart that installs the scheduler.
     Chart(HelmChart),
 }
 
-impl Spec {
-    /// The word before the colon.
+impl SchedulerSpec {
+    /// The word before the colon: `process`, `image` or `chart`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Process(_) => "process",
@@ -37,7 +37,7 @@ impl Spec {
         }
     }
 
-    /// Whether it runs in containers on the cluster.
+    /// Whether the version runs in containers on the cluster.
     pub fn is_installed(&self) -> bool {
         match self {
             Self::Process(_) => false,
@@ -58,35 +58,37 @@ fn shell_quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-impl FromStr for Spec {
+impl FromStr for SchedulerSpec {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let Some((kind, rest)) = text.split_once(':').map(|(kind, rest)| (kind, rest.trim()))
         else {
-            return Err(format!("got `{text}`, {ALLOWED}"));
+            return Err(format!("got `{text}`, {ALLOWED_SPECS}"));
         };
         let mut words = rest.split_whitespace().map(str::to_owned);
         match (kind, words.next()) {
-            ("process", Some(_)) => command(rest).map(Self::Process),
+            ("process", Some(_)) => parse_command(rest).map(Self::Process),
             ("image", Some(image)) if words.next().is_none() => Ok(Self::Image(image)),
-            ("image", Some(_)) => Err(format!("got several images `{rest}`, {ALLOWED}")),
+            ("image", Some(_)) => Err(format!("got several images `{rest}`, {ALLOWED_SPECS}")),
             ("chart", Some(chart)) => {
                 Ok(Self::Chart(HelmChart { source: chart, arguments: words.collect() }))
             }
-            ("process", None) => Err(format!("got `{text}` without a command, {ALLOWED}")),
-            ("image" | "chart", None) => Err(format!("got `{text}` without a value, {ALLOWED}")),
-            _ => Err(format!("got `{text}`, {ALLOWED}")),
+            ("process", None) => Err(format!("got `{text}` without a command, {ALLOWED_SPECS}")),
+            ("image" | "chart", None) => {
+                Err(format!("got `{text}` without a value, {ALLOWED_SPECS}"))
+            }
+            _ => Err(format!("got `{text}`, {ALLOWED_SPECS}")),
         }
     }
 }
 
-fn command(text: &str) -> Result<String, String> {
-    check_starts_with_program(text)?;
+fn parse_command(text: &str) -> Result<String, String> {
+    check_command_starts_with_program(text)?;
     check_placeholders(text, &PLACEHOLDERS).map(|()| text.to_owned())
 }
 
-impl fmt::Display for Spec {
+impl fmt::Display for SchedulerSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.kind())?;
         match self {
@@ -106,31 +108,37 @@ mod tests {
     #[test]
     fn placeholders_are_filled_in_and_unknown_ones_rejected() {
         let text = "x --config {kubeconfig} -n {scheduler-name}";
-        assert_eq!(format!("process:{text}").parse(), Ok(Spec::Process(text.to_owned())));
+        assert_eq!(format!("process:{text}").parse(), Ok(SchedulerSpec::Process(text.to_owned())));
         assert_eq!(
             fill_placeholders(text, "/tmp/it's", "kai"),
             r"x --config '/tmp/it'\''s' -n 'kai'"
         );
-        let refused = "process:x {kubecfg}".parse::<Spec>().unwrap_err();
+        let refused = "process:x {kubecfg}".parse::<SchedulerSpec>().unwrap_err();
         assert!(refused.contains("unknown placeholder: got {kubecfg}"), "{refused}");
-        assert!("process:x ${HOME}".parse::<Spec>().is_ok());
-        let refused = "process:A=1 x".parse::<Spec>().unwrap_err();
+        assert!("process:x ${HOME}".parse::<SchedulerSpec>().is_ok());
+        let refused = "process:A=1 x".parse::<SchedulerSpec>().unwrap_err();
         assert!(refused.ends_with("expected `env A=1 x`"), "{refused}");
     }
 
     #[test]
     fn an_invalid_spec_is_rejected_with_the_expected_forms() {
         for text in ["process:", "image", "image: ", "chart:", "image:a b", "binary:x"] {
-            assert!(text.parse::<Spec>().unwrap_err().contains("process:COMMAND"), "{text}");
+            assert!(
+                text.parse::<SchedulerSpec>().unwrap_err().contains("process:COMMAND"),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn a_chart_spec_keeps_its_helm_arguments() {
         let text = "chart:./chart --set image.tag=v2";
-        let spec: Spec = text.parse().unwrap();
+        let spec: SchedulerSpec = text.parse().unwrap();
         let arguments = ["--set", "image.tag=v2"].map(str::to_owned).to_vec();
-        assert_eq!(spec, Spec::Chart(HelmChart { source: "./chart".to_owned(), arguments }));
+        assert_eq!(
+            spec,
+            SchedulerSpec::Chart(HelmChart { source: "./chart".to_owned(), arguments })
+        );
         assert_eq!(spec.to_string(), text);
     }
 }

@@ -4,59 +4,61 @@
 use schedlab_api::{Value, annotations, api_versions, json, labels, resources};
 
 use super::capture::{ClusterCapture, PodState};
-use super::monitor::Monitor;
-use super::{Strategy, UpgradeCluster, WAIT_MAX};
-use schedlab_clusters::api::{Api, api_error, is_not_found};
+use super::monitor::InvariantMonitor;
+use super::{STATE_WAIT_MAX, Strategy, UpgradeCluster};
+use schedlab_clusters::api::{Api, is_not_found, to_anyhow_error};
 use schedlab_conformance::world::observed::{ObservedCluster, Phase, WatchedKind};
 
-/// Root queue.
-const ROOT: &str = "upgrade";
+/// Name of the root queue of the test workload.
+const ROOT_QUEUE: &str = "upgrade";
 
-/// Queue of work submitted during the replacement.
-const NEW: &str = "upgrade-new";
+/// Queue of the work that is submitted during the replacement.
+const NEW_PODS_QUEUE: &str = "upgrade-new";
 
-/// A queue at its limit.
-const CAPPED: &str = "upgrade-capped";
+/// A queue whose pods use all of its limit.
+const CAPPED_QUEUE: &str = "upgrade-capped";
 
-/// A queue at its limit; its pods are all in a child queue without a limit.
-const BOUNDED: &str = "upgrade-bounded";
+/// A queue whose pods use all of its limit. They are all in a child queue without a limit.
+const BOUNDED_QUEUE: &str = "upgrade-bounded";
 
-/// Child queue of [`BOUNDED`].
-const INNER: &str = "upgrade-inner";
+/// Child queue of [`BOUNDED_QUEUE`].
+const INNER_QUEUE: &str = "upgrade-inner";
 
-/// Queues with parent, quota and limit in GPUs; -1 is none.
+/// Queues with their parent, and their quota and limit in GPUs; -1 is unlimited.
 const QUEUES: [(&str, Option<&str>, (i32, i32)); 7] = [
-    (ROOT, None, (32, -1)),
-    ("upgrade-steady", Some(ROOT), (10, -1)),
-    ("upgrade-gangs", Some(ROOT), (8, -1)),
-    (CAPPED, Some(ROOT), (2, 2)),
-    (BOUNDED, Some(ROOT), (1, 1)),
-    (INNER, Some(BOUNDED), (1, -1)),
-    (NEW, Some(ROOT), (11, 12)),
+    (ROOT_QUEUE, None, (32, -1)),
+    ("upgrade-steady", Some(ROOT_QUEUE), (10, -1)),
+    ("upgrade-gangs", Some(ROOT_QUEUE), (8, -1)),
+    (CAPPED_QUEUE, Some(ROOT_QUEUE), (2, 2)),
+    (BOUNDED_QUEUE, Some(ROOT_QUEUE), (1, 1)),
+    (INNER_QUEUE, Some(BOUNDED_QUEUE), (1, -1)),
+    (NEW_PODS_QUEUE, Some(ROOT_QUEUE), (11, 12)),
 ];
 
-/// Members of the half-bound gang.
+/// Number of members of the half-bound gang.
 const GANG_MEMBERS: usize = 4;
 
-/// Pods submitted afterwards that exceed a limit: name and queue.
-pub(super) const OVER_LIMIT: [(&str, &str); 2] = [("capped", CAPPED), ("inner", INNER)];
+/// Name and queue of the pods that are submitted later and would exceed a queue's limit.
+pub(super) const OVER_LIMIT_PODS: [(&str, &str); 2] =
+    [("capped", CAPPED_QUEUE), ("inner", INNER_QUEUE)];
 
-/// Direction of a replacement.
+/// Direction of a replacement: to the new version or back to the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(super) enum UpgradeDirection {
     Forward(Strategy),
     Back(Strategy),
 }
 
-impl Direction {
+impl UpgradeDirection {
     pub(super) fn strategy(self) -> Strategy {
         match self {
             Self::Forward(way) | Self::Back(way) => way,
         }
     }
 
-    /// `there` or `back`: in the names of steps, and of objects submitted in this direction.
-    pub(super) fn name(self) -> &'static str {
+    /// `there` or `back`, for the names of steps and of objects that are submitted in this
+    /// direction.
+    pub(super) fn name_suffix(self) -> &'static str {
         match self {
             Self::Forward(_) => "there",
             Self::Back(_) => "back",
@@ -71,43 +73,46 @@ impl Direction {
     }
 
     fn gang_name(self) -> String {
-        format!("half-{}", self.name())
+        format!("half-{}", self.name_suffix())
     }
 
     fn new_pod_name(self) -> String {
-        format!("fresh-{}", self.name())
+        format!("fresh-{}", self.name_suffix())
     }
 
     fn over_limit_pod_name(self, name: &str) -> String {
-        format!("beyond-{name}-{}", self.name())
+        format!("beyond-{name}-{}", self.name_suffix())
     }
 }
 
-/// Whether work submitted during the replacement changes this field of a queue's status.
-pub(super) fn new_work_changes(queue: &str, field: &str) -> bool {
+/// Whether work that is submitted during the replacement changes this field of a queue's status.
+pub(super) fn is_changed_by_new_work(queue: &str, field: &str) -> bool {
     match queue {
-        NEW | ROOT => true,
+        NEW_PODS_QUEUE | ROOT_QUEUE => true,
         // New pods in these queues stay pending.
-        CAPPED | BOUNDED | INNER => field == "requested",
+        CAPPED_QUEUE | BOUNDED_QUEUE | INNER_QUEUE => field == "requested",
         _ => false,
     }
 }
 
 /// Creates the queues, if the cluster has the Queue CRD.
-pub(super) async fn create_queues(api: &mut Api, view: &mut Monitor) -> anyhow::Result<()> {
+pub(super) async fn create_queues(
+    api: &mut Api,
+    view: &mut InvariantMonitor,
+) -> anyhow::Result<()> {
     let kind = "/apis/scheduling.run.ai/v2";
     match api.get(kind).await {
         Ok(_) => {}
         Err(error) if is_not_found(&error) => return Ok(()),
-        Err(error) => return Err(api_error(error)),
+        Err(error) => return Err(to_anyhow_error(error)),
     }
     for (name, parent, (quota, limit)) in QUEUES {
-        api.create(&queue(name, parent, quota, limit)).await?;
+        api.create(&queue_object(name, parent, quota, limit)).await?;
     }
-    view.drain().await
+    view.drain_events().await
 }
 
-fn queue(name: &str, parent: Option<&str>, quota: i32, limit: i32) -> Value {
+fn queue_object(name: &str, parent: Option<&str>, quota: i32, limit: i32) -> Value {
     let free = json!({"quota": -1, "overQuotaWeight": 1, "limit": -1});
     json!({
         "apiVersion": api_versions::QUEUE, "kind": "Queue", "metadata": {"name": name},
@@ -121,28 +126,28 @@ fn queue(name: &str, parent: Option<&str>, quota: i32, limit: i32) -> Value {
     })
 }
 
-/// Submits the initial work: 10 single pods and a gang that run, a gang that never fits, and queues
-/// at their limits.
-pub(super) async fn submit_initial(api: &mut Api, scheduler: &str) -> anyhow::Result<()> {
+/// Submits the initial work: 10 single pods and a gang that run, a gang that never fits, and pods
+/// that bring queues to their limits.
+pub(super) async fn submit_initial_workload(api: &mut Api, scheduler: &str) -> anyhow::Result<()> {
     for number in 0..10 {
         let name = format!("steady-{number}");
-        api.create(&pod(&name, "upgrade-steady", scheduler, None, 1)).await?;
+        api.create(&pod_object(&name, "upgrade-steady", scheduler, None, 1)).await?;
     }
     create_gang(api, "train", "upgrade-gangs", scheduler, 4, 2).await?;
     create_gang(api, "giant", "upgrade-gangs", scheduler, 5, 8).await?;
     for number in 0..4 {
         let name = format!("capped-{number}");
-        api.create(&pod(&name, CAPPED, scheduler, None, 1)).await?;
+        api.create(&pod_object(&name, CAPPED_QUEUE, scheduler, None, 1)).await?;
     }
     for number in 0..2 {
         let name = format!("inner-{number}");
-        api.create(&pod(&name, INNER, scheduler, None, 1)).await?;
+        api.create(&pod_object(&name, INNER_QUEUE, scheduler, None, 1)).await?;
     }
     Ok(())
 }
 
-/// Whether the initial work has reached its expected state.
-pub(super) fn initial_is_scheduled(state: &ClusterCapture) -> Result<(), String> {
+/// Fails, with what is missing, unless the initial work has reached its expected state.
+pub(super) fn check_initial_is_scheduled(state: &ClusterCapture) -> Result<(), String> {
     let count = |prefix: &str, phase: Phase| {
         let of =
             |name: &&String| name.strip_prefix("default/").is_some_and(|n| n.starts_with(prefix));
@@ -163,11 +168,11 @@ pub(super) fn initial_is_scheduled(state: &ClusterCapture) -> Result<(), String>
             return Err(format!("{found} of {expected} pods {prefix}* are {phase}"));
         }
     }
-    pending_have_reasons(state.pods.iter())
+    check_pending_have_reasons(state.pods.iter())
 }
 
-/// Whether pending pods have a reason.
-fn pending_have_reasons<'a>(
+/// Fails unless all pending pods have a reason.
+fn check_pending_have_reasons<'a>(
     mut pods: impl Iterator<Item = (&'a String, &'a PodState)>,
 ) -> Result<(), String> {
     match pods.find(|(_, pod)| pod.phase == Phase::Pending && !pod.has_pending_reason()) {
@@ -179,14 +184,16 @@ fn pending_have_reasons<'a>(
 /// Creates a gang with two bound members, as left by a scheduler that stopped between two writes.
 pub(super) async fn create_half_bound_gang(
     environment: &mut UpgradeCluster,
-    monitor: &mut Monitor,
-    direction: Direction,
+    monitor: &mut InvariantMonitor,
+    direction: UpgradeDirection,
 ) -> anyhow::Result<()> {
     let name = direction.gang_name();
     let scheduler = environment.scheduler_name.clone();
     let api = &mut environment.api;
-    create_group(api, &name, NEW, GANG_MEMBERS).await?;
-    let make = |number: usize| pod(&format!("{name}-{number}"), NEW, &scheduler, Some(&name), 1);
+    create_pod_group(api, &name, NEW_PODS_QUEUE, GANG_MEMBERS).await?;
+    let make = |number: usize| {
+        pod_object(&format!("{name}-{number}"), NEW_PODS_QUEUE, &scheduler, Some(&name), 1)
+    };
     for number in 0..2 {
         let pod = make(number);
         api.create(&pod).await?;
@@ -204,9 +211,9 @@ pub(super) async fn create_half_bound_gang(
             // The old version bound the pod first.
             Err(kube::Error::Api(status))
                 if direction.strategy() == Strategy::Rolling && status.code == 409 => {}
-            Err(error) => return Err(api_error(error)),
+            Err(error) => return Err(to_anyhow_error(error)),
         }
-        wait_bound(monitor, &format!("default/{name}-{number}")).await?;
+        wait_until_bound(monitor, &format!("default/{name}-{number}")).await?;
     }
     for number in 2..GANG_MEMBERS {
         api.create(&make(number)).await?;
@@ -215,14 +222,14 @@ pub(super) async fn create_half_bound_gang(
 }
 
 /// Waits until the view shows a pod's node.
-async fn wait_bound(view: &mut Monitor, pod: &str) -> anyhow::Result<()> {
+async fn wait_until_bound(view: &mut InvariantMonitor, pod: &str) -> anyhow::Result<()> {
     let shown = async {
-        while view.view().pod(pod).is_none_or(|pod| pod.node().is_empty()) {
-            view.next().await?;
+        while view.view().find_pod(pod).is_none_or(|pod| pod.node_name().is_empty()) {
+            view.next_capture().await?;
         }
         Ok(())
     };
-    let shown = tokio::time::timeout(WAIT_MAX, shown).await;
+    let shown = tokio::time::timeout(STATE_WAIT_MAX, shown).await;
     shown.unwrap_or_else(|_| {
         Err(anyhow::anyhow!(
             "{pod} was bound, but the watch does not show \
@@ -231,8 +238,11 @@ async fn wait_bound(view: &mut Monitor, pod: &str) -> anyhow::Result<()> {
     })
 }
 
-/// Whether all members of the half-bound gang run.
-pub(super) fn gang_is_whole(state: &ClusterCapture, direction: Direction) -> Result<(), String> {
+/// Fails unless all members of the half-bound gang run.
+pub(super) fn check_gang_is_whole(
+    state: &ClusterCapture,
+    direction: UpgradeDirection,
+) -> Result<(), String> {
     let prefix = format!("default/{}-", direction.gang_name());
     let members = state.pods.iter().filter(|(name, _)| name.starts_with(&prefix));
     let running = members.filter(|(_, pod)| pod.phase == Phase::Running).count();
@@ -245,50 +255,58 @@ pub(super) fn gang_is_whole(state: &ClusterCapture, direction: Direction) -> Res
     ))
 }
 
-/// Submits pods that only the new version observes: two beyond limits, then one that fits.
-pub(super) async fn submit_new(
+/// Submits pods that only the new version sees: two that would exceed limits, then one that fits.
+pub(super) async fn submit_new_workload(
     api: &mut Api,
     scheduler: &str,
-    direction: Direction,
+    direction: UpgradeDirection,
 ) -> anyhow::Result<()> {
-    let beyond =
-        OVER_LIMIT.into_iter().map(|(name, queue)| (direction.over_limit_pod_name(name), queue));
-    for (name, queue) in beyond.chain([(direction.new_pod_name(), NEW)]) {
-        api.create(&pod(&name, queue, scheduler, None, 1)).await?;
+    let beyond = OVER_LIMIT_PODS
+        .into_iter()
+        .map(|(name, queue)| (direction.over_limit_pod_name(name), queue));
+    for (name, queue) in beyond.chain([(direction.new_pod_name(), NEW_PODS_QUEUE)]) {
+        api.create(&pod_object(&name, queue, scheduler, None, 1)).await?;
     }
     Ok(())
 }
 
-/// Whether the pod that fits runs.
-pub(super) fn new_pod_runs(state: &ClusterCapture, direction: Direction) -> Result<(), String> {
+/// Fails unless the new pod that fits runs.
+pub(super) fn check_new_pod_runs(
+    state: &ClusterCapture,
+    direction: UpgradeDirection,
+) -> Result<(), String> {
     let name = format!("default/{}", direction.new_pod_name());
     match state.pods.get(&name) {
         Some(pod) if pod.phase == Phase::Running => Ok(()),
-        Some(pod) => Err(format!("{name}, submitted afterwards, is {}", pod.phase)),
-        None => Err(format!("{name}, submitted afterwards, is gone")),
+        Some(pod) => Err(format!("pod {name}, submitted after the replacement, is {}", pod.phase)),
+        None => Err(format!("pod {name}, submitted after the replacement, is gone")),
     }
 }
 
-/// Whether pending pods beyond limits have a reason; whether they are pending is checked elsewhere.
-pub(super) fn over_limit_have_reasons(
+/// Fails unless the pending pods that would exceed limits have a reason. Whether they are pending
+/// is checked elsewhere.
+pub(super) fn check_over_limit_pods_have_reasons(
     state: &ClusterCapture,
-    direction: Direction,
+    direction: UpgradeDirection,
 ) -> Result<(), String> {
-    let names: Vec<String> = OVER_LIMIT
+    let names: Vec<String> = OVER_LIMIT_PODS
         .iter()
         .map(|(name, _)| format!("default/{}", direction.over_limit_pod_name(name)))
         .collect();
-    pending_have_reasons(state.pods.iter().filter(|(name, _)| names.contains(name)))
+    check_pending_have_reasons(state.pods.iter().filter(|(name, _)| names.contains(name)))
 }
 
-/// Clears the queue status of the old version, so that the new one must recompute it.
+/// Clears the queue status that the old version wrote, so that the new version must compute it
+/// anew.
 pub(super) async fn clear_queue_status(api: &Api, view: &ObservedCluster) -> anyhow::Result<()> {
-    for queue in view.all(WatchedKind::Queues).filter(|queue| queue.get("status").is_some()) {
+    for queue in
+        view.objects_of_kind(WatchedKind::Queues).filter(|queue| queue.get("status").is_some())
+    {
         let name = queue["metadata"]["name"].as_str().unwrap_or_default();
         let path = format!("/apis/scheduling.run.ai/v2/queues/{name}/status");
         let nothing = json!({"status": {"allocated": null, "requested": null,
             "allocatedNonPreemptible": null, "childQueues": null}});
-        api.merge_patch(&path, &nothing).await.map_err(api_error)?;
+        api.merge_patch(&path, &nothing).await.map_err(to_anyhow_error)?;
     }
     Ok(())
 }
@@ -301,15 +319,15 @@ async fn create_gang(
     members: usize,
     gpus: u32,
 ) -> anyhow::Result<()> {
-    create_group(api, name, queue, members).await?;
+    create_pod_group(api, name, queue, members).await?;
     for number in 0..members {
-        let member = pod(&format!("{name}-{number}"), queue, scheduler, Some(name), gpus);
+        let member = pod_object(&format!("{name}-{number}"), queue, scheduler, Some(name), gpus);
         api.create(&member).await?;
     }
     Ok(())
 }
 
-async fn create_group(
+async fn create_pod_group(
     api: &mut Api,
     name: &str,
     queue: &str,
@@ -323,7 +341,7 @@ async fn create_group(
     api.create(&object).await.map(drop)
 }
 
-fn pod(name: &str, queue: &str, scheduler: &str, group: Option<&str>, gpus: u32) -> Value {
+fn pod_object(name: &str, queue: &str, scheduler: &str, group: Option<&str>, gpus: u32) -> Value {
     let annotations = group.map(|group| json!({(annotations::POD_GROUP_NAME): group}));
     json!({
         "apiVersion": "v1", "kind": "Pod",

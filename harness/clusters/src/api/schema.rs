@@ -2,20 +2,20 @@
 
 use schedlab_api::{Map, Value};
 
-use super::{Api, api_root};
+use super::{Api, api_root_path};
 
 impl Api {
-    /// The names of the fields that are siblings of `path` in objects of a kind; empty if the
-    /// cluster publishes no schema.
+    /// The names of the fields beside the field `path` in objects of a kind; empty if the cluster
+    /// publishes no schema.
     pub async fn sibling_fields(&self, version: &str, kind: &str, path: &str) -> Vec<String> {
-        match self.get(&format!("/openapi/v3{}", api_root(version))).await {
-            Ok(document) => field_names(&document["components"]["schemas"], kind, path),
+        match self.get(&format!("/openapi/v3{}", api_root_path(version))).await {
+            Ok(document) => field_names_at_path(&document["components"]["schemas"], kind, path),
             Err(_) => Vec::new(),
         }
     }
 }
 
-fn field_names(schemas: &Value, kind: &str, path: &str) -> Vec<String> {
+fn field_names_at_path(schemas: &Value, kind: &str, path: &str) -> Vec<String> {
     let of_kind = |schema: &&Value| {
         let kinds = schema["x-kubernetes-group-version-kind"].as_array();
         kinds.into_iter().flatten().any(|known| known["kind"] == kind)
@@ -24,21 +24,23 @@ fn field_names(schemas: &Value, kind: &str, path: &str) -> Vec<String> {
     let whole = all.into_iter().find(of_kind).unwrap_or(&Value::Null);
     let parent = path.rsplit_once('.').map_or("", |(parent, _)| parent);
     let steps = parent.split(['.', '[']).filter(|step| !step.is_empty());
-    let schema_at = steps.fold(whole, |schema, step| resolved(schemas, child_schema(schema, step)));
+    let schema_at = steps.fold(whole, |schema, step| {
+        resolve_schema_ref(schemas, child_schema_of_step(schema, step))
+    });
     let names = schema_at["properties"].as_object().into_iter().flat_map(Map::keys);
     names.map(ToString::to_string).collect()
 }
 
-/// The schema one step down: of a field, of list items, or of map values.
-fn child_schema<'s>(schema: &'s Value, step: &str) -> &'s Value {
+/// The schema one step down a field path: of a field, of list items, or of map values.
+fn child_schema_of_step<'s>(schema: &'s Value, step: &str) -> &'s Value {
     if step.ends_with(']') {
         return &schema["items"];
     }
     schema["properties"].get(step).unwrap_or(&schema["additionalProperties"])
 }
 
-/// The schema that a reference points to, or the schema itself.
-fn resolved<'s>(schemas: &'s Value, schema: &'s Value) -> &'s Value {
+/// The schema to which a `$ref` points, or the schema itself if it is no reference.
+fn resolve_schema_ref<'s>(schemas: &'s Value, schema: &'s Value) -> &'s Value {
     let reference = schema.get("$ref").or_else(|| schema.pointer("/allOf/0/$ref"));
     let name = reference.and_then(Value::as_str).and_then(|text| text.rsplit('/').next());
     name.map_or(schema, |name| &schemas[name])
@@ -63,11 +65,11 @@ mod tests {
             }},
             "Container": {"properties": {"image": {}, "name": {}}},
         });
-        let siblings = |path| field_names(&schemas, "Pod", path).join(" ");
+        let siblings = |path| field_names_at_path(&schemas, "Pod", path).join(" ");
         assert_eq!(siblings("spek"), "spec");
         assert_eq!(siblings("spec.nodeSelektor"), "containers nodeSelector");
         assert_eq!(siblings("spec.containers[0].imagge"), "image name");
         assert_eq!(siblings("spec.nothing.here"), "");
-        assert_eq!(field_names(&schemas, "Job", "x"), Vec::<String>::new());
+        assert_eq!(field_names_at_path(&schemas, "Job", "x"), Vec::<String>::new());
     }
 }

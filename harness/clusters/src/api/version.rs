@@ -6,15 +6,15 @@ use kube::client::Body;
 use kube::core::Status;
 use schedlab_api::Value;
 
-use super::{Api, MANAGER};
+use super::{Api, FIELD_MANAGER};
 
-/// How many characters of an unexpected response are shown.
+/// How many characters of an unexpected response are shown in the error.
 const BODY_CHARS_MAX: usize = 80;
 
-/// Why a server's version is unknown.
+/// Why the version of an API server could not be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum VersionError {
-    /// The request failed.
+    /// The request for the version failed.
     #[error(transparent)]
     Request(#[from] kube::Error),
     /// The response is not from a Kubernetes API server.
@@ -28,9 +28,13 @@ pub enum VersionError {
 }
 
 impl Api {
-    /// The server's version.
-    pub async fn version(&self) -> Result<String, VersionError> {
-        let request = Request::get("/version").header("user-agent", MANAGER).body(Body::empty());
+    /// The version of the API server, such as `v1.35.4`.
+    ///
+    /// # Errors
+    /// The request fails, or the response does not come from a Kubernetes API server.
+    pub async fn server_version(&self) -> Result<String, VersionError> {
+        let request =
+            Request::get("/version").header("user-agent", FIELD_MANAGER).body(Body::empty());
         let request = request.map_err(kube::Error::HttpError)?;
         let response = self.client.send(request).await?;
         let status = response.status();
@@ -47,12 +51,12 @@ impl Api {
         }
         Err(VersionError::NotKubernetes {
             status,
-            body: first_words(&String::from_utf8_lossy(&text)),
+            body: first_words_of_body(&String::from_utf8_lossy(&text)),
         })
     }
 }
 
-fn first_words(text: &str) -> String {
+fn first_words_of_body(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(BODY_CHARS_MAX) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
@@ -67,7 +71,7 @@ mod tests {
     use http::Response;
 
     use super::*;
-    use crate::api::error_chain;
+    use crate::api::error_chain_text;
 
     async fn version_or_error(status: u16, body: &'static str) -> Result<String, String> {
         let service = tower::service_fn(move |_: Request<Body>| async move {
@@ -75,8 +79,8 @@ mod tests {
             Ok::<_, Infallible>(Response::builder().status(status).body(body).unwrap())
         });
         let api = Api::new(kube::Client::new(service, "default"));
-        api.version().await.map_err(|error| match error {
-            VersionError::Request(error) => error_chain(&error),
+        api.server_version().await.map_err(|error| match error {
+            VersionError::Request(error) => error_chain_text(&error),
             VersionError::NotKubernetes { .. } => error.to_string(),
         })
     }
@@ -94,7 +98,7 @@ mod tests {
         assert_eq!(version_or_error(502, "").await, not_kubernetes("502 Bad Gateway", ""));
         assert_eq!(version_or_error(200, "{}").await, not_kubernetes("200 OK", "{}"));
         let long = "x".repeat(BODY_CHARS_MAX) + "…";
-        assert_eq!(first_words(&"x".repeat(BODY_CHARS_MAX + 1)), long);
+        assert_eq!(first_words_of_body(&"x".repeat(BODY_CHARS_MAX + 1)), long);
         assert_eq!(
             version_or_error(200, r#"{"gitVersion": "v1.35.4"}"#).await,
             Ok("v1.35.4".to_owned())

@@ -12,43 +12,44 @@ use schedlab_api::{
 };
 use tokio::time::Instant;
 
-use super::{USE_LABEL, events, objects};
-use crate::api::{Api, api_error, is_not_found};
-use schedlab_tenancy::{TENANT_KINDS, TenantKind};
+use super::{USE_LABEL_PREFIX, events, objects};
+use crate::api::{Api, is_not_found, to_anyhow_error};
+use schedlab_tenancy::{CLUSTER_SCOPED_KINDS, ClusterScopedKind};
 
-/// Collections in which runs create objects, in addition to the tenant kinds.
-const OTHER_COLLECTIONS: [&str; 3] = [
+/// Collections in which runs create objects, in addition to those of [`CLUSTER_SCOPED_KINDS`].
+const OTHER_OWNED_COLLECTIONS: [&str; 3] = [
     "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 ];
 const NODES_PATH: &str = "/api/v1/nodes";
-/// Events about cluster-scoped objects. They expire after an hour, which is too long.
+/// The path of events about cluster-scoped objects. They are deleted, because they would only
+/// expire after an hour.
 const EVENTS_PATH: &str = "/api/v1/namespaces/default/events";
-/// Objects that runs share.
+/// Collections of objects that several runs use at the same time.
 const SHARED_COLLECTIONS: [&str; 2] = [
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 ];
-/// How long the removal of everything may take.
+/// Maximum time for the removal of all objects of a run.
 const REMOVAL_TIMEOUT: Duration = Duration::from_mins(5);
-/// How often the cluster is polled.
+/// Interval at which the cluster is polled during the removal.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Whether the cluster has any object of a run.
-pub(super) async fn has_any(api: &Api, run: &str) -> anyhow::Result<bool> {
-    let has_own =
-        !owned_paths(api, run).await?.is_empty() || !shared_paths(api, run).await?.is_empty();
-    Ok(has_own || events::has_any(api, run).await?)
+pub(super) async fn has_objects_of_run(api: &Api, run: &str) -> anyhow::Result<bool> {
+    let has_own = !owned_object_paths(api, run).await?.is_empty()
+        || !shared_object_paths(api, run).await?.is_empty();
+    Ok(has_own || events::has_events_of_run(api, run).await?)
 }
 
 /// Deletes all objects of a run and waits until they are gone.
-pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
+pub(super) async fn delete_objects_of_run(api: &Api, run: &str) -> anyhow::Result<()> {
     let end = Instant::now() + REMOVAL_TIMEOUT;
     let mut previous_count = usize::MAX;
     let mut nodes: BTreeSet<String> = BTreeSet::new();
     loop {
-        let remaining = owned_paths(api, run).await?;
+        let remaining = owned_object_paths(api, run).await?;
         if remaining.is_empty() {
             break;
         }
@@ -63,7 +64,7 @@ pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
         nodes.extend(of_nodes.map(str::to_owned));
         let mut failure = None;
         for path in &remaining {
-            failure = remove(api, path).await.err().or(failure);
+            failure = delete_with_namespaced_pods(api, path).await.err().or(failure);
         }
         // A webhook rejects the deletion of a queue that still has children.
         if let Some(why) = failure.filter(|_| remaining.len() >= previous_count) {
@@ -80,23 +81,24 @@ pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
         &format!("{EVENTS_PATH}?labelSelector={}%3D{run}", labels::RUN),
     )
     .await?;
-    events::remove_all(api, run).await?;
-    for path in shared_paths(api, run).await? {
-        release_shared(api, &path, run).await?;
+    events::delete_events_of_run(api, run).await?;
+    for path in shared_object_paths(api, run).await? {
+        release_or_delete_shared(api, &path, run).await?;
     }
     Ok(())
 }
 
-/// Deletes foreign pods that are bound to nodes that are gone, or can run only there. DaemonSet
-/// pods tolerate every taint, and on a simulated node no kubelet terminates them.
+/// Deletes pods of others that are bound to deleted nodes of ours, or can run only there. They are
+/// usually DaemonSet pods, which tolerate every taint, and no kubelet terminates them on a
+/// simulated node.
 pub(crate) async fn delete_foreign_pods(
     api: &Api,
-    was_ours: &dyn Fn(&str) -> bool,
+    was_our_node: &dyn Fn(&str) -> bool,
 ) -> anyhow::Result<()> {
-    let pods = api.get("/api/v1/pods").await.map_err(api_error)?;
+    let pods = api.get("/api/v1/pods").await.map_err(to_anyhow_error)?;
     for pod in list(&pods, "/items") {
-        let is_there = text(pod, "/spec/nodeName").is_some_and(was_ours);
-        if is_there || is_pinned_to(pod, was_ours) {
+        let is_there = text(pod, "/spec/nodeName").is_some_and(was_our_node);
+        if is_there || can_run_only_on(pod, was_our_node) {
             let field = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
             let path = format!("/api/v1/namespaces/{}/pods/{}", field("namespace"), field("name"));
             objects::ignore_not_found(&path, api.delete_immediately(&path).await)?;
@@ -105,13 +107,14 @@ pub(crate) async fn delete_foreign_pods(
     Ok(())
 }
 
-/// Whether a pod can run on these nodes only. Every pod of a DaemonSet names its node.
-fn is_pinned_to(pod: &Value, was_ours: &dyn Fn(&str) -> bool) -> bool {
+/// Whether a pod can run only on nodes for which `was_our_node` returns true. DaemonSet pods are
+/// like that: each names its node.
+fn can_run_only_on(pod: &Value, was_our_node: &dyn Fn(&str) -> bool) -> bool {
     const TERMS: &str = "/spec/affinity/nodeAffinity/\
                          requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
     let names_ours = |field: &Value| {
         let mut names = list(field, "/values").iter().filter_map(Value::as_str);
-        field["key"] == "metadata.name" && field["operator"] == "In" && names.all(was_ours)
+        field["key"] == "metadata.name" && field["operator"] == "In" && names.all(was_our_node)
     };
     let terms = list(pod, TERMS);
     let is_bound = text(pod, "/spec/nodeName").is_some_and(|node| !node.is_empty());
@@ -120,7 +123,7 @@ fn is_pinned_to(pod: &Value, was_ours: &dyn Fn(&str) -> bool) -> bool {
         && terms.iter().all(|term| list(term, "/matchFields").iter().any(names_ours))
 }
 
-async fn remove(api: &Api, path: &str) -> anyhow::Result<()> {
+async fn delete_with_namespaced_pods(api: &Api, path: &str) -> anyhow::Result<()> {
     objects::delete_if_present(api, path).await?;
     if let Some(namespace) = path.strip_prefix("/api/v1/namespaces/") {
         // No actor terminates the containers of simulated nodes any more.
@@ -134,17 +137,22 @@ async fn remove(api: &Api, path: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn owned_paths(api: &Api, run: &str) -> anyhow::Result<Vec<String>> {
-    let collections = TENANT_KINDS.iter().map(TenantKind::collection);
-    let collections = collections.chain(OTHER_COLLECTIONS.map(str::to_owned));
-    list_labelled(api, collections, &format!("{}%3D{run}", labels::RUN)).await
+async fn owned_object_paths(api: &Api, run: &str) -> anyhow::Result<Vec<String>> {
+    let collections = CLUSTER_SCOPED_KINDS.iter().map(ClusterScopedKind::collection_path);
+    let collections = collections.chain(OTHER_OWNED_COLLECTIONS.map(str::to_owned));
+    paths_of_labelled_objects(api, collections, &format!("{}%3D{run}", labels::RUN)).await
 }
 
-async fn shared_paths(api: &Api, run: &str) -> anyhow::Result<Vec<String>> {
-    list_labelled(api, SHARED_COLLECTIONS.map(str::to_owned), &format!("{USE_LABEL}{run}")).await
+async fn shared_object_paths(api: &Api, run: &str) -> anyhow::Result<Vec<String>> {
+    paths_of_labelled_objects(
+        api,
+        SHARED_COLLECTIONS.map(str::to_owned),
+        &format!("{USE_LABEL_PREFIX}{run}"),
+    )
+    .await
 }
 
-async fn list_labelled(
+async fn paths_of_labelled_objects(
     api: &Api,
     all: impl IntoIterator<Item = String>,
     selector: &str,
@@ -154,7 +162,7 @@ async fn list_labelled(
         let list = match api.get(&format!("{collection}?labelSelector={selector}")).await {
             Ok(list) => list,
             Err(error) if is_not_found(&error) => continue,
-            Err(error) => return Err(api_error(error)).context(collection),
+            Err(error) => return Err(to_anyhow_error(error)).context(collection),
         };
         let names = list["items"].as_array().into_iter().flatten();
         let names = names.filter_map(|item| item["metadata"]["name"].as_str());
@@ -164,17 +172,17 @@ async fn list_labelled(
 }
 
 /// Ends a run's use of a shared object, and deletes the object if no other run uses it. If another
-/// run starts to use it concurrently, its `resourceVersion` changes and it stays.
-async fn release_shared(api: &Api, path: &str, run: &str) -> anyhow::Result<()> {
-    let label = format!("{USE_LABEL}{run}");
+/// run starts to use the object concurrently, its `resourceVersion` changes and the object stays.
+async fn release_or_delete_shared(api: &Api, path: &str, run: &str) -> anyhow::Result<()> {
+    let label = format!("{USE_LABEL_PREFIX}{run}");
     let change = json!({ "metadata": { "labels": { label: null } } });
     let object = match api.merge_patch(path, &change).await {
         Ok(left) => left,
         Err(error) if is_not_found(&error) => return Ok(()),
-        Err(error) => return Err(api_error(error)).context(path.to_owned()),
+        Err(error) => return Err(to_anyhow_error(error)).context(path.to_owned()),
     };
     let mut labels = object["metadata"]["labels"].as_object().into_iter().flatten();
-    if labels.any(|(label, _)| label.starts_with(USE_LABEL)) {
+    if labels.any(|(label, _)| label.starts_with(USE_LABEL_PREFIX)) {
         return Ok(());
     }
     let revision = &object["metadata"]["resourceVersion"];
@@ -183,18 +191,18 @@ async fn release_shared(api: &Api, path: &str, run: &str) -> anyhow::Result<()> 
     match api.client().request::<Value>(request.body(body.into_bytes())?).await {
         Ok(_) => wait_until_deleted(api, path).await,
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-        Err(error) => Err(api_error(error)).context(path.to_owned()),
+        Err(error) => Err(to_anyhow_error(error)).context(path.to_owned()),
     }
 }
 
-/// Waits until a CRD and its objects are deleted. If it is not being deleted any more, another run
-/// has created it anew.
+/// Waits until a CRD and its objects are deleted. Returns early if the CRD is not being deleted:
+/// then another run has created it anew.
 async fn wait_until_deleted(api: &Api, path: &str) -> anyhow::Result<()> {
     let end = Instant::now() + REMOVAL_TIMEOUT;
     while Instant::now() < end {
         match api.get(path).await {
             Err(error) if is_not_found(&error) => return Ok(()),
-            Err(error) => return Err(api_error(error)).context(path.to_owned()),
+            Err(error) => return Err(to_anyhow_error(error)).context(path.to_owned()),
             Ok(found) if found["metadata"]["deletionTimestamp"].is_null() => return Ok(()),
             Ok(_) => tokio::time::sleep(POLL_INTERVAL).await,
         }

@@ -13,8 +13,8 @@ use schedlab_api::{
 };
 use tokio::time::Instant;
 
-use super::{objects, short_name_of};
-use crate::api::{Api, api_error};
+use super::{objects, short_name_from_run_id};
+use crate::api::{Api, to_anyhow_error};
 
 /// The path of Events about cluster-scoped objects.
 const EVENTS_PATH: &str = "/api/v1/namespaces/default/events";
@@ -26,14 +26,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How many DELETE requests run concurrently.
 const CONCURRENT_DELETES: usize = 16;
 
-/// Whether there are Events about a run's objects.
-pub(super) async fn has_any(api: &Api, run: &str) -> anyhow::Result<bool> {
+/// Whether there are events about objects of a run.
+pub(super) async fn has_events_of_run(api: &Api, run: &str) -> anyhow::Result<bool> {
     Ok(!events_of_run(api, run).await?.is_empty())
 }
 
-/// Deletes the Events about a run's objects, which are already deleted. Waits for those about the
-/// removal of its nodes.
-pub(super) async fn remove_all(api: &Api, run: &str) -> anyhow::Result<()> {
+/// Deletes the events about objects of a run, after the objects were deleted. Waits for the events
+/// that the node controller writes about the removal of nodes.
+pub(super) async fn delete_events_of_run(api: &Api, run: &str) -> anyhow::Result<()> {
     let end = Instant::now() + NODE_EVENTS_TIMEOUT;
     let (mut came, mut went) = (BTreeSet::new(), BTreeSet::new());
     loop {
@@ -62,8 +62,8 @@ struct RunEvent {
 }
 
 async fn events_of_run(api: &Api, run: &str) -> anyhow::Result<Vec<RunEvent>> {
-    let found = api.get(EVENTS_PATH).await.map_err(api_error).context(EVENTS_PATH)?;
-    let name = short_name_of(run);
+    let found = api.get(EVENTS_PATH).await.map_err(to_anyhow_error).context(EVENTS_PATH)?;
+    let name = short_name_from_run_id(run);
     let one = |event: &Value| {
         let field = |at: &str| text(event, at).unwrap_or_default().to_owned();
         let path = format!("{EVENTS_PATH}/{}", field("/metadata/name"));
@@ -90,7 +90,7 @@ mod tests {
     async fn only_events_about_objects_of_the_run_are_deleted() {
         let api = Api::new(Emulator::start(Options::with_clock(Clock::real())).client());
         let run = "20261125t231021-1234";
-        let ours = short_name_of(run);
+        let ours = short_name_from_run_id(run);
         for (name, kind, about) in [
             ("node", "Node", format!("{ours}x0-node-1")),
             ("queue", "Queue", format!("{ours}x0-training")),
@@ -101,9 +101,9 @@ mod tests {
             let event = json!({"metadata": {"name": name}, "involvedObject": about});
             api.post(EVENTS_PATH, &event).await.unwrap();
         }
-        assert!(has_any(&api, run).await.unwrap());
-        remove_all(&api, run).await.unwrap();
-        assert!(!has_any(&api, run).await.unwrap());
+        assert!(has_events_of_run(&api, run).await.unwrap());
+        delete_events_of_run(&api, run).await.unwrap();
+        assert!(!has_events_of_run(&api, run).await.unwrap());
         let left = api.get(EVENTS_PATH).await.unwrap();
         let left = list(&left, "/items").iter().filter_map(|one| text(one, "/metadata/name"));
         assert_eq!(left.collect::<Vec<_>>(), ["theirs"]);

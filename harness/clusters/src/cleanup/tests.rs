@@ -3,7 +3,7 @@ use std::process::Stdio;
 
 use schedlab_emulator::{Emulator, Options};
 
-use super::run_record::read_all;
+use super::run_record::read_all_records;
 use super::*;
 use crate::api::Api;
 
@@ -16,20 +16,21 @@ fn sleeper() -> Command {
 /// Changes a record as if its run had ended by `kill -9`: its pid now belongs to another process.
 fn simulate_crash(state: &Path, run: &Run) {
     let file = state.join("runs").join(format!("{}.json", run.id()));
-    let mut record = RunRecord::read(&file).unwrap().unwrap();
+    let mut record = RunRecord::read_record(&file).unwrap().unwrap();
     record.started += 1;
-    record.write(&file).unwrap();
+    record.write_record(&file).unwrap();
 }
 
 async fn cleaned_up(state: &Path, mode: CleanupMode) -> Vec<RunReport> {
-    clean(state, mode).await.unwrap()
+    clean_finished_runs(state, mode).await.unwrap()
 }
 
 #[test]
 fn records_are_sorted_by_the_start_of_runs() {
     let state = tempfile::tempdir().unwrap();
     let runs: Vec<Run> = (0..12).map(|_| Run::begin_in(state.path(), "run").unwrap()).collect();
-    let records = read_all(state.path()).unwrap().into_iter().map(|(_, record)| record.unwrap().id);
+    let records =
+        read_all_records(state.path()).unwrap().into_iter().map(|(_, record)| record.unwrap().id);
     let began: Vec<String> = runs.iter().map(|run| run.id().to_owned()).collect();
     assert_eq!(records.collect::<Vec<_>>(), began);
 }
@@ -71,14 +72,14 @@ async fn cleanup_removes_resources_of_killed_runs_only() {
 async fn unregistered_processes_are_found_by_their_mark() {
     let state = tempfile::tempdir().unwrap();
     let run = Run::begin_in(state.path(), "run").unwrap();
-    let (name, id) = run.env_var();
+    let (name, id) = run.run_id_env();
     let mut shell = Command::new("sh");
     shell.args(["-c", "trap '' TERM; sleep 601 & echo $!; wait"]);
     let mut shell = shell.env(name, id).stdout(Stdio::piped()).spawn().unwrap();
     let mut child = String::new();
     let mut out = std::io::BufReader::new(shell.stdout.take().unwrap());
     std::io::BufRead::read_line(&mut out, &mut child).unwrap();
-    let child = Process::find(child.trim().parse().unwrap()).unwrap();
+    let child = Process::from_pid(child.trim().parse().unwrap()).unwrap();
     simulate_crash(state.path(), &run);
     let reports = cleaned_up(state.path(), CleanupMode::Remove).await;
     assert!(
@@ -87,7 +88,7 @@ async fn unregistered_processes_are_found_by_their_mark() {
     );
     assert_eq!(reports[0].resources.len(), 2, "{reports:?}");
     shell.wait().unwrap();
-    assert_ne!(Process::find(child.pid), Some(child));
+    assert_ne!(Process::from_pid(child.pid), Some(child));
 }
 
 #[tokio::test]
@@ -111,7 +112,7 @@ async fn a_reused_pid_is_not_killed() {
     let state = tempfile::tempdir().unwrap();
     let run = Run::begin_in(state.path(), "run").unwrap();
     let mut foreign = sleeper().spawn().unwrap();
-    let started = Process::find(foreign.id()).unwrap().started - 1;
+    let started = Process::from_pid(foreign.id()).unwrap().started - 1;
     run.register(Resource::Process { pid: foreign.id(), started, command: "etcd".to_owned() })
         .unwrap();
     assert_eq!(run.end().await, []);
@@ -130,7 +131,7 @@ async fn a_folder_without_the_runs_id_is_not_removed() {
     assert_eq!(problems.len(), 1);
     assert!(precious.path().is_dir());
     // The record remains, so that cleanup can be repeated.
-    assert_eq!(read_all(state.path()).unwrap().len(), 1);
+    assert_eq!(read_all_records(state.path()).unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -151,7 +152,7 @@ async fn a_kubeconfig_stays_while_its_cluster_is_not_cleaned_up() {
     assert_eq!(problems.len(), 2, "{problems:?}");
     assert!(kubeconfig.exists());
     // Both are retried, and the folder is removed after the cluster that it gives access to.
-    assert_eq!(read_all(state.path()).unwrap()[0].1.as_ref().unwrap().resources.len(), 2);
+    assert_eq!(read_all_records(state.path()).unwrap()[0].1.as_ref().unwrap().resources.len(), 2);
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -173,7 +174,7 @@ async fn a_cluster_with_another_uid_is_not_cleaned_up() {
     assert_eq!(problems.len(), 1);
     let description = format!("{:?}", problems[0]);
     assert!(description.contains(&format!("got {uid}, expected of-another")), "{description}");
-    assert_eq!(read_all(state.path()).unwrap().len(), 1, "it is retried");
+    assert_eq!(read_all_records(state.path()).unwrap().len(), 1, "it is retried");
     assert!(end(&uid).await.is_empty());
 }
 
@@ -181,14 +182,14 @@ async fn a_cluster_with_another_uid_is_not_cleaned_up() {
 fn a_run_on_another_machine_is_unreachable() {
     let state = tempfile::tempdir().unwrap();
     let run = Run::begin_in(state.path(), "run").unwrap();
-    let mut record = run.record().clone();
+    let mut record = run.lock_record().clone();
     record.pid_namespace.host = "elsewhere".to_owned();
-    assert_eq!(record.state(), RunState::Unreachable);
+    assert_eq!(record.run_state(), RunState::Unreachable);
     record.pid_namespace = run_record::PidNamespace {
         boot: "an earlier one".to_owned(),
-        ..run_record::PidNamespace::here()
+        ..run_record::PidNamespace::of_this_process()
     };
-    assert_eq!(record.state(), RunState::Ended);
+    assert_eq!(record.run_state(), RunState::Ended);
 }
 
 #[test]
@@ -203,16 +204,23 @@ fn a_run_id_is_a_dns_label() {
 #[test]
 fn the_short_name_of_a_run_is_derived_from_its_id() {
     let ids = ["20261125t231021-1234", "20261125t231021-1235", "20261125t231022-1234"];
-    assert_eq!(ids.map(short_name_of), ["qjgvwd", "qwsjpn", "qcnnwq"]);
+    assert_eq!(ids.map(short_name_from_run_id), ["qjgvwd", "qwsjpn", "qcnnwq"]);
 }
 
 #[tokio::test]
 async fn unreadable_records_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("state");
-    assert_eq!(clean(&file, CleanupMode::Remove).await.unwrap(), [], "no run has begun yet");
+    assert_eq!(
+        clean_finished_runs(&file, CleanupMode::Remove).await.unwrap(),
+        [],
+        "no run has begun yet"
+    );
     std::fs::write(&file, "").unwrap();
     let expected = format!("cannot read the records of runs in {}/runs", file.display());
-    assert_eq!(clean(&file, CleanupMode::Remove).await.unwrap_err().to_string(), expected);
-    assert_eq!(find_unrecorded(&file).unwrap_err().to_string(), expected);
+    assert_eq!(
+        clean_finished_runs(&file, CleanupMode::Remove).await.unwrap_err().to_string(),
+        expected
+    );
+    assert_eq!(find_unrecorded_resources(&file).unwrap_err().to_string(), expected);
 }

@@ -2,55 +2,61 @@
 
 use std::path::Path;
 
-use super::{Check, CheckResult};
+use super::{CheckResult, DoctorCheck};
 use crate::external_tools::{ExternalTool, RESPONSE_TIMEOUT, ToolError};
 
 /// The oldest usable minor version of kubectl: older ones need an OpenAPI version that the emulator
 /// lacks.
 const KUBECTL_MINOR_MIN: u32 = 29;
 
-pub(super) async fn helm() -> CheckResult {
-    let mut result = CheckResult::new(Check::Helm);
-    result.add_tool_output(
+pub(super) async fn check_helm() -> CheckResult {
+    let mut result = CheckResult::new(DoctorCheck::Helm);
+    result.add_version_or_missing(
         "helm",
-        query(ExternalTool::Helm, &["version", "--template", "{{.Version}}"]).await,
+        run_with_response_timeout(ExternalTool::Helm, &["version", "--template", "{{.Version}}"])
+            .await,
     );
     result
 }
 
-pub(super) async fn kubectl() -> CheckResult {
-    let mut result = CheckResult::new(Check::Kubectl);
-    let output = query(ExternalTool::Kubectl, &["version", "--client", "-o", "json"]).await;
+pub(super) async fn check_kubectl() -> CheckResult {
+    let mut result = CheckResult::new(DoctorCheck::Kubectl);
+    let output =
+        run_with_response_timeout(ExternalTool::Kubectl, &["version", "--client", "-o", "json"])
+            .await;
     let output = output.map(|text| serde_json::from_str(&text).unwrap_or_default());
     let version = output.map(|output: schedlab_api::Value| {
         output["clientVersion"]["gitVersion"].as_str().unwrap_or("of unknown version").to_owned()
     });
-    if let Some(minor) = version.as_deref().ok().and_then(minor)
+    if let Some(minor) = version.as_deref().ok().and_then(minor_version)
         && minor < KUBECTL_MINOR_MIN
     {
         let too_old =
             format!("kubectl has version 1.{minor}, `schedlab up` needs 1.{KUBECTL_MINOR_MIN}");
-        result.add_missing(
+        result.add_missing_prerequisite(
             too_old,
             "make control-plane builds one, or https://kubernetes.io/docs/tasks/tools",
         );
     }
-    result.add_tool_output("kubectl", version);
+    result.add_version_or_missing("kubectl", version);
     result
 }
 
-/// The minor version: 35 for `v1.35.4`.
-fn minor(version: &str) -> Option<u32> {
+/// The minor version in a version text: 35 for `v1.35.4`.
+fn minor_version(version: &str) -> Option<u32> {
     version.strip_prefix("v1.")?.split('.').next()?.parse().ok()
 }
 
-/// Runs a simple command of a tool with a time limit.
-pub(super) async fn query(tool: ExternalTool, args: &[&str]) -> Result<String, ToolError> {
-    tool.run_with_timeout(&tool.program(), args, RESPONSE_TIMEOUT).await
+/// Runs a quick command of a tool, such as `--version`, with a time limit.
+pub(super) async fn run_with_response_timeout(
+    tool: ExternalTool,
+    args: &[&str],
+) -> Result<String, ToolError> {
+    tool.run_with_timeout(&tool.program_to_run(), args, RESPONSE_TIMEOUT).await
 }
 
-/// The first word in the output of `--version` that looks like a version.
-pub(super) async fn version(program: &Path) -> Result<String, String> {
+/// The first word that looks like a version in what `program --version` prints.
+pub(super) async fn program_version(program: &Path) -> Result<String, String> {
     let mut command = tokio::process::Command::new(program);
     command.arg("--version").kill_on_drop(true);
     let ran = tokio::time::timeout(RESPONSE_TIMEOUT, command.output()).await;
@@ -68,8 +74,8 @@ mod tests {
 
     #[test]
     fn a_version_is_compared_by_its_minor() {
-        assert_eq!(minor("v1.35.4"), Some(35));
-        assert_eq!(minor("of unknown version"), None);
+        assert_eq!(minor_version("v1.35.4"), Some(35));
+        assert_eq!(minor_version("of unknown version"), None);
     }
 
     #[tokio::test]

@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// Fails if a command starts with a variable assignment. It is run by `exec`, so that signals reach
-/// the program itself, and `exec` needs a program.
-pub fn check_starts_with_program(command: &str) -> Result<(), String> {
+/// Fails if a shell command starts with a variable assignment. The command is run by `exec`, so
+/// that signals reach the program itself, and `exec` needs a program.
+///
+/// # Errors
+/// The command starts with `NAME=`; the message suggests `env`.
+pub fn check_command_starts_with_program(command: &str) -> Result<(), String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     match command.trim_start().split_once('=') {
         Some((name, _)) if !name.is_empty() && name.chars().all(is_name) => Err(format!(
@@ -17,8 +20,11 @@ pub fn check_starts_with_program(command: &str) -> Result<(), String> {
     }
 }
 
-/// Fails if the program of a command is neither on the `PATH` nor in `extra_folder`. A program
-/// whose name only the shell can evaluate passes.
+/// Fails if the program of a shell command is neither on the `PATH` nor in `extra_folder`. A
+/// program whose name only the shell can evaluate passes.
+///
+/// # Errors
+/// There is no such program; the message names it.
 pub fn check_program_exists(command: &str, extra_folder: Option<&Path>) -> Result<(), String> {
     let program = command.split_whitespace().next().unwrap_or_default();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:,@%".contains(c);
@@ -76,11 +82,14 @@ mod tests {
     #[test]
     fn a_variable_before_a_program_is_rejected_with_a_hint() {
         for fine in ["env FOO=1 prog", "prog --x=1", "./a=b", "/bin/a-b=c", "prog", "=x"] {
-            assert_eq!(check_starts_with_program(fine), Ok(()), "{fine}");
+            assert_eq!(check_command_starts_with_program(fine), Ok(()), "{fine}");
         }
         let expected = "got `FOO=…` before the program of a command; expected \
                     `env FOO='1 2' prog --x=1`";
-        assert_eq!(check_starts_with_program(" FOO='1 2' prog --x=1"), Err(expected.to_owned()));
+        assert_eq!(
+            check_command_starts_with_program(" FOO='1 2' prog --x=1"),
+            Err(expected.to_owned())
+        );
     }
 
     #[test]

@@ -8,65 +8,71 @@ use serde::{Deserialize, Serialize};
 
 use super::{ExternalTool, RESPONSE_TIMEOUT};
 
-/// Environment variable with the daemon's address; takes precedence over contexts.
-pub const DOCKER_HOST: &str = "DOCKER_HOST";
-/// Environment variable with the context; takes precedence over the current one.
-const DOCKER_CONTEXT: &str = "DOCKER_CONTEXT";
+/// Environment variable with the address of docker's daemon; takes precedence over docker contexts.
+pub const DOCKER_HOST_ENV: &str = "DOCKER_HOST";
+/// Environment variable with the name of a docker context; takes precedence over the current
+/// context.
+const DOCKER_CONTEXT_ENV: &str = "DOCKER_CONTEXT";
 
-/// Prints the current context and its daemon.
-const CONTEXT_COMMAND: [&str; 4] =
+/// Arguments with which docker prints its current context and that context's daemon.
+const CONTEXT_INSPECT_COMMAND: [&str; 4] =
     ["context", "inspect", "--format", "{{.Name}} {{.Endpoints.docker.Host}}"];
 
-/// The address of a daemon, and where it is configured.
+/// The address of a docker daemon, and where the address is configured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DockerEndpoint {
-    /// For example `unix:///var/run/docker.sock`.
+    /// The address, for example `unix:///var/run/docker.sock`.
     pub host: String,
-    /// The context that configures it; `None` if `DOCKER_HOST` does.
+    /// The docker context that configures the address; `None` if `DOCKER_HOST` does.
     pub context: Option<String>,
 }
 
-/// Whether `DOCKER_HOST` is set.
+/// Whether the environment variable `DOCKER_HOST` is set.
 pub(crate) fn docker_host_is_set() -> bool {
-    std::env::var_os(DOCKER_HOST).is_some_and(|host| !host.is_empty())
+    std::env::var_os(DOCKER_HOST_ENV).is_some_and(|host| !host.is_empty())
 }
 
 impl DockerEndpoint {
-    /// The endpoint that docker reports; `None` for versions without contexts.
-    pub(crate) async fn from_docker() -> Option<Self> {
+    /// The endpoint that docker's current context names; `None` for docker versions without
+    /// contexts.
+    pub(crate) async fn from_docker_context() -> Option<Self> {
         let output = ExternalTool::Docker
-            .run_with_timeout(&ExternalTool::Docker.program(), &CONTEXT_COMMAND, RESPONSE_TIMEOUT)
+            .run_with_timeout(
+                &ExternalTool::Docker.program_to_run(),
+                &CONTEXT_INSPECT_COMMAND,
+                RESPONSE_TIMEOUT,
+            )
             .await
             .ok()?;
-        Self::parse(&output)
+        Self::parse_inspect_output(&output)
     }
 
-    /// Blocking version of [`Self::from_docker`]; docker does not contact the daemon for it.
-    pub(crate) fn from_docker_blocking() -> Option<Self> {
-        Self::parse(&ExternalTool::Docker.run(&CONTEXT_COMMAND).ok()?)
+    /// Blocking version of [`Self::from_docker_context`]; docker does not contact the daemon for it.
+    pub(crate) fn from_docker_context_blocking() -> Option<Self> {
+        Self::parse_inspect_output(&ExternalTool::Docker.run(&CONTEXT_INSPECT_COMMAND).ok()?)
     }
 
-    fn parse(output: &str) -> Option<Self> {
+    fn parse_inspect_output(output: &str) -> Option<Self> {
         let (context, host) = output.trim().rsplit_once(' ')?;
         let context = (!docker_host_is_set()).then(|| context.to_owned());
         Some(Self { host: host.to_owned(), context })
     }
 
     /// Environment variables that make docker use this endpoint whatever our own environment says:
-    /// one is set, the other is emptied.
-    pub(super) fn env(&self) -> [(&'static str, &str); 2] {
+    /// one of `DOCKER_HOST` and `DOCKER_CONTEXT` is set, the other is emptied.
+    pub(super) fn docker_client_env(&self) -> [(&'static str, &str); 2] {
         match &self.context {
-            Some(context) => [(DOCKER_CONTEXT, context), (DOCKER_HOST, "")],
-            None => [(DOCKER_HOST, &self.host), (DOCKER_CONTEXT, "")],
+            Some(context) => [(DOCKER_CONTEXT_ENV, context), (DOCKER_HOST_ENV, "")],
+            None => [(DOCKER_HOST_ENV, &self.host), (DOCKER_CONTEXT_ENV, "")],
         }
     }
 
-    /// Whether ports of its containers are reachable on this machine: a unix socket or a loopback
-    /// address.
-    pub(crate) fn is_local(&self) -> bool {
+    /// Whether ports of the daemon's containers are reachable on this machine: the address is a
+    /// unix socket or a loopback address.
+    pub(crate) fn is_on_this_machine(&self) -> bool {
         match self.host.split_once("://") {
             Some(("unix", _)) => true,
-            Some(("tcp" | "http" | "https", address)) => is_loopback(address),
+            Some(("tcp" | "http" | "https", address)) => is_loopback_address(address),
             Some(_) | None => false,
         }
     }
@@ -76,13 +82,13 @@ impl fmt::Display for DockerEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.context {
             Some(context) => write!(f, "context {context} at {}", self.host),
-            None => write!(f, "{DOCKER_HOST}={}", self.host),
+            None => write!(f, "{DOCKER_HOST_ENV}={}", self.host),
         }
     }
 }
 
-/// The host may have a port and a path.
-fn is_loopback(address: &str) -> bool {
+/// Whether an address is a loopback address. It may contain a port and a path.
+fn is_loopback_address(address: &str) -> bool {
     let address = address.split('/').next().unwrap_or_default();
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -108,7 +114,7 @@ mod tests {
             ("", false),
         ] {
             let endpoint = DockerEndpoint { host: host.to_owned(), context: None };
-            assert_eq!(endpoint.is_local(), is_here, "{host}");
+            assert_eq!(endpoint.is_on_this_machine(), is_here, "{host}");
         }
     }
 }

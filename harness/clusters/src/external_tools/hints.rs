@@ -2,29 +2,29 @@
 
 use super::ExternalTool;
 
-/// The daemon does not exist, or not under that name.
+/// Hint for an address of docker's daemon that does not exist or cannot be resolved.
 const DAEMON_UNREACHABLE_HINT: &str = "docker's daemon cannot be reached at that address: set DOCKER_HOST to that of a running one, \
      or unset it; docker context ls shows others";
 
-/// A part of an error message, and the hint for it. The first match counts: an unreachable daemon
+/// Hints by tool and by a part of its error message. The first match counts: an unreachable daemon
 /// comes before an unreachable registry.
-const HINTS: [(ExternalTool, &str, &str); 33] = [
+const HINTS_BY_OUTPUT: [(ExternalTool, &str, &str); 33] = [
     (ExternalTool::Docker, "no docker on the PATH", "apt-get install docker.io"),
     (
         ExternalTool::Docker,
         "Cannot connect to the Docker daemon",
-        "start it: systemctl start docker, or dockerd; or choose another: docker context use NAME, or \
+        "start docker's daemon: systemctl start docker, or dockerd; or choose another: docker context use NAME, or \
          DOCKER_HOST",
     ),
     (
         ExternalTool::Docker,
         "no response within",
-        "its daemon hangs: restart it (systemctl restart docker), or set DOCKER_HOST",
+        "docker's daemon hangs: restart it (systemctl restart docker), or set DOCKER_HOST",
     ),
     (
         ExternalTool::Docker,
         "permission denied while trying to connect",
-        "join its group and log in again: usermod -aG docker $USER",
+        "join the group docker and log in again: usermod -aG docker $USER",
     ),
     (ExternalTool::Docker, "error during connect", DAEMON_UNREACHABLE_HINT),
     (ExternalTool::Docker, "failed to connect to the docker API", DAEMON_UNREACHABLE_HINT),
@@ -37,7 +37,7 @@ const HINTS: [(ExternalTool, &str, &str); 33] = [
     (
         ExternalTool::Docker,
         "context not found",
-        "choose an existing one: docker context ls, docker context use NAME; unset DOCKER_CONTEXT",
+        "choose an existing context: docker context ls, docker context use NAME; unset DOCKER_CONTEXT",
     ),
     (
         ExternalTool::Docker,
@@ -50,7 +50,11 @@ const HINTS: [(ExternalTool, &str, &str); 33] = [
         "failed to initialize a docker client",
         "set DOCKER_HOST to a unix:// or tcp:// address of the daemon",
     ),
-    (ExternalTool::Docker, "no space left on device", "docker system prune, or a larger disk"),
+    (
+        ExternalTool::Docker,
+        "no space left on device",
+        "free space: docker system prune, or use a larger disk",
+    ),
     (
         ExternalTool::Docker,
         "port is already allocated",
@@ -79,11 +83,11 @@ const HINTS: [(ExternalTool, &str, &str); 33] = [
         "the registry has no such tag: look it up and name another image",
     ),
     (ExternalTool::Kind, "no kind on the PATH", "go install sigs.k8s.io/kind@v0.33.0"),
-    (ExternalTool::Kind, "SCHEDLAB_KIND names", "set it to a kind program, or unset it"),
+    (ExternalTool::Kind, "SCHEDLAB_KIND names", "set SCHEDLAB_KIND to a kind program, or unset it"),
     (
         ExternalTool::Kind,
         "is not running",
-        "its node is stopped: docker start NAME-control-plane; or kind delete cluster --name NAME, \
+        "the cluster's node is stopped: docker start NAME-control-plane; or kind delete cluster --name NAME, \
          and the next run creates it again",
     ),
     (
@@ -95,7 +99,7 @@ const HINTS: [(ExternalTool, &str, &str); 33] = [
     (
         ExternalTool::Kind,
         "node(s) already exist for a cluster with the name",
-        "schedlab clean, if a run of schedlab left it; else kind delete cluster --name NAME",
+        "remove that cluster: schedlab clean, if a run left it; else kind delete cluster --name NAME",
     ),
     (
         ExternalTool::Kind,
@@ -125,7 +129,7 @@ const HINTS: [(ExternalTool, &str, &str); 33] = [
         "go install sigs.k8s.io/kwok/cmd/kwok@v0.8.0; or, in a checkout, export \
          SCHEDLAB_KWOK=$(kind-configs/tool kwok)",
     ),
-    (ExternalTool::Kwok, "SCHEDLAB_KWOK names", "set it to a kwok program, or unset it"),
+    (ExternalTool::Kwok, "SCHEDLAB_KWOK names", "set SCHEDLAB_KWOK to a kwok program, or unset it"),
     (
         ExternalTool::Kubectl,
         "no kubectl on the PATH",
@@ -148,13 +152,13 @@ const HINTS: [(ExternalTool, &str, &str); 33] = [
     ),
 ];
 
-/// The hint for an error message of a tool.
-pub(crate) fn hint(tool: ExternalTool, output: &str) -> Option<String> {
+/// The hint for an error message of a tool; `None` if there is none.
+pub(crate) fn hint_for_output(tool: ExternalTool, output: &str) -> Option<String> {
     let output = output.to_lowercase();
     let known = |(of, words, _): &&(ExternalTool, &str, &str)| {
         *of == tool && output.contains(&words.to_lowercase())
     };
-    HINTS.iter().find(known).map(|(_, _, to_do)| (*to_do).to_owned())
+    HINTS_BY_OUTPUT.iter().find(known).map(|(_, _, to_do)| (*to_do).to_owned())
 }
 
 #[cfg(test)]
@@ -165,10 +169,12 @@ mod tests {
     fn an_unreachable_daemon_has_a_hint() {
         let output = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the \
                     docker daemon running?";
-        let hint_text = hint(ExternalTool::Docker, output).unwrap();
+        let hint_text = hint_for_output(ExternalTool::Docker, output).unwrap();
         assert!(hint_text.contains("systemctl start docker"), "{hint_text}");
-        assert!(hint(ExternalTool::Kind, output).unwrap().contains("start docker first"));
-        assert_eq!(hint(ExternalTool::Docker, "something new"), None);
+        assert!(
+            hint_for_output(ExternalTool::Kind, output).unwrap().contains("start docker first")
+        );
+        assert_eq!(hint_for_output(ExternalTool::Docker, "something new"), None);
     }
 
     #[test]
@@ -180,13 +186,13 @@ mod tests {
             "request returned 404 Not Found for API route and version http://proxy/v1.50/version, \
              check if the server supports the requested API version",
         ] {
-            let to_do = hint(ExternalTool::Docker, output).unwrap();
+            let to_do = hint_for_output(ExternalTool::Docker, output).unwrap();
             assert!(to_do.starts_with("docker's daemon cannot be reached"), "{output}: {to_do}");
         }
         let output = "Error response from daemon: Get \"https://registry-1.docker.io/v2/\": dial \
                     tcp: lookup registry-1.docker.io: no such host";
         assert!(
-            hint(ExternalTool::Docker, output)
+            hint_for_output(ExternalTool::Docker, output)
                 .unwrap()
                 .starts_with("the registry cannot be reached")
         );

@@ -11,11 +11,15 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Runs a program until it ends or standard input is closed. Standard output gets one line with the
-/// pid or with the error, and one with the exit status if the program ends by itself.
+/// Runs a program until it ends or standard input is closed. Writes one line to standard output
+/// with the pid or with the error, and another one with the exit status if the program ends by
+/// itself.
+///
+/// # Errors
+/// Standard output is closed or the program cannot be waited for.
 pub fn run_watchdog(log: &Path, words: &[String]) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
-    let mut child = match start(log, words) {
+    let mut child = match start_watchdog(log, words) {
         Ok(child) => child,
         Err(error) => {
             writeln!(out, "{error:#}")?;
@@ -38,11 +42,11 @@ pub fn run_watchdog(log: &Path, words: &[String]) -> anyhow::Result<()> {
         // The parent may have closed the pipe.
         let _ = writeln!(out, "{status}");
     }
-    kill_group(pid);
+    kill_process_tree(pid);
     Ok(())
 }
 
-fn start(log: &Path, words: &[String]) -> anyhow::Result<Child> {
+fn start_watchdog(log: &Path, words: &[String]) -> anyhow::Result<Child> {
     let (program, arguments) = words.split_first().ok_or(anyhow::anyhow!("no program to start"))?;
     let log = File::create(log)?;
     let mut command = Command::new(program);
@@ -51,8 +55,8 @@ fn start(log: &Path, words: &[String]) -> anyhow::Result<Child> {
     Ok(command.spawn()?)
 }
 
-/// Kills a process and all of its descendants in the process group.
-pub(super) fn kill_group(pid: u32) {
+/// Kills a process and all of its descendants in the same process group.
+pub(super) fn kill_process_tree(pid: u32) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     if let Some(pid) = pid {
         let _ = kill_process_group(pid, Signal::KILL);

@@ -9,45 +9,45 @@ use schedlab_api::{Value, json, labels};
 use serde::Deserialize as _;
 use tokio::time::Instant;
 
-use crate::api::{Api, api_error, is_not_found};
-use crate::scheduler_source::DEPLOYED_PERIOD;
+use crate::api::{Api, is_not_found, to_anyhow_error};
+use crate::scheduler_source::DEPLOYED_CYCLE_PERIOD;
 
-const MANIFESTS: [&str; 4] = [
+const SCHEDULER_MANIFESTS: [&str; 4] = [
     include_str!("../../../../kind-configs/kustomize/namespace.yaml"),
     include_str!("../../../../kind-configs/kustomize/rbac.yaml"),
     include_str!("../../../../kind-configs/kustomize/service.yaml"),
     include_str!("../../../../kind-configs/kustomize/deployment.yaml"),
 ];
 /// The scheduler name that the Deployment serves.
-pub(super) const SCHEDULER: &str = "kai-scheduler";
-pub(super) const NAMESPACE: &str = "kai-scheduler";
-const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/kai-scheduler/deployments";
-/// The label that tells the pods of different Deployments apart.
+pub(super) const SCHEDULER_NAME: &str = "kai-scheduler";
+pub(super) const SCHEDULER_NAMESPACE: &str = "kai-scheduler";
+const DEPLOYMENTS_PATH: &str = "/apis/apps/v1/namespaces/kai-scheduler/deployments";
+/// The label that distinguishes the pods of different Deployments.
 const APP_LABEL: &str = "app.kubernetes.io/name";
 
-/// How long the replicas may take to become ready.
-const READY_TIMEOUT: Duration = Duration::from_mins(2);
-/// How often the Deployments are polled.
+/// Maximum wait for the scheduler's replicas to become ready.
+const DEPLOYMENT_READY_TIMEOUT: Duration = Duration::from_mins(2);
+/// Interval at which the Deployments are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The objects that kustomize would create, with two scheduling cycles per second and the label of
-/// a run. With node pools, there is one Deployment per pool.
-fn objects(image: &str, run: &str, pools: &[String]) -> anyhow::Result<Vec<Value>> {
+/// The objects of our manifests, as kustomize would create them, with two scheduling cycles per
+/// second and the label of a run. With node pools, there is one Deployment per pool.
+fn deployment_objects(image: &str, run: &str, pools: &[String]) -> anyhow::Result<Vec<Value>> {
     let mut objects = Vec::new();
-    for document in MANIFESTS.into_iter().flat_map(serde_yaml::Deserializer::from_str) {
+    for document in SCHEDULER_MANIFESTS.into_iter().flat_map(serde_yaml::Deserializer::from_str) {
         let mut object = Value::deserialize(document).context("a manifest is not valid YAML")?;
         match object["kind"].as_str().unwrap_or_default() {
             "Namespace" | "ClusterRole" | "ClusterRoleBinding" => {}
-            _ => object["metadata"]["namespace"] = json!(NAMESPACE),
+            _ => object["metadata"]["namespace"] = json!(SCHEDULER_NAMESPACE),
         }
         object["metadata"]["labels"][labels::RUN] = json!(run);
         if object["kind"] == "Deployment" {
             let container = &mut object["spec"]["template"]["spec"]["containers"][0];
             container["image"] = json!(image);
-            let period = format!("--period={}ms", DEPLOYED_PERIOD.as_millis());
-            add_argument(&mut object, &period)?;
+            let period = format!("--period={}ms", DEPLOYED_CYCLE_PERIOD.as_millis());
+            add_container_argument(&mut object, &period)?;
             for pool in pools {
-                objects.extend(node_pool_objects(object.clone(), pool)?);
+                objects.extend(config_map_and_deployment_of_pool(object.clone(), pool)?);
             }
             if !pools.is_empty() {
                 continue;
@@ -59,7 +59,7 @@ fn objects(image: &str, run: &str, pools: &[String]) -> anyhow::Result<Vec<Value
 }
 
 /// Appends an argument to the Deployment's first container.
-fn add_argument(deployment: &mut Value, argument: &str) -> anyhow::Result<()> {
+fn add_container_argument(deployment: &mut Value, argument: &str) -> anyhow::Result<()> {
     let arguments = &mut deployment["spec"]["template"]["spec"]["containers"][0]["args"];
     arguments
         .as_array_mut()
@@ -69,7 +69,10 @@ fn add_argument(deployment: &mut Value, argument: &str) -> anyhow::Result<()> {
 }
 
 /// The ConfigMap and the Deployment for the scheduler of one node pool.
-fn node_pool_objects(mut deployment: Value, pool: &str) -> anyhow::Result<[Value; 2]> {
+fn config_map_and_deployment_of_pool(
+    mut deployment: Value,
+    pool: &str,
+) -> anyhow::Result<[Value; 2]> {
     let name = format!("schedlab-scheduler-{pool}");
     let mut config = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": {} });
     config["data"]["config.yaml"] = json!(format!("nodePool: {{value: {pool}}}\n"));
@@ -85,66 +88,69 @@ fn node_pool_objects(mut deployment: Value, pool: &str) -> anyhow::Result<[Value
     for volume in volumes.filter(|volume| volume["name"] == "config") {
         volume["configMap"] = json!({ "name": name });
     }
-    add_argument(&mut deployment, "--config=/etc/schedlab/config/config.yaml")?;
-    add_argument(&mut deployment, &format!("--leader-elect-resource-name={name}"))?;
+    add_container_argument(&mut deployment, "--config=/etc/schedlab/config/config.yaml")?;
+    add_container_argument(&mut deployment, &format!("--leader-elect-resource-name={name}"))?;
     Ok([config, deployment])
 }
 
-/// Installs the scheduler for all nodes, or once per node pool, or updates what is installed to
-/// this image. Waits until all replicas are ready.
-pub(super) async fn install(
+/// Installs the scheduler with this image, for all nodes or once per node pool; updates it if it is
+/// installed already. Waits until all replicas are ready.
+pub(super) async fn install_scheduler(
     config: &kube::Config,
     image: &str,
     pools: &[String],
     run: &str,
 ) -> anyhow::Result<()> {
     let mut api = super::admin_api(config)?;
-    let objects = objects(image, run, pools)?;
+    let objects = deployment_objects(image, run, pools)?;
     refuse_foreign_objects(&mut api, &objects).await?;
     for object in &objects {
         api.apply(object).await?;
     }
     let deployments = objects.iter().filter(|object| object["kind"] == "Deployment");
     let expected: Vec<&Value> = deployments.map(|one| &one["metadata"]["name"]).collect();
-    let end = Instant::now() + READY_TIMEOUT;
+    let end = Instant::now() + DEPLOYMENT_READY_TIMEOUT;
     loop {
-        let deployments = api.get(DEPLOYMENTS).await.map_err(api_error)?;
+        let deployments = api.get(DEPLOYMENTS_PATH).await.map_err(to_anyhow_error)?;
         let existing = || deployments["items"].as_array().into_iter().flatten();
-        let is_ready =
-            |name: &Value| existing().any(|one| one["metadata"]["name"] == *name && is_ready(one));
+        let is_ready = |name: &Value| {
+            existing().any(|one| one["metadata"]["name"] == *name && is_rolled_out(one))
+        };
         if expected.iter().all(|name| is_ready(name)) {
             return Ok(());
         }
         if Instant::now() > end {
-            let why = pod_problems(&api).await;
-            anyhow::bail!("the scheduler's replicas are not ready after {READY_TIMEOUT:?}: {why}");
+            let why = pod_problems_text(&api).await;
+            anyhow::bail!(
+                "the scheduler's replicas are not ready after {DEPLOYMENT_READY_TIMEOUT:?}: {why}"
+            );
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Fails if one of the objects exists and was not created by schedlab: the end of the run would
-/// delete it.
+/// Fails if one of the objects exists and was not created by schedlab, because the end of the run
+/// would delete it.
 async fn refuse_foreign_objects(api: &mut Api, objects: &[Value]) -> anyhow::Result<()> {
     for object in objects {
-        let path = api.path(object).await?;
+        let path = api.object_path(object).await?;
         let existing = match api.get(&path).await {
             Ok(there) => there,
             Err(error) if is_not_found(&error) => continue,
-            Err(error) => return Err(api_error(error)).context(path),
+            Err(error) => return Err(to_anyhow_error(error)).context(path),
         };
         anyhow::ensure!(
             existing["metadata"]["labels"].get(labels::RUN).is_some(),
             "the cluster already has a {}, which schedlab did not create; test the installed \
              scheduler with --scheduler installed:NAME, or use another cluster",
-            crate::api::title(object)
+            crate::api::object_title(object)
         );
     }
     Ok(())
 }
 
-/// Whether every replica is up to date and available.
-fn is_ready(deployment: &Value) -> bool {
+/// Whether every replica of the Deployment is up to date and available.
+fn is_rolled_out(deployment: &Value) -> bool {
     let number = |at: &str| deployment.pointer(at).and_then(Value::as_i64).unwrap_or(0);
     let replicas = number("/spec/replicas");
     number("/status/observedGeneration") >= number("/metadata/generation")
@@ -154,11 +160,11 @@ fn is_ready(deployment: &Value) -> bool {
 }
 
 /// Why the scheduler's pods are not ready, as reported by the kubelet.
-pub(super) async fn pod_problems(api: &Api) -> String {
-    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+pub(super) async fn pod_problems_text(api: &Api) -> String {
+    let path = format!("/api/v1/namespaces/{SCHEDULER_NAMESPACE}/pods");
     let pods = match api.get(&path).await {
         Ok(pods) => pods,
-        Err(error) => return format!("{:#}", api_error(error)),
+        Err(error) => return format!("{:#}", to_anyhow_error(error)),
     };
     let mut text = String::new();
     for pod in pods["items"].as_array().into_iter().flatten() {
@@ -184,8 +190,8 @@ mod tests {
 
     #[test]
     fn all_kustomize_objects_are_installed_with_the_image() {
-        let objects = objects("registry.example/scheduler:7", "r1", &[]).unwrap();
-        let titles: Vec<String> = objects.iter().map(crate::api::title).collect();
+        let objects = deployment_objects("registry.example/scheduler:7", "r1", &[]).unwrap();
+        let titles: Vec<String> = objects.iter().map(crate::api::object_title).collect();
         assert_eq!(
             titles,
             [
@@ -209,7 +215,8 @@ mod tests {
 
     #[test]
     fn each_node_pool_has_a_scheduler_of_its_own() {
-        let objects = objects("scheduler:7", "r1", &["a".to_owned(), "b".to_owned()]).unwrap();
+        let objects =
+            deployment_objects("scheduler:7", "r1", &["a".to_owned(), "b".to_owned()]).unwrap();
         let lines = objects.iter().filter_map(|object| {
             let metadata = &object["metadata"];
             let name = metadata["name"].as_str().unwrap();
@@ -242,7 +249,7 @@ mod tests {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let emulator = Emulator::start(Options::with_clock(clock));
         let mut api = Api::new(emulator.client());
-        let ours = objects("scheduler:7", "r1", &[]).unwrap();
+        let ours = deployment_objects("scheduler:7", "r1", &[]).unwrap();
         refuse_foreign_objects(&mut api, &ours).await.unwrap();
         api.apply(&ours[0]).await.unwrap();
         refuse_foreign_objects(&mut api, &ours).await.unwrap();
@@ -260,11 +267,11 @@ mod tests {
             "status": {"observedGeneration": 2, "replicas": 2, "updatedReplicas": 2,
                        "availableReplicas": 2},
         });
-        assert!(is_ready(&ready));
+        assert!(is_rolled_out(&ready));
         for (field, value) in [("observedGeneration", 1), ("updatedReplicas", 1), ("replicas", 3)] {
             let mut not = ready.clone();
             not["status"][field] = json!(value);
-            assert!(!is_ready(&not), "{field}");
+            assert!(!is_rolled_out(&not), "{field}");
         }
     }
 }

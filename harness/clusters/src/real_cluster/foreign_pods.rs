@@ -13,11 +13,11 @@ use schedlab_api::{
     toleration::tolerates,
 };
 
-use super::{Provider, RealCluster};
-use crate::api::{Api, api_error};
+use super::{ClusterProvider, RealCluster};
+use crate::api::{Api, to_anyhow_error};
 use schedlab_tenancy::SIMULATED_TAINT;
 
-/// How many pods are named in a message.
+/// Maximum number of pods that are named in a message.
 const NAMES_MAX: usize = 3;
 
 /// Foreign pods that were seen on nodes of the run, as `namespace/name`.
@@ -31,47 +31,47 @@ impl RealCluster {
     /// # Errors
     /// The pods of the cluster cannot be listed.
     pub fn pods_that_may_land(&self) -> anyhow::Result<Option<String>> {
-        let Provider::Existing = self.provider else { return Ok(None) };
+        let ClusterProvider::Existing = self.provider else { return Ok(None) };
         let run = self.run.id();
         let pending = super::block_on(async {
             pending_pods_that_tolerate(&super::admin_api(&self.config)?, run).await
         })?;
         Ok((!pending.is_empty()).then(|| {
             format!(
-                "{} the taint of simulated nodes: {}; the cluster's scheduler may place them \
-                 there, where they never run and are deleted with the nodes (a Job counts that \
-                 as a failure)",
-                pod_count(pending.len(), "is pending and tolerates", "are pending and tolerate"),
-                first_names(&pending)
+                "the cluster's scheduler may place {} on simulated nodes, whose taint these pods \
+                 tolerate: {}; there they never run and are deleted with the nodes (a Job counts \
+                 that as a failure)",
+                pod_count_text(pending.len(), "pending"),
+                first_names_text(&pending)
             )
         }))
     }
 
-    /// A message about foreign pods on a scenario's nodes; the pods are also added to
+    /// A message about pods of others on a scenario's nodes. These pods are also added to those of
     /// [`Self::pods_that_landed`].
     pub async fn foreign_pods_on(&self, prefix: &str) -> Option<String> {
-        let Provider::Existing = self.provider else { return None };
+        let ClusterProvider::Existing = self.provider else { return None };
         // Ignored here: if the cluster is unreachable, cleaning up reports it.
         let api = super::admin_api(&self.config).ok()?;
         let foreign =
             foreign_pods_on_nodes(&api, prefix).await.ok().filter(|there| !there.is_empty())?;
         let description = format!(
-            "{} on nodes of this scenario: {}",
-            pod_count(foreign.len(), "was", "were"),
-            first_names(&foreign)
+            "nodes of this scenario had {}: {}",
+            pod_count_text(foreign.len(), "foreign"),
+            first_names_text(&foreign)
         );
         self.foreign_pods.0.lock().unwrap_or_else(PoisonError::into_inner).extend(foreign);
         Some(description)
     }
 
-    /// A message about the foreign pods that were seen on nodes of the run.
+    /// A message about the pods of others that were seen on nodes of the run.
     pub fn pods_that_landed(&self) -> Option<String> {
         let landed = self.foreign_pods.0.lock().unwrap_or_else(PoisonError::into_inner);
         (!landed.is_empty()).then(|| {
             format!(
-                "{} on simulated nodes and deleted with them, without having run: {}",
-                pod_count(landed.len(), "was", "were"),
-                first_names(&landed)
+                "simulated nodes had {}, which never ran and were deleted with the nodes: {}",
+                pod_count_text(landed.len(), "foreign"),
+                first_names_text(&landed)
             )
         })
     }
@@ -79,7 +79,7 @@ impl RealCluster {
 
 /// Pending pods that tolerate the taint of the run's nodes.
 async fn pending_pods_that_tolerate(api: &Api, run: &str) -> anyhow::Result<BTreeSet<String>> {
-    find_pods(api, |pod| {
+    find_pods_not_of_daemon_sets(api, |pod| {
         text(pod, "/status/phase") == Some("Pending")
             && text(pod, "/spec/nodeName").is_none_or(str::is_empty)
             && tolerates_simulated_taint(pod, run)
@@ -87,19 +87,21 @@ async fn pending_pods_that_tolerate(api: &Api, run: &str) -> anyhow::Result<BTre
     .await
 }
 
-/// Pods on a scenario's nodes that are not the scenario's own.
+/// Pods on a scenario's nodes that do not belong to the scenario.
 async fn foreign_pods_on_nodes(api: &Api, prefix: &str) -> anyhow::Result<BTreeSet<String>> {
     let is_ours = |pod: &Value, at| text(pod, at).is_some_and(|name| name.starts_with(prefix));
-    find_pods(api, |pod| is_ours(pod, "/spec/nodeName") && !is_ours(pod, "/metadata/namespace"))
-        .await
+    find_pods_not_of_daemon_sets(api, |pod| {
+        is_ours(pod, "/spec/nodeName") && !is_ours(pod, "/metadata/namespace")
+    })
+    .await
 }
 
 /// Pods that match `predicate` and belong to no DaemonSet, as `namespace/name`.
-async fn find_pods(
+async fn find_pods_not_of_daemon_sets(
     api: &Api,
     predicate: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<BTreeSet<String>> {
-    let all = api.get("/api/v1/pods").await.map_err(api_error)?;
+    let all = api.get("/api/v1/pods").await.map_err(to_anyhow_error)?;
     let is_daemons = |pod: &Value| {
         list(pod, "/metadata/ownerReferences").iter().any(|owner| owner["kind"] == "DaemonSet")
     };
@@ -117,12 +119,13 @@ fn tolerates_simulated_taint(pod: &Value, run: &str) -> bool {
     list(pod, "/spec/tolerations").iter().any(|one| tolerates(one, &taint))
 }
 
-fn pod_count(count: usize, one: &str, more: &str) -> String {
-    if count == 1 { format!("1 foreign pod {one}") } else { format!("{count} foreign pods {more}") }
+fn pod_count_text(count: usize, adjective: &str) -> String {
+    let noun = if count == 1 { "pod" } else { "pods" };
+    format!("{count} {adjective} {noun}")
 }
 
-/// The first few names, and how many more there are.
-fn first_names(names: &BTreeSet<String>) -> String {
+/// The first few names, and the number of the others.
+fn first_names_text(names: &BTreeSet<String>) -> String {
     let first: Vec<&str> = names.iter().take(NAMES_MAX).map(String::as_str).collect();
     let more = names.len().saturating_sub(NAMES_MAX);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
@@ -179,7 +182,7 @@ mod tests {
             }),
         ]);
         let waiting = pending_pods_that_tolerate(&api, "r").await.unwrap();
-        assert_eq!(first_names(&waiting), "default/all, default/ours");
+        assert_eq!(first_names_text(&waiting), "default/all, default/ours");
     }
 
     #[tokio::test(start_paused = true)]
@@ -195,6 +198,6 @@ mod tests {
             ("qx1-default/own", "Job", there()),
         ]);
         let standing = foreign_pods_on_nodes(&api, "qx1-").await.unwrap();
-        assert_eq!(first_names(&standing), "default/a, default/b, default/c and 1 more");
+        assert_eq!(first_names_text(&standing), "default/a, default/b, default/c and 1 more");
     }
 }

@@ -10,18 +10,18 @@ use schedlab_api::{Value, json};
 use serde::Deserialize as _;
 use tokio::time::{Instant, sleep};
 
-use super::deployment::{self, NAMESPACE};
-use crate::api::{Api, api_error};
+use super::deployment::{self, SCHEDULER_NAMESPACE};
+use crate::api::{Api, to_anyhow_error};
 use crate::cleanup::Run;
 use crate::external_tools::ExternalTool;
 
 /// The name of the Helm release; resources of our chart are named after it.
-const RELEASE: &str = "schedlab-scheduler";
+const RELEASE_NAME: &str = "schedlab-scheduler";
 
-/// How long replicas may take to terminate.
+/// Maximum wait for the replicas to terminate.
 const REMOVAL_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How often pods are polled.
+/// Interval at which pods are polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A Helm chart and further arguments for helm.
@@ -34,9 +34,13 @@ pub struct HelmChart {
 }
 
 impl HelmChart {
-    /// The container images that the chart installs, found by `helm template`.
-    pub fn images(&self) -> anyhow::Result<Vec<String>> {
-        let mut arguments = vec!["template", RELEASE, &self.source, "--namespace", NAMESPACE];
+    /// The container images that the chart installs, found with `helm template`.
+    ///
+    /// # Errors
+    /// Helm fails or its output is not YAML.
+    pub fn chart_images(&self) -> anyhow::Result<Vec<String>> {
+        let mut arguments =
+            vec!["template", RELEASE_NAME, &self.source, "--namespace", SCHEDULER_NAMESPACE];
         arguments.extend(self.arguments.iter().map(String::as_str));
         let rendered = ExternalTool::Helm.run(&arguments)?;
         let mut images = Vec::new();
@@ -71,11 +75,14 @@ fn collect_images(value: &Value, images: &mut Vec<String>) {
 }
 
 /// Fails unless the local docker has the image.
+///
+/// # Errors
+/// Docker cannot be run or does not have the image.
 pub fn check_local_image(image: &str) -> Result<(), crate::external_tools::ToolError> {
     ExternalTool::Docker.run(&["image", "inspect", "--format", "{{.Id}}", image]).map(drop)
 }
 
-/// Installs schedulers on one cluster.
+/// Installs and stops schedulers on one cluster.
 #[derive(Clone, Debug)]
 pub struct SchedulerInstaller {
     pub(super) config: kube::Config,
@@ -84,18 +91,26 @@ pub struct SchedulerInstaller {
 }
 
 impl SchedulerInstaller {
-    /// Applies our manifests with this image and waits until all replicas are ready.
+    /// Installs the scheduler with our manifests and this image, and waits until all replicas are
+    /// ready.
+    ///
+    /// # Errors
+    /// A request fails, or the replicas do not become ready.
     pub async fn install_image(&self, image: &str) -> anyhow::Result<()> {
-        deployment::install(&self.config, image, &[], self.run.id()).await
+        deployment::install_scheduler(&self.config, image, &[], self.run.id()).await
     }
 
-    /// Installs or upgrades the Helm release and waits until all replicas are ready.
+    /// Installs or upgrades the Helm release of the scheduler, and waits until all replicas are
+    /// ready.
+    ///
+    /// # Errors
+    /// Helm fails, or the replicas do not become ready.
     pub async fn install_chart(&self, chart: &HelmChart) -> anyhow::Result<()> {
         let kubeconfig = self.kubeconfig.display().to_string();
-        let mut arguments = vec!["upgrade", "--install", RELEASE, &chart.source];
+        let mut arguments = vec!["upgrade", "--install", RELEASE_NAME, &chart.source];
         arguments.extend([
             "--namespace",
-            NAMESPACE,
+            SCHEDULER_NAMESPACE,
             "--create-namespace",
             "--wait",
             "--timeout",
@@ -104,20 +119,25 @@ impl SchedulerInstaller {
         // The priority classes that scenarios share are there before the chart.
         arguments.extend(["--take-ownership", "--kubeconfig", &kubeconfig]);
         arguments.extend(chart.arguments.iter().map(String::as_str));
-        ExternalTool::Helm.run_async(&arguments, &[self.run.env_var()]).await?;
+        ExternalTool::Helm.run_async(&arguments, &[self.run.run_id_env()]).await?;
         Ok(())
     }
 
-    /// Scales all Deployments to zero and waits until their pods are gone.
-    pub async fn stop(&self) -> anyhow::Result<()> {
+    /// Stops the scheduler: scales all its Deployments to zero and waits until their pods are gone.
+    ///
+    /// # Errors
+    /// A request fails, or a pod does not terminate in time.
+    pub async fn uninstall(&self) -> anyhow::Result<()> {
         let api = super::admin_api(&self.config)?;
-        let collection = format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments");
-        for name in list_names(&api, &collection).await? {
+        let collection = format!("/apis/apps/v1/namespaces/{SCHEDULER_NAMESPACE}/deployments");
+        for name in list_object_names(&api, &collection).await? {
             let none = json!({ "spec": { "replicas": 0 } });
-            api.merge_patch(&format!("{collection}/{name}"), &none).await.map_err(api_error)?;
+            api.merge_patch(&format!("{collection}/{name}"), &none)
+                .await
+                .map_err(to_anyhow_error)?;
         }
         let end = Instant::now() + REMOVAL_TIMEOUT;
-        while let [first, ..] = &*list_names(&api, PODS).await? {
+        while let [first, ..] = &*list_object_names(&api, PODS_PATH).await? {
             anyhow::ensure!(
                 Instant::now() < end,
                 "pod {first} does not terminate within {REMOVAL_TIMEOUT:?}"
@@ -128,7 +148,7 @@ impl SchedulerInstaller {
     }
 
     /// Why the scheduler's pods are not ready, and the last lines of each pod's log.
-    pub async fn diagnostics(&self) -> String {
+    pub async fn diagnostics_text(&self) -> String {
         match self.collect_diagnostics().await {
             Ok(diagnostics) => diagnostics,
             Err(error) => format!("{error:#}"),
@@ -137,9 +157,9 @@ impl SchedulerInstaller {
 
     async fn collect_diagnostics(&self) -> anyhow::Result<String> {
         let api = super::admin_api(&self.config)?;
-        let mut diagnostics = format!("its pods:{}", deployment::pod_problems(&api).await);
-        for name in list_names(&api, PODS).await? {
-            let request = Request::get(format!("{PODS}/{name}/log?tailLines=5"));
+        let mut diagnostics = format!("its pods:{}", deployment::pod_problems_text(&api).await);
+        for name in list_object_names(&api, PODS_PATH).await? {
+            let request = Request::get(format!("{PODS_PATH}/{name}/log?tailLines=5"));
             let request =
                 request.body(Vec::new()).context("the pod's name is not valid in a path")?;
             let log = api.client().request_text(request).await.unwrap_or_default();
@@ -150,10 +170,10 @@ impl SchedulerInstaller {
     }
 }
 
-const PODS: &str = "/api/v1/namespaces/kai-scheduler/pods";
+const PODS_PATH: &str = "/api/v1/namespaces/kai-scheduler/pods";
 
-async fn list_names(api: &Api, collection: &str) -> anyhow::Result<Vec<String>> {
-    let list = api.get(collection).await.map_err(api_error)?;
+async fn list_object_names(api: &Api, collection: &str) -> anyhow::Result<Vec<String>> {
+    let list = api.get(collection).await.map_err(to_anyhow_error)?;
     let items = list["items"].as_array().into_iter().flatten();
     Ok(items.filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect())
 }
@@ -173,7 +193,7 @@ mod tests {
 
     /// The images of the pods that are not being deleted.
     async fn running(api: &Api) -> Vec<String> {
-        let pods = api.get(PODS).await.unwrap();
+        let pods = api.get(PODS_PATH).await.unwrap();
         let pods = pods["items"].as_array().unwrap().iter();
         let stay = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
         let image =
@@ -213,13 +233,13 @@ mod tests {
         for version in ["v1", "v2", "v1"] {
             let (chart, image) = (chart(&format!("image.tag={version}")), "schedlab/scheduler");
             let image = format!("{image}:{version}");
-            assert_eq!(chart.images().unwrap(), std::slice::from_ref(&image));
+            assert_eq!(chart.chart_images().unwrap(), std::slice::from_ref(&image));
             there.install_chart(&chart).await.unwrap();
             assert_eq!(running(&api).await, [image.clone(), image]);
         }
         let error = there.install_chart(&chart("config.kvalue=1")).await.unwrap_err().to_string();
         assert!(error.contains("kvalue"), "{error}");
-        there.stop().await.unwrap();
+        there.uninstall().await.unwrap();
         assert_eq!(running(&api).await, [""; 0]);
     }
 

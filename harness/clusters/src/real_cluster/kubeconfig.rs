@@ -8,13 +8,13 @@ use anyhow::{Context as _, anyhow};
 use http::Request;
 use kube::config::KubeConfigOptions;
 
-use crate::api::{VersionError, api_error, error_chain, is_unauthorized};
+use crate::api::{VersionError, error_chain_text, is_unauthorized, to_anyhow_error};
 use crate::kubeconfig;
 
-/// How long a server may take to respond.
+/// Maximum wait for a server's response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Hint for a rejected credential.
+/// Hint for a credential that the server rejects.
 pub(crate) const LOG_IN_HINT: &str =
     "log in again: the credentials of that context are invalid or have expired";
 
@@ -22,30 +22,32 @@ pub(crate) const LOG_IN_HINT: &str =
 pub(crate) const PROXY_HINT: &str =
     "is there a proxy or a sign-in page in between? kubectl get --raw /version shows the response";
 
-/// How to reach an existing cluster.
+/// How to reach an existing cluster: which kubeconfig and context.
 #[derive(Clone, Debug, Default)]
 pub struct KubeconfigAccess {
     /// Path of the kubeconfig; `None` means `KUBECONFIG`, then `~/.kube/config`.
     pub path: Option<PathBuf>,
     /// The context that the user confirmed with `--context NAME --confirm`.
     pub confirmed: Option<String>,
-    /// Name of the scheduler under test, if it runs on the cluster.
+    /// The name of the scheduler under test, if it runs on the cluster.
     pub scheduler: Option<String>,
 }
 
 impl KubeconfigAccess {
-    /// Loads the kubeconfig. Returns the client configuration, the absolute path of the kubeconfig
-    /// and the context.
+    /// Loads the kubeconfig. Returns the client configuration, the absolute path of the kubeconfig,
+    /// and the name of the context.
     pub(super) async fn connect(&self) -> anyhow::Result<(kube::Config, PathBuf, String)> {
-        let path = kubeconfig::find_path(self.path.as_deref())?;
+        let path = kubeconfig::find_kubeconfig_path(self.path.as_deref())?;
         kubeconfig::check_rereadable(&path)?;
-        let kubeconfig = kubeconfig::load(&path)?;
+        let kubeconfig = kubeconfig::load_kubeconfig(&path)?;
         let contexts: Vec<&str> =
             kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
         let Some(confirmed) = &self.confirmed else {
-            let current = kubeconfig::current_context(&kubeconfig).map_err(|why| {
+            let current = kubeconfig::current_context_name(&kubeconfig).map_err(|why| {
                 let (path, all) = (path.display(), contexts.join(", "));
-                anyhow!("{path} {why}: name one with --context NAME --confirm; contexts: {all}")
+                anyhow!(
+                    "{path} {why}: name a context with --context NAME --confirm; contexts: {all}"
+                )
             })?;
             anyhow::bail!(
                 "the current context of {} is {current:?}; to let schedlab create nodes and \
@@ -66,7 +68,7 @@ impl KubeconfigAccess {
             .with_context(|| format!("kubeconfig {} names no usable cluster", path.display()))?;
         config.connect_timeout = Some(RESPONSE_TIMEOUT);
         // Absolute: it is recorded, and `schedlab clean` may run in another folder.
-        Ok((config, kubeconfig::absolute(&path)?, confirmed.clone()))
+        Ok((config, kubeconfig::absolute_path_list(&path)?, confirmed.clone()))
     }
 }
 
@@ -87,7 +89,7 @@ pub(super) async fn check_ready(config: &kube::Config) -> anyhow::Result<()> {
 pub(super) async fn check_access(config: &kube::Config) -> anyhow::Result<String> {
     let api = super::admin_api(config)?;
     let url = &config.cluster_url;
-    let version = tokio::time::timeout(RESPONSE_TIMEOUT, api.version()).await;
+    let version = tokio::time::timeout(RESPONSE_TIMEOUT, api.server_version()).await;
     let version = version
         .with_context(|| format!("{url} does not respond within {RESPONSE_TIMEOUT:?}"))?
         .map_err(|error| match error {
@@ -96,7 +98,7 @@ pub(super) async fn check_access(config: &kube::Config) -> anyhow::Result<String
                 anyhow!("{url}: {other}\nto do: {PROXY_HINT}")
             }
         })?;
-    let allowed = api.has_full_access().await.map_err(api_error);
+    let allowed = api.has_full_access().await.map_err(to_anyhow_error);
     anyhow::ensure!(
         allowed.with_context(|| format!("{url} rejects a SelfSubjectAccessReview"))?,
         "{url} does not allow everything (kubectl auth can-i '*' '*.*'): schedlab needs \
@@ -105,10 +107,10 @@ pub(super) async fn check_access(config: &kube::Config) -> anyhow::Result<String
     Ok(version)
 }
 
-/// Identifies the cluster: the uid of its namespace `kube-system`.
-pub(super) async fn cluster_uid(config: &kube::Config) -> anyhow::Result<Option<String>> {
+/// The uid of the namespace `kube-system`, which identifies the cluster.
+pub(super) async fn kube_system_uid(config: &kube::Config) -> anyhow::Result<Option<String>> {
     let url = &config.cluster_url;
-    let uid = super::admin_api(config)?.cluster_uid().await.map_err(api_error);
+    let uid = super::admin_api(config)?.cluster_uid().await.map_err(to_anyhow_error);
     uid.with_context(|| format!("cannot read namespace kube-system of {url}"))
 }
 
@@ -117,17 +119,17 @@ fn connection_error(url: &http::Uri, error: kube::Error) -> anyhow::Error {
     if is_unauthorized(&error) {
         return anyhow!(
             "{url} rejects our credentials: {}\nto do: {LOG_IN_HINT}",
-            error_chain(&error)
+            error_chain_text(&error)
         );
     }
     if matches!(error, kube::Error::Api(_)) {
-        return api_error(error).context(format!("{url} rejects the request"));
+        return to_anyhow_error(error).context(format!("{url} rejects the request"));
     }
-    let why = error_chain(&error);
+    let why = error_chain_text(&error);
     let to_do = if why.contains("certificate") {
         "is certificate-authority-data of the kubeconfig that of this server?"
     } else {
-        "is it running? kubectl config get-contexts shows others"
+        "is the cluster running? kubectl config get-contexts shows others"
     };
     anyhow!("{url} cannot be reached: {why}\nto do: {to_do}")
 }

@@ -11,32 +11,32 @@ use schedlab_api::{Value, conditions, json, labels};
 use schedlab_emulator::controllers::KWOK_COMPANION;
 
 use super::poll::poll_until_ok;
-use crate::api::{Api, api_error};
+use crate::api::{Api, to_anyhow_error};
 use crate::cleanup::Run;
 use crate::external_tools::{ExternalTool, RESPONSE_TIMEOUT};
 use crate::process::ChildProcess;
 use schedlab_tenancy::{KWOK_NODE_ANNOTATION, SIMULATED_TAINT};
 
-/// Its program.
-pub(super) const PROGRAM: &str = "kwok";
-/// The stages of a kwok that we start.
+/// The name of kwok's program and of its log file.
+pub(super) const KWOK_PROGRAM: &str = "kwok";
+/// The stages configuration for a kwok that schedlab starts.
 const STAGES_CONFIG: &str = include_str!("../../../../kind-configs/kwok/stages.yaml");
-/// Our actors that kwok replaces: it renews node leases and deletes pods.
-const REPLACED_ACTORS: [&str; 2] = ["node", "kubelet"];
+/// Our actors that kwok replaces, since kwok renews node leases and terminates pods.
+const ACTORS_REPLACED_BY_KWOK: [&str; 2] = ["node", "kubelet"];
 
-/// How long kwok may take for a node and for a pod with `--kubelets kwok`.
-const SERVED_TIMEOUT: Duration = Duration::from_mins(1);
-/// How long to wait for kwok with `--kubelets auto`; kwok needs less than a second for a node.
-const DETECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long a pod may run before kwok counts as one that does not complete Jobs.
-const COMPLETION_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long the pod of the probe may take to be deleted.
-const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// With `--kubelets kwok`: maximum wait until kwok makes a node ready, and until it runs a pod.
+const KWOK_TIMEOUT: Duration = Duration::from_mins(1);
+/// With `--kubelets auto`: maximum wait for kwok. kwok needs less than a second for a node.
+const AUTO_DETECTION_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a Job's pod may run before kwok counts as one that does not complete Jobs.
+const JOB_COMPLETION_TIMEOUT: Duration = Duration::from_secs(3);
+/// Maximum wait for the deletion of the probe's pod.
+const PROBE_REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What simulates the kubelets of simulated nodes on a real cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Kubelets {
-    /// kwok if it serves an existing cluster or is in the image; schedlab otherwise.
+    /// kwok if it serves the existing cluster or is in the image; schedlab otherwise.
     #[default]
     Auto,
     /// schedlab's own actors.
@@ -46,8 +46,8 @@ pub enum Kubelets {
 }
 
 impl Kubelets {
-    /// The value on the command line.
-    pub fn name(self) -> &'static str {
+    /// The value of `--kubelets` on the command line.
+    pub fn option_value(self) -> &'static str {
         match self {
             Self::Auto => "auto",
             Self::Schedlab => "schedlab",
@@ -55,7 +55,7 @@ impl Kubelets {
         }
     }
 
-    /// Replaces `Auto` by `default`.
+    /// This choice, or `default` if it is [`Self::Auto`].
     pub(super) fn or_default(self, default: Self) -> Self {
         if self == Self::Auto { default } else { self }
     }
@@ -64,36 +64,37 @@ impl Kubelets {
 /// How kwok treats pods on a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KwokBehavior {
-    /// Whether it completes a Job's pods as soon as they run, as its stage `pod-complete` does.
+    /// Whether kwok completes a Job's pods as soon as they run, as its stage `pod-complete` does.
     pub completes_jobs: bool,
 }
 
-/// What simulates the nodes of a cluster.
+/// What simulates the kubelets of a cluster's nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KubeletProvider {
-    /// schedlab's actors.
+    /// The actors of schedlab simulate the kubelets.
     Schedlab,
-    /// kwok, complemented by the actors for what it lacks.
+    /// kwok, complemented by those of schedlab's actors that kwok does not replace.
     Kwok(KwokBehavior),
-    /// The cluster itself: it is our emulator, as in `schedlab up`.
+    /// The cluster itself, because it is our emulator, as in `schedlab up`.
     Emulator,
 }
 
 impl KubeletProvider {
-    /// The actors that are still needed out of `actors`, which is the full set.
-    pub(super) fn actors_beside(self, actors: &[&'static str]) -> Vec<&'static str> {
+    /// Returns those of `actors` (the full set) that this provider does not replace.
+    pub(super) fn actors_still_needed(self, actors: &[&'static str]) -> Vec<&'static str> {
         match self {
             Self::Schedlab => actors.to_vec(),
             Self::Kwok(_) => {
-                let rest = actors.iter().copied().filter(|actor| !REPLACED_ACTORS.contains(actor));
+                let rest =
+                    actors.iter().copied().filter(|actor| !ACTORS_REPLACED_BY_KWOK.contains(actor));
                 rest.chain([KWOK_COMPANION.name]).collect()
             }
             Self::Emulator => Vec::new(),
         }
     }
 
-    /// How kwok treats pods. `None` unless it simulates the nodes.
-    pub(super) fn kwok(self) -> Option<KwokBehavior> {
+    /// How kwok treats pods; `None` unless kwok simulates the nodes.
+    pub(super) fn kwok_behavior(self) -> Option<KwokBehavior> {
         match self {
             Self::Kwok(kwok) => Some(kwok),
             Self::Schedlab | Self::Emulator => None,
@@ -101,16 +102,17 @@ impl KubeletProvider {
     }
 }
 
-/// Fails if there is no kwok on this machine.
-pub(super) async fn preflight() -> anyhow::Result<()> {
+/// Fails if kwok cannot be started on this machine.
+pub(super) async fn check_prerequisites() -> anyhow::Result<()> {
     let version = ExternalTool::Kwok
-        .run_with_timeout(&ExternalTool::Kwok.program(), &["--version"], RESPONSE_TIMEOUT)
+        .run_with_timeout(&ExternalTool::Kwok.program_to_run(), &["--version"], RESPONSE_TIMEOUT)
         .await;
-    version.map(drop).context("--kubelets kwok: cannot start it")
+    version.map(drop).context("--kubelets kwok: cannot start kwok")
 }
 
-/// Starts the local kwok for our own control plane. It manages only nodes with its annotation.
-pub(super) fn start(folder: &Path, run: &Run) -> anyhow::Result<ChildProcess> {
+/// Starts the local kwok for our own control plane. It manages only nodes that have kwok's
+/// annotation.
+pub(super) fn start_kwok(folder: &Path, run: &Run) -> anyhow::Result<ChildProcess> {
     let config = folder.join("kwok.yaml");
     std::fs::write(&config, STAGES_CONFIG)
         .with_context(|| format!("cannot write {}", config.display()))?;
@@ -123,13 +125,13 @@ pub(super) fn start(folder: &Path, run: &Run) -> anyhow::Result<ChildProcess> {
     ];
     // Otherwise kwok would also read the user's own configuration.
     let own = folder.join("kwok").display().to_string();
-    let program = ExternalTool::Kwok.program();
-    let (program, log) = (Path::new(&program), folder.join(format!("{PROGRAM}.log")));
-    ChildProcess::start(program, &arguments, &[("KWOK_WORKDIR", &own)], &log, run)
+    let program = ExternalTool::Kwok.program_to_run();
+    let (program, log) = (Path::new(&program), folder.join(format!("{KWOK_PROGRAM}.log")));
+    ChildProcess::start_with_watchdog(program, &arguments, &[("KWOK_WORKDIR", &own)], &log, run)
 }
 
 /// Detects what simulates the nodes of a cluster.
-pub(super) async fn detect(
+pub(super) async fn detect_provider(
     config: &kube::Config,
     kubelets: Kubelets,
     run: &str,
@@ -137,19 +139,19 @@ pub(super) async fn detect(
 ) -> anyhow::Result<KubeletProvider> {
     let within = match kubelets {
         Kubelets::Schedlab => return Ok(KubeletProvider::Schedlab),
-        Kubelets::Auto => DETECT_TIMEOUT,
-        Kubelets::Kwok => SERVED_TIMEOUT,
+        Kubelets::Auto => AUTO_DETECTION_TIMEOUT,
+        Kubelets::Kwok => KWOK_TIMEOUT,
     };
     let name = format!("schedlab-{run}-kwok");
-    let mut probe = Probe { api: super::admin_api(config)?, run, name, check_alive };
-    let detected = probe.detect(within).await;
+    let mut probe = KwokProbe { api: super::admin_api(config)?, run, name, check_alive };
+    let detected = probe.detect_provider(within).await;
     // Whatever cannot be deleted now is deleted at the run's end, by its label.
-    probe.remove().await;
+    probe.remove_probe_objects().await;
     let provider = detected.context("cannot detect whether kwok serves the cluster")?;
     let problem = match provider {
         KubeletProvider::Schedlab => format!(
             "no kwok serves the cluster: a node with the annotation {KWOK_NODE_ANNOTATION}: fake was not ready \
-             within {SERVED_TIMEOUT:?}"
+             within {KWOK_TIMEOUT:?}"
         ),
         KubeletProvider::Emulator => {
             "the cluster is a schedlab emulator, which simulates its nodes itself".to_owned()
@@ -160,8 +162,8 @@ pub(super) async fn detect(
     Ok(provider)
 }
 
-/// A node, and a Job in a namespace of its own.
-struct Probe<'r> {
+/// A probe for kwok: a node, and a Job in a namespace of its own.
+struct KwokProbe<'r> {
     api: Api,
     run: &'r str,
     name: String,
@@ -169,45 +171,49 @@ struct Probe<'r> {
     check_alive: &'r mut dyn FnMut() -> anyhow::Result<()>,
 }
 
-impl Probe<'_> {
-    async fn detect(&mut self, within: Duration) -> anyhow::Result<KubeletProvider> {
-        self.post("/api/v1/nodes", node()).await?;
+impl KwokProbe<'_> {
+    async fn detect_provider(&mut self, within: Duration) -> anyhow::Result<KubeletProvider> {
+        self.post_object("/api/v1/nodes", probe_node()).await?;
         let node = format!("/api/v1/nodes/{}", self.name);
-        if !self.becomes(&node, within, is_ready).await? {
+        if !self.becomes_true_within(&node, within, is_node_ready).await? {
             return Ok(KubeletProvider::Schedlab);
         }
         if self.is_emulated(&node).await? {
             return Ok(KubeletProvider::Emulator);
         }
-        self.post("/api/v1/namespaces", json!({"apiVersion": "v1", "kind": "Namespace"})).await?;
+        self.post_object("/api/v1/namespaces", json!({"apiVersion": "v1", "kind": "Namespace"}))
+            .await?;
         let jobs = format!("/apis/batch/v1/namespaces/{}/jobs", self.name);
-        self.post(&jobs, self.job()).await?;
+        self.post_object(&jobs, self.probe_job()).await?;
         let job = format!("{jobs}/{}", self.name);
-        let runs = |job: &Value| has_count(job, "ready") || has_count(job, "succeeded");
+        let runs = |job: &Value| has_pod_count(job, "ready") || has_pod_count(job, "succeeded");
         anyhow::ensure!(
-            self.becomes(&job, SERVED_TIMEOUT, runs).await?,
-            "a pod on a node of kwok's does not run after {SERVED_TIMEOUT:?}: does kwok have stages \
+            self.becomes_true_within(&job, KWOK_TIMEOUT, runs).await?,
+            "a pod on a node of kwok's does not run after {KWOK_TIMEOUT:?}: does kwok have stages \
              for pods? with --kubelets schedlab, schedlab simulates nodes and pods"
         );
-        let ends_jobs =
-            self.becomes(&job, COMPLETION_TIMEOUT, |job| has_count(job, "succeeded")).await?;
+        let ends_jobs = self
+            .becomes_true_within(&job, JOB_COMPLETION_TIMEOUT, |job| {
+                has_pod_count(job, "succeeded")
+            })
+            .await?;
         Ok(KubeletProvider::Kwok(KwokBehavior { completes_jobs: ends_jobs }))
     }
 
     /// Whether our own emulator made the node ready.
     async fn is_emulated(&self, node: &str) -> anyhow::Result<bool> {
-        let node = self.api.get(node).await.map_err(api_error)?;
+        let node = self.api.get(node).await.map_err(to_anyhow_error)?;
         Ok(node["status"]["nodeInfo"]["osImage"] == "schedlab")
     }
 
-    async fn post(&self, collection: &str, mut object: Value) -> anyhow::Result<()> {
+    async fn post_object(&self, collection: &str, mut object: Value) -> anyhow::Result<()> {
         object["metadata"]["name"] = json!(self.name);
         object["metadata"]["labels"] = json!({ (labels::RUN): self.run });
-        self.api.post(collection, &object).await.map_err(api_error)?;
+        self.api.post(collection, &object).await.map_err(to_anyhow_error)?;
         Ok(())
     }
 
-    fn job(&self) -> Value {
+    fn probe_job(&self) -> Value {
         json!({
             "apiVersion": "batch/v1",
             "kind": "Job",
@@ -220,8 +226,8 @@ impl Probe<'_> {
         })
     }
 
-    /// Whether an object satisfies `predicate` within a time.
-    async fn becomes(
+    /// Whether an object satisfies `predicate` within this time.
+    async fn becomes_true_within(
         &mut self,
         path: &str,
         within: Duration,
@@ -230,19 +236,19 @@ impl Probe<'_> {
         let (api, alive) = (&self.api, &mut self.check_alive);
         let result = poll_until_ok(within, async || {
             alive()?;
-            Ok(predicate(&api.get(path).await.map_err(api_error)?).then_some(()).ok_or(()))
+            Ok(predicate(&api.get(path).await.map_err(to_anyhow_error)?).then_some(()).ok_or(()))
         });
         Ok(result.await?.is_ok())
     }
 
-    /// Deletes the Job first, and waits for its pod while there is still a node to terminate it: a
-    /// deleted namespace waits for the pod and the pod for its kubelet.
-    async fn remove(&mut self) {
+    /// Deletes the objects of the probe: the Job first. Waits for the Job's pod while there is
+    /// still a node on which kwok terminates the pod; otherwise the namespace would never be gone.
+    async fn remove_probe_objects(&mut self) {
         let jobs = format!("/apis/batch/v1/namespaces/{}/jobs/{}", self.name, self.name);
         if self.api.delete(&jobs).await.is_ok() {
             let pods = format!("/api/v1/namespaces/{}/pods", self.name);
             let gone = |pods: &Value| pods["items"].as_array().is_some_and(Vec::is_empty);
-            drop(self.becomes(&pods, REMOVAL_TIMEOUT, gone).await);
+            drop(self.becomes_true_within(&pods, PROBE_REMOVAL_TIMEOUT, gone).await);
         }
         for collection in ["namespaces", "nodes"] {
             let path = format!("/api/v1/{collection}/{}", self.name);
@@ -251,8 +257,8 @@ impl Probe<'_> {
     }
 }
 
-/// A node like those of scenarios, with the annotation for kwok.
-fn node() -> Value {
+/// The node of the probe: like the nodes of scenarios, and with kwok's annotation.
+fn probe_node() -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Node",
@@ -261,11 +267,11 @@ fn node() -> Value {
     })
 }
 
-fn is_ready(node: &Value) -> bool {
+fn is_node_ready(node: &Value) -> bool {
     let conditions = node["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|one| one["type"] == conditions::READY && one["status"] == "True")
 }
 
-fn has_count(job: &Value, status: &str) -> bool {
+fn has_pod_count(job: &Value, status: &str) -> bool {
     job["status"][status].as_i64().unwrap_or(0) > 0
 }

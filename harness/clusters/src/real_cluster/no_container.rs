@@ -9,15 +9,15 @@ use crate::cleanup::Run;
 use crate::interrupt::Interrupt;
 use crate::scheduler_source::SchedulerSource;
 
-const MISSING: &str = "--cluster container: this schedlab was built without it; build with the feature `container` \
+const MISSING_FEATURE: &str = "--cluster container: this schedlab was built without it; build with the feature `container` \
                        (cargo build --release)";
 
-/// Fails: there is nothing to start containers with.
-pub(super) async fn preflight(_image: &str, _kubelets: Kubelets) -> anyhow::Result<()> {
-    anyhow::bail!(MISSING)
+/// Fails, because schedlab was built without container support.
+pub(super) async fn check_prerequisites(_image: &str, _kubelets: Kubelets) -> anyhow::Result<()> {
+    anyhow::bail!(MISSING_FEATURE)
 }
 
-/// A running container, of which there is none.
+/// A running container. There is none without container support.
 #[derive(Debug)]
 pub(super) enum Container {}
 
@@ -29,18 +29,18 @@ impl Container {
         _interrupt: &Interrupt,
         _on_progress: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
-        anyhow::bail!(MISSING)
+        anyhow::bail!(MISSING_FEATURE)
     }
 
-    pub(super) async fn ready(&self) -> anyhow::Result<(kube::Config, String)> {
+    pub(super) async fn wait_until_ready(&self) -> anyhow::Result<(kube::Config, String)> {
         match *self {}
     }
 
-    pub(super) fn is_emulator(&self) -> bool {
+    pub(super) fn runs_emulator(&self) -> bool {
         match *self {}
     }
 
-    pub(super) fn is_kwok(&self) -> bool {
+    pub(super) fn runs_kwok(&self) -> bool {
         match *self {}
     }
 

@@ -3,7 +3,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The pools of a cluster, and which are free. Empty if one scheduler serves all nodes.
+/// The node pools of a cluster, and which of them are free. There are none if one scheduler serves
+/// all nodes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodePools {
     names: Vec<String>,
@@ -11,7 +12,7 @@ pub(super) struct NodePools {
 }
 
 impl NodePools {
-    /// One pool per concurrent scenario; none for a single scenario.
+    /// One node pool per concurrent scenario; none for a single scenario.
     pub(super) fn for_scenarios(count: usize) -> Self {
         let count = if count > 1 { count } else { 0 };
         let names: Vec<String> = (1..=count).map(|number| format!("pool-{number}")).collect();
@@ -23,11 +24,12 @@ impl NodePools {
         &self.names
     }
 
-    /// Takes a pool, which is free again when it is dropped. `None` if there are no pools.
+    /// Takes a free node pool; it is free again when the returned value is dropped. `None` if there
+    /// are no pools.
     ///
     /// # Errors
     /// All pools are in use.
-    pub(super) fn take(&self) -> anyhow::Result<Option<NodePool>> {
+    pub(super) fn take_free_pool(&self) -> anyhow::Result<Option<NodePool>> {
         if self.names.is_empty() {
             return Ok(None);
         }
@@ -47,7 +49,7 @@ pub struct NodePool {
 }
 
 impl NodePool {
-    /// The value of the pool's label.
+    /// The value of the node pool's label.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -67,14 +69,15 @@ mod tests {
     #[test]
     fn a_node_pool_has_one_user_at_a_time() {
         let pools = NodePools::for_scenarios(2);
-        let (first, second) = (pools.take().unwrap().unwrap(), pools.take().unwrap().unwrap());
+        let (first, second) =
+            (pools.take_free_pool().unwrap().unwrap(), pools.take_free_pool().unwrap().unwrap());
         assert_ne!(first.name(), second.name());
-        assert!(pools.take().is_err(), "a third");
+        assert!(pools.take_free_pool().is_err(), "a third");
         let name = first.name().to_owned();
         drop(first);
-        assert_eq!(pools.take().unwrap().unwrap().name(), name);
+        assert_eq!(pools.take_free_pool().unwrap().unwrap().name(), name);
         assert!(
-            NodePools::for_scenarios(1).take().unwrap().is_none(),
+            NodePools::for_scenarios(1).take_free_pool().unwrap().is_none(),
             "one scheduler serves all nodes"
         );
     }

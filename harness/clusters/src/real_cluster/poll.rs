@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// Time between two attempts.
+/// Time between two attempts of [`poll_until_ok`].
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Repeats `attempt` until its inner result is `Ok` or the time is over; returns the last inner
-/// result. An outer error ends the polling immediately.
+/// Repeats `attempt` until its inner result is `Ok` or the time `within` is over; returns the last
+/// inner result. An outer error ends the polling immediately.
 pub(super) async fn poll_until_ok<T, E>(
     within: Duration,
     mut attempt: impl AsyncFnMut() -> anyhow::Result<Result<T, E>>,

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::diff::{EventOrder, cases_run, differences, differences_text};
+use super::diff::{EventOrder, case_differences, cases_run, differences_text};
 use super::expected_differences::ExpectedDifferences;
 use crate::report::{CaseReport, Report};
 
-/// An earlier run to compare with.
+/// An earlier run with which a run is compared.
 #[derive(Clone, Debug)]
 pub struct Baseline {
     title: String,
@@ -16,21 +16,21 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// A baseline with this title. Expected differences do not count, and with a run in real time
-    /// the order of events is ignored.
+    /// A baseline with this title. Expected differences do not count, and if one of the runs is in
+    /// real time, the order of events is ignored.
     pub fn new(
         title: &str,
         run: &Report,
         expected: ExpectedDifferences,
         order: EventOrder,
     ) -> Self {
-        let order = if run.is_virtual() { order } else { EventOrder::Ignored };
+        let order = if run.is_virtual_time() { order } else { EventOrder::Ignored };
         let cases = cases_run(run).map(|case| (case.id.clone(), case.clone())).collect();
         Self { title: title.to_owned(), cases, expected, order }
     }
 
-    /// Title of the run.
-    pub fn title(&self) -> &str {
+    /// Title of the baseline run.
+    pub fn run_title(&self) -> &str {
         &self.title
     }
 
@@ -39,10 +39,11 @@ impl Baseline {
         self.cases.contains_key(id)
     }
 
-    /// The differences of a scenario from the baseline as text, if any; `-` is the baseline.
-    pub fn difference(&self, case: &CaseReport) -> Option<String> {
+    /// The differences of a scenario from the baseline as text; `None` if there are none. Lines
+    /// with `-` are from the baseline.
+    pub fn difference_from_baseline(&self, case: &CaseReport) -> Option<String> {
         let before = self.cases.get(&case.id).filter(|_| !self.expected.includes(&case.id))?;
-        let found = differences(before, case, self.order);
+        let found = case_differences(before, case, self.order);
         let message =
             || format!("differs from the baseline {}:\n{}", self.title, differences_text(&found));
         (!found.is_empty()).then(message)

@@ -6,39 +6,42 @@
 
 use std::collections::BTreeMap;
 
-/// Maps letters of workloads to the letters that replace them; other letters are unchanged.
-type Permutation<'a> = BTreeMap<&'a str, &'a str>;
+/// Maps the letters of workloads in a placement to the letters that replace them; other letters are
+/// unchanged.
+type SymbolPermutation<'a> = BTreeMap<&'a str, &'a str>;
 
-/// The maximum number of permutations: six equal workloads, or two times four. With more, nothing
-/// is exchanged.
+/// The maximum number of permutations that are tried: enough for six equal workloads, or two times
+/// four. With more, no letters are exchanged.
 const PERMUTATIONS_MAX: usize = 720;
 
-/// The canonical form of a snapshot's placements; `None` if it has none.
-pub(crate) fn canonical(text: &str) -> Option<String> {
-    canonical_form(text, collapse_whitespace)
+/// The canonical form of the placements in a snapshot; `None` if the snapshot contains no
+/// placement.
+pub(crate) fn canonical_text(text: &str) -> Option<String> {
+    canonical_text_with_gpus(text, collapse_whitespace)
 }
 
-/// Like [`canonical`], without the queues' fair shares, which only a scheduler in this process
+/// Like [`canonical_text`], without the queues' fair shares, which only a scheduler in this process
 /// reports.
-pub(crate) fn canonical_without_shares(text: &str) -> Option<String> {
-    canonical_form(text, |row| {
+pub(crate) fn canonical_text_without_shares(text: &str) -> Option<String> {
+    canonical_text_with_gpus(text, |row| {
         let mut cells: Vec<&str> = row.split_whitespace().collect();
         cells.remove(cells.len().saturating_sub(2));
         cells.join(" ")
     })
 }
 
-/// `gpus` normalizes a row of the table of queues and their GPUs.
-fn canonical_form(text: &str, gpus: fn(&str) -> String) -> Option<String> {
+/// The canonical form of the placements in a snapshot. `normalize_gpus` normalizes a row of the
+/// table of queues and their GPUs.
+fn canonical_text_with_gpus(text: &str, normalize_gpus: fn(&str) -> String) -> Option<String> {
     let mut shown = String::new();
     for section in text.split("## ").filter(|section| section.starts_with("placement\n")) {
         shown.push_str("## ");
-        shown.push_str(&canonical_placement(section, gpus));
+        shown.push_str(&canonical_placement(section, normalize_gpus));
     }
     (!shown.is_empty()).then_some(shown)
 }
 
-fn canonical_placement(section: &str, gpus: fn(&str) -> String) -> String {
+fn canonical_placement(section: &str, normalize_gpus: fn(&str) -> String) -> String {
     let mut parts: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in section.lines().filter(|line| !line.trim().is_empty()) {
         match parts.last_mut() {
@@ -47,23 +50,25 @@ fn canonical_placement(section: &str, gpus: fn(&str) -> String) -> String {
         }
     }
     let workloads = parts.iter().find(|(title, _)| *title == "workloads");
-    let swaps = permutations(workloads.map_or(&[], |(_, lines)| lines));
-    let forms = swaps.iter().map(|swap| permuted_placement(&parts, swap, gpus));
+    let swaps = symbol_permutations(workloads.map_or(&[], |(_, lines)| lines));
+    let forms = swaps.iter().map(|swap| permuted_placement(&parts, swap, normalize_gpus));
     forms.min().unwrap_or_default()
 }
 
-/// The form after exchanging some workloads.
+/// A placement after exchanging the letters of some workloads.
 fn permuted_placement(
     parts: &[(&str, Vec<&str>)],
-    swap: &Permutation<'_>,
+    swap: &SymbolPermutation<'_>,
     gpus: fn(&str) -> String,
 ) -> String {
     let mut text = String::new();
     for (title, lines) in parts {
         let row = if title.starts_with("queues (GPUs)") { gpus } else { collapse_whitespace };
         let mut lines = match *title {
-            "nodes" => count_equal(lines.iter().map(|line| node_row(line, swap))),
-            "pending" => count_equal(lines.iter().map(|line| pending_row(line, swap))),
+            "nodes" => count_equal_lines(lines.iter().map(|line| permuted_node_row(line, swap))),
+            "pending" => {
+                count_equal_lines(lines.iter().map(|line| permuted_pending_row(line, swap)))
+            }
             _ => lines.iter().map(|line| row(line)).collect(),
         };
         lines.insert(0, row(title));
@@ -76,7 +81,7 @@ fn permuted_placement(
 }
 
 /// Each distinct line once, with the number of its occurrences.
-fn count_equal(lines: impl Iterator<Item = (usize, String)>) -> Vec<String> {
+fn count_equal_lines(lines: impl Iterator<Item = (usize, String)>) -> Vec<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (count, line) in lines {
         *counts.entry(line).or_default() += count;
@@ -84,52 +89,55 @@ fn count_equal(lines: impl Iterator<Item = (usize, String)>) -> Vec<String> {
     counts.into_iter().map(|(line, count)| format!("  {count} × {line}")).collect()
 }
 
-/// A row of nodes: how many they are, and what is on each, without numbers.
-fn node_row(line: &str, swap: &Permutation<'_>) -> (usize, String) {
+/// A row of the table of nodes: the number of nodes, and what is on each, without the nodes'
+/// numbers.
+fn permuted_node_row(line: &str, permutation: &SymbolPermutation<'_>) -> (usize, String) {
     let (names, row) = line.split_once("  ").unwrap_or((line, ""));
     let (row, faults) = row.split_once('(').unwrap_or((row, ""));
     let side = |cells: &str| {
         let mut cells: Vec<String> =
-            cells.split_whitespace().map(|cell| permuted_symbol(cell, swap)).collect();
+            cells.split_whitespace().map(|cell| permuted_gpu_symbol(cell, permutation)).collect();
         cells.sort();
         cells.join(" ")
     };
     let sides: Vec<String> = row.split(" + ").map(side).collect();
     let faults = faults.trim_end_matches(')');
-    (count_names(names), format!("{} {faults}", sides.join(" + ")).trim_end().to_owned())
+    (count_listed_names(names), format!("{} {faults}", sides.join(" + ")).trim_end().to_owned())
 }
 
-/// The symbol of a pod without its number, with the letter of the exchanged workload: `a12-`
+/// The symbol of a pod with the letter after the exchange, and without the pod's number: `a12-`
 /// becomes `a-`.
-fn permuted_symbol(symbol: &str, swap: &Permutation<'_>) -> String {
+fn permuted_gpu_symbol(symbol: &str, permutation: &SymbolPermutation<'_>) -> String {
     let end = symbol.find(|c: char| !c.is_ascii_lowercase()).unwrap_or(symbol.len());
     let (own, rest) = symbol.split_at(end);
     if own.is_empty() {
         return symbol.to_owned();
     }
-    let shown = swap.get(own).copied().unwrap_or(own);
+    let shown = permutation.get(own).copied().unwrap_or(own);
     shown.chars().chain(rest.chars().filter(|c| !c.is_ascii_digit())).collect()
 }
 
-/// A row of pending pods: how many, of which workloads, and why, without names of pods and nodes.
-fn pending_row(line: &str, swap: &Permutation<'_>) -> (usize, String) {
+/// A row of pending pods: how many they are, of which workloads, and why they are pending, without
+/// names of pods and nodes.
+fn permuted_pending_row(line: &str, permutation: &SymbolPermutation<'_>) -> (usize, String) {
     let (symbols, reason) = line.split_once(": ").unwrap_or((line, ""));
     let chance = |word: &&str| {
         let word = word.trim_end_matches(['.', ',', ':']);
         word.contains('-') && (word.contains(|c: char| c.is_ascii_digit()) || word.contains('/'))
     };
     let reason = reason.split_whitespace().filter(|word| !chance(word));
-    let letters =
-        symbols.split(", ").map(|symbol| permuted_symbol(symbol, swap).replace(['…', ','], ""));
+    let letters = symbols
+        .split(", ")
+        .map(|symbol| permuted_gpu_symbol(symbol, permutation).replace(['…', ','], ""));
     let letters: Vec<String> = letters.collect();
     (
-        count_names(symbols),
+        count_listed_names(symbols),
         format!("{}: {}", letters.join(", "), reason.collect::<Vec<_>>().join(" ")),
     )
 }
 
 /// The number of names in, for example, `node-1…3,7, cpu`.
-fn count_names(names: &str) -> usize {
+fn count_listed_names(names: &str) -> usize {
     let groups = names.split(", ").map(|family| {
         let digits = |c: char| c.is_ascii_digit() || c == ',' || c == '…';
         let stem = family.trim_end_matches(digits);
@@ -150,22 +158,23 @@ fn collapse_whitespace(line: &str) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// All permutations of workloads that differ only in their names, given the rows of the legend: `a  train-*  queue q  …`.
-fn permutations<'a>(rows: &[&'a str]) -> Vec<Permutation<'a>> {
+/// All permutations of the letters of workloads that differ only in their names. `rows` are the
+/// rows of the legend: `a  train-*  queue q  …`.
+fn symbol_permutations<'a>(rows: &[&'a str]) -> Vec<SymbolPermutation<'a>> {
     let mut alike: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
     for row in rows {
         let mut words = row.split_whitespace();
         let (Some(letter), Some(_name)) = (words.next(), words.next()) else { continue };
         alike.entry(words.collect()).or_default().push(letter);
     }
-    let mut swaps = vec![Permutation::new()];
+    let mut swaps = vec![SymbolPermutation::new()];
     for letters in alike.values() {
         let ways = (1..=letters.len()).fold(swaps.len(), usize::saturating_mul);
         if ways > PERMUTATIONS_MAX {
-            return vec![Permutation::new()];
+            return vec![SymbolPermutation::new()];
         }
-        let orders = orders(letters);
-        let with = |swap: &Permutation<'a>, order: &Vec<&'a str>| {
+        let orders = letter_orders(letters);
+        let with = |swap: &SymbolPermutation<'a>, order: &Vec<&'a str>| {
             let pairs = letters.iter().copied().zip(order.iter().copied());
             swap.clone().into_iter().chain(pairs).collect()
         };
@@ -174,11 +183,11 @@ fn permutations<'a>(rows: &[&'a str]) -> Vec<Permutation<'a>> {
     swaps
 }
 
-/// All orders of a few letters.
-fn orders<'a>(letters: &[&'a str]) -> Vec<Vec<&'a str>> {
+/// All orders of the given letters.
+fn letter_orders<'a>(letters: &[&'a str]) -> Vec<Vec<&'a str>> {
     let Some((first, rest)) = letters.split_first() else { return vec![Vec::new()] };
     let mut all = Vec::new();
-    for order in orders(rest) {
+    for order in letter_orders(rest) {
         for at in 0..=order.len() {
             let mut longer = order.clone();
             longer.insert(at, first);
@@ -193,7 +202,7 @@ mod tests {
     use super::*;
 
     fn shown(rows: &str) -> Option<String> {
-        canonical(&format!("## placement\n\nnodes\n{rows}\n## events\n\n+0s  a bound\n"))
+        canonical_text(&format!("## placement\n\nnodes\n{rows}\n## events\n\n+0s  a bound\n"))
     }
 
     #[test]
@@ -225,7 +234,7 @@ mod tests {
         let queues = |fair, used| {
             let title = "queues (GPUs)  quota  limit   fair   used";
             let rows = format!("  n  ..\n{title}\n  a  8  -  {fair}  {used}\n");
-            canonical_without_shares(&format!("## placement\n\nnodes\n{rows}"))
+            canonical_text_without_shares(&format!("## placement\n\nnodes\n{rows}"))
         };
         assert_eq!(queues("16", "8"), queues("?", "8"));
         assert_ne!(queues("16", "8"), queues("16", "9"));
@@ -237,6 +246,6 @@ mod tests {
         let apart = "  node-2,3    .. ..\n  node-1,4  .. ..\npending\n  a4…6, b: wait\n";
         assert_eq!(shown(together), shown(apart));
         assert_ne!(shown(together), shown("  node-1…3  .. ..\npending\n  a0…2, b: wait\n"));
-        assert_eq!(canonical("## events\n\n+0s  x\n"), None);
+        assert_eq!(canonical_text("## events\n\n+0s  x\n"), None);
     }
 }

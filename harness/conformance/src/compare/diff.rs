@@ -9,52 +9,52 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::expected_differences::ExpectedDifferences;
-use crate::report::{CaseReport, Outcome, Report, RunOutcome, WorkloadOutcome};
-use crate::text::counted;
+use crate::report::{CaseOutcome, CaseReport, Report, RunOutcome, WorkloadOutcome};
+use crate::text::counted_noun;
 
+pub use text::diff_text;
 pub(super) use text::differences_text;
-pub use text::text;
 
 /// The comparison of two runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Diff {
+pub struct RunDiff {
     /// The scenarios that differ, in the order of the first run.
     pub differ: Vec<CaseDiff>,
-    /// Scenarios whose differences are expected, by the file that documents them.
+    /// Scenarios whose differences are expected according to the file of expected differences.
     #[serde(rename = "known")]
     pub expected: Vec<CaseDiff>,
-    /// Number of scenarios that ran in both and are equal.
+    /// Number of scenarios that ran in both runs and do not differ.
     pub equal: usize,
-    /// Ids in the first run only.
+    /// Ids of scenarios that are in the first run only.
     pub only_a: Vec<String>,
-    /// Ids in the second run only.
+    /// Ids of scenarios that are in the second run only.
     pub only_b: Vec<String>,
-    /// Ids run in the first and skipped in the second run.
+    /// Ids of scenarios that ran in the first run and were skipped in the second.
     pub skipped_b: Vec<String>,
-    /// Ids run in the second and skipped in the first run.
+    /// Ids of scenarios that ran in the second run and were skipped in the first.
     pub skipped_a: Vec<String>,
 }
 
-/// A scenario that differs.
+/// A scenario whose results differ between two runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CaseDiff {
-    /// File and name.
+    /// The scenario's id: file and name.
     pub id: String,
-    /// `file:line`.
+    /// Where the scenario is: `file:line`.
     #[serde(rename = "place")]
     pub location: String,
-    /// The differences.
+    /// The differences between the two results.
     pub differences: Vec<Difference>,
 }
 
-/// One difference.
+/// One difference between two results of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The compared aspect.
+    /// What was compared, for example `verdict`.
     pub about: String,
-    /// Lines of the first run only.
+    /// Lines that only the first run has.
     pub a: Vec<String>,
-    /// Lines of the second run only.
+    /// Lines that only the second run has.
     pub b: Vec<String>,
 }
 
@@ -69,15 +69,15 @@ pub enum EventOrder {
     Ignored,
 }
 
-/// Compares two runs.
-pub fn diff(a: &Report, b: &Report, order: EventOrder) -> Diff {
+/// Compares the reports on two runs.
+pub fn diff_reports(a: &Report, b: &Report, order: EventOrder) -> RunDiff {
     let in_b: BTreeMap<&str, &CaseReport> = cases_run(b).map(|case| (&*case.id, case)).collect();
-    let mut diff = Diff::default();
-    (diff.only_a, diff.skipped_b) = only_in(a, b);
-    (diff.only_b, diff.skipped_a) = only_in(b, a);
+    let mut diff = RunDiff::default();
+    (diff.only_a, diff.skipped_b) = ids_not_run_in_other(a, b);
+    (diff.only_b, diff.skipped_a) = ids_not_run_in_other(b, a);
     for case in cases_run(a) {
         let Some(other) = in_b.get(&*case.id) else { continue };
-        let differences = differences(case, other, order);
+        let differences = case_differences(case, other, order);
         if differences.is_empty() {
             diff.equal += 1;
         } else {
@@ -88,22 +88,23 @@ pub fn diff(a: &Report, b: &Report, order: EventOrder) -> Diff {
     diff
 }
 
-/// Scenarios that ran in one run and not in the other: those not run there, and those skipped
-/// there.
-fn only_in(one: &Report, other: &Report) -> (Vec<String>, Vec<String>) {
+/// Scenarios that ran in `one` and not in `other`: those that are missing in `other`, and those
+/// that were skipped there.
+fn ids_not_run_in_other(one: &Report, other: &Report) -> (Vec<String>, Vec<String>) {
     let ran_there: BTreeSet<&str> = cases_run(other).map(|case| &*case.id).collect();
-    let skipped = other.cases.iter().filter(|case| case.outcome == Outcome::Skipped);
+    let skipped = other.cases.iter().filter(|case| case.outcome == CaseOutcome::Skipped);
     let skipped: BTreeSet<&str> = skipped.map(|case| &*case.id).collect();
     let alone = cases_run(one).map(|case| &case.id).filter(|id| !ran_there.contains(id.as_str()));
     alone.cloned().partition(|id| !skipped.contains(id.as_str()))
 }
 
-impl Diff {
-    /// Moves expected differences to `expected`. A different verdict is never expected.
+impl RunDiff {
+    /// Moves the differing scenarios that `known` lists to `expected`, unless their verdict
+    /// differs.
     #[must_use]
     pub fn without_expected(mut self, known: &ExpectedDifferences) -> Self {
         let excused = |case: &CaseDiff| {
-            let verdict = case.differences.iter().any(|one| one.about == VERDICT);
+            let verdict = case.differences.iter().any(|one| one.about == VERDICT_FIELD);
             known.includes(&case.id) && !verdict
         };
         (self.expected, self.differ) = self.differ.into_iter().partition(excused);
@@ -111,19 +112,26 @@ impl Diff {
     }
 }
 
-const VERDICT: &str = "verdict";
+const VERDICT_FIELD: &str = "verdict";
 
-/// Cases that ran.
+/// The cases of a report that ran.
 pub(super) fn cases_run(report: &Report) -> impl Iterator<Item = &CaseReport> {
-    report.cases.iter().filter(|case| !matches!(case.outcome, Outcome::NotRun | Outcome::Skipped))
+    report
+        .cases
+        .iter()
+        .filter(|case| !matches!(case.outcome, CaseOutcome::NotRun | CaseOutcome::Skipped))
 }
 
-pub(super) fn differences(a: &CaseReport, b: &CaseReport, order: EventOrder) -> Vec<Difference> {
+pub(super) fn case_differences(
+    a: &CaseReport,
+    b: &CaseReport,
+    order: EventOrder,
+) -> Vec<Difference> {
     let mut found = Vec::new();
-    found.extend(line_difference(VERDICT, &[verdict(a)], &[verdict(b)]));
-    found.extend(line_difference("steps", &steps(a), &steps(b)));
+    found.extend(line_difference(VERDICT_FIELD, &[verdict_text(a)], &[verdict_text(b)]));
+    found.extend(line_difference("steps", &step_lines(a), &step_lines(b)));
     match (&a.run_outcome, &b.run_outcome) {
-        (Some(a), Some(b)) => found.extend(outcome_differences(a, b, order)),
+        (Some(a), Some(b)) => found.extend(run_outcome_differences(a, b, order)),
         (Some(_), None) => found.extend(line_difference("outcome", &[], &["has none".to_owned()])),
         (None, Some(_)) => found.extend(line_difference("outcome", &["has none".to_owned()], &[])),
         (None, None) => {}
@@ -131,8 +139,9 @@ pub(super) fn differences(a: &CaseReport, b: &CaseReport, order: EventOrder) -> 
     found
 }
 
-/// The steps with their tables and doc strings: a changed scenario may have another outcome.
-fn steps(case: &CaseReport) -> Vec<String> {
+/// The steps of a case with their tables and doc strings. They are compared because a changed
+/// scenario may have another outcome.
+fn step_lines(case: &CaseReport) -> Vec<String> {
     let lines = case.steps.iter().flat_map(|step| {
         let line = format!("{} {}", step.keyword.trim(), step.text);
         let below = step.below.iter().map(|line| format!("  {line}"));
@@ -141,20 +150,20 @@ fn steps(case: &CaseReport) -> Vec<String> {
     lines.collect()
 }
 
-fn verdict(case: &CaseReport) -> String {
+fn verdict_text(case: &CaseReport) -> String {
     let word = match case.outcome {
-        Outcome::Passed => "passed",
-        Outcome::Failed => "failed",
-        Outcome::Pending => "pending",
-        Outcome::NotRun => "not run",
-        Outcome::Skipped => "skipped",
+        CaseOutcome::Passed => "passed",
+        CaseOutcome::Failed => "failed",
+        CaseOutcome::Pending => "pending",
+        CaseOutcome::NotRun => "not run",
+        CaseOutcome::Skipped => "skipped",
     };
-    let why = case.failure.as_ref().filter(|_| case.outcome == Outcome::Failed);
+    let why = case.failure.as_ref().filter(|_| case.outcome == CaseOutcome::Failed);
     let why = why.and_then(|failure| failure.message.lines().next());
     why.map_or_else(|| word.to_owned(), |why| format!("{word}: {why}"))
 }
 
-fn outcome_differences(a: &RunOutcome, b: &RunOutcome, order: EventOrder) -> Vec<Difference> {
+fn run_outcome_differences(a: &RunOutcome, b: &RunOutcome, order: EventOrder) -> Vec<Difference> {
     let mut found = Vec::new();
     let in_b = match order {
         EventOrder::Compared => b.workloads.clone(),
@@ -163,10 +172,11 @@ fn outcome_differences(a: &RunOutcome, b: &RunOutcome, order: EventOrder) -> Vec
     let names: BTreeSet<&String> = a.workloads.keys().chain(in_b.keys()).collect();
     for name in names {
         let (a, b) = (a.workloads.get(name), in_b.get(name));
-        let pods =
-            |one: Option<&WorkloadOutcome>| one.map_or_else(Vec::new, |one| counts_text(&one.pods));
+        let pods = |one: Option<&WorkloadOutcome>| {
+            one.map_or_else(Vec::new, |one| counted_lines(&one.pods))
+        };
         let stories = |one: Option<&WorkloadOutcome>| {
-            one.map_or_else(Vec::new, |one| counts_text(&one.histories))
+            one.map_or_else(Vec::new, |one| counted_lines(&one.histories))
         };
         found.extend(line_difference(&format!("pods of {name}"), &pods(a), &pods(b)));
         let about = format!("history of pods of {name}");
@@ -178,20 +188,20 @@ fn outcome_differences(a: &RunOutcome, b: &RunOutcome, order: EventOrder) -> Vec
             let held = one.nodes.get(kind).cloned().unwrap_or_default();
             match order {
                 EventOrder::Compared => held,
-                EventOrder::Ignored => held.iter().map(|held| pod_count(held)).collect(),
+                EventOrder::Ignored => held.iter().map(|held| pod_count_of_node(held)).collect(),
             }
         };
         let difference = line_difference(&format!("nodes like {kind}"), &held(a), &held(b));
         found.extend(difference.map(|one| Difference {
-            a: on_nodes(&one.a),
-            b: on_nodes(&one.b),
+            a: node_content_lines(&one.a),
+            b: node_content_lines(&one.b),
             ..one
         }));
     }
     // When the sets of events differ, the order adds nothing.
     let same = a.order.iter().collect::<BTreeSet<_>>() == b.order.iter().collect();
     if order == EventOrder::Compared && same && a.order != b.order {
-        let (a, b) = differing_middle(&a.order, &b.order);
+        let (a, b) = differing_middle_lines(&a.order, &b.order);
         found.push(Difference { about: "order".to_owned(), a, b });
     }
     found
@@ -228,19 +238,20 @@ fn align_interchangeable(
     result
 }
 
-fn counts_text(counts: &BTreeMap<String, usize>) -> Vec<String> {
+fn counted_lines(counts: &BTreeMap<String, usize>) -> Vec<String> {
     counts.iter().map(|(what, count)| format!("{count} {what}")).collect()
 }
 
-/// The number of pods in `4 infer, 4 train`. Which pod was observed first decides which pods share
-/// a node, not how many.
-fn pod_count(held: &str) -> String {
+/// The number of pods in a text such as `4 infer, 4 train`. If the order of events is ignored, only
+/// this number is compared: which pods share a node depends on which pod was observed first.
+fn pod_count_of_node(held: &str) -> String {
     let counts = held.split(", ").filter_map(|part| part.split(' ').next()?.parse::<usize>().ok());
-    counted(counts.sum(), "pod")
+    counted_noun(counts.sum(), "pod")
 }
 
-/// The pods on nodes, with the number of nodes that hold the same.
-fn on_nodes(held: &[String]) -> Vec<String> {
+/// What is on the nodes, one line for each different content, with the number of nodes that hold
+/// it.
+fn node_content_lines(held: &[String]) -> Vec<String> {
     let mut counts: BTreeMap<&String, usize> = BTreeMap::new();
     for one in held {
         *counts.entry(one).or_default() += 1;
@@ -252,8 +263,8 @@ fn on_nodes(held: &[String]) -> Vec<String> {
     counts.into_iter().map(words).collect()
 }
 
-/// Multiset difference of two lists, in both directions.
-fn line_difference(about: &str, a: &[String], b: &[String]) -> Option<Difference> {
+/// The lines that only one of two lists has, where repeated lines count; `None` if there are none.
+fn line_difference(subject: &str, a: &[String], b: &[String]) -> Option<Difference> {
     let without = |these: &[String], those: &[String]| {
         let mut those = those.to_vec();
         let mut left = Vec::new();
@@ -266,11 +277,11 @@ fn line_difference(about: &str, a: &[String], b: &[String]) -> Option<Difference
         left
     };
     let (a, b) = (without(a, b), without(b, a));
-    (!a.is_empty() || !b.is_empty()).then(|| Difference { about: about.to_owned(), a, b })
+    (!a.is_empty() || !b.is_empty()).then(|| Difference { about: subject.to_owned(), a, b })
 }
 
-/// The parts of two lists between their common prefix and suffix.
-fn differing_middle(a: &[String], b: &[String]) -> (Vec<String>, Vec<String>) {
+/// What remains of two lists without their common beginning and end.
+fn differing_middle_lines(a: &[String], b: &[String]) -> (Vec<String>, Vec<String>) {
     let front = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let back = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
     let part = |all: &[String]| all[front..all.len() - back].to_vec();

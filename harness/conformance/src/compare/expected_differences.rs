@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 pub struct ExpectedDifferences(BTreeSet<String>);
 
 impl ExpectedDifferences {
-    /// Parses the lines that name a scenario; other lines are prose.
+    /// Parses a file of expected differences: lines such as ``- `ID` `` name a scenario, other
+    /// lines are prose.
     pub fn parse(text: &str) -> Self {
         let id = |line: &str| Some(line.strip_prefix("- `")?.strip_suffix('`')?.to_owned());
         Self(text.lines().filter_map(id).collect())
@@ -19,8 +20,8 @@ impl ExpectedDifferences {
         self.0.contains(id)
     }
 
-    /// All ids.
-    pub fn ids(&self) -> impl Iterator<Item = &str> {
+    /// The ids of all scenarios that may differ.
+    pub fn case_ids(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
 }

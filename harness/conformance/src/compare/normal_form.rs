@@ -13,13 +13,13 @@ use schedlab_audit::{
 };
 use schedlab_emulator::store::{EventKind, LogEntry};
 
-use crate::history::changes;
+use crate::history::changes_of_entry;
 use crate::render::{eviction_causes, eviction_word};
 use crate::report::{RunOutcome, WorkloadOutcome};
 use node_classes::NodeClasses;
 use workload_classes::WorkloadClasses;
 
-/// A pod in its last state, whether it still exists, and its history.
+/// A pod in its last state, and what happened to it.
 #[derive(Debug)]
 struct PodHistory {
     object: Arc<Value>,
@@ -28,29 +28,29 @@ struct PodHistory {
     changes: Vec<String>,
 }
 
-/// What the scheduler announced about the eviction of a pod.
-struct Announcement<'a> {
+/// What the scheduler announced about the eviction of a pod: a message in an event, and the causes.
+struct EvictionAnnouncement<'a> {
     /// The message of the last event about the pod.
     message: Option<&'a str>,
     causes: &'a EvictionCauses,
 }
 
-/// The outcome that the log of a scenario shows.
+/// The outcome of a scenario, computed from the log of its writes.
 pub(crate) fn run_outcome(log: &[Arc<LogEntry>]) -> RunOutcome {
     let node_classes = NodeClasses::from_log(log);
     let workload_classes = WorkloadClasses::from_log(log);
-    let (messages, causes) = (eviction_messages(log), eviction_causes(log));
+    let (messages, causes) = (eviction_messages_by_pod(log), eviction_causes(log));
     let mut histories: BTreeMap<String, PodHistory> = BTreeMap::new();
     let mut order: Vec<String> = Vec::new();
     for entry in log.iter().filter(|entry| &*entry.key.resource.plural == "pods") {
         let uid = text(&entry.object, "/metadata/uid").unwrap_or_default().to_owned();
         let message = messages.get(&uid).map(String::as_str);
-        let announcement = Announcement { message, causes: &causes };
+        let announcement = EvictionAnnouncement { message, causes: &causes };
         let history = histories.entry(uid).or_insert_with(|| PodHistory::new(entry));
         history.object = entry.object.clone();
         history.exists = entry.kind != EventKind::Deleted;
-        let class = workload_classes.class_of(&entry.object);
-        for change in changes(entry) {
+        let class = workload_classes.class_of_pod(&entry.object);
+        for change in changes_of_entry(entry) {
             let Some(text) =
                 history.change_text(&change, &workload_classes, &node_classes, &announcement)
             else {
@@ -65,7 +65,7 @@ pub(crate) fn run_outcome(log: &[Arc<LogEntry>]) -> RunOutcome {
     }
     RunOutcome {
         workloads: workload_outcomes(&histories, &workload_classes),
-        nodes: node_contents(&histories, &workload_classes, &node_classes),
+        nodes: workloads_per_node(&histories, &workload_classes, &node_classes),
         order,
     }
 }
@@ -80,15 +80,15 @@ impl PodHistory {
         }
     }
 
-    /// The text for a change; `None` if it is left out. Unschedulable reports are left out because
-    /// their number depends on timing, and so is the time between a deletion request and the
-    /// deletion.
+    /// The text for a change of a pod; `None` for changes that are left out. Unschedulable reports
+    /// are left out because their number depends on timing. A deletion and its request count as one
+    /// change, because the time between them varies.
     fn change_text(
         &mut self,
         change: &Change,
         workload_classes: &WorkloadClasses,
         node_classes: &NodeClasses,
-        announcement: &Announcement<'_>,
+        announcement: &EvictionAnnouncement<'_>,
     ) -> Option<String> {
         match change {
             Change::Bound(node) => Some(node_classes.binding_text(node)),
@@ -97,7 +97,7 @@ impl PodHistory {
             Change::Failed if !self.deletion_requested => Some("failed".to_owned()),
             Change::DeletionRequested(_) | Change::Deleted if !self.deletion_requested => {
                 self.deletion_requested = true;
-                Some(self.departure(workload_classes, announcement))
+                Some(self.departure_text(workload_classes, announcement))
             }
             Change::Created
             | Change::Deleted
@@ -113,17 +113,17 @@ impl PodHistory {
         }
     }
 
-    fn departure(
+    fn departure_text(
         &self,
         workload_classes: &WorkloadClasses,
-        announcement: &Announcement<'_>,
+        announcement: &EvictionAnnouncement<'_>,
     ) -> String {
         let Some(message) = eviction_message(&self.object).or(announcement.message) else {
             return "deleted".to_owned();
         };
         match announcement.causes.cause_of_eviction(&self.object, message) {
             Ok(EvictionCause::Preemptor { kind, preemptor }) => {
-                let workload = workload_classes.workload_named(&preemptor);
+                let workload = workload_classes.workload_of_name(&preemptor);
                 format!("evicted for {workload} ({})", eviction_word(kind))
             }
             Ok(EvictionCause::StaleGang) | Err(_) => {
@@ -132,8 +132,8 @@ impl PodHistory {
         }
     }
 
-    /// The pod's phase; for a pending pod with the reason.
-    fn state(&self, workload_classes: &WorkloadClasses) -> String {
+    /// The last phase of the pod; for a pending pod with the reason.
+    fn final_state(&self, workload_classes: &WorkloadClasses) -> String {
         let pod = &*self.object;
         let gates = pod.pointer("/spec/schedulingGates").and_then(Value::as_array);
         match text(pod, "/status/phase").unwrap_or_default() {
@@ -167,12 +167,12 @@ fn workload_outcomes(
     let mut workloads: BTreeMap<String, WorkloadOutcome> = BTreeMap::new();
     for history in histories.values() {
         let workload =
-            workloads.entry(workload_classes.class_of(&history.object).to_owned()).or_default();
+            workloads.entry(workload_classes.class_of_pod(&history.object).to_owned()).or_default();
         if workload.scheduling_inputs.is_empty() {
-            workload.scheduling_inputs = workload_classes.inputs(&history.object);
+            workload.scheduling_inputs = workload_classes.inputs_of_pod(&history.object);
         }
         if history.exists {
-            *workload.pods.entry(history.state(workload_classes)).or_default() += 1;
+            *workload.pods.entry(history.final_state(workload_classes)).or_default() += 1;
         }
         let changes = match history.changes.as_slice() {
             [] => "never bound".to_owned(),
@@ -183,7 +183,7 @@ fn workload_outcomes(
     workloads
 }
 
-fn node_contents(
+fn workloads_per_node(
     histories: &BTreeMap<String, PodHistory>,
     workload_classes: &WorkloadClasses,
     node_classes: &NodeClasses,
@@ -194,14 +194,17 @@ fn node_contents(
         *pods_by_class
             .entry(node)
             .or_default()
-            .entry(workload_classes.class_of(&history.object))
+            .entry(workload_classes.class_of_pod(&history.object))
             .or_default() += 1;
     }
     let mut nodes: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (node, pods_by_class) in pods_by_class {
         let words: Vec<String> =
             pods_by_class.iter().map(|(class, count)| format!("{count} {class}")).collect();
-        nodes.entry(node_classes.class_of(node).to_owned()).or_default().push(words.join(", "));
+        nodes
+            .entry(node_classes.class_of_node(node).to_owned())
+            .or_default()
+            .push(words.join(", "));
     }
     for pods_by_class in nodes.values_mut() {
         pods_by_class.sort();
@@ -210,7 +213,7 @@ fn node_contents(
 }
 
 /// The messages of eviction events, by the uid of the pod.
-fn eviction_messages(log: &[Arc<LogEntry>]) -> BTreeMap<String, String> {
+fn eviction_messages_by_pod(log: &[Arc<LogEntry>]) -> BTreeMap<String, String> {
     let events = log.iter().filter(|entry| {
         &*entry.key.resource.plural == "events" && entry.kind != EventKind::Deleted
     });

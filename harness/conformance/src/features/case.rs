@@ -7,41 +7,42 @@ use std::sync::Arc;
 use gherkin::{Background, Feature, Rule, Scenario, Step};
 
 use super::examples;
-use super::source::Source;
+use super::source::FeatureSource;
 use crate::report::Diagnostic;
 
 /// One scenario or example row.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// Location in its file.
+    /// Where the case is in its feature file.
     pub location: CaseLocation,
-    /// Name of its feature.
+    /// Name of the feature.
     pub feature: String,
-    /// Name of its rule, if any.
+    /// Name of the rule that contains the scenario, if any.
     pub rule: Option<String>,
-    /// Name of the scenario; that of an example row contains its values.
+    /// Name of the scenario. The name of an example row contains the row's values.
     pub name: String,
-    /// Tags of feature, rule, scenario and examples, without `@`.
+    /// Tags of the feature, the rule, the scenario and its examples, without `@`.
     pub tags: Vec<String>,
-    /// Steps of the backgrounds, then its own.
+    /// Steps of the backgrounds, then those of the scenario.
     pub steps: Vec<Step>,
-    /// Line numbers of table rows, by the line of the table's first row.
+    /// Line numbers of the rows of each table, by the line of the table's first row.
     pub tables: Arc<BTreeMap<usize, Vec<usize>>>,
 }
 
-/// Location of a case.
+/// Where a case is in the feature files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaseLocation {
     /// Display path of the file.
     pub file: String,
-    /// The line that identifies the case: its example row, or its scenario.
+    /// The line that identifies the case: that of its example row, or else of its scenario.
     pub line: usize,
-    /// The lines of its scenario.
+    /// The lines of the scenario, from the first to behind the last.
     pub scenario: std::ops::Range<usize>,
 }
 
 impl Case {
-    /// Identifies the case in results; does not change when lines move.
+    /// The id of the case in results: its file and its name, so that it does not change when lines
+    /// move.
     pub fn id(&self) -> String {
         format!("{}: {}", self.location.file, self.name)
     }
@@ -52,12 +53,13 @@ impl Case {
         split_at_features_folder(&self.location.file).0
     }
 
-    /// Path of its snapshot: `snapshots/<area>/<feature>__<scenario>.snap` below the base folder.
+    /// Path of the case's snapshot: `snapshots/<area>/<feature>__<scenario>.snap` below the base
+    /// folder.
     pub fn snapshot_path(&self) -> PathBuf {
         let (base, inner) = split_at_features_folder(&self.location.file);
         let stem = inner.file_stem().map_or_else(String::new, |s| s.to_string_lossy().into_owned());
         let area = inner.parent().unwrap_or(Path::new(""));
-        base.join("snapshots").join(area).join(format!("{stem}__{}.snap", slug(&self.name)))
+        base.join("snapshots").join(area).join(format!("{stem}__{}.snap", slug_of_name(&self.name)))
     }
 }
 
@@ -88,8 +90,8 @@ fn split_at_named_folder(file: &str) -> (PathBuf, PathBuf) {
     (PathBuf::from(base), parts[at..].iter().collect())
 }
 
-/// A name as a file name: lower case, words joined by hyphens.
-fn slug(name: &str) -> String {
+/// A name in the form of a file name: lower case, words joined by hyphens.
+fn slug_of_name(name: &str) -> String {
     let mut slug = String::new();
     for c in name.chars() {
         if c.is_alphanumeric() {
@@ -103,48 +105,48 @@ fn slug(name: &str) -> String {
     short.trim_end_matches('-').to_owned()
 }
 
-/// The cases of a feature by line, and the diagnostics of the others.
-pub(super) fn flatten(
+/// The cases of a feature, sorted by line, and diagnostics for scenarios that have errors.
+pub(super) fn flatten_feature(
     file: &str,
     feature: &Feature,
-    source: &Source,
+    source: &FeatureSource,
 ) -> (Vec<Case>, Vec<Diagnostic>) {
     let mut flattener =
-        Flattener { file, feature, source, cases: Vec::new(), problems: Vec::new() };
-    flattener.feature();
+        FeatureFlattener { file, feature, source, cases: Vec::new(), problems: Vec::new() };
+    flattener.add_feature();
     flattener.check_duplicate_names();
     (flattener.cases, flattener.problems)
 }
 
-struct Flattener<'a> {
+struct FeatureFlattener<'a> {
     file: &'a str,
     feature: &'a Feature,
-    source: &'a Source,
+    source: &'a FeatureSource,
     cases: Vec<Case>,
     problems: Vec<Diagnostic>,
 }
 
-impl<'a> Flattener<'a> {
-    fn feature(&mut self) {
+impl<'a> FeatureFlattener<'a> {
+    fn add_feature(&mut self) {
         let feature = self.feature;
         let scenarios = feature.scenarios.iter().map(|scenario| (None, scenario));
         let ruled =
             feature.rules.iter().flat_map(|r| r.scenarios.iter().map(move |s| (Some(r), s)));
         let all: Vec<(Option<&Rule>, &Scenario)> = scenarios.chain(ruled).collect();
         if all.is_empty() {
-            self.problem(feature.position.line, "this feature has no scenario".to_owned());
+            self.add_problem(feature.position.line, "this feature has no scenario".to_owned());
         }
         let starts: Vec<usize> = all.iter().map(|(_, scenario)| scenario.position.line).collect();
         for (index, (rule, scenario)) in all.iter().enumerate() {
             let end = starts.get(index + 1).copied().unwrap_or(self.source.lines + 1);
-            self.scenario(*rule, scenario, end);
+            self.add_scenario(*rule, scenario, end);
         }
     }
 
-    fn scenario(&mut self, rule: Option<&'a Rule>, scenario: &'a Scenario, end: usize) {
+    fn add_scenario(&mut self, rule: Option<&'a Rule>, scenario: &'a Scenario, end: usize) {
         let start = scenario.position.line;
         if scenario.steps.is_empty() {
-            self.problem(start, format!("scenario `{}` has no step", scenario.name));
+            self.add_problem(start, format!("scenario `{}` has no step", scenario.name));
         }
         let backgrounds =
             [self.feature.background.as_ref(), rule.and_then(|r| r.background.as_ref())];
@@ -166,17 +168,17 @@ impl<'a> Flattener<'a> {
             steps,
             tables: Arc::clone(&self.source.tables),
         };
-        match examples::expand(&template, scenario, self.source) {
+        match examples::expand_examples(&template, scenario, self.source) {
             Ok(cases) => self.cases.extend(cases),
             Err(problems) => self.problems.extend(problems.0),
         }
     }
 
-    /// Snapshots and results are identified by name, so names must differ.
+    /// Reports scenarios with equal names: snapshots and results are identified by name.
     fn check_duplicate_names(&mut self) {
         let mut seen = BTreeMap::new();
         for case in &self.cases {
-            let slug = slug(&case.name);
+            let slug = slug_of_name(&case.name);
             if slug.is_empty() {
                 let message = "this scenario has no name".to_owned();
                 self.problems.push(Diagnostic::new(self.file, case.location.line, message));
@@ -188,7 +190,7 @@ impl<'a> Flattener<'a> {
         }
     }
 
-    fn problem(&mut self, line: usize, message: String) {
+    fn add_problem(&mut self, line: usize, message: String) {
         self.problems.push(Diagnostic::new(self.file, line, message));
     }
 }
@@ -203,7 +205,7 @@ mod tests {
 
     use insta::assert_snapshot;
 
-    use super::{slug, split_at_features_folder};
+    use super::{slug_of_name, split_at_features_folder};
     use crate::features::{Case, load_text};
 
     fn cases(text: &str) -> String {
@@ -274,6 +276,6 @@ Feature: f
             split_at_features_folder("/t/q.feature"),
             (PathBuf::from("/t"), PathBuf::from("q.feature"))
         );
-        assert_eq!(slug("  A 10-GPU gang (of 8) waits!"), "a-10-gpu-gang-of-8-waits");
+        assert_eq!(slug_of_name("  A 10-GPU gang (of 8) waits!"), "a-10-gpu-gang-of-8-waits");
     }
 }

@@ -3,21 +3,21 @@
 use gherkin::{Examples, Scenario, Step};
 
 use super::case::Case;
-use super::source::Source;
+use super::source::FeatureSource;
 use crate::report::{Diagnostic, Diagnostics};
 
-/// The cases of a scenario: the scenario itself, or one per example row.
-pub(super) fn expand(
+/// The cases of a scenario: the scenario itself, or one case for each example row.
+pub(super) fn expand_examples(
     template: &Case,
     scenario: &Scenario,
-    source: &Source,
+    source: &FeatureSource,
 ) -> Result<Vec<Case>, Diagnostics> {
     let file = &template.location.file;
     if scenario.examples.is_empty() {
         return match scenario.keyword.as_str() {
             "Scenario Outline" | "Scenario Template" => {
                 let message = format!("outline `{}` has no examples", scenario.name);
-                Err(Diagnostics::one(file, scenario.position.line, message))
+                Err(Diagnostics::single(file, scenario.position.line, message))
             }
             _ => Ok(vec![template.clone()]),
         };
@@ -27,7 +27,7 @@ pub(super) fn expand(
         let block = ExampleBlock::parse(file, examples, source)?;
         block.check_placeholders(scenario)?;
         for &(line, row) in &block.rows {
-            cases.push(block.case(template, scenario, line, row));
+            cases.push(block.case_of_row(template, scenario, line, row));
         }
     }
     Ok(cases)
@@ -41,9 +41,13 @@ struct ExampleBlock<'a> {
 }
 
 impl<'a> ExampleBlock<'a> {
-    fn parse(file: &'a str, examples: &'a Examples, source: &Source) -> Result<Self, Diagnostics> {
+    fn parse(
+        file: &'a str,
+        examples: &'a Examples,
+        source: &FeatureSource,
+    ) -> Result<Self, Diagnostics> {
         let line = examples.position.line;
-        let empty = || Diagnostics::one(file, line, "these examples have no row".to_owned());
+        let empty = || Diagnostics::single(file, line, "these examples have no row".to_owned());
         let table = examples.table.as_ref().ok_or_else(empty)?;
         let (header, rows) = table.rows.split_first().ok_or_else(empty)?;
         if rows.is_empty() {
@@ -55,12 +59,12 @@ impl<'a> ExampleBlock<'a> {
         Ok(Self { file, header, rows: rows.collect(), tags: &examples.tags })
     }
 
-    /// Every `<name>` of the outline must be a column.
+    /// Checks that every placeholder `<name>` of the scenario outline is a column of the examples.
     fn check_placeholders(&self, scenario: &Scenario) -> Result<(), Diagnostics> {
         let used = scenario
             .steps
             .iter()
-            .flat_map(|step| placeholders(&step.value).map(|name| (step.position.line, name)));
+            .flat_map(|step| placeholder_names(&step.value).map(|name| (step.position.line, name)));
         let unknown = used.filter(|(_, name)| !self.header.iter().any(|column| column == name));
         let columns = self.header.join(", ");
         let problem = |(line, name)| {
@@ -74,7 +78,13 @@ impl<'a> ExampleBlock<'a> {
         if problems.is_empty() { Ok(()) } else { Err(Diagnostics(problems)) }
     }
 
-    fn case(&self, template: &Case, scenario: &Scenario, line: usize, row: &[String]) -> Case {
+    fn case_of_row(
+        &self,
+        template: &Case,
+        scenario: &Scenario,
+        line: usize,
+        row: &[String],
+    ) -> Case {
         let mut case = template.clone();
         case.location.line = line;
         case.tags.extend(self.tags.iter().cloned());
@@ -104,7 +114,7 @@ impl<'a> ExampleBlock<'a> {
     }
 }
 
-fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+fn placeholder_names(text: &str) -> impl Iterator<Item = &str> {
     text.split('<').skip(1).filter_map(|rest| rest.split_once('>')).map(|(name, _)| name)
 }
 

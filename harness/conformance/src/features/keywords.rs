@@ -4,8 +4,8 @@
 /// Keywords of steps.
 pub(super) const STEP_KEYWORDS: [&str; 6] = ["Given", "When", "Then", "And", "But", "*"];
 
-/// Keywords that a colon follows.
-const HEADINGS: [&str; 9] = [
+/// Gherkin keywords that are followed by a colon.
+const HEADING_KEYWORDS: [&str; 9] = [
     "Feature",
     "Rule",
     "Background",
@@ -17,48 +17,50 @@ const HEADINGS: [&str; 9] = [
     "Scenarios",
 ];
 
-/// English words that are near a heading.
+/// English words that are similar to a heading keyword but may begin a line of description.
 const ENGLISH_LOOKALIKES: [&str; 5] = ["Features", "Rules", "Role", "Ruler", "Backgrounds"];
 
-/// A misspelt heading.
+/// A line that looks like a misspelt heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MisspeltHeading<'l> {
-    /// The words of the line.
+    /// The first words of the line.
     pub(super) found: &'l str,
-    /// The nearest heading, without its colon.
+    /// The nearest heading keyword, without its colon.
     pub(super) meant: &'static str,
 }
 
-/// Whether a heading is expected where a line stands.
+/// Whether a line is probably Gherkin or probably prose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Surroundings {
-    /// Between steps, or a step, a table or a heading follows: the line is hardly description.
+pub(super) enum LineSurroundings {
+    /// The line is between steps, or a step, a table or a heading follows: it is hardly
+    /// description.
     Gherkin,
-    /// In a description.
+    /// The line is in a description.
     Prose,
 }
 
 /// Whether a line is a heading, a tag, a table row or a step.
-pub(super) fn is_gherkin(line: &str) -> bool {
+pub(super) fn is_gherkin_line(line: &str) -> bool {
     let word = line.split([' ', ':']).next().unwrap_or_default();
-    let is_heading =
-        || line.split_once(':').is_some_and(|(head, _)| HEADINGS.contains(&head.trim_end()));
+    let is_heading = || {
+        line.split_once(':').is_some_and(|(head, _)| HEADING_KEYWORDS.contains(&head.trim_end()))
+    };
     line.starts_with(['@', '|']) || STEP_KEYWORDS.contains(&word) || is_heading()
 }
 
-/// The heading that a line most likely means, if it is none.
+/// The heading that a line most likely means; `None` if it is a heading already or means none.
 pub(super) fn misspelt_heading(
     line: &str,
-    surroundings: Surroundings,
+    surroundings: LineSurroundings,
 ) -> Option<MisspeltHeading<'_>> {
     match line.split_once(':') {
         Some((head, _)) => {
-            if HEADINGS.contains(&head) {
+            if HEADING_KEYWORDS.contains(&head) {
                 return None;
             }
             let is_word = !ENGLISH_LOOKALIKES.contains(&head);
             let is_capital = head.starts_with(char::is_uppercase);
-            let is_likely = surroundings == Surroundings::Gherkin || (is_word && is_capital);
+            let is_likely = surroundings == LineSurroundings::Gherkin || (is_word && is_capital);
             let meant = nearest_heading(head).filter(|_| is_likely)?;
             Some(MisspeltHeading { found: line.get(..=head.len())?, meant })
         }
@@ -66,14 +68,14 @@ pub(super) fn misspelt_heading(
     }
 }
 
-/// `Background`, or `Scenario Outline and a name`, without a colon.
+/// The heading in a line like `Background` or `Scenario Outline and a name`, which lacks the colon.
 fn heading_without_colon(
     line: &str,
-    surroundings: Surroundings,
+    surroundings: LineSurroundings,
 ) -> Option<MisspeltHeading<'static>> {
-    let stands_alone = HEADINGS.iter().find(|heading| line == **heading);
+    let stands_alone = HEADING_KEYWORDS.iter().find(|heading| line == **heading);
     let begins_line = || {
-        let mut longest_first = HEADINGS;
+        let mut longest_first = HEADING_KEYWORDS;
         longest_first.sort_by_key(|heading| std::cmp::Reverse(heading.len()));
         let begins =
             |heading: &&str| line.strip_prefix(heading).is_some_and(|rest| rest.starts_with(' '));
@@ -81,23 +83,24 @@ fn heading_without_colon(
     };
     let meant = match (stands_alone, surroundings) {
         (Some(heading), _) => *heading,
-        (None, Surroundings::Gherkin) => begins_line()?,
-        (None, Surroundings::Prose) => return None,
+        (None, LineSurroundings::Gherkin) => begins_line()?,
+        (None, LineSurroundings::Prose) => return None,
     };
     Some(MisspeltHeading { found: meant, meant })
 }
 
-/// The nearest heading; spaces and case do not count.
-fn nearest_heading(head: &str) -> Option<&'static str> {
+/// The heading keyword nearest to a word; spaces and case do not count.
+fn nearest_heading(word: &str) -> Option<&'static str> {
     let letters = |text: &str| text.replace([' ', '-', '_'], "").to_lowercase();
-    let found = letters(head);
+    let found = letters(word);
     let allowed = match found.chars().count() {
         0..=3 => 0,
         4..=7 => 1,
         _ => 2,
     };
-    let distances =
-        HEADINGS.iter().map(|heading| (strsim::osa_distance(&letters(heading), &found), *heading));
+    let distances = HEADING_KEYWORDS
+        .iter()
+        .map(|heading| (strsim::osa_distance(&letters(heading), &found), *heading));
     let near = distances.filter(|(distance, _)| *distance <= allowed);
     near.min_by_key(|(distance, _)| *distance).map(|(_, heading)| heading)
 }
@@ -106,7 +109,7 @@ fn nearest_heading(head: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn meant(line: &str, surroundings: Surroundings) -> Option<(&str, &'static str)> {
+    fn meant(line: &str, surroundings: LineSurroundings) -> Option<(&str, &'static str)> {
         misspelt_heading(line, surroundings).map(|heading| (heading.found, heading.meant))
     }
 
@@ -124,21 +127,21 @@ mod tests {
             ("Background", "Background"),
         ];
         for (line, heading) in lines {
-            let found = meant(line, Surroundings::Prose);
+            let found = meant(line, LineSurroundings::Prose);
             assert_eq!(found.map(|(_, meant)| meant), Some(heading), "{line}");
         }
-        assert_eq!(meant("Senario: a", Surroundings::Prose), Some(("Senario:", "Scenario")));
+        assert_eq!(meant("Senario: a", LineSurroundings::Prose), Some(("Senario:", "Scenario")));
     }
 
     #[test]
     fn prose_with_a_colon_is_no_heading() {
         for line in ["Rules: one", "Role: owner", "example: a", "Sample: b", "Note: c", "a", ": x"]
         {
-            assert_eq!(meant(line, Surroundings::Prose), None, "{line}");
+            assert_eq!(meant(line, LineSurroundings::Prose), None, "{line}");
         }
-        assert_eq!(meant("example: a", Surroundings::Gherkin), Some(("example:", "Example")));
-        assert_eq!(meant("Scenario A b", Surroundings::Prose), None);
-        let found = meant("Scenario Outline A b", Surroundings::Gherkin);
+        assert_eq!(meant("example: a", LineSurroundings::Gherkin), Some(("example:", "Example")));
+        assert_eq!(meant("Scenario A b", LineSurroundings::Prose), None);
+        let found = meant("Scenario Outline A b", LineSurroundings::Gherkin);
         assert_eq!(found, Some(("Scenario Outline", "Scenario Outline")));
     }
 }

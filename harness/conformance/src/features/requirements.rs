@@ -9,39 +9,46 @@ use std::time::Duration;
 use regex::Regex;
 
 use super::case::Case;
-use crate::schedulers::CAPABILITIES;
+use crate::schedulers::CAPABILITIES_AND_MEANINGS;
 
-/// Tag of cases that only virtual time can run in a reasonable time.
-pub const VIRTUAL_TIME: &str = "virtual-time";
+/// Tag of cases that would take too long in real time.
+pub const VIRTUAL_TIME_TAG: &str = "virtual-time";
 
-/// Tag of cases in which the API server calls the scheduler's webhooks. The emulator reaches them
-/// in this process; a real API server needs an installed scheduler whose target declares them.
-pub const WEBHOOKS: &str = "webhooks";
+/// Tag of cases in which the API server calls the scheduler's webhooks. The emulator reaches the
+/// webhooks in this process; a real API server needs an installed scheduler whose target file
+/// declares them.
+pub const WEBHOOKS_TAG: &str = "webhooks";
 
-/// Tag of cases whose claims take devices of a node: on a cluster that several scenarios share, they
-/// run one after the other.
-pub const CLAIMS: &str = "claims";
+/// Tag of cases whose claims take devices of a node. On a cluster that several scenarios share,
+/// such cases run one after the other.
+pub const CLAIMS_TAG: &str = "claims";
 
-/// The tag with a meaning that this tag most likely means; `None` for one of those, and for a user's
-/// own. Short words are too near each other.
+/// The tag with a meaning that `tag` most likely means. `None` if `tag` is itself such a tag, if it
+/// seems to be a tag of the user's own, or if it is too short to tell.
 pub(super) fn misspelt_tag(tag: &str) -> Option<&'static str> {
     if tag.chars().count() < 4 {
         return None;
     }
-    let known = || CAPABILITIES.iter().map(|(name, _)| *name).chain([VIRTUAL_TIME, CLAIMS]);
-    if known().any(|name| name == tag) { None } else { crate::text::nearest(tag, known()) }
+    let known = || {
+        CAPABILITIES_AND_MEANINGS
+            .iter()
+            .map(|(name, _)| *name)
+            .chain([VIRTUAL_TIME_TAG, CLAIMS_TAG])
+    };
+    if known().any(|name| name == tag) { None } else { crate::text::nearest_word(tag, known()) }
 }
 
-/// In real time no case waits longer than this for one condition.
-const WAIT_MAX: Duration = Duration::from_mins(1);
+/// In real time no case waits longer than this for one condition: durations are scaled accordingly.
+const REAL_WAIT_MAX: Duration = Duration::from_mins(1);
 
-/// The smallest time factor: below it, API fields in whole seconds are too coarse.
-const TIME_FACTOR_MIN: f64 = 0.05;
+/// The smallest factor for durations in real time: below it, API fields in whole seconds are too
+/// coarse.
+const REAL_TIME_FACTOR_MIN: f64 = 0.05;
 
 impl Case {
-    /// The scheduler capabilities that the case requires, by its tags and its steps.
-    pub fn capabilities(&self) -> BTreeSet<&'static str> {
-        let known = CAPABILITIES.iter().map(|(name, _)| *name);
+    /// The scheduler capabilities that the case requires, according to its tags and its steps.
+    pub fn required_capabilities(&self) -> BTreeSet<&'static str> {
+        let known = CAPABILITIES_AND_MEANINGS.iter().map(|(name, _)| *name);
         let mut needed: BTreeSet<&str> =
             known.filter(|name| self.tags.iter().any(|tag| tag == name)).collect();
         // Under profile `kube`, messages are those of kube-scheduler.
@@ -59,7 +66,7 @@ impl Case {
                     "kai-words",
                     (!is_kube && ["because", "say", "says"].into_iter().any(quotes))
                         || contains_any(&["was evicted", "were evicted", "has the annotation"])
-                        || (shows && self.snapshot_has_reasons()),
+                        || (shows && self.snapshot_shows_reasons()),
                 ),
                 (
                     "kai-settings",
@@ -86,14 +93,14 @@ impl Case {
         needed
     }
 
-    /// Whether its snapshot contains reasons of pending pods.
-    fn snapshot_has_reasons(&self) -> bool {
+    /// Whether the case's snapshot contains reasons of pending pods.
+    fn snapshot_shows_reasons(&self) -> bool {
         let text = std::fs::read_to_string(self.snapshot_path()).unwrap_or_default();
         text.lines().any(|line| line == "pending")
     }
 
-    /// The longest time that a step must wait through. An `eventually within` ends as soon as it
-    /// holds and does not count.
+    /// The longest time that a step of the case must wait through. An `eventually within` does not
+    /// count, because it ends as soon as its condition holds.
     pub(crate) fn longest_wait(&self) -> Duration {
         static TIMES: LazyLock<Regex> = LazyLock::new(|| {
             let pattern =
@@ -108,49 +115,49 @@ impl Case {
                 let never = text.starts_with("never");
                 let waits =
                     TIMES.captures_iter(text).filter(|found| never || found.get(1).is_none());
-                let times = waits.filter_map(|found| crate::text::duration(&found[2]).ok());
+                let times = waits.filter_map(|found| crate::text::parse_duration(&found[2]).ok());
                 longest = times.fold(longest, Duration::max);
             }
         }
         longest
     }
 
-    /// Factor for its durations in real time, chosen so that the longest wait is a minute, if
-    /// possible.
-    pub(crate) fn time_factor(&self) -> f64 {
+    /// The factor for the case's durations in real time, chosen so that the longest wait is at most
+    /// a minute, if possible.
+    pub(crate) fn real_time_factor(&self) -> f64 {
         let longest = self.longest_wait();
-        if longest <= WAIT_MAX {
+        if longest <= REAL_WAIT_MAX {
             return 1.0;
         }
-        (WAIT_MAX.as_secs_f64() / longest.as_secs_f64()).max(TIME_FACTOR_MIN)
+        (REAL_WAIT_MAX.as_secs_f64() / longest.as_secs_f64()).max(REAL_TIME_FACTOR_MIN)
     }
 
-    /// Whether it creates a Job, directly or through a JobSet, TrainJob or RayJob.
+    /// Whether the case creates a Job, directly or through a JobSet, TrainJob or RayJob.
     pub fn creates_jobs(&self) -> bool {
         static JOBS: LazyLock<Regex> = LazyLock::new(|| {
             let pattern = r"(?m)^\s*(?:- )?kind: *(?:Job|JobSet|TrainJob|RayJob)\s*$|^(?:job|jobset|trainjob|rayjob)$";
             Regex::new(pattern).expect("the pattern is valid")
         });
-        self.texts().any(|text| JOBS.is_match(&text))
+        self.step_texts().any(|text| JOBS.is_match(&text))
     }
 
-    /// Whether it depends on how long pods take to start or terminate.
+    /// Whether the case depends on how long pods take to start or terminate.
     pub fn depends_on_pod_timing(&self) -> bool {
         static TIMES: LazyLock<Regex> = LazyLock::new(|| {
             let pattern = r"(?m)\b(?:starting|terminating)\b|schedlab\.dev/(?:startup|termination)|\b(?:startup|termination): |^(?:startup|termination)$";
             Regex::new(pattern).expect("the pattern is valid")
         });
-        self.texts().any(|text| TIMES.is_match(&text))
+        self.step_texts().any(|text| TIMES.is_match(&text))
     }
 
-    /// Whether the GPUs of a node become unhealthy.
+    /// Whether GPUs of a node become unhealthy in the case.
     pub fn changes_gpu_health(&self) -> bool {
         let is_such = |text: &str| text.contains("GPU") && text.contains(" unhealthy");
         self.steps.iter().any(|step| is_such(&step.value))
     }
 
-    /// All text of its steps: sentences, table cells, doc strings and referenced fixtures.
-    fn texts(&self) -> impl Iterator<Item = Cow<'_, str>> {
+    /// All texts of the case's steps: sentences, table cells, doc strings and referenced fixtures.
+    fn step_texts(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let file = |step: &gherkin::Step| {
             let named = ["the manifest \"", "the fleet \""];
             let rest = named.iter().find_map(|words| step.value.strip_prefix(words))?;
@@ -166,26 +173,27 @@ impl Case {
         })
     }
 
-    /// Whether it uses the scheduler's webhooks.
+    /// Whether the case uses the scheduler's webhooks.
     pub fn needs_webhooks(&self) -> bool {
         self.steps.iter().any(|step| step.value.contains("webhooks are asked"))
     }
 
-    /// Why it cannot run in real time, derived from its steps; `None` when it can.
-    pub fn needs_virtual_time(&self) -> Option<String> {
+    /// Why the case cannot run in real time, derived from its steps; `None` if it can.
+    pub fn virtual_time_reason(&self) -> Option<String> {
         let dies = |step: &gherkin::Step| {
             step.value.starts_with("node \"") && step.value.ends_with(" dies")
         };
         let longest = self.longest_wait();
-        if longest.mul_f64(TIME_FACTOR_MIN) > WAIT_MAX {
-            return Some(format!("it waits for {} minutes", longest.as_secs() / 60));
+        if longest.mul_f64(REAL_TIME_FACTOR_MIN) > REAL_WAIT_MAX {
+            return Some(format!("the scenario waits for {} minutes", longest.as_secs() / 60));
         }
         let lost = self.steps.iter().any(dies);
         lost.then(|| "Kubernetes gives up a node and its pods only after minutes".to_owned())
     }
 }
 
-/// Requirements that follow from tables of queues and workloads and from equivalent sentences.
+/// Tags of the capabilities that a step may require, each with whether its table or sentence
+/// requires it.
 fn table_requirements(step: &gherkin::Step) -> [(&'static str, bool); 6] {
     let contains = |words: &str| step.value.contains(words);
     let has = |column: &str| column_cells(step, column).next().is_some();
@@ -201,14 +209,17 @@ fn table_requirements(step: &gherkin::Step) -> [(&'static str, bool); 6] {
             "min-runtime",
             contains("min runtime\"") || has("reclaim min runtime") || has("preempt min runtime"),
         ),
-        ("elastic", is_elastic(step)),
+        ("elastic", has_elastic_workload(step)),
         ("sub-groups", has("sub-groups")),
-        ("podgrouper", column_cells(step, "kind").any(|kind| GROUPED_KINDS.contains(&kind))),
+        (
+            "podgrouper",
+            column_cells(step, "kind").any(|kind| KINDS_WITH_POD_GROUPS.contains(&kind)),
+        ),
     ]
 }
 
 /// Kinds whose pods become a gang only through a pod grouper.
-const GROUPED_KINDS: [&str; 6] =
+const KINDS_WITH_POD_GROUPS: [&str; 6] =
     ["jobset", "trainjob", "pytorchjob", "raycluster", "rayjob", "leaderworkerset"];
 
 /// The non-empty cells of a column of a step's table.
@@ -220,7 +231,7 @@ fn column_cells<'s>(step: &'s gherkin::Step, column: &str) -> impl Iterator<Item
 }
 
 /// Whether a table contains a gang that can run with fewer pods than it has.
-fn is_elastic(step: &gherkin::Step) -> bool {
+fn has_elastic_workload(step: &gherkin::Step) -> bool {
     let Some(table) = &step.table else { return false };
     let Some((header, rows)) = table.rows.split_first() else { return false };
     let column = |name: &str| header.iter().position(|column| column == name);

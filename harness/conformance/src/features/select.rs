@@ -8,34 +8,34 @@ use super::case::Case;
 use super::tags::TagExpression;
 use super::{FeaturePath, display_path};
 
-/// Selection criteria; all must hold.
+/// Which cases to run; all criteria must hold.
 #[derive(Clone, Debug, Default)]
-pub struct Query {
-    /// Files, folders and lines; a case must match one.
+pub struct CaseQuery {
+    /// Files, folders and lines; a case must match one of them.
     pub paths: Vec<FeaturePath>,
-    /// Condition on tags.
+    /// Condition that the case's tags must satisfy.
     pub tags: Option<TagExpression>,
-    /// Texts of which the name must contain (or equal) one; empty: any name.
+    /// A case's name must contain (or equal) one of these texts; empty means any name.
     pub names: Vec<String>,
-    /// Compare whole names.
+    /// Whether a case's name must equal one of `names` instead of containing it.
     pub exact: bool,
-    /// Ids of which the case must have one.
+    /// A case's id must be one of these.
     pub ids: Option<BTreeSet<String>>,
-    /// The part of the selection to run.
+    /// The part of the selected cases to run.
     pub shard: Option<Shard>,
 }
 
-/// The selected cases, in their order.
-pub fn select<'a>(cases: &'a [Case], query: &Query) -> Vec<&'a Case> {
+/// The cases that a query selects, in their order.
+pub fn select_cases<'a>(cases: &'a [Case], query: &CaseQuery) -> Vec<&'a Case> {
     let chosen = cases.iter().filter(|case| query.matches(case));
     let located =
         chosen.filter(|case| query.paths.iter().any(|path| is_at_path(path, case, cases)));
     located.filter(|case| query.shard.is_none_or(|shard| shard.contains(&case.id()))).collect()
 }
 
-impl Query {
+impl CaseQuery {
     fn matches(&self, case: &Case) -> bool {
-        let tags = self.tags.as_ref().is_none_or(|tags| tags.matches(&case.tags));
+        let tags = self.tags.as_ref().is_none_or(|tags| tags.matches_tags(&case.tags));
         let name = self.names.is_empty()
             || self.names.iter().any(|name| {
                 if self.exact { case.name == *name } else { case.name.contains(name.as_str()) }
@@ -63,7 +63,7 @@ fn is_at_path(requested: &FeaturePath, case: &Case, cases: &[Case]) -> bool {
             .any(|c| c.location.file == case.location.file && c.location.scenario.start <= line)
 }
 
-/// Part `index` of `count`, counted from 1.
+/// Part `index` of `count` equal parts of the cases, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: u64,
@@ -72,7 +72,7 @@ pub struct Shard {
 
 impl Shard {
     fn contains(self, id: &str) -> bool {
-        fnv1a(id) % self.count == self.index - 1
+        fnv1a_hash(id) % self.count == self.index - 1
     }
 }
 
@@ -88,17 +88,20 @@ impl FromStr for Shard {
     }
 }
 
-/// A hash that is stable across machines and versions.
-fn fnv1a(text: &str) -> u64 {
+/// A hash of a text that is the same on all machines and in all versions.
+fn fnv1a_hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// Ids of the cases that failed in the last run, from its `report.json`.
-pub fn last_failed(report: &str) -> anyhow::Result<BTreeSet<String>> {
+/// Ids of the cases that failed in the last run, from the text of its `report.json`.
+///
+/// # Errors
+/// The text is not such a report.
+pub fn last_failed_ids(report: &str) -> anyhow::Result<BTreeSet<String>> {
     let report: crate::report::Report = serde_json::from_str(report)?;
-    Ok(report.failed_ids())
+    Ok(report.failed_case_ids())
 }
 
 #[cfg(test)]
@@ -118,15 +121,15 @@ mod tests {
       | y |
 ";
 
-    fn names(query: &Query) -> Vec<String> {
+    fn names(query: &CaseQuery) -> Vec<String> {
         let cases =
             load_text("features/f.feature", TEXT, crate::steps::catalogue::is_step).unwrap();
-        select(&cases, query).into_iter().map(|case| case.name.clone()).collect()
+        select_cases(&cases, query).into_iter().map(|case| case.name.clone()).collect()
     }
 
-    fn at_path(path: &str) -> Query {
+    fn at_path(path: &str) -> CaseQuery {
         let (path, line) = path.split_once(':').map_or((path, None), |(p, l)| (p, l.parse().ok()));
-        Query { paths: vec![FeaturePath { path: path.into(), line }], ..Query::default() }
+        CaseQuery { paths: vec![FeaturePath { path: path.into(), line }], ..CaseQuery::default() }
     }
 
     #[test]
@@ -143,13 +146,13 @@ mod tests {
     #[test]
     fn names_match_substrings_unless_exact_and_tags_filter() {
         let named = |name: &str, exact| {
-            names(&Query { names: vec![name.to_owned()], exact, ..at_path("features") })
+            names(&CaseQuery { names: vec![name.to_owned()], exact, ..at_path("features") })
         };
         assert_eq!(named("queue", false).len(), 2);
         assert_eq!(named("queue", true).len(), 0);
         assert_eq!(named("queue x waits", true).len(), 1);
         let tags = Some("not @fast".parse().unwrap());
-        assert_eq!(names(&Query { tags, ..at_path("features") }).len(), 2);
+        assert_eq!(names(&CaseQuery { tags, ..at_path("features") }).len(), 2);
     }
 
     #[test]
@@ -157,7 +160,7 @@ mod tests {
         let mut together: Vec<String> = ["1/3", "2/3", "3/3"]
             .into_iter()
             .flat_map(|shard| {
-                names(&Query { shard: Some(shard.parse().unwrap()), ..at_path("features") })
+                names(&CaseQuery { shard: Some(shard.parse().unwrap()), ..at_path("features") })
             })
             .collect();
         together.sort();

@@ -8,33 +8,35 @@ use std::sync::Arc;
 use gherkin::{Feature, GherkinEnv};
 
 use super::StepCheck;
-use super::keywords::{MisspeltHeading, STEP_KEYWORDS, Surroundings, is_gherkin, misspelt_heading};
+use super::keywords::{
+    LineSurroundings, MisspeltHeading, STEP_KEYWORDS, is_gherkin_line, misspelt_heading,
+};
 use super::requirements::misspelt_tag;
 use crate::report::{Diagnostic, Diagnostics};
-use crate::text::counted;
+use crate::text::counted_noun;
 
-/// English words that are one letter away from a keyword of a step.
+/// English words that are one letter away from a step keyword but may begin a line of description.
 const ENGLISH_LOOKALIKES: [&str; 6] = ["The", "They", "Them", "Than", "Thin", "Hen"];
 
-/// A feature's text and the lines of its table rows.
+/// The text of a feature file, and the lines of its table rows.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Source {
-    /// The text with media types removed.
+pub(super) struct FeatureSource {
+    /// The text of the file, without the media types of doc strings.
     text: String,
-    /// Lines of a table's rows, by the line of its first row.
+    /// Line numbers of the rows of each table, by the line of the table's first row.
     pub(super) tables: Arc<BTreeMap<usize, Vec<usize>>>,
-    /// Number of lines.
+    /// Number of lines of the file.
     pub(super) lines: usize,
 }
 
-impl Source {
-    /// Parses and checks a text.
+impl FeatureSource {
+    /// Reads the text of a feature file and checks its lines.
     pub(super) fn parse(file: &str, text: &str, is_step: StepCheck) -> Result<Self, Diagnostics> {
-        let mut reader = Reader::new(file, is_step);
+        let mut reader = SourceReader::new(file, is_step);
         let lines: Vec<&str> = text.lines().collect();
         for (index, line) in lines.iter().enumerate() {
-            reader.next = next_content(&lines[index + 1..]);
-            reader.line(index + 1, line);
+            reader.next = first_content_line(&lines[index + 1..]);
+            reader.read_line(index + 1, line);
         }
         if let Some((fence, line)) = reader.fence {
             let message = format!("the doc string that begins here is not closed by {fence}");
@@ -48,25 +50,25 @@ impl Source {
         }
     }
 
-    /// The lines of the rows of the table whose first row is at this line.
+    /// The line numbers of the rows of the table whose first row is at `line`.
     pub(super) fn rows_of_table_at(&self, line: usize) -> &[usize] {
         self.tables.get(&line).map_or(&[], Vec::as_slice)
     }
 }
 
-struct Reader<'a> {
+struct SourceReader<'a> {
     file: &'a str,
     is_step: StepCheck,
-    source: Source,
+    source: FeatureSource,
     tables: BTreeMap<usize, Vec<usize>>,
     problems: Vec<Diagnostic>,
-    /// Fence and line of the open doc string.
+    /// The open doc string: its fence and its first line.
     fence: Option<(&'static str, usize)>,
-    /// First line and header of the open table.
+    /// The open table: its first line and its header.
     table: Option<(usize, Vec<String>)>,
     /// The next line that is neither empty nor a comment.
     next: &'a str,
-    /// What the next line may contain.
+    /// What the next line of the file may contain.
     context: LineContext,
 }
 
@@ -76,20 +78,20 @@ enum LineContext {
     /// Description only: below `Feature:`, `Rule:` and `Examples:`.
     #[default]
     Prose,
-    /// Steps or description: right below `Scenario:` and the like.
+    /// Steps or description: directly below `Scenario:` and the like.
     Opened,
     /// Steps or description, after a line of description.
     Described,
-    /// Steps only.
+    /// Steps only: a step came before.
     Steps,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> SourceReader<'a> {
     fn new(file: &'a str, is_step: StepCheck) -> Self {
         Self {
             file,
             is_step,
-            source: Source::default(),
+            source: FeatureSource::default(),
             tables: BTreeMap::new(),
             problems: Vec::new(),
             fence: None,
@@ -100,15 +102,15 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl Reader<'_> {
-    fn line(&mut self, number: usize, line: &str) {
+impl SourceReader<'_> {
+    fn read_line(&mut self, number: usize, line: &str) {
         self.source.lines = number;
-        let line = self.checked(number, line);
+        let line = self.checked_line(number, line);
         self.source.text.push_str(&line);
         self.source.text.push('\n');
     }
 
-    fn checked(&mut self, number: usize, line: &str) -> String {
+    fn checked_line(&mut self, number: usize, line: &str) -> String {
         let trimmed = line.trim();
         if let Some((fence, _)) = self.fence {
             if trimmed.starts_with(fence) {
@@ -123,7 +125,7 @@ impl Reader<'_> {
             return format!("{}{fence}", " ".repeat(indent));
         }
         if trimmed.starts_with('|') {
-            self.row(number, trimmed);
+            self.read_table_row(number, trimmed);
         } else if !trimmed.is_empty() && !trimmed.starts_with('#') {
             self.table = None;
             self.check_line(number, trimmed);
@@ -135,10 +137,10 @@ impl Reader<'_> {
         line.to_owned()
     }
 
-    /// Checks a heading, a step or a line of description.
+    /// Checks a line that is a heading, a step or description.
     fn check_line(&mut self, number: usize, line: &str) {
         if line.starts_with('@') {
-            self.tags(number, line);
+            self.check_tags(number, line);
         }
         let begins = |heads: &[&str]| heads.iter().any(|head| line.starts_with(head));
         let word = first_word(line);
@@ -147,11 +149,11 @@ impl Reader<'_> {
             self.context = LineContext::Opened;
         } else if begins(&["Feature:", "Rule:", "Examples:", "Scenarios:", "@"]) {
             self.context = LineContext::Prose;
-        } else if !STEP_KEYWORDS.contains(&word) && self.is_misspelt_heading(number, line) {
+        } else if !STEP_KEYWORDS.contains(&word) && self.handle_misspelt_heading(number, line) {
             // It was reported; the lines below it are read as if it were right.
         } else if !STEP_KEYWORDS.contains(&word) {
             let wrong = self.problems.len();
-            self.check_spelling(number, line);
+            self.check_keyword_spelling(number, line);
             if self.context == LineContext::Opened && self.problems.len() == wrong {
                 self.context = LineContext::Described;
             }
@@ -160,21 +162,23 @@ impl Reader<'_> {
         } else if self.is_step_line(line) {
             let message = "this step is in a description and would be ignored; expected steps \
                 below Background:, Scenario:, Example: and Scenario Outline:";
-            self.problem(number, message.to_owned());
+            self.add_problem(number, message.to_owned());
         }
     }
 
-    /// Reports a misspelt heading, which would silently become description.
-    fn is_misspelt_heading(&mut self, number: usize, line: &str) -> bool {
-        let between_steps = self.context == LineContext::Steps || is_gherkin(self.next);
-        let surroundings = if between_steps { Surroundings::Gherkin } else { Surroundings::Prose };
+    /// Reports a misspelt heading, which would silently become description. Returns whether there
+    /// was one.
+    fn handle_misspelt_heading(&mut self, number: usize, line: &str) -> bool {
+        let between_steps = self.context == LineContext::Steps || is_gherkin_line(self.next);
+        let surroundings =
+            if between_steps { LineSurroundings::Gherkin } else { LineSurroundings::Prose };
         let Some(MisspeltHeading { found, meant }) = misspelt_heading(line, surroundings) else {
             return false;
         };
         let message = format!(
             "`{found}` is not a keyword and would be read as description; did you mean `{meant}:`?"
         );
-        self.problem(number, message);
+        self.add_problem(number, message);
         self.context = match meant {
             "Feature" | "Rule" | "Examples" | "Scenarios" => LineContext::Prose,
             _ => LineContext::Opened,
@@ -182,47 +186,47 @@ impl Reader<'_> {
         true
     }
 
-    /// The parser would report a word at the line below.
-    fn tags(&mut self, number: usize, line: &str) {
+    /// Checks a line of tags. The parser would report an error in it at the line below.
+    fn check_tags(&mut self, number: usize, line: &str) {
         let mut words = line.split_whitespace().take_while(|word| !word.starts_with('#'));
         if let Some(message) = words.find_map(tag_problem) {
-            self.problem(number, message);
+            self.add_problem(number, message);
         }
     }
 
-    fn row(&mut self, number: usize, row: &str) {
-        let Some(cells) = cells(row) else {
-            self.problem(number, format!("this row does not end in `|`: {row}"));
+    fn read_table_row(&mut self, number: usize, row: &str) {
+        let Some(cells) = table_cells(row) else {
+            self.add_problem(number, format!("this row does not end in `|`: {row}"));
             return;
         };
         let Some((first, header)) = &self.table else {
-            self.header(number, cells);
+            self.start_table(number, cells);
             return;
         };
         self.tables.entry(*first).or_default().push(number);
         if cells.len() != header.len() {
             let message = format!(
                 "got {} in this row, expected {} as in line {first}: {}",
-                counted(cells.len(), "cell"),
+                counted_noun(cells.len(), "cell"),
                 header.len(),
                 header.join(", ")
             );
-            self.problem(number, message);
+            self.add_problem(number, message);
         }
     }
 
-    fn header(&mut self, number: usize, cells: Vec<String>) {
+    fn start_table(&mut self, number: usize, cells: Vec<String>) {
         for (index, cell) in cells.iter().enumerate() {
             if !cell.is_empty() && cells.iter().take(index).any(|earlier| earlier == cell) {
-                self.problem(number, format!("duplicate column `{cell}` in this table"));
+                self.add_problem(number, format!("duplicate column `{cell}` in this table"));
             }
         }
         self.tables.insert(number, vec![number]);
         self.table = Some((number, cells));
     }
 
-    /// A misspelt step would silently become description.
-    fn check_spelling(&mut self, number: usize, line: &str) {
+    /// Reports a misspelt step keyword, since the step would silently become description.
+    fn check_keyword_spelling(&mut self, number: usize, line: &str) {
         let word = first_word(line);
         let same_but_case = STEP_KEYWORDS.iter().find(|k| k.eq_ignore_ascii_case(word));
         let near = |distance: usize, length: usize| {
@@ -235,7 +239,7 @@ impl Reader<'_> {
             if self.context == LineContext::Steps {
                 let keywords = STEP_KEYWORDS.join(", ");
                 let message = format!("got `{line}` among steps, expected {keywords}");
-                self.problem(number, message);
+                self.add_problem(number, message);
             }
             return;
         };
@@ -249,7 +253,7 @@ impl Reader<'_> {
                 "`{word}` is not a keyword and would be read as description; did you mean \
                  `{keyword}`?"
             );
-            self.problem(number, message);
+            self.add_problem(number, message);
         }
     }
 
@@ -258,12 +262,12 @@ impl Reader<'_> {
         line.strip_prefix(first_word(line)).is_some_and(|rest| (self.is_step)(rest.trim()))
     }
 
-    fn problem(&mut self, number: usize, message: String) {
+    fn add_problem(&mut self, number: usize, message: String) {
         self.problems.push(Diagnostic::new(self.file, number, message));
     }
 }
 
-/// What is wrong with a word among tags.
+/// The message about an invalid word in a line of tags; `None` if the word is a valid tag.
 fn tag_problem(word: &str) -> Option<String> {
     match word.strip_prefix('@') {
         None | Some("") => {
@@ -278,19 +282,19 @@ fn tag_problem(word: &str) -> Option<String> {
     }
 }
 
-/// The first line that is neither empty nor a comment.
-fn next_content<'l>(lines: &[&'l str]) -> &'l str {
+/// The first of these lines that is neither empty nor a comment.
+fn first_content_line<'l>(lines: &[&'l str]) -> &'l str {
     let content = |line: &&str| !line.is_empty() && !line.starts_with('#');
     lines.iter().map(|line| line.trim()).find(content).unwrap_or_default()
 }
 
-/// The word of a line that could be a keyword.
+/// The first word of a line, which could be a keyword.
 fn first_word(line: &str) -> &str {
     line.split([' ', ':']).next().unwrap_or_default()
 }
 
-/// The cells of `| a | b |`; `None` when the last cell is not closed.
-fn cells(row: &str) -> Option<Vec<String>> {
+/// The cells of a table row `| a | b |`; `None` if the last cell has no closing `|`.
+fn table_cells(row: &str) -> Option<Vec<String>> {
     let mut cells = Vec::new();
     let mut cell = String::new();
     let mut escaped = false;
@@ -309,18 +313,18 @@ fn cells(row: &str) -> Option<Vec<String>> {
     (rest.is_empty() || rest.starts_with('#')).then_some(cells)
 }
 
-/// Parses the checked text.
-pub(super) fn parse(file: &str, source: &Source) -> Result<Feature, Diagnostics> {
+/// Parses the text after its lines were checked.
+pub(super) fn parse_feature(file: &str, source: &FeatureSource) -> Result<Feature, Diagnostics> {
     Feature::parse(&source.text, GherkinEnv::default()).map_err(|error| {
         if source.text.trim().is_empty() {
             let message = "got an empty file, expected `Feature:` and a name";
-            return Diagnostics::one(file, 0, message.to_owned());
+            return Diagnostics::single(file, 0, message.to_owned());
         }
         if !source.text.lines().any(|line| line.trim_start().starts_with("Feature:")) {
             let message = "got no `Feature:`, expected `Feature:` and a name";
-            return Diagnostics::one(file, 1, message.to_owned());
+            return Diagnostics::single(file, 1, message.to_owned());
         }
-        let (line, column) = position(&error.to_string());
+        let (line, column) = line_and_column(&error.to_string());
         let found = source.text.lines().nth(line.saturating_sub(1)).unwrap_or_default().trim();
         let message = format!(
             "column {column}: got `{found}`, expected Feature:, Rule:, \
@@ -328,12 +332,13 @@ pub(super) fn parse(file: &str, source: &Source) -> Result<Feature, Diagnostics>
              tables and doc strings",
             STEP_KEYWORDS.join(", ")
         );
-        Diagnostics::one(file, line, message)
+        Diagnostics::single(file, line, message)
     })
 }
 
-/// The parser reports its position only in its message, `Error at LINE:COLUMN: …`.
-fn position(text: &str) -> (usize, usize) {
+/// Line and column in an error message of the parser, `Error at LINE:COLUMN: …`. The parser reports
+/// them nowhere else.
+fn line_and_column(text: &str) -> (usize, usize) {
     let mut numbers = text.split([' ', ':']).filter_map(|word| word.parse().ok());
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
@@ -345,7 +350,7 @@ mod tests {
     use super::*;
 
     fn problems(text: &str) -> String {
-        Source::parse("a.feature", text, crate::steps::catalogue::is_step)
+        FeatureSource::parse("a.feature", text, crate::steps::catalogue::is_step)
             .map_or_else(|e| e.to_string(), |_| String::new())
     }
 
@@ -433,8 +438,9 @@ mod tests {
     fn a_star_continues_the_keyword_before_it_and_an_example_is_a_scenario() {
         let text = "Feature: f\n  Example: s\n    * a\n    Then b\n    * c * d\n    \"\"\"\n    \
                     * e\n    \"\"\"\n";
-        let source = Source::parse("a.feature", text, crate::steps::catalogue::is_step).unwrap();
-        let feature = parse("a.feature", &source).unwrap();
+        let source =
+            FeatureSource::parse("a.feature", text, crate::steps::catalogue::is_step).unwrap();
+        let feature = parse_feature("a.feature", &source).unwrap();
         let step_text = |step: &gherkin::Step| format!("{:?} {}", step.ty, step.value);
         let steps: Vec<String> = feature.scenarios[0].steps.iter().map(step_text).collect();
         assert_eq!(steps, ["Given a", "Then b", "Then c * d"]);
@@ -479,8 +485,9 @@ mod tests {
     #[test]
     fn the_media_type_of_a_doc_string_is_not_part_of_its_text() {
         let text = "Feature: f\n  Scenario: s\n    Given the manifest\n      \"\"\"yaml\n      a: 1\n      \"\"\"\n";
-        let source = Source::parse("a.feature", text, crate::steps::catalogue::is_step).unwrap();
-        let feature = parse("a.feature", &source).unwrap();
+        let source =
+            FeatureSource::parse("a.feature", text, crate::steps::catalogue::is_step).unwrap();
+        let feature = parse_feature("a.feature", &source).unwrap();
         let docstring = feature.scenarios[0].steps[0].docstring.clone().unwrap();
         assert_eq!(docstring.trim(), "a: 1");
     }

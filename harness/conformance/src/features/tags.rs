@@ -14,16 +14,20 @@ pub struct TagExpression {
 
 impl TagExpression {
     /// Whether the condition holds for these tags (without `@`).
-    pub fn matches(&self, tags: &[String]) -> bool {
-        holds(&self.operation, tags)
+    pub fn matches_tags(&self, tags: &[String]) -> bool {
+        operation_holds(&self.operation, tags)
     }
 }
 
-fn holds(operation: &TagOperation, tags: &[String]) -> bool {
+fn operation_holds(operation: &TagOperation, tags: &[String]) -> bool {
     match operation {
-        TagOperation::And(left, right) => holds(left, tags) && holds(right, tags),
-        TagOperation::Or(left, right) => holds(left, tags) || holds(right, tags),
-        TagOperation::Not(inner) => !holds(inner, tags),
+        TagOperation::And(left, right) => {
+            operation_holds(left, tags) && operation_holds(right, tags)
+        }
+        TagOperation::Or(left, right) => {
+            operation_holds(left, tags) || operation_holds(right, tags)
+        }
+        TagOperation::Not(inner) => !operation_holds(inner, tags),
         TagOperation::Tag(tag) => tags.contains(tag),
     }
 }
@@ -56,10 +60,10 @@ mod tests {
     fn and_binds_tighter_than_or_and_not_tightest() {
         let expression: TagExpression = "@a or @b and not @c".parse().unwrap();
         let tags = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
-        assert!(expression.matches(&tags(&["a", "c"])));
-        assert!(expression.matches(&tags(&["b"])));
-        assert!(!expression.matches(&tags(&["b", "c"])));
-        assert!(!expression.matches(&tags(&[])));
+        assert!(expression.matches_tags(&tags(&["a", "c"])));
+        assert!(expression.matches_tags(&tags(&["b"])));
+        assert!(!expression.matches_tags(&tags(&["b", "c"])));
+        assert!(!expression.matches_tags(&tags(&[])));
     }
 
     #[test]

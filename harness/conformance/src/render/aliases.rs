@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 
 use schedlab_api::{Value, labels};
 
-/// The aliases of pods, by namespace and real name.
+/// The aliases of pods in rendered texts, by namespace and real name.
 #[derive(Debug, Default)]
 pub(crate) struct Aliases {
     aliases: BTreeMap<(String, String), Alias>,
     next: BTreeMap<(String, String), usize>,
 }
 
-/// The alias of a name, in two parts so that consecutive numbers can be merged.
+/// The alias of a name, split into two parts so that consecutive numbers can be merged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Alias {
-    /// Everything before the number, with its separator.
+    /// Everything before the number at the end of the alias, with the separator.
     pub(crate) stem: String,
-    /// The number at the end.
+    /// The number at the end of the alias.
     pub(crate) number: Option<usize>,
 }
 
@@ -32,14 +32,14 @@ impl Alias {
         Self { stem: name.to_owned(), number: None }
     }
 
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn alias_text(&self) -> String {
         self.number.map_or_else(|| self.stem.clone(), |number| format!("{}{number}", self.stem))
     }
 }
 
-/// The part of a pod's name before the random suffix. A `StatefulSet`'s pods have a `generateName`
-/// but an ordinal instead of a suffix.
-pub(crate) fn generated_prefix(pod: &Value) -> Option<&str> {
+/// The part of a pod's name before the random suffix. `None` for the pods of a StatefulSet, which
+/// have a `generateName` but an ordinal instead of a random suffix.
+pub(crate) fn generated_name_prefix(pod: &Value) -> Option<&str> {
     let labels = pod.pointer("/metadata/labels");
     let is_numbered =
         labels.is_some_and(|labels| labels.get(labels::STATEFUL_SET_POD_NAME).is_some());
@@ -48,17 +48,17 @@ pub(crate) fn generated_prefix(pod: &Value) -> Option<&str> {
 }
 
 impl Aliases {
-    /// Assigns an alias to a pod; the first of each owner has number 0.
-    pub(crate) fn register(&mut self, pod: &Value) {
+    /// Assigns an alias to a pod with a generated name. The first pod of each owner has number 0.
+    pub(crate) fn register_pod(&mut self, pod: &Value) {
         let field = |at| pod.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
         let key = (field("/metadata/namespace"), field("/metadata/name"));
         if self.aliases.contains_key(&key) {
             return;
         }
-        let shown = match generated_prefix(pod) {
+        let shown = match generated_name_prefix(pod) {
             None => Alias::from_name(&key.1),
             Some(prefix) => {
-                let stem = format!("{}#", without_hash(pod, prefix.trim_end_matches('-')));
+                let stem = format!("{}#", owner_without_hash(pod, prefix.trim_end_matches('-')));
                 let next = self.next.entry((key.0.clone(), stem.clone())).or_default();
                 *next += 1;
                 Alias { stem, number: Some(*next - 1) }
@@ -79,13 +79,14 @@ impl Aliases {
     /// A text in which generated names are replaced by aliases and uids are removed.
     pub(crate) fn replace_names(&self, text: &str) -> String {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
-        replace_words(text, word, |word| self.replace_name(word))
+        replace_words_with(text, word, |word| self.replace_name(word))
     }
 
-    /// The alias of a workload: without the pod group's prefix, like its pods.
-    pub(crate) fn workload(&self, group: &str) -> Alias {
+    /// The alias of the workload of a pod group: the group's name without the pod grouper's prefix
+    /// and the uid.
+    pub(crate) fn alias_of_pod_group(&self, group: &str) -> Alias {
         let (namespace, name) = group.split_once('/').unwrap_or(("default", group));
-        let bare = without_uid(name);
+        let bare = name_without_uid(name);
         let bare = bare.strip_prefix("pg-").unwrap_or(&bare);
         self.alias_of(namespace, bare)
     }
@@ -94,20 +95,20 @@ impl Aliases {
         // A sentence may end with a name.
         let name = word.trim_end_matches('.');
         let known = self.aliases.iter().find(|((_, real), _)| real == name);
-        let shown = known.map_or_else(|| without_uid(name), |(_, shown)| shown.text());
+        let shown = known.map_or_else(|| name_without_uid(name), |(_, shown)| shown.alias_text());
         format!("{shown}{}", word.strip_prefix(name).unwrap_or_default())
     }
 }
 
 /// The name of a ReplicaSet without the hash of its pod template.
-pub(crate) fn without_hash<'a>(pod: &Value, owner: &'a str) -> &'a str {
+pub(crate) fn owner_without_hash<'a>(pod: &Value, owner: &'a str) -> &'a str {
     let hash = pod.pointer("/metadata/labels/pod-template-hash").and_then(Value::as_str);
     let bare = hash.and_then(|hash| owner.strip_suffix(hash)?.strip_suffix('-'));
     bare.unwrap_or(owner)
 }
 
 /// Replaces each word of a text; a word is a run of characters that satisfy `part`.
-pub(crate) fn replace_words(
+pub(crate) fn replace_words_with(
     text: &str,
     part: impl Fn(char) -> bool,
     shown: impl Fn(&str) -> String,
@@ -127,7 +128,7 @@ pub(crate) fn replace_words(
 }
 
 /// Removes a uid: `pg-train-<uid>` becomes `pg-train`.
-pub(crate) fn without_uid(name: &str) -> String {
+pub(crate) fn name_without_uid(name: &str) -> String {
     const LENGTHS: [usize; 5] = [8, 4, 4, 4, 12];
     let parts: Vec<&str> = name.split('-').collect();
     let hex =
@@ -143,8 +144,8 @@ pub(crate) fn without_uid(name: &str) -> String {
     }
 }
 
-/// The aliases in a short form: `train#0…3,7, infer-1`.
-pub(crate) fn join_aliases(mut names: Vec<Alias>) -> String {
+/// The aliases joined in a short form: `train#0…3,7, infer-1`.
+pub(crate) fn join_alias_texts(mut names: Vec<Alias>) -> String {
     names.sort();
     names.dedup();
     let mut words: Vec<String> = Vec::new();
@@ -157,15 +158,15 @@ pub(crate) fn join_aliases(mut names: Vec<Alias>) -> String {
             words.push(first.stem.clone());
         }
         if !numbers.is_empty() {
-            words.push(format!("{}{}", first.stem, number_ranges(&numbers)));
+            words.push(format!("{}{}", first.stem, number_range_text(&numbers)));
         }
         rest = others;
     }
     words.join(", ")
 }
 
-/// `0…3,7,9`: three or more consecutive numbers are a range.
-fn number_ranges(numbers: &[usize]) -> String {
+/// Numbers in a short form, `0…3,7,9`: three or more consecutive numbers are written as a range.
+fn number_range_text(numbers: &[usize]) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut rest = numbers;
     while let Some(first) = rest.first() {
@@ -190,7 +191,7 @@ mod tests {
     fn generated_names_become_ordinals_and_uids_are_removed() {
         let mut ordinals = Aliases::default();
         for name in ["web-5d9c-x7k2p", "web-5d9c-9zq4v"] {
-            ordinals.register(&json!({"metadata": {
+            ordinals.register_pod(&json!({"metadata": {
                 "namespace": "default", "name": name, "generateName": "web-5d9c-",
                 "labels": {"pod-template-hash": "5d9c"},
             }}));
@@ -201,24 +202,24 @@ mod tests {
             ordinals.replace_names(text),
             "Pod default/web#1 was preempted by workload default/pg-train."
         );
-        assert_eq!(ordinals.alias_of("team", "web-1").text(), "team/web-1");
+        assert_eq!(ordinals.alias_of("team", "web-1").alias_text(), "team/web-1");
     }
 
     #[test]
     fn pods_of_a_stateful_set_keep_their_numbers() {
         let mut ordinals = Aliases::default();
         for name in ["train-1", "train-0"] {
-            ordinals.register(&json!({"metadata": {
+            ordinals.register_pod(&json!({"metadata": {
                 "namespace": "default", "name": name, "generateName": "train-",
                 "labels": {"statefulset.kubernetes.io/pod-name": name},
             }}));
         }
-        assert_eq!(ordinals.alias_of("default", "train-1").text(), "train-1");
+        assert_eq!(ordinals.alias_of("default", "train-1").alias_text(), "train-1");
     }
 
     #[test]
     fn consecutive_numbers_become_ranges() {
         let names = ["a-1", "a-0", "a-2", "b-7", "b-8", "c", "a-4"].map(Alias::from_name);
-        assert_eq!(join_aliases(names.to_vec()), "a-0…2,4, b-7,8, c");
+        assert_eq!(join_alias_texts(names.to_vec()), "a-0…2,4, b-7,8, c");
     }
 }

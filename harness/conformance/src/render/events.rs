@@ -10,60 +10,62 @@ use schedlab_audit::{
 };
 use schedlab_emulator::store::{EventKind, LogEntry};
 
-use super::aliases::{Alias, Aliases, join_aliases};
-use crate::history::changes;
+use super::aliases::{Alias, Aliases, join_alias_texts};
+use crate::history::changes_of_entry;
 
-/// Times are rounded to a tenth of a second: the exact millisecond at which a test saw the cluster
-/// idle is irrelevant.
+/// Times are rounded to a tenth of a second, because the exact millisecond at which a test saw the
+/// cluster idle is irrelevant.
 const TICK_MILLIS: i64 = 100;
 
-/// The event stream of a log (of a store, or assembled from watches) from `start` on.
+/// The event stream for a log from `start` on: a text with one line for each event, with time and
+/// cause.
 pub fn event_stream(log: &[Arc<LogEntry>], start: Timestamp) -> String {
-    let mut stream = EventStream {
-        eviction_messages: eviction_messages(log),
+    let mut stream = EventStreamBuilder {
+        eviction_messages: eviction_messages_by_pod(log),
         eviction_causes: eviction_causes(log),
-        ..EventStream::default()
+        ..EventStreamBuilder::default()
     };
     for entry in log {
-        stream.record(entry, start);
+        stream.record_entry(entry, start);
     }
     // Within a moment, first what frees resources, then what takes them, then what is pending.
-    stream.lines.sort_by_key(|line| (line.at, line.action.rank()));
+    stream.lines.sort_by_key(|line| (line.at, line.action.sort_rank()));
     let times: Vec<String> = stream.lines.iter().map(|line| format_offset(line.at)).collect();
     let width = times.iter().map(String::len).max().unwrap_or(0);
     let mut text = String::new();
     for (at, line) in times.into_iter().zip(&stream.lines) {
-        let _ = writeln!(text, "{at:<width$}  {}", line.text());
+        let _ = writeln!(text, "{at:<width$}  {}", line.action_text());
     }
     text
 }
 
 #[derive(Default)]
-struct EventStream {
+struct EventStreamBuilder {
     aliases: Aliases,
     eviction_messages: BTreeMap<(String, i64), String>,
     eviction_causes: EvictionCauses,
     lines: Vec<EventLine>,
 }
 
-/// The objects of a line, what happened to them and, for evictions, the preemptors.
+/// A line of the event stream: its objects, what happened to them and, for evictions, the
+/// preemptors.
 struct EventLine {
     at: i64,
     subjects: Vec<Alias>,
-    action: Action,
+    action: EventAction,
     preemptors: Vec<Alias>,
 }
 
-/// What happened. Lines of one moment with the same action are merged.
+/// What happened to an object. Lines with the same time and the same action are merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Action {
+enum EventAction {
     Plain(String),
-    /// Evicted for a preemptor, for this reason.
+    /// The pod was evicted for a preemptor; the text is the kind of eviction, such as `reclaim`.
     Evicted(&'static str),
 }
 
-impl Action {
-    fn rank(&self) -> usize {
+impl EventAction {
+    fn sort_rank(&self) -> usize {
         const ORDER: [&str; 6] = ["evicted", "stopped", "succeeded", "failed", "bound", "started"];
         match self {
             Self::Evicted(_) => 1,
@@ -77,33 +79,36 @@ impl Action {
 }
 
 impl EventLine {
-    fn text(&self) -> String {
-        let subjects = join_aliases(self.subjects.clone());
+    fn action_text(&self) -> String {
+        let subjects = join_alias_texts(self.subjects.clone());
         match &self.action {
-            Action::Plain(what) => format!("{subjects} {what}"),
-            Action::Evicted(why) => {
-                format!("{subjects} evicted for {} ({why})", join_aliases(self.preemptors.clone()))
+            EventAction::Plain(what) => format!("{subjects} {what}"),
+            EventAction::Evicted(why) => {
+                format!(
+                    "{subjects} evicted for {} ({why})",
+                    join_alias_texts(self.preemptors.clone())
+                )
             }
         }
     }
 }
 
-impl EventStream {
-    fn record(&mut self, entry: &LogEntry, start: Timestamp) {
+impl EventStreamBuilder {
+    fn record_entry(&mut self, entry: &LogEntry, start: Timestamp) {
         let plural = &*entry.key.resource.plural;
         if plural == "pods" {
-            self.aliases.register(&entry.object);
+            self.aliases.register_pod(&entry.object);
         }
         let millis = entry.time.as_millisecond() - start.as_millisecond();
         if millis < 0 {
             return;
         }
         let at = (millis + TICK_MILLIS / 2) / TICK_MILLIS * TICK_MILLIS;
-        for change in changes(entry) {
+        for change in changes_of_entry(entry) {
             let action = match plural {
-                "pods" => self.pod_action(entry, &change),
-                "nodes" => node_action(entry, &change).map(plain),
-                "queues" => queue_action(&change).map(plain),
+                "pods" => self.pod_action_and_preemptor(entry, &change),
+                "nodes" => node_change_text(entry, &change).map(action_without_preemptor),
+                "queues" => queue_change_text(&change).map(action_without_preemptor),
                 _ => None,
             };
             let subject = match plural {
@@ -117,8 +122,14 @@ impl EventStream {
         }
     }
 
-    /// Adds to a line of this moment with the same action, or appends a line.
-    fn add_to_line(&mut self, at: i64, subject: Alias, action: Action, preemptor: Option<Alias>) {
+    /// Adds an object to the line with this time and action, or appends a line.
+    fn add_to_line(
+        &mut self,
+        at: i64,
+        subject: Alias,
+        action: EventAction,
+        preemptor: Option<Alias>,
+    ) {
         let mut present = self.lines.iter_mut().rev().take_while(|line| line.at == at);
         if let Some(line) = present.find(|line| line.action == action) {
             line.subjects.push(subject);
@@ -134,22 +145,27 @@ impl EventStream {
         }
     }
 
-    fn pod_action(&self, entry: &LogEntry, change: &Change) -> Option<(Action, Option<Alias>)> {
+    fn pod_action_and_preemptor(
+        &self,
+        entry: &LogEntry,
+        change: &Change,
+    ) -> Option<(EventAction, Option<Alias>)> {
         match change {
             Change::Succeeded | Change::Failed if is_terminating(&entry.object) => {
-                Some(plain("stopped".to_owned()))
+                Some(action_without_preemptor("stopped".to_owned()))
             }
             Change::Bound(_) | Change::Started | Change::Succeeded | Change::Failed => {
-                Some(plain(change.to_string()))
+                Some(action_without_preemptor(change.to_string()))
             }
-            Change::Unschedulable(reason) => {
-                Some(plain(format!("waits: {}", self.aliases.replace_names(reason))))
-            }
-            Change::DeletionRequested(_) => Some(self.departure(entry)),
+            Change::Unschedulable(reason) => Some(action_without_preemptor(format!(
+                "waits: {}",
+                self.aliases.replace_names(reason)
+            ))),
+            Change::DeletionRequested(_) => Some(self.departure_action(entry)),
             Change::Deleted => {
                 let already_reported = is_terminating(&entry.object)
                     && entry.previous.as_ref().is_some_and(|old| is_bound(old));
-                (!already_reported).then(|| self.departure(entry))
+                (!already_reported).then(|| self.departure_action(entry))
             }
             Change::Created
             | Change::Devices(_)
@@ -160,26 +176,27 @@ impl EventStream {
         }
     }
 
-    /// Why a pod is deleted: the preemptor for which it is evicted, or else the client that deleted
-    /// it.
-    fn departure(&self, entry: &LogEntry) -> (Action, Option<Alias>) {
+    /// Why a pod was deleted: the preemptor for which it was evicted, or else the client that
+    /// deleted the pod.
+    fn departure_action(&self, entry: &LogEntry) -> (EventAction, Option<Alias>) {
         let pod = format!("{}/{}", entry.key.namespace, entry.key.name);
         let message = self.eviction_messages.get(&(pod, entry.time.as_millisecond()));
         let Some(text) = eviction_message(&entry.object).or(message.map(String::as_str)) else {
-            return plain(format!("deleted by {}", entry.manager));
+            return action_without_preemptor(format!("deleted by {}", entry.manager));
         };
         match self.eviction_causes.cause_of_eviction(&entry.object, text) {
-            Ok(EvictionCause::Preemptor { kind, preemptor }) => {
-                (Action::Evicted(eviction_word(kind)), Some(self.aliases.workload(&preemptor)))
-            }
+            Ok(EvictionCause::Preemptor { kind, preemptor }) => (
+                EventAction::Evicted(eviction_word(kind)),
+                Some(self.aliases.alias_of_pod_group(&preemptor)),
+            ),
             Ok(EvictionCause::StaleGang) | Err(_) => {
-                plain(format!("evicted: {}", self.aliases.replace_names(text)))
+                action_without_preemptor(format!("evicted: {}", self.aliases.replace_names(text)))
             }
         }
     }
 }
 
-/// The word for an eviction for a preemptor.
+/// The word for a kind of eviction, such as `reclaim`.
 pub(crate) const fn eviction_word(kind: EvictionKind) -> &'static str {
     match kind {
         EvictionKind::Reclaim => "reclaim",
@@ -188,7 +205,7 @@ pub(crate) const fn eviction_word(kind: EvictionKind) -> &'static str {
     }
 }
 
-/// The causes of evictions that a log announces.
+/// The causes of evictions that the events in a log announce.
 pub(crate) fn eviction_causes(log: &[Arc<LogEntry>]) -> EvictionCauses {
     let mut causes = EvictionCauses::default();
     let events = log.iter().filter(|entry| {
@@ -198,11 +215,11 @@ pub(crate) fn eviction_causes(log: &[Arc<LogEntry>]) -> EvictionCauses {
     causes
 }
 
-fn plain(what: String) -> (Action, Option<Alias>) {
-    (Action::Plain(what), None)
+fn action_without_preemptor(what: String) -> (EventAction, Option<Alias>) {
+    (EventAction::Plain(what), None)
 }
 
-fn node_action(entry: &LogEntry, change: &Change) -> Option<String> {
+fn node_change_text(entry: &LogEntry, change: &Change) -> Option<String> {
     match change {
         Change::Created | Change::Deleted | Change::Cordoned(_) => Some(change.to_string()),
         // A new node is unready for a moment, which is not worth a line.
@@ -219,7 +236,7 @@ fn node_action(entry: &LogEntry, change: &Change) -> Option<String> {
     }
 }
 
-fn queue_action(change: &Change) -> Option<String> {
+fn queue_change_text(change: &Change) -> Option<String> {
     match change {
         Change::SpecChanged => Some("changed".to_owned()),
         Change::Deleted => Some("deleted".to_owned()),
@@ -245,8 +262,8 @@ fn is_bound(pod: &Value) -> bool {
     pod.pointer("/spec/nodeName").and_then(Value::as_str).is_some_and(|node| !node.is_empty())
 }
 
-/// The messages of eviction events, by pod and time.
-fn eviction_messages(log: &[Arc<LogEntry>]) -> BTreeMap<(String, i64), String> {
+/// The messages of eviction events, by the pod's name and the time.
+fn eviction_messages_by_pod(log: &[Arc<LogEntry>]) -> BTreeMap<(String, i64), String> {
     let events = log.iter().filter(|entry| {
         entry.key.resource.plural.as_ref() == "events" && entry.kind != EventKind::Deleted
     });

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 pub struct Diagnostic {
     /// Display path of the file; empty for an error without a file.
     pub file: String,
-    /// Line, from 1; 0 for the whole file.
+    /// Line number, counted from 1; 0 means the whole file.
     pub line: usize,
     /// The message: what was found and what was expected.
     pub message: String,
 }
 
 impl Diagnostic {
-    /// A diagnostic at a line.
+    /// A diagnostic about a line of a file.
     pub fn new(file: &str, line: usize, message: String) -> Self {
         Self { file: file.to_owned(), line, message }
     }
@@ -43,8 +43,8 @@ impl Diagnostics {
         Self(problems)
     }
 
-    /// A single diagnostic.
-    pub fn one(file: &str, line: usize, message: String) -> Self {
+    /// A list with one diagnostic.
+    pub fn single(file: &str, line: usize, message: String) -> Self {
         Self(vec![Diagnostic::new(file, line, message)])
     }
 }

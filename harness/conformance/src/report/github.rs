@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
-use super::{Diagnostic, Outcome, Report};
+use super::{CaseOutcome, Diagnostic, Report};
 
-/// One `::error` line for each case that did not pass and for each diagnostic.
-pub fn annotations(report: &Report) -> String {
+/// Annotations for GitHub Actions: one `::error` line for each case that did not pass and for each
+/// diagnostic.
+pub fn github_annotations(report: &Report) -> String {
     let mut out = String::new();
-    for case in report.cases.iter().filter(|c| c.outcome != Outcome::Passed) {
-        let (Some(failure), Some(why)) = (&case.failure, case.failure_text()) else { continue };
+    for case in report.cases.iter().filter(|c| c.outcome != CaseOutcome::Passed) {
+        let (Some(failure), Some(why)) = (&case.failure, case.failure_message()) else { continue };
         let _ = writeln!(
             out,
             "::error file={},line={},title={}::{}",

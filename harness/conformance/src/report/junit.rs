@@ -8,10 +8,13 @@ use quick_junit::{
     NonSuccessKind, Report as JunitReport, TestCase, TestCaseStatus, TestRerun, TestSuite,
 };
 
-use super::{CaseReport, Diagnostic, FLAKY_HEADING, Failure, Outcome, Report};
+use super::{CaseOutcome, CaseReport, Diagnostic, FLAKY_HEADING, Failure, Report};
 
-/// Renders the report as XML.
-pub fn junit(report: &Report) -> anyhow::Result<String> {
+/// Renders the report as `JUnit` XML.
+///
+/// # Errors
+/// The report cannot be written as XML.
+pub fn junit_xml(report: &Report) -> anyhow::Result<String> {
     let mut suites: BTreeMap<&str, (Vec<&CaseReport>, Vec<&Diagnostic>)> = BTreeMap::new();
     for case in &report.cases {
         suites.entry(&case.file).or_default().0.push(case);
@@ -22,7 +25,7 @@ pub fn junit(report: &Report) -> anyhow::Result<String> {
     }
     let mut junit = JunitReport::new("schedlab");
     junit.set_time(report.cases.iter().map(|c| c.wall).sum::<Duration>());
-    let seconds = if report.is_virtual() { "virtual-seconds" } else { "seconds" };
+    let seconds = if report.is_virtual_time() { "virtual-seconds" } else { "seconds" };
     for (file, (cases, problems)) in suites {
         let mut suite = TestSuite::new(file);
         suite.add_property(("seed", report.seed.to_string().as_str()));
@@ -36,12 +39,12 @@ pub fn junit(report: &Report) -> anyhow::Result<String> {
     Ok(junit.to_string()?)
 }
 
-/// `seconds` is the property name of the cluster's time.
+/// The `JUnit` test case for a case. `seconds` is the name of the property with the cluster's time.
 fn test_case(case: &CaseReport, seconds: &str) -> TestCase {
-    let mut test = TestCase::new(&*case.name, status(case));
+    let mut test = TestCase::new(&*case.name, junit_status(case));
     test.set_classname(&*case.feature);
     test.set_time(case.wall);
-    test.add_property((seconds, in_seconds(case.virtual_millis).as_str()));
+    test.add_property((seconds, seconds_text(case.virtual_millis).as_str()));
     test.add_property(("line", case.line.to_string().as_str()));
     test
 }
@@ -59,18 +62,20 @@ fn diagnostic_test_case(file: &str, problem: &Diagnostic) -> TestCase {
     test
 }
 
-fn status(case: &CaseReport) -> TestCaseStatus {
+fn junit_status(case: &CaseReport) -> TestCaseStatus {
     let mut status = match case.outcome {
-        Outcome::Passed => TestCaseStatus::success(),
-        Outcome::NotRun | Outcome::Skipped => TestCaseStatus::skipped(),
-        Outcome::Failed | Outcome::Pending => TestCaseStatus::non_success(NonSuccessKind::Failure),
+        CaseOutcome::Passed => TestCaseStatus::success(),
+        CaseOutcome::NotRun | CaseOutcome::Skipped => TestCaseStatus::skipped(),
+        CaseOutcome::Failed | CaseOutcome::Pending => {
+            TestCaseStatus::non_success(NonSuccessKind::Failure)
+        }
     };
     if let Some(why) = &case.skipped {
         status.set_message(why.as_str());
     }
-    let (Some(failure), Some(why)) = (&case.failure, case.failure_text()) else { return status };
-    if case.outcome == Outcome::Passed {
-        status.add_rerun(rerun(failure));
+    let (Some(failure), Some(why)) = (&case.failure, case.failure_message()) else { return status };
+    if case.outcome == CaseOutcome::Passed {
+        status.add_rerun(junit_rerun(failure));
         return status;
     }
     let found = first_line(&failure.message);
@@ -80,7 +85,7 @@ fn status(case: &CaseReport) -> TestCaseStatus {
     status
 }
 
-fn rerun(failure: &Failure) -> TestRerun {
+fn junit_rerun(failure: &Failure) -> TestRerun {
     let mut rerun = TestRerun::new(NonSuccessKind::Failure);
     rerun.set_message(first_line(&failure.message));
     rerun.set_description(&*failure.message);
@@ -91,7 +96,7 @@ fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-fn in_seconds(millis: u64) -> String {
+fn seconds_text(millis: u64) -> String {
     format!("{}.{:03}", millis / 1000, millis % 1000)
 }
 
@@ -106,13 +111,13 @@ mod tests {
             seed: 1,
             cluster: "emulator".to_owned(),
             cases: vec![
-                case(Outcome::Failed, false, true),
-                case(Outcome::Passed, true, true),
-                case(Outcome::NotRun, false, false),
+                case(CaseOutcome::Failed, false, true),
+                case(CaseOutcome::Passed, true, true),
+                case(CaseOutcome::NotRun, false, false),
             ],
             problems: Vec::new(),
         };
-        let xml = junit(&report).unwrap();
+        let xml = junit_xml(&report).unwrap();
         assert!(xml.contains(r#"tests="3" skipped="1" errors="0" failures="1""#), "{xml}");
         assert!(xml.contains("<flakyFailure"), "{xml}");
         assert!(xml.contains("schedlab run f.feature:5 --seed 1"), "{xml}");
@@ -120,8 +125,9 @@ mod tests {
 
     #[test]
     fn a_flaky_case_counted_as_failed_reports_the_message_of_its_first_attempt() {
-        let report = Report { cases: vec![case(Outcome::Failed, true, true)], ..Report::default() };
-        let xml = junit(&report).unwrap();
+        let report =
+            Report { cases: vec![case(CaseOutcome::Failed, true, true)], ..Report::default() };
+        let xml = junit_xml(&report).unwrap();
         assert!(xml.contains(r#"tests="1" skipped="0" errors="0" failures="1""#), "{xml}");
         let failure = r#"<failure message="flaky: the first attempt failed: expected 8, found 7""#;
         assert!(xml.contains(failure), "{xml}");
@@ -131,8 +137,8 @@ mod tests {
     #[test]
     fn the_time_of_a_real_cluster_is_not_called_virtual() {
         let on = |cluster: &str| {
-            let cases = vec![case(Outcome::Passed, false, false)];
-            junit(&Report { cluster: cluster.to_owned(), cases, ..Report::default() }).unwrap()
+            let cases = vec![case(CaseOutcome::Passed, false, false)];
+            junit_xml(&Report { cluster: cluster.to_owned(), cases, ..Report::default() }).unwrap()
         };
         let (emulator, kind) = (on("emulator"), on("kind"));
         assert!(emulator.contains(r#"name="virtual-seconds" value="1.500""#), "{emulator}");
@@ -143,11 +149,11 @@ mod tests {
     fn a_diagnostic_is_an_error_in_the_suite_of_its_file() {
         let wrong = |file: &str, line| Diagnostic::new(file, line, "is wrong\nat all".to_owned());
         let report = Report {
-            cases: vec![case(Outcome::Passed, false, false)],
+            cases: vec![case(CaseOutcome::Passed, false, false)],
             problems: vec![wrong("f.feature", 7), wrong("", 0)],
             ..Report::default()
         };
-        let xml = junit(&report).unwrap();
+        let xml = junit_xml(&report).unwrap();
         let counts = r#"<testsuites name="schedlab" tests="3" skipped="0" failures="0" errors="2""#;
         assert!(xml.contains(counts), "{xml}");
         assert!(xml.contains(r#"<testcase name="f.feature:7" classname="f.feature""#), "{xml}");

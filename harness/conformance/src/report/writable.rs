@@ -5,25 +5,25 @@ use std::path::Path;
 
 use super::Reporter;
 
-/// Why one of the destinations cannot be written, if so.
-pub fn first_unwritable(results: &Path, reporters: &[Reporter]) -> Option<String> {
+/// Why the results folder or a report file cannot be written; `None` if all can.
+pub fn first_unwritable_path(results: &Path, reporters: &[Reporter]) -> Option<String> {
     let files = reporters.iter().filter_map(|reporter| match reporter {
         Reporter::Pretty => None,
         Reporter::Junit(path) | Reporter::Json(path) | Reporter::Svg(path) => {
-            Some(("--reporter", path, check_file(path)))
+            Some(("--reporter", path, check_file_is_writable(path)))
         }
     });
     let results = results.to_path_buf();
     let mut destinations =
-        std::iter::once(("--results", &results, check_folder(&results))).chain(files);
+        std::iter::once(("--results", &results, check_folder_is_writable(&results))).chain(files);
     destinations.find_map(|(option, path, tried)| {
         let error = tried.err()?;
         Some(format!("{option} {}: cannot be written: {error}", path.display()))
     })
 }
 
-/// Checks that a folder exists or can be created.
-fn check_folder(path: &Path) -> io::Result<()> {
+/// Checks that a folder can be written or created.
+fn check_folder_is_writable(path: &Path) -> io::Result<()> {
     let here = Path::new(".");
     let mut above = path.ancestors().map(|path| if path == Path::new("") { here } else { path });
     let there = above.find(|path| path.symlink_metadata().is_ok()).unwrap_or(here);
@@ -36,8 +36,8 @@ fn check_folder(path: &Path) -> io::Result<()> {
     std::fs::remove_file(&trial)
 }
 
-/// Checks that a file exists or can be created; its folder must exist.
-fn check_file(path: &Path) -> io::Result<()> {
+/// Checks that a file can be written or created; its folder must exist.
+fn check_file_is_writable(path: &Path) -> io::Result<()> {
     if path.exists() {
         return std::fs::OpenOptions::new().append(true).open(path).map(drop);
     }
@@ -46,7 +46,7 @@ fn check_file(path: &Path) -> io::Result<()> {
         let message = format!("the folder {} is not there", above.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, message));
     }
-    check_folder(above)
+    check_folder_is_writable(above)
 }
 
 #[cfg(test)]
@@ -59,9 +59,9 @@ mod tests {
         let at = |name: &str| temporary.path().join(name);
         std::fs::write(at("file"), "as it was").unwrap();
         let fine = [Reporter::Pretty, Reporter::Json(at("file")), Reporter::Junit(at("new.xml"))];
-        assert_eq!(first_unwritable(&at("results/deep"), &fine), None);
+        assert_eq!(first_unwritable_path(&at("results/deep"), &fine), None);
         let message = |results: &str, report: &str| {
-            let wrong = first_unwritable(&at(results), &[Reporter::Junit(at(report))]);
+            let wrong = first_unwritable_path(&at(results), &[Reporter::Junit(at(report))]);
             wrong.unwrap().replace(&*temporary.path().to_string_lossy(), "T")
         };
         insta::assert_snapshot!(

@@ -12,28 +12,29 @@ use schedlab_emulator::clock::Clock;
 use tokio::runtime;
 
 use super::{
-    CaseReport, FailureKind, Outcome, REVIEWED_SEED, Settings, StepReport, mark_failed,
-    not_run_report, panics,
+    CaseOutcome, CaseReport, FailureKind, REVIEWED_SNAPSHOT_SEED, RunSettings, StepReport,
+    mark_report_failed, not_run_report, panics,
 };
-use crate::compare::{canonical, canonical_without_shares, run_outcome};
+use crate::compare::{canonical_text, canonical_text_without_shares, run_outcome};
 use crate::features::Case;
 use crate::snapshots::{self, SnapshotComparison};
-use crate::steps::{is_snapshot_step, unknown_name};
+use crate::steps::{is_snapshot_step, unknown_name_message};
 use crate::world::World;
 use schedlab_clusters::interrupt::Interrupted;
 
-/// Result of one run.
-pub(super) struct Attempt {
-    /// The report.
+/// The result of running a case once.
+pub(super) struct CaseAttempt {
+    /// The report on the case.
     pub(super) report: CaseReport,
-    /// Every write as a line; empty unless runs are compared.
+    /// Every write to the cluster as a line; empty unless runs are compared.
     pub(super) history: Vec<String>,
-    /// How often the scheduler was killed at a write.
+    /// How often the scheduler was killed before a write.
     pub(super) crashes: usize,
 }
 
-/// How long the cluster continues after a scenario of which only the invariants are checked.
-const SETTLE_AFTER_CRASH: Duration = Duration::from_mins(2);
+/// How long the cluster keeps running after the steps of a scenario of which only the invariants
+/// are checked.
+const SETTLE_MAX_AFTER_CRASH: Duration = Duration::from_mins(2);
 
 struct StepFailure {
     kind: FailureKind,
@@ -41,31 +42,35 @@ struct StepFailure {
     message: String,
 }
 
-/// What one run checks.
+/// What is checked when a case is run once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// All assertions and invariants.
+pub(super) enum AssertionMode {
+    /// All assertions and invariants are checked.
     Full,
-    /// Audit rules and panics only, with a scheduler that is killed before one write. Assertions on
-    /// timing or on writes need not hold after a crash.
+    /// Only audit rules and panics are checked, and the scheduler is killed before one write.
+    /// Assertions on timing or on writes need not hold after a crash.
     InvariantsOnly {
-        /// The write, counted from 1.
+        /// The number of the write before which the scheduler is killed, counted from 1.
         crash_before_write: u32,
     },
 }
 
 /// Runs a case once on a new cluster.
-pub(super) fn run_attempt(case: &Case, steps: &Collection<World>, settings: &Settings) -> Attempt {
-    run_in_mode(case, steps, settings, Mode::Full)
+pub(super) fn run_attempt(
+    case: &Case,
+    steps: &Collection<World>,
+    settings: &RunSettings,
+) -> CaseAttempt {
+    run_in_mode(case, steps, settings, AssertionMode::Full)
 }
 
 /// Runs a case once on a new cluster, in the given mode.
 pub(super) fn run_in_mode(
     case: &Case,
     steps: &Collection<World>,
-    settings: &Settings,
-    mode: Mode,
-) -> Attempt {
+    settings: &RunSettings,
+    mode: AssertionMode,
+) -> CaseAttempt {
     let stopwatch = Clock::real();
     let began = stopwatch.now();
     panics::start_recording();
@@ -85,14 +90,21 @@ pub(super) fn run_in_mode(
 async fn run_on_cluster(
     case: &Case,
     steps: &Collection<World>,
-    settings: &Settings,
-    mode: Mode,
-) -> Attempt {
+    settings: &RunSettings,
+    mode: AssertionMode,
+) -> CaseAttempt {
     let world = match &settings.real_cluster {
-        None => World::emulated(case, &settings.target, settings.seed).await,
+        None => World::new_emulated(case, &settings.target, settings.seed).await,
         Some(real_cluster) => {
             let time_scale = settings.time_scale(case);
-            World::real(case, real_cluster, &settings.target, settings.seed, time_scale).await
+            World::new_on_real_cluster(
+                case,
+                real_cluster,
+                &settings.target,
+                settings.seed,
+                time_scale,
+            )
+            .await
         }
     };
     let mut world = match world {
@@ -100,33 +112,39 @@ async fn run_on_cluster(
         Err(error) => {
             let mut report = not_run_report(case);
             let message = format!("the cluster could not start: {error:#}");
-            mark_failed(
+            mark_report_failed(
                 &mut report,
                 FailureKind::NotStarted,
                 case.location.line,
                 message,
                 settings,
             );
-            return Attempt { report, history: Vec::new(), crashes: 0 };
+            return CaseAttempt { report, history: Vec::new(), crashes: 0 };
         }
     };
     let mut attempt = match mode {
-        Mode::Full => run_steps(&mut world, case, steps, settings).await,
-        Mode::InvariantsOnly { crash_before_write: dies_before } => {
+        AssertionMode::Full => run_steps(&mut world, case, steps, settings).await,
+        AssertionMode::InvariantsOnly { crash_before_write: dies_before } => {
             world.crash_before_write(dies_before);
             run_ignoring_assertions(&mut world, case, steps, settings).await
         }
     };
-    attempt.crashes = world.scheduler_crashes();
+    attempt.crashes = world.scheduler_crash_count();
     if let (Some(foreign_pods), Some(failure)) =
-        (world.foreign_pods().await, &mut attempt.report.failure)
+        (world.foreign_pods_message().await, &mut attempt.report.failure)
     {
         failure.message = format!("{}\n{foreign_pods}", failure.message);
     }
     let left = world.close().await;
-    if !left.is_empty() && attempt.report.outcome == Outcome::Passed {
+    if !left.is_empty() && attempt.report.outcome == CaseOutcome::Passed {
         let message = format!("the scenario's objects could not be removed:\n{}", left.join("\n"));
-        mark_failed(&mut attempt.report, FailureKind::Step, case.location.line, message, settings);
+        mark_report_failed(
+            &mut attempt.report,
+            FailureKind::Step,
+            case.location.line,
+            message,
+            settings,
+        );
     }
     attempt
 }
@@ -135,82 +153,84 @@ async fn run_steps(
     world: &mut World,
     case: &Case,
     steps: &Collection<World>,
-    settings: &Settings,
-) -> Attempt {
+    settings: &RunSettings,
+) -> CaseAttempt {
     let mut report = not_run_report(case);
     let mut broken = None;
     for (index, step) in case.steps.iter().enumerate() {
         if settings.interrupted.is_raised() {
-            return Attempt { report, history: Vec::new(), crashes: 0 };
+            return CaseAttempt { report, history: Vec::new(), crashes: 0 };
         }
         broken = match run_step(world, step, steps, settings).await {
             StepOutcome::Passed => None,
             StepOutcome::Failed(broken) => Some(broken),
-            StepOutcome::Interrupted => return Attempt { report, history: Vec::new(), crashes: 0 },
+            StepOutcome::Interrupted => {
+                return CaseAttempt { report, history: Vec::new(), crashes: 0 };
+            }
         };
         report.steps[index].outcome =
-            if broken.is_some() { Outcome::Failed } else { Outcome::Passed };
+            if broken.is_some() { CaseOutcome::Failed } else { CaseOutcome::Passed };
         if broken.is_some() {
             break;
         }
     }
     if broken.is_none() {
         let leftovers = async { Ok::<_, Interrupted>(world.end_of_case_failure().await) };
-        let Ok(left) = settings.interrupted.unless(leftovers).await else {
-            return Attempt { report, history: Vec::new(), crashes: 0 };
+        let Ok(left) = settings.interrupted.run_unless_interrupted(leftovers).await else {
+            return CaseAttempt { report, history: Vec::new(), crashes: 0 };
         };
         let line = case.location.line;
         broken = left.map(|message| StepFailure { kind: FailureKind::Step, line, message });
     }
     report.virtual_millis = world.elapsed_millis();
-    report.run_outcome = Some(run_outcome(&world.log()));
+    report.run_outcome = Some(run_outcome(&world.write_log()));
     match broken {
         Some(StepFailure { kind, line, message }) => {
-            mark_failed(&mut report, kind, line, message, settings);
+            mark_report_failed(&mut report, kind, line, message, settings);
         }
         None => compare_snapshot(case, world, steps, settings, &mut report),
     }
-    let history = if settings.repeat.get() > 1 { world.history() } else { Vec::new() };
-    Attempt { report, history, crashes: 0 }
+    let history = if settings.repeat.get() > 1 { world.history_lines() } else { Vec::new() };
+    CaseAttempt { report, history, crashes: 0 }
 }
 
-/// Runs all steps, ignoring failed assertions, and then lets the cluster settle.
+/// Runs all steps of a case, ignores failed assertions, and then lets the cluster settle.
 async fn run_ignoring_assertions(
     world: &mut World,
     case: &Case,
     steps: &Collection<World>,
-    settings: &Settings,
-) -> Attempt {
+    settings: &RunSettings,
+) -> CaseAttempt {
     let mut report = not_run_report(case);
-    report.outcome = Outcome::Passed;
+    report.outcome = CaseOutcome::Passed;
     let judged = |kind| matches!(kind, FailureKind::Audit | FailureKind::Panic);
     for step in &case.steps {
         match run_step(world, step, steps, settings).await {
             StepOutcome::Failed(StepFailure { kind, line, message }) if judged(kind) => {
-                mark_failed(&mut report, kind, line, message, settings);
+                mark_report_failed(&mut report, kind, line, message, settings);
                 break;
             }
             StepOutcome::Passed | StepOutcome::Failed(_) => {}
             StepOutcome::Interrupted => {
-                report.outcome = Outcome::NotRun;
+                report.outcome = CaseOutcome::NotRun;
                 break;
             }
         }
     }
-    if report.outcome == Outcome::Passed {
+    if report.outcome == CaseOutcome::Passed {
         // The crash may have happened before the last write.
-        let rested = world.run_for(SETTLE_AFTER_CRASH).await;
-        let broken = world.first_breach().map(|breach| (FailureKind::Audit, breach));
+        let rested = world.run_for(SETTLE_MAX_AFTER_CRASH).await;
+        let broken = world.first_audit_breach().map(|breach| (FailureKind::Audit, breach));
         let stuck = || rested.err().map(|error| (FailureKind::Timeout, format!("{error:#}")));
         if let Some((kind, message)) = broken.or_else(stuck) {
-            mark_failed(&mut report, kind, case.location.line, message, settings);
+            mark_report_failed(&mut report, kind, case.location.line, message, settings);
         }
     }
     report.virtual_millis = world.elapsed_millis();
-    Attempt { report, history: Vec::new(), crashes: 0 }
+    CaseAttempt { report, history: Vec::new(), crashes: 0 }
 }
 
-/// Result of a step.
+/// The result of running one step.
 enum StepOutcome {
     Passed,
     Failed(StepFailure),
@@ -221,7 +241,7 @@ async fn run_step(
     world: &mut World,
     step: &Step,
     steps: &Collection<World>,
-    settings: &Settings,
+    settings: &RunSettings,
 ) -> StepOutcome {
     let broken = |(kind, message)| {
         StepOutcome::Failed(StepFailure { kind, line: step.position.line, message })
@@ -232,9 +252,10 @@ async fn run_step(
     let here = world.step_location();
     let words = context.matches.iter().map(|(_, word)| word.clone()).collect::<Vec<_>>();
     let future = AssertUnwindSafe(function(world, context)).catch_unwind();
-    let future = settings.interrupted.unless(async { Ok::<_, Interrupted>(future.await) });
+    let future =
+        settings.interrupted.run_unless_interrupted(async { Ok::<_, Interrupted>(future.await) });
     let ended = tokio::time::timeout(settings.timeout, future).await;
-    let panicked = panics::take_recorded();
+    let panicked = panics::take_recorded_panics();
     match ended {
         Ok(Err(_)) => return StepOutcome::Interrupted,
         Ok(Ok(Ok(()))) => {}
@@ -247,20 +268,20 @@ async fn run_step(
                 found.unwrap_or_default(),
                 world.state_summary()
             );
-            return broken((FailureKind::Timeout, with_panics(message, &panicked)));
+            return broken((FailureKind::Timeout, message_with_panics(message, &panicked)));
         }
     }
     if !panicked.is_empty() {
-        return broken((FailureKind::Panic, with_panics(String::new(), &panicked)));
+        return broken((FailureKind::Panic, message_with_panics(String::new(), &panicked)));
     }
-    if let Some(breach) = world.first_breach() {
+    if let Some(breach) = world.first_audit_breach() {
         return broken((FailureKind::Audit, breach));
     }
-    if let Some(message) = world.scheduler_failure() {
+    if let Some(message) = world.scheduler_exit_error() {
         return broken((FailureKind::Panic, message));
     }
     let unknown_name =
-        is_assertion(step, steps).then(|| unknown_name(world, &step.value)).flatten();
+        is_assertion(step, steps).then(|| unknown_name_message(world, &step.value)).flatten();
     unknown_name.map_or(StepOutcome::Passed, |message| broken((FailureKind::Step, message)))
 }
 
@@ -274,11 +295,11 @@ fn is_assertion(step: &Step, steps: &Collection<World>) -> bool {
     }
 }
 
-/// The message of a failed step; for a panic outside the steps, with its source location. `words`
-/// are the values in the sentence at `location`.
+/// The message of a failed step. For a panic outside the steps, the message has the panic's source
+/// location. `words` are the values in the step's sentence.
 fn step_failure(
-    payload: &panics::Payload,
-    mut panicked: Vec<panics::Panic>,
+    payload: &panics::PanicPayload,
+    mut panicked: Vec<panics::RecordedPanic>,
     location: &str,
     words: &[String],
 ) -> (FailureKind, String) {
@@ -292,11 +313,11 @@ fn step_failure(
         (None, Some(panic)) => format!("panic at {}: {message}", panic.location),
         (None, None) => message,
     };
-    (FailureKind::Step, with_panics(message, &panicked))
+    (FailureKind::Step, message_with_panics(message, &panicked))
 }
 
-/// The message for a value in the sentence that its type cannot hold; Cucumber reports it as a Rust
-/// parse error.
+/// The message about a value in a step that its type cannot hold; `None` for other panics. Cucumber
+/// reports such a value as a parse error of Rust.
 fn out_of_range_message(message: &str, words: &[String]) -> Option<String> {
     let (name, rest) = message.split_once(" can not be parsed to ")?;
     let (_, error) = rest.split_once(": ")?;
@@ -317,7 +338,7 @@ fn out_of_range_message(message: &str, words: &[String]) -> Option<String> {
     Some(format!("{name}: got {found}, expected a whole number from {least} to {most}"))
 }
 
-fn with_panics(mut message: String, panicked: &[panics::Panic]) -> String {
+fn message_with_panics(mut message: String, panicked: &[panics::RecordedPanic]) -> String {
     for panic in panicked {
         if !message.is_empty() {
             message.push('\n');
@@ -327,15 +348,15 @@ fn with_panics(mut message: String, panicked: &[panics::Panic]) -> String {
     message
 }
 
-/// Compares the parts of the case's snapshot steps with the reviewed file.
+/// Compares the texts that the case's snapshot steps produced with the reviewed snapshot file.
 fn compare_snapshot(
     case: &Case,
     world: &World,
     steps: &Collection<World>,
-    settings: &Settings,
+    settings: &RunSettings,
     report: &mut CaseReport,
 ) {
-    report.outcome = Outcome::Passed;
+    report.outcome = CaseOutcome::Passed;
     let parts = world.snapshot_parts();
     if parts.is_empty() {
         return;
@@ -345,38 +366,40 @@ fn compare_snapshot(
     let file = &case.location.file;
     let as_reviewed = settings.real_cluster.is_none()
         && settings.target.is_ours()
-        && settings.seed == REVIEWED_SEED;
+        && settings.seed == REVIEWED_SNAPSHOT_SEED;
     let compared = match settings.real_cluster {
-        None if as_reviewed => snapshots::compare(&path, file, &case.name, &text, settings.update),
-        // Another seed, another scheduler or real time gives pods other names and breaks ties differently.
-        None => snapshots::compare_canonical(&path, &text, canonical),
-        Some(_) if settings.target.reports_fair_shares() => {
-            snapshots::compare_canonical(&path, &text, canonical)
+        None if as_reviewed => {
+            snapshots::compare_snapshot(&path, file, &case.name, &text, settings.update)
         }
-        Some(_) => snapshots::compare_canonical(&path, &text, canonical_without_shares),
+        // Another seed, another scheduler or real time gives pods other names and breaks ties differently.
+        None => snapshots::compare_canonical(&path, &text, canonical_text),
+        Some(_) if settings.target.reports_fair_shares() => {
+            snapshots::compare_canonical(&path, &text, canonical_text)
+        }
+        Some(_) => snapshots::compare_canonical(&path, &text, canonical_text_without_shares),
     };
     let (outcome, message) = match compared {
         Ok(SnapshotComparison::Same | SnapshotComparison::Written) => return,
-        Ok(SnapshotComparison::New(message)) => (Outcome::Pending, message),
-        Ok(SnapshotComparison::Differs(message)) => (Outcome::Failed, message),
-        Err(error) => (Outcome::Failed, format!("{error:#}")),
+        Ok(SnapshotComparison::New(message)) => (CaseOutcome::Pending, message),
+        Ok(SnapshotComparison::Differs(message)) => (CaseOutcome::Failed, message),
+        Err(error) => (CaseOutcome::Failed, format!("{error:#}")),
     };
     // The canonical form has no parts to search for.
-    let holds = |part: &String| as_reviewed && snapshots::contains(&path, part);
+    let holds = |part: &String| as_reviewed && snapshots::snapshot_contains(&path, part);
     let held: Vec<bool> = parts.iter().map(holds).collect();
     let showing = case.steps.iter().map(|step| is_snapshot_step(step, steps));
     let showing = showing.zip(&mut report.steps).filter(|(shows, _)| *shows).map(|(_, step)| step);
     let line = mark_snapshot_steps(showing.zip(held), outcome).unwrap_or(case.location.line);
-    mark_failed(report, FailureKind::Snapshot, line, message, settings);
+    mark_report_failed(report, FailureKind::Snapshot, line, message, settings);
     report.outcome = outcome;
 }
 
-/// Sets the outcome of snapshot steps: those whose part matches the reviewed file passed. When only
-/// the order or number of parts differs, the last step gets the outcome. Returns the line of the
-/// first mismatch.
+/// Sets the outcome of snapshot steps: those whose text is in the reviewed file passed. If only the
+/// order or number of texts differs, the last snapshot step gets the outcome. Returns the line of
+/// the first step that failed.
 fn mark_snapshot_steps<'r>(
     showing: impl Iterator<Item = (&'r mut StepReport, bool)>,
-    outcome: Outcome,
+    outcome: CaseOutcome,
 ) -> Option<usize> {
     let (held, mut broken): (Vec<_>, Vec<_>) = showing.partition(|(_, held)| *held);
     if broken.is_empty() {

@@ -7,22 +7,22 @@ use std::str::FromStr;
 use cucumber::step::Collection;
 
 use super::{
-    CaseReport, Outcome, Settings,
-    attempt::{Mode, run_in_mode},
+    CaseOutcome, CaseReport, RunSettings,
+    attempt::{AssertionMode, run_in_mode},
 };
 use crate::features::Case;
 use crate::world::World;
 
-/// The writes before which the scheduler is killed.
+/// The writes before which the scheduler is killed when a passed case is run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crashes {
-    /// Before every N-th write, one run each; the offset depends on the scenario.
+pub enum CrashWrites {
+    /// Before every N-th write, in one run each. The first of these writes depends on the scenario.
     Every(NonZeroU32),
-    /// Before this write, counted from 1.
+    /// Before the write with this number, counted from 1.
     Before(u32),
 }
 
-impl FromStr for Crashes {
+impl FromStr for CrashWrites {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -39,8 +39,8 @@ impl FromStr for Crashes {
     }
 }
 
-impl Crashes {
-    fn writes(self, case: &Case) -> impl Iterator<Item = u32> + use<> {
+impl CrashWrites {
+    fn write_numbers(self, case: &Case) -> impl Iterator<Item = u32> + use<> {
         let (first, step, count) = match self {
             Self::Before(write) => (write, 1, 1),
             Self::Every(nth) => {
@@ -51,25 +51,26 @@ impl Crashes {
     }
 }
 
-/// Runs a passed case with crashes. `own_crashes` is the number of crashes that the scenario itself causes:
-/// a run without more crashes than that ends the sweep.
+/// Runs a passed case again, each time with a crash of the scheduler. `own_crashes` is the number
+/// of crashes that the scenario itself causes. A run without more crashes than these is the last
+/// one, because the scheduler makes no further write.
 pub(super) fn run_with_crashes(
     mut passed: CaseReport,
     case: &Case,
     own_crashes: usize,
     steps: &Collection<World>,
-    settings: &Settings,
-    crashes: Crashes,
+    settings: &RunSettings,
+    crashes: CrashWrites,
 ) -> CaseReport {
-    for dies_before in crashes.writes(case) {
+    for dies_before in crashes.write_numbers(case) {
         let attempt = run_in_mode(
             case,
             steps,
             settings,
-            Mode::InvariantsOnly { crash_before_write: dies_before },
+            AssertionMode::InvariantsOnly { crash_before_write: dies_before },
         );
         passed.wall += attempt.report.wall;
-        if attempt.report.outcome != Outcome::Passed {
+        if attempt.report.outcome != CaseOutcome::Passed {
             return add_crash_context(attempt.report, dies_before);
         }
         if attempt.crashes <= own_crashes {
@@ -80,11 +81,11 @@ pub(super) fn run_with_crashes(
     passed
 }
 
-fn add_crash_context(mut report: CaseReport, write: u32) -> CaseReport {
+fn add_crash_context(mut report: CaseReport, write_number: u32) -> CaseReport {
     if let Some(failure) = &mut report.failure {
         let message = &failure.message;
-        failure.message = format!("scheduler killed before its write {write}: {message}");
-        failure.reproduce = format!("{} --crash-before {write}", failure.reproduce);
+        failure.message = format!("scheduler killed before its write {write_number}: {message}");
+        failure.reproduce = format!("{} --crash-before {write_number}", failure.reproduce);
     }
     report
 }
@@ -96,7 +97,7 @@ mod tests {
     use super::*;
     use crate::features::load_text;
     use crate::report::FailureKind;
-    use crate::runner::{panics, run_case, tests::settings};
+    use crate::runner::{panics, run_case_with_flaky_result, tests::settings};
     use crate::steps::catalogue;
 
     const TEXT: &str = "Feature: f
@@ -108,14 +109,18 @@ mod tests {
 ";
 
     fn run_with_crash_points(more: &str, steps: &Collection<World>, crashes: &str) -> CaseReport {
-        panics::install_hook();
+        panics::install_panic_hook();
         let case =
             &load_text("f.feature", &format!("{TEXT}{more}"), catalogue::is_step).unwrap()[0];
-        run_case(case, steps, &Settings { crashes: Some(crashes.parse().unwrap()), ..settings() })
+        run_case_with_flaky_result(
+            case,
+            steps,
+            &RunSettings { crashes: Some(crashes.parse().unwrap()), ..settings() },
+        )
     }
 
     async fn panic_after_a_crash(world: &mut World) {
-        if world.scheduler_crashes() > 0 {
+        if world.scheduler_crash_count() > 0 {
             let ended = tokio::spawn(async { panic!("it cannot start again") }).await;
             assert!(ended.is_err());
         }
@@ -125,7 +130,7 @@ mod tests {
     fn each_crash_is_survived_and_counted() {
         let steps = catalogue::step_collection();
         let each = run_with_crash_points("", &steps, "each");
-        assert_eq!(each.outcome, Outcome::Passed, "{:?}", each.failure);
+        assert_eq!(each.outcome, CaseOutcome::Passed, "{:?}", each.failure);
         assert!(each.crashes > 3, "{}", each.crashes);
         let some = run_with_crash_points("", &steps, "every:3").crashes;
         assert!((1..each.crashes).contains(&some), "{some} of {}", each.crashes);
@@ -149,16 +154,16 @@ mod tests {
     fn assertions_of_the_scenario_need_not_hold_after_a_crash() {
         let regex = Regex::new("^it never died$").unwrap();
         let steps = catalogue::step_collection().then(None, regex, |world: &mut World, _| {
-            Box::pin(async { assert_eq!(world.scheduler_crashes(), 0) })
+            Box::pin(async { assert_eq!(world.scheduler_crash_count(), 0) })
         });
         let report = run_with_crash_points("    Then it never died\n", &steps, "each");
-        assert_eq!(report.outcome, Outcome::Passed, "{:?}", report.failure);
+        assert_eq!(report.outcome, CaseOutcome::Passed, "{:?}", report.failure);
     }
 
     #[test]
     fn invalid_crash_points_are_rejected() {
         for wrong in ["0", "-1", "all", "every:0", "every:", ""] {
-            let error = wrong.parse::<Crashes>().unwrap_err();
+            let error = wrong.parse::<CrashWrites>().unwrap_err();
             assert!(error.starts_with(&format!("got {wrong}, expected each")), "{error}");
         }
     }

@@ -6,25 +6,25 @@ use std::cell::RefCell;
 use std::sync::Once;
 
 thread_local! {
-    static RECORDED: RefCell<Vec<Panic>> = const { RefCell::new(Vec::new()) };
+    static RECORDED: RefCell<Vec<RecordedPanic>> = const { RefCell::new(Vec::new()) };
     static IS_RECORDING: RefCell<bool> = const { RefCell::new(false) };
 }
 
-/// What a panic carries.
-pub(super) type Payload = dyn Any + Send;
+/// The value that a panic carries.
+pub(super) type PanicPayload = dyn Any + Send;
 
-/// One panic.
+/// A panic that was recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Panic {
-    /// Message.
+pub(super) struct RecordedPanic {
+    /// The message of the panic.
     pub(super) message: String,
-    /// Source file and line.
+    /// Source file and line of the panic.
     pub(super) location: String,
 }
 
 /// Installs a panic hook that records panics on threads that called [`start_recording`] instead of
 /// printing them.
-pub(super) fn install_hook() {
+pub(super) fn install_panic_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
@@ -35,7 +35,7 @@ pub(super) fn install_hook() {
             let location =
                 panic.location().map_or(String::new(), |l| format!("{}:{}", l.file(), l.line()));
             let message = payload_text(panic.payload());
-            RECORDED.with_borrow_mut(|seen| seen.push(Panic { message, location }));
+            RECORDED.with_borrow_mut(|seen| seen.push(RecordedPanic { message, location }));
         }));
     });
 }
@@ -46,13 +46,13 @@ pub(super) fn start_recording() {
     RECORDED.with_borrow_mut(Vec::clear);
 }
 
-/// Returns the panics recorded since the last call.
-pub(super) fn take_recorded() -> Vec<Panic> {
+/// Returns the panics that were recorded on this thread since the last call.
+pub(super) fn take_recorded_panics() -> Vec<RecordedPanic> {
     RECORDED.with_borrow_mut(std::mem::take)
 }
 
-/// Message of a panic payload.
-pub(super) fn payload_text(payload: &Payload) -> String {
+/// The message in the value that a panic carries.
+pub(super) fn payload_text(payload: &PanicPayload) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".to_owned())

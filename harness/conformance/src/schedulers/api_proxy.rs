@@ -20,7 +20,7 @@ use schedlab_api::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// A running proxy. It stops when it is dropped.
+/// A running proxy for the API server. It stops when it is dropped.
 #[derive(Debug)]
 pub(super) struct ApiProxy {
     /// The kubeconfig for the scheduler process, as YAML.
@@ -35,7 +35,7 @@ impl Drop for ApiProxy {
 }
 
 impl ApiProxy {
-    /// Starts a proxy to the cluster of `client`.
+    /// Starts a proxy for the cluster of `client`.
     pub(super) async fn start(client: kube::Client) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
             .await
@@ -57,11 +57,11 @@ impl ApiProxy {
         let kubeconfig =
             serde_yaml::to_string(&config).context("cannot serialize the kubeconfig")?;
         let secret = Arc::from(format!("/{token}"));
-        Ok(Self { kubeconfig, task: tokio::spawn(accept(listener, client, secret)) })
+        Ok(Self { kubeconfig, task: tokio::spawn(accept_connections(listener, client, secret)) })
     }
 }
 
-async fn accept(listener: TcpListener, client: kube::Client, secret: Arc<str>) {
+async fn accept_connections(listener: TcpListener, client: kube::Client, secret: Arc<str>) {
     let mut connections = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
@@ -78,13 +78,17 @@ async fn serve_connection(stream: TcpStream, client: kube::Client, secret: Arc<s
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request: Request<Incoming>| {
         let (client, secret) = (client.clone(), Arc::clone(&secret));
-        async move { Ok::<_, Infallible>(handle(client, &secret, request).await) }
+        async move { Ok::<_, Infallible>(forward_request(client, &secret, request).await) }
     });
     // Killing a scheduler in the middle of a request is what some tests do, so errors are ignored.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-async fn handle(client: kube::Client, secret: &str, request: Request<Incoming>) -> Response<Body> {
+async fn forward_request(
+    client: kube::Client,
+    secret: &str,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let (mut parts, body) = request.into_parts();
     let requested = parts.uri.path_and_query().map(PathAndQuery::as_str).unwrap_or_default();
     let Some(Ok(uri)) = requested.strip_prefix(secret).map(str::parse) else {

@@ -12,45 +12,46 @@ use kube::client::Body;
 use tokio::task::AbortHandle;
 use tower::Service;
 
-/// The crash point of one scheduler instance, from its start to its end.
+/// The point at which one scheduler instance is killed: before one of its writes, or never.
 #[derive(Debug, Default)]
 pub(crate) struct CrashPoint {
-    /// The number of the write at which to kill; 0 means never.
+    /// The number of the write instead of which the instance is killed; 0 means never.
     kill_at: AtomicU32,
     write_count: AtomicU32,
     is_dead: AtomicBool,
-    /// The write count killed it, not a step.
+    /// Whether the instance was killed at `kill_at` and not by a step.
     has_fired: AtomicBool,
     task: OnceLock<AbortHandle>,
 }
 
 impl CrashPoint {
-    /// Kills instead of the `n`-th write from now on.
-    pub(super) fn arm(&self, n: u32) {
-        let at = self.write_count.load(Ordering::Relaxed).saturating_add(n.max(1));
+    /// Kills the instance instead of its write number `write_number`, counted from now on.
+    pub(super) fn arm_at_write(&self, write_number: u32) {
+        let at = self.write_count.load(Ordering::Relaxed).saturating_add(write_number.max(1));
         self.kill_at.store(at, Ordering::Relaxed);
     }
 
-    /// Sets the task to abort.
-    pub(super) fn attach_task(&self, task: AbortHandle) {
+    /// Sets the task that is aborted when the instance is killed.
+    pub(super) fn set_task(&self, task: AbortHandle) {
         let _ = self.task.set(task);
     }
 
-    /// Kills the instance: no further request is answered.
-    pub(super) fn kill(&self) {
+    /// Kills the instance: no further request of the instance is answered.
+    pub(super) fn kill_task(&self) {
         self.is_dead.store(true, Ordering::Relaxed);
         if let Some(task) = self.task.get() {
             task.abort();
         }
     }
 
-    /// Whether the write count killed the instance.
+    /// Whether the instance was killed at its armed write, and not by a step.
     pub(super) fn has_fired(&self) -> bool {
         self.has_fired.load(Ordering::Relaxed)
     }
 
-    /// Counts a request. Returns `false` if it must not happen.
-    fn admit(&self, method: &Method) -> bool {
+    /// Counts a request. Returns `false` if the request must not happen because the instance is
+    /// killed.
+    fn admit_request(&self, method: &Method) -> bool {
         if self.is_dead.load(Ordering::Relaxed) {
             return false;
         }
@@ -60,14 +61,14 @@ impl CrashPoint {
         let number = self.write_count.fetch_add(1, Ordering::Relaxed) + 1;
         if self.kill_at.load(Ordering::Relaxed) == number {
             self.has_fired.store(true, Ordering::Relaxed);
-            self.kill();
+            self.kill_task();
             return false;
         }
         true
     }
 }
 
-/// A client service that obeys a crash point.
+/// A client service that stops answering when its crash point kills the instance.
 #[derive(Clone, Debug)]
 pub(crate) struct CrashService<S> {
     pub inner: S,
@@ -90,7 +91,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        if self.crash_point.admit(request.method()) {
+        if self.crash_point.admit_request(request.method()) {
             self.inner.call(request).boxed()
         } else {
             futures::future::pending().boxed()
@@ -105,10 +106,10 @@ mod tests {
     #[test]
     fn the_nth_write_and_all_later_requests_do_not_happen() {
         let crash_point = CrashPoint::default();
-        assert!(crash_point.admit(&Method::POST));
-        crash_point.arm(2);
+        assert!(crash_point.admit_request(&Method::POST));
+        crash_point.arm_at_write(2);
         let passed = [Method::GET, Method::PATCH, Method::GET, Method::POST, Method::GET]
-            .map(|method| crash_point.admit(&method));
+            .map(|method| crash_point.admit_request(&method));
         assert_eq!(passed, [true, true, true, false, false]);
         assert!(crash_point.has_fired());
     }

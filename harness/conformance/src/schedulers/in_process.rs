@@ -7,17 +7,17 @@ use std::time::Duration;
 use schedlab_scheduler::{Config, Progress};
 use tokio::sync::watch;
 
-use super::Connector;
+use super::SchedulerConnector;
 use super::crash_injector::CrashPoint;
 use super::supervisor::{LivenessProbe, Supervisor};
 use super::suspend::{SuspendGuard, SuspendHandle};
 
-/// How often a scheduler that reports no cycles is checked for liveness.
-const LIVENESS_POLL: Duration = Duration::from_millis(200);
+/// How often the liveness of a scheduler is checked while it reports no cycles.
+const LIVENESS_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A scheduler that runs in this process.
 pub(crate) struct InProcessScheduler {
-    connector: Connector,
+    connector: SchedulerConnector,
     config: Config,
     pub(super) supervisor: Supervisor,
     status: watch::Receiver<Progress>,
@@ -27,7 +27,7 @@ pub(crate) struct InProcessScheduler {
 impl InProcessScheduler {
     /// A scheduler that is not started yet. `on_kill` is called whenever a step stops or kills it.
     pub(crate) fn new(
-        connector: Connector,
+        connector: SchedulerConnector,
         config: Config,
         on_kill: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
@@ -36,22 +36,22 @@ impl InProcessScheduler {
         Self { connector, config, supervisor: Supervisor::new(on_kill), status, suspend_handle }
     }
 
-    /// Its configuration.
+    /// The configuration of the scheduler.
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The status it last reported.
-    pub(crate) fn status(&self) -> Progress {
+    /// The progress that the scheduler last reported.
+    pub(crate) fn scheduler_progress(&self) -> Progress {
         self.status.borrow().clone()
     }
 
-    /// The status it reports after each cycle.
-    pub(crate) fn cycles(&self) -> watch::Receiver<Progress> {
+    /// A receiver of the progress that the scheduler reports after each cycle.
+    pub(crate) fn subscribe_to_progress(&self) -> watch::Receiver<Progress> {
         self.config.progress.subscribe()
     }
 
-    /// The status it reports after each cycle, with a liveness probe.
+    /// The scheduler's cycles, for callers that wait for them.
     pub(crate) fn cycle_ticks(&self) -> CycleTicks {
         CycleTicks {
             status: self.config.progress.subscribe(),
@@ -59,12 +59,12 @@ impl InProcessScheduler {
         }
     }
 
-    /// Suspends it until the guard is dropped.
+    /// Suspends the scheduler until the returned guard is dropped.
     pub(crate) fn suspend(&self) -> SuspendGuard {
         self.suspend_handle.suspend()
     }
 
-    /// Starts it, unless it is running.
+    /// Starts the scheduler, unless it is running.
     pub(super) fn start(&mut self) {
         if self.supervisor.is_alive() {
             return;
@@ -73,14 +73,14 @@ impl InProcessScheduler {
         let (connector, config, suspend_handle) =
             (self.connector.clone(), self.config.clone(), self.suspend_handle.clone());
         let run = move |crash_point| {
-            run_once(connector.clone(), config.clone(), suspend_handle.clone(), crash_point)
+            run_until_exit(connector.clone(), config.clone(), suspend_handle.clone(), crash_point)
         };
         self.supervisor.start(run);
     }
 }
 
-async fn run_once(
-    connector: Connector,
+async fn run_until_exit(
+    connector: SchedulerConnector,
     config: Config,
     suspend_handle: SuspendHandle,
     crash_point: Arc<CrashPoint>,
@@ -89,7 +89,7 @@ async fn run_once(
     let clock = connector.clock.clone();
     let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
     let run = tokio::spawn(suspend_handle.run(schedlab_scheduler::run(client, config, now)));
-    crash_point.attach_task(run.abort_handle());
+    crash_point.set_task(run.abort_handle());
     match run.await {
         Ok(Ok(())) => Some("it returned".to_owned()),
         Ok(Err(error)) => Some(format!("{error:#}")),
@@ -106,13 +106,13 @@ pub(crate) struct CycleTicks {
 }
 
 impl CycleTicks {
-    /// Waits until a cycle has started and ended from now on, or the scheduler is not alive. The
-    /// first of the two counted cycles may already be running.
+    /// Waits until one whole cycle has run from now on: two cycles must end, because the first may
+    /// be running already. Returns early if the scheduler is not alive.
     pub(crate) async fn wait_for_two_cycles(&mut self) {
         let mut last = self.status.borrow_and_update().cycles;
         let mut remaining: u64 = 2;
         while remaining > 0 && (self.is_alive)() {
-            let change = tokio::time::timeout(LIVENESS_POLL, self.status.changed()).await;
+            let change = tokio::time::timeout(LIVENESS_POLL_INTERVAL, self.status.changed()).await;
             let cycles = self.status.borrow_and_update().cycles;
             // A restarted scheduler counts from 0 again.
             let new = if cycles < last { cycles } else { cycles - last };

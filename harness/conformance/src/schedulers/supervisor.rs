@@ -12,7 +12,7 @@ use super::crash_injector::CrashPoint;
 /// How long a killed scheduler takes to restart.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
 
-/// Returns whether a scheduler is running or about to restart.
+/// A function that returns whether a scheduler is running or about to restart.
 pub(super) type LivenessProbe = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Starts, stops, kills and restarts a scheduler as steps demand.
@@ -22,54 +22,56 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// Nothing is started yet. `on_kill` is called whenever a step stops or kills the scheduler.
+    /// A supervisor that has not started a scheduler yet. `on_kill` is called whenever a step stops
+    /// or kills the scheduler.
     pub(super) fn new(on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
         Self { shared: Arc::new(SharedState::new(on_kill)), task: None }
     }
 
-    /// Whether a step started it and none stopped it.
+    /// Whether the scheduler was started by a step and not stopped by one since.
     pub(super) fn is_started(&self) -> bool {
         self.task.is_some()
     }
 
-    /// How often it was killed at a write.
+    /// How often the scheduler was killed before a write.
     pub(super) fn kill_count(&self) -> usize {
-        self.shared.state().kill_count
+        self.shared.lock_state().kill_count
     }
 
-    /// Why it ended unexpectedly.
-    pub(super) fn error(&self) -> Option<String> {
-        self.shared.state().error.clone()
+    /// Why the scheduler ended by itself; `None` if it did not.
+    pub(super) fn exit_error(&self) -> Option<String> {
+        self.shared.lock_state().error.clone()
     }
 
-    /// Waits until it has ended unexpectedly. Only one caller may wait.
+    /// Waits until the scheduler has ended by itself. Only one caller may wait.
     pub(super) fn wait_for_exit(&self) -> impl Future<Output = ()> + use<> {
         let shared = Arc::clone(&self.shared);
         async move {
-            while shared.state().error.is_none() {
+            while shared.lock_state().error.is_none() {
                 shared.exit_notify.notified().await;
             }
         }
     }
 
-    /// Whether it is running or about to restart.
+    /// Whether the scheduler is running or about to restart.
     pub(super) fn is_alive(&self) -> bool {
         self.task.as_ref().is_some_and(|task| !task.is_finished())
     }
 
-    /// Runs instances one after another. `run` is one instance, which ends by itself or at its
-    /// crash point; it returns how it ended, unless that is recorded elsewhere.
+    /// Runs instances of the scheduler one after another. `run` runs one instance, which ends by
+    /// itself or at its crash point, and returns how the instance ended unless that is recorded
+    /// elsewhere.
     pub(super) fn start<L, F>(&mut self, run: L)
     where
         L: Fn(Arc<CrashPoint>) -> F + Send + 'static,
         F: Future<Output = Option<String>> + Send + 'static,
     {
-        self.shared.state().is_alive = true;
-        let supervisor = supervise(Arc::clone(&self.shared), run);
+        self.shared.lock_state().is_alive = true;
+        let supervisor = restart_until_stopped(Arc::clone(&self.shared), run);
         self.task = Some(tokio::spawn(supervisor).abort_handle());
     }
 
-    /// Stops it between two requests.
+    /// Stops the scheduler between two requests.
     pub(super) fn stop(&mut self) {
         if let Some(supervisor) = self.task.take() {
             supervisor.abort();
@@ -77,20 +79,21 @@ impl Supervisor {
         }
     }
 
-    /// A probe for callers that wait for the scheduler.
+    /// A function that tells callers which wait for the scheduler whether it is alive.
     pub(super) fn liveness_probe(&self) -> LivenessProbe {
         let shared = Arc::clone(&self.shared);
-        Arc::new(move || shared.state().is_alive)
+        Arc::new(move || shared.lock_state().is_alive)
     }
 
-    /// Kills it at a write of the running instance, or of the next one if none is running.
-    pub(super) fn kill_before_write(&self, n: u32, then: AfterKill) {
+    /// Kills the scheduler before a write of the running instance, or of the next instance if none
+    /// is running.
+    pub(super) fn kill_before_write(&self, write_number: u32, after_kill: AfterKill) {
         let liveness = if self.is_alive() { Liveness::Alive } else { Liveness::Dead };
-        self.shared.kill_before_write(n, then, liveness);
+        self.shared.kill_before_write(write_number, after_kill, liveness);
     }
 }
 
-async fn supervise<F>(shared: Arc<SharedState>, run: impl Fn(Arc<CrashPoint>) -> F)
+async fn restart_until_stopped<F>(shared: Arc<SharedState>, run: impl Fn(Arc<CrashPoint>) -> F)
 where
     F: Future<Output = Option<String>>,
 {
@@ -108,32 +111,33 @@ where
     }
 }
 
-/// State shared by the steps and the supervising task.
+/// The state that steps share with the supervising task.
 struct SharedState {
-    state: Mutex<State>,
-    /// Notified when the scheduler ended unexpectedly.
+    state: Mutex<SupervisorState>,
+    /// Notified when the scheduler has ended by itself.
     exit_notify: Notify,
     on_kill: Box<dyn Fn() + Send + Sync>,
 }
 
-struct State {
-    /// Cuts off the running instance.
+struct SupervisorState {
+    /// The crash point with which the running instance can be killed.
     crash_point: Arc<CrashPoint>,
-    /// The write at which to kill the next instance; 0 means never.
+    /// The number of the write before which the next instance is killed; 0 means never.
     next_kill_at: u32,
     after_kill: AfterKill,
-    /// How often it was killed at a write.
+    /// How often the scheduler was killed before a write.
     kill_count: usize,
-    /// Why it ended unexpectedly.
+    /// Why the scheduler ended by itself.
     error: Option<String>,
-    /// An instance is running, or another follows.
+    /// Whether an instance is running or is about to follow.
     is_alive: bool,
 }
 
 impl SharedState {
-    /// Nothing is started yet. `on_kill` is called whenever a step stops or kills the scheduler.
+    /// The state before a scheduler is started. `on_kill` is called whenever a step stops or kills
+    /// the scheduler.
     fn new(on_kill: Box<dyn Fn() + Send + Sync>) -> Self {
-        let state = State {
+        let state = SupervisorState {
             crash_point: Arc::default(),
             next_kill_at: 0,
             after_kill: AfterKill::StayDead,
@@ -144,54 +148,55 @@ impl SharedState {
         Self { state: Mutex::new(state), exit_notify: Notify::new(), on_kill }
     }
 
-    /// Locks the state.
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// Locks the state of the supervisor.
+    fn lock_state(&self) -> MutexGuard<'_, SupervisorState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A step stopped the scheduler.
+    /// Records that a step stopped the scheduler.
     fn record_stop(&self) {
-        let mut state = self.state();
-        state.crash_point.kill();
+        let mut state = self.lock_state();
+        state.crash_point.kill_task();
         state.is_alive = false;
         drop(state);
         (self.on_kill)();
     }
 
-    /// The scheduler ended by itself.
+    /// Records that the scheduler ended by itself.
     fn record_exit(&self, error: Option<String>) {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.error = error;
         state.is_alive = false;
         self.exit_notify.notify_one();
     }
 
-    /// The scheduler was killed at a write. Returns whether it is restarted.
+    /// Records that the scheduler was killed before a write. Returns whether the scheduler
+    /// restarts.
     fn record_kill(&self) -> bool {
         (self.on_kill)();
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.kill_count += 1;
         state.is_alive = state.after_kill != AfterKill::StayDead;
         state.is_alive
     }
 
-    fn kill_before_write(&self, n: u32, then: AfterKill, liveness: Liveness) {
-        let mut state = self.state();
-        state.after_kill = then;
+    fn kill_before_write(&self, write_number: u32, after_kill: AfterKill, liveness: Liveness) {
+        let mut state = self.lock_state();
+        state.after_kill = after_kill;
         if liveness == Liveness::Alive {
-            state.crash_point.arm(n);
+            state.crash_point.arm_at_write(write_number);
         }
         // One kill is enough, unless every instance shall be killed.
-        let again = then == AfterKill::RestartAndKillAgain;
-        state.next_kill_at = if again || liveness == Liveness::Dead { n } else { 0 };
+        let again = after_kill == AfterKill::RestartAndKillAgain;
+        state.next_kill_at = if again || liveness == Liveness::Dead { write_number } else { 0 };
     }
 
-    /// The crash point for a new instance, armed if that instance is to be killed.
+    /// The crash point for a new instance, armed if the instance is to be killed.
     fn new_crash_point(&self) -> Arc<CrashPoint> {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         let crash_point = Arc::new(CrashPoint::default());
         if state.next_kill_at > 0 {
-            crash_point.arm(state.next_kill_at);
+            crash_point.arm_at_write(state.next_kill_at);
         }
         if state.after_kill != AfterKill::RestartAndKillAgain {
             state.next_kill_at = 0;
@@ -202,11 +207,11 @@ impl SharedState {
     }
 }
 
-/// Whether an instance is running.
+/// Whether an instance of the scheduler is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Liveness {
-    /// An instance is running.
+    /// An instance of the scheduler is running.
     Alive,
-    /// No instance is running.
+    /// No instance of the scheduler is running.
     Dead,
 }

@@ -8,34 +8,38 @@ use std::task::{Context, Poll, Waker};
 
 /// Suspends and resumes a task. Clones share their state.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SuspendHandle(Arc<Mutex<State>>);
+pub(crate) struct SuspendHandle(Arc<Mutex<SuspendState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct SuspendState {
     guards: usize,
-    /// Wakes the task if it was polled while suspended.
+    /// Wakes the task if the task was polled while it was suspended.
     waker: Option<Waker>,
 }
 
-/// Keeps the task suspended until it is dropped.
+/// Keeps the task suspended until this guard is dropped.
 #[derive(Debug)]
 pub(crate) struct SuspendGuard(SuspendHandle);
 
 impl SuspendHandle {
     /// Suspends the task before its next poll.
     pub(crate) fn suspend(&self) -> SuspendGuard {
-        self.state().guards += 1;
+        self.lock_state().guards += 1;
         SuspendGuard(self.clone())
     }
 
     /// Runs the task, except while it is suspended.
     pub(super) async fn run<F: Future>(self, task: F) -> F::Output {
         let mut task = std::pin::pin!(task);
-        std::future::poll_fn(|context| self.poll(task.as_mut(), context)).await
+        std::future::poll_fn(|context| self.poll_unless_suspended(task.as_mut(), context)).await
     }
 
-    fn poll<F: Future>(&self, task: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let mut state = self.state();
+    fn poll_unless_suspended<F: Future>(
+        &self,
+        task: Pin<&mut F>,
+        context: &mut Context<'_>,
+    ) -> Poll<F::Output> {
+        let mut state = self.lock_state();
         if state.guards > 0 {
             state.waker = Some(context.waker().clone());
             return Poll::Pending;
@@ -44,14 +48,14 @@ impl SuspendHandle {
         task.poll(context)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, SuspendState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for SuspendGuard {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.0.lock_state();
         state.guards -= 1;
         if state.guards == 0
             && let Some(waker) = state.waker.take()

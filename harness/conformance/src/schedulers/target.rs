@@ -15,12 +15,12 @@ use schedlab_scheduler::{Config, config::names};
 use serde::Deserialize;
 
 use crate::text;
-use schedlab_clusters::external_tools::check_starts_with_program;
-use schedlab_clusters::scheduler_source::{DEPLOYED_PERIOD, SchedulerSource};
+use schedlab_clusters::external_tools::check_command_starts_with_program;
+use schedlab_clusters::scheduler_source::{DEPLOYED_CYCLE_PERIOD, SchedulerSource};
 
 pub(crate) use queues::QueueApi;
 
-/// Built-in target files, by the name of the program or scheduler.
+/// Built-in target files, by the name of the scheduler or of its program.
 const BUILT_IN_TARGETS: [(&str, &str); 6] = [
     ("deployment", include_str!("target/deployment.yaml")),
     ("kai-scheduler", include_str!("target/kai-scheduler.yaml")),
@@ -31,10 +31,10 @@ const BUILT_IN_TARGETS: [(&str, &str); 6] = [
 ];
 
 /// The scheduler name that features use in manifests.
-const KAI_SCHEDULER: &str = "kai-scheduler";
+const KAI_SCHEDULER_NAME: &str = "kai-scheduler";
 
-/// Tags that name a capability of a scheduler, and the meaning of each.
-pub(crate) const CAPABILITIES: [(&str, &str); 26] = [
+/// Tags that name a capability of a scheduler, each with its meaning.
+pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 26] = [
     ("quota", "queues have quotas that are enforced"),
     ("non-preemptible", "non-preemptible pods stay within the quota"),
     ("queue-priority", "queues are ordered by their priority"),
@@ -60,54 +60,60 @@ pub(crate) const CAPABILITIES: [(&str, &str); 26] = [
         "kai-settings",
         "KAI's settings: configuration, placement strategy, default times, reported fair shares",
     ),
-    ("webhooks", "its webhooks admit queues, pod groups and pods"),
+    ("webhooks", "the scheduler's webhooks admit queues, pod groups and pods"),
     ("kube-profile", "features of the default kube-scheduler"),
     ("snapshots", "objects of one step are scheduled in one cycle, so placements can be compared"),
-    ("faults", "it can be stopped, started and killed at a write"),
+    ("faults", "the scheduler can be stopped, started and killed at a write"),
 ];
 
-/// The kubeconfig that we create in the folder of a scheduler process, next to the target's files.
-pub(super) const KUBECONFIG: &str = "kubeconfig";
-/// The output of a scheduler process, in the same folder.
-pub(super) const LOG: &str = "log";
+/// The name of the kubeconfig that schedlab creates in the folder of a scheduler process, beside
+/// the target's files.
+pub(super) const KUBECONFIG_FILE_NAME: &str = "kubeconfig";
+/// The name of the file with the output of a scheduler process, in the same folder as the
+/// kubeconfig.
+pub(super) const LOG_FILE_NAME: &str = "log";
 
-/// Placeholders in the command of a process.
+/// Placeholders that the command of a scheduler process may contain.
 const PLACEHOLDERS: [&str; 4] = ["{kubeconfig}", "{scheduler-name}", "{profile}", "{dir}"];
 
-/// Placeholder for the program of `--scheduler process:PROGRAM` in the command of a target file.
+/// Placeholder in the command of a target file for the PROGRAM of `--scheduler process:PROGRAM`.
 const PROGRAM_PLACEHOLDER: &str = "{program}";
 
 /// Fails if a command contains an unknown placeholder. Other braces are left to the shell.
-pub fn check_placeholders(command: &str, known: &[&str]) -> Result<(), String> {
+///
+/// # Errors
+/// The message names the placeholder and those that are allowed.
+pub fn check_placeholders(command: &str, allowed: &[&str]) -> Result<(), String> {
     let named = command.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
     let is_word =
         |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
     let mut named = named.map(|(name, _)| name).filter(is_word).map(|name| format!("{{{name}}}"));
-    match named.find(|name| !known.contains(&name.as_str())) {
+    match named.find(|name| !allowed.contains(&name.as_str())) {
         Some(unknown) => {
-            let known = known.join(", ");
+            let known = allowed.join(", ");
             Err(format!("unknown placeholder: got {unknown}, expected one of {known}"))
         }
         None => Ok(()),
     }
 }
 
-/// A scheduler under test and its capabilities.
+/// A scheduler under test, with its capabilities and the API of its queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Its name in reports.
+    /// The name of the scheduler in reports.
     pub name: String,
-    /// Where it comes from.
+    /// Where the scheduler comes from.
     pub source: SchedulerSource,
-    /// The API for its queues.
+    /// The API in which the scheduler's queues are configured.
     pub(crate) queues: QueueApi,
-    /// The value of `spec.schedulerName` for its pods; `None` is the built-in default.
+    /// The value of `spec.schedulerName` in the scheduler's pods; `None` is the built-in default.
     scheduler_name: Option<String>,
-    /// The time between two of its cycles; `None` is the built-in default.
+    /// The time between two scheduling cycles; `None` is the built-in default.
     period: Option<Duration>,
-    /// The names of its capabilities; `None` is all of them.
+    /// The names of the scheduler's capabilities; `None` means all.
     capabilities: Option<BTreeSet<String>>,
-    /// Files that its command refers to as `{dir}/NAME`, with placeholders.
+    /// Files to which the scheduler's command refers as `{dir}/NAME`, with placeholders in their
+    /// text.
     pub files: BTreeMap<String, String>,
 }
 
@@ -118,7 +124,7 @@ struct TargetFile {
     name: String,
     #[serde(default)]
     scheduler_name: Option<String>,
-    /// The name of a [`QueueApi`].
+    /// The name of the [`QueueApi`] of the scheduler.
     queues: String,
     capabilities: Vec<String>,
     #[serde(default)]
@@ -127,16 +133,16 @@ struct TargetFile {
     files: BTreeMap<String, String>,
 }
 
-fn built_in_names() -> String {
+fn built_in_target_names() -> String {
     BUILT_IN_TARGETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-fn built_in(name: &str) -> Option<&'static (&'static str, &'static str)> {
+fn find_built_in_target(name: &str) -> Option<&'static (&'static str, &'static str)> {
     BUILT_IN_TARGETS.iter().find(|(known, _)| *known == name)
 }
 
 impl Target {
-    /// Our scheduler, in this process.
+    /// The target for our scheduler in this process.
     pub fn ours() -> Self {
         Self {
             name: "ours".to_owned(),
@@ -149,8 +155,8 @@ impl Target {
         }
     }
 
-    /// No scheduler, with all of our scheduler's capabilities: a scenario that passes claims nothing
-    /// of a scheduler.
+    /// The target for no scheduler at all. It has all capabilities of our scheduler, so that all
+    /// scenarios run: one that passes does not test the scheduler.
     fn no_scheduler() -> Self {
         let (name, source) = ("no scheduler".to_owned(), SchedulerSource::NoScheduler);
         Self { name, source, ..Self::ours() }
@@ -158,28 +164,32 @@ impl Target {
 
     /// Whether `file` is the name of a built-in target and not a file.
     pub fn is_built_in(file: &Path) -> bool {
-        file.to_str().and_then(built_in).is_some() && !file.exists()
+        file.to_str().and_then(find_built_in_target).is_some() && !file.exists()
     }
 
-    /// The target for a command line. `file` is a target file or the name of a built-in target;
-    /// without it, the name of the scheduler or program selects a built-in target.
-    pub fn find(source: &SchedulerSource, file: Option<&Path>) -> anyhow::Result<Self> {
+    /// The target for the options of a command line. `file` is a target file or the name of a
+    /// built-in target; without it, the name of the scheduler or of its program selects a built-in
+    /// target.
+    ///
+    /// # Errors
+    /// The file cannot be read or is invalid, or there is no built-in target of that name.
+    pub fn load_target(source: &SchedulerSource, file: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(path) = file {
             let built_in_target =
-                path.to_str().and_then(built_in).filter(|_| Self::is_built_in(path));
+                path.to_str().and_then(find_built_in_target).filter(|_| Self::is_built_in(path));
             if let Some((name, text)) = built_in_target {
-                return Self::parse(name, text, source);
+                return Self::parse_target_file(name, text, source);
             }
             let shown = path.display().to_string();
             let known_targets = if path.exists() {
                 String::new()
             } else {
-                format!("; built-in targets are {}", built_in_names())
+                format!("; built-in targets are {}", built_in_target_names())
             };
-            let text = text::read(path).map_err(|unreadable| {
-                anyhow!("target file {}{known_targets}", unreadable.in_file(&shown))
+            let text = text::read_text_file(path).map_err(|unreadable| {
+                anyhow!("target file {}{known_targets}", unreadable.message_with_file(&shown))
             })?;
-            return Self::parse(&shown, &text, source);
+            return Self::parse_target_file(&shown, &text, source);
         }
         let name = match source {
             SchedulerSource::Ours => return Ok(Self::ours()),
@@ -191,20 +201,24 @@ impl Target {
                 program.rsplit('/').next().unwrap_or_default().to_owned()
             }
         };
-        let (_, text) = built_in(&name).with_context(|| {
+        let (_, text) = find_built_in_target(&name).with_context(|| {
             format!(
                 "the capabilities of {name:?} are unknown: declare them in a target file with \
                  --target; built-in targets are {}",
-                built_in_names()
+                built_in_target_names()
             )
         })?;
-        Self::parse(&name, text, source)
+        Self::parse_target_file(&name, text, source)
     }
 
-    fn parse(location: &str, text: &str, source: &SchedulerSource) -> anyhow::Result<Self> {
+    fn parse_target_file(
+        location: &str,
+        text: &str,
+        source: &SchedulerSource,
+    ) -> anyhow::Result<Self> {
         let file: TargetFile = serde_saphyr::from_str(text)
             .map_err(|error| anyhow::anyhow!("{location}: invalid target file: {error}"))?;
-        let known: Vec<&str> = CAPABILITIES.iter().map(|(name, _)| *name).collect();
+        let known: Vec<&str> = CAPABILITIES_AND_MEANINGS.iter().map(|(name, _)| *name).collect();
         if let Some(unknown) = file.capabilities.iter().find(|one| !known.contains(&one.as_str())) {
             let line = text.lines().position(|line| line.contains(unknown.as_str()));
             anyhow::bail!(
@@ -220,10 +234,10 @@ impl Target {
                 anyhow::bail!("{location}: {field}: got {invalid:?}, expected {allowed}");
             }
         }
-        if let Some(invalid) = file.files.keys().find(|name| !is_plain_name(name)) {
+        if let Some(invalid) = file.files.keys().find(|name| !is_plain_file_name(name)) {
             anyhow::bail!(
                 "{location}: files: got {invalid:?}, expected the name of a file in the scheduler's \
-                 folder, without a path, and neither {KUBECONFIG:?} nor {LOG:?}"
+                 folder, without a path, and neither {KUBECONFIG_FILE_NAME:?} nor {LOG_FILE_NAME:?}"
             );
         }
         let queues = QueueApi::from_api_name(&file.queues)
@@ -247,12 +261,13 @@ impl Target {
             (which, _) => which.clone(),
         };
         if let SchedulerSource::Process(command) = &source {
-            check_starts_with_program(command)
+            check_command_starts_with_program(command)
                 .and_then(|()| check_placeholders(command, &PLACEHOLDERS))
                 .map_err(|problem| anyhow!("{location}: command: {problem}"))?;
         }
-        let installed = source.installed();
-        let period = matches!(source, SchedulerSource::Deployment(_)).then_some(DEPLOYED_PERIOD);
+        let installed = source.installed_scheduler_name();
+        let period =
+            matches!(source, SchedulerSource::Deployment(_)).then_some(DEPLOYED_CYCLE_PERIOD);
         Ok(Self {
             period,
             name: file.name,
@@ -264,8 +279,8 @@ impl Target {
         })
     }
 
-    /// The initial configuration, before a scenario changes it.
-    pub fn config(&self, seed: u64) -> Config {
+    /// The scheduler's initial configuration, before a scenario changes it.
+    pub fn scheduler_config(&self, seed: u64) -> Config {
         let mut config = match self.queues {
             QueueApi::Kai => Config::kai(),
             QueueApi::Kueue | QueueApi::None => Config::kube(),
@@ -277,50 +292,51 @@ impl Target {
         Config { seed, ..config }
     }
 
-    /// Assigns the pods and pod templates of an object to this scheduler, if features wrote them
-    /// for KAI.
+    /// Assigns pods and pod templates in an object to this scheduler, if features wrote them for
+    /// KAI's scheduler.
     pub(crate) fn set_scheduler_name(&self, object: &mut Value) {
         if let Some(name) = &self.scheduler_name {
-            rename_scheduler(object, name);
+            rename_scheduler_in(object, name);
         }
     }
 
-    /// Whether its own delays can be shortened; those of a program cannot.
+    /// Whether the scheduler's own delays can be shortened; those of a separate program cannot.
     pub(crate) fn can_scale_time(&self) -> bool {
         matches!(self.source, SchedulerSource::Ours | SchedulerSource::NoScheduler)
     }
 
-    /// Whether it is our scheduler in this process, whose placements are reviewed byte for byte.
+    /// Whether the target is our scheduler in this process, whose placements are reviewed byte for
+    /// byte.
     pub(crate) fn is_ours(&self) -> bool {
         self.source == SchedulerSource::Ours
     }
 
-    /// Whether it runs on the cluster, where an API server can reach its webhooks.
+    /// Whether the scheduler runs on the cluster, where an API server can reach its webhooks.
     pub(crate) fn is_on_cluster(&self) -> bool {
         matches!(self.source, SchedulerSource::Installed(_) | SchedulerSource::Deployment(_))
     }
 
-    /// Whether it reports the fair share of each queue to this process.
+    /// Whether the scheduler reports the fair share of each queue to this process.
     pub(crate) fn reports_fair_shares(&self) -> bool {
         self.source == SchedulerSource::Ours
     }
 
-    /// The needed capabilities that it lacks.
+    /// The capabilities in `required` that the scheduler lacks.
     pub(crate) fn missing_capabilities<'n>(&self, required: &BTreeSet<&'n str>) -> Vec<&'n str> {
         let Some(capabilities) = &self.capabilities else { return Vec::new() };
         required.iter().copied().filter(|need| !capabilities.contains(*need)).collect()
     }
 }
 
-fn rename_scheduler(value: &mut Value, new: &str) {
+fn rename_scheduler_in(value: &mut Value, new: &str) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| rename_scheduler(item, new)),
+        Value::Array(items) => items.iter_mut().for_each(|item| rename_scheduler_in(item, new)),
         Value::Object(fields) => {
             for (key, value) in fields.iter_mut() {
-                if key == "schedulerName" && *value == KAI_SCHEDULER {
+                if key == "schedulerName" && *value == KAI_SCHEDULER_NAME {
                     *value = new.into();
                 } else {
-                    rename_scheduler(value, new);
+                    rename_scheduler_in(value, new);
                 }
             }
         }
@@ -329,9 +345,10 @@ fn rename_scheduler(value: &mut Value, new: &str) {
 }
 
 /// Whether `name` is a plain file name that does not collide with our own files.
-fn is_plain_name(name: &str) -> bool {
+fn is_plain_file_name(name: &str) -> bool {
     let path = Path::new(name);
-    path.file_name().is_some_and(|only| only == path) && ![KUBECONFIG, LOG].contains(&name)
+    path.file_name().is_some_and(|only| only == path)
+        && ![KUBECONFIG_FILE_NAME, LOG_FILE_NAME].contains(&name)
 }
 
 #[cfg(test)]
@@ -344,7 +361,7 @@ mod tests {
     fn names_in_a_target_file_are_validated() {
         let read = |names: &str| {
             let text = format!("{names}\nqueues: none\ncapabilities: []");
-            Target::parse("t.yaml", &text, &SchedulerSource::Ours)
+            Target::parse_target_file("t.yaml", &text, &SchedulerSource::Ours)
                 .map(|_| ())
                 .map_err(|e| e.to_string())
         };
@@ -359,9 +376,11 @@ mod tests {
     #[test]
     fn errors_in_a_target_file_have_a_location() {
         let text = "name: mine\nqueues: none\ncapabilities:\n- gangs\n";
-        let error = Target::parse("t.yaml", text, &SchedulerSource::Ours).unwrap_err().to_string();
+        let error = Target::parse_target_file("t.yaml", text, &SchedulerSource::Ours)
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("t.yaml:4: capabilities: got \"gangs\""), "{error}");
-        let error = Target::parse(
+        let error = Target::parse_target_file(
             "t.yaml",
             "name: x\nqueues: volcano\ncapabilities: []",
             &SchedulerSource::Ours,
@@ -372,15 +391,16 @@ mod tests {
         for name in ["../../x.yaml", "/x.yaml", "sub/x.yaml", "..", "", "kubeconfig", "log"] {
             let text =
                 format!("name: x\nqueues: none\ncapabilities: []\nfiles: {{{name:?}: text}}");
-            let error =
-                Target::parse("t.yaml", &text, &SchedulerSource::Ours).unwrap_err().to_string();
+            let error = Target::parse_target_file("t.yaml", &text, &SchedulerSource::Ours)
+                .unwrap_err()
+                .to_string();
             assert!(
                 error.starts_with(&format!("t.yaml: files: got {name:?}, expected")),
                 "{error}"
             );
         }
         let text = "name: x\nqueues: none\ncapabilities: []\nfiles: {a.yaml: text}";
-        assert!(Target::parse("t.yaml", text, &SchedulerSource::Ours).is_ok());
+        assert!(Target::parse_target_file("t.yaml", text, &SchedulerSource::Ours).is_ok());
     }
 
     #[test]
@@ -388,48 +408,49 @@ mod tests {
         let default = SchedulerSource::Installed("default-scheduler".to_owned());
         let (by_name, by_target) = ("installed:kueue".parse().unwrap(), Path::new("kueue"));
         for target in [
-            Target::find(&by_name, None).unwrap(),
-            Target::find(&default, Some(by_target)).unwrap(),
+            Target::load_target(&by_name, None).unwrap(),
+            Target::load_target(&default, Some(by_target)).unwrap(),
         ] {
             assert_eq!((&*target.name, &target.source), ("kueue", &default));
             assert_eq!(target.queues, QueueApi::Kueue);
-            assert_eq!(target.config(0).scheduler_name, "default-scheduler");
+            assert_eq!(target.scheduler_config(0).scheduler_name, "default-scheduler");
             assert_eq!(
                 target.missing_capabilities(&BTreeSet::from(["quota", "elastic"])),
                 ["elastic"]
             );
         }
         let second = "installed:second".parse().unwrap();
-        let second = Target::find(&second, Some(by_target)).unwrap();
-        assert_eq!(second.config(0).scheduler_name, "second");
+        let second = Target::load_target(&second, Some(by_target)).unwrap();
+        assert_eq!(second.scheduler_config(0).scheduler_name, "second");
     }
 
     #[test]
     fn built_in_targets_lack_undeclared_capabilities() {
         let which: SchedulerSource = "process:/opt/kube-scheduler".parse().unwrap();
-        let target = Target::find(&which, None).unwrap();
+        let target = Target::load_target(&which, None).unwrap();
         assert_eq!(
             target.missing_capabilities(&BTreeSet::from(["gang", "kube-profile"])),
             ["gang"]
         );
         let SchedulerSource::Process(command) = &target.source else { panic!("{target:?}") };
         assert!(command.starts_with("/opt/kube-scheduler --config"), "{command}");
-        let ours = Target::find(&"process:schedlab-scheduler".parse().unwrap(), None).unwrap();
+        let ours =
+            Target::load_target(&"process:schedlab-scheduler".parse().unwrap(), None).unwrap();
         assert!(
             ours.missing_capabilities(&BTreeSet::from(["gang", "reclaim", "quota"])).is_empty()
         );
         let error =
             "process:schedlab-scheduler run --kubeconfig {kubecfg} ${HOME}".parse().unwrap();
-        let error = Target::find(&error, None).unwrap_err().to_string();
+        let error = Target::load_target(&error, None).unwrap_err().to_string();
         assert!(error.contains("unknown placeholder: got {kubecfg}"), "{error}");
-        let error = Target::find(&"installed:mine".parse().unwrap(), None).unwrap_err();
+        let error = Target::load_target(&"installed:mine".parse().unwrap(), None).unwrap_err();
         assert!(error.to_string().contains("--target"), "{error}");
     }
 
     #[test]
     fn pods_for_kai_get_the_targets_scheduler_name() {
         let text = "name: mine\nschedulerName: my-sched\nqueues: none\ncapabilities: []\n";
-        let mine = Target::parse("t.yaml", text, &SchedulerSource::Ours).unwrap();
+        let mine = Target::parse_target_file("t.yaml", text, &SchedulerSource::Ours).unwrap();
         let named = |name: &str| json!({"spec": {"jobs": [{"template": {"spec": {"schedulerName": name}}}]}});
         for (target, written, there) in [
             (&mine, "kai-scheduler", "my-sched"),

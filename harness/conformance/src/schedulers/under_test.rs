@@ -11,26 +11,26 @@ use super::{AfterKill, InProcessScheduler, SchedulerControl, SuspendGuard};
 pub(crate) enum SchedulerUnderTest {
     /// Our scheduler, in this process.
     InProcess(Box<InProcessScheduler>),
-    /// A program that we start.
+    /// A program that schedlab starts.
     Process(Box<SchedulerProcess>),
-    /// Installed on the cluster, and not ours to start or stop. The configuration contains the name
-    /// that pods use.
+    /// A scheduler that is installed on the cluster, and that schedlab neither starts nor stops.
+    /// The configuration contains the name that pods use.
     Installed(Box<Config>),
-    /// None: steps that start, stop or kill the scheduler have no effect.
+    /// No scheduler: steps that start, stop or kill the scheduler have no effect.
     Nothing(Box<NoScheduler>),
 }
 
-/// What steps know of a scheduler that does not exist.
+/// What steps can see of the scheduler if there is none.
 #[derive(Debug)]
 pub(crate) struct NoScheduler {
-    /// The configuration that steps gave it.
+    /// The configuration that steps have set.
     pub config: Config,
-    /// Whether it would run, from the steps' point of view.
+    /// Whether the scheduler would be running according to the steps.
     pub is_started: bool,
 }
 
 impl SchedulerUnderTest {
-    /// Its configuration.
+    /// The configuration of the scheduler.
     pub(crate) fn config(&self) -> &Config {
         match self {
             Self::InProcess(ours) => ours.config(),
@@ -40,7 +40,8 @@ impl SchedulerUnderTest {
         }
     }
 
-    /// Suspends a scheduler in this process until the guard is dropped. `None` for others.
+    /// Suspends a scheduler in this process until the guard is dropped. `None` for other
+    /// schedulers.
     pub(crate) fn suspend(&self) -> Option<SuspendGuard> {
         match self {
             Self::InProcess(ours) => Some(ours.suspend()),
@@ -48,15 +49,17 @@ impl SchedulerUnderTest {
         }
     }
 
-    /// The status it last reported; the default for schedulers outside this process.
-    pub(crate) fn status(&self) -> Progress {
+    /// The progress that the scheduler last reported; the default for schedulers outside this
+    /// process.
+    pub(crate) fn scheduler_progress(&self) -> Progress {
         match self {
-            Self::InProcess(ours) => ours.status(),
+            Self::InProcess(ours) => ours.scheduler_progress(),
             Self::Process(_) | Self::Installed(_) | Self::Nothing(_) => Progress::default(),
         }
     }
 
-    /// Whether it is started as far as steps are concerned. Always true for an installed scheduler.
+    /// Whether a step started the scheduler and none stopped it. Always true for an installed
+    /// scheduler.
     pub(crate) fn is_started(&self) -> bool {
         match self {
             Self::InProcess(ours) => ours.supervisor.is_started(),
@@ -66,7 +69,7 @@ impl SchedulerUnderTest {
         }
     }
 
-    /// Whether it is running or about to restart.
+    /// Whether the scheduler is running or about to restart.
     pub(crate) fn is_alive(&self) -> bool {
         match self {
             Self::InProcess(ours) => ours.supervisor.is_alive(),
@@ -76,17 +79,17 @@ impl SchedulerUnderTest {
         }
     }
 
-    /// How often it was killed at a write.
+    /// How often the scheduler was killed before a write.
     pub(crate) fn kill_count(&self) -> usize {
         self.supervisor().map_or(0, Supervisor::kill_count)
     }
 
-    /// Why it ended unexpectedly.
-    pub(crate) fn error(&self) -> Option<String> {
-        self.supervisor().and_then(Supervisor::error)
+    /// Why the scheduler ended by itself; `None` if it did not.
+    pub(crate) fn exit_error(&self) -> Option<String> {
+        self.supervisor().and_then(Supervisor::exit_error)
     }
 
-    /// Waits until it has ended unexpectedly. `None` if this process would not notice.
+    /// Waits until the scheduler has ended by itself. `None` if this process would not notice.
     pub(crate) fn wait_for_exit(&self) -> Option<impl Future<Output = ()> + use<>> {
         self.supervisor().map(Supervisor::wait_for_exit)
     }
@@ -119,9 +122,9 @@ impl SchedulerControl for SchedulerUnderTest {
         }
     }
 
-    fn kill_before_write(&mut self, n: u32, then: AfterKill) {
+    fn kill_before_write(&mut self, write_number: u32, after_kill: AfterKill) {
         if let Some(supervised) = self.supervisor() {
-            supervised.kill_before_write(n, then);
+            supervised.kill_before_write(write_number, after_kill);
         }
     }
 }

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 
-use super::Update;
-use crate::features::{Case, Suite};
+use super::SnapshotUpdate;
+use crate::features::{Case, FeatureSuite};
 
-/// The text of a snapshot; `None` if the file does not exist.
-pub(super) fn read(path: &Path) -> anyhow::Result<Option<String>> {
+/// The text in a snapshot file; `None` if the file does not exist.
+pub(super) fn read_snapshot(path: &Path) -> anyhow::Result<Option<String>> {
     if !path.exists() {
         return Ok(None);
     }
     let snapshot = insta::Snapshot::from_file(path).map_err(|error| {
         let shown = path.display().to_string();
-        match crate::text::read(path) {
-            Err(unreadable) => anyhow!(unreadable.in_file(&shown)),
+        match crate::text::read_text_file(path) {
+            Err(unreadable) => anyhow!(unreadable.message_with_file(&shown)),
             Ok(_) => anyhow!("{shown} is not an insta snapshot: {error}"),
         }
     })?;
@@ -25,8 +25,13 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Option<String>> {
     Ok(Some(text.to_string()))
 }
 
-/// Writes a snapshot file.
-pub(super) fn write(path: &Path, source: &str, name: &str, text: &str) -> anyhow::Result<()> {
+/// Writes a snapshot file with a header that names its source.
+pub(super) fn write_snapshot(
+    path: &Path,
+    source: &str,
+    name: &str,
+    text: &str,
+) -> anyhow::Result<()> {
     let quoted = |text: &str| schedlab_api::Value::from(text).to_string();
     let file = format!(
         "---\nsource: {}\nexpression: {}\n---\n{}\n",
@@ -40,35 +45,39 @@ pub(super) fn write(path: &Path, source: &str, name: &str, text: &str) -> anyhow
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Removes a file if it exists.
-pub(super) fn remove(path: &Path) -> anyhow::Result<()> {
+/// Removes a snapshot file if it exists.
+pub(super) fn remove_snapshot(path: &Path) -> anyhow::Result<()> {
     if path.exists() {
         std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
     }
     Ok(())
 }
 
-/// Removes a file if it exists, unless updates are disabled.
-pub(super) fn remove_if_allowed(update: Update, path: &Path) -> anyhow::Result<()> {
-    if update == Update::No { Ok(()) } else { remove(path) }
+/// Removes a snapshot file if it exists, unless `update` is [`SnapshotUpdate::No`].
+pub(super) fn remove_if_allowed(update: SnapshotUpdate, path: &Path) -> anyhow::Result<()> {
+    if update == SnapshotUpdate::No { Ok(()) } else { remove_snapshot(path) }
 }
 
-/// All pending snapshots under these paths, sorted by name.
-pub fn pending(paths: &[PathBuf]) -> Vec<PathBuf> {
+/// The paths of all pending snapshots below `paths`, sorted.
+pub fn pending_snapshots(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in paths {
-        collect_files(path, &mut found);
+        collect_snapshot_files(path, &mut found);
     }
     found.retain(|path| path.to_string_lossy().ends_with(".snap.new"));
     found.sort();
     found
 }
 
-/// Snapshots of the loaded feature files that no scenario uses any more: it was renamed or deleted,
-/// or has no snapshot step. `whole` are folders of which all files were loaded.
-pub fn orphans(suite: &Suite, whole: &[PathBuf], shows: &dyn Fn(&Case) -> bool) -> Vec<PathBuf> {
+/// Snapshots of the loaded feature files that no scenario uses any more, because it was renamed or
+/// deleted or has no snapshot step. `whole_files` are the folders of which all files were loaded.
+pub fn orphaned_snapshots(
+    suite: &FeatureSuite,
+    whole_files: &[PathBuf],
+    is_shown: &dyn Fn(&Case) -> bool,
+) -> Vec<PathBuf> {
     let needed: BTreeSet<PathBuf> =
-        suite.cases.iter().filter(|case| shows(case)).map(Case::snapshot_path).collect();
+        suite.cases.iter().filter(|case| is_shown(case)).map(Case::snapshot_path).collect();
     let mut folders = BTreeSet::new();
     let mut loaded = BTreeSet::new();
     for file in &suite.files {
@@ -79,12 +88,12 @@ pub fn orphans(suite: &Suite, whole: &[PathBuf], shows: &dyn Fn(&Case) -> bool) 
         loaded.insert((area, stem.unwrap_or_default()));
     }
     let mut found = Vec::new();
-    for folder in whole {
+    for folder in whole_files {
         let (base, inner) = crate::features::split_at_features_folder(&format!(
             "{}/x",
             crate::features::display_path(folder)
         ));
-        collect_files(
+        collect_snapshot_files(
             &base.join("snapshots").join(inner.parent().unwrap_or(Path::new(""))),
             &mut found,
         );
@@ -103,21 +112,21 @@ pub fn orphans(suite: &Suite, whole: &[PathBuf], shows: &dyn Fn(&Case) -> bool) 
     found
 }
 
-/// Whether a snapshot belongs to a loaded feature file.
+/// Whether a snapshot file belongs to one of the loaded feature files.
 fn is_of_loaded_feature(path: &Path, folder: &Path, loaded: &BTreeSet<(PathBuf, String)>) -> bool {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let stem = name.split("__").next().unwrap_or_default().to_owned();
     loaded.contains(&(folder.to_path_buf(), stem))
 }
 
-fn collect_files(path: &Path, found: &mut Vec<PathBuf>) {
+fn collect_snapshot_files(path: &Path, found: &mut Vec<PathBuf>) {
     if path.is_file() {
         found.push(path.to_path_buf());
         return;
     }
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
     for entry in entries {
-        collect_files(&entry.path(), found);
+        collect_snapshot_files(&entry.path(), found);
     }
 }
 
@@ -126,7 +135,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::features::{FeaturePath, load};
+    use crate::features::{FeaturePath, load_suite};
 
     #[test]
     fn a_renamed_scenario_a_deleted_feature_and_a_deleted_area_leave_orphans() {
@@ -139,16 +148,16 @@ mod tests {
         fs::write(root.join("features/quota/q.feature"), text).unwrap();
         for snapshot in ["quota/q__stays", "quota/q__renamed", "quota/old__x", "gone/g__y"] {
             let path = root.join("snapshots").join(format!("{snapshot}.snap"));
-            write(&path, "f", "n", "text").unwrap();
+            write_snapshot(&path, "f", "n", "text").unwrap();
         }
         let features = root.join("features");
-        let suite = load(
+        let suite = load_suite(
             &[FeaturePath { path: features.clone(), line: None }],
             crate::steps::catalogue::is_step,
         )
         .unwrap();
         let names = |whole: &[PathBuf]| -> Vec<String> {
-            let found = orphans(&suite, whole, &|_| true);
+            let found = orphaned_snapshots(&suite, whole, &|_| true);
             found.iter().map(|p| p.file_stem().unwrap().to_string_lossy().into_owned()).collect()
         };
         assert_eq!(names(&[features]), ["g__y", "old__x", "q__renamed"]);

@@ -6,18 +6,18 @@ use schedlab_api::Value;
 
 use crate::world::manifests::{ExistingNames, QueueTree};
 
-/// The kind of an object that a step creates or names.
+/// The kind of an object that a step creates or refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ObjectKind {
     Queue,
     Node,
-    /// Any other kind, whose names are not followed.
+    /// Any other kind. Names of such objects are not followed.
     Other,
 }
 
 impl ObjectKind {
-    /// The kind that a word in a sentence means, if its names are followed.
-    pub(super) fn of_word(word: &str) -> Option<Self> {
+    /// The kind that a word in a sentence means; `None` if names of that kind are not followed.
+    pub(super) fn from_word(word: &str) -> Option<Self> {
         match word {
             "queue" => Some(Self::Queue),
             "node" => Some(Self::Node),
@@ -26,33 +26,33 @@ impl ObjectKind {
     }
 }
 
-/// Names of queues and nodes.
+/// Names of queues and nodes that exist or existed at a step of a case.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
+pub(super) struct KnownNames {
     queues: KindNames,
     nodes: KindNames,
     tree: QueueTree,
 }
 
-/// Names of one kind.
+/// Names of one kind of object.
 #[derive(Clone, Debug, Default)]
 struct KindNames {
     existing: BTreeSet<String>,
-    /// Those that exist or were deleted.
+    /// Names of objects that exist or were deleted.
     ever: BTreeSet<String>,
-    knowledge: Knowledge,
+    knowledge: NameKnowledge,
 }
 
-/// Whether all names of a kind are known.
+/// Whether all names of a kind are known at a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Knowledge {
+enum NameKnowledge {
     #[default]
     Complete,
-    /// A step may have created others.
+    /// Not all: a step may have created objects with unknown names.
     Partial,
 }
 
-impl Names {
+impl KnownNames {
     fn of(&mut self, kind: ObjectKind) -> Option<&mut KindNames> {
         match kind {
             ObjectKind::Queue => Some(&mut self.queues),
@@ -61,61 +61,66 @@ impl Names {
         }
     }
 
-    /// Adds or updates an object.
-    pub(super) fn add(&mut self, kind: ObjectKind, object: &Value) {
+    /// Adds the name of an object.
+    pub(super) fn add_object(&mut self, kind: ObjectKind, object: &Value) {
         let Some(name) = object["metadata"]["name"].as_str() else {
             // The API server generates a name.
-            return self.forget(kind);
+            return self.forget_kind(kind);
         };
         if let Some(names) = self.of(kind) {
             names.existing.insert(name.to_owned());
             names.ever.insert(name.to_owned());
         }
         if kind == ObjectKind::Queue {
-            self.tree.add(object);
+            self.tree.add_queue(object);
         }
     }
 
-    /// Removes an object.
-    pub(super) fn remove(&mut self, kind: ObjectKind, name: &str) {
+    /// Removes a name from those that exist.
+    pub(super) fn remove_name(&mut self, kind: ObjectKind, name: &str) {
         if let Some(names) = self.of(kind) {
             names.existing.remove(name);
         }
         if kind == ObjectKind::Queue {
-            self.tree.remove(name);
+            self.tree.remove_queue(name);
         }
     }
 
-    /// From now on there may be other objects of this kind.
-    pub(super) fn forget(&mut self, kind: ObjectKind) {
+    /// Notes that from now on there may be objects of this kind with unknown names.
+    pub(super) fn forget_kind(&mut self, kind: ObjectKind) {
         if let Some(names) = self.of(kind) {
-            names.knowledge = Knowledge::Partial;
+            names.knowledge = NameKnowledge::Partial;
         }
     }
 
-    /// From now on there may be other queues and nodes.
-    pub(super) fn forget_all(&mut self) {
-        self.forget(ObjectKind::Queue);
-        self.forget(ObjectKind::Node);
+    /// Notes that from now on there may be queues and nodes with unknown names.
+    pub(super) fn forget_all_kinds(&mut self) {
+        self.forget_kind(ObjectKind::Queue);
+        self.forget_kind(ObjectKind::Node);
     }
 
-    /// The names that exist now.
-    pub(super) fn existing(&self) -> ExistingNames {
+    /// The names that exist at this step.
+    pub(super) fn existing_names(&self) -> ExistingNames {
         let of = |names: &KindNames| {
-            (names.knowledge == Knowledge::Complete).then(|| names.existing.clone())
+            (names.knowledge == NameKnowledge::Complete).then(|| names.existing.clone())
         };
         ExistingNames { queues: of(&self.queues), nodes: of(&self.nodes) }
     }
 
-    /// The queues that exist now, if all are known.
+    /// The tree of the queues that exist at this step; `None` if not all are known.
     pub(super) fn queue_tree(&self) -> Option<&QueueTree> {
-        (self.queues.knowledge == Knowledge::Complete).then_some(&self.tree)
+        (self.queues.knowledge == NameKnowledge::Complete).then_some(&self.tree)
     }
 
-    /// All names that ever existed, if all are known and this name is not among them.
-    pub(super) fn unless_known(&mut self, kind: ObjectKind, name: &str) -> Option<Vec<String>> {
+    /// All names of a kind that ever existed, if `name` is not among them. `None` if it is, or if
+    /// not all names are known.
+    pub(super) fn all_names_if_unknown(
+        &mut self,
+        kind: ObjectKind,
+        name: &str,
+    ) -> Option<Vec<String>> {
         let names = self.of(kind)?;
-        let unknown = names.knowledge == Knowledge::Complete && !names.ever.contains(name);
+        let unknown = names.knowledge == NameKnowledge::Complete && !names.ever.contains(name);
         unknown.then(|| names.ever.iter().cloned().collect())
     }
 }

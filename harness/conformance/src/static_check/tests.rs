@@ -17,7 +17,7 @@ And these queues:
 fn problems(steps: &str) -> String {
     let text = format!("Feature: f\n  Scenario: s\n{steps}\n");
     let cases = load_text("f.feature", &text, catalogue::is_step).unwrap();
-    let lines: Vec<String> = check(&cases).iter().map(ToString::to_string).collect();
+    let lines: Vec<String> = check_cases(&cases).iter().map(ToString::to_string).collect();
     lines.join("\n")
 }
 
@@ -163,7 +163,7 @@ fn a_problem_of_a_background_is_reported_once() {
     Then 0 GPUs are free
 ";
     let cases = load_text("f.feature", text, catalogue::is_step).unwrap();
-    let problems = check(&cases);
+    let problems = check_cases(&cases);
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert_snapshot!(problems[0], @"f.feature:3: column `nodes`: got 0, expected a whole number from 1 to 100000");
 }

@@ -9,13 +9,12 @@ use schedlab_api::{Value, json, object};
 use super::StepResult;
 use super::subjects::Workload;
 use crate::world::World;
-use schedlab_clusters::api::{self, api_error};
+use schedlab_clusters::api::{self, to_anyhow_error};
 
-const API: &str = "admissionregistration.k8s.io/v1";
+const ADMISSION_API_VERSION: &str = "admissionregistration.k8s.io/v1";
 const DEFAULT_NAMESPACE: &str = "default";
-/// How often a real API server is asked whether it follows a policy, which it does after a second
-/// or two.
-const PROBES: usize = 60;
+/// How often a real API server is asked whether a policy is in force yet. It takes a second or two.
+const PROBE_ATTEMPTS_MAX: usize = 60;
 const PROBE_PERIOD: Duration = Duration::from_millis(500);
 
 /// The API server refuses each binding of a workload's pods, by a validating admission policy: those
@@ -25,9 +24,9 @@ const PROBE_PERIOD: Duration = Duration::from_millis(500);
 /// ```
 #[given(expr = "an admission policy refuses to bind {workload}")]
 #[when(expr = "an admission policy refuses to bind {workload}")]
-async fn refuses_to_bind(world: &mut World, which: Workload) -> StepResult {
-    let policy = BindingPolicy::for_workload(world, &which);
-    for object in policy.objects() {
+async fn api_server_refuses_to_bind(world: &mut World, workload: Workload) -> StepResult {
+    let policy = BindingPolicy::for_workload(world, &workload);
+    for object in policy.policy_and_binding_objects() {
         world.api.create(&object).await?;
     }
     policy.wait_until_refused(world, true).await?;
@@ -39,12 +38,12 @@ async fn refuses_to_bind(world: &mut World, which: Workload) -> StepResult {
 /// When no admission policy refuses to bind pod "doomed"
 /// ```
 #[when(expr = "no admission policy refuses to bind {workload}")]
-async fn binds_again(world: &mut World, which: Workload) -> StepResult {
-    let policy = BindingPolicy::for_workload(world, &which);
-    for object in policy.objects().iter().rev() {
-        let path = world.api.path(object).await?;
-        if let Err(error) = world.delete(&path).await {
-            return Err(error.context(format!("no admission policy refuses {which}")).into());
+async fn api_server_allows_binding_again(world: &mut World, workload: Workload) -> StepResult {
+    let policy = BindingPolicy::for_workload(world, &workload);
+    for object in policy.policy_and_binding_objects().iter().rev() {
+        let path = world.api.object_path(object).await?;
+        if let Err(error) = world.delete_object(&path).await {
+            return Err(error.context(format!("no admission policy refuses {workload}")).into());
         }
     }
     policy.wait_until_refused(world, false).await?;
@@ -53,25 +52,26 @@ async fn binds_again(world: &mut World, which: Workload) -> StepResult {
 
 /// A policy that refuses the bindings of a workload's pods.
 struct BindingPolicy {
-    /// The name of the policy and of its binding.
+    /// The name of the policy, and also of its `ValidatingAdmissionPolicyBinding`.
     name: String,
     workload: String,
     namespace: String,
 }
 
 impl BindingPolicy {
-    fn for_workload(world: &World, which: &Workload) -> Self {
-        let submitted = world.submitted(which.kind(), which.name()).unwrap_or_default();
+    fn for_workload(world: &World, workload: &Workload) -> Self {
+        let submitted =
+            world.submitted_objects(workload.kind(), workload.subject_name()).unwrap_or_default();
         let namespace = submitted.iter().map(object::namespace).find(|ns| !ns.is_empty());
         Self {
-            name: format!("refuse-to-bind-{}", which.name()),
-            workload: which.name().to_owned(),
+            name: format!("refuse-to-bind-{}", workload.subject_name()),
+            workload: workload.subject_name().to_owned(),
             namespace: namespace.unwrap_or(DEFAULT_NAMESPACE).to_owned(),
         }
     }
 
-    /// The policy, then its binding.
-    fn objects(&self) -> [Value; 2] {
+    /// The admission policy, followed by its binding.
+    fn policy_and_binding_objects(&self) -> [Value; 2] {
         let Self { name, workload, namespace } = self;
         let rule = json!({
             "apiGroups": [""],
@@ -83,7 +83,7 @@ impl BindingPolicy {
             format!("request.name == '{workload}' || request.name.startsWith('{workload}-')");
         let message = format!("pods of {workload} are not bound");
         let policy = json!({
-            "apiVersion": API,
+            "apiVersion": ADMISSION_API_VERSION,
             "kind": "ValidatingAdmissionPolicy",
             "metadata": {"name": name},
             "spec": {
@@ -95,7 +95,7 @@ impl BindingPolicy {
         });
         let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
         let binding = json!({
-            "apiVersion": API,
+            "apiVersion": ADMISSION_API_VERSION,
             "kind": "ValidatingAdmissionPolicyBinding",
             "metadata": {"name": name},
             "spec": {
@@ -107,18 +107,19 @@ impl BindingPolicy {
         [policy, binding]
     }
 
-    /// Waits until the API server follows the policy, or no longer does.
+    /// Waits until the API server refuses the workload's bindings, or, if not `expected`, until it
+    /// no longer refuses them.
     async fn wait_until_refused(&self, world: &mut World, expected: bool) -> anyhow::Result<()> {
-        for _ in 0..PROBES {
+        for _ in 0..PROBE_ATTEMPTS_MAX {
             if self.is_refused(world).await? == expected {
                 return Ok(());
             }
-            world.pass_unscaled(PROBE_PERIOD).await?;
+            world.pass_unscaled_time(PROBE_PERIOD).await?;
         }
         bail!("the API server does not follow admission policy {:?} after 30 seconds", self.name)
     }
 
-    /// Whether a dry run of a binding is refused by the policy.
+    /// Whether the policy refuses a dry run of a binding.
     async fn is_refused(&self, world: &World) -> anyhow::Result<bool> {
         let Self { name, workload, namespace } = self;
         let binding = json!({
@@ -132,7 +133,7 @@ impl BindingPolicy {
             Ok(_) => Ok(false),
             Err(error) if api::is_not_found(&error) => Ok(false),
             Err(error) => {
-                let error = api_error(error);
+                let error = to_anyhow_error(error);
                 if format!("{error:#}").contains(&format!("ValidatingAdmissionPolicy '{name}'")) {
                     return Ok(true);
                 }

@@ -10,44 +10,47 @@ use cucumber::codegen::{StepConstructor as _, WorldInventory, inventory};
 use cucumber::step::{AmbiguousMatchError, Collection, Location};
 use gherkin::{Feature, GherkinEnv, Step, StepType};
 
-use super::SOURCES;
+use super::STEP_SOURCES;
 use crate::world::World;
 
-/// One entry of the catalogue.
+/// One entry of the step catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepDoc {
-    /// Area title: fleet, queues, workloads …
+    /// The title of the area, such as fleet, queues or workloads.
     pub area: &'static str,
-    /// The keywords it can follow: `Given`, `When`, `Then`.
+    /// The keywords that the step can follow: `Given`, `When`, `Then`.
     pub keywords: Vec<&'static str>,
-    /// The Cucumber expression.
+    /// The Cucumber expression that the step matches.
     pub pattern: String,
     /// What the step does or asserts.
     pub meaning: String,
-    /// Usage in a feature, one or more lines.
+    /// How the step is used in a feature; one or more lines.
     pub example: String,
-    /// File and line of each attribute with this pattern.
+    /// The source file and line of each attribute that has this pattern.
     locations: Vec<(&'static str, u32)>,
 }
 
 impl StepDoc {
-    /// Whether an attribute at this location has this pattern.
+    /// Whether an attribute at this source location has this pattern.
     pub(crate) fn is_at(&self, location: Location) -> bool {
         let mut locations = self.locations.iter();
         locations.any(|(file, line)| location.path.ends_with(file) && location.line == *line)
     }
 }
 
-/// A parsed attribute of a step function.
-struct Attribute {
+/// A parsed attribute of a step function, such as `#[given(expr = "…")]`.
+struct StepAttribute {
     keyword: &'static str,
     pattern: String,
     location: (&'static str, u32),
 }
 
-/// All catalogue entries, in source order.
+/// All entries of the step catalogue, in source order.
 pub fn all_step_docs() -> Vec<StepDoc> {
-    SOURCES.iter().flat_map(|(area, file, source)| parse_source(area, file, source)).collect()
+    STEP_SOURCES
+        .iter()
+        .flat_map(|(area, file, source)| parse_step_docs(area, file, source))
+        .collect()
 }
 
 /// The step functions, registered for matching.
@@ -68,7 +71,7 @@ pub fn step_collection() -> Collection<World> {
     collection
 }
 
-/// Whether a sentence is a step after any keyword.
+/// Whether a sentence is a step after any of the keywords.
 pub fn is_step(sentence: &str) -> bool {
     let steps = step_collection();
     ["Given", "When", "Then"].iter().any(|keyword| {
@@ -79,10 +82,10 @@ pub fn is_step(sentence: &str) -> bool {
     })
 }
 
-/// Parses `///` lines, step attributes and the function below them.
-fn parse_source(area: &'static str, file: &'static str, source: &str) -> Vec<StepDoc> {
+/// Parses the doc comments and attributes of the step functions in a source file.
+fn parse_step_docs(area: &'static str, file: &'static str, source: &str) -> Vec<StepDoc> {
     let mut docs: Vec<&str> = Vec::new();
-    let mut patterns: Vec<Attribute> = Vec::new();
+    let mut patterns: Vec<StepAttribute> = Vec::new();
     let (mut open, mut location) = (String::new(), (file, 0));
     let mut steps = Vec::new();
     for (number, line) in (1..).zip(source.lines()) {
@@ -94,7 +97,7 @@ fn parse_source(area: &'static str, file: &'static str, source: &str) -> Vec<Ste
             open.push_str(line.trim());
             if line.ends_with(")]") {
                 let parsed = parse_attribute(&open);
-                patterns.extend(parsed.map(|(keyword, pattern)| Attribute {
+                patterns.extend(parsed.map(|(keyword, pattern)| StepAttribute {
                     keyword,
                     pattern,
                     location,
@@ -103,7 +106,7 @@ fn parse_source(area: &'static str, file: &'static str, source: &str) -> Vec<Ste
             }
         } else if !line.starts_with(' ') && !line.starts_with(')') {
             if !patterns.is_empty() {
-                steps.extend(step_docs(area, &docs, &patterns));
+                steps.extend(step_docs_of_function(area, &docs, &patterns));
             }
             docs.clear();
             patterns.clear();
@@ -112,7 +115,7 @@ fn parse_source(area: &'static str, file: &'static str, source: &str) -> Vec<Ste
     steps
 }
 
-/// Keyword and pattern of `#[given(expr = "…")]`.
+/// The keyword and the pattern in an attribute `#[given(expr = "…")]`.
 fn parse_attribute(text: &str) -> Option<(&'static str, String)> {
     let words = [("#[given(", "Given"), ("#[when(", "When"), ("#[then(", "Then")];
     let (open, keyword) = words.iter().find(|(open, _)| text.starts_with(open))?;
@@ -120,14 +123,18 @@ fn parse_attribute(text: &str) -> Option<(&'static str, String)> {
     Some((keyword, pattern.replace("\\\"", "\"").replace("\\\\", "\\")))
 }
 
-fn step_docs(area: &'static str, docs: &[&str], patterns: &[Attribute]) -> Vec<StepDoc> {
+fn step_docs_of_function(
+    area: &'static str,
+    docs: &[&str],
+    patterns: &[StepAttribute],
+) -> Vec<StepDoc> {
     let example_at = docs.iter().position(|line| *line == "```gherkin").unwrap_or(docs.len());
     let (meaning, example) = docs.split_at(example_at);
     let example = example.iter().filter(|line| !line.starts_with("```"));
     let meaning = meaning.join(" ").trim().to_owned();
     let example = example.copied().collect::<Vec<_>>().join("\n");
     let mut steps: Vec<StepDoc> = Vec::new();
-    for Attribute { keyword, pattern, location: place } in patterns {
+    for StepAttribute { keyword, pattern, location: place } in patterns {
         if let Some(known) = steps.iter_mut().find(|step| step.pattern == *pattern) {
             known.keywords.push(keyword);
             known.locations.push(*place);
@@ -145,8 +152,8 @@ fn step_docs(area: &'static str, docs: &[&str], patterns: &[Attribute]) -> Vec<S
     steps
 }
 
-/// The message for a step that matches nothing: the keyword it needs, the value that is invalid, or
-/// the nearest step, and where to add a new one.
+/// The message for a step that matches no pattern: the keyword that it needs, the value that is
+/// invalid, or the nearest step, and where to add a new one.
 pub(crate) fn undefined_step_message(step: &Step) -> String {
     let keyword = keyword_of(step.ty);
     let catalogue = all_step_docs();
@@ -155,8 +162,9 @@ pub(crate) fn undefined_step_message(step: &Step) -> String {
         return message;
     }
     let same = catalogue.iter().filter(|doc| doc.keywords.contains(&keyword));
-    let nearest = same.min_by_key(|doc| distance(&step.value, &doc.pattern));
-    let misread = nearest.and_then(|doc| diagnose::invalid_value(&step.value, &doc.pattern));
+    let nearest = same.min_by_key(|doc| edit_distance(&step.value, &doc.pattern));
+    let misread =
+        nearest.and_then(|doc| diagnose::invalid_value_message(&step.value, &doc.pattern));
     let mut message = match &misread {
         Some(misread) => format!("in `{own}`: {misread}"),
         None => format!("no step matches `{own}`"),
@@ -179,7 +187,7 @@ pub(crate) fn undefined_step_message(step: &Step) -> String {
     message
 }
 
-/// The message for a step that exists after another keyword only.
+/// The message for a step that exists, but after another keyword only.
 fn wrong_keyword_message(step: &Step, own: &str) -> Option<String> {
     let steps = step_collection();
     let others = [StepType::Given, StepType::When, StepType::Then].into_iter().filter(|ty| {
@@ -196,7 +204,7 @@ fn wrong_keyword_message(step: &Step, own: &str) -> Option<String> {
     ))
 }
 
-/// The message for a step that several patterns match: lists each of them.
+/// The message for a step that several patterns match. It lists all of them.
 pub(crate) fn ambiguous_step_message(step: &Step, error: &AmbiguousMatchError) -> String {
     let keyword = keyword_of(step.ty);
     let catalogue = all_step_docs();
@@ -219,17 +227,18 @@ pub(crate) fn ambiguous_step_message(step: &Step, error: &AmbiguousMatchError) -
     message
 }
 
-/// The keyword of a step type.
-pub(crate) fn keyword_of(ty: StepType) -> &'static str {
-    match ty {
+/// The keyword for a type of step.
+pub(crate) fn keyword_of(step_type: StepType) -> &'static str {
+    match step_type {
         StepType::Given => "Given",
         StepType::When => "When",
         StepType::Then => "Then",
     }
 }
 
-/// Edit distance of a sentence from a pattern; all values and parameters count as the same.
-fn distance(text: &str, pattern: &str) -> usize {
+/// Edit distance between a sentence and a pattern. All values and parameters count as the same
+/// word.
+fn edit_distance(text: &str, pattern: &str) -> usize {
     let normalized = |text: &str| {
         let plain = |word: &str| match word.chars().next() {
             Some(c) if c.is_ascii_digit() || c == '"' || c == '{' => "{}".to_owned(),
@@ -249,7 +258,7 @@ mod tests {
     use super::*;
     use crate::features::load_text;
     use crate::report::FailureKind;
-    use crate::runner::step_mismatch;
+    use crate::runner::step_mismatch_message;
 
     /// The catalogue has as many entries per keyword as there are step functions.
     #[test]
@@ -281,7 +290,7 @@ mod tests {
         let steps = step_collection().given(None, second, |_, _| Box::pin(async {}));
         let text = "Feature: f\n  Scenario: s\n    Given a fleet of 2 nodes with 8 GPUs each\n";
         let cases = load_text("f.feature", text, is_step).unwrap();
-        let (kind, message) = step_mismatch(&cases[0].steps[0], &steps).unwrap();
+        let (kind, message) = step_mismatch_message(&cases[0].steps[0], &steps).unwrap();
         assert_eq!(kind, FailureKind::AmbiguousStep);
         insta::assert_snapshot!(message, @r"
         several steps match `Given a fleet of 2 nodes with 8 GPUs each`
@@ -301,7 +310,7 @@ mod tests {
             let cases = load_text("example.feature", &text, is_step);
             let cases = cases.unwrap_or_else(|e| panic!("{}: {e}", step.pattern));
             for example in &cases[0].steps {
-                let wrong = step_mismatch(example, &steps).map(|(_, message)| message);
+                let wrong = step_mismatch_message(example, &steps).map(|(_, message)| message);
                 assert_eq!(wrong, None, "example of {}", step.pattern);
                 let location = steps.find(example).unwrap().unwrap().2;
                 used.insert(location.map(|l| (l.path, l.line)));

@@ -7,8 +7,8 @@ use cucumber::{given, when};
 use schedlab_api::{Value, annotations, json, object, resources};
 
 use super::StepResult;
-use super::unknown_names::require_known;
-use crate::text::counted;
+use super::unknown_names::require_known_name;
+use crate::text::counted_noun;
 use crate::world::World;
 use crate::world::observed::WatchedKind;
 
@@ -20,10 +20,10 @@ use crate::world::observed::WatchedKind;
 /// ```
 #[given(expr = "GPU {int} of node {string} becomes unhealthy")]
 #[when(expr = "GPU {int} of node {string} becomes unhealthy")]
-async fn unhealthy(world: &mut World, index: u64, name: String) -> StepResult {
-    let mut gpus = GpuHealth::of_node(world, &name).await?;
-    gpus.withdraw(index)?;
-    gpus.write(world).await?;
+async fn gpu_becomes_unhealthy(world: &mut World, index: u64, node_name: String) -> StepResult {
+    let mut gpus = GpuHealth::read_from_node(world, &node_name).await?;
+    gpus.withdraw_gpu(index)?;
+    gpus.write_to_node(world).await?;
     Ok(())
 }
 
@@ -33,10 +33,10 @@ async fn unhealthy(world: &mut World, index: u64, name: String) -> StepResult {
 /// ```
 #[given(expr = "{int} GPU(s) of node {string} become(s) unhealthy")]
 #[when(expr = "{int} GPU(s) of node {string} become(s) unhealthy")]
-async fn some_unhealthy(world: &mut World, count: usize, name: String) -> StepResult {
-    let mut gpus = GpuHealth::of_node(world, &name).await?;
-    gpus.withdraw_first(count)?;
-    gpus.write(world).await?;
+async fn gpus_become_unhealthy(world: &mut World, count: usize, node_name: String) -> StepResult {
+    let mut gpus = GpuHealth::read_from_node(world, &node_name).await?;
+    gpus.withdraw_first_gpus(count)?;
+    gpus.write_to_node(world).await?;
     Ok(())
 }
 
@@ -45,10 +45,10 @@ async fn some_unhealthy(world: &mut World, count: usize, name: String) -> StepRe
 /// When GPU 0 of node "node-1" becomes healthy
 /// ```
 #[when(expr = "GPU {int} of node {string} becomes healthy")]
-async fn healthy(world: &mut World, index: u64, name: String) -> StepResult {
-    let mut gpus = GpuHealth::of_node(world, &name).await?;
-    gpus.restore(index)?;
-    gpus.write(world).await?;
+async fn gpu_becomes_healthy(world: &mut World, index: u64, node_name: String) -> StepResult {
+    let mut gpus = GpuHealth::read_from_node(world, &node_name).await?;
+    gpus.restore_gpu(index)?;
+    gpus.write_to_node(world).await?;
     Ok(())
 }
 
@@ -60,8 +60,8 @@ struct GpuHealth {
 }
 
 impl GpuHealth {
-    async fn of_node(world: &mut World, name: &str) -> anyhow::Result<Self> {
-        require_known(world, "node", name).await?;
+    async fn read_from_node(world: &mut World, name: &str) -> anyhow::Result<Self> {
+        require_known_name(world, "node", name).await?;
         let node = world.view.get(WatchedKind::Nodes, name);
         let node = node.with_context(|| format!("node {name:?} no longer exists"))?;
         let unhealthy = object::annotation(node, annotations::UNHEALTHY_GPUS).unwrap_or_default();
@@ -72,32 +72,32 @@ impl GpuHealth {
         })
     }
 
-    fn withdraw(&mut self, index: u64) -> anyhow::Result<()> {
-        self.require_index(index)?;
+    fn withdraw_gpu(&mut self, index: u64) -> anyhow::Result<()> {
+        self.require_gpu_index(index)?;
         let is_new = self.unhealthy.insert(index);
         ensure!(is_new, "GPU {index} of node {:?} is unhealthy already", self.node);
         Ok(())
     }
 
-    fn withdraw_first(&mut self, count: usize) -> anyhow::Result<()> {
+    fn withdraw_first_gpus(&mut self, count: usize) -> anyhow::Result<()> {
         let mut healthy: Vec<u64> = (0..self.count).collect();
         healthy.retain(|index| !self.unhealthy.contains(index));
         let (node, all) = (&self.node, healthy.len());
-        let has = counted(all, "healthy GPU");
+        let has = counted_noun(all, "healthy GPU");
         ensure!(count > 0, "got 0 GPUs, expected 1 or more");
         ensure!(count <= all, "got {count} GPUs, expected at most {all}: node {node:?} has {has}");
         self.unhealthy.extend(healthy.into_iter().take(count));
         Ok(())
     }
 
-    fn restore(&mut self, index: u64) -> anyhow::Result<()> {
-        self.require_index(index)?;
+    fn restore_gpu(&mut self, index: u64) -> anyhow::Result<()> {
+        self.require_gpu_index(index)?;
         let was_unhealthy = self.unhealthy.remove(&index);
         ensure!(was_unhealthy, "GPU {index} of node {:?} is not unhealthy", self.node);
         Ok(())
     }
 
-    fn require_index(&self, index: u64) -> anyhow::Result<()> {
+    fn require_gpu_index(&self, index: u64) -> anyhow::Result<()> {
         let node = &self.node;
         match self.count.checked_sub(1) {
             None => bail!("got GPU {index}, but node {node:?} has no GPUs"),
@@ -108,7 +108,7 @@ impl GpuHealth {
         }
     }
 
-    async fn write(&self, world: &mut World) -> anyhow::Result<()> {
+    async fn write_to_node(&self, world: &mut World) -> anyhow::Result<()> {
         let all: Vec<String> = self.unhealthy.iter().map(u64::to_string).collect();
         let changed = json!({(annotations::UNHEALTHY_GPUS): all.join(",")});
         let patch = json!({"metadata": {"annotations": changed}});
@@ -116,7 +116,7 @@ impl GpuHealth {
     }
 }
 
-/// The number of GPUs of a device plugin, or of published devices.
+/// The number of GPUs that a node has from a device plugin, or else from published devices.
 fn gpu_count(node: &Value) -> u64 {
     let plugged = object::text(node, &["status", "capacity", resources::GPU]);
     let published = object::annotation(node, annotations::PUBLISHED_GPUS);

@@ -8,9 +8,9 @@ use cucumber::then;
 use super::StepResult;
 use super::parameters::{Count, StableCycles, Timing};
 use super::subjects::Subject;
-use crate::text::counted;
+use crate::text::counted_noun;
 use crate::world::World;
-use crate::world::observed::{Eviction, Pod, victim_count};
+use crate::world::observed::{Eviction, Pod, distinct_victim_count};
 
 /// This number of pods were evicted by the scheduler since the scenario began, with or without an
 /// event.
@@ -20,14 +20,14 @@ use crate::world::observed::{Eviction, Pod, victim_count};
 /// Then 4 pods of queue "team-b" were evicted and stays so for 5 cycles
 /// ```
 #[then(expr = "{when}{count} pod(s) of {subject} was/were evicted{stays}")]
-async fn evicted(
+async fn pods_are_evicted(
     world: &mut World,
     when: Timing,
     count: Count,
     subject: Subject,
     stays: StableCycles,
 ) -> StepResult {
-    let claim = |world: &World| check_count(world, count, &subject, |_| true, "");
+    let claim = |world: &World| check_victim_count(world, count, &subject, |_| true, "");
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
 }
@@ -39,7 +39,7 @@ async fn evicted(
 /// Then 1 pod of job "low" was evicted for job "high"
 /// ```
 #[then(expr = "{when}{count} pod(s) of {subject} was/were evicted for {subject}{stays}")]
-async fn evicted_for(
+async fn pods_are_evicted_for(
     world: &mut World,
     when: Timing,
     count: Count,
@@ -50,11 +50,11 @@ async fn evicted_for(
     let words = format!(" for {other}");
     let claim = |world: &World| {
         let names: BTreeSet<&str> =
-            other.pods_ever(&world.view).flat_map(Pod::known_names).collect();
+            other.pods_ever_seen(&world.view).flat_map(Pod::known_names).collect();
         let is_for = |eviction: &Eviction<'_>| {
-            eviction.mentions_any(&names) || names_queue(world, eviction, &other)
+            eviction.mentions_any(&names) || eviction_names_queue(world, eviction, &other)
         };
-        check_count(world, count, &subject, is_for, &words)
+        check_victim_count(world, count, &subject, is_for, &words)
     };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
@@ -65,7 +65,7 @@ async fn evicted_for(
 /// Then 2 pods of the cluster were evicted with "resource consolidation"
 /// ```
 #[then(expr = "{when}{count} pod(s) of {subject} was/were evicted with {string}{stays}")]
-async fn evicted_with(
+async fn pods_are_evicted_with_text(
     world: &mut World,
     when: Timing,
     count: Count,
@@ -73,25 +73,26 @@ async fn evicted_with(
     words: String,
     stays: StableCycles,
 ) -> StepResult {
-    super::reasons::require_text(&words)?;
+    super::reasons::require_nonempty_text(&words)?;
     let with = format!(" with {words:?}");
     let claim = |world: &World| {
         let has_text = |eviction: &Eviction<'_>| {
             eviction.message.is_some_and(|message| message.contains(&words))
         };
-        check_count(world, count, &subject, has_text, &with)
+        check_victim_count(world, count, &subject, has_text, &with)
     };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
 }
 
-/// A message that names queues names the victim's own queue, too.
-fn names_queue(world: &World, eviction: &Eviction<'_>, queue: &Subject) -> bool {
-    let is_victims = eviction.pod.is_none_or(|pod| queue.includes(pod, &world.view));
-    queue.is_queue() && !is_victims && eviction.mentions_queue(queue.name())
+/// Whether the eviction's message names the queue as the preemptor's. A message that names queues
+/// also names the victim's own queue, which does not count.
+fn eviction_names_queue(world: &World, eviction: &Eviction<'_>, queue: &Subject) -> bool {
+    let is_victims = eviction.pod.is_none_or(|pod| queue.includes_pod(pod, &world.view));
+    queue.is_queue() && !is_victims && eviction.mentions_queue(queue.subject_name())
 }
 
-fn check_count(
+fn check_victim_count(
     world: &World,
     count: Count,
     subject: &Subject,
@@ -99,11 +100,12 @@ fn check_count(
     words: &str,
 ) -> Result<(), String> {
     let unannounced = world.unannounced_evictions();
-    let all = world.view.evictions(&unannounced);
+    let all = world.view.all_evictions(&unannounced);
     let of_subject = |eviction: &&Eviction<'_>| {
-        eviction.pod.is_some_and(|pod| subject.includes(pod, &world.view))
+        eviction.pod.is_some_and(|pod| subject.includes_pod(pod, &world.view))
     };
-    let found = victim_count(all.iter().filter(of_subject).filter(|eviction| matches(eviction)));
+    let found =
+        distinct_victim_count(all.iter().filter(of_subject).filter(|eviction| matches(eviction)));
     if count.matches(found) {
         return Ok(());
     }
@@ -111,14 +113,14 @@ fn check_count(
         all.iter().map(|eviction| format!("\n  {} {eviction}", eviction.time)).collect();
     Err(format!(
         "got {} of {subject}{words}, expected {count}; evictions: {}",
-        counted(found, "evicted pod"),
+        counted_noun(found, "evicted pod"),
         if lines.is_empty() { "none".to_owned() } else { lines.concat() }
     ))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::report::Outcome;
+    use crate::report::CaseOutcome;
     use crate::runner::tests::{regex, verdict};
     use crate::steps::catalogue;
     use crate::world::World;
@@ -135,12 +137,12 @@ mod tests {
 
     /// Deletes a running pod of `a` and one of `j`, with this user agent.
     async fn delete_one_of_each(world: &mut World, by: &str) {
-        world.catch_up().await.unwrap();
+        world.catch_up_with_watches().await.unwrap();
         for workload in ["a", "j"] {
             let is_one = |pod: &crate::world::observed::Pod<'_>| {
-                pod.belongs_to("workload", workload) && pod.phase() == Phase::Running
+                pod.belongs_to("workload", workload) && pod.current_phase() == Phase::Running
             };
-            let path = world.view.pods().find(is_one).unwrap().path();
+            let path = world.view.current_pods().find(is_one).unwrap().api_path();
             let request = http::Request::delete(path).header("user-agent", by).body(Vec::new());
             world.api.client().request::<schedlab_api::Value>(request.unwrap()).await.unwrap();
         }
@@ -157,7 +159,7 @@ mod tests {
             });
         let report = verdict(&format!("{WORK}\n    {lines}"), &steps);
         let message = report.failure.map(|failure| failure.message).unwrap_or_default();
-        assert_eq!(message.is_empty(), report.outcome == Outcome::Passed, "{message}");
+        assert_eq!(message.is_empty(), report.outcome == CaseOutcome::Passed, "{message}");
         message
     }
 
@@ -170,7 +172,7 @@ mod tests {
                 failure.contains("got 2 evicted pods of the cluster, expected no"),
                 "{failure}"
             );
-            let why = ": it was deleted while it ran, and no event announced it";
+            let why = ": the pod was deleted while it ran, and no event announced that";
             assert_eq!(failure.matches(why).count(), 4, "in the claim and below it: {failure}");
             assert_eq!(failure_of(&format!("{silent}1 pod of job \"j\" was evicted")), "");
             let with =

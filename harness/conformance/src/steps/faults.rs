@@ -9,17 +9,17 @@ use schedlab_api::{Value, annotations, json, object};
 
 use super::StepResult;
 use super::subjects::Workload;
-use super::unknown_names::require_known;
+use super::unknown_names::require_known_name;
 use crate::world::World;
 use crate::world::observed::{Pod, WatchedKind};
 use schedlab_clusters::api;
 
-const NODES: &str = "/api/v1/nodes";
+const NODES_PATH: &str = "/api/v1/nodes";
 
 /// How long `kubectl drain` waits before it retries a pod protected by a disruption budget.
-const DRAIN_PERIOD: Duration = Duration::from_secs(5);
-/// Retries per pod; kubectl itself never gives up.
-const DRAIN_ROUNDS: usize = 60;
+const DRAIN_RETRY_PERIOD: Duration = Duration::from_secs(5);
+/// How often the eviction of a pod is retried; kubectl itself never gives up.
+const DRAIN_ATTEMPTS_MAX: usize = 60;
 
 /// A node stops sending heartbeats; whether its pods still run is unknown.
 /// ```gherkin
@@ -27,8 +27,8 @@ const DRAIN_ROUNDS: usize = 60;
 /// ```
 #[given(expr = "node {string} dies")]
 #[when(expr = "node {string} dies")]
-async fn dies(world: &mut World, name: String) -> StepResult {
-    annotate(world, &name, json!("true")).await
+async fn node_dies(world: &mut World, name: String) -> StepResult {
+    annotate_node(world, &name, json!("true")).await
 }
 
 /// A node that died sends heartbeats again.
@@ -36,30 +36,30 @@ async fn dies(world: &mut World, name: String) -> StepResult {
 /// When node "node-1" returns
 /// ```
 #[when(expr = "node {string} returns")]
-async fn returns(world: &mut World, name: String) -> StepResult {
-    require_state(world, &name, "has not died", |node| {
+async fn node_returns(world: &mut World, name: String) -> StepResult {
+    require_node_state(world, &name, "has not died", |node| {
         object::annotation(node, annotations::NODE_DOWN).is_some()
     })
     .await?;
-    annotate(world, &name, Value::Null).await
+    annotate_node(world, &name, Value::Null).await
 }
 
-/// Requires that the state that a step reverts was set before.
-async fn require_state(
+/// Fails unless the node has the state that the current step ends.
+async fn require_node_state(
     world: &mut World,
     name: &str,
     missing: &str,
     is_done: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<()> {
-    require_known(world, "node", name).await?;
+    require_known_name(world, "node", name).await?;
     let node = world.view.get(WatchedKind::Nodes, name);
     anyhow::ensure!(node.is_some_and(is_done), "node {name:?} {missing}");
     Ok(())
 }
 
-async fn annotate(world: &mut World, name: &str, down: Value) -> StepResult {
+async fn annotate_node(world: &mut World, name: &str, down: Value) -> StepResult {
     let patch = json!({"metadata": {"annotations": {(annotations::NODE_DOWN): down}}});
-    change(world, name, &patch).await
+    patch_node(world, name, &patch).await
 }
 
 /// Deletes a node object.
@@ -68,15 +68,15 @@ async fn annotate(world: &mut World, name: &str, down: Value) -> StepResult {
 /// ```
 #[given(expr = "node {string} is deleted")]
 #[when(expr = "node {string} is deleted")]
-async fn deleted(world: &mut World, name: String) -> StepResult {
-    require_known(world, "node", &name).await?;
-    world.delete(&format!("{NODES}/{name}")).await?;
+async fn node_is_deleted(world: &mut World, name: String) -> StepResult {
+    require_known_name(world, "node", &name).await?;
+    world.delete_object(&format!("{NODES_PATH}/{name}")).await?;
     Ok(())
 }
 
-async fn change(world: &mut World, name: &str, patch: &Value) -> StepResult {
-    require_known(world, "node", name).await?;
-    world.patch_requiring_change(&format!("{NODES}/{name}"), patch).await?;
+async fn patch_node(world: &mut World, name: &str, patch: &Value) -> StepResult {
+    require_known_name(world, "node", name).await?;
+    world.patch_requiring_change(&format!("{NODES_PATH}/{name}"), patch).await?;
     Ok(())
 }
 
@@ -85,20 +85,20 @@ async fn change(world: &mut World, name: &str, patch: &Value) -> StepResult {
 /// When the node of pod "a" is deleted
 /// ```
 #[when(expr = "the node of {workload} is deleted")]
-async fn node_of_deleted(world: &mut World, which: Workload) -> StepResult {
-    world.catch_up().await?;
-    let pods = which.pods(&world.view);
+async fn node_of_workload_is_deleted(world: &mut World, workload: Workload) -> StepResult {
+    world.catch_up_with_watches().await?;
+    let pods = workload.pods(&world.view);
     let nodes: BTreeSet<String> =
-        pods.iter().map(|pod| pod.node().to_owned()).filter(|node| !node.is_empty()).collect();
+        pods.iter().map(|pod| pod.node_name().to_owned()).filter(|node| !node.is_empty()).collect();
     let mut nodes = nodes.into_iter();
     let (Some(node), None) = (nodes.next(), nodes.next()) else {
         return Err(anyhow!(
-            "the pods of {which} are on no node or on several, expected exactly \
+            "the pods of {workload} are on no node or on several, expected exactly \
             one"
         )
         .into());
     };
-    deleted(world, node).await
+    node_is_deleted(world, node).await
 }
 
 /// Adds a deleted node again, with its original name and spec.
@@ -106,12 +106,12 @@ async fn node_of_deleted(world: &mut World, which: Workload) -> StepResult {
 /// When node "node-1" is added again
 /// ```
 #[when(expr = "node {string} is added again")]
-async fn added_again(world: &mut World, name: String) -> StepResult {
-    world.catch_up().await?;
+async fn node_is_added_again(world: &mut World, name: String) -> StepResult {
+    world.catch_up_with_watches().await?;
     if world.view.get(WatchedKind::Nodes, &name).is_some() {
         return Err(anyhow!("node {name:?} still exists, expected a deleted one").into());
     }
-    world.resubmit("node", &name).await?;
+    world.resubmit_deleted("node", &name).await?;
     Ok(())
 }
 
@@ -121,11 +121,11 @@ async fn added_again(world: &mut World, name: String) -> StepResult {
 /// ```
 #[given(expr = "node {string} is cordoned")]
 #[when(expr = "node {string} is cordoned")]
-async fn cordoned(world: &mut World, name: String) -> StepResult {
-    change(world, &name, &cordon()).await
+async fn node_is_cordoned(world: &mut World, name: String) -> StepResult {
+    patch_node(world, &name, &cordon_patch()).await
 }
 
-fn cordon() -> Value {
+fn cordon_patch() -> Value {
     json!({"spec": {"unschedulable": true}})
 }
 
@@ -134,11 +134,13 @@ fn cordon() -> Value {
 /// When node "node-1" is uncordoned
 /// ```
 #[when(expr = "node {string} is uncordoned")]
-async fn uncordoned(world: &mut World, name: String) -> StepResult {
-    require_state(world, &name, "is not cordoned", |node| node["spec"]["unschedulable"] == true)
-        .await?;
+async fn node_is_uncordoned(world: &mut World, name: String) -> StepResult {
+    require_node_state(world, &name, "is not cordoned", |node| {
+        node["spec"]["unschedulable"] == true
+    })
+    .await?;
     let patch = json!({"spec": {"unschedulable": null}});
-    change(world, &name, &patch).await
+    patch_node(world, &name, &patch).await
 }
 
 /// Cordons a node and evicts its pods through the API, as `kubectl drain` does: evictions rejected
@@ -147,26 +149,27 @@ async fn uncordoned(world: &mut World, name: String) -> StepResult {
 /// When node "node-1" is drained
 /// ```
 #[when(expr = "node {string} is drained")]
-async fn drained(world: &mut World, name: String) -> StepResult {
-    require_known(world, "node", &name).await?;
+async fn node_is_drained(world: &mut World, name: String) -> StepResult {
+    require_known_name(world, "node", &name).await?;
     // The node may be cordoned already.
-    world.patch(&format!("{NODES}/{name}"), &cordon()).await?;
-    let mut rounds = 0..DRAIN_ROUNDS;
+    world.patch_object(&format!("{NODES_PATH}/{name}"), &cordon_patch()).await?;
+    let mut rounds = 0..DRAIN_ATTEMPTS_MAX;
     loop {
-        world.catch_up().await?;
-        let on_it =
-            |pod: &Pod<'_>| pod.node() == name && pod.holds_resources() && !pod.is_terminating();
-        let pods = world.view.pods().filter(on_it);
+        world.catch_up_with_watches().await?;
+        let on_it = |pod: &Pod<'_>| {
+            pod.node_name() == name && pod.holds_resources() && !pod.is_terminating()
+        };
+        let pods = world.view.current_pods().filter(on_it);
         let pods: Vec<(String, String)> =
-            pods.map(|pod| (pod.namespace().to_owned(), pod.name().to_owned())).collect();
+            pods.map(|pod| (pod.pod_namespace().to_owned(), pod.pod_name().to_owned())).collect();
         let mut kept = None;
         for (namespace, pod) in pods {
-            let refused = evict(world, &namespace, &pod).await?;
+            let refused = evict_pod(world, &namespace, &pod).await?;
             kept = kept.or(refused.map(|error| error.context(format!("pod {namespace}/{pod}"))));
         }
         match (kept, rounds.next()) {
             (None, _) => return Ok(()),
-            (Some(_), Some(_)) => world.run_for(DRAIN_PERIOD).await?,
+            (Some(_), Some(_)) => world.run_for(DRAIN_RETRY_PERIOD).await?,
             (Some(error), None) => {
                 return Err(error
                     .context(format!("node {name:?} is not drained after 5 minutes"))
@@ -176,8 +179,8 @@ async fn drained(world: &mut World, name: String) -> StepResult {
     }
 }
 
-/// Evicts a pod; returns the error when a later retry may succeed.
-async fn evict(
+/// Evicts a pod through the API. The inner error means that a later retry may succeed.
+async fn evict_pod(
     world: &mut World,
     namespace: &str,
     pod: &str,
@@ -188,22 +191,22 @@ async fn evict(
         "metadata": {"namespace": namespace, "name": pod},
     });
     let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
-    world.record_deletion(&path);
+    world.record_deletion_by_step(&path);
     match world.api.post(&format!("{path}/eviction"), &eviction).await {
         Ok(_) => Ok(None),
         Err(error) if api::is_not_found(&error) => Ok(None),
-        Err(error) if api::is_too_many_requests(&error) => Ok(Some(api::api_error(error))),
-        Err(error) => Err(api::api_error(error).context(format!("pod {namespace}/{pod}"))),
+        Err(error) if api::is_too_many_requests(&error) => Ok(Some(api::to_anyhow_error(error))),
+        Err(error) => Err(api::to_anyhow_error(error).context(format!("pod {namespace}/{pod}"))),
     }
 }
 
-/// Adds a taint, written `key=value:Effect`.
+/// Adds a taint to a node, written `key=value:Effect`.
 /// ```gherkin
 /// When node "node-1" is tainted with "gpu=broken:NoExecute"
 /// ```
 #[given(expr = "node {string} is tainted with {string}")]
 #[when(expr = "node {string} is tainted with {string}")]
-async fn tainted(world: &mut World, name: String, taint: String) -> StepResult {
+async fn node_is_tainted(world: &mut World, name: String, taint: String) -> StepResult {
     let parts = taint
         .rsplit_once(':')
         .map(|(key, effect)| (key.split_once('=').unwrap_or((key, "")), effect));
@@ -214,37 +217,37 @@ async fn tainted(world: &mut World, name: String, taint: String) -> StepResult {
         )
         .into());
     };
-    let mut taints = taints(world, &name).await?;
+    let mut taints = node_taints(world, &name).await?;
     taints.retain(|taint| taint["key"] != *key);
     taints.push(json!({"key": key, "value": value, "effect": effect}));
-    set_taints(world, &name, taints).await
+    set_node_taints(world, &name, taints).await
 }
 
-/// Removes the taints with this key.
+/// Removes the taints with this key from a node.
 /// ```gherkin
 /// When the taint "gpu" of node "node-1" is removed
 /// ```
 #[when(expr = "the taint {string} of node {string} is removed")]
-async fn untainted(world: &mut World, key: String, name: String) -> StepResult {
-    let mut taints = taints(world, &name).await?;
+async fn node_is_untainted(world: &mut World, key: String, name: String) -> StepResult {
+    let mut taints = node_taints(world, &name).await?;
     let before = taints.len();
     taints.retain(|taint| taint["key"] != *key);
     if taints.len() == before {
         return Err(anyhow!("node {name:?} has no taint {key:?}").into());
     }
-    set_taints(world, &name, taints).await
+    set_node_taints(world, &name, taints).await
 }
 
-async fn taints(world: &mut World, name: &str) -> anyhow::Result<Vec<Value>> {
-    require_known(world, "node", name).await?;
+async fn node_taints(world: &mut World, name: &str) -> anyhow::Result<Vec<Value>> {
+    require_known_name(world, "node", name).await?;
     let node = world.view.get(WatchedKind::Nodes, name);
     let node = node.ok_or_else(|| anyhow!("node {name:?} no longer exists"))?;
     Ok(node["spec"]["taints"].as_array().cloned().unwrap_or_default())
 }
 
-async fn set_taints(world: &mut World, name: &str, taints: Vec<Value>) -> StepResult {
+async fn set_node_taints(world: &mut World, name: &str, taints: Vec<Value>) -> StepResult {
     let patch = json!({"spec": {"taints": taints}});
-    change(world, name, &patch).await
+    patch_node(world, name, &patch).await
 }
 
 /// Sets a node's label.
@@ -253,7 +256,12 @@ async fn set_taints(world: &mut World, name: &str, taints: Vec<Value>) -> StepRe
 /// ```
 #[given(expr = "the label {string} of node {string} becomes {string}")]
 #[when(expr = "the label {string} of node {string} becomes {string}")]
-async fn label(world: &mut World, key: String, name: String, value: String) -> StepResult {
+async fn node_is_labelled(
+    world: &mut World,
+    key: String,
+    name: String,
+    value: String,
+) -> StepResult {
     let patch = json!({"metadata": {"labels": {key: value}}});
-    change(world, &name, &patch).await
+    patch_node(world, &name, &patch).await
 }

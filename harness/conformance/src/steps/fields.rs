@@ -11,14 +11,14 @@ use super::subjects::Subject;
 use crate::world::World;
 use crate::world::observed::WatchedKind;
 
-/// The value of a field of a queue, pod, node, pod group or resource claim, by its path. Numbers
-/// and text compare as text; a missing field is `""`.
+/// A field of a queue, pod, node, pod group or resource claim, named by its path, has this value.
+/// Numbers and text compare as text; a missing field is `""`.
 /// ```gherkin
 /// Then the field "status.conditions.0.status" of queue "team-a" is "True"
 /// Then the field "metadata.annotations.schedlab.dev/gpu-devices" of pod "a" is "0,1"
 /// ```
 #[then(expr = "{when}the field {string} of {subject} is {string}{stays}")]
-async fn field(
+async fn field_has_value(
     world: &mut World,
     when: Timing,
     path: String,
@@ -26,11 +26,11 @@ async fn field(
     value: String,
     stays: StableCycles,
 ) -> StepResult {
-    let kind = kind_of(&subject)?;
+    let kind = kind_of_subject(&subject)?;
     let claim = |world: &World| {
-        let object = find_object(world.view.all(kind), &subject);
+        let object = find_subject_object(world.view.objects_of_kind(kind), &subject);
         let object = object.ok_or_else(|| format!("{subject} does not exist"))?;
-        let found = value_at(object, &path).map(text).unwrap_or_default();
+        let found = value_at(object, &path).map(value_text).unwrap_or_default();
         if found == value {
             Ok(())
         } else {
@@ -42,17 +42,17 @@ async fn field(
     };
     world.expect(when.0, stays.0, &claim).await?;
     // A missing object would equal `""`, so the object must have existed.
-    let ever = find_object(world.view.all_ever_seen(kind), &subject);
+    let ever = find_subject_object(world.view.objects_ever_seen(kind), &subject);
     let ever = ever.ok_or_else(|| anyhow!("{subject} does not exist and never did"))?;
-    if value_at(ever, &path).is_none() && !declares(ever, &path) {
-        let kind = ever.get("kind").map(text).unwrap_or_default();
+    if value_at(ever, &path).is_none() && !declares_field(ever, &path) {
+        let kind = ever.get("kind").map(value_text).unwrap_or_default();
         return Err(anyhow!("{path} of {subject} is not a field of {kind}").into());
     }
     Ok(())
 }
 
-/// The kind of object that a subject names.
-fn kind_of(subject: &Subject) -> anyhow::Result<WatchedKind> {
+/// The watched kind of the object that a subject names.
+fn kind_of_subject(subject: &Subject) -> anyhow::Result<WatchedKind> {
     match subject.kind_word() {
         "queue" => Ok(WatchedKind::Queues),
         "pod" => Ok(WatchedKind::Pods),
@@ -66,14 +66,14 @@ fn kind_of(subject: &Subject) -> anyhow::Result<WatchedKind> {
     }
 }
 
-/// Finds an object by `name` or `namespace/name`.
-fn find_object<'v>(
+/// Finds an object by its `name` or by `namespace/name`.
+fn find_subject_object<'v>(
     mut objects: impl Iterator<Item = &'v Value>,
     subject: &Subject,
 ) -> Option<&'v Value> {
-    let (namespace, name) = match subject.name().split_once('/') {
+    let (namespace, name) = match subject.subject_name().split_once('/') {
         Some((namespace, name)) => (Some(namespace), name),
-        None => (None, subject.name()),
+        None => (None, subject.subject_name()),
     };
     objects.find(|object| {
         let metadata = &object["metadata"];
@@ -81,8 +81,8 @@ fn find_object<'v>(
     })
 }
 
-/// Whether an object's kind declares a field at a path; `true` for kinds without a schema.
-fn declares(object: &Value, path: &str) -> bool {
+/// Whether the kind of an object declares a field at this path; `true` for kinds without a schema.
+fn declares_field(object: &Value, path: &str) -> bool {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
     let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
     let mut kinds = Kinds::built_in();
@@ -92,7 +92,8 @@ fn declares(object: &Value, path: &str) -> bool {
     kinds.by_kind(group, text("kind")).is_none_or(|kind| kind.has_path(path))
 }
 
-/// Follows a path of keys and list indexes separated by dots; keys may contain dots.
+/// The value at a path of keys and list indexes separated by dots. Keys may themselves contain
+/// dots.
 fn value_at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
     if path.is_empty() {
         return Some(object);
@@ -109,7 +110,7 @@ fn value_at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
     value_at(&fields[key], path.strip_prefix(key.as_str())?.trim_start_matches('.'))
 }
 
-fn text(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 

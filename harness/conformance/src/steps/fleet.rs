@@ -7,14 +7,14 @@ use schedlab_emulator::{Fleet, FleetLocation};
 
 use super::StepResult;
 use crate::world::World;
-use crate::world::manifests::{Document, FLEET_COLUMNS, SourceLocation, nodes_from_row};
+use crate::world::manifests::{FLEET_COLUMNS, ManifestDocument, SourceLocation, nodes_from_row};
 
 /// Nodes `node-1`, `node-2` … with this number of GPUs each and ample CPU and memory.
 /// ```gherkin
 /// Given a fleet of 4 nodes with 8 GPUs each
 /// ```
 #[given(expr = "a fleet of {int} node(s) with {int} GPU(s) each")]
-async fn nodes_with_gpus(world: &mut World, nodes: String, gpus: String) -> StepResult {
+async fn nodes_with_gpus_exist(world: &mut World, nodes: String, gpus: String) -> StepResult {
     let row = world.inline_row(&[("nodes", &nodes), ("gpus", &gpus)]);
     let nodes = world.inline_documents(nodes_from_row(&row)?);
     world.submit(nodes).await?;
@@ -32,7 +32,7 @@ async fn nodes_with_gpus(world: &mut World, nodes: String, gpus: String) -> Step
 ///   | cpu  | 1     | 0    | rack=r2 |                     |
 /// ```
 #[given(expr = "a fleet:")]
-async fn pools(world: &mut World, step: &Step) -> StepResult {
+async fn node_pools_exist(world: &mut World, step: &Step) -> StepResult {
     let nodes = world.objects_from_table(step, FLEET_COLUMNS, &nodes_from_row)?;
     world.submit(nodes).await?;
     Ok(())
@@ -43,10 +43,10 @@ async fn pools(world: &mut World, step: &Step) -> StepResult {
 /// Given the fleet "fleets/lab.yaml"
 /// ```
 #[given(expr = "the fleet {string}")]
-async fn fleet_file(world: &mut World, file: String) -> StepResult {
+async fn nodes_of_fleet_file_exist(world: &mut World, file: String) -> StepResult {
     let (path, text) = world.fixture_text(&file)?;
     let fleet = Fleet::parse(&path, &text)?;
-    let document = |(node, location): (&Value, &FleetLocation)| Document {
+    let document = |(node, location): (&Value, &FleetLocation)| ManifestDocument {
         location: SourceLocation::Fleet(location.clone()),
         object: node.clone(),
     };
@@ -60,7 +60,7 @@ async fn fleet_file(world: &mut World, file: String) -> StepResult {
 /// ```
 #[given(expr = "a node {string} with {int} GPU(s) is added")]
 #[when(expr = "a node {string} with {int} GPU(s) is added")]
-async fn one_node(world: &mut World, name: String, gpus: u32) -> StepResult {
+async fn node_with_gpus_exists(world: &mut World, name: String, gpus: u32) -> StepResult {
     let gpus = gpus.to_string();
     let row = world.inline_row(&[("pool", &name), ("gpus", &gpus)]);
     let node = world.inline_documents(nodes_from_row(&row)?);

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use schedlab_api::{Value, labels, object, pointer as fields};
 
-use crate::text::counted;
+use crate::text::counted_noun;
 use crate::world::observed::{ObservedCluster, Phase, Pod};
 
-/// The pods of one pod group, and the group. Pods without a group form one gang.
+/// A gang: a pod group and its pods. Pods without a pod group form one gang together.
 pub(super) struct Gang<'v> {
     pods: Vec<Pod<'v>>,
     group: Option<&'v Value>,
 }
 
-/// The gangs of these pods.
-pub(super) fn gangs<'v>(view: &'v ObservedCluster, pods: &[Pod<'v>]) -> Vec<Gang<'v>> {
+/// The gangs to which these pods belong.
+pub(super) fn gangs_of_pods<'v>(view: &'v ObservedCluster, pods: &[Pod<'v>]) -> Vec<Gang<'v>> {
     let mut gangs: BTreeMap<Option<&str>, Gang<'v>> = BTreeMap::new();
     for pod in pods {
         let group = pod.pod_group(view);
@@ -25,20 +25,20 @@ pub(super) fn gangs<'v>(view: &'v ObservedCluster, pods: &[Pod<'v>]) -> Vec<Gang
 }
 
 impl Gang<'_> {
-    /// Minimum number of members. A group without a minimum needs all of its pods.
+    /// Minimum number of pods of the gang. A pod group without a minimum needs all of its pods.
     pub(super) fn min_members(&self) -> usize {
         match self.sub_groups() {
             [] => {
-                let min = self.group.and_then(|group| number(group, "/spec/minMember"));
+                let min = self.group.and_then(|group| count_at(group, "/spec/minMember"));
                 min.unwrap_or(self.pods.len())
             }
             _ => self.min_members_below(None),
         }
     }
 
-    /// What is missing when some pods of the gang are placed, but fewer than its minimum. `None`: no
-    /// pod is placed, or enough are.
-    pub(super) fn partial_placement(&self) -> Option<String> {
+    /// What is missing if some pods of the gang are placed but fewer than its minimum. `None` if no
+    /// pod is placed or enough are.
+    pub(super) fn partial_placement_message(&self) -> Option<String> {
         let there = self.pods.iter().filter(|pod| counts_as_placed(**pod)).count();
         let is_whole = match self.sub_groups() {
             [] => there >= self.min_members(),
@@ -46,12 +46,15 @@ impl Gang<'_> {
         };
         (there > 0 && !is_whole).then(|| {
             let short: Vec<String> =
-                self.sub_groups().iter().filter_map(|part| self.shortfall(part)).collect();
+                self.sub_groups().iter().filter_map(|part| self.shortfall_text(part)).collect();
             match short.as_slice() {
                 [] => {
-                    format!("{there} of at least {} on nodes", counted(self.min_members(), "pod"))
+                    format!(
+                        "{there} of at least {} on nodes",
+                        counted_noun(self.min_members(), "pod")
+                    )
                 }
-                short => format!("{} on nodes, {}", counted(there, "pod"), short.join(", ")),
+                short => format!("{} on nodes, {}", counted_noun(there, "pod"), short.join(", ")),
             }
         })
     }
@@ -60,70 +63,72 @@ impl Gang<'_> {
         self.group.map_or(&[], |group| fields::list(group, "/spec/subGroups"))
     }
 
-    /// The direct children of a sub-group, or of the group itself.
-    fn children(&self, parent: Option<&str>) -> impl Iterator<Item = &Value> {
+    /// The direct children of a sub-group, or, if `parent` is `None`, of the pod group itself.
+    fn child_sub_groups(&self, parent: Option<&str>) -> impl Iterator<Item = &Value> {
         let parent_of = |part| fields::text(part, "/parent").filter(|name| !name.is_empty());
         self.sub_groups().iter().filter(move |part| parent_of(part) == parent)
     }
 
-    /// How many of its children a sub-group, or the group itself, needs.
-    fn required_children(&self, parent: Option<&str>) -> usize {
+    /// How many of its children a sub-group needs, or, if `parent` is `None`, the pod group itself.
+    fn required_child_count(&self, parent: Option<&str>) -> usize {
         let declared = match parent {
-            None => self.group.and_then(|group| number(group, "/spec/minSubGroup")),
+            None => self.group.and_then(|group| count_at(group, "/spec/minSubGroup")),
             Some(name) => {
                 let mut parts = self.sub_groups().iter();
                 parts
-                    .find(|part| name_of(part) == name)
-                    .and_then(|part| number(part, "/minSubGroup"))
+                    .find(|part| sub_group_name(part) == name)
+                    .and_then(|part| count_at(part, "/minSubGroup"))
             }
         };
-        declared.unwrap_or_else(|| self.children(parent).count())
+        declared.unwrap_or_else(|| self.child_sub_groups(parent).count())
     }
 
     fn min_members_below(&self, parent: Option<&str>) -> usize {
         let mut least: Vec<usize> =
-            self.children(parent).map(|part| self.min_members_of(part)).collect();
+            self.child_sub_groups(parent).map(|part| self.min_members_of_sub_group(part)).collect();
         least.sort_unstable();
-        least.iter().take(self.required_children(parent)).sum()
+        least.iter().take(self.required_child_count(parent)).sum()
     }
 
-    fn min_members_of(&self, part: &Value) -> usize {
-        let name = name_of(part);
-        if self.children(Some(name)).next().is_none() {
-            return number(part, "/minMember").unwrap_or(0);
+    fn min_members_of_sub_group(&self, sub_group: &Value) -> usize {
+        let name = sub_group_name(sub_group);
+        if self.child_sub_groups(Some(name)).next().is_none() {
+            return count_at(sub_group, "/minMember").unwrap_or(0);
         }
         self.min_members_below(Some(name))
     }
 
     fn is_whole_below(&self, parent: Option<&str>) -> bool {
-        let whole = self.children(parent).filter(|part| match name_of(part) {
-            name if self.children(Some(name)).next().is_some() => self.is_whole_below(Some(name)),
-            _ => self.shortfall(part).is_none(),
+        let whole = self.child_sub_groups(parent).filter(|part| match sub_group_name(part) {
+            name if self.child_sub_groups(Some(name)).next().is_some() => {
+                self.is_whole_below(Some(name))
+            }
+            _ => self.shortfall_text(part).is_none(),
         });
-        whole.count() >= self.required_children(parent)
+        whole.count() >= self.required_child_count(parent)
     }
 
-    /// What a leaf sub-group lacks.
-    fn shortfall(&self, part: &Value) -> Option<String> {
-        let name = name_of(part);
+    /// How many pods a leaf sub-group lacks, as text; `None` if it is complete.
+    fn shortfall_text(&self, sub_group: &Value) -> Option<String> {
+        let name = sub_group_name(sub_group);
         let its = |pod: &&Pod<'_>| object::label(pod.0, labels::SUB_GROUP) == Some(name);
         let there = self.pods.iter().filter(its).filter(|pod| counts_as_placed(**pod)).count();
-        let least = number(part, "/minMember").unwrap_or(0);
+        let least = count_at(sub_group, "/minMember").unwrap_or(0);
         (there < least).then(|| format!("{there} of at least {least} of sub-group {name:?}"))
     }
 }
 
 /// Whether a pod counts towards its gang: it has a node, or it succeeded.
 fn counts_as_placed(pod: Pod<'_>) -> bool {
-    pod.holds_resources() || pod.phase() == Phase::Succeeded
+    pod.holds_resources() || pod.current_phase() == Phase::Succeeded
 }
 
-fn name_of(part: &Value) -> &str {
-    fields::text(part, "/name").unwrap_or_default()
+fn sub_group_name(sub_group: &Value) -> &str {
+    fields::text(sub_group, "/name").unwrap_or_default()
 }
 
-fn number(object: &Value, at: &str) -> Option<usize> {
-    usize::try_from(fields::at(object, at)?.as_u64()?).ok()
+fn count_at(object: &Value, pointer: &str) -> Option<usize> {
+    usize::try_from(fields::at(object, pointer)?.as_u64()?).ok()
 }
 
 #[cfg(test)]
@@ -140,7 +145,8 @@ mod tests {
                    "status": {"phase": phase}})
         });
         let pods: Vec<Value> = pods.collect();
-        Gang { pods: pods.iter().map(Pod).collect(), group: Some(&group) }.partial_placement()
+        Gang { pods: pods.iter().map(Pod).collect(), group: Some(&group) }
+            .partial_placement_message()
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use cucumber::Parameter;
 
-use crate::text::{DURATION_REGEX, duration, go_duration};
+use crate::text::{DURATION_REGEX, go_duration_text, parse_duration};
 use crate::world::Temporal;
 use crate::world::observed::Phase;
 
-/// A duration: `90 seconds`, `10m`, `1h 30m`.
+/// A duration in a step: `90 seconds`, `10m`, `1h 30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DurationValue(pub Duration);
 
@@ -23,20 +23,21 @@ impl FromStr for DurationValue {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        duration(text).map(Self)
+        parse_duration(text).map(Self)
     }
 }
 
 impl DurationValue {
-    /// In Go's notation: whole seconds, or milliseconds when there is a fraction.
+    /// The duration in Go's notation: in whole seconds, or in milliseconds if there is a fraction
+    /// of a second.
     pub(crate) fn go_duration(self) -> anyhow::Result<String> {
         let Self(time) = self;
-        go_duration(time)
+        go_duration_text(time)
             .with_context(|| format!("got {time:?}, expected a whole number of milliseconds"))
     }
 }
 
-/// A duration of more than zero.
+/// A duration in a step that must be more than zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PositiveDuration(pub Duration);
 
@@ -57,7 +58,7 @@ impl FromStr for PositiveDuration {
     }
 }
 
-/// A whole number from 1.
+/// A whole number in a step, from 1 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PositiveInt(pub u32);
 
@@ -72,7 +73,7 @@ impl FromStr for PositiveInt {
     }
 }
 
-/// KAI's `kValue`, in thousandths.
+/// KAI's `kValue` (the weight of past usage) in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KValueMilli(pub i64);
 
@@ -100,7 +101,7 @@ impl FromStr for Timing {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim().trim_end_matches(',');
-        let word = |word: &str| text.strip_prefix(word).map(duration);
+        let word = |word: &str| text.strip_prefix(word).map(parse_duration);
         let timed = [
             (word("eventually within "), Temporal::EventuallyWithin as fn(Duration) -> Temporal),
             (word("never within "), Temporal::NeverWithin),
@@ -119,7 +120,7 @@ impl FromStr for Timing {
     }
 }
 
-/// `and stays so for N cycles`; empty: no cycles.
+/// The number N in `and stays so for N cycles`; 0 without these words.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "stays", regex = "(?:,? and stays so for [0-9]+ cycles?)?")]
 pub(crate) struct StableCycles(pub u32);
@@ -145,7 +146,7 @@ impl FromStr for StableCycles {
     }
 }
 
-/// A number or bound: `8`, `no`, `at least 2`, `at most 3`.
+/// A number or a bound in a step: `8`, `no`, `at least 2`, `at most 3`.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "count", regex = "(?:at least |at most )?(?:no|[0-9]+)")]
 pub(crate) enum Count {
@@ -158,7 +159,7 @@ pub(crate) enum Count {
 }
 
 impl Count {
-    /// Whether a number satisfies this.
+    /// Whether `number` satisfies this number or bound.
     pub(crate) fn matches(self, number: usize) -> bool {
         match self {
             Self::Exactly(count) => number == count,
@@ -214,7 +215,7 @@ impl FromStr for PodCounts {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim_end_matches('s').trim_end_matches(" pod");
         let parts = text.split(" and ").flat_map(|part| part.split(", "));
-        let part = |part: &str| match part.rsplit_once(' ').map(|(c, p)| (c, phase(p))) {
+        let part = |part: &str| match part.rsplit_once(' ').map(|(c, p)| (c, parse_phase(p))) {
             Some((count, Some(phase))) => Ok((count.parse()?, Some(phase))),
             Some((_, None)) | None => Ok((part.parse()?, None)),
         };
@@ -222,7 +223,7 @@ impl FromStr for PodCounts {
     }
 }
 
-fn phase(word: &str) -> Option<Phase> {
+fn parse_phase(word: &str) -> Option<Phase> {
     let phases = [
         Phase::Pending,
         Phase::Gated,
@@ -235,7 +236,7 @@ fn phase(word: &str) -> Option<Phase> {
     phases.into_iter().find(|phase| phase.to_string() == word)
 }
 
-/// The state of all of a workload's pods; `None` for `gone`: there are no pods.
+/// The state of all pods of a workload. `None` stands for `gone`: there are no pods.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "state", regex = "running|pending|gated|starting|terminating|succeeded|failed|gone")]
 pub(crate) struct WorkloadState(pub Option<Phase>);
@@ -244,21 +245,21 @@ impl FromStr for WorkloadState {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(phase(text)))
+        Ok(Self(parse_phase(text)))
     }
 }
 
-/// The state of a node.
+/// The state of a node in a step.
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "condition", regex = "ready|not ready|cordoned|gone")]
 pub(crate) enum NodeState {
-    /// It exists and sends heartbeats.
+    /// The node exists and sends heartbeats.
     Ready,
-    /// It exists and sends none.
+    /// The node exists and sends no heartbeats.
     NotReady,
-    /// It is unschedulable.
+    /// The node is marked as unschedulable.
     Cordoned,
-    /// It does not exist.
+    /// The node does not exist.
     Gone,
 }
 
@@ -303,7 +304,7 @@ impl FromStr for QueueField {
     }
 }
 
-/// An amount of a queue field: a number, `unlimited` or `unset`.
+/// An amount of a queue field in a step: a number, `unlimited` or `unset`.
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "amount", regex = "-?[0-9]+(?:[.][0-9]+)?|unlimited|unset")]
 pub(crate) struct QueueAmount(pub String);
@@ -320,17 +321,17 @@ impl FromStr for QueueAmount {
 #[derive(Clone, Copy, Debug, Parameter, PartialEq, Eq)]
 #[param(name = "resource", regex = "GPUs?|CPU cores?|GB of memory")]
 pub(crate) enum Resource {
-    /// `nvidia.com/gpu`.
+    /// GPUs: `nvidia.com/gpu`.
     Gpu,
-    /// `cpu`.
+    /// CPU cores: `cpu`.
     Cpu,
-    /// `memory`.
+    /// Memory in GB: `memory`.
     Memory,
 }
 
 impl Resource {
-    /// The unit of an amount, in the words of steps.
-    pub(crate) fn unit(self, amount: f64) -> &'static str {
+    /// The word for the unit of an amount: `GPU`, `CPU cores`, `GB of memory`.
+    pub(crate) fn unit_text(self, amount: f64) -> &'static str {
         let is_one = (amount - 1.0).abs() < 1e-6;
         match self {
             Self::Gpu if is_one => "GPU",

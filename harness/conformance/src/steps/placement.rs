@@ -11,7 +11,7 @@ use super::StepResult;
 use super::parameters::{Count, NodeState, StableCycles, Timing};
 use super::subjects::Workload;
 use super::usage::claimed_gpu_milli;
-use crate::text::counted;
+use crate::text::counted_noun;
 use crate::world::observed::{ObservedCluster, Pod, WatchedKind};
 use crate::world::{Temporal, World};
 
@@ -20,7 +20,7 @@ use crate::world::{Temporal, World};
 /// Then pod "a" is on node "node-1"
 /// ```
 #[then(expr = "{when}{workload} is on node {string}{stays}")]
-async fn on_node(
+async fn pods_are_on_node(
     world: &mut World,
     when: Timing,
     which: Workload,
@@ -28,9 +28,9 @@ async fn on_node(
     stays: StableCycles,
 ) -> StepResult {
     let claim = |world: &World| {
-        let nodes = nodes_of(&world.view, &which);
+        let nodes = nodes_of_workload(&world.view, &which);
         let only = nodes.len() == 1 && nodes.contains(node.as_str());
-        if only { Ok(()) } else { Err(format!("{which} is on {}", joined(&nodes))) }
+        if only { Ok(()) } else { Err(format!("{which} is on {}", joined_names(&nodes))) }
     };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
@@ -41,7 +41,7 @@ async fn on_node(
 /// Then pod "a" is not on node "node-1"
 /// ```
 #[then(expr = "{when}{workload} is not on node {string}{stays}")]
-async fn not_on_node(
+async fn pods_are_not_on_node(
     world: &mut World,
     when: Timing,
     which: Workload,
@@ -49,9 +49,9 @@ async fn not_on_node(
     stays: StableCycles,
 ) -> StepResult {
     let claim = |world: &World| {
-        let nodes = nodes_of(&world.view, &which);
+        let nodes = nodes_of_workload(&world.view, &which);
         if nodes.contains(node.as_str()) {
-            Err(format!("{which} is on {}", joined(&nodes)))
+            Err(format!("{which} is on {}", joined_names(&nodes)))
         } else {
             Ok(())
         }
@@ -65,7 +65,7 @@ async fn not_on_node(
 /// Then deployment "web" is on 4 nodes
 /// ```
 #[then(expr = "{when}{workload} is on {count} node(s){stays}")]
-async fn on_nodes(
+async fn pods_are_on_nodes(
     world: &mut World,
     when: Timing,
     which: Workload,
@@ -73,24 +73,24 @@ async fn on_nodes(
     stays: StableCycles,
 ) -> StepResult {
     let claim = |world: &World| {
-        let nodes = nodes_of(&world.view, &which);
+        let nodes = nodes_of_workload(&world.view, &which);
         if count.matches(nodes.len()) {
             Ok(())
         } else {
-            Err(format!("{which} is on {}", joined(&nodes)))
+            Err(format!("{which} is on {}", joined_names(&nodes)))
         }
     };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
 }
 
-/// Precondition: everything settles, and then this must hold.
+/// Precondition: once everything has settled, the workload's pods must be on this number of nodes.
 /// ```gherkin
 /// Given pod "filler" is on 4 nodes
 /// ```
 #[given(expr = "{workload} is on {count} node(s)")]
-async fn stands_on(world: &mut World, which: Workload, count: Count) -> StepResult {
-    on_nodes(world, Timing(Temporal::Settled), which, count, StableCycles(0)).await
+async fn given_pods_stand_on_nodes(world: &mut World, which: Workload, count: Count) -> StepResult {
+    pods_are_on_nodes(world, Timing(Temporal::Settled), which, count, StableCycles(0)).await
 }
 
 /// The nodes of the workload's pods have this number of different values of a label.
@@ -98,7 +98,7 @@ async fn stands_on(world: &mut World, which: Workload, count: Count) -> StepResu
 /// Then gang "train" is within 1 "rack"
 /// ```
 #[then(expr = "{when}{workload} is within {count} {string}{stays}")]
-async fn within(
+async fn pods_are_within_domains(
     world: &mut World,
     when: Timing,
     which: Workload,
@@ -109,20 +109,20 @@ async fn within(
     let claim = |world: &World| {
         let view = &world.view;
         if !view
-            .all(WatchedKind::Nodes)
+            .objects_of_kind(WatchedKind::Nodes)
             .any(|node| node["metadata"]["labels"].get(&label).is_some())
         {
             return Err(format!("no node has a label {label:?}"));
         }
-        let values = domains(view, &which, &label)?;
+        let values = topology_domains(view, &which, &label)?;
         if count.matches(values.len()) {
             Ok(())
         } else {
-            Err(format!("{which} is in {label} {}", joined(&values)))
+            Err(format!("{which} is in {label} {}", joined_names(&values)))
         }
     };
     world.expect(when.0, stays.0, &claim).await?;
-    let mut nodes = world.view.all_ever_seen(WatchedKind::Nodes);
+    let mut nodes = world.view.objects_ever_seen(WatchedKind::Nodes);
     let was_there = nodes.any(|node| node["metadata"]["labels"].get(&label).is_some());
     if was_there { Ok(()) } else { Err(anyhow!("no node ever had a label {label:?}").into()) }
 }
@@ -132,16 +132,21 @@ async fn within(
 /// Then 2 nodes have no GPU in use
 /// ```
 #[then(expr = "{when}{count} node(s) has/have no GPU in use{stays}")]
-async fn empty(world: &mut World, when: Timing, count: Count, stays: StableCycles) -> StepResult {
+async fn nodes_have_no_gpu_in_use(
+    world: &mut World,
+    when: Timing,
+    count: Count,
+    stays: StableCycles,
+) -> StepResult {
     let claim = |world: &World| {
         let view = &world.view;
         let free: Vec<&str> = node_names(view)
-            .filter(|node| used_gpu_milli(view, node) == 0 && !has_gpus_by_claim(view, node))
+            .filter(|node| used_gpu_milli(view, node) == 0 && !has_claimed_gpus(view, node))
             .collect();
         if count.matches(free.len()) {
             Ok(())
         } else {
-            let nodes = counted(free.len(), "node");
+            let nodes = counted_noun(free.len(), "node");
             Err(format!("got {nodes} with no GPU in use ({}), expected {count}", free.join(", ")))
         }
     };
@@ -149,12 +154,12 @@ async fn empty(world: &mut World, when: Timing, count: Count, stays: StableCycle
     Ok(())
 }
 
-/// Number of GPUs of a node that no pod uses.
+/// The node has this number of GPUs that no pod uses.
 /// ```gherkin
 /// Then node "node-1" has 3 free GPUs
 /// ```
 #[then(expr = "{when}node {string} has {count} free GPU(s){stays}")]
-async fn free(
+async fn node_has_free_gpus(
     world: &mut World,
     when: Timing,
     node: String,
@@ -167,12 +172,12 @@ async fn free(
     Ok(())
 }
 
-/// Number of GPUs of all nodes that no pod uses.
+/// All nodes together have this number of GPUs that no pod uses.
 /// ```gherkin
 /// Then 8 GPUs are free
 /// ```
 #[then(expr = "{when}{count} GPU(s) is/are free{stays}")]
-async fn free_in_all(
+async fn nodes_have_free_gpus_in_all(
     world: &mut World,
     when: Timing,
     count: Count,
@@ -191,7 +196,7 @@ async fn free_in_all(
 /// Then eventually within 2 minutes node "node-1" is not ready
 /// ```
 #[then(expr = "{when}node {string} is {condition}{stays}")]
-async fn node_state(
+async fn node_is_in_state(
     world: &mut World,
     when: Timing,
     node: String,
@@ -218,28 +223,29 @@ async fn node_state(
     Ok(())
 }
 
-fn nodes_of<'v>(view: &'v ObservedCluster, which: &Workload) -> BTreeSet<&'v str> {
-    which.pods(view).into_iter().filter(|pod| pod.holds_resources()).map(Pod::node).collect()
+fn nodes_of_workload<'v>(view: &'v ObservedCluster, which: &Workload) -> BTreeSet<&'v str> {
+    which.pods(view).into_iter().filter(|pod| pod.holds_resources()).map(Pod::node_name).collect()
 }
 
-/// Values of a label on the nodes of a workload's pods; an error when one of the nodes lacks it.
-fn domains<'v>(
+/// The values of a label on the nodes of a workload's pods. Fails if one of the nodes lacks the
+/// label.
+fn topology_domains<'v>(
     view: &'v ObservedCluster,
     which: &Workload,
     label: &str,
 ) -> Result<BTreeSet<&'v str>, String> {
     let value = |pod: Pod<'v>| {
-        let mut nodes = view.all_ever_seen(WatchedKind::Nodes);
-        let node = nodes.find(|node| node["metadata"]["name"] == *pod.node());
+        let mut nodes = view.objects_ever_seen(WatchedKind::Nodes);
+        let node = nodes.find(|node| node["metadata"]["name"] == *pod.node_name());
         node.and_then(|node| node["metadata"]["labels"][label].as_str()).ok_or_else(|| {
-            let (pod, node) = (pod.name(), pod.node());
+            let (pod, node) = (pod.pod_name(), pod.node_name());
             format!("pod {pod:?} is on node {node:?}, which has no label {label:?}")
         })
     };
     which.pods(view).into_iter().filter(|pod| pod.holds_resources()).map(value).collect()
 }
 
-fn joined(names: &BTreeSet<&str>) -> String {
+fn joined_names(names: &BTreeSet<&str>) -> String {
     if names.is_empty() {
         return "none".to_owned();
     }
@@ -247,19 +253,21 @@ fn joined(names: &BTreeSet<&str>) -> String {
 }
 
 fn node_names(view: &ObservedCluster) -> impl Iterator<Item = &str> {
-    view.all(WatchedKind::Nodes).filter_map(|node| node["metadata"]["name"].as_str())
+    view.objects_of_kind(WatchedKind::Nodes).filter_map(|node| node["metadata"]["name"].as_str())
 }
 
-/// Used GPUs in thousandths; a shared device counts as a whole one.
+/// GPUs of a node that pods use, in thousandths. A shared device counts as a whole one.
 fn used_gpu_milli(view: &ObservedCluster, node: &str) -> i128 {
-    let pods = || view.pods().filter(|pod| pod.node() == node && pod.holds_resources());
+    let pods =
+        || view.current_pods().filter(|pod| pod.node_name() == node && pod.holds_resources());
     let whole: i128 = pods().filter(|pod| !is_reservation_pod(pod.0)).map(Pod::gpu_milli).sum();
     let shared: BTreeSet<&str> = pods().flat_map(|pod| shared_device_names(pod.0)).collect();
     whole + 1000 * i128::try_from(shared.len()).expect("fewer devices than that")
 }
 
-fn has_gpus_by_claim(view: &ObservedCluster, node: &str) -> bool {
-    let mut pods = view.pods().filter(|pod| pod.node() == node && pod.holds_resources());
+fn has_claimed_gpus(view: &ObservedCluster, node: &str) -> bool {
+    let mut pods =
+        view.current_pods().filter(|pod| pod.node_name() == node && pod.holds_resources());
     pods.any(|pod| claimed_gpu_milli(view, &[pod]) > 0)
 }
 
@@ -275,6 +283,6 @@ fn check_free_gpus(free: i128, count: Count) -> Result<(), String> {
     if count.matches(free) {
         Ok(())
     } else {
-        Err(format!("got {}, expected {count}", counted(free, "free GPU")))
+        Err(format!("got {}, expected {count}", counted_noun(free, "free GPU")))
     }
 }

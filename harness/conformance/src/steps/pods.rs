@@ -9,11 +9,11 @@ use cucumber::{given, then};
 use tokio::time::Instant;
 
 use super::StepResult;
-use super::gangs::{Gang, gangs};
+use super::gangs::{Gang, gangs_of_pods};
 use super::parameters::{DurationValue, PodCounts, StableCycles, Timing, WorkloadState};
 use super::subjects::{Subject, Workload};
 use super::usage;
-use crate::text::counted;
+use crate::text::counted_noun;
 use crate::world::observed::{Phase, Pod};
 use crate::world::{Assertion, Temporal, World};
 
@@ -27,60 +27,65 @@ use crate::world::{Assertion, Temporal, World};
 /// Then never within 1 hour queue "team-a" has at least 9 running pods
 /// ```
 #[then(expr = "{when}{subject} has {pods}{stays}")]
-async fn has_pod_counts(
+async fn subject_has_pod_counts(
     world: &mut World,
     when: Timing,
     subject: Subject,
     counts: PodCounts,
     stays: StableCycles,
 ) -> StepResult {
-    let claim = |world: &World| check_counts(&subject.pods(&world.view), &subject, &counts);
+    let claim = |world: &World| check_pod_counts(&subject.pods(&world.view), &subject, &counts);
     let ended = world.expect(when.0, stays.0, &claim).await;
     ended.map_err(|error| with_queue_numbers(world, &subject, &error))?;
     Ok(())
 }
 
-/// Precondition: everything settles, and then this must hold.
+/// Precondition: once everything has settled, there must be these numbers of pods.
 /// ```gherkin
 /// Given queue "team-a" has 8 running pods
 /// ```
 #[given(expr = "{subject} has {pods}")]
-async fn given_pod_counts(world: &mut World, subject: Subject, counts: PodCounts) -> StepResult {
-    has_pod_counts(world, Timing(Temporal::Settled), subject, counts, StableCycles(0)).await
+async fn given_subject_has_pod_counts(
+    world: &mut World,
+    subject: Subject,
+    counts: PodCounts,
+) -> StepResult {
+    subject_has_pod_counts(world, Timing(Temporal::Settled), subject, counts, StableCycles(0)).await
 }
 
-/// The error of an assertion about a queue, with the queue's quota, fair share, limit and usage
-/// after its first line.
+/// Adds the queue's quota, fair share, limit and usage to the error of an assertion about a queue,
+/// after the first line.
 fn with_queue_numbers(world: &World, subject: &Subject, error: &anyhow::Error) -> anyhow::Error {
     let message = format!("{error:#}");
     let (found, rest) = message.split_once('\n').unwrap_or((&message, ""));
     let lines = [found].into_iter().map(str::to_owned);
-    let lines = lines.chain(usage::queue_numbers(world, subject)).chain([rest.to_owned()]);
+    let lines = lines.chain(usage::queue_number_lines(world, subject)).chain([rest.to_owned()]);
     anyhow::Error::msg(lines.collect::<Vec<_>>().join("\n").trim_end().to_owned())
 }
 
-fn check_counts(pods: &[Pod<'_>], subject: &Subject, counts: &PodCounts) -> Result<(), String> {
-    let found = ByPhase::from_pods(pods);
+fn check_pod_counts(pods: &[Pod<'_>], subject: &Subject, counts: &PodCounts) -> Result<(), String> {
+    let found = PodsByPhase::from_pods(pods);
     let wrong = counts.0.iter().find(|(count, phase)| !count.matches(found.count(*phase)));
     let Some((count, phase)) = wrong else { return Ok(()) };
     let state = phase.map_or(String::new(), |phase| format!("{phase} "));
-    let pods = counted(found.count(*phase), &format!("{state}pod"));
+    let pods = counted_noun(found.count(*phase), &format!("{state}pod"));
     Err(format!("got {pods} of {subject}, expected {count}: {found}"))
 }
 
-/// Names of pods by phase.
-struct ByPhase<'v>(BTreeMap<Phase, Vec<&'v str>>);
+/// Names of pods, grouped by phase.
+struct PodsByPhase<'v>(BTreeMap<Phase, Vec<&'v str>>);
 
-impl<'v> ByPhase<'v> {
+impl<'v> PodsByPhase<'v> {
     fn from_pods(pods: &[Pod<'v>]) -> Self {
         let mut by_phase: BTreeMap<Phase, Vec<&str>> = BTreeMap::new();
         for pod in pods {
-            by_phase.entry(pod.phase()).or_default().push(pod.name());
+            by_phase.entry(pod.current_phase()).or_default().push(pod.pod_name());
         }
         Self(by_phase)
     }
 
-    /// Number of pods in this phase; for `None`, of all that are not finished.
+    /// Number of pods in this phase; for `None`, the number of pods in any phase that are not
+    /// finished.
     fn count(&self, phase: Option<Phase>) -> usize {
         let counted = self.0.iter().filter(|(is, _)| match phase {
             Some(phase) => **is == phase,
@@ -90,8 +95,8 @@ impl<'v> ByPhase<'v> {
     }
 }
 
-/// `8 running (a-0, a-1, …), 1 pending (b)`.
-impl fmt::Display for ByPhase<'_> {
+/// Displays the pods as `8 running (a-0, a-1, …), 1 pending (b)`.
+impl fmt::Display for PodsByPhase<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return f.write_str("no pods");
@@ -112,7 +117,7 @@ impl fmt::Display for ByPhase<'_> {
 /// Then after 30 seconds pod "a" is gone
 /// ```
 #[then(expr = "{when}{workload} is {state}{stays}")]
-async fn is_in_state(
+async fn workload_is_in_state(
     world: &mut World,
     when: Timing,
     which: Workload,
@@ -123,26 +128,30 @@ async fn is_in_state(
         let pods = which.pods(&world.view);
         let holds = match state.0 {
             None => pods.is_empty(),
-            Some(phase) => !pods.is_empty() && pods.iter().all(|pod| pod.phase() == phase),
+            Some(phase) => !pods.is_empty() && pods.iter().all(|pod| pod.current_phase() == phase),
         };
         let name = state.0.map_or("gone".to_owned(), |phase| phase.to_string());
         if holds {
             Ok(())
         } else {
-            Err(format!("{which} is not {name}: {}", ByPhase::from_pods(&pods)))
+            Err(format!("{which} is not {name}: {}", PodsByPhase::from_pods(&pods)))
         }
     };
     world.expect(when.0, stays.0, &claim).await?;
     Ok(())
 }
 
-/// Precondition: everything settles, and then this must hold.
+/// Precondition: once everything has settled, the workload must be in this state.
 /// ```gherkin
 /// Given gang "train" is running
 /// ```
 #[given(expr = "{workload} is {state}")]
-async fn given_state(world: &mut World, which: Workload, state: WorkloadState) -> StepResult {
-    is_in_state(world, Timing(Temporal::Settled), which, state, StableCycles(0)).await
+async fn given_workload_is_in_state(
+    world: &mut World,
+    which: Workload,
+    state: WorkloadState,
+) -> StepResult {
+    workload_is_in_state(world, Timing(Temporal::Settled), which, state, StableCycles(0)).await
 }
 
 /// A gang is complete or absent: as many pods as its minimum have a node or have succeeded, or none
@@ -152,7 +161,7 @@ async fn given_state(world: &mut World, which: Workload, state: WorkloadState) -
 /// Then for 10 minutes gang "train" is whole or absent
 /// ```
 #[then(expr = "{when}{workload} is whole or absent{stays}")]
-async fn whole(
+async fn gang_is_whole(
     world: &mut World,
     when: Timing,
     which: Workload,
@@ -160,7 +169,7 @@ async fn whole(
 ) -> StepResult {
     let claim = |world: &World| {
         let pods = which.pods(&world.view);
-        let gangs = gangs(&world.view, &pods);
+        let gangs = gangs_of_pods(&world.view, &pods);
         if !gangs.is_empty() && gangs.iter().all(|gang| gang.min_members() <= 1) {
             let count = pods.len();
             return Err(match gangs.len() {
@@ -171,15 +180,15 @@ async fn whole(
                 ),
             });
         }
-        match gangs.iter().find_map(Gang::partial_placement) {
+        match gangs.iter().find_map(Gang::partial_placement_message) {
             None => Ok(()),
             Some(have) => {
-                Err(format!("{which} is partly placed: {have}: {}", ByPhase::from_pods(&pods)))
+                Err(format!("{which} is partly placed: {have}: {}", PodsByPhase::from_pods(&pods)))
             }
         }
     };
     if let Temporal::EventuallyWithin(_) = when.0 {
-        let hold = ignoring_transients(&claim);
+        let hold = ignoring_transient_states(&claim);
         world.expect_and_hold(when.0, stays.0, &claim, &hold).await?;
         return Ok(());
     }
@@ -188,13 +197,14 @@ async fn whole(
     world.expect(first, 0, &claim).await?;
     if lasts || stays.0 > 0 {
         let then = if lasts { when.0 } else { Temporal::Now };
-        world.expect(then, stays.0, &ignoring_transients(&claim)).await?;
+        world.expect(then, stays.0, &ignoring_transient_states(&claim)).await?;
     }
     Ok(())
 }
 
-/// The same assertion, but it fails only when time advances while it does not hold.
-fn ignoring_transients(claim: Assertion<'_>) -> impl Fn(&World) -> Result<(), String> {
+/// An assertion like `claim`, except that it fails only if time advances while `claim` does not
+/// hold.
+fn ignoring_transient_states(claim: Assertion<'_>) -> impl Fn(&World) -> Result<(), String> {
     let broken: RefCell<Option<(Instant, String)>> = RefCell::default();
     move |world| {
         let now = Instant::now();
@@ -219,9 +229,9 @@ fn ignoring_transients(claim: Assertion<'_>) -> impl Fn(&World) -> Result<(), St
 /// Then job "urgent" started before job "batch"
 /// ```
 #[then(expr = "{workload} started before {workload}")]
-async fn started_before(world: &mut World, first: Workload, second: Workload) -> StepResult {
+async fn pods_started_before(world: &mut World, first: Workload, second: Workload) -> StepResult {
     let claim = |world: &World| {
-        let (a, b) = (first_start(world, &first)?, first_start(world, &second)?);
+        let (a, b) = (first_start_time(world, &first)?, first_start_time(world, &second)?);
         if a < b { Ok(()) } else { Err(format!("{first} started at {a}, {second} at {b}")) }
     };
     world.expect(Temporal::Settled, 0, &claim).await?;
@@ -233,16 +243,16 @@ async fn started_before(world: &mut World, first: Workload, second: Workload) ->
 /// Then job "owner" started at least 30 seconds after job "borrower"
 /// ```
 #[then(expr = "{workload} started at least {duration} after {workload}")]
-async fn started_later(
+async fn pods_started_later(
     world: &mut World,
     late: Workload,
     by: DurationValue,
     early: Workload,
 ) -> StepResult {
     let claim = |world: &World| {
-        let (a, b) = (first_start(world, &early)?, first_start(world, &late)?);
+        let (a, b) = (first_start_time(world, &early)?, first_start_time(world, &late)?);
         let apart = std::time::Duration::try_from(b.duration_since(a)).unwrap_or_default();
-        if apart >= world.time_scale().scaled(by.0) {
+        if apart >= world.time_scale().scaled_duration(by.0) {
             Ok(())
         } else {
             Err(format!("{early} started at {a}, {late} at {b}"))
@@ -252,9 +262,11 @@ async fn started_later(
     Ok(())
 }
 
-/// Start of the workload's first pod, whether or not that pod still exists.
-fn first_start(world: &World, which: &Workload) -> Result<jiff::Timestamp, String> {
-    let pods: Vec<Pod<'_>> = which.pods_ever(&world.view).collect();
+/// When the first pod of a workload started, whether or not that pod still exists.
+fn first_start_time(world: &World, which: &Workload) -> Result<jiff::Timestamp, String> {
+    let pods: Vec<Pod<'_>> = which.pods_ever_seen(&world.view).collect();
     let starts = pods.iter().filter_map(|pod| pod.start_time().parse().ok());
-    starts.min().ok_or_else(|| format!("{which} has not started: {}", ByPhase::from_pods(&pods)))
+    starts
+        .min()
+        .ok_or_else(|| format!("{which} has not started: {}", PodsByPhase::from_pods(&pods)))
 }

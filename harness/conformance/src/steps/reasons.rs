@@ -8,7 +8,7 @@ use schedlab_api::{Value, annotations, object};
 use super::StepResult;
 use super::parameters::{Count, StableCycles, Timing};
 use super::subjects::Subject;
-use crate::text::counted;
+use crate::text::counted_noun;
 use crate::world::World;
 use crate::world::observed::{Phase, Pod, WatchedKind};
 
@@ -18,19 +18,19 @@ use crate::world::observed::{Phase, Pod, WatchedKind};
 /// Then queue "team-a" is pending because "Non-preemptible workload is over quota"
 /// ```
 #[then(expr = "{when}{subject} is pending because {string}{stays}")]
-async fn pending_because(
+async fn subject_is_pending_because(
     world: &mut World,
     when: Timing,
     subject: Subject,
     words: String,
     stays: StableCycles,
 ) -> StepResult {
-    require_text(&words)?;
+    require_nonempty_text(&words)?;
     let claim = |world: &World| {
         let pods = subject.pods(&world.view);
         let mut waiting = pods
             .iter()
-            .filter(|pod| matches!(pod.phase(), Phase::Pending | Phase::Gated))
+            .filter(|pod| matches!(pod.current_phase(), Phase::Pending | Phase::Gated))
             .peekable();
         if waiting.peek().is_none() {
             return Err(format!("{subject} has no pending pod"));
@@ -42,7 +42,7 @@ async fn pending_because(
             None => Ok(()),
             Some(pod) => {
                 let reason = pod.unschedulable_message().unwrap_or("no reason reported");
-                Err(format!("pod {:?} is pending because: {reason}", pod.name()))
+                Err(format!("pod {:?} is pending because: {reason}", pod.pod_name()))
             }
         }
     };
@@ -57,14 +57,14 @@ async fn pending_because(
 /// Then an event of queue "team-a" says "above the capacity"
 /// ```
 #[then(expr = "{when}an event of {subject} says {string}{stays}")]
-async fn event(
+async fn event_says(
     world: &mut World,
     when: Timing,
     subject: Subject,
     words: String,
     stays: StableCycles,
 ) -> StepResult {
-    require_text(&words)?;
+    require_nonempty_text(&words)?;
     let claim = |world: &World| match matching_events(world, &subject, &words).len() {
         0 => Err(format!(
             "no event of {subject} contains {words:?}; events: {}",
@@ -83,7 +83,7 @@ async fn event(
 /// Then at most 3 events of pod "a" say "Unschedulable"
 /// ```
 #[then(expr = "{when}{count} event(s) of {subject} say(s) {string}{stays}")]
-async fn event_count(
+async fn event_count_says(
     world: &mut World,
     when: Timing,
     count: Count,
@@ -91,7 +91,7 @@ async fn event_count(
     words: String,
     stays: StableCycles,
 ) -> StepResult {
-    require_text(&words)?;
+    require_nonempty_text(&words)?;
     let claim = |world: &World| {
         let times = |event: &&Value| event["count"].as_u64().unwrap_or(1).max(1);
         let found: u64 = matching_events(world, &subject, &words).iter().map(times).sum();
@@ -101,7 +101,7 @@ async fn event_count(
         }
         Err(format!(
             "got {} of {subject} with {words:?}, expected {count}; events: {}",
-            counted(found, "event"),
+            counted_noun(found, "event"),
             all_event_texts(world, &subject)
         ))
     };
@@ -114,7 +114,7 @@ async fn event_count(
 /// Then an event of gang "lent" has the annotation "evictor-action-type" with "reclaim"
 /// ```
 #[then(expr = "{when}an event of {subject} has the annotation {string} with {string}{stays}")]
-async fn annotation(
+async fn event_has_annotation(
     world: &mut World,
     when: Timing,
     subject: Subject,
@@ -124,7 +124,7 @@ async fn annotation(
 ) -> StepResult {
     let claim = |world: &World| {
         let annotations =
-            events_about(world, &subject).map(|event| &event["metadata"]["annotations"]);
+            events_about_subject(world, &subject).map(|event| &event["metadata"]["annotations"]);
         let mut found: Vec<&str> = annotations.filter_map(|all| all[&*key].as_str()).collect();
         if found.contains(&&*value) {
             return Ok(());
@@ -143,13 +143,13 @@ async fn annotation(
 /// Then the explanation of job "train" says "raise the quota"
 /// ```
 #[then(expr = "the explanation of {subject} says {string}")]
-async fn explained(world: &mut World, subject: Subject, words: String) -> StepResult {
-    require_text(&words)?;
+async fn explanation_says(world: &mut World, subject: Subject, words: String) -> StepResult {
+    require_nonempty_text(&words)?;
     world.settle().await?;
     let pods = subject.pods(&world.view);
     let pod = pods.first().ok_or_else(|| anyhow::anyhow!("{subject} has no pod"))?;
     let namespace = pod.0["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
-    let explanation = world.explanation(&namespace, subject.name()).await?;
+    let explanation = world.explanation_of_workload(&namespace, subject.subject_name()).await?;
     if !explanation.contains(&words) {
         return Err(anyhow::anyhow!(
             "the explanation of {subject} does not contain \
@@ -160,42 +160,45 @@ async fn explained(world: &mut World, subject: Subject, words: String) -> StepRe
     Ok(())
 }
 
-/// Rejects the empty text, which every text contains.
-pub(super) fn require_text(words: &str) -> anyhow::Result<()> {
+/// Rejects an empty text in a step, because every message contains it.
+pub(super) fn require_nonempty_text(words: &str) -> anyhow::Result<()> {
     anyhow::ensure!(!words.is_empty(), "got \"\", which every text contains, expected some text");
     Ok(())
 }
 
-fn matching_events<'w>(world: &'w World, subject: &'w Subject, words: &str) -> Vec<&'w Value> {
+fn matching_events<'w>(world: &'w World, subject: &'w Subject, text_part: &str) -> Vec<&'w Value> {
     let contains_text = |event: &&Value| {
         let text = |field: &str| event[field].as_str().unwrap_or_default();
-        text("reason").contains(words)
-            || text("message").contains(words)
-            || text("note").contains(words)
+        text("reason").contains(text_part)
+            || text("message").contains(text_part)
+            || text("note").contains(text_part)
     };
-    events_about(world, subject).filter(contains_text).collect()
+    events_about_subject(world, subject).filter(contains_text).collect()
 }
 
-fn events_about<'w>(world: &'w World, subject: &'w Subject) -> impl Iterator<Item = &'w Value> {
+fn events_about_subject<'w>(
+    world: &'w World,
+    subject: &'w Subject,
+) -> impl Iterator<Item = &'w Value> {
     let view = &world.view;
     // Deleted pods still belong to their workload, and so do their pod groups.
     let of_pod = |pod: Pod<'w>| {
         let group =
             object::annotation(pod.0, annotations::POD_GROUP_NAME).map(|name| ("PodGroup", name));
-        let both = [Some(("Pod", pod.name())), group].into_iter().flatten();
-        both.map(move |(kind, name)| (kind, pod.namespace(), name))
+        let both = [Some(("Pod", pod.pod_name())), group].into_iter().flatten();
+        both.map(move |(kind, name)| (kind, pod.pod_namespace(), name))
     };
-    let its: BTreeSet<(&str, &str, &str)> = subject.pods_ever(view).flat_map(of_pod).collect();
-    view.all(WatchedKind::Events).filter(move |event| {
+    let its: BTreeSet<(&str, &str, &str)> = subject.pods_ever_seen(view).flat_map(of_pod).collect();
+    view.objects_of_kind(WatchedKind::Events).filter(move |event| {
         let field = |name: &str| event["involvedObject"][name].as_str().unwrap_or_default();
         let (kind, namespace, name) = (field("kind"), field("namespace"), field("name"));
-        let is_it = name == subject.name() && subject.can_be_kind(kind);
+        let is_it = name == subject.subject_name() && subject.may_be_of_kind(kind);
         is_it || subject.is_cluster() || its.contains(&(kind, namespace, name))
     })
 }
 
 fn all_event_texts(world: &World, subject: &Subject) -> String {
-    let mut texts: Vec<String> = events_about(world, subject)
+    let mut texts: Vec<String> = events_about_subject(world, subject)
         .map(|event| {
             let text = |field: &str| event[field].as_str().unwrap_or_default();
             format!("\n  {} {}: {}", text("type"), text("reason"), text("message"))

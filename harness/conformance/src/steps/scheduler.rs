@@ -17,7 +17,7 @@ use super::parameters::{
     Count, DurationValue, KValueMilli, PositiveDuration, PositiveInt, StableCycles, Timing,
 };
 use crate::schedulers::AfterKill;
-use crate::text::counted;
+use crate::text::counted_noun;
 use crate::world::World;
 
 /// The scheduler's profile: "kai" (queues, gangs, fair share; the default) or "kube" (what the
@@ -27,7 +27,7 @@ use crate::world::World;
 /// ```
 #[given(expr = "the scheduler profile {string}")]
 #[expect(clippy::needless_pass_by_value, reason = "cucumber passes parameters by value")]
-fn profile(world: &mut World, name: String) -> StepResult {
+fn scheduler_uses_profile(world: &mut World, name: String) -> StepResult {
     let seed = world.config_mut()?.seed;
     let config = match name.as_str() {
         "kai" => Config::kai(),
@@ -36,7 +36,7 @@ fn profile(world: &mut World, name: String) -> StepResult {
             return Err(anyhow!("got profile {other:?}, expected kai or kube").into());
         }
     };
-    world.configure(Config { seed, ..config })?;
+    world.set_config_before_start(Config { seed, ..config })?;
     Ok(())
 }
 
@@ -49,7 +49,7 @@ fn profile(world: &mut World, name: String) -> StepResult {
 ///   """
 /// ```
 #[given(expr = "the scheduler's configuration:")]
-fn configuration(world: &mut World, step: &Step) -> StepResult {
+fn scheduler_uses_configuration(world: &mut World, step: &Step) -> StepResult {
     let here = world.step_location();
     let config = world.config_mut()?;
     let (shown, text) = (format!("{here}: the configuration below"), step.docstring.clone());
@@ -64,7 +64,7 @@ fn configuration(world: &mut World, step: &Step) -> StepResult {
 /// ```
 #[given(expr = "the placement strategy {string}")]
 #[expect(clippy::needless_pass_by_value, reason = "cucumber passes parameters by value")]
-fn strategy(world: &mut World, name: String) -> StepResult {
+fn scheduler_uses_strategy(world: &mut World, name: String) -> StepResult {
     let placement = match name.as_str() {
         "bin-pack" => Placement::BinPack,
         "spread" => Placement::Spread,
@@ -87,7 +87,7 @@ fn strategy(world: &mut World, name: String) -> StepResult {
 /// Given a scheduling period of 1 minute
 /// ```
 #[given(expr = "a scheduling period of {duration}")]
-fn cycle_every(world: &mut World, period: PositiveDuration) -> StepResult {
+fn scheduler_cycles_every(world: &mut World, period: PositiveDuration) -> StepResult {
     world.config_mut()?.period = period.0;
     Ok(())
 }
@@ -97,7 +97,7 @@ fn cycle_every(world: &mut World, period: PositiveDuration) -> StepResult {
 /// Given pods are bound by requests
 /// ```
 #[given(expr = "pods are bound by requests")]
-fn by_requests(world: &mut World) -> StepResult {
+fn pods_are_bound_by_requests(world: &mut World) -> StepResult {
     world.config_mut()?.binding = Binding::Requests;
     Ok(())
 }
@@ -108,7 +108,7 @@ fn by_requests(world: &mut World) -> StepResult {
 /// Given GPUs that pods share are reserved
 /// ```
 #[given(expr = "GPUs that pods share are reserved")]
-fn reserved(world: &mut World) -> StepResult {
+fn shared_gpus_are_reserved(world: &mut World) -> StepResult {
     let config = world.config_mut()?;
     config.binding = Binding::Requests;
     config.enable_gpu_reservation(GpuReservation::with_image("registry.k8s.io/pause:3.10"));
@@ -121,7 +121,7 @@ fn reserved(world: &mut World) -> StepResult {
 /// Given containers see only the GPUs that they ask for
 /// ```
 #[given(expr = "containers see only the GPUs that they ask for")]
-fn devices_blocked(world: &mut World) -> StepResult {
+fn containers_see_only_requested_gpus(world: &mut World) -> StepResult {
     world.config_mut()?.block_nvidia_visible_devices = true;
     Ok(())
 }
@@ -132,7 +132,7 @@ fn devices_blocked(world: &mut World) -> StepResult {
 /// Given config map "priorities" says the priorities of kinds
 /// ```
 #[given(expr = "config map {string} says the priorities of kinds")]
-fn default_priorities(world: &mut World, name: String) -> StepResult {
+fn config_map_sets_default_priorities(world: &mut World, name: String) -> StepResult {
     let namespace = Some("default".to_owned());
     world.config_mut()?.default_priorities = Some(DefaultPriorities { namespace, name });
     Ok(())
@@ -144,41 +144,47 @@ fn default_priorities(world: &mut World, name: String) -> StepResult {
 /// Given the scheduler's webhooks are asked
 /// ```
 #[given(expr = "the scheduler's webhooks are asked")]
-async fn webhooks(world: &mut World) -> StepResult {
+async fn scheduler_serves_webhooks(world: &mut World) -> StepResult {
     world.register_webhooks().await?;
     Ok(())
 }
 
 /// The scheduler serves a shard: only nodes and pods with this value of the label
-/// `kai.scheduler/node-pool`. An empty name: those without the label.
+/// `kai.scheduler/node-pool`. An empty value means nodes and pods without the label.
 /// ```gherkin
 /// Given the scheduler serves node pool "a100"
 /// ```
 #[given(expr = "the scheduler serves node pool {string}")]
-fn node_pool(world: &mut World, value: String) -> StepResult {
+fn scheduler_has_node_pool(world: &mut World, value: String) -> StepResult {
     let label = labels::NODE_POOL.to_owned();
     world.config_mut()?.node_pool = Some(NodePool { label, value });
     Ok(())
 }
 
-/// Past usage counts in the fair share, over this window and with this KAI `kValue`.
+/// Past usage counts in the fair share: over this window of time, and weighted with this `kValue`
+/// of KAI.
 /// ```gherkin
 /// Given fairness over time with a window of 24 hours and k 1
 /// ```
 #[given(expr = "fairness over time with a window of {duration} and k {float}")]
-fn fairness(world: &mut World, window: PositiveDuration, k: KValueMilli) -> StepResult {
+fn scheduler_uses_time_based_fairness(
+    world: &mut World,
+    window: PositiveDuration,
+    k: KValueMilli,
+) -> StepResult {
     let config = world.config_mut()?;
     config.usage_window = Some(window.0);
     config.profile.k_value_milli = k.0;
     Ok(())
 }
 
-/// Past usage counts half after this time, within the window of an earlier step.
+/// Past usage counts half as much after this time. The step `fairness over time` must come before,
+/// because it sets the window.
 /// ```gherkin
 /// Given past use counts for half after 6 hours
 /// ```
 #[given(expr = "past use counts for half after {duration}")]
-fn half_life(world: &mut World, time: PositiveDuration) -> StepResult {
+fn usage_half_life_is(world: &mut World, time: PositiveDuration) -> StepResult {
     let here = world.step_location();
     let config = world.config_mut()?;
     if config.usage_window.is_none() {
@@ -197,7 +203,7 @@ fn half_life(world: &mut World, time: PositiveDuration) -> StepResult {
 /// Given at most 1 preemption a cycle
 /// ```
 #[given(expr = "at most {int} preemption(s) a cycle")]
-fn preemptions(world: &mut World, most: PositiveInt) -> StepResult {
+fn preemptions_are_limited(world: &mut World, most: PositiveInt) -> StepResult {
     world.config_mut()?.profile.preemptions_max = Some(most.0 as usize);
     Ok(())
 }
@@ -207,7 +213,7 @@ fn preemptions(world: &mut World, most: PositiveInt) -> StepResult {
 /// Given preemption by a priority that is higher by at least 50
 /// ```
 #[given(expr = "preemption by a priority that is higher by at least {int}")]
-fn priority_difference(world: &mut World, least: PositiveInt) -> StepResult {
+fn priority_difference_is_required(world: &mut World, least: PositiveInt) -> StepResult {
     world.config_mut()?.profile.priority_difference_min = i32::try_from(least.0)?;
     Ok(())
 }
@@ -217,7 +223,7 @@ fn priority_difference(world: &mut World, least: PositiveInt) -> StepResult {
 /// Given evicted pods have at least 2 minutes to end
 /// ```
 #[given(expr = "evicted pods have at least {duration} to end")]
-fn eviction_grace(world: &mut World, grace: DurationValue) -> StepResult {
+fn eviction_grace_is(world: &mut World, grace: DurationValue) -> StepResult {
     world.config_mut()?.set_eviction_grace(grace.0);
     Ok(())
 }
@@ -229,7 +235,7 @@ fn eviction_grace(world: &mut World, grace: DurationValue) -> StepResult {
 /// ```
 #[given(expr = "a default {string} of {duration}")]
 #[expect(clippy::needless_pass_by_value, reason = "cucumber passes parameters by value")]
-fn default_time(world: &mut World, name: String, time: DurationValue) -> StepResult {
+fn default_duration_is(world: &mut World, name: String, time: DurationValue) -> StepResult {
     let profile = &mut world.config_mut()?.profile;
     let field: &mut Duration = match name.as_str() {
         "staleness grace" => &mut profile.staleness_grace,
@@ -250,7 +256,7 @@ fn default_time(world: &mut World, name: String, time: DurationValue) -> StepRes
 /// ```
 #[given(expr = "the scheduler is stopped")]
 #[when(expr = "the scheduler is stopped")]
-fn stopped(world: &mut World) -> StepResult {
+fn scheduler_is_stopped(world: &mut World) -> StepResult {
     world.stop_scheduler()?;
     Ok(())
 }
@@ -261,7 +267,7 @@ fn stopped(world: &mut World) -> StepResult {
 /// ```
 #[given(expr = "the scheduler is started")]
 #[when(expr = "the scheduler is started")]
-fn started(world: &mut World) -> StepResult {
+fn scheduler_is_started(world: &mut World) -> StepResult {
     world.start_scheduler()?;
     Ok(())
 }
@@ -271,7 +277,7 @@ fn started(world: &mut World) -> StepResult {
 /// When the scheduler is restarted
 /// ```
 #[when(expr = "the scheduler is restarted")]
-fn restarted(world: &mut World) -> StepResult {
+fn scheduler_is_restarted(world: &mut World) -> StepResult {
     world.stop_scheduler()?;
     world.start_scheduler()?;
     Ok(())
@@ -285,18 +291,19 @@ fn restarted(world: &mut World) -> StepResult {
 /// ```
 #[given(expr = "the scheduler dies before its write number {int}")]
 #[when(expr = "the scheduler dies before its write number {int}")]
-fn dies(world: &mut World, write: PositiveInt) -> StepResult {
+fn scheduler_dies_before_write(world: &mut World, write: PositiveInt) -> StepResult {
     world.kill_scheduler_before_write(write.0, AfterKill::StayDead)?;
     Ok(())
 }
 
-/// As above, and a new scheduler starts a second later.
+/// Kills the scheduler instead of its Nth write from now on, and starts a new scheduler a second
+/// later.
 /// ```gherkin
 /// When the scheduler dies before its write number 3 and is restarted
 /// ```
 #[given(expr = "the scheduler dies before its write number {int} and is restarted")]
 #[when(expr = "the scheduler dies before its write number {int} and is restarted")]
-fn dies_and_returns(world: &mut World, write: PositiveInt) -> StepResult {
+fn scheduler_dies_and_returns(world: &mut World, write: PositiveInt) -> StepResult {
     world.kill_scheduler_before_write(write.0, AfterKill::Restart)?;
     Ok(())
 }
@@ -308,21 +315,28 @@ fn dies_and_returns(world: &mut World, write: PositiveInt) -> StepResult {
 /// ```
 #[given(expr = "the scheduler dies after every {int} write(s)")]
 #[when(expr = "the scheduler dies after every {int} write(s)")]
-fn dies_again(world: &mut World, writes: PositiveInt) -> StepResult {
+fn scheduler_dies_repeatedly(world: &mut World, writes: PositiveInt) -> StepResult {
     let next = writes.0.saturating_add(1);
     world.kill_scheduler_before_write(next, AfterKill::RestartAndKillAgain)?;
     Ok(())
 }
 
-/// How often the scheduler was killed at a write.
+/// How often the scheduler was killed before a write.
 /// ```gherkin
 /// Then the scheduler has died 1 time
 /// ```
 #[then(expr = "{when}the scheduler has died {count} time(s){stays}")]
-async fn died(world: &mut World, when: Timing, count: Count, stays: StableCycles) -> StepResult {
-    let claim = |world: &World| match world.scheduler_crashes() {
+async fn scheduler_has_died(
+    world: &mut World,
+    when: Timing,
+    count: Count,
+    stays: StableCycles,
+) -> StepResult {
+    let claim = |world: &World| match world.scheduler_crash_count() {
         crashes if count.matches(crashes) => Ok(()),
-        crashes => Err(format!("got {}, expected {count}", counted(crashes, "scheduler crash"))),
+        crashes => {
+            Err(format!("got {}, expected {count}", counted_noun(crashes, "scheduler crash")))
+        }
     };
     world.expect(when.0, stays.0, &claim).await?;
     world.clear_expected_crash();

@@ -30,37 +30,37 @@ pub(crate) struct Subject {
 pub(crate) struct Workload(pub Subject);
 
 impl Workload {
-    /// Kind, as written in the step.
+    /// The kind of the workload, as written in the step.
     pub(crate) fn kind(&self) -> &str {
         &self.0.kind_word
     }
 
-    /// Name of the workload.
-    pub(crate) fn name(&self) -> &str {
+    /// The name of the workload.
+    pub(crate) fn subject_name(&self) -> &str {
         &self.0.name
     }
 
-    /// The workload's current pods.
+    /// The current pods of the workload.
     pub(crate) fn pods<'v>(&self, view: &'v ObservedCluster) -> Vec<Pod<'v>> {
         self.0.pods(view)
     }
 
     /// The workload's current and deleted pods.
-    pub(crate) fn pods_ever<'v>(
+    pub(crate) fn pods_ever_seen<'v>(
         &'v self,
         view: &'v ObservedCluster,
     ) -> impl Iterator<Item = Pod<'v>> {
-        self.0.pods_ever(view)
+        self.0.pods_ever_seen(view)
     }
 }
 
 impl Subject {
-    /// Name; empty for the cluster.
-    pub(crate) fn name(&self) -> &str {
+    /// The name of the subject; empty for the cluster.
+    pub(crate) fn subject_name(&self) -> &str {
         &self.name
     }
 
-    /// The word before the name; `the cluster` for the cluster.
+    /// The word before the name, such as `queue`; `the cluster` for the cluster.
     pub(crate) fn kind_word(&self) -> &str {
         &self.kind_word
     }
@@ -75,9 +75,9 @@ impl Subject {
         self.kind_word == "the cluster"
     }
 
-    /// Whether the subject can name an object of this kind. A gang or workload can be any kind that
+    /// Whether the subject may be an object of this kind. A gang or workload may be any kind that
     /// has pods.
-    pub(crate) fn can_be_kind(&self, kind: &str) -> bool {
+    pub(crate) fn may_be_of_kind(&self, kind: &str) -> bool {
         match self.kind_word.as_str() {
             "workload" | "gang" => {
                 !matches!(kind, "Queue" | "Namespace" | "Node" | "ResourceClaim")
@@ -87,63 +87,68 @@ impl Subject {
         }
     }
 
-    /// The selected current pods, in the order of their names.
+    /// The current pods that the subject selects, sorted by name.
     pub(crate) fn pods<'v>(&self, view: &'v ObservedCluster) -> Vec<Pod<'v>> {
         if self.kind_word == "queue" {
-            let is_in = |queue: &&str| is_in_subtree(queue, &self.name, view);
+            let is_in = |queue: &&str| is_queue_below(queue, &self.name, view);
             let names = view
-                .all(WatchedKind::Queues)
+                .objects_of_kind(WatchedKind::Queues)
                 .filter_map(|queue| queue["metadata"]["name"].as_str());
             let queues: BTreeSet<&str> = names.filter(is_in).chain([&*self.name]).collect();
             let is_its =
-                |pod: &Pod<'_>| pod.queue(view).is_some_and(|queue| queues.contains(queue));
-            return view.pods().filter(is_its).collect();
+                |pod: &Pod<'_>| pod.queue_name(view).is_some_and(|queue| queues.contains(queue));
+            return view.current_pods().filter(is_its).collect();
         }
-        view.pods().filter(|pod| self.includes(*pod, view)).collect()
+        view.current_pods().filter(|pod| self.includes_pod(*pod, view)).collect()
     }
 
-    /// The selected current and deleted pods.
-    pub(crate) fn pods_ever<'v>(
+    /// The pods that the subject selects or selected: current and deleted ones.
+    pub(crate) fn pods_ever_seen<'v>(
         &'v self,
         view: &'v ObservedCluster,
     ) -> impl Iterator<Item = Pod<'v>> {
-        view.pods_ever_seen().filter(|pod| self.includes(*pod, view))
+        view.pods_ever_seen().filter(|pod| self.includes_pod(*pod, view))
     }
 
     /// Whether the subject selects a pod.
-    pub(crate) fn includes(&self, pod: Pod<'_>, view: &ObservedCluster) -> bool {
+    pub(crate) fn includes_pod(&self, pod: Pod<'_>, view: &ObservedCluster) -> bool {
         match self.kind_word.as_str() {
             "the cluster" => true,
-            "queue" => pod.queue(view).is_some_and(|queue| is_in_subtree(queue, &self.name, view)),
-            "namespace" => pod.namespace() == self.name,
-            "node" => pod.node() == self.name,
+            "queue" => {
+                pod.queue_name(view).is_some_and(|queue| is_queue_below(queue, &self.name, view))
+            }
+            "namespace" => pod.pod_namespace() == self.name,
+            "node" => pod.node_name() == self.name,
             "claim" => claim_names(pod.0).any(|name| name == self.name),
             // Pods submitted together share the workload's name as a label.
-            "pod" => is_named(pod, &self.name) || pod.label(WORKLOAD_LABEL) == Some(&self.name),
-            word => pod.belongs_to(word, &self.name) || is_in_group(pod, &self.name),
+            "pod" => {
+                has_pod_name(pod, &self.name) || pod.label_value(WORKLOAD_LABEL) == Some(&self.name)
+            }
+            word => pod.belongs_to(word, &self.name) || is_in_pod_group(pod, &self.name),
         }
     }
 }
 
-fn is_named(pod: Pod<'_>, name: &str) -> bool {
+fn has_pod_name(pod: Pod<'_>, name: &str) -> bool {
     match name.split_once('/') {
-        Some((namespace, name)) => pod.namespace() == namespace && pod.name() == name,
-        None => pod.name() == name,
+        Some((namespace, name)) => pod.pod_namespace() == namespace && pod.pod_name() == name,
+        None => pod.pod_name() == name,
     }
 }
 
-/// A gang from a manifest is identified by its group's name alone.
-fn is_in_group(pod: Pod<'_>, name: &str) -> bool {
+/// Whether a pod belongs to the pod group with this name. A gang from a manifest is identified by
+/// the name of its pod group alone.
+fn is_in_pod_group(pod: Pod<'_>, name: &str) -> bool {
     annotation(pod.0, annotations::POD_GROUP_NAME) == Some(name)
 }
 
-/// Whether a queue is another queue or a descendant of it.
-fn is_in_subtree(queue: &str, other: &str, view: &ObservedCluster) -> bool {
+/// Whether a queue is `ancestor` or a descendant of it.
+fn is_queue_below(queue: &str, ancestor: &str, view: &ObservedCluster) -> bool {
     let mut at = Some(queue);
     // Bounds the walk when the parents form a cycle.
     for _ in 0..64 {
         match at {
-            Some(name) if name == other => return true,
+            Some(name) if name == ancestor => return true,
             Some(name) => {
                 let object = view.get_ever_seen(WatchedKind::Queues, "", name);
                 at = object.and_then(|queue| queue["spec"]["parentQueue"].as_str());

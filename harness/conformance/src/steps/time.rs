@@ -37,7 +37,7 @@ async fn cycles_pass(world: &mut World, cycles: u32) -> StepResult {
 /// ```
 #[given(expr = "everything has settled")]
 #[when(expr = "everything has settled")]
-async fn settled(world: &mut World) -> StepResult {
+async fn cluster_is_settled(world: &mut World) -> StepResult {
     world.settle().await?;
     Ok(())
 }

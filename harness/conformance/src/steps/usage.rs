@@ -13,14 +13,14 @@ use super::subjects::Subject;
 use crate::world::World;
 use crate::world::observed::{ObservedCluster, Pod, WatchedKind};
 
-/// Resources held by the running pods of a queue (and of the queues below it), counted from the
-/// pods; the queue's status must report the same.
+/// The running pods of a queue (and of the queues below it) hold this amount of a resource, counted
+/// from the pods; the queue's status must report the same amount.
 /// ```gherkin
 /// Then queue "team-a" uses 16 GPUs
 /// Then queue "team-a" uses 4.5 CPU cores
 /// ```
 #[then(expr = "{when}queue {string} uses {float} {resource}{stays}")]
-async fn uses(
+async fn queue_uses_amount(
     world: &mut World,
     when: Timing,
     queue: String,
@@ -29,13 +29,13 @@ async fn uses(
     stays: StableCycles,
 ) -> StepResult {
     let claim = |world: &World| {
-        let counted = from_pods(world, &queue, resource)?;
-        let reported = from_status(world, &queue, resource);
-        if !approx_eq(counted, amount) {
+        let counted = used_amount_from_pods(world, &queue, resource)?;
+        let reported = used_amount_from_status(world, &queue, resource);
+        if !is_approximately_equal(counted, amount) {
             return Err(format!("the pods of queue {queue:?} hold {counted}, expected {amount}"));
         }
         match reported {
-            Some(reported) if !approx_eq(reported, amount) => Err(format!(
+            Some(reported) if !is_approximately_equal(reported, amount) => Err(format!(
                 "the pods of queue {queue:?} hold {counted}, but its status reports {reported}"
             )),
             Some(_) | None => Ok(()),
@@ -45,12 +45,12 @@ async fn uses(
     Ok(())
 }
 
-/// The queue's fair share in the scheduler's last cycle.
+/// The queue's fair share in the scheduler's last cycle is this amount.
 /// ```gherkin
 /// Then queue "team-a" has a fair share of 20 GPUs
 /// ```
 #[then(expr = "{when}queue {string} has a fair share of {float} {resource}{stays}")]
-async fn fair_share(
+async fn queue_has_fair_share(
     world: &mut World,
     when: Timing,
     queue: String,
@@ -59,9 +59,9 @@ async fn fair_share(
     stays: StableCycles,
 ) -> StepResult {
     let claim = |world: &World| {
-        let share = reported_share(world, &queue, resource)
+        let share = reported_fair_share(world, &queue, resource)
             .ok_or_else(|| format!("the scheduler reports no queue {queue:?}"))?;
-        if approx_eq(share, amount) {
+        if is_approximately_equal(share, amount) {
             return Ok(());
         }
         Err(format!("the fair share of queue {queue:?} is {share}, expected {amount}"))
@@ -70,39 +70,40 @@ async fn fair_share(
     Ok(())
 }
 
-/// Why a queue has the pods that it has, a line for each resource of which it has a quota or limit:
-/// `queue "prod" uses 16 GPUs: quota 8, fair share 16, limit unlimited`. Empty for other subjects.
-pub(super) fn queue_numbers(world: &World, subject: &Subject) -> Vec<String> {
+/// What explains how many pods a queue has: one line for each resource of which the queue has a
+/// quota or limit, such as `queue "prod" uses 16 GPUs: quota 8, fair share 16, limit unlimited`.
+/// Empty for other subjects.
+pub(super) fn queue_number_lines(world: &World, subject: &Subject) -> Vec<String> {
     if !subject.is_queue() {
         return Vec::new();
     }
-    let name = subject.name();
+    let name = subject.subject_name();
     let Some(queue) = world.view.get(WatchedKind::Queues, name) else {
         return vec![format!("there is no queue {name:?}")];
     };
     let line = |resource: Resource| {
-        let used = from_pods(world, name, resource).ok()?;
+        let used = used_amount_from_pods(world, name, resource).ok()?;
         let (quota, limit) =
-            (Bound::of(queue, resource, "quota"), Bound::of(queue, resource, "limit"));
+            (QueueBound::of(queue, resource, "quota"), QueueBound::of(queue, resource, "limit"));
         let is_relevant = resource == Resource::Gpu || quota.is_finite() || limit.is_finite();
-        let share = reported_share(world, name, resource);
+        let share = reported_fair_share(world, name, resource);
         let share = share.map_or(String::new(), |share| format!("fair share {share}, "));
         is_relevant.then(|| {
-            let unit = resource.unit(used);
+            let unit = resource.unit_text(used);
             format!("queue {name:?} uses {used} {unit}: quota {quota}, {share}limit {limit}")
         })
     };
     [Resource::Gpu, Resource::Cpu, Resource::Memory].into_iter().filter_map(line).collect()
 }
 
-/// A quota or limit of a queue, in the unit of steps.
-enum Bound {
+/// A quota or limit of a queue, in the unit that steps use.
+enum QueueBound {
     Unset,
     Unlimited,
     At(f64),
 }
 
-impl Bound {
+impl QueueBound {
     fn of(queue: &Value, resource: Resource, field: &str) -> Self {
         let key = match resource {
             Resource::Gpu => "gpu",
@@ -115,7 +116,7 @@ impl Bound {
         match found {
             None => Self::Unset,
             Some(-1000) => Self::Unlimited,
-            Some(found) => Self::At(scaled(found, unit)),
+            Some(found) => Self::At(amount_in_unit(found, unit)),
         }
     }
 
@@ -124,7 +125,7 @@ impl Bound {
     }
 }
 
-impl fmt::Display for Bound {
+impl fmt::Display for QueueBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unset => f.write_str("unset"),
@@ -134,36 +135,39 @@ impl fmt::Display for Bound {
     }
 }
 
-/// The fair share of a queue in the last cycle; `None` if this process does not know it.
-fn reported_share(world: &World, queue: &str, resource: Resource) -> Option<f64> {
-    let status = world.scheduler_status();
+/// The fair share that the scheduler computed for a queue in its last cycle; `None` if this process
+/// does not know it.
+fn reported_fair_share(world: &World, queue: &str, resource: Resource) -> Option<f64> {
+    let status = world.scheduler_progress();
     let known = status.queues.iter().find(|known| *known.name == *queue)?;
     Some(match resource {
-        Resource::Gpu => scaled(i128::from(known.fair_share.gpu), 1000.0),
-        Resource::Cpu => scaled(i128::from(known.fair_share.cpu), 1000.0),
-        Resource::Memory => scaled(i128::from(known.fair_share.memory), 1e9),
+        Resource::Gpu => amount_in_unit(i128::from(known.fair_share.gpu), 1000.0),
+        Resource::Cpu => amount_in_unit(i128::from(known.fair_share.cpu), 1000.0),
+        Resource::Memory => amount_in_unit(i128::from(known.fair_share.memory), 1e9),
     })
 }
 
-fn from_pods(world: &World, queue: &str, resource: Resource) -> Result<f64, String> {
+fn used_amount_from_pods(world: &World, queue: &str, resource: Resource) -> Result<f64, String> {
     let subject: Subject = format!("queue \"{queue}\"").parse()?;
     let pods = subject.pods(&world.view);
     let held = pods.iter().filter(|pod| pod.holds_resources());
     Ok(match resource {
         Resource::Gpu => {
             let held: Vec<Pod<'_>> = held.copied().collect();
-            scaled(charged_gpu_milli(&world.view, &held), 1000.0)
+            amount_in_unit(charged_gpu_milli(&world.view, &held), 1000.0)
         }
-        Resource::Cpu => scaled(held.map(|pod| pod.requested("cpu")).sum(), 1000.0),
-        Resource::Memory => scaled(held.map(|pod| pod.requested("memory")).sum(), 1e12),
+        Resource::Cpu => amount_in_unit(held.map(|pod| pod.requested_milli("cpu")).sum(), 1000.0),
+        Resource::Memory => {
+            amount_in_unit(held.map(|pod| pod.requested_milli("memory")).sum(), 1e12)
+        }
     })
 }
 
-/// Thousandths of GPUs charged to a queue: whole GPUs, fractions, and claimed GPUs, each shared
-/// claim once.
+/// GPUs that are charged to a queue, in thousandths: whole GPUs, fractions, and GPUs through
+/// claims, each shared claim once.
 fn charged_gpu_milli(view: &ObservedCluster, pods: &[Pod<'_>]) -> i128 {
     let alone = pods.iter().map(|pod| {
-        let node = view.get(WatchedKind::Nodes, pod.node());
+        let node = view.get(WatchedKind::Nodes, pod.node_name());
         pod.gpu_milli() + charged_fraction_milli(pod.0, node.map_or(0, gpu_memory_mib))
     });
     alone.sum::<i128>() + claimed_gpu_milli(view, pods)
@@ -176,8 +180,8 @@ pub(super) fn claimed_gpu_milli(view: &ObservedCluster, pods: &[Pod<'_>]) -> i12
     claims.map(schedlab_audit::claimed_gpu_milli).sum()
 }
 
-/// `status.allocated`, if the queue has it.
-fn from_status(world: &World, queue: &str, resource: Resource) -> Option<f64> {
+/// The amount in the queue's `status.allocated`; `None` if the queue has no such status.
+fn used_amount_from_status(world: &World, queue: &str, resource: Resource) -> Option<f64> {
     let queue = world.view.get(WatchedKind::Queues, queue)?;
     let allocated = queue["status"]["allocated"].as_object()?;
     let key = match resource {
@@ -187,14 +191,18 @@ fn from_status(world: &World, queue: &str, resource: Resource) -> Option<f64> {
     };
     let value = allocated.get(key).or_else(|| allocated.get("gpu")).unwrap_or(&Value::Null);
     let milli = thousandths(value).unwrap_or(0);
-    Some(if resource == Resource::Memory { scaled(milli, 1e12) } else { scaled(milli, 1000.0) })
+    Some(if resource == Resource::Memory {
+        amount_in_unit(milli, 1e12)
+    } else {
+        amount_in_unit(milli, 1000.0)
+    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "amounts of a cluster stay far below 2^53")]
-fn scaled(amount: i128, unit: f64) -> f64 {
+fn amount_in_unit(amount: i128, unit: f64) -> f64 {
     amount as f64 / unit
 }
 
-fn approx_eq(a: f64, b: f64) -> bool {
+fn is_approximately_equal(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-6
 }

@@ -9,10 +9,10 @@ use schedlab_api::{Value, annotations, json};
 
 use super::StepResult;
 use super::parameters::{DurationValue, PositiveDuration};
-use super::reasons::require_text;
+use super::reasons::require_nonempty_text;
 use super::subjects::Workload;
-use crate::text::counted;
-use crate::world::manifests::{WORKLOAD_COLUMNS, workload_from_row};
+use crate::text::counted_noun;
+use crate::world::manifests::{WORKLOAD_COLUMNS, workload_objects_from_row};
 use crate::world::observed::{Phase, Pod};
 use crate::world::{Temporal, World};
 
@@ -38,11 +38,12 @@ use crate::world::{Temporal, World};
 /// ```
 #[given(expr = "these workloads are submitted:")]
 #[when(expr = "these workloads are submitted:")]
-async fn workloads(world: &mut World, step: &Step) -> StepResult {
+async fn workloads_of_table_are_submitted(world: &mut World, step: &Step) -> StepResult {
     let scheduler = world.scheduler_name();
-    let objects = world
-        .objects_from_table(step, WORKLOAD_COLUMNS, &|row| workload_from_row(row, &scheduler))?;
-    world.check_references(&world.rows(step, WORKLOAD_COLUMNS)?.rows).await?;
+    let objects = world.objects_from_table(step, WORKLOAD_COLUMNS, &|row| {
+        workload_objects_from_row(row, &scheduler)
+    })?;
+    world.check_references(&world.table_rows(step, WORKLOAD_COLUMNS)?.rows).await?;
     world.submit(objects).await?;
     Ok(())
 }
@@ -54,7 +55,7 @@ async fn workloads(world: &mut World, step: &Step) -> StepResult {
 /// ```
 #[given(expr = "{int} pod(s) {string} with {int} GPU(s) each is/are submitted to queue {string}")]
 #[when(expr = "{int} pod(s) {string} with {int} GPU(s) each is/are submitted to queue {string}")]
-async fn single_pods(
+async fn single_pods_are_submitted(
     world: &mut World,
     pods: String,
     name: String,
@@ -62,7 +63,7 @@ async fn single_pods(
     queue: String,
 ) -> StepResult {
     let cells = [("name", &*name), ("pods", &pods), ("gpus", &gpus), ("queue", &queue)];
-    submit(world, &cells).await
+    submit_inline_row(world, &cells).await
 }
 
 /// Submits non-preemptible single pods, which may not exceed the queue's quota.
@@ -75,7 +76,7 @@ async fn single_pods(
 #[when(
     expr = "{int} non-preemptible pod(s) {string} with {int} GPU(s) each is/are submitted to queue {string}"
 )]
-async fn non_preemptible(
+async fn non_preemptible_workload_is_submitted(
     world: &mut World,
     pods: String,
     name: String,
@@ -89,7 +90,7 @@ async fn non_preemptible(
         ("queue", &queue),
         ("priority", "build"),
     ];
-    submit(world, &cells).await
+    submit_inline_row(world, &cells).await
 }
 
 /// Submits a pod group whose pods must all run together.
@@ -102,7 +103,7 @@ async fn non_preemptible(
 #[when(
     expr = "a gang {string} of {int} pod(s) with {int} GPU(s) each is submitted to queue {string}"
 )]
-async fn gang(
+async fn gang_is_submitted(
     world: &mut World,
     name: String,
     pods: String,
@@ -111,12 +112,12 @@ async fn gang(
 ) -> StepResult {
     let cells =
         [("name", &*name), ("kind", "gang"), ("pods", &pods), ("gpus", &gpus), ("queue", &queue)];
-    submit(world, &cells).await
+    submit_inline_row(world, &cells).await
 }
 
-async fn submit(world: &mut World, cells: &[(&str, &str)]) -> StepResult {
+async fn submit_inline_row(world: &mut World, cells: &[(&str, &str)]) -> StepResult {
     let row = world.inline_row(cells);
-    let objects = workload_from_row(&row, &world.scheduler_name())?;
+    let objects = workload_objects_from_row(&row, &world.scheduler_name())?;
     world.check_references(&[row]).await?;
     let objects = world.inline_documents(objects);
     world.submit(objects).await?;
@@ -134,7 +135,7 @@ async fn submit(world: &mut World, cells: &[(&str, &str)]) -> StepResult {
 #[when(
     expr = "every {duration} {int} pod(s) {string} with {int} GPU(s) each that run(s) for {duration} arrive(s) in queue {string}"
 )]
-async fn stream(
+async fn workload_stream_starts(
     world: &mut World,
     every: PositiveDuration,
     pods: String,
@@ -152,9 +153,9 @@ async fn stream(
         ("queue", &queue),
     ];
     let row = world.inline_row(&cells);
-    let objects = workload_from_row(&row, &world.scheduler_name())?;
+    let objects = workload_objects_from_row(&row, &world.scheduler_name())?;
     world.check_references(&[row]).await?;
-    world.start_stream(&name, every.0, move |number| {
+    world.start_workload_stream(&name, every.0, move |number| {
         let numbered = objects.iter().zip(0..).map(|(object, index)| {
             let mut object = object.clone();
             let workload =
@@ -174,8 +175,8 @@ async fn stream(
 /// ```
 #[when(expr = "no more pods {string} arrive")]
 #[expect(clippy::needless_pass_by_value, reason = "cucumber passes parameters by value")]
-fn stream_ends(world: &mut World, name: String) -> StepResult {
-    world.end_stream(&name)?;
+fn workload_stream_ends(world: &mut World, name: String) -> StepResult {
+    world.end_workload_stream(&name)?;
     Ok(())
 }
 
@@ -186,10 +187,10 @@ fn stream_ends(world: &mut World, name: String) -> StepResult {
 /// ```
 #[given(expr = "the manifest {string} is applied")]
 #[when(expr = "the manifest {string} is applied")]
-async fn manifest_file(world: &mut World, file: String) -> StepResult {
+async fn manifest_file_is_applied(world: &mut World, file: String) -> StepResult {
     let documents = world.read_fixture(&file)?;
-    super::queues::check_tree(world, &documents).await?;
-    world.apply(documents).await?;
+    super::queues::check_queue_tree(world, &documents).await?;
+    world.apply_documents(documents).await?;
     Ok(())
 }
 
@@ -204,9 +205,9 @@ async fn manifest_file(world: &mut World, file: String) -> StepResult {
 /// ```
 #[given(expr = "this manifest is applied:")]
 #[when(expr = "this manifest is applied:")]
-async fn manifest(world: &mut World, step: &Step) -> StepResult {
+async fn manifest_is_applied(world: &mut World, step: &Step) -> StepResult {
     let documents = world.read_docstring(step)?;
-    world.apply(documents).await?;
+    world.apply_documents(documents).await?;
     Ok(())
 }
 
@@ -222,7 +223,7 @@ async fn manifest(world: &mut World, step: &Step) -> StepResult {
 /// ```
 #[given(expr = "this status is written:")]
 #[when(expr = "this status is written:")]
-async fn status(world: &mut World, step: &Step) -> StepResult {
+async fn status_is_written(world: &mut World, step: &Step) -> StepResult {
     let documents = world.read_docstring(step)?;
     world.write_status(&documents).await?;
     Ok(())
@@ -240,10 +241,10 @@ async fn status(world: &mut World, step: &Step) -> StepResult {
 /// ```
 #[when(expr = "this manifest is refused with {string}:")]
 #[then(expr = "this manifest is refused with {string}:")]
-async fn refused(world: &mut World, step: &Step, words: String) -> StepResult {
-    require_text(&words)?;
+async fn manifest_is_refused(world: &mut World, step: &Step, words: String) -> StepResult {
+    require_nonempty_text(&words)?;
     let documents = world.read_docstring(step)?;
-    match world.apply(documents).await {
+    match world.apply_documents(documents).await {
         Ok(()) => Err(anyhow!("the API server accepted the manifest").into()),
         Err(error) if format!("{error:#}").contains(&words) => Ok(()),
         Err(error) => Err(anyhow!(
@@ -259,7 +260,7 @@ async fn refused(world: &mut World, step: &Step, words: String) -> StepResult {
 /// Given a priority class "urgent" with value 90
 /// ```
 #[given(expr = "a priority class {string} with value {int}")]
-async fn priority_class(world: &mut World, name: String, value: i32) -> StepResult {
+async fn priority_class_exists(world: &mut World, name: String, value: i32) -> StepResult {
     let class = json!({
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -276,9 +277,9 @@ async fn priority_class(world: &mut World, name: String, value: i32) -> StepResu
 /// When job "train" is deleted
 /// ```
 #[when(expr = "{workload} is deleted")]
-async fn deleted(world: &mut World, which: Workload) -> StepResult {
+async fn workload_is_deleted(world: &mut World, which: Workload) -> StepResult {
     let live = which.0.pods(&world.view).len();
-    match world.submitted(which.kind(), which.name()) {
+    match world.submitted_objects(which.kind(), which.subject_name()) {
         Ok(objects) => {
             let there = world.delete_all(&objects).await?;
             if there == 0 {
@@ -297,19 +298,19 @@ async fn deleted(world: &mut World, which: Workload) -> StepResult {
 /// ```
 #[given(expr = "{int} pod(s) of {workload} is/are deleted")]
 #[when(expr = "{int} pod(s) of {workload} is/are deleted")]
-async fn some_deleted(world: &mut World, count: usize, which: Workload) -> StepResult {
+async fn some_pods_are_deleted(world: &mut World, count: usize, which: Workload) -> StepResult {
     delete_pods(world, &which, count).await
 }
 
 async fn delete_pods(world: &mut World, which: &Workload, count: usize) -> StepResult {
-    world.catch_up().await?;
+    world.catch_up_with_watches().await?;
     let pods = which.pods(&world.view);
     if pods.len() < count {
-        return Err(anyhow!("{which} has only {}", counted(pods.len(), "pod")).into());
+        return Err(anyhow!("{which} has only {}", counted_noun(pods.len(), "pod")).into());
     }
-    let paths: Vec<String> = pods.iter().rev().take(count).map(Pod::path).collect();
+    let paths: Vec<String> = pods.iter().rev().take(count).map(Pod::api_path).collect();
     for path in paths {
-        world.delete(&path).await?;
+        world.delete_object(&path).await?;
     }
     Ok(())
 }
@@ -320,8 +321,8 @@ async fn delete_pods(world: &mut World, which: &Workload, count: usize) -> StepR
 /// When pod "a" is submitted again
 /// ```
 #[when(expr = "{workload} is submitted again")]
-async fn submitted_again(world: &mut World, which: Workload) -> StepResult {
-    world.resubmit(which.kind(), which.name()).await?;
+async fn workload_is_submitted_again(world: &mut World, which: Workload) -> StepResult {
+    world.resubmit_deleted(which.kind(), which.subject_name()).await?;
     Ok(())
 }
 
@@ -332,8 +333,8 @@ async fn submitted_again(world: &mut World, which: Workload) -> StepResult {
 /// ```
 #[given(expr = "{int} pod(s) of {workload} fail(s)")]
 #[when(expr = "{int} pod(s) of {workload} fail(s)")]
-async fn fail(world: &mut World, count: usize, which: Workload) -> StepResult {
-    end_pods(world, &which, count, "1").await
+async fn pods_fail(world: &mut World, count: usize, which: Workload) -> StepResult {
+    end_running_pods(world, &which, count, "1").await
 }
 
 /// Makes this number of a workload's running pods finish now, as if their containers had exited
@@ -343,56 +344,65 @@ async fn fail(world: &mut World, count: usize, which: Workload) -> StepResult {
 /// ```
 #[given(expr = "{int} pod(s) of {workload} finish(es)")]
 #[when(expr = "{int} pod(s) of {workload} finish(es)")]
-async fn finish(world: &mut World, count: usize, which: Workload) -> StepResult {
-    end_pods(world, &which, count, "0").await
+async fn pods_finish(world: &mut World, count: usize, which: Workload) -> StepResult {
+    end_running_pods(world, &which, count, "0").await
 }
 
-/// How long the kubelet may take to end a pod.
-const END_MAX: Duration = Duration::from_mins(1);
+/// Maximum wait for the kubelet to end a pod.
+const END_WAIT_MAX: Duration = Duration::from_mins(1);
 
-/// Ends pods by the kubelet's annotations, and waits until they have ended: the kubelet rereads the
-/// run time, and a pod that has run as long ends at once. A pod whose containers restart gets its
-/// old annotations back, so that they run on after the restart.
-async fn end_pods(world: &mut World, which: &Workload, count: usize, code: &str) -> StepResult {
+/// Ends running pods with the annotations that the simulated kubelet obeys, and waits until they
+/// have ended. The kubelet rereads the run time, and a pod that has run for as long ends at once. A
+/// pod whose containers restart gets its old annotations back, so that the containers keep running
+/// after the restart.
+async fn end_running_pods(
+    world: &mut World,
+    which: &Workload,
+    count: usize,
+    exit_code: &str,
+) -> StepResult {
     world.settle().await?;
     let pods = which.pods(&world.view);
-    let running = pods.iter().filter(|pod| pod.phase() == Phase::Running);
+    let running = pods.iter().filter(|pod| pod.current_phase() == Phase::Running);
     let ending: Vec<Value> = running.take(count).map(|pod| pod.0.clone()).collect();
     if ending.len() < count {
-        return Err(anyhow!("{which} has only {}", counted(ending.len(), "running pod")).into());
+        return Err(
+            anyhow!("{which} has only {}", counted_noun(ending.len(), "running pod")).into()
+        );
     }
     for pod in &ending {
-        let (path, run_time) = (Pod(pod).path(), format!("{}s", world.run_seconds(Pod(pod))));
+        let (path, run_time) = (Pod(pod).api_path(), format!("{}s", world.run_seconds(Pod(pod))));
         let annotations =
-            json!({(annotations::RUN_TIME): run_time, (annotations::EXIT_CODE): code});
-        world.patch(&path, &json!({"metadata": {"annotations": annotations}})).await?;
+            json!({(annotations::RUN_TIME): run_time, (annotations::EXIT_CODE): exit_code});
+        world.patch_object(&path, &json!({"metadata": {"annotations": annotations}})).await?;
     }
-    let ended = |world: &World| match ending.iter().find(|pod| runs_on(Pod(pod), world)) {
+    let ended = |world: &World| match ending.iter().find(|pod| is_running_on_node(Pod(pod), world))
+    {
         None => Ok(()),
-        Some(pod) => Err(format!("pod {:?} still runs", Pod(pod).name())),
+        Some(pod) => Err(format!("pod {:?} still runs", Pod(pod).pod_name())),
     };
-    world.expect(Temporal::EventuallyWithin(END_MAX), 0, &ended).await?;
+    world.expect(Temporal::EventuallyWithin(END_WAIT_MAX), 0, &ended).await?;
     for pod in ending.iter().map(Pod) {
-        let now = current(pod, world).map(Pod::phase);
+        let now = current_pod(pod, world).map(Pod::current_phase);
         if matches!(now, Some(Phase::Running | Phase::Starting)) {
             let old = |key| pod.0["metadata"]["annotations"][key].clone();
             let (run_time, code) = (old(annotations::RUN_TIME), old(annotations::EXIT_CODE));
             let old = json!({(annotations::RUN_TIME): run_time, (annotations::EXIT_CODE): code});
-            world.patch(&pod.path(), &json!({"metadata": {"annotations": old}})).await?;
+            world.patch_object(&pod.api_path(), &json!({"metadata": {"annotations": old}})).await?;
         }
     }
     Ok(())
 }
 
 /// The pod with this uid, in its current state.
-fn current<'w>(pod: Pod<'_>, world: &'w World) -> Option<Pod<'w>> {
-    world.view.pods().find(|other| other.uid() == pod.uid())
+fn current_pod<'w>(pod: Pod<'_>, world: &'w World) -> Option<Pod<'w>> {
+    world.view.current_pods().find(|other| other.uid() == pod.uid())
 }
 
-/// Whether a pod is in the state that it was in: it runs and was not restarted.
-fn runs_on(pod: Pod<'_>, world: &World) -> bool {
-    current(pod, world).is_some_and(|now| {
-        now.phase() == Phase::Running && now.restart_count() == pod.restart_count()
+/// Whether a pod runs and was not restarted since `pod` was read.
+fn is_running_on_node(pod: Pod<'_>, world: &World) -> bool {
+    current_pod(pod, world).is_some_and(|now| {
+        now.current_phase() == Phase::Running && now.restart_count() == pod.restart_count()
     })
 }
 
@@ -401,7 +411,7 @@ fn runs_on(pod: Pod<'_>, world: &World) -> bool {
 /// When the gates of gang "train" are lifted
 /// ```
 #[when(expr = "the gates of {workload} are lifted")]
-async fn gates_lifted(world: &mut World, which: Workload) -> StepResult {
+async fn scheduling_gates_are_lifted(world: &mut World, which: Workload) -> StepResult {
     patch_pods(world, &which, &json!({"spec": {"schedulingGates": null}})).await
 }
 
@@ -410,7 +420,12 @@ async fn gates_lifted(world: &mut World, which: Workload) -> StepResult {
 /// When the label "kai.scheduler/queue" of pod "a" becomes "team-b"
 /// ```
 #[when(expr = "the label {string} of {workload} becomes {string}")]
-async fn label(world: &mut World, key: String, which: Workload, value: String) -> StepResult {
+async fn workload_is_labelled(
+    world: &mut World,
+    key: String,
+    which: Workload,
+    value: String,
+) -> StepResult {
     patch_pods(world, &which, &json!({"metadata": {"labels": {key: value}}})).await
 }
 
@@ -419,20 +434,25 @@ async fn label(world: &mut World, key: String, which: Workload, value: String) -
 /// When the annotation "schedlab.dev/run-time" of pod "a" becomes "1h"
 /// ```
 #[when(expr = "the annotation {string} of {workload} becomes {string}")]
-async fn annotation(world: &mut World, key: String, which: Workload, value: String) -> StepResult {
+async fn workload_is_annotated(
+    world: &mut World,
+    key: String,
+    which: Workload,
+    value: String,
+) -> StepResult {
     patch_pods(world, &which, &json!({"metadata": {"annotations": {key: value}}})).await
 }
 
 async fn patch_pods(world: &mut World, which: &Workload, patch: &Value) -> StepResult {
-    world.catch_up().await?;
+    world.catch_up_with_watches().await?;
     let pods = which.pods(&world.view);
     if pods.is_empty() {
         return Err(anyhow!("{which} has no pods").into());
     }
-    let paths: Vec<String> = pods.iter().map(Pod::path).collect();
+    let paths: Vec<String> = pods.iter().map(Pod::api_path).collect();
     let mut changed = false;
     for path in paths {
-        changed |= world.patch(&path, patch).await?;
+        changed |= world.patch_object(&path, patch).await?;
     }
     if !changed {
         return Err(anyhow!("the patch changes no pod of {which}").into());
@@ -448,9 +468,9 @@ async fn patch_pods(world: &mut World, which: &Workload, patch: &Value) -> StepR
 ///   """
 /// ```
 #[when(expr = "the pod group of {workload} becomes:")]
-async fn pod_group(world: &mut World, step: &Step, which: Workload) -> StepResult {
-    let mut change = world.read_patch(step)?;
-    world.catch_up().await?;
+async fn pod_group_is_patched(world: &mut World, step: &Step, which: Workload) -> StepResult {
+    let mut change = world.read_patch_docstring(step)?;
+    world.catch_up_with_watches().await?;
     let pods = which.pods(&world.view);
     let group = pods.first().and_then(|pod| pod.pod_group(&world.view)).cloned();
     let Some(group) = group else { return Err(anyhow!("{which} has no pod group").into()) };
@@ -475,11 +495,11 @@ async fn pod_group(world: &mut World, step: &Step, which: Workload) -> StepResul
 /// ```
 #[given(expr = "pods of {workload} run for {duration}")]
 #[when(expr = "pods of {workload} run for {duration}")]
-async fn run_time(world: &mut World, which: Workload, time: DurationValue) -> StepResult {
+async fn run_time_is_set(world: &mut World, which: Workload, time: DurationValue) -> StepResult {
     let text = time.go_duration().with_context(|| world.step_location())?;
-    world.catch_up().await?;
+    world.catch_up_with_watches().await?;
     let ended = [Phase::Succeeded, Phase::Failed, Phase::Terminating];
-    if which.pods(&world.view).iter().all(|pod| ended.contains(&pod.phase())) {
+    if which.pods(&world.view).iter().all(|pod| ended.contains(&pod.current_phase())) {
         return Err(anyhow!(
             "all pods of {which} have ended, expected at least one that has \
             not"

@@ -20,33 +20,35 @@ use schedlab_api::{Value, annotations};
 use tokio::time::Instant;
 
 use super::World;
-use crate::world::manifests::Document;
+use crate::world::manifests::ManifestDocument;
 
-/// A pod that takes longer to terminate is not waited for.
-const TERMINATION_MAX: Duration = Duration::from_hours(24);
+/// A pod that takes longer than this to terminate is not waited for.
+const TERMINATION_WAIT_MAX: Duration = Duration::from_hours(24);
 
-/// An assertion; `Err` describes what was found instead.
+/// An assertion about the world. `Err` says what was found instead.
 pub(crate) type Assertion<'c> = &'c dyn Fn(&World) -> Result<(), String>;
 
 /// When an assertion must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Temporal {
-    /// Once everything has settled.
+    /// The assertion must hold once everything has settled.
     Settled,
-    /// Immediately.
+    /// The assertion must hold immediately, without waiting.
     Now,
-    /// At some moment within this time.
+    /// The assertion must hold at some moment within this duration.
     EventuallyWithin(Duration),
-    /// Once settled, and at every moment for this time.
+    /// The assertion must hold once everything has settled, and from then on at every moment for
+    /// this duration.
     For(Duration),
-    /// At no moment within this time.
+    /// The assertion must hold at no moment within this duration.
     NeverWithin(Duration),
-    /// After this time.
+    /// The assertion must hold when this duration has passed.
     After(Duration),
 }
 
 impl World {
-    /// Checks that an assertion holds at the given time and then for a number of cycles.
+    /// Checks that an assertion holds at the time that `Temporal` gives, and then for a number of
+    /// scheduling cycles.
     pub(crate) async fn expect(
         &mut self,
         when: Temporal,
@@ -56,7 +58,7 @@ impl World {
         self.expect_and_hold(when, cycles, assertion, assertion).await
     }
 
-    /// Like [`Self::expect`], with an assertion of its own for the cycles: `hold`.
+    /// Like [`Self::expect`], except that `hold` is what must hold during the cycles.
     pub(crate) async fn expect_and_hold(
         &mut self,
         when: Temporal,
@@ -75,31 +77,33 @@ impl World {
         }
         match when {
             Temporal::Settled => self.settle_until_holds(assertion).await?,
-            Temporal::Now => self.catch_up().await?,
+            Temporal::Now => self.catch_up_with_watches().await?,
             Temporal::After(time) => {
                 self.run_for(time).await?;
                 self.eventually_on_real_cluster(assertion).await?;
             }
             Temporal::EventuallyWithin(time) => {
-                let (limit, duration) = (self.time_scale.wait_limit(time), self.period() * cycles);
+                let (limit, duration) =
+                    (self.time_scale.wait_limit(time), self.cycle_period() * cycles);
                 return self.eventually_holds_for(limit, duration, assertion, hold).await;
             }
             Temporal::NeverWithin(time) => {
-                self.never_within(self.time_scale.watch_duration(time), assertion).await?;
+                self.never_within(self.time_scale.scaled_assertion_duration(time), assertion)
+                    .await?;
             }
             Temporal::For(time) => {
                 self.settle_until_holds(assertion).await?;
-                self.holds_for(self.time_scale.watch_duration(time), assertion).await?;
+                self.holds_for(self.time_scale.scaled_assertion_duration(time), assertion).await?;
             }
         }
         if !never {
             assertion(self).map_err(|found| self.mismatch_error(&found))?;
         }
-        self.holds_for(self.period() * cycles, hold).await
+        self.holds_for(self.cycle_period() * cycles, hold).await
     }
 
-    /// Waits for a moment within `limit` at which the assertion holds, and from which `hold` holds
-    /// for `duration`.
+    /// Waits for a moment within `limit` at which the assertion holds, and from which on `hold`
+    /// holds for `duration`.
     async fn eventually_holds_for(
         &mut self,
         limit: Duration,
@@ -115,7 +119,7 @@ impl World {
             let Some(found) = self.first_mismatch(duration, hold).await? else { return Ok(()) };
             if Instant::now() >= end {
                 let held = start.elapsed().as_secs_f64();
-                let found = format!("it held for {held} s only: {found}");
+                let found = format!("the assertion held for {held} s only: {found}");
                 return Err(self.mismatch_error(&found));
             }
         }
@@ -126,9 +130,12 @@ impl World {
         self.eventually_on_real_cluster(assertion).await
     }
 
-    /// In real time: waits until the nodes among these objects are ready, so that the scheduler
-    /// sees a complete fleet. In virtual time nodes become ready at once.
-    pub(super) async fn wait_ready(&mut self, documents: &[Document]) -> anyhow::Result<()> {
+    /// In real time: waits until those of the objects that are nodes are ready, so that the
+    /// scheduler sees a complete fleet. In virtual time nodes become ready at once.
+    pub(super) async fn wait_until_ready(
+        &mut self,
+        documents: &[ManifestDocument],
+    ) -> anyhow::Result<()> {
         let nodes = documents.iter().map(|document| &document.object);
         let lives =
             |node: &Value| node["metadata"]["annotations"][annotations::NODE_DOWN] != "true";
@@ -144,23 +151,24 @@ impl World {
         self.eventually_on_real_cluster(&up).await
     }
 
-    /// Waits until none of these pods is terminating any more: the name is in use until then.
-    pub(super) async fn wait_deleted(&mut self, objects: &[Value]) -> anyhow::Result<()> {
+    /// Waits until no pod with the name of one of these objects is terminating: until then the name
+    /// is in use.
+    pub(super) async fn wait_until_deleted(&mut self, objects: &[Value]) -> anyhow::Result<()> {
         let names = objects.iter().filter(|object| object["kind"] == "Pod");
         let names: Vec<&str> = names.filter_map(|pod| pod["metadata"]["name"].as_str()).collect();
         let gone = |world: &Self| {
-            let mut leaving = world.view.pods().filter(|pod| pod.is_terminating());
-            match leaving.find(|pod| names.contains(&pod.name())) {
+            let mut leaving = world.view.current_pods().filter(|pod| pod.is_terminating());
+            match leaving.find(|pod| names.contains(&pod.pod_name())) {
                 None => Ok(()),
-                Some(pod) => Err(format!("pod {:?} is still terminating", pod.name())),
+                Some(pod) => Err(format!("pod {:?} is still terminating", pod.pod_name())),
             }
         };
-        self.eventually(self.time_scale.wait_limit(TERMINATION_MAX), &gone).await
+        self.eventually(self.time_scale.wait_limit(TERMINATION_WAIT_MAX), &gone).await
     }
 
-    /// In real time: waits, within the minimum wait, until the assertion holds.
+    /// In real time: waits until the assertion holds, but at most for the minimum wait.
     async fn eventually_on_real_cluster(&mut self, assertion: Assertion<'_>) -> anyhow::Result<()> {
-        if self.is_real() {
+        if self.is_on_real_cluster() {
             self.eventually(self.time_scale.wait_limit(Duration::ZERO), assertion).await?;
         }
         Ok(())
@@ -168,7 +176,7 @@ impl World {
 
     async fn eventually(&mut self, time: Duration, assertion: Assertion<'_>) -> anyhow::Result<()> {
         let end = Instant::now() + time;
-        self.catch_up().await?;
+        self.catch_up_with_watches().await?;
         while !self.holds_now(assertion) {
             if !self.next_change_before(end).await? {
                 return assertion(self).map_err(|found| self.mismatch_error(&found));
@@ -177,13 +185,13 @@ impl World {
         Ok(())
     }
 
-    /// Whether an assertion holds now. The reason why it does not is kept for the timeout message.
+    /// Whether an assertion holds now. If not, what it found is kept for the timeout message.
     fn holds_now(&mut self, assertion: Assertion<'_>) -> bool {
         self.last_mismatch = assertion(self).err();
         self.last_mismatch.is_none()
     }
 
-    /// Why the assertion of the current step last did not hold.
+    /// What the assertion of the current step found when it last did not hold.
     pub(crate) fn last_mismatch(&self) -> Option<&str> {
         self.last_mismatch.as_deref()
     }
@@ -195,7 +203,7 @@ impl World {
         }
     }
 
-    /// What the assertion finds when it first fails within this time; `None` if it never does.
+    /// What the assertion finds when it first fails within this duration; `None` if it never fails.
     async fn first_mismatch(
         &mut self,
         time: Duration,
@@ -221,7 +229,7 @@ impl World {
         assertion: Assertion<'_>,
     ) -> anyhow::Result<()> {
         let end = Instant::now() + time;
-        self.catch_up().await?;
+        self.catch_up_with_watches().await?;
         loop {
             if assertion(self).is_ok() {
                 return Err(self.mismatch_error("it held, expected never"));
@@ -232,7 +240,8 @@ impl World {
         }
     }
 
-    /// Builds the error: what was found, when, and the scheduler's own reasons for pending pods.
+    /// The error of an assertion: what was found and when, and the scheduler's reasons for pending
+    /// pods.
     fn mismatch_error(&self, found: &str) -> anyhow::Error {
         anyhow::Error::msg(format!("{found}\n{}", self.state_summary()))
     }

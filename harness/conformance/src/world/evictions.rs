@@ -12,14 +12,17 @@ use schedlab_audit::PodDeletion;
 use super::World;
 
 impl World {
-    /// Running pods that were deleted without an event, a step or a controller as the cause.
+    /// Running pods that were deleted although no event announced it, no step deleted them and no
+    /// controller did.
     pub(crate) fn unannounced_evictions(&self) -> Vec<PodDeletion> {
-        let unexplained =
-            self.audit.iter().flat_map(|audit| audit.unexplained_deletions(self.cluster.now()));
+        let unexplained = self
+            .audit
+            .iter()
+            .flat_map(|audit| audit.unexplained_deletions(self.cluster.cluster_time()));
         let mut found: Vec<PodDeletion> =
             unexplained.filter(|departure| !self.was_deleted_by_step(&departure.pod)).collect();
         if !found.is_empty() {
-            let announced = self.view.evictions(&[]);
+            let announced = self.view.all_evictions(&[]);
             let announced: BTreeSet<&str> = announced.iter().map(|eviction| eviction.uid).collect();
             found.retain(|departure| !announced.contains(uid(&departure.pod)));
         }
@@ -27,12 +30,12 @@ impl World {
     }
 
     /// Records that a step deletes or evicts the object at this API path.
-    pub(crate) fn record_deletion(&mut self, path: &str) {
+    pub(crate) fn record_deletion_by_step(&mut self, path: &str) {
         self.deleted.insert(path.to_owned());
     }
 
-    /// Whether a step deleted this pod or its namespace. Deletions of owners are visible in the
-    /// log.
+    /// Whether a step deleted this pod or its namespace. A step that deletes an owner need not be
+    /// recorded, because that deletion is visible in the log.
     fn was_deleted_by_step(&self, pod: &Value) -> bool {
         let home = format!("/api/v1/namespaces/{}", namespace(pod));
         let path = format!("{home}/pods/{}", name(pod));

@@ -13,13 +13,15 @@ mod workload;
 mod workload_kinds;
 
 pub(crate) use fleet::{FLEET_COLUMNS, nodes_from_row};
-pub(crate) use manifest::{Document, check_distinct, parse_documents, parse_patch};
+pub(crate) use manifest::{
+    ManifestDocument, check_no_duplicates, parse_documents, parse_patch_document,
+};
 pub(crate) use quantities::first_invalid_quantity;
 pub(crate) use queue::{QUEUE_COLUMNS, QueueTree, queue_field_patch, queue_from_row};
 pub(crate) use references::ExistingNames;
-pub(crate) use source_location::Columns;
+pub(crate) use source_location::ColumnAlignment;
 pub(crate) use source_location::{SourceLocation, SourceText};
 
 pub(crate) use table::RowError;
 pub(crate) use table::{Row, Table};
-pub(crate) use workload::{WORKLOAD_COLUMNS, workload_from_row};
+pub(crate) use workload::{WORKLOAD_COLUMNS, workload_objects_from_row};

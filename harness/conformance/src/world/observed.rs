@@ -17,26 +17,26 @@ use schedlab_emulator::Emulator;
 use schedlab_audit::PodDeletion;
 use schedlab_clusters::api::Api;
 use schedlab_tenancy::Watermarks;
-use watch::Watch;
+use watch::ObjectWatch;
 
 pub(crate) use evictions::Eviction;
-pub(crate) use evictions::victim_count;
+pub(crate) use evictions::distinct_victim_count;
 pub(crate) use objects::WORKLOAD_LABEL;
 pub use objects::{Phase, Pod};
 
 /// The key of an object in a collection: namespace and name.
 pub(crate) type ObjectKey = (String, String);
 
-/// The kinds that are watched.
+/// The kinds of objects that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WatchedKind {
-    /// Nodes.
+    /// Nodes of the cluster.
     Nodes,
     /// Pods of all namespaces.
     Pods,
-    /// KAI's queues.
+    /// KAI's Queue objects.
     Queues,
-    /// KAI's pod groups of all namespaces.
+    /// KAI's PodGroup objects of all namespaces.
     PodGroups,
     /// Resource claims of all namespaces.
     Claims,
@@ -48,7 +48,7 @@ impl WatchedKind {
     const ALL: [Self; 6] =
         [Self::Nodes, Self::Pods, Self::Queues, Self::PodGroups, Self::Claims, Self::Events];
 
-    /// API group, version and plural.
+    /// API group, version and plural name of the kind's collection.
     fn collection(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Nodes => ("", "v1", "nodes"),
@@ -60,7 +60,7 @@ impl WatchedKind {
         }
     }
 
-    fn path(self) -> String {
+    fn api_list_path(self) -> String {
         match self.collection() {
             ("", version, plural) => format!("/api/{version}/{plural}"),
             (group, version, plural) => format!("/apis/{group}/{version}/{plural}"),
@@ -68,41 +68,48 @@ impl WatchedKind {
     }
 }
 
-/// The observed state of one cluster.
+/// What watches have shown of one cluster: the current and the deleted objects.
 #[derive(Debug)]
 pub struct ObservedCluster {
-    watches: Vec<Watch>,
-    /// Deleted objects in their last state; events are not kept.
+    watches: Vec<ObjectWatch>,
+    /// Deleted objects in their last state; deleted events are not kept.
     deleted: BTreeMap<(WatchedKind, ObjectKey), Arc<Value>>,
 }
 
 impl ObservedCluster {
-    /// Lists all kinds and starts to watch them. Kinds that the cluster does not serve stay empty.
-    pub async fn start(api: &Api) -> anyhow::Result<Self> {
+    /// Lists the objects of all watched kinds and starts the watches. Kinds that the cluster does
+    /// not serve stay empty.
+    ///
+    /// # Errors
+    /// A request fails.
+    pub async fn start_watches(api: &Api) -> anyhow::Result<Self> {
         let mut watches = Vec::new();
         for kind in WatchedKind::ALL {
-            if let Some(watch) = Watch::start(api, kind).await? {
+            if let Some(watch) = ObjectWatch::start_on_api(api, kind).await? {
                 watches.push(watch);
             }
         }
         Ok(Self { watches, deleted: BTreeMap::new() })
     }
 
-    /// Like [`Self::start`], directly from the store of an emulator in this process.
-    pub(crate) fn in_process(emulator: &Emulator) -> anyhow::Result<Self> {
+    /// Like [`Self::start_watches`], directly from the store of an emulator in this process.
+    pub(crate) fn watch_store_in_process(emulator: &Emulator) -> anyhow::Result<Self> {
         let mut watches = Vec::new();
         for kind in WatchedKind::ALL {
-            watches.extend(Watch::in_process(emulator, kind)?);
+            watches.extend(ObjectWatch::start_in_process(emulator, kind)?);
         }
         Ok(Self { watches, deleted: BTreeMap::new() })
     }
 
-    /// Waits for one change and applies it.
-    pub async fn next(&mut self) -> anyhow::Result<()> {
+    /// Waits for one change and applies it to the observed objects.
+    ///
+    /// # Errors
+    /// A watch failed and cannot be restarted.
+    pub async fn process_next_event(&mut self) -> anyhow::Result<()> {
         let watches = &mut self.watches;
         let (index, change) = std::future::poll_fn(|context| {
             let mut ready = watches.iter_mut().enumerate().filter_map(|(index, watch)| match watch
-                .poll(context)
+                .poll_update(context)
             {
                 Poll::Ready(change) => Some((index, change)),
                 Poll::Pending => None,
@@ -111,8 +118,8 @@ impl ObservedCluster {
         })
         .await;
         let watch = &mut self.watches[index];
-        let Some(change) = change? else { return watch.restart().await };
-        if let Some((key, object)) = watch.apply(change)
+        let Some(change) = change? else { return watch.restart_stream().await };
+        if let Some((key, object)) = watch.apply_update(change)
             && watch.kind != WatchedKind::Events
         {
             self.deleted.insert((watch.kind, key), object);
@@ -120,39 +127,45 @@ impl ObservedCluster {
         Ok(())
     }
 
-    /// Applies all changes that are available now.
-    pub async fn drain(&mut self) -> anyhow::Result<()> {
+    /// Applies all changes that have already arrived.
+    ///
+    /// # Errors
+    /// A watch failed and cannot be restarted.
+    pub async fn process_available_events(&mut self) -> anyhow::Result<()> {
         use futures::FutureExt as _;
-        while let Some(taken) = self.next().now_or_never() {
+        while let Some(taken) = self.process_next_event().now_or_never() {
             taken?;
         }
         // The API may have to be polled once more before it delivers a change.
         tokio::task::yield_now().await;
-        while let Some(taken) = self.next().now_or_never() {
+        while let Some(taken) = self.process_next_event().now_or_never() {
             taken?;
         }
         Ok(())
     }
 
-    /// Whether everything up to these watermarks has been applied.
-    pub(crate) fn has_reached(&self, watermarks: &Watermarks) -> bool {
-        self.watches.iter().all(|watch| watch.has_reached(watermarks))
+    /// Whether all changes up to these watermarks have been applied.
+    pub(crate) fn has_reached_watermarks(&self, watermarks: &Watermarks) -> bool {
+        self.watches.iter().all(|watch| watch.has_reached_watermarks(watermarks))
     }
 
     /// The objects of a kind, sorted by namespace and name.
-    pub fn all(&self, kind: WatchedKind) -> impl Iterator<Item = &Value> {
-        self.watches.iter().filter(move |watch| watch.kind == kind).flat_map(Watch::objects)
+    pub fn objects_of_kind(&self, kind: WatchedKind) -> impl Iterator<Item = &Value> {
+        self.watches
+            .iter()
+            .filter(move |watch| watch.kind == kind)
+            .flat_map(ObjectWatch::all_objects)
     }
 
-    /// The objects of a kind, followed by deleted ones in their last state.
-    pub(crate) fn all_ever_seen(&self, kind: WatchedKind) -> impl Iterator<Item = &Value> {
+    /// The objects of a kind, followed by the deleted objects of the kind in their last state.
+    pub(crate) fn objects_ever_seen(&self, kind: WatchedKind) -> impl Iterator<Item = &Value> {
         let gone = self.deleted.iter().filter(move |((of, _), _)| *of == kind);
-        self.all(kind).chain(gone.map(|(_, object)| &**object))
+        self.objects_of_kind(kind).chain(gone.map(|(_, object)| &**object))
     }
 
     /// The first object of a kind with this name, in any namespace.
     pub fn get(&self, kind: WatchedKind, name: &str) -> Option<&Value> {
-        self.all(kind).find(|object| object["metadata"]["name"] == *name)
+        self.objects_of_kind(kind).find(|object| object["metadata"]["name"] == *name)
     }
 
     /// The object of a kind with this namespace and name.
@@ -163,10 +176,10 @@ impl ObservedCluster {
         name: &str,
     ) -> Option<&Value> {
         let mut watches = self.watches.iter().filter(|watch| watch.kind == kind);
-        watches.find_map(|watch| watch.object(namespace, name))
+        watches.find_map(|watch| watch.find_object(namespace, name))
     }
 
-    /// Like [`Self::get_in_namespace`]; a deleted object in its last state.
+    /// Like [`Self::get_in_namespace`], also for a deleted object, in its last state.
     pub(crate) fn get_ever_seen(
         &self,
         kind: WatchedKind,
@@ -178,25 +191,26 @@ impl ObservedCluster {
     }
 
     /// The pods of all namespaces, sorted by namespace and name.
-    pub fn pods(&self) -> impl Iterator<Item = Pod<'_>> {
-        self.all(WatchedKind::Pods).map(Pod)
+    pub fn current_pods(&self) -> impl Iterator<Item = Pod<'_>> {
+        self.objects_of_kind(WatchedKind::Pods).map(Pod)
     }
 
     /// The pods of all namespaces, followed by deleted ones.
     pub(crate) fn pods_ever_seen(&self) -> impl Iterator<Item = Pod<'_>> {
-        self.all_ever_seen(WatchedKind::Pods).map(Pod)
+        self.objects_ever_seen(WatchedKind::Pods).map(Pod)
     }
 
-    /// The pod with this name or `namespace/name`.
-    pub fn pod(&self, name: &str) -> Option<Pod<'_>> {
+    /// The pod with this name or, if the name contains a slash, with this `namespace/name`.
+    pub fn find_pod(&self, name: &str) -> Option<Pod<'_>> {
         let (namespace, name) = name.split_once('/').map_or((None, name), |(n, p)| (Some(n), p));
-        self.pods().find(|pod| {
-            pod.name() == name && namespace.is_none_or(|namespace| pod.namespace() == namespace)
+        self.current_pods().find(|pod| {
+            pod.pod_name() == name
+                && namespace.is_none_or(|namespace| pod.pod_namespace() == namespace)
         })
     }
 
     /// A deleted pod in its last state.
-    pub(crate) fn deleted_pod(&self, key: &ObjectKey) -> Option<Pod<'_>> {
+    pub(crate) fn find_deleted_pod(&self, key: &ObjectKey) -> Option<Pod<'_>> {
         self.deleted.get(&(WatchedKind::Pods, key.clone())).map(|pod| Pod(pod))
     }
 
@@ -210,7 +224,8 @@ impl ObservedCluster {
             .any(|c| c["type"] == conditions::READY && c["status"] == "True")
     }
 
-    /// Whether a node accepts pods: it is ready and no longer has the taint for nodes that are not.
+    /// Whether a node accepts pods: it is ready and does not have the taint for unready nodes any
+    /// more.
     pub(crate) fn is_node_schedulable(&self, name: &str) -> bool {
         let node = self.get(WatchedKind::Nodes, name);
         let taints = node.and_then(|node| node["spec"]["taints"].as_array());
@@ -218,9 +233,9 @@ impl ObservedCluster {
             && !taints.into_iter().flatten().any(|taint| taint["key"] == taints::NOT_READY)
     }
 
-    /// All evictions so far, in the order of their events. `unannounced` are deletions of pods
-    /// without an event.
-    pub(crate) fn evictions<'a>(&'a self, unannounced: &'a [PodDeletion]) -> Vec<Eviction<'a>> {
-        evictions::evictions(self, unannounced)
+    /// All evictions so far, in the order of their events. `unannounced` are evictions that no
+    /// event announced.
+    pub(crate) fn all_evictions<'a>(&'a self, unannounced: &'a [PodDeletion]) -> Vec<Eviction<'a>> {
+        evictions::evictions_in(self, unannounced)
     }
 }

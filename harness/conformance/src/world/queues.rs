@@ -5,19 +5,21 @@ use anyhow::Context as _;
 use schedlab_api::Value;
 
 use super::World;
-use crate::world::manifests::Document;
+use crate::world::manifests::ManifestDocument;
 
-pub(super) const QUEUES: &str = "/apis/scheduling.run.ai/v2/queues";
-pub(super) const NODES: &str = "/api/v1/nodes";
+pub(super) const QUEUES_PATH: &str = "/apis/scheduling.run.ai/v2/queues";
+pub(super) const NODES_PATH: &str = "/api/v1/nodes";
 
 impl World {
-    /// Sets the labels and annotations by which the target assigns workloads to a queue.
-    pub(super) fn assign_queue(&self, documents: &mut [Document]) {
+    /// Sets the labels and annotations by which the target assigns the workloads in these documents
+    /// to a queue.
+    pub(super) fn assign_target_queue(&self, documents: &mut [ManifestDocument]) {
         let objects = documents.iter_mut().map(|document| &mut document.object);
         self.target.queues.assign_queues(objects, &self.scheduler_name());
     }
 
-    /// Creates the local queue that an object needs in its namespace.
+    /// Creates the target's local queue (such as Kueue's `LocalQueue`) that an object needs in its
+    /// namespace.
     pub(super) async fn ensure_local_queue(&mut self, object: &Value) -> anyhow::Result<()> {
         match self.target.queues.local_queue_for(object) {
             Some(local_queue) => self.api.create_if_absent(&local_queue).await.map(drop),
@@ -25,7 +27,7 @@ impl World {
         }
     }
 
-    /// Syncs the target's queues when one of these objects is a queue or a node.
+    /// Translates the queues for the target again if one of these objects is a queue or a node.
     pub(super) async fn sync_queues<'o>(
         &mut self,
         written: impl IntoIterator<Item = &'o Value>,
@@ -37,33 +39,35 @@ impl World {
         Ok(())
     }
 
-    /// Syncs the target's queues after the object at this path was deleted.
+    /// Translates the queues for the target again if a queue or a node was deleted at this path.
     pub(super) async fn sync_queues_after_deletion(&mut self, path: &str) -> anyhow::Result<()> {
         match path.rsplit_once('/') {
-            Some((QUEUES | NODES, _)) => self.sync_all_queues().await,
+            Some((QUEUES_PATH | NODES_PATH, _)) => self.sync_all_queues().await,
             _ => Ok(()),
         }
     }
 
-    /// Applies new and changed objects of the target and deletes those that no queue needs any
-    /// more.
+    /// Writes new and changed objects to the target's own queue API, and deletes those that no
+    /// queue needs any more.
     async fn sync_all_queues(&mut self) -> anyhow::Result<()> {
-        if self.target.queues.translate_queues(&[], &[]).is_none() {
+        if self.target.queues.translated_queue_objects(&[], &[]).is_none() {
             return Ok(());
         }
-        let (queues, nodes) = (self.list(QUEUES).await?, self.list(NODES).await?);
-        let desired = self.target.queues.translate_queues(&queues, &nodes).unwrap_or_default();
+        let (queues, nodes) =
+            (self.list_objects(QUEUES_PATH).await?, self.list_objects(NODES_PATH).await?);
+        let desired =
+            self.target.queues.translated_queue_objects(&queues, &nodes).unwrap_or_default();
         let is_same = |a: &Value, b: &Value| {
-            schedlab_clusters::api::title(a) == schedlab_clusters::api::title(b)
+            schedlab_clusters::api::object_title(a) == schedlab_clusters::api::object_title(b)
         };
         let before = std::mem::take(&mut self.last_synced);
         for object in before.iter().rev() {
             if !desired.iter().any(|one| is_same(one, object)) {
-                let path = self.api.path(object).await?;
+                let path = self.api.object_path(object).await?;
                 self.api
                     .delete(&path)
                     .await
-                    .map_err(schedlab_clusters::api::api_error)
+                    .map_err(schedlab_clusters::api::to_anyhow_error)
                     .context(path)?;
             }
         }
@@ -76,8 +80,9 @@ impl World {
         Ok(())
     }
 
-    async fn list(&self, collection: &str) -> anyhow::Result<Vec<Value>> {
-        let mut list = self.api.get(collection).await.map_err(schedlab_clusters::api::api_error)?;
+    async fn list_objects(&self, collection: &str) -> anyhow::Result<Vec<Value>> {
+        let mut list =
+            self.api.get(collection).await.map_err(schedlab_clusters::api::to_anyhow_error)?;
         Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
     }
 }
@@ -89,7 +94,7 @@ mod tests {
 
     use crate::features::load_text;
     use crate::schedulers::Target;
-    use crate::world::manifests::{queue_from_row, workload_from_row};
+    use crate::world::manifests::{queue_from_row, workload_objects_from_row};
     use crate::world::scenario_cluster::{EmulatedCluster, ScenarioCluster};
     use crate::world::{TimeScale, World};
     use schedlab_clusters::scheduler_source::SchedulerSource;
@@ -120,7 +125,8 @@ mod tests {
             crate::steps::catalogue::is_step,
         )
         .unwrap();
-        let kueue = Target::find(&SchedulerSource::Installed("kueue".to_owned()), None).unwrap();
+        let kueue =
+            Target::load_target(&SchedulerSource::Installed("kueue".to_owned()), None).unwrap();
         let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(1));
         let mut world =
             World::with_cluster(cluster, &case[0], &kueue, 1, TimeScale::default()).await.unwrap();
@@ -145,7 +151,7 @@ mod tests {
     async fn cohorts_and_cluster_queues(world: &World) -> String {
         let mut lines = Vec::new();
         for plural in ["cohorts", "clusterqueues"] {
-            for object in world.list(&format!("{KUEUE}/{plural}")).await.unwrap() {
+            for object in world.list_objects(&format!("{KUEUE}/{plural}")).await.unwrap() {
                 let spec = &object["spec"];
                 let above = spec["cohortName"].as_str().or(spec["parentName"].as_str());
                 let gpus = &spec["resourceGroups"][0]["flavors"][0]["resources"][0];
@@ -172,13 +178,13 @@ mod tests {
         clusterqueues "night" in team: "1"
         "#);
         let quota = json!({"spec": {"resources": {"gpu": {"quota": 2}}}});
-        world.patch(&format!("{QUEUES}/night"), &quota).await.unwrap();
+        world.patch_object(&format!("{QUEUES_PATH}/night"), &quota).await.unwrap();
         assert_snapshot!(cohorts_and_cluster_queues(&world).await, @r#"
         cohorts "schedlab-everybody" in -: "0"
         cohorts "team" in schedlab-everybody: "2"
         clusterqueues "night" in team: "2"
         "#);
-        world.delete(&format!("{QUEUES}/night")).await.unwrap();
+        world.delete_object(&format!("{QUEUES_PATH}/night")).await.unwrap();
         assert_snapshot!(cohorts_and_cluster_queues(&world).await, @r#"
         cohorts "schedlab-everybody" in -: "0"
         clusterqueues "team" in schedlab-everybody: "4"
@@ -190,12 +196,14 @@ mod tests {
         let mut world = world().await;
         create_queue(&mut world, &[("queue", "team"), ("quota", "4")]).await;
         let cells = [("name", "a"), ("queue", "team"), ("gpus", "1")];
-        let pod = workload_from_row(&world.inline_row(&cells), &world.scheduler_name()).unwrap();
+        let pod =
+            workload_objects_from_row(&world.inline_row(&cells), &world.scheduler_name()).unwrap();
         let pod = world.inline_documents(pod);
         world.submit(pod).await.unwrap();
-        let pods = world.list("/api/v1/namespaces/default/pods").await.unwrap();
+        let pods = world.list_objects("/api/v1/namespaces/default/pods").await.unwrap();
         assert_eq!(pods[0]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], "team");
-        let doors = world.list(&format!("{KUEUE}/namespaces/default/localqueues")).await.unwrap();
+        let doors =
+            world.list_objects(&format!("{KUEUE}/namespaces/default/localqueues")).await.unwrap();
         assert_eq!(doors[0]["spec"]["clusterQueue"], "team");
     }
 }

@@ -16,45 +16,45 @@ use schedlab_emulator::clock::Clock;
 use schedlab_emulator::store::LogEntry;
 use schedlab_scheduler::admission::Admission;
 
-use crate::schedulers::{Connector, CrashService, CycleTicks};
+use crate::schedulers::{CrashService, CycleTicks, SchedulerConnector};
 use schedlab_clusters::real_cluster::RealCluster;
 use schedlab_tenancy::Watermarks;
 
 pub(crate) use emulated::EmulatedCluster;
-pub use emulated::epoch;
+pub use emulated::epoch_timestamp;
 pub use tenant::run_actors;
-pub use tenant::{TenantCluster, collections};
+pub use tenant::{TenantCluster, watched_collections};
 
-/// A cluster on which a scenario runs. Whatever a Kubernetes client can do is done through
-/// `client()`; this trait holds only the rest.
+/// A cluster on which a scenario runs. The trait contains only what a Kubernetes client cannot do.
 pub trait Cluster {
-    /// A client with administrator rights.
-    fn client(&self) -> kube::Client;
+    /// A Kubernetes client with administrator rights.
+    fn cluster_client(&self) -> kube::Client;
 
-    /// Lets the cluster run until it is idle, or until `limit` of its own time has passed.
-    fn settle(&self, limit: Duration) -> impl Future<Output = Result<(), Unsettled>>;
+    /// Lets the cluster run until it is idle, or until the duration `limit` has passed on the
+    /// cluster's clock.
+    fn settle(&self, limit: Duration) -> impl Future<Output = Result<(), UnsettledError>>;
 }
 
-/// The cluster kept changing for the whole time limit.
+/// The error of a cluster that kept changing until the time limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the cluster did not become idle within {} s of its time", limit.as_secs())]
-pub struct Unsettled {
-    /// The time limit, in the cluster's time.
+pub struct UnsettledError {
+    /// The time limit, on the cluster's clock.
     pub limit: Duration,
 }
 
 /// The cluster of a scenario.
 #[derive(Debug)]
 pub(crate) enum ScenarioCluster {
-    /// The emulator in this process, on this thread's clock.
+    /// An emulated cluster in this process, which follows the clock of the current runtime.
     Emulated(EmulatedCluster),
-    /// A part of a real cluster.
+    /// A tenant of a real cluster.
     Real(Box<TenantCluster>),
 }
 
 impl ScenarioCluster {
-    /// A connector for a scheduler whose writes are attributed to `writer`.
-    pub(crate) fn connector(&self, writer: &str) -> Connector {
+    /// A connector for a scheduler. The scheduler's writes are attributed to `writer`.
+    pub(crate) fn connector(&self, writer: &str) -> SchedulerConnector {
         match self {
             Self::Emulated(emulated) => {
                 let emulator = emulated.emulator().clone();
@@ -65,23 +65,23 @@ impl ScenarioCluster {
                         "default",
                     )
                 };
-                Connector { connect: Arc::new(connect), clock }
+                SchedulerConnector { connect: Arc::new(connect), clock }
             }
             Self::Real(real) => {
-                let tenant = real.tenant_service().with_writer(writer);
+                let tenant = real.tenant_service().with_writer_name(writer);
                 let connect = move |crash_point| {
                     kube::Client::new(
                         CrashService { inner: tenant.clone(), crash_point },
                         "default",
                     )
                 };
-                Connector { connect: Arc::new(connect), clock: real.clock().clone() }
+                SchedulerConnector { connect: Arc::new(connect), clock: real.clock().clone() }
             }
         }
     }
 
-    /// Makes the API server call the scheduler's webhooks at the service of this namespace and
-    /// name.
+    /// Makes the API server call the scheduler's webhooks through the Service with this namespace
+    /// and name.
     ///
     /// # Errors
     /// The cluster is real: its API server cannot reach webhooks in this process.
@@ -103,31 +103,31 @@ impl ScenarioCluster {
         Ok(())
     }
 
-    /// Lets an audit observe every write, including those of the past.
-    pub(crate) fn observe(&self, audit: &Audit) {
+    /// Passes every write, including past ones, to an audit.
+    pub(crate) fn observe_with_audit(&self, audit: &Audit) {
         match self {
-            Self::Emulated(emulated) => emulated.observe(audit),
-            Self::Real(real) => real.observe(audit),
+            Self::Emulated(emulated) => emulated.observe_with_audit(audit),
+            Self::Real(real) => real.observe_with_audit(audit),
         }
     }
 
-    /// Lets `settle` also wait for the cycles of a scheduler in this process.
-    pub(crate) fn follow_cycles(&mut self, cycle_ticks: CycleTicks) {
-        match self {
-            Self::Emulated(_) => {}
-            Self::Real(real) => real.follow_cycles(cycle_ticks),
-        }
-    }
-
-    /// Waits in real time until a running scheduler has had two cycles.
-    pub(crate) async fn wait_for_cycles(&self) {
+    /// Makes `settle` also wait for the cycles of a scheduler in this process.
+    pub(crate) fn follow_scheduler_cycles(&mut self, cycle_ticks: CycleTicks) {
         match self {
             Self::Emulated(_) => {}
-            Self::Real(real) => real.wait_for_cycles().await,
+            Self::Real(real) => real.follow_scheduler_cycles(cycle_ticks),
         }
     }
 
-    /// How long the writes of one cycle may take, for checks of those writes.
+    /// In real time: waits until a running scheduler has had two cycles.
+    pub(crate) async fn wait_for_two_cycles(&self) {
+        match self {
+            Self::Emulated(_) => {}
+            Self::Real(real) => real.wait_for_two_cycles().await,
+        }
+    }
+
+    /// How long the writes of one scheduling cycle may take; used by checks of these writes.
     pub(crate) fn cycle_write_limit(&self) -> Duration {
         match self {
             Self::Emulated(_) => Duration::ZERO,
@@ -136,18 +136,18 @@ impl ScenarioCluster {
     }
 
     /// Sets the time from one scheduling cycle to the next.
-    pub(crate) fn set_period(&mut self, period: Duration) {
+    pub(crate) fn set_cycle_period(&mut self, period: Duration) {
         match self {
-            Self::Emulated(emulated) => emulated.set_period(period),
-            Self::Real(real) => real.set_period(period),
+            Self::Emulated(emulated) => emulated.set_cycle_period(period),
+            Self::Real(real) => real.set_cycle_period(period),
         }
     }
 
     /// The cluster's current time.
-    pub(crate) fn now(&self) -> Timestamp {
+    pub(crate) fn cluster_time(&self) -> Timestamp {
         match self {
-            Self::Emulated(emulated) => emulated.now(),
-            Self::Real(real) => real.now(),
+            Self::Emulated(emulated) => emulated.cluster_time(),
+            Self::Real(real) => real.cluster_time(),
         }
     }
 
@@ -159,36 +159,37 @@ impl ScenarioCluster {
         }
     }
 
-    /// When the scenario started.
-    pub(crate) fn started_at(&self) -> Timestamp {
+    /// When the scenario started, on the cluster's clock.
+    pub(crate) fn start_time(&self) -> Timestamp {
         match self {
-            Self::Emulated(_) => epoch(),
-            Self::Real(real) => real.started_at(),
+            Self::Emulated(_) => epoch_timestamp(),
+            Self::Real(real) => real.start_time(),
         }
     }
 
     /// Cluster time since the scenario started, in milliseconds.
     pub(crate) fn elapsed_millis(&self) -> u64 {
-        u64::try_from(self.now().duration_since(self.started_at()).as_millis()).unwrap_or(0)
+        u64::try_from(self.cluster_time().duration_since(self.start_time()).as_millis())
+            .unwrap_or(0)
     }
 
-    /// The number of writes, except to leases.
-    pub(crate) fn writes(&self) -> u64 {
+    /// The number of writes so far, without those of leases.
+    pub(crate) fn write_count(&self) -> u64 {
         match self {
-            Self::Emulated(emulated) => emulated.writes(),
-            Self::Real(real) => real.writes(),
+            Self::Emulated(emulated) => emulated.write_count(),
+            Self::Real(real) => real.write_count(),
         }
     }
 
-    /// Every change so far.
-    pub(crate) fn log(&self) -> Vec<Arc<LogEntry>> {
+    /// The log entries of all writes so far.
+    pub(crate) fn write_log(&self) -> Vec<Arc<LogEntry>> {
         match self {
-            Self::Emulated(emulated) => emulated.log(),
-            Self::Real(real) => real.log(),
+            Self::Emulated(emulated) => emulated.write_log(),
+            Self::Real(real) => real.write_log(),
         }
     }
 
-    /// The real cluster. `None` on the emulator.
+    /// The real cluster; `None` for the emulator.
     pub(crate) fn real_cluster(&self) -> Option<&RealCluster> {
         match self {
             Self::Emulated(_) => None,
@@ -196,7 +197,8 @@ impl ScenarioCluster {
         }
     }
 
-    /// How far collections were written. `None` on the emulator, whose watches never lag.
+    /// Up to which revision clients of the scenario have written each collection. `None` for the
+    /// emulator, whose watches never lag.
     pub(crate) fn watermarks(&self) -> Option<Watermarks> {
         match self {
             Self::Emulated(_) => None,
@@ -204,32 +206,32 @@ impl ScenarioCluster {
         }
     }
 
-    /// A message about foreign pods on the scenario's nodes.
-    pub(crate) async fn foreign_pods(&self) -> Option<String> {
+    /// A message about pods on the scenario's nodes that do not belong to the scenario.
+    pub(crate) async fn foreign_pods_message(&self) -> Option<String> {
         match self {
             Self::Emulated(_) => None,
-            Self::Real(real) => real.foreign_pods().await,
+            Self::Real(real) => real.foreign_pods_message().await,
         }
     }
 
     /// Removes everything that the scenario created. Returns a line for each object that remains.
-    pub(crate) async fn close(self) -> Vec<String> {
+    pub(crate) async fn delete_all_and_close(self) -> Vec<String> {
         match self {
             Self::Emulated(_) => Vec::new(),
-            Self::Real(real) => real.close().await,
+            Self::Real(real) => real.delete_all_and_close().await,
         }
     }
 }
 
 impl Cluster for ScenarioCluster {
-    fn client(&self) -> kube::Client {
+    fn cluster_client(&self) -> kube::Client {
         match self {
-            Self::Emulated(emulated) => emulated.client(),
-            Self::Real(real) => real.client(),
+            Self::Emulated(emulated) => emulated.cluster_client(),
+            Self::Real(real) => real.cluster_client(),
         }
     }
 
-    async fn settle(&self, limit: Duration) -> Result<(), Unsettled> {
+    async fn settle(&self, limit: Duration) -> Result<(), UnsettledError> {
         match self {
             Self::Emulated(emulated) => emulated.settle(limit).await,
             Self::Real(real) => real.settle(limit).await,

@@ -6,39 +6,39 @@ use schedlab_audit::{Audit, BoundLevels, Rules};
 use schedlab_scheduler::admission::{self, Admission, PatchedPods, WebhookService};
 use schedlab_scheduler::{Config, Flavor, IdlePolicy, Progress, explain::OutputFormat};
 
-use super::{Scheduler, World};
+use super::{World, WorldScheduler};
 use crate::schedulers::{
-    AfterKill, InProcessScheduler, NoScheduler, ProcessSpec, SchedulerControl as _,
-    SchedulerProcess, SchedulerUnderTest, SuspendGuard,
+    AfterKill, InProcessScheduler, NoScheduler, SchedulerControl as _, SchedulerProcess,
+    SchedulerProcessSpec, SchedulerUnderTest, SuspendGuard,
 };
 use schedlab_clusters::scheduler_source::SchedulerSource;
 
 impl World {
-    /// Starts the scheduler unless it has started already or the scenario has none.
+    /// Starts the scheduler, unless it was started already or the scenario has none.
     pub(crate) fn ensure_scheduler_started(&mut self) {
         self.last_settled =
-            self.last_settled.filter(|_| !matches!(self.scheduler, Scheduler::NotStarted(_)));
-        if let Scheduler::NotStarted(config) = &self.scheduler {
+            self.last_settled.filter(|_| !matches!(self.scheduler, WorldScheduler::NotStarted(_)));
+        if let WorldScheduler::NotStarted(config) = &self.scheduler {
             let config = (**config).clone();
-            let mut scheduler = self.new_scheduler(config);
+            let mut scheduler = self.new_scheduler_under_test(config);
             if let Some(write) = self.crash_before_write.take() {
                 scheduler.kill_before_write(write, AfterKill::Restart);
             }
             scheduler.start();
-            self.scheduler = Scheduler::Started(Box::new(scheduler));
+            self.scheduler = WorldScheduler::Started(Box::new(scheduler));
         }
     }
 
-    /// Kills the scheduler once, before this write, and restarts it, independent of the scenario's
-    /// steps.
-    pub(crate) fn crash_before_write(&mut self, write: u32) {
-        self.crash_before_write = Some(write);
+    /// Makes the scheduler crash once before its write with this number, and restart, independently
+    /// of the scenario's steps.
+    pub(crate) fn crash_before_write(&mut self, write_number: u32) {
+        self.crash_before_write = Some(write_number);
     }
 
-    /// Builds the scheduler under test, not started yet, with the audit for its flavor.
-    fn new_scheduler(&mut self, config: Config) -> SchedulerUnderTest {
+    /// Builds the scheduler under test without starting it, and the audit for its flavor.
+    fn new_scheduler_under_test(&mut self, config: Config) -> SchedulerUnderTest {
         let mut config = self.time_scale.scale_config(config);
-        if !self.is_real() && !cfg!(debug_assertions) {
+        if !self.is_on_real_cluster() && !cfg!(debug_assertions) {
             // A debug build runs every cycle and asserts that the extra cycles decide nothing new.
             config.idle_policy = IdlePolicy::UntilEvent;
         }
@@ -53,8 +53,8 @@ impl World {
         };
         let rules = Rules { window: self.cluster.cycle_write_limit(), bounds, ..rules };
         let audit = Audit::new(rules, &config.scheduler_name);
-        self.cluster.observe(&audit);
-        self.cluster.set_period(config.period);
+        self.cluster.observe_with_audit(&audit);
+        self.cluster.set_cycle_period(config.period);
         self.audit = Some(audit.clone());
         let clock = self.cluster.clock();
         let killed = audit.clone();
@@ -70,8 +70,8 @@ impl World {
             (SchedulerSource::Process(_), Some(real_cluster)) => {
                 let (folder, run) = real_cluster.new_scheduler_folder();
                 let target = self.target.clone();
-                let programs = real_cluster.program_folder().map(Path::to_path_buf);
-                let start = ProcessSpec {
+                let programs = real_cluster.control_plane_program_folder().map(Path::to_path_buf);
+                let start = SchedulerProcessSpec {
                     connector: door,
                     config,
                     target,
@@ -83,30 +83,32 @@ impl World {
             }
             (SchedulerSource::Ours, _) | (SchedulerSource::Process(_), None) => {
                 let ours = InProcessScheduler::new(door, config, on_kill);
-                if self.is_real() {
-                    let status = ours.cycles();
+                if self.is_on_real_cluster() {
+                    let status = ours.subscribe_to_progress();
                     audit.set_cycle_counter(Box::new(move || status.borrow().cycles));
                 }
-                self.cluster.follow_cycles(ours.cycle_ticks());
+                self.cluster.follow_scheduler_cycles(ours.cycle_ticks());
                 SchedulerUnderTest::InProcess(Box::new(ours))
             }
         }
     }
 
-    /// In real time a step that creates several objects must look like one moment to an in-process
-    /// scheduler: it is suspended until the guard is dropped.
+    /// Suspends an in-process scheduler on a real cluster until the guard is dropped, so that a
+    /// step which creates several objects looks like one moment to the scheduler. `None` otherwise.
     pub(super) fn suspend_scheduler(&self) -> Option<SuspendGuard> {
         match &self.scheduler {
-            Scheduler::Started(scheduler) if self.is_real() => scheduler.suspend(),
-            Scheduler::Started(_) | Scheduler::NotStarted(_) | Scheduler::Absent => None,
+            WorldScheduler::Started(scheduler) if self.is_on_real_cluster() => scheduler.suspend(),
+            WorldScheduler::Started(_) | WorldScheduler::NotStarted(_) | WorldScheduler::Absent => {
+                None
+            }
         }
     }
 
-    /// The scheduler's configuration; an error once it has started.
+    /// The configuration of the scheduler that is not started yet. Fails if it was started.
     pub(crate) fn config_mut(&mut self) -> anyhow::Result<&mut Config> {
         match &mut self.scheduler {
-            Scheduler::NotStarted(config) => Ok(config),
-            Scheduler::Started(_) | Scheduler::Absent => anyhow::bail!(
+            WorldScheduler::NotStarted(config) => Ok(config),
+            WorldScheduler::Started(_) | WorldScheduler::Absent => anyhow::bail!(
                 "the scheduler has already started: configure it before the first step that lets \
                  time pass"
             ),
@@ -114,15 +116,15 @@ impl World {
     }
 
     /// Replaces the scheduler's configuration before it starts.
-    pub(crate) fn configure(&mut self, config: Config) -> anyhow::Result<()> {
+    pub(crate) fn set_config_before_start(&mut self, config: Config) -> anyhow::Result<()> {
         *self.config_mut()? = config;
         Ok(())
     }
 
-    /// Registers the scheduler's webhooks with the API server. An installed scheduler has
-    /// registered its own: then this does nothing.
+    /// Registers the scheduler's webhooks with the API server. Does nothing for an installed
+    /// scheduler, which has registered its own.
     pub(crate) async fn register_webhooks(&mut self) -> anyhow::Result<()> {
-        if self.is_real() && self.target.is_on_cluster() {
+        if self.is_on_real_cluster() && self.target.is_on_cluster() {
             return Ok(());
         }
         let client = self.api.client().clone();
@@ -146,21 +148,26 @@ impl World {
         Ok(())
     }
 
-    /// The value of `spec.schedulerName` for this scheduler's pods.
+    /// The value of `spec.schedulerName` for pods of the scheduler under test.
     pub(crate) fn scheduler_name(&self) -> String {
         match &self.scheduler {
-            Scheduler::NotStarted(config) => config.scheduler_name.clone(),
-            Scheduler::Started(scheduler) => scheduler.config().scheduler_name.clone(),
-            Scheduler::Absent => self.target.config(0).scheduler_name,
+            WorldScheduler::NotStarted(config) => config.scheduler_name.clone(),
+            WorldScheduler::Started(scheduler) => scheduler.config().scheduler_name.clone(),
+            WorldScheduler::Absent => self.target.scheduler_config(0).scheduler_name,
         }
     }
 
-    /// Output of `schedlab-scheduler explain` for a workload, with this scheduler's configuration.
-    pub(crate) async fn explanation(&self, namespace: &str, name: &str) -> anyhow::Result<String> {
+    /// What `schedlab-scheduler explain` prints for a workload, with the configuration of the
+    /// scheduler under test.
+    pub(crate) async fn explanation_of_workload(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> anyhow::Result<String> {
         let config = match &self.scheduler {
-            Scheduler::NotStarted(config) => (**config).clone(),
-            Scheduler::Started(scheduler) => scheduler.config().clone(),
-            Scheduler::Absent => self.target.config(0),
+            WorldScheduler::NotStarted(config) => (**config).clone(),
+            WorldScheduler::Started(scheduler) => scheduler.config().clone(),
+            WorldScheduler::Absent => self.target.scheduler_config(0),
         };
         let (client, clock) = (self.api.client().clone(), self.cluster.clock());
         let now = std::sync::Arc::new(move || clock.now());
@@ -169,52 +176,54 @@ impl World {
             .await
     }
 
-    /// The scheduling period.
-    pub(crate) fn period(&self) -> std::time::Duration {
+    /// The time from one scheduling cycle to the next.
+    pub(crate) fn cycle_period(&self) -> std::time::Duration {
         match &self.scheduler {
-            Scheduler::NotStarted(config) => self.time_scale.period(config.period),
-            Scheduler::Started(scheduler) => scheduler.config().period,
-            Scheduler::Absent => self.time_scale.period(std::time::Duration::from_secs(1)),
-        }
-    }
-
-    /// The last status that the scheduler published.
-    pub(crate) fn scheduler_status(&self) -> Progress {
-        match &self.scheduler {
-            Scheduler::Started(scheduler) => scheduler.status(),
-            Scheduler::NotStarted(_) | Scheduler::Absent => Progress::default(),
-        }
-    }
-
-    /// Whether the scheduler is started from the steps' point of view; a crash with restart does
-    /// not count as stopped.
-    pub(super) fn is_scheduler_running(&self) -> bool {
-        matches!(&self.scheduler, Scheduler::Started(scheduler) if scheduler.is_started())
-    }
-
-    /// How often the scheduler was killed at a write.
-    pub(crate) fn scheduler_crashes(&self) -> usize {
-        match &self.scheduler {
-            Scheduler::Started(scheduler) => scheduler.kill_count(),
-            Scheduler::NotStarted(_) | Scheduler::Absent => 0,
-        }
-    }
-
-    /// Why the scheduler exited by itself, if it did.
-    pub(crate) fn scheduler_failure(&self) -> Option<String> {
-        match &self.scheduler {
-            Scheduler::Started(scheduler) => {
-                scheduler.error().map(|error| format!("the scheduler exited by itself: {error}"))
+            WorldScheduler::NotStarted(config) => self.time_scale.scaled_period(config.period),
+            WorldScheduler::Started(scheduler) => scheduler.config().period,
+            WorldScheduler::Absent => {
+                self.time_scale.scaled_period(std::time::Duration::from_secs(1))
             }
-            Scheduler::NotStarted(_) | Scheduler::Absent => None,
         }
     }
 
-    /// Completes when the scheduler exits by itself; never when it does not.
-    pub(crate) fn scheduler_ended(&self) -> impl Future<Output = ()> + use<> {
+    /// The progress that the scheduler last reported.
+    pub(crate) fn scheduler_progress(&self) -> Progress {
+        match &self.scheduler {
+            WorldScheduler::Started(scheduler) => scheduler.scheduler_progress(),
+            WorldScheduler::NotStarted(_) | WorldScheduler::Absent => Progress::default(),
+        }
+    }
+
+    /// Whether a step or the passing of time has started the scheduler and no step has stopped it.
+    /// A crash with a restart does not count as stopped.
+    pub(super) fn is_scheduler_running(&self) -> bool {
+        matches!(&self.scheduler, WorldScheduler::Started(scheduler) if scheduler.is_started())
+    }
+
+    /// How often the scheduler was killed before a write.
+    pub(crate) fn scheduler_crash_count(&self) -> usize {
+        match &self.scheduler {
+            WorldScheduler::Started(scheduler) => scheduler.kill_count(),
+            WorldScheduler::NotStarted(_) | WorldScheduler::Absent => 0,
+        }
+    }
+
+    /// The message about a scheduler that exited by itself; `None` if it did not.
+    pub(crate) fn scheduler_exit_error(&self) -> Option<String> {
+        match &self.scheduler {
+            WorldScheduler::Started(scheduler) => scheduler
+                .exit_error()
+                .map(|error| format!("the scheduler exited by itself: {error}")),
+            WorldScheduler::NotStarted(_) | WorldScheduler::Absent => None,
+        }
+    }
+
+    /// Waits until the scheduler exits by itself; never returns if it does not.
+    pub(crate) fn wait_for_scheduler_end(&self) -> impl Future<Output = ()> + use<> {
         let ended = match &self.scheduler {
-            Scheduler::Started(scheduler) => scheduler.wait_for_exit(),
-            Scheduler::NotStarted(_) | Scheduler::Absent => None,
+            WorldScheduler::Started(scheduler) => scheduler.wait_for_exit(),
+            WorldScheduler::NotStarted(_) | WorldScheduler::Absent => None,
         };
         async {
             match ended {
@@ -228,27 +237,29 @@ impl World {
     pub(crate) fn start_scheduler(&mut self) -> anyhow::Result<()> {
         self.last_settled = None;
         match &mut self.scheduler {
-            Scheduler::Started(scheduler) if scheduler.is_alive() => anyhow::bail!(
+            WorldScheduler::Started(scheduler) if scheduler.is_alive() => anyhow::bail!(
                 "{}: cannot start the scheduler: it is already running",
                 self.step_location()
             ),
-            Scheduler::Started(scheduler) => scheduler.start(),
-            Scheduler::NotStarted(_) => self.ensure_scheduler_started(),
-            Scheduler::Absent => {
-                self.scheduler = Scheduler::NotStarted(Box::new(self.target.config(0)));
+            WorldScheduler::Started(scheduler) => scheduler.start(),
+            WorldScheduler::NotStarted(_) => self.ensure_scheduler_started(),
+            WorldScheduler::Absent => {
+                self.scheduler =
+                    WorldScheduler::NotStarted(Box::new(self.target.scheduler_config(0)));
                 self.ensure_scheduler_started();
             }
         }
         Ok(())
     }
 
-    /// Stops the scheduler; before its first start, the scenario then runs without one.
+    /// Stops the scheduler. If the scheduler was never started, the scenario runs without one from
+    /// now on.
     pub(crate) fn stop_scheduler(&mut self) -> anyhow::Result<()> {
         self.last_settled = None;
         match &mut self.scheduler {
-            Scheduler::Started(scheduler) if scheduler.is_started() => scheduler.stop(),
-            Scheduler::NotStarted(_) => self.scheduler = Scheduler::Absent,
-            Scheduler::Started(_) | Scheduler::Absent => {
+            WorldScheduler::Started(scheduler) if scheduler.is_started() => scheduler.stop(),
+            WorldScheduler::NotStarted(_) => self.scheduler = WorldScheduler::Absent,
+            WorldScheduler::Started(_) | WorldScheduler::Absent => {
                 anyhow::bail!(
                     "{}: cannot stop the scheduler: it is not running",
                     self.step_location()
@@ -258,22 +269,22 @@ impl World {
         Ok(())
     }
 
-    /// Kills the scheduler instead of its n-th write from now on. The end of the scenario checks
-    /// that this happened.
+    /// Kills the scheduler instead of its write with this number, counted from now on. The end of
+    /// the scenario checks that this happened.
     pub(crate) fn kill_scheduler_before_write(
         &mut self,
         n: u32,
         then: AfterKill,
     ) -> anyhow::Result<()> {
         self.last_settled = None;
-        self.expected_crash = Some((self.step_location(), self.scheduler_crashes()));
-        if let Scheduler::NotStarted(config) = &self.scheduler {
+        self.expected_crash = Some((self.step_location(), self.scheduler_crash_count()));
+        if let WorldScheduler::NotStarted(config) = &self.scheduler {
             let config = (**config).clone();
-            let mut scheduler = self.new_scheduler(config);
+            let mut scheduler = self.new_scheduler_under_test(config);
             scheduler.kill_before_write(n, then);
             scheduler.start();
-            self.scheduler = Scheduler::Started(Box::new(scheduler));
-        } else if let Scheduler::Started(scheduler) = &mut self.scheduler {
+            self.scheduler = WorldScheduler::Started(Box::new(scheduler));
+        } else if let WorldScheduler::Started(scheduler) = &mut self.scheduler {
             scheduler.kill_before_write(n, then);
         } else {
             anyhow::bail!(
@@ -284,15 +295,17 @@ impl World {
         Ok(())
     }
 
-    /// The scenario asserts the crash count itself: the end of the scenario need not check it.
+    /// Notes that the scenario asserts the number of crashes itself, so that the end of the
+    /// scenario need not check it.
     pub(crate) fn clear_expected_crash(&mut self) {
         self.expected_crash = None;
     }
 
-    /// Describes a requested crash that did not happen because the scheduler wrote too little.
-    pub(super) fn missed_crash(&self) -> Option<String> {
+    /// The message about a requested crash that did not happen because the scheduler wrote too
+    /// little.
+    pub(super) fn missed_crash_message(&self) -> Option<String> {
         let (location, crashes) = self.expected_crash.as_ref()?;
-        (self.scheduler_crashes() <= *crashes).then(|| {
+        (self.scheduler_crash_count() <= *crashes).then(|| {
             format!(
                 "{location}: the scheduler was not killed: it made fewer writes until the end of \
                  the scenario"

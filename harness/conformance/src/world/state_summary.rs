@@ -7,67 +7,69 @@ use std::fmt::Write as _;
 use schedlab_audit::format_offset;
 
 use super::World;
-use crate::text::counted;
+use crate::text::counted_noun;
 use crate::world::observed::{ObservedCluster, Phase};
 
-/// Maximum number of pod names in a line.
+/// Maximum number of pod names in a line of the summary.
 const NAMES_MAX: usize = 3;
 
-/// Maximum number of evictions.
+/// Maximum number of evictions in the summary.
 const EVICTIONS_MAX: usize = 3;
 
-/// The reason of a pod about which the scheduler has said nothing.
-const NO_REASON: &str = "the scheduler has not reported a reason";
+/// The reason shown for a pod about which the scheduler has reported nothing.
+const NO_REASON_TEXT: &str = "the scheduler has not reported a reason";
 
 impl World {
-    /// Summary for a failure: the time, pending pods with their reasons, and the last evictions.
+    /// A summary of the cluster for the message of a failed assertion: the time, pending pods with
+    /// their reasons, and the last evictions.
     pub(crate) fn state_summary(&self) -> String {
         let at = i64::try_from(self.elapsed_millis()).unwrap_or(i64::MAX);
         let mut text = format!("(at {})", format_offset(at));
-        if let Some(ended) = self.scheduler_failure() {
+        if let Some(ended) = self.scheduler_exit_error() {
             let _ = write!(text, "\n{ended}");
         }
-        for line in pending_lines(pending_pods(&self.view)) {
+        for line in pending_pod_lines(pending_pods(&self.view)) {
             let _ = write!(text, "\n{line}");
         }
         let unannounced = self.unannounced_evictions();
-        for eviction in self.view.evictions(&unannounced).iter().rev().take(EVICTIONS_MAX) {
+        for eviction in self.view.all_evictions(&unannounced).iter().rev().take(EVICTIONS_MAX) {
             let _ = write!(text, "\nevicted {eviction}");
         }
         text
     }
 }
 
-/// A pending pod, as failures group it.
+/// A pending pod with its queue and reason, by which a summary groups pods.
 #[derive(Clone, Copy, Debug)]
 struct PendingPod<'v> {
     namespace: &'v str,
     name: &'v str,
-    /// Its queue; empty if it has none.
+    /// The name of the pod's queue; empty if it has none.
     queue: &'v str,
     reason: &'v str,
 }
 
 fn pending_pods(view: &ObservedCluster) -> impl Iterator<Item = PendingPod<'_>> {
-    let pending = view.pods().filter(|pod| pod.phase() == Phase::Pending);
+    let pending = view.current_pods().filter(|pod| pod.current_phase() == Phase::Pending);
     pending.map(|pod| PendingPod {
-        namespace: pod.namespace(),
-        name: pod.name(),
-        queue: pod.queue(view).unwrap_or_default(),
-        reason: pod.unschedulable_message().unwrap_or(NO_REASON),
+        namespace: pod.pod_namespace(),
+        name: pod.pod_name(),
+        queue: pod.queue_name(view).unwrap_or_default(),
+        reason: pod.unschedulable_message().unwrap_or(NO_REASON_TEXT),
     })
 }
 
-/// Stands for namespace and name of the pod in a reason that several pods share.
-const POD: &str = "<pod>";
+/// Replaces the namespace and name of the pod in a reason that several pods share.
+const POD_PLACEHOLDER: &str = "<pod>";
 
 /// One line for each queue and reason: `pending in queue team-a: 12 pods (a-0, a-1, a-2, …): why`.
-/// Reasons that differ in the name of the pod alone are the same. Queues in the order of their
-/// names, the most frequent reason of a queue first.
-fn pending_lines<'v>(pods: impl Iterator<Item = PendingPod<'v>>) -> Vec<String> {
+/// Reasons that differ only in the name of the pod are the same. Lines are in the order of queue
+/// names, and for each queue the most frequent reason comes first.
+fn pending_pod_lines<'v>(pods: impl Iterator<Item = PendingPod<'v>>) -> Vec<String> {
     let mut groups: BTreeMap<(&str, String), Vec<PendingPod<'_>>> = BTreeMap::new();
     for pod in pods {
-        let reason = pod.reason.replace(&format!("{}/{}", pod.namespace, pod.name), POD);
+        let reason =
+            pod.reason.replace(&format!("{}/{}", pod.namespace, pod.name), POD_PLACEHOLDER);
         groups.entry((pod.queue, reason)).or_default().push(pod);
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
@@ -76,12 +78,16 @@ fn pending_lines<'v>(pods: impl Iterator<Item = PendingPod<'v>>) -> Vec<String> 
         let reason = if let [pod] = *pods { pod.reason } else { &reason };
         let names: Vec<&str> = pods.iter().map(|pod| pod.name).collect();
         let place = if queue.is_empty() { String::new() } else { format!(" in queue {queue}") };
-        format!("pending{place}: {} ({}): {reason}", counted(pods.len(), "pod"), some_names(&names))
+        format!(
+            "pending{place}: {} ({}): {reason}",
+            counted_noun(pods.len(), "pod"),
+            first_names_text(&names)
+        )
     };
     groups.into_iter().map(line).collect()
 }
 
-fn some_names(names: &[&str]) -> String {
+fn first_names_text(names: &[&str]) -> String {
     let more = if names.len() > NAMES_MAX { ", …" } else { "" };
     format!("{}{more}", names[..names.len().min(NAMES_MAX)].join(", "))
 }
@@ -110,7 +116,7 @@ mod tests {
             },
             PendingPod { namespace: "ns", name: "b-0", queue: "team-b", reason: "over quota" },
             PendingPod { namespace: "ns", name: "b-1", queue: "team-b", reason: "over quota" },
-            PendingPod { namespace: "ns", name: "c-0", queue: "", reason: NO_REASON },
+            PendingPod { namespace: "ns", name: "c-0", queue: "", reason: NO_REASON_TEXT },
             PendingPod {
                 namespace: "ns",
                 name: "d-0",
@@ -130,7 +136,7 @@ mod tests {
                 reason: "no node for pod ns/e-0",
             },
         ];
-        assert_snapshot!(pending_lines(others.into_iter().chain(many)).join("\n"), @r"
+        assert_snapshot!(pending_pod_lines(others.into_iter().chain(many)).join("\n"), @r"
         pending: 1 pod (c-0): the scheduler has not reported a reason
         pending in queue team-a: 12 pods (a-00, a-01, a-02, …): over quota
         pending in queue team-a: 1 pod (a-big): no node has 16 GPUs

@@ -10,119 +10,128 @@ use schedlab_api::Value;
 use super::World;
 use super::step_source::{self, StepSource};
 use crate::world::manifests::{
-    Document, ExistingNames, Row, RowError, SourceLocation, Table, check_distinct,
+    ExistingNames, ManifestDocument, Row, RowError, SourceLocation, Table, check_no_duplicates,
     first_invalid_quantity,
 };
 use schedlab_clusters::api::ApiError;
 
 impl World {
-    /// Sets the line of the step that runs now.
+    /// Sets the line number of the step that runs now.
     pub(crate) fn set_step_line(&mut self, line: usize) {
         self.step_line = line;
         self.last_mismatch = None;
     }
 
-    /// `file:line` of the step that runs now.
+    /// Where the step that runs now is: `file:line`.
     pub(crate) fn step_location(&self) -> String {
         format!("{}:{}", self.case.location.file, self.step_line)
     }
 
-    /// The values of a sentence as a table row.
+    /// The values in a sentence as a table row.
     pub(crate) fn inline_row<'s>(&self, cells: &[(&'s str, &'s str)]) -> Row<'s> {
-        Row::inline(self.step_location(), cells)
+        Row::from_cells(self.step_location(), cells)
     }
 
-    /// Objects whose location is the step itself.
-    pub(crate) fn inline_documents(&self, objects: Vec<Value>) -> Vec<Document> {
+    /// Documents for objects whose source location is the step that runs now.
+    pub(crate) fn inline_documents(&self, objects: Vec<Value>) -> Vec<ManifestDocument> {
         let origin = SourceLocation::Line(self.step_location());
-        objects.into_iter().map(|object| Document { location: origin.clone(), object }).collect()
+        objects
+            .into_iter()
+            .map(|object| ManifestDocument { location: origin.clone(), object })
+            .collect()
     }
 
-    /// Parses the objects of a fixture.
-    pub(crate) fn read_fixture(&self, name: &str) -> anyhow::Result<Vec<Document>> {
+    /// Parses the objects in a fixture file.
+    pub(crate) fn read_fixture(&self, name: &str) -> anyhow::Result<Vec<ManifestDocument>> {
         step_source::fixture_documents(&self.case, name, &self.step_location())
     }
 
-    /// Displayed path and text of a fixture.
+    /// The displayed path and the text of a fixture file.
     pub(crate) fn fixture_text(&self, name: &str) -> anyhow::Result<(String, String)> {
         step_source::fixture_text(&self.case, name, &self.step_location())
     }
 
-    /// Parses the objects of a step's doc string.
-    pub(crate) fn read_docstring(&self, step: &Step) -> anyhow::Result<Vec<Document>> {
-        self.source_of(step).documents()
+    /// Parses the objects in the doc string of a step.
+    pub(crate) fn read_docstring(&self, step: &Step) -> anyhow::Result<Vec<ManifestDocument>> {
+        self.source_of(step).docstring_documents()
     }
 
-    /// Parses the patch in a step's doc string.
-    pub(crate) fn read_patch(&self, step: &Step) -> anyhow::Result<Document> {
-        self.source_of(step).patch()
+    /// Parses the patch in the doc string of a step.
+    pub(crate) fn read_patch_docstring(&self, step: &Step) -> anyhow::Result<ManifestDocument> {
+        self.source_of(step).docstring_patch()
     }
 
-    /// Parses a step's table.
-    pub(crate) fn rows<'s>(
+    /// The rows of a step's table, whose columns must be among `columns`.
+    pub(crate) fn table_rows<'s>(
         &'s self,
         step: &'s Step,
         columns: &[&str],
     ) -> anyhow::Result<Table<'s>> {
-        self.source_of(step).table(columns)
+        self.source_of(step).parse_table(columns)
     }
 
     fn source_of<'s>(&'s self, step: &'s Step) -> StepSource<'s> {
         StepSource { case: &self.case, step }
     }
 
-    /// Rejects rows whose queue or node does not exist.
+    /// Rejects rows that refer to a queue or node that does not exist.
     pub(crate) async fn check_references(&self, rows: &[Row<'_>]) -> anyhow::Result<()> {
         let names_any = |column: &str| rows.iter().any(|row| row.cell(column).is_some());
         let mut existing = ExistingNames::default();
         if names_any("queue") {
-            existing.queues = Some(self.object_names(super::queues::QUEUES).await?);
+            existing.queues =
+                Some(self.object_names_of_collection(super::queues::QUEUES_PATH).await?);
         }
         if names_any("node") {
-            existing.nodes = Some(self.object_names(super::queues::NODES).await?);
+            existing.nodes =
+                Some(self.object_names_of_collection(super::queues::NODES_PATH).await?);
         }
-        Ok(rows.iter().try_for_each(|row| existing.check(row))?)
+        Ok(rows.iter().try_for_each(|row| existing.check_row(row))?)
     }
 
-    /// Names of a collection; none on a cluster without its API.
-    async fn object_names(&self, collection: &str) -> anyhow::Result<BTreeSet<String>> {
+    /// Names of the objects in a collection; none on a cluster without this API.
+    async fn object_names_of_collection(
+        &self,
+        collection: &str,
+    ) -> anyhow::Result<BTreeSet<String>> {
         let list = match self.api.get(collection).await {
             Ok(list) => list,
             Err(error) if schedlab_clusters::api::is_not_found(&error) => {
                 return Ok(BTreeSet::new());
             }
-            Err(error) => return Err(schedlab_clusters::api::api_error(error)),
+            Err(error) => return Err(schedlab_clusters::api::to_anyhow_error(error)),
         };
         let objects = list["items"].as_array().into_iter().flatten();
         let names = objects.filter_map(|object| object["metadata"]["name"].as_str());
         Ok(names.map(str::to_owned).collect())
     }
 
-    /// Builds objects from all rows of a table; an error in any row creates none.
+    /// Builds objects from all rows of a step's table. An error in any row means that none is
+    /// created.
     pub(crate) fn objects_from_table(
         &self,
         step: &Step,
         columns: &[&str],
         make: &dyn Fn(&Row<'_>) -> Result<Vec<Value>, RowError>,
-    ) -> anyhow::Result<Vec<Document>> {
-        let rows = self.rows(step, columns)?;
+    ) -> anyhow::Result<Vec<ManifestDocument>> {
+        let rows = self.table_rows(step, columns)?;
         let mut objects = Vec::new();
         for row in &rows.rows {
-            let origin = SourceLocation::Line(row.location().to_owned());
+            let origin = SourceLocation::Line(row.row_location().to_owned());
             let new = make(row)?.into_iter();
-            objects.extend(new.map(|object| Document { location: origin.clone(), object }));
+            objects.extend(new.map(|object| ManifestDocument { location: origin.clone(), object }));
         }
-        check_distinct(&objects).map_err(anyhow::Error::msg)?;
+        check_no_duplicates(&objects).map_err(anyhow::Error::msg)?;
         Ok(objects)
     }
 
-    /// Adds the source location of the offending field to an API error.
+    /// Adds the source location of the field that an API error is about to the error.
     pub(crate) async fn locate_error(
         &self,
-        document: &Document,
+        document: &ManifestDocument,
         error: anyhow::Error,
     ) -> anyhow::Error {
-        let Document { location: origin, object } = document;
+        let ManifestDocument { location: origin, object } = document;
         let refusal = error.downcast_ref::<ApiError>();
         let field = refusal.and_then(|refusal| refusal.field.clone());
         // The server's decoder does not name the quantity that it could not parse.
@@ -132,15 +141,15 @@ impl World {
         if let (None, true, Some((field, found))) =
             (&field, is_quantity_error, first_invalid_quantity(object))
         {
-            let location = origin.of_field(&field);
+            let location = origin.location_of_field(&field);
             return error.context(format!("{location}: {field}: got {found}"));
         }
-        let location = origin.of_field(field.as_deref().unwrap_or_default());
+        let location = origin.location_of_field(field.as_deref().unwrap_or_default());
         if let Some((field, found)) =
             field.as_deref().and_then(|field| unquoted_scalar(object, field))
             && refusal.is_some_and(|refusal| refusal.message.contains("of type string"))
         {
-            let location = origin.of_field(&field);
+            let location = origin.location_of_field(&field);
             let written = origin.scalar_text(&field).unwrap_or_else(|| found.to_string());
             let kind = if found.is_boolean() { "Boolean" } else { "number" };
             return error.context(format!(
@@ -155,7 +164,7 @@ impl World {
                 let siblings = siblings.await.join(", ");
                 anyhow!(
                     "{location}: {}: unknown field {field}, expected one of {siblings}",
-                    schedlab_clusters::api::title(object)
+                    schedlab_clusters::api::object_title(object)
                 )
             }
             (Some(_), None) | (None, _) => error.context(location),
@@ -163,7 +172,8 @@ impl World {
     }
 }
 
-/// The Boolean or number at a field, or directly inside it when the field is a map.
+/// The Boolean or number at a field, or directly inside the field if its value is a map: a text
+/// that lacks quotes.
 fn unquoted_scalar(object: &Value, field: &str) -> Option<(String, Value)> {
     let wrong = |value: &Value| value.is_boolean() || value.is_number();
     let steps = field.split(['.', '[', ']']).filter(|step| !step.is_empty());

@@ -4,36 +4,39 @@
 use anyhow::{Context as _, anyhow};
 use gherkin::Step;
 
-use super::manifests::{Columns, Document, Row, SourceText, Table, parse_documents, parse_patch};
+use super::manifests::{
+    ColumnAlignment, ManifestDocument, Row, SourceText, Table, parse_documents,
+    parse_patch_document,
+};
 use crate::features::Case;
 
-/// A step of a case.
+/// A step of a case, as the source of tables, documents and locations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepSource<'a> {
-    /// The case.
+    /// The case that contains the step.
     pub(crate) case: &'a Case,
-    /// The step.
+    /// The step itself.
     pub(crate) step: &'a Step,
 }
 
 impl<'a> StepSource<'a> {
-    /// `file:line` of the step.
-    pub(crate) fn location(&self) -> String {
+    /// Where the step is: `file:line`.
+    pub(crate) fn step_location(&self) -> String {
         format!("{}:{}", self.case.location.file, self.step.position.line)
     }
 
-    /// The values of the sentence as a table row.
+    /// The values in the step's sentence as a table row.
     pub(crate) fn inline_row<'s>(&self, cells: &[(&'s str, &'s str)]) -> Row<'s> {
-        Row::inline(self.location(), cells)
+        Row::from_cells(self.step_location(), cells)
     }
 
-    /// Parses the table, whose columns must be among these.
-    pub(crate) fn table(&self, columns: &[&str]) -> anyhow::Result<Table<'a>> {
+    /// The table below the step, whose columns must be among `columns`.
+    pub(crate) fn parse_table(&self, columns: &[&str]) -> anyhow::Result<Table<'a>> {
         let table = self.step.table.as_ref().with_context(|| {
             let columns = columns.join(", ");
             format!(
                 "{}: this step needs a table below it; its columns are {columns}",
-                self.location()
+                self.step_location()
             )
         })?;
         let lines = self.case.tables.get(&table.position.line);
@@ -42,45 +45,45 @@ impl<'a> StepSource<'a> {
             let line = line.unwrap_or(table.position.line + row);
             format!("{}:{line}", self.case.location.file)
         };
-        Ok(Table::parse(&table.rows, columns, &row_location)?)
+        Ok(Table::parse_table(&table.rows, columns, &row_location)?)
     }
 
-    /// Parses the objects of the doc string.
-    pub(crate) fn documents(&self) -> anyhow::Result<Vec<Document>> {
-        parse_documents(&self.docstring()?).map_err(anyhow::Error::msg)
+    /// Parses the objects in the step's doc string.
+    pub(crate) fn docstring_documents(&self) -> anyhow::Result<Vec<ManifestDocument>> {
+        parse_documents(&self.docstring_text()?).map_err(anyhow::Error::msg)
     }
 
-    /// Parses the patch in the doc string.
-    pub(crate) fn patch(&self) -> anyhow::Result<Document> {
-        parse_patch(self.docstring()?).map_err(anyhow::Error::msg)
+    /// Parses the patch in the step's doc string.
+    pub(crate) fn docstring_patch(&self) -> anyhow::Result<ManifestDocument> {
+        parse_patch_document(self.docstring_text()?).map_err(anyhow::Error::msg)
     }
 
-    fn docstring(&self) -> anyhow::Result<SourceText> {
+    fn docstring_text(&self) -> anyhow::Result<SourceText> {
         let text = self.step.docstring.clone().with_context(|| {
             format!(
                 "{}: this step needs a manifest below it: YAML between two lines of three quotes",
-                self.location()
+                self.step_location()
             )
         })?;
         // The text begins with the line break after its opening quotes.
         let first_line = self.step.position.line + 1;
         let file = self.case.location.file.clone();
-        Ok(SourceText { file, first_line, columns: Columns::Dedented, content: text })
+        Ok(SourceText { file, first_line, columns: ColumnAlignment::Dedented, content: text })
     }
 }
 
-/// Parses the objects of a fixture that the step at `location` names.
+/// Parses the objects in a fixture file to which the step at `location` refers.
 pub(crate) fn fixture_documents(
     case: &Case,
     name: &str,
     location: &str,
-) -> anyhow::Result<Vec<Document>> {
+) -> anyhow::Result<Vec<ManifestDocument>> {
     let (file, content) = fixture_text(case, name, location)?;
-    let whole = SourceText { file, first_line: 1, columns: Columns::AsInFile, content };
+    let whole = SourceText { file, first_line: 1, columns: ColumnAlignment::AsInFile, content };
     parse_documents(&whole).map_err(anyhow::Error::msg)
 }
 
-/// Displayed path and text of a fixture that the step at `location` names.
+/// The displayed path and the text of a fixture file to which the step at `location` refers.
 pub(crate) fn fixture_text(
     case: &Case,
     name: &str,
@@ -88,9 +91,9 @@ pub(crate) fn fixture_text(
 ) -> anyhow::Result<(String, String)> {
     let path = case.base_folder().join("fixtures").join(name);
     let shown = crate::features::display_path(&path);
-    let text = crate::text::read(&path).map_err(|error| {
+    let text = crate::text::read_text_file(&path).map_err(|error| {
         if error.line > 0 {
-            return anyhow!(error.in_file(&shown));
+            return anyhow!(error.message_with_file(&shown));
         }
         let siblings = path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
         let names = siblings.into_iter().flatten().flatten().map(|entry| entry.file_name());
@@ -101,7 +104,7 @@ pub(crate) fn fixture_text(
             [] => "fixtures are in fixtures/ beside features/".to_owned(),
             names => format!("its folder has {}", names.join(", ")),
         };
-        anyhow!("{location}: {}; {there}", error.in_file(&shown))
+        anyhow!("{location}: {}; {there}", error.message_with_file(&shown))
     })?;
     Ok((shown, text))
 }

@@ -6,20 +6,23 @@ use anyhow::Context as _;
 use schedlab_api::Value;
 
 use super::World;
-use crate::text::name_list;
-use crate::world::manifests::Document;
+use crate::text::shortened_name_list;
+use crate::world::manifests::ManifestDocument;
 use crate::world::observed::WORKLOAD_LABEL;
 use schedlab_clusters::api::{Api, ApplyOutcome, CreateOutcome};
 
 impl World {
-    /// Creates objects in order. When one is rejected, the ones created before it are deleted
-    /// again.
-    pub(crate) async fn submit(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
+    /// Creates objects in their order. If one is rejected, those that were created before it are
+    /// deleted again.
+    pub(crate) async fn submit(
+        &mut self,
+        mut documents: Vec<ManifestDocument>,
+    ) -> anyhow::Result<()> {
         self.last_settled = None;
         for document in &mut documents {
             self.time_scale.scale_object(&mut document.object);
         }
-        self.assign_queue(&mut documents);
+        self.assign_target_queue(&mut documents);
         let _held = self.suspend_scheduler();
         let mut made: Vec<Value> = Vec::new();
         for document in &documents {
@@ -34,20 +37,23 @@ impl World {
             }
         }
         self.sync_queues(documents.iter().map(|document| &document.object)).await?;
-        self.wait_ready(&documents).await?;
-        self.remember(documents);
+        self.wait_until_ready(&documents).await?;
+        self.remember_submitted(documents);
         Ok(())
     }
 
-    /// Applies a manifest: creates or updates each object. When one is rejected, all changes are
+    /// Applies a manifest: creates or updates each object. If one is rejected, all changes are
     /// rolled back.
-    pub(crate) async fn apply(&mut self, mut documents: Vec<Document>) -> anyhow::Result<()> {
+    pub(crate) async fn apply_documents(
+        &mut self,
+        mut documents: Vec<ManifestDocument>,
+    ) -> anyhow::Result<()> {
         self.last_settled = None;
         for document in &mut documents {
             self.time_scale.scale_object(&mut document.object);
             self.target.set_scheduler_name(&mut document.object);
         }
-        self.assign_queue(&mut documents);
+        self.assign_target_queue(&mut documents);
         let _held = self.suspend_scheduler();
         let mut done: Vec<(Value, ApplyOutcome)> = Vec::new();
         for document in &documents {
@@ -61,13 +67,16 @@ impl World {
             }
         }
         self.sync_queues(documents.iter().map(|document| &document.object)).await?;
-        self.wait_ready(&documents).await?;
-        self.remember(documents);
+        self.wait_until_ready(&documents).await?;
+        self.remember_submitted(documents);
         Ok(())
     }
 
     /// Writes the status of existing objects.
-    pub(crate) async fn write_status(&mut self, documents: &[Document]) -> anyhow::Result<()> {
+    pub(crate) async fn write_status(
+        &mut self,
+        documents: &[ManifestDocument],
+    ) -> anyhow::Result<()> {
         self.last_settled = None;
         for document in documents {
             if let Err(error) = self.api.write_status(&document.object).await {
@@ -89,8 +98,9 @@ impl World {
         Ok(())
     }
 
-    /// Submits the objects of `make(0)`, `make(1)` … periodically.
-    pub(crate) fn start_stream(
+    /// Submits the objects of `make(0)`, `make(1)` … one after the other, with a fixed time between
+    /// them.
+    pub(crate) fn start_workload_stream(
         &mut self,
         name: &str,
         every: Duration,
@@ -101,7 +111,7 @@ impl World {
             !arrives,
             "periodic submission {name:?} exists already, expected a new name"
         );
-        let (every, pace) = (self.time_scale.scaled(every), self.time_scale);
+        let (every, pace) = (self.time_scale.scaled_duration(every), self.time_scale);
         let (queues, scheduler) = (self.target.queues, self.scheduler_name());
         let make = move |number| {
             let mut objects = make(number);
@@ -118,7 +128,7 @@ impl World {
         Ok(())
     }
 
-    /// Returns an error when a periodic submission has failed.
+    /// Fails if a periodic submission of workloads has failed.
     pub(super) async fn check_streams(&mut self) -> anyhow::Result<()> {
         for (name, stream) in &mut self.streams {
             if let Some(task) = stream.take_if(|task| task.is_finished())
@@ -130,15 +140,15 @@ impl World {
         Ok(())
     }
 
-    /// Ends a periodic submission.
-    pub(crate) fn end_stream(&mut self, name: &str) -> anyhow::Result<()> {
+    /// Ends a periodic submission of workloads.
+    pub(crate) fn end_workload_stream(&mut self, name: &str) -> anyhow::Result<()> {
         let stream = self.streams.get_mut(name).and_then(Option::take);
         stream.with_context(|| format!("there is no periodic submission {name:?}"))?.abort();
         Ok(())
     }
 
-    fn remember(&mut self, documents: Vec<Document>) {
-        for Document { object, .. } in documents {
+    fn remember_submitted(&mut self, documents: Vec<ManifestDocument>) {
+        for ManifestDocument { object, .. } in documents {
             let label = object["metadata"]["labels"][WORKLOAD_LABEL].as_str();
             let name = label.or_else(|| object["metadata"]["name"].as_str()).unwrap_or_default();
             let known = self.submitted.entry(name.to_owned()).or_default();
@@ -148,25 +158,26 @@ impl World {
         }
     }
 
-    /// Recreates a submitted workload that was deleted. Waits for pods that are still terminating.
-    pub(crate) async fn resubmit(&mut self, kind: &str, name: &str) -> anyhow::Result<()> {
+    /// Creates a submitted workload again after it was deleted. Waits for pods of it that are still
+    /// terminating.
+    pub(crate) async fn resubmit_deleted(&mut self, kind: &str, name: &str) -> anyhow::Result<()> {
         self.last_settled = None;
-        let objects = self.submitted(kind, name)?;
-        self.wait_deleted(&objects).await?;
+        let objects = self.submitted_objects(kind, name)?;
+        self.wait_until_deleted(&objects).await?;
         let mut there = Vec::new();
         // Rows with the same numeric priority share a class, which stays when a workload is
         // deleted.
         for object in objects.iter().filter(|object| object["kind"] != "PriorityClass") {
-            let path = self.api.path(object).await?;
+            let path = self.api.object_path(object).await?;
             match self.api.get(&path).await {
-                Ok(_) => there.push(schedlab_clusters::api::title(object)),
+                Ok(_) => there.push(schedlab_clusters::api::object_title(object)),
                 Err(error) if schedlab_clusters::api::is_not_found(&error) => {}
-                Err(error) => return Err(schedlab_clusters::api::api_error(error)),
+                Err(error) => return Err(schedlab_clusters::api::to_anyhow_error(error)),
             }
         }
         anyhow::ensure!(
             there.is_empty(),
-            "cannot submit again what is not deleted: {}",
+            "cannot submit again what still exists: {}",
             there.join(", ")
         );
         for object in objects {
@@ -175,9 +186,9 @@ impl World {
         Ok(())
     }
 
-    /// The objects submitted as a workload of this kind and name; `workload`, `gang` and `pod`
-    /// match any kind.
-    pub(crate) fn submitted(&self, kind: &str, name: &str) -> anyhow::Result<Vec<Value>> {
+    /// The objects that were submitted as a workload of this kind and name. The kinds `workload`,
+    /// `gang` and `pod` match any kind.
+    pub(crate) fn submitted_objects(&self, kind: &str, name: &str) -> anyhow::Result<Vec<Value>> {
         let is_meant = |object: &&Value| {
             let found = object["kind"].as_str().unwrap_or_default();
             match kind {
@@ -190,23 +201,23 @@ impl World {
         anyhow::ensure!(
             !meant.is_empty(),
             "no {kind} {name:?} was submitted; submitted: {}",
-            name_list(self.submitted_names().iter().map(String::as_str))
+            shortened_name_list(self.submitted_names().iter().map(String::as_str))
         );
         Ok(meant)
     }
 
-    /// All submitted objects.
-    pub(crate) fn all_submitted(&self) -> impl Iterator<Item = &Value> {
+    /// The objects of all submitted workloads.
+    pub(crate) fn all_submitted_objects(&self) -> impl Iterator<Item = &Value> {
         self.submitted.values().flatten()
     }
 
-    /// Names of submitted workloads and of periodic submissions.
+    /// Names of the submitted workloads and of the periodic submissions.
     pub(crate) fn submitted_names(&self) -> Vec<String> {
         let work = self.submitted.iter().filter(|(_, objects)| objects.iter().any(is_workload));
         work.map(|(name, _)| name).chain(self.streams.keys()).cloned().collect()
     }
 
-    /// Kinds of the objects submitted under a name.
+    /// Kinds of the objects that were submitted under a workload's name.
     pub(crate) fn submitted_kinds(&self, name: &str) -> Vec<String> {
         let objects = self.submitted.get(name).into_iter().flatten();
         let work = objects.filter(|object| is_workload(object));
@@ -217,65 +228,69 @@ impl World {
         kinds
     }
 
-    /// Deletes submitted objects, the last first; missing ones are skipped. Returns how many
+    /// Deletes submitted objects, the last one first. Missing objects are skipped. Returns how many
     /// existed.
     pub(crate) async fn delete_all(&mut self, objects: &[Value]) -> anyhow::Result<usize> {
         self.last_settled = None;
         let mut there = 0;
         for object in objects.iter().rev() {
-            let path = self.api.path(object).await?;
-            self.record_deletion(&path);
+            let path = self.api.object_path(object).await?;
+            self.record_deletion_by_step(&path);
             match self.api.delete(&path).await {
                 Ok(_) => there += 1,
                 Err(error) if schedlab_clusters::api::is_not_found(&error) => {}
-                Err(error) => return Err(schedlab_clusters::api::api_error(error)),
+                Err(error) => return Err(schedlab_clusters::api::to_anyhow_error(error)),
             }
         }
         self.sync_queues(objects).await?;
         Ok(there)
     }
 
-    /// Patches one object by JSON merge. A patch that changes nothing is an error in the step.
+    /// Patches one object with a JSON merge patch. Fails if that changes nothing, because the step
+    /// is then wrong.
     pub(crate) async fn patch_requiring_change(
         &mut self,
         at: &str,
         patch: &Value,
     ) -> anyhow::Result<()> {
-        let changed = self.patch(at, patch).await?;
+        let changed = self.patch_object(at, patch).await?;
         anyhow::ensure!(changed, "{at}: the patch changes nothing");
         Ok(())
     }
 
-    /// Patches one object by JSON merge. Returns whether that changed it.
-    pub(crate) async fn patch(&mut self, at: &str, patch: &Value) -> anyhow::Result<bool> {
+    /// Patches one object with a JSON merge patch. Returns whether that changed the object.
+    pub(crate) async fn patch_object(&mut self, path: &str, patch: &Value) -> anyhow::Result<bool> {
         self.last_settled = None;
         let mut patch = patch.clone();
         self.time_scale.scale_object(&mut patch);
-        let before = self.api.get(at).await.ok();
-        let patched = self.api.merge_patch(at, &patch).await;
-        let patched =
-            patched.map_err(schedlab_clusters::api::api_error).with_context(|| at.to_owned())?;
+        let before = self.api.get(path).await.ok();
+        let patched = self.api.merge_patch(path, &patch).await;
+        let patched = patched
+            .map_err(schedlab_clusters::api::to_anyhow_error)
+            .with_context(|| path.to_owned())?;
         self.sync_queues([&patched]).await?;
         let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
         Ok(before.is_none_or(|before| version(&before) != version(&patched)))
     }
 
     /// Deletes the object at an API path.
-    pub(crate) async fn delete(&mut self, path: &str) -> anyhow::Result<()> {
+    pub(crate) async fn delete_object(&mut self, path: &str) -> anyhow::Result<()> {
         self.last_settled = None;
-        self.record_deletion(path);
+        self.record_deletion_by_step(path);
         let deleted = self.api.delete(path).await;
-        deleted.map_err(schedlab_clusters::api::api_error).with_context(|| path.to_owned())?;
+        deleted
+            .map_err(schedlab_clusters::api::to_anyhow_error)
+            .with_context(|| path.to_owned())?;
         self.sync_queues_after_deletion(path).await
     }
 }
 
-/// Whether an object belongs to a workload: a queue or a node may have the same name.
+/// Whether an object is part of a workload; a queue or node of the same name is not.
 fn is_workload(object: &Value) -> bool {
     object["kind"] != "Queue" && object["kind"] != "Node"
 }
 
-/// Submits objects periodically until a request fails; returns the error.
+/// Submits objects periodically until a request fails. Returns the error of that request.
 async fn submit_periodically(
     mut api: Api,
     every: Duration,

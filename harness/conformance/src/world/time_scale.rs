@@ -7,17 +7,19 @@ use std::time::Duration;
 use schedlab_api::{Value, annotations, json};
 use schedlab_scheduler::Config;
 
-/// How late a busy machine may be: assertions that must hold for a time are watched that much
-/// shorter.
-const LATENESS_MAX: Duration = Duration::from_secs(20);
+/// How late things may happen on a busy machine: assertions that must hold for a duration are
+/// watched for less time by this much.
+const LATENESS_TOLERANCE_MAX: Duration = Duration::from_secs(20);
 
-/// Concurrent writes of an in-process scheduler on a real cluster, where each write takes time.
-const WRITES_AT_ONCE: usize = 8;
+/// Number of concurrent writes of an in-process scheduler on a real cluster, where each write takes
+/// time.
+const CONCURRENT_WRITES: usize = 8;
 
-/// Shortest scheduling period in real time: a busy machine cannot run more cycles.
-const PERIOD_MIN: Duration = Duration::from_millis(500);
+/// The shortest time between two scheduling cycles in real time: a busy machine cannot run more
+/// cycles.
+const CYCLE_PERIOD_MIN: Duration = Duration::from_millis(500);
 
-/// Keys in objects whose values are durations such as `90s`.
+/// Keys of fields and annotations whose values are durations such as `90s`.
 const DURATION_KEYS: [&str; 7] = [
     annotations::RUN_TIME,
     annotations::STARTUP,
@@ -28,17 +30,17 @@ const DURATION_KEYS: [&str; 7] = [
     "stalenessGracePeriod",
 ];
 
-/// Keys in queues whose values are durations.
+/// Keys of fields of queues whose values are durations.
 const QUEUE_DURATION_KEYS: [&str; 2] = ["reclaimMinRuntime", "preemptMinRuntime"];
 
-/// Keys whose values are seconds; scaling never makes one 0.
+/// Keys of fields whose values are seconds; scaling never makes such a value 0.
 const SECONDS_KEYS: [&str; 3] =
     ["terminationGracePeriodSeconds", "tolerationSeconds", "activeDeadlineSeconds"];
 
-/// How durations of a feature map to the cluster's time.
+/// How durations in a feature are scaled to the time of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TimeScale {
-    /// Factor for every duration.
+    /// Factor by which every duration is multiplied.
     factor: f64,
     /// In real time: minimum wait for an `eventually` assertion. Waiting ends as soon as the
     /// assertion holds. `None` in virtual time.
@@ -46,45 +48,50 @@ pub(crate) struct TimeScale {
 }
 
 impl Default for TimeScale {
-    /// No scaling.
+    /// The scale of virtual time: durations stay as they are.
     fn default() -> Self {
         Self { factor: 1.0, min_wait: None }
     }
 }
 
 impl TimeScale {
-    /// Real time with durations multiplied by a factor and a minimum wait for `eventually`
-    /// assertions.
-    pub(crate) fn real(factor: f64, min_wait: Duration) -> Self {
+    /// The scale of real time: durations are multiplied by `factor`, and `eventually` assertions
+    /// wait at least `min_wait`.
+    pub(crate) fn for_real_time(factor: f64, min_wait: Duration) -> Self {
         Self { factor, min_wait: Some(min_wait) }
     }
 
-    /// A duration of the feature, scaled.
-    pub(crate) fn scaled(self, time: Duration) -> Duration {
+    /// A duration in the feature, scaled to the time of the cluster.
+    pub(crate) fn scaled_duration(self, time: Duration) -> Duration {
         if self.is_identity() { time } else { time.mul_f64(self.factor) }
     }
 
-    /// The scheduling period for a period of the feature.
-    pub(crate) fn period(self, period: Duration) -> Duration {
-        self.scaled(period).max(period.min(PERIOD_MIN))
+    /// The time between two scheduling cycles, for a period in the feature.
+    pub(crate) fn scaled_period(self, period: Duration) -> Duration {
+        self.scaled_duration(period).max(period.min(CYCLE_PERIOD_MIN))
     }
 
-    /// How long an `eventually` assertion waits, for a time of the feature.
+    /// How long an `eventually` assertion may wait, for a duration in the feature.
     pub(crate) fn wait_limit(self, time: Duration) -> Duration {
-        self.min_wait.map_or(time, |least| self.scaled(time).max(least))
+        self.min_wait.map_or(time, |least| self.scaled_duration(time).max(least))
     }
 
-    /// How long an assertion that must hold, or must never hold, is watched, for a time of the
-    /// feature. A condition may end before the watching does, because it also began earlier.
-    pub(crate) fn watch_duration(self, time: Duration) -> Duration {
-        let whole = self.scaled(time);
-        if self.is_real() { whole.saturating_sub(LATENESS_MAX).max(whole / 2) } else { whole }
+    /// How long an assertion that must hold (or must never hold) is watched, for a duration in the
+    /// feature. Less than the scaled duration, because on a busy machine the condition may end
+    /// early: it also began earlier than it was seen.
+    pub(crate) fn scaled_assertion_duration(self, time: Duration) -> Duration {
+        let whole = self.scaled_duration(time);
+        if self.is_real_time() {
+            whole.saturating_sub(LATENESS_TOLERANCE_MAX).max(whole / 2)
+        } else {
+            whole
+        }
     }
 
     /// Scales the scheduler's own durations.
     pub(crate) fn scale_config(self, mut config: Config) -> Config {
-        if self.is_real() {
-            config.writes_at_once = WRITES_AT_ONCE;
+        if self.is_real_time() {
+            config.writes_at_once = CONCURRENT_WRITES;
         }
         if self.is_identity() {
             return config;
@@ -96,13 +103,13 @@ impl TimeScale {
             &mut profile.reclaim_min_runtime,
         ];
         for time in times {
-            *time = self.scaled(*time);
+            *time = self.scaled_duration(*time);
         }
-        config.period = self.period(config.period);
+        config.period = self.scaled_period(config.period);
         for time in
             [&mut config.usage_window, &mut config.usage_half_life, &mut config.eviction_grace]
         {
-            *time = time.map(|time| self.scaled(time));
+            *time = time.map(|time| self.scaled_duration(time));
         }
         config
     }
@@ -136,22 +143,23 @@ impl TimeScale {
         }
     }
 
-    /// An invalid duration stays as it is, so that a test of invalid input still has it.
+    /// Scales a duration text. An invalid one stays as it is, so that a test of invalid input still
+    /// has it.
     fn scale_duration_text(self, value: &mut Value) {
-        let time = value.as_str().and_then(|text| crate::text::duration(text).ok());
+        let time = value.as_str().and_then(|text| crate::text::parse_duration(text).ok());
         if let Some(time) = time {
-            *value = json!(format!("{}ms", self.scaled(time).as_millis()));
+            *value = json!(format!("{}ms", self.scaled_duration(time).as_millis()));
         }
     }
 
     fn scale_seconds(self, value: &mut Value) {
         if let Some(seconds) = value.as_u64().filter(|seconds| *seconds > 0) {
-            let millis = self.scaled(Duration::from_secs(seconds)).as_millis();
+            let millis = self.scaled_duration(Duration::from_secs(seconds)).as_millis();
             *value = json!(u64::try_from(millis.div_ceil(1000)).unwrap_or(seconds));
         }
     }
 
-    fn is_real(self) -> bool {
+    fn is_real_time(self) -> bool {
         self.min_wait.is_some()
     }
 
@@ -167,7 +175,7 @@ mod tests {
     const MIN_WAIT: Duration = Duration::from_mins(2);
 
     fn real(factor: f64) -> TimeScale {
-        TimeScale::real(factor, MIN_WAIT)
+        TimeScale::for_real_time(factor, MIN_WAIT)
     }
 
     #[test]
@@ -206,20 +214,23 @@ mod tests {
     #[test]
     fn the_emulator_does_not_scale_durations() {
         let time = Duration::from_hours(24);
-        assert_eq!(TimeScale::default().scaled(time), time);
+        assert_eq!(TimeScale::default().scaled_duration(time), time);
         assert_eq!(TimeScale::default().wait_limit(Duration::from_secs(2)), Duration::from_secs(2));
-        assert_eq!(TimeScale::default().watch_duration(time), time);
-        assert_eq!(TimeScale::default().period(Duration::from_millis(1)), Duration::from_millis(1));
+        assert_eq!(TimeScale::default().scaled_assertion_duration(time), time);
+        assert_eq!(
+            TimeScale::default().scaled_period(Duration::from_millis(1)),
+            Duration::from_millis(1)
+        );
     }
 
     #[test]
     fn real_time_waits_allow_for_a_busy_machine() {
         let (minute, second) = (Duration::from_mins(1), Duration::from_secs(1));
         assert_eq!(real(0.1).wait_limit(Duration::from_secs(2)), MIN_WAIT);
-        assert_eq!(real(1.0).watch_duration(minute), Duration::from_secs(40));
-        assert_eq!(real(0.1).watch_duration(minute), Duration::from_secs(3));
-        assert_eq!(real(1.0).period(second), second);
-        assert_eq!(real(0.1).period(second), PERIOD_MIN);
-        assert_eq!(real(1.0).period(second / 10), second / 10);
+        assert_eq!(real(1.0).scaled_assertion_duration(minute), Duration::from_secs(40));
+        assert_eq!(real(0.1).scaled_assertion_duration(minute), Duration::from_secs(3));
+        assert_eq!(real(1.0).scaled_period(second), second);
+        assert_eq!(real(0.1).scaled_period(second), CYCLE_PERIOD_MIN);
+        assert_eq!(real(1.0).scaled_period(second / 10), second / 10);
     }
 }

@@ -132,7 +132,7 @@ fn ordinal_of_pod(set: &Value, pod: &Value) -> Option<i64> {
 }
 
 /// The next action for a pod.
-enum PodAction {
+enum EventAction {
     /// The pod does not exist.
     Create,
     /// The pod has ended and must be deleted, so that it is recreated.
@@ -143,13 +143,13 @@ enum PodAction {
     Keep,
 }
 
-fn pod_action(sets: &StatefulSetState, ordinal: i64) -> PodAction {
+fn pod_action(sets: &StatefulSetState, ordinal: i64) -> EventAction {
     match sets.pods.get(&ordinal) {
-        None => PodAction::Create,
-        Some((_, pod)) if is_deleting(pod) => PodAction::Wait,
-        Some((_, pod)) if is_finished(pod) => PodAction::Remove,
-        Some((_, pod)) if is_ready(pod) => PodAction::Keep,
-        Some(_) => PodAction::Wait,
+        None => EventAction::Create,
+        Some((_, pod)) if is_deleting(pod) => EventAction::Wait,
+        Some((_, pod)) if is_finished(pod) => EventAction::Remove,
+        Some((_, pod)) if is_ready(pod) => EventAction::Keep,
+        Some(_) => EventAction::Wait,
     }
 }
 
@@ -167,10 +167,10 @@ fn surplus_pods<'s, 'v>(
 fn sync_pods_in_order(sets: &StatefulSetState, ctx: &Context) -> Vec<ApiRequest> {
     for number in sets.ordinal_range.0..sets.ordinal_range.1 {
         match pod_action(sets, number) {
-            PodAction::Keep => {}
-            PodAction::Wait => return Vec::new(),
-            PodAction::Create => return create_pod_with_claims(sets, number, ctx),
-            PodAction::Remove => return remove_ended_pod(sets, number, ctx),
+            EventAction::Keep => {}
+            EventAction::Wait => return Vec::new(),
+            EventAction::Create => return create_pod_with_claims(sets, number, ctx),
+            EventAction::Remove => return remove_ended_pod(sets, number, ctx),
         }
     }
     let last = surplus_pods(sets).next().filter(|(_, pod)| !is_deleting(pod));
@@ -181,9 +181,9 @@ fn sync_pods_in_parallel(sets: &StatefulSetState, ctx: &Context) -> Vec<ApiReque
     let mut writes = Vec::new();
     for number in sets.ordinal_range.0..sets.ordinal_range.1 {
         match pod_action(sets, number) {
-            PodAction::Keep | PodAction::Wait => {}
-            PodAction::Create => writes.extend(create_pod_with_claims(sets, number, ctx)),
-            PodAction::Remove => writes.extend(remove_ended_pod(sets, number, ctx)),
+            EventAction::Keep | EventAction::Wait => {}
+            EventAction::Create => writes.extend(create_pod_with_claims(sets, number, ctx)),
+            EventAction::Remove => writes.extend(remove_ended_pod(sets, number, ctx)),
         }
         if writes.len() >= NEW_PODS_MAX {
             return writes;

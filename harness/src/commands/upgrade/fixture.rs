@@ -14,8 +14,8 @@ use schedlab_emulator::{Emulator, Options};
 
 use crate::cli::{Upgrade, UpgradeCluster};
 use crate::commands::UsageError;
-use crate::commands::up::{fleet, write_private};
-use schedlab_apps::upgrade::Spec;
+use crate::commands::up::{load_fleet, write_private_file};
+use schedlab_apps::upgrade::SchedulerSpec;
 use schedlab_clusters::api::Api;
 use schedlab_clusters::cleanup::Run;
 use schedlab_clusters::external_tools;
@@ -28,77 +28,77 @@ use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_conformance::report::progress::Progress;
 use schedlab_conformance::world::scenario_cluster::{Cluster as _, TenantCluster, run_actors};
 
-/// The part of the cluster that starts outside of the async runtime.
+/// The part of an upgrade's cluster that starts outside of the async runtime.
 #[derive(Debug)]
-pub(super) enum Fixture {
-    /// The emulator, which starts later.
+pub(super) enum UpgradeFixture {
+    /// The emulator, which starts later, inside the runtime.
     Emulator,
-    /// A control plane.
+    /// A control plane on this machine.
     ControlPlane(Box<RealCluster>),
-    /// A kind cluster. Pods on its own nodes are isolated from the workload.
+    /// A kind cluster. Pods on its own nodes are isolated from the upgrade's workload.
     Kind(Arc<RealCluster>),
 }
 
-/// The cluster, ready for schedulers.
+/// A cluster on which schedulers can be started: it has CRDs, queues and nodes.
 pub(super) struct PreparedCluster {
     pub(super) api: Api,
     pub(super) kubeconfig: PathBuf,
-    /// Keeps the cluster running.
-    backend: Backend,
+    /// What keeps the cluster running until it is dropped.
+    backend: ClusterBackend,
 }
 
-enum Backend {
-    /// The emulator runs until it is dropped.
+enum ClusterBackend {
+    /// The emulator and its server, which run until they are dropped.
     Emulator(Box<Emulator>, Server),
     Actors(RemoteControllers),
     Real(Box<TenantCluster>),
 }
 
-impl Fixture {
-    /// Starts the cluster, outside of any async runtime.
+impl UpgradeFixture {
+    /// Starts the cluster. Must be called outside of any async runtime.
     pub(super) fn new(
         args: &Upgrade,
         interrupt: &Interrupt,
         progress: &mut Progress,
     ) -> anyhow::Result<Self> {
-        let cluster = cluster_kind(args)?;
+        let cluster = upgrade_cluster_kind(args)?;
         for (option, version) in [("--from", &args.from), ("--to", &args.to)] {
-            if let Spec::Process(command) = version {
+            if let SchedulerSpec::Process(command) = version {
                 external_tools::check_program_exists(command, None)
                     .map_err(|lacking| anyhow::anyhow!("{option} {version}: {lacking}"))?;
             }
         }
         match cluster {
             UpgradeCluster::Emulator => Ok(Self::Emulator),
-            UpgradeCluster::Kind => kind(args, interrupt, progress),
+            UpgradeCluster::Kind => start_kind_fixture(args, interrupt, progress),
             UpgradeCluster::ControlPlane => {
-                let step = progress.begin("a control plane boots", Duration::from_secs(5));
-                let real_cluster = RealCluster::control_plane(
+                let step = progress.begin_step("a control plane boots", Duration::from_secs(5));
+                let real_cluster = RealCluster::start_own_control_plane(
                     args.assets.as_deref(),
                     Kubelets::Schedlab,
                     interrupt,
                 )?;
-                progress.done(step);
+                progress.finish_step(step);
                 Ok(Self::ControlPlane(Box::new(real_cluster)))
             }
         }
     }
 
-    /// Creates what must exist before a scheduler starts.
-    pub(super) async fn prepare(&self, run: &Run) -> anyhow::Result<PreparedCluster> {
+    /// Creates the objects that must exist before a scheduler starts.
+    pub(super) async fn prepare_cluster(&self, run: &Run) -> anyhow::Result<PreparedCluster> {
         let kubeconfig = run.temp_folder("upgrade")?.join("kubeconfig");
         match self {
             Self::Emulator => {
                 let emulator = Emulator::start(Options::with_clock(Clock::real()));
-                emulator.add_fleet(&fleet(None)?)?;
+                emulator.add_fleet(&load_fleet(None)?)?;
                 let api = Api::new(emulator.client());
                 install_scheduler_objects(&api).await?;
                 let server = emulator.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
-                write_private(&kubeconfig, &server.kubeconfig)?;
+                write_private_file(&kubeconfig, &server.kubeconfig)?;
                 Ok(PreparedCluster {
                     api,
                     kubeconfig,
-                    backend: Backend::Emulator(Box::new(emulator), server),
+                    backend: ClusterBackend::Emulator(Box::new(emulator), server),
                 })
             }
             Self::ControlPlane(real_cluster) => {
@@ -106,38 +106,42 @@ impl Fixture {
                     "our control plane has a \
                     kubeconfig",
                 )?;
-                write_private(&kubeconfig, text)?;
-                let client = real_cluster.client()?;
+                write_private_file(&kubeconfig, text)?;
+                let client = real_cluster.cluster_client()?;
                 let clock = Clock::real();
                 let actors =
                     run_actors(real_cluster, client.clone(), clock, Box::new(drop)).await?;
                 let mut api = Api::new(client);
-                for node in fleet(None)?.nodes() {
+                for node in load_fleet(None)?.nodes() {
                     api.create(node).await?;
                 }
-                Ok(PreparedCluster { api, kubeconfig, backend: Backend::Actors(actors) })
+                Ok(PreparedCluster { api, kubeconfig, backend: ClusterBackend::Actors(actors) })
             }
             Self::Kind(real_cluster) => {
                 let real = TenantCluster::start(real_cluster).await?;
-                let mut api = Api::new(real.client());
-                for node in fleet(None)?.nodes() {
+                let mut api = Api::new(real.cluster_client());
+                for node in load_fleet(None)?.nodes() {
                     api.create(node).await?;
                 }
-                Ok(PreparedCluster { api, kubeconfig, backend: Backend::Real(Box::new(real)) })
+                Ok(PreparedCluster {
+                    api,
+                    kubeconfig,
+                    backend: ClusterBackend::Real(Box::new(real)),
+                })
             }
         }
     }
 
-    /// Where schedulers are installed; `None` for processes.
-    pub(super) fn installation(&self) -> Option<SchedulerInstaller> {
+    /// The installer of schedulers on the cluster; `None` if versions run as processes.
+    pub(super) fn scheduler_installer(&self) -> Option<SchedulerInstaller> {
         match self {
             Self::Kind(real_cluster) => real_cluster.installer(),
             Self::Emulator | Self::ControlPlane(_) => None,
         }
     }
 
-    /// Removes the cluster. Returns what could not be removed.
-    pub(super) fn close(self) -> Vec<String> {
+    /// Removes the cluster. Returns a line for each resource that could not be removed.
+    pub(super) fn close_and_list_failures(self) -> Vec<String> {
         match self {
             Self::Emulator => Vec::new(),
             Self::ControlPlane(real_cluster) => real_cluster.close(),
@@ -149,8 +153,8 @@ impl Fixture {
     }
 }
 
-/// The cluster kind for these versions.
-fn cluster_kind(args: &Upgrade) -> Result<UpgradeCluster, UsageError> {
+/// The kind of cluster on which these versions can run.
+fn upgrade_cluster_kind(args: &Upgrade) -> Result<UpgradeCluster, UsageError> {
     let (from, to) = (&args.from, &args.to);
     let refuse = |message: String| Err(UsageError(message));
     if from.kind() != to.kind() {
@@ -179,47 +183,58 @@ fn cluster_kind(args: &Upgrade) -> Result<UpgradeCluster, UsageError> {
     Ok(cluster)
 }
 
-/// Starts kind with the images of both versions. Reports missing images before.
-fn kind(args: &Upgrade, interrupt: &Interrupt, progress: &mut Progress) -> anyhow::Result<Fixture> {
+/// Starts a kind cluster and loads the images of both versions. Fails before that if an image is
+/// missing.
+fn start_kind_fixture(
+    args: &Upgrade,
+    interrupt: &Interrupt,
+    progress: &mut Progress,
+) -> anyhow::Result<UpgradeFixture> {
     let mut images = BTreeSet::new();
     for version in [&args.from, &args.to] {
         match version {
-            Spec::Image(image) => {
+            SchedulerSpec::Image(image) => {
                 check_local_image(image)?;
                 images.insert(image.clone());
             }
             // Nodes may pull images that are not local.
-            Spec::Chart(chart) => {
+            SchedulerSpec::Chart(chart) => {
                 let here = |image: &String| check_local_image(image).is_ok();
-                images.extend(chart.images()?.into_iter().filter(here));
+                images.extend(chart.chart_images()?.into_iter().filter(here));
             }
-            Spec::Process(_) => {}
+            SchedulerSpec::Process(_) => {}
         }
     }
     let options = KindOptions { node_image: args.node_image.clone(), ..KindOptions::default() };
-    let step = progress.begin("a kind cluster boots", Duration::from_secs(30));
+    let step = progress.begin_step("a kind cluster boots", Duration::from_secs(30));
     let which = SchedulerSource::Installed(args.scheduler_name.clone());
-    let real_cluster =
-        RealCluster::kind(&options, &which, 1, Kubelets::Schedlab, interrupt, &mut |_| {})?;
+    let real_cluster = RealCluster::start_or_reuse_kind(
+        &options,
+        &which,
+        1,
+        Kubelets::Schedlab,
+        interrupt,
+        &mut |_| {},
+    )?;
     for image in images {
         if let Err(error) = real_cluster.load_image(&image) {
             real_cluster.close();
             return Err(error);
         }
     }
-    progress.done(step);
-    Ok(Fixture::Kind(Arc::new(real_cluster)))
+    progress.finish_step(step);
+    Ok(UpgradeFixture::Kind(Arc::new(real_cluster)))
 }
 
 impl PreparedCluster {
-    pub(super) async fn close(self) {
+    pub(super) async fn shut_down(self) {
         match self.backend {
-            Backend::Emulator(emulator, server) => {
+            ClusterBackend::Emulator(emulator, server) => {
                 server.shut_down().await;
                 drop(emulator);
             }
-            Backend::Actors(actors) => drop(actors),
-            Backend::Real(real) => drop(real),
+            ClusterBackend::Actors(actors) => drop(actors),
+            ClusterBackend::Real(real) => drop(real),
         }
     }
 }

@@ -8,21 +8,21 @@ use serde::Deserialize;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::Subscription;
-use crate::names::prefixes_in;
+use crate::names::prefixes_in_text;
 
 /// One line of a watch stream.
 pub(crate) type WatchLine = Arc<str>;
 
 /// How many lines are kept for late subscribers.
-const BACKLOG_MAX: usize = 4096;
+const BACKLOG_LINES_MAX: usize = 4096;
 
-/// A watch of one collection.
+/// A watch of one collection whose lines are sent to several subscribers.
 pub(super) struct SharedWatch {
-    /// Finds the run's name, which is part of all prefixes.
+    /// Finds the run's short name, which is part of the prefixes of all scenarios.
     run_name: Finder<'static>,
-    /// All changes after this `resourceVersion` are in the backlog.
+    /// The `resourceVersion` after which all changes are in the backlog.
     oldest_revision: u64,
-    /// The newest lines with their revisions.
+    /// The newest lines of the watch, with their revisions.
     backlog: VecDeque<(u64, WatchLine)>,
     /// Subscribers by the prefix of their scenario.
     subscribers: BTreeMap<String, Vec<Subscriber>>,
@@ -34,28 +34,28 @@ struct Subscriber {
     lines: UnboundedSender<WatchLine>,
 }
 
-/// The parts of a line that have to be decoded.
+/// The parts of a watch line that have to be decoded.
 #[derive(Deserialize)]
-struct LineHeader<'a> {
+struct WatchLineHeader<'a> {
     #[serde(rename = "type", borrow)]
     event_type: &'a str,
-    object: Object<'a>,
+    object: LineObject<'a>,
 }
 
 #[derive(Deserialize)]
-struct Object<'a> {
+struct LineObject<'a> {
     #[serde(borrow)]
-    metadata: Metadata<'a>,
+    metadata: LineMetadata<'a>,
 }
 
 #[derive(Deserialize)]
-struct Metadata<'a> {
+struct LineMetadata<'a> {
     #[serde(rename = "resourceVersion", borrow, default)]
     resource_version: Option<&'a str>,
 }
 
 impl SharedWatch {
-    /// A watch that starts after `from`.
+    /// A shared watch that starts after the `resourceVersion` `from`.
     pub(super) fn new(name: &str, from: u64) -> Self {
         Self {
             run_name: Finder::new(name).into_owned(),
@@ -65,8 +65,8 @@ impl SharedWatch {
         }
     }
 
-    /// Adds a subscriber and sends it the lines it missed. Returns `false` if they are no longer
-    /// available.
+    /// Adds a subscriber and sends it the lines that it missed. Returns `false` if these lines are
+    /// no longer available.
     pub(super) fn subscribe(
         &mut self,
         subscription: &Subscription,
@@ -83,18 +83,20 @@ impl SharedWatch {
         let first_missed =
             self.backlog.partition_point(|(revision, _)| *revision <= subscription.from_revision);
         for (revision, line) in self.backlog.iter().skip(first_missed) {
-            let prefixes = prefixes_in(&self.run_name, line);
-            if is_relevant(&prefixes, &subscription.prefix) {
-                subscriber.send(*revision, line);
+            let prefixes = prefixes_in_text(&self.run_name, line);
+            if is_relevant_to(&prefixes, &subscription.prefix) {
+                subscriber.send_line(*revision, line);
             }
         }
         self.subscribers.entry(subscription.prefix.clone()).or_default().push(subscriber);
         true
     }
 
-    /// Forwards a line. Returns `false` at the end of the watch.
-    pub(super) fn publish(&mut self, line: String) -> bool {
-        let Ok(LineHeader { event_type, object }) = serde_json::from_str::<LineHeader<'_>>(&line)
+    /// Sends a line to all subscribers to which it is relevant. Returns `false` at the end of the
+    /// watch.
+    pub(super) fn publish_line(&mut self, line: String) -> bool {
+        let Ok(WatchLineHeader { event_type, object }) =
+            serde_json::from_str::<WatchLineHeader<'_>>(&line)
         else {
             return false;
         };
@@ -102,20 +104,21 @@ impl SharedWatch {
         let (Some(revision), false) = (revision, event_type == "ERROR") else { return false };
         let is_bookmark = event_type == "BOOKMARK";
         let line: WatchLine = line.into();
-        let prefixes = prefixes_in(&self.run_name, &line);
+        let prefixes = prefixes_in_text(&self.run_name, &line);
         for (prefix, subscribers) in &mut self.subscribers {
-            if !is_relevant(&prefixes, prefix) {
+            if !is_relevant_to(&prefixes, prefix) {
                 continue;
             }
             let is_skipped = |subscriber: &Subscriber| is_bookmark && !subscriber.wants_bookmarks;
-            subscribers
-                .retain(|subscriber| is_skipped(subscriber) || subscriber.send(revision, &line));
+            subscribers.retain(|subscriber| {
+                is_skipped(subscriber) || subscriber.send_line(revision, &line)
+            });
         }
         self.subscribers.retain(|_, subscribers| !subscribers.is_empty());
         if !is_bookmark {
             self.backlog.push_back((revision, line));
         }
-        if self.backlog.len() > BACKLOG_MAX
+        if self.backlog.len() > BACKLOG_LINES_MAX
             && let Some((oldest, _)) = self.backlog.pop_front()
         {
             self.oldest_revision = oldest;
@@ -125,15 +128,15 @@ impl SharedWatch {
 }
 
 impl Subscriber {
-    /// Sends a line unless the subscriber already has it. Returns `false` if the subscriber is
-    /// gone.
-    fn send(&self, revision: u64, line: &WatchLine) -> bool {
+    /// Sends a line to the subscriber, unless the subscriber already has it. Returns `false` if the
+    /// subscriber is gone.
+    fn send_line(&self, revision: u64, line: &WatchLine) -> bool {
         revision <= self.from_revision || self.lines.send(Arc::clone(line)).is_ok()
     }
 }
 
-/// Whether a line that contains these prefixes matters to the scenario with that prefix.
-fn is_relevant(prefixes: &[&str], prefix: &str) -> bool {
+/// Whether a line that contains `prefixes` is relevant to the scenario with the prefix `prefix`.
+fn is_relevant_to(prefixes: &[&str], prefix: &str) -> bool {
     prefixes.is_empty() || prefixes.contains(&prefix)
 }
 
@@ -164,7 +167,7 @@ mod tests {
     fn revisions(of: &mut UnboundedReceiver<WatchLine>) -> Vec<u64> {
         let mut revisions = Vec::new();
         while let Ok(line) = of.try_recv() {
-            let line: LineHeader<'_> = serde_json::from_str(&line).unwrap();
+            let line: WatchLineHeader<'_> = serde_json::from_str(&line).unwrap();
             let revision = line.object.metadata.resource_version.unwrap();
             revisions.push(revision.parse().unwrap());
         }
@@ -176,10 +179,10 @@ mod tests {
         let mut feed = SharedWatch::new("qab", 5);
         let mut one = subscribe(&mut feed, "qabx1-", 5).unwrap();
         let mut eleven = subscribe(&mut feed, "qabx11-", 7).unwrap();
-        assert!(feed.publish(line("ADDED", "qabx1-n", 6)));
-        assert!(feed.publish(line("ADDED", "qabx11-n", 8)));
-        assert!(feed.publish(line("ADDED", "system", 9)));
-        assert!(feed.publish(line("BOOKMARK", "", 10)));
+        assert!(feed.publish_line(line("ADDED", "qabx1-n", 6)));
+        assert!(feed.publish_line(line("ADDED", "qabx11-n", 8)));
+        assert!(feed.publish_line(line("ADDED", "system", 9)));
+        assert!(feed.publish_line(line("BOOKMARK", "", 10)));
         assert_eq!(revisions(&mut one), [6, 9]);
         assert_eq!(revisions(&mut eleven), [8, 9, 10]);
     }
@@ -187,16 +190,16 @@ mod tests {
     #[test]
     fn a_late_subscriber_gets_the_backlog_or_is_rejected() {
         let mut feed = SharedWatch::new("qab", 5);
-        assert!(feed.publish(line("ADDED", "qabx1-n", 6)));
-        assert!(feed.publish(line("MODIFIED", "qabx1-n", 8)));
+        assert!(feed.publish_line(line("ADDED", "qabx1-n", 6)));
+        assert!(feed.publish_line(line("MODIFIED", "qabx1-n", 8)));
         assert!(subscribe(&mut feed, "qabx1-", 4).is_none());
         assert_eq!(revisions(&mut subscribe(&mut feed, "qabx1-", 5).unwrap()), [6, 8]);
         let mut ahead = subscribe(&mut feed, "qabx1-", 9).unwrap();
-        assert!(feed.publish(line("MODIFIED", "qabx1-n", 9)));
-        assert!(feed.publish(line("DELETED", "qabx1-n", 12)));
+        assert!(feed.publish_line(line("MODIFIED", "qabx1-n", 9)));
+        assert!(feed.publish_line(line("DELETED", "qabx1-n", 12)));
         assert_eq!(revisions(&mut ahead), [12]);
-        for revision in 13..13 + u64::try_from(BACKLOG_MAX).unwrap() {
-            assert!(feed.publish(line("MODIFIED", "qabx1-n", revision)));
+        for revision in 13..13 + u64::try_from(BACKLOG_LINES_MAX).unwrap() {
+            assert!(feed.publish_line(line("MODIFIED", "qabx1-n", revision)));
         }
         assert!(subscribe(&mut feed, "qabx1-", 11).is_none());
         assert!(subscribe(&mut feed, "qabx1-", 12).is_some());
@@ -206,6 +209,6 @@ mod tests {
     fn an_error_ends_the_watch() {
         let mut feed = SharedWatch::new("qab", 5);
         let gone = r#"{"type":"ERROR","object":{"kind":"Status","metadata":{},"code":410}}"#;
-        assert!(!feed.publish(gone.to_owned()));
+        assert!(!feed.publish_line(gone.to_owned()));
     }
 }

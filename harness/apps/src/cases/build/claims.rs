@@ -8,41 +8,43 @@ use schedlab_scheduler_core::{
     resources::Resources,
 };
 
-use super::{name, whole};
+use super::{round_to_i64, to_name};
 use crate::cases::format::{Case, ClaimSpec, Job, Task};
 
-/// Adds the node's devices of non-GPU classes.
-pub(super) fn add_slices(case: &Case, node: &str, allocatable: &mut Resources) {
+/// Adds the devices of non-GPU classes that the node publishes in ResourceSlices to `allocatable`.
+pub(super) fn add_devices_of_slices(case: &Case, node: &str, allocatable: &mut Resources) {
     let slices = case.cluster.dra.iter().flat_map(|dra| &dra.resource_slices);
-    for slice in slices.filter(|slice| slice.node == node && !is_gpu(&slice.class)) {
-        *allocatable.extended.entry(name(&slice.class)).or_default() += slice.count;
+    for slice in slices.filter(|slice| slice.node == node && !is_gpu_class(&slice.class)) {
+        *allocatable.extended.entry(to_name(&slice.class)).or_default() += slice.count;
     }
 }
 
-/// Whether the node offers its GPUs through claims.
-pub(super) fn has_gpus(case: &Case, node: &str) -> bool {
+/// Whether the node publishes its GPUs in ResourceSlices, so that pods get them through claims.
+pub(super) fn offers_gpus_via_claims(case: &Case, node: &str) -> bool {
     let mut slices = case.cluster.dra.iter().flat_map(|dra| &dra.resource_slices);
-    slices.any(|slice| slice.node == node && is_gpu(&slice.class))
+    slices.any(|slice| slice.node == node && is_gpu_class(&slice.class))
 }
 
-/// The claims of a task. A missing claim, or one of a missing class, requests devices that no node
-/// has.
+/// The device claims of a task. A claim that does not exist, or whose device class does not exist,
+/// requests devices that no node has.
 pub(super) fn task_claims(case: &Case, job: &Job, task: &Task) -> Vec<DeviceClaim> {
     let named = task.resource_claim_names.iter().map(|name| (name, false));
     let made = task.resource_claim_templates.values().map(|name| (name, true));
-    let of = |(claim_name, is_own): (&String, bool)| match case.claim(job, claim_name) {
-        Some(spec) if case.has_class(&spec.class) => claim(case, spec, is_own),
+    let of = |(claim_name, is_own): (&String, bool)| match case.find_claim(job, claim_name) {
+        Some(spec) if case.has_device_class(&spec.class) => {
+            device_claim_from_spec(case, spec, is_own)
+        }
         Some(_) | None => missing_claim(claim_name),
     };
     named.chain(made).map(of).collect()
 }
 
-fn claim(case: &Case, spec: &ClaimSpec, is_own: bool) -> DeviceClaim {
+fn device_claim_from_spec(case: &Case, spec: &ClaimSpec, is_own: bool) -> DeviceClaim {
     let mut devices = Resources::default();
-    if is_gpu(&spec.class) {
-        devices.gpu_milli = whole(spec.count * 1000.0);
+    if is_gpu_class(&spec.class) {
+        devices.gpu_milli = round_to_i64(spec.count * 1000.0);
     } else {
-        devices.extended.insert(name(&spec.class), whole(spec.count));
+        devices.extended.insert(to_name(&spec.class), round_to_i64(spec.count));
     }
     let reserved = spec.status.iter().filter_map(|status| status.get("reservedFor")?.as_array());
     let users = reserved.flatten().filter_map(|user| user.get("name")?.as_str());
@@ -50,11 +52,11 @@ fn claim(case: &Case, spec: &ClaimSpec, is_own: bool) -> DeviceClaim {
         |user: &str| case.jobs.iter().flat_map(|job| &job.tasks).any(|task| task.id == user);
     let others = users.filter(|user| !is_task(user)).count();
     DeviceClaim {
-        name: name(&format!("{}/{}", spec.namespace, spec.name)),
+        name: to_name(&format!("{}/{}", spec.namespace, spec.name)),
         devices,
         requests: None,
         allocate_all: BTreeMap::new(),
-        queue: spec.labels.get(labels::QUEUE).map(|queue| name(queue)),
+        queue: spec.labels.get(labels::QUEUE).map(|queue| to_name(queue)),
         is_pod_owned: is_own,
         allocated_on: None,
         also_counts_as: None,
@@ -64,9 +66,9 @@ fn claim(case: &Case, spec: &ClaimSpec, is_own: bool) -> DeviceClaim {
 }
 
 fn missing_claim(claim_name: &str) -> DeviceClaim {
-    let devices = [(name(&format!("claim {claim_name}")), 1)].into_iter().collect();
+    let devices = [(to_name(&format!("claim {claim_name}")), 1)].into_iter().collect();
     DeviceClaim {
-        name: name(claim_name),
+        name: to_name(claim_name),
         devices: Resources { extended: devices, ..Resources::default() },
         requests: None,
         allocate_all: BTreeMap::new(),
@@ -80,6 +82,6 @@ fn missing_claim(claim_name: &str) -> DeviceClaim {
 }
 
 /// Whether devices of this class count as GPUs.
-fn is_gpu(class: &str) -> bool {
+fn is_gpu_class(class: &str) -> bool {
     class.to_ascii_lowercase().contains("gpu")
 }

@@ -8,7 +8,8 @@ use schedlab_scheduler_core::{Plan, model::PodGroupId, reason::Reason};
 
 use super::super::format::Case;
 
-/// Phrases that distinguish recorded reasons; our messages contain the same ones.
+/// Phrases that tell the reasons in KAI's recorded messages apart. Our message must contain the
+/// same phrases.
 static DISTINGUISHING: LazyLock<Regex> = LazyLock::new(|| {
     let phrases = [
         r"\S+ quota is \S+ [A-Za-z ]+, while \S+ [A-Za-z ]+ are already allocated",
@@ -24,11 +25,12 @@ static DISTINGUISHING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&phrases.join("|")).expect("a regular expression")
 });
 
-/// The reason code.
+/// The reason code in a recorded message: `Reason: CODE`.
 static CODE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"Reason: (\w+)").expect("a regular expression"));
 
-/// Phrases for queue limits in messages without a reason code.
+/// Reason codes for recorded messages without a code, which are recognized by a phrase about a
+/// queue limit.
 const PHRASES_BY_CODE: [(&str, &str); 2] = [
     ("NonPreemptibleOverQuota", "Non-preemptible workload is over quota"),
     ("OverLimit", "quota has reached the allowable limit"),
@@ -36,8 +38,8 @@ const PHRASES_BY_CODE: [(&str, &str); 2] = [
 
 const NO_RESOURCES: &str = "Resources were not found for pod";
 
-/// Differences between messages and the case's expectations, one per line.
-pub(in super::super) fn differences(case: &Case, plan: &Plan) -> Vec<String> {
+/// Differences between our pending messages and the expected ones, one per line.
+pub(in super::super) fn message_differences(case: &Case, plan: &Plan) -> Vec<String> {
     let mut found = Vec::new();
     for (job, at) in case.jobs.iter().zip(0..) {
         let recorded =
@@ -45,7 +47,7 @@ pub(in super::super) fn differences(case: &Case, plan: &Plan) -> Vec<String> {
         let Some(recorded) = recorded else { continue };
         let ours = plan.waiting.get(&PodGroupId(at));
         let text = ours.map(ToString::to_string).unwrap_or_default();
-        let missing = first_missing(recorded, ours, &text);
+        let missing = first_missing_phrase(recorded, ours, &text);
         found.extend(
             missing.map(|what| format!("{}: the message lacks {what:?}: {text:?}", job.name)),
         );
@@ -53,8 +55,8 @@ pub(in super::super) fn differences(case: &Case, plan: &Plan) -> Vec<String> {
     found
 }
 
-/// The first part of the recorded message that ours lacks.
-fn first_missing(recorded: &str, ours: Option<&Reason>, text: &str) -> Option<String> {
+/// The first phrase or reason code of the recorded message that our message lacks.
+fn first_missing_phrase(recorded: &str, ours: Option<&Reason>, text: &str) -> Option<String> {
     let code = ours.map_or("", Reason::code);
     let mut codes = CODE.captures_iter(recorded).map(|found| found[1].to_owned()).peekable();
     let mut phrases = DISTINGUISHING.find_iter(recorded).map(|found| found.as_str()).peekable();
@@ -86,7 +88,7 @@ mod tests {
             requested: gpus(590),
             other_bounds_too_low: false,
         };
-        let missing = |text: &str| first_missing(text, Some(&reason), &reason.to_string());
+        let missing = |text: &str| first_missing_phrase(text, Some(&reason), &reason.to_string());
         let text = "1 node does not have enough capacity. Reason: NonPreemptibleOverQuota, Details: \
                     requested 0.88 GPUs, but q0 quota is 0.5 GPUs, while 0 GPUs are already allocated";
         assert_eq!(missing(text), None);

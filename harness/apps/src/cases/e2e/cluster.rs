@@ -27,17 +27,18 @@ use super::{
     setup::CaseSetup,
 };
 
-const EPOCH: &str = "2026-01-01T00:00:00Z";
+const EMULATOR_EPOCH: &str = "2026-01-01T00:00:00Z";
 
-/// Maximum time until the next cycle.
-const CYCLE_MAX: Duration = Duration::from_secs(30);
+/// Maximum wait for the scheduler's next cycle.
+const CYCLE_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// Poll interval for deleted pods, and number of polls between two cycles.
+/// The interval at which deleted pods are looked for, and the number of such polls between two
+/// cycles.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const POLLS_PER_CYCLE: u32 = 6;
 
-/// Runs a future on its own runtime with a paused clock.
-pub(super) fn in_virtual_time<T>(
+/// Runs a future on a runtime of its own, whose clock is paused and skips waiting times.
+pub(super) fn run_in_virtual_time<T>(
     play: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -61,10 +62,10 @@ impl Drop for CaseCluster<'_> {
 impl<'a> CaseCluster<'a> {
     /// Creates all initial objects and starts the scheduler.
     pub(super) async fn start(case: &'a Case) -> anyhow::Result<Self> {
-        let emulator = empty_cluster()?;
+        let emulator = emulator_with_crds()?;
         let scenery = CaseSetup { case, emulator: &emulator };
-        scenery.build().await?;
-        let mut config = build::config(case)?;
+        scenery.create_all_objects().await?;
+        let mut config = build::scheduler_config_of_case(case)?;
         config.run_only(BTreeSet::from([Component::Scheduler]));
         config.binding = Binding::Direct;
         let status = config.progress.subscribe();
@@ -74,12 +75,14 @@ impl<'a> CaseCluster<'a> {
         Ok(Self { case, emulator, status, scheduler })
     }
 
-    /// Waits for one cycle and its effects.
+    /// Waits for one scheduling cycle and for its effects on the cluster.
     pub(super) async fn run_cycle(&mut self) -> anyhow::Result<()> {
         let before = self.status.borrow_and_update().cycles;
         while self.status.borrow_and_update().cycles == before {
-            let changed = tokio::time::timeout(CYCLE_MAX, self.status.changed()).await;
-            changed.context("no cycle within the time limit")?.context("the scheduler exited")?;
+            let changed = tokio::time::timeout(CYCLE_WAIT_MAX, self.status.changed()).await;
+            changed
+                .context("the scheduler ran no cycle within the time limit")?
+                .context("the scheduler exited")?;
         }
         for _ in 0..POLLS_PER_CYCLE {
             tokio::time::sleep(POLL_INTERVAL).await;
@@ -91,26 +94,31 @@ impl<'a> CaseCluster<'a> {
         }
     }
 
-    /// Recreates deleted pods, like a controller.
+    /// Recreates pods that were deleted, as the controller of a workload would.
     fn recreate_deleted_pods(&self) -> anyhow::Result<()> {
-        let there = self.by_name("", "pods");
+        let there = self.objects_by_name("", "pods");
         let jobs = self.case.jobs.iter().filter(|job| !job.delete_when_released);
         let mut gone: Vec<(&Job, &Task)> = jobs
             .flat_map(|job| job.tasks.iter().map(move |task| (job, task)))
             .filter(|(job, task)| {
-                let key = (objects::namespace(job).to_owned(), objects::to_object_name(&task.id));
+                let key =
+                    (objects::namespace_of_job(job).to_owned(), objects::to_object_name(&task.id));
                 !there.contains_key(&key)
             })
             .collect();
         gone.sort_by_key(|(_, task)| &task.id);
         let scenery = CaseSetup { case: self.case, emulator: &self.emulator };
         gone.into_iter().try_for_each(|(job, task)| {
-            scenery.create("", "pods", objects::pod(job, task, None)).map(drop)
+            scenery.create_object("", "pods", objects::pod_object(job, task, None)).map(drop)
         })
     }
 
-    /// All objects of a kind by namespace and name.
-    pub(super) fn by_name(&self, group: &str, plural: &str) -> BTreeMap<(String, String), Value> {
+    /// All objects of a kind, by namespace and name.
+    pub(super) fn objects_by_name(
+        &self,
+        group: &str,
+        plural: &str,
+    ) -> BTreeMap<(String, String), Value> {
         let resource = Resource::new(group, plural);
         let part = |object: &Value, pointer| text(object, pointer).unwrap_or_default().to_owned();
         self.emulator.store().read(|store| {
@@ -123,16 +131,16 @@ impl<'a> CaseCluster<'a> {
         })
     }
 
-    /// Seconds since 1970.
+    /// The emulator's time in seconds since 1970.
     pub(super) fn now_secs(&self) -> i64 {
         self.emulator.clock().now().as_second()
     }
 }
 
 /// An emulated cluster with the scheduler's CRDs.
-fn empty_cluster() -> anyhow::Result<Emulator> {
+fn emulator_with_crds() -> anyhow::Result<Emulator> {
     static BEGINNING: OnceLock<Result<Store, String>> = OnceLock::new();
-    let epoch: Timestamp = EPOCH.parse()?;
+    let epoch: Timestamp = EMULATOR_EPOCH.parse()?;
     let mut options = Options::with_clock(Clock::starting_at(epoch));
     options.kubelet_defaults.termination = Duration::from_millis(300);
     let kinds = || {

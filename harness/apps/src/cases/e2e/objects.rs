@@ -7,16 +7,20 @@ mod pods;
 use schedlab_api::{Map, Value, annotations, api_versions, conditions, json, resources};
 
 use super::super::format::{
-    Case, ConstraintSpec, Gang, Job, NodeSpec, QueueSpec, Share, State, Task, TopologySpec,
+    Case, ConstraintSpec, Gang, Job, NodeSpec, QueueSpec, ResourceShare, Task, TaskState,
+    TopologySpec,
 };
 
-pub(super) use devices::{claim, claim_status, claim_template, class, slice};
-pub(super) use pods::pod;
+pub(super) use devices::{
+    claim_template_object, device_class_object, initial_claim_status, resource_claim_object,
+    resource_slice_object,
+};
+pub(super) use pods::pod_object;
 
 /// Allocatable pods per node in the recordings.
 const PODS_PER_NODE: i64 = 500;
 
-/// What of the case cannot be expressed as objects; `None` when everything can.
+/// Why the case cannot be expressed as Kubernetes objects; `None` if it can.
 pub(super) fn unsupported_reason(case: &Case) -> Option<&'static str> {
     let mut tasks = case.jobs.iter().flat_map(|job| &job.tasks);
     if case.cluster.nodes.iter().any(|node| node.numa.is_some()) {
@@ -24,31 +28,32 @@ pub(super) fn unsupported_reason(case: &Case) -> Option<&'static str> {
             "cannot run end to end: the use of NUMA zones is not published between rounds",
         );
     }
-    let has_ended =
-        |task: &Task| matches!(task.state, State::Succeeded | State::Failed | State::Deleted);
+    let has_ended = |task: &Task| {
+        matches!(task.state, TaskState::Succeeded | TaskState::Failed | TaskState::Deleted)
+    };
     if tasks.any(has_ended) {
         return Some("cannot run end to end: a task ended before the case began");
     }
-    devices::unsupported_reason(case)
+    devices::unsupported_claims_reason(case)
 }
 
-/// Converts a name to a valid object name.
+/// Converts a name of the case to a valid name of a Kubernetes object.
 pub(super) fn to_object_name(name: &str) -> String {
     name.to_lowercase().replace(['_', '/'], "-")
 }
 
-pub(super) fn namespace(job: &Job) -> &str {
+pub(super) fn namespace_of_job(job: &Job) -> &str {
     if job.namespace.is_empty() { "default" } else { &job.namespace }
 }
 
-pub(super) fn node(case: &Case, spec: &NodeSpec) -> Value {
+pub(super) fn node_object(case: &Case, spec: &NodeSpec) -> Value {
     let mut allocatable = Map::new();
     for (name, amount) in &spec.allocatable {
         let (name, amount) = match name.as_str() {
             "cpu_millis" => ("cpu", format!("{amount}m")),
             "memory_bytes" => ("memory", amount.to_string()),
             "pods" => ("pods", PODS_PER_NODE.to_string()),
-            "gpus" if devices::has_gpus(case, &spec.name) => continue,
+            "gpus" if devices::publishes_gpus_in_slices(case, &spec.name) => continue,
             "gpus" => (resources::GPU, amount.to_string()),
             other => (other, amount.to_string()),
         };
@@ -66,7 +71,7 @@ pub(super) fn node(case: &Case, spec: &NodeSpec) -> Value {
     })
 }
 
-pub(super) fn topology(spec: &TopologySpec) -> Value {
+pub(super) fn topology_object(spec: &TopologySpec) -> Value {
     let levels = spec.levels.iter().map(|level| {
         let mut level_object = json!({ "nodeLabel": level.node_label });
         if let Some(alias) = &level.alias {
@@ -82,8 +87,8 @@ pub(super) fn topology(spec: &TopologySpec) -> Value {
     })
 }
 
-pub(super) fn queue(spec: &QueueSpec) -> Value {
-    let share = |share: &Share| {
+pub(super) fn queue_object(spec: &QueueSpec) -> Value {
+    let share = |share: &ResourceShare| {
         json!({
             "quota": share.quota,
             "limit": share.limit,
@@ -115,21 +120,21 @@ pub(super) fn queue(spec: &QueueSpec) -> Value {
     })
 }
 
-pub(super) fn priority_class(value: i32) -> Value {
+pub(super) fn priority_class_object(value: i32) -> Value {
     json!({
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
-        "metadata": { "name": class_name(value) },
+        "metadata": { "name": priority_class_name(value) },
         "value": value,
     })
 }
 
-fn class_name(value: i32) -> String {
+fn priority_class_name(value: i32) -> String {
     format!("case-{value}").replace("--", "-minus-")
 }
 
-/// `moment` formats the time this many seconds before the start.
-pub(super) fn pod_group(job: &Job, moment: impl Fn(i64) -> String) -> Value {
+/// The PodGroup of a job. `moment(s)` formats the time `s` seconds before the start.
+pub(super) fn pod_group_object(job: &Job, moment: impl Fn(i64) -> String) -> Value {
     let mut annotations = Map::new();
     let marks = [
         (annotations::LAST_START_TIMESTAMP, job.running_for_s),
@@ -140,9 +145,9 @@ pub(super) fn pod_group(job: &Job, moment: impl Fn(i64) -> String) -> Value {
             annotations.insert(mark.to_owned(), json!(moment(seconds)));
         }
     }
-    let mut spec = gang(&job.gang);
+    let mut spec = gang_spec(&job.gang);
     spec["queue"] = json!(to_object_name(&job.queue));
-    spec["priorityClassName"] = json!(class_name(job.priority));
+    spec["priorityClassName"] = json!(priority_class_name(job.priority));
     spec["preemptibility"] = json!(job.preemptibility);
     if job.preemption_delay_s > 0 {
         spec["preemptionDelay"] = json!(format!("{}s", job.preemption_delay_s));
@@ -154,16 +159,16 @@ pub(super) fn pod_group(job: &Job, moment: impl Fn(i64) -> String) -> Value {
         "apiVersion": api_versions::POD_GROUP,
         "kind": "PodGroup",
         "metadata": {
-            "name": to_object_name(&job.name), "namespace": namespace(job), "annotations": annotations,
+            "name": to_object_name(&job.name), "namespace": namespace_of_job(job), "annotations": annotations,
         },
         "spec": spec,
     })
 }
 
-fn gang(gang: &Gang) -> Value {
+fn gang_spec(gang: &Gang) -> Value {
     let mut spec = json!({});
     if let Some(constraint) = &gang.topology_constraint {
-        spec["topologyConstraint"] = self::constraint(constraint);
+        spec["topologyConstraint"] = topology_constraint_object(constraint);
     }
     if let Some(least) = gang.min_sub_group {
         spec["minSubGroup"] = json!(least);
@@ -181,15 +186,15 @@ fn gang(gang: &Gang) -> Value {
     spec
 }
 
-fn add_sub_groups(gang: &Gang, parent: Option<&str>, parts: &mut Vec<Value>) {
+fn add_sub_groups(gang: &Gang, parent: Option<&str>, sub_groups: &mut Vec<Value>) {
     let mut add = |mut part: Value, constraint: Option<&ConstraintSpec>| {
         if let Some(parent) = parent {
             part["parent"] = json!(to_object_name(parent));
         }
         if let Some(constraint) = constraint {
-            part["topologyConstraint"] = self::constraint(constraint);
+            part["topologyConstraint"] = topology_constraint_object(constraint);
         }
-        parts.push(part);
+        sub_groups.push(part);
     };
     for set in &gang.pod_sets {
         let part = json!({ "name": to_object_name(&set.name), "minMember": set.min_available });
@@ -203,11 +208,11 @@ fn add_sub_groups(gang: &Gang, parent: Option<&str>, parts: &mut Vec<Value>) {
         add(part, inner.topology_constraint.as_ref());
     }
     for inner in &gang.sub_groups {
-        add_sub_groups(inner, Some(&inner.name), parts);
+        add_sub_groups(inner, Some(&inner.name), sub_groups);
     }
 }
 
-fn constraint(spec: &ConstraintSpec) -> Value {
+fn topology_constraint_object(spec: &ConstraintSpec) -> Value {
     let mut object = json!({ "topology": to_object_name(&spec.topology) });
     if let Some(level) = &spec.required_level {
         object["requiredTopologyLevel"] = json!(level);
@@ -219,6 +224,6 @@ fn constraint(spec: &ConstraintSpec) -> Value {
 }
 
 /// Whether the task has a node at the start.
-pub(super) fn is_placed(task: &Task) -> bool {
-    !matches!(task.state, State::Pending | State::Gated | State::Pipelined)
+pub(super) fn has_initial_node(task: &Task) -> bool {
+    !matches!(task.state, TaskState::Pending | TaskState::Gated | TaskState::Pipelined)
 }

@@ -3,7 +3,7 @@
 use schedlab_api::Value;
 
 /// Paths of objects (`[]` is any item, `*` any key), and their known fields.
-const KNOWN: [(&str, &str); 16] = [
+const KNOWN_FIELDS: [(&str, &str); 16] = [
     (
         "",
         "id title test_function go_test table_index mode rounds actions checks config \
@@ -46,23 +46,29 @@ const KNOWN: [(&str, &str); 16] = [
          annotations",
     ),
     ("/expected", "jobs tasks nodes dead_task_ids"),
-    ("/expected/jobs/*", OUTCOME),
-    ("/expected/tasks/*", OUTCOME),
+    ("/expected/jobs/*", OUTCOME_FIELDS),
+    ("/expected/tasks/*", OUTCOME_FIELDS),
 ];
 
-const OUTCOME: &str = "status node gpus_requested_sum gpus_accepted_sum cpu_millis_sum \
+const OUTCOME_FIELDS: &str = "status node gpus_requested_sum gpus_accepted_sum cpu_millis_sum \
                        memory_bytes_sum error_message running_for_more_than_s numa_zones \
                        gpu_groups skip_gpu_group_check";
 
 /// Lists unknown fields, each with its path and the expected fields.
 pub(super) fn unknown_fields(case: &Value) -> Vec<String> {
-    KNOWN.iter().flat_map(|(pattern, known)| unknown_fields_at(case, pattern, known)).collect()
+    KNOWN_FIELDS
+        .iter()
+        .flat_map(|(pattern, known)| unknown_fields_at(case, pattern, known))
+        .collect()
 }
 
 fn unknown_fields_at(case: &Value, pattern: &str, known: &str) -> Vec<String> {
     let mut found = vec![(String::new(), case)];
     for step in pattern.split('/').skip(1) {
-        found = found.into_iter().flat_map(|(path, value)| children(&path, value, step)).collect();
+        found = found
+            .into_iter()
+            .flat_map(|(path, value)| children_at_step(&path, value, step))
+            .collect();
     }
     let mut wrong = Vec::new();
     for (path, value) in found {
@@ -78,7 +84,7 @@ fn unknown_fields_at(case: &Value, pattern: &str, known: &str) -> Vec<String> {
     wrong
 }
 
-fn children<'v>(path: &str, value: &'v Value, step: &str) -> Vec<(String, &'v Value)> {
+fn children_at_step<'v>(path: &str, value: &'v Value, step: &str) -> Vec<(String, &'v Value)> {
     match step {
         "[]" => {
             let items = value.as_array().into_iter().flatten().enumerate();

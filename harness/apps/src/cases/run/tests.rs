@@ -7,7 +7,7 @@ use super::{
 
 /// `failed`, `not applicable` or `passed`, and why.
 fn verdict_text(changes: &[(&str, Value)]) -> String {
-    match verdict(&read::parse_case(case_with(changes)).unwrap()) {
+    match run_case(&read::parse_case(case_with(changes)).unwrap()) {
         Verdict::Passed => "passed".to_owned(),
         Verdict::Failed(why) => format!("failed: {}", why.join("\n")),
         Verdict::NotApplicable(why) => format!("not applicable: {why}"),
@@ -65,7 +65,7 @@ fn only_leaf_queues_with_existing_parents_accept_jobs() {
 fn only_cases_about_stale_gangs_have_a_staleness_grace() {
     let grace = |actions: Value| {
         let case = read::parse_case(case_with(&[("/actions", actions)])).unwrap();
-        build::config(&case).unwrap().profile.staleness_grace.as_secs()
+        build::scheduler_config_of_case(&case).unwrap().profile.staleness_grace.as_secs()
     };
     assert_eq!(grace(json!(["stalegangeviction"])), 60);
     assert_eq!(grace(json!(["allocate", "stalegangeviction"])), 0);

@@ -4,7 +4,7 @@ use schedlab_emulator::store::Resource;
 use schedlab_emulator::{Emulator, Options};
 
 use super::*;
-use crate::upgrade::monitor::Monitor;
+use crate::upgrade::monitor::InvariantMonitor;
 use schedlab_clusters::api::Api;
 use schedlab_clusters::scheduler_objects::install_scheduler_objects;
 
@@ -48,16 +48,16 @@ async fn broken_by(writes: &[(&str, Value)]) -> Vec<String> {
     );
     let running = json!({"status": {"phase": "Running"}});
     api.merge_patch(&format!("{POD}/status"), &running).await.unwrap();
-    let mut watching = Monitor::open(&api).await.unwrap();
-    watching.settle().await.unwrap();
-    watching.reset();
+    let mut watching = InvariantMonitor::open(&api).await.unwrap();
+    watching.wait_until_quiet().await.unwrap();
+    watching.clear_violations();
     let before = watching.capture();
     for (path, change) in writes {
         api.merge_patch(path, change).await.unwrap();
     }
-    watching.settle().await.unwrap();
-    let checks = all(&before, &watching.capture(), watching.violations());
-    let claim = |check: Check| {
+    watching.wait_until_quiet().await.unwrap();
+    let checks = check_all(&before, &watching.capture(), watching.violations());
+    let claim = |check: InvariantCheck| {
         let claim = check.claim;
         check.violations.into_iter().map(move |broken| format!("{claim}: {broken}"))
     };

@@ -53,7 +53,7 @@ fn packed() -> RunOutcome {
 #[test]
 fn equal_runs_have_no_differences() {
     let run = || report(vec![case("s", packed())]);
-    let diff = diff(&run(), &run(), EventOrder::Compared);
+    let diff = diff_reports(&run(), &run(), EventOrder::Compared);
     assert_eq!((diff.differ.len(), diff.equal), (0, 1));
 }
 
@@ -68,16 +68,16 @@ fn a_run_is_compared_with_its_baseline_except_expected_differences() {
         Baseline::new("results/old", &run, ExpectedDifferences::parse(known), EventOrder::Compared)
     };
     let strict = reference("");
-    assert_eq!(strict.difference(&case("s", packed())), None);
+    assert_eq!(strict.difference_from_baseline(&case("s", packed())), None);
     assert!(strict.has_case("f.feature: s") && !strict.has_case("f.feature: new"));
-    assert_eq!(strict.difference(&case("new", packed())), None);
-    let unlike = strict.difference(&other()).unwrap();
+    assert_eq!(strict.difference_from_baseline(&case("new", packed())), None);
+    let unlike = strict.difference_from_baseline(&other()).unwrap();
     assert!(
         unlike.starts_with(
             "differs from the baseline results/old:\n  pods of train\n    - 8 running\n"
         )
     );
-    assert_eq!(reference("- `f.feature: s`").difference(&other()), None);
+    assert_eq!(reference("- `f.feature: s`").difference_from_baseline(&other()), None);
 }
 
 #[test]
@@ -88,12 +88,12 @@ fn differences_are_reported_once_and_equal_parts_not_at_all() {
         "4 train; 2 train",
         "train bound; train started",
     );
-    let diff = diff(
+    let diff = diff_reports(
         &report(vec![case("s", packed())]),
         &report(vec![case("s", other)]),
         EventOrder::Compared,
     );
-    assert_snapshot!(text(&diff, "kai", "kube"), @r"
+    assert_snapshot!(diff_text(&diff, "kai", "kube"), @r"
     - kai
     + kube
 
@@ -120,8 +120,8 @@ fn a_different_order_of_events_alone_is_no_difference_when_order_is_ignored() {
     let order = |words: &str| RunOutcome { order: listed(words), ..packed() };
     let a = report(vec![case("s", order("infer bound; train bound"))]);
     let b = report(vec![case("s", order("train bound; infer bound"))]);
-    assert_eq!(diff(&a, &b, EventOrder::Ignored).differ, []);
-    let counted = diff(&a, &b, EventOrder::Compared);
+    assert_eq!(diff_reports(&a, &b, EventOrder::Ignored).differ, []);
+    let counted = diff_reports(&a, &b, EventOrder::Compared);
     assert_eq!(counted.differ[0].differences[0].about, "order");
 }
 
@@ -131,10 +131,10 @@ fn pods_may_swap_nodes_but_the_pods_per_node_must_match_when_order_is_ignored() 
     let nodes = |text| BTreeMap::from([("node-1…4".to_owned(), listed(text))]);
     let mixed = run(nodes("7 filler, 1 train; 7 filler, 1 train"));
     let apart = run(nodes("6 filler, 2 train; 8 filler"));
-    assert_eq!(diff(&mixed, &apart, EventOrder::Ignored).differ, []);
-    assert_eq!(diff(&mixed, &apart, EventOrder::Compared).differ.len(), 1);
+    assert_eq!(diff_reports(&mixed, &apart, EventOrder::Ignored).differ, []);
+    assert_eq!(diff_reports(&mixed, &apart, EventOrder::Compared).differ.len(), 1);
     let spread = run(nodes("4 filler; 4 filler, 2 train; 6 filler"));
-    let result = diff(&mixed, &spread, EventOrder::Ignored);
+    let result = diff_reports(&mixed, &spread, EventOrder::Ignored);
     let [difference] = result.differ[0].differences.as_slice() else { panic!("{result:?}") };
     assert_eq!(difference.a, ["8 pods on each of 2 nodes"]);
     assert_eq!(difference.b, ["4 pods on one node", "6 pods on each of 2 nodes"]);
@@ -144,18 +144,18 @@ fn pods_may_swap_nodes_but_the_pods_per_node_must_match_when_order_is_ignored() 
 fn scenarios_in_one_run_only_are_listed_and_not_compared() {
     let a = report(vec![case("s", packed()), case("t", packed())]);
     let mut skipped = case("u", packed());
-    skipped.outcome = Outcome::NotRun;
+    skipped.outcome = CaseOutcome::NotRun;
     let b = report(vec![case("s", packed()), skipped]);
-    let diff = diff(&a, &b, EventOrder::Compared);
+    let diff = diff_reports(&a, &b, EventOrder::Compared);
     assert_eq!(diff.only_a, ["f.feature: t"]);
     assert!(diff.only_b.is_empty());
     assert_eq!(diff.equal, 1);
     let a = report(vec![case("s", packed()), case("u", packed())]);
-    assert_eq!(super::diff(&a, &b, EventOrder::Compared).only_a, ["f.feature: u"], "it broke off");
+    assert_eq!(diff_reports(&a, &b, EventOrder::Compared).only_a, ["f.feature: u"], "it broke off");
     let mut skipped = case("u", packed());
-    skipped.outcome = Outcome::Skipped;
+    skipped.outcome = CaseOutcome::Skipped;
     let b = report(vec![case("s", packed()), skipped]);
-    let diff = super::diff(&a, &b, EventOrder::Compared);
+    let diff = diff_reports(&a, &b, EventOrder::Compared);
     assert_eq!((diff.only_a.len(), diff.skipped_b), (0, vec!["f.feature: u".to_owned()]));
 }
 
@@ -167,8 +167,8 @@ fn changed_steps_between_two_runs_are_reported() {
         let steps = vec![serde_json::from_str(&step).unwrap()];
         report(vec![CaseReport { steps, ..case("s", packed()) }])
     };
-    let diff = diff(&doing("8 pods run"), &doing("5 pods run"), EventOrder::Ignored);
-    let printed = text(&diff, "a", "b");
+    let diff = diff_reports(&doing("8 pods run"), &doing("5 pods run"), EventOrder::Ignored);
+    let printed = diff_text(&diff, "a", "b");
     assert!(
         printed.contains("  steps\n    - When 8 pods run\n    + When 5 pods run\n"),
         "{printed}"
@@ -190,26 +190,27 @@ fn gangs(names: [&str; 3], evicted: &str, wants: impl Fn(&str) -> String) -> Rep
 #[test]
 fn interchangeable_workloads_may_swap_when_order_is_ignored() {
     let alike = |evicted| gangs(["a", "b", "c"], evicted, |_| "one GPU".to_owned());
-    assert_eq!(diff(&alike("a"), &alike("c"), EventOrder::Ignored).differ, []);
-    assert_eq!(diff(&alike("a"), &alike("c"), EventOrder::Compared).differ.len(), 1);
-    assert_eq!(diff(&alike("a"), &alike("none"), EventOrder::Ignored).differ.len(), 1);
+    assert_eq!(diff_reports(&alike("a"), &alike("c"), EventOrder::Ignored).differ, []);
+    assert_eq!(diff_reports(&alike("a"), &alike("c"), EventOrder::Compared).differ.len(), 1);
+    assert_eq!(diff_reports(&alike("a"), &alike("none"), EventOrder::Ignored).differ.len(), 1);
     let unlike = |evicted| gangs(["a", "b", "c"], evicted, str::to_owned);
-    assert_eq!(diff(&unlike("a"), &unlike("c"), EventOrder::Ignored).differ.len(), 1);
+    assert_eq!(diff_reports(&unlike("a"), &unlike("c"), EventOrder::Ignored).differ.len(), 1);
 }
 
 #[test]
 fn an_expected_difference_is_set_aside_unless_the_verdict_differs() {
     let known = ExpectedDifferences::parse("Why.\n\n- `f.feature: s`\n- not a scenario\n");
-    assert_eq!(known.ids().collect::<Vec<_>>(), ["f.feature: s"]);
+    assert_eq!(known.case_ids().collect::<Vec<_>>(), ["f.feature: s"]);
     let other = || showing("6 running; 2 pending: x", "8 bound", "6 train", "");
     let (a, b) = (report(vec![case("s", packed())]), report(vec![case("s", other())]));
-    let result = diff(&a, &b, EventOrder::Ignored).without_expected(&known);
+    let result = diff_reports(&a, &b, EventOrder::Ignored).without_expected(&known);
     assert_eq!((result.differ.len(), result.expected.len()), (0, 1));
-    let words = text(&result, "a", "b");
+    let words = diff_text(&result, "a", "b");
     assert!(words.contains("f.feature:3  s  (expected)"), "{words}");
     assert!(words.contains("0 different, 1 different as expected, 0 equal"), "{words}");
     let mut failed = case("s", other());
-    failed.outcome = Outcome::Failed;
-    let result = diff(&a, &report(vec![failed]), EventOrder::Ignored).without_expected(&known);
+    failed.outcome = CaseOutcome::Failed;
+    let result =
+        diff_reports(&a, &report(vec![failed]), EventOrder::Ignored).without_expected(&known);
     assert_eq!((result.differ.len(), result.expected.len()), (1, 0));
 }

@@ -2,24 +2,24 @@
 
 use std::fmt::Write as _;
 
-use super::{Diff, Difference};
+use super::{Difference, RunDiff};
 
-/// Maximum number of listed ids.
-const LISTED_MAX: usize = 10;
+/// Maximum number of scenario ids that are listed.
+const LISTED_IDS_MAX: usize = 10;
 
-/// Renders a comparison; `a` and `b` are the titles of the runs.
-pub fn text(diff: &Diff, a: &str, b: &str) -> String {
-    let mut out = format!("- {a}\n+ {b}\n");
+/// The comparison as text; `title_a` and `title_b` are the titles of the runs.
+pub fn diff_text(diff: &RunDiff, title_a: &str, title_b: &str) -> String {
+    let mut out = format!("- {title_a}\n+ {title_b}\n");
     let known = diff.expected.iter().map(|case| (case, "  (expected)"));
     for (case, word) in diff.differ.iter().map(|case| (case, "")).chain(known) {
         let name = case.id.split_once(": ").map_or(&*case.id, |(_, name)| name);
         let _ = write!(out, "\n{}  {name}{word}\n", case.location);
         out.push_str(&differences_text(&case.differences));
     }
-    list_ids(&mut out, "- only here:", &diff.only_a);
-    list_ids(&mut out, "+ only here:", &diff.only_b);
-    list_ids(&mut out, "- skipped in the other:", &diff.skipped_b);
-    list_ids(&mut out, "+ skipped in the other:", &diff.skipped_a);
+    list_case_ids(&mut out, "- only here:", &diff.only_a);
+    list_case_ids(&mut out, "+ only here:", &diff.only_b);
+    list_case_ids(&mut out, "- skipped in the other:", &diff.skipped_b);
+    list_case_ids(&mut out, "+ skipped in the other:", &diff.skipped_a);
     let known = match diff.expected.len() {
         0 => String::new(),
         known => format!("{known} different as expected, "),
@@ -40,7 +40,7 @@ pub fn text(diff: &Diff, a: &str, b: &str) -> String {
     out
 }
 
-/// Renders the differences of one scenario.
+/// The differences of one scenario as text.
 pub(in crate::compare) fn differences_text(differences: &[Difference]) -> String {
     let mut out = String::new();
     for difference in differences {
@@ -55,15 +55,15 @@ pub(in crate::compare) fn differences_text(differences: &[Difference]) -> String
     out
 }
 
-fn list_ids(out: &mut String, words: &str, ids: &[String]) {
+fn list_case_ids(out: &mut String, heading: &str, ids: &[String]) {
     if ids.is_empty() {
         return;
     }
     out.push('\n');
-    for id in ids.iter().take(LISTED_MAX) {
-        let _ = writeln!(out, "{words} {id}");
+    for id in ids.iter().take(LISTED_IDS_MAX) {
+        let _ = writeln!(out, "{heading} {id}");
     }
-    if ids.len() > LISTED_MAX {
-        let _ = writeln!(out, "{words} {} more", ids.len() - LISTED_MAX);
+    if ids.len() > LISTED_IDS_MAX {
+        let _ = writeln!(out, "{heading} {} more", ids.len() - LISTED_IDS_MAX);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use schedlab_api::{Value, json};
 
-/// Suffixes of field names that hold durations, as `90s` or in seconds.
+/// Suffixes of the names of fields that hold durations, either as `90s` or in seconds.
 const DURATION_FIELDS: [&str; 5] = [
     "preemption-delay",
     "staleness-grace-period",
@@ -15,31 +15,31 @@ const DURATION_FIELDS: [&str; 5] = [
     "tolerationSeconds",
 ];
 
-/// All durations of a log, by field.
+/// All durations in a log, by the kind of field, from the shortest to the longest.
 #[derive(Debug, Default)]
-pub(super) struct Durations(BTreeMap<&'static str, BTreeSet<Duration>>);
+pub(super) struct DurationRanks(BTreeMap<&'static str, BTreeSet<Duration>>);
 
-impl Durations {
+impl DurationRanks {
     /// Collects the durations in a value.
-    pub(super) fn collect(&mut self, value: &Value) {
-        value.as_array().into_iter().flatten().for_each(|item| self.collect(item));
+    pub(super) fn collect_from(&mut self, value: &Value) {
+        value.as_array().into_iter().flatten().for_each(|item| self.collect_from(item));
         for (key, inner) in value.as_object().into_iter().flat_map(|fields| fields.iter()) {
-            match parse_field(key, inner) {
+            match parse_duration_field(key, inner) {
                 Some((kind, time)) => drop(self.0.entry(kind).or_default().insert(time)),
-                None => self.collect(inner),
+                None => self.collect_from(inner),
             }
         }
     }
 
-    /// Replaces durations by their rank, from the shortest on. A zero duration and an invalid one
-    /// are unchanged.
+    /// Replaces each duration in `value` by its rank among those of the same field, from the
+    /// shortest on. A zero duration and an invalid one are unchanged.
     pub(super) fn replace_by_ranks(&self, value: &mut Value) {
         match value {
             Value::Array(items) => items.iter_mut().for_each(|item| self.replace_by_ranks(item)),
             Value::Object(fields) => {
                 for (key, inner) in fields {
-                    match parse_field(key, inner) {
-                        Some((kind, time)) => *inner = json!(self.rank(kind, time)),
+                    match parse_duration_field(key, inner) {
+                        Some((kind, time)) => *inner = json!(self.rank_text(kind, time)),
                         None => self.replace_by_ranks(inner),
                     }
                 }
@@ -48,15 +48,15 @@ impl Durations {
         }
     }
 
-    fn rank(&self, kind: &str, time: Duration) -> String {
-        let shorter = self.0.get(kind).map_or(0, |all| all.range(..time).count());
+    fn rank_text(&self, kind: &str, duration: Duration) -> String {
+        let shorter = self.0.get(kind).map_or(0, |all| all.range(..duration).count());
         format!("duration {}", shorter + 1)
     }
 }
 
-fn parse_field(key: &str, value: &Value) -> Option<(&'static str, Duration)> {
+fn parse_duration_field(key: &str, value: &Value) -> Option<(&'static str, Duration)> {
     let kind = DURATION_FIELDS.into_iter().find(|kind| key.ends_with(kind))?;
-    let text = value.as_str().and_then(|text| crate::text::duration(text).ok());
+    let text = value.as_str().and_then(|text| crate::text::parse_duration(text).ok());
     let time = text.or_else(|| value.as_u64().map(Duration::from_secs));
     time.filter(|time| !time.is_zero()).map(|time| (kind, time))
 }

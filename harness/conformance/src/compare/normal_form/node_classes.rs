@@ -5,12 +5,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use schedlab_api::{Value, labels, pointer::at};
 use schedlab_emulator::store::LogEntry;
 
-use crate::render::aliases::{Alias, join_aliases};
+use crate::render::aliases::{Alias, join_alias_texts};
 
-/// Labels with a different value on each node.
-const OWN_LABELS: [&str; 1] = [labels::HOSTNAME];
+/// Node labels that are left out, because each node has a value of its own.
+const NODE_SPECIFIC_LABELS: [&str; 1] = [labels::HOSTNAME];
 
-/// The class of every node that ever existed.
+/// The classes of all nodes that ever existed: nodes are in one class if a scheduler cannot tell
+/// them apart.
 #[derive(Debug)]
 pub(super) struct NodeClasses {
     class_by_node: BTreeMap<String, String>,
@@ -29,35 +30,36 @@ impl NodeClasses {
         }
         let is_heterogeneous = alike.len() > 1;
         let by_node = alike.into_values().flat_map(|names| {
-            let kind = join_aliases(names.iter().map(|name| Alias::from_name(name)).collect());
+            let kind = join_alias_texts(names.iter().map(|name| Alias::from_name(name)).collect());
             names.into_iter().map(move |name| (name.to_owned(), kind.clone()))
         });
         Self { class_by_node: by_node.collect(), is_heterogeneous }
     }
 
-    /// The names of all nodes in the class of this node.
-    pub(super) fn class_of<'a>(&'a self, node: &'a str) -> &'a str {
+    /// The class of a node, named by the names of all nodes in it.
+    pub(super) fn class_of_node<'a>(&'a self, node: &'a str) -> &'a str {
         self.class_by_node.get(node).map_or(node, String::as_str)
     }
 
-    /// The text for a binding to a node. It names the class only if there is more than one.
+    /// The text for a binding to a node. It names the class of the node only if there are several
+    /// classes.
     pub(super) fn binding_text(&self, node: &str) -> String {
         if self.is_heterogeneous {
-            format!("bound to one of {}", self.class_of(node))
+            format!("bound to one of {}", self.class_of_node(node))
         } else {
             "bound".to_owned()
         }
     }
 }
 
-/// What matters to a scheduler about a node.
+/// A text with everything about a node that matters to a scheduler.
 fn node_signature(node: &Value) -> String {
     let labels = at(node, "/metadata/labels").and_then(Value::as_object);
     let labels: BTreeMap<&str, &Value> = labels
         .into_iter()
         .flatten()
         .map(|(key, value)| (key.as_str(), value))
-        .filter(|(key, _)| !OWN_LABELS.contains(key))
+        .filter(|(key, _)| !NODE_SPECIFIC_LABELS.contains(key))
         .collect();
     let amounts = at(node, "/status/allocatable");
     let closed = at(node, "/spec/unschedulable").and_then(Value::as_bool).unwrap_or(false);

@@ -13,13 +13,14 @@ use schedlab_api::{
 use schedlab_emulator::store::LogEntry;
 
 /// Prefixes of labels and annotations that are scheduling inputs.
-const INPUT_PREFIXES: [&str; 4] =
+const INPUT_KEY_PREFIXES: [&str; 4] =
     ["kai.scheduler/", "gpu-", "kueue.x-k8s.io/podset-", labels::PRIORITY_CLASS];
 
-/// Other labels and annotations that are scheduling inputs.
+/// Further labels and annotations that are scheduling inputs.
 const INPUT_KEYS: [&str; 2] = ["kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"];
 
-/// Labels and annotations that schedulers and groupers write: names, times and decisions.
+/// Labels and annotations that schedulers and pod groupers write (names, times and decisions), and
+/// which are therefore no inputs.
 const SCHEDULER_WRITTEN_KEYS: [&str; 7] = [
     labels::SUB_GROUP,
     annotations::TOP_OWNER_METADATA,
@@ -30,8 +31,8 @@ const SCHEDULER_WRITTEN_KEYS: [&str; 7] = [
     annotations::NUMA_PLACEMENT_OBSERVED,
 ];
 
-/// Fields of a pod's `spec` that are used unchanged.
-const SPEC_FIELDS: [&str; 6] = [
+/// Fields of a pod's `spec` that are scheduling inputs as they are.
+const POD_SPEC_INPUT_FIELDS: [&str; 6] = [
     "affinity",
     "nodeSelector",
     "overhead",
@@ -48,7 +49,7 @@ pub(super) struct PodSelectors(BTreeSet<PodSelector>);
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct PodSelector {
     label: String,
-    /// Empty if any value matches.
+    /// Values of the label that match; empty if any value matches.
     values: Vec<String>,
 }
 
@@ -63,7 +64,7 @@ impl PodSelectors {
         Self(selectors)
     }
 
-    fn matching(&self, pod: &Value) -> Vec<String> {
+    fn matching_selectors(&self, pod: &Value) -> Vec<String> {
         let labels = at(pod, "/metadata/labels").and_then(Value::as_object);
         let label = |key: &str| labels?.get(key)?.as_str();
         let matching = self.0.iter().filter(|selector| {
@@ -102,7 +103,7 @@ fn collect_selectors(value: &Value, selectors: &mut BTreeSet<PodSelector>) {
     }
 }
 
-/// The scheduling inputs of a pod itself.
+/// The scheduling inputs in the pod itself, such as its requests and affinity.
 pub(super) fn pod_inputs(pod: &Value, selectors: &PodSelectors) -> Value {
     let spec = &pod["spec"];
     let containers = |field| list(spec, field).iter().map(container_inputs).collect::<Vec<_>>();
@@ -110,17 +111,18 @@ pub(super) fn pod_inputs(pod: &Value, selectors: &PodSelectors) -> Value {
         !volume["persistentVolumeClaim"].is_null() || !volume["ephemeral"].is_null()
     });
     let gates = list(spec, "/schedulingGates").iter().map(|gate| &gate["name"]);
-    let as_they_are: Vec<&Value> = SPEC_FIELDS.iter().map(|field| &spec[*field]).collect();
+    let as_they_are: Vec<&Value> =
+        POD_SPEC_INPUT_FIELDS.iter().map(|field| &spec[*field]).collect();
     json!({
         "asks": containers("/containers"),
         "asks first": containers("/initContainers"),
         "spec": as_they_are,
-        "tolerates": tolerations(pod),
+        "tolerates": input_tolerations(pod),
         "gates": gates.collect::<Vec<_>>(),
         "disks": volumes.count(),
         "claims": list(spec, "/resourceClaims").len(),
         "marks": input_metadata(pod),
-        "chosen by": selectors.matching(pod),
+        "chosen by": selectors.matching_selectors(pod),
     })
 }
 
@@ -130,9 +132,9 @@ fn container_inputs(container: &Value) -> Value {
     json!([container["resources"], container["restartPolicy"], ports])
 }
 
-/// The explicit tolerations. API servers add tolerations for 300 s on unreachable and unready
-/// nodes.
-fn tolerations(pod: &Value) -> Vec<&Value> {
+/// The tolerations that the pod's author wrote: without those for 300 s on unreachable and unready
+/// nodes, which API servers add.
+fn input_tolerations(pod: &Value) -> Vec<&Value> {
     let added = |one: &&Value| {
         matches!(text(one, "/key"), Some(taints::NOT_READY | taints::UNREACHABLE))
             && one["tolerationSeconds"] == 300
@@ -143,10 +145,10 @@ fn tolerations(pod: &Value) -> Vec<&Value> {
     written
 }
 
-/// Labels and annotations that are scheduling inputs.
+/// The labels and annotations of an object that are scheduling inputs.
 fn input_metadata(object: &Value) -> BTreeMap<String, &Value> {
     let is_input = |key: &str| {
-        (INPUT_PREFIXES.iter().any(|start| key.starts_with(start)) || INPUT_KEYS.contains(&key))
+        (INPUT_KEY_PREFIXES.iter().any(|start| key.starts_with(start)) || INPUT_KEYS.contains(&key))
             && !SCHEDULER_WRITTEN_KEYS.contains(&key)
     };
     let of = |field: &'static str| {
@@ -157,7 +159,7 @@ fn input_metadata(object: &Value) -> BTreeMap<String, &Value> {
     of("labels").chain(of("annotations")).collect()
 }
 
-/// The pod groups and claims of a log, by namespace and name.
+/// The pod groups and claims in a log, by namespace and name.
 #[derive(Debug)]
 pub(super) struct RelatedObjects<'a> {
     groups: BTreeMap<(&'a str, &'a str), &'a Value>,
@@ -176,8 +178,8 @@ impl<'a> RelatedObjects<'a> {
         Self { groups: all("podgroups"), claims: all("resourceclaims") }
     }
 
-    /// The scheduling inputs from a pod's group and its claims.
-    pub(super) fn inputs_for(&self, pod: &Value) -> Vec<Value> {
+    /// The scheduling inputs in a pod's pod group and in its claims.
+    pub(super) fn related_inputs_of_pod(&self, pod: &Value) -> Vec<Value> {
         let namespace = text(pod, "/metadata/namespace").unwrap_or_default();
         let group = annotation(pod, annotations::POD_GROUP_NAME);
         let group = group.and_then(|name| self.groups.get(&(namespace, name)));
@@ -188,31 +190,32 @@ impl<'a> RelatedObjects<'a> {
             self.claims.get(&(namespace, name))
         });
         let claims = claims.map(|claim| json!({"claim": claim["spec"]}));
-        group.map(|group| group_inputs(group)).into_iter().chain(claims).collect()
+        group.map(|group| pod_group_inputs(group)).into_iter().chain(claims).collect()
     }
 }
 
 /// The scheduling inputs of a pod group, without the names of its sub-groups.
-fn group_inputs(group: &Value) -> Value {
+fn pod_group_inputs(group: &Value) -> Value {
     let mut parts: Vec<String> =
         list(group, "/spec/subGroups").iter().map(sub_group_inputs).collect();
     parts.sort();
     let fields = group["spec"].as_object().into_iter().flat_map(|fields| fields.iter());
-    let fields = fields.filter(|(name, value)| **name != *"subGroups" && !is_empty(value));
+    let fields = fields.filter(|(name, value)| **name != *"subGroups" && !is_empty_value(value));
     let spec: BTreeMap<String, &Value> =
         fields.map(|(name, value)| (name.to_string(), value)).collect();
     json!({"group": spec, "parts": parts, "marks": input_metadata(group)})
 }
 
-/// Some groupers write empty fields, others leave them out.
-fn is_empty(value: &Value) -> bool {
+/// Whether a field counts as absent: some pod groupers write empty fields, others leave them out.
+fn is_empty_value(value: &Value) -> bool {
     value.is_null()
         || value.as_object().is_some_and(|fields| fields.iter().next().is_none())
         || value.as_array().is_some_and(Vec::is_empty)
 }
 
-fn sub_group_inputs(part: &Value) -> String {
-    let has_parent = !part["parent"].is_null();
-    let topology = Some(&part["topologyConstraint"]).filter(|topology| !is_empty(topology));
-    json!([part["minMember"], part["minSubGroup"], topology, has_parent]).to_string()
+fn sub_group_inputs(sub_group: &Value) -> String {
+    let has_parent = !sub_group["parent"].is_null();
+    let topology =
+        Some(&sub_group["topologyConstraint"]).filter(|topology| !is_empty_value(topology));
+    json!([sub_group["minMember"], sub_group["minSubGroup"], topology, has_parent]).to_string()
 }

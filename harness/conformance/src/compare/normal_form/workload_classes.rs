@@ -13,50 +13,53 @@ use schedlab_api::{
 };
 use schedlab_emulator::store::LogEntry;
 
-use super::durations::Durations;
+use super::durations::DurationRanks;
 use super::scheduling_inputs::{self, PodSelectors, RelatedObjects};
-use crate::render::aliases::{Alias, replace_words, without_hash, without_uid};
+use crate::render::aliases::{Alias, name_without_uid, owner_without_hash, replace_words_with};
 
-/// Label of the workload that a table row created.
-const WORKLOAD_PATH: &str = "/metadata/labels/schedlab.dev~1workload";
-const UID_PATH: &str = "/metadata/uid";
+/// JSON pointer of the label with the name of the workload that a table row created.
+const WORKLOAD_LABEL_POINTER: &str = "/metadata/labels/schedlab.dev~1workload";
+const UID_POINTER: &str = "/metadata/uid";
 
-/// The class of every pod that ever existed.
+/// The classes of all pods that ever existed: pods are in one class if their scheduling inputs are
+/// equal.
 #[derive(Debug)]
 pub(super) struct WorkloadClasses {
-    /// The workload by the pod's namespace and name.
+    /// The name of the workload, by the pod's namespace and name.
     workload_by_pod: BTreeMap<(String, String), String>,
-    /// The class by the pod's uid.
+    /// The class, by the pod's uid.
     class_by_uid: BTreeMap<String, String>,
-    /// The scheduling inputs by class. Inputs from pod groups and claims are collected over all
-    /// pods of a class: a pod that was deleted before it got a group is like the others.
+    /// The scheduling inputs, by class. Inputs from pod groups and claims are collected over all
+    /// pods of a class, because a pod that was deleted before it got a pod group is like the
+    /// others.
     inputs_by_class: BTreeMap<String, BTreeSet<String>>,
-    /// The workload by the pod group's namespace and name.
+    /// The name of the workload, by the pod group's namespace and name.
     workload_by_group: BTreeMap<(String, String), String>,
-    /// The workload by the name alone, as it occurs in messages; pods take precedence over groups.
+    /// The name of the workload, by the name alone as it occurs in messages. A pod's name takes
+    /// precedence over that of a pod group.
     workload_by_name: BTreeMap<String, String>,
 }
 
-/// A pod and its scheduling inputs.
-struct Member<'a> {
+/// A pod with its scheduling inputs.
+struct WorkloadMember<'a> {
     pod: &'a Value,
     workload: String,
     inputs: String,
-    /// The inputs from its pod group and its claims.
+    /// The scheduling inputs from the pod's pod group and claims.
     related_inputs: Vec<String>,
 }
 
 impl WorkloadClasses {
     pub(super) fn from_log(log: &[Arc<LogEntry>]) -> Self {
-        let members = collect_members(log);
+        let members = collect_workload_members(log);
         let mut inputs_by_workload: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for Member { workload, inputs, .. } in &members {
+        for WorkloadMember { workload, inputs, .. } in &members {
             inputs_by_workload.entry(workload).or_default().insert(inputs);
         }
         let (mut workload_by_pod, mut workload_by_group) = (BTreeMap::new(), BTreeMap::new());
         let mut class_by_uid = BTreeMap::new();
         let mut inputs_by_class: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for Member { pod, workload, inputs, related_inputs } in &members {
+        for WorkloadMember { pod, workload, inputs, related_inputs } in &members {
             let inputs_by_workload = &inputs_by_workload[&**workload];
             let label = if inputs_by_workload.len() == 1 {
                 workload.clone()
@@ -64,7 +67,7 @@ impl WorkloadClasses {
                 let part = inputs_by_workload.range(..&**inputs).count() + 1;
                 format!("{workload} ({}, part {part})", gpu_count_text(pod))
             };
-            let key = |at| (field(pod, "/metadata/namespace"), field(pod, at));
+            let key = |at| (string_field(pod, "/metadata/namespace"), string_field(pod, at));
             workload_by_pod.insert(key("/metadata/name"), workload.clone());
             let group = key("/metadata/annotations/pod-group-name");
             // Uids are random: of several workloads in a group, the first by name represents it.
@@ -75,7 +78,7 @@ impl WorkloadClasses {
             let all = inputs_by_class.entry(label.clone()).or_default();
             all.insert(inputs.clone());
             all.extend(related_inputs.iter().cloned());
-            class_by_uid.insert(field(pod, UID_PATH), label);
+            class_by_uid.insert(string_field(pod, UID_POINTER), label);
         }
         let mut workload_by_name: BTreeMap<String, String> = BTreeMap::new();
         for ((_, name), workload) in workload_by_pod.iter().chain(&workload_by_group) {
@@ -86,28 +89,31 @@ impl WorkloadClasses {
     }
 
     /// The class of a pod.
-    pub(super) fn class_of(&self, pod: &Value) -> &str {
-        self.class_by_uid.get(text(pod, UID_PATH).unwrap_or_default()).map_or("?", String::as_str)
+    pub(super) fn class_of_pod(&self, pod: &Value) -> &str {
+        self.class_by_uid
+            .get(text(pod, UID_POINTER).unwrap_or_default())
+            .map_or("?", String::as_str)
     }
 
-    /// The scheduling inputs as text; equal pods have equal texts on every cluster.
-    pub(super) fn inputs(&self, pod: &Value) -> String {
-        let wants = self.inputs_by_class.get(self.class_of(pod)).into_iter().flatten();
+    /// The scheduling inputs of a pod as text; pods with equal inputs have equal texts on every
+    /// cluster.
+    pub(super) fn inputs_of_pod(&self, pod: &Value) -> String {
+        let wants = self.inputs_by_class.get(self.class_of_pod(pod)).into_iter().flatten();
         wants.map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    /// The workload to which a scheduler refers by a pod's or group's name.
-    pub(super) fn workload_named(&self, name: &str) -> String {
+    /// The workload to which a message refers by the name of a pod or pod group.
+    pub(super) fn workload_of_name(&self, name: &str) -> String {
         let (namespace, bare) = name.split_once('/').unwrap_or(("default", name));
         let key = (namespace.to_owned(), bare.to_owned());
         let known = self.workload_by_group.get(&key).or_else(|| self.workload_by_pod.get(&key));
-        known.cloned().unwrap_or_else(|| without_uid(bare))
+        known.cloned().unwrap_or_else(|| name_without_uid(bare))
     }
 
-    /// A text in which names of pods and groups are replaced by their workloads.
+    /// The text with names of pods and pod groups replaced by their workloads.
     pub(super) fn replace_names(&self, text: &str) -> String {
         let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '/');
-        replace_words(text, word, |word| self.replace_name(word))
+        replace_words_with(text, word, |word| self.replace_name(word))
     }
 
     fn replace_name(&self, word: &str) -> String {
@@ -116,34 +122,37 @@ impl WorkloadClasses {
         let end = word.strip_prefix(name).unwrap_or_default();
         let bare = name.rsplit_once('/').map_or(name, |(_, bare)| bare);
         let shown = self.workload_by_name.get(bare).cloned();
-        format!("{}{end}", shown.unwrap_or_else(|| without_uid(name)))
+        format!("{}{end}", shown.unwrap_or_else(|| name_without_uid(name)))
     }
 }
 
 /// All pods of a log in their last state, sorted by uid.
-fn collect_members(log: &[Arc<LogEntry>]) -> Vec<Member<'_>> {
+fn collect_workload_members(log: &[Arc<LogEntry>]) -> Vec<WorkloadMember<'_>> {
     let mut pods: BTreeMap<&str, &Value> = BTreeMap::new();
     for entry in log.iter().filter(|entry| &*entry.key.resource.plural == "pods") {
-        pods.insert(text(&entry.object, UID_PATH).unwrap_or_default(), &entry.object);
+        pods.insert(text(&entry.object, UID_POINTER).unwrap_or_default(), &entry.object);
     }
-    let owners = owner_counts(pods.values().copied());
+    let owners = pod_counts_by_owner(pods.values().copied());
     let (choices, company) =
         (PodSelectors::from_pods(pods.values().copied()), RelatedObjects::from_log(log));
-    let wants =
-        |pod: &Value| (scheduling_inputs::pod_inputs(pod, &choices), company.inputs_for(pod));
+    let wants = |pod: &Value| {
+        (scheduling_inputs::pod_inputs(pod, &choices), company.related_inputs_of_pod(pod))
+    };
     let all: Vec<(&Value, (Value, Vec<Value>))> =
         pods.into_values().map(|pod| (pod, wants(pod))).collect();
-    let mut durations = Durations::default();
+    let mut durations = DurationRanks::default();
     for (_, (inputs, related_inputs)) in &all {
-        std::iter::once(inputs).chain(related_inputs).for_each(|value| durations.collect(value));
+        std::iter::once(inputs)
+            .chain(related_inputs)
+            .for_each(|value| durations.collect_from(value));
     }
     let ranked = |mut value: Value| {
         durations.replace_by_ranks(&mut value);
         value.to_string()
     };
-    let member = |(pod, (inputs, related_inputs)): (_, (_, Vec<Value>))| Member {
+    let member = |(pod, (inputs, related_inputs)): (_, (_, Vec<Value>))| WorkloadMember {
         pod,
-        workload: workload(pod, &owners),
+        workload: workload_name(pod, &owners),
         inputs: ranked(inputs),
         related_inputs: related_inputs.into_iter().map(ranked).collect(),
     };
@@ -151,13 +160,13 @@ fn collect_members(log: &[Arc<LogEntry>]) -> Vec<Member<'_>> {
 }
 
 /// The workload of a pod: by its workload label, its owner, or its own name.
-fn workload(pod: &Value, owners: &BTreeMap<(String, String), usize>) -> String {
-    let namespace = field(pod, "/metadata/namespace");
+fn workload_name(pod: &Value, owners: &BTreeMap<(String, String), usize>) -> String {
+    let namespace = string_field(pod, "/metadata/namespace");
     let numbered = |name: &str| {
         let shown = Alias::from_name(name);
         format!("{}{}", shown.stem, if shown.number.is_some() { "*" } else { "" })
     };
-    let name = match (text(pod, WORKLOAD_PATH), owner(pod)) {
+    let name = match (text(pod, WORKLOAD_LABEL_POINTER), owner_uid(pod)) {
         (Some(label), _) => label.to_owned(),
         (None, Some(owner)) => {
             let one = owners.get(&(namespace.clone(), owner.to_owned())) == Some(&1);
@@ -165,27 +174,29 @@ fn workload(pod: &Value, owners: &BTreeMap<(String, String), usize>) -> String {
         }
         (None, None) => match text(pod, "/metadata/generateName") {
             Some(prefix) if !prefix.is_empty() => prefix.trim_end_matches('-').to_owned(),
-            Some(_) | None => numbered(&field(pod, "/metadata/name")),
+            Some(_) | None => numbered(&string_field(pod, "/metadata/name")),
         },
     };
     if namespace == "default" { name } else { format!("{namespace}/{name}") }
 }
 
-fn owner_counts<'a>(pods: impl Iterator<Item = &'a Value>) -> BTreeMap<(String, String), usize> {
+fn pod_counts_by_owner<'a>(
+    pods: impl Iterator<Item = &'a Value>,
+) -> BTreeMap<(String, String), usize> {
     let mut counts = BTreeMap::new();
     for pod in pods {
-        if let Some(owner) = owner(pod) {
-            let key = (field(pod, "/metadata/namespace"), owner.to_owned());
+        if let Some(owner) = owner_uid(pod) {
+            let key = (string_field(pod, "/metadata/namespace"), owner.to_owned());
             *counts.entry(key).or_default() += 1;
         }
     }
     counts
 }
 
-fn owner(pod: &Value) -> Option<&str> {
+fn owner_uid(pod: &Value) -> Option<&str> {
     let controls = |owner: &&Value| owner["controller"] == true;
     let owner = list(pod, "/metadata/ownerReferences").iter().find(controls)?;
-    Some(without_hash(pod, owner["name"].as_str()?))
+    Some(owner_without_hash(pod, owner["name"].as_str()?))
 }
 
 fn gpu_count_text(pod: &Value) -> String {
@@ -198,6 +209,6 @@ fn gpu_count_text(pod: &Value) -> String {
     if milli == 1000 { "1 GPU".to_owned() } else { format!("{} GPUs", milli / 1000) }
 }
 
-fn field(object: &Value, at: &str) -> String {
-    text(object, at).unwrap_or_default().to_owned()
+fn string_field(object: &Value, pointer: &str) -> String {
+    text(object, pointer).unwrap_or_default().to_owned()
 }

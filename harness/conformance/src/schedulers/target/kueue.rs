@@ -14,29 +14,29 @@ use schedlab_api::{
     resources,
 };
 
-/// The API version, which is the storage version of Kueue v0.17.
-pub(super) const VERSION: &str = "kueue.x-k8s.io/v1beta2";
+/// The version of Kueue's API that is used: the storage version of Kueue v0.17.
+pub(super) const KUEUE_API_VERSION: &str = "kueue.x-k8s.io/v1beta2";
 
 /// The name of the Cohort above all queues.
-const ROOT_COHORT: &str = "schedlab-everybody";
+const ROOT_COHORT_NAME: &str = "schedlab-everybody";
 /// The name of the `ResourceFlavor` for all nodes.
-const NODES_FLAVOR: &str = "schedlab-nodes";
-/// Label of pods with their `LocalQueue`.
+const NODES_FLAVOR_NAME: &str = "schedlab-nodes";
+/// Label of pods with the name of their `LocalQueue`.
 const LOCAL_QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
-/// Label of pods with their group, and the annotation with the group's size.
-const GROUP_LABEL: &str = "kueue.x-k8s.io/pod-group-name";
-const GROUP_SIZE_ANNOTATION: &str = "kueue.x-k8s.io/pod-group-total-count";
+/// Label of pods with the name of Kueue's pod group; the annotation has the size of the group.
+const POD_GROUP_NAME_LABEL: &str = "kueue.x-k8s.io/pod-group-name";
+const POD_GROUP_COUNT_ANNOTATION: &str = "kueue.x-k8s.io/pod-group-total-count";
 
-/// Stands for unlimited CPU and memory: a million cores, a million GB.
+/// Represents unlimited CPU and memory: a million cores, a million GB.
 const UNLIMITED_AMOUNT: i64 = 1_000_000_000;
 
-/// A resource for which queues have quotas.
+/// A resource for which Kueue's objects have quotas.
 struct CoveredResource {
-    /// Its key in KAI's queues.
+    /// The key of the resource in KAI's Queue objects.
     kai: &'static str,
-    /// Its name in pods.
+    /// The name of the resource in pods.
     name: &'static str,
-    /// The suffix for one unit of KAI's queues in a Kubernetes quantity.
+    /// The suffix that makes an amount in a KAI Queue a Kubernetes quantity.
     unit: &'static str,
 }
 
@@ -48,36 +48,36 @@ const COVERED_RESOURCES: [CoveredResource; 3] = [
 
 /// Kueue's objects for these queues of KAI's API, on these nodes.
 pub(super) fn kueue_objects(queues: &[Value], nodes: &[Value]) -> Vec<Value> {
-    let tree = QueueTree { queues, gpus: gpus(nodes) };
-    let flavor = json!({"apiVersion": VERSION, "kind": "ResourceFlavor",
-                        "metadata": {"name": NODES_FLAVOR}});
+    let tree = QueueTree { queues, gpus: total_gpus(nodes) };
+    let flavor = json!({"apiVersion": KUEUE_API_VERSION, "kind": "ResourceFlavor",
+                        "metadata": {"name": NODES_FLAVOR_NAME}});
     let (parents, leaves): (Vec<&Value>, Vec<&Value>) =
-        queues.iter().partition(|queue| tree.children(name(queue)).next().is_some());
-    let mut objects = vec![flavor, tree.root_cohort()];
-    objects.extend(parents.into_iter().map(|queue| tree.cohort(queue)));
-    objects.extend(leaves.into_iter().map(|queue| tree.cluster_queue(queue)));
+        queues.iter().partition(|queue| tree.child_queues(object_name(queue)).next().is_some());
+    let mut objects = vec![flavor, tree.root_cohort_object()];
+    objects.extend(parents.into_iter().map(|queue| tree.cohort_object(queue)));
+    objects.extend(leaves.into_iter().map(|queue| tree.cluster_queue_object(queue)));
     objects
 }
 
 /// The number of GPUs on all nodes.
-fn gpus(nodes: &[Value]) -> i64 {
+fn total_gpus(nodes: &[Value]) -> i64 {
     let has = |node: &Value| thousandths(&node["status"]["allocatable"][resources::GPU]);
     let milli: i128 = nodes.iter().filter_map(has).sum();
     i64::try_from(milli / 1000).unwrap_or(UNLIMITED_AMOUNT)
 }
 
-fn name(object: &Value) -> &str {
+fn object_name(object: &Value) -> &str {
     fields::text(object, "/metadata/name").unwrap_or_default()
 }
 
-fn parent(queue: &Value) -> &str {
+fn parent_queue_name(queue: &Value) -> &str {
     fields::text(queue, "/spec/parentQueue").unwrap_or_default()
 }
 
 /// The quota of a Cohort or `ClusterQueue` for one resource.
-struct Quota {
+struct ResourceQuota {
     nominal: i64,
-    /// The borrowing limit; `None` is unlimited.
+    /// The borrowing limit; `None` means unlimited.
     borrowing: Option<i64>,
 }
 
@@ -88,91 +88,96 @@ struct QueueTree<'q> {
 }
 
 impl<'q> QueueTree<'q> {
-    fn children(&self, parent_name: &str) -> impl Iterator<Item = &'q Value> {
-        self.queues.iter().filter(move |queue| parent(queue) == parent_name)
+    fn child_queues(&self, parent_name: &str) -> impl Iterator<Item = &'q Value> {
+        self.queues.iter().filter(move |queue| parent_queue_name(queue) == parent_name)
     }
 
-    /// The total amount of a resource.
-    fn capacity(&self, covered: &CoveredResource) -> i64 {
+    /// The total amount of a resource in the cluster; CPU and memory count as unlimited.
+    fn cluster_capacity(&self, covered: &CoveredResource) -> i64 {
         if covered.kai == "gpu" { self.gpus } else { UNLIMITED_AMOUNT }
     }
 
-    fn quota(&self, queue: &Value, covered: &CoveredResource) -> i64 {
-        amount(queue, covered, "quota").unwrap_or(self.capacity(covered))
+    fn queue_quota(&self, queue: &Value, covered: &CoveredResource) -> i64 {
+        amount_in_kai_units(queue, covered, "quota").unwrap_or(self.cluster_capacity(covered))
     }
 
-    /// The sum of the children's quotas.
+    /// The sum of the quotas of a queue's children.
     fn quota_of_children(&self, queue_name: &str, covered: &CoveredResource) -> i64 {
-        let quotas = self.children(queue_name).map(|queue| self.quota(queue, covered));
+        let quotas = self.child_queues(queue_name).map(|queue| self.queue_quota(queue, covered));
         quotas.fold(0, i64::saturating_add)
     }
 
-    fn root_cohort(&self) -> Value {
+    fn root_cohort_object(&self) -> Value {
         let rest = |covered: &CoveredResource| {
-            let nominal = (self.capacity(covered) - self.quota_of_children("", covered)).max(0);
-            Quota { nominal, borrowing: None }
+            let nominal =
+                (self.cluster_capacity(covered) - self.quota_of_children("", covered)).max(0);
+            ResourceQuota { nominal, borrowing: None }
         };
         let spec = json!({"resourceGroups": resource_groups(rest)});
-        json!({"apiVersion": VERSION, "kind": "Cohort", "metadata": {"name": ROOT_COHORT},
+        json!({"apiVersion": KUEUE_API_VERSION, "kind": "Cohort", "metadata": {"name": ROOT_COHORT_NAME},
                "spec": spec})
     }
 
-    fn cohort(&self, queue: &Value) -> Value {
+    fn cohort_object(&self, queue: &Value) -> Value {
         let rest = |covered: &CoveredResource| {
-            let below = self.quota_of_children(name(queue), covered);
-            let quota = self.quota(queue, covered).max(below);
-            let limit = amount(queue, covered, "limit");
-            Quota { nominal: quota - below, borrowing: limit.map(|limit| (limit - quota).max(0)) }
+            let below = self.quota_of_children(object_name(queue), covered);
+            let quota = self.queue_quota(queue, covered).max(below);
+            let limit = amount_in_kai_units(queue, covered, "limit");
+            ResourceQuota {
+                nominal: quota - below,
+                borrowing: limit.map(|limit| (limit - quota).max(0)),
+            }
         };
-        let mut spec =
-            json!({"parentName": parent_cohort(queue), "resourceGroups": resource_groups(rest)});
-        add_weight(queue, &mut spec);
-        json!({"apiVersion": VERSION, "kind": "Cohort", "metadata": {"name": name(queue)},
+        let mut spec = json!({"parentName": parent_cohort_name(queue), "resourceGroups": resource_groups(rest)});
+        add_fair_share_weight(queue, &mut spec);
+        json!({"apiVersion": KUEUE_API_VERSION, "kind": "Cohort", "metadata": {"name": object_name(queue)},
                "spec": spec})
     }
 
-    fn cluster_queue(&self, queue: &Value) -> Value {
+    fn cluster_queue_object(&self, queue: &Value) -> Value {
         let own = |covered: &CoveredResource| {
-            let quota = self.quota(queue, covered);
-            let limit = amount(queue, covered, "limit");
+            let quota = self.queue_quota(queue, covered);
+            let limit = amount_in_kai_units(queue, covered, "limit");
             let nominal = limit.map_or(quota, |limit| limit.min(quota));
-            Quota { nominal, borrowing: limit.map(|limit| limit - nominal) }
+            ResourceQuota { nominal, borrowing: limit.map(|limit| limit - nominal) }
         };
         let mut spec = json!({
-            "cohortName": parent_cohort(queue),
+            "cohortName": parent_cohort_name(queue),
             "namespaceSelector": {},
             "resourceGroups": resource_groups(own),
             "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
         });
-        add_weight(queue, &mut spec);
-        json!({"apiVersion": VERSION, "kind": "ClusterQueue", "metadata": {"name": name(queue)},
+        add_fair_share_weight(queue, &mut spec);
+        json!({"apiVersion": KUEUE_API_VERSION, "kind": "ClusterQueue", "metadata": {"name": object_name(queue)},
                "spec": spec})
     }
 }
 
-/// In KAI's units. `None` if it is unlimited (-1); a missing value is 0.
-fn amount(queue: &Value, covered: &CoveredResource, field: &str) -> Option<i64> {
+/// An amount of a KAI Queue in KAI's units. `None` if the amount is unlimited (-1); a missing
+/// amount is 0.
+fn amount_in_kai_units(queue: &Value, covered: &CoveredResource, field: &str) -> Option<i64> {
     let amount = queue["spec"]["resources"][covered.kai][field].as_f64().unwrap_or(0.0);
     #[expect(clippy::cast_possible_truncation, reason = "the API takes no more than 10^12")]
     (amount >= 0.0).then_some(amount as i64)
 }
 
-/// The Cohort that contains a queue.
-fn parent_cohort(queue: &Value) -> &str {
-    match parent(queue) {
-        "" => ROOT_COHORT,
+/// The name of the Cohort that contains a queue.
+fn parent_cohort_name(queue: &Value) -> &str {
+    match parent_queue_name(queue) {
+        "" => ROOT_COHORT_NAME,
         parent => parent,
     }
 }
 
-/// Uses the over-quota weight for GPUs; Kueue has one weight for all resources.
-fn add_weight(queue: &Value, spec: &mut Value) {
+/// Sets the fair-sharing weight to the over-quota weight for GPUs, since Kueue has one weight for
+/// all resources.
+fn add_fair_share_weight(queue: &Value, spec: &mut Value) {
     if let Some(weight) = queue["spec"]["resources"]["gpu"]["overQuotaWeight"].as_number() {
         spec["fairSharing"] = json!({"weight": weight.to_string()});
     }
 }
 
-fn resource_groups(quota: impl Fn(&CoveredResource) -> Quota) -> Value {
+fn resource_groups(quota: impl Fn(&CoveredResource) -> ResourceQuota) -> Value {
     let resource = |covered: &CoveredResource| {
         let (quota, unit) = (quota(covered), covered.unit);
         let mut resource =
@@ -184,7 +189,7 @@ fn resource_groups(quota: impl Fn(&CoveredResource) -> Quota) -> Value {
     };
     let resources: Vec<Value> = COVERED_RESOURCES.iter().map(resource).collect();
     let names: Vec<&str> = COVERED_RESOURCES.iter().map(|covered| covered.name).collect();
-    json!([{"coveredResources": names, "flavors": [{"name": NODES_FLAVOR, "resources": resources}]}])
+    json!([{"coveredResources": names, "flavors": [{"name": NODES_FLAVOR_NAME, "resources": resources}]}])
 }
 
 /// Adds Kueue's labels to pods and pod templates. Pods of other schedulers and pods that already
@@ -192,57 +197,59 @@ fn resource_groups(quota: impl Fn(&CoveredResource) -> Quota) -> Value {
 pub(super) fn assign_queues(objects: Vec<&mut Value>, scheduler: &str) {
     let mut sizes: BTreeMap<(String, String), usize> = BTreeMap::new();
     for object in &objects {
-        if let Some(group) = group_of(object) {
+        if let Some(group) = pod_group_of(object) {
             *sizes.entry(group).or_default() += 1;
         }
     }
     for object in objects {
-        let group = group_of(object).map(|group| (group.1.clone(), sizes[&group]));
-        let labels = QueueLabels { scheduler, group: group.or_else(|| gang_of_job(object)) };
-        labels.apply(object, None);
+        let group = pod_group_of(object).map(|group| (group.1.clone(), sizes[&group]));
+        let labels =
+            QueueLabels { scheduler, group: group.or_else(|| gang_name_and_size_of_job(object)) };
+        labels.apply_to(object, None);
     }
 }
 
-/// Namespace and name of a pod's group.
-fn group_of(object: &Value) -> Option<(String, String)> {
+/// Namespace and name of a pod's pod group.
+fn pod_group_of(object: &Value) -> Option<(String, String)> {
     let group =
         annotation(object, annotations::POD_GROUP_NAME).filter(|_| object["kind"] == "Pod")?;
     let namespace = fields::text(object, "/metadata/namespace").unwrap_or("default");
     Some((namespace.to_owned(), group.to_owned()))
 }
 
-/// Name and size of a Job's gang, if all of its pods must run together.
-fn gang_of_job(object: &Value) -> Option<(String, usize)> {
+/// Name and size of the gang of a Job, if all pods of the Job must run together.
+fn gang_name_and_size_of_job(object: &Value) -> Option<(String, usize)> {
     let pods = object["spec"]["parallelism"].as_u64().filter(|_| object["kind"] == "Job")?;
     let minimum: u64 = annotation(object, annotations::BATCH_MIN_MEMBER)?.parse().ok()?;
     let size = usize::try_from(pods).ok().filter(|_| minimum == pods && pods > 1)?;
-    Some((name(object).to_owned(), size))
+    Some((object_name(object).to_owned(), size))
 }
 
 struct QueueLabels<'m> {
     scheduler: &'m str,
-    /// Name and size of the pod group.
+    /// Name and size of Kueue's pod group.
     group: Option<(String, usize)>,
 }
 
 impl QueueLabels<'_> {
-    /// Labels a pod, or all pod templates inside an object. They use their owner's queue unless
-    /// they name one.
-    fn apply(&self, value: &mut Value, owner_queue: Option<&str>) {
+    /// Labels a pod, or all pod templates inside an object. A pod without a queue of its own gets
+    /// `owner_queue`.
+    fn apply_to(&self, value: &mut Value, owner_queue: Option<&str>) {
         let own = value["metadata"]["labels"][labels::QUEUE].as_str().map(str::to_owned);
         let queue = own.as_deref().or(owner_queue);
         if let (Some(queue), true) = (queue, self.is_managed(value)) {
             value["metadata"]["labels"][LOCAL_QUEUE_LABEL] = json!(queue);
             if let Some((group, size)) = &self.group {
-                value["metadata"]["labels"][GROUP_LABEL] = json!(group);
-                value["metadata"]["annotations"][GROUP_SIZE_ANNOTATION] = json!(size.to_string());
+                value["metadata"]["labels"][POD_GROUP_NAME_LABEL] = json!(group);
+                value["metadata"]["annotations"][POD_GROUP_COUNT_ANNOTATION] =
+                    json!(size.to_string());
             }
             return;
         }
         match value {
-            Value::Array(items) => items.iter_mut().for_each(|item| self.apply(item, queue)),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.apply_to(item, queue)),
             Value::Object(fields) => {
-                fields.iter_mut().for_each(|(_, field)| self.apply(field, queue));
+                fields.iter_mut().for_each(|(_, field)| self.apply_to(field, queue));
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
@@ -255,24 +262,24 @@ impl QueueLabels<'_> {
     }
 }
 
-/// The `LocalQueue` through which an object's pods reach their `ClusterQueue`.
-pub(super) fn local_queue(object: &Value) -> Option<Value> {
-    let queue = queue_label(object)?;
+/// The `LocalQueue` through which the pods of an object reach their `ClusterQueue`.
+pub(super) fn local_queue_object(object: &Value) -> Option<Value> {
+    let queue = queue_label_value(object)?;
     let namespace = fields::text(object, "/metadata/namespace").unwrap_or("default");
     Some(json!({
-        "apiVersion": VERSION,
+        "apiVersion": KUEUE_API_VERSION,
         "kind": "LocalQueue",
         "metadata": {"name": queue, "namespace": namespace},
         "spec": {"clusterQueue": queue},
     }))
 }
 
-fn queue_label(value: &Value) -> Option<&str> {
+fn queue_label_value(value: &Value) -> Option<&str> {
     match value {
-        Value::Array(items) => items.iter().find_map(queue_label),
+        Value::Array(items) => items.iter().find_map(queue_label_value),
         Value::Object(fields) => {
             let label = value["metadata"]["labels"][LOCAL_QUEUE_LABEL].as_str();
-            label.or_else(|| fields.iter().find_map(|(_, field)| queue_label(field)))
+            label.or_else(|| fields.iter().find_map(|(_, field)| queue_label_value(field)))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
@@ -305,7 +312,11 @@ mod tests {
             let above = spec["cohortName"].as_str().or(spec["parentName"].as_str());
             let quota = &spec["resourceGroups"][0]["flavors"][0]["resources"][resource];
             let weight = &spec["fairSharing"]["weight"];
-            format!("{kind} {} in {}: {quota} weight {weight}", name(object), above.unwrap_or("-"))
+            format!(
+                "{kind} {} in {}: {quota} weight {weight}",
+                object_name(object),
+                above.unwrap_or("-")
+            )
         };
         let objects = kueue_objects(queues, &nodes(gpus));
         objects.iter().skip(1).map(line).collect::<Vec<_>>().join("\n")
@@ -393,7 +404,7 @@ mod tests {
         pods[4]["spec"]["nodeName"] = json!("node-1");
         assign_queues(pods.iter_mut().collect(), "s");
         let shown = pods.map(|pod| {
-            let local = local_queue(&pod).map_or("-".to_owned(), |it| it.to_string());
+            let local = local_queue_object(&pod).map_or("-".to_owned(), |it| it.to_string());
             format!("{}\n  {local}", pod["metadata"])
         });
         assert_snapshot!(shown.join("\n"), @r#"

@@ -9,18 +9,18 @@ use crate::steps::parameters::{
 };
 use crate::steps::subjects::{Subject, Workload};
 
-/// A parameter type.
+/// A parameter type of step patterns, and the values that are valid for it.
 #[derive(Clone, Copy, Debug)]
 struct SyntaxHelp {
-    /// Name in patterns.
+    /// Name of the type in patterns.
     name: &'static str,
     /// Regular expression of valid values.
     regex: &'static str,
-    /// Valid values in words, after `expected`.
+    /// The valid values in words, to be read after `expected`.
     description: &'static str,
 }
 
-/// All parameter types.
+/// All parameter types of step patterns.
 const SYNTAX_HELP: [SyntaxHelp; 15] = [
     for_parameter::<DurationValue>("a duration such as 90 seconds, 10m or 2 hours"),
     for_parameter::<Timing>(
@@ -55,25 +55,26 @@ const fn for_parameter<P: Parameter>(words: &'static str) -> SyntaxHelp {
     SyntaxHelp { name: P::NAME, regex: P::REGEX, description: words }
 }
 
-/// A part of a pattern.
+/// A part of a step pattern.
 #[derive(Clone, Copy, Debug)]
 enum PatternPart<'p> {
     /// A parameter, by its type name.
     Value(&'p str),
-    /// Literal text between parameters.
+    /// Literal text between two parameters.
     Literal(&'p str),
 }
 
-/// The message for the first invalid value, if everything else matches the pattern.
-pub(super) fn invalid_value(text: &str, pattern: &str) -> Option<String> {
-    let parts = parts(pattern);
+/// The message for the first invalid value in a sentence; `None` unless everything else matches the
+/// pattern.
+pub(super) fn invalid_value_message(text: &str, pattern: &str) -> Option<String> {
+    let parts = pattern_parts(pattern);
     let values = parts.iter().enumerate().filter_map(|(at, part)| match part {
         PatternPart::Value(name) => Some((at, *name)),
         PatternPart::Literal(_) => None,
     });
     for (at, name) in values {
         let allowed = SYNTAX_HELP.iter().find(|allowed| allowed.name == name)?;
-        let found = text_at(text, &parts, at);
+        let found = text_matching_part(text, &parts, at);
         if let Some(found) = found.as_deref().map(str::trim).filter(|found| !found.is_empty()) {
             let words = allowed.description;
             return Some(format!("got `{found}` for {{{name}}}, expected {words}"));
@@ -82,7 +83,7 @@ pub(super) fn invalid_value(text: &str, pattern: &str) -> Option<String> {
     None
 }
 
-fn parts(pattern: &str) -> Vec<PatternPart<'_>> {
+fn pattern_parts(pattern: &str) -> Vec<PatternPart<'_>> {
     let mut parts = Vec::new();
     let mut rest = pattern;
     while let Some((words, after)) = rest.split_once('{') {
@@ -94,23 +95,25 @@ fn parts(pattern: &str) -> Vec<PatternPart<'_>> {
     parts
 }
 
-/// The text in place of the parameter at this position.
-fn text_at(text: &str, parts: &[PatternPart<'_>], any: usize) -> Option<String> {
+/// The text of a sentence in place of the parameter at this position; `None` if the other parts do
+/// not match.
+fn text_matching_part(text: &str, parts: &[PatternPart<'_>], part_index: usize) -> Option<String> {
     let part = |(at, part): (usize, &PatternPart<'_>)| match part {
-        PatternPart::Value(_) if at == any => "(.+)".to_owned(),
+        PatternPart::Value(_) if at == part_index => "(.+)".to_owned(),
         PatternPart::Value(name) => {
             let known = SYNTAX_HELP.iter().find(|allowed| allowed.name == *name);
             format!("(?:{})", known.map_or(".+", |allowed| allowed.regex))
         }
-        PatternPart::Literal(words) => literal_regex(words),
+        PatternPart::Literal(words) => literal_words_regex(words),
     };
     let regex: String = parts.iter().enumerate().map(part).collect();
     let captures = Regex::new(&format!("^{regex}$")).ok()?.captures(text)?;
     Some(captures.get(1)?.as_str().to_owned())
 }
 
-/// Literal text as a regular expression: `(s)` is optional, and `is/are` matches either word.
-fn literal_regex(words: &str) -> String {
+/// The regular expression for the literal words of a pattern: `(s)` is optional, and `is/are`
+/// matches either word.
+fn literal_words_regex(words: &str) -> String {
     let word = |word: &str| {
         let either = word
             .split('/')

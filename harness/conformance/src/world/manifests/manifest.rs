@@ -8,20 +8,20 @@ use serde_saphyr::{SnippetMode, UserMessageFormatter};
 
 use super::source_location::{SourceLocation, SourceText};
 
-/// An object and its source location.
+/// An object of a manifest, and where it is in the source.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Document {
-    /// Source location.
+pub(crate) struct ManifestDocument {
+    /// Where the object is in the source.
     pub(crate) location: SourceLocation,
-    /// The object.
+    /// The object itself.
     pub(crate) object: Value,
 }
 
-/// Parses the objects of a text; items of a `List` become objects of their own.
-pub(crate) fn parse_documents(whole: &SourceText) -> Result<Vec<Document>, String> {
+/// Parses the objects in a YAML text. Items of a `List` become objects of their own.
+pub(crate) fn parse_documents(whole: &SourceText) -> Result<Vec<ManifestDocument>, String> {
     let mut found = Vec::new();
     for part in split_documents(whole) {
-        let Some(object) = parse_yaml(&part)? else { continue };
+        let Some(object) = parse_yaml_object(&part)? else { continue };
         match object["items"].as_array() {
             None => found.push(new_document(&part, String::new(), object)?),
             Some(items) => {
@@ -37,20 +37,23 @@ pub(crate) fn parse_documents(whole: &SourceText) -> Result<Vec<Document>, Strin
             whole.format_location(None)
         ));
     }
-    check_distinct(&found)?;
+    check_no_duplicates(&found)?;
     Ok(found)
 }
 
-/// Parses a patch: fields of an existing object.
-pub(crate) fn parse_patch(whole: SourceText) -> Result<Document, String> {
+/// Parses a patch in a YAML text: fields of an existing object.
+pub(crate) fn parse_patch_document(whole: SourceText) -> Result<ManifestDocument, String> {
     let location = whole.format_location(None);
-    let found = parse_yaml(&whole)?.filter(Value::is_object);
+    let found = parse_yaml_object(&whole)?.filter(Value::is_object);
     let object = found.ok_or_else(|| format!("{location}: got no fields, expected one or more"))?;
-    Ok(Document { location: SourceLocation::Document(Arc::new(whole), String::new()), object })
+    Ok(ManifestDocument {
+        location: SourceLocation::Document(Arc::new(whole), String::new()),
+        object,
+    })
 }
 
-/// Parses one YAML document; `None` when it is empty.
-fn parse_yaml(part: &SourceText) -> Result<Option<Value>, String> {
+/// Parses one YAML document; `None` if it is empty.
+fn parse_yaml_object(part: &SourceText) -> Result<Option<Value>, String> {
     let parsed: Result<Option<Value>, _> = serde_saphyr::from_str(&part.content);
     let parsed = parsed.map_err(|error| {
         let options = serde_saphyr::render_options! {
@@ -64,24 +67,28 @@ fn parse_yaml(part: &SourceText) -> Result<Option<Value>, String> {
     Ok(parsed.filter(|object| !object.is_null()))
 }
 
-fn new_document(part: &Arc<SourceText>, prefix: String, object: Value) -> Result<Document, String> {
+fn new_document(
+    part: &Arc<SourceText>,
+    prefix: String,
+    object: Value,
+) -> Result<ManifestDocument, String> {
     let origin = SourceLocation::Document(Arc::clone(part), prefix);
     for field in ["apiVersion", "kind"] {
         let found = object.get(field).unwrap_or(&Value::Null);
         if found.as_str().is_none_or(str::is_empty) {
-            let location = origin.of_field(field);
+            let location = origin.location_of_field(field);
             let found = if found.is_null() { "nothing".to_owned() } else { found.to_string() };
             return Err(format!("{location}: {field}: got {found}, expected a value"));
         }
     }
-    Ok(Document { location: origin, object })
+    Ok(ManifestDocument { location: origin, object })
 }
 
-/// Rejects duplicate objects, because the later one would overwrite the earlier one. Table rows may
-/// repeat a priority class.
-pub(crate) fn check_distinct(documents: &[Document]) -> Result<(), String> {
+/// Rejects duplicate objects, because the later one would overwrite the earlier one. Equal priority
+/// classes are permitted, since several table rows may need the same one.
+pub(crate) fn check_no_duplicates(documents: &[ManifestDocument]) -> Result<(), String> {
     let mut seen = BTreeMap::new();
-    for Document { location: origin, object } in documents {
+    for ManifestDocument { location: origin, object } in documents {
         let text = |at: &str| fields::text(object, at).unwrap_or_default();
         let is_class =
             matches!(origin, SourceLocation::Line(_)) && text("/kind") == "PriorityClass";
@@ -97,16 +104,16 @@ pub(crate) fn check_distinct(documents: &[Document]) -> Result<(), String> {
         if let Some(first) = seen.insert(key, origin) {
             return Err(format!(
                 "{}: duplicate object {}, first defined at {}",
-                origin.of_field("metadata.name"),
-                schedlab_clusters::api::title(object),
-                first.of_field("metadata.name")
+                origin.location_of_field("metadata.name"),
+                schedlab_clusters::api::object_title(object),
+                first.location_of_field("metadata.name")
             ));
         }
     }
     Ok(())
 }
 
-/// Splits a text at `---` lines.
+/// Splits a YAML text into its documents, at `---` lines.
 fn split_documents(whole: &SourceText) -> Vec<Arc<SourceText>> {
     let part = |line: usize| SourceText {
         first_line: line,
@@ -131,14 +138,14 @@ fn split_documents(whole: &SourceText) -> Vec<Arc<SourceText>> {
 mod tests {
     use insta::assert_snapshot;
 
-    use super::super::source_location::Columns;
+    use super::super::source_location::ColumnAlignment;
     use super::*;
 
-    fn read(text: &str) -> Result<Vec<Document>, String> {
+    fn read(text: &str) -> Result<Vec<ManifestDocument>, String> {
         parse_documents(&SourceText {
             file: "f.yaml".to_owned(),
             first_line: 1,
-            columns: Columns::AsInFile,
+            columns: ColumnAlignment::AsInFile,
             content: text.to_owned(),
         })
     }
@@ -148,7 +155,7 @@ mod tests {
         let objects = read("# two\napiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Node}\n").unwrap();
         let kinds: Vec<_> = objects.iter().map(|d| d.object["kind"].clone()).collect();
         assert_eq!(kinds, ["Pod", "Node"]);
-        assert_eq!(objects[1].location.of_field("kind"), "f.yaml:8:26");
+        assert_eq!(objects[1].location.location_of_field("kind"), "f.yaml:8:26");
     }
 
     #[test]

@@ -5,18 +5,23 @@ use schedlab_api::{Value, json};
 use super::table::{Row, RowError};
 use crate::world::observed::WORKLOAD_LABEL;
 
-/// Adds selectors, affinities, topology spread and tolerations to a pod's `spec`.
-pub(super) fn apply(row: &Row<'_>, name: &str, spec: &mut Value) -> Result<(), RowError> {
-    for (key, value) in row.pairs("node selector")? {
+/// Adds selectors, affinities, topology spread and tolerations from the columns of a row to a pod's
+/// `spec`.
+pub(super) fn apply_placement_columns(
+    row: &Row<'_>,
+    name: &str,
+    spec: &mut Value,
+) -> Result<(), RowError> {
+    for (key, value) in row.key_value_pairs("node selector")? {
         spec["nodeSelector"][key] = json!(value);
     }
     let node = "nodeAffinity";
-    if let Some(requirements) = requirements(row, "node affinity")? {
+    if let Some(requirements) = node_requirements(row, "node affinity")? {
         let term = json!({"matchExpressions": requirements});
         spec["affinity"][node]["requiredDuringSchedulingIgnoredDuringExecution"] =
             json!({"nodeSelectorTerms": [term]});
     }
-    if let Some(requirements) = requirements(row, "prefer")? {
+    if let Some(requirements) = node_requirements(row, "prefer")? {
         let preference = json!({"weight": 100, "preference": {"matchExpressions": requirements}});
         spec["affinity"][node]["preferredDuringSchedulingIgnoredDuringExecution"] =
             json!([preference]);
@@ -37,13 +42,14 @@ pub(super) fn apply(row: &Row<'_>, name: &str, spec: &mut Value) -> Result<(), R
         }]);
     }
     if let Some(cell) = row.cell("tolerations") {
-        spec["tolerations"] = cell.split(',').map(|one| toleration(one.trim())).collect();
+        spec["tolerations"] = cell.split(',').map(|one| parse_toleration(one.trim())).collect();
     }
     Ok(())
 }
 
-/// `key=value:Effect`, `key:Effect`, `key=value` or `key`; `*` tolerates everything.
-fn toleration(text: &str) -> Value {
+/// A toleration written as `key=value:Effect`, `key:Effect`, `key=value` or `key`; `*` tolerates
+/// everything.
+fn parse_toleration(text: &str) -> Value {
     let (rest, effect) = text.rsplit_once(':').map_or((text, None), |(r, e)| (r, Some(e)));
     let mut toleration = match rest.split_once('=') {
         _ if rest == "*" => json!({"operator": "Exists"}),
@@ -56,8 +62,9 @@ fn toleration(text: &str) -> Value {
     toleration
 }
 
-/// `key in a b; key notin c; key gt 3; key exists`, all of which must hold.
-fn requirements(row: &Row<'_>, column: &str) -> Result<Option<Vec<Value>>, RowError> {
+/// Node requirements written as `key in a b; key notin c; key gt 3; key exists`, all of which must
+/// hold.
+fn node_requirements(row: &Row<'_>, column: &str) -> Result<Option<Vec<Value>>, RowError> {
     let Some(cell) = row.cell(column) else { return Ok(None) };
     let requirement = |text: &str| {
         let mut words = text.split_whitespace();
@@ -80,7 +87,7 @@ fn requirements(row: &Row<'_>, column: &str) -> Result<Option<Vec<Value>>, RowEr
     };
     let requirements: Option<Vec<Value>> = cell.split(';').map(requirement).collect();
     let allowed = "key in|notin|gt|lt|exists|absent values, separated by `;`";
-    requirements.map(Some).ok_or_else(|| row.error(column, cell, allowed))
+    requirements.map(Some).ok_or_else(|| row.cell_error(column, cell, allowed))
 }
 
 #[cfg(test)]
@@ -91,8 +98,9 @@ mod tests {
 
     fn spec(cells: &[(&str, &str)]) -> String {
         let mut spec = json!({});
-        let row = Row::inline("f:3".to_owned(), cells);
-        apply(&row, "a", &mut spec).map_or_else(|e| e.to_string(), |()| spec.to_string())
+        let row = Row::from_cells("f:3".to_owned(), cells);
+        apply_placement_columns(&row, "a", &mut spec)
+            .map_or_else(|e| e.to_string(), |()| spec.to_string())
     }
 
     #[test]

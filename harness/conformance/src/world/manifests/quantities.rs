@@ -6,13 +6,13 @@ use schedlab_api::{Value, quantity::thousandths};
 const QUANTITY_FIELDS: [&str; 6] =
     ["requests", "limits", "overhead", "capacity", "allocatable", "hard"];
 
-/// Path and value of the first invalid quantity, such as
+/// The path and the value of the first invalid quantity in an object, such as
 /// `spec.containers[0].resources.limits[cpu]`.
 pub(crate) fn first_invalid_quantity(object: &Value) -> Option<(String, &Value)> {
-    search(object, "")
+    find_invalid_quantity(object, "")
 }
 
-fn search<'v>(value: &'v Value, path: &str) -> Option<(String, &'v Value)> {
+fn find_invalid_quantity<'v>(value: &'v Value, path: &str) -> Option<(String, &'v Value)> {
     match value {
         Value::Object(fields) => fields.iter().find_map(|(name, field)| {
             let inner = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
@@ -20,11 +20,11 @@ fn search<'v>(value: &'v Value, path: &str) -> Option<(String, &'v Value)> {
             let mut quantities = held.into_iter().flatten();
             let bad = quantities.find(|(_, quantity)| thousandths(quantity).is_none());
             let bad = bad.map(|(key, quantity)| (format!("{inner}[{key}]"), quantity));
-            bad.or_else(|| search(field, &inner))
+            bad.or_else(|| find_invalid_quantity(field, &inner))
         }),
         Value::Array(items) => {
             let mut items = items.iter().enumerate();
-            items.find_map(|(index, item)| search(item, &format!("{path}[{index}]")))
+            items.find_map(|(index, item)| find_invalid_quantity(item, &format!("{path}[{index}]")))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }

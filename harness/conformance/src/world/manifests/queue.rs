@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use schedlab_api::{Value, api_versions, json};
 
-use super::manifest::Document;
+use super::manifest::ManifestDocument;
 use super::table::{Row, RowError};
 
-/// Columns of a queue table.
+/// The columns of a table of queues.
 pub(crate) const QUEUE_COLUMNS: &[&str] = &[
     "queue",
     "parent",
@@ -25,8 +25,9 @@ pub(crate) const QUEUE_COLUMNS: &[&str] = &[
     "preempt min runtime",
 ];
 
-/// Fields that a step can change: column, and the field's path in the object.
-const FIELDS: &[(&str, &str, &str)] = &[
+/// Columns for fields that a step can change, each with the resource and the field in the Queue
+/// object.
+const SPEC_FIELD_OF_COLUMN: &[(&str, &str, &str)] = &[
     ("quota", "gpu", "quota"),
     ("weight", "gpu", "overQuotaWeight"),
     ("limit", "gpu", "limit"),
@@ -39,20 +40,21 @@ const FIELDS: &[(&str, &str, &str)] = &[
 ];
 
 const AMOUNT_MAX: f64 = 1e9;
-const ALLOWED: &str = "a number from 0 to 1000000000 (GPUs, CPU cores, GB of memory), \
+const ALLOWED_AMOUNT: &str = "a number from 0 to 1000000000 (GPUs, CPU cores, GB of memory), \
                        `unlimited`, or `unset`";
-const WEIGHT: &str = "a number from 0 to 1000000000, or `unset`";
+const ALLOWED_WEIGHT: &str = "a number from 0 to 1000000000, or `unset`";
 
-/// Builds a queue. Defaults: GPU quota 0, weight 1, no limit; CPU and memory unlimited.
+/// Builds the Queue object of a table row. Defaults: GPU quota 0, weight 1, no limit; CPU and
+/// memory unlimited.
 pub(crate) fn queue_from_row(row: &Row<'_>) -> Result<Value, RowError> {
     let mut resources = json!({});
-    for (column, resource, field) in FIELDS {
+    for (column, resource, field) in SPEC_FIELD_OF_COLUMN {
         let default = match (*resource, *field) {
             ("gpu", "quota") => json!(0),
             (_, "overQuotaWeight") => json!(1),
             _ => json!(-1),
         };
-        let value = amount(row, column)?.unwrap_or(default);
+        let value = amount_in_column(row, column)?.unwrap_or(default);
         if !value.is_null() {
             resources[resource][field] = value;
         }
@@ -61,7 +63,7 @@ pub(crate) fn queue_from_row(row: &Row<'_>) -> Result<Value, RowError> {
     if let Some(parent) = row.cell("parent") {
         spec["parentQueue"] = json!(parent);
     }
-    if let Some(priority) = row.parsed::<i32>("priority", "a whole number")? {
+    if let Some(priority) = row.parsed_cell::<i32>("priority", "a whole number")? {
         spec["priority"] = json!(priority);
     }
     let runtimes = [
@@ -69,35 +71,35 @@ pub(crate) fn queue_from_row(row: &Row<'_>) -> Result<Value, RowError> {
         ("preempt min runtime", "preemptMinRuntime"),
     ];
     for (column, field) in runtimes {
-        if let Some(text) = row.duration(column)? {
+        if let Some(text) = row.go_duration_cell(column)? {
             spec[field] = json!(text);
         }
     }
     Ok(json!({
         "apiVersion": api_versions::QUEUE,
         "kind": "Queue",
-        "metadata": {"name": row.required("queue")?},
+        "metadata": {"name": row.required_cell("queue")?},
         "spec": spec,
     }))
 }
 
-/// The patch that sets one field of a queue, by its column name.
+/// The patch that sets the field of a Queue to which a column belongs.
 pub(crate) fn queue_field_patch(row: &Row<'_>, column: &str) -> Result<Value, RowError> {
     if column == "priority" {
-        let priority: Option<i32> = row.parsed(column, "a whole number")?;
+        let priority: Option<i32> = row.parsed_cell(column, "a whole number")?;
         return Ok(json!({"spec": {"priority": priority}}));
     }
-    let field = FIELDS.iter().find(|(name, ..)| *name == column);
+    let field = SPEC_FIELD_OF_COLUMN.iter().find(|(name, ..)| *name == column);
     let Some((_, resource, field)) = field else {
-        let names: Vec<&str> = FIELDS.iter().map(|(name, ..)| *name).collect();
-        return Err(row.error("field", column, &format!("priority, {}", names.join(", "))));
+        let names: Vec<&str> = SPEC_FIELD_OF_COLUMN.iter().map(|(name, ..)| *name).collect();
+        return Err(row.cell_error("field", column, &format!("priority, {}", names.join(", "))));
     };
-    let value = amount(row, column)?.unwrap_or(Value::Null);
+    let value = amount_in_column(row, column)?.unwrap_or(Value::Null);
     Ok(json!({"spec": {"resources": {(*resource): {(*field): value}}}}))
 }
 
-/// An amount in the API's units; `Some(null)` for `unset`.
-fn amount(row: &Row<'_>, column: &str) -> Result<Option<Value>, RowError> {
+/// The amount in a column, in the units of the API; `Some(null)` for `unset`.
+fn amount_in_column(row: &Row<'_>, column: &str) -> Result<Option<Value>, RowError> {
     let Some(cell) = row.cell(column) else { return Ok(None) };
     let is_weight = column.ends_with("weight");
     match cell {
@@ -107,8 +109,8 @@ fn amount(row: &Row<'_>, column: &str) -> Result<Option<Value>, RowError> {
     }
     let number: Option<f64> = cell.parse().ok();
     let number = number.filter(|number| (0.0..=AMOUNT_MAX).contains(number));
-    let allowed = if is_weight { WEIGHT } else { ALLOWED };
-    let number = number.ok_or_else(|| row.error(column, cell, allowed))?;
+    let allowed = if is_weight { ALLOWED_WEIGHT } else { ALLOWED_AMOUNT };
+    let number = number.ok_or_else(|| row.cell_error(column, cell, allowed))?;
     // The API uses millicores and megabytes.
     let scaled = match column {
         "cpu quota" | "cpu limit" | "memory quota" | "memory limit" if number > 0.0 => {
@@ -123,9 +125,9 @@ fn amount(row: &Row<'_>, column: &str) -> Result<Option<Value>, RowError> {
     Ok(Some(json!(scaled)))
 }
 
-/// Parents of queues, to reject an invalid tree before any object is created. Applies to tables and
-/// manifest files; a manifest below a step may contain an invalid tree, which the API server
-/// accepts.
+/// The parent of each queue. With it an invalid tree is rejected before any object is created. It
+/// is used for tables and manifest files; a manifest below a step may contain an invalid tree,
+/// which the API server accepts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct QueueTree(BTreeMap<String, String>);
 
@@ -134,40 +136,41 @@ impl QueueTree {
     pub(crate) fn from_queues(queues: &[Value]) -> Self {
         let mut tree = Self::default();
         for queue in queues {
-            tree.add(queue);
+            tree.add_queue(queue);
         }
         tree
     }
 
-    /// Adds a queue.
-    pub(crate) fn add(&mut self, queue: &Value) {
+    /// Adds a queue or changes its parent.
+    pub(crate) fn add_queue(&mut self, queue: &Value) {
         let text = |at: &str| queue.pointer(at).and_then(Value::as_str).unwrap_or_default();
         self.0.insert(text("/metadata/name").to_owned(), text("/spec/parentQueue").to_owned());
     }
 
-    /// Removes a queue.
-    pub(crate) fn remove(&mut self, name: &str) {
+    /// Removes a queue from the tree.
+    pub(crate) fn remove_queue(&mut self, name: &str) {
         self.0.remove(name);
     }
 
-    /// Checks the ancestors of a row's queue.
-    pub(crate) fn check(&self, row: &Row<'_>) -> Result<(), RowError> {
-        self.check_ancestors(row.required("queue")?)
-            .map_err(|InvalidParent { found, allowed }| row.error("parent", &found, &allowed))
+    /// Checks the ancestors of the queue in a row.
+    pub(crate) fn check_row(&self, row: &Row<'_>) -> Result<(), RowError> {
+        self.check_ancestors_of(row.required_cell("queue")?)
+            .map_err(|InvalidParent { found, allowed }| row.cell_error("parent", &found, &allowed))
     }
 
-    /// Checks the ancestors of a document's queue.
-    pub(crate) fn check_document(&self, document: &Document) -> Result<(), String> {
-        let Document { location: origin, object } = document;
+    /// Checks the ancestors of the queue in a document.
+    pub(crate) fn check_document(&self, document: &ManifestDocument) -> Result<(), String> {
+        let ManifestDocument { location: origin, object } = document;
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        self.check_ancestors(name).map_err(|InvalidParent { found, allowed }| {
+        self.check_ancestors_of(name).map_err(|InvalidParent { found, allowed }| {
             let field = "spec.parentQueue";
-            let (location, title) = (origin.of_field(field), schedlab_clusters::api::title(object));
+            let (location, title) =
+                (origin.location_of_field(field), schedlab_clusters::api::object_title(object));
             format!("{location}: {title}: {field}: got {found}, expected {allowed}")
         })
     }
 
-    fn check_ancestors(&self, queue: &str) -> Result<(), InvalidParent> {
+    fn check_ancestors_of(&self, queue: &str) -> Result<(), InvalidParent> {
         let mut path = vec![queue];
         loop {
             let parent = path.last().and_then(|queue| self.0.get(*queue));
@@ -191,7 +194,7 @@ impl QueueTree {
     }
 }
 
-/// Why a parent is invalid.
+/// Why the parent of a queue is invalid.
 struct InvalidParent {
     found: String,
     allowed: String,
@@ -204,7 +207,7 @@ mod tests {
     use super::*;
 
     fn row<'a>(cells: &[(&'a str, &'a str)]) -> Row<'a> {
-        Row::inline("f.feature:3".to_owned(), cells)
+        Row::from_cells("f.feature:3".to_owned(), cells)
     }
 
     #[test]
@@ -249,10 +252,10 @@ mod tests {
         let queues: Vec<Value> = rows.iter().map(|row| queue_from_row(row).unwrap()).collect();
         let mut tree = QueueTree::from_queues(&[json!({"metadata": {"name": "root"}})]);
         for queue in &queues {
-            tree.add(queue);
+            tree.add_queue(queue);
         }
-        let messages =
-            rows.map(|row| tree.check(&row).map_or_else(|e| e.to_string(), |()| "good".to_owned()));
+        let messages = rows
+            .map(|row| tree.check_row(&row).map_or_else(|e| e.to_string(), |()| "good".to_owned()));
         assert_snapshot!(messages.join("\n"), @r"
         f.feature:3: column `parent`: got the cycle a below b below a, expected a tree
         f.feature:3: column `parent`: got the cycle b below a below b, expected a tree

@@ -4,56 +4,57 @@
 use std::collections::BTreeSet;
 
 use super::table::{Row, RowError};
-use crate::text::{did_you_mean, name_list};
+use crate::text::{did_you_mean_suffix, shortened_name_list};
 
-/// The end of a cell that names an object which does not exist, on purpose.
-const MISSING: &str = " (missing)";
+/// The end of a cell that refers, on purpose, to an object that does not exist.
+const MISSING_SUFFIX: &str = " (missing)";
 
-/// The object that a cell names.
+/// A queue or node to which a cell refers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reference<'a> {
-    /// Its name.
+pub(crate) struct QueueOrNodeReference<'a> {
+    /// The name of the queue or node.
     pub(crate) name: &'a str,
-    /// Whether it must exist.
-    presence: Presence,
+    /// Whether the queue or node must exist.
+    presence: ReferencePresence,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Presence {
+enum ReferencePresence {
     Exists,
     Missing,
 }
 
 impl<'a> Row<'a> {
-    /// The object that a cell names; `None` when the column is absent or the cell is empty.
-    pub(crate) fn reference(&self, column: &str) -> Option<Reference<'a>> {
+    /// The queue or node to which a cell refers; `None` if the column is absent or the cell is
+    /// empty.
+    pub(crate) fn reference(&self, column: &str) -> Option<QueueOrNodeReference<'a>> {
         let cell = self.cell(column)?;
-        Some(match cell.strip_suffix(MISSING) {
-            Some(name) => Reference { name, presence: Presence::Missing },
-            None => Reference { name: cell, presence: Presence::Exists },
+        Some(match cell.strip_suffix(MISSING_SUFFIX) {
+            Some(name) => QueueOrNodeReference { name, presence: ReferencePresence::Missing },
+            None => QueueOrNodeReference { name: cell, presence: ReferencePresence::Exists },
         })
     }
 }
 
-/// Names of the queues and nodes of a cluster; `None` where they are not known, and then every
-/// reference is taken as it is.
+/// Names of the queues and nodes of a cluster. `None` means that they are not known; then no
+/// reference is rejected.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExistingNames {
-    /// Names of the queues.
+    /// Names of the queues of the cluster.
     pub(crate) queues: Option<BTreeSet<String>>,
-    /// Names of the nodes.
+    /// Names of the nodes of the cluster.
     pub(crate) nodes: Option<BTreeSet<String>>,
 }
 
 impl ExistingNames {
-    /// Checks the queue and the node of a row.
-    pub(crate) fn check(&self, row: &Row<'_>) -> Result<(), RowError> {
+    /// Checks that the queue and the node to which a row refers exist.
+    pub(crate) fn check_row(&self, row: &Row<'_>) -> Result<(), RowError> {
         check_reference(row, "queue", self.queues.as_ref())?;
         check_reference(row, "node", self.nodes.as_ref())
     }
 }
 
-/// The column has the name of the kind.
+/// Checks the reference in a column, which has the name of the referenced kind.
 fn check_reference(
     row: &Row<'_>,
     kind: &str,
@@ -62,24 +63,24 @@ fn check_reference(
     let (Some(reference), Some(existing)) = (row.reference(kind), existing) else { return Ok(()) };
     let name = reference.name;
     match (reference.presence, existing.contains(name)) {
-        (Presence::Exists, true) | (Presence::Missing, false) => Ok(()),
-        (Presence::Missing, true) => {
-            let found = format!("{name}{MISSING}");
+        (ReferencePresence::Exists, true) | (ReferencePresence::Missing, false) => Ok(()),
+        (ReferencePresence::Missing, true) => {
+            let found = format!("{name}{MISSING_SUFFIX}");
             let allowed = format!("a {kind} that does not exist; did you mean `{name}`?");
-            Err(row.error(kind, &found, &allowed))
+            Err(row.cell_error(kind, &found, &allowed))
         }
-        (Presence::Exists, false) => {
-            let near = did_you_mean(name, existing.iter().map(String::as_str));
+        (ReferencePresence::Exists, false) => {
+            let near = did_you_mean_suffix(name, existing.iter().map(String::as_str));
             let names = if existing.is_empty() {
                 "there is none".to_owned()
             } else {
-                name_list(existing.iter().map(String::as_str))
+                shortened_name_list(existing.iter().map(String::as_str))
             };
             let write = if near.is_empty() { "; write" } else { " Write" };
             let allowed = format!(
-                "a {kind} that exists: {names}{near}{write} `{name}{MISSING}` if it must not exist"
+                "a {kind} that exists: {names}{near}{write} `{name}{MISSING_SUFFIX}` if it must not exist"
             );
-            Err(row.error(kind, name, &allowed))
+            Err(row.cell_error(kind, name, &allowed))
         }
     }
 }
@@ -93,8 +94,8 @@ mod tests {
     fn check(cells: &[(&str, &str)]) -> String {
         let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
         let existing = ExistingNames { queues: names(&["team-a", "team-b"]), nodes: names(&[]) };
-        let row = Row::inline("f.feature:3".to_owned(), cells);
-        existing.check(&row).map_or_else(|error| error.to_string(), |()| "good".to_owned())
+        let row = Row::from_cells("f.feature:3".to_owned(), cells);
+        existing.check_row(&row).map_or_else(|error| error.to_string(), |()| "good".to_owned())
     }
 
     #[test]
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn unknown_names_are_not_checked() {
-        let row = Row::inline("f.feature:3".to_owned(), &[("queue", "a"), ("node", "b")]);
-        assert!(ExistingNames::default().check(&row).is_ok());
+        let row = Row::from_cells("f.feature:3".to_owned(), &[("queue", "a"), ("node", "b")]);
+        assert!(ExistingNames::default().check_row(&row).is_ok());
     }
 }

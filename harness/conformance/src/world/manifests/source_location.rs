@@ -5,55 +5,56 @@ use std::sync::Arc;
 use schedlab_emulator::{FleetLocation, yaml};
 use serde_saphyr::Location;
 
-/// Source location of an object.
+/// Where an object comes from, for messages about the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SourceLocation {
     /// A table row or a sentence: `file:line`.
     Line(String),
     /// A node of a fleet file.
     Fleet(FleetLocation),
-    /// A YAML document, and the prefix of its field paths when it is an item of a list.
+    /// A YAML document; the text is the prefix of field paths if the object is an item of a list.
     Document(Arc<SourceText>, String),
 }
 
-/// A part of a file.
+/// A part of a file, with its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceText {
     /// Display path of the file.
     pub(crate) file: String,
-    /// First line of the part, from 1.
+    /// The line number of the first line of the part, counted from 1.
     pub(crate) first_line: usize,
-    /// Whether the columns match those of the file.
-    pub(crate) columns: Columns,
+    /// Whether columns in the part are also columns in the file.
+    pub(crate) columns: ColumnAlignment,
     /// The text of the part.
     pub(crate) content: String,
 }
 
-/// Whether the columns of a text match those of its file.
+/// Whether columns in a part of a file are also columns in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Columns {
-    /// They match.
+pub(crate) enum ColumnAlignment {
+    /// The columns are the same.
     AsInFile,
-    /// The text was dedented, so they do not.
+    /// The part was dedented, so its columns differ from those in the file.
     Dedented,
 }
 
 impl SourceLocation {
-    /// Location of a field, or of its nearest existing parent; an empty path means the object.
-    pub(crate) fn of_field(&self, field: &str) -> String {
+    /// Where a field of the object is, or else its nearest existing parent. An empty path means the
+    /// object itself.
+    pub(crate) fn location_of_field(&self, field: &str) -> String {
         match self {
             Self::Line(place) => place.clone(),
             Self::Fleet(place) => place.location_of_field(field).to_string(),
             Self::Document(text, prefix) => {
-                text.format_location(text.locate(&format!("{prefix}{field}")).as_ref())
+                text.format_location(text.locate_field(&format!("{prefix}{field}")).as_ref())
             }
         }
     }
 
-    /// The scalar at a field as written in YAML.
+    /// The scalar value of a field as it is written in the YAML text.
     pub(crate) fn scalar_text(&self, field: &str) -> Option<String> {
         let Self::Document(text, prefix) = self else { return None };
-        let at = text.locate(&format!("{prefix}{field}"))?;
+        let at = text.locate_field(&format!("{prefix}{field}"))?;
         let to_index = |at: u64| usize::try_from(at).ok()?.checked_sub(1);
         let line = text.content.lines().nth(to_index(at.line())?)?;
         let rest: String = line.chars().skip(to_index(at.column())?).collect();
@@ -63,23 +64,23 @@ impl SourceLocation {
 }
 
 impl SourceText {
-    /// `file:line:column` of a location in this part.
-    pub(crate) fn format_location(&self, at: Option<&Location>) -> String {
+    /// A location in this part as `file:line:column`.
+    pub(crate) fn format_location(&self, position: Option<&Location>) -> String {
         let Self { file, first_line, .. } = self;
         let number = |number: u64| usize::try_from(number).unwrap_or(0);
-        match at.filter(|at| at.line() > 0) {
+        match position.filter(|at| at.line() > 0) {
             None => format!("{file}:{first_line}"),
             Some(at) => {
                 let line = first_line + number(at.line()) - 1;
                 match self.columns {
-                    Columns::AsInFile => format!("{file}:{line}:{}", at.column()),
-                    Columns::Dedented => format!("{file}:{line}"),
+                    ColumnAlignment::AsInFile => format!("{file}:{line}:{}", at.column()),
+                    ColumnAlignment::Dedented => format!("{file}:{line}"),
                 }
             }
         }
     }
 
-    fn locate(&self, field: &str) -> Option<Location> {
+    fn locate_field(&self, field: &str) -> Option<Location> {
         yaml::locate(&self.content, 0, field)
     }
 }
@@ -104,10 +105,10 @@ spec:
         let text = SourceText {
             file: "f.yaml".to_owned(),
             first_line: 11,
-            columns: Columns::AsInFile,
+            columns: ColumnAlignment::AsInFile,
             content: POD.to_owned(),
         };
-        SourceLocation::Document(Arc::new(text), String::new()).of_field(field)
+        SourceLocation::Document(Arc::new(text), String::new()).location_of_field(field)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::workload_kinds;
 use crate::text::normalize_go_duration;
 use crate::world::observed::WORKLOAD_LABEL;
 
-/// Columns of a workload table.
+/// The columns of a table of workloads.
 pub(crate) const WORKLOAD_COLUMNS: &[&str] = &[
     "name",
     "kind",
@@ -47,56 +47,59 @@ pub(crate) const WORKLOAD_COLUMNS: &[&str] = &[
     "namespace",
 ];
 
-/// The objects of a workload, in order of creation.
-pub(crate) fn workload_from_row(row: &Row<'_>, scheduler: &str) -> Result<Vec<Value>, RowError> {
+/// The objects of the workload in a table row, in the order of creation.
+pub(crate) fn workload_objects_from_row(
+    row: &Row<'_>,
+    scheduler: &str,
+) -> Result<Vec<Value>, RowError> {
     let draft = WorkloadDraft::from_row(row, scheduler)?;
     let mut objects: Vec<Value> = draft.priority_class.iter().cloned().collect();
-    objects.extend(workload_kinds::objects(row, &draft)?);
+    objects.extend(workload_kinds::objects_of_workload(row, &draft)?);
     Ok(objects)
 }
 
-/// The kind-independent parts of a workload row.
+/// The parts of a workload row that do not depend on the kind.
 #[derive(Clone, Debug)]
 pub(super) struct WorkloadDraft {
-    /// Workload name.
+    /// The name of the workload.
     pub(super) name: String,
-    /// Namespace of all its objects.
+    /// The namespace of all objects of the workload.
     pub(super) namespace: String,
-    /// Number of pods; `None`: one pod with the workload's own name.
+    /// Number of pods. `None` means one pod with the name of the workload.
     pub(super) pods: Option<u32>,
-    /// Labels of the owner and the pods.
+    /// Labels of the workload's owner object and of its pods.
     pub(super) labels: Map,
-    /// Annotations of the pods.
+    /// Annotations of the workload's pods.
     pub(super) annotations: Map,
-    /// `spec` of the pods.
+    /// The `spec` of the pods.
     pub(super) pod_spec: Value,
-    /// The priority class to create when the row gives a numeric priority.
+    /// The priority class that must be created, if the row gives the priority as a number.
     priority_class: Option<Value>,
 }
 
 impl WorkloadDraft {
     fn from_row(row: &Row<'_>, scheduler: &str) -> Result<Self, RowError> {
-        let name = row.required("name")?.to_owned();
+        let name = row.required_cell("name")?.to_owned();
         let mut labels = Map::new();
         labels.insert(WORKLOAD_LABEL.to_owned(), json!(name));
         if let Some(queue) = row.reference("queue") {
             labels.insert(labels::QUEUE.to_owned(), json!(queue.name));
         }
-        if let Some(answer) = row.yes_or_no("preemptible")? {
+        if let Some(answer) = row.yes_or_no_cell("preemptible")? {
             let value = match answer {
                 YesNo::Yes => "preemptible",
                 YesNo::No => "non-preemptible",
             };
             labels.insert(labels::PREEMPTIBILITY.to_owned(), json!(value));
         }
-        for (key, value) in row.pairs("labels")? {
+        for (key, value) in row.key_value_pairs("labels")? {
             labels.insert(key.to_owned(), json!(value));
         }
-        let (class, priority_class) = priority(row);
+        let (class, priority_class) = priority_class_and_value(row);
         Ok(Self {
             namespace: row.cell("namespace").unwrap_or("default").to_owned(),
             pods: row.object_count("pods", 1)?,
-            annotations: annotations(row)?,
+            annotations: annotations_from_row(row)?,
             pod_spec: pod_spec(row, &name, scheduler, class)?,
             labels,
             name,
@@ -104,22 +107,22 @@ impl WorkloadDraft {
         })
     }
 
-    /// `metadata` of an owner.
-    pub(super) fn metadata(&self) -> Value {
+    /// The `metadata` of the object that owns the pods.
+    pub(super) fn owner_metadata(&self) -> Value {
         json!({"name": self.name, "namespace": self.namespace, "labels": self.labels})
     }
 
-    /// A pod template.
-    pub(super) fn template(&self) -> Value {
+    /// The pod template for a workload controller.
+    pub(super) fn pod_template(&self) -> Value {
         json!({
             "metadata": {"labels": self.labels, "annotations": self.annotations},
             "spec": self.pod_spec,
         })
     }
 
-    /// A pod without an owner; it ends when its container exits.
-    fn pod(&self, name: &str) -> Value {
-        let mut pod = self.template();
+    /// A pod without an owner. It ends when its container exits.
+    fn pod_object(&self, name: &str) -> Value {
+        let mut pod = self.pod_template();
         pod["spec"]["restartPolicy"] = json!("Never");
         pod["apiVersion"] = json!("v1");
         pod["kind"] = json!("Pod");
@@ -129,11 +132,11 @@ impl WorkloadDraft {
     }
 
     /// Pods without an owner, with these names.
-    pub(super) fn standalone_pods(&self, names: &[String]) -> Vec<Value> {
-        names.iter().map(|name| self.pod(name)).collect()
+    pub(super) fn standalone_pod_objects(&self, names: &[String]) -> Vec<Value> {
+        names.iter().map(|name| self.pod_object(name)).collect()
     }
 
-    /// Names of pods without an owner.
+    /// The names of the workload's pods, if no controller creates them.
     pub(super) fn pod_names(&self) -> Vec<String> {
         match self.pods {
             None => vec![self.name.clone()],
@@ -141,19 +144,20 @@ impl WorkloadDraft {
         }
     }
 
-    /// Number of pods; one by default.
+    /// Number of pods of the workload; one by default.
     pub(super) fn pod_count(&self) -> u32 {
         self.pods.unwrap_or(1)
     }
 }
 
-/// `<name>-0`, `<name>-1` …
+/// The names `<name>-0`, `<name>-1` … for this number of objects.
 pub(super) fn numbered_names(name: &str, count: u32) -> Vec<String> {
     (0..count).map(|number| format!("{name}-{number}")).collect()
 }
 
-/// Name of the priority class, and the class itself when the row gives a number.
-fn priority(row: &Row<'_>) -> (Option<String>, Option<Value>) {
+/// The name of the row's priority class; and the class itself, if the row gives the priority as a
+/// number.
+fn priority_class_and_value(row: &Row<'_>) -> (Option<String>, Option<Value>) {
     let Some(cell) = row.cell("priority") else { return (None, None) };
     let Ok(value) = cell.parse::<i32>() else { return (Some(cell.to_owned()), None) };
     let name = format!("priority-{}", cell.replace('-', "minus-"));
@@ -166,7 +170,7 @@ fn priority(row: &Row<'_>) -> (Option<String>, Option<Value>) {
     (Some(name), Some(class))
 }
 
-fn annotations(row: &Row<'_>) -> Result<Map, RowError> {
+fn annotations_from_row(row: &Row<'_>) -> Result<Map, RowError> {
     let mut annotations = Map::new();
     let durations = [
         ("run time", annotations::RUN_TIME),
@@ -175,22 +179,22 @@ fn annotations(row: &Row<'_>) -> Result<Map, RowError> {
         ("preemption delay", annotations::PREEMPTION_DELAY),
     ];
     for (column, key) in durations {
-        if let Some(cell) = row.duration(column)? {
+        if let Some(cell) = row.go_duration_cell(column)? {
             annotations.insert(key.to_owned(), json!(cell));
         }
     }
-    if let Some(code) = row.parsed::<u8>("exit code", "a whole number from 0 to 255")? {
+    if let Some(code) = row.parsed_cell::<u8>("exit code", "a whole number from 0 to 255")? {
         annotations.insert(annotations::EXIT_CODE, json!(code.to_string()));
     }
     if let Some(cell) = row.cell("staleness grace") {
         let (sign, length) = cell.strip_prefix('-').map_or(("", cell), |length| ("-", length));
         let length = normalize_go_duration(length).ok_or_else(|| {
             let allowed = "a duration such as 90s or 1h30m; negative means forever";
-            row.error("staleness grace", cell, allowed)
+            row.cell_error("staleness grace", cell, allowed)
         })?;
         annotations.insert(annotations::STALENESS_GRACE_PERIOD, json!(format!("{sign}{length}")));
     }
-    for (key, value) in row.pairs("annotations")? {
+    for (key, value) in row.key_value_pairs("annotations")? {
         annotations.insert(key.to_owned(), json!(value));
     }
     Ok(annotations)
@@ -205,7 +209,7 @@ fn pod_spec(
     let mut container = json!({
         "name": "main",
         "image": "registry.k8s.io/pause:3.10",
-        "resources": resources(row)?,
+        "resources": resources_from_row(row)?,
     });
     if let Some(port) = row.count("host port", 1)? {
         container["ports"] = json!([{"containerPort": port, "hostPort": port}]);
@@ -223,12 +227,13 @@ fn pod_spec(
     if let Some(node) = row.reference("node") {
         spec["nodeName"] = json!(node.name);
     }
-    placement_columns::apply(row, name, &mut spec)?;
+    placement_columns::apply_placement_columns(row, name, &mut spec)?;
     Ok(spec)
 }
 
-/// GPUs are set as limits too, which extended resources require; CPU and memory are requests only.
-fn resources(row: &Row<'_>) -> Result<Value, RowError> {
+/// The container's requests and limits. GPUs are set as limits, too, because Kubernetes requires
+/// that for extended resources; CPU and memory are requests only.
+fn resources_from_row(row: &Row<'_>) -> Result<Value, RowError> {
     let mut resources = json!({});
     if let Some(gpus) = row.count("gpus", 0)?.filter(|gpus| *gpus > 0) {
         let gpus = gpus.to_string();
@@ -236,7 +241,7 @@ fn resources(row: &Row<'_>) -> Result<Value, RowError> {
         resources["requests"][resources::GPU] = json!(gpus);
     }
     for resource in ["cpu", "memory"] {
-        if let Some(cell) = row.quantity(resource)? {
+        if let Some(cell) = row.quantity_cell(resource)? {
             resources["requests"][resource] = json!(cell);
         }
     }
@@ -250,11 +255,13 @@ mod tests {
     use super::*;
 
     fn made(cells: &[(&str, &str)]) -> String {
-        let row = Row::inline("f:3".to_owned(), cells);
-        match workload_from_row(&row, "kai-scheduler") {
-            Ok(objects) => {
-                objects.iter().map(schedlab_clusters::api::title).collect::<Vec<_>>().join(", ")
-            }
+        let row = Row::from_cells("f:3".to_owned(), cells);
+        match workload_objects_from_row(&row, "kai-scheduler") {
+            Ok(objects) => objects
+                .iter()
+                .map(schedlab_clusters::api::object_title)
+                .collect::<Vec<_>>()
+                .join(", "),
             Err(error) => error.to_string(),
         }
     }
@@ -304,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_pod_requests_what_its_row_specifies() {
-        let row = Row::inline(
+        let row = Row::from_cells(
             "f:3".to_owned(),
             &[
                 ("name", "a"),
@@ -314,7 +321,7 @@ mod tests {
                 ("preemptible", "no"),
             ],
         );
-        let pod = &workload_from_row(&row, "kai-scheduler").unwrap()[0];
+        let pod = &workload_objects_from_row(&row, "kai-scheduler").unwrap()[0];
         assert_snapshot!(pod["metadata"], @r#"{"annotations":{"schedlab.dev/run-time":"10m"},"labels":{"kai.scheduler/preemptibility":"non-preemptible","kai.scheduler/queue":"q","schedlab.dev/workload":"a"},"name":"a","namespace":"default"}"#);
         assert_snapshot!(pod["spec"], @r#"{"containers":[{"image":"registry.k8s.io/pause:3.10","name":"main","resources":{"limits":{"nvidia.com/gpu":"2"},"requests":{"nvidia.com/gpu":"2"}}}],"restartPolicy":"Never","schedulerName":"kai-scheduler"}"#);
     }

@@ -9,7 +9,7 @@ use schedlab_audit::PodDeletion;
 
 use super::{ObservedCluster, Pod, WatchedKind};
 
-/// A pod that a scheduler evicted, and the event's message.
+/// The eviction of a pod by a scheduler, with the message of the event about it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Eviction<'a> {
     /// The pod's namespace.
@@ -27,62 +27,67 @@ pub(crate) struct Eviction<'a> {
 }
 
 impl Eviction<'_> {
-    /// Whether the message contains one of these names, other than the victim's own.
+    /// Whether the message contains one of these names, the victim's own excepted.
     pub(crate) fn mentions_any(&self, names: &BTreeSet<&str>) -> bool {
         let message = self.message.unwrap_or_default();
-        let mut words = words(message, "_-.").filter(|word| *word != self.name);
+        let mut words = words_of_message(message, "_-.").filter(|word| *word != self.name);
         words.any(|word| names.contains(word))
     }
 
     /// Whether the message contains the name of a queue, and not only that of a namespace.
     pub(crate) fn mentions_queue(&self, queue: &str) -> bool {
-        words(self.message.unwrap_or_default(), "_-./").any(|word| word == queue)
+        words_of_message(self.message.unwrap_or_default(), "_-./").any(|word| word == queue)
     }
 }
 
 impl fmt::Display for Eviction<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unannounced = "it was deleted while it ran, and no event announced it";
+        let unannounced = "the pod was deleted while it ran, and no event announced that";
         write!(f, "{}: {}", self.name, self.message.unwrap_or(unannounced))
     }
 }
 
 impl<'a> Eviction<'a> {
-    /// A deletion that no event announced.
-    fn unannounced(departure: &'a PodDeletion) -> Self {
-        let (pod, time) = (Pod(&departure.pod), &*departure.requested_at);
-        let (namespace, name, uid) = (pod.namespace(), pod.name(), pod.uid());
+    /// An eviction that no event announced.
+    fn from_unannounced(deletion: &'a PodDeletion) -> Self {
+        let (pod, time) = (Pod(&deletion.pod), &*deletion.requested_at);
+        let (namespace, name, uid) = (pod.pod_namespace(), pod.pod_name(), pod.uid());
         Self { namespace, name, uid, pod: Some(pod), message: None, time }
     }
 }
 
-/// The number of distinct victims: a pod that makes room for two preemptors has two events.
-pub(crate) fn victim_count<'e>(evictions: impl Iterator<Item = &'e Eviction<'e>>) -> usize {
+/// The number of different pods among the evictions: a pod that makes room for two preemptors has
+/// two events.
+pub(crate) fn distinct_victim_count<'e>(
+    evictions: impl Iterator<Item = &'e Eviction<'e>>,
+) -> usize {
     let pods: BTreeSet<[&str; 3]> =
         evictions.map(|eviction| [eviction.uid, eviction.namespace, eviction.name]).collect();
     pods.len()
 }
 
-/// The words of a message; a word consists of letters, digits and `signs`.
-fn words<'m>(message: &'m str, signs: &str) -> impl Iterator<Item = &'m str> {
-    let part = move |c: char| c.is_alphanumeric() || signs.contains(c);
+/// The words of a message. A word consists of letters, digits and `word_characters`.
+fn words_of_message<'m>(message: &'m str, word_characters: &str) -> impl Iterator<Item = &'m str> {
+    let part = move |c: char| c.is_alphanumeric() || word_characters.contains(c);
     message.split(move |c: char| !part(c)).map(|word| word.trim_matches('.'))
 }
 
-/// Evictions of pods that have been or are being deleted, from events; followed by deletions
-/// without an event.
-pub(super) fn evictions<'a>(
+/// The evictions that events announce, of pods that have been or are being deleted, followed by the
+/// unannounced ones.
+pub(super) fn evictions_in<'a>(
     view: &'a ObservedCluster,
     unannounced: &'a [PodDeletion],
 ) -> Vec<Eviction<'a>> {
-    let announced = view.all(WatchedKind::Events).filter_map(|event| eviction(view, event));
+    let announced = view
+        .objects_of_kind(WatchedKind::Events)
+        .filter_map(|event| eviction_from_event(view, event));
     let mut found: Vec<Eviction<'_>> =
-        announced.chain(unannounced.iter().map(Eviction::unannounced)).collect();
+        announced.chain(unannounced.iter().map(Eviction::from_unannounced)).collect();
     found.sort_by_key(|eviction| (eviction.time, eviction.namespace, eviction.name));
     found
 }
 
-fn eviction<'a>(view: &'a ObservedCluster, event: &'a Value) -> Option<Eviction<'a>> {
+fn eviction_from_event<'a>(view: &'a ObservedCluster, event: &'a Value) -> Option<Eviction<'a>> {
     let field = |at: &str| fields::text(event, at);
     let evicts = matches!(field("/reason")?, "Evict" | "Evicted" | "Preempted");
     if !evicts || field("/involvedObject/kind") != Some("Pod") {
@@ -92,11 +97,12 @@ fn eviction<'a>(view: &'a ObservedCluster, event: &'a Value) -> Option<Eviction<
     let name = field("/involvedObject/name")?;
     let key = (namespace.to_owned(), name.to_owned());
     let is_involved = |pod: &Pod<'_>| pod.uid() == field("/involvedObject/uid").unwrap_or_default();
-    let current = view.pods().find(|pod| (pod.namespace(), pod.name()) == (namespace, name));
+    let current =
+        view.current_pods().find(|pod| (pod.pod_namespace(), pod.pod_name()) == (namespace, name));
     let pod = match current.filter(is_involved) {
         Some(pod) if !pod.is_terminating() => return None,
         Some(pod) => Some(pod),
-        None => view.deleted_pod(&key).or(current),
+        None => view.find_deleted_pod(&key).or(current),
     };
     let message = field("/message").or_else(|| field("/note")).or(Some(""));
     let time = field("/metadata/creationTimestamp").unwrap_or_default();
@@ -119,15 +125,15 @@ mod tests {
             eviction("a", "1", "Preempted by pod y on node n"),
             eviction("b", "2", "Preempted by pod y on node n"),
         ];
-        assert_eq!(victim_count(evictions.iter()), 2);
+        assert_eq!(distinct_victim_count(evictions.iter()), 2);
     }
 
     #[test]
     fn a_recreated_pod_is_another_victim() {
         let evictions = [eviction("web-0", "1", ""), eviction("web-0", "2", "")];
-        assert_eq!(victim_count(evictions.iter()), 2);
+        assert_eq!(distinct_victim_count(evictions.iter()), 2);
         let nameless = [eviction("a", "", ""), eviction("a", "", ""), eviction("b", "", "")];
-        assert_eq!(victim_count(nameless.iter()), 2, "by name, where there is no uid");
+        assert_eq!(distinct_victim_count(nameless.iter()), 2, "by name, where there is no uid");
     }
 
     #[test]

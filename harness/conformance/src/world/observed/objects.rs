@@ -7,10 +7,10 @@ use schedlab_audit::{pod_requests, unschedulable_message};
 
 use super::{ObservedCluster, WatchedKind};
 
-/// Label of the workload that a table row created.
+/// Label of objects with the name of the workload whose table row created them.
 pub(crate) const WORKLOAD_LABEL: &str = "schedlab.dev/workload";
 
-/// Prefix of the scheduling gates with which Kueue queues pods. To the user, such a pod is pending
+/// Prefix of the scheduling gates with which Kueue holds pods back. For users such a pod is pending
 /// like any other.
 const KUEUE_GATE_PREFIX: &str = "kueue.x-k8s.io/";
 
@@ -21,19 +21,20 @@ pub struct Pod<'a>(pub &'a Value);
 /// The phase of a pod, in the words of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Waits for a node.
+    /// The pod waits for a node.
     Pending,
-    /// Waits for its scheduling gates.
+    /// The pod waits for the removal of its scheduling gates.
     Gated,
-    /// Has a node and has not started, or none of its containers runs until it is restarted.
+    /// The pod has a node, and either has not started or none of its containers runs until it is
+    /// restarted.
     Starting,
-    /// Runs.
+    /// The pod runs.
     Running,
-    /// Is being deleted.
+    /// The pod is being deleted.
     Terminating,
-    /// Succeeded.
+    /// The pod has succeeded.
     Succeeded,
-    /// Failed.
+    /// The pod has failed.
     Failed,
 }
 
@@ -52,114 +53,118 @@ impl fmt::Display for Phase {
 }
 
 impl<'a> Pod<'a> {
-    /// `metadata.name`.
-    pub fn name(self) -> &'a str {
-        self.text("/metadata/name")
+    /// The name of the pod.
+    pub fn pod_name(self) -> &'a str {
+        self.text_at("/metadata/name")
     }
 
-    /// `metadata.namespace`.
-    pub fn namespace(self) -> &'a str {
-        self.text("/metadata/namespace")
+    /// The namespace of the pod.
+    pub fn pod_namespace(self) -> &'a str {
+        self.text_at("/metadata/namespace")
     }
 
-    /// `metadata.uid`.
+    /// The uid of the pod.
     pub fn uid(self) -> &'a str {
-        self.text("/metadata/uid")
+        self.text_at("/metadata/uid")
     }
 
     /// The path of the pod in the API.
-    pub fn path(&self) -> String {
-        format!("/api/v1/namespaces/{}/pods/{}", self.namespace(), self.name())
+    pub fn api_path(&self) -> String {
+        format!("/api/v1/namespaces/{}/pods/{}", self.pod_namespace(), self.pod_name())
     }
 
-    /// `spec.nodeName`; empty before the pod is bound.
-    pub fn node(self) -> &'a str {
-        self.text("/spec/nodeName")
+    /// The name of the pod's node; empty before the pod is bound.
+    pub fn node_name(self) -> &'a str {
+        self.text_at("/spec/nodeName")
     }
 
-    /// The pod's phase.
-    pub fn phase(self) -> Phase {
-        match self.text("/status/phase") {
+    /// The phase of the pod, in the words of steps.
+    pub fn current_phase(self) -> Phase {
+        match self.text_at("/status/phase") {
             "Succeeded" => Phase::Succeeded,
             "Failed" => Phase::Failed,
             _ if self.is_terminating() => Phase::Terminating,
             "Running" if !self.waits_for_restart() => Phase::Running,
-            _ if !self.node().is_empty() => Phase::Starting,
+            _ if !self.node_name().is_empty() => Phase::Starting,
             _ if self.is_gated() => Phase::Gated,
             _ => Phase::Pending,
         }
     }
 
-    /// Whether it has started, and none of its containers runs: the kubelet will restart them.
+    /// Whether the pod has started and none of its containers runs, so that the kubelet will
+    /// restart them.
     pub fn waits_for_restart(self) -> bool {
         let containers = fields::list(self.0, "/status/containerStatuses");
-        self.text("/status/phase") == "Running"
+        self.text_at("/status/phase") == "Running"
             && !containers.is_empty()
             && containers.iter().all(|container| fields::at(container, "/state/running").is_none())
     }
 
-    /// When its first container started to run, in the API's format; empty if it does not run.
-    pub fn run_start(self) -> &'a str {
-        self.text("/status/containerStatuses/0/state/running/startedAt")
+    /// When the pod's first container started to run, as the API shows it; empty if the container
+    /// does not run.
+    pub fn first_container_start(self) -> &'a str {
+        self.text_at("/status/containerStatuses/0/state/running/startedAt")
     }
 
-    /// How often the kubelet has restarted its containers.
+    /// How often the kubelet has restarted containers of the pod.
     pub fn restart_count(self) -> u64 {
         let containers = fields::list(self.0, "/status/containerStatuses").iter();
         containers.filter_map(|container| container["restartCount"].as_u64()).sum()
     }
 
-    /// Whether it has a scheduling gate that is not the queueing system's.
+    /// Whether the pod has a scheduling gate that is not Kueue's.
     fn is_gated(self) -> bool {
         let gates = fields::list(self.0, "/spec/schedulingGates");
         let name = |gate: &Value| gate["name"].as_str().unwrap_or_default().to_owned();
         gates.iter().any(|gate| !name(gate).starts_with(KUEUE_GATE_PREFIX))
     }
 
-    /// Whether it occupies resources of its node.
+    /// Whether the pod occupies resources of its node.
     pub(crate) fn holds_resources(self) -> bool {
-        !self.node().is_empty() && !matches!(self.phase(), Phase::Succeeded | Phase::Failed)
+        !self.node_name().is_empty()
+            && !matches!(self.current_phase(), Phase::Succeeded | Phase::Failed)
     }
 
-    /// Whether its deletion was requested.
+    /// Whether the deletion of the pod was requested.
     pub(crate) fn is_terminating(self) -> bool {
-        !self.text("/metadata/deletionTimestamp").is_empty()
+        !self.text_at("/metadata/deletionTimestamp").is_empty()
     }
 
-    /// Requested GPUs, in thousandths.
+    /// The GPUs that the pod requests, in thousandths.
     pub fn gpu_milli(self) -> i128 {
-        self.requested(resources::GPU)
+        self.requested_milli(resources::GPU)
     }
 
     /// The effective request for a resource as Kubernetes computes it, in thousandths of the unit.
-    pub fn requested(self, resource: &str) -> i128 {
+    pub fn requested_milli(self, resource: &str) -> i128 {
         pod_requests(self.0).get(resource).copied().unwrap_or(0)
     }
 
-    /// Why the scheduler reported it as unschedulable.
+    /// Why the pod cannot be scheduled, as the scheduler reported it.
     pub fn unschedulable_message(self) -> Option<&'a str> {
         unschedulable_message(self.0)
     }
 
-    /// The queue that is charged for it: that of its pod group, else that of its label.
-    pub fn queue(self, view: &'a ObservedCluster) -> Option<&'a str> {
+    /// The name of the queue that is charged for the pod: that of its pod group, else that of its
+    /// label.
+    pub fn queue_name(self, view: &'a ObservedCluster) -> Option<&'a str> {
         let of_group = self.pod_group(view).and_then(|group| fields::text(group, "/spec/queue"));
-        of_group.or_else(|| self.label(labels::QUEUE))
+        of_group.or_else(|| self.label_value(labels::QUEUE))
     }
 
-    /// Its pod group, in the current or last state.
+    /// The pod's pod group, in its current or last state.
     pub fn pod_group(self, view: &'a ObservedCluster) -> Option<&'a Value> {
         let name = object::annotation(self.0, annotations::POD_GROUP_NAME)?;
-        view.get_ever_seen(WatchedKind::PodGroups, self.namespace(), name)
+        view.get_ever_seen(WatchedKind::PodGroups, self.pod_namespace(), name)
     }
 
-    /// Names with which schedulers refer to it: its own, its pod group's, its uid and its owners'
-    /// uids.
+    /// The names by which schedulers refer to the pod: its own name, that of its pod group, its uid
+    /// and the uids of its owners.
     pub(crate) fn known_names(self) -> impl Iterator<Item = &'a str> {
         let owners = fields::list(self.0, "/metadata/ownerReferences").iter();
         let made_by = owners.filter_map(|owner| fields::text(owner, "/uid"));
         let group = object::annotation(self.0, annotations::POD_GROUP_NAME);
-        let own = [Some(self.name()), group, fields::text(self.0, "/metadata/uid")];
+        let own = [Some(self.pod_name()), group, fields::text(self.0, "/metadata/uid")];
         own.into_iter().flatten().chain(made_by)
     }
 
@@ -182,21 +187,22 @@ impl<'a> Pod<'a> {
         };
         let is_kind =
             makers.is_empty() || owner.is_some_and(|(owner_kind, _)| makers.contains(&owner_kind));
-        let is_named = || match (self.label(WORKLOAD_LABEL), owner) {
+        let is_named = || match (self.label_value(WORKLOAD_LABEL), owner) {
             (Some(label), _) => label == workload,
             (None, Some((kind, name))) => {
-                self.name() == workload || self.is_owned_through(kind, name, workload)
+                self.pod_name() == workload || self.is_owned_through(kind, name, workload)
             }
-            (None, None) => self.name() == workload,
+            (None, None) => self.pod_name() == workload,
         };
         is_kind && is_named()
     }
 
-    /// Whether the owner is the workload of this name or was created for it.
+    /// Whether the owner with this kind and name is the workload itself or was created for the
+    /// workload.
     fn is_owned_through(self, kind: &str, name: &str, workload: &str) -> bool {
         let rest = name.strip_prefix(workload);
         let suffix = rest.and_then(|rest| rest.strip_prefix('-'));
-        let of_set = || self.label(labels::JOB_SET_NAME) == Some(workload);
+        let of_set = || self.label_value(labels::JOB_SET_NAME) == Some(workload);
         let is_made = match kind {
             "ReplicaSet" => suffix.is_some_and(|hash| !hash.contains('-')),
             "Job" => suffix.is_some_and(|time| time.parse::<u64>().is_ok()) || of_set(),
@@ -206,18 +212,18 @@ impl<'a> Pod<'a> {
         is_made || rest == Some("")
     }
 
-    /// A label's value.
-    pub(crate) fn label(self, key: &str) -> Option<&'a str> {
+    /// The value of a label of the pod.
+    pub(crate) fn label_value(self, key: &str) -> Option<&'a str> {
         object::label(self.0, key)
     }
 
-    /// `status.startTime`, in the API's format, which sorts chronologically.
+    /// The pod's `status.startTime`, in a format that sorts chronologically.
     pub(crate) fn start_time(self) -> &'a str {
-        self.text("/status/startTime")
+        self.text_at("/status/startTime")
     }
 
-    fn text(self, at: &str) -> &'a str {
-        fields::text(self.0, at).unwrap_or_default()
+    fn text_at(self, pointer: &str) -> &'a str {
+        fields::text(self.0, pointer).unwrap_or_default()
     }
 }
 
@@ -233,7 +239,7 @@ mod tests {
             let time = if leaving { json!("2026-01-01T00:00:00Z") } else { Value::Null };
             let pod = json!({"metadata": {"deletionTimestamp": time}, "spec": {"nodeName": "n"},
                              "status": {"phase": phase}});
-            Pod(&pod).phase()
+            Pod(&pod).current_phase()
         };
         assert_eq!(pod("Running", true), Phase::Terminating);
         assert_eq!(pod("Running", false), Phase::Running);
@@ -247,7 +253,7 @@ mod tests {
             let containers = json!([{"restartCount": 1, "state": state}]);
             Pod(&json!({"spec": {"nodeName": "n"},
                         "status": {"phase": "Running", "containerStatuses": containers}}))
-            .phase()
+            .current_phase()
         };
         assert_eq!(phase(json!({"running": {}})), Phase::Running);
         assert_eq!(phase(json!({"waiting": {"reason": "CrashLoopBackOff"}})), Phase::Starting);
@@ -258,7 +264,7 @@ mod tests {
     fn a_pod_gated_by_kueue_is_pending() {
         let pod = |gates: &[&str]| {
             let gates: Vec<Value> = gates.iter().map(|name| json!({"name": name})).collect();
-            Pod(&json!({"spec": {"schedulingGates": gates}})).phase()
+            Pod(&json!({"spec": {"schedulingGates": gates}})).current_phase()
         };
         let both = ["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"];
         assert_eq!(pod(&both), Phase::Pending);

@@ -12,16 +12,16 @@ use schedlab_emulator::store::watch::{LiveWatch, WatchEvent, WatchQuery};
 use schedlab_emulator::{FieldSelector, LabelSelector};
 
 use super::WatchedKind;
-use super::watch::{Events, WatchUpdate};
+use super::watch::{UpdateStream, WatchUpdate};
 
-/// The objects of a kind, their revision, and the changes after it.
+/// The objects of a kind in an emulator's store, their revision, and the later changes.
 pub(super) struct StoreWatch {
     pub(super) objects: Vec<Arc<Value>>,
     pub(super) revision: u64,
-    pub(super) events: Events,
+    pub(super) events: UpdateStream,
 }
 
-/// Watches a kind; `None` if the cluster does not have it.
+/// Lists and watches a kind in an emulator's store; `None` if the cluster does not have the kind.
 pub(super) fn watch_store(
     emulator: &Emulator,
     kind: WatchedKind,
@@ -35,12 +35,13 @@ pub(super) fn watch_store(
     let shown = |object: &Arc<Value>| kind_info.in_version(version, object);
     let objects = store.read(|store| store.list(&resource, None).map(shown).collect());
     let revision = store.revision();
-    let tail = LiveWatch::start(store, watch_query(resource, revision))?;
-    let updates = event_stream(tail).map(move |event| Ok(to_update(event?, &kind_info, version)));
+    let tail = LiveWatch::start(store, watch_query_from(resource, revision))?;
+    let updates =
+        events_of_watch(tail).map(move |event| Ok(to_update(event?, &kind_info, version)));
     Ok(Some(StoreWatch { objects, revision, events: updates.boxed() }))
 }
 
-fn watch_query(resource: Resource, revision: u64) -> WatchQuery {
+fn watch_query_from(resource: Resource, revision: u64) -> WatchQuery {
     WatchQuery {
         resource,
         namespace: None,
@@ -53,8 +54,9 @@ fn watch_query(resource: Resource, revision: u64) -> WatchQuery {
     }
 }
 
-/// The stream ends with an error if the store has compacted the next revision.
-fn event_stream(tail: LiveWatch) -> impl Stream<Item = anyhow::Result<WatchEvent>> {
+/// The stream of changes that a watch delivers. It ends with an error if the store has compacted
+/// the next revision.
+fn events_of_watch(tail: LiveWatch) -> impl Stream<Item = anyhow::Result<WatchEvent>> {
     stream::unfold((tail, Vec::new().into_iter()), |(mut tail, mut ready)| async move {
         loop {
             if let Some(event) = ready.next() {

@@ -19,7 +19,7 @@ use super::{ObjectKey, WatchedKind};
 use schedlab_clusters::api::{Api, is_not_found};
 use schedlab_tenancy::Watermarks;
 
-pub(super) type Events = BoxStream<'static, anyhow::Result<WatchUpdate>>;
+pub(super) type UpdateStream = BoxStream<'static, anyhow::Result<WatchUpdate>>;
 
 /// A change that a watch delivered.
 pub(super) enum WatchUpdate {
@@ -31,63 +31,64 @@ pub(super) enum WatchUpdate {
     Other,
 }
 
-/// By namespace and name.
-type Objects = BTreeMap<String, BTreeMap<String, Arc<Value>>>;
+/// Objects by namespace and name.
+type ObjectsByNamespace = BTreeMap<String, BTreeMap<String, Arc<Value>>>;
 
-/// A collection that is kept up to date.
-pub(super) struct Watch {
+/// The objects of a kind, kept up to date by a watch.
+pub(super) struct ObjectWatch {
     pub(super) kind: WatchedKind,
-    source: Source,
+    source: WatchSource,
     /// The `resourceVersion` of the last change.
     revision: u64,
-    objects: Objects,
-    events: Events,
+    objects: ObjectsByNamespace,
+    events: UpdateStream,
 }
 
-/// Where changes come from.
-enum Source {
-    /// The cluster's API.
+/// Where a watch gets its changes from.
+enum WatchSource {
+    /// From the API of the cluster.
     Api(Api),
     /// The store of a cluster in this process, without serialization.
     Store(Emulator),
 }
 
-impl Watch {
+impl ObjectWatch {
     /// Lists and watches a kind; `None` if the cluster does not serve it.
-    pub(super) async fn start(api: &Api, kind: WatchedKind) -> anyhow::Result<Option<Self>> {
-        let mut list = match api.get(&kind.path()).await {
+    pub(super) async fn start_on_api(api: &Api, kind: WatchedKind) -> anyhow::Result<Option<Self>> {
+        let mut list = match api.get(&kind.api_list_path()).await {
             Ok(list) => list,
             Err(error) if is_not_found(&error) => return Ok(None),
-            Err(error) => return Err(error).context(kind.path()),
+            Err(error) => return Err(error).context(kind.api_list_path()),
         };
         let revision = list["metadata"]["resourceVersion"].as_str().unwrap_or("0").to_owned();
-        let events = open_stream(api, kind, &revision).await?;
+        let events = open_update_stream(api, kind, &revision).await?;
         let listed = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        let objects = by_key(listed.into_iter().map(Arc::new));
-        let source = Source::Api(api.clone());
+        let objects = objects_by_key(listed.into_iter().map(Arc::new));
+        let source = WatchSource::Api(api.clone());
         let revision = revision.parse().unwrap_or(0);
         Ok(Some(Self { kind, source, revision, objects, events }))
     }
 
-    /// Like [`Self::start`], for a cluster in this process.
-    pub(super) fn in_process(
+    /// Like [`Self::start_on_api`], for a cluster in this process.
+    pub(super) fn start_in_process(
         emulator: &Emulator,
         kind: WatchedKind,
     ) -> anyhow::Result<Option<Self>> {
         let Some(followed) = watch_store(emulator, kind)? else { return Ok(None) };
         let StoreWatch { objects, revision, events } = followed;
-        let (objects, source) = (by_key(objects), Source::Store(emulator.clone()));
+        let (objects, source) = (objects_by_key(objects), WatchSource::Store(emulator.clone()));
         Ok(Some(Self { kind, source, revision, objects, events }))
     }
 
-    /// Restarts a watch that the server ended.
-    pub(super) async fn restart(&mut self) -> anyhow::Result<()> {
+    /// Restarts the watch after the server has ended it.
+    pub(super) async fn restart_stream(&mut self) -> anyhow::Result<()> {
         match &self.source {
-            Source::Api(api) => {
-                self.events = open_stream(api, self.kind, &self.revision.to_string()).await?;
+            WatchSource::Api(api) => {
+                self.events =
+                    open_update_stream(api, self.kind, &self.revision.to_string()).await?;
             }
-            Source::Store(emulator) => {
-                if let Some(anew) = Self::in_process(emulator, self.kind)? {
+            WatchSource::Store(emulator) => {
+                if let Some(anew) = Self::start_in_process(emulator, self.kind)? {
                     *self = anew;
                 }
             }
@@ -95,36 +96,37 @@ impl Watch {
         Ok(())
     }
 
-    /// Whether everything up to these watermarks has been delivered.
-    pub(super) fn has_reached(&self, watermarks: &Watermarks) -> bool {
+    /// Whether the watch has delivered all changes up to these watermarks.
+    pub(super) fn has_reached_watermarks(&self, watermarks: &Watermarks) -> bool {
         let (_, _, plural) = self.kind.collection();
-        let gone = |uid: &String| !self.objects().any(|object| object["metadata"]["uid"] == **uid);
+        let gone =
+            |uid: &String| !self.all_objects().any(|object| object["metadata"]["uid"] == **uid);
         let deleted = watermarks.deleted.iter().filter(|(_, of)| *of == plural);
         watermarks.newest.get(plural).is_none_or(|newest| *newest <= self.revision)
             && deleted.map(|(uid, _)| uid).all(gone)
     }
 
-    /// The next change, if there is one; `None` if the server ended the watch.
-    pub(super) fn poll(
+    /// The next change, if it has arrived; `None` in its place if the server ended the watch.
+    pub(super) fn poll_update(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<anyhow::Result<Option<WatchUpdate>>> {
         self.events
             .poll_next_unpin(context)
-            .map(|event| event.transpose().with_context(|| self.kind.path()))
+            .map(|event| event.transpose().with_context(|| self.kind.api_list_path()))
     }
 
-    /// Applies a change. Returns an object that was deleted.
-    pub(super) fn apply(&mut self, update: WatchUpdate) -> Option<(ObjectKey, Arc<Value>)> {
+    /// Applies a change. Returns the object if the change is its deletion.
+    pub(super) fn apply_update(&mut self, update: WatchUpdate) -> Option<(ObjectKey, Arc<Value>)> {
         match update {
             WatchUpdate::Present(object) => {
                 self.advance_revision(&object);
-                insert(&mut self.objects, object);
+                insert_object(&mut self.objects, object);
                 None
             }
             WatchUpdate::Deleted(object) => {
                 self.advance_revision(&object);
-                let key = key_of(&object);
+                let key = object_key(&object);
                 self.objects.get_mut(&key.0).and_then(|there| there.remove(&key.1));
                 Some((key, object))
             }
@@ -136,23 +138,27 @@ impl Watch {
         self.revision = object::resource_version(object).parse().unwrap_or(self.revision);
     }
 
-    pub(super) fn object(&self, namespace: &str, name: &str) -> Option<&Value> {
+    pub(super) fn find_object(&self, namespace: &str, name: &str) -> Option<&Value> {
         self.objects.get(namespace)?.get(name).map(|object| &**object)
     }
 
-    pub(super) fn objects(&self) -> impl Iterator<Item = &Value> {
+    pub(super) fn all_objects(&self) -> impl Iterator<Item = &Value> {
         self.objects.values().flat_map(BTreeMap::values).map(|object| &**object)
     }
 }
 
-impl fmt::Debug for Watch {
+impl fmt::Debug for ObjectWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Watch({:?}, {} objects)", self.kind, self.objects().count())
+        write!(f, "Watch({:?}, {} objects)", self.kind, self.all_objects().count())
     }
 }
 
-async fn open_stream(api: &Api, kind: WatchedKind, revision: &str) -> anyhow::Result<Events> {
-    let path = format!("{}?watch=1&resourceVersion={revision}", kind.path());
+async fn open_update_stream(
+    api: &Api,
+    kind: WatchedKind,
+    revision: &str,
+) -> anyhow::Result<UpdateStream> {
+    let path = format!("{}?watch=1&resourceVersion={revision}", kind.api_list_path());
     let request = Request::get(path).body(Vec::new())?;
     let events = api.client().request_events::<Value>(request).await?;
     let updates = events.map(|event| match event? {
@@ -165,19 +171,19 @@ async fn open_stream(api: &Api, kind: WatchedKind, revision: &str) -> anyhow::Re
     Ok(updates.boxed())
 }
 
-fn by_key(objects: impl IntoIterator<Item = Arc<Value>>) -> Objects {
-    let mut by_place = Objects::new();
+fn objects_by_key(objects: impl IntoIterator<Item = Arc<Value>>) -> ObjectsByNamespace {
+    let mut by_place = ObjectsByNamespace::new();
     for object in objects {
-        insert(&mut by_place, object);
+        insert_object(&mut by_place, object);
     }
     by_place
 }
 
-fn insert(objects: &mut Objects, object: Arc<Value>) {
-    let (namespace, name) = key_of(&object);
+fn insert_object(objects: &mut ObjectsByNamespace, object: Arc<Value>) {
+    let (namespace, name) = object_key(&object);
     objects.entry(namespace).or_default().insert(name, object);
 }
 
-fn key_of(object: &Value) -> ObjectKey {
+fn object_key(object: &Value) -> ObjectKey {
     (object::namespace(object).to_owned(), object::name(object).to_owned())
 }

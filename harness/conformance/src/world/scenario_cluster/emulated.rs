@@ -11,30 +11,31 @@ use schedlab_emulator::clock::Clock;
 use schedlab_emulator::store::{LogEntry, Resource, Store};
 use schedlab_emulator::{Emulator, Options, initial_store};
 
-use super::{Cluster, Unsettled};
-use crate::history::{observer, write_of};
+use super::{Cluster, UnsettledError};
+use crate::history::{audit_observer, write_of_entry};
 use schedlab_clusters::scheduler_objects::scheduler_objects;
 
-/// The start of virtual time.
-const EPOCH: &str = "2026-01-01T00:00:00Z";
+/// The date and time at which virtual time starts.
+const EMULATOR_EPOCH: &str = "2026-01-01T00:00:00Z";
 
-/// A cluster in memory.
+/// An emulated cluster in this process.
 #[derive(Debug)]
 pub(crate) struct EmulatedCluster {
     emulator: Emulator,
-    /// The number of writes, except to leases.
+    /// The number of writes so far, without those of leases.
     writes: Arc<AtomicU64>,
-    /// How long nothing may be written before the cluster counts as idle.
+    /// How long nothing must be written for the cluster to count as idle.
     quiet_period: Duration,
 }
 
 impl EmulatedCluster {
-    /// Starts a cluster that contains only the scheduler's CRDs and priority classes. Call it on
-    /// the runtime whose time it follows.
+    /// Starts a cluster that contains only the scheduler's CRDs and priority classes. The cluster
+    /// follows the clock of the current runtime.
     pub(crate) fn start(seed: u64) -> Self {
         // All scenarios of a run start from the same store.
         static BEGINNING: OnceLock<(u64, Store)> = OnceLock::new();
-        let options = Options { seed, ..Options::with_clock(Clock::starting_at(epoch())) };
+        let options =
+            Options { seed, ..Options::with_clock(Clock::starting_at(epoch_timestamp())) };
         let (of, store) = BEGINNING.get_or_init(|| (seed, store_with_scheduler_objects(&options)));
         let store =
             if *of == seed { store.clone() } else { store_with_scheduler_objects(&options) };
@@ -42,61 +43,61 @@ impl EmulatedCluster {
         let writes = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&writes);
         emulator.observe_writes(Box::new(move |entry| {
-            if !is_heartbeat(entry) {
+            if !is_node_heartbeat(entry) {
                 counter.fetch_add(1, Ordering::Relaxed);
             }
         }));
-        Self { emulator, writes, quiet_period: quiet_after(Duration::from_secs(1)) }
+        Self { emulator, writes, quiet_period: quiet_period_for(Duration::from_secs(1)) }
     }
 
-    /// Lets an audit observe every write, including those of the past.
-    pub(crate) fn observe(&self, audit: &Audit) {
-        self.log().iter().for_each(|entry| audit.observe_write(&write_of(entry)));
-        self.emulator.observe_writes(observer(audit));
+    /// Passes every write, including past ones, to an audit.
+    pub(crate) fn observe_with_audit(&self, audit: &Audit) {
+        self.write_log().iter().for_each(|entry| audit.observe_write(&write_of_entry(entry)));
+        self.emulator.observe_writes(audit_observer(audit));
     }
 
     /// Sets the time from one scheduling cycle to the next.
-    pub(crate) fn set_period(&mut self, period: Duration) {
-        self.quiet_period = quiet_after(period);
+    pub(crate) fn set_cycle_period(&mut self, period: Duration) {
+        self.quiet_period = quiet_period_for(period);
     }
 
-    /// The emulator itself.
+    /// The emulator that is the cluster.
     pub(crate) fn emulator(&self) -> &Emulator {
         &self.emulator
     }
 
     /// The current virtual time.
-    pub(crate) fn now(&self) -> Timestamp {
+    pub(crate) fn cluster_time(&self) -> Timestamp {
         self.emulator.clock().now()
     }
 
-    /// The number of writes, except to leases.
-    pub(crate) fn writes(&self) -> u64 {
+    /// The number of writes so far, without those of leases.
+    pub(crate) fn write_count(&self) -> u64 {
         self.writes.load(Ordering::Relaxed)
     }
 
-    /// Every change so far.
-    pub(crate) fn log(&self) -> Vec<Arc<LogEntry>> {
+    /// The log entries of all writes so far.
+    pub(crate) fn write_log(&self) -> Vec<Arc<LogEntry>> {
         self.emulator.log_since(0).unwrap_or_default()
     }
 }
 
 impl Cluster for EmulatedCluster {
-    fn client(&self) -> kube::Client {
+    fn cluster_client(&self) -> kube::Client {
         self.emulator.client()
     }
 
-    /// Idle: nothing was written during two scheduling cycles.
-    async fn settle(&self, limit: Duration) -> Result<(), Unsettled> {
+    /// Waits until the cluster is idle: nothing was written during two scheduling cycles.
+    async fn settle(&self, limit: Duration) -> Result<(), UnsettledError> {
         let end = tokio::time::Instant::now() + limit;
         loop {
-            let before = self.writes();
+            let before = self.write_count();
             tokio::time::sleep(self.quiet_period).await;
-            if self.writes() == before {
+            if self.write_count() == before {
                 return Ok(());
             }
             if tokio::time::Instant::now() >= end {
-                return Err(Unsettled { limit });
+                return Err(UnsettledError { limit });
             }
         }
     }
@@ -109,15 +110,15 @@ fn store_with_scheduler_objects(options: &Options) -> Store {
         .expect("the scheduler's own CRDs and priority classes are valid")
 }
 
-fn quiet_after(period: Duration) -> Duration {
+fn quiet_period_for(period: Duration) -> Duration {
     2 * period + Duration::from_millis(1)
 }
 
 /// The start of virtual time.
-pub fn epoch() -> Timestamp {
-    EPOCH.parse().expect("the epoch is a timestamp")
+pub fn epoch_timestamp() -> Timestamp {
+    EMULATOR_EPOCH.parse().expect("the epoch is a timestamp")
 }
 
-fn is_heartbeat(entry: &LogEntry) -> bool {
+fn is_node_heartbeat(entry: &LogEntry) -> bool {
     &*entry.key.resource.plural == "leases"
 }

@@ -21,18 +21,18 @@ use schedlab_emulator::store::LogEntry;
 use tokio::time::Instant;
 
 use super::watch_log::WatchLog;
-use super::{Cluster, Unsettled};
+use super::{Cluster, UnsettledError};
 use crate::schedulers::CycleTicks;
-use schedlab_clusters::api::{Api, api_error, is_not_found};
+use schedlab_clusters::api::{Api, is_not_found, to_anyhow_error};
 use schedlab_clusters::real_cluster::{NodePool, RealCluster};
-use schedlab_tenancy::{TENANT_KINDS, TenantKind};
+use schedlab_tenancy::{CLUSTER_SCOPED_KINDS, ClusterScopedKind};
 use schedlab_tenancy::{TenantService, Watermarks};
 
-/// The minimum time without a write that counts as idle: on a busy machine, a controller may take
-/// this long between reading and writing.
+/// The minimum time without a write after which the cluster counts as idle: on a busy machine, a
+/// controller may take this long between reading and writing.
 const QUIET_PERIOD_MIN: Duration = Duration::from_millis(1500);
 
-/// How long a scheduler may take for two cycles before `settle` stops waiting for them.
+/// How long `settle` waits for two cycles of a scheduler.
 const CYCLES_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How many DELETE requests of one scenario run concurrently.
@@ -62,14 +62,17 @@ const WATCHED_COLLECTIONS: [(&str, &str, &str); 19] = [
 ];
 
 /// The collections that are watched. Secrets are left out if the cluster contains foreign ones.
-pub fn collections(has_secrets_of_others: bool) -> Vec<Collection> {
+pub fn watched_collections(has_secrets_of_others: bool) -> Vec<Collection> {
     let secrets = Some(("v1", "secrets", "Secret")).filter(|_| !has_secrets_of_others);
     let all = WATCHED_COLLECTIONS.into_iter().chain(secrets);
     all.map(|(api, plural, kind)| Collection::new(api, plural, kind)).collect()
 }
 
-/// Runs the actors that simulate nodes and workload controllers, until the returned value is
+/// Runs the actors that simulate nodes and workload controllers until the returned value is
 /// dropped. `observe` is called with every change.
+///
+/// # Errors
+/// The actors cannot list the objects of the cluster.
 pub async fn run_actors(
     real_cluster: &RealCluster,
     client: kube::Client,
@@ -80,17 +83,17 @@ pub async fn run_actors(
         client,
         clock,
         controllers: real_cluster.actors().to_vec(),
-        collections: collections(real_cluster.has_foreign_secrets()),
+        collections: watched_collections(real_cluster.has_foreign_secrets()),
         kubelet_defaults: KubeletDefaults::default(),
         observe,
     });
     troupe.await.context("cannot watch the cluster")
 }
 
-/// A scenario's part of a real cluster.
+/// The part of a real cluster that belongs to one scenario.
 pub struct TenantCluster {
     real_cluster: Arc<RealCluster>,
-    /// The name prefix of the scenario.
+    /// The prefix of all names of the scenario.
     prefix: String,
     tenant_service: TenantService,
     client: kube::Client,
@@ -101,28 +104,34 @@ pub struct TenantCluster {
     /// The cycles of a scheduler in this process.
     cycle_ticks: Option<CycleTicks>,
     troupe: RemoteControllers,
-    /// Held until the scenario's nodes are gone.
+    /// The scenario's node pool, held until the scenario's nodes are gone.
     _pool: Option<NodePool>,
 }
 
 impl TenantCluster {
-    /// Creates a part of the cluster for a scenario, on the current runtime.
+    /// Creates a scenario's part of a cluster. It uses the current runtime.
+    ///
+    /// # Errors
+    /// No node pool is free, or a request to the cluster fails.
     pub async fn start(real_cluster: &Arc<RealCluster>) -> anyhow::Result<Self> {
         let pool = real_cluster.take_node_pool()?;
         let names = real_cluster.new_tenant_names(pool.as_ref());
         let prefix = names.prefix.clone();
-        let tenant_service =
-            TenantService::new(real_cluster.client()?, Arc::new(names), real_cluster.watch_mux());
-        let client = tenant_service.client();
+        let tenant_service = TenantService::new(
+            real_cluster.cluster_client()?,
+            Arc::new(names),
+            real_cluster.watch_mux(),
+        );
+        let client = tenant_service.tenant_client();
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"},
         });
         let created = Api::new(client.clone()).post("/api/v1/namespaces", &namespace).await;
-        created.map_err(api_error).context("cannot create a namespace")?;
+        created.map_err(to_anyhow_error).context("cannot create a namespace")?;
         let clock = Clock::real();
         let watch_log = WatchLog::new(tenant_service.write_log().clone());
         let log = watch_log.clone();
-        let observe = Box::new(move |entry| log.record(entry));
+        let observe = Box::new(move |entry| log.record_entry(entry));
         let troupe = run_actors(real_cluster, client.clone(), clock.clone(), observe).await?;
         Ok(Self {
             real_cluster: Arc::clone(real_cluster),
@@ -139,28 +148,33 @@ impl TenantCluster {
         })
     }
 
-    /// Lets an audit observe every change, including those of the past.
-    pub fn observe(&self, audit: &Audit) {
-        self.watch_log.observe(audit);
+    /// Passes every change, including past ones, to an audit.
+    pub fn observe_with_audit(&self, audit: &Audit) {
+        self.watch_log.observe_with_audit(audit);
     }
 
     /// Sets the time from one scheduling cycle to the next.
-    pub(crate) fn set_period(&mut self, period: Duration) {
+    pub(crate) fn set_cycle_period(&mut self, period: Duration) {
         self.quiet_period = QUIET_PERIOD_MIN.max(2 * period);
     }
 
-    /// Lets `settle` wait for this scheduler's cycles, however busy the machine is.
-    pub(crate) fn follow_cycles(&mut self, cycle_ticks: CycleTicks) {
+    /// Makes `settle` also wait for the cycles of this scheduler, however busy the machine is.
+    pub(crate) fn follow_scheduler_cycles(&mut self, cycle_ticks: CycleTicks) {
         self.cycle_ticks = Some(cycle_ticks);
     }
 
-    /// Waits for the quiet period after `since`, and for two cycles of a running scheduler.
+    /// Waits for two cycles of a running scheduler, and until the quiet period after `since` has
+    /// passed.
     async fn wait_quiet_period(&self, since: Instant) {
-        tokio::join!(tokio::time::sleep_until(since + self.quiet_period), self.wait_for_cycles());
+        tokio::join!(
+            tokio::time::sleep_until(since + self.quiet_period),
+            self.wait_for_two_cycles()
+        );
     }
 
-    /// Whether the watches have delivered what a LIST shows. A failed LIST counts as up to date.
-    async fn is_up_to_date(&self) -> bool {
+    /// Whether the watches have delivered all that a LIST of pods shows. A failed LIST counts as
+    /// yes.
+    async fn has_read_all_writes(&self) -> bool {
         match Api::new(self.client.clone()).get("/api/v1/pods").await {
             Ok(list) => self
                 .watch_log
@@ -170,35 +184,35 @@ impl TenantCluster {
     }
 
     /// Waits for two cycles of a running scheduler in this process.
-    pub(crate) async fn wait_for_cycles(&self) {
+    pub(crate) async fn wait_for_two_cycles(&self) {
         if let Some(mut cycle_ticks) = self.cycle_ticks.clone() {
             let _ = tokio::time::timeout(CYCLES_TIMEOUT, cycle_ticks.wait_for_two_cycles()).await;
         }
     }
 
-    /// The current time.
-    pub fn now(&self) -> Timestamp {
+    /// The current time of the cluster.
+    pub fn cluster_time(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// The clock.
+    /// The clock of the cluster.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// When the scenario started.
-    pub(crate) fn started_at(&self) -> Timestamp {
+    /// When the scenario started, on the cluster's clock.
+    pub(crate) fn start_time(&self) -> Timestamp {
         self.started_at
     }
 
-    /// The number of changes, except to leases.
-    pub fn writes(&self) -> u64 {
-        self.watch_log.writes()
+    /// The number of changes so far, without those of leases.
+    pub fn write_count(&self) -> u64 {
+        self.watch_log.write_count()
     }
 
-    /// Every change so far.
-    pub fn log(&self) -> Vec<Arc<LogEntry>> {
-        self.watch_log.log()
+    /// The log entries of all changes so far.
+    pub fn write_log(&self) -> Vec<Arc<LogEntry>> {
+        self.watch_log.log_entries()
     }
 
     /// The service through which a scheduler of the scenario reaches the cluster.
@@ -206,45 +220,47 @@ impl TenantCluster {
         &self.tenant_service
     }
 
-    /// The whole cluster.
+    /// The whole real cluster of which the scenario has a part.
     pub fn real_cluster(&self) -> &RealCluster {
         &self.real_cluster
     }
 
-    /// How far collections were written by clients of the scenario.
+    /// Up to which revision clients of the scenario have written each collection.
     pub fn watermarks(&self) -> Watermarks {
         self.tenant_service.write_log().watermarks()
     }
 
-    /// A message about foreign pods on the scenario's nodes.
-    pub async fn foreign_pods(&self) -> Option<String> {
+    /// A message about pods on the scenario's nodes that do not belong to the scenario.
+    pub async fn foreign_pods_message(&self) -> Option<String> {
         self.real_cluster.foreign_pods_on(&self.prefix).await
     }
 
     /// Removes everything that the scenario created. Returns a line for each object that remains.
-    pub async fn close(self) -> Vec<String> {
+    pub async fn delete_all_and_close(self) -> Vec<String> {
         let api = Api::new(self.client.clone());
         drop(self.troupe);
         let mut remaining = Vec::new();
-        let namespaces = list_names(&api, "/api/v1/namespaces", &mut remaining).await;
+        let namespaces = list_object_names(&api, "/api/v1/namespaces", &mut remaining).await;
         let paths = namespaces.iter().map(|namespace| format!("/api/v1/namespaces/{namespace}"));
-        remaining.extend(delete_all(paths, async |path| api.delete(path).await).await);
+        remaining.extend(delete_all_concurrently(paths, async |path| api.delete(path).await).await);
         // No actor terminates their containers any more.
         let pods = namespaces.iter().map(|one| format!("/api/v1/namespaces/{one}/pods"));
         let end = async |path: &str| {
             let deleted = api.delete_immediately(path).await;
             api.remove_kueue_finalizers(path).await.and(deleted)
         };
-        remaining.extend(delete_all(pods, end).await);
+        remaining.extend(delete_all_concurrently(pods, end).await);
         let mut paths = Vec::new();
-        for collection in
-            TENANT_KINDS.iter().filter(|one| !one.is_namespace()).map(TenantKind::collection)
+        for collection in CLUSTER_SCOPED_KINDS
+            .iter()
+            .filter(|one| !one.is_namespace())
+            .map(ClusterScopedKind::collection_path)
         {
-            let all = list_names(&api, &collection, &mut remaining).await;
-            let own = all.iter().filter(|name| !self.real_cluster.is_shared_object(name));
+            let all = list_object_names(&api, &collection, &mut remaining).await;
+            let own = all.iter().filter(|name| !self.real_cluster.is_shared_priority_class(name));
             paths.extend(own.map(|name| format!("{collection}/{name}")));
         }
-        remaining.extend(delete_all(paths, async |path| api.delete(path).await).await);
+        remaining.extend(delete_all_concurrently(paths, async |path| api.delete(path).await).await);
         remaining
     }
 }
@@ -257,12 +273,12 @@ impl fmt::Debug for TenantCluster {
     }
 }
 
-async fn list_names(api: &Api, collection: &str, failures: &mut Vec<String>) -> Vec<String> {
+async fn list_object_names(api: &Api, collection: &str, failures: &mut Vec<String>) -> Vec<String> {
     let list = match api.get(collection).await {
         Ok(list) => list,
         Err(error) if is_not_found(&error) => return Vec::new(),
         Err(error) => {
-            failures.push(format!("{collection}: {:#}", api_error(error)));
+            failures.push(format!("{collection}: {:#}", to_anyhow_error(error)));
             return Vec::new();
         }
     };
@@ -270,9 +286,10 @@ async fn list_names(api: &Api, collection: &str, failures: &mut Vec<String>) -> 
     items.filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// Deletes objects concurrently. Failed ones are retried as long as others succeed: a webhook
-/// rejects the deletion of a queue that still has children. Returns a line for each failure.
-async fn delete_all(
+/// Deletes objects concurrently. Failed deletions are retried as long as others succeed, because a
+/// webhook rejects the deletion of a queue that still has children. Returns a line for each
+/// failure.
+async fn delete_all_concurrently(
     paths: impl IntoIterator<Item = String>,
     delete: impl AsyncFn(&str) -> Result<Value, kube::Error>,
 ) -> Vec<String> {
@@ -292,8 +309,8 @@ async fn delete_all(
     }
 }
 
-/// Deletes an object, and retries if the connection broke: a busy server closes some. Returns why
-/// it failed.
+/// Deletes an object, and retries if the connection broke, because a busy server closes some
+/// connections. Returns why the deletion failed; `None` if it succeeded.
 async fn delete_with_retries<F>(delete: impl Fn() -> F) -> Option<String>
 where
     F: Future<Output = Result<Value, kube::Error>>,
@@ -305,33 +322,35 @@ where
             Ok(_) => return None,
             Err(error) if is_not_found(&error) => return None,
             Err(kube::Error::Service(_) | kube::Error::HyperError(_)) if tries > 0 => {}
-            Err(error) => return Some(format!("{:#}", api_error(error))),
+            Err(error) => return Some(format!("{:#}", to_anyhow_error(error))),
         }
     }
 }
 
 impl Cluster for TenantCluster {
-    fn client(&self) -> kube::Client {
+    fn cluster_client(&self) -> kube::Client {
         self.client.clone()
     }
 
-    /// Idle: no change arrived during the quiet period, the scheduler had two cycles to make one,
-    /// and a LIST of pods shows nothing that the watches have not delivered.
-    async fn settle(&self, limit: Duration) -> Result<(), Unsettled> {
+    /// Waits until the cluster is idle: no change arrived during the quiet period, in which the
+    /// scheduler had two cycles, and a LIST of pods shows nothing that the watches have not
+    /// delivered.
+    async fn settle(&self, limit: Duration) -> Result<(), UnsettledError> {
         let mut since = Instant::now();
         let end = since + limit;
         loop {
             self.wait_quiet_period(since).await;
-            let last_change = match self.watch_log.last_write().filter(|written| *written > since) {
-                Some(written) => written,
-                None if self.is_up_to_date().await => {
-                    self.watch_log.flush_until(self.now());
-                    return Ok(());
-                }
-                None => Instant::now(),
-            };
+            let last_change =
+                match self.watch_log.last_write_instant().filter(|written| *written > since) {
+                    Some(written) => written,
+                    None if self.has_read_all_writes().await => {
+                        self.watch_log.flush_until(self.cluster_time());
+                        return Ok(());
+                    }
+                    None => Instant::now(),
+                };
             if Instant::now() >= end {
-                return Err(Unsettled { limit });
+                return Err(UnsettledError { limit });
             }
             since = last_change;
         }
@@ -353,9 +372,9 @@ mod tests {
             last.ok_or(kube::Error::LinesCodecMaxLineLengthExceeded)
         };
         let paths = || ["top", "middle", "leaf"].map(str::to_owned);
-        assert_eq!(delete_all(paths(), delete_last).await, Vec::<String>::new());
+        assert_eq!(delete_all_concurrently(paths(), delete_last).await, Vec::<String>::new());
         assert_eq!(
-            delete_all(paths(), delete_last).await.len(),
+            delete_all_concurrently(paths(), delete_last).await.len(),
             3,
             "no deletion succeeds any more"
         );

@@ -11,32 +11,34 @@ use schedlab_audit::Audit;
 use schedlab_emulator::store::{EventKind, LogEntry};
 use tokio::time::Instant;
 
-use crate::history::write_of;
+use crate::history::write_of_entry;
 use schedlab_tenancy::WriteAttribution;
 
-/// How long a change is buffered for earlier changes that arrive later.
+/// How long a change is buffered, so that earlier changes which arrive later come before it in the
+/// log.
 const REORDER_WINDOW: SignedDuration = SignedDuration::from_millis(300);
 
-/// The field manager of a change that none of our clients made.
-const FALLBACK_MANAGER: &str = "kube-controller-manager";
+/// The writer to which a change is attributed if none of our clients made it and it has no field
+/// manager.
+const FALLBACK_WRITER: &str = "kube-controller-manager";
 
-/// The log. Clones share their state.
+/// The log of a scenario's changes, put together from watches. Clones share their state.
 #[derive(Clone, Debug)]
 pub(super) struct WatchLog {
     write_attribution: WriteAttribution,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<WatchLogState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WatchLogState {
     buffered: BTreeMap<u64, LogEntry>,
     /// The `resourceVersion` of each existing pod as last delivered, by namespace and name.
     pod_revisions: BTreeMap<(Arc<str>, Arc<str>), u64>,
     log: Vec<Arc<LogEntry>>,
     audit: Option<Audit>,
-    /// The number of changes, except to leases.
+    /// The number of changes so far, without those of leases.
     writes: u64,
-    /// When the last of them arrived.
+    /// When the last of the changes in `writes` arrived.
     last_write: Option<Instant>,
 }
 
@@ -46,8 +48,8 @@ impl WatchLog {
     }
 
     /// Records a change that a watch delivered.
-    pub(super) fn record(&self, entry: LogEntry) {
-        let mut state = self.state();
+    pub(super) fn record_entry(&self, entry: LogEntry) {
+        let mut state = self.lock_state();
         let due = entry.time.checked_sub(REORDER_WINDOW).unwrap_or(Timestamp::MIN);
         if &*entry.key.resource.plural != "leases" {
             state.writes += 1;
@@ -63,64 +65,66 @@ impl WatchLog {
             };
         }
         state.buffered.insert(entry.revision, entry);
-        self.flush(&mut state, due);
+        self.flush_due(&mut state, due);
     }
 
     /// Moves all buffered changes up to `now` to the log.
     pub(super) fn flush_until(&self, now: Timestamp) {
-        self.flush(&mut self.state(), now);
+        self.flush_due(&mut self.lock_state(), now);
     }
 
-    fn flush(&self, state: &mut State, due: Timestamp) {
+    fn flush_due(&self, state: &mut WatchLogState, due: Timestamp) {
         while let Some(first) = state.buffered.first_entry().filter(|first| first.get().time <= due)
         {
             let mut entry = first.remove();
-            entry.manager = self.writer(&entry);
+            entry.manager = self.writer_of_entry(&entry);
             let entry = Arc::new(entry);
             if let Some(audit) = &state.audit {
-                audit.observe_write(&write_of(&entry));
+                audit.observe_write(&write_of_entry(&entry));
             }
             state.log.push(entry);
         }
     }
 
-    fn writer(&self, entry: &LogEntry) -> Arc<str> {
+    fn writer_of_entry(&self, entry: &LogEntry) -> Arc<str> {
         let node = |object| text(object, "/spec/nodeName").unwrap_or_default();
         let is_binding = entry.previous.as_deref().is_some_and(|old| node(old).is_empty())
             && !node(&entry.object).is_empty();
         let manager = match entry.kind {
             EventKind::Deleted => self
                 .write_attribution
-                .deleter(text(&entry.object, "/metadata/uid").unwrap_or_default()),
+                .deleter_of_uid(text(&entry.object, "/metadata/uid").unwrap_or_default()),
             EventKind::Added | EventKind::Modified if is_binding => {
-                self.write_attribution.binder(&entry.key.namespace, &entry.key.name)
+                self.write_attribution.binder_of_pod(&entry.key.namespace, &entry.key.name)
             }
-            EventKind::Added | EventKind::Modified => self.write_attribution.writer(entry.revision),
+            EventKind::Added | EventKind::Modified => {
+                self.write_attribution.writer_of_revision(entry.revision)
+            }
         };
-        manager.unwrap_or_else(|| FALLBACK_MANAGER.into())
+        manager.unwrap_or_else(|| FALLBACK_WRITER.into())
     }
 
-    /// Lets an audit observe every change, including those of the past.
-    pub(super) fn observe(&self, audit: &Audit) {
-        let mut state = self.state();
-        state.log.iter().for_each(|entry| audit.observe_write(&write_of(entry)));
+    /// Passes every change, including past ones, to an audit.
+    pub(super) fn observe_with_audit(&self, audit: &Audit) {
+        let mut state = self.lock_state();
+        state.log.iter().for_each(|entry| audit.observe_write(&write_of_entry(entry)));
         state.audit = Some(audit.clone());
     }
 
-    /// The number of changes, except to leases.
-    pub(super) fn writes(&self) -> u64 {
-        self.state().writes
+    /// The number of changes so far, without those of leases.
+    pub(super) fn write_count(&self) -> u64 {
+        self.lock_state().writes
     }
 
-    /// When the last change arrived, except to leases.
-    pub(super) fn last_write(&self) -> Option<Instant> {
-        self.state().last_write
+    /// When the last change arrived, not counting leases.
+    pub(super) fn last_write_instant(&self) -> Option<Instant> {
+        self.lock_state().last_write
     }
 
     /// Whether the watches have delivered everything that a LIST of pods shows. A busy server's
     /// watches lag, so silence alone does not prove that nothing changed.
     pub(super) fn is_up_to_date_with(&self, listed: &[Value]) -> bool {
-        let state = self.state();
+        let state = self.lock_state();
         let newest = |pod: &Value| {
             let part = |at| text(pod, at).unwrap_or_default();
             let key = (part("/metadata/namespace").into(), part("/metadata/name").into());
@@ -130,12 +134,12 @@ impl WatchLog {
         listed.len() == state.pod_revisions.len() && listed.iter().all(newest)
     }
 
-    /// Every change so far.
-    pub(super) fn log(&self) -> Vec<Arc<LogEntry>> {
-        self.state().log.clone()
+    /// The log entries of all changes so far.
+    pub(super) fn log_entries(&self) -> Vec<Arc<LogEntry>> {
+        self.lock_state().log.clone()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, WatchLogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -175,14 +179,14 @@ mod tests {
         let watch_log = WatchLog::new(WriteAttribution::default());
         assert!(watch_log.is_up_to_date_with(&[]));
         assert!(!watch_log.is_up_to_date_with(&[pod("a", 5)]), "made");
-        watch_log.record(entry(EventKind::Added, "a", 5));
+        watch_log.record_entry(entry(EventKind::Added, "a", 5));
         assert!(watch_log.is_up_to_date_with(&[pod("a", 5)]));
         assert!(!watch_log.is_up_to_date_with(&[pod("a", 7)]), "changed");
-        watch_log.record(entry(EventKind::Modified, "a", 7));
+        watch_log.record_entry(entry(EventKind::Modified, "a", 7));
         assert!(watch_log.is_up_to_date_with(&[pod("a", 7)]));
         assert!(watch_log.is_up_to_date_with(&[pod("a", 5)]), "the list is the older one");
         assert!(!watch_log.is_up_to_date_with(&[]), "deleted");
-        watch_log.record(entry(EventKind::Deleted, "a", 9));
+        watch_log.record_entry(entry(EventKind::Deleted, "a", 9));
         assert!(watch_log.is_up_to_date_with(&[]));
         assert!(!watch_log.is_up_to_date_with(&[pod("a", 7), pod("b", 8)]));
     }

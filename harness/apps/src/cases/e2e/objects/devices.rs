@@ -12,8 +12,8 @@ use super::{
     to_object_name,
 };
 
-/// What of the claims cannot be expressed as objects.
-pub(super) fn unsupported_reason(case: &Case) -> Option<&'static str> {
+/// Why the case's claims cannot be expressed as Kubernetes objects; `None` if they can.
+pub(super) fn unsupported_claims_reason(case: &Case) -> Option<&'static str> {
     let claims = || case.cluster.dra.iter().flat_map(|dra| &dra.resource_claims);
     let is_free = |status: &Value| at(status, "/allocation").is_none_or(Value::is_null);
     let is_reserved = |status: &Value| !list(status, "/reservedFor").is_empty();
@@ -31,8 +31,8 @@ pub(super) fn unsupported_reason(case: &Case) -> Option<&'static str> {
     if !of_templates.all(|claim| made.insert(claim)) {
         return Some("cannot run end to end: a template made one claim for several pods");
     }
-    let mut placed = tasks.filter(|task| super::is_placed(task));
-    let is_without = |task: &Task| task.claims().any(|name| given.contains(&name));
+    let mut placed = tasks.filter(|task| super::has_initial_node(task));
+    let is_without = |task: &Task| task.claim_names().any(|name| given.contains(&name));
     let has_templates = |task: &Task| !task.resource_claim_templates.is_empty();
     placed
         .any(|task| is_without(task) || has_templates(task))
@@ -40,13 +40,13 @@ pub(super) fn unsupported_reason(case: &Case) -> Option<&'static str> {
 }
 
 /// Whether the node publishes its GPUs in slices.
-pub(super) fn has_gpus(case: &Case, node: &str) -> bool {
+pub(super) fn publishes_gpus_in_slices(case: &Case, node: &str) -> bool {
     let mut slices = case.cluster.dra.iter().flat_map(|dra| &dra.resource_slices);
     slices.any(|slice| slice.node == node && slice.class.to_ascii_lowercase().contains("gpu"))
 }
 
-/// A device class that selects the devices of its own driver.
-pub(in super::super) fn class(name: &str) -> Value {
+/// The DeviceClass `name`, which selects the devices of the driver of that name.
+pub(in super::super) fn device_class_object(name: &str) -> Value {
     let of_driver = format!("device.driver == \"{}\"", to_object_name(name));
     json!({
         "apiVersion": "resource.k8s.io/v1",
@@ -56,7 +56,7 @@ pub(in super::super) fn class(name: &str) -> Value {
     })
 }
 
-pub(in super::super) fn slice(spec: &SliceSpec) -> Value {
+pub(in super::super) fn resource_slice_object(spec: &SliceSpec) -> Value {
     let devices: Vec<Value> = (0..spec.count).map(|at| json!({ "name": at.to_string() })).collect();
     let (class, node) = (to_object_name(&spec.class), to_object_name(&spec.node));
     json!({
@@ -72,9 +72,12 @@ pub(in super::super) fn slice(spec: &SliceSpec) -> Value {
     })
 }
 
-pub(in super::super) fn claim(spec: &ClaimSpec) -> Value {
+pub(in super::super) fn resource_claim_object(spec: &ClaimSpec) -> Value {
     let namespace = if spec.namespace.is_empty() { "default" } else { &spec.namespace };
-    #[expect(clippy::cast_possible_truncation, reason = "saturates, as recorded maxima should")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the cast saturates, as recorded maxima need"
+    )]
     let count = spec.count as i64;
     let exactly = json!({ "deviceClassName": to_object_name(&spec.class), "count": count });
     let labels: schedlab_api::Map = spec
@@ -90,9 +93,9 @@ pub(in super::super) fn claim(spec: &ClaimSpec) -> Value {
     })
 }
 
-/// A template of this name for such claims.
-pub(in super::super) fn claim_template(name: &str, spec: &ClaimSpec) -> Value {
-    let claim = claim(spec);
+/// The `ResourceClaimTemplate` called `name`, for claims like `spec`.
+pub(in super::super) fn claim_template_object(name: &str, spec: &ClaimSpec) -> Value {
+    let claim = resource_claim_object(spec);
     json!({
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
@@ -104,8 +107,8 @@ pub(in super::super) fn claim_template(name: &str, spec: &ClaimSpec) -> Value {
     })
 }
 
-/// The initial status of a claim; `uid` looks up a pod's uid.
-pub(in super::super) fn claim_status(
+/// The initial status of a ResourceClaim. `uid` looks up the uid of a pod.
+pub(in super::super) fn initial_claim_status(
     spec: &ClaimSpec,
     uid: impl Fn(&str) -> Option<String>,
 ) -> Option<Value> {

@@ -3,26 +3,26 @@
 use schedlab_api::{Map, Value, annotations, json, labels, resources};
 
 use super::{
-    super::super::format::{Job, State, Task},
-    is_placed, namespace, to_object_name,
+    super::super::format::{Job, Task, TaskState},
+    has_initial_node, namespace_of_job, to_object_name,
 };
 
-/// The initial pod of a task on its node, or (`on_node` is `None`) a recreated one.
-pub(in super::super) fn pod(job: &Job, task: &Task, on_node: Option<&str>) -> Value {
+/// The pod of a task: the initial pod on its node, or, if `on_node` is `None`, a recreated pod.
+pub(in super::super) fn pod_object(job: &Job, task: &Task, on_node: Option<&str>) -> Value {
     let mut spec = json!({
         "schedulerName": "kai-scheduler",
         "containers": [{
             "name": "main", "image": "case",
-            "resources": { "requests": requests(task), "limits": whole_devices(task) },
+            "resources": { "requests": resource_requests(task), "limits": whole_device_requests(task) },
         }],
     });
     if let Some(node) = on_node {
         spec["nodeName"] = json!(to_object_name(node));
     }
-    if task.state == State::Gated {
+    if task.state == TaskState::Gated {
         spec["schedulingGates"] = json!([{ "name": "case/gate" }]);
     }
-    if let Some(affinity) = affinity(task) {
+    if let Some(affinity) = affinity_object(task) {
         spec["affinity"] = affinity;
     }
     let named = task.resource_claim_names.iter().map(|name| ("resourceClaimName", name));
@@ -38,10 +38,10 @@ pub(in super::super) fn pod(job: &Job, task: &Task, on_node: Option<&str>) -> Va
         spec["resourceClaims"] = json!(claims);
     }
     if !task.pvc_names.is_empty() {
-        spec["volumes"] = task.pvc_names.iter().map(|claim| volume(claim)).collect();
+        spec["volumes"] = task.pvc_names.iter().map(|claim| volume_of_claim(claim)).collect();
     }
     let termination = match (task.state, job.delete_when_released) {
-        (_, true) | (State::StuckInReleasing, _) => "24h",
+        (_, true) | (TaskState::StuckInReleasing, _) => "24h",
         // Deleted pods are gone before the second cycle.
         (_, false) => "300ms",
     };
@@ -58,26 +58,26 @@ pub(in super::super) fn pod(job: &Job, task: &Task, on_node: Option<&str>) -> Va
         "kind": "Pod",
         "metadata": {
             "name": to_object_name(&task.id),
-            "namespace": namespace(job),
-            "labels": labels(task, on_node.is_some()),
+            "namespace": namespace_of_job(job),
+            "labels": pod_labels(task, on_node.is_some()),
             "annotations": annotations,
         },
         "spec": spec,
     })
 }
 
-fn volume(claim: &str) -> Value {
+fn volume_of_claim(claim: &str) -> Value {
     let claim = to_object_name(claim);
     json!({ "name": claim, "persistentVolumeClaim": { "claimName": claim } })
 }
 
-fn is_shared(task: &Task) -> bool {
+fn requests_shared_gpu(task: &Task) -> bool {
     task.gpu_fraction.is_some() || task.gpu_memory_mib.is_some()
 }
 
-/// CPU, memory and whole devices.
-fn requests(task: &Task) -> Map {
-    let mut all = whole_devices(task);
+/// The task's requests of CPU, memory and whole devices.
+fn resource_requests(task: &Task) -> Map {
+    let mut all = whole_device_requests(task);
     for (name, amount) in &task.request {
         match name.as_str() {
             "cpu_millis" => all.insert("cpu", json!(format!("{amount}m"))),
@@ -88,8 +88,8 @@ fn requests(task: &Task) -> Map {
     all
 }
 
-fn whole_devices(task: &Task) -> Map {
-    let whole = !is_shared(task) && task.claims().next().is_none();
+fn whole_device_requests(task: &Task) -> Map {
+    let whole = !requests_shared_gpu(task) && task.claim_names().next().is_none();
     let named = task.request.iter().filter_map(|(name, amount)| match name.as_str() {
         "cpu_millis" | "memory_bytes" | "pods" => None,
         "gpus" => whole.then(|| (resources::GPU.to_owned(), amount)),
@@ -108,7 +108,7 @@ fn shared_gpu_annotations(task: &Task) -> Vec<(String, Value)> {
         annotations.push((annotations::GPU_MEMORY.to_owned(), json!(mib.to_string())));
     }
     if let Some(devices) =
-        task.gpu_fraction_devices.filter(|devices| *devices > 1 && is_shared(task))
+        task.gpu_fraction_devices.filter(|devices| *devices > 1 && requests_shared_gpu(task))
     {
         annotations
             .push((annotations::GPU_FRACTION_NUM_DEVICES.to_owned(), json!(devices.to_string())));
@@ -119,7 +119,7 @@ fn shared_gpu_annotations(task: &Task) -> Vec<(String, Value)> {
     annotations
 }
 
-fn labels(task: &Task, has_node: bool) -> Map {
+fn pod_labels(task: &Task, has_node: bool) -> Map {
     let mut labels: Map =
         task.labels.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
     if let Some(part) = task.subgroup.as_deref().filter(|part| *part != "default") {
@@ -129,7 +129,7 @@ fn labels(task: &Task, has_node: bool) -> Map {
         let text = label.as_str().map_or_else(|| label.to_string(), str::to_owned);
         labels.insert(labels::TASK_PRIORITY, json!(text));
     }
-    if has_node && is_placed(task) && is_shared(task) {
+    if has_node && has_initial_node(task) && requests_shared_gpu(task) {
         match &task.gpu_groups[..] {
             [one] => {
                 labels.insert(labels::GPU_GROUP.to_owned(), json!(one));
@@ -144,7 +144,7 @@ fn labels(task: &Task, has_node: bool) -> Map {
     labels
 }
 
-fn affinity(task: &Task) -> Option<Value> {
+fn affinity_object(task: &Task) -> Option<Value> {
     let like = |key: &String| {
         json!({ "requiredDuringSchedulingIgnoredDuringExecution": [{
             "labelSelector": { "matchLabels": task.labels }, "topologyKey": key,
