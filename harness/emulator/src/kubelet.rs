@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! bound ─► admitted ─► running ─► Succeeded | Failed
-//!    └───► Failed         └◄─ restart, with CrashLoopBackOff
+//!    └───► Failed         └◄─ restart, with `CrashLoopBackOff`
 //! deleted at any time: the containers end within the grace period, then the object is removed
 //! ```
 //! All containers of a pod start and end together. Init containers take no time; sidecars run from

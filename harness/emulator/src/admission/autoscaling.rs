@@ -6,7 +6,7 @@ use schedlab_api::{
     object::{list, number, set, set_default, text},
 };
 
-/// Sets the defaults of a HorizontalPodAutoscaler: `minReplicas` is 1, and without metrics the
+/// Sets the defaults of a `HorizontalPodAutoscaler`: `minReplicas` is 1, and without metrics the
 /// target is 80 % CPU utilization.
 pub(super) fn set_autoscaler_defaults(scaler: &mut Value) {
     set_default(scaler, &["spec", "minReplicas"], 1);

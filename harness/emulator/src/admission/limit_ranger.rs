@@ -145,7 +145,7 @@ fn quantity_text(quantity: &Value) -> String {
 }
 
 /// Checks amounts against `min`, `max` and `maxLimitRequestRatio` of one entry of a LimitRange.
-/// `None` for the limits of a PersistentVolumeClaim, which has requests only.
+/// `None` for the limits of a `PersistentVolumeClaim`, which has requests only.
 fn check_bounds(
     requests: &FormattedAmounts,
     limits: Option<&FormattedAmounts>,

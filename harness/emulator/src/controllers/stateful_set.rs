@@ -40,8 +40,8 @@ pub(super) const CONTROLLER: Controller = Controller {
     reconcile,
 };
 
-/// A changed StatefulSet, the owner or adopters of a changed pod or ControllerRevision, and all
-/// StatefulSets in the namespace of a deleted PersistentVolumeClaim.
+/// A changed StatefulSet, the owner or adopters of a changed pod or `ControllerRevision`, and all
+/// StatefulSets in the namespace of a deleted `PersistentVolumeClaim`.
 fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     if change.key.resource == *VOLUME_CLAIMS {
         let is_gone = change.after.is_none();

@@ -20,9 +20,9 @@ use schedlab_api::{
     quantity::{Milli, thousandths},
 };
 
-/// The finalizer that protects a PersistentVolumeClaim in use.
+/// The finalizer that protects a `PersistentVolumeClaim` in use.
 const CLAIM_FINALIZER: &str = "kubernetes.io/pvc-protection";
-/// The finalizer that protects a bound PersistentVolume.
+/// The finalizer that protects a bound `PersistentVolume`.
 const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
 
 /// The persistent volume binder.
@@ -59,7 +59,7 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     Vec::new()
 }
 
-/// The PersistentVolumeClaims that a pod uses.
+/// The `PersistentVolumeClaims` that a pod uses.
 fn claims_used_by(pod: &Value) -> impl Iterator<Item = Key> + '_ {
     let volumes = list(pod, &["spec", "volumes"]).iter();
     let claims = volumes.map(|volume| text(volume, &["persistentVolumeClaim", "claimName"]));

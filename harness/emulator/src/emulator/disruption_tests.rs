@@ -40,7 +40,7 @@ async fn a_budget_counts_healthy_pods_and_allowed_disruptions() {
     assert_eq!([count("currentHealthy"), count("disruptionsAllowed")], [4, 1]);
 }
 
-/// The YAML of a PodDisruptionBudget for all pods of its namespace.
+/// The YAML of a `PodDisruptionBudget` for all pods of its namespace.
 fn budget_yaml(rule: &str) -> String {
     format!(
         "

@@ -30,7 +30,7 @@ impl TestCluster {
         });
     }
 
-    /// The numbers of the ControllerRevisions, with the value of `v` in each pod template.
+    /// The numbers of the `ControllerRevisions`, with the value of `v` in each pod template.
     fn revision_numbers_and_versions(&self) -> Vec<(i64, String)> {
         let mut all: Vec<_> = self
             .objects_of("controllerrevisions")

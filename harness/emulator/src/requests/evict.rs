@@ -15,7 +15,7 @@ use crate::store::{
 };
 use schedlab_api::{Value, conditions, json, object};
 
-/// The type of the condition that shows whether a PodDisruptionBudget allows disruptions.
+/// The type of the condition that shows whether a `PodDisruptionBudget` allows disruptions.
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 
 pub(super) fn evict_pod(

@@ -19,7 +19,7 @@ const CLASS_PARAMETER_BYTES_MAX: usize = 256 * 1024;
 const ACCESS_MODES: [&str; 4] =
     ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
-/// Sets the protection finalizer of a new PersistentVolumeClaim, and the default storage class if
+/// Sets the protection finalizer of a new `PersistentVolumeClaim`, and the default storage class if
 /// the claim names none.
 pub(in crate::admission) fn set_new_claim_fields(admission: &Admission<'_>, claim: &mut Value) {
     let classes = Resource::new("storage.k8s.io", "storageclasses");

@@ -6,7 +6,7 @@ use crate::api_types::resource::Resource;
 use crate::store::Key;
 use schedlab_api::{Value, object, quantity::thousandths};
 
-/// Rejects a larger storage request of a PersistentVolumeClaim whose storage class does not allow
+/// Rejects a larger storage request of a `PersistentVolumeClaim` whose storage class does not allow
 /// volume expansion.
 pub(in crate::admission) fn check_expansion(
     admission: &Admission<'_>,

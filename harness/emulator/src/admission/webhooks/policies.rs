@@ -20,13 +20,13 @@ static POLICIES: LazyLock<Resource> =
 static BINDINGS: LazyLock<Resource> =
     LazyLock::new(|| Resource::new(GROUP, "validatingadmissionpolicybindings"));
 
-/// Whether any ValidatingAdmissionPolicy is bound.
+/// Whether any `ValidatingAdmissionPolicy` is bound.
 pub(super) fn has_policies(store: &Store) -> bool {
     store.count(&BINDINGS) > 0
 }
 
 impl AdmissionAttributes<'_> {
-    /// Checks the request against all bound ValidatingAdmissionPolicies, in the order of their
+    /// Checks the request against all bound `ValidatingAdmissionPolicies`, in the order of their
     /// bindings' names.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use schedlab_api::{
     object::{at, label, name, namespace, number, set, text, uid},
 };
 
-/// The ControllerRevisions of a StatefulSet, oldest first.
+/// The `ControllerRevisions` of a StatefulSet, oldest first.
 pub(super) struct Revisions<'v> {
     all: Vec<(&'v Key, &'v Object)>,
 }

@@ -254,7 +254,7 @@ fn claim_of_volume(volume: &Value) -> String {
     }
 }
 
-/// The current values and targets of a HorizontalPodAutoscaler of version 1 or 2.
+/// The current values and targets of a `HorizontalPodAutoscaler` of version 1 or 2.
 fn autoscaler_targets(scaler: &Value) -> String {
     let cpu = number(scaler, &["spec", "targetCPUUtilizationPercentage"]);
     let used = number(scaler, &["status", "currentCPUUtilizationPercentage"]);
