@@ -171,7 +171,7 @@ fn check_built_in(
         ("", "Pod") => core::pod::check_pod(old, new, &mut errors),
         ("", "Node") => core::node::check_node(old, new, &mut errors),
         ("", "Event") => {
-            core::event::check_event(admission.via_view && old.is_none(), new, &mut errors)
+            core::event::check_event(admission.via_view && old.is_none(), new, &mut errors);
         }
         ("scheduling.k8s.io", "PriorityClass") => {
             scheduling::check_priority_class(old, new, &mut errors);

@@ -73,7 +73,7 @@ pub(super) fn check_core_object(
 ) {
     match (&*kind.resource.group, &*kind.kind) {
         ("", "ConfigMap" | "Secret") => {
-            config_map_and_secret::check_config_map_or_secret(kind, old, new, errors)
+            config_map_and_secret::check_config_map_or_secret(kind, old, new, errors);
         }
         ("", "PodTemplate") => {
             pod::check_template_metadata(&new["template"], "template", errors);

@@ -78,7 +78,7 @@ pub(super) fn set_defaults(kind: &Kind, object: &mut Value) {
         ("apps", "StatefulSet") => set_stateful_set_defaults(object),
         ("apps", "DaemonSet") => set_daemon_set_defaults(object),
         ("autoscaling", "HorizontalPodAutoscaler") => {
-            crate::admission::autoscaling::set_autoscaler_defaults(object)
+            crate::admission::autoscaling::set_autoscaler_defaults(object);
         }
         ("batch", "Job") => set_job_defaults(&mut object["spec"]),
         ("batch", "CronJob") => set_cron_job_defaults(object),

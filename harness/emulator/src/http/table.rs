@@ -126,7 +126,7 @@ impl<'k> Table<'k> {
         match self.include {
             IncludeObject::None => {}
             IncludeObject::Metadata => {
-                row["object"] = json!(partial_metadata(object, self.version))
+                row["object"] = json!(partial_metadata(object, self.version));
             }
             IncludeObject::Object => row["object"] = object.clone(),
         }

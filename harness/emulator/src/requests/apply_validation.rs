@@ -76,7 +76,7 @@ impl ApplyValidator {
                 }
             }
             (ValueKind::Items, Value::Array(items)) => {
-                self.validate_items(type_info, shape, items, path)
+                self.validate_items(type_info, shape, items, path);
             }
             (ValueKind::Fields, _) => {
                 self.report(path, &format!("expected map, got &{{{}}}", format_go_value(value)));

@@ -53,7 +53,7 @@ fn copy_replica_failure(sets: &DeploymentSets, deployment: &mut Value, ctx: &Con
     let all = sets.new.into_iter().chain(sets.old.iter().copied());
     match all.into_iter().find_map(|(_, set)| find_condition(set, REPLICA_FAILURE_CONDITION)) {
         None if find_condition(deployment, REPLICA_FAILURE_CONDITION).is_some() => {
-            remove_condition(deployment, REPLICA_FAILURE_CONDITION)
+            remove_condition(deployment, REPLICA_FAILURE_CONDITION);
         }
         None => {}
         Some(found) => {
