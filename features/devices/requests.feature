@@ -119,5 +119,5 @@ Feature: Devices in BindRequests of another scheduler
             allocation:
               devices: {results: [{request: gpu, driver: gpu.nvidia.com, pool: published-0, device: gpu-1, adminAccess: true}]}
       """
-    Then pod "monitoring/second" is pending because "ResourceClaim monitoring/watched has other devices than the request"
+    Then pod "monitoring/second" is pending because "ResourceClaim monitoring/watched is already allocated with other devices than the BindRequest names"
     And the field "status.allocation.devices.results.0.device" of claim "watched" is "gpu-0"

@@ -7,12 +7,12 @@ mod bind_requests;
 mod claims;
 mod events;
 mod evictions;
+mod missed_writes;
 mod pending;
 mod pending_messages;
 mod placements;
 mod pod_groups;
 mod queue_details;
-mod recover;
 pub(crate) mod volumes;
 mod warnings;
 mod writes;
@@ -159,7 +159,7 @@ impl Applier {
         let cycle = Cycle { snapshot, plan, now: snapshot.now };
         self.reported_pipelined
             .retain(|key, _| cache.pods.get(key).is_some_and(PodRecord::is_waiting));
-        self.recover_missed_events(cache, &cycle).await;
+        self.recover_missed_writes(cache, &cycle).await;
         self.delete_obsolete_bind_requests(cache).await;
         self.report_warnings(cache, cycle.now).await;
         self.annotate_staleness(cache, &cycle).await;

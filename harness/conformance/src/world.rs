@@ -43,8 +43,8 @@ const TRANSITION_WAIT_MAX: Duration = Duration::from_mins(10);
 
 /// How long the scheduler may keep writing while the cluster should settle. After that the scenario
 /// fails: the scheduler repeats the same write and never converges.
-const CHURN_WAIT_MAX: Duration = Duration::from_mins(3);
-const CHURN_WAIT_MAX_REAL: Duration = Duration::from_mins(10);
+const IDLE_WAIT_MAX: Duration = Duration::from_mins(3);
+const IDLE_WAIT_MAX_REAL: Duration = Duration::from_mins(10);
 
 /// How long the writes of one scheduling decision may be spread out on a real cluster.
 const WRITE_BURST_REAL: Duration = Duration::from_secs(5);
@@ -230,9 +230,10 @@ impl World {
             return Ok(());
         }
         let end = Instant::now() + self.time_scale.scaled_duration(TRANSITION_WAIT_MAX);
-        let busy_max = if self.is_on_real_cluster() { CHURN_WAIT_MAX_REAL } else { CHURN_WAIT_MAX };
+        let idle_wait_max =
+            if self.is_on_real_cluster() { IDLE_WAIT_MAX_REAL } else { IDLE_WAIT_MAX };
         loop {
-            let settled = self.cluster.settle(busy_max).await;
+            let settled = self.cluster.settle(idle_wait_max).await;
             settled.with_context(|| self.last_writes_text())?;
             let writes = self.cluster.write_count();
             self.catch_up_with_watches().await?;

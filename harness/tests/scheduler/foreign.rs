@@ -142,13 +142,13 @@ fn claims_get_the_devices_of_the_bind_request() {
         first Running n-0
         fourth Pending -: Failed to bind pod default/fourth to node n-0: the pod has no resource claim c, which the request names
         second Running n-0
-        third Pending -: Failed to bind pod default/third to node n-0: ResourceClaim default/shared has other devices than the request
+        third Pending -: Failed to bind pod default/third to node n-0: ResourceClaim default/shared is already allocated with other devices than the BindRequest names
         ");
         assert_snapshot!(lab.request_phases(), @r#"
         first Succeeded -
         fourth Failed the pod has no resource claim c, which the request names
         second Succeeded -
-        third Failed ResourceClaim default/shared has other devices than the request
+        third Failed ResourceClaim default/shared is already allocated with other devices than the BindRequest names
         "#);
         assert_snapshot!(lab.claims(), @r#"
         a ["gpu-0"] for ["first"] ["resource.kubernetes.io/delete-protection"]

@@ -402,7 +402,7 @@ fn increase_of_applied(
     others: &[Decision],
 ) -> Option<(usize, Suggestion)> {
     let mut all = applied.iter().enumerate().rev().filter(|(_, one)| one.may_need_more(others));
-    all.find_map(|(at, one)| Some((at, combine_if_increase(one.suggestion(), next)?)))
+    all.find_map(|(at, one)| Some((at, merge_if_same_change(one.suggestion(), next)?)))
 }
 
 /// If other jobs took an opened or added node: a suggestion for one more such node, instead of
@@ -444,8 +444,9 @@ fn suggest_toleration_instead(trial: &Trial, others: &[Decision]) -> Option<Sugg
         .then(|| Suggestion::TolerateTaint { key: Name::clone(key), value: Name::clone(value) })
 }
 
-/// One suggestion for both, if the second only increases the first; otherwise `None`.
-fn combine_if_increase(first: &Suggestion, next: &Suggestion) -> Option<Suggestion> {
+/// One suggestion for both, if the second asks for more of the same change as the first; otherwise
+/// `None`.
+fn merge_if_same_change(first: &Suggestion, next: &Suggestion) -> Option<Suggestion> {
     match (first, next) {
         (
             Suggestion::RaiseBound { queue, bound, by, .. },

@@ -143,7 +143,7 @@ async fn try_allocate(
     }
     let requested = ClaimAllocation::from_object(write.allocation);
     if claim.allocation.as_ref().is_some_and(|has| !has.has_same_devices(&requested)) {
-        return Ok(Some("has other devices than the request"));
+        return Ok(Some("is already allocated with other devices than the BindRequest names"));
     }
     let is_reserved = claim.reserved_pods.iter().any(|(_, user)| *user == uid);
     if is_reserved && claim.allocation.is_some() {

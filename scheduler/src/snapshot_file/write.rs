@@ -213,7 +213,10 @@ const fn device_plugin(placement: Placement) -> &'static str {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "the settings are at most 1000")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the values are at most 1000, so at most a million thousandths"
+)]
 fn milli_to_decimal(milli: i64) -> f64 {
     milli as f64 / 1000.0
 }

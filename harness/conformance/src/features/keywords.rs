@@ -18,7 +18,7 @@ const HEADING_KEYWORDS: [&str; 9] = [
 ];
 
 /// English words that are similar to a heading keyword but may begin a line of description.
-const ENGLISH_LOOKALIKES: [&str; 5] = ["Features", "Rules", "Role", "Ruler", "Backgrounds"];
+const PROSE_WORDS_LIKE_KEYWORDS: [&str; 5] = ["Features", "Rules", "Role", "Ruler", "Backgrounds"];
 
 /// A line that looks like a misspelt heading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(super) fn misspelt_heading(
             if HEADING_KEYWORDS.contains(&head) {
                 return None;
             }
-            let is_word = !ENGLISH_LOOKALIKES.contains(&head);
+            let is_word = !PROSE_WORDS_LIKE_KEYWORDS.contains(&head);
             let is_capital = head.starts_with(char::is_uppercase);
             let is_likely = surroundings == LineSurroundings::Gherkin || (is_word && is_capital);
             let meant = nearest_heading(head).filter(|_| is_likely)?;

@@ -16,7 +16,7 @@ use crate::report::{Diagnostic, Diagnostics};
 use crate::text::counted_noun;
 
 /// English words that are one letter away from a step keyword but may begin a line of description.
-const ENGLISH_LOOKALIKES: [&str; 6] = ["The", "They", "Them", "Than", "Thin", "Hen"];
+const PROSE_WORDS_LIKE_KEYWORDS: [&str; 6] = ["The", "They", "Them", "Than", "Thin", "Hen"];
 
 /// The text of a feature file, and the lines of its table rows.
 #[derive(Clone, Debug, Default)]
@@ -246,7 +246,7 @@ impl SourceReader<'_> {
         // Prose may begin with `The`, and continue with `and` in its next line.
         let is_prose = match same_but_case {
             Some(_) => matches!(self.context, LineContext::Prose | LineContext::Described),
-            None => ENGLISH_LOOKALIKES.contains(&word),
+            None => PROSE_WORDS_LIKE_KEYWORDS.contains(&word),
         };
         if self.context == LineContext::Steps || !is_prose || self.is_step_line(line) {
             let message = format!(

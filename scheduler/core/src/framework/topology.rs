@@ -67,7 +67,11 @@ impl<'a> ResolvedLevels<'a> {
     }
 
     /// Labels of the node's domain at the required level.
-    pub(super) fn labels_of(&self, session: &Session<'_>, node: NodeId) -> Vec<(Name, Name)> {
+    pub(super) fn domain_labels_of(
+        &self,
+        session: &Session<'_>,
+        node: NodeId,
+    ) -> Vec<(Name, Name)> {
         let labels = self.topology.levels.iter().map(|level| Name::clone(&level.label));
         labels.zip(self.domain_of(session, node).unwrap_or_default()).collect()
     }

@@ -110,7 +110,12 @@ impl QueueMetrics {
                 Amount::Unlimited => i64::MIN,
             };
             set_gauges(&self.quota, &labels, status.quota.map(bound), &CONTROLLER_UNITS);
-            set_gauges(&self.allocated, &labels, status.allocated.accounted_amounts(), &CONTROLLER_UNITS);
+            set_gauges(
+                &self.allocated,
+                &labels,
+                status.allocated.accounted_amounts(),
+                &CONTROLLER_UNITS,
+            );
             set_gauges(&self.usage, &of_scheduler, queue.historical_usage_micro, &USAGE_UNITS);
             self.set_dashboard_gauges(status);
             known.insert(Name::clone(&status.name), of_scheduler.map(Name::from));

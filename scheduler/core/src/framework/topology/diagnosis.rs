@@ -136,7 +136,7 @@ impl Session<'_> {
         let levels = self.resolve_levels(constraint).ok().filter(ResolvedLevels::is_required);
         let nearest = tried.iter().rev().max_by_key(|(_, why)| why.found);
         let node = nearest.and_then(|(nodes, _)| nodes.first());
-        let labels = levels.zip(node).map(|(levels, node)| levels.labels_of(self, *node));
+        let labels = levels.zip(node).map(|(levels, node)| levels.domain_labels_of(self, *node));
         labels.unwrap_or_default()
     }
 

@@ -32,7 +32,7 @@ struct MissedEvent {
 }
 
 impl Applier {
-    pub(super) async fn recover_missed_events(
+    pub(super) async fn recover_missed_writes(
         &mut self,
         cache: &mut ClusterCache,
         cycle: &Cycle<'_>,
