@@ -1,5 +1,5 @@
-//! Fields of feature gates that are off in Kubernetes 1.35. Like the API server, a write drops them
-//! silently, unless the old object uses the feature already.
+//! Fields of feature gates. Like the API server, a write drops the fields of disabled gates silently,
+//! unless the old object uses the feature already.
 
 use super::Admission;
 use schedlab_api::{Map, Value, object};
@@ -140,7 +140,7 @@ pub(super) fn drop_disabled(admission: &Admission<'_>, old: Option<&Value>, new:
             let uses_feature = |part: &Value| fields.iter().any(|field| has_field(part, field));
             if !part(new).is_some_and(uses_feature)
                 || old.and_then(part).is_some_and(uses_feature)
-                || admission.store.features.contains(gate)
+                || admission.store.feature_gates.is_enabled(gate)
             {
                 continue;
             }
