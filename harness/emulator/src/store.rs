@@ -90,7 +90,7 @@ impl Store {
     /// An empty store of a version with feature gates.
     pub fn with_feature_gates(seed: u64, feature_gates: FeatureGates) -> Self {
         Self {
-            kinds: Kinds::built_in(),
+            kinds: Kinds::served_with(&feature_gates),
             collections: BTreeMap::new(),
             dependents: BTreeMap::new(),
             log: Vec::new(),

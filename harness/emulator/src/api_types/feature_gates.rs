@@ -274,6 +274,17 @@ mod tests {
             outcome(V1_37, "GenericWorkload=on"),
             outcome(V1_37, "AllBeta=true"),
             outcome(V1_37, "AllBeta=false"),
-        ].join("\n"), @"");
+        ].join("\n"), @"
+        ok
+        feature gate GenericWorkloads does not exist in Kubernetes 1.37; did you mean `GenericWorkload`?
+        feature gate Nonsense does not exist in Kubernetes 1.37
+        feature gate CompositePodGroup does not exist in Kubernetes 1.35
+        CompositePodGroup is enabled, but depends on features that are disabled: GenericWorkload, TopologyAwareWorkloadScheduling
+        cannot set feature gate DRAExtendedResource to false, feature is locked to true
+        feature gates: got GenericWorkload, expected NAME=true or NAME=false
+        feature gates: got GenericWorkload=on, expected NAME=true or NAME=false
+        ok
+        ok
+        ");
     }
 }
