@@ -62,6 +62,16 @@ pub(crate) fn prepare(admission: &Admission<'_>, object: &mut Value) -> Result<(
     core::complete(admission, object)
 }
 
+/// Sets the fields of a written object that depend on the time of the request.
+pub(crate) fn fill_times(
+    admission: &Admission<'_>,
+    old: Option<&Value>,
+    new: &mut Value,
+    now: &Value,
+) {
+    device::fill_taint_times(admission.kind, old, new, now);
+}
+
 /// Sets the fields that only validating webhooks see, and validates a new object.
 pub(crate) fn check(admission: &Admission<'_>, object: &mut Value) -> Result<(), WriteError> {
     feature_gates::drop_disabled(admission, None, object);

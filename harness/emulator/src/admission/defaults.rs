@@ -20,7 +20,7 @@ pub(super) fn fill_status(kind: &Kind, object: &mut Value) {
         ("apps", "Deployment")
         | ("batch", "Job" | "CronJob")
         | ("", "ResourceQuota")
-        | ("resource.k8s.io", "ResourceClaim")
+        | ("resource.k8s.io", "ResourceClaim" | "DeviceTaintRule")
         | ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => json!({}),
         ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
         ("apps", "ReplicaSet") | ("", "ReplicationController") => json!({"replicas": 0}),
@@ -148,6 +148,9 @@ fn fill_claim(spec: &mut Value) {
 }
 
 fn fill_device_count(request: &mut Value) {
+    for toleration in items_mut(request, "tolerations") {
+        fill_text(toleration, &["operator"], "Equal");
+    }
     fill_text(request, &["allocationMode"], "ExactCount");
     if request["allocationMode"] == "ExactCount" {
         fill_count(request, "count", 1);

@@ -6,6 +6,7 @@ mod class;
 mod device_features;
 mod slice;
 mod status;
+mod taint_rule;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
@@ -22,6 +23,7 @@ use schedlab_api::{
 };
 
 pub(super) use status::check as check_status;
+pub(super) use taint_rule::fill_times as fill_taint_times;
 
 const DRIVER_MAX: usize = 63;
 const IDENTIFIER_MAX: usize = 32;
@@ -43,6 +45,7 @@ pub(super) fn check(
         "ResourceClaim" => claim::check(admission, old, new, errors),
         "ResourceClaimTemplate" => claim::check_template(admission, old, new, errors),
         "ResourceSlice" => slice::check(old, new, errors),
+        "DeviceTaintRule" => taint_rule::check(new, errors),
         _ => {}
     }
 }
@@ -74,7 +77,50 @@ fn check_unique_item<'v>(
     errors: &mut FieldErrors,
 ) {
     if !seen.insert(name) {
-        errors.duplicate(field, item);
+        errors.duplicate_as_shown(field, &json_in_declared_order(item));
+    }
+}
+
+/// The fields of the items that are reported whole, in the order of their types.
+const DECLARED_ORDER: [&str; 15] = [
+    "apiGroup",
+    "resource",
+    "name",
+    "uid",
+    "exactly",
+    "firstAvailable",
+    "counterSet",
+    "counters",
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+];
+
+/// The JSON of a value whose fields have the order of their type, as Go writes it.
+fn json_in_declared_order(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let place = |name: &str| {
+                let place = DECLARED_ORDER.iter().position(|known| *known == name);
+                place.unwrap_or(DECLARED_ORDER.len())
+            };
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| place(name));
+            let shown: Vec<String> = fields
+                .into_iter()
+                .map(|(name, value)| format!("\"{name}\":{}", json_in_declared_order(value)))
+                .collect();
+            format!("{{{}}}", shown.join(","))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(json_in_declared_order).collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct FieldColumn {
 #[derive(Clone, Copy)]
 enum Cell {
     Age,
+    /// The time since the time of a field.
+    Since(&'static [&'static str]),
     Text(&'static [&'static str]),
     TextOr(&'static [&'static str], &'static str),
     Count(&'static [&'static str]),
@@ -31,14 +33,14 @@ enum Cell {
     Flag(&'static [&'static str]),
     Computed(fn(&Value) -> String),
 }
-use Cell::{Age, Computed, Count, Flag, Number, Text, TextOr};
+use Cell::{Age, Computed, Count, Flag, Number, Since, Text, TextOr};
 
 const fn column(name: &'static str, cell: Cell) -> FieldColumn {
     let kind = match cell {
         Count(_) => "integer",
         Flag(_) => "boolean",
         // As in kube-apiserver, some string columns contain numbers.
-        Age | Text(_) | TextOr(..) | Computed(_) | Number(_) => "string",
+        Age | Since(_) | Text(_) | TextOr(..) | Computed(_) | Number(_) => "string",
     };
     FieldColumn { name, kind, priority: 0, cell }
 }
@@ -71,6 +73,7 @@ pub(super) fn columns(group: &str, kind: &str) -> Option<&'static [FieldColumn]>
         ("storage", "CSINode") => STORAGE_NODE,
         ("storage", "VolumeAttachment") => ATTACHMENT,
         ("resource", "ResourceSlice") => DEVICES,
+        ("resource", "DeviceTaintRule") => TAINT_RULE,
         (
             "admissionregistration",
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
@@ -186,6 +189,13 @@ const ATTACHMENT: &[FieldColumn] = &[
     column("Attached", Flag(&["status", "attached"])),
     AGE,
 ];
+const TAINT_RULE: &[FieldColumn] = &[
+    column("Key", Text(&["spec", "taint", "key"])),
+    column("Value", Text(&["spec", "taint", "value"])),
+    column("Effect", Text(&["spec", "taint", "effect"])),
+    column("TimeAdded", Since(&["spec", "taint", "timeAdded"])),
+    AGE,
+];
 const DEVICES: &[FieldColumn] = &[
     column("Node", Text(&["spec", "nodeName"])),
     column("Driver", Text(&["spec", "driver"])),
@@ -222,6 +232,9 @@ pub(super) fn cells(columns: &[FieldColumn], object: &Value, now: Timestamp) -> 
     let name = json!(text(object, &["metadata", "name"]));
     let cell = |column: &FieldColumn| match column.cell {
         Age => json!(since(at(object, &["metadata", "creationTimestamp"]), now)),
+        Since(path) => {
+            json!(at(object, path).map(|time| since(Some(time), now)).unwrap_or_default())
+        }
         Text(path) => json!(text(object, path)),
         TextOr(path, absent) => match text(object, path) {
             "" => json!(absent),
