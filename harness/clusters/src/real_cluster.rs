@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
 use schedlab_api::crds;
-use schedlab_control_plane::{Assets, ControlPlane, PROGRAMS};
+use schedlab_control_plane::{Assets, ControlPlane, FeatureGateArguments, PROGRAMS};
 
 use crate::api::Api;
 use crate::cleanup::{CleanupResult, Resource, Run, delete_foreign_pods};
@@ -138,12 +138,14 @@ enum ClusterProvider {
 }
 
 impl RealCluster {
-    /// Starts a control plane on this machine.
+    /// Starts a control plane on this machine, with feature gates such as
+    /// `GenericWorkload=true`.
     ///
     /// # Errors
     /// A program is missing, a process does not start, or a stop was requested.
     pub fn start_own_control_plane(
         assets: Option<&Path>,
+        feature_gates: &str,
         kubelets: Kubelets,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
@@ -152,7 +154,7 @@ impl RealCluster {
             block_on(interrupt.run_unless_interrupted(kwok::check_prerequisites()))?;
         }
         let run = Run::begin("run")?;
-        let booted = start_control_plane(&assets, kubelets, &run, interrupt)
+        let booted = start_control_plane(&assets, feature_gates, kubelets, &run, interrupt)
             .and_then(|connection| Self::prepare_connection(connection, kubelets, &run, interrupt));
         booted.inspect_err(|_| drop(end_run(run)))
     }
@@ -489,6 +491,7 @@ impl std::fmt::Debug for RealCluster {
 
 fn start_control_plane(
     assets: &Assets,
+    feature_gates: &str,
     kubelets: Kubelets,
     run: &Run,
     interrupt: &Interrupt,
@@ -497,9 +500,10 @@ fn start_control_plane(
         ChildProcess::start_with_watchdog(program, arguments, CONTROL_PLANE_ENV, log, run)
     };
     let folder = run.temp_folder("control-plane")?;
-    let mut plane = ControlPlane::start(assets, &folder, &[], keep)?;
+    let gates = FeatureGateArguments::new(feature_gates);
+    let mut plane = ControlPlane::start(assets, &folder, &gates.of_api_server(), keep)?;
     let version = block_on(interrupt.run_unless_interrupted(plane.wait_ready()))?;
-    plane.start_controller_manager(keep)?;
+    plane.start_controller_manager(&gates.of_controller_manager(), keep)?;
     if kubelets == Kubelets::Kwok {
         plane.attach(kwok::KWOK_PROGRAM, kwok::start_kwok(&folder, run)?);
     }

@@ -21,6 +21,7 @@ use crate::steps::catalogue;
 use crate::world::{TimeScale, World};
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::real_cluster::RealCluster;
+use schedlab_emulator::feature_gates::{self, FeatureGates};
 
 pub use crashes::CrashWrites;
 pub use workers::RunProgress;
@@ -68,6 +69,9 @@ pub struct RunSettings {
     pub interrupted: Interrupt,
     /// The real cluster; `None` means the emulator.
     pub real_cluster: Option<Arc<RealCluster>>,
+    /// The version of Kubernetes and its feature gates. The emulator also enables those that a case
+    /// requires.
+    pub feature_gates: FeatureGates,
     /// Factor for durations on a real cluster; `None` means a factor chosen for each case.
     pub time_scale: Option<f64>,
     /// Minimum time that `eventually` assertions wait on a real cluster.
@@ -87,6 +91,9 @@ impl RunSettings {
     fn skip_reason(&self, case: &Case) -> Option<String> {
         if self.force {
             return None;
+        }
+        if let Some(gate) = self.missing_feature_gate(case) {
+            return Some(gate);
         }
         let is_tagged = |tag_name: &str| case.tags.iter().any(|tag| tag == tag_name);
         if self.real_cluster.is_some() && is_tagged(VIRTUAL_TIME_TAG) {
@@ -117,6 +124,21 @@ impl RunSettings {
         }
         let lacks = self.target.missing_capabilities(&case.required_capabilities());
         (!lacks.is_empty()).then(|| format!("{name} lacks {}", lacks.join(", ")))
+    }
+
+    /// Why a case's feature gates cannot be enabled, if so.
+    fn missing_feature_gate(&self, case: &Case) -> Option<String> {
+        let version = self.feature_gates.version();
+        case.feature_gates().into_iter().find_map(|gate| {
+            if !feature_gates::known(version).contains_key(gate) {
+                let why =
+                    format!("it needs the feature gate {gate}, which Kubernetes {version} lacks");
+                return Some(why);
+            }
+            let is_off = self.real_cluster.is_some() && !self.feature_gates.is_enabled(gate);
+            is_off
+                .then(|| format!("it needs the feature gate {gate} (--feature-gates {gate}=true)"))
+        })
     }
 
     /// How the durations of a case are scaled.
@@ -400,6 +422,7 @@ pub(crate) mod tests {
             update: SnapshotUpdate::No,
             interrupted: Interrupt::default(),
             real_cluster: None,
+            feature_gates: FeatureGates::default(),
             time_scale: None,
             min_wait: Duration::from_mins(2),
             target: Target::ours(),

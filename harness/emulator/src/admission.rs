@@ -34,6 +34,7 @@ use std::sync::Arc;
 use crate::api_types::error::{ApiError, FieldErrors};
 use crate::api_types::kinds::Kind;
 use crate::api_types::kinds::schema::Schema;
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use crate::store::{Key, RuleEvaluation, Store, Subresource, WriteError};
 use schedlab_api::{Value, object};
 
@@ -64,6 +65,16 @@ pub(crate) fn prepare_create(
     core::set_server_fields(admission, object)
 }
 
+/// Sets the fields of a written object that depend on the time of the request.
+pub(crate) fn fill_times(
+    admission: &Admission<'_>,
+    old: Option<&Value>,
+    new: &mut Value,
+    now: &Value,
+) {
+    device::fill_taint_times(admission.kind, old, new, now);
+}
+
 /// Sets the last server-owned fields of a new object, after the mutating webhooks, and validates
 /// the object.
 pub(crate) fn check_create(
@@ -77,6 +88,18 @@ pub(crate) fn check_create(
     check_built_in(admission, None, object)?;
     limit_ranger::check_limit_ranges(admission, object)?;
     Ok(core::pod::check_overhead(admission, object)?)
+}
+
+/// The warnings about an object that is written.
+pub(crate) fn warnings(admission: &Admission<'_>, object: &Value) -> Vec<String> {
+    let spec = &object["spec"];
+    let is_deprecated = admission.kind.is("", "Service")
+        && admission.kind.kubernetes >= KubernetesVersion::V1_37
+        && !object::list(spec, &["externalIPs"]).is_empty()
+        && spec["clusterIP"] != "None"
+        && spec["type"] != "ExternalName";
+    let text = "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+    is_deprecated.then(|| text.to_owned()).into_iter().collect()
 }
 
 /// Sets the defaults and the server-owned fields of an updated object.
@@ -118,6 +141,7 @@ pub(crate) fn check_update(
         let mut errors = FieldErrors::new();
         match (&*admission.kind.resource.group, &*admission.kind.kind) {
             ("", "Node") => core::node::check_resource_amounts(new, &mut errors),
+            ("", "Pod") => core::pod::status_resources::check(new, &mut errors),
             ("resource.k8s.io", "ResourceClaim") => {
                 device::check_status(admission, old, new, &mut errors);
             }

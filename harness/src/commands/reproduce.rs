@@ -44,6 +44,11 @@ fn environment_options(environment: &EnvironmentArgs) -> String {
             (cluster != ClusterChoice::Emulator).then(|| cluster.option_value().to_owned()),
         ),
         ("assets", path_text(environment.assets.as_ref())),
+        ("kubernetes", environment.kubernetes.map(|version| version.to_string())),
+        (
+            "feature-gates",
+            Some(environment.feature_gates.clone()).filter(|gates| !gates.is_empty()),
+        ),
         ("kubeconfig", path_text(environment.kubeconfig.as_ref())),
         ("context", environment.confirmed_context().cloned()),
     ];

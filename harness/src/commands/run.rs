@@ -161,7 +161,8 @@ fn start_cluster(
         ClusterChoice::ControlPlane => {
             boot.begin_activity("booting a control plane");
             RealCluster::start_own_control_plane(
-                environment.assets.as_deref(),
+                environment::assets_folder(environment).as_deref(),
+                &environment.feature_gates,
                 environment.kubelets,
                 interrupt,
             )?
@@ -262,6 +263,7 @@ fn run_settings(args: &Run, ci: Ci) -> anyhow::Result<RunSettings> {
         update: SnapshotUpdate::from_env(word.as_deref(), ci).map_err(UsageError)?,
         interrupted: Interrupt::default(),
         real_cluster: None,
+        feature_gates: environment::feature_gates(&args.environment)?,
         time_scale: args.environment.time_scale,
         min_wait: args.environment.min_wait,
         target: environment::target_for_environment(&args.environment)?,

@@ -94,7 +94,10 @@ async fn run_on_cluster(
     mode: AssertionMode,
 ) -> CaseAttempt {
     let world = match &settings.real_cluster {
-        None => World::new_emulated(case, &settings.target, settings.seed).await,
+        None => {
+            let gates = settings.feature_gates.with_enabled(case.feature_gates());
+            World::new_emulated(case, &settings.target, settings.seed, gates).await
+        }
         Some(real_cluster) => {
             let time_scale = settings.time_scale(case);
             World::new_on_real_cluster(

@@ -8,6 +8,7 @@ use super::webhook_configuration;
 use crate::admission::core::service;
 use crate::admission::defaults::pod_template::{list_items_mut, set_pod_spec_defaults};
 use crate::api_types::kinds::Kind;
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use schedlab_api::{
     Value, json,
     object::{self, fill_count, fill_text, set_default},
@@ -20,7 +21,7 @@ pub(super) fn set_initial_status(kind: &Kind, object: &mut Value) {
         ("apps", "Deployment")
         | ("batch", "Job" | "CronJob")
         | ("", "ResourceQuota")
-        | ("resource.k8s.io", "ResourceClaim")
+        | ("resource.k8s.io", "ResourceClaim" | "DeviceTaintRule")
         | ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => json!({}),
         ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
         ("apps", "ReplicaSet") | ("", "ReplicationController") => json!({"replicas": 0}),
@@ -41,7 +42,7 @@ pub(super) fn set_initial_status(kind: &Kind, object: &mut Value) {
 /// Sets the defaults of the fields that a client left out of an object of a built-in kind.
 pub(super) fn set_defaults(kind: &Kind, object: &mut Value) {
     match (&*kind.resource.group, &*kind.kind) {
-        ("", "Pod") => set_pod_defaults(object),
+        ("", "Pod") => set_pod_defaults(kind.kubernetes, object),
         ("", "PodTemplate") => set_template_defaults(&mut object["template"]),
         ("", "Service") => set_service_defaults(&mut object["spec"]),
         ("", "Secret") => set_secret_defaults(object),
@@ -75,7 +76,7 @@ pub(super) fn set_defaults(kind: &Kind, object: &mut Value) {
                 set_default(object, &["metadata", "labels"], labels);
             }
         }
-        ("apps", "StatefulSet") => set_stateful_set_defaults(object),
+        ("apps", "StatefulSet") => set_stateful_set_defaults(kind.kubernetes, object),
         ("apps", "DaemonSet") => set_daemon_set_defaults(object),
         ("autoscaling", "HorizontalPodAutoscaler") => {
             crate::admission::autoscaling::set_autoscaler_defaults(object);
@@ -101,7 +102,7 @@ pub(super) fn set_defaults(kind: &Kind, object: &mut Value) {
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
             set_match_resources_defaults(&mut object["spec"]["matchResources"]);
         }
-        ("storage.k8s.io", "CSIDriver") => set_csi_driver_defaults(&mut object["spec"]),
+        ("storage.k8s.io", "CSIDriver") => set_csi_driver_defaults(kind.kubernetes, &mut object["spec"]),
         ("storage.k8s.io", "StorageClass") => {
             set_default(object, &["reclaimPolicy"], "Delete");
             set_default(object, &["volumeBindingMode"], "Immediate");
@@ -125,7 +126,10 @@ fn set_match_resources_defaults(resources: &mut Value) {
 }
 
 /// Sets the defaults of a `CSIDriver`.
-fn set_csi_driver_defaults(spec: &mut Value) {
+fn set_csi_driver_defaults(version: KubernetesVersion, spec: &mut Value) {
+    if version >= KubernetesVersion::V1_37 {
+        set_default(spec, &["preventPodSchedulingIfMissing"], false);
+    }
     set_default(spec, &["attachRequired"], true);
     set_default(spec, &["fsGroupPolicy"], "ReadWriteOnceWithFSType");
     set_default(spec, &["volumeLifecycleModes"], json!(["Persistent"]));
@@ -148,6 +152,9 @@ fn set_claim_defaults(spec: &mut Value) {
 }
 
 fn set_device_count_default(request: &mut Value) {
+    for toleration in items_mut(request, "tolerations") {
+        fill_text(toleration, &["operator"], "Equal");
+    }
     fill_text(request, &["allocationMode"], "ExactCount");
     if request["allocationMode"] == "ExactCount" {
         fill_count(request, "count", 1);
@@ -166,7 +173,7 @@ fn set_secret_defaults(secret: &mut Value) {
     }
 }
 
-fn set_pod_defaults(pod: &mut Value) {
+fn set_pod_defaults(version: KubernetesVersion, pod: &mut Value) {
     let spec = &mut pod["spec"];
     set_pod_spec_defaults(spec);
     set_default(spec, &["enableServiceLinks"], true);
@@ -181,7 +188,7 @@ fn set_pod_defaults(pod: &mut Value) {
     if spec["hostNetwork"] == true {
         set_host_port_defaults(spec);
     }
-    crate::admission::core::pod::pod_resources::set_pod_level_resources(pod);
+    crate::admission::core::pod::pod_resources::set_pod_level_resources(version, pod);
 }
 
 /// Sets the host ports of a pod with `hostNetwork`: a missing host port is the container port.
@@ -268,13 +275,16 @@ fn set_deployment_defaults(object: &mut Value) {
     set_template_defaults(&mut object["spec"]["template"]);
 }
 
-fn set_stateful_set_defaults(object: &mut Value) {
+fn set_stateful_set_defaults(version: KubernetesVersion, object: &mut Value) {
     set_default(object, &["spec", "replicas"], 1);
     fill_text(object, &["spec", "podManagementPolicy"], "OrderedReady");
     set_default(object, &["spec", "revisionHistoryLimit"], 10);
     fill_text(object, &["spec", "updateStrategy", "type"], "RollingUpdate");
     if object["spec"]["updateStrategy"]["type"] == "RollingUpdate" {
         set_default(object, &["spec", "updateStrategy", "rollingUpdate", "partition"], 0);
+        if version >= KubernetesVersion::V1_37 {
+            set_default(object, &["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"], 1);
+        }
     }
     for field in ["whenDeleted", "whenScaled"] {
         let path = ["spec", "persistentVolumeClaimRetentionPolicy", field];

@@ -169,21 +169,20 @@ pub(super) fn decode_patch(
             (Value::Null, _) => Err(ApiError::bad_request("Invalid JSON Patch")),
             patch => Ok(of(PatchBody::Merge)(patch)),
         },
-        STRATEGIC_PATCH_TYPE if !is_custom => {
-            decode_json(body).map(of(PatchBody::Strategic)).map_err(ApiError::bad_request)
-        }
+        STRATEGIC_PATCH_TYPE if !is_custom => json_patch(body).map(of(PatchBody::Strategic)),
         APPLY_PATCH_TYPE => match decode_json_or_yaml(body) {
             Ok((object, _)) if !object.is_object() && !object.is_null() => {
                 Err(ApiError::bad_request(format!(
-                    "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: \
+                    "error decoding patch: error unmarshaling JSON: while decoding JSON: json: \
                      cannot unmarshal {} into Go value of type map[string]interface {{}}",
                     go_type(&object)
                 )))
             }
             Ok((object, duplicates)) => Ok((PatchBody::Apply { object, force }, duplicates)),
-            Err(why) => Err(ApiError::bad_request(format!(
-                "error decoding YAML: error converting YAML to JSON: {why}"
-            ))),
+            Err(why) if body.trim_ascii_start().starts_with(b"{") => Err(ApiError::bad_request(
+                format!("error decoding patch: error converting YAML to JSON: {why}"),
+            )),
+            Err(why) => Err(ApiError::bad_request(format!("error encoding patch: {why}"))),
         },
         _ if is_custom => Err(ApiError::unsupported_media_type(&[
             JSON_PATCH_TYPE,
@@ -237,7 +236,7 @@ fn unknown_operation_fields(patch: &Value) -> Vec<String> {
 }
 
 fn decode_json_patch(body: &[u8]) -> Result<WithDuplicates<Value>, ApiError> {
-    decode_json(body).map_err(|why| ApiError::bad_request(format!("error decoding patch: {why}")))
+    decode_json(body).map_err(|_| ApiError::bad_request("invalid JSON patch"))
 }
 
 /// Decodes YAML. A text that is JSON is decoded as JSON, which is faster; errors and duplicates are

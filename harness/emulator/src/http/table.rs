@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::api_types::kinds::{Column, Kind, Origin};
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use schedlab_api::{
     Value,
     duration::age,
@@ -83,6 +84,30 @@ impl<'k> Table<'k> {
         now: Timestamp,
     ) -> Value {
         let rows: Vec<Value> = objects.map(|object| self.row(object, now)).collect();
+        self.table_of(rows, metadata)
+    }
+
+    /// Renders the table of a list, in which the default `StorageClass` is marked.
+    pub(super) fn render_list<'o>(
+        &self,
+        objects: impl Iterator<Item = &'o Value> + Clone,
+        metadata: &Value,
+        now: Timestamp,
+    ) -> Value {
+        let default = field_columns::default_storage_class(objects.clone());
+        let rows = objects.map(|object| {
+            let mut row = self.row(object, now);
+            if default.is_some_and(|default| std::ptr::eq(default, object)) {
+                let name = text(object, &["metadata", "name"]);
+                row["cells"][0] = json!(format!("{name} (default)"));
+            }
+            row
+        });
+        let rows = rows.collect();
+        self.table_of(rows, metadata)
+    }
+
+    fn table_of(&self, rows: Vec<Value>, metadata: &Value) -> Value {
         // Go serializes a nil slice as null.
         let is_allocated = !rows.is_empty() || !self.has_default_columns();
         json!({
@@ -96,7 +121,7 @@ impl<'k> Table<'k> {
 
     /// Whether the kind has only the default columns.
     fn has_default_columns(&self) -> bool {
-        self.has_columns(misc::DEFAULT_COLUMNS)
+        self.has_columns(misc::DEFAULT_COLUMNS) || self.has_columns(misc::DEFINITION)
     }
 
     /// Whether the columns of the table are `known`.
@@ -255,6 +280,11 @@ fn built_in_rows(kind: &Kind) -> ColumnsAndCells<'static> {
                 (misc::RUNTIME_CLASS_COLUMNS, misc::runtime_class_cells)
             }
             ("resource.k8s.io", "ResourceClaim") => (misc::CLAIM_COLUMNS, misc::claim_cells),
+            ("apiextensions.k8s.io", "CustomResourceDefinition")
+                if kind.kubernetes >= KubernetesVersion::V1_37 =>
+            {
+                (misc::DEFINITION, misc::definition)
+            }
             _ => (misc::DEFAULT_COLUMNS, misc::default),
         };
     ColumnsAndCells::BuiltIn(columns, cells)

@@ -42,6 +42,7 @@ pub(super) fn create_decoded_object(
     set_server_metadata(store, request, &mut object);
     let prepared = admission::prepare_create(&request.admission(store), &mut object);
     prepared.map_err(|refusal| with_stem_in_error(refusal, &object))?;
+    admission::fill_times(&request.admission(store), None, &mut object, &request.time());
     let mut object = webhooks::call_mutating_webhooks(
         store,
         request,
@@ -51,6 +52,7 @@ pub(super) fn create_decoded_object(
     )?;
     admission::check_create(&request.admission(store), &mut object)?;
     crd::warn_unrecognized_formats(request, None, &object);
+    request.warnings.extend(admission::warnings(&request.admission(store), &object));
     webhooks::call_validating_webhooks(store, request, AdmissionPoint::create(), &object)?;
     check_size(request, &object)?;
     let charged = quota::charged_quotas(store, request, None, &object)?;

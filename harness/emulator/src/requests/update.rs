@@ -132,6 +132,7 @@ pub(super) fn replace_part(
     let mut new = webhooks::call_mutating_webhooks(store, request, point, new, &reprepare)?;
     admission::check_update(&request.admission(store), subresource, old, &mut new)?;
     crd::warn_unrecognized_formats(request, Some(&**old), &new);
+    request.warnings.extend(admission::warnings(&request.admission(store), &new));
     webhooks::call_validating_webhooks(store, request, AdmissionPoint::update(old), &new)?;
     check_size(request, &new)?;
     let charged = quota::charged_quotas(store, request, Some(old), &new)?;
@@ -157,7 +158,9 @@ fn prepare_update(
         Subresource::Scale | Subresource::Finalize => with_new_finalizers(old, &new),
     };
     check_finalizers(request, old, &new)?;
-    admission::prepare_update(&request.admission(store), subresource, old, &mut new);
+    let admission = request.admission(store);
+    admission::prepare_update(&admission, subresource, old, &mut new);
+    admission::fill_times(&admission, Some(old), &mut new, &request.time());
     Ok(new)
 }
 

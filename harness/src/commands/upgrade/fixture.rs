@@ -75,6 +75,7 @@ impl UpgradeFixture {
                 let step = progress.begin_step("a control plane boots", Duration::from_secs(5));
                 let real_cluster = RealCluster::start_own_control_plane(
                     args.assets.as_deref(),
+                    "",
                     Kubelets::Schedlab,
                     interrupt,
                 )?;

@@ -80,6 +80,14 @@ impl FieldErrors {
         self.add_cause("FieldValueInvalid", field, message);
     }
 
+    /// A number beyond the range of its type, whose error names no field.
+    pub fn out_of_range(&mut self, field: &str, type_and_format: &str) {
+        let message = format!(
+            "Invalid value: \"\": Checked value must be of type {type_and_format} in {field}"
+        );
+        self.add("FieldValueInvalid", "<nil>", message);
+    }
+
     /// Adds the error that the value of `field` has another type than the schema expects.
     pub fn wrong_type(&mut self, field: impl Into<String>, found: &str, expected: &str) {
         let field = field.into();
@@ -133,6 +141,11 @@ impl FieldErrors {
     }
 
     /// Adds the error that the value of `field` is a duplicate by `rule`.
+    pub fn duplicate_as_shown(&mut self, field: impl Into<String>, shown: &str) {
+        self.add("FieldValueDuplicate", field, format!("Duplicate value: {shown}"));
+    }
+
+    /// A duplicate value, formatted by the caller, with a rule.
     pub fn duplicate_with_rule(&mut self, field: impl Into<String>, shown: &str, rule: &str) {
         self.add_cause("FieldValueDuplicate", field, format!("Duplicate value: {shown}: {rule}"));
     }
@@ -158,6 +171,12 @@ impl FieldErrors {
     }
 
     /// Adds the error that the value of `field` is longer than `limit` bytes.
+    pub fn too_long_in_characters(&mut self, field: impl Into<String>, limit: usize) {
+        let message = format!("Too long: may not be more than {limit} characters");
+        self.add("FieldValueTooLong", field, message);
+    }
+
+    /// A value that is longer than `limit` bytes.
     pub fn too_long(&mut self, field: impl Into<String>, limit: usize) {
         let message = format!("Too long: may not be more than {limit} bytes");
         self.add_cause("FieldValueTooLong", field, message);

@@ -192,5 +192,5 @@ async fn a_scale_is_applied_too() {
     let params = PatchParams::apply("scaler").force();
     let scale = sets.patch_scale("r", &params, &Patch::Apply(&applied)).await.unwrap();
     assert_eq!(scale.spec.unwrap().replicas, Some(4));
-    assert_eq!(sets.get("r").await.unwrap().spec.unwrap().replicas, Some(4));
+    assert_eq!(sets.get("r").await.unwrap().spec.replicas, Some(4));
 }

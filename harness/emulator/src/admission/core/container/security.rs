@@ -76,7 +76,7 @@ pub(in crate::admission) fn check_pod_security(
     }
     if spec["shareProcessNamespace"] == true && spec["hostPID"] == true {
         let rule = "ShareProcessNamespace and HostPID cannot both be enabled";
-        errors.invalid(format!("{path}.shareProcessNamespace"), &true.into(), rule);
+        errors.invalid(format!("{field}.shareProcessNamespace"), &true.into(), rule);
     }
     check_sysctls(spec, &format!("{path}.sysctls"), errors);
     let allowed = ["Always", "OnRootMismatch"];
@@ -85,8 +85,7 @@ pub(in crate::admission) fn check_pod_security(
     check_app_armor_profile(context, &path, errors);
     let allowed = ["Merge", "Strict"];
     check_policy_word(context, "supplementalGroupsPolicy", &path, &allowed, errors);
-    // "MountOption" needs the feature gate SELinuxMount, which is off by default.
-    let allowed = ["Recursive"];
+    let allowed = ["MountOption", "Recursive"];
     check_policy_word(context, "seLinuxChangePolicy", &path, &allowed, errors);
 }
 

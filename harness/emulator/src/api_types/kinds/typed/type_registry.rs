@@ -1,6 +1,6 @@
 //! The registry of built-in types: the `k8s-openapi` type of each kind.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{LazyLock, OnceLock};
 
 use k8s_openapi::api;
@@ -8,15 +8,16 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta};
 use schemars::{JsonSchema, SchemaGenerator};
 
-use super::CompiledType;
 use super::compiled_type::compile_type;
+use super::{CompiledType, older_types};
+use crate::api_types::kubernetes_version::KubernetesVersion;
 
 /// Adds the JSON schema of a type to the generator and returns the name of the schema.
 type AddSchema = fn(&mut SchemaGenerator) -> String;
 
 struct Entry {
     add_schema: AddSchema,
-    compiled: OnceLock<Option<CompiledType>>,
+    compiled: BTreeMap<KubernetesVersion, OnceLock<Option<CompiledType>>>,
 }
 
 /// The built-in types by group and kind. The entries are leaked, so that types are `'static`
@@ -24,23 +25,33 @@ struct Entry {
 static REGISTRY: LazyLock<HashMap<(&str, &str), &'static Entry>> = LazyLock::new(|| {
     let entry = |(group, kind, add_schema): (&'static str, &'static str, AddSchema)| {
         let entry: &'static Entry =
-            Box::leak(Box::new(Entry { add_schema, compiled: OnceLock::new() }));
+            Box::leak(Box::new(Entry { add_schema, compiled: not_compiled() }));
         ((group, kind), entry)
     };
     ENTRIES.iter().copied().map(entry).collect()
 });
 
 /// The type of the metadata of every kind.
-pub(super) fn metadata_type() -> Option<&'static CompiledType> {
-    static METADATA: LazyLock<Option<CompiledType>> =
-        LazyLock::new(|| compile_type_from_schema(add_type_schema::<ObjectMeta>));
+pub(super) fn metadata() -> Option<&'static CompiledType> {
+    static METADATA: LazyLock<Option<CompiledType>> = LazyLock::new(|| {
+        compile_type_from_schema(add_type_schema::<ObjectMeta>, KubernetesVersion::default())
+    });
     METADATA.as_ref()
 }
 
-/// The type of a built-in kind.
-pub(super) fn compiled_type(group: &str, kind: &str) -> Option<&'static CompiledType> {
+fn not_compiled() -> BTreeMap<KubernetesVersion, OnceLock<Option<CompiledType>>> {
+    KubernetesVersion::ALL.into_iter().map(|version| (version, OnceLock::new())).collect()
+}
+
+/// The type of a built-in kind in a version of Kubernetes.
+pub(super) fn compiled_type(
+    version: KubernetesVersion,
+    group: &str,
+    kind: &str,
+) -> Option<&'static CompiledType> {
     let entry: &'static Entry = REGISTRY.get(&(group, kind)).copied()?;
-    entry.compiled.get_or_init(|| compile_type_from_schema(entry.add_schema)).as_ref()
+    let compiled = entry.compiled.get(&version)?;
+    compiled.get_or_init(|| compile_type_from_schema(entry.add_schema, version)).as_ref()
 }
 
 /// Adds the JSON schema of a built-in kind to the generator and returns the name of the schema.
@@ -52,10 +63,12 @@ pub(super) fn add_kind_schema(
     REGISTRY.get(&(group, kind)).map(|entry| (entry.add_schema)(generator))
 }
 
-fn compile_type_from_schema(add_schema: AddSchema) -> Option<CompiledType> {
+fn compile_type_from_schema(add_schema: AddSchema, version: KubernetesVersion) -> Option<CompiledType> {
     let mut generator = SchemaGenerator::default();
-    let name = add_schema(&mut generator);
-    compile_type(&generator.take_definitions(true).into(), &name)
+    let name = describe(&mut generator);
+    let mut definitions = generator.take_definitions(true).into();
+    older_types::to_version(version, &mut definitions);
+    compile(&definitions, &name)
 }
 
 fn add_type_schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
@@ -136,6 +149,7 @@ const ENTRIES: &[(&str, &str, AddSchema)] = &[
     ("rbac.authorization.k8s.io", "RoleBinding", add_type_schema::<api::rbac::v1::RoleBinding>),
     ("rbac.authorization.k8s.io", "Role", add_type_schema::<api::rbac::v1::Role>),
     ("resource.k8s.io", "DeviceClass", add_type_schema::<api::resource::v1::DeviceClass>),
+    ("resource.k8s.io", "DeviceTaintRule", describe_type::<api::resource::v1::DeviceTaintRule>),
     ("resource.k8s.io", "ResourceClaim", add_type_schema::<api::resource::v1::ResourceClaim>),
     (
         "resource.k8s.io",
