@@ -50,6 +50,8 @@ pub(crate) struct Admission<'s> {
     /// The schema of a custom resource in the version of the request; `None` for built-in kinds.
     pub(crate) schema: Option<&'s Arc<Schema>>,
     pub(crate) rules: &'s RuleEvaluation,
+    /// The time of the request, as in object metadata.
+    pub(crate) now: Value,
 }
 
 /// Sets the defaults and the server-owned fields of a new object, before mutating webhooks.
@@ -57,6 +59,7 @@ pub(crate) fn prepare(admission: &Admission<'_>, object: &mut Value) -> Result<(
     core::namespace::check(admission)?;
     defaults::fill(admission.kind, object);
     scheduling::pod_group::fill(admission, object);
+    device::taint::fill(admission, object);
     core::namespace::complete(admission, object);
     core::node::complete(admission, object);
     core::pod::complete(admission, object)?;
@@ -91,6 +94,8 @@ pub(crate) fn prepare_update(
         Subresource::None | Subresource::Scale | Subresource::Finalize => {
             defaults::fill(admission.kind, new);
             scheduling::pod_group::fill(admission, new);
+            device::taint::fill(admission, new);
+            device::taint::renew(admission, old, new);
             core::pod::complete_update(admission, new);
             if admission.kind.is("", "Service") {
                 core::service::complete_update(old, new);
@@ -115,7 +120,7 @@ pub(crate) fn check_update(
         let mut errors = FieldErrors::new();
         match (&*admission.kind.resource.group, &*admission.kind.kind) {
             ("", "Node") => core::node::check_resource_amounts(new, &mut errors),
-            ("resource.k8s.io", "ResourceClaim") => {
+            ("resource.k8s.io", "ResourceClaim" | "DeviceTaintRule") => {
                 device::check_status(admission, old, new, &mut errors);
             }
             ("scheduling.k8s.io", _) => {

@@ -345,6 +345,8 @@ mod lifecycle_tests;
 #[cfg(test)]
 mod mount_tests;
 #[cfg(test)]
+mod pod_group_tests;
+#[cfg(test)]
 mod pods_tests;
 #[cfg(test)]
 mod policy_tests;

@@ -1,15 +1,19 @@
 //! Validation of the kinds of dynamic resource allocation (DRA): shared checks, and the choice of
 //! the module for each kind.
 
+mod binding;
+mod capacity;
 mod claim;
 mod class;
 mod slice;
 mod status;
+pub(super) mod taint;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use super::Admission;
+use super::declarative::DeclarativeValidation;
 use crate::api_types::error::FieldErrors;
 use crate::api_types::expression::{
     self, CelType, DeclaredSize, EXPRESSION_COST_MAX, EstimateScope, Scope, estimate_cost,
@@ -19,8 +23,6 @@ use schedlab_api::{
     Value,
     object::{list, text},
 };
-
-pub(super) use status::check as check_status;
 
 const DRIVER_MAX: usize = 63;
 const IDENTIFIER_MAX: usize = 32;
@@ -39,11 +41,45 @@ pub(super) fn check(
 ) {
     match &*admission.kind.kind {
         "DeviceClass" => class::check(new, errors),
+        "DeviceTaintRule" => taint::check_rule(new, errors),
         "ResourceClaim" => claim::check(admission, old, new, errors),
         "ResourceClaimTemplate" => claim::check_template(admission, old, new, errors),
         "ResourceSlice" => slice::check(old, new, errors),
         _ => {}
     }
+    check_declaratively(admission, old, new, errors);
+}
+
+/// Checks the new status of a resource claim or a `DeviceTaintRule`.
+pub(super) fn check_status(
+    admission: &Admission<'_>,
+    old: &Value,
+    new: &Value,
+    errors: &mut FieldErrors,
+) {
+    if &*admission.kind.kind == "DeviceTaintRule" {
+        taint::check_rule_status(new, errors);
+    } else {
+        status::check(admission, old, new, errors);
+    }
+    check_declaratively(admission, Some(old), new, errors);
+}
+
+/// Adds the errors of declarative validation, which replace those that the other checks find too.
+fn check_declaratively(
+    admission: &Admission<'_>,
+    old: Option<&Value>,
+    new: &Value,
+    errors: &mut FieldErrors,
+) {
+    if !admission.store.is_enabled("DeclarativeValidationBeta") {
+        return;
+    }
+    let is_enabled = |gate: &str| admission.store.is_enabled(gate);
+    let validation = DeclarativeValidation { is_enabled: &is_enabled, is_update: old.is_some() };
+    let mut found = FieldErrors::new();
+    validation.check(&admission.kind.kind, "", old, new, &mut found);
+    errors.replace_with(found);
 }
 
 /// The items of the list `field` of the object at `path`, with their paths. A list longer than

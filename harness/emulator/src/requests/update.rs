@@ -95,6 +95,7 @@ fn allows_unconditional_update(request: &WriteRequest) -> bool {
             !request.kind.is("coordination.k8s.io", "Lease")
                 && !request.kind.is("policy", "PodDisruptionBudget")
                 && !request.kind.is("apiextensions.k8s.io", "CustomResourceDefinition")
+                && !request.kind.is("resource.k8s.io", "DeviceTaintRule")
                 && !["Workload", "PodGroup", "CompositePodGroup"]
                     .iter()
                     .any(|kind| request.kind.is("scheduling.k8s.io", kind))
@@ -252,6 +253,7 @@ fn with_new_status(request: &WriteRequest, old: &Value, mut new: Value) -> Value
         _ => {
             kind.origin != Origin::Custom
                 && !kind.is("resource.k8s.io", "ResourceClaim")
+                && !kind.is("resource.k8s.io", "DeviceTaintRule")
                 && *kind.resource.group != *"scheduling.k8s.io"
         }
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     ITEMS_MAX, bounded_items, check_dns_label, check_opaque, check_qualified_name, check_selectors,
-    check_unique,
+    check_unique, taint,
 };
 use crate::admission::Admission;
 use crate::api_types::error::FieldErrors;
@@ -78,7 +78,7 @@ pub(super) fn check(
         }
         Some(_) => {}
     }
-    check_spec(spec, "spec", errors);
+    check_spec(admission, spec, "spec", errors);
 }
 
 pub(super) fn check_template(
@@ -97,7 +97,7 @@ pub(super) fn check_template(
             errors.forbidden(format!("spec.metadata.{field}"), "cannot be set");
         }
     }
-    check_spec(&spec["spec"], "spec.spec", errors);
+    check_spec(admission, &spec["spec"], "spec.spec", errors);
     if old.is_some_and(|old| old["spec"] != *spec) {
         // In Go, metadata has its JSON names and is left out if empty.
         let metadata = spec["metadata"].to_string();
@@ -141,7 +141,7 @@ pub(super) fn require_admin_access(
 }
 
 /// Checks the claim spec at `field`.
-fn check_spec(spec: &Value, field: &str, errors: &mut FieldErrors) {
+fn check_spec(admission: &Admission<'_>, spec: &Value, field: &str, errors: &mut FieldErrors) {
     let devices = &spec["devices"];
     let field = format!("{field}.devices");
     let mut seen = BTreeSet::new();
@@ -153,7 +153,7 @@ fn check_spec(spec: &Value, field: &str, errors: &mut FieldErrors) {
     let names = request_names(devices);
     for (path, constraint) in bounded_items(devices, &field, "constraints", ITEMS_MAX, errors) {
         check_references(constraint, &path, &names, errors);
-        check_match_attribute(&constraint["matchAttribute"], &path, errors);
+        check_constraint(admission, constraint, &path, errors);
     }
     for (path, configuration) in bounded_items(devices, &field, "config", ITEMS_MAX, errors) {
         check_references(configuration, &path, &names, errors);
@@ -206,6 +206,7 @@ fn check_request(request: &Value, field: &str, errors: &mut FieldErrors) {
             errors.unsupported(format!("{field}.allocationMode"), &mode.into(), &ALLOCATION_MODES);
         }
     }
+    taint::check_tolerations(request, field, errors);
 }
 
 fn check_device_class_name(request: &Value, field: &str, errors: &mut FieldErrors) {
@@ -263,11 +264,24 @@ pub(super) fn check_reference(
     }
 }
 
-fn check_match_attribute(attribute: &Value, path: &str, errors: &mut FieldErrors) {
-    let path = format!("{path}.matchAttribute");
-    let Some(name) = attribute.as_str() else {
-        return errors.required(path, "");
+/// Checks that a constraint names an attribute.
+fn check_constraint(
+    admission: &Admission<'_>,
+    constraint: &Value,
+    path: &str,
+    errors: &mut FieldErrors,
+) {
+    let fields = ["matchAttribute", "distinctAttribute"];
+    let named = fields.iter().find_map(|field| Some((field, constraint[*field].as_str()?)));
+    let Some((field, name)) = named else {
+        if admission.store.is_enabled("DRAConsumableCapacity") {
+            let rule = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but \
+                        multiple fields are set";
+            return errors.required(path, rule);
+        }
+        return errors.required(format!("{path}.matchAttribute"), "");
     };
+    let path = format!("{path}.{field}");
     check_qualified_name(name, &path, errors);
     if !name.contains('/') {
         let rule = "a fully qualified name must be a domain and a name separated by a slash";

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    bounded_items, check_dns_label, check_driver, check_pool, check_qualified_name, check_unique,
+    binding, bounded_items, capacity, check_dns_label, check_driver, check_pool,
+    check_qualified_name, check_unique, taint,
 };
 use crate::admission::core::affinity;
 use crate::api_types::error::FieldErrors;
@@ -15,6 +16,8 @@ use schedlab_api::{
 };
 
 const DEVICES_MAX: usize = 128;
+/// The maximum number of devices if one has taints, counters or lists of attributes.
+const ADVANCED_DEVICES_MAX: usize = 64;
 /// The maximum number of attributes and capacities of a device together.
 const ATTRIBUTES_AND_CAPACITIES_MAX: usize = 32;
 /// The maximum length of a string attribute in bytes.
@@ -46,13 +49,84 @@ pub(super) fn check(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) 
         errors.invalid("spec.pool.generation", &generation.into(), rule);
     }
     check_node_selection(spec, errors);
+    if !spec["sharedCounters"].is_null() && !spec["devices"].is_null() {
+        errors.invalid("spec", &"".into(), "only one of `sharedCounters` or `devices` is allowed");
+    }
+    let most = if list(spec, &["devices"]).iter().any(is_advanced) {
+        ADVANCED_DEVICES_MAX
+    } else {
+        DEVICES_MAX
+    };
     let mut seen = BTreeSet::new();
-    for (field_path, device) in bounded_items(spec, "spec", "devices", DEVICES_MAX, errors) {
+    for (field_path, device) in bounded_items(spec, "spec", "devices", most, errors) {
         check_device(device, &field_path, errors);
+        check_device_nodes(spec, device, &field_path, errors);
+        binding::check(device, &field_path, errors);
         check_unique(text(device, &["name"]), &field_path, &mut seen, errors);
     }
+    capacity::check_counter_sets(spec, errors);
     if let Some(old) = old {
         check_unchanged(&old["spec"], spec, errors);
+    }
+}
+
+/// Whether a device has fields that make slices larger.
+fn is_advanced(device: &Value) -> bool {
+    let has_lists = |attribute: &Value| {
+        ["ints", "bools", "strings", "versions"].iter().any(|form| !attribute[*form].is_null())
+    };
+    !list(device, &["taints"]).is_empty()
+        || !list(device, &["consumesCounters"]).is_empty()
+        || map(device, &["attributes"])
+            .into_iter()
+            .flatten()
+            .any(|(_, attribute)| has_lists(attribute))
+}
+
+/// Checks the node selection of a device.
+fn check_device_nodes(spec: &Value, device: &Value, path: &str, errors: &mut FieldErrors) {
+    let fields = ["nodeName", "nodeSelector", "allNodes"];
+    if spec["perDeviceNodeSelection"] != true {
+        if fields.iter().any(|field| !device[*field].is_null()) {
+            let rule = "`nodeName`, `nodeSelector` and `allNodes` can only be set if \
+                        `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+            errors.invalid(path, &Value::Null, rule);
+        }
+        return;
+    }
+    let mut selections = Vec::new();
+    match device["nodeName"].as_str() {
+        None => {}
+        Some("") => errors.invalid(format!("{path}.nodeName"), &"".into(), "must not be empty"),
+        Some(name) => {
+            selections.push("`nodeName`");
+            if let Some(rule) = names::dns_subdomain_violation(name) {
+                errors.invalid(format!("{path}.nodeName"), &name.into(), &rule);
+            }
+        }
+    }
+    if !device["nodeSelector"].is_null() {
+        selections.push("`nodeSelector`");
+        let path = format!("{path}.nodeSelector");
+        affinity::check_node_selector(&device["nodeSelector"], &path, errors);
+    }
+    match device["allNodes"].as_bool() {
+        None => {}
+        Some(true) => selections.push("`allNodes`"),
+        Some(false) => {
+            let rule = "must be either unset or set to true";
+            errors.invalid(format!("{path}.allNodes"), &false.into(), rule);
+        }
+    }
+    let rule = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
+                `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+    match selections.as_slice() {
+        [] => errors.required(path, rule),
+        [_] => {}
+        several => {
+            let shown = format!("{{{}}}", several.join(", "));
+            errors.invalid(path, &shown.into(), rule);
+        }
     }
 }
 
@@ -104,6 +178,14 @@ fn check_node_selection(spec: &Value, errors: &mut FieldErrors) {
             errors.invalid("spec.allNodes", &false.into(), rule);
         }
     }
+    match spec["perDeviceNodeSelection"].as_bool() {
+        None => {}
+        Some(true) => selections.push("`perDeviceNodeSelection`"),
+        Some(false) => {
+            let rule = "must be either unset or set to true";
+            errors.invalid("spec.perDeviceNodeSelection", &false.into(), rule);
+        }
+    }
     let rule = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` \
                 is required";
     match selections.as_slice() {
@@ -134,6 +216,9 @@ fn check_device(device: &Value, field_path: &str, errors: &mut FieldErrors) {
     for (name, _) in facts("capacity") {
         check_qualified_name(name, &format!("{field_path}.capacity[{name}]"), errors);
     }
+    capacity::check_policies(device, field_path, errors);
+    taint::check_taints(device, field_path, errors);
+    capacity::check_consumption(device, field_path, errors);
 }
 
 fn check_attribute(value: &Value, field_path: &str, errors: &mut FieldErrors) {

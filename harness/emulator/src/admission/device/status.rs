@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::claim::{check_reference, check_references, request_names, require_admin_access};
 use super::{
-    ITEMS_MAX, bounded_items, check_dns_label, check_driver, check_opaque, check_pool, check_unique,
+    ITEMS_MAX, binding, bounded_items, check_dns_label, check_driver, check_opaque, check_pool,
+    check_unique, taint,
 };
 use crate::admission::Admission;
 use crate::admission::core::affinity;
@@ -101,6 +102,8 @@ fn check_allocation(requested_devices: &Value, allocation: &Value, errors: &mut 
         let request = text(result, &["request"]);
         check_reference(request, &format!("{path}.request"), &names, errors);
         check_device_id(result, &path, errors);
+        binding::check(result, &path, errors);
+        taint::check_tolerations(result, &path, errors);
     }
     for (path, configuration) in bounded_items(devices, field, "config", 2 * ITEMS_MAX, errors) {
         let source = text(configuration, &["source"]);

@@ -166,6 +166,22 @@ impl FieldErrors {
         self.add("FieldValueTooLong", field, message);
     }
 
+    /// A text with more than `limit` characters.
+    pub fn too_many_characters(&mut self, field: impl Into<String>, limit: usize) {
+        let message = format!("Too long: may not be more than {limit} characters");
+        self.add("FieldValueTooLong", field, message);
+    }
+
+    /// Adds the errors of another check in place of those of the same type at the same field.
+    pub fn replace_with(&mut self, other: Self) {
+        let is_replaced = |cause: &Cause| {
+            let mut others = other.causes.iter();
+            others.any(|new| new.reason == cause.reason && new.field == cause.field)
+        };
+        self.causes.retain(|cause| !is_replaced(cause));
+        self.extend(other);
+    }
+
     /// A list with more than `limit` items.
     pub fn too_many(&mut self, field: impl Into<String>, found: usize, limit: usize) {
         let items = if limit == 1 { "item" } else { "items" };

@@ -24,6 +24,8 @@ pub(super) struct FieldColumn {
 #[derive(Clone, Copy)]
 enum Cell {
     Age,
+    /// The age of a time; empty if it is unset.
+    Since(&'static [&'static str]),
     Text(&'static [&'static str]),
     TextOr(&'static [&'static str], &'static str),
     Count(&'static [&'static str]),
@@ -31,14 +33,14 @@ enum Cell {
     Flag(&'static [&'static str]),
     Computed(fn(&Value) -> String),
 }
-use Cell::{Age, Computed, Count, Flag, Number, Text, TextOr};
+use Cell::{Age, Computed, Count, Flag, Number, Since, Text, TextOr};
 
 const fn column(name: &'static str, cell: Cell) -> FieldColumn {
     let kind = match cell {
         Count(_) => "integer",
         Flag(_) => "boolean",
         // As in kube-apiserver, some string columns contain numbers.
-        Age | Text(_) | TextOr(..) | Computed(_) | Number(_) => "string",
+        Age | Since(_) | Text(_) | TextOr(..) | Computed(_) | Number(_) => "string",
     };
     FieldColumn { name, kind, priority: 0, cell }
 }
@@ -71,6 +73,7 @@ pub(super) fn columns(group: &str, kind: &str) -> Option<&'static [FieldColumn]>
         ("storage", "CSINode") => STORAGE_NODE,
         ("storage", "VolumeAttachment") => ATTACHMENT,
         ("resource", "ResourceSlice") => DEVICES,
+        ("resource", "DeviceTaintRule") => DEVICE_TAINT_RULE,
         ("scheduling", "Workload") => BARE,
         ("scheduling", "PodGroup") => POD_GROUP,
         ("scheduling", "CompositePodGroup") => COMPOSITE_POD_GROUP,
@@ -195,6 +198,13 @@ const DEVICES: &[FieldColumn] = &[
     column("Pool", Text(&["spec", "pool", "name"])),
     AGE,
 ];
+const DEVICE_TAINT_RULE: &[FieldColumn] = &[
+    column("Key", Text(&["spec", "taint", "key"])),
+    column("Value", Text(&["spec", "taint", "value"])),
+    column("Effect", Text(&["spec", "taint", "effect"])),
+    column("TimeAdded", Since(&["spec", "taint", "timeAdded"])),
+    AGE,
+];
 const POD_GROUP: &[FieldColumn] = &[
     column("Policy", Computed(group_policy)),
     column("Workload", TextOr(&["spec", "workloadRef", "workloadName"], NONE)),
@@ -225,6 +235,10 @@ pub(super) fn cells(columns: &[FieldColumn], object: &Value, now: Timestamp) -> 
     let name = json!(format!("{}{mark}", text(object, &["metadata", "name"])));
     let cell = |column: &FieldColumn| match column.cell {
         Age => json!(since(at(object, &["metadata", "creationTimestamp"]), now)),
+        Since(path) => match at(object, path) {
+            None | Some(Value::Null) => json!(""),
+            time => json!(since(time, now)),
+        },
         Text(path) => json!(text(object, path)),
         TextOr(path, absent) => match text(object, path) {
             "" => json!(absent),

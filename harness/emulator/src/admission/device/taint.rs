@@ -1,0 +1,126 @@
+//! Device taints, their tolerations, and `DeviceTaintRule`: defaults and validation.
+
+use super::{bounded_items, check_dns_label, check_driver, check_pool};
+use crate::admission::Admission;
+use crate::admission::conditions::check_conditions;
+use crate::admission::defaults::pod_template::items_mut;
+use crate::api_types::error::FieldErrors;
+use crate::api_types::names;
+use schedlab_api::{
+    Value,
+    object::{self, list, text},
+};
+
+const TAINTS_MAX: usize = 16;
+const RULE_CONDITIONS_MAX: usize = 8;
+const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
+const OPERATORS: [&str; 2] = ["Equal", "Exists"];
+
+/// Sets the time of taints that have none.
+pub(in crate::admission) fn fill(admission: &Admission<'_>, object: &mut Value) {
+    let set_time = |taint: &mut Value| {
+        if taint.is_object() {
+            object::set_default(taint, &["timeAdded"], admission.now.clone());
+        }
+    };
+    if admission.kind.is("resource.k8s.io", "DeviceTaintRule") {
+        set_time(&mut object["spec"]["taint"]);
+    } else if admission.kind.is("resource.k8s.io", "ResourceSlice") {
+        for device in items_mut(&mut object["spec"], "devices") {
+            items_mut(device, "taints").for_each(set_time);
+        }
+    }
+}
+
+/// Sets the time of the taint of a rule when its effect changes.
+pub(in crate::admission) fn renew(admission: &Admission<'_>, old: &Value, new: &mut Value) {
+    if !admission.kind.is("resource.k8s.io", "DeviceTaintRule") {
+        return;
+    }
+    let [before, after] = [old, &*new].map(|rule| &rule["spec"]["taint"]);
+    if before["effect"] != after["effect"] && before["timeAdded"] == after["timeAdded"] {
+        object::set(new, &["spec", "taint", "timeAdded"], admission.now.clone());
+    }
+}
+
+/// Checks a `DeviceTaintRule`.
+pub(super) fn check_rule(new: &Value, errors: &mut FieldErrors) {
+    let selector = &new["spec"]["deviceSelector"];
+    let path = "spec.deviceSelector";
+    if let Some(driver) = selector["driver"].as_str() {
+        check_driver(driver, &format!("{path}.driver"), errors);
+    }
+    if let Some(pool) = selector["pool"].as_str() {
+        check_pool(pool, &format!("{path}.pool"), errors);
+    }
+    if let Some(device) = selector["device"].as_str() {
+        check_dns_label(device, &format!("{path}.device"), errors);
+    }
+    check_taint(&new["spec"]["taint"], "spec.taint", errors);
+}
+
+/// Checks the status of a `DeviceTaintRule`.
+pub(super) fn check_rule_status(new: &Value, errors: &mut FieldErrors) {
+    check_conditions(&new["status"], "status.conditions", errors);
+    let found = list(new, &["status", "conditions"]).len();
+    if found > RULE_CONDITIONS_MAX {
+        errors.too_many("status.conditions", found, RULE_CONDITIONS_MAX);
+    }
+}
+
+/// Checks the taints of the device at `path`.
+pub(super) fn check_taints(device: &Value, path: &str, errors: &mut FieldErrors) {
+    for (path, taint) in bounded_items(device, path, "taints", TAINTS_MAX, errors) {
+        check_taint(taint, &path, errors);
+    }
+}
+
+fn check_taint(taint: &Value, path: &str, errors: &mut FieldErrors) {
+    let key = text(taint, &["key"]);
+    for rule in names::qualified_name_violations(key) {
+        errors.invalid(format!("{path}.key"), &key.into(), &rule);
+    }
+    check_label_value(text(taint, &["value"]), &format!("{path}.value"), errors);
+    match text(taint, &["effect"]) {
+        "" => errors.required(format!("{path}.effect"), ""),
+        effect => check_effect(effect, &format!("{path}.effect"), errors),
+    }
+}
+
+/// Checks the tolerations of the request or the allocation result at `path`.
+pub(super) fn check_tolerations(owner: &Value, path: &str, errors: &mut FieldErrors) {
+    for (index, toleration) in list(owner, &["tolerations"]).iter().enumerate() {
+        let path = format!("{path}.tolerations[{index}]");
+        let of = |field: &str| text(toleration, &[field]);
+        if !of("key").is_empty() {
+            for rule in names::qualified_name_violations(of("key")) {
+                errors.invalid(format!("{path}.key"), &of("key").into(), &rule);
+            }
+        }
+        match of("operator") {
+            "Exists" if !of("value").is_empty() => {
+                let rule = "must be empty for operator `Exists`";
+                errors.invalid(format!("{path}.value"), &of("value").into(), rule);
+            }
+            "Exists" => {}
+            "Equal" => check_label_value(of("value"), &format!("{path}.value"), errors),
+            "" => errors.required(format!("{path}.operator"), ""),
+            other => errors.unsupported(format!("{path}.operator"), &other.into(), &OPERATORS),
+        }
+        if !of("effect").is_empty() {
+            check_effect(of("effect"), &format!("{path}.effect"), errors);
+        }
+    }
+}
+
+fn check_effect(effect: &str, path: &str, errors: &mut FieldErrors) {
+    if !EFFECTS.contains(&effect) {
+        errors.unsupported(path, &effect.into(), &EFFECTS);
+    }
+}
+
+fn check_label_value(value: &str, path: &str, errors: &mut FieldErrors) {
+    if let Some(rule) = names::label_value_violation(value) {
+        errors.invalid(path, &value.into(), &rule);
+    }
+}
