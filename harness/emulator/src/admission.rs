@@ -36,6 +36,7 @@ use std::sync::Arc;
 use crate::api_types::error::{ApiError, FieldErrors};
 use crate::api_types::kinds::Kind;
 use crate::api_types::kinds::schema::Schema;
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use crate::store::{Key, RuleEvaluation, Store, Subresource, WriteError};
 use schedlab_api::{Value, object};
 
@@ -76,6 +77,18 @@ pub(crate) fn check(admission: &Admission<'_>, object: &mut Value) -> Result<(),
     check_built_in(admission, None, object)?;
     limit_ranger::check(admission, object)?;
     Ok(core::pod::check_overhead(admission, object)?)
+}
+
+/// The warnings about an object that is written.
+pub(crate) fn warnings(admission: &Admission<'_>, object: &Value) -> Vec<String> {
+    let spec = &object["spec"];
+    let is_deprecated = admission.kind.is("", "Service")
+        && admission.kind.kubernetes >= KubernetesVersion::V1_37
+        && !object::list(spec, &["externalIPs"]).is_empty()
+        && spec["clusterIP"] != "None"
+        && spec["type"] != "ExternalName";
+    let text = "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+    is_deprecated.then(|| text.to_owned()).into_iter().collect()
 }
 
 /// Sets the defaults and the server-owned fields of an updated object.

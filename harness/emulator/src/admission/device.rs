@@ -1,10 +1,10 @@
 //! Validation of the kinds of dynamic resource allocation (DRA): shared checks, and the choice of
 //! the module for each kind.
 
-mod binding;
 mod capacity;
 mod claim;
 mod class;
+mod device_features;
 mod slice;
 mod status;
 pub(super) mod taint;
@@ -100,6 +100,19 @@ fn bounded_items<'v>(
     looked_at.iter().enumerate().map(move |(index, item)| (format!("{path}[{index}]"), item))
 }
 
+/// Checks that `name`, which identifies `item`, occurs only once.
+fn check_unique_item<'v>(
+    name: &'v str,
+    item: &Value,
+    field: &str,
+    seen: &mut BTreeSet<&'v str>,
+    errors: &mut FieldErrors,
+) {
+    if !seen.insert(name) {
+        errors.duplicate(field, item);
+    }
+}
+
 /// Checks that `name` occurs only once.
 fn check_unique<'v>(
     name: &'v str,
@@ -118,12 +131,25 @@ fn check_dns_label(name: &str, field: &str, errors: &mut FieldErrors) {
     }
 }
 
+/// Checks a driver name like [`check_driver`], with the texts for slices.
+fn check_plain_driver(driver: &str, field: &str, errors: &mut FieldErrors) {
+    if driver.is_empty() {
+        return errors.required(field, "");
+    }
+    check_driver_domain(driver, field, errors);
+}
+
 /// Checks a driver name: a DNS subdomain, case-insensitive.
 fn check_driver(driver: &str, field: &str, errors: &mut FieldErrors) {
     if driver.is_empty() {
         return errors.required(field, "");
     }
-    check_driver_domain(driver, field, errors);
+    if driver.len() > DRIVER_MAX {
+        errors.too_long_in_characters(field, DRIVER_MAX);
+    }
+    if names::dns_subdomain_violation(&driver.to_lowercase()).is_some() {
+        errors.invalid(field, &driver.into(), names::CASELESS_SUBDOMAIN_RULE);
+    }
 }
 
 fn check_driver_domain(domain: &str, field: &str, errors: &mut FieldErrors) {
@@ -147,6 +173,31 @@ fn check_pool(pool: &str, field: &str, errors: &mut FieldErrors) {
         if let Some(rule) = names::dns_subdomain_violation(part) {
             errors.invalid(field, &part.into(), &rule);
         }
+    }
+}
+
+/// Checks an attribute name with a domain, as a constraint names it.
+fn check_fully_qualified_name(name: &str, field: &str, errors: &mut FieldErrors) {
+    if let [prefix, own] = name.split('/').collect::<Vec<_>>().as_slice() {
+        if prefix.is_empty() {
+            errors.invalid(field, &"".into(), "prefix must not be empty");
+        } else {
+            if prefix.len() > DRIVER_MAX {
+                errors.too_long(field, DRIVER_MAX);
+            }
+            if let Some(rule) = names::dns_subdomain_violation(prefix) {
+                errors.invalid(field, &(*prefix).into(), &format!("prefix: {rule}"));
+            }
+        }
+        if own.is_empty() {
+            errors.invalid(field, &"".into(), "name must not be empty");
+        } else {
+            check_identifier(own, field, errors);
+        }
+    } else if !name.contains('/') {
+        check_identifier(name, field, errors);
+        let rule = "a fully qualified name must be a domain and a name separated by a slash";
+        errors.invalid(field, &name.into(), rule);
     }
 }
 

@@ -105,7 +105,7 @@ impl RequestContext<'_> {
         let write = Write { duplicate_fields: duplicates, ..self.write(Op::Patch(part, patch))? };
         let is_strict = write.field_validation == FieldValidation::Strict;
         if is_apply && is_strict && !write.duplicate_fields.strict_error.is_empty() {
-            let start = "error strict decoding YAML: error converting YAML to JSON";
+            let start = "error strict decoding patch: error converting YAML to JSON";
             let why = format!("{start}: {}", write.duplicate_fields.strict_error);
             return Err(ApiError::bad_request(why));
         }

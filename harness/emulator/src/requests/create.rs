@@ -46,6 +46,7 @@ pub(super) fn create_decoded(
         webhooks::mutate(store, request, AdmissionPoint::create(), object, &reprepare)?;
     admission::check(&request.admission(store), &mut object)?;
     crd::warn_unrecognized_formats(request, None, &object);
+    request.warnings.extend(admission::warnings(&request.admission(store), &object));
     webhooks::validate(store, request, AdmissionPoint::create(), &object)?;
     check_size(request, &object)?;
     let charged = quota::charge(store, request, None, &object)?;

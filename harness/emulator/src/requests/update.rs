@@ -136,6 +136,7 @@ pub(super) fn replace(
     let mut new = webhooks::mutate(store, request, point, new, &reprepare)?;
     admission::check_update(&request.admission(store), subresource, old, &mut new)?;
     crd::warn_unrecognized_formats(request, Some(&**old), &new);
+    request.warnings.extend(admission::warnings(&request.admission(store), &new));
     webhooks::validate(store, request, AdmissionPoint::update(old), &new)?;
     check_size(request, &new)?;
     let charged = quota::charge(store, request, Some(old), &new)?;

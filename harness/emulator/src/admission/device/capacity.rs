@@ -1,57 +1,15 @@
-//! Validation of what devices share: capacities with a request policy, and counters.
+//! Validation of the request policies of capacities.
 
-use super::{bounded_items, check_dns_label, check_unique};
+use std::collections::BTreeSet;
+
 use crate::admission::checks::{amount, quantity_text};
 use crate::api_types::error::FieldErrors;
 use schedlab_api::{
     Value,
-    object::{list, map, text},
+    object::{list, map},
 };
-use std::collections::BTreeSet;
 
-const COUNTER_SETS_MAX: usize = 8;
-const COUNTERS_MAX: usize = 32;
-const CONSUMPTIONS_MAX: usize = 2;
 const VALID_VALUES_MAX: usize = 10;
-
-/// Checks the counter sets of a slice.
-pub(super) fn check_counter_sets(spec: &Value, errors: &mut FieldErrors) {
-    let mut seen = BTreeSet::new();
-    let sets = bounded_items(spec, "spec", "sharedCounters", COUNTER_SETS_MAX, errors);
-    for (path, set) in sets {
-        check_counters(set, "name", &path, errors);
-        check_unique(text(set, &["name"]), &path, &mut seen, errors);
-    }
-}
-
-/// Checks the counters that the device at `path` consumes.
-pub(super) fn check_consumption(device: &Value, path: &str, errors: &mut FieldErrors) {
-    let mut seen = BTreeSet::new();
-    let all = bounded_items(device, path, "consumesCounters", CONSUMPTIONS_MAX, errors);
-    for (path, consumption) in all {
-        check_counters(consumption, "counterSet", &path, errors);
-        check_unique(text(consumption, &["counterSet"]), &path, &mut seen, errors);
-    }
-}
-
-/// Checks the name in the field `name_field` and the counters.
-fn check_counters(owner: &Value, name_field: &str, path: &str, errors: &mut FieldErrors) {
-    match text(owner, &[name_field]) {
-        "" => errors.required(format!("{path}.{name_field}"), ""),
-        name => check_dns_label(name, &format!("{path}.{name_field}"), errors),
-    }
-    let path = format!("{path}.counters");
-    let counters = map(owner, &["counters"]);
-    match counters.map_or(0, schedlab_api::Map::len) {
-        0 => errors.required(path, ""),
-        count if count > COUNTERS_MAX => errors.too_many(path, count, COUNTERS_MAX),
-        _ => {
-            for (name, _) in counters.into_iter().flatten() {
-                check_dns_label(name, &path, errors);
-            }
-        }
-    }
-}
 
 /// Checks the request policies of the capacities of the device at `path`.
 pub(super) fn check_policies(device: &Value, path: &str, errors: &mut FieldErrors) {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    ITEMS_MAX, bounded_items, check_dns_label, check_opaque, check_qualified_name, check_selectors,
-    check_unique, taint,
+    ITEMS_MAX, bounded_items, check_dns_label, check_fully_qualified_name, check_opaque,
+    check_selectors, check_unique, check_unique_item, taint,
 };
 use crate::admission::Admission;
 use crate::api_types::error::FieldErrors;
@@ -31,6 +31,7 @@ const REQUEST: &[GoField] = &[
     GoField("adminAccess", &[]),
     GoField("tolerations", &[]),
     GoField("capacity", &[]),
+    GoField("derivedAttributes", &[]),
 ];
 const ALTERNATIVE: &[GoField] = &[
     GoField("name", &[]),
@@ -40,6 +41,7 @@ const ALTERNATIVE: &[GoField] = &[
     GoField("count", &[]),
     GoField("tolerations", &[]),
     GoField("capacity", &[]),
+    GoField("derivedAttributes", &[]),
 ];
 const SPEC: &[GoField] = &[GoField(
     "devices",
@@ -74,11 +76,11 @@ pub(super) fn check(
     match old {
         None => check_admin_access(admission, spec, errors),
         Some(old) if old["spec"] != *spec => {
-            errors.invalid_as_shown("spec", &go_struct_json(spec, SPEC), "field is immutable");
+            errors.invalid("spec", &Value::Null, "field is immutable");
         }
         Some(_) => {}
     }
-    check_spec(admission, spec, "spec", errors);
+    check_spec(spec, "spec", errors);
 }
 
 pub(super) fn check_template(
@@ -97,7 +99,7 @@ pub(super) fn check_template(
             errors.forbidden(format!("spec.metadata.{field}"), "cannot be set");
         }
     }
-    check_spec(admission, &spec["spec"], "spec.spec", errors);
+    check_spec(&spec["spec"], "spec.spec", errors);
     if old.is_some_and(|old| old["spec"] != *spec) {
         // In Go, metadata has its JSON names and is left out if empty.
         let metadata = spec["metadata"].to_string();
@@ -141,19 +143,19 @@ pub(super) fn require_admin_access(
 }
 
 /// Checks the claim spec at `field`.
-fn check_spec(admission: &Admission<'_>, spec: &Value, field: &str, errors: &mut FieldErrors) {
+fn check_spec(spec: &Value, field: &str, errors: &mut FieldErrors) {
     let devices = &spec["devices"];
     let field = format!("{field}.devices");
     let mut seen = BTreeSet::new();
     for (path, request) in bounded_items(devices, &field, "requests", ITEMS_MAX, errors) {
         check_dns_label(text(request, &["name"]), &format!("{path}.name"), errors);
         check_request_kind(request, &path, errors);
-        check_unique(text(request, &["name"]), &path, &mut seen, errors);
+        check_unique_item(text(request, &["name"]), request, &path, &mut seen, errors);
     }
     let names = request_names(devices);
     for (path, constraint) in bounded_items(devices, &field, "constraints", ITEMS_MAX, errors) {
         check_references(constraint, &path, &names, errors);
-        check_constraint(admission, constraint, &path, errors);
+        check_constraint(constraint, &path, errors);
     }
     for (path, configuration) in bounded_items(devices, &field, "config", ITEMS_MAX, errors) {
         check_references(configuration, &path, &names, errors);
@@ -169,6 +171,12 @@ fn check_request_kind(request: &Value, field: &str, errors: &mut FieldErrors) {
         (false, false) => {
             let rule = format!("{RULE}, but multiple fields are set");
             errors.invalid(field, &Value::Null, &rule);
+            for (index, choice) in list(request, &["firstAvailable"]).iter().enumerate() {
+                if text(choice, &["deviceClassName"]).is_empty() {
+                    let path = format!("{field}.firstAvailable[{index}].deviceClassName");
+                    errors.required(path, "");
+                }
+            }
         }
         (false, true) => check_request(exactly, &format!("{field}.exactly"), errors),
         (true, false) => {
@@ -179,7 +187,7 @@ fn check_request_kind(request: &Value, field: &str, errors: &mut FieldErrors) {
                 let name = text(choice, &["name"]);
                 check_dns_label(name, &format!("{path}.name"), errors);
                 check_request(choice, &path, errors);
-                check_unique(name, &path, &mut seen, errors);
+                check_unique_item(name, choice, &path, &mut seen, errors);
             }
         }
     }
@@ -265,26 +273,14 @@ pub(super) fn check_reference(
 }
 
 /// Checks that a constraint names an attribute.
-fn check_constraint(
-    admission: &Admission<'_>,
-    constraint: &Value,
-    path: &str,
-    errors: &mut FieldErrors,
-) {
-    let fields = ["matchAttribute", "distinctAttribute"];
-    let named = fields.iter().find_map(|field| Some((field, constraint[*field].as_str()?)));
-    let Some((field, name)) = named else {
-        if admission.store.is_enabled("DRAConsumableCapacity") {
-            let rule = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but \
-                        multiple fields are set";
-            return errors.required(path, rule);
+fn check_constraint(constraint: &Value, path: &str, errors: &mut FieldErrors) {
+    for field in ["matchAttribute", "distinctAttribute"] {
+        if let Some(name) = constraint[field].as_str() {
+            return check_fully_qualified_name(name, &format!("{path}.{field}"), errors);
         }
-        return errors.required(format!("{path}.matchAttribute"), "");
-    };
-    let path = format!("{path}.{field}");
-    check_qualified_name(name, &path, errors);
-    if !name.contains('/') {
-        let rule = "a fully qualified name must be a domain and a name separated by a slash";
-        errors.invalid(path, &name.into(), rule);
     }
+    // The text is that of kube-apiserver.
+    let rule = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but \
+                multiple fields are set";
+    errors.required(path, rule);
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::device_features;
 use super::{
-    binding, bounded_items, capacity, check_dns_label, check_driver, check_pool,
-    check_qualified_name, check_unique, taint,
+    bounded_items, check_dns_label, check_plain_driver, check_pool, check_qualified_name,
+    check_unique,
 };
 use crate::admission::core::affinity;
 use crate::api_types::error::FieldErrors;
@@ -16,7 +17,7 @@ use schedlab_api::{
 };
 
 const DEVICES_MAX: usize = 128;
-/// The maximum number of devices if one has taints, counters or lists of attributes.
+/// The maximum number of devices of a slice with taints, counters or lists.
 const ADVANCED_DEVICES_MAX: usize = 64;
 /// The maximum number of attributes and capacities of a device together.
 const ATTRIBUTES_AND_CAPACITIES_MAX: usize = 32;
@@ -36,7 +37,7 @@ const TERMS: &[GoField] = &[
 
 pub(super) fn check(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
     let spec = &new["spec"];
-    check_driver(text(spec, &["driver"]), "spec.driver", errors);
+    check_plain_driver(text(spec, &["driver"]), "spec.driver", errors);
     check_pool(text(spec, &["pool", "name"]), "spec.pool.name", errors);
     let count = number(spec, &["pool", "resourceSliceCount"]).unwrap_or(0);
     if count <= 0 {
@@ -50,83 +51,21 @@ pub(super) fn check(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) 
     }
     check_node_selection(spec, errors);
     if !spec["sharedCounters"].is_null() && !spec["devices"].is_null() {
-        errors.invalid("spec", &"".into(), "only one of `sharedCounters` or `devices` is allowed");
+        let rule = "only one of `sharedCounters` or `devices` is allowed";
+        errors.invalid("spec", &"".into(), rule);
     }
-    let most = if list(spec, &["devices"]).iter().any(is_advanced) {
-        ADVANCED_DEVICES_MAX
-    } else {
-        DEVICES_MAX
-    };
+    let is_per_device = spec["perDeviceNodeSelection"] == true;
     let mut seen = BTreeSet::new();
+    let most = if has_advanced_features(spec) { ADVANCED_DEVICES_MAX } else { DEVICES_MAX };
     for (field_path, device) in bounded_items(spec, "spec", "devices", most, errors) {
         check_device(device, &field_path, errors);
-        check_device_nodes(spec, device, &field_path, errors);
-        binding::check(device, &field_path, errors);
+        check_device_nodes(device, is_per_device, &field_path, errors);
+        device_features::check(device, &field_path, errors);
         check_unique(text(device, &["name"]), &field_path, &mut seen, errors);
     }
-    capacity::check_counter_sets(spec, errors);
+    device_features::check_shared_counters(spec, errors);
     if let Some(old) = old {
         check_unchanged(&old["spec"], spec, errors);
-    }
-}
-
-/// Whether a device has fields that make slices larger.
-fn is_advanced(device: &Value) -> bool {
-    let has_lists = |attribute: &Value| {
-        ["ints", "bools", "strings", "versions"].iter().any(|form| !attribute[*form].is_null())
-    };
-    !list(device, &["taints"]).is_empty()
-        || !list(device, &["consumesCounters"]).is_empty()
-        || map(device, &["attributes"])
-            .into_iter()
-            .flatten()
-            .any(|(_, attribute)| has_lists(attribute))
-}
-
-/// Checks the node selection of a device.
-fn check_device_nodes(spec: &Value, device: &Value, path: &str, errors: &mut FieldErrors) {
-    let fields = ["nodeName", "nodeSelector", "allNodes"];
-    if spec["perDeviceNodeSelection"] != true {
-        if fields.iter().any(|field| !device[*field].is_null()) {
-            let rule = "`nodeName`, `nodeSelector` and `allNodes` can only be set if \
-                        `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
-            errors.invalid(path, &Value::Null, rule);
-        }
-        return;
-    }
-    let mut selections = Vec::new();
-    match device["nodeName"].as_str() {
-        None => {}
-        Some("") => errors.invalid(format!("{path}.nodeName"), &"".into(), "must not be empty"),
-        Some(name) => {
-            selections.push("`nodeName`");
-            if let Some(rule) = names::dns_subdomain_violation(name) {
-                errors.invalid(format!("{path}.nodeName"), &name.into(), &rule);
-            }
-        }
-    }
-    if !device["nodeSelector"].is_null() {
-        selections.push("`nodeSelector`");
-        let path = format!("{path}.nodeSelector");
-        affinity::check_node_selector(&device["nodeSelector"], &path, errors);
-    }
-    match device["allNodes"].as_bool() {
-        None => {}
-        Some(true) => selections.push("`allNodes`"),
-        Some(false) => {
-            let rule = "must be either unset or set to true";
-            errors.invalid(format!("{path}.allNodes"), &false.into(), rule);
-        }
-    }
-    let rule = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
-                `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
-    match selections.as_slice() {
-        [] => errors.required(path, rule),
-        [_] => {}
-        several => {
-            let shown = format!("{{{}}}", several.join(", "));
-            errors.invalid(path, &shown.into(), rule);
-        }
     }
 }
 
@@ -137,6 +76,62 @@ fn check_unchanged(before: &Value, after: &Value, errors: &mut FieldErrors) {
         if at(before) != at(after) {
             errors.invalid(format!("spec.{}", path.join(".")), &at(after), "field is immutable");
         }
+    }
+}
+
+/// Whether a slice has devices with taints, counters or lists of attribute values.
+fn has_advanced_features(spec: &Value) -> bool {
+    list(spec, &["devices"]).iter().any(|device| {
+        let is_list = |value: &Value| {
+            ["ints", "bools", "strings", "versions"].iter().any(|form| !value[*form].is_null())
+        };
+        let mut attributes = map(device, &["attributes"]).into_iter().flatten();
+        let has_lists = attributes.any(|(_, value)| is_list(value));
+        has_lists || ["taints", "consumesCounters"].iter().any(|it| !list(device, &[it]).is_empty())
+    })
+}
+
+/// Checks the node selection of a device, which only slices with `perDeviceNodeSelection` have.
+fn check_device_nodes(
+    device: &Value,
+    is_per_device: bool,
+    field_path: &str,
+    errors: &mut FieldErrors,
+) {
+    let fields = ["nodeName", "nodeSelector", "allNodes"];
+    let set: Vec<&str> = fields.into_iter().filter(|field| !device[*field].is_null()).collect();
+    if !is_per_device {
+        if !set.is_empty() {
+            let rule = "`nodeName`, `nodeSelector` and `allNodes` can only be set if \
+                        `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+            errors.invalid(field_path, &Value::Null, rule);
+        }
+        return;
+    }
+    if let Some(name) = device["nodeName"].as_str() {
+        let path = format!("{field_path}.nodeName");
+        if name.is_empty() {
+            errors.invalid(path, &"".into(), "must not be empty");
+        } else if let Some(rule) = names::dns_subdomain_violation(name) {
+            errors.invalid(path, &name.into(), &rule);
+        }
+    }
+    let selector = &device["nodeSelector"];
+    if !selector.is_null() {
+        affinity::check_node_selector(selector, &format!("{field_path}.nodeSelector"), errors);
+    }
+    if device["allNodes"] == false {
+        let rule = "must be either unset or set to true";
+        errors.invalid(format!("{field_path}.allNodes"), &false.into(), rule);
+    }
+    let is_valid = |field: &&&str| device[**field] != "" && device[**field] != false;
+    let set: Vec<String> = set.iter().filter(is_valid).map(|it| format!("`{it}`")).collect();
+    let rule = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
+                `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+    match set.as_slice() {
+        [] => errors.required(field_path, rule),
+        [_] => {}
+        several => errors.invalid(field_path, &format!("{{{}}}", several.join(", ")).into(), rule),
     }
 }
 
@@ -209,21 +204,19 @@ fn check_device(device: &Value, field_path: &str, errors: &mut FieldErrors) {
         errors.invalid(field_path, &count.into(), &rule);
     }
     for (name, value) in facts("attributes") {
-        let field_path = format!("{field_path}.attributes[{name}]");
-        check_qualified_name(name, &field_path, errors);
-        check_attribute(value, &field_path, errors);
+        check_qualified_name(name, &format!("{field_path}.attributes"), errors);
+        check_attribute(value, &format!("{field_path}.attributes[{name}]"), errors);
     }
     for (name, _) in facts("capacity") {
-        check_qualified_name(name, &format!("{field_path}.capacity[{name}]"), errors);
+        check_qualified_name(name, &format!("{field_path}.capacity"), errors);
     }
-    capacity::check_policies(device, field_path, errors);
-    taint::check_taints(device, field_path, errors);
-    capacity::check_consumption(device, field_path, errors);
 }
 
 fn check_attribute(value: &Value, field_path: &str, errors: &mut FieldErrors) {
-    const RULE: &str = "exactly one value must be specified";
-    const FORMS: [&str; 4] = ["int", "bool", "string", "version"];
+    const FORMS: [&str; 8] =
+        ["int", "bool", "string", "version", "ints", "bools", "strings", "versions"];
+    let forms =
+        "one of: `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, `versions`";
     for form in ["string", "version"] {
         let Some(content) = value[form].as_str() else { continue };
         let field_path = format!("{field_path}.{form}");
@@ -235,16 +228,14 @@ fn check_attribute(value: &Value, field_path: &str, errors: &mut FieldErrors) {
             errors.invalid(field_path, &content.into(), rule);
         }
     }
-    match FORMS.iter().filter(|form| !value[**form].is_null()).count() {
-        0 => errors.invalid(field_path, &"".into(), RULE),
-        1 => {}
-        _ => {
-            let [int, bool, string, version] = FORMS.map(|form| &value[form]);
-            let shown = format!(
-                "{{\"IntValue\":{int},\"BoolValue\":{bool},\"StringValue\":{string},\
-                 \"VersionValue\":{version}}}"
-            );
-            errors.invalid_as_shown(field_path, &shown, RULE);
+    let set: Vec<&str> = FORMS.into_iter().filter(|form| !value[*form].is_null()).collect();
+    match set.as_slice() {
+        [] => errors.invalid(field_path, &"".into(), &format!("must specify {forms}")),
+        [_] => {}
+        several => {
+            let several: Vec<String> = several.iter().map(|form| format!("`{form}`")).collect();
+            let shown = format!("{{{}}}", several.join(", ")).into();
+            errors.invalid(field_path, &shown, &format!("must specify exactly {forms}"));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Device taints, their tolerations, and `DeviceTaintRule`: defaults and validation.
 
-use super::{bounded_items, check_dns_label, check_driver, check_pool};
+use super::device_features::check_taint;
+use super::{check_dns_label, check_plain_driver, check_pool};
 use crate::admission::Admission;
 use crate::admission::conditions::check_conditions;
 use crate::admission::defaults::pod_template::items_mut;
@@ -11,7 +12,6 @@ use schedlab_api::{
     object::{self, list, text},
 };
 
-const TAINTS_MAX: usize = 16;
 const RULE_CONDITIONS_MAX: usize = 8;
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 const OPERATORS: [&str; 2] = ["Equal", "Exists"];
@@ -48,7 +48,7 @@ pub(super) fn check_rule(new: &Value, errors: &mut FieldErrors) {
     let selector = &new["spec"]["deviceSelector"];
     let path = "spec.deviceSelector";
     if let Some(driver) = selector["driver"].as_str() {
-        check_driver(driver, &format!("{path}.driver"), errors);
+        check_plain_driver(driver, &format!("{path}.driver"), errors);
     }
     if let Some(pool) = selector["pool"].as_str() {
         check_pool(pool, &format!("{path}.pool"), errors);
@@ -65,25 +65,6 @@ pub(super) fn check_rule_status(new: &Value, errors: &mut FieldErrors) {
     let found = list(new, &["status", "conditions"]).len();
     if found > RULE_CONDITIONS_MAX {
         errors.too_many("status.conditions", found, RULE_CONDITIONS_MAX);
-    }
-}
-
-/// Checks the taints of the device at `path`.
-pub(super) fn check_taints(device: &Value, path: &str, errors: &mut FieldErrors) {
-    for (path, taint) in bounded_items(device, path, "taints", TAINTS_MAX, errors) {
-        check_taint(taint, &path, errors);
-    }
-}
-
-fn check_taint(taint: &Value, path: &str, errors: &mut FieldErrors) {
-    let key = text(taint, &["key"]);
-    for rule in names::qualified_name_violations(key) {
-        errors.invalid(format!("{path}.key"), &key.into(), &rule);
-    }
-    check_label_value(text(taint, &["value"]), &format!("{path}.value"), errors);
-    match text(taint, &["effect"]) {
-        "" => errors.required(format!("{path}.effect"), ""),
-        effect => check_effect(effect, &format!("{path}.effect"), errors),
     }
 }
 

@@ -76,6 +76,14 @@ impl FieldErrors {
         self.add("FieldValueInvalid", field, message);
     }
 
+    /// A number beyond the range of its type, whose error names no field.
+    pub fn out_of_range(&mut self, field: &str, type_and_format: &str) {
+        let message = format!(
+            "Invalid value: \"\": Checked value must be of type {type_and_format} in {field}"
+        );
+        self.add("FieldValueInvalid", "<nil>", message);
+    }
+
     /// A value whose type is not that of the schema.
     pub fn wrong_type(&mut self, field: impl Into<String>, found: &str, expected: &str) {
         let field = field.into();
@@ -161,6 +169,12 @@ impl FieldErrors {
     }
 
     /// A value longer than `limit` bytes.
+    pub fn too_long_in_characters(&mut self, field: impl Into<String>, limit: usize) {
+        let message = format!("Too long: may not be more than {limit} characters");
+        self.add("FieldValueTooLong", field, message);
+    }
+
+    /// A value that is longer than `limit` bytes.
     pub fn too_long(&mut self, field: impl Into<String>, limit: usize) {
         let message = format!("Too long: may not be more than {limit} bytes");
         self.add("FieldValueTooLong", field, message);

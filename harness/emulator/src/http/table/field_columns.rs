@@ -227,12 +227,23 @@ const POLICY_BINDING: &[FieldColumn] = &[
     AGE,
 ];
 
+/// The default class in a list: of several marked as default, the newest.
+pub(super) fn default_storage_class<'o>(
+    objects: impl Iterator<Item = &'o Value>,
+) -> Option<&'o Value> {
+    let is_default = |object: &&Value| {
+        text(object, &["kind"]) == "StorageClass" && admission::is_default_storage_class(object)
+    };
+    let field = |object: &'o Value, field: &str| text(object, &["metadata", field]);
+    objects.filter(is_default).max_by(|one, other| {
+        let age = |object| field(object, "creationTimestamp");
+        age(one).cmp(age(other)).then(field(other, "name").cmp(field(one, "name")))
+    })
+}
+
 /// The row of an object.
 pub(super) fn cells(columns: &[FieldColumn], object: &Value, now: Timestamp) -> Vec<Value> {
-    let is_default =
-        text(object, &["kind"]) == "StorageClass" && admission::is_default_storage_class(object);
-    let mark = if is_default { " (default)" } else { "" };
-    let name = json!(format!("{}{mark}", text(object, &["metadata", "name"])));
+    let name = json!(text(object, &["metadata", "name"]));
     let cell = |column: &FieldColumn| match column.cell {
         Age => json!(since(at(object, &["metadata", "creationTimestamp"]), now)),
         Since(path) => match at(object, path) {
