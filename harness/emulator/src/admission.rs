@@ -99,7 +99,10 @@ pub(crate) fn prepare_update(
     new: &mut Value,
 ) {
     match subresource {
-        Subresource::Status => core::pod::complete_status(admission, old, new),
+        Subresource::Status => {
+            core::pod::complete_status(admission, old, new);
+            device::taint::fill(admission, new);
+        }
         Subresource::Resize | Subresource::EphemeralContainers => {
             *new = core::pod::subresources::with_subresource_fields(subresource, old, new);
             defaults::fill(admission.kind, new);

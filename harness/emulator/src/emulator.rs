@@ -329,6 +329,8 @@ mod adoption_tests;
 #[cfg(test)]
 mod deployment_tests;
 #[cfg(test)]
+mod device_taint_tests;
+#[cfg(test)]
 mod disruption_tests;
 #[cfg(test)]
 mod emulator_tests;

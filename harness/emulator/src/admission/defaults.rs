@@ -20,7 +20,7 @@ pub(super) fn fill_status(kind: &Kind, object: &mut Value) {
         ("apps", "Deployment")
         | ("batch", "Job" | "CronJob")
         | ("", "ResourceQuota")
-        | ("resource.k8s.io", "ResourceClaim")
+        | ("resource.k8s.io", "ResourceClaim" | "DeviceTaintRule")
         | ("scheduling.k8s.io", "PodGroup" | "CompositePodGroup")
         | ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => json!({}),
         ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),

@@ -173,7 +173,8 @@ impl RequestContext<'_> {
             "services",
         ];
         (self.kind.resource.group.is_empty() && shown.contains(&&*self.kind.resource.plural))
-            || ["resource.k8s.io", "storage.k8s.io"].contains(&&*self.kind.resource.group)
+            || (["resource.k8s.io", "storage.k8s.io"].contains(&&*self.kind.resource.group)
+                && *self.kind.resource.plural != *"devicetaintrules")
     }
 
     pub(super) async fn delete_collection(&self) -> Result<ApiResponse, ApiError> {

@@ -84,16 +84,21 @@ pub(crate) fn are_claims_ready(pod: &Value, cache: &InformerCache) -> bool {
     pod_claims(pod).iter().all(ready)
 }
 
-/// The pods in `status.reservedFor` of a claim, and those of the pod groups there.
+/// The pods in `status.reservedFor` of a changed claim, and those of the pod groups there.
 pub(crate) fn reserved_pods(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
-    let reserved = change.after.iter().flat_map(|claim| list(claim, &["status", "reservedFor"]));
+    let after = change.after.iter();
+    after.flat_map(|claim| consumers(&change.key, claim, cache)).collect()
+}
+
+/// The pods in `status.reservedFor` of a claim, and those of the pod groups there.
+pub(crate) fn consumers(claim: &Key, object: &Value, cache: &InformerCache) -> Vec<Key> {
     let key = |resource: &Resource, user: &Value| Key {
         resource: resource.clone(),
-        namespace: change.key.namespace.clone(),
+        namespace: claim.namespace.clone(),
         name: entry_name(user).into(),
     };
     let mut pods = Vec::new();
-    for user in reserved {
+    for user in list(object, &["status", "reservedFor"]) {
         if text(user, &["resource"]) == "podgroups" {
             let group = key(&POD_GROUPS, user);
             pods.extend(group_members(&group, cache).map(|(key, _)| key.clone()));
@@ -102,6 +107,19 @@ pub(crate) fn reserved_pods(change: &ObjectChange, cache: &InformerCache) -> Vec
         }
     }
     pods
+}
+
+/// The entries of a pod's claims with the names of the claims, as far as they are known; that of its
+/// extended resources has an empty entry.
+pub(crate) fn claims_of(pod: &Value) -> Vec<(&str, &str)> {
+    let made = list(pod, &["status", "resourceClaimStatuses"]).iter();
+    let own = text(pod, &["status", "extendedResourceClaimStatus", "resourceClaimName"]);
+    let named = pod_claims(pod).iter().chain(made);
+    named
+        .map(|claim| (entry_name(claim), text(claim, &["resourceClaimName"])))
+        .chain([("", own)])
+        .filter(|(_, claim)| !claim.is_empty())
+        .collect()
 }
 
 /// The taints of a node that evict pods.

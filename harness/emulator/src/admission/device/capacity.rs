@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::admission::checks::{amount, quantity_text};
 use crate::api_types::error::FieldErrors;
+use crate::api_types::kinds::typed::canonical;
+use schedlab_api::quantity::Milli;
 use schedlab_api::{
     Value,
     object::{list, map},
@@ -76,7 +78,7 @@ fn check_values(
                 errors.invalid(&*path, value, &rule);
             }
             if !seen.insert(amount(value)) {
-                errors.duplicate(path, value);
+                errors.duplicate(path, &plain_number(amount(value)).into());
             }
         }
     }
@@ -121,6 +123,15 @@ fn check_range(
     if amount(step) <= 0 {
         return errors.invalid(path, step, "must be greater than zero");
     }
+    let sum = amount(least) + amount(step);
+    if sum > amount(capacity) {
+        let rule = format!(
+            "one step {} is larger than capacity value: {}",
+            sum_text(sum, least),
+            quantity_text(capacity)
+        );
+        errors.invalid(&*path, step, &rule);
+    }
     for value in [default, most] {
         if !value.is_null() && (amount(value) - amount(least)) % amount(step) != 0 {
             let rule = format!(
@@ -131,4 +142,25 @@ fn check_range(
             errors.invalid(&*path, value, &rule);
         }
     }
+}
+
+/// A quantity in thousandths as a decimal number.
+fn plain_number(thousandths: Milli) -> String {
+    match (thousandths / 1000, thousandths % 1000) {
+        (whole, 0) => whole.to_string(),
+        (whole, part) => format!("{whole}.{part:03}").trim_end_matches('0').to_owned(),
+    }
+}
+
+/// A sum in the format of its first summand.
+fn sum_text(sum: Milli, first: &Value) -> String {
+    let is_binary = quantity_text(first).ends_with('i');
+    let plain = Value::from(plain_number(sum));
+    if !is_binary {
+        return canonical(quantity_text(&plain)).unwrap_or_else(|_| plain_number(sum));
+    }
+    let units = [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
+    let bytes = sum / 1000;
+    let unit = units.iter().find(|(_, shift)| bytes % (1 << shift) == 0 && sum % 1000 == 0);
+    unit.map_or_else(|| plain_number(sum), |(name, shift)| format!("{}{name}", bytes >> shift))
 }

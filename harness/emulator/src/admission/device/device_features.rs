@@ -52,8 +52,9 @@ pub(super) fn check_shared_counters(spec: &Value, errors: &mut FieldErrors) {
 
 /// Checks a taint of a device or of a taint rule.
 pub(super) fn check_taint(taint: &Value, path: &str, errors: &mut FieldErrors) {
-    for rule in names::qualified_name_violations(text(taint, &["key"])) {
-        errors.invalid(format!("{path}.key"), &taint["key"], &rule);
+    let key = text(taint, &["key"]);
+    for rule in names::qualified_name_violations(key) {
+        errors.invalid(format!("{path}.key"), &key.into(), &rule);
     }
     if let Some(rule) = names::label_value_violation(text(taint, &["value"])) {
         errors.invalid(format!("{path}.value"), &taint["value"], &rule);

@@ -16,19 +16,48 @@ const RULE_CONDITIONS_MAX: usize = 8;
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 const OPERATORS: [&str; 2] = ["Equal", "Exists"];
 
-/// Sets the time of taints that have none.
+/// Sets the time of taints and the operator of tolerations that have none.
 pub(in crate::admission) fn fill(admission: &Admission<'_>, object: &mut Value) {
     let set_time = |taint: &mut Value| {
         if taint.is_object() {
             object::set_default(taint, &["timeAdded"], admission.now.clone());
         }
     };
-    if admission.kind.is("resource.k8s.io", "DeviceTaintRule") {
-        set_time(&mut object["spec"]["taint"]);
-    } else if admission.kind.is("resource.k8s.io", "ResourceSlice") {
-        for device in items_mut(&mut object["spec"], "devices") {
-            items_mut(device, "taints").for_each(set_time);
+    if *admission.kind.resource.group != *"resource.k8s.io" {
+        return;
+    }
+    match &*admission.kind.kind {
+        "DeviceTaintRule" => object.pointer_mut("/spec/taint").into_iter().for_each(set_time),
+        "ResourceSlice" => {
+            if let Some(spec) = object.get_mut("spec") {
+                for device in items_mut(spec, "devices") {
+                    items_mut(device, "taints").for_each(set_time);
+                }
+            }
         }
+        "ResourceClaim" => {
+            object.pointer_mut("/spec/devices").into_iter().for_each(fill_requests);
+            if let Some(devices) = object.pointer_mut("/status/allocation/devices") {
+                items_mut(devices, "results").for_each(fill_operators);
+            }
+        }
+        "ResourceClaimTemplate" => {
+            object.pointer_mut("/spec/spec/devices").into_iter().for_each(fill_requests);
+        }
+        _ => {}
+    }
+}
+
+fn fill_requests(devices: &mut Value) {
+    for request in items_mut(devices, "requests") {
+        request.get_mut("exactly").into_iter().for_each(fill_operators);
+        items_mut(request, "firstAvailable").for_each(fill_operators);
+    }
+}
+
+fn fill_operators(owner: &mut Value) {
+    for toleration in items_mut(owner, "tolerations") {
+        object::fill_text(toleration, &["operator"], "Equal");
     }
 }
 
