@@ -51,8 +51,6 @@ pub(crate) struct Admission<'s> {
     /// The schema of a custom resource in the version of the request; `None` for built-in kinds.
     pub(crate) schema: Option<&'s Arc<Schema>>,
     pub(crate) rules: &'s RuleEvaluation,
-    /// The time of the request, as in object metadata.
-    pub(crate) now: Value,
 }
 
 /// Sets the defaults and the server-owned fields of a new object, before mutating webhooks.
@@ -60,12 +58,21 @@ pub(crate) fn prepare(admission: &Admission<'_>, object: &mut Value) -> Result<(
     core::namespace::check(admission)?;
     defaults::fill(admission.kind, object);
     scheduling::pod_group::fill(admission, object);
-    device::taint::fill(admission, object);
     core::namespace::complete(admission, object);
     core::node::complete(admission, object);
     core::pod::complete(admission, object)?;
     defaults::fill_status(admission.kind, object);
     core::complete(admission, object)
+}
+
+/// Sets the fields of a written object that depend on the time of the request.
+pub(crate) fn fill_times(
+    admission: &Admission<'_>,
+    old: Option<&Value>,
+    new: &mut Value,
+    now: &Value,
+) {
+    device::fill_taint_times(admission.kind, old, new, now);
 }
 
 /// Sets the fields that only validating webhooks see, and validates a new object.
@@ -101,7 +108,7 @@ pub(crate) fn prepare_update(
     match subresource {
         Subresource::Status => {
             core::pod::complete_status(admission, old, new);
-            device::taint::fill(admission, new);
+            device::complete_status(admission, new);
         }
         Subresource::Resize | Subresource::EphemeralContainers => {
             *new = core::pod::subresources::with_subresource_fields(subresource, old, new);
@@ -110,8 +117,6 @@ pub(crate) fn prepare_update(
         Subresource::None | Subresource::Scale | Subresource::Finalize => {
             defaults::fill(admission.kind, new);
             scheduling::pod_group::fill(admission, new);
-            device::taint::fill(admission, new);
-            device::taint::renew(admission, old, new);
             core::pod::complete_update(admission, new);
             if admission.kind.is("", "Service") {
                 core::service::complete_update(old, new);

@@ -152,6 +152,9 @@ fn fill_claim(spec: &mut Value) {
 }
 
 fn fill_device_count(request: &mut Value) {
+    for toleration in items_mut(request, "tolerations") {
+        fill_text(toleration, &["operator"], "Equal");
+    }
     fill_text(request, &["allocationMode"], "ExactCount");
     if request["allocationMode"] == "ExactCount" {
         fill_count(request, "count", 1);

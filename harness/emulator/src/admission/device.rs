@@ -7,13 +7,14 @@ mod class;
 mod device_features;
 mod slice;
 mod status;
-pub(super) mod taint;
+mod taint_rule;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use super::Admission;
 use super::declarative::DeclarativeValidation;
+use super::defaults::pod_template::items_mut;
 use crate::api_types::error::FieldErrors;
 use crate::api_types::expression::{
     self, CelType, DeclaredSize, EXPRESSION_COST_MAX, EstimateScope, Scope, estimate_cost,
@@ -21,8 +22,10 @@ use crate::api_types::expression::{
 use crate::api_types::names;
 use schedlab_api::{
     Value,
-    object::{list, text},
+    object::{fill_text, list, text},
 };
+
+pub(super) use taint_rule::fill_times as fill_taint_times;
 
 const DRIVER_MAX: usize = 63;
 const IDENTIFIER_MAX: usize = 32;
@@ -41,13 +44,26 @@ pub(super) fn check(
 ) {
     match &*admission.kind.kind {
         "DeviceClass" => class::check(new, errors),
-        "DeviceTaintRule" => taint::check_rule(new, errors),
         "ResourceClaim" => claim::check(admission, old, new, errors),
         "ResourceClaimTemplate" => claim::check_template(admission, old, new, errors),
         "ResourceSlice" => slice::check(old, new, errors),
+        "DeviceTaintRule" => taint_rule::check(new, errors),
         _ => {}
     }
     check_declaratively(admission, old, new, errors);
+}
+
+/// Sets the defaults of the new status of a resource claim.
+pub(super) fn complete_status(admission: &Admission<'_>, claim: &mut Value) {
+    if !admission.kind.is("resource.k8s.io", "ResourceClaim") {
+        return;
+    }
+    let devices = claim.pointer_mut("/status/allocation/devices");
+    for result in devices.into_iter().flat_map(|devices| items_mut(devices, "results")) {
+        for toleration in items_mut(result, "tolerations") {
+            fill_text(toleration, &["operator"], "Equal");
+        }
+    }
 }
 
 /// Checks the new status of a resource claim or a `DeviceTaintRule`.
@@ -58,7 +74,7 @@ pub(super) fn check_status(
     errors: &mut FieldErrors,
 ) {
     if &*admission.kind.kind == "DeviceTaintRule" {
-        taint::check_rule_status(new, errors);
+        taint_rule::check_status(new, errors);
     } else {
         status::check(admission, old, new, errors);
     }
@@ -109,7 +125,50 @@ fn check_unique_item<'v>(
     errors: &mut FieldErrors,
 ) {
     if !seen.insert(name) {
-        errors.duplicate(field, item);
+        errors.duplicate_as_shown(field, &json_in_declared_order(item));
+    }
+}
+
+/// The fields of the items that are reported whole, in the order of their types.
+const DECLARED_ORDER: [&str; 15] = [
+    "apiGroup",
+    "resource",
+    "name",
+    "uid",
+    "exactly",
+    "firstAvailable",
+    "counterSet",
+    "counters",
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+];
+
+/// The JSON of a value whose fields have the order of their type, as Go writes it.
+fn json_in_declared_order(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let place = |name: &str| {
+                let place = DECLARED_ORDER.iter().position(|known| *known == name);
+                place.unwrap_or(DECLARED_ORDER.len())
+            };
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| place(name));
+            let shown: Vec<String> = fields
+                .into_iter()
+                .map(|(name, value)| format!("\"{name}\":{}", json_in_declared_order(value)))
+                .collect();
+            format!("{{{}}}", shown.join(","))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(json_in_declared_order).collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
     }
 }
 

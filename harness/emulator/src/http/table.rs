@@ -120,7 +120,7 @@ impl<'k> Table<'k> {
 
     /// Whether the kind has no columns of its own.
     fn has_default_columns(&self) -> bool {
-        self.has_columns(misc::DEFAULT)
+        self.has_columns(misc::DEFAULT) || self.has_columns(misc::DEFINITION)
     }
 
     /// Whether the table has these columns.

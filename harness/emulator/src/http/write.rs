@@ -172,9 +172,10 @@ impl RequestContext<'_> {
             "serviceaccounts",
             "services",
         ];
-        (self.kind.resource.group.is_empty() && shown.contains(&&*self.kind.resource.plural))
-            || (["resource.k8s.io", "storage.k8s.io"].contains(&&*self.kind.resource.group)
-                && *self.kind.resource.plural != *"devicetaintrules")
+        let resource = &self.kind.resource;
+        (resource.group.is_empty() && shown.contains(&&*resource.plural))
+            || (["resource.k8s.io", "storage.k8s.io"].contains(&&*resource.group)
+                && &*resource.plural != "devicetaintrules")
     }
 
     pub(super) async fn delete_collection(&self) -> Result<ApiResponse, ApiError> {

@@ -42,6 +42,7 @@ pub(super) fn create_decoded(
     fill_metadata(store, request, &mut object);
     let prepared = admission::prepare(&request.admission(store), &mut object);
     prepared.map_err(|refusal| with_stem_in_error(refusal, &object))?;
+    admission::fill_times(&request.admission(store), None, &mut object, &request.time());
     let mut object =
         webhooks::mutate(store, request, AdmissionPoint::create(), object, &reprepare)?;
     admission::check(&request.admission(store), &mut object)?;

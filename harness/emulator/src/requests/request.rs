@@ -223,7 +223,6 @@ impl WriteRequest {
             key: &self.key,
             schema: self.kind.version(&self.version).and_then(|version| version.schema.as_ref()),
             rules: &self.rules,
-            now: self.time(),
         }
     }
 

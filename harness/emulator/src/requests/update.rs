@@ -162,7 +162,9 @@ fn prepare_update(
         Subresource::Scale | Subresource::Finalize => with_new_finalizers(old, &new),
     };
     check_finalizers(request, old, &new)?;
-    admission::prepare_update(&request.admission(store), subresource, old, &mut new);
+    let admission = request.admission(store);
+    admission::prepare_update(&admission, subresource, old, &mut new);
+    admission::fill_times(&admission, Some(old), &mut new, &request.time());
     Ok(new)
 }
 

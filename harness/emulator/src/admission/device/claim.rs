@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::device_features;
 use super::{
     ITEMS_MAX, bounded_items, check_dns_label, check_fully_qualified_name, check_opaque,
-    check_selectors, check_unique, check_unique_item, taint,
+    check_selectors, check_unique, check_unique_item,
 };
 use crate::admission::Admission;
 use crate::api_types::error::FieldErrors;
@@ -19,6 +20,7 @@ use schedlab_api::{
 };
 
 const ALTERNATIVES_MAX: usize = 8;
+const TOLERATIONS_MAX: usize = 16;
 const ALLOCATION_MODES: [&str; 2] = ["All", "ExactCount"];
 /// The label of namespaces in which claims may have admin access to devices.
 const ADMIN_ACCESS_LABEL: &str = "resource.kubernetes.io/admin-access";
@@ -196,6 +198,10 @@ fn check_request_kind(request: &Value, field: &str, errors: &mut FieldErrors) {
 fn check_request(request: &Value, field: &str, errors: &mut FieldErrors) {
     check_device_class_name(request, field, errors);
     check_selectors(request, field, errors);
+    for (path, toleration) in bounded_items(request, field, "tolerations", TOLERATIONS_MAX, errors)
+    {
+        device_features::check_toleration(toleration, &path, errors);
+    }
     let count = request["count"].as_i64();
     let path = format!("{field}.count");
     match text(request, &["allocationMode"]) {
@@ -214,7 +220,6 @@ fn check_request(request: &Value, field: &str, errors: &mut FieldErrors) {
             errors.unsupported(format!("{field}.allocationMode"), &mode.into(), &ALLOCATION_MODES);
         }
     }
-    taint::check_tolerations(request, field, errors);
 }
 
 fn check_device_class_name(request: &Value, field: &str, errors: &mut FieldErrors) {

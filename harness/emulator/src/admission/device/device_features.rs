@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{bounded_items, capacity, check_dns_label};
+use super::{bounded_items, capacity, check_dns_label, json_in_declared_order};
 use crate::api_types::error::FieldErrors;
 use crate::api_types::names;
 use schedlab_api::{
@@ -30,7 +30,7 @@ pub(super) fn check(device: &Value, field_path: &str, errors: &mut FieldErrors) 
         check_counter_name(set, &format!("{path}.counterSet"), errors);
         check_counters(consumed, &path, errors);
         if !seen.insert(set) {
-            errors.duplicate(path, consumed);
+            errors.duplicate_as_shown(path, &json_in_declared_order(consumed));
         }
     }
     check_binding_conditions(device, field_path, errors);
@@ -45,7 +45,7 @@ pub(super) fn check_shared_counters(spec: &Value, errors: &mut FieldErrors) {
         check_counter_name(name, &format!("{path}.name"), errors);
         check_counters(set, &path, errors);
         if !seen.insert(name) {
-            errors.duplicate(path, set);
+            errors.duplicate_as_shown(path, &json_in_declared_order(set));
         }
     }
 }
@@ -63,6 +63,37 @@ pub(super) fn check_taint(taint: &Value, path: &str, errors: &mut FieldErrors) {
     if effect.is_empty() {
         errors.required(format!("{path}.effect"), "");
     } else if !TAINT_EFFECTS.contains(&effect) {
+        errors.unsupported(format!("{path}.effect"), &effect.into(), &TAINT_EFFECTS);
+    }
+}
+
+/// Checks a toleration of device taints.
+pub(super) fn check_toleration(toleration: &Value, path: &str, errors: &mut FieldErrors) {
+    let key = text(toleration, &["key"]);
+    if !key.is_empty() {
+        for rule in names::qualified_name_violations(key) {
+            errors.invalid(format!("{path}.key"), &key.into(), &rule);
+        }
+    }
+    let value = text(toleration, &["value"]);
+    match text(toleration, &["operator"]) {
+        "Exists" if !value.is_empty() => {
+            let rule = "must be empty for operator `Exists`";
+            errors.invalid(format!("{path}.value"), &value.into(), rule);
+        }
+        "Exists" => {}
+        "Equal" => {
+            if let Some(rule) = names::label_value_violation(value) {
+                errors.invalid(format!("{path}.value"), &value.into(), &rule);
+            }
+        }
+        operator => {
+            let allowed = ["Equal", "Exists"];
+            errors.unsupported(format!("{path}.operator"), &operator.into(), &allowed);
+        }
+    }
+    let effect = text(toleration, &["effect"]);
+    if !effect.is_empty() && !TAINT_EFFECTS.contains(&effect) {
         errors.unsupported(format!("{path}.effect"), &effect.into(), &TAINT_EFFECTS);
     }
 }

@@ -233,7 +233,6 @@ fn check_attribute(value: &Value, field_path: &str, errors: &mut FieldErrors) {
         [] => errors.invalid(field_path, &"".into(), &format!("must specify {forms}")),
         [_] => {}
         several => {
-            let several: Vec<String> = several.iter().map(|form| format!("`{form}`")).collect();
             let shown = format!("{{{}}}", several.join(", ")).into();
             errors.invalid(field_path, &shown, &format!("must specify exactly {forms}"));
         }

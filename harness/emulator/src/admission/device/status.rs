@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::claim::{check_reference, check_references, request_names, require_admin_access};
-use super::device_features::check_binding_conditions;
+use super::device_features::{check_binding_conditions, check_toleration};
 use super::{
     ITEMS_MAX, POOL_MAX, bounded_items, check_dns_label, check_driver, check_opaque,
-    check_plain_driver, check_pool, check_unique_item, taint,
+    check_plain_driver, check_pool, check_unique_item,
 };
 use crate::admission::Admission;
 use crate::admission::core::affinity;
@@ -69,7 +69,9 @@ fn check_allocation(requested_devices: &Value, allocation: &Value, errors: &mut 
         check_result_pool(text(result, &["pool"]), &format!("{path}.pool"), errors);
         check_dns_label(text(result, &["device"]), &format!("{path}.device"), errors);
         check_binding_conditions(result, &path, errors);
-        taint::check_tolerations(result, &path, errors);
+        for (index, toleration) in list(result, &["tolerations"]).iter().enumerate() {
+            check_toleration(toleration, &format!("{path}.tolerations[{index}]"), errors);
+        }
     }
     for (path, configuration) in bounded_items(devices, field, "config", 2 * ITEMS_MAX, errors) {
         let source = text(configuration, &["source"]);

@@ -136,12 +136,12 @@ impl FieldErrors {
         self.add("FieldValueDuplicate", field, format!("Duplicate value: {value}"));
     }
 
-    /// A duplicate value, formatted by the caller.
+    /// A value that is a duplicate by the given rule.
     pub fn duplicate_as_shown(&mut self, field: impl Into<String>, shown: &str) {
         self.add("FieldValueDuplicate", field, format!("Duplicate value: {shown}"));
     }
 
-    /// A value that is a duplicate by the given rule.
+    /// A duplicate value, formatted by the caller, with a rule.
     pub fn duplicate_with_rule(&mut self, field: impl Into<String>, shown: &str, rule: &str) {
         self.add("FieldValueDuplicate", field, format!("Duplicate value: {shown}: {rule}"));
     }

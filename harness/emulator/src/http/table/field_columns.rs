@@ -24,7 +24,7 @@ pub(super) struct FieldColumn {
 #[derive(Clone, Copy)]
 enum Cell {
     Age,
-    /// The age of a time; empty if it is unset.
+    /// The time since the time of a field.
     Since(&'static [&'static str]),
     Text(&'static [&'static str]),
     TextOr(&'static [&'static str], &'static str),
@@ -73,10 +73,10 @@ pub(super) fn columns(group: &str, kind: &str) -> Option<&'static [FieldColumn]>
         ("storage", "CSINode") => STORAGE_NODE,
         ("storage", "VolumeAttachment") => ATTACHMENT,
         ("resource", "ResourceSlice") => DEVICES,
-        ("resource", "DeviceTaintRule") => DEVICE_TAINT_RULE,
         ("scheduling", "Workload") => BARE,
         ("scheduling", "PodGroup") => POD_GROUP,
         ("scheduling", "CompositePodGroup") => COMPOSITE_POD_GROUP,
+        ("resource", "DeviceTaintRule") => TAINT_RULE,
         (
             "admissionregistration",
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
@@ -192,17 +192,17 @@ const ATTACHMENT: &[FieldColumn] = &[
     column("Attached", Flag(&["status", "attached"])),
     AGE,
 ];
-const DEVICES: &[FieldColumn] = &[
-    column("Node", Text(&["spec", "nodeName"])),
-    column("Driver", Text(&["spec", "driver"])),
-    column("Pool", Text(&["spec", "pool", "name"])),
-    AGE,
-];
-const DEVICE_TAINT_RULE: &[FieldColumn] = &[
+const TAINT_RULE: &[FieldColumn] = &[
     column("Key", Text(&["spec", "taint", "key"])),
     column("Value", Text(&["spec", "taint", "value"])),
     column("Effect", Text(&["spec", "taint", "effect"])),
     column("TimeAdded", Since(&["spec", "taint", "timeAdded"])),
+    AGE,
+];
+const DEVICES: &[FieldColumn] = &[
+    column("Node", Text(&["spec", "nodeName"])),
+    column("Driver", Text(&["spec", "driver"])),
+    column("Pool", Text(&["spec", "pool", "name"])),
     AGE,
 ];
 const POD_GROUP: &[FieldColumn] = &[
@@ -246,10 +246,9 @@ pub(super) fn cells(columns: &[FieldColumn], object: &Value, now: Timestamp) -> 
     let name = json!(text(object, &["metadata", "name"]));
     let cell = |column: &FieldColumn| match column.cell {
         Age => json!(since(at(object, &["metadata", "creationTimestamp"]), now)),
-        Since(path) => match at(object, path) {
-            None | Some(Value::Null) => json!(""),
-            time => json!(since(time, now)),
-        },
+        Since(path) => {
+            json!(at(object, path).map(|time| since(Some(time), now)).unwrap_or_default())
+        }
         Text(path) => json!(text(object, path)),
         TextOr(path, absent) => match text(object, path) {
             "" => json!(absent),
