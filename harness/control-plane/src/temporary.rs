@@ -84,6 +84,16 @@ impl TemporaryControlPlane {
         self.plane.start_controller_manager(&[], ChildProcess::start)
     }
 
+    /// Starts the kube-controller-manager of the assets with feature gates: `A=true,B=true`.
+    ///
+    /// # Errors
+    ///
+    /// The program cannot be started.
+    pub fn start_controller_manager_with_gates(&mut self, gates: &str) -> anyhow::Result<()> {
+        let gates = format!("--feature-gates={gates}");
+        self.plane.start_controller_manager(&[&gates], ChildProcess::start)
+    }
+
     /// A client of the administrator.
     ///
     /// # Errors

@@ -277,6 +277,27 @@ async fn controllers_do_the_same_on_both_servers() {
     compare_printed(include_str!("transcripts/controllers.txt"), &assets, servers).await;
 }
 
+#[tokio::test]
+async fn controllers_of_workloads_do_the_same_on_both_servers() {
+    const GATES: &str = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,\
+                         DRAWorkloadResourceClaims=true,WorkloadWithJob=true";
+    let programs = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"];
+    let Some(assets) = test_assets(&programs) else { return };
+    if version(&assets) < KubernetesVersion::V1_37 {
+        return;
+    }
+    let gates = gate_args(GATES);
+    let arguments: Vec<&str> =
+        API_SERVER_ARGS.iter().copied().chain(gates.iter().map(String::as_str)).collect();
+    let mut plane = TemporaryControlPlane::boot(&assets, &arguments).await.unwrap();
+    plane.start_controller_manager_with_gates(GATES).unwrap();
+    let gates = FeatureGates::parse(version(&assets), GATES).unwrap();
+    let (_emulator, server, _client) = emulator(gates, true).await;
+    let servers = [plane.kubeconfig(), &server.kubeconfig];
+    let transcript = include_str!("transcripts/workload-controllers.txt");
+    compare_printed(transcript, &assets, servers).await;
+}
+
 /// Plays a transcript on the real server and the emulator, and compares the outputs.
 async fn compare_printed(transcript: &'static str, assets: &Assets, [theirs, ours]: [&str; 2]) {
     let play = |kubeconfig: &str| {
