@@ -141,6 +141,7 @@ pub(crate) fn check_update(
         let mut errors = FieldErrors::new();
         match (&*admission.kind.resource.group, &*admission.kind.kind) {
             ("", "Node") => core::node::check_resource_amounts(new, &mut errors),
+            ("", "Pod") => core::pod::status_resources::check(new, &mut errors),
             ("resource.k8s.io", "ResourceClaim" | "DeviceTaintRule") => {
                 device::check_status(admission, old, new, &mut errors);
             }

@@ -268,10 +268,21 @@ fn check_unique(keys: &Keys, type_name: &str, path: &str, items: &Value, errors:
     let items = list(items, &[]);
     for (index, item) in items.iter().enumerate() {
         if items[..index].iter().any(|other| keys.are_equal(other, item)) {
-            let shown = go_json(item, type_rules(type_name));
+            let rules = type_rules(type_name);
+            let shown = if has_only_ruled_fields(item, rules) {
+                go_json(item, rules)
+            } else {
+                super::device::json_in_declared_order(item)
+            };
             errors.duplicate_as_shown(format!("{path}[{index}]"), &shown);
         }
     }
+}
+
+/// Whether the rules of a type name all fields of its value.
+fn has_only_ruled_fields(value: &Value, rules: &TypeRules) -> bool {
+    let is_ruled = |name: &str| rules.fields.iter().any(|field| field.name == name);
+    value.as_object().is_none_or(|fields| fields.keys().all(|name| is_ruled(name)))
 }
 
 /// The indexes of the items of a list that have no item with the same keys in `others`.

@@ -149,7 +149,7 @@ const DECLARED_ORDER: [&str; 15] = [
 ];
 
 /// The JSON of a value whose fields have the order of their type, as Go writes it.
-fn json_in_declared_order(value: &Value) -> String {
+pub(super) fn json_in_declared_order(value: &Value) -> String {
     match value {
         Value::Object(fields) => {
             let place = |name: &str| {

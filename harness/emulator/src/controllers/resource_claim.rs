@@ -204,7 +204,9 @@ fn claim_from<'a>(
         "metadata": at(template, &["spec", "metadata"]).cloned().unwrap_or_else(|| json!({})),
         "spec": at(template, &["spec", "spec"]).cloned().unwrap_or_else(|| json!({})),
     });
-    let made = free_name(&RESOURCE_CLAIMS, owner, &format!("{}-{own}-", name(owner)), ctx);
+    let prefix = format!("{}-{own}-", name(owner));
+    let made = free_name(&RESOURCE_CLAIMS, owner, &prefix, ctx);
+    set(&mut claim, &["metadata", "generateName"], json!(prefix));
     set(&mut claim, &["metadata", "name"], json!(made));
     set(&mut claim, &["metadata", "namespace"], json!(namespace(owner)));
     set(&mut claim, &["metadata", "annotations", POD_CLAIM], json!(own));

@@ -132,7 +132,7 @@ async fn a_job_gets_a_workload_and_a_group_of_its_pods() {
     assert_eq!(pods.len(), 3);
     for pod in &pods {
         assert_eq!(text(pod, &["spec", "schedulingGroup", "podGroupName"]), name(&group));
-        assert_eq!(owners(pod), ["PodGroup", "Job"]);
+        assert_eq!(owners(pod), ["Job"]);
     }
     let events = cluster.events("train");
     assert!(events.contains(&"WorkloadCreated".to_owned()), "{events:?}");

@@ -5,6 +5,7 @@ pub(in crate::admission) mod pod_resources;
 mod qos_class;
 pub(in crate::admission) mod resource_claims;
 mod service_account;
+pub(in crate::admission) mod status_resources;
 pub(in crate::admission) mod subresources;
 mod update;
 

@@ -95,12 +95,10 @@ pub(super) fn group_of<'c>(job: &Value, ctx: &Context<'c>) -> Option<&'c Object>
     ctx.cache.get(key)
 }
 
-/// Makes a pod a member of a group.
+/// Makes a pod a member of a group. The controller also names the group as an owner in the template,
+/// which is not in the pods that it creates.
 pub(super) fn join_group(pod: &mut Value, group: &Value) {
     set(pod, &["spec", "schedulingGroup"], json!({"podGroupName": name(group)}));
-    let mut owners = list(pod, &["metadata", "ownerReferences"]).to_vec();
-    owners.insert(0, owner_reference("PodGroup", group));
-    set(pod, &["metadata", "ownerReferences"], owners.into());
 }
 
 /// A reference to an owner that does not control the object.
