@@ -13,7 +13,9 @@ mod scheduling;
 mod storage;
 
 mod checks;
+mod conditions;
 mod custom_resource;
+mod declarative;
 mod defaults;
 mod device;
 mod feature_gates;
@@ -58,6 +60,7 @@ pub(crate) fn prepare_create(
 ) -> Result<(), ApiError> {
     core::namespace::check_namespace_accepts_content(admission)?;
     defaults::set_defaults(admission.kind, object);
+    scheduling::pod_group::fill(admission, object);
     core::namespace::set_namespace_fields(admission, object);
     core::node::set_node_fields(admission, object);
     core::pod::run_mutating_plugins(admission, object)?;
@@ -110,13 +113,17 @@ pub(crate) fn prepare_update(
     new: &mut Value,
 ) {
     match subresource {
-        Subresource::Status => core::pod::keep_qos_class(admission, old, new),
+        Subresource::Status => {
+            core::pod::keep_qos_class(admission, old, new);
+            device::complete_status(admission, new);
+        }
         Subresource::Resize | Subresource::EphemeralContainers => {
             *new = core::pod::subresources::with_subresource_fields(subresource, old, new);
             defaults::set_defaults(admission.kind, new);
         }
         Subresource::None | Subresource::Scale | Subresource::Finalize => {
             defaults::set_defaults(admission.kind, new);
+            scheduling::pod_group::fill(admission, new);
             core::pod::set_defaults_on_update(admission, new);
             if admission.kind.is("", "Service") {
                 core::service::set_fields_on_update(old, new);
@@ -142,8 +149,11 @@ pub(crate) fn check_update(
         match (&*admission.kind.resource.group, &*admission.kind.kind) {
             ("", "Node") => core::node::check_resource_amounts(new, &mut errors),
             ("", "Pod") => core::pod::status_resources::check(new, &mut errors),
-            ("resource.k8s.io", "ResourceClaim") => {
+            ("resource.k8s.io", "ResourceClaim" | "DeviceTaintRule") => {
                 device::check_status(admission, old, new, &mut errors);
+            }
+            ("scheduling.k8s.io", _) => {
+                scheduling::pod_group::check(admission, true, Some(old), new, &mut errors);
             }
             _ => {}
         }
@@ -200,12 +210,21 @@ fn check_built_in(
         ("scheduling.k8s.io", "PriorityClass") => {
             scheduling::check_priority_class(old, new, &mut errors);
         }
+        ("scheduling.k8s.io", "Workload") => {
+            scheduling::workload::check(admission, old, new, &mut errors);
+        }
+        ("scheduling.k8s.io", _) => {
+            scheduling::pod_group::check(admission, false, old, new, &mut errors);
+        }
         ("resource.k8s.io", _) => device::check_device_object(admission, old, new, &mut errors),
         _ if webhook_configuration::is_webhook_configuration(kind) => {
             webhook_configuration::check_webhook_configuration(new, &mut errors);
         }
         ("apps" | "batch", _) | ("", "ReplicationController") => {
             apps::check_workload(kind, old, new, &mut errors);
+            if matches!(&*kind.kind, "Job" | "CronJob") {
+                batch::scheduling::check(admission, old, new, &mut errors);
+            }
         }
         _ => core::check_core_object(kind, old, new, &mut errors),
     }

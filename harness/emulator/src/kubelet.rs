@@ -60,7 +60,7 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
         return bound.map(|_| change.key.clone()).into_iter().collect();
     }
     if change.key.resource == *RESOURCE_CLAIMS {
-        return pods_reserving_claim(change).collect();
+        return pods_reserving_claim(change, cache);
     }
     if [&*CONFIG_MAPS, &SECRETS].contains(&&change.key.resource) {
         return mounts::pods_waiting_for(change, cache);

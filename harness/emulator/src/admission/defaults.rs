@@ -22,6 +22,7 @@ pub(super) fn set_initial_status(kind: &Kind, object: &mut Value) {
         | ("batch", "Job" | "CronJob")
         | ("", "ResourceQuota")
         | ("resource.k8s.io", "ResourceClaim" | "DeviceTaintRule")
+        | ("scheduling.k8s.io", "PodGroup" | "CompositePodGroup")
         | ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => json!({}),
         ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
         ("apps", "ReplicaSet") | ("", "ReplicationController") => json!({"replicas": 0}),
@@ -91,6 +92,9 @@ pub(super) fn set_defaults(kind: &Kind, object: &mut Value) {
         ("scheduling.k8s.io", "PriorityClass") => {
             set_default(object, &["value"], 0);
             set_default(object, &["preemptionPolicy"], "PreemptLowerPriority");
+        }
+        ("scheduling.k8s.io", "PodGroup" | "CompositePodGroup") => {
+            set_default(object, &["spec", "disruptionMode"], json!({"single": {}}));
         }
         _ if webhook_configuration::is_webhook_configuration(kind) => {
             webhook_configuration::set_webhook_defaults(kind, object);

@@ -1,6 +1,7 @@
 //! Validation of the kinds of dynamic resource allocation (DRA): shared checks, and the choice of
 //! the module for each kind.
 
+mod capacity;
 mod claim;
 mod class;
 mod device_features;
@@ -12,6 +13,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use super::Admission;
+use super::declarative::DeclarativeValidation;
+use super::defaults::pod_template::items_mut;
 use crate::api_types::error::FieldErrors;
 use crate::api_types::expression::{
     self, CelType, DeclaredSize, EXPRESSION_COST_MAX, EstimateScope, TypeScope, estimate_cost,
@@ -19,10 +22,9 @@ use crate::api_types::expression::{
 use crate::api_types::names;
 use schedlab_api::{
     Value,
-    object::{list, text},
+    object::{fill_text, list, text},
 };
 
-pub(super) use status::check_claim_status as check_status;
 pub(super) use taint_rule::fill_times as fill_taint_times;
 
 const DRIVER_NAME_LENGTH_MAX: usize = 63;
@@ -48,6 +50,52 @@ pub(super) fn check_device_object(
         "DeviceTaintRule" => taint_rule::check(new, errors),
         _ => {}
     }
+    check_declaratively(admission, old, new, errors);
+}
+
+/// Sets the defaults of the new status of a resource claim.
+pub(super) fn complete_status(admission: &Admission<'_>, claim: &mut Value) {
+    if !admission.kind.is("resource.k8s.io", "ResourceClaim") {
+        return;
+    }
+    let devices = claim.pointer_mut("/status/allocation/devices");
+    for result in devices.into_iter().flat_map(|devices| items_mut(devices, "results")) {
+        for toleration in items_mut(result, "tolerations") {
+            fill_text(toleration, &["operator"], "Equal");
+        }
+    }
+}
+
+/// Checks the new status of a resource claim or a `DeviceTaintRule`.
+pub(super) fn check_status(
+    admission: &Admission<'_>,
+    old: &Value,
+    new: &Value,
+    errors: &mut FieldErrors,
+) {
+    if &*admission.kind.kind == "DeviceTaintRule" {
+        taint_rule::check_status(new, errors);
+    } else {
+        status::check(admission, old, new, errors);
+    }
+    check_declaratively(admission, Some(old), new, errors);
+}
+
+/// Adds the errors of declarative validation, which replace those that the other checks find too.
+fn check_declaratively(
+    admission: &Admission<'_>,
+    old: Option<&Value>,
+    new: &Value,
+    errors: &mut FieldErrors,
+) {
+    if !admission.store.is_enabled("DeclarativeValidationBeta") {
+        return;
+    }
+    let is_enabled = |gate: &str| admission.store.is_enabled(gate);
+    let validation = DeclarativeValidation { is_enabled: &is_enabled, is_update: old.is_some() };
+    let mut found = FieldErrors::new();
+    validation.check(&admission.kind.kind, "", old, new, &mut found);
+    errors.replace_with(found);
 }
 
 /// The items of the list `field` of the object at `path`, with their paths. A list with more than
@@ -101,7 +149,7 @@ const DECLARED_ORDER: [&str; 15] = [
 ];
 
 /// The JSON of a value whose fields have the order of their type, as Go writes it.
-fn json_in_declared_order(value: &Value) -> String {
+pub(super) fn json_in_declared_order(value: &Value) -> String {
     match value {
         Value::Object(fields) => {
             let place = |name: &str| {

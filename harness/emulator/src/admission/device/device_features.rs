@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{bounded_items, check_dns_label, json_in_declared_order};
+use super::{bounded_items, capacity, check_dns_label, json_in_declared_order};
 use crate::api_types::error::FieldErrors;
 use crate::api_types::names;
 use schedlab_api::{
@@ -34,12 +34,7 @@ pub(super) fn check(device: &Value, field_path: &str, errors: &mut FieldErrors) 
         }
     }
     check_binding_conditions(device, field_path, errors);
-    for (name, capacity) in map(device, &["capacity"]).into_iter().flatten() {
-        if device["allowMultipleAllocations"] != true && !capacity["requestPolicy"].is_null() {
-            let path = format!("{field_path}.capacity[{name}].requestPolicy");
-            errors.forbidden(path, "allowMultipleAllocations must be true");
-        }
-    }
+    capacity::check_policies(device, field_path, errors);
 }
 
 /// Checks the counters that the devices of a pool share.
@@ -57,8 +52,9 @@ pub(super) fn check_shared_counters(spec: &Value, errors: &mut FieldErrors) {
 
 /// Checks a taint of a device or of a taint rule.
 pub(super) fn check_taint(taint: &Value, path: &str, errors: &mut FieldErrors) {
-    for rule in names::qualified_name_violations(text(taint, &["key"])) {
-        errors.invalid(format!("{path}.key"), &taint["key"], &rule);
+    let key = text(taint, &["key"]);
+    for rule in names::qualified_name_violations(key) {
+        errors.invalid(format!("{path}.key"), &key.into(), &rule);
     }
     if let Some(rule) = names::label_value_violation(text(taint, &["value"])) {
         errors.invalid(format!("{path}.value"), &taint["value"], &rule);
@@ -124,7 +120,8 @@ fn check_counters(owner: &Value, path: &str, errors: &mut FieldErrors) {
     }
 }
 
-fn check_binding_conditions(device: &Value, field_path: &str, errors: &mut FieldErrors) {
+/// Checks the binding conditions of a device or of an allocation result.
+pub(super) fn check_binding_conditions(device: &Value, field_path: &str, errors: &mut FieldErrors) {
     let [success, failure] = ["bindingConditions", "bindingFailureConditions"];
     for field in [success, failure] {
         let mut seen = BTreeSet::new();

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::claim::{
     check_request_reference, check_request_references, request_names, require_admin_access,
 };
+use super::device_features::{check_binding_conditions, check_toleration};
 use super::{
     ITEMS_MAX, POOL_NAME_LENGTH_MAX, items_up_to_limit, check_dns_label, check_driver, check_opaque_configuration,
     check_plain_driver, check_pool, check_unique_item,
@@ -75,6 +76,10 @@ fn check_allocation(requested_devices: &Value, allocation: &Value, errors: &mut 
         check_driver(text(result, &["driver"]), &format!("{path}.driver"), errors);
         check_result_pool(text(result, &["pool"]), &format!("{path}.pool"), errors);
         check_dns_label(text(result, &["device"]), &format!("{path}.device"), errors);
+        check_binding_conditions(result, &path, errors);
+        for (index, toleration) in list(result, &["tolerations"]).iter().enumerate() {
+            check_toleration(toleration, &format!("{path}.tolerations[{index}]"), errors);
+        }
     }
     for (path, configuration) in items_up_to_limit(devices, field, "config", 2 * ITEMS_MAX, errors)
     {

@@ -1,12 +1,16 @@
 //! Device taint rules: validation, and the times at which taints of devices were added.
 
 use super::{check_dns_label, check_plain_driver, check_pool, device_features};
+use crate::admission::conditions::check_conditions;
 use crate::api_types::error::FieldErrors;
 use crate::api_types::kinds::Kind;
 use schedlab_api::{
     Value,
-    object::{self, text},
+    object::{self, list, text},
 };
+
+/// The maximum number of conditions of a rule.
+const CONDITIONS_MAX: usize = 8;
 
 pub(super) fn check(rule: &Value, errors: &mut FieldErrors) {
     let (spec, path) = (&rule["spec"], "spec.deviceSelector");
@@ -20,6 +24,15 @@ pub(super) fn check(rule: &Value, errors: &mut FieldErrors) {
         check_pool(pool, &format!("{path}.pool"), errors);
     }
     device_features::check_taint(&spec["taint"], "spec.taint", errors);
+}
+
+/// Checks the new status of a rule.
+pub(super) fn check_status(rule: &Value, errors: &mut FieldErrors) {
+    check_conditions(&rule["status"], "status.conditions", errors);
+    let found = list(rule, &["status", "conditions"]).len();
+    if found > CONDITIONS_MAX {
+        errors.too_many("status.conditions", found, CONDITIONS_MAX);
+    }
 }
 
 /// Sets the times of new taints to the time of the request, and that of a rule whose effect changed.

@@ -157,7 +157,9 @@ impl FieldErrors {
 
     /// Adds the error that `field` must not be set.
     pub fn forbidden(&mut self, field: impl Into<String>, rule: &str) {
-        self.add_cause("FieldValueForbidden", field, format!("Forbidden: {rule}"));
+        let message =
+            if rule.is_empty() { "Forbidden".to_owned() } else { format!("Forbidden: {rule}") };
+        self.add("FieldValueForbidden", field, message);
     }
 
     /// Adds the error that `field` names something that does not exist.
@@ -182,9 +184,26 @@ impl FieldErrors {
         self.add_cause("FieldValueTooLong", field, message);
     }
 
+    /// A text with more than `limit` characters.
+    pub fn too_many_characters(&mut self, field: impl Into<String>, limit: usize) {
+        let message = format!("Too long: may not be more than {limit} characters");
+        self.add("FieldValueTooLong", field, message);
+    }
+
+    /// Adds the errors of another check in place of those of the same type at the same field.
+    pub fn replace_with(&mut self, other: Self) {
+        let is_replaced = |cause: &Cause| {
+            let mut others = other.causes.iter();
+            others.any(|new| new.reason == cause.reason && new.field == cause.field)
+        };
+        self.causes.retain(|cause| !is_replaced(cause));
+        self.extend(other);
+    }
+
     /// Adds the error that the list in `field` has more than `limit` items.
     pub fn too_many(&mut self, field: impl Into<String>, found: usize, limit: usize) {
-        let message = format!("Too many: {found}: must have at most {limit} items");
+        let items = if limit == 1 { "item" } else { "items" };
+        let message = format!("Too many: {found}: must have at most {limit} {items}");
         self.add_cause("FieldValueTooMany", field, message);
     }
 

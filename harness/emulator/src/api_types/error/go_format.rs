@@ -52,7 +52,7 @@ pub(crate) fn format_go_struct(value: &Value, fields: &[GoField]) -> String {
 
 /// The Go name of a field: the JSON name with a capital first letter and initialisms such as `CIDR`
 /// in capitals.
-fn go_field_name(name: &str) -> String {
+pub(crate) fn go_field_name(name: &str) -> String {
     match name {
         "cel" => "CEL".to_owned(),
         "seLinuxOptions" => "SELinuxOptions".to_owned(),

@@ -9,6 +9,7 @@ use super::job_status::{
     COMPLETION_INDEX_ANNOTATION, JobStatus, completion_index, finish_time, is_in_range, is_indexed,
     replaces_only_terminated,
 };
+use super::scheduling::{group_of, join_group};
 use super::{COMPONENT, TRACKING_FINALIZER, delete_uncounted};
 use crate::controllers::workload::{
     NEW_PODS_MAX, api_count, clamped_count_at, create_pod, free_object_name, free_pod_names,
@@ -56,9 +57,14 @@ pub(super) fn sync_pods(job: &Value, job_status: &JobStatus, ctx: &Context) -> R
         let names = free_pod_names(job, &prefix, missing, ctx);
         names.iter().map(|name| new_pod(job, [&prefix, name])).collect()
     };
-    ReconcileResult::from_writes(
-        made.into_iter().flat_map(|pod| create_pod(pod, job, COMPONENT, ctx)),
-    )
+    let group = group_of(job, ctx);
+    let made = made.into_iter().map(|mut pod| {
+        if let Some(group) = group {
+            join_group(&mut pod, group);
+        }
+        pod
+    });
+    ReconcileResult::from_writes(made.flat_map(|pod| create_pod(pod, job, COMPONENT, ctx)))
 }
 
 /// The desired number of active pods.

@@ -157,7 +157,14 @@ const ENTRIES: &[(&str, &str, AddSchema)] = &[
         add_type_schema::<api::resource::v1::ResourceClaimTemplate>,
     ),
     ("resource.k8s.io", "ResourceSlice", add_type_schema::<api::resource::v1::ResourceSlice>),
+    (
+        "scheduling.k8s.io",
+        "CompositePodGroup",
+        describe_type::<api::scheduling::v1alpha3::CompositePodGroup>,
+    ),
+    ("scheduling.k8s.io", "PodGroup", describe_type::<api::scheduling::v1beta1::PodGroup>),
     ("scheduling.k8s.io", "PriorityClass", add_type_schema::<api::scheduling::v1::PriorityClass>),
+    ("scheduling.k8s.io", "Workload", describe_type::<api::scheduling::v1beta1::Workload>),
     ("storage.k8s.io", "CSIDriver", add_type_schema::<api::storage::v1::CSIDriver>),
     ("storage.k8s.io", "CSINode", add_type_schema::<api::storage::v1::CSINode>),
     (
