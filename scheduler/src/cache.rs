@@ -16,6 +16,7 @@ mod node;
 mod objects;
 mod queue;
 mod resource_claims;
+mod scheduling_groups;
 mod shared_gpus;
 mod topology;
 mod volumes;
@@ -36,16 +37,21 @@ pub(crate) use bind_failures::{BINDING_ERROR, BindFailure, remedy as bind_failur
 pub(crate) use bind_request::BindRequestRecord;
 use config_maps::ConfigMaps;
 pub(crate) use group::{
-    DERIVED_SPEC_ANNOTATION, GroupResources, PodGroupRecord, SchedulingAttempts, is_failed_attempt,
+    DERIVED_SPEC_ANNOTATION, DISRUPTION_MODE_ANNOTATION, GroupResources, PodGroupRecord,
+    SchedulingAttempts, is_failed_attempt,
 };
 pub(crate) use node::NodeRecord;
 pub(crate) use queue::{QueueRecord, ReportedQueueStatus};
+use scheduling_groups::SchedulingGroups;
+pub(crate) use scheduling_groups::{
+    SchedulingGroupRecord, disrupts_all, gang_key, scheduling_group_key, topology_key,
+};
 use shared_gpus::SharedGpus;
 pub(crate) use shared_gpus::idle_reservations_message;
 pub(crate) use volumes::VolumeCache;
 
 use crate::{
-    config::NodePool,
+    config::{Flavor, NodePool},
     dra::ResourceClaims,
     karta::Kartas,
     parse::Malformed,
@@ -89,6 +95,10 @@ pub(crate) struct Changes {
 pub(crate) struct ClusterCache {
     scheduler_name: String,
     pool: Option<NodePool>,
+    /// Whose API is used.
+    flavor: Flavor,
+    /// PodGroups of Kubernetes are read: with profile `kai`, or with feature gate `GenericWorkload`.
+    reads_scheduling_groups: bool,
     /// Only nodes with a worker role label are used.
     workers_only: bool,
     pub(crate) namespaces: BTreeMap<Name, Labels>,
@@ -110,6 +120,8 @@ pub(crate) struct ClusterCache {
     pub(crate) volumes: VolumeCache,
     pub(crate) config_maps: ConfigMaps,
     pub(crate) groups: BTreeMap<ObjectKey, PodGroupRecord>,
+    /// PodGroups of Kubernetes.
+    pub(crate) scheduling_groups: SchedulingGroups,
     /// BindRequests, by the pod to bind.
     pub(crate) bind_requests: BTreeMap<ObjectKey, BindRequestRecord>,
     pub(crate) pods: BTreeMap<ObjectKey, PodRecord>,
@@ -129,7 +141,16 @@ pub(crate) struct ClusterCache {
 
 impl ClusterCache {
     pub(crate) fn new(scheduler_name: &str) -> Self {
-        Self { scheduler_name: scheduler_name.to_owned(), ..Self::default() }
+        Self {
+            scheduler_name: scheduler_name.to_owned(),
+            reads_scheduling_groups: true,
+            ..Self::default()
+        }
+    }
+
+    /// Reads PodGroups of Kubernetes, or leaves pods with `spec.schedulingGroup` on their own.
+    pub(crate) fn with_scheduling_groups(self, reads_scheduling_groups: bool) -> Self {
+        Self { reads_scheduling_groups, ..self }
     }
 
     /// Restricts the cache to the objects of a node pool.
@@ -171,6 +192,7 @@ impl ClusterCache {
         match need {
             Need::Volumes => !self.volumes.pods.is_empty(),
             Need::ConfigMaps => !self.config_maps.pods.is_empty(),
+            Need::SchedulingGroups => self.scheduling_groups.has_pods(),
         }
     }
 
@@ -240,6 +262,7 @@ impl ClusterCache {
             self.resource_claims.pods.remove(&key);
             self.volumes.pods.remove(&key);
             self.config_maps.pods.remove(&key);
+            self.scheduling_groups.forget_pod(&key);
             self.pod_changed(key);
         }
     }
@@ -309,6 +332,9 @@ impl ClusterCache {
                 return;
             }
         }
+        if let Some(label) = record.topology_label() {
+            self.use_label_as_topology(&Name::clone(label));
+        }
         self.groups.insert(key.clone(), record);
         self.group_changed(key);
     }
@@ -354,6 +380,9 @@ impl ClusterCache {
         self.volumes.track_pod(&key, &record);
         if !record.config_maps.is_empty() {
             self.config_maps.pods.insert(key.clone());
+        }
+        if self.reads_scheduling_groups {
+            self.scheduling_groups.track_pod(&key, &record);
         }
         let group = record.group.clone();
         if let Some(previous) = self.pods.insert(key.clone(), record).filter(|is| is.group != group)

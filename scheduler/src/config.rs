@@ -147,9 +147,10 @@ impl Component {
 }
 
 /// The scheduler whose API behavior clients see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flavor {
     /// KAI's: Queues and PodGroups, KAI's events and messages.
+    #[default]
     Kai,
     /// kube-scheduler's: single pods, its events and messages.
     Kube,

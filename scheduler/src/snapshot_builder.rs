@@ -202,7 +202,7 @@ impl SnapshotBuilder {
         let snapshot = &mut self.built.snapshot;
         snapshot.nodes = cache.nodes.values().map(|record| cache.effective_node(record)).collect();
         snapshot.excluded_nodes = cache.excluded_nodes();
-        snapshot.topologies = cache.topologies.values().cloned().collect();
+        snapshot.topologies = groups::topologies(cache);
         (snapshot.queues, self.queue_of) = if self.is_tree {
             queues::build(&cache.queues)
         } else {

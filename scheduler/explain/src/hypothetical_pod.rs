@@ -55,6 +55,7 @@ pub(super) fn with_demand(
         staleness_grace: None,
         preemption_delay: Duration::ZERO,
         is_skipped: false,
+        evicted_together: false,
         unschedulable_members: Vec::new(),
     });
     after.pods.push(one_more(&name, group, shape, after.now));

@@ -28,6 +28,9 @@ pub struct PodGroup {
     pub min_sub_group: Option<u32>,
     /// Topology constraint for all of its pods.
     pub topology: Option<TopologyConstraint>,
+    /// Its pods are evicted together, those above its minimum as well (`disruptionMode` `all` of
+    /// the PodGroups of Kubernetes).
+    pub evicted_together: bool,
     /// `metadata.creationTimestamp`.
     pub created: Time,
     /// When the gang was last started (annotation `kai.scheduler/last-start-timestamp`).
@@ -104,6 +107,7 @@ impl PodGroup {
             sub_groups: vec![SubGroup::leaf(Self::DEFAULT_SUB_GROUP, min_member)],
             min_sub_group: None,
             topology: None,
+            evicted_together: false,
             created: Time::default(),
             last_start: None,
             last_eviction: None,

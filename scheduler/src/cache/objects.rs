@@ -73,6 +73,7 @@ impl ClusterCache {
             Kind::ResourceClaim => self.resource_claims.clear_claims(),
             Kind::Storage(kind) => self.clear_storage(kind),
             Kind::ConfigMap => self.config_maps.clear(),
+            Kind::SchedulingGroup => self.scheduling_groups.groups.clear(),
             Kind::PodGroup => self.groups.clear(),
             Kind::BindRequest => self.clear_bind_requests(),
             Kind::Pod => {
@@ -82,6 +83,7 @@ impl ClusterCache {
                 self.resource_claims.pods.clear();
                 self.volumes.pods.clear();
                 self.config_maps.pods.clear();
+                self.scheduling_groups.clear_pods();
                 self.shared_gpus = SharedGpus::default();
             }
         }
@@ -163,6 +165,7 @@ impl ClusterCache {
                 self.upsert_storage(kind, key, object);
             }
             Kind::ConfigMap => self.upsert_config_map(&key),
+            Kind::SchedulingGroup => self.upsert_scheduling_group(key, object),
             Kind::PodGroup => {
                 let record = self.parse_group(object);
                 self.upsert_group(key, record);
@@ -223,6 +226,7 @@ impl ClusterCache {
             | Kind::Storage(_)
             | Kind::ConfigMap
             | Kind::NodeResourceTopology
+            | Kind::SchedulingGroup
             | Kind::PodDisruptionBudget
             | Kind::BindRequest => wrong,
         }
@@ -243,6 +247,7 @@ impl ClusterCache {
     pub(super) fn has_version(&self, kind: Kind, key: &ObjectKey, version: u64) -> bool {
         let known = match kind {
             Kind::Pod => self.pods.get(key).map(|pod| pod.reported.version),
+            Kind::SchedulingGroup => self.scheduling_groups.version(key),
             Kind::PodGroup => self.groups.get(key).map(|group| group.reported.version),
             Kind::ResourceClaim => self.resource_claims.claims.get(key).map(|claim| claim.version),
             Kind::BindRequest => self.bind_requests.get(key).map(|request| request.version),
@@ -301,6 +306,7 @@ impl ClusterCache {
                 return self.remove_storage(kind, &key, version);
             }
             Kind::ConfigMap => return self.remove_config_map(&key),
+            Kind::SchedulingGroup => return self.remove_scheduling_group(&key, version),
             Kind::PodGroup => return self.remove_group(key, version),
             Kind::BindRequest => return self.remove_bind_request(key, version),
             Kind::Pod => return self.remove_pod(key, version),

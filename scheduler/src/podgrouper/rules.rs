@@ -8,6 +8,7 @@ mod grove;
 mod karta;
 mod kinds;
 mod ray;
+mod scheduling_group;
 mod sub_groups;
 mod training;
 
@@ -37,6 +38,9 @@ pub(super) use sub_groups::{OwnerKind, OwnerWarning};
 pub(super) const GANG_PLURAL: &str = "podgangs";
 const GANG_API: &str = "scheduler.grove.io/v1alpha1";
 const GANG_LABEL: &str = "grove.io/podgang";
+
+/// Kind of the PodGroups of Kubernetes.
+pub(super) const SCHEDULING_GROUP_KIND: &str = "PodGroup";
 
 /// One owner in a chain; `object` is null if it does not exist.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,6 +113,9 @@ pub(super) fn group_of(
         warning,
     } = sub_groups::shape_of(&input)?;
     let queue = annotations::queue(&input);
+    if input.grouping == Grouping::SchedulingGroup {
+        scheduling_group::check_agreement(&input)?;
+    }
     let group = Group {
         name: group_name(&input, name_suffix.as_deref()),
         namespace: Name::clone(&key.namespace),
@@ -123,6 +130,9 @@ pub(super) fn group_of(
         topology: match topology {
             Some(topology) => Some(topology),
             None if input.grouping == Grouping::Grove => grove::topology(&input)?,
+            None if input.grouping == Grouping::SchedulingGroup => {
+                scheduling_group::topology(&input)?
+            }
             None => annotations::topology(&input.top.annotations)?,
         },
         preemption_delay: annotations::duration(&input, PREEMPTION_DELAY)?,
@@ -145,9 +155,12 @@ fn check_controller(chain: &[Link]) -> Result<(), Malformed> {
     Err(Malformed::new(field, format!("{owners} owners"), "one, or one with controller: true"))
 }
 
-/// An object outside the owner chain that determines the group: Grove's PodGang, named by a label
-/// of the pod, or the RayCluster of a RayJob.
+/// An object outside the owner chain that determines the group: the PodGroup of Kubernetes that the
+/// pod names, Grove's PodGang, named by a label of the pod, or the RayCluster of a RayJob.
 pub(super) fn related_object(pod: &PodRecord, chain: &[Link]) -> Option<Owner> {
+    if let Some(name) = &pod.scheduling_group {
+        return Some(scheduling_group::owner(name));
+    }
     let (chain, _) = kinds::split_skipped(chain);
     match kinds::grouping(&chain.last()?.owner) {
         Grouping::Grove => {
@@ -170,12 +183,16 @@ pub(super) fn related_object(pod: &PodRecord, chain: &[Link]) -> Option<Owner> {
         | Grouping::RunaiJob
         | Grouping::Spark
         | Grouping::Karta
+        | Grouping::SchedulingGroup
         | Grouping::Default => None,
     }
 }
 
 /// The group's owner, if its kind has no built-in grouping, so that a Karta may define one.
-pub(super) fn karta_owner(chain: &[Link]) -> Option<&Owner> {
+pub(super) fn karta_owner<'c>(pod: &PodRecord, chain: &'c [Link]) -> Option<&'c Owner> {
+    if pod.scheduling_group.is_some() {
+        return None;
+    }
     let (chain, _) = kinds::split_skipped(chain);
     let top = chain.last()?;
     (!top.object.is_null() && kinds::is_unlisted(&top.owner)).then_some(&top.owner)
@@ -213,8 +230,10 @@ fn grouping_input<'a>(
         top.labels.clone_from(&pod.labels);
         top.annotations.clone_from(&pod.annotations);
     }
-    if grouping == Grouping::Grove {
-        use_gang_as_owner(&mut top, pod, context)?;
+    match grouping {
+        Grouping::Grove => use_gang_as_owner(&mut top, pod, context)?,
+        Grouping::SchedulingGroup => scheduling_group::use_as_owner(&mut top, pod, context)?,
+        _ => {}
     }
     // Labels and annotations of skipped owners apply if the owner below does not set them.
     for link in skipped {
@@ -285,6 +304,7 @@ fn group_name(input: &GroupingInput<'_>, name_suffix: Option<&str>) -> Name {
         | Grouping::Grove
         | Grouping::Knative
         | Grouping::AmlJob
+        | Grouping::SchedulingGroup
         | Grouping::Default => {
             default_group_name(&input.top.owner.name, &input.top.owner.uid, name_suffix)
         }

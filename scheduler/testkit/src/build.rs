@@ -187,6 +187,7 @@ impl Builder {
             },
             preemption_delay: tokens.duration("delay").unwrap_or_default(),
             is_skipped: tokens.flag("left-alone"),
+            evicted_together: false,
             unschedulable_members: Vec::new(),
         };
         let queue = tokens.value("queue").unwrap_or("default").into();

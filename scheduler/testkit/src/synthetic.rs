@@ -376,6 +376,7 @@ fn pod_group(name: &str, job: Job) -> PodGroup {
         staleness_grace: None,
         preemption_delay: Duration::ZERO,
         is_skipped: false,
+        evicted_together: false,
         unschedulable_members: Vec::new(),
     }
 }

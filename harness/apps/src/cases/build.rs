@@ -127,6 +127,7 @@ fn pod_group(job: &Job, queue: Result<Option<QueueId>, QueueProblem>) -> PodGrou
         }),
         preemption_delay: Duration::from_secs(job.preemption_delay_s),
         is_skipped: false,
+        evicted_together: false,
         unschedulable_members: Vec::new(),
     }
 }
