@@ -13,6 +13,7 @@ mod placements;
 mod pod_groups;
 mod queue_details;
 mod recover;
+mod scheduling_groups;
 pub(crate) mod volumes;
 mod warnings;
 mod writes;

@@ -51,7 +51,7 @@ pub(crate) use shared_gpus::idle_reservations_message;
 pub(crate) use volumes::VolumeCache;
 
 use crate::{
-    config::{Flavor, NodePool},
+    config::{Config, Flavor, NodePool},
     dra::ResourceClaims,
     karta::Kartas,
     parse::Malformed,
@@ -99,6 +99,9 @@ pub(crate) struct ClusterCache {
     flavor: Flavor,
     /// PodGroups of Kubernetes are read: with profile `kai`, or with feature gate `GenericWorkload`.
     reads_scheduling_groups: bool,
+    /// `spec.schedulingConstraints.topology` of PodGroups is read: with profile `kai`, or with
+    /// feature gate `TopologyAwareWorkloadScheduling`.
+    reads_topology_keys: bool,
     /// Only nodes with a worker role label are used.
     workers_only: bool,
     pub(crate) namespaces: BTreeMap<Name, Labels>,
@@ -144,13 +147,19 @@ impl ClusterCache {
         Self {
             scheduler_name: scheduler_name.to_owned(),
             reads_scheduling_groups: true,
+            reads_topology_keys: true,
             ..Self::default()
         }
     }
 
-    /// Reads PodGroups of Kubernetes, or leaves pods with `spec.schedulingGroup` on their own.
-    pub(crate) fn with_scheduling_groups(self, reads_scheduling_groups: bool) -> Self {
-        Self { reads_scheduling_groups, ..self }
+    /// With the feature gates of the configuration.
+    pub(crate) fn with_feature_gates(self, config: &Config) -> Self {
+        Self {
+            reads_scheduling_groups: config.reads_scheduling_groups(),
+            reads_topology_keys: config.flavor == Flavor::Kai
+                || config.feature_gates.topology_aware,
+            ..self
+        }
     }
 
     /// Restricts the cache to the objects of a node pool.

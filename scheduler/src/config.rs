@@ -2,6 +2,7 @@
 //! is part of it.
 
 pub(crate) mod arguments;
+mod feature_gates;
 mod file;
 pub mod names;
 pub(crate) mod plugins;
@@ -24,6 +25,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::watch;
 
+pub use feature_gates::{FeatureGateError, FeatureGates};
 pub(crate) use file::GraceSetting;
 pub use file::{ConfigFile, FileError};
 pub use source::{ConfigSource, ConfigSourceError};
@@ -40,6 +42,9 @@ pub struct Config {
     pub scheduler_name: String,
     /// Whose API, events and messages are used.
     pub flavor: Flavor,
+    /// Feature gates of flavor `kube`. (Flavor `kai` reads PodGroups of Kubernetes wherever pods
+    /// name one.)
+    pub feature_gates: FeatureGates,
     /// Actions and plugins of a cycle.
     pub profile: Profile,
     /// Disabled plugins, by KAI's names. Set by [`Config::disable_plugins`].
@@ -242,6 +247,7 @@ impl Config {
         Self {
             scheduler_name: "kai-scheduler".to_owned(),
             flavor: Flavor::Kai,
+            feature_gates: FeatureGates::default(),
             profile: Profile::kai(),
             disabled_plugins: BTreeSet::new(),
             plugin_priorities: BTreeMap::new(),
@@ -267,6 +273,11 @@ impl Config {
             run_until: RunUntil::Stopped,
             progress: watch::Sender::default(),
         }
+    }
+
+    /// Pods with `spec.schedulingGroup` are placed with their PodGroup.
+    pub(crate) fn reads_scheduling_groups(&self) -> bool {
+        self.flavor == Flavor::Kai || self.feature_gates.generic_workload
     }
 
     /// Runs only these components in this process. As the binder may be another process then,

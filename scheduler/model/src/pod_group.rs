@@ -124,6 +124,13 @@ impl PodGroup {
         self.queue.as_ref().ok().copied().flatten()
     }
 
+    /// Its pods are placed together, or in one topology domain.
+    pub fn is_gang(&self) -> bool {
+        self.has_topology_constraint()
+            || self.sub_groups.len() > 1
+            || self.sub_groups.iter().any(|sub_group| sub_group.min_member > 1)
+    }
+
     /// It or one of its sub-groups has a topology constraint.
     pub fn has_topology_constraint(&self) -> bool {
         self.topology.is_some()

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 
 use schedlab_api::Value;
+#[cfg(test)]
+use schedlab_api::api_versions;
 use schedlab_scheduler_core::model::Name;
 
 use super::{
@@ -327,6 +329,9 @@ impl ClusterCache {
                 Some("Node") => Kind::Node,
                 Some("Queue") => Kind::Queue,
                 Some("BindRequest") => Kind::BindRequest,
+                Some("PodGroup") if object["apiVersion"] == api_versions::WORKLOAD => {
+                    Kind::SchedulingGroup
+                }
                 Some("PodGroup") => Kind::PodGroup,
                 Some("DeviceClass") => Kind::DeviceClass,
                 Some("ResourceSlice") => Kind::ResourceSlice,

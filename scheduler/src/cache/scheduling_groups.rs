@@ -38,6 +38,8 @@ pub(crate) struct ReportedSchedulingGroupStatus {
     pub(crate) version: u64,
     /// Condition `PodGroupInitiallyScheduled`.
     pub(crate) initially_scheduled: Option<Condition>,
+    /// `lastTransitionTime` of that condition.
+    pub(crate) since: Option<Name>,
     /// All other conditions.
     pub(crate) other_conditions: Vec<Value>,
 }
@@ -63,6 +65,10 @@ impl SchedulingGroupRecord {
                     conditions,
                     conditions::POD_GROUP_INITIALLY_SCHEDULED,
                 ),
+                since: conditions
+                    .iter()
+                    .rfind(|item| !is_other(item))
+                    .and_then(|item| name(item, "/lastTransitionTime")),
                 other_conditions: conditions.iter().filter(is_other).cloned().collect(),
             },
         }
@@ -173,7 +179,8 @@ impl ClusterCache {
     }
 
     pub(super) fn upsert_scheduling_group(&mut self, key: ObjectKey, object: &Value) {
-        let record = SchedulingGroupRecord::from_object(object);
+        let mut record = SchedulingGroupRecord::from_object(object);
+        record.topology_key = record.topology_key.filter(|_| self.reads_topology_keys);
         if let Some(topology) = &record.topology_key {
             self.use_label_as_topology(topology);
         }
