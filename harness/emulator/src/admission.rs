@@ -13,7 +13,9 @@ mod scheduling;
 mod storage;
 
 mod checks;
+mod conditions;
 mod custom_resource;
+mod declarative;
 mod defaults;
 mod device;
 mod feature_gates;
@@ -54,6 +56,7 @@ pub(crate) struct Admission<'s> {
 pub(crate) fn prepare(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
     core::namespace::check(admission)?;
     defaults::fill(admission.kind, object);
+    scheduling::pod_group::fill(admission, object);
     core::namespace::complete(admission, object);
     core::node::complete(admission, object);
     core::pod::complete(admission, object)?;
@@ -87,6 +90,7 @@ pub(crate) fn prepare_update(
         }
         Subresource::None | Subresource::Scale | Subresource::Finalize => {
             defaults::fill(admission.kind, new);
+            scheduling::pod_group::fill(admission, new);
             core::pod::complete_update(admission, new);
             if admission.kind.is("", "Service") {
                 core::service::complete_update(old, new);
@@ -113,6 +117,9 @@ pub(crate) fn check_update(
             ("", "Node") => core::node::check_resource_amounts(new, &mut errors),
             ("resource.k8s.io", "ResourceClaim") => {
                 device::check_status(admission, old, new, &mut errors);
+            }
+            ("scheduling.k8s.io", _) => {
+                scheduling::pod_group::check(admission, true, Some(old), new, &mut errors);
             }
             _ => {}
         }
@@ -167,12 +174,21 @@ fn check_built_in(
         ("scheduling.k8s.io", "PriorityClass") => {
             scheduling::check_priority_class(old, new, &mut errors);
         }
+        ("scheduling.k8s.io", "Workload") => {
+            scheduling::workload::check(admission, old, new, &mut errors);
+        }
+        ("scheduling.k8s.io", _) => {
+            scheduling::pod_group::check(admission, false, old, new, &mut errors);
+        }
         ("resource.k8s.io", _) => device::check(admission, old, new, &mut errors),
         _ if webhook_configuration::is_configuration(kind) => {
             webhook_configuration::check(new, &mut errors);
         }
         ("apps" | "batch", _) | ("", "ReplicationController") => {
             apps::check(kind, old, new, &mut errors);
+            if matches!(&*kind.kind, "Job" | "CronJob") {
+                batch::scheduling::check(admission, old, new, &mut errors);
+            }
         }
         _ => core::check(kind, old, new, &mut errors),
     }

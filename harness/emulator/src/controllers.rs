@@ -21,6 +21,7 @@ mod disruption;
 mod job;
 mod job_set;
 mod leader_worker_set;
+mod pod_group_protection;
 mod pytorch_job;
 mod quota;
 mod ray_cluster;
@@ -122,6 +123,7 @@ pub static CONTROLLERS: &[Controller] = &[
     disruption::CONTROLLER,
     quota::CONTROLLER,
     volume::CONTROLLER,
+    pod_group_protection::CONTROLLER,
 ];
 
 #[cfg(test)]

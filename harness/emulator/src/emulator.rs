@@ -237,7 +237,7 @@ pub fn initial_store(
 ) -> Result<Store, ApiError> {
     let now = options.clock.now();
     let mut store = Store::new(options.seed);
-    store.features.clone_from(&options.features);
+    store.enable(&options.features);
     let (later, first): (Vec<Write>, Vec<Write>) =
         initial_objects(options.workload_kinds).into_iter().partition(is_later_kind);
     let more = objects.into_iter().map(|(resource, object)| create_write(&resource, object));

@@ -73,6 +73,15 @@ pub struct Context<'a> {
     pub now: Timestamp,
     /// The timing of pods without annotations.
     pub kubelet_defaults: &'a KubeletDefaults,
+    /// The enabled feature gates that are off by default.
+    pub features: &'a [&'static str],
+}
+
+impl Context<'_> {
+    /// Whether a feature gate that is off by default is enabled.
+    pub fn is_enabled(&self, gate: &str) -> bool {
+        self.features.contains(&gate)
+    }
 }
 
 /// The timing of pods if neither their annotations nor those of their node define it.

@@ -93,6 +93,17 @@ impl Store {
         }
     }
 
+    /// Enables feature gates, with the kinds that they add.
+    pub fn enable(&mut self, features: &[&'static str]) {
+        self.features.extend(features);
+        features.iter().for_each(|gate| self.kinds.enable(gate));
+    }
+
+    /// Whether a feature gate is enabled.
+    pub(crate) fn is_enabled(&self, gate: &str) -> bool {
+        self.features.contains(&gate)
+    }
+
     /// The registered kinds, built-in and custom.
     pub fn kinds(&self) -> &Kinds {
         &self.kinds

@@ -85,6 +85,7 @@ impl ControlPlaneCluster {
             controllers: ACTORS_OWN_CONTROL_PLANE.to_vec(),
             collections: collections(false),
             kubelet_defaults: KubeletDefaults::default(),
+            features: Vec::new(),
             observe: Box::new(|_| ()),
         });
         let controllers = controllers.await.context("cannot watch the cluster")?;

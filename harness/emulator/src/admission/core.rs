@@ -34,6 +34,7 @@ pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) -> Result<
         ("scheduling.k8s.io", "PriorityClass") => {
             scheduling::check_single_default(admission, object)?;
         }
+        ("scheduling.k8s.io", _) => scheduling::pod_group::complete(admission, object)?,
         _ => {}
     }
     Ok(())

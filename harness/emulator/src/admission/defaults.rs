@@ -20,6 +20,7 @@ pub(super) fn fill_status(kind: &Kind, object: &mut Value) {
         | ("batch", "Job" | "CronJob")
         | ("", "ResourceQuota")
         | ("resource.k8s.io", "ResourceClaim")
+        | ("scheduling.k8s.io", "PodGroup" | "CompositePodGroup")
         | ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => json!({}),
         ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
         ("apps", "ReplicaSet") | ("", "ReplicationController") => json!({"replicas": 0}),
@@ -87,6 +88,9 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         ("scheduling.k8s.io", "PriorityClass") => {
             set_default(object, &["value"], 0);
             set_default(object, &["preemptionPolicy"], "PreemptLowerPriority");
+        }
+        ("scheduling.k8s.io", "PodGroup" | "CompositePodGroup") => {
+            set_default(object, &["spec", "disruptionMode"], json!({"single": {}}));
         }
         _ if webhook_configuration::is_configuration(kind) => {
             webhook_configuration::fill(kind, object);

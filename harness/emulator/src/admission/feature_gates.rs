@@ -9,7 +9,7 @@ use schedlab_api::{Map, Value, object};
 struct Feature(&'static str, &'static [&'static str]);
 
 const POD_SPEC: &[Feature] = &[
-    Feature("GenericWorkload", &["workloadRef"]),
+    Feature("GenericWorkload", &["schedulingGroup"]),
     Feature(
         "ContainerStopSignals",
         &[
@@ -34,6 +34,35 @@ const POD_STATUS: &[Feature] = &[
         ],
     ),
 ];
+
+const JOB_SPEC: &[Feature] = &[Feature("WorkloadWithJob", &["scheduling"])];
+
+const WORKLOAD_SPEC: &[Feature] = &[
+    Feature("TopologyAwareWorkloadScheduling", &["podGroupTemplates.*.schedulingConstraints"]),
+    Feature("DRAWorkloadResourceClaims", &["podGroupTemplates.*.resourceClaims"]),
+    Feature(
+        "PodGroupPreemptionPolicy",
+        &[
+            "podGroupTemplates.*.preemptionPolicy",
+            "compositePodGroupTemplates.*.preemptionPolicy",
+            "compositePodGroupTemplates.*.podGroupTemplates.*.preemptionPolicy",
+        ],
+    ),
+    Feature("CompositePodGroup", &["compositePodGroupTemplates"]),
+];
+
+const POD_GROUP_SPEC: &[Feature] = &[
+    Feature("TopologyAwareWorkloadScheduling", &["schedulingConstraints"]),
+    Feature("DRAWorkloadResourceClaims", &["resourceClaims"]),
+    Feature("PodGroupPreemptionPolicy", &["preemptionPolicy"]),
+    Feature("CompositePodGroup", &["parentCompositePodGroupName"]),
+];
+
+const POD_GROUP_STATUS: &[Feature] =
+    &[Feature("DRAWorkloadResourceClaims", &["resourceClaimStatuses"])];
+
+const COMPOSITE_POD_GROUP_SPEC: &[Feature] =
+    &[Feature("PodGroupPreemptionPolicy", &["preemptionPolicy"])];
 
 const STATEFUL_SET_SPEC: &[Feature] =
     &[Feature("MaxUnavailableStatefulSet", &["updateStrategy.rollingUpdate.maxUnavailable"])];
@@ -114,13 +143,22 @@ fn gated_parts(group: &str, kind: &str) -> &'static [Part] {
     match (group, kind) {
         ("", "Pod") => &[(&["spec"], POD_SPEC), (&["status"], POD_STATUS)],
         ("", "PodTemplate") => &[(&["template", "spec"], POD_SPEC)],
-        ("", "ReplicationController")
-        | ("apps", "DaemonSet" | "Deployment" | "ReplicaSet")
-        | ("batch", "Job") => &[(&["spec", "template", "spec"], POD_SPEC)],
+        ("", "ReplicationController") | ("apps", "DaemonSet" | "Deployment" | "ReplicaSet") => {
+            &[(&["spec", "template", "spec"], POD_SPEC)]
+        }
+        ("batch", "Job") => &[(&["spec", "template", "spec"], POD_SPEC), (&["spec"], JOB_SPEC)],
         ("apps", "StatefulSet") => {
             &[(&["spec", "template", "spec"], POD_SPEC), (&["spec"], STATEFUL_SET_SPEC)]
         }
-        ("batch", "CronJob") => &[(&["spec", "jobTemplate", "spec", "template", "spec"], POD_SPEC)],
+        ("batch", "CronJob") => &[
+            (&["spec", "jobTemplate", "spec", "template", "spec"], POD_SPEC),
+            (&["spec", "jobTemplate", "spec"], JOB_SPEC),
+        ],
+        ("scheduling.k8s.io", "Workload") => &[(&["spec"], WORKLOAD_SPEC)],
+        ("scheduling.k8s.io", "PodGroup") => {
+            &[(&["spec"], POD_GROUP_SPEC), (&["status"], POD_GROUP_STATUS)]
+        }
+        ("scheduling.k8s.io", "CompositePodGroup") => &[(&["spec"], COMPOSITE_POD_GROUP_SPEC)],
         ("coordination.k8s.io", "Lease") => &[(&["spec"], LEASE_SPEC)],
         ("resource.k8s.io", "DeviceClass") => &[(&["spec"], CLASS_SPEC)],
         ("resource.k8s.io", "ResourceSlice") => &[(&["spec"], SLICE_SPEC)],
@@ -140,7 +178,7 @@ pub(super) fn drop_disabled(admission: &Admission<'_>, old: Option<&Value>, new:
             let uses_feature = |part: &Value| fields.iter().any(|field| has_field(part, field));
             if !part(new).is_some_and(uses_feature)
                 || old.and_then(part).is_some_and(uses_feature)
-                || admission.store.features.contains(gate)
+                || admission.store.is_enabled(gate)
             {
                 continue;
             }

@@ -181,6 +181,13 @@ impl Kinds {
         kinds
     }
 
+    /// Adds the built-in kinds that are served only while a feature gate is on.
+    pub fn enable(&mut self, gate: &str) {
+        for kind in builtin_table::gated(gate) {
+            self.register(kind);
+        }
+    }
+
     /// The kind of a resource.
     pub fn get(&self, resource: &Resource) -> Option<&Arc<Kind>> {
         self.by_resource.get(resource)

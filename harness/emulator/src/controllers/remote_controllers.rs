@@ -43,6 +43,8 @@ pub struct RemoteOptions {
     pub collections: Vec<Collection>,
     /// The timing of pods without annotations.
     pub kubelet_defaults: KubeletDefaults,
+    /// The enabled feature gates that are off by default.
+    pub features: Vec<&'static str>,
     /// A callback for every change, in watch order. The field manager of the entries is empty.
     pub observe: Box<dyn FnMut(LogEntry) + Send>,
 }
@@ -213,10 +215,18 @@ impl RemoteManager {
         }
     }
 
+    fn context(&self, now: Timestamp) -> Context<'_> {
+        Context {
+            cache: &self.cache,
+            now,
+            kubelet_defaults: &self.options.kubelet_defaults,
+            features: &self.options.features,
+        }
+    }
+
     async fn reconcile(&mut self, task: &Task, now: Timestamp) {
         let controller = self.controllers[task.controller];
-        let ctx =
-            Context { cache: &self.cache, now, kubelet_defaults: &self.options.kubelet_defaults };
+        let ctx = self.context(now);
         let step = (controller.reconcile)(&task.key, &ctx);
         self.queue.set_timer(task, step.requeue_at);
         if step.writes.is_empty() {
@@ -271,8 +281,7 @@ impl RemoteManager {
         let again = now.checked_add(Duration::from_secs(wait)).unwrap_or(Timestamp::MAX);
         self.queue.set_timer(task, Some(again));
         let controller = self.controllers[task.controller];
-        let ctx =
-            Context { cache: &self.cache, now, kubelet_defaults: &self.options.kubelet_defaults };
+        let ctx = self.context(now);
         let events = controllers::report_refusal(controller, &task.key, refusal, &ctx);
         self.write_all(controller, events.into_iter().collect()).await;
     }

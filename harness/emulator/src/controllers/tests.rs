@@ -58,7 +58,12 @@ fn step(controller: &Controller, key: &Key, view: &InformerCache) -> ReconcileRe
     let defaults = KubeletDefaults::default();
     (controller.reconcile)(
         key,
-        &Context { cache: view, now: NOW.parse().unwrap(), kubelet_defaults: &defaults },
+        &Context {
+            cache: view,
+            now: NOW.parse().unwrap(),
+            kubelet_defaults: &defaults,
+            features: &[],
+        },
     )
 }
 

@@ -12,6 +12,11 @@ pub(crate) fn node_name(pod: &Value) -> &str {
     text(pod, &["spec", "nodeName"])
 }
 
+/// The name of the pod group that a pod belongs to.
+pub(crate) fn group_name(pod: &Value) -> Option<&str> {
+    at(pod, &["spec", "schedulingGroup", "podGroupName"])?.as_str()
+}
+
 /// Whether a pod has succeeded or failed.
 pub(crate) fn is_finished(pod: &Value) -> bool {
     matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed")

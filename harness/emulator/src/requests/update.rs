@@ -95,6 +95,9 @@ fn allows_unconditional_update(request: &WriteRequest) -> bool {
             !request.kind.is("coordination.k8s.io", "Lease")
                 && !request.kind.is("policy", "PodDisruptionBudget")
                 && !request.kind.is("apiextensions.k8s.io", "CustomResourceDefinition")
+                && !["Workload", "PodGroup", "CompositePodGroup"]
+                    .iter()
+                    .any(|kind| request.kind.is("scheduling.k8s.io", kind))
         }
     }
 }
@@ -246,7 +249,11 @@ fn with_new_status(request: &WriteRequest, old: &Value, mut new: Value) -> Value
         "managedFields" => true,
         "labels" if kind.is("apps", "Deployment") => false,
         "ownerReferences" if kind.is("", "Pod") => false,
-        _ => kind.origin != Origin::Custom && !kind.is("resource.k8s.io", "ResourceClaim"),
+        _ => {
+            kind.origin != Origin::Custom
+                && !kind.is("resource.k8s.io", "ResourceClaim")
+                && *kind.resource.group != *"scheduling.k8s.io"
+        }
     };
     for field in ["labels", "annotations", "finalizers", "ownerReferences", "managedFields"] {
         let path = ["metadata", field];

@@ -45,11 +45,22 @@ fn scripts() -> Vec<Script> {
         .collect()
 }
 
+/// The arguments of the real server for feature gates.
+fn gate_args(gates: &[&str]) -> Vec<String> {
+    if gates.is_empty() {
+        return Vec::new();
+    }
+    let gates: Vec<String> = gates.iter().map(|gate| format!("{gate}=true")).collect();
+    let groups = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true";
+    vec![format!("--feature-gates={}", gates.join(",")), format!("--runtime-config={groups}")]
+}
+
 /// An emulator with or without controllers.
-async fn emulator(runs_controllers: bool) -> (Emulator, Server, Client) {
+async fn emulator(runs_controllers: bool, gates: &[&'static str]) -> (Emulator, Server, Client) {
     let emulator = Emulator::start(Options {
         workload_kinds: false,
         runs_controllers,
+        features: gates.to_vec(),
         ..Options::with_clock(Clock::real())
     });
     let server = emulator.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
@@ -81,7 +92,7 @@ async fn play_script(
 
 /// Plays a script on a new emulator.
 async fn play_on_emulator(script: &Script, webhook: &TestWebhook) -> Vec<Vec<RecordedResponse>> {
-    let (_emulator, _server, client) = emulator(false).await;
+    let (_emulator, _server, client) = emulator(false, &script.gates).await;
     play_script(&client, script, webhook).await
 }
 
@@ -179,14 +190,32 @@ struct Comparison {
     different: BTreeSet<String>,
 }
 
-/// Plays scripts on a new real server and on emulators.
+/// Plays scripts on emulators and on new real servers, one for each run of scripts with the same
+/// feature gates.
 async fn compare(
     assets: &Assets,
     scripts: &[Script],
     webhook: &TestWebhook,
     known: &KnownDifferences,
 ) -> Vec<Comparison> {
-    let plane = TemporaryControlPlane::boot(assets, API_SERVER_ARGS).await.unwrap();
+    let mut all = Vec::new();
+    for scripts in scripts.chunk_by(|one, other| one.gates == other.gates) {
+        all.extend(compare_with_gates(assets, scripts, webhook, known).await);
+    }
+    all
+}
+
+/// Plays scripts that enable the same feature gates.
+async fn compare_with_gates(
+    assets: &Assets,
+    scripts: &[Script],
+    webhook: &TestWebhook,
+    known: &KnownDifferences,
+) -> Vec<Comparison> {
+    let gates = gate_args(&scripts[0].gates);
+    let arguments: Vec<&str> =
+        API_SERVER_ARGS.iter().copied().chain(gates.iter().map(String::as_str)).collect();
+    let plane = TemporaryControlPlane::boot(assets, &arguments).await.unwrap();
     let real = client(plane.kubeconfig()).await;
     let emulated = scripts.iter().map(|script| play_on_emulator(script, webhook));
     let (theirs, ours) = tokio::join!(play_in_turn(&real, scripts, webhook), join_all(emulated));
@@ -213,7 +242,7 @@ async fn kubectl_prints_the_same_on_both_servers() {
     let programs = ["etcd", "kube-apiserver", "kubectl"];
     let Some(assets) = test_assets(&programs) else { return };
     let plane = TemporaryControlPlane::boot(&assets, API_SERVER_ARGS).await.unwrap();
-    let (_emulator, server, _client) = emulator(false).await;
+    let (_emulator, server, _client) = emulator(false, &[]).await;
     let servers = [plane.kubeconfig(), &server.kubeconfig];
     compare_printed(include_str!("transcripts/lab.txt"), &assets, servers).await;
 }
@@ -224,7 +253,7 @@ async fn controllers_do_the_same_on_both_servers() {
     let Some(assets) = test_assets(&programs) else { return };
     let mut plane = TemporaryControlPlane::boot(&assets, API_SERVER_ARGS).await.unwrap();
     plane.start_controller_manager().unwrap();
-    let (_emulator, server, _client) = emulator(true).await;
+    let (_emulator, server, _client) = emulator(true, &[]).await;
     let servers = [plane.kubeconfig(), &server.kubeconfig];
     compare_printed(include_str!("transcripts/controllers.txt"), &assets, servers).await;
 }

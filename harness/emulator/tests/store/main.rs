@@ -6,6 +6,7 @@ mod deletion;
 mod embedded;
 mod lists;
 mod malformed;
+mod pod_groups;
 mod pods;
 mod schema_branches;
 mod service_accounts;

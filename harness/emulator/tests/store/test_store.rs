@@ -31,6 +31,13 @@ impl TestStore {
         fixture
     }
 
+    /// A store with feature gates that are off by default.
+    pub(crate) fn with_gates(gates: &[&'static str]) -> Self {
+        let mut fixture = Self::new();
+        fixture.store.enable(gates);
+        fixture
+    }
+
     /// The key of an object, in `default` if its kind is namespaced.
     pub(crate) fn key(&self, group: &str, kind: &str, name: &str) -> Key {
         let kind = self.store.kinds().by_kind(group, kind).expect("a known kind");

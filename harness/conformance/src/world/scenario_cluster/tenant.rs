@@ -82,6 +82,7 @@ pub async fn run_actors(
         controllers: real_cluster.actors().to_vec(),
         collections: collections(real_cluster.has_foreign_secrets()),
         kubelet_defaults: KubeletDefaults::default(),
+        features: Vec::new(),
         observe,
     });
     troupe.await.context("cannot watch the cluster")

@@ -128,6 +128,11 @@ impl FieldErrors {
         self.add("FieldValueDuplicate", field, format!("Duplicate value: {value}"));
     }
 
+    /// A duplicate value, formatted by the caller.
+    pub fn duplicate_as_shown(&mut self, field: impl Into<String>, shown: &str) {
+        self.add("FieldValueDuplicate", field, format!("Duplicate value: {shown}"));
+    }
+
     /// A value that is a duplicate by the given rule.
     pub fn duplicate_with_rule(&mut self, field: impl Into<String>, shown: &str, rule: &str) {
         self.add("FieldValueDuplicate", field, format!("Duplicate value: {shown}: {rule}"));
@@ -140,7 +145,9 @@ impl FieldErrors {
 
     /// A field that must not be set.
     pub fn forbidden(&mut self, field: impl Into<String>, rule: &str) {
-        self.add("FieldValueForbidden", field, format!("Forbidden: {rule}"));
+        let message =
+            if rule.is_empty() { "Forbidden".to_owned() } else { format!("Forbidden: {rule}") };
+        self.add("FieldValueForbidden", field, message);
     }
 
     /// A reference to something that does not exist.
@@ -161,7 +168,8 @@ impl FieldErrors {
 
     /// A list with more than `limit` items.
     pub fn too_many(&mut self, field: impl Into<String>, found: usize, limit: usize) {
-        let message = format!("Too many: {found}: must have at most {limit} items");
+        let items = if limit == 1 { "item" } else { "items" };
+        let message = format!("Too many: {found}: must have at most {limit} {items}");
         self.add("FieldValueTooMany", field, message);
     }
 

@@ -1,7 +1,7 @@
 //! The built-in kinds, as the discovery API of the API server describes them.
 //!
 //! Left out: kinds without effect on scheduling (flow control, certificates, component statuses),
-//! and versions other than the stable one.
+//! and versions other than the newest one.
 
 use std::sync::Arc;
 
@@ -117,9 +117,33 @@ const ROWS: &[Row] = &[
     Row("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", &[], &[Status]),
 ];
 
+/// Kinds that are served only while a feature gate is on, which is off by default.
+const GATED_ROWS: &[(&str, Row)] = &[
+    ("GenericWorkload", Row("scheduling.k8s.io/v1beta1", "workloads", "Workload", &[], &[Ns])),
+    (
+        "GenericWorkload",
+        Row("scheduling.k8s.io/v1beta1", "podgroups", "PodGroup", &[], &[Ns, Status]),
+    ),
+    (
+        "CompositePodGroup",
+        Row(
+            "scheduling.k8s.io/v1alpha3",
+            "compositepodgroups",
+            "CompositePodGroup",
+            &[],
+            &[Ns, Status],
+        ),
+    ),
+];
+
 /// The table as kinds.
 pub(super) fn built_in() -> impl Iterator<Item = Kind> {
     ROWS.iter().map(kind)
+}
+
+/// The kinds that a feature gate adds.
+pub(super) fn gated(gate: &str) -> impl Iterator<Item = Kind> {
+    GATED_ROWS.iter().filter(move |(own, _)| *own == gate).map(|(_, row)| kind(row))
 }
 
 fn kind(Row(group_version, plural, kind, short_names, traits): &Row) -> Kind {

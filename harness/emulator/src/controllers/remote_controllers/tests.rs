@@ -49,6 +49,7 @@ async fn a_bound_pod_runs_and_a_new_node_is_ready_through_the_api_alone() {
         controllers: vec!["node", "kubelet"],
         collections: collections(),
         kubelet_defaults: KubeletDefaults::default(),
+        features: Vec::new(),
         observe: Box::new(move |entry| recorded.lock().unwrap().push(entry)),
     });
     let controllers = controllers.await.unwrap();
@@ -88,6 +89,7 @@ async fn phase_without_its_secret(more: Vec<Collection>) -> String {
         controllers: vec!["kubelet"],
         collections: [collections(), more].concat(),
         kubelet_defaults: KubeletDefaults::default(),
+        features: Vec::new(),
         observe: Box::new(drop),
     });
     let _controllers = controllers.await.unwrap();

@@ -71,6 +71,9 @@ pub(super) fn columns(group: &str, kind: &str) -> Option<&'static [FieldColumn]>
         ("storage", "CSINode") => STORAGE_NODE,
         ("storage", "VolumeAttachment") => ATTACHMENT,
         ("resource", "ResourceSlice") => DEVICES,
+        ("scheduling", "Workload") => BARE,
+        ("scheduling", "PodGroup") => POD_GROUP,
+        ("scheduling", "CompositePodGroup") => COMPOSITE_POD_GROUP,
         (
             "admissionregistration",
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
@@ -192,6 +195,17 @@ const DEVICES: &[FieldColumn] = &[
     column("Pool", Text(&["spec", "pool", "name"])),
     AGE,
 ];
+const POD_GROUP: &[FieldColumn] = &[
+    column("Policy", Computed(group_policy)),
+    column("Workload", TextOr(&["spec", "workloadRef", "workloadName"], NONE)),
+    column("Status", Computed(group_status)),
+    AGE,
+];
+const COMPOSITE_POD_GROUP: &[FieldColumn] = &[
+    column("Policy", Computed(group_policy)),
+    column("Workload", TextOr(&["spec", "workloadRef", "workloadName"], NONE)),
+    AGE,
+];
 const POLICY: &[FieldColumn] = &[
     column("Validations", Count(&["spec", "validations"])),
     column("ParamKind", Computed(parameter_kind)),
@@ -222,6 +236,25 @@ pub(super) fn cells(columns: &[FieldColumn], object: &Value, now: Timestamp) -> 
         Computed(make) => json!(make(object)),
     };
     std::iter::once(name).chain(columns.iter().map(cell)).collect()
+}
+
+fn group_policy(group: &Value) -> String {
+    let is_gang = group["spec"]["schedulingPolicy"]["gang"].is_object();
+    if is_gang { "Gang" } else { "Basic" }.to_owned()
+}
+
+fn group_status(group: &Value) -> String {
+    let conditions = list(group, &["status", "conditions"]);
+    let find = |kind: &str| conditions.iter().rfind(|condition| condition["type"] == kind);
+    if let Some(disruption) = find("DisruptionTarget") {
+        return text(disruption, &["reason"]).to_owned();
+    }
+    match find("PodGroupInitiallyScheduled") {
+        None => "Pending",
+        Some(scheduled) if scheduled["status"] == "True" => "Scheduled",
+        Some(_) => "Unschedulable",
+    }
+    .to_owned()
 }
 
 fn phase(object: &Value) -> String {
