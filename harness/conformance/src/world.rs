@@ -22,7 +22,7 @@ use anyhow::Context as _;
 use schedlab_api::Value;
 use schedlab_audit::Audit;
 use schedlab_emulator::store::LogEntry;
-use schedlab_scheduler::Config;
+use schedlab_scheduler::{Config, FeatureGates};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -102,10 +102,22 @@ enum Scheduler {
     Absent,
 }
 
+/// The feature gates of a scheduler with profile `kube`: those that the case requires.
+fn scheduler_feature_gates(case: &Case) -> FeatureGates {
+    let gates = case.feature_gates();
+    FeatureGates {
+        generic_workload: gates.contains("GenericWorkload"),
+        topology_aware: gates.contains("TopologyAwareWorkloadScheduling"),
+    }
+}
+
 impl World {
     /// Starts an empty emulated cluster for a case, on the current runtime.
     pub(crate) async fn emulated(case: &Case, target: &Target, seed: u64) -> anyhow::Result<Self> {
-        let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(seed));
+        let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(
+            seed,
+            case.feature_gates().into_iter().collect(),
+        ));
         Self::with_cluster(cluster, case, target, seed, TimeScale::default()).await
     }
 
@@ -135,7 +147,7 @@ impl World {
             }
             ScenarioCluster::Real(_) => ObservedCluster::start(&api).await?,
         };
-        let config = target.config(seed);
+        let config = Config { feature_gates: scheduler_feature_gates(case), ..target.config(seed) };
         Ok(Self {
             api,
             view,

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use regex::Regex;
+use schedlab_api::api_versions;
 
 use super::case::Case;
 use crate::schedulers::CAPABILITIES;
@@ -84,6 +85,17 @@ impl Case {
                 .extend(requirements.filter(|(_, is_required)| *is_required).map(|(name, _)| name));
         }
         needed
+    }
+
+    /// The feature gates of Kubernetes that the case requires: the tags that name one.
+    pub fn feature_gates(&self) -> BTreeSet<&'static str> {
+        const GATES: [&str; 4] = [
+            "DRAWorkloadResourceClaims",
+            "GenericWorkload",
+            "TopologyAwareWorkloadScheduling",
+            "WorkloadWithJob",
+        ];
+        GATES.into_iter().filter(|gate| self.tags.iter().any(|tag| tag == gate)).collect()
     }
 
     /// Whether its snapshot contains reasons of pending pods.
@@ -186,7 +198,7 @@ impl Case {
 }
 
 /// Requirements that follow from tables of queues and workloads and from equivalent sentences.
-fn table_requirements(step: &gherkin::Step) -> [(&'static str, bool); 6] {
+fn table_requirements(step: &gherkin::Step) -> [(&'static str, bool); 7] {
     let contains = |words: &str| step.value.contains(words);
     let has = |column: &str| column_cells(step, column).next().is_some();
     let is_of_queues = step.value.starts_with("these queues");
@@ -203,6 +215,7 @@ fn table_requirements(step: &gherkin::Step) -> [(&'static str, bool); 6] {
         ),
         ("elastic", is_elastic(step)),
         ("sub-groups", has("sub-groups")),
+        ("workload-api", column_cells(step, "kind").any(|kind| kind == "podgroup") || has("group")),
         ("podgrouper", column_cells(step, "kind").any(|kind| GROUPED_KINDS.contains(&kind))),
     ]
 }
@@ -226,15 +239,24 @@ fn is_elastic(step: &gherkin::Step) -> bool {
     let column = |name: &str| header.iter().position(|column| column == name);
     let (Some(min), Some(pods)) = (column("min"), column("pods")) else { return false };
     let count = |row: &[String], at: usize| row.get(at).and_then(|cell| cell.parse::<u32>().ok());
-    rows.iter().any(|row| match (count(row, min), count(row, pods)) {
-        (Some(min), Some(pods)) => min < pods,
-        (Some(_) | None, _) => false,
+    // The scheduler of a PodGroup of Kubernetes places any number of pods above the minimum.
+    let kind = column("kind");
+    let is_pod_group = |row: &&Vec<String>| {
+        kind.is_some_and(|at| row.get(at).is_some_and(|kind| kind == "podgroup"))
+    };
+    rows.iter().filter(|row| !is_pod_group(row)).any(|row| {
+        match (count(row, min), count(row, pods)) {
+            (Some(min), Some(pods)) => min < pods,
+            (Some(_) | None, _) => false,
+        }
     })
 }
 
 /// Whether the manifest below a step creates a PodGroup.
 fn creates_pod_groups(step: &gherkin::Step) -> bool {
-    step.docstring.as_ref().is_some_and(|text| text.contains("kind: PodGroup"))
+    step.docstring.as_ref().is_some_and(|text| {
+        text.contains("kind: PodGroup") && !text.contains(api_versions::WORKLOAD)
+    })
 }
 
 #[cfg(test)]

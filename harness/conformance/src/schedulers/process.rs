@@ -33,6 +33,8 @@ pub(crate) struct ProcessSpec {
     pub config: Config,
     /// The target: its command and files.
     pub target: Target,
+    /// The feature gates that the scenario needs: `GenericWorkload=true,…`.
+    pub feature_gates: String,
     /// A folder with programs, in addition to the `PATH`.
     pub program_folder: Option<PathBuf>,
     /// The name of the folder for its files.
@@ -113,6 +115,7 @@ impl ProcessSpec {
         text.replace("{kubeconfig}", &format!("{folder}/{KUBECONFIG}"))
             .replace("{scheduler-name}", &self.config.scheduler_name)
             .replace("{profile}", profile)
+            .replace("{feature-gates}", &self.feature_gates)
             .replace("{dir}", &folder)
     }
 }

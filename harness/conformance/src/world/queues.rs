@@ -121,7 +121,7 @@ mod tests {
         )
         .unwrap();
         let kueue = Target::find(&SchedulerSource::Installed("kueue".to_owned()), None).unwrap();
-        let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(1));
+        let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(1, Vec::new()));
         let mut world =
             World::with_cluster(cluster, &case[0], &kueue, 1, TimeScale::default()).await.unwrap();
         for (kind, plural, scope) in [

@@ -5,7 +5,7 @@ use schedlab_api::{Value, annotations, api_versions, json, labels};
 use super::table::{Row, RowError};
 use super::workload::{WorkloadDraft, numbered_names};
 
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 12] = [
     "pod",
     "gang",
     "job",
@@ -17,12 +17,17 @@ const KINDS: [&str; 11] = [
     "raycluster",
     "rayjob",
     "leaderworkerset",
+    "podgroup",
 ];
 
 /// Columns that only these kinds support.
-const KIND_SPECIFIC_COLUMNS: [(&str, &[&str]); 6] = [
-    ("min", &["gang", "job", "pytorchjob"]),
+const KIND_SPECIFIC_COLUMNS: [(&str, &[&str]); 10] = [
+    ("min", &["gang", "job", "pytorchjob", "podgroup"]),
     ("gang", &["pod"]),
+    ("group", &["pod"]),
+    ("policy", &["podgroup"]),
+    ("topology", &["podgroup"]),
+    ("disruption", &["podgroup"]),
     ("sub-groups", &["gang"]),
     ("gated", &["pod", "gang"]),
     ("completion mode", &["job"]),
@@ -47,6 +52,7 @@ pub(super) fn objects(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>
         "raycluster" => Ok(vec![ray_cluster(draft)]),
         "rayjob" => Ok(vec![ray_job(draft)]),
         "leaderworkerset" => leader_worker_set(row, draft),
+        "podgroup" => pod_group(row, draft),
         kind => Err(row.unknown_word("kind", kind, &KINDS)),
     }
 }
@@ -74,7 +80,45 @@ fn pods(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
             join_gang(pod, gang);
         }
     }
+    if let Some(group) = row.cell("group") {
+        for pod in &mut pods {
+            pod["spec"]["schedulingGroup"] = json!({ "podGroupName": group });
+        }
+    }
     Ok(pods)
+}
+
+/// A PodGroup of Kubernetes and its pods.
+fn pod_group(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
+    let minimum = row.object_count("min", 1)?.unwrap_or(draft.pod_count());
+    let policy = match row.cell("policy") {
+        None | Some("gang") => json!({ "gang": { "minCount": minimum } }),
+        Some("basic") => json!({ "basic": {} }),
+        Some(cell) => return Err(row.error("policy", cell, "gang or basic")),
+    };
+    let mut spec = json!({ "schedulingPolicy": policy });
+    match row.cell("disruption") {
+        None => {}
+        Some(mode @ ("single" | "all")) => spec["disruptionMode"] = json!({ (mode): {} }),
+        Some(cell) => return Err(row.error("disruption", cell, "single or all")),
+    }
+    if let Some(key) = row.cell("topology") {
+        spec["schedulingConstraints"] = json!({ "topology": [{ "key": key }] });
+    }
+    if let Some(class) = draft.pod_spec.get("priorityClassName") {
+        spec["priorityClassName"] = class.clone();
+    }
+    let group = json!({
+        "apiVersion": api_versions::WORKLOAD,
+        "kind": "PodGroup",
+        "metadata": draft.metadata(),
+        "spec": spec,
+    });
+    let mut pods = draft.standalone_pods(&numbered_names(&draft.name, draft.pod_count()));
+    for pod in &mut pods {
+        pod["spec"]["schedulingGroup"] = json!({ "podGroupName": draft.name });
+    }
+    Ok([vec![group], pods].concat())
 }
 
 /// Adds a scheduling gate to the last pods: as many as the row says, or all.

@@ -192,6 +192,11 @@ impl<'a> Pod<'a> {
         is_kind && is_named()
     }
 
+    /// The PodGroup of Kubernetes that it names.
+    pub(crate) fn scheduling_group(self) -> Option<&'a str> {
+        fields::text(self.0, "/spec/schedulingGroup/podGroupName")
+    }
+
     /// Whether the owner is the workload of this name or was created for it.
     fn is_owned_through(self, kind: &str, name: &str, workload: &str) -> bool {
         let rest = name.strip_prefix(workload);

@@ -31,13 +31,22 @@ pub(crate) struct EmulatedCluster {
 impl EmulatedCluster {
     /// Starts a cluster that contains only the scheduler's CRDs and priority classes. Call it on
     /// the runtime whose time it follows.
-    pub(crate) fn start(seed: u64) -> Self {
+    pub(crate) fn start(seed: u64, features: Vec<&'static str>) -> Self {
         // All scenarios of a run start from the same store.
         static BEGINNING: OnceLock<(u64, Store)> = OnceLock::new();
-        let options = Options { seed, ..Options::with_clock(Clock::starting_at(epoch())) };
-        let (of, store) = BEGINNING.get_or_init(|| (seed, store_with_scheduler_objects(&options)));
-        let store =
-            if *of == seed { store.clone() } else { store_with_scheduler_objects(&options) };
+        let options =
+            Options { seed, features, ..Options::with_clock(Clock::starting_at(epoch())) };
+        let (of, store) = BEGINNING.get_or_init(|| {
+            (
+                seed,
+                store_with_scheduler_objects(&Options { features: Vec::new(), ..options.clone() }),
+            )
+        });
+        let store = if *of == seed && options.features.is_empty() {
+            store.clone()
+        } else {
+            store_with_scheduler_objects(&options)
+        };
         let emulator = Emulator::start_with(store, options);
         let writes = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&writes);
