@@ -238,6 +238,8 @@ fn api_arguments(folder: &Path, etcd: u16, port: u16) -> Vec<String> {
         format!("--etcd-servers=http://127.0.0.1:{etcd}"),
         "--bind-address=127.0.0.1".to_owned(),
         "--advertise-address=127.0.0.1".to_owned(),
+        // Since 1.37 endpoints may not be of the loopback interface.
+        "--endpoint-reconciler-type=none".to_owned(),
         format!("--secure-port={port}"),
         format!("--cert-dir={}", file("")),
         format!("--tls-cert-file={}", file("serving.crt")),

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use crate::admission::webhooks;
 use crate::admission::webhooks::client::Webhooks;
 use crate::api_types::error::ApiError;
+use crate::api_types::feature_gates::FeatureGates;
 use crate::controllers::{CONTROLLERS, WriteRefusal};
 use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, KubeletDefaults, ObjectChange,
@@ -42,8 +43,7 @@ pub(crate) struct ControllerManager {
     shared: SharedStore,
     webhooks: Webhooks,
     kubelet_defaults: KubeletDefaults,
-    /// The enabled feature gates that are off by default.
-    features: Vec<&'static str>,
+    feature_gates: FeatureGates,
     /// How long log entries are kept; `None` keeps them forever.
     log_retention: Option<Duration>,
     cache: InformerCache,
@@ -63,7 +63,7 @@ impl ControllerManager {
         log_retention: Option<Duration>,
     ) -> Self {
         Self {
-            features: shared.read(|store| store.features.clone()),
+            feature_gates: shared.read(|store| store.feature_gates.clone()),
             shared,
             webhooks: Webhooks::default(),
             kubelet_defaults,
@@ -181,7 +181,7 @@ impl ControllerManager {
             cache: &self.cache,
             now,
             kubelet_defaults: &self.kubelet_defaults,
-            features: &self.features,
+            feature_gates: &self.feature_gates,
         }
     }
 

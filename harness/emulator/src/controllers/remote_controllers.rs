@@ -15,6 +15,7 @@ use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinHandle;
 
+use crate::api_types::feature_gates::FeatureGates;
 use crate::clock::Clock;
 use crate::controllers::controller_manager::work_queue::{Task, WorkQueue};
 use crate::controllers::{self, CONTROLLERS, KWOK_COMPANION, WriteRefusal};
@@ -43,8 +44,8 @@ pub struct RemoteOptions {
     pub collections: Vec<Collection>,
     /// The timing of pods without annotations.
     pub kubelet_defaults: KubeletDefaults,
-    /// The enabled feature gates that are off by default.
-    pub features: Vec<&'static str>,
+    /// The version of the cluster and its enabled feature gates.
+    pub feature_gates: FeatureGates,
     /// A callback for every change, in watch order. The field manager of the entries is empty.
     pub observe: Box<dyn FnMut(LogEntry) + Send>,
 }
@@ -220,7 +221,7 @@ impl RemoteManager {
             cache: &self.cache,
             now,
             kubelet_defaults: &self.options.kubelet_defaults,
-            features: &self.options.features,
+            feature_gates: &self.options.feature_gates,
         }
     }
 

@@ -22,7 +22,8 @@ use known_differences::{CaseRequest, KnownDifferences};
 use kube::Client;
 use schedlab_control_plane::{Assets, TemporaryControlPlane, client_config, test_assets};
 use schedlab_emulator::clock::Clock;
-use schedlab_emulator::{Emulator, Options, Server};
+use schedlab_emulator::feature_gates::FeatureGates;
+use schedlab_emulator::{Emulator, KubernetesVersion, Options, Server};
 use script::Script;
 use test_webhook::TestWebhook;
 use transcript::CommandOutput;
@@ -45,22 +46,29 @@ fn scripts() -> Vec<Script> {
         .collect()
 }
 
-/// The arguments of the real server for feature gates.
-fn gate_args(gates: &[&str]) -> Vec<String> {
+/// The arguments of the real server for feature gates: `A=true,B=true`.
+fn gate_args(gates: &str) -> Vec<String> {
     if gates.is_empty() {
         return Vec::new();
     }
-    let gates: Vec<String> = gates.iter().map(|gate| format!("{gate}=true")).collect();
     let groups = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true";
-    vec![format!("--feature-gates={}", gates.join(",")), format!("--runtime-config={groups}")]
+    vec![format!("--feature-gates={gates}"), format!("--runtime-config={groups}")]
+}
+
+/// The version of Kubernetes of the real programs, which the emulator serves too.
+fn version(assets: &Assets) -> KubernetesVersion {
+    assets.version().unwrap().parse().unwrap()
 }
 
 /// An emulator with or without controllers.
-async fn emulator(runs_controllers: bool, gates: &[&'static str]) -> (Emulator, Server, Client) {
+async fn emulator(
+    feature_gates: FeatureGates,
+    runs_controllers: bool,
+) -> (Emulator, Server, Client) {
     let emulator = Emulator::start(Options {
+        feature_gates,
         workload_kinds: false,
         runs_controllers,
-        features: gates.to_vec(),
         ..Options::with_clock(Clock::real())
     });
     let server = emulator.serve(([127, 0, 0, 1], 0).into()).await.unwrap();
@@ -91,8 +99,13 @@ async fn play_script(
 }
 
 /// Plays a script on a new emulator.
-async fn play_on_emulator(script: &Script, webhook: &TestWebhook) -> Vec<Vec<RecordedResponse>> {
-    let (_emulator, _server, client) = emulator(false, &script.gates).await;
+async fn play_on_emulator(
+    version: KubernetesVersion,
+    script: &Script,
+    webhook: &TestWebhook,
+) -> Vec<Vec<RecordedResponse>> {
+    let gates = FeatureGates::parse(version, &script.gates).unwrap();
+    let (_emulator, _server, client) = emulator(gates, false).await;
     play_script(&client, script, webhook).await
 }
 
@@ -123,10 +136,12 @@ fn requests_with_responses(
 
 #[tokio::test]
 async fn the_emulator_responds_as_recorded_in_the_cases() {
-    let known = KnownDifferences::read();
+    let version = KubernetesVersion::default();
+    let known = KnownDifferences::read(version);
     let scripts = scripts();
     let webhook = TestWebhook::start().await;
-    let responses = join_all(scripts.iter().map(|script| play_on_emulator(script, &webhook))).await;
+    let responses =
+        join_all(scripts.iter().map(|script| play_on_emulator(version, script, &webhook))).await;
     let mut wrong = Vec::new();
     for (script, responses) in scripts.iter().zip(responses) {
         let unlisted = requests_with_responses(script, responses)
@@ -151,8 +166,11 @@ const PLAYS: usize = 3;
 #[expect(clippy::print_stdout, reason = "the output shows how many responses were compared")]
 async fn the_emulator_responds_as_the_real_server() {
     let Some(assets) = test_assets(&["etcd", "kube-apiserver"]) else { return };
-    let known = KnownDifferences::read();
-    let scripts = scripts();
+    let known = KnownDifferences::read(version(&assets));
+    let mut scripts = scripts();
+    // Kubernetes 1.35 lacks these gates.
+    scripts
+        .retain(|script| script.gates.is_empty() || version(&assets) >= KubernetesVersion::V1_37);
     let webhook = TestWebhook::start().await;
     let mut all = compare(&assets, &scripts, &webhook, &known).await;
     let count: usize = all.iter().map(|comparison| comparison.responses).sum();
@@ -217,7 +235,8 @@ async fn compare_with_gates(
         API_SERVER_ARGS.iter().copied().chain(gates.iter().map(String::as_str)).collect();
     let plane = TemporaryControlPlane::boot(assets, &arguments).await.unwrap();
     let real = client(plane.kubeconfig()).await;
-    let emulated = scripts.iter().map(|script| play_on_emulator(script, webhook));
+    let version = version(assets);
+    let emulated = scripts.iter().map(|script| play_on_emulator(version, script, webhook));
     let (theirs, ours) = tokio::join!(play_in_turn(&real, scripts, webhook), join_all(emulated));
     let both = scripts.iter().zip(theirs).zip(ours);
     both.map(|((script, theirs), ours)| {
@@ -242,7 +261,7 @@ async fn kubectl_prints_the_same_on_both_servers() {
     let programs = ["etcd", "kube-apiserver", "kubectl"];
     let Some(assets) = test_assets(&programs) else { return };
     let plane = TemporaryControlPlane::boot(&assets, API_SERVER_ARGS).await.unwrap();
-    let (_emulator, server, _client) = emulator(false, &[]).await;
+    let (_emulator, server, _client) = emulator(FeatureGates::new(version(&assets)), false).await;
     let servers = [plane.kubeconfig(), &server.kubeconfig];
     compare_printed(include_str!("transcripts/lab.txt"), &assets, servers).await;
 }
@@ -253,7 +272,7 @@ async fn controllers_do_the_same_on_both_servers() {
     let Some(assets) = test_assets(&programs) else { return };
     let mut plane = TemporaryControlPlane::boot(&assets, API_SERVER_ARGS).await.unwrap();
     plane.start_controller_manager().unwrap();
-    let (_emulator, server, _client) = emulator(true, &[]).await;
+    let (_emulator, server, _client) = emulator(FeatureGates::new(version(&assets)), true).await;
     let servers = [plane.kubeconfig(), &server.kubeconfig];
     compare_printed(include_str!("transcripts/controllers.txt"), &assets, servers).await;
 }
@@ -266,7 +285,7 @@ async fn compare_printed(transcript: &'static str, assets: &Assets, [theirs, our
     };
     let (theirs, ours) = tokio::join!(play(theirs), play(ours));
     let (theirs, ours) = (theirs.unwrap(), ours.unwrap());
-    let known = KnownDifferences::read();
+    let known = KnownDifferences::read(version(assets));
     let is_new = |their: &CommandOutput, our: &CommandOutput| {
         their.text != our.text && !known.has_command(&their.command)
     };

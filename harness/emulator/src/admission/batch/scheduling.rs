@@ -13,9 +13,7 @@ pub(in crate::admission) fn check(
     errors: &mut FieldErrors,
 ) {
     let is_job = admission.kind.is("batch", "Job");
-    let spec_of =
-        |object| if is_job { &object["spec"] } else { &object["spec"]["jobTemplate"]["spec"] };
-    let (old, spec) = (old.map(spec_of), spec_of(new));
+    let (old, spec) = (old.map(|old| job_spec(is_job, old)), job_spec(is_job, new));
     let path = if is_job { "spec" } else { "spec.jobTemplate.spec" };
     check_policy(spec, &format!("{path}.scheduling"), errors);
     if is_job && let Some(old) = old {
@@ -24,6 +22,11 @@ pub(in crate::admission) fn check(
     let is_enabled = |gate: &str| admission.store.is_enabled(gate);
     let validation = DeclarativeValidation { is_enabled: &is_enabled, is_update: old.is_some() };
     validation.check("JobSpec", path, old, spec, errors);
+}
+
+/// The spec of a job, or of the job template of a `CronJob`.
+fn job_spec(is_job: bool, object: &Value) -> &Value {
+    if is_job { &object["spec"] } else { &object["spec"]["jobTemplate"]["spec"] }
 }
 
 /// Checks the policy against parallelism and disruption mode.

@@ -33,7 +33,9 @@ enum WorkloadOwner<'j> {
 
 /// The owner of the job's workload; `None` if the controller creates no group.
 fn workload_owner<'j>(job: &'j Value, ctx: &Context) -> Option<WorkloadOwner<'j>> {
-    if !ctx.is_enabled(GATE) || job["spec"]["template"]["spec"]["schedulingGroup"].is_object() {
+    if !ctx.feature_gates.is_enabled(GATE)
+        || job["spec"]["template"]["spec"]["schedulingGroup"].is_object()
+    {
         return None;
     }
     match controller_of(job) {
@@ -89,7 +91,8 @@ pub(super) fn sync_groups(job: &Value, has_pods: bool, ctx: &Context) -> Vec<Api
 pub(super) fn group_of<'c>(job: &Value, ctx: &Context<'c>) -> Option<&'c Object> {
     let owner = workload_owner(job, ctx)?;
     let (_, workload) = workload_of(job, &owner, ctx)?;
-    group_in(workload, job, ctx).map(|(_, group)| group)
+    let (key, _) = group_in(workload, job, ctx)?;
+    ctx.cache.get(key)
 }
 
 /// Makes a pod a member of a group.
@@ -115,8 +118,8 @@ fn is_never_started(job: &Value) -> bool {
 
 /// The workload of a job. Several workloads of one job count as none.
 fn workload_of<'c>(
-    job: &Value,
-    owner: &WorkloadOwner<'_>,
+    job: &'c Value,
+    owner: &'c WorkloadOwner<'_>,
     ctx: &Context<'c>,
 ) -> Option<(&'c Key, &'c Object)> {
     let refers_to = |workload: &Value, group: &str, kind: &str, name: &str| {
@@ -137,7 +140,11 @@ fn workload_of<'c>(
 }
 
 /// The job's group in a workload. Several groups count as none.
-fn group_in<'c>(workload: &Value, job: &Value, ctx: &Context<'c>) -> Option<(&'c Key, &'c Object)> {
+fn group_in<'c>(
+    workload: &'c Value,
+    job: &'c Value,
+    ctx: &Context<'c>,
+) -> Option<(&'c Key, &'c Object)> {
     let groups = ctx.cache.in_namespace(&POD_GROUPS, namespace(job));
     only(groups.filter(|(_, group)| {
         text(group, &["spec", "workloadRef", "workloadName"]) == name(workload)

@@ -14,6 +14,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 
 use super::group_version_kind;
 use crate::api_types::kinds::{Kind, typed};
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use crate::requests::patch_types::{ListShape, Shape, builtin_shape};
 use schedlab_api::{Map, Value, json, object};
 
@@ -22,14 +23,17 @@ pub(super) struct Schemas {
     generator: SchemaGenerator,
     kinds: Vec<(String, Value, Arc<Shape>)>,
     custom: BTreeMap<String, Value>,
+    version: KubernetesVersion,
 }
 
-impl Default for Schemas {
-    fn default() -> Self {
+impl Schemas {
+    /// No schemas of a version of Kubernetes.
+    pub(super) fn of_version(version: KubernetesVersion) -> Self {
         Self {
             generator: SchemaGenerator::new(SchemaSettings::openapi3()),
             kinds: Vec::new(),
             custom: BTreeMap::new(),
+            version,
         }
     }
 }
@@ -92,6 +96,7 @@ impl Schemas {
     /// All schemas and those that they reference.
     pub(super) fn finish(mut self) -> Map {
         let mut schemas = Map::from(self.generator.take_definitions(false));
+        typed::schemas_of_version(self.version, &mut schemas);
         for schema in schemas.values_mut() {
             wrap_references(schema);
             make_metadata_optional(schema);
@@ -227,7 +232,7 @@ mod tests {
 
     #[test]
     fn metadata_may_be_left_out() {
-        let mut schemas = Schemas::default();
+        let mut schemas = Schemas::of_version(KubernetesVersion::V1_37);
         let name = schema_name_of::<Pod>(&mut schemas.generator);
         let pod = schemas.finish().get(&name).unwrap().clone();
         assert!(pod["properties"]["metadata"].is_object());
@@ -244,7 +249,7 @@ mod tests {
         let (kind, _) = from_crd(&json!({"metadata": {"name": "as.b.c"}, "spec": {
             "group": "b.c", "scope": "Cluster", "names": {"plural": "as", "kind": "A"},
             "versions": [version]}}));
-        let mut schemas = Schemas::default();
+        let mut schemas = Schemas::of_version(KubernetesVersion::V1_37);
         schemas.add_custom("A", &kind, "v1");
         let described = schemas.finish();
         let items = &described.get("A").unwrap()["properties"]["list"]["items"];
