@@ -21,8 +21,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use schedlab_api::Value;
 use schedlab_audit::Audit;
+use schedlab_emulator::feature_gates::FeatureGates;
 use schedlab_emulator::store::LogEntry;
-use schedlab_scheduler::{Config, FeatureGates};
+use schedlab_scheduler::Config;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -103,9 +104,9 @@ enum Scheduler {
 }
 
 /// The feature gates of a scheduler with profile `kube`: those that the case requires.
-fn scheduler_feature_gates(case: &Case) -> FeatureGates {
+fn scheduler_feature_gates(case: &Case) -> schedlab_scheduler::FeatureGates {
     let gates = case.feature_gates();
-    FeatureGates {
+    schedlab_scheduler::FeatureGates {
         generic_workload: gates.contains("GenericWorkload"),
         topology_aware: gates.contains("TopologyAwareWorkloadScheduling"),
     }
@@ -113,11 +114,13 @@ fn scheduler_feature_gates(case: &Case) -> FeatureGates {
 
 impl World {
     /// Starts an empty emulated cluster for a case, on the current runtime.
-    pub(crate) async fn emulated(case: &Case, target: &Target, seed: u64) -> anyhow::Result<Self> {
-        let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(
-            seed,
-            case.feature_gates().into_iter().collect(),
-        ));
+    pub(crate) async fn emulated(
+        case: &Case,
+        target: &Target,
+        seed: u64,
+        gates: FeatureGates,
+    ) -> anyhow::Result<Self> {
+        let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(seed, gates));
         Self::with_cluster(cluster, case, target, seed, TimeScale::default()).await
     }
 

@@ -85,10 +85,15 @@ pub fn find_assets(
 
 fn cache_folder() -> PathBuf {
     let [.., newest] = VERSIONS;
+    built_folder(newest)
+}
+
+/// The folder of a version in the cache of `make control-plane`.
+pub fn built_folder(version: &str) -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.filter(|path| path.is_absolute());
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
-    cache.unwrap_or_else(home).join("schedlab/control-plane").join(newest)
+    cache.unwrap_or_else(home).join("schedlab/control-plane").join(version)
 }
 
 #[cfg(test)]

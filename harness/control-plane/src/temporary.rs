@@ -81,7 +81,7 @@ impl TemporaryControlPlane {
     ///
     /// The program cannot be started.
     pub fn start_controller_manager(&mut self) -> anyhow::Result<()> {
-        self.plane.start_controller_manager(ChildProcess::start)
+        self.plane.start_controller_manager(&[], ChildProcess::start)
     }
 
     /// A client of the administrator.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use regex::Regex;
 use schedlab_api::api_versions;
+use schedlab_emulator::{KubernetesVersion, feature_gates};
 
 use super::case::Case;
 use crate::schedulers::CAPABILITIES;
@@ -89,13 +90,9 @@ impl Case {
 
     /// The feature gates of Kubernetes that the case requires: the tags that name one.
     pub fn feature_gates(&self) -> BTreeSet<&'static str> {
-        const GATES: [&str; 4] = [
-            "DRAWorkloadResourceClaims",
-            "GenericWorkload",
-            "TopologyAwareWorkloadScheduling",
-            "WorkloadWithJob",
-        ];
-        GATES.into_iter().filter(|gate| self.tags.iter().any(|tag| tag == gate)).collect()
+        let of_version = |version| feature_gates::known(version).keys().copied();
+        let known = KubernetesVersion::ALL.into_iter().flat_map(of_version);
+        known.filter(|gate| self.tags.iter().any(|tag| tag == gate)).collect()
     }
 
     /// Whether its snapshot contains reasons of pending pods.

@@ -127,6 +127,21 @@ impl FeatureGates {
         Ok(gates)
     }
 
+    /// These gates with others enabled, and the gates that those need. Names that the version does
+    /// not have are ignored.
+    #[must_use]
+    pub fn with_enabled<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Self {
+        let mut gates = self.clone();
+        let mut missing: Vec<&str> = names.into_iter().collect();
+        while let Some(name) = missing.pop() {
+            let Some(gate) = known(self.version).get(name) else { continue };
+            if gates.enabled.insert(gate.name) {
+                missing.extend(&gate.needs);
+            }
+        }
+        gates
+    }
+
     /// The version.
     pub fn version(&self) -> KubernetesVersion {
         self.version
@@ -258,6 +273,14 @@ mod tests {
         assert_eq!(defaults("DRADeviceTaints"), (false, true));
         assert_eq!(defaults("GenericWorkload"), (false, false));
         assert_eq!(defaults("DynamicResourceAllocation"), (true, true));
+    }
+
+    #[test]
+    fn a_gate_is_enabled_with_those_that_it_needs() {
+        let gates = FeatureGates::default().with_enabled(["CompositePodGroup", "Nonsense"]);
+        let needed = ["CompositePodGroup", "GenericWorkload", "TopologyAwareWorkloadScheduling"];
+        assert!(needed.iter().all(|gate| gates.is_enabled(gate)));
+        assert_eq!(gates.check_dependencies(), Ok(()));
     }
 
     #[test]
