@@ -32,6 +32,6 @@ Feature: A Job with scheduling is placed as its PodGroup says
               image: registry.k8s.io/pause:3.10
               resources: {limits: {nvidia.com/gpu: "1"}}
       """
-    Then job "train" has 4 pending pods and stays so for 5 cycles
+    Then workload "train" has 4 pending pods and stays so for 5 cycles
     When 1 pod of pod "filler" finishes
-    Then eventually within 10 minutes job "train" has 4 running pods
+    Then eventually within 10 minutes workload "train" has 4 running pods
