@@ -36,6 +36,7 @@ use std::sync::Arc;
 use crate::api_types::error::{ApiError, FieldErrors};
 use crate::api_types::kinds::Kind;
 use crate::api_types::kinds::schema::Schema;
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use crate::store::{Key, RuleEvaluation, Store, Subresource, WriteError};
 use schedlab_api::{Value, object};
 
@@ -64,6 +65,16 @@ pub(crate) fn prepare(admission: &Admission<'_>, object: &mut Value) -> Result<(
     core::complete(admission, object)
 }
 
+/// Sets the fields of a written object that depend on the time of the request.
+pub(crate) fn fill_times(
+    admission: &Admission<'_>,
+    old: Option<&Value>,
+    new: &mut Value,
+    now: &Value,
+) {
+    device::fill_taint_times(admission.kind, old, new, now);
+}
+
 /// Sets the fields that only validating webhooks see, and validates a new object.
 pub(crate) fn check(admission: &Admission<'_>, object: &mut Value) -> Result<(), WriteError> {
     feature_gates::drop_disabled(admission, None, object);
@@ -75,6 +86,18 @@ pub(crate) fn check(admission: &Admission<'_>, object: &mut Value) -> Result<(),
     Ok(core::pod::check_overhead(admission, object)?)
 }
 
+/// The warnings about an object that is written.
+pub(crate) fn warnings(admission: &Admission<'_>, object: &Value) -> Vec<String> {
+    let spec = &object["spec"];
+    let is_deprecated = admission.kind.is("", "Service")
+        && admission.kind.kubernetes >= KubernetesVersion::V1_37
+        && !object::list(spec, &["externalIPs"]).is_empty()
+        && spec["clusterIP"] != "None"
+        && spec["type"] != "ExternalName";
+    let text = "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+    is_deprecated.then(|| text.to_owned()).into_iter().collect()
+}
+
 /// Sets the defaults and the server-owned fields of an updated object.
 pub(crate) fn prepare_update(
     admission: &Admission<'_>,
@@ -83,7 +106,10 @@ pub(crate) fn prepare_update(
     new: &mut Value,
 ) {
     match subresource {
-        Subresource::Status => core::pod::complete_status(admission, old, new),
+        Subresource::Status => {
+            core::pod::complete_status(admission, old, new);
+            device::complete_status(admission, new);
+        }
         Subresource::Resize | Subresource::EphemeralContainers => {
             *new = core::pod::subresources::with_subresource_fields(subresource, old, new);
             defaults::fill(admission.kind, new);
@@ -115,7 +141,7 @@ pub(crate) fn check_update(
         let mut errors = FieldErrors::new();
         match (&*admission.kind.resource.group, &*admission.kind.kind) {
             ("", "Node") => core::node::check_resource_amounts(new, &mut errors),
-            ("resource.k8s.io", "ResourceClaim") => {
+            ("resource.k8s.io", "ResourceClaim" | "DeviceTaintRule") => {
                 device::check_status(admission, old, new, &mut errors);
             }
             ("scheduling.k8s.io", _) => {

@@ -7,6 +7,7 @@
 pub(crate) mod controller_manager;
 pub mod remote_controllers;
 
+mod device_taint_eviction;
 mod node_lifecycle;
 mod taint_eviction;
 
@@ -124,6 +125,7 @@ pub static CONTROLLERS: &[Controller] = &[
     quota::CONTROLLER,
     volume::CONTROLLER,
     pod_group_protection::CONTROLLER,
+    device_taint_eviction::CONTROLLER,
 ];
 
 #[cfg(test)]

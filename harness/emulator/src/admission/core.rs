@@ -106,7 +106,9 @@ fn check_lease(lease: &Value, errors: &mut FieldErrors) {
 
 fn check_runtime_class(class: &Value, errors: &mut FieldErrors) {
     let handler = text(class, &["handler"]);
-    if let Some(rule) = names::dns_label_violation(handler) {
+    if handler.is_empty() {
+        errors.required("handler", "");
+    } else if let Some(rule) = names::dns_label_violation(handler) {
         errors.invalid("handler", &handler.into(), &rule);
     }
     let overhead = json!({"limits": class["overhead"]["podFixed"]});

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 
 use crate::api_types::error::FieldErrors;
 use crate::api_types::error::go_format::go_field_name;
+use format::{Format, Violation};
 use rules::{ContentCheck, FieldRules, Guard, Keys, TypeCheck, TypeRules, Unset, type_rules};
 use schedlab_api::{Value, object::list};
 
@@ -39,6 +40,10 @@ impl DeclarativeValidation<'_> {
             }
         }
         for field in &rules.fields {
+            if field.name == "-" {
+                self.check_field(field, path, old, new, errors);
+                continue;
+            }
             let path = if path.is_empty() {
                 field.name.to_owned()
             } else {
@@ -110,6 +115,9 @@ impl DeclarativeValidation<'_> {
             Guard::NoUnset => {
                 refuse_change(was_set && new.is_null(), "field cannot be cleared once set");
             }
+            Guard::NoModify => {
+                refuse_change(was_set && !new.is_null(), "field cannot be modified once set");
+            }
             Guard::NoAdd(keys) => {
                 for index in unmatched_items(new, old, keys).filter(|_| self.is_update) {
                     errors.forbidden(format!("{path}[{index}]"), "item may not be added");
@@ -153,9 +161,39 @@ impl DeclarativeValidation<'_> {
                     errors.invalid(path, new, &rule);
                 }
             }
+            ContentCheck::MaxCharacters(most) => {
+                if new.as_str().is_some_and(|text| text.chars().count() > *most) {
+                    errors.too_many_characters(path, *most);
+                }
+            }
+            ContentCheck::MaxBytes(most) => {
+                if new.as_str().is_some_and(|text| text.len() > *most) {
+                    errors.too_long(path, *most);
+                }
+            }
             ContentCheck::Format(format) => {
-                for rule in format.violations(new.as_str().unwrap_or_default()) {
-                    errors.invalid(path, new, &rule);
+                check_format(*format, new.as_str().unwrap_or_default(), path, errors);
+            }
+            ContentCheck::EachFormat(format) => {
+                for (index, item) in list(new, &[]).iter().enumerate() {
+                    let text = item.as_str().unwrap_or_default();
+                    check_format(*format, text, &format!("{path}[{index}]"), errors);
+                }
+            }
+            ContentCheck::EachKey(format) => {
+                for (key, _) in new.as_object().into_iter().flatten() {
+                    if !self.is_update || old.is_none_or(|old| old[&**key].is_null()) {
+                        check_format(*format, key, path, errors);
+                    }
+                }
+            }
+            ContentCheck::EachValue(type_name) => {
+                for (key, value) in new.as_object().into_iter().flatten() {
+                    let old = old.map(|old| &old[&**key]).filter(|old| !old.is_null());
+                    if self.is_update && old.is_some_and(|old| is_unchanged(old, value)) {
+                        continue;
+                    }
+                    self.check(type_name, &format!("{path}[{key}]"), old, value, errors);
                 }
             }
             ContentCheck::Unique(keys, type_name) => {
@@ -205,6 +243,16 @@ impl DeclarativeValidation<'_> {
                 let rule = format!("must specify exactly one of: {all}");
                 errors.invalid(path, &shown.into(), &rule);
             }
+        }
+    }
+}
+
+fn check_format(format: Format, text: &str, path: &str, errors: &mut FieldErrors) {
+    for violation in format.violations(text) {
+        match violation {
+            Violation::Invalid(rule) => errors.invalid(path, &text.into(), &rule),
+            Violation::InvalidPart(part, rule) => errors.invalid(path, &part.into(), &rule),
+            Violation::TooLong(most) => errors.too_long(path, most),
         }
     }
 }

@@ -32,7 +32,7 @@ use crate::reconcile::{
 use crate::store::{Key, Object, Op};
 use schedlab_api::{
     Value, json,
-    object::{condition, finalizers, is_deleting, number, set, text, uid},
+    object::{condition, finalizers, is_deleting, number, remove, set, text, uid},
 };
 
 use job_status::JobStatus;
@@ -221,6 +221,7 @@ fn suspend(key: &Key, job: &Value, job_status: &JobStatus, ctx: &Context) -> Rec
         message: "Job suspended",
     };
     set_job_condition(&mut suspended, &is, ctx.now);
+    remove(&mut suspended, &["status", "startTime"]);
     let event = condition(job, "Suspended") != Some("True");
     let event = event.then(|| job_event("Suspended", &is).record(job, ctx));
     ReconcileResult::from_writes(

@@ -1,16 +1,13 @@
 //! The controller that protects pod groups: a deleted group stays until its pods have ended.
 
-use crate::reconcile::pod_status::{group_name, is_finished};
+use crate::reconcile::pod_status::{group_key, group_members, is_finished};
 use crate::reconcile::resources::{POD_GROUPS, PODS};
 use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
 use crate::store::Key;
-use schedlab_api::{
-    Value,
-    finalizers::POD_GROUP_PROTECTION,
-    object::{finalizers, is_deleting, namespace},
-};
+use schedlab_api::finalizers::POD_GROUP_PROTECTION;
+use schedlab_api::object::{finalizers, is_deleting};
 
 /// The controller that protects pod groups.
 pub(super) const CONTROLLER: Controller = Controller {
@@ -28,14 +25,7 @@ fn keys_to_reconcile(change: &ObjectChange, _cache: &InformerCache) -> Vec<Key> 
     if change.key.resource != *PODS {
         return Vec::new();
     }
-    let groups = change.states().filter_map(|pod| {
-        Some(Key {
-            resource: POD_GROUPS.clone(),
-            namespace: namespace(pod).into(),
-            name: group_name(pod)?.into(),
-        })
-    });
-    let mut keys: Vec<Key> = groups.collect();
+    let mut keys: Vec<Key> = change.states().filter_map(|pod| group_key(pod)).collect();
     keys.dedup();
     keys
 }
@@ -46,8 +36,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     if !is_deleting(group) || !finalizers(group).any(|one| one == POD_GROUP_PROTECTION) {
         return ReconcileResult::done();
     }
-    let uses = |pod: &Value| group_name(pod) == Some(&*key.name) && !is_finished(pod);
-    if ctx.cache.in_namespace(&PODS, &key.namespace).any(|(_, pod)| uses(pod)) {
+    if group_members(key, ctx.cache).any(|(_, pod)| !is_finished(pod)) {
         return ReconcileResult::done();
     }
     ReconcileResult::from_writes([ApiRequest::remove_finalizer(key, group, POD_GROUP_PROTECTION)])

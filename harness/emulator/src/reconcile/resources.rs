@@ -31,6 +31,8 @@ pub(crate) static RESOURCE_CLAIM_TEMPLATES: LazyResource =
     LazyLock::new(|| Resource::new("resource.k8s.io", "resourceclaimtemplates"));
 pub(crate) static RESOURCE_SLICES: LazyResource =
     LazyLock::new(|| Resource::new("resource.k8s.io", "resourceslices"));
+pub(crate) static DEVICE_TAINT_RULES: LazyResource =
+    LazyLock::new(|| Resource::new("resource.k8s.io", "devicetaintrules"));
 pub(crate) static DEVICE_CLASSES: LazyResource =
     LazyLock::new(|| Resource::new("resource.k8s.io", "deviceclasses"));
 pub(crate) static WORKLOADS: LazyResource =

@@ -45,6 +45,7 @@ pub(super) enum Guard {
     ImmutableIf(&'static str),
     NoSet,
     NoUnset,
+    NoModify,
     NoAdd(Keys),
     NoRemove(Keys),
     MaxItems(usize),
@@ -55,11 +56,19 @@ pub(super) enum Guard {
 pub(super) enum ContentCheck {
     Minimum(i64),
     Maximum(i64),
+    MaxCharacters(usize),
+    MaxBytes(usize),
     Format(Format),
     /// Items of this type have different keys.
     Unique(Keys, &'static str),
     /// Every item has this type. Items with equal keys are the old and the new state of one item.
     Each(Option<Keys>, &'static str),
+    /// Every item of a list has this format.
+    EachFormat(Format),
+    /// Every value of a map has this type.
+    EachValue(&'static str),
+    /// Every key of a map has this format.
+    EachKey(Format),
     Nested(&'static str),
 }
 
@@ -73,7 +82,7 @@ pub(super) enum Unset {
     NoItems,
 }
 
-/// The fields that identify an item of a list.
+/// The fields that identify an item of a list; `=` is the whole item.
 #[derive(Clone, Debug)]
 pub(super) struct Keys(Vec<&'static str>);
 
@@ -108,7 +117,12 @@ impl FieldRules {
             ContentCheck::Nested(type_name) => Some((*type_name, false)),
             ContentCheck::Minimum(_)
             | ContentCheck::Maximum(_)
+            | ContentCheck::MaxCharacters(_)
+            | ContentCheck::MaxBytes(_)
             | ContentCheck::Format(_)
+            | ContentCheck::EachFormat(_)
+            | ContentCheck::EachValue(_)
+            | ContentCheck::EachKey(_)
             | ContentCheck::Unique(..) => None,
         })
     }
@@ -121,6 +135,7 @@ impl FieldRules {
         let guard = match name {
             "required" => Guard::Required(Unset::Null),
             "required-value" => Guard::Required(Unset::Zero),
+            "required-items" => Guard::Required(Unset::NoItems),
             "optional" => Guard::Optional(Unset::Null),
             "optional-value" => Guard::Optional(Unset::Zero),
             "optional-items" => Guard::Optional(Unset::NoItems),
@@ -129,9 +144,10 @@ impl FieldRules {
             "immutable-if" => Guard::ImmutableIf(argument),
             "no-set" => Guard::NoSet,
             "no-unset" => Guard::NoUnset,
+            "no-modify" => Guard::NoModify,
             "no-add" => Guard::NoAdd(Keys(Vec::new())),
             "no-remove" => Guard::NoRemove(Keys(Vec::new())),
-            "max-items" => Guard::MaxItems(usize::try_from(number()).unwrap_or(usize::MAX)),
+            "max-items" => Guard::MaxItems(to_size(number())),
             _ => return self.checks.push(content_check(word)),
         };
         self.guards.push(guard);
@@ -152,7 +168,10 @@ impl Unset {
 
 impl Keys {
     pub(super) fn are_equal(&self, left: &Value, right: &Value) -> bool {
-        self.0.iter().all(|key| left[*key] == right[*key])
+        match self.0.as_slice() {
+            ["="] => left == right,
+            keys => keys.iter().all(|key| left[*key] == right[*key]),
+        }
     }
 }
 
@@ -212,28 +231,37 @@ fn type_check(word: &'static str) -> TypeCheck {
     }
 }
 
+fn to_size(number: i64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
 fn content_check(word: &'static str) -> ContentCheck {
     if let Some((head, type_name)) = word.split_once(':') {
         let (name, keys) = call(head);
         let keys = (!keys.is_empty()).then_some(Keys(keys));
-        return if name == "each" {
-            ContentCheck::Each(keys, type_name)
-        } else {
-            ContentCheck::Nested(type_name)
+        return match (name, Format::named(type_name)) {
+            ("each", Some(format)) => ContentCheck::EachFormat(format),
+            ("each", None) => ContentCheck::Each(keys, type_name),
+            ("each-key", Some(format)) => ContentCheck::EachKey(format),
+            ("each-value", None) => ContentCheck::EachValue(type_name),
+            _ => ContentCheck::Nested(type_name),
         };
     }
     let (name, arguments) = call(word);
-    let number = || arguments.first().and_then(|number| number.parse().ok());
-    let number = || number().expect("rules.txt has a number here");
+    let number = || -> i64 {
+        let number = arguments.first().and_then(|number| number.parse().ok());
+        number.expect("rules.txt has a number here")
+    };
     match name {
         "minimum" => ContentCheck::Minimum(number()),
         "maximum" => ContentCheck::Maximum(number()),
+        "max-length" => ContentCheck::MaxCharacters(to_size(number())),
+        "max-bytes" => ContentCheck::MaxBytes(to_size(number())),
         "unique" => ContentCheck::Unique(Keys(arguments), ""),
-        "short-name" => ContentCheck::Format(Format::ShortName),
-        "long-name" => ContentCheck::Format(Format::LongName),
-        "path-segment" => ContentCheck::Format(Format::PathSegment),
-        "label-key" => ContentCheck::Format(Format::LabelKey),
-        other => unreachable!("unknown check of a field in rules.txt: {other}"),
+        other => match Format::named(other) {
+            Some(format) => ContentCheck::Format(format),
+            None => unreachable!("unknown check of a field in rules.txt: {other}"),
+        },
     }
 }
 
