@@ -44,7 +44,7 @@ pub(crate) fn never_existed(subject: &str, name: &str, known: &[String]) -> Stri
 /// Matches subjects by kind and name, and other quoted text, so that a subject inside quotes does
 /// not count.
 static SUBJECTS: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r#"\b(queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset) (?:"([^"]*)"|'([^']*)')|"[^"]*"|'[^']*'"#;
+    let pattern = r#"\b(queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset|podgroup) (?:"([^"]*)"|'([^']*)')|"[^"]*"|'[^']*'"#;
     Regex::new(pattern).expect("the pattern is valid")
 });
 
