@@ -29,6 +29,8 @@ pub(crate) struct SchedulingGroupRecord {
     pub(crate) disrupts_all: bool,
     /// `spec.schedulingConstraints.topology[0].key`.
     pub(crate) topology_key: Option<Name>,
+    /// Names of the `ResourceClaim`s that its pods share.
+    pub(crate) claims: BTreeSet<Name>,
     pub(crate) reported: ReportedSchedulingGroupStatus,
 }
 
@@ -59,6 +61,11 @@ impl SchedulingGroupRecord {
             priority: int32(object, "/spec/priority").unwrap_or(0),
             disrupts_all: disrupts_all(object),
             topology_key: topology_key(object),
+            claims: ["/spec/resourceClaims", "/status/resourceClaimStatuses"]
+                .into_iter()
+                .flat_map(|entries| list(object, entries))
+                .filter_map(|entry| name(entry, "/resourceClaimName"))
+                .collect(),
             reported: ReportedSchedulingGroupStatus {
                 version: version(object),
                 initially_scheduled: find_condition(
@@ -164,6 +171,17 @@ impl SchedulingGroups {
 }
 
 impl ClusterCache {
+    /// The PodGroup of a pod, with its name, if all pods of the group share this claim.
+    pub(crate) fn group_with_claim(
+        &self,
+        pod: &ObjectKey,
+        claim: &Name,
+    ) -> Option<(&Name, &SchedulingGroupRecord)> {
+        let name = self.pods.get(pod)?.scheduling_group.as_ref()?;
+        let record = self.scheduling_groups.groups.get(&pod.sibling(name))?;
+        record.claims.contains(claim).then_some((name, record))
+    }
+
     /// With profile `kube`: the pod is scheduled with the others of its PodGroup.
     pub(crate) fn is_in_gang(&self, pod: &PodRecord) -> bool {
         self.reads_scheduling_groups && pod.scheduling_group.is_some()
