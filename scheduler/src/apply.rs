@@ -13,6 +13,7 @@ mod pending_messages;
 mod placements;
 mod pod_groups;
 mod queue_details;
+mod scheduling_groups;
 pub(crate) mod volumes;
 mod warnings;
 mod writes;

@@ -16,6 +16,7 @@ mod node;
 mod objects;
 mod queue;
 mod resource_claims;
+mod scheduling_groups;
 mod shared_gpus;
 mod topology;
 mod volumes;
@@ -36,16 +37,21 @@ pub(crate) use bind_failures::{BindFailure, remedy as bind_failure_remedy};
 pub(crate) use bind_request::BindRequestRecord;
 use config_maps::ConfigMaps;
 pub(crate) use group::{
-    DERIVED_SPEC_ANNOTATION, GroupResources, PodGroupRecord, SchedulingAttempts, is_failed_attempt,
+    DERIVED_SPEC_ANNOTATION, DISRUPTION_MODE_ANNOTATION, GroupResources, PodGroupRecord,
+    SchedulingAttempts, is_failed_attempt,
 };
 pub(crate) use node::NodeRecord;
 pub(crate) use queue::{QueueRecord, ReportedQueueStatus};
+use scheduling_groups::SchedulingGroups;
+pub(crate) use scheduling_groups::{
+    SchedulingGroupRecord, disrupts_all, gang_key, scheduling_group_key, topology_key,
+};
 use shared_gpus::SharedGpus;
 pub(crate) use shared_gpus::idle_reservations_message;
 pub(crate) use volumes::VolumeCache;
 
 use crate::{
-    config::NodePool,
+    config::{Config, Flavor, NodePool},
     dra::ResourceClaims,
     karta::Kartas,
     parse::Malformed,
@@ -90,6 +96,13 @@ pub(crate) struct Changes {
 pub(crate) struct ClusterCache {
     scheduler_name: String,
     pool: Option<NodePool>,
+    /// Whose API is used.
+    flavor: Flavor,
+    /// PodGroups of Kubernetes are read: with profile `kai`, or with feature gate `GenericWorkload`.
+    reads_scheduling_groups: bool,
+    /// `spec.schedulingConstraints.topology` of PodGroups is read: with profile `kai`, or with
+    /// feature gate `TopologyAwareWorkloadScheduling`.
+    reads_topology_keys: bool,
     /// Whether only nodes with a worker role label are used.
     workers_only: bool,
     pub(crate) namespaces: BTreeMap<Name, Labels>,
@@ -111,6 +124,8 @@ pub(crate) struct ClusterCache {
     pub(crate) volumes: VolumeCache,
     pub(crate) config_maps: ConfigMaps,
     pub(crate) groups: BTreeMap<ObjectKey, PodGroupRecord>,
+    /// PodGroups of Kubernetes.
+    pub(crate) scheduling_groups: SchedulingGroups,
     /// BindRequests, by the pod to bind.
     pub(crate) bind_requests: BTreeMap<ObjectKey, BindRequestRecord>,
     pub(crate) pods: BTreeMap<ObjectKey, PodRecord>,
@@ -130,7 +145,22 @@ pub(crate) struct ClusterCache {
 
 impl ClusterCache {
     pub(crate) fn new(scheduler_name: &str) -> Self {
-        Self { scheduler_name: scheduler_name.to_owned(), ..Self::default() }
+        Self {
+            scheduler_name: scheduler_name.to_owned(),
+            reads_scheduling_groups: true,
+            reads_topology_keys: true,
+            ..Self::default()
+        }
+    }
+
+    /// With the feature gates of the configuration.
+    pub(crate) fn with_feature_gates(self, config: &Config) -> Self {
+        Self {
+            reads_scheduling_groups: config.reads_scheduling_groups(),
+            reads_topology_keys: config.flavor == Flavor::Kai
+                || config.feature_gates.topology_aware,
+            ..self
+        }
     }
 
     /// Restricts the cache to the objects of a node pool.
@@ -172,6 +202,7 @@ impl ClusterCache {
         match need {
             OptionalKinds::Volumes => !self.volumes.pods.is_empty(),
             OptionalKinds::ConfigMaps => !self.config_maps.pods.is_empty(),
+            Need::SchedulingGroups => self.scheduling_groups.has_pods(),
         }
     }
 
@@ -241,6 +272,7 @@ impl ClusterCache {
             self.resource_claims.pods.remove(&key);
             self.volumes.pods.remove(&key);
             self.config_maps.pods.remove(&key);
+            self.scheduling_groups.forget_pod(&key);
             self.pod_changed(key);
         }
     }
@@ -310,6 +342,9 @@ impl ClusterCache {
                 return;
             }
         }
+        if let Some(label) = record.topology_label() {
+            self.use_label_as_topology(&Name::clone(label));
+        }
         self.groups.insert(key.clone(), record);
         self.group_changed(key);
     }
@@ -355,6 +390,9 @@ impl ClusterCache {
         self.volumes.track_pod(&key, &record);
         if !record.config_maps.is_empty() {
             self.config_maps.pods.insert(key.clone());
+        }
+        if self.reads_scheduling_groups {
+            self.scheduling_groups.track_pod(&key, &record);
         }
         let group = record.group.clone();
         if let Some(previous) = self.pods.insert(key.clone(), record).filter(|is| is.group != group)

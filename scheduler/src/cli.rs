@@ -20,7 +20,7 @@ use futures::FutureExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use schedlab_api::crds;
 use schedlab_scheduler::{
-    Binding, Clock, Component, Config, ConfigFile, Metrics, Progress,
+    Binding, Clock, Component, Config, ConfigFile, FeatureGates, Metrics, Progress,
     config::names,
     explain,
     health::{self, Health},
@@ -168,6 +168,10 @@ pub(crate) struct Run {
     /// with profile kube]
     #[arg(long, value_name = "NAME", value_parser = names::parse_scheduler_name, help_heading = CONFIGURATION_HEADING)]
     scheduler_name: Option<String>,
+    /// Feature gates of profile kube, as in kube-scheduler, for example GenericWorkload=true
+    /// [default: those of kube-scheduler]
+    #[arg(long, value_name = "NAME=BOOL,…", value_parser = FeatureGates::parse, help_heading = CONFIGURATION)]
+    feature_gates: Option<FeatureGates>,
     /// Time from the start of one cycle to the next, for example 500ms [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = parse_positive_duration, help_heading = CONFIGURATION_HEADING)]
     period: Option<Duration>,

@@ -2,6 +2,7 @@
 //! is part of it.
 
 pub(crate) mod arguments;
+mod feature_gates;
 mod file;
 pub mod names;
 pub(crate) mod plugins;
@@ -24,6 +25,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::watch;
 
+pub use feature_gates::{FeatureGateError, FeatureGates};
 pub(crate) use file::GraceSetting;
 pub use file::{ConfigFile, FileError};
 pub use source::{ConfigSource, ConfigSourceError};
@@ -41,6 +43,9 @@ pub struct Config {
     pub scheduler_name: String,
     /// The scheduler whose API, events and messages are used: KAI or kube-scheduler.
     pub flavor: Flavor,
+    /// Feature gates of flavor `kube`. (Flavor `kai` reads PodGroups of Kubernetes wherever pods
+    /// name one.)
+    pub feature_gates: FeatureGates,
     /// Actions and plugins of a cycle.
     pub profile: Profile,
     /// Disabled plugins, by KAI's names. Set by [`Config::disable_plugins`].
@@ -150,9 +155,10 @@ impl Component {
 }
 
 /// The scheduler whose API behavior clients see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flavor {
     /// KAI: Queues and PodGroups, KAI's events and messages.
+    #[default]
     Kai,
     /// kube-scheduler: single pods, kube-scheduler's events and messages.
     Kube,
@@ -245,6 +251,7 @@ impl Config {
         Self {
             scheduler_name: "kai-scheduler".to_owned(),
             flavor: Flavor::Kai,
+            feature_gates: FeatureGates::default(),
             profile: Profile::kai(),
             disabled_plugins: BTreeSet::new(),
             plugin_priorities: BTreeMap::new(),
@@ -270,6 +277,11 @@ impl Config {
             run_until: RunUntil::Stopped,
             progress: watch::Sender::default(),
         }
+    }
+
+    /// Pods with `spec.schedulingGroup` are placed with their PodGroup.
+    pub(crate) fn reads_scheduling_groups(&self) -> bool {
+        self.flavor == Flavor::Kai || self.feature_gates.generic_workload
     }
 
     /// Restricts this process to these components. As the binder may run in another process then,

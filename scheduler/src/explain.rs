@@ -118,6 +118,7 @@ impl ClusterView {
         let api = ApiClient::new(client, config.scheduler_name.clone());
         let mut cache = ClusterCache::new(&config.scheduler_name)
             .with_flavor(config.flavor)
+            .with_feature_gates(&config)
             .with_pool(config.node_pool.clone())
             .with_workers_only(config.restrict_node_scheduling);
         for kind in Kind::watched(config.flavor) {

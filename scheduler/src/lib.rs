@@ -32,7 +32,8 @@ mod malformed_tests;
 
 pub use config::{
     Binding, Clock, Component, Config, ConfigFile, ConfigSource, ConfigSourceError,
-    DefaultPriorities, Flavor, GpuReservation, IdlePolicy, NodePool, QueueMetricLabel, RunUntil,
+    DefaultPriorities, FeatureGateError, FeatureGates, Flavor, GpuReservation, IdlePolicy,
+    NodePool, QueueMetricLabel, RunUntil,
 };
 pub use progress::{Progress, QueueSummary};
 pub use run::{health, leader_election, metrics, metrics::Metrics, run, run_until};

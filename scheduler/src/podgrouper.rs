@@ -405,7 +405,7 @@ impl PodGrouper {
             Some(beside) => self.look_up_owner(api, &key.namespace, &beside).await?.object(),
             None => None,
         };
-        let described = rules::karta_owner(&chain);
+        let described = rules::karta_owner(pod, &chain);
         let karta =
             described.and_then(|owner| cache.kartas.for_kind(&owner.api_version, &owner.kind));
         let mut pod_object = Value::Null;

@@ -216,6 +216,7 @@ impl Scheduler {
             watches: Watches::start(&api.client, watched_kinds(config.flavor, None)),
             cache: ClusterCache::new(&config.scheduler_name)
                 .with_flavor(config.flavor)
+                .with_feature_gates(&config)
                 .with_pool(config.node_pool.clone())
                 .with_workers_only(config.restrict_node_scheduling),
             active_needs: Vec::new(),

@@ -125,7 +125,9 @@ impl fmt::Display for UnschedulableReason {
 /// The snapshot of a cluster that is given as API objects. For tests that compare single decisions
 /// with those of another scheduler.
 pub fn build_snapshot(config: &Config, nodes: &[Value], pods: &[Value]) -> Snapshot {
-    let mut cache = ClusterCache::new(&config.scheduler_name).with_flavor(config.flavor);
+    let mut cache = ClusterCache::new(&config.scheduler_name)
+        .with_flavor(config.flavor)
+        .with_feature_gates(config);
     cache.relist(Kind::Node, nodes);
     cache.relist(Kind::Pod, pods);
     let mut builder = SnapshotBuilder::from_config(config);
@@ -202,7 +204,7 @@ impl SnapshotBuilder {
         let snapshot = &mut self.built.snapshot;
         snapshot.nodes = cache.nodes.values().map(|record| cache.effective_node(record)).collect();
         snapshot.excluded_nodes = cache.excluded_nodes();
-        snapshot.topologies = cache.topologies.values().cloned().collect();
+        snapshot.topologies = groups::topologies(cache);
         (snapshot.queues, self.queue_of) = if self.is_tree {
             queues::build_queues(&cache.queues)
         } else {

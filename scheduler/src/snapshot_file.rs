@@ -225,7 +225,8 @@ const fn array_name(kind: Kind) -> Option<&'static str> {
         Kind::Storage(StorageKind::Attachment) => Some("volumeAttachments"),
         Kind::ConfigMap => Some("configMaps"),
         Kind::ResourceClaim => Some("resourceClaims"),
-        Kind::Namespace | Kind::Karta | Kind::PodDisruptionBudget => None,
+        // The PodGroups that are derived from them decide.
+        Kind::SchedulingGroup | Kind::Namespace | Kind::Karta | Kind::PodDisruptionBudget => None,
     }
 }
 

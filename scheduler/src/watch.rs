@@ -53,6 +53,8 @@ pub(crate) enum Kind {
     ConfigMap,
     NodeResourceTopology,
     Node,
+    /// A PodGroup of Kubernetes (`scheduling.k8s.io`).
+    SchedulingGroup,
     PodGroup,
     PodDisruptionBudget,
     ResourceClaim,
@@ -130,6 +132,7 @@ impl Kind {
                 Self::ConfigMap,
                 Self::NodeResourceTopology,
                 Self::Node,
+                Self::SchedulingGroup,
                 Self::PodGroup,
                 Self::ResourceClaim,
                 Self::BindRequest,
@@ -147,6 +150,7 @@ impl Kind {
                 Self::Storage(StorageKind::Node),
                 Self::Storage(StorageKind::Attachment),
                 Self::Node,
+                Self::SchedulingGroup,
                 Self::PodDisruptionBudget,
                 Self::ResourceClaim,
                 Self::Pod,
@@ -159,6 +163,7 @@ impl Kind {
         match self {
             Self::Storage(_) => Some(OptionalKinds::Volumes),
             Self::ConfigMap => Some(OptionalKinds::ConfigMaps),
+            Self::SchedulingGroup => Some(Need::SchedulingGroups),
             Self::Namespace
             | Self::PriorityClass
             | Self::Queue
@@ -205,6 +210,7 @@ impl Watched for Kind {
             Self::ResourceClaim => ("resource.k8s.io/v1", "resourceclaims"),
             Self::Namespace => ("v1", "namespaces"),
             Self::Node => ("v1", "nodes"),
+            Self::SchedulingGroup => (api_versions::WORKLOAD, "podgroups"),
             Self::PodGroup => (api_versions::POD_GROUP, "podgroups"),
             Self::BindRequest => (api_versions::BIND_REQUEST, "bindrequests"),
             Self::PodDisruptionBudget => ("policy/v1", "poddisruptionbudgets"),
@@ -226,6 +232,7 @@ impl Watched for Kind {
             | Self::Storage(_)
             | Self::ConfigMap
             | Self::Node
+            | Self::SchedulingGroup
             | Self::PodGroup
             | Self::PodDisruptionBudget
             | Self::ResourceClaim
@@ -248,10 +255,12 @@ pub(crate) enum ResponseForm {
 pub(crate) enum OptionalKinds {
     Volumes,
     ConfigMaps,
+    /// `spec.schedulingGroup`.
+    SchedulingGroups,
 }
 
 impl OptionalKinds {
-    pub(crate) const ALL: [Self; 2] = [Self::Volumes, Self::ConfigMaps];
+    pub(crate) const ALL: [Self; 3] = [Self::Volumes, Self::ConfigMaps, Self::SchedulingGroups];
 }
 
 /// An event of a watch.

@@ -105,6 +105,15 @@ enum WorldScheduler {
     Absent,
 }
 
+/// The feature gates of a scheduler with profile `kube`: those that the case requires.
+fn scheduler_feature_gates(case: &Case) -> schedlab_scheduler::FeatureGates {
+    let gates = case.feature_gates();
+    schedlab_scheduler::FeatureGates {
+        generic_workload: gates.contains("GenericWorkload"),
+        topology_aware: gates.contains("TopologyAwareWorkloadScheduling"),
+    }
+}
+
 impl World {
     /// Starts an empty emulated cluster for a case, on the current runtime.
     pub(crate) async fn emulated(
@@ -143,7 +152,7 @@ impl World {
             }
             ScenarioCluster::Real(_) => ObservedCluster::start_watches(&api).await?,
         };
-        let config = target.scheduler_config(seed);
+        let config = Config { feature_gates: scheduler_feature_gates(case), ..target.scheduler_config(seed) };
         Ok(Self {
             api,
             view,

@@ -13,6 +13,11 @@ pub const TOPOLOGY_GROUP: &str = "kai.scheduler";
 /// API version of KAI's `Topology`.
 pub const TOPOLOGY: &str = "kai.scheduler/v1alpha1";
 
+/// The API group of [`WORKLOAD`].
+pub const WORKLOAD_GROUP: &str = "scheduling.k8s.io";
+/// `Workload` and `PodGroup` of Kubernetes itself.
+pub const WORKLOAD: &str = "scheduling.k8s.io/v1beta1";
+
 /// The API group of [`JOB_SET`].
 pub const JOB_SET_GROUP: &str = "jobset.x-k8s.io";
 /// API version of `JobSet`, of the Kubernetes SIG Apps.

@@ -18,7 +18,7 @@ use crate::{
     plugins::claim_to_deallocate,
     profile::Action,
     queues::QueueAccounts,
-    reason::PreemptionOutcome,
+    reason::{PodGroupFailure, PodGroupPreemption, PreemptionOutcome},
     resources::{PerResource, Resources},
     solver::AcceptedSolutions,
 };
@@ -192,7 +192,8 @@ fn reasons_of_pending_groups(session: &Session<'_>, mut reasons: PendingReasons)
     }
     reasons.retain(|group, reason| {
         let members = session.members(*group);
-        let nominated = matches!(reason, Reason::Unschedulable { .. });
+        let nominated =
+            matches!(reason, Reason::Unschedulable { .. } | Reason::PodGroupUnschedulable(_));
         members.has_waiting()
             || members.gated_count() > 0
             || needs_unschedulable_members(session, *group)
@@ -230,6 +231,18 @@ fn pipelined_reason(session: &Session<'_>, group: PodGroupId, nodes: &[NodeId]) 
             let of_group = |pod: &PodId| session.pod(*pod).group == Some(group);
             let pod = session.pod_ids().find(of_group).expect("the group has a pipelined pod");
             let fit_errors = session.fit_errors(pod, None);
+            let spec = session.group(group);
+            if spec.is_gang() {
+                let min_count = spec.sub_groups.first().map_or(1, |only| only.min_member);
+                return Reason::PodGroupUnschedulable(PodGroupFailure {
+                    min_count,
+                    scheduled: 0,
+                    remaining: min_count.saturating_sub(1),
+                    domains: None,
+                    fit_errors,
+                    preemption: PodGroupPreemption::VictimsTerminating,
+                });
+            }
             let deallocation = claim_to_deallocate(session, pod, &fit_errors);
             let preemption = PreemptionOutcome::VictimsTerminating;
             Reason::Unschedulable { fit_errors, deallocation, preemption }

@@ -6,6 +6,8 @@ mod device_allocation;
 mod dynamic_resources;
 mod fragmentation;
 mod gang;
+mod gang_preemption;
+mod gang_scheduling;
 mod host_ports;
 mod image_locality;
 mod inter_pod_affinity;
@@ -134,19 +136,20 @@ impl Plugins {
         filter.push(Arc::new(SuitableDevices));
         filter.push(Arc::new(DeviceAllocation::OfFreeDevices));
         Self {
-            pre_enqueue: Vec::new(),
+            pre_enqueue: vec![Arc::new(gang_scheduling::GangScheduling)],
             queue_sort: Arc::new(queue_sort::PrioritySort),
             pre_filter: Vec::new(),
             filter,
-            // The message of the second plugin is printed first.
+            // Gangs first. Of the others the message of the second plugin is printed first.
             post_filter: vec![
+                Arc::new(gang_preemption::GangPreemption),
                 Arc::new(default_preemption::DefaultPreemption),
                 Arc::new(dynamic_resources::DynamicResources),
             ],
             score: with_weights(scores),
             ranking: Ranking::Sum,
             reserve: vec![Arc::new(gang::NodeRoom)],
-            permit: Vec::new(),
+            permit: vec![Arc::new(gang_scheduling::GangScheduling)],
             pipeline_policy: PipelinePolicy::NominatedNode,
         }
     }

@@ -9,6 +9,7 @@ mod format;
 mod gang_readiness;
 mod no_topology_domain;
 mod node_requirements;
+mod pod_group_failure;
 mod suggestion;
 mod topology_fit_error;
 mod volume_fit_error;
@@ -27,6 +28,7 @@ pub use format::{Decimal, Quantity};
 pub use gang_readiness::{GangReadiness, UnschedulableMembers};
 pub use no_topology_domain::{InvalidLevel, NoTopologyDomain};
 pub use node_requirements::{MutualExclusion, NodeRequirements, PinnedLabel, PlacementNeed};
+pub use pod_group_failure::{PodGroupFailure, PodGroupPreemption};
 pub use suggestion::{
     AddedNodes, CapacityLocation, DomainHint, ExclusionSource, NodeBatch, QueueBound, SingleDomain,
     Suggestion,
@@ -180,6 +182,8 @@ pub enum Reason {
         /// Result of the search for victims.
         preemption: PreemptionOutcome,
     },
+    /// The PodGroup of Kubernetes cannot be placed (profile `kube`).
+    PodGroupUnschedulable(PodGroupFailure),
 }
 
 /// Result of the search for unused device claims (profile `kube`).
@@ -276,7 +280,9 @@ impl Reason {
             Self::Pipelined { .. } => ReasonKind::Pipelined,
             Self::PreemptionDelay { .. } => ReasonKind::PreemptionDelayNotElapsed,
             Self::MinRuntime { .. } => ReasonKind::MinRuntimeNotElapsed,
-            Self::Unschedulable { .. } => ReasonKind::Unschedulable,
+            Self::Unschedulable { .. } | Self::PodGroupUnschedulable(_) => {
+                ReasonKind::Unschedulable
+            }
         }
     }
 }
@@ -361,6 +367,7 @@ impl fmt::Display for Reason {
             Self::HeadOfLineBlocked { underlying, queue, earlier_job } => {
                 fmt_head_of_line_blocked(f, underlying, queue, earlier_job)
             }
+            Self::PodGroupUnschedulable(failure) => failure.fmt(f),
             Self::Unschedulable { fit_errors, deallocation, preemption } => {
                 f.write_str(&fit_errors.kube_message())?;
                 let preemption = preemption.kube_message(fit_errors.nodes);

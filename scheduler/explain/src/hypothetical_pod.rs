@@ -55,6 +55,7 @@ pub(super) fn with_additional_pending_pod(
         staleness_grace: None,
         preemption_delay: Duration::ZERO,
         is_skipped: false,
+        evicted_together: false,
         unschedulable_members: Vec::new(),
     });
     after.pods.push(new_pending_pod(&name, group, shape, after.now));

@@ -29,6 +29,9 @@ pub struct PodGroup {
     pub min_sub_group: Option<u32>,
     /// Topology constraint for all pods of the group.
     pub topology: Option<TopologyConstraint>,
+    /// Its pods are evicted together, those above its minimum as well (`disruptionMode` `all` of
+    /// the PodGroups of Kubernetes).
+    pub evicted_together: bool,
     /// `metadata.creationTimestamp`.
     pub created: Time,
     /// When the gang was last started (annotation `kai.scheduler/last-start-timestamp`).
@@ -106,6 +109,7 @@ impl PodGroup {
             sub_groups: vec![SubGroup::top_level_leaf(Self::DEFAULT_SUB_GROUP, min_member)],
             min_sub_group: None,
             topology: None,
+            evicted_together: false,
             created: Time::default(),
             last_start: None,
             last_eviction: None,
@@ -120,6 +124,13 @@ impl PodGroup {
     /// The group's queue, if that is usable.
     pub fn queue_id(&self) -> Option<QueueId> {
         self.queue.as_ref().ok().copied().flatten()
+    }
+
+    /// Its pods are placed together, or in one topology domain.
+    pub fn is_gang(&self) -> bool {
+        self.has_topology_constraint()
+            || self.sub_groups.len() > 1
+            || self.sub_groups.iter().any(|sub_group| sub_group.min_member > 1)
     }
 
     /// Whether the group or one of its sub-groups has a topology constraint.

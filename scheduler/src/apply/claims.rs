@@ -20,8 +20,8 @@ use crate::{
     api::PatchKind,
     cache::ClusterCache,
     dra::claim_patches::{
-        allocation_result, claim_path, consumer_reference, finalizer_patch, released_status,
-        status_patch_at_version,
+        allocation_result, claim_path, consumer_reference, finalizer_patch, group_reference,
+        released_status, status_patch_at_version,
     },
     dra::{ClaimRecord, PickedDevices},
     records::ObjectKey,
@@ -213,10 +213,17 @@ fn allocate_and_reserve(
     let (_, at) = pods.first()?;
     let mut users = claim.reserved_others.clone();
     users.extend(claim.reserved_pods.iter().map(|(name, uid)| consumer_reference(name, uid)));
-    users.extend(pods.iter().map(|(pod, _)| {
+    for (pod, _) in pods {
+        let of_group = cache.group_with_claim(&cycle.key(*pod), &key.name);
         let pod = &cycle.snapshot.pods[pod.0 as usize];
-        consumer_reference(&pod.name, &pod.uid)
-    }));
+        let user = of_group.map_or_else(
+            || consumer_reference(&pod.name, &pod.uid),
+            |(name, group)| group_reference(name, &group.uid),
+        );
+        if users.iter().all(|known| known["uid"] != user["uid"]) {
+            users.push(user);
+        }
+    }
     let mut change = json!({ "reservedFor": users });
     if claim.allocation.is_none() {
         let node = &cycle.snapshot.nodes[at.0 as usize].name;

@@ -18,6 +18,7 @@ use super::{
     Applier, Cycle, Event, EventType, InvolvedObject,
     pending_messages::PendingMessage,
     rfc3339,
+    scheduling_groups::is_untried,
     writes::{Write, WriteSequence},
 };
 use crate::{
@@ -49,7 +50,8 @@ impl Applier {
         if self.flavor == Flavor::Kai {
             self.report_pending_groups(cache, cycle, &messages).await;
         }
-        let mut reasons = pending_reasons(cache, cycle, &messages);
+        self.report_scheduling_groups(cache, cycle, &messages).await;
+        let mut reasons = pending_reasons(cache, cycle, &messages, self.flavor);
         let held = self.held_messages.iter().filter(|(key, text)| is_message_new(cache, key, text));
         reasons.extend(held.map(|(key, text)| (key.clone(), text.clone())));
         self.update_grouping_grace(cache, cycle.now, unschedulable);
@@ -186,6 +188,7 @@ pub(super) fn pending_reasons(
     cache: &ClusterCache,
     cycle: &Cycle<'_>,
     messages: &BTreeMap<PodGroupId, Arc<PendingMessage>>,
+    flavor: Flavor,
 ) -> BTreeMap<ObjectKey, String> {
     let mut placed = BTreeSet::new();
     let mut pipelined = BTreeMap::new();
@@ -203,6 +206,10 @@ pub(super) fn pending_reasons(
     let mut reasons = BTreeMap::new();
     for (id, pod) in (0..).map(PodId).zip(&cycle.snapshot.pods) {
         if pod.status != PodStatus::Pending || placed.contains(&id) {
+            continue;
+        }
+        let of_group = pod.group.and_then(|group| cycle.plan.waiting.get(&group));
+        if flavor == Flavor::Kube && of_group.is_some_and(is_untried) {
             continue;
         }
         let own = cycle.plan.waiting_pods.get(&id).map(|reason| Cow::Owned(reason.to_string()));

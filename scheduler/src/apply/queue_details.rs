@@ -30,7 +30,8 @@ pub(super) fn queue_details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value>
         | Reason::MinRuntime { .. }
         | Reason::FairShareExceeded { .. }
         | Reason::HeadOfLineBlocked { .. }
-        | Reason::Unschedulable { .. } => return None,
+        | Reason::Unschedulable { .. }
+        | Reason::PodGroupUnschedulable(_) => return None,
     };
     let known = (0..).map(QueueId).zip(&cycle.snapshot.queues);
     let (id, of) = known.into_iter().find(|(_, known)| known.name == *queue)?;

@@ -20,7 +20,7 @@ fn rendered(objects: &[Value]) -> String {
     cycle_over(objects, |applier, cache, cycle| {
         let words = applier.messages.messages_of_cycle(cycle);
         let groups = lines(applier.group_status_updates(cache, cycle, &words));
-        let pods = pending_reasons(cache, cycle, &words);
+        let pods = pending_reasons(cache, cycle, &words, Flavor::Kai);
         let pods = pods.into_iter().map(|(pod, text)| format!("{pod}: {text}"));
         groups.into_iter().chain(pods).collect::<Vec<_>>().join("\n")
     })
@@ -391,4 +391,49 @@ fn a_malformed_group_is_reported_even_while_its_pods_run() {
     let objects =
         [node(2), queue("q", 2), group("g", &fields, &json!([])), pod("g", 0, Some("n1"))];
     assert_snapshot!(rendered(&objects), @r#"patch /apis/scheduling.run.ai/v2alpha2/namespaces/ns/podgroups/g/status: {"status":{"schedulingConditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"PodGroup g cannot be scheduled: spec.stalenessGracePeriod: got \"soon\", expected a duration such as 90s or 1h30m. Remedy: fix PodGroup g: spec.stalenessGracePeriod: expected a duration such as 90s or 1h30m","nodePool":"default","reason":"Malformed","reasons":[{"message":"PodGroup g cannot be scheduled: spec.stalenessGracePeriod: got \"soon\", expected a duration such as 90s or 1h30m","reason":"Malformed"}],"status":"True","transitionID":"1","type":"UnschedulableOnNodePool"}]}}"#);
+}
+
+/// The condition updates of PodGroup `train` of Kubernetes, with a minimum of two pods and these
+/// conditions.
+fn scheduling_group_updates(pods: &[Value], conditions: &Value) -> String {
+    let upstream = json!({
+        "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup",
+        "metadata": { "namespace": "ns", "name": "train", "uid": "u", "generation": 3 },
+        "spec": { "schedulingPolicy": { "gang": { "minCount": 2 } } },
+        "status": { "conditions": conditions },
+    });
+    let mut derived = group("g", &json!({ "minMember": 2 }), &json!([]));
+    derived["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "train", "uid": "u",
+    }]);
+    let mut objects = vec![node(2), queue("q", 1), upstream, derived];
+    objects.extend(pods.iter().cloned().map(|mut pod| {
+        pod["spec"]["schedulingGroup"] = json!({ "podGroupName": "train" });
+        pod
+    }));
+    cycle_over(&objects, |applier, cache, cycle| {
+        let words = applier.messages.refresh(cycle);
+        lines(applier.scheduling_group_updates(cache, cycle, &words)).join("\n")
+    })
+}
+
+#[test]
+fn a_pod_group_of_kubernetes_gets_the_condition_of_kube_scheduler() {
+    let none = json!([]);
+    let on = |at, node| pod("g", at, Some(node));
+    let waiting = |at| pod("g", at, None);
+    let large = |at| {
+        let mut pod = waiting(at);
+        pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = json!(2);
+        pod
+    };
+    // A pod is missing: no attempt was made.
+    assert_eq!(scheduling_group_updates(&[waiting(0)], &none), "");
+    let placed = scheduling_group_updates(&[on(0, "n1"), on(1, "n1")], &none);
+    assert_snapshot!(placed, @r#"patch /apis/scheduling.k8s.io/v1beta1/namespaces/ns/podgroups/train/status: {"status":{"conditions":[{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"","observedGeneration":3,"reason":"Scheduled","status":"True","type":"PodGroupInitiallyScheduled"}]}}"#);
+    let too_large = scheduling_group_updates(&[large(0), large(1)], &json!([{ "type": "Other" }]));
+    assert_snapshot!(too_large, @r#"patch /apis/scheduling.k8s.io/v1beta1/namespaces/ns/podgroups/train/status: {"status":{"conditions":[{"type":"Other"},{"lastTransitionTime":"1970-01-01T00:00:00Z","message":"The workload cannot run on this cluster as it is: 2 pods that must run together request 4 GPUs, and all nodes on which they may run offer 2 GPUs.","observedGeneration":3,"reason":"Unschedulable","status":"False","type":"PodGroupInitiallyScheduled"}]}}"#);
+    // It stays true.
+    let scheduled = json!([{ "type": "PodGroupInitiallyScheduled", "status": "True" }]);
+    assert_eq!(scheduling_group_updates(&[large(0), large(1)], &scheduled), "");
 }

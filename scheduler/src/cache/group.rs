@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use schedlab_api::{Value, annotations, conditions::BINDING_ERROR, resources};
+use schedlab_api::{Value, annotations, api_versions, resources};
 use schedlab_scheduler_core::{
     model::{Name, StalenessGrace, SubGroup, Time, TopologyConstraint},
     resources::PerResource,
@@ -39,6 +39,8 @@ pub(crate) struct PodGroupRecord {
     pub(crate) sub_groups: Vec<SubGroup>,
     pub(crate) min_sub_group: Option<u32>,
     pub(crate) topology: Option<TopologyConstraint>,
+    /// Annotation [`DISRUPTION_MODE_ANNOTATION`].
+    pub(crate) evicted_together: bool,
     pub(crate) created: Time,
     pub(crate) last_start: Option<Time>,
     pub(crate) last_eviction: Option<Time>,
@@ -93,6 +95,10 @@ pub(crate) struct GroupResources {
 /// group. A field of the group that differs was changed by a user, and is kept until the owners
 /// lead to another value.
 pub(crate) const DERIVED_SPEC_ANNOTATION: &str = "schedlab.dev/derived-spec";
+
+/// `All`: the pods of the group are evicted together, those above the minimum as well. The pod
+/// grouper writes it for PodGroups of Kubernetes with `spec.disruptionMode.all`.
+pub(crate) const DISRUPTION_MODE_ANNOTATION: &str = "schedlab.dev/disruption-mode";
 
 const CLASS_LABEL_POINTER: &str = "/metadata/labels/priorityClassName";
 const EXPECTED_MINIMUM: &str = "an integer from 0 to 2147483647";
@@ -151,6 +157,7 @@ impl PodGroupRecord {
             sub_groups,
             min_sub_group,
             topology: reader.parse_topology(spec, "spec.", ""),
+            evicted_together: annotation(DISRUPTION_MODE_ANNOTATION) == Some("All"),
             created: time(object, "/metadata/creationTimestamp").unwrap_or_default(),
             last_start: at(annotations::LAST_START_TIMESTAMP),
             last_eviction: at(annotations::LAST_EVICTION_TIMESTAMP),
@@ -171,6 +178,21 @@ impl PodGroupRecord {
             derived_spec: annotation(DERIVED_SPEC_ANNOTATION).map(Name::from),
             reported: reported_status(object, pool),
         }
+    }
+}
+
+impl PodGroupRecord {
+    /// Name of the PodGroup of Kubernetes from which the group was derived.
+    pub(crate) fn scheduling_group(&self) -> Option<&Name> {
+        let owner = self.owner.as_ref()?;
+        let is_it = &*owner.api_version == api_versions::WORKLOAD && &*owner.kind == "PodGroup";
+        is_it.then_some(&owner.name)
+    }
+
+    /// The node label that serves as its topology: a topology of the name of its required level.
+    pub(crate) fn topology_label(&self) -> Option<&Name> {
+        let TopologyConstraint { topology, required, .. } = self.topology.as_ref()?;
+        required.as_ref().filter(|required| *required == topology)
     }
 }
 

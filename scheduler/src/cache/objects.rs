@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 
 use schedlab_api::Value;
+#[cfg(test)]
+use schedlab_api::api_versions;
 use schedlab_scheduler_core::model::Name;
 
 use super::{
@@ -74,6 +76,7 @@ impl ClusterCache {
             Kind::ResourceClaim => self.resource_claims.clear_claims(),
             Kind::Storage(kind) => self.clear_storage(kind),
             Kind::ConfigMap => self.config_maps.clear(),
+            Kind::SchedulingGroup => self.scheduling_groups.groups.clear(),
             Kind::PodGroup => self.groups.clear(),
             Kind::BindRequest => self.clear_bind_requests(),
             Kind::Pod => {
@@ -83,6 +86,7 @@ impl ClusterCache {
                 self.resource_claims.pods.clear();
                 self.volumes.pods.clear();
                 self.config_maps.pods.clear();
+                self.scheduling_groups.clear_pods();
                 self.shared_gpus = SharedGpus::default();
             }
         }
@@ -164,6 +168,7 @@ impl ClusterCache {
                 self.upsert_storage(kind, key, object);
             }
             Kind::ConfigMap => self.upsert_config_map(&key),
+            Kind::SchedulingGroup => self.upsert_scheduling_group(key, object),
             Kind::PodGroup => {
                 let record = self.parse_group(object);
                 self.upsert_group(key, record);
@@ -224,6 +229,7 @@ impl ClusterCache {
             | Kind::Storage(_)
             | Kind::ConfigMap
             | Kind::NodeResourceTopology
+            | Kind::SchedulingGroup
             | Kind::PodDisruptionBudget
             | Kind::BindRequest => wrong,
         }
@@ -244,6 +250,7 @@ impl ClusterCache {
     pub(super) fn has_version(&self, kind: Kind, key: &ObjectKey, version: u64) -> bool {
         let known = match kind {
             Kind::Pod => self.pods.get(key).map(|pod| pod.reported.version),
+            Kind::SchedulingGroup => self.scheduling_groups.version(key),
             Kind::PodGroup => self.groups.get(key).map(|group| group.reported.version),
             Kind::ResourceClaim => self.resource_claims.claims.get(key).map(|claim| claim.version),
             Kind::BindRequest => self.bind_requests.get(key).map(|request| request.version),
@@ -302,6 +309,7 @@ impl ClusterCache {
                 return self.remove_storage(kind, &key, version);
             }
             Kind::ConfigMap => return self.remove_config_map(&key),
+            Kind::SchedulingGroup => return self.remove_scheduling_group(&key, version),
             Kind::PodGroup => return self.remove_group(key, version),
             Kind::BindRequest => return self.remove_bind_request(key, version),
             Kind::Pod => return self.remove_pod(key, version),
@@ -322,6 +330,9 @@ impl ClusterCache {
                 Some("Node") => Kind::Node,
                 Some("Queue") => Kind::Queue,
                 Some("BindRequest") => Kind::BindRequest,
+                Some("PodGroup") if object["apiVersion"] == api_versions::WORKLOAD => {
+                    Kind::SchedulingGroup
+                }
                 Some("PodGroup") => Kind::PodGroup,
                 Some("DeviceClass") => Kind::DeviceClass,
                 Some("ResourceSlice") => Kind::ResourceSlice,

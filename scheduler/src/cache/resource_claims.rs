@@ -12,6 +12,7 @@ use crate::{
 impl ClusterCache {
     /// Sets how GPUs that are published as devices are accounted.
     pub(crate) fn with_flavor(mut self, flavor: Flavor) -> Self {
+        self.flavor = flavor;
         self.resource_claims.set_flavor(flavor);
         self
     }

@@ -23,9 +23,14 @@ fn profile_config(profile: Profile, scheduler_name: Option<&str>) -> Config {
 pub(super) fn run_config(arguments: &Run) -> anyhow::Result<Config> {
     let mut config = profile_config(arguments.profile, None);
     config.writes_at_once = 32;
-    if config.flavor == Flavor::Kube {
-        check_kube_flags(arguments)?;
+    match config.flavor {
+        Flavor::Kube => check_kube_flags(arguments)?,
+        Flavor::Kai => ensure!(
+            arguments.feature_gates.is_none(),
+            "--feature-gates: has no effect with --profile kai: remove it"
+        ),
     }
+    config.feature_gates = arguments.feature_gates.unwrap_or_default();
     let source = read_config_file(arguments, &mut config)?;
     if let Some(name) = &arguments.scheduler_name {
         config.scheduler_name.clone_from(name);

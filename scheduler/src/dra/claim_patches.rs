@@ -1,6 +1,6 @@
 //! The JSON of changes to `ResourceClaim`s: finalizer, consumers, allocation.
 
-use schedlab_api::{Value, finalizers, json};
+use schedlab_api::{Value, api_versions, finalizers, json};
 use schedlab_scheduler_core::model::{DeviceAccess, Name};
 
 use super::{ClaimRecord, ObjectKey, PickedDevice, PickedDevices, ResourceClaims};
@@ -22,6 +22,11 @@ pub(crate) fn finalizer_patch(claim: &ClaimRecord) -> Option<Value> {
 /// An entry of `status.reservedFor`.
 pub(crate) fn consumer_reference(name: &Name, uid: &Name) -> Value {
     json!({ "resource": "pods", "name": &**name, "uid": &**uid })
+}
+
+/// An entry of `status.reservedFor` for all pods of a PodGroup of Kubernetes.
+pub(crate) fn group_reference(name: &Name, uid: &Name) -> Value {
+    json!({ "apiGroup": api_versions::WORKLOAD_GROUP, "resource": "podgroups", "name": &**name, "uid": &**uid })
 }
 
 /// `AllocationResult` of these devices for a pod on the node.

@@ -8,6 +8,7 @@ mod grove;
 mod karta;
 mod kinds;
 mod ray;
+mod scheduling_group;
 mod sub_groups;
 mod training;
 
@@ -37,6 +38,9 @@ pub(super) use sub_groups::{OwnerKind, OwnerWarning};
 pub(super) const GANG_PLURAL: &str = "podgangs";
 const GANG_API: &str = "scheduler.grove.io/v1alpha1";
 const GANG_LABEL: &str = "grove.io/podgang";
+
+/// Kind of the PodGroups of Kubernetes.
+pub(super) const SCHEDULING_GROUP_KIND: &str = "PodGroup";
 
 /// One owner in a chain; `object` is null if it does not exist.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +114,9 @@ pub(super) fn group_of(
         warning,
     } = sub_groups::shape_of(&input)?;
     let queue = annotations::group_queue(&input);
+    if input.grouping == Grouping::SchedulingGroup {
+        scheduling_group::check_agreement(&input)?;
+    }
     let group = Group {
         name: group_name(&input, name_suffix.as_deref()),
         namespace: Name::clone(&key.namespace),
@@ -125,6 +132,9 @@ pub(super) fn group_of(
         topology: match topology {
             Some(topology) => Some(topology),
             None if input.grouping == Grouping::Grove => grove::gang_topology(&input)?,
+            None if input.grouping == Grouping::SchedulingGroup => {
+                scheduling_group::topology(&input)?
+            }
             None => annotations::topology_constraint(&input.top.annotations)?,
         },
         preemption_delay: annotations::duration_annotation(&input, PREEMPTION_DELAY)?,
@@ -147,9 +157,12 @@ fn check_controller(chain: &[OwnerLink]) -> Result<(), Malformed> {
     Err(Malformed::new(field, format!("{owners} owners"), "one, or one with controller: true"))
 }
 
-/// An object outside the owner chain that determines the group: Grove's PodGang, named by a label
-/// of the pod, or the RayCluster of a RayJob.
+/// An object outside the owner chain that determines the group: the PodGroup of Kubernetes that the
+/// pod names, Grove's PodGang, named by a label of the pod, or the RayCluster of a RayJob.
 pub(super) fn related_object(pod: &PodRecord, chain: &[OwnerLink]) -> Option<Owner> {
+    if let Some(name) = &pod.scheduling_group {
+        return Some(scheduling_group::owner(name));
+    }
     let (chain, _) = kinds::split_skipped(chain);
     match kinds::grouping(&chain.last()?.owner) {
         Grouping::Grove => {
@@ -172,12 +185,16 @@ pub(super) fn related_object(pod: &PodRecord, chain: &[OwnerLink]) -> Option<Own
         | Grouping::RunaiJob
         | Grouping::Spark
         | Grouping::Karta
+        | Grouping::SchedulingGroup
         | Grouping::Default => None,
     }
 }
 
 /// The group's owner, if its kind has no built-in grouping, so that a Karta may define one.
-pub(super) fn karta_owner(chain: &[OwnerLink]) -> Option<&Owner> {
+pub(super) fn karta_owner<'c>(pod: &PodRecord, chain: &'c [OwnerLink]) -> Option<&'c Owner> {
+    if pod.scheduling_group.is_some() {
+        return None;
+    }
     let (chain, _) = kinds::split_skipped(chain);
     let top = chain.last()?;
     (!top.object.is_null() && kinds::is_unlisted(&top.owner)).then_some(&top.owner)
@@ -215,8 +232,10 @@ fn grouping_input<'a>(
         top.labels.clone_from(&pod.labels);
         top.annotations.clone_from(&pod.annotations);
     }
-    if grouping == Grouping::Grove {
-        use_gang_as_owner(&mut top, pod, context)?;
+    match grouping {
+        Grouping::Grove => use_gang_as_owner(&mut top, pod, context)?,
+        Grouping::SchedulingGroup => scheduling_group::use_as_owner(&mut top, pod, context)?,
+        _ => {}
     }
     // Labels and annotations of skipped owners apply if the owner below does not set them.
     for link in skipped {
@@ -287,6 +306,7 @@ fn group_name(input: &GroupingInput<'_>, name_suffix: Option<&str>) -> Name {
         | Grouping::Grove
         | Grouping::Knative
         | Grouping::AmlJob
+        | Grouping::SchedulingGroup
         | Grouping::Default => {
             default_group_name(&input.top.owner.name, &input.top.owner.uid, name_suffix)
         }

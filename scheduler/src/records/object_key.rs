@@ -20,6 +20,11 @@ impl ObjectKey {
         Self { namespace: part("/metadata/namespace"), name: part("/metadata/name") }
     }
 
+    /// The key of another object of the same namespace.
+    pub(crate) fn sibling(&self, name: &Name) -> Self {
+        Self { namespace: Name::clone(&self.namespace), name: Name::clone(name) }
+    }
+
     /// Parses the form that `Display` writes: `namespace/name`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (namespace, name) = text.split_once('/')?;

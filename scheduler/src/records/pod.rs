@@ -62,6 +62,8 @@ pub(crate) struct PodRecord {
     pub(crate) releasing_since: Option<Time>,
     /// Annotation `pod-group-name`, or the assumed group.
     pub(crate) group: Option<Name>,
+    /// `spec.schedulingGroup.podGroupName`: a PodGroup of Kubernetes.
+    pub(crate) scheduling_group: Option<Name>,
     /// The first owner reference.
     pub(crate) owner: Option<Owner>,
     pub(crate) skip_grouping: bool,
@@ -164,6 +166,7 @@ impl PodRecord {
             created: time(metadata, "/creationTimestamp").unwrap_or_default(),
             started: time(status, "/startTime"),
             releasing_since: releasing_since(metadata),
+            scheduling_group: name(spec, "/schedulingGroup/podGroupName"),
             owner: list(metadata, "/ownerReferences").first().map(parse_owner),
             bind_failure: find_condition(conditions, "PodBound").filter(|condition| {
                 &*condition.status == "False" && text(spec, "/nodeName").is_none_or(str::is_empty)

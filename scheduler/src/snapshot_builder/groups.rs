@@ -1,12 +1,21 @@
 //! Pod groups of the snapshot: those of the API, or one for each pod with profile `kube`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
-use schedlab_scheduler_core::model::{Name, PodGroup, QueueProblem, StalenessGrace, SubGroup};
+use schedlab_scheduler_core::model::{
+    Name, PodGroup, QueueProblem, StalenessGrace, SubGroup, Topology, TopologyConstraint,
+    TopologyLevel,
+};
 
 use super::{queues::QueueLookup, sub_groups::sub_group_index};
 use crate::{
-    cache::{ClusterCache, PodGroupRecord, PriorityClassRecord, SchedulingAttempts},
+    cache::{
+        ClusterCache, PodGroupRecord, PriorityClassRecord, SchedulingAttempts,
+        SchedulingGroupRecord, gang_key, scheduling_group_key,
+    },
     config::Flavor,
     records::{ObjectKey, PodRecord},
 };
@@ -24,7 +33,11 @@ const WELL_KNOWN_CLASSES: [(&str, i32); 4] =
 pub(super) fn group_keys(cache: &ClusterCache, flavor: Flavor) -> BTreeSet<ObjectKey> {
     match flavor {
         Flavor::Kai => cache.members.keys().cloned().collect(),
-        Flavor::Kube => cache.pods.keys().cloned().collect(),
+        Flavor::Kube => {
+            let is_single = |pod: &&PodRecord| !cache.is_in_gang(pod);
+            let pods = cache.pods.iter().filter(|(_, pod)| is_single(pod)).map(|(key, _)| key);
+            pods.cloned().chain(cache.scheduling_groups.named().map(gang_key)).collect()
+        }
     }
 }
 
@@ -50,8 +63,33 @@ pub(super) fn build_group(
                 Some(_) => charge_of_malformed_group(group, running),
             })
         }
-        Flavor::Kube => cache.pods.get(key).filter(lives).map(|pod| single_pod_group(key, pod)),
+        Flavor::Kube => match scheduling_group_key(key) {
+            Some(of) => {
+                let mut members = cache.scheduling_groups.members(&of);
+                let is_needed = members
+                    .any(|pod| cache.pods.get(&of.sibling(pod)).is_some_and(|pod| lives(&pod)));
+                let record = cache.scheduling_groups.groups.get(&of).filter(|_| is_needed)?;
+                Some(gang(key, record))
+            }
+            None => {
+                let single = |pod: &&PodRecord| lives(pod) && !cache.is_in_gang(pod);
+                cache.pods.get(key).filter(single).map(|pod| single_pod_group(key, pod))
+            }
+        },
     }
+}
+
+/// The Topology objects, and a topology for each node label that groups name as theirs.
+pub(super) fn topologies(cache: &ClusterCache) -> Vec<Topology> {
+    let labels = cache.scheduling_groups.topology_keys.iter();
+    let of_label = |label: &Name| {
+        let level = TopologyLevel { label: Name::clone(label), alias: None };
+        (Name::clone(label), Topology { name: Name::clone(label), levels: vec![level] })
+    };
+    let mut topologies: BTreeMap<Name, Topology> = labels.map(of_label).collect();
+    let named = cache.topologies.iter();
+    topologies.extend(named.map(|(name, topology)| (Name::clone(name), topology.clone())));
+    topologies.into_values().collect()
 }
 
 /// The position of a key among groups, or in `Err` the position at which to insert it.
@@ -93,6 +131,7 @@ fn group_from_record(
         sub_groups: record.sub_groups.clone(),
         min_sub_group: record.min_sub_group,
         topology: record.topology.clone(),
+        evicted_together: record.evicted_together,
         created: record.created,
         last_start: record.last_start,
         last_eviction: record.last_eviction,
@@ -168,12 +207,42 @@ fn single_pod_group(key: &ObjectKey, pod: &PodRecord) -> PodGroup {
         sub_groups: vec![single_sub_group(1)],
         min_sub_group: None,
         topology: None,
+        evicted_together: false,
         created: pod.created,
         last_start: pod.started,
         last_eviction: None,
         stale_since: None,
         staleness_grace: None,
-        preemption_delay: std::time::Duration::ZERO,
+        preemption_delay: Duration::ZERO,
+        is_skipped: false,
+        unschedulable_members: Vec::new(),
+    }
+}
+
+/// The group of a PodGroup of Kubernetes, with profile `kube`.
+fn gang(key: &ObjectKey, record: &SchedulingGroupRecord) -> PodGroup {
+    let topology = record.topology_key.as_ref().map(|label| TopologyConstraint {
+        topology: Name::clone(label),
+        required: Some(Name::clone(label)),
+        preferred: None,
+    });
+    PodGroup {
+        namespace: Name::clone(&key.namespace),
+        name: Name::clone(&key.name),
+        uid: Name::clone(&record.uid),
+        queue: Ok(None),
+        priority: record.priority,
+        preemptible: true,
+        sub_groups: vec![single_sub_group(record.minimum())],
+        min_sub_group: None,
+        topology,
+        evicted_together: record.disrupts_all,
+        created: record.created,
+        last_start: None,
+        last_eviction: None,
+        stale_since: None,
+        staleness_grace: Some(StalenessGrace::Never),
+        preemption_delay: Duration::ZERO,
         is_skipped: false,
         unschedulable_members: Vec::new(),
     }

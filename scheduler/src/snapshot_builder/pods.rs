@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use schedlab_api::annotations;
 use schedlab_scheduler_core::model::{
     Name, NodeId, Pod, PodGroup, PodGroupId, PodShape, PodStatus, ShapeId,
 };
@@ -12,9 +13,10 @@ use super::{
     sub_groups::{first_leaf_index, sub_group_index},
 };
 use crate::{
-    cache::ClusterCache,
+    cache::{ClusterCache, PodGroupRecord, gang_key},
     config::Flavor,
     dra::ClaimedResources,
+    parse::Malformed,
     records::{ObjectKey, Phase, PodRecord},
 };
 
@@ -202,6 +204,8 @@ fn group_and_sub_group(
     let id =
         |key: &ObjectKey| find_group(context.groups, key).map(|at| PodGroupId(to_position(at)));
     if context.flavor == Flavor::Kube {
+        let gang = record.scheduling_group.as_ref().filter(|_| context.cache.is_in_gang(record));
+        let key = &gang.map_or_else(|| key.clone(), |gang| gang_key(&key.sibling(gang)));
         return id(key).map(|id| (id, 0)).map_err(|_| UnschedulableReason::NoGroup);
     }
     let Some(name) = &record.group else {
@@ -213,6 +217,11 @@ fn group_and_sub_group(
     let group_key = group_key(key, name);
     let missing = || UnschedulableReason::GroupMissing(Name::clone(name));
     let group = context.cache.groups.get(&group_key).ok_or_else(missing)?;
+    if record.is_waiting()
+        && let Some(wrong) = other_scheduling_group(record, group)
+    {
+        return Err(UnschedulableReason::MalformedPod(wrong));
+    }
     let id = || id(&group_key).map_err(|_| missing());
     match (UnschedulableReason::for_malformed_group(name, group), record.is_waiting()) {
         (Some(reason), true) => Err(reason),
@@ -224,4 +233,13 @@ fn group_and_sub_group(
             Err(_) => Ok((id()?, first_leaf_index(&group.sub_groups))),
         },
     }
+}
+
+/// The fault of a pod whose annotation names another group than `spec.schedulingGroup`.
+fn other_scheduling_group(pod: &PodRecord, group: &PodGroupRecord) -> Option<Malformed> {
+    let named = pod.scheduling_group.as_ref()?;
+    let found = pod.group.as_ref().filter(|_| group.scheduling_group() != Some(named))?;
+    let field = format!("annotation {}", annotations::POD_GROUP_NAME);
+    let found = format!("{found}, with {named} in spec.schedulingGroup.podGroupName");
+    Some(Malformed::new(field, found, "the group of that PodGroup, or no annotation"))
 }

@@ -11,7 +11,7 @@ use super::{
     pods::PodEntry,
 };
 use crate::{
-    cache::{Changes, ClusterCache},
+    cache::{Changes, ClusterCache, gang_key},
     config::Flavor,
     records::ObjectKey,
 };
@@ -56,6 +56,7 @@ impl SnapshotBuilder {
                 groups.insert(at, group);
                 self.renumber_groups(at, 1);
                 pods.extend(cache.pods_of_group(key).map(|(pod, _)| pod));
+                pods.extend(cache.gang_pods(key));
             }
             (Err(_), None) => {}
         }
@@ -105,7 +106,11 @@ impl SnapshotBuilder {
 fn group_of_pod(cache: &ClusterCache, flavor: Flavor, pod: &ObjectKey) -> Option<ObjectKey> {
     match flavor {
         Flavor::Kai => Some(group_key(pod, cache.pods.get(pod)?.group.as_ref()?)),
-        Flavor::Kube => Some(pod.clone()),
+        Flavor::Kube => {
+            let record = cache.pods.get(pod).filter(|record| cache.is_in_gang(record));
+            let gang = record.and_then(|record| record.scheduling_group.as_ref());
+            Some(gang.map_or_else(|| pod.clone(), |gang| gang_key(&pod.sibling(gang))))
+        }
     }
 }
 

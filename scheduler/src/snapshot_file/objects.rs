@@ -58,6 +58,7 @@ pub(super) fn mistype_consequence(kind: Kind, object: &Value) -> &'static str {
         | Kind::Storage(_)
         | Kind::ConfigMap
         | Kind::NodeResourceTopology
+        | Kind::SchedulingGroup
         | Kind::PodDisruptionBudget
         | Kind::BindRequest => "it is ignored",
     }

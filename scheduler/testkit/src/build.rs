@@ -64,6 +64,8 @@ struct SnapshotBuilder {
 struct ParsedJob {
     queue: Name,
     group: PodGroup,
+    /// It is one group even where each pod is a group of its own.
+    is_gang: bool,
     pods: Vec<(Pod, Option<Name>)>,
 }
 
@@ -201,10 +203,12 @@ impl SnapshotBuilder {
             },
             preemption_delay: tokens.take_duration("delay").unwrap_or_default(),
             is_skipped: tokens.take_flag("left-alone"),
+            evicted_together: tokens.flag("whole"),
             unschedulable_members: Vec::new(),
         };
         let queue = tokens.take_value("queue").unwrap_or("default").into();
-        self.jobs.push(ParsedJob { queue, group, pods: Vec::new() });
+        let is_gang = least == u32::MAX;
+        self.jobs.push(ParsedJob { queue, group, is_gang, pods: Vec::new() });
         if parts_follow {
             tokens.expect_end();
         } else {
@@ -421,14 +425,18 @@ fn add_job(
     let priority = job.group.priority;
     let pods =
         job.pods.into_iter().map(|(pod, node)| assign_node(Pod { priority, ..pod }, node, nodes));
-    match grouping {
-        Grouping::ByLine => {
+    let stays_together = grouping == Grouping::ByLine || job.is_gang;
+    match stays_together {
+        true => {
             let id = PodGroupId(u32::try_from(snapshot.pod_groups.len()).expect("few groups"));
-            let queue = queue::leaf_queue_id(queues, &job.queue).map(Some);
+            let queue = match grouping {
+                Grouping::ByLine => queue::leaf_queue_id(queues, &job.queue).map(Some),
+                Grouping::EachPod => Ok(None),
+            };
             snapshot.pod_groups.push(PodGroup { queue, ..job.group });
             snapshot.pods.extend(pods.map(|pod| Pod { group: Some(id), ..pod }));
         }
-        Grouping::EachPod => {
+        false => {
             let alone = SubGroup {
                 name: "default".into(),
                 min_member: 1,

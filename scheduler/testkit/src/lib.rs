@@ -8,7 +8,8 @@
 //! queue team parent=lab quota=8 limit=16 weight=1 priority=100 cpu-quota=4 cpu-limit=8
 //! job a gpus=1 queue=team priority=50          one pod
 //! job b pods=4 min=2 gpus=1 on n1 n1 n2        three run, one waits; two are the minimum
-//! gang c pods=2 gpus=8                         the minimum is all pods
+//! gang c pods=2 gpus=8                         the minimum is all pods; of one group with `kube`, too
+//! gang c pods=2 gpus=8 whole                   its pods are evicted together
 //! gang d                                       with parts of their own, each on a line:
 //!   part head gpus=1
 //!   part rack needs=1                          an inner part: one of its children suffices

@@ -400,6 +400,7 @@ fn new_pod_group(name: &str, job: SyntheticJob) -> PodGroup {
         staleness_grace: None,
         preemption_delay: Duration::ZERO,
         is_skipped: false,
+        evicted_together: false,
         unschedulable_members: Vec::new(),
     }
 }

@@ -128,6 +128,7 @@ fn pod_group_of_job(job: &Job, queue: Result<Option<QueueId>, QueueProblem>) -> 
         }),
         preemption_delay: Duration::from_secs(job.preemption_delay_s),
         is_skipped: false,
+        evicted_together: false,
         unschedulable_members: Vec::new(),
     }
 }

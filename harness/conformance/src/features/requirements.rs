@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use regex::Regex;
+use schedlab_api::api_versions;
 use schedlab_emulator::{KubernetesVersion, feature_gates};
 
 use super::case::Case;
@@ -202,7 +203,7 @@ impl Case {
 
 /// Tags of the capabilities that a step may require, each with whether its table or sentence
 /// requires it.
-fn table_requirements(step: &gherkin::Step) -> [(&'static str, bool); 6] {
+fn table_requirements(step: &gherkin::Step) -> [(&'static str, bool); 7] {
     let contains = |words: &str| step.value.contains(words);
     let has = |column: &str| column_cells(step, column).next().is_some();
     let is_of_queues = step.value.starts_with("these queues");
@@ -219,6 +220,7 @@ fn table_requirements(step: &gherkin::Step) -> [(&'static str, bool); 6] {
         ),
         ("elastic", has_elastic_workload(step)),
         ("sub-groups", has("sub-groups")),
+        ("workload-api", column_cells(step, "kind").any(|kind| kind == "podgroup") || has("group")),
         (
             "podgrouper",
             column_cells(step, "kind").any(|kind| KINDS_WITH_POD_GROUPS.contains(&kind)),
@@ -245,15 +247,24 @@ fn has_elastic_workload(step: &gherkin::Step) -> bool {
     let column = |name: &str| header.iter().position(|column| column == name);
     let (Some(min), Some(pods)) = (column("min"), column("pods")) else { return false };
     let count = |row: &[String], at: usize| row.get(at).and_then(|cell| cell.parse::<u32>().ok());
-    rows.iter().any(|row| match (count(row, min), count(row, pods)) {
-        (Some(min), Some(pods)) => min < pods,
-        (Some(_) | None, _) => false,
+    // The scheduler of a PodGroup of Kubernetes places any number of pods above the minimum.
+    let kind = column("kind");
+    let is_pod_group = |row: &&Vec<String>| {
+        kind.is_some_and(|at| row.get(at).is_some_and(|kind| kind == "podgroup"))
+    };
+    rows.iter().filter(|row| !is_pod_group(row)).any(|row| {
+        match (count(row, min), count(row, pods)) {
+            (Some(min), Some(pods)) => min < pods,
+            (Some(_) | None, _) => false,
+        }
     })
 }
 
 /// Whether the manifest below a step creates a PodGroup.
 fn creates_pod_groups(step: &gherkin::Step) -> bool {
-    step.docstring.as_ref().is_some_and(|text| text.contains("kind: PodGroup"))
+    step.docstring.as_ref().is_some_and(|text| {
+        text.contains("kind: PodGroup") && !text.contains(api_versions::WORKLOAD)
+    })
 }
 
 #[cfg(test)]

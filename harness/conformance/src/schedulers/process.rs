@@ -33,6 +33,8 @@ pub(crate) struct SchedulerProcessSpec {
     pub config: Config,
     /// The target: the scheduler's command and files.
     pub target: Target,
+    /// The feature gates that the scenario needs: `GenericWorkload=true,…`.
+    pub feature_gates: String,
     /// A folder that is searched for programs in addition to the `PATH`.
     pub program_folder: Option<PathBuf>,
     /// The name of the folder for the files of the process.
@@ -120,6 +122,7 @@ impl SchedulerProcessSpec {
         text.replace("{kubeconfig}", &format!("{folder}/{KUBECONFIG_FILE_NAME}"))
             .replace("{scheduler-name}", &self.config.scheduler_name)
             .replace("{profile}", profile)
+            .replace("{feature-gates}", &self.feature_gates)
             .replace("{dir}", &folder)
     }
 }

@@ -34,7 +34,7 @@ const BUILT_IN_TARGETS: [(&str, &str); 6] = [
 const KAI_SCHEDULER_NAME: &str = "kai-scheduler";
 
 /// Tags that name a capability of a scheduler, each with its meaning.
-pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 26] = [
+pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 27] = [
     ("quota", "queues have quotas that are enforced"),
     ("non-preemptible", "non-preemptible pods stay within the quota"),
     ("queue-priority", "queues are ordered by their priority"),
@@ -47,6 +47,7 @@ pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 26] = [
     ("elastic", "a gang grows beyond its minimum, and shrinks to it"),
     ("sub-groups", "a gang has sub-groups with minimums of their own"),
     ("podgrouper", "PodGroups are created for Jobs and other workloads"),
+    ("workload-api", "pods of a PodGroup of Kubernetes (scheduling.k8s.io) start together"),
     ("consolidation", "pods are moved to free contiguous resources"),
     ("bin-packing", "nodes are filled one by one, and GPU nodes are kept for GPU pods"),
     ("shared-gpus", "pods can request a fraction of a GPU"),
@@ -74,7 +75,8 @@ pub(super) const KUBECONFIG_FILE_NAME: &str = "kubeconfig";
 pub(super) const LOG_FILE_NAME: &str = "log";
 
 /// Placeholders that the command of a scheduler process may contain.
-const PLACEHOLDERS: [&str; 4] = ["{kubeconfig}", "{scheduler-name}", "{profile}", "{dir}"];
+const PLACEHOLDERS: [&str; 5] =
+    ["{kubeconfig}", "{scheduler-name}", "{profile}", "{feature-gates}", "{dir}"];
 
 /// Placeholder in the command of a target file for the PROGRAM of `--scheduler process:PROGRAM`.
 const PROGRAM_PLACEHOLDER: &str = "{program}";

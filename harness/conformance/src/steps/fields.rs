@@ -11,7 +11,8 @@ use super::subjects::Subject;
 use crate::world::World;
 use crate::world::observed::WatchedKind;
 
-/// A field of a queue, pod, node, pod group or resource claim, named by its path, has this value.
+/// A field of a queue, pod, node, pod group (KAI's: `gang`; that of Kubernetes:
+/// `podgroup`) or resource claim, named by its path, has this value.
 /// Numbers and text compare as text; a missing field is `""`.
 /// ```gherkin
 /// Then the field "status.conditions.0.status" of queue "team-a" is "True"
@@ -58,9 +59,10 @@ fn kind_of_subject(subject: &Subject) -> anyhow::Result<WatchedKind> {
         "pod" => Ok(WatchedKind::Pods),
         "node" => Ok(WatchedKind::Nodes),
         "gang" | "workload" => Ok(WatchedKind::PodGroups),
+        "podgroup" => Ok(WatchedKind::SchedulingGroups),
         "claim" => Ok(WatchedKind::Claims),
         _ => Err(anyhow!(
-            "got {subject}, expected a queue, pod, node or claim, or a gang or workload (its pod \
+            "got {subject}, expected a queue, pod, node, claim or podgroup, or a gang or workload (its pod \
              group)"
         )),
     }

@@ -28,7 +28,7 @@ use crate::world::World;
 #[given(expr = "the scheduler profile {string}")]
 #[expect(clippy::needless_pass_by_value, reason = "cucumber passes parameters by value")]
 fn scheduler_uses_profile(world: &mut World, name: String) -> StepResult {
-    let seed = world.config_mut()?.seed;
+    let Config { seed, feature_gates, .. } = world.config_mut()?.clone();
     let config = match name.as_str() {
         "kai" => Config::kai(),
         "kube" => Config::kube(),
@@ -36,7 +36,7 @@ fn scheduler_uses_profile(world: &mut World, name: String) -> StepResult {
             return Err(anyhow!("got profile {other:?}, expected kai or kube").into());
         }
     };
-    world.set_config_before_start(Config { seed, ..config })?;
+    world.set_config_before_start(Config { seed, feature_gates, ..config })?;
     Ok(())
 }
 

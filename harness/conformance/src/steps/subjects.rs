@@ -14,7 +14,7 @@ use crate::world::observed::{ObservedCluster, Pod, WORKLOAD_LABEL, WatchedKind};
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "subject",
-    regex = "(?:queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset) (?:\"[^\"]*\"|'[^']*')|the cluster"
+    regex = "(?:queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset|podgroup) (?:\"[^\"]*\"|'[^']*')|the cluster"
 )]
 pub(crate) struct Subject {
     kind_word: String,
@@ -25,7 +25,7 @@ pub(crate) struct Subject {
 #[derive(Clone, Debug, Parameter, PartialEq, Eq)]
 #[param(
     name = "workload",
-    regex = "(?:workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset) (?:\"[^\"]*\"|'[^']*')"
+    regex = "(?:workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset|podgroup) (?:\"[^\"]*\"|'[^']*')"
 )]
 pub(crate) struct Workload(pub Subject);
 
@@ -122,7 +122,8 @@ impl Subject {
             "claim" => claim_names(pod.0).any(|name| name == self.name),
             // Pods submitted together share the workload's name as a label.
             "pod" => {
-                has_pod_name(pod, &self.name) || pod.label_value(WORKLOAD_LABEL) == Some(&self.name)
+                has_pod_name(pod, &self.name) || pod.label_value(WORKLOAD_LABEL) == Some(&self.name),
+            "podgroup" => pod.scheduling_group() == Some(&self.name)
             }
             word => pod.belongs_to(word, &self.name) || is_in_pod_group(pod, &self.name),
         }

@@ -44,7 +44,7 @@ pub(crate) fn never_existed_message(subject: &str, name: &str, known: &[String])
 /// Matches subjects by kind and name. Matches other quoted text, too, so that a subject inside
 /// quotes does not count.
 static SUBJECTS: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern = r#"\b(queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset) (?:"([^"]*)"|'([^']*)')|"[^"]*"|'[^']*'"#;
+    let pattern = r#"\b(queue|namespace|node|claim|workload|pod|gang|job|deployment|statefulset|jobset|trainjob|pytorchjob|raycluster|rayjob|leaderworkerset|podgroup) (?:"([^"]*)"|'([^']*)')|"[^"]*"|'[^']*'"#;
     Regex::new(pattern).expect("the pattern is valid")
 });
 

@@ -20,8 +20,10 @@ use crate::world::{Temporal, World};
 /// …), gang (a pod group and its pods), job, deployment, statefulset, jobset, trainjob, pytorchjob
 /// (one master, the rest workers), raycluster (one head, the rest workers), rayjob (a raycluster and
 /// a pod that submits the job, which has the run time), leaderworkerset (a leader, the rest
-/// workers). Columns: name, kind, queue, pods, gpus, cpu, memory, min (of a gang, job or pytorchjob:
-/// members that must run together), replicas (of a leaderworkerset: groups of `pods` pods),
+/// workers), podgroup (a PodGroup of Kubernetes and its pods). Columns: name, kind, queue, pods,
+/// gpus, cpu, memory, min (of a gang, job, pytorchjob or podgroup: members that must run together),
+/// policy (of a podgroup: gang or basic), topology (of a podgroup: a node label), disruption (of a
+/// podgroup: single or all), group (of a pod: the podgroup that it joins), replicas (of a leaderworkerset: groups of `pods` pods),
 /// completion mode (of a job: Indexed or `NonIndexed`), priority (a class, or a number),
 /// preemptible (yes, no), run time, startup, termination, exit code, grace (seconds), preemption
 /// delay, staleness grace, sub-groups (of a gang: `leader 1, workers 2/4`), gang (of a pod: the

@@ -38,6 +38,8 @@ pub enum WatchedKind {
     Queues,
     /// KAI's PodGroup objects of all namespaces.
     PodGroups,
+    /// PodGroups of Kubernetes of all namespaces.
+    SchedulingGroups,
     /// Resource claims of all namespaces.
     Claims,
     /// Events of all namespaces.
@@ -45,8 +47,15 @@ pub enum WatchedKind {
 }
 
 impl WatchedKind {
-    const ALL: [Self; 6] =
-        [Self::Nodes, Self::Pods, Self::Queues, Self::PodGroups, Self::Claims, Self::Events];
+    const ALL: [Self; 7] = [
+        Self::Nodes,
+        Self::Pods,
+        Self::Queues,
+        Self::PodGroups,
+        Self::SchedulingGroups,
+        Self::Claims,
+        Self::Events,
+    ];
 
     /// API group, version and plural name of the kind's collection.
     fn collection(self) -> (&'static str, &'static str, &'static str) {
@@ -55,6 +64,7 @@ impl WatchedKind {
             Self::Pods => ("", "v1", "pods"),
             Self::Queues => (api_versions::SCHEDULING_GROUP, "v2", "queues"),
             Self::PodGroups => (api_versions::SCHEDULING_GROUP, "v2alpha2", "podgroups"),
+            Self::SchedulingGroups => (api_versions::WORKLOAD_GROUP, "v1beta1", "podgroups"),
             Self::Claims => ("resource.k8s.io", "v1", "resourceclaims"),
             Self::Events => ("", "v1", "events"),
         }

@@ -70,11 +70,14 @@ impl World {
             (SchedulerSource::Process(_), Some(real_cluster)) => {
                 let (folder, run) = real_cluster.new_scheduler_folder();
                 let target = self.target.clone();
+                let gates = self.case.feature_gates().into_iter();
+                let gates: Vec<String> = gates.map(|gate| format!("{gate}=true")).collect();
                 let programs = real_cluster.control_plane_program_folder().map(Path::to_path_buf);
                 let start = SchedulerProcessSpec {
                     connector: door,
                     config,
                     target,
+                    feature_gates: gates.join(","),
                     program_folder: programs,
                     folder,
                     run,

@@ -26,6 +26,8 @@ pub struct ScoredNode {
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodePreferences {
     looks_ahead: bool,
+    /// Pods may be pipelined to any node, whatever the profile says.
+    pipelines_anywhere: bool,
     /// While pods are placed in a topology domain: the preferred nodes of that domain with the size
     /// of the preference.
     pub(super) nodes: Option<BTreeMap<NodeId, i64>>,
@@ -71,6 +73,12 @@ impl Statement<'_> {
     pub fn set_look_ahead(&mut self, ahead: bool) {
         self.session.preferences.looks_ahead = ahead;
         self.session.caches.rankings.take();
+    }
+
+    /// Whether pods may be pipelined to any node, for a gang whose victims are chosen with its
+    /// nodes, or as the profile says.
+    pub(crate) fn set_pipelines_anywhere(&mut self, anywhere: bool) {
+        self.session.preferences.pipelines_anywhere = anywhere;
     }
 }
 
@@ -237,6 +245,7 @@ impl Session<'_> {
         let filters = self.selected_filters(pod, |_| true);
         let waits_for = |node: NodeId| match self.profile.plugins.pipeline_policy {
             PipelinePolicy::AnyNode => true,
+            PipelinePolicy::NominatedNode if self.preferences.pipelines_anywhere => true,
             PipelinePolicy::NominatedNode => self.pod(pod).nominated_node == Some(node),
         };
         self.nodes_within(within)

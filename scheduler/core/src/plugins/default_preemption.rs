@@ -2,7 +2,7 @@
 //! priority as needed from one node, and nominates the pod to that node. Disruption budgets are
 //! kept if possible. Difference from kube-scheduler: every node is a candidate, not a sample.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use crate::{
     framework::{PostFilter, Session, Statement},
@@ -131,6 +131,11 @@ fn split_by_budget(session: &Session<'_>, leaving: Vec<PodId>) -> (Vec<PodId>, V
         violates
     };
     leaving.into_iter().partition(violates)
+}
+
+/// The pods whose eviction, together with that of the others, violates a disruption budget.
+pub(super) fn violating_pods(session: &Session<'_>, leaving: Vec<PodId>) -> BTreeSet<PodId> {
+    split_by_budget(session, leaving).0.into_iter().collect()
 }
 
 /// Whether the budget counts the eviction of the pod as a disruption that it has not counted yet.

@@ -14,7 +14,7 @@ mod wait;
 use std::{collections::BTreeSet, fmt};
 
 use super::{
-    DelayStart, FitError, PreemptionOutcome, Quantity, Reason,
+    DelayStart, FitError, PodGroupPreemption, PreemptionOutcome, Quantity, Reason,
     excluded_nodes::fmt_relabel,
     fit_error::resource_label,
     topology_fit_error::{
@@ -314,6 +314,16 @@ impl Reason {
                 preemption: PreemptionOutcome::Nominated | PreemptionOutcome::VictimsTerminating,
                 ..
             } => Suggestion::WaitForRelease { nodes: Vec::new() },
+            Self::PodGroupUnschedulable(failure) => match failure.preemption {
+                PodGroupPreemption::Nominated { .. } | PodGroupPreemption::VictimsTerminating => {
+                    Suggestion::WaitForRelease { nodes: Vec::new() }
+                }
+                PodGroupPreemption::PolicyNever
+                | PodGroupPreemption::NoVictims
+                | PodGroupPreemption::NotHelpful => {
+                    suggestion_for_errors(&failure.fit_errors, failure.missing())
+                }
+            },
             Self::NoNode { fit_errors, .. } | Self::Unschedulable { fit_errors, .. } => {
                 suggestion_for_errors(fit_errors, 1)
             }

@@ -70,8 +70,10 @@ pub(crate) fn units_of_job(
     let group = session.group(id);
     let mut job = RunningJob::new(session, group, running);
     let mut portions: Vec<(UnitPortion, PlacedPods)> = Vec::new();
-    while let Some(pods) = job.take_elastic_pods() {
-        portions.push((UnitPortion::Elastic, pods));
+    if !group.evicted_together {
+        while let Some(pods) = job.take_elastic_pods() {
+            portions.push((UnitPortion::Elastic, pods));
+        }
     }
     let mut minimum: PlacedPods = job.running.into_iter().flatten().collect();
     minimum.extend(running.newly_placed.iter().copied());

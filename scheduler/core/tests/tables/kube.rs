@@ -263,7 +263,7 @@ fn no_other_pod_takes_the_capacity_of_a_nominated_pod() {
 fn ten_pods_with_room_for_eight_run_in_part() {
     assert_snapshot!(kube_plan_of("
         node n1 gpus=8
-        gang a pods=10 gpus=1
+        job a pods=10 gpus=1
     "), @r"
     a-0 runs on n1
     a-1 runs on n1

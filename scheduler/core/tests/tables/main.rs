@@ -11,6 +11,7 @@ mod gpu_fractions;
 mod infeasible_heads;
 mod job_order;
 mod kube;
+mod kube_gangs;
 mod large_borrowers;
 mod mixed_clusters;
 mod multi_node_devices;

@@ -4,7 +4,9 @@
 use schedlab_api::{annotations, labels, object_names};
 use schedlab_scheduler_core::model::{Labels, Name, TopologyConstraint};
 
-use super::{super::defaults::KindDefaults, GroupingInput, OwnerLink, kinds::Grouping};
+use super::{
+    super::defaults::KindDefaults, GroupingInput, OwnerLink, kinds::Grouping, scheduling_group,
+};
 use crate::{
     parse::{Malformed, at, parse_go_duration},
     records::{Owner, PodRecord},
@@ -72,6 +74,11 @@ pub(super) fn priority_class(input: &GroupingInput<'_>) -> Name {
         .then(|| crate::parse::name(input.top.object, "/spec/priorityClassName"))
         .flatten();
     let of_pod = input.pod.labels.get(labels::PRIORITY_CLASS);
+    if input.grouping == Grouping::SchedulingGroup
+        && let Some(class) = scheduling_group::priority_class(input)
+    {
+        return class;
+    }
     let others = of_pod.or(of_gang.as_ref()).or(input.pod.priority_class.as_ref());
     let mut stated = labels_of_owners(input, labels::PRIORITY_CLASS)
         .filter_map(|of_owner| of_kind.flatten().cloned().or(of_owner).or_else(|| others.cloned()));
@@ -96,6 +103,7 @@ pub(super) fn priority_class(input: &GroupingInput<'_>) -> Name {
         | Grouping::RunaiJob
         | Grouping::Spark
         | Grouping::Karta
+        | Grouping::SchedulingGroup
         | Grouping::Default => "train".into(),
     }
 }

@@ -44,6 +44,9 @@ pub(super) enum Grouping {
     Spark,
     /// As defined by a Karta for the kind.
     Karta,
+    /// As defined by the PodGroup of Kubernetes that the pod names in `spec.schedulingGroup`,
+    /// whatever its owners are.
+    SchedulingGroup,
     /// All pods of the top owner, with `minMember` 1.
     Default,
 }
@@ -67,7 +70,7 @@ use Grouping::{
 use OwnerRule::{Group, PerChild, Skip, Unlisted};
 
 /// Per kind: API group, kind, resource name, and rule. API versions do not matter.
-const KINDS: [(&str, &str, &str, OwnerRule); 46] = [
+const KINDS: [(&str, &str, &str, OwnerRule); 47] = [
     ("", "Pod", "pods", Group(ByTopOwner)),
     ("apps", "ReplicaSet", "replicasets", Group(ByTopOwner)),
     ("apps", "Deployment", "deployments", Group(EachPod)),
@@ -118,6 +121,7 @@ const KINDS: [(&str, &str, &str, OwnerRule); 46] = [
     ("run.ai", "DistributedWorkload", "distributedworkloads", Skip),
     ("run.ai", "InferenceWorkload", "inferenceworkloads", Skip),
     ("run.ai", "DistributedInferenceWorkload", "distributedinferenceworkloads", Skip),
+    (api_versions::WORKLOAD_GROUP, super::SCHEDULING_GROUP_KIND, "podgroups", Unlisted),
     ("sparkoperator.k8s.io", "SparkApplication", "sparkapplications", Unlisted),
 ];
 
@@ -151,6 +155,7 @@ pub(super) fn grouping_of(pod: &PodRecord, chain: &[OwnerLink]) -> Grouping {
     let is_spark = [SPARK_APP, SPARK_SELECTOR].iter().all(|label| pod.labels.contains_key(*label));
     let named = pod.labels.get(SPARK_SELECTOR).is_some_and(|name| !name.is_empty());
     match chain.last() {
+        _ if pod.scheduling_group.is_some() => Grouping::SchedulingGroup,
         // The Spark driver has no owner; it owns the executors.
         None if is_spark && named => Grouping::Spark,
         Some(top) if is_spark && named && &*top.owner.kind == "Pod" => Grouping::Spark,

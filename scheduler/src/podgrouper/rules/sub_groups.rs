@@ -3,7 +3,9 @@
 use schedlab_api::{Value, annotations::BATCH_MIN_MEMBER};
 use schedlab_scheduler_core::model::{Labels, Name, SubGroup, TopologyConstraint};
 
-use super::{GroupingInput, annotations, grove, karta, kinds::Grouping, ray, training};
+use super::{
+    GroupingInput, annotations, grove, karta, kinds::Grouping, ray, scheduling_group, training,
+};
 use crate::parse::{Malformed, strings};
 
 pub(super) const SEGMENT_SIZE_ANNOTATION: &str = "kai.scheduler/segment-size";
@@ -73,6 +75,7 @@ pub(super) fn shape_of(input: &GroupingInput<'_>) -> Result<GroupShape, Malforme
         Grouping::Knative => GroupShape::without_sub_groups(min_scale(input)),
         Grouping::Job => job_shape(input)?,
         Grouping::Karta => karta::karta_shape(input)?,
+        Grouping::SchedulingGroup => scheduling_group::shape(input)?,
         _ if is_unread => GroupShape::without_sub_groups(1),
         Grouping::JobSet => training::job_set_shape(input)?,
         Grouping::PyTorchJob => training::pytorch_job_shape(input)?,

@@ -9,6 +9,7 @@ use crate::karta::Kartas;
 mod grove;
 mod karta;
 mod ray;
+mod scheduling_group;
 mod trees;
 
 /// An owner of kind `group/Kind`, or of a built-in kind.
@@ -57,7 +58,8 @@ fn group_text_by(
 }
 
 fn pod_of(name: &str, metadata: &Value) -> Value {
-    let mut pod = json!({ "metadata": metadata });
+    let group = metadata.get("schedulingGroup");
+    let mut pod = json!({ "metadata": metadata, "spec": { "schedulingGroup": group } });
     for (field, value) in [("name", name), ("namespace", "ns"), ("uid", "u0")] {
         pod["metadata"][field] = json!(value);
     }
@@ -83,8 +85,8 @@ fn group_text_among(
     let (key, record) = pod("p", metadata);
     let others = others.iter().map(|labels| pod("other", &json!({ "labels": labels })));
     let whole = pod_of("p", metadata);
-    let karta =
-        karta_owner(chain).and_then(|owner| kartas.for_kind(&owner.api_version, &owner.kind));
+    let karta = karta_owner(&record, chain)
+        .and_then(|owner| kartas.for_kind(&owner.api_version, &owner.kind));
     let around = GroupingContext {
         karta: karta.map(|karta| (karta, &whole)),
         cycle_budget: &CycleBudget::new(),

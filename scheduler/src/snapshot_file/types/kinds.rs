@@ -61,7 +61,9 @@ fn declared_schema(kind: Kind, generator: &mut SchemaGenerator) -> Schema {
         Kind::Topology => custom_resource_schema::<TopologySpec, TopologyStatus>(generator),
         Kind::NodeResourceTopology => node_resource_topology_schema(generator),
         // Not part of snapshots.
-        Kind::Karta => custom_resource_schema::<serde_json::Value, serde_json::Value>(generator),
+        Kind::Karta | Kind::SchedulingGroup => {
+            custom::<serde_json::Value, serde_json::Value>(generator)
+        }
         Kind::PodDisruptionBudget => generator.subschema_for::<PodDisruptionBudget>(),
         Kind::DeviceClass => generator.subschema_for::<DeviceClass>(),
         Kind::ResourceSlice => generator.subschema_for::<ResourceSlice>(),

@@ -21,6 +21,10 @@ pub(crate) const WORKLOAD_COLUMNS: &[&str] = &[
     "replicas",
     "completion mode",
     "gang",
+    "group",
+    "policy",
+    "topology",
+    "disruption",
     "priority",
     "preemptible",
     "run time",
@@ -279,7 +283,7 @@ mod tests {
 
     #[test]
     fn an_invalid_row_creates_no_object() {
-        assert_snapshot!(made(&[("name", "a"), ("kind", "cronjob")]), @"f:3: column `kind`: got cronjob, expected pod, gang, job, deployment, statefulset, jobset, trainjob, pytorchjob, raycluster, rayjob, leaderworkerset");
+        assert_snapshot!(made(&[("name", "a"), ("kind", "cronjob")]), @"f:3: column `kind`: got cronjob, expected pod, gang, job, deployment, statefulset, jobset, trainjob, pytorchjob, raycluster, rayjob, leaderworkerset, podgroup");
         assert_snapshot!(made(&[("kind", "pod")]), @"f:3: column `name`: got nothing, expected a value");
         assert_snapshot!(made(&[("name", "a"), ("pods", "-2")]), @"f:3: column `pods`: got -2, expected a whole number from 1 to 100000");
     }
@@ -289,8 +293,8 @@ mod tests {
         let of = |kind: &str, column: &str, cell: &str| {
             made(&[("name", "a"), ("kind", kind), (column, cell)])
         };
-        assert_snapshot!(of("deployment", "min", "banana"), @"f:3: column `min`: got banana for kind deployment, expected an empty cell or a kind that supports it (gang, job, pytorchjob)");
-        assert_snapshot!(of("pod", "min", "1"), @"f:3: column `min`: got 1 for kind pod, expected an empty cell or a kind that supports it (gang, job, pytorchjob)");
+        assert_snapshot!(of("deployment", "min", "banana"), @"f:3: column `min`: got banana for kind deployment, expected an empty cell or a kind that supports it (gang, job, pytorchjob, podgroup)");
+        assert_snapshot!(of("pod", "min", "1"), @"f:3: column `min`: got 1 for kind pod, expected an empty cell or a kind that supports it (gang, job, pytorchjob, podgroup)");
         assert_snapshot!(of("job", "gated", "yes"), @"f:3: column `gated`: got yes for kind job, expected an empty cell or a kind that supports it (pod, gang)");
         assert_snapshot!(of("pod", "gated", "2"), @"f:3: column `gated`: got 2, expected yes, no or a number up to 1");
         assert_snapshot!(of("deployment", "gang", "nope"), @"f:3: column `gang`: got nope for kind deployment, expected an empty cell or a kind that supports it (pod)");

@@ -5,7 +5,7 @@ use schedlab_api::{Value, annotations, api_versions, json, labels};
 use super::table::{Row, RowError};
 use super::workload::{WorkloadDraft, numbered_names};
 
-const WORKLOAD_KINDS: [&str; 11] = [
+const WORKLOAD_KINDS: [&str; 12] = [
     "pod",
     "gang",
     "job",
@@ -17,12 +17,17 @@ const WORKLOAD_KINDS: [&str; 11] = [
     "raycluster",
     "rayjob",
     "leaderworkerset",
+    "podgroup",
 ];
 
 /// Columns that only some kinds of workloads support, with these kinds.
-const KIND_SPECIFIC_COLUMNS: [(&str, &[&str]); 6] = [
-    ("min", &["gang", "job", "pytorchjob"]),
+const KIND_SPECIFIC_COLUMNS: [(&str, &[&str]); 10] = [
+    ("min", &["gang", "job", "pytorchjob", "podgroup"]),
     ("gang", &["pod"]),
+    ("group", &["pod"]),
+    ("policy", &["podgroup"]),
+    ("topology", &["podgroup"]),
+    ("disruption", &["podgroup"]),
     ("sub-groups", &["gang"]),
     ("gated", &["pod", "gang"]),
     ("completion mode", &["job"]),
@@ -50,6 +55,7 @@ pub(super) fn objects_of_workload(
         "raycluster" => Ok(vec![ray_cluster_object(draft)]),
         "rayjob" => Ok(vec![ray_job_object(draft)]),
         "leaderworkerset" => leader_worker_set_object(row, draft),
+        "podgroup" => pod_group(row, draft),
         kind => Err(row.unknown_word_error("kind", kind, &WORKLOAD_KINDS)),
     }
 }
@@ -77,7 +83,45 @@ fn standalone_pods(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, R
             add_gang_annotations(pod, gang);
         }
     }
+    if let Some(group) = row.cell("group") {
+        for pod in &mut pods {
+            pod["spec"]["schedulingGroup"] = json!({ "podGroupName": group });
+        }
+    }
     Ok(pods)
+}
+
+/// A PodGroup of Kubernetes and its pods.
+fn pod_group(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowError> {
+    let minimum = row.object_count("min", 1)?.unwrap_or(draft.pod_count());
+    let policy = match row.cell("policy") {
+        None | Some("gang") => json!({ "gang": { "minCount": minimum } }),
+        Some("basic") => json!({ "basic": {} }),
+        Some(cell) => return Err(row.error("policy", cell, "gang or basic")),
+    };
+    let mut spec = json!({ "schedulingPolicy": policy });
+    match row.cell("disruption") {
+        None => {}
+        Some(mode @ ("single" | "all")) => spec["disruptionMode"] = json!({ (mode): {} }),
+        Some(cell) => return Err(row.error("disruption", cell, "single or all")),
+    }
+    if let Some(key) = row.cell("topology") {
+        spec["schedulingConstraints"] = json!({ "topology": [{ "key": key }] });
+    }
+    if let Some(class) = draft.pod_spec.get("priorityClassName") {
+        spec["priorityClassName"] = class.clone();
+    }
+    let group = json!({
+        "apiVersion": api_versions::WORKLOAD,
+        "kind": "PodGroup",
+        "metadata": draft.metadata(),
+        "spec": spec,
+    });
+    let mut pods = draft.standalone_pods(&numbered_names(&draft.name, draft.pod_count()));
+    for pod in &mut pods {
+        pod["spec"]["schedulingGroup"] = json!({ "podGroupName": draft.name });
+    }
+    Ok([vec![group], pods].concat())
 }
 
 /// Adds a scheduling gate to the last pods: to as many as the row says, or to all.

@@ -197,6 +197,11 @@ impl<'a> Pod<'a> {
         is_kind && is_named()
     }
 
+    /// The PodGroup of Kubernetes that it names.
+    pub(crate) fn scheduling_group(self) -> Option<&'a str> {
+        fields::text(self.0, "/spec/schedulingGroup/podGroupName")
+    }
+
     /// Whether the owner with this kind and name is the workload itself or was created for the
     /// workload.
     fn is_owned_through(self, kind: &str, name: &str, workload: &str) -> bool {
