@@ -5,6 +5,7 @@
 
 mod bind_requests;
 mod claims;
+mod device_bindings;
 mod events;
 mod evictions;
 mod pending;
@@ -49,8 +50,8 @@ pub(crate) struct Outcome {
     pub(crate) retry: bool,
     /// The outcome of a write is unknown: pods must be listed again.
     pub(crate) in_doubt: bool,
-    /// Pods are not bound until their volumes are; events of the volumes will follow.
-    pub(crate) waits_for_volumes: bool,
+    /// Pods are not bound until their volumes and devices are ready; events of these will follow.
+    pub(crate) waits_for_others: bool,
     /// The last error of the API server.
     pub(crate) failure: Option<String>,
 }
@@ -79,6 +80,8 @@ pub(crate) struct Applier {
     held_messages: BTreeMap<ObjectKey, String>,
     /// Pods that have a node and wait for their volumes, since when.
     waiting_for_volumes: BTreeMap<ObjectKey, Time>,
+    /// When pods give up waiting for their devices.
+    device_deadlines: Vec<Time>,
     /// Names of the `Pipelined` events that were written, by pod.
     reported_pipelined: BTreeMap<ObjectKey, String>,
     /// Names of the warning events that were written.
@@ -137,6 +140,7 @@ impl Applier {
             refused,
             held_messages,
             waiting_for_volumes,
+            device_deadlines: Vec::new(),
             reported_pipelined,
             reported_warnings,
             grouping_grace,

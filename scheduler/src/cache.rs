@@ -171,6 +171,7 @@ impl ClusterCache {
         match need {
             Need::Volumes => !self.volumes.pods.is_empty(),
             Need::ConfigMaps => !self.config_maps.pods.is_empty(),
+            Need::DeviceTaintRules => self.resource_claims.has_slices(),
         }
     }
 

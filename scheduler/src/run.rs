@@ -293,7 +293,7 @@ impl Scheduler {
         self.observe_metrics(&plan, &stopwatch, CycleTimings { open, close, whole });
         self.log_cycle(&plan, whole);
         self.schedule_next(started, &plan, &outcome);
-        let is_done = Outcome { waits_for_volumes: false, ..outcome } == Outcome::default();
+        let is_done = Outcome { waits_for_others: false, ..outcome } == Outcome::default();
         let is_quiet = self.api.requests() == before && is_done;
         self.idle = is_quiet.then(|| self.idle_after(started, plan));
     }

@@ -225,6 +225,7 @@ const fn array_name(kind: Kind) -> Option<&'static str> {
         Kind::Storage(StorageKind::Attachment) => Some("volumeAttachments"),
         Kind::ConfigMap => Some("configMaps"),
         Kind::ResourceClaim => Some("resourceClaims"),
+        Kind::DeviceTaintRule => Some("deviceTaintRules"),
         Kind::Namespace | Kind::Karta | Kind::PodDisruptionBudget => None,
     }
 }

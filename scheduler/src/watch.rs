@@ -49,6 +49,7 @@ pub(crate) enum Kind {
     Karta,
     DeviceClass,
     ResourceSlice,
+    DeviceTaintRule,
     Storage(StorageKind),
     ConfigMap,
     NodeResourceTopology,
@@ -120,6 +121,7 @@ impl Kind {
                 Self::Karta,
                 Self::DeviceClass,
                 Self::ResourceSlice,
+                Self::DeviceTaintRule,
                 Self::Storage(StorageKind::Class),
                 Self::Storage(StorageKind::Volume),
                 Self::Storage(StorageKind::Claim),
@@ -139,6 +141,7 @@ impl Kind {
                 Self::Namespace,
                 Self::DeviceClass,
                 Self::ResourceSlice,
+                Self::DeviceTaintRule,
                 Self::Storage(StorageKind::Class),
                 Self::Storage(StorageKind::Volume),
                 Self::Storage(StorageKind::Claim),
@@ -159,6 +162,7 @@ impl Kind {
         match self {
             Self::Storage(_) => Some(Need::Volumes),
             Self::ConfigMap => Some(Need::ConfigMaps),
+            Self::DeviceTaintRule => Some(Need::DeviceTaintRules),
             Self::Namespace
             | Self::PriorityClass
             | Self::Queue
@@ -191,6 +195,7 @@ impl Watched for Kind {
             Self::Karta => ("run.ai/v1alpha1", "kartas"),
             Self::DeviceClass => ("resource.k8s.io/v1", "deviceclasses"),
             Self::ResourceSlice => ("resource.k8s.io/v1", "resourceslices"),
+            Self::DeviceTaintRule => ("resource.k8s.io/v1", "devicetaintrules"),
             Self::Storage(StorageKind::Class) => ("storage.k8s.io/v1", "storageclasses"),
             Self::Storage(StorageKind::Volume) => ("v1", "persistentvolumes"),
             Self::Storage(StorageKind::Claim) => ("v1", "persistentvolumeclaims"),
@@ -223,6 +228,7 @@ impl Watched for Kind {
             | Self::Topology
             | Self::DeviceClass
             | Self::ResourceSlice
+            | Self::DeviceTaintRule
             | Self::Storage(_)
             | Self::ConfigMap
             | Self::Node
@@ -243,15 +249,16 @@ pub(crate) enum ResponseForm {
     List,
 }
 
-/// Kinds that are watched only once a pod uses them.
+/// Kinds that are watched only once pods use them, or devices are published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Volumes,
     ConfigMaps,
+    DeviceTaintRules,
 }
 
 impl Need {
-    pub(crate) const ALL: [Self; 2] = [Self::Volumes, Self::ConfigMaps];
+    pub(crate) const ALL: [Self; 3] = [Self::Volumes, Self::ConfigMaps, Self::DeviceTaintRules];
 }
 
 /// An event of a watch.

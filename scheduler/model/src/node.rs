@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::{AttachedVolume, Labels, Name, NodeDevice, NumaTopology, UnusedClaim};
+use super::{AttachedVolume, DeviceAmounts, Labels, Name, NodeDevice, NumaTopology, UnusedClaim};
 use crate::resources::Resources;
 
 /// Label of GPU workers, for schedulers that restrict nodes by role. Its value is ignored.
@@ -36,6 +36,8 @@ pub struct Node {
     pub published_devices: BTreeMap<Name, i64>,
     /// Its published devices, in the order of allocation. Empty: only their counts are known.
     pub devices: Vec<NodeDevice>,
+    /// Counters that its devices consume: what devices of other nodes leave of them.
+    pub device_counters: DeviceAmounts,
     /// Claims that take devices although no pod uses them.
     pub unused_claims: Vec<UnusedClaim>,
     /// Maximum number of volumes by driver (`CSINode`); no entry means no limit.
@@ -60,6 +62,11 @@ impl Node {
             room.to_mut().subtract(&held.devices);
         }
         room
+    }
+
+    /// Whether counting its devices by kind does not tell if claims can be allocated.
+    pub fn needs_device_search(&self) -> bool {
+        self.devices.iter().any(|device| device.properties.needs_search())
     }
 
     /// It has the label of GPU workers.

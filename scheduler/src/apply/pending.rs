@@ -82,10 +82,12 @@ impl Applier {
         self.grouping_grace = remaining.collect();
     }
 
-    /// When a missing group must be reported next, or a pod gives up waiting for its volumes.
+    /// When a missing group must be reported next, or a pod gives up waiting for its volumes
+    /// or devices.
     pub(crate) fn requeue_after(&self, now: Time) -> Option<Duration> {
         let grouping = self.grouping_grace.values().min().copied();
-        grouping.into_iter().chain(self.next_volume_timeout(now)).min()
+        let devices = self.next_device_timeout(now);
+        grouping.into_iter().chain(self.next_volume_timeout(now)).chain(devices).min()
     }
 
     /// All pods without a message yet, and a bounded number of those whose message changed. Those

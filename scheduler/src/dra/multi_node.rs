@@ -276,7 +276,12 @@ impl ResourceClaims {
             let its = set.each_device().map(|(DeviceRequestRecord { request, .. }, at)| {
                 let device = by_name.get(chosen.get(&wish_name(key, request, at))?)?;
                 let (request, device) = (Name::clone(request), (*device).clone());
-                Some(PickedDevice { request, device, access: DeviceAccess::Exclusive })
+                Some(PickedDevice {
+                    request,
+                    device,
+                    access: DeviceAccess::Exclusive,
+                    consumed: None,
+                })
             });
             Some(((*key).clone(), its.collect::<Option<PickedDevices>>()?))
         });
@@ -290,8 +295,7 @@ impl ResourceClaims {
         let wide: Option<Vec<&MultiNodeDevice>> =
             picked.iter().map(|one| self.multi_node.get(&one.device)).collect();
         let Some(wide) = wide.filter(|wide| !wide.is_empty()) else {
-            let field = json!({ "key": "metadata.name", "operator": "In", "values": [&**node] });
-            return Some(json!({ "nodeSelectorTerms": [{ "matchFields": [field] }] }));
+            return Some(node_name_selector(node));
         };
         let terms: Vec<&Value> =
             wide.iter().filter_map(|wide| Some(&wide.term.as_ref()?.raw)).collect();
@@ -304,6 +308,12 @@ impl ResourceClaims {
         }
         (!terms.is_empty()).then(|| json!({ "nodeSelectorTerms": [term] }))
     }
+}
+
+/// A node selector of this node alone.
+pub(super) fn node_name_selector(node: &Name) -> Value {
+    let field = json!({ "key": "metadata.name", "operator": "In", "values": [&**node] });
+    json!({ "nodeSelectorTerms": [{ "matchFields": [field] }] })
 }
 
 /// The distinct requirements of the terms.

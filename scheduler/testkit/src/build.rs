@@ -103,6 +103,9 @@ impl Builder {
             gpus_via_dra: tokens.flag("by-claim"),
             published_devices: BTreeMap::from([("gpu".into(), gpu_milli / 1000)]),
             devices: tokens.each("device").into_iter().map(device::node_device).collect(),
+            device_counters: (tokens.each("counters").into_iter())
+                .flat_map(device::amounts)
+                .collect(),
             unused_claims: shape::unused_claims(&mut tokens),
             gpu_memory_mib: tokens.number("gpu-memory").unwrap_or(0),
             volume_limits: tokens

@@ -6,7 +6,7 @@ use super::Session;
 use crate::{
     Snapshot,
     devices::{AllocationFailure, AllocationProblem},
-    model::{ClaimRequests, GpuFraction, Name, PodGroupId, PodId, PodShape},
+    model::{ClaimRequests, GpuFraction, Name, Node, PodGroupId, PodId, PodShape},
 };
 
 /// Pods with constraints on other pods, so that checks can skip the rest.
@@ -58,7 +58,10 @@ impl ConstraintIndex {
 /// `None` if counts of devices are exact for all claims.
 fn claim_holders(snapshot: &Snapshot) -> Option<BTreeMap<Name, Vec<PodId>>> {
     let needs_search = |shape: &PodShape| shape.claim_requests().any(ClaimRequests::needs_search);
-    if !snapshot.shapes.iter().any(needs_search) {
+    let has_claims = |shape: &PodShape| shape.claim_requests().next().is_some();
+    let are_counts_exact = !snapshot.shapes.iter().any(needs_search)
+        && !snapshot.nodes.iter().any(Node::needs_device_search);
+    if are_counts_exact || !snapshot.shapes.iter().any(has_claims) {
         return None;
     }
     let mut holders: BTreeMap<Name, Vec<PodId>> = BTreeMap::new();

@@ -2,10 +2,12 @@
 //! pods that are placed there in the same cycle. Filters that count devices come first; this one
 //! applies where counts are not exact. See [`crate::devices`].
 
+use std::collections::BTreeMap;
+
 use crate::{
-    devices::{AllocationFailure, AllocationProblem},
+    devices::{AllocationFailure, AllocationProblem, AvailableDevices},
     framework::{Filter, Fit, NodeFilter, PodState, ResultInputs, Session},
-    model::{ClaimRequests, DeviceProperties, Name, Node, NodeId, PodId},
+    model::{ClaimRequests, Name, Node, NodeDevice, NodeId, PodId},
     reason::{DeviceFitError, FitError, NoAllocationCause},
 };
 
@@ -49,17 +51,18 @@ impl Filter for SuitableDevices {
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let claims: Vec<&ClaimRequests> = session.shape_of(pod).claim_requests().collect();
-        let needs_search = claims.iter().any(|requests| requests.needs_search());
-        if claims.len() < 2 || !needs_search {
+        let needs_search =
+            claims.len() > 1 && claims.iter().any(|requests| requests.needs_search());
+        if claims.is_empty() || !session.needs_device_search() {
             return None;
         }
         Some(Box::new(move |node| {
-            let devices = &session.node(node).devices;
-            if devices.is_empty() {
+            let node = session.node(node);
+            if node.devices.is_empty() || !(needs_search || node.needs_device_search()) {
                 return Ok(Fit::Now);
             }
-            let devices: Vec<(&DeviceProperties, bool)> =
-                devices.iter().map(|device| (&*device.properties, true)).collect();
+            let devices = node.devices.iter().map(|device| &*device.properties);
+            let devices = AvailableDevices::all_free(devices, &node.device_counters);
             let problem = AllocationProblem::new(&claims, &devices).0;
             let outcome = session.allocation_outcome(problem);
             outcome.map(|()| Fit::Now).map_err(|failure| {
@@ -101,22 +104,19 @@ fn fit(session: &Session<'_>, pod: PodId, at: NodeId) -> Result<Fit, FitError> {
     let node = session.node(at);
     let claims = open_claims(session, pod, at);
     let needs_search = claims.iter().any(|claim| claim.requests.needs_search());
+    let needs_search = needs_search || !claims.is_empty() && node.needs_device_search();
     if !needs_search || node.devices.is_empty() {
         return Ok(Fit::Now);
     }
-    let devices: Vec<(&DeviceProperties, Availability)> = node
-        .devices
-        .iter()
-        .map(|device| {
-            let holder = device.allocated_to.as_ref();
-            let availability =
-                holder.map_or(Availability::Now, |claim| availability(session, claim, at));
-            (&*device.properties, availability)
-        })
+    let shares = node.devices.iter().flat_map(|device| &device.shares);
+    let holders = node.devices.iter().filter_map(|device| device.allocated_to.as_ref());
+    let holders: BTreeMap<&Name, Availability> = holders
+        .chain(shares.map(|share| &share.claim))
+        .map(|claim| (claim, availability(session, claim, at)))
         .collect();
     let can_allocate = |claims: &[&ClaimRequests], is_free: &dyn Fn(Availability) -> bool| {
-        let devices: Vec<(&DeviceProperties, bool)> =
-            devices.iter().map(|(device, when)| (*device, is_free(*when))).collect();
+        let keeps = |claim: &Name| holders.get(claim).is_some_and(|when| !is_free(*when));
+        let devices = AvailableDevices::new(&node.devices, &node.device_counters, keeps);
         session.allocation_outcome(AllocationProblem::new(claims, &devices).0)
     };
     let all: Vec<&ClaimRequests> = claims.iter().map(|claim| claim.requests).collect();
@@ -155,8 +155,11 @@ fn open_claims<'a>(session: &'a Session<'_>, pod: PodId, at: NodeId) -> Vec<Open
 
 /// Whether the claim has devices of the node and keeps them.
 fn is_allocated(session: &Session<'_>, claim: &Name, node: &Node, at: NodeId) -> bool {
-    node.devices.iter().any(|device| device.allocated_to.as_ref() == Some(claim))
-        && availability(session, claim, at) == Availability::Never
+    let has = |device: &NodeDevice| {
+        device.allocated_to.as_ref() == Some(claim)
+            || device.shares.iter().any(|share| share.claim == *claim)
+    };
+    node.devices.iter().any(has) && availability(session, claim, at) == Availability::Never
 }
 
 /// When the devices of the node that are allocated to the claim are free. A claim keeps its devices
