@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use schedlab_emulator::KubernetesVersion;
 use schedlab_scheduler::logging::LogFormat;
 
 use schedlab_clusters::real_cluster::Kubelets;
@@ -261,6 +262,15 @@ pub struct EnvironmentArgs {
     /// else the output of `make control-plane`].
     #[arg(long, value_name = "DIR")]
     pub assets: Option<PathBuf>,
+    /// Version of Kubernetes that the emulator serves, or that `make control-plane` built for
+    /// `--cluster control-plane`: 1.35 or 1.37 [default: 1.37].
+    #[arg(long, value_name = "VERSION")]
+    pub kubernetes: Option<KubernetesVersion>,
+    /// Feature gates of Kubernetes, such as `GenericWorkload=true,DRADeviceTaints=false`. The
+    /// emulator also enables those that a scenario has as tags; a control plane starts with them;
+    /// of another cluster they say which ones it has.
+    #[arg(long, default_value = "", value_name = "GATES", hide_default_value = true)]
+    pub feature_gates: String,
     /// Kubeconfig of `--cluster kubeconfig` [default: `$KUBECONFIG`, else
     /// `~/.kube/config`].
     #[arg(long, value_name = "FILE")]
@@ -410,6 +420,18 @@ pub struct Up {
     /// Start without nodes.
     #[arg(long, conflicts_with = "fleet", help_heading = "Fleet")]
     pub empty: bool,
+    /// Version of Kubernetes: 1.35 or 1.37.
+    #[arg(long, default_value_t, value_name = "VERSION", help_heading = "Server")]
+    pub kubernetes: KubernetesVersion,
+    /// Feature gates, such as `GenericWorkload=true,DRADeviceTaints=false`.
+    #[arg(
+        long,
+        default_value = "",
+        value_name = "GATES",
+        hide_default_value = true,
+        help_heading = "Server"
+    )]
+    pub feature_gates: String,
     /// Address to listen on. Outside of the loopback interface, every holder of the kubeconfig is
     /// an administrator.
     #[arg(

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
 use schedlab_api::crds;
-use schedlab_control_plane::{Assets, ControlPlane, PROGRAMS};
+use schedlab_control_plane::{Assets, ControlPlane, FeatureGateArguments, PROGRAMS};
 
 use crate::api::Api;
 use crate::cleanup::{CleanupResult, Resource, Run, delete_foreign_pods};
@@ -135,9 +135,11 @@ enum Provider {
 }
 
 impl RealCluster {
-    /// Starts a control plane on this machine.
+    /// Starts a control plane on this machine, with feature gates such as
+    /// `GenericWorkload=true`.
     pub fn control_plane(
         assets: Option<&Path>,
+        feature_gates: &str,
         kubelets: Kubelets,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Self> {
@@ -146,7 +148,7 @@ impl RealCluster {
             block_on(interrupt.unless(kwok::preflight()))?;
         }
         let run = Run::begin("run")?;
-        let booted = start_control_plane(&assets, kubelets, &run, interrupt)
+        let booted = start_control_plane(&assets, feature_gates, kubelets, &run, interrupt)
             .and_then(|connection| Self::prepare(connection, kubelets, &run, interrupt));
         booted.inspect_err(|_| drop(end_run(run)))
     }
@@ -449,6 +451,7 @@ impl std::fmt::Debug for RealCluster {
 
 fn start_control_plane(
     assets: &Assets,
+    feature_gates: &str,
     kubelets: Kubelets,
     run: &Run,
     interrupt: &Interrupt,
@@ -457,9 +460,10 @@ fn start_control_plane(
         ChildProcess::start(program, arguments, CONTROL_PLANE_ENV, log, run)
     };
     let folder = run.temp_folder("control-plane")?;
-    let mut plane = ControlPlane::start(assets, &folder, &[], keep)?;
+    let gates = FeatureGateArguments::new(feature_gates);
+    let mut plane = ControlPlane::start(assets, &folder, &gates.of_api_server(), keep)?;
     let version = block_on(interrupt.unless(plane.wait_ready()))?;
-    plane.start_controller_manager(keep)?;
+    plane.start_controller_manager(&gates.of_controller_manager(), keep)?;
     if kubelets == Kubelets::Kwok {
         plane.attach(kwok::PROGRAM, kwok::start(&folder, run)?);
     }

@@ -21,6 +21,7 @@ use crate::steps::catalogue;
 use crate::world::{TimeScale, World};
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::real_cluster::RealCluster;
+use schedlab_emulator::feature_gates::{self, FeatureGates};
 
 pub use crashes::Crashes;
 pub use workers::Progress;
@@ -67,6 +68,9 @@ pub struct Settings {
     pub interrupted: Interrupt,
     /// The real cluster; `None` for the emulator.
     pub real_cluster: Option<Arc<RealCluster>>,
+    /// The version of Kubernetes and its feature gates. The emulator also enables those that a case
+    /// requires.
+    pub feature_gates: FeatureGates,
     /// Factor for durations on a real cluster; `None`: chosen per case.
     pub time_scale: Option<f64>,
     /// Minimum wait of `eventually` assertions on a real cluster.
@@ -86,6 +90,9 @@ impl Settings {
     fn skip_reason(&self, case: &Case) -> Option<String> {
         if self.force {
             return None;
+        }
+        if let Some(gate) = self.missing_feature_gate(case) {
+            return Some(gate);
         }
         let is_tagged = |tag_name: &str| case.tags.iter().any(|tag| tag == tag_name);
         if self.real_cluster.is_some() && is_tagged(VIRTUAL_TIME) {
@@ -116,6 +123,21 @@ impl Settings {
         }
         let lacks = self.target.missing_capabilities(&case.capabilities());
         (!lacks.is_empty()).then(|| format!("{name} lacks {}", lacks.join(", ")))
+    }
+
+    /// Why a case's feature gates cannot be enabled, if so.
+    fn missing_feature_gate(&self, case: &Case) -> Option<String> {
+        let version = self.feature_gates.version();
+        case.feature_gates().into_iter().find_map(|gate| {
+            if !feature_gates::known(version).contains_key(gate) {
+                let why =
+                    format!("it needs the feature gate {gate}, which Kubernetes {version} lacks");
+                return Some(why);
+            }
+            let is_off = self.real_cluster.is_some() && !self.feature_gates.is_enabled(gate);
+            is_off
+                .then(|| format!("it needs the feature gate {gate} (--feature-gates {gate}=true)"))
+        })
     }
 
     /// Scale of a case's durations.
@@ -382,6 +404,7 @@ pub(crate) mod tests {
             update: Update::No,
             interrupted: Interrupt::default(),
             real_cluster: None,
+            feature_gates: FeatureGates::default(),
             time_scale: None,
             min_wait: Duration::from_mins(2),
             target: Target::ours(),

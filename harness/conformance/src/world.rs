@@ -21,6 +21,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use schedlab_api::Value;
 use schedlab_audit::Audit;
+use schedlab_emulator::feature_gates::FeatureGates;
 use schedlab_emulator::store::LogEntry;
 use schedlab_scheduler::Config;
 use tokio::task::JoinHandle;
@@ -104,8 +105,13 @@ enum Scheduler {
 
 impl World {
     /// Starts an empty emulated cluster for a case, on the current runtime.
-    pub(crate) async fn emulated(case: &Case, target: &Target, seed: u64) -> anyhow::Result<Self> {
-        let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(seed));
+    pub(crate) async fn emulated(
+        case: &Case,
+        target: &Target,
+        seed: u64,
+        gates: FeatureGates,
+    ) -> anyhow::Result<Self> {
+        let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(seed, gates));
         Self::with_cluster(cluster, case, target, seed, TimeScale::default()).await
     }
 

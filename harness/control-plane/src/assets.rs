@@ -1,12 +1,14 @@
 //! Finds the programs of a control plane.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The programs of a cluster that runs features.
 pub const PROGRAMS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
 
-/// The version that `make control-plane` builds.
-const VERSION: &str = "v1.35.4";
+/// The versions that `make control-plane` can build, oldest first; without `VERSION=`, it builds the
+/// last one.
+pub const VERSIONS: [&str; 2] = ["v1.35.4", "v1.37.2"];
 
 /// The folder with the programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,23 @@ impl Assets {
     /// The path of a program.
     pub fn program(&self, name: &str) -> PathBuf {
         self.0.join(name)
+    }
+
+    /// The version of its API server: `v1.37.2`.
+    ///
+    /// # Errors
+    ///
+    /// The program cannot be run, or prints no version.
+    pub fn version(&self) -> Result<String, String> {
+        let program = self.program("kube-apiserver");
+        let output = Command::new(&program).arg("--version").output();
+        let output = output.map_err(|error| format!("{}: {error}", program.display()))?.stdout;
+        let output = String::from_utf8_lossy(&output);
+        let version = output.split_whitespace().find(|word| word.starts_with('v'));
+        let none = || {
+            format!("{} --version: got {:?}, expected a version", program.display(), output.trim())
+        };
+        version.map(str::to_owned).ok_or_else(none)
     }
 
     /// The folder with all programs.
@@ -65,10 +84,16 @@ pub fn find_assets(
 }
 
 fn cache_folder() -> PathBuf {
+    let [.., newest] = VERSIONS;
+    built_folder(newest)
+}
+
+/// The folder of a version in the cache of `make control-plane`.
+pub fn built_folder(version: &str) -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.filter(|path| path.is_absolute());
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
-    cache.unwrap_or_else(home).join("schedlab/control-plane").join(VERSION)
+    cache.unwrap_or_else(home).join("schedlab/control-plane").join(version)
 }
 
 #[cfg(test)]

@@ -8,6 +8,6 @@ mod identity;
 mod plane;
 mod temporary;
 
-pub use assets::{Assets, MissingPrograms, PROGRAMS, find_assets};
-pub use plane::{ControlPlane, Process, client_config};
+pub use assets::{Assets, MissingPrograms, PROGRAMS, VERSIONS, built_folder, find_assets};
+pub use plane::{ControlPlane, FeatureGateArguments, Process, client_config};
 pub use temporary::{ChildProcess, TemporaryControlPlane, test_assets};

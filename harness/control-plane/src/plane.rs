@@ -108,7 +108,7 @@ impl<P: Process> ControlPlane<P> {
         &self.kubeconfig
     }
 
-    /// Starts the controller manager. Call it when the API server is ready: the controller manager
+    /// Starts the controller manager with additional arguments. Call it when the API server is ready: the controller manager
     /// exits if the API server does not respond within some seconds.
     ///
     /// # Errors
@@ -116,9 +116,12 @@ impl<P: Process> ControlPlane<P> {
     /// The program cannot be started.
     pub fn start_controller_manager(
         &mut self,
+        own: &[&str],
         keep: impl Fn(&Path, &[String], &Path) -> anyhow::Result<P>,
     ) -> anyhow::Result<()> {
-        self.run("kube-controller-manager", &manager_arguments(&self.folder), keep)
+        let mut arguments = manager_arguments(&self.folder);
+        arguments.extend(own.iter().map(|argument| (*argument).to_owned()));
+        self.run("kube-controller-manager", &arguments, keep)
     }
 
     /// Attaches a process that ends with the control plane. Its log is `NAME.log` in the folder.
@@ -161,6 +164,29 @@ impl<P: Process> ControlPlane<P> {
             }
             sleep(POLL_INTERVAL).await;
         }
+    }
+}
+
+/// The arguments that set feature gates, and serve the API groups that need them.
+#[derive(Clone, Debug)]
+pub struct FeatureGateArguments(Option<String>);
+
+impl FeatureGateArguments {
+    /// The arguments for gates such as `GenericWorkload=true`; none for an empty text.
+    pub fn new(gates: &str) -> Self {
+        Self((!gates.is_empty()).then(|| format!("--feature-gates={gates}")))
+    }
+
+    /// Arguments of the API server. Kinds in alpha and beta are not served by default.
+    pub fn of_api_server(&self) -> Vec<&str> {
+        let own =
+            self.0.as_deref().map(|gates| [gates, "--runtime-config=api/beta=true,api/alpha=true"]);
+        own.into_iter().flatten().collect()
+    }
+
+    /// Arguments of the controller manager.
+    pub fn of_controller_manager(&self) -> Vec<&str> {
+        self.0.as_deref().into_iter().collect()
     }
 }
 
@@ -238,6 +264,8 @@ fn api_arguments(folder: &Path, etcd: u16, port: u16) -> Vec<String> {
         format!("--etcd-servers=http://127.0.0.1:{etcd}"),
         "--bind-address=127.0.0.1".to_owned(),
         "--advertise-address=127.0.0.1".to_owned(),
+        // Since 1.37 endpoints may not be of the loopback interface.
+        "--endpoint-reconciler-type=none".to_owned(),
         format!("--secure-port={port}"),
         format!("--cert-dir={}", file("")),
         format!("--tls-cert-file={}", file("serving.crt")),

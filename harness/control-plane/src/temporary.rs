@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use kube::Client;
 use tempfile::TempDir;
 
-use crate::assets::{Assets, find_assets};
+use crate::assets::{Assets, VERSIONS, find_assets};
 use crate::plane::{ControlPlane, Process, client_config};
 
 /// A shell script that runs its arguments as a program and kills it when standard input closes,
@@ -20,9 +20,6 @@ exec 3<&0
 wait "$pid"
 kill "$reader"
 "#;
-
-/// The version that tests require.
-const VERSION: &str = " v1.35.";
 
 /// The programs that a test needs. Without them the test is skipped, or fails if
 /// `SCHEDLAB_REQUIRE` includes `control-plane`.
@@ -38,14 +35,13 @@ pub fn test_assets(programs: &[&'static str]) -> Option<Assets> {
 }
 
 fn check_version(assets: &Assets) -> Result<(), String> {
-    let program = assets.program("kube-apiserver");
-    let output = Command::new(&program).arg("--version").output();
-    let output = output.map_err(|error| format!("{}: {error}", program.display()))?.stdout;
-    let output = String::from_utf8_lossy(&output);
-    if output.contains(VERSION) {
+    let version = assets.version()?;
+    let minor = |version: &str| version.rsplit_once('.').map(|(minor, _)| minor.to_owned());
+    if VERSIONS.iter().any(|supported| minor(supported) == minor(&version)) {
         return Ok(());
     }
-    Err(format!("{} is {}; tests require{VERSION}x", program.display(), output.trim()))
+    let program = assets.program("kube-apiserver");
+    Err(format!("{} is {version}; tests require {}", program.display(), VERSIONS.join(" or ")))
 }
 
 /// Prints that the test is skipped, or fails if that is not allowed.
@@ -85,7 +81,7 @@ impl TemporaryControlPlane {
     ///
     /// The program cannot be started.
     pub fn start_controller_manager(&mut self) -> anyhow::Result<()> {
-        self.plane.start_controller_manager(ChildProcess::start)
+        self.plane.start_controller_manager(&[], ChildProcess::start)
     }
 
     /// A client of the administrator.

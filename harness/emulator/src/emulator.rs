@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::admission::webhooks::client::{ServiceHandler, Webhooks};
 use crate::api_types::error::ApiError;
+use crate::api_types::feature_gates::FeatureGates;
 use crate::clock::Clock;
 use crate::controllers::controller_manager::ControllerManager;
 use crate::controllers::namespace_defaults;
@@ -39,9 +40,8 @@ pub struct Options {
     pub log_retention: Option<Duration>,
     /// Whether kubelets and controllers run; without them it is only an API server.
     pub runs_controllers: bool,
-    /// Feature gates that are enabled although Kubernetes 1.35 disables them by default. Writes drop
-    /// the fields of disabled features.
-    pub features: Vec<&'static str>,
+    /// The version of Kubernetes and its feature gates.
+    pub feature_gates: FeatureGates,
 }
 
 impl Options {
@@ -54,7 +54,7 @@ impl Options {
             workload_kinds: true,
             log_retention: None,
             runs_controllers: true,
-            features: Vec::new(),
+            feature_gates: FeatureGates::default(),
         }
     }
 }
@@ -236,8 +236,7 @@ pub fn initial_store(
     objects: impl IntoIterator<Item = (Resource, Value)>,
 ) -> Result<Store, ApiError> {
     let now = options.clock.now();
-    let mut store = Store::new(options.seed);
-    store.features.clone_from(&options.features);
+    let mut store = Store::with_feature_gates(options.seed, options.feature_gates.clone());
     let (later, first): (Vec<Write>, Vec<Write>) =
         initial_objects(options.workload_kinds).into_iter().partition(is_later_kind);
     let more = objects.into_iter().map(|(resource, object)| create_write(&resource, object));

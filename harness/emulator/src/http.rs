@@ -40,6 +40,7 @@ use hyper::body::Bytes;
 use crate::admission::webhooks::client::Webhooks;
 use crate::api_types::error::ApiError;
 use crate::api_types::kinds::{Kind, Origin};
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use crate::store::shared::SharedStore;
 use schedlab_api::json;
 
@@ -49,9 +50,6 @@ use query::Query;
 pub(crate) use response::error_response;
 pub use response::{ApiResponse, ResponseBody};
 use serialized_cache::SerializedCache;
-
-/// The version of Kubernetes that the API speaks.
-pub const KUBERNETES_VERSION: &str = "v1.35.4";
 
 /// Handles HTTP requests with a store. Clones share the store.
 #[derive(Clone, Debug)]
@@ -114,7 +112,8 @@ impl Router {
         let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
         let accept = accept.unwrap_or_default();
         if path == Path::OpenApiV2 && parts.method == Method::GET {
-            return Ok(openapi::v2(accept));
+            let kubernetes = self.store.read(|store| store.feature_gates.version());
+            return Ok(openapi::v2(accept, kubernetes));
         }
         let mut accept = Accept::parse(accept)?;
         let query = Query::parse(parts.uri.query());
@@ -137,7 +136,9 @@ impl Router {
         match path {
             Path::Root => Ok(page(&self.store.read(|store| discovery::root(store.kinds())))),
             Path::Health => Ok(response::text("ok")),
-            Path::Version => Ok(page(&version())),
+            Path::Version => {
+                Ok(page(&self.store.read(|store| version(store.feature_gates.version()))))
+            }
             Path::Core => Ok(self.store.read(|store| discovery::core(store.kinds(), accept))),
             Path::Groups => Ok(self.store.read(|store| discovery::groups(store.kinds(), accept))),
             Path::Group(group) => self
@@ -289,15 +290,16 @@ where
     Ok(read.into())
 }
 
-fn version() -> schedlab_api::Value {
+fn version(version: KubernetesVersion) -> schedlab_api::Value {
+    let minor = version.minor();
     json!({
         "major": "1",
-        "minor": "35",
+        "minor": minor.to_string(),
         "emulationMajor": "1",
-        "emulationMinor": "35",
+        "emulationMinor": minor.to_string(),
         "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": "34",
-        "gitVersion": KUBERNETES_VERSION,
+        "minCompatibilityMinor": (minor - 1).to_string(),
+        "gitVersion": version.git_version(),
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "2025-12-17T00:00:00Z",

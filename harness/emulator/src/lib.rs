@@ -57,9 +57,10 @@ mod emulator;
 
 pub use admission::webhooks::client::{ServiceHandler, Webhooks};
 pub use api_types::field_selector::FieldSelector;
+pub use api_types::kubernetes_version::{KubernetesVersion, UnknownVersion};
 pub use api_types::label_selector::{LabelSelector, Requirement};
 pub use api_types::third_party_crds::workload_crds;
-pub use api_types::{error, kinds};
+pub use api_types::{error, feature_gates, kinds};
 pub use emulator::{Emulator, Options, SettleTimeout, initial_store};
 pub use fleet::{Fleet, FleetError, FleetLocation};
 pub use http::Router;

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use crate::api_types::error::ApiError;
+use crate::api_types::feature_gates::FeatureGates;
 use crate::api_types::kinds::Kinds;
 use schedlab_api::{Value, object};
 
@@ -49,8 +50,8 @@ pub struct Store {
     log: Vec<Arc<LogEntry>>,
     compacted: u64,
     pub(crate) ids: IdGenerator,
-    /// Feature gates that are enabled although Kubernetes 1.35 disables them by default.
-    pub(crate) features: Vec<&'static str>,
+    /// The version of the API and its feature gates.
+    pub(crate) feature_gates: FeatureGates,
 }
 
 /// The requested revision is older than the log. The API reports it as 410 Gone.
@@ -80,16 +81,22 @@ pub(crate) struct Commit<'w> {
 }
 
 impl Store {
-    /// An empty store. Equal seeds give equal uids and generated names.
+    /// An empty store with the defaults of the newest version. Equal seeds give equal uids and
+    /// generated names.
     pub fn new(seed: u64) -> Self {
+        Self::with_feature_gates(seed, FeatureGates::default())
+    }
+
+    /// An empty store of a version with feature gates.
+    pub fn with_feature_gates(seed: u64, feature_gates: FeatureGates) -> Self {
         Self {
-            kinds: Kinds::built_in(),
+            kinds: Kinds::served_with(&feature_gates),
             collections: BTreeMap::new(),
             dependents: BTreeMap::new(),
             log: Vec::new(),
             compacted: 1,
             ids: IdGenerator::new(seed),
-            features: Vec::new(),
+            feature_gates,
         }
     }
 

@@ -1,7 +1,9 @@
 //! Validates cluster and scheduler options: rejects combinations that cannot work or have no
 //! effect.
 
-use schedlab_control_plane::{Assets, PROGRAMS};
+use std::path::PathBuf;
+
+use schedlab_control_plane::{Assets, PROGRAMS, built_folder};
 
 use super::UsageError;
 use crate::cli::{ClusterName, EnvironmentArgs};
@@ -9,6 +11,8 @@ use schedlab_clusters::external_tools;
 use schedlab_clusters::real_cluster::Kubelets;
 use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_conformance::schedulers::Target;
+use schedlab_emulator::KubernetesVersion;
+use schedlab_emulator::feature_gates::FeatureGates;
 
 use ClusterName::{Container, ControlPlane, Emulator, Kind, Kubeconfig};
 
@@ -32,12 +36,36 @@ pub(super) fn check_program(environment: &EnvironmentArgs, target: &Target) -> a
     // A missing control plane is reported when it starts.
     let assets = match environment.cluster {
         ControlPlane => {
-            schedlab_control_plane::find_assets(environment.assets.as_deref(), &PROGRAMS).ok()
+            schedlab_control_plane::find_assets(assets_folder(environment).as_deref(), &PROGRAMS)
+                .ok()
         }
         Emulator | Kubeconfig | Container | Kind => None,
     };
     external_tools::check_program_exists(command, assets.as_ref().map(Assets::folder))
         .map_err(|lacking| anyhow::anyhow!("scheduler {}: {lacking}", target.name))
+}
+
+/// The folder of the control plane's programs that the options name.
+pub(super) fn assets_folder(environment: &EnvironmentArgs) -> Option<PathBuf> {
+    let of_version = |version: KubernetesVersion| built_folder(version.git_version());
+    environment.assets.clone().or_else(|| environment.kubernetes.map(of_version))
+}
+
+/// The version and the feature gates of the cluster.
+pub(super) fn feature_gates(environment: &EnvironmentArgs) -> anyhow::Result<FeatureGates> {
+    let of_programs = || -> Option<KubernetesVersion> {
+        let folder = assets_folder(environment);
+        let assets = schedlab_control_plane::find_assets(folder.as_deref(), &PROGRAMS).ok()?;
+        assets.version().ok()?.parse().ok()
+    };
+    let version = match environment.cluster {
+        // A missing or another control plane is reported when it starts.
+        ControlPlane => of_programs(),
+        Emulator | Kubeconfig | Container | Kind => environment.kubernetes,
+    };
+    let version = version.unwrap_or_default();
+    let gates = FeatureGates::parse(version, &environment.feature_gates);
+    Ok(gates.map_err(|error| UsageError(format!("--feature-gates: {error}")))?)
 }
 
 /// A `--target` of another scheduler without `--scheduler`.
@@ -61,8 +89,9 @@ fn inapplicable_option(environment: &EnvironmentArgs) -> Option<String> {
         return Some(message.to_owned());
     }
     let real = [ControlPlane, Kubeconfig, Container, Kind];
-    let options: [(&str, bool, &[ClusterName]); 8] = [
+    let options: [(&str, bool, &[ClusterName]); 9] = [
         ("--assets", environment.assets.is_some(), &[ControlPlane]),
+        ("--kubernetes", environment.kubernetes.is_some(), &[Emulator, ControlPlane]),
         ("--kubeconfig", environment.kubeconfig.is_some(), &[Kubeconfig]),
         ("--context", environment.confirmed_context().is_some(), &[Kubeconfig]),
         ("--image", environment.image.is_some(), &[Container]),

@@ -37,6 +37,11 @@ fn environment_options(environment: &EnvironmentArgs) -> String {
     let where_to = [
         ("cluster", (cluster != ClusterName::Emulator).then(|| cluster.name().to_owned())),
         ("assets", path(environment.assets.as_ref())),
+        ("kubernetes", environment.kubernetes.map(|version| version.to_string())),
+        (
+            "feature-gates",
+            Some(environment.feature_gates.clone()).filter(|gates| !gates.is_empty()),
+        ),
         ("kubeconfig", path(environment.kubeconfig.as_ref())),
         ("context", environment.confirmed_context().cloned()),
     ];

@@ -159,7 +159,8 @@ fn start_cluster(
         ClusterName::ControlPlane => {
             boot.begin("booting a control plane");
             RealCluster::control_plane(
-                environment.assets.as_deref(),
+                environment::assets_folder(environment).as_deref(),
+                &environment.feature_gates,
                 environment.kubelets,
                 interrupt,
             )?
@@ -258,6 +259,7 @@ fn settings(args: &Run, ci: Ci) -> anyhow::Result<Settings> {
         update: Update::from_env(word.as_deref(), ci).map_err(UsageError)?,
         interrupted: Interrupt::default(),
         real_cluster: None,
+        feature_gates: environment::feature_gates(&args.environment)?,
         time_scale: args.environment.time_scale,
         min_wait: args.environment.min_wait,
         target: environment::target(&args.environment)?,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use schedlab_emulator::Server;
 use schedlab_emulator::clock::Clock;
+use schedlab_emulator::feature_gates::FeatureGates;
 use schedlab_emulator::{Emulator, Fleet, Options};
 use schedlab_scheduler::Config;
 
@@ -77,7 +78,10 @@ async fn serve(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
     let mut output = Output::detect();
     // Before the first output: a reader of it may end the cluster at once.
     let mut signals = Signals::listen()?;
-    let emulator = Emulator::start(Options::with_clock(Clock::real()));
+    let gates = FeatureGates::parse(args.kubernetes, &args.feature_gates);
+    let feature_gates = gates.map_err(|error| UsageError(format!("--feature-gates: {error}")))?;
+    let options = Options { feature_gates, ..Options::with_clock(Clock::real()) };
+    let emulator = Emulator::start(options);
     emulator.add_fleet(fleet).map_err(|error| UsageError(error.to_string()))?;
     install_scheduler_objects(&Api::new(emulator.client())).await?;
     let configs = schedulers(args);

@@ -17,8 +17,9 @@ use http::{Method, Request};
 use jiff::Timestamp;
 use schedlab_api::{Value, crds, json};
 use schedlab_emulator::{
-    Emulator, Fleet, Options,
+    Emulator, Fleet, KubernetesVersion, Options,
     clock::Clock,
+    feature_gates::FeatureGates,
     store::{DeleteOptions, Key, Op, Resource, Write},
 };
 use schedlab_scheduler::{
@@ -39,7 +40,7 @@ impl Lab {
         Self::run_with_features(&[], test)
     }
 
-    /// Like [`Self::run`], with feature gates that are off by default in Kubernetes 1.35.
+    /// Like [`Self::run`], with feature gates that are off by default.
     pub(crate) fn run_with_features<T>(
         features: &[&'static str],
         test: impl AsyncFnOnce(Self) -> T,
@@ -52,7 +53,10 @@ impl Lab {
         runtime.block_on(async {
             let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
             let options = Options::with_clock(Clock::starting_at(epoch));
-            let emulator = Emulator::start(Options { features: features.to_vec(), ..options });
+            let changes: Vec<String> = features.iter().map(|gate| format!("{gate}=true")).collect();
+            let feature_gates =
+                FeatureGates::parse(KubernetesVersion::default(), &changes.join(",")).unwrap();
+            let emulator = Emulator::start(Options { feature_gates, ..options });
             let lab = Self { emulator, config: Config::kai(), scheduler: None };
             for definition in crds::all() {
                 lab.create("apiextensions.k8s.io", "customresourcedefinitions", &definition);

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use regex::Regex;
+use schedlab_emulator::{KubernetesVersion, feature_gates};
 
 use super::case::Case;
 use crate::schedulers::CAPABILITIES;
@@ -84,6 +85,13 @@ impl Case {
                 .extend(requirements.filter(|(_, is_required)| *is_required).map(|(name, _)| name));
         }
         needed
+    }
+
+    /// The feature gates of Kubernetes that the case requires: the tags that name one.
+    pub fn feature_gates(&self) -> BTreeSet<&'static str> {
+        let of_version = |version| feature_gates::known(version).keys().copied();
+        let known = KubernetesVersion::ALL.into_iter().flat_map(of_version);
+        known.filter(|gate| self.tags.iter().any(|tag| tag == gate)).collect()
     }
 
     /// Whether its snapshot contains reasons of pending pods.

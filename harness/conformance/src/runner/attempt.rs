@@ -89,7 +89,10 @@ async fn run_on_cluster(
     mode: Mode,
 ) -> Attempt {
     let world = match &settings.real_cluster {
-        None => World::emulated(case, &settings.target, settings.seed).await,
+        None => {
+            let gates = settings.feature_gates.with_enabled(case.feature_gates());
+            World::emulated(case, &settings.target, settings.seed, gates).await
+        }
         Some(real_cluster) => {
             let time_scale = settings.time_scale(case);
             World::real(case, real_cluster, &settings.target, settings.seed, time_scale).await

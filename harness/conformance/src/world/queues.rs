@@ -93,6 +93,7 @@ mod tests {
     use crate::world::scenario_cluster::{EmulatedCluster, ScenarioCluster};
     use crate::world::{TimeScale, World};
     use schedlab_clusters::scheduler_source::SchedulerSource;
+    use schedlab_emulator::feature_gates::FeatureGates;
 
     use super::*;
 
@@ -121,7 +122,7 @@ mod tests {
         )
         .unwrap();
         let kueue = Target::find(&SchedulerSource::Installed("kueue".to_owned()), None).unwrap();
-        let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(1));
+        let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(1, FeatureGates::default()));
         let mut world =
             World::with_cluster(cluster, &case[0], &kueue, 1, TimeScale::default()).await.unwrap();
         for (kind, plural, scope) in [

@@ -1,5 +1,5 @@
-//! Fields of feature gates that are off in Kubernetes 1.35. Like the API server, a write drops them
-//! silently, unless the old object uses the feature already.
+//! Fields of feature gates. Like the API server, a write drops the fields of disabled gates silently,
+//! unless the old object uses the feature already.
 
 use super::Admission;
 use schedlab_api::{Map, Value, object};
@@ -9,7 +9,8 @@ use schedlab_api::{Map, Value, object};
 struct Feature(&'static str, &'static [&'static str]);
 
 const POD_SPEC: &[Feature] = &[
-    Feature("GenericWorkload", &["workloadRef"]),
+    Feature("GenericWorkload", &["workloadRef", "schedulingGroup"]),
+    Feature("EvictionRequestAPI", &["evictionResponders"]),
     Feature(
         "ContainerStopSignals",
         &[
@@ -18,12 +19,75 @@ const POD_SPEC: &[Feature] = &[
             "ephemeralContainers.*.lifecycle.stopSignal",
         ],
     ),
+    Feature(
+        "H2CContainerProbe",
+        &[
+            "containers.*.livenessProbe.httpGet.protocol",
+            "containers.*.readinessProbe.httpGet.protocol",
+            "containers.*.startupProbe.httpGet.protocol",
+            "containers.*.lifecycle.postStart.httpGet.protocol",
+            "containers.*.lifecycle.preStop.httpGet.protocol",
+            "initContainers.*.livenessProbe.httpGet.protocol",
+            "initContainers.*.readinessProbe.httpGet.protocol",
+            "initContainers.*.startupProbe.httpGet.protocol",
+            "initContainers.*.lifecycle.postStart.httpGet.protocol",
+            "initContainers.*.lifecycle.preStop.httpGet.protocol",
+            "ephemeralContainers.*.livenessProbe.httpGet.protocol",
+            "ephemeralContainers.*.readinessProbe.httpGet.protocol",
+            "ephemeralContainers.*.startupProbe.httpGet.protocol",
+            "ephemeralContainers.*.lifecycle.postStart.httpGet.protocol",
+            "ephemeralContainers.*.lifecycle.preStop.httpGet.protocol",
+        ],
+    ),
+    Feature(
+        "GRPCContainerProbeTLS",
+        &[
+            "containers.*.livenessProbe.grpc.mode",
+            "containers.*.readinessProbe.grpc.mode",
+            "containers.*.startupProbe.grpc.mode",
+            "initContainers.*.livenessProbe.grpc.mode",
+            "initContainers.*.readinessProbe.grpc.mode",
+            "initContainers.*.startupProbe.grpc.mode",
+            "ephemeralContainers.*.livenessProbe.grpc.mode",
+            "ephemeralContainers.*.readinessProbe.grpc.mode",
+            "ephemeralContainers.*.startupProbe.grpc.mode",
+        ],
+    ),
+    Feature(
+        "VolumeBindMountOptions",
+        &[
+            "containers.*.volumeMounts.*.bindMountOptions",
+            "initContainers.*.volumeMounts.*.bindMountOptions",
+            "ephemeralContainers.*.volumeMounts.*.bindMountOptions",
+        ],
+    ),
+    Feature("EmptyDirVolumeMode", &["volumes.*.emptyDir.mode"]),
     Feature("ClusterTrustBundleProjection", &["volumes.*.projected.sources.*.clusterTrustBundle"]),
     Feature("PodCertificateRequest", &["volumes.*.projected.sources.*.podCertificate"]),
+    Feature(
+        "AtomicWriteVolumeUserFields",
+        &[
+            "volumes.*.secret.defaultUser",
+            "volumes.*.secret.items.*.user",
+            "volumes.*.configMap.defaultUser",
+            "volumes.*.configMap.items.*.user",
+            "volumes.*.downwardAPI.defaultUser",
+            "volumes.*.downwardAPI.items.*.user",
+            "volumes.*.projected.defaultUser",
+            "volumes.*.projected.sources.*.secret.items.*.user",
+            "volumes.*.projected.sources.*.configMap.items.*.user",
+            "volumes.*.projected.sources.*.downwardAPI.items.*.user",
+            "volumes.*.projected.sources.*.serviceAccountToken.user",
+            "volumes.*.projected.sources.*.clusterTrustBundle.user",
+            "volumes.*.projected.sources.*.podCertificate.user",
+        ],
+    ),
 ];
 
 const POD_STATUS: &[Feature] = &[
     Feature("DRAExtendedResource", &["extendedResourceClaimStatus"]),
+    Feature("DRANodeAllocatableResources", &["nodeAllocatableResourceClaimStatuses"]),
+    Feature("CSIVolumeHealth", &["volumeHealth"]),
     Feature("InPlacePodLevelResourcesVerticalScaling", &["resources", "allocatedResources"]),
     Feature(
         "ResourceHealthStatus",
@@ -33,17 +97,51 @@ const POD_STATUS: &[Feature] = &[
             "ephemeralContainerStatuses.*.allocatedResourcesStatus",
         ],
     ),
+    Feature(
+        "ResourceHealthStatusMessage",
+        &[
+            "containerStatuses.*.allocatedResourcesStatus.*.resources.*.message",
+            "initContainerStatuses.*.allocatedResourcesStatus.*.resources.*.message",
+            "ephemeralContainerStatuses.*.allocatedResourcesStatus.*.resources.*.message",
+        ],
+    ),
+    Feature(
+        "ImageVolumeWithDigest",
+        &[
+            "containerStatuses.*.volumeMounts.*.volumeStatus",
+            "initContainerStatuses.*.volumeMounts.*.volumeStatus",
+            "ephemeralContainerStatuses.*.volumeMounts.*.volumeStatus",
+        ],
+    ),
 ];
+
+const NODE_SPEC: &[Feature] =
+    &[Feature("InPlacePodVerticalScalingSchedulerPreemption", &["podPreemptionPolicy"])];
+
+const NODE_STATUS: &[Feature] = &[
+    Feature("NodeDeclaredFeatures", &["declaredFeatures"]),
+    Feature("KubeletInUserNamespace", &["nodeInfo.runningInUserNamespace"]),
+];
+
+const VOLUME_CLAIM_STATUS: &[Feature] = &[Feature("CSIVolumeHealth", &["healthStatus"])];
 
 const STATEFUL_SET_SPEC: &[Feature] =
     &[Feature("MaxUnavailableStatefulSet", &["updateStrategy.rollingUpdate.maxUnavailable"])];
 
+const JOB_SPEC: &[Feature] = &[Feature("WorkloadWithJob", &["scheduling"])];
+
 const LEASE_SPEC: &[Feature] =
     &[Feature("CoordinatedLeaderElection", &["strategy", "preferredHolder"])];
+
+const DRIVER_SPEC: &[Feature] =
+    &[Feature("VolumeLimitScaling", &["preventPodSchedulingIfMissing"])];
+
+const CSI_NODE_STATUS: &[Feature] = &[Feature("CSIVolumeHealth", &["storageHealth"])];
 
 const CLASS_SPEC: &[Feature] = &[Feature("DRAExtendedResource", &["extendedResourceName"])];
 
 const SLICE_SPEC: &[Feature] = &[
+    Feature("DRAPartitionableDevicesType", &["partitionTypeAttribute"]),
     Feature("DRADeviceTaints", &["devices.*.taints"]),
     Feature(
         "DRAPartitionableDevices",
@@ -68,6 +166,18 @@ const SLICE_SPEC: &[Feature] = &[
         "DRAConsumableCapacity",
         &["devices.*.allowMultipleAllocations", "devices.*.capacity.*.requestPolicy"],
     ),
+    Feature("DRADeviceCompatibilityGroups", &["devices.*.consumesCounters.*.compatibilityGroups"]),
+    Feature("DRANodeAllocatableResources", &["devices.*.nodeAllocatableResources"]),
+    Feature(
+        "DRAListTypeAttributes",
+        &[
+            "devices.*.attributes.*.bools",
+            "devices.*.attributes.*.ints",
+            "devices.*.attributes.*.strings",
+            "devices.*.attributes.*.versions",
+        ],
+    ),
+    Feature("DRAOptionalNodeOperations", &["skipNodeOperations"]),
 ];
 
 const CLAIM_SPEC: &[Feature] = &[
@@ -84,6 +194,13 @@ const CLAIM_SPEC: &[Feature] = &[
             "devices.requests.*.exactly.capacity",
             "devices.requests.*.firstAvailable.*.capacity",
             "devices.constraints.*.distinctAttribute",
+        ],
+    ),
+    Feature(
+        "DRADerivedAttributes",
+        &[
+            "devices.requests.*.exactly.derivedAttributes",
+            "devices.requests.*.firstAvailable.*.derivedAttributes",
         ],
     ),
 ];
@@ -104,7 +221,13 @@ const CLAIM_STATUS: &[Feature] = &[
             "devices.*.shareID",
         ],
     ),
+    Feature("DRAOptionalNodeOperations", &["allocation.devices.results.*.skipNodeOperations"]),
 ];
+
+const SCALER_SPEC: &[Feature] = &[Feature(
+    "HPAConfigurableTolerance",
+    &["behavior.scaleDown.tolerance", "behavior.scaleUp.tolerance"],
+)];
 
 /// The path of a part of an object, and the features that have fields there.
 type Part = (&'static [&'static str], &'static [Feature]);
@@ -114,19 +237,28 @@ fn gated_parts(group: &str, kind: &str) -> &'static [Part] {
     match (group, kind) {
         ("", "Pod") => &[(&["spec"], POD_SPEC), (&["status"], POD_STATUS)],
         ("", "PodTemplate") => &[(&["template", "spec"], POD_SPEC)],
-        ("", "ReplicationController")
-        | ("apps", "DaemonSet" | "Deployment" | "ReplicaSet")
-        | ("batch", "Job") => &[(&["spec", "template", "spec"], POD_SPEC)],
+        ("", "ReplicationController") | ("apps", "DaemonSet" | "Deployment" | "ReplicaSet") => {
+            &[(&["spec", "template", "spec"], POD_SPEC)]
+        }
+        ("", "Node") => &[(&["spec"], NODE_SPEC), (&["status"], NODE_STATUS)],
+        ("", "PersistentVolumeClaim") => &[(&["status"], VOLUME_CLAIM_STATUS)],
         ("apps", "StatefulSet") => {
             &[(&["spec", "template", "spec"], POD_SPEC), (&["spec"], STATEFUL_SET_SPEC)]
         }
-        ("batch", "CronJob") => &[(&["spec", "jobTemplate", "spec", "template", "spec"], POD_SPEC)],
+        ("autoscaling", "HorizontalPodAutoscaler") => &[(&["spec"], SCALER_SPEC)],
+        ("batch", "Job") => &[(&["spec", "template", "spec"], POD_SPEC), (&["spec"], JOB_SPEC)],
+        ("batch", "CronJob") => &[
+            (&["spec", "jobTemplate", "spec", "template", "spec"], POD_SPEC),
+            (&["spec", "jobTemplate", "spec"], JOB_SPEC),
+        ],
         ("coordination.k8s.io", "Lease") => &[(&["spec"], LEASE_SPEC)],
         ("resource.k8s.io", "DeviceClass") => &[(&["spec"], CLASS_SPEC)],
         ("resource.k8s.io", "ResourceSlice") => &[(&["spec"], SLICE_SPEC)],
         ("resource.k8s.io", "ResourceClaim") => {
             &[(&["spec"], CLAIM_SPEC), (&["status"], CLAIM_STATUS)]
         }
+        ("storage.k8s.io", "CSIDriver") => &[(&["spec"], DRIVER_SPEC)],
+        ("storage.k8s.io", "CSINode") => &[(&["status"], CSI_NODE_STATUS)],
         ("resource.k8s.io", "ResourceClaimTemplate") => &[(&["spec", "spec"], CLAIM_SPEC)],
         _ => &[],
     }
@@ -140,7 +272,7 @@ pub(super) fn drop_disabled(admission: &Admission<'_>, old: Option<&Value>, new:
             let uses_feature = |part: &Value| fields.iter().any(|field| has_field(part, field));
             if !part(new).is_some_and(uses_feature)
                 || old.and_then(part).is_some_and(uses_feature)
-                || admission.store.features.contains(gate)
+                || admission.store.feature_gates.is_enabled(gate)
             {
                 continue;
             }

@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api_types::error::{ApiError, FieldErrors};
+use crate::api_types::feature_gates::FeatureGates;
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use crate::api_types::resource::Resource;
 use schema::Schema;
 
@@ -51,6 +53,8 @@ pub struct Kind {
     /// The revision of the definition of a custom kind. Objects up to this revision may have been
     /// written under another schema.
     pub schema_revision: u64,
+    /// The version of Kubernetes that the type of a built-in kind belongs to.
+    pub kubernetes: KubernetesVersion,
 }
 
 /// When `metadata.generation` increases.
@@ -172,10 +176,15 @@ pub struct Kinds {
 }
 
 impl Kinds {
-    /// The built-in kinds.
+    /// The built-in kinds of the newest version with its default feature gates.
     pub fn built_in() -> Self {
+        Self::served_with(&FeatureGates::default())
+    }
+
+    /// The built-in kinds that are served with the feature gates.
+    pub fn served_with(gates: &FeatureGates) -> Self {
         let mut kinds = Self { by_resource: BTreeMap::new(), by_kind: BTreeMap::new(), edition: 0 };
-        for kind in builtin_table::built_in() {
+        for kind in builtin_table::built_in(gates) {
             kinds.register(kind);
         }
         kinds

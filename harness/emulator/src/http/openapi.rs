@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ::http::StatusCode;
 use hyper::body::Bytes;
 
-use super::KUBERNETES_VERSION;
 use super::accept::Encoding;
 use super::discovery::group_versions;
 use super::response::{self, ApiResponse};
 use crate::api_types::error::ApiError;
 use crate::api_types::kinds::{Kind, Kinds, Origin};
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use crate::store::shared::SharedStore;
 use schedlab_api::{Map, Value, json};
 
@@ -29,13 +29,17 @@ const V2_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0
 const V2_EMPTY: &[u8] = b"\x0a\x032.0";
 
 /// `/openapi/v2`: a document without definitions.
-pub(super) fn v2(accept: &str) -> ApiResponse {
+pub(super) fn v2(accept: &str, kubernetes: KubernetesVersion) -> ApiResponse {
     if accept.split(',').any(|range| [V2_PROTOBUF, V2_PROTOBUF_OLD].contains(&range.trim())) {
         return response::raw(StatusCode::OK, V2_PROTOBUF, V2_EMPTY);
     }
-    let info = json!({ "title": "Kubernetes", "version": KUBERNETES_VERSION });
+    let info = info(kubernetes);
     let document = json!({ "swagger": "2.0", "info": info, "paths": {}, "definitions": {} });
     response::object(StatusCode::OK, Encoding::Json, &document)
+}
+
+fn info(kubernetes: KubernetesVersion) -> Value {
+    json!({ "title": "Kubernetes", "version": kubernetes.git_version() })
 }
 
 /// The documents, cached until the kinds change.
@@ -57,7 +61,8 @@ impl Documents {
         let entries = store.read(|store| {
             let kinds = store.kinds();
             let fingerprint = |(group, version): (String, String)| {
-                let print = fingerprint(&served_kinds(kinds, &group, &version), &version);
+                let of_version = served_kinds(kinds, &group, &version);
+                let print = fingerprint(&of_version, &version, store.feature_gates.version());
                 (document_path(&group, &version), print)
             };
             group_version_pairs(kinds).into_iter().map(fingerprint).collect::<Vec<_>>()
@@ -76,9 +81,10 @@ impl Documents {
         group: &str,
         version: &str,
     ) -> Result<Bytes, ApiError> {
-        let (edition, kinds) = store.read(|store| {
+        let (edition, kinds, kubernetes) = store.read(|store| {
             let kinds = store.kinds();
-            (kinds.edition(), served_kinds(kinds, group, version))
+            let of_version = served_kinds(kinds, group, version);
+            (kinds.edition(), of_version, store.feature_gates.version())
         });
         if kinds.is_empty() {
             return Err(ApiError::no_such_resource());
@@ -91,7 +97,7 @@ impl Documents {
         let document = built
             .documents
             .entry(path)
-            .or_insert_with(|| build_document(&kinds, version).to_string().into());
+            .or_insert_with(|| build_document(&kinds, version, kubernetes).to_string().into());
         Ok(document.clone())
     }
 }
@@ -101,9 +107,9 @@ fn document_path(group: &str, version: &str) -> String {
 }
 
 /// A hash that identifies a document without building it. Clients cache a document by its hash.
-fn fingerprint(kinds: &[Arc<Kind>], version: &str) -> u64 {
+fn fingerprint(kinds: &[Arc<Kind>], version: &str, kubernetes: KubernetesVersion) -> u64 {
     let mut hasher = DefaultHasher::new();
-    KUBERNETES_VERSION.hash(&mut hasher);
+    kubernetes.git_version().hash(&mut hasher);
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
     for kind in kinds {
         kind.resource.hash(&mut hasher);
@@ -131,8 +137,8 @@ fn served_kinds(kinds: &Kinds, group: &str, version: &str) -> Vec<Arc<Kind>> {
     kinds.iter().filter(is_served).cloned().collect()
 }
 
-fn build_document(kinds: &[Arc<Kind>], version: &str) -> Value {
-    let mut schemas = builtin::Schemas::default();
+fn build_document(kinds: &[Arc<Kind>], version: &str, kubernetes: KubernetesVersion) -> Value {
+    let mut schemas = builtin::Schemas::of_version(kubernetes);
     let mut paths = Map::new();
     for kind in kinds {
         let schema = schema_name(kind, version);
@@ -145,7 +151,7 @@ fn build_document(kinds: &[Arc<Kind>], version: &str) -> Value {
     }
     json!({
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": KUBERNETES_VERSION},
+        "info": info(kubernetes),
         "paths": paths,
         "components": {"schemas": schemas.finish()},
     })

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::api_types::kubelet_timing::unhealthy_gpus;
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use crate::kubelet::{host_address, is_down};
 use crate::reconcile::fields::{Condition, format_micro_time, set_condition, set_condition_time};
 use crate::reconcile::resources::{LEASES, NODES};
@@ -132,7 +133,7 @@ fn register(node: &mut Value) {
         ("kernelVersion", "6.8.0-schedlab"),
         ("osImage", "schedlab"),
         ("containerRuntimeVersion", "schedlab://1.0.0"),
-        ("kubeletVersion", "v1.35.0"),
+        ("kubeletVersion", KubernetesVersion::default().git_version()),
         ("operatingSystem", "linux"),
         ("architecture", "amd64"),
     ] {

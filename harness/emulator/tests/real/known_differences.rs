@@ -10,10 +10,12 @@
 //! A line names a case file, a case, and optionally one of its requests; then the paths that may
 //! differ, including everything below them. `*` matches any path segment, `answer` all paths. A
 //! difference `at times` may also be absent. After `kubectl:` follows the first line of a command in
-//! a transcript.
+//! a transcript. A line `- 1.35: …` counts only for that version of Kubernetes.
 
 use std::cell::Cell;
 use std::path::Path;
+
+use schedlab_emulator::KubernetesVersion;
 
 use crate::script::{Case, Script, Step};
 
@@ -46,12 +48,12 @@ impl std::fmt::Display for CaseRequest<'_> {
 }
 
 impl KnownDifferences {
-    pub(crate) fn read() -> Self {
+    pub(crate) fn read(version: KubernetesVersion) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../docs/reference/emulator-differences.md");
         let text = std::fs::read_to_string(path).unwrap();
         let lines = text.lines().enumerate();
-        Self(lines.filter_map(|(index, line)| entry(index + 1, line)).collect())
+        Self(lines.filter_map(|(index, line)| entry(version, index + 1, line)).collect())
     }
 
     /// Whether a path of a response may differ.
@@ -86,8 +88,14 @@ impl KnownDifferences {
     }
 }
 
-fn entry(line: usize, text: &str) -> Option<KnownDifference> {
+fn entry(version: KubernetesVersion, line: usize, text: &str) -> Option<KnownDifference> {
     let (of, paths) = text.strip_prefix("- ")?.rsplit_once(": `")?;
+    let of = match of.split_once(": ") {
+        Some((of_version, of)) if of_version.starts_with("1.") => {
+            (of_version == version.to_string()).then_some(of)?
+        }
+        Some(_) | None => of,
+    };
     let (of, is_used) = match of.strip_prefix("at times: ") {
         Some(of) => (of, Cell::new(true)),
         None => (of, Cell::new(false)),

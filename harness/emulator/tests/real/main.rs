@@ -22,7 +22,8 @@ use known_differences::{CaseRequest, KnownDifferences};
 use kube::Client;
 use schedlab_control_plane::{Assets, TemporaryControlPlane, client_config, test_assets};
 use schedlab_emulator::clock::Clock;
-use schedlab_emulator::{Emulator, Options, Server};
+use schedlab_emulator::feature_gates::FeatureGates;
+use schedlab_emulator::{Emulator, KubernetesVersion, Options, Server};
 use script::Script;
 use test_webhook::TestWebhook;
 use transcript::CommandOutput;
@@ -45,9 +46,18 @@ fn scripts() -> Vec<Script> {
         .collect()
 }
 
+/// The version of Kubernetes of the real programs, which the emulator serves too.
+fn version(assets: &Assets) -> KubernetesVersion {
+    assets.version().unwrap().parse().unwrap()
+}
+
 /// An emulator with or without controllers.
-async fn emulator(runs_controllers: bool) -> (Emulator, Server, Client) {
+async fn emulator(
+    version: KubernetesVersion,
+    runs_controllers: bool,
+) -> (Emulator, Server, Client) {
     let emulator = Emulator::start(Options {
+        feature_gates: FeatureGates::new(version),
         workload_kinds: false,
         runs_controllers,
         ..Options::with_clock(Clock::real())
@@ -80,8 +90,12 @@ async fn play_script(
 }
 
 /// Plays a script on a new emulator.
-async fn play_on_emulator(script: &Script, webhook: &TestWebhook) -> Vec<Vec<RecordedResponse>> {
-    let (_emulator, _server, client) = emulator(false).await;
+async fn play_on_emulator(
+    version: KubernetesVersion,
+    script: &Script,
+    webhook: &TestWebhook,
+) -> Vec<Vec<RecordedResponse>> {
+    let (_emulator, _server, client) = emulator(version, false).await;
     play_script(&client, script, webhook).await
 }
 
@@ -112,10 +126,12 @@ fn requests_with_responses(
 
 #[tokio::test]
 async fn the_emulator_responds_as_recorded_in_the_cases() {
-    let known = KnownDifferences::read();
+    let version = KubernetesVersion::default();
+    let known = KnownDifferences::read(version);
     let scripts = scripts();
     let webhook = TestWebhook::start().await;
-    let responses = join_all(scripts.iter().map(|script| play_on_emulator(script, &webhook))).await;
+    let responses =
+        join_all(scripts.iter().map(|script| play_on_emulator(version, script, &webhook))).await;
     let mut wrong = Vec::new();
     for (script, responses) in scripts.iter().zip(responses) {
         let unlisted = requests_with_responses(script, responses)
@@ -140,7 +156,7 @@ const PLAYS: usize = 3;
 #[expect(clippy::print_stdout, reason = "the output shows how many responses were compared")]
 async fn the_emulator_responds_as_the_real_server() {
     let Some(assets) = test_assets(&["etcd", "kube-apiserver"]) else { return };
-    let known = KnownDifferences::read();
+    let known = KnownDifferences::read(version(&assets));
     let scripts = scripts();
     let webhook = TestWebhook::start().await;
     let mut all = compare(&assets, &scripts, &webhook, &known).await;
@@ -188,7 +204,8 @@ async fn compare(
 ) -> Vec<Comparison> {
     let plane = TemporaryControlPlane::boot(assets, API_SERVER_ARGS).await.unwrap();
     let real = client(plane.kubeconfig()).await;
-    let emulated = scripts.iter().map(|script| play_on_emulator(script, webhook));
+    let version = version(assets);
+    let emulated = scripts.iter().map(|script| play_on_emulator(version, script, webhook));
     let (theirs, ours) = tokio::join!(play_in_turn(&real, scripts, webhook), join_all(emulated));
     let both = scripts.iter().zip(theirs).zip(ours);
     both.map(|((script, theirs), ours)| {
@@ -213,7 +230,7 @@ async fn kubectl_prints_the_same_on_both_servers() {
     let programs = ["etcd", "kube-apiserver", "kubectl"];
     let Some(assets) = test_assets(&programs) else { return };
     let plane = TemporaryControlPlane::boot(&assets, API_SERVER_ARGS).await.unwrap();
-    let (_emulator, server, _client) = emulator(false).await;
+    let (_emulator, server, _client) = emulator(version(&assets), false).await;
     let servers = [plane.kubeconfig(), &server.kubeconfig];
     compare_printed(include_str!("transcripts/lab.txt"), &assets, servers).await;
 }
@@ -224,7 +241,7 @@ async fn controllers_do_the_same_on_both_servers() {
     let Some(assets) = test_assets(&programs) else { return };
     let mut plane = TemporaryControlPlane::boot(&assets, API_SERVER_ARGS).await.unwrap();
     plane.start_controller_manager().unwrap();
-    let (_emulator, server, _client) = emulator(true).await;
+    let (_emulator, server, _client) = emulator(version(&assets), true).await;
     let servers = [plane.kubeconfig(), &server.kubeconfig];
     compare_printed(include_str!("transcripts/controllers.txt"), &assets, servers).await;
 }
@@ -237,7 +254,7 @@ async fn compare_printed(transcript: &'static str, assets: &Assets, [theirs, our
     };
     let (theirs, ours) = tokio::join!(play(theirs), play(ours));
     let (theirs, ours) = (theirs.unwrap(), ours.unwrap());
-    let known = KnownDifferences::read();
+    let known = KnownDifferences::read(version(assets));
     let is_new = |their: &CommandOutput, our: &CommandOutput| {
         their.text != our.text && !known.has_command(&their.command)
     };

@@ -75,6 +75,7 @@ impl Fixture {
                 let step = progress.begin("a control plane boots", Duration::from_secs(5));
                 let real_cluster = RealCluster::control_plane(
                     args.assets.as_deref(),
+                    "",
                     Kubelets::Schedlab,
                     interrupt,
                 )?;

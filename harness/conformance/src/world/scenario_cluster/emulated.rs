@@ -8,6 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use schedlab_audit::Audit;
 use schedlab_emulator::clock::Clock;
+use schedlab_emulator::feature_gates::FeatureGates;
 use schedlab_emulator::store::{LogEntry, Resource, Store};
 use schedlab_emulator::{Emulator, Options, initial_store};
 
@@ -31,13 +32,19 @@ pub(crate) struct EmulatedCluster {
 impl EmulatedCluster {
     /// Starts a cluster that contains only the scheduler's CRDs and priority classes. Call it on
     /// the runtime whose time it follows.
-    pub(crate) fn start(seed: u64) -> Self {
-        // All scenarios of a run start from the same store.
-        static BEGINNING: OnceLock<(u64, Store)> = OnceLock::new();
-        let options = Options { seed, ..Options::with_clock(Clock::starting_at(epoch())) };
-        let (of, store) = BEGINNING.get_or_init(|| (seed, store_with_scheduler_objects(&options)));
-        let store =
-            if *of == seed { store.clone() } else { store_with_scheduler_objects(&options) };
+    pub(crate) fn start(seed: u64, feature_gates: FeatureGates) -> Self {
+        // Most scenarios of a run start from the same store.
+        static BEGINNING: OnceLock<(u64, FeatureGates, Store)> = OnceLock::new();
+        let options =
+            Options { seed, feature_gates, ..Options::with_clock(Clock::starting_at(epoch())) };
+        let gates = &options.feature_gates;
+        let (of_seed, of_gates, store) =
+            BEGINNING.get_or_init(|| (seed, gates.clone(), store_with_scheduler_objects(&options)));
+        let store = if *of_seed == seed && of_gates == gates {
+            store.clone()
+        } else {
+            store_with_scheduler_objects(&options)
+        };
         let emulator = Emulator::start_with(store, options);
         let writes = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&writes);

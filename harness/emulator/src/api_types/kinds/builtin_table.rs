@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use super::{Generation, Kind, Origin, Path, Resource, Scale, Version};
+use crate::api_types::feature_gates::FeatureGates;
+use crate::api_types::kubernetes_version::KubernetesVersion;
 
 /// The properties of a kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -16,8 +18,17 @@ enum Trait {
     Scale,
     All,
     View,
+    /// Served from this version on.
+    Since(KubernetesVersion),
+    /// Served when the feature gate is enabled.
+    Gate(&'static str),
+    /// Its objects have a generation when the feature gate is enabled.
+    GenerationGate(&'static str),
 }
-use Trait::{All, Generation as Gen, Namespaced as Ns, Status, View};
+use KubernetesVersion::V1_37;
+use Trait::{
+    All, Gate, Generation as Gen, GenerationGate as GenGate, Namespaced as Ns, Since, Status, View,
+};
 
 struct Row(&'static str, &'static str, &'static str, &'static [&'static str], &'static [Trait]);
 
@@ -89,7 +100,7 @@ const ROWS: &[Row] = &[
         "horizontalpodautoscalers",
         "HorizontalPodAutoscaler",
         &["hpa"],
-        &[Ns, Status, All],
+        &[Ns, Status, GenGate("HPAGeneration"), All],
     ),
     Row("batch/v1", "cronjobs", "CronJob", &["cj"], &[Ns, Status, Gen, All]),
     Row("batch/v1", "jobs", "Job", &[], &[Ns, Status, Gen, All]),
@@ -106,6 +117,13 @@ const ROWS: &[Row] = &[
     Row("rbac.authorization.k8s.io/v1", "rolebindings", "RoleBinding", &[], &[Ns]),
     Row("rbac.authorization.k8s.io/v1", "roles", "Role", &[], &[Ns]),
     Row("resource.k8s.io/v1", "deviceclasses", "DeviceClass", &[], &[Gen]),
+    Row(
+        "resource.k8s.io/v1",
+        "devicetaintrules",
+        "DeviceTaintRule",
+        &[],
+        &[Status, Gen, Since(V1_37), Gate("DRADeviceTaintRules")],
+    ),
     Row("resource.k8s.io/v1", "resourceclaims", "ResourceClaim", &[], &[Ns, Status]),
     Row("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate", &[], &[Ns]),
     Row("resource.k8s.io/v1", "resourceslices", "ResourceSlice", &[], &[Gen]),
@@ -117,12 +135,25 @@ const ROWS: &[Row] = &[
     Row("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", &[], &[Status]),
 ];
 
-/// The table as kinds.
-pub(super) fn built_in() -> impl Iterator<Item = Kind> {
-    ROWS.iter().map(kind)
+/// The kinds that are served with the feature gates.
+pub(super) fn built_in(gates: &FeatureGates) -> impl Iterator<Item = Kind> {
+    let is_served = |row: &&Row| {
+        row.4.iter().all(|condition| match condition {
+            Since(version) => gates.version() >= *version,
+            Gate(gate) => gates.is_enabled(gate),
+            Ns | Status | Gen | GenGate(_) | Trait::Scale | All | View => true,
+        })
+    };
+    ROWS.iter().filter(is_served).map(|row| kind(row, gates))
 }
 
-fn kind(Row(group_version, plural, kind, short_names, traits): &Row) -> Kind {
+fn kind(row: &Row, gates: &FeatureGates) -> Kind {
+    let Row(group_version, plural, kind, short_names, traits) = row;
+    let has_generation = |condition: &Trait| match condition {
+        Gen => true,
+        GenGate(gate) => gates.is_enabled(gate),
+        Ns | Status | Trait::Scale | All | View | Since(_) | Gate(_) => false,
+    };
     let (group, newest) = group_version.split_once('/').unwrap_or(("", group_version));
     let has = |expected: Trait| traits.contains(&expected);
     let version = |name: &str| Version {
@@ -143,11 +174,16 @@ fn kind(Row(group_version, plural, kind, short_names, traits): &Row) -> Kind {
         short_names: short_names.iter().map(|&name| Arc::from(name)).collect(),
         categories: if has(All) { vec![Arc::from("all")] } else { Vec::new() },
         namespaced: has(Ns),
-        generation: if has(Gen) { Generation::OnSpec } else { Generation::None },
+        generation: if traits.iter().any(has_generation) {
+            Generation::OnSpec
+        } else {
+            Generation::None
+        },
         versions: std::iter::once(version(newest)).chain(older).collect(),
         storage: newest.into(),
         origin: if has(View) { Origin::View } else { Origin::BuiltIn },
         schema_revision: 0,
+        kubernetes: gates.version(),
     }
 }
 

@@ -7,6 +7,7 @@ use super::crd_validation;
 use super::schema::compile;
 use super::{Column, Generation, Kind, Origin, Path, Resource, Scale, Version};
 use crate::api_types::error::FieldErrors;
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use schedlab_api::{
     Value,
     object::{list, text},
@@ -45,6 +46,7 @@ pub fn from_crd(crd: &Value) -> (Kind, FieldErrors) {
         storage: storage.into(),
         origin: Origin::Custom,
         schema_revision: 0,
+        kubernetes: KubernetesVersion::default(),
     };
     (kind, errors)
 }

@@ -35,7 +35,7 @@ impl<'t> TypeInfo<'t> {
             (Origin::Custom, Some(schema)) => Self::CustomResource(schema, typed::metadata()),
             (Origin::Custom, None) => Self::Anything,
             (Origin::BuiltIn | Origin::View, _) => {
-                typed::root(&kind.resource.group, &kind.kind).map_or(Self::Anything, Self::Typed)
+                typed::root(kind).map_or(Self::Anything, Self::Typed)
             }
         }
     }

@@ -8,11 +8,13 @@ mod canonical_quantity;
 mod compiled_type;
 mod decode;
 mod go_zero_values;
+mod older_types;
 mod type_cursor;
 mod type_registry;
 
 use super::Kind;
 use crate::api_types::error::ApiError;
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use schedlab_api::Value;
 
 pub(crate) use canonical_quantity::canonical;
@@ -30,7 +32,8 @@ pub(crate) struct Decoded {
 
 /// Decodes an object of a built-in kind into its stored form.
 pub(crate) fn decode(kind: &Kind, object: &mut Value) -> Result<Decoded, ApiError> {
-    let Some(form) = type_registry::compiled_type(&kind.resource.group, &kind.kind) else {
+    let group = &kind.resource.group;
+    let Some(form) = type_registry::compiled_type(kind.kubernetes, group, &kind.kind) else {
         return Ok(Decoded::default());
     };
     let mut decoded = Decoded::default();
@@ -50,7 +53,7 @@ pub(crate) fn decode_subresource(subresource: BodyKind, body: &mut Value) -> Res
         BodyKind::Binding => ("", "Binding"),
         BodyKind::Eviction => ("policy", "Eviction"),
     };
-    let Some(form) = type_registry::compiled_type(group, kind) else { return Ok(()) };
+    let Some(form) = newest_type(group, kind) else { return Ok(()) };
     decode::decode(form, body, &mut Vec::new()).map_err(|why| {
         ApiError::bad_request(format!(
             "{kind} in version \"v1\" cannot be handled as a {kind}: {why}"
@@ -72,7 +75,7 @@ pub(crate) enum BodyKind {
 ///
 /// A field has the wrong type, in the words of Go's JSON decoder.
 pub(crate) fn decode_delete_options(options: &mut Value) -> Result<(), String> {
-    match type_registry::compiled_type("meta.k8s.io", "DeleteOptions") {
+    match newest_type("meta.k8s.io", "DeleteOptions") {
         Some(form) => decode::decode(form, options, &mut Vec::new()),
         None => Ok(()),
     }
@@ -80,12 +83,22 @@ pub(crate) fn decode_delete_options(options: &mut Value) -> Result<(), String> {
 
 /// Whether there is a built-in kind `kind` in `group`.
 pub(crate) fn is_known(group: &str, kind: &str) -> bool {
-    type_registry::compiled_type(group, kind).is_some()
+    newest_type(group, kind).is_some()
+}
+
+/// A type that is the same in all versions.
+fn newest_type(group: &str, kind: &str) -> Option<&'static CompiledType> {
+    type_registry::compiled_type(KubernetesVersion::default(), group, kind)
 }
 
 /// Adds the JSON schema of a built-in kind to the generator and returns its name.
 pub(crate) fn describe(kind: &Kind, generator: &mut schemars::SchemaGenerator) -> Option<String> {
     type_registry::describe(&kind.resource.group, &kind.kind, generator)
+}
+
+/// Turns the JSON schemas of the newest types into those of a version.
+pub(crate) fn schemas_of_version(version: KubernetesVersion, schemas: &mut schedlab_api::Map) {
+    older_types::to_version(version, schemas);
 }
 
 /// Decodes the metadata of a custom resource into its stored form.

@@ -14,6 +14,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 
 use super::group_version_kind;
 use crate::api_types::kinds::{Kind, typed};
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use crate::requests::patch_types::{ListShape, Shape, builtin_shape};
 use schedlab_api::{Map, Value, json, object};
 
@@ -22,14 +23,17 @@ pub(super) struct Schemas {
     generator: SchemaGenerator,
     kinds: Vec<(String, Value, Arc<Shape>)>,
     custom: BTreeMap<String, Value>,
+    version: KubernetesVersion,
 }
 
-impl Default for Schemas {
-    fn default() -> Self {
+impl Schemas {
+    /// No schemas of a version of Kubernetes.
+    pub(super) fn of_version(version: KubernetesVersion) -> Self {
         Self {
             generator: SchemaGenerator::new(SchemaSettings::openapi3()),
             kinds: Vec::new(),
             custom: BTreeMap::new(),
+            version,
         }
     }
 }
@@ -92,6 +96,7 @@ impl Schemas {
     /// All schemas and those that they reference.
     pub(super) fn finish(mut self) -> Map {
         let mut schemas = Map::from(self.generator.take_definitions(false));
+        typed::schemas_of_version(self.version, &mut schemas);
         for schema in schemas.values_mut() {
             wrap_references(schema);
             make_metadata_optional(schema);

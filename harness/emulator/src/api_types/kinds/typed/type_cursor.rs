@@ -1,7 +1,7 @@
 //! A cursor on one field of a built-in type.
 
 use super::compiled_type::FieldType;
-use super::{CompiledType, type_registry};
+use super::{CompiledType, Kind, type_registry};
 use crate::api_types::kinds::type_info::ValueKind;
 
 /// A cursor on one field of a built-in type.
@@ -18,8 +18,9 @@ enum Position<'t> {
 }
 
 /// The type of whole objects of a built-in kind.
-pub(crate) fn root(group: &str, kind: &str) -> Option<TypeCursor<'static>> {
-    type_registry::compiled_type(group, kind).map(at_root)
+pub(crate) fn root(kind: &Kind) -> Option<TypeCursor<'static>> {
+    let Kind { kubernetes: version, resource, kind, .. } = kind;
+    type_registry::compiled_type(*version, &resource.group, kind).map(at_root)
 }
 
 /// The type of the metadata of any object.

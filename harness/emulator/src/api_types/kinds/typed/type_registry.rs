@@ -1,6 +1,6 @@
 //! The registry of built-in types: the `k8s-openapi` type of each kind.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{LazyLock, OnceLock};
 
 use k8s_openapi::api;
@@ -8,22 +8,23 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{DeleteOptions, ObjectMeta};
 use schemars::{JsonSchema, SchemaGenerator};
 
-use super::CompiledType;
 use super::compiled_type::compile;
+use super::{CompiledType, older_types};
+use crate::api_types::kubernetes_version::KubernetesVersion;
 
 /// Adds the schema of a type to the generator and returns its name.
 type Describe = fn(&mut SchemaGenerator) -> String;
 
 struct Entry {
     describe: Describe,
-    compiled: OnceLock<Option<CompiledType>>,
+    compiled: BTreeMap<KubernetesVersion, OnceLock<Option<CompiledType>>>,
 }
 
 /// The entries are leaked, so that types are `'static` references.
 static REGISTRY: LazyLock<HashMap<(&str, &str), &'static Entry>> = LazyLock::new(|| {
     let entry = |(group, kind, describe): (&'static str, &'static str, Describe)| {
         let entry: &'static Entry =
-            Box::leak(Box::new(Entry { describe, compiled: OnceLock::new() }));
+            Box::leak(Box::new(Entry { describe, compiled: not_compiled() }));
         ((group, kind), entry)
     };
     ENTRIES.iter().copied().map(entry).collect()
@@ -31,15 +32,25 @@ static REGISTRY: LazyLock<HashMap<(&str, &str), &'static Entry>> = LazyLock::new
 
 /// The type of the metadata of every kind.
 pub(super) fn metadata() -> Option<&'static CompiledType> {
-    static METADATA: LazyLock<Option<CompiledType>> =
-        LazyLock::new(|| compile_described(describe_type::<ObjectMeta>));
+    static METADATA: LazyLock<Option<CompiledType>> = LazyLock::new(|| {
+        compile_described(describe_type::<ObjectMeta>, KubernetesVersion::default())
+    });
     METADATA.as_ref()
 }
 
-/// The type of a built-in kind.
-pub(super) fn compiled_type(group: &str, kind: &str) -> Option<&'static CompiledType> {
+fn not_compiled() -> BTreeMap<KubernetesVersion, OnceLock<Option<CompiledType>>> {
+    KubernetesVersion::ALL.into_iter().map(|version| (version, OnceLock::new())).collect()
+}
+
+/// The type of a built-in kind in a version of Kubernetes.
+pub(super) fn compiled_type(
+    version: KubernetesVersion,
+    group: &str,
+    kind: &str,
+) -> Option<&'static CompiledType> {
     let entry: &'static Entry = REGISTRY.get(&(group, kind)).copied()?;
-    entry.compiled.get_or_init(|| compile_described(entry.describe)).as_ref()
+    let compiled = entry.compiled.get(&version)?;
+    compiled.get_or_init(|| compile_described(entry.describe, version)).as_ref()
 }
 
 /// Adds the schema of a built-in kind to the generator and returns its name.
@@ -47,10 +58,12 @@ pub(super) fn describe(group: &str, kind: &str, generator: &mut SchemaGenerator)
     REGISTRY.get(&(group, kind)).map(|entry| (entry.describe)(generator))
 }
 
-fn compile_described(describe: Describe) -> Option<CompiledType> {
+fn compile_described(describe: Describe, version: KubernetesVersion) -> Option<CompiledType> {
     let mut generator = SchemaGenerator::default();
     let name = describe(&mut generator);
-    compile(&generator.take_definitions(true).into(), &name)
+    let mut definitions = generator.take_definitions(true).into();
+    older_types::to_version(version, &mut definitions);
+    compile(&definitions, &name)
 }
 
 fn describe_type<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
@@ -127,6 +140,7 @@ const ENTRIES: &[(&str, &str, Describe)] = &[
     ("rbac.authorization.k8s.io", "RoleBinding", describe_type::<api::rbac::v1::RoleBinding>),
     ("rbac.authorization.k8s.io", "Role", describe_type::<api::rbac::v1::Role>),
     ("resource.k8s.io", "DeviceClass", describe_type::<api::resource::v1::DeviceClass>),
+    ("resource.k8s.io", "DeviceTaintRule", describe_type::<api::resource::v1::DeviceTaintRule>),
     ("resource.k8s.io", "ResourceClaim", describe_type::<api::resource::v1::ResourceClaim>),
     (
         "resource.k8s.io",
