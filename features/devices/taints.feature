@@ -105,3 +105,27 @@ Feature: Taints of devices
         devices: [{name: ill}, {name: noted}]
       """
     Then pod "second" is running
+
+  @DRADeviceTaintRules
+  Scenario: A rule taints devices of a driver
+    Given this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: DeviceTaintRule
+      metadata: {name: maintenance}
+      spec:
+        deviceSelector: {driver: card.io, pool: cards, device: noted}
+        taint: {key: card.io/maintenance, effect: NoSchedule}
+      """
+    When this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: first, namespace: default}
+      spec:
+        resourceClaims: [{name: card, resourceClaimName: careful}]
+        containers: [{name: main, image: train}]
+      """
+    Then pod "first" is pending because "cannot allocate all claims" and stays so for 5 cycles
+    When workload "maintenance" is deleted
+    Then pod "first" is running

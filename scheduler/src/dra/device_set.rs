@@ -406,7 +406,7 @@ mod tests {
         a=1 b=2 c=1 d=2 e=1: 1 sets, r:b r:d s:a t:c
         a=1 b=2 c=1 d=3: 0 sets, none now
         ");
-        assert_snapshot!(set.name().unwrap(), @"devices alike in gpu.x/zone (r) and gpu.x/zone (s, t): 2 of class gpu.x as r and 1 of class gpu.x as s and 1 of class gpu.x as t");
+        assert_snapshot!(set.name().unwrap(), @"devices alike in gpu.x/zone (r) and alike in gpu.x/zone (s, t): 2 of class gpu.x as r and 1 of class gpu.x as s and 1 of class gpu.x as t");
     }
 
     #[test]
@@ -418,8 +418,12 @@ mod tests {
             rendered(&set, "a=1 b=1"),
             rendered(&set, "a=? b=1"),
         ];
-        assert_snapshot!(rendered.join("\n"), @"");
-        assert_snapshot!(set.name().unwrap(), @"");
+        assert_snapshot!(rendered.join("\n"), @"
+        a=1 b=1 c=2 d=3: 2 sets, r:a r:c
+        a=1 b=1: 0 sets, none now
+        a=? b=1: 0 sets, none now
+        ");
+        assert_snapshot!(set.name().unwrap(), @"devices different in gpu.x/zone: 2 of class gpu.x");
     }
 
     #[test]
@@ -438,6 +442,6 @@ mod tests {
         };
         let of_another = json!({ "matchAttribute": "gpu.x/zone", "requests": ["r", "x"] });
         assert_snapshot!(rendered(of_another), @r#"spec.devices.constraints[0].requests: got "x", expected names of the claim's requests"#);
-        assert_snapshot!(rendered(json!({})), @"");
+        assert_snapshot!(rendered(json!({})), @"spec.devices.constraints[0].matchAttribute: got {}, expected matchAttribute or distinctAttribute, an attribute with its domain");
     }
 }

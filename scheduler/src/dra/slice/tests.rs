@@ -193,7 +193,10 @@ fn a_device_of_several_nodes_is_allocated_as_a_whole_or_not_used() {
     cache.resource_claims.refresh();
     let faults = cache.resource_claims.slice_faults();
     let faults: Vec<String> = faults.map(|(_, _, fault)| fault.error.to_string()).collect();
-    assert_snapshot!(faults.join("\n"), @"");
+    assert_snapshot!(faults.join("\n"), @r#"
+    spec.devices: got allowMultipleAllocations of "a", which several nodes can use, expected a device of one node, or one without allowMultipleAllocations
+    spec.devices: got consumesCounters of "b", which several nodes can use, expected a device of one node, or one without consumesCounters
+    "#);
 }
 
 #[test]
