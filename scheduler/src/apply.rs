@@ -8,6 +8,7 @@ mod claims;
 mod device_bindings;
 mod events;
 mod evictions;
+mod extended_resources;
 mod pending;
 mod pending_messages;
 mod placements;

@@ -13,6 +13,7 @@ mod device;
 mod device_set;
 mod driver_config;
 mod expression;
+mod extended_resources;
 mod gpu_classes;
 mod kind_unions;
 mod multi_node;
@@ -41,6 +42,7 @@ pub(crate) use alternatives::DeviceAlternatives;
 pub(crate) use binding_state::BindingState;
 pub(crate) use claim::{ClaimAllocation, ClaimRecord};
 pub(crate) use device::{Device, DeviceId, DeviceSelection};
+pub(crate) use extended_resources::ExtendedResourceClaim;
 pub(crate) use problem::ClaimProblem;
 pub(crate) use slice::SliceFault;
 
@@ -143,6 +145,8 @@ pub(crate) struct ClaimedResources {
     pub(crate) shared: Vec<DeviceClaim>,
     /// Device classes of GPUs that it requests.
     pub(crate) gpu_classes: BTreeSet<Name>,
+    /// Requests for extended resources that these claims serve.
+    pub(crate) served: Resources,
     /// Claims on volumes.
     pub(crate) volumes: Vec<VolumeClaim>,
 }
@@ -459,6 +463,7 @@ impl ResourceClaims {
                 devices,
                 requests: self.node_requests(claim).filter(|_| is_of_one_node),
                 allocate_all: every,
+                plugin_resources: None,
                 is_pod_owned: claim.is_owned_by(&pod.uid),
                 queue: claim.queue.clone(),
                 allocated_on,
@@ -478,6 +483,8 @@ impl ResourceClaims {
                 claimed.shared.push(shared);
             }
         }
+        claimed.shared.extend(self.expected_claims(key, pod, pods)?);
+        claimed.served = self.requests_served(pod);
         Ok(claimed)
     }
 

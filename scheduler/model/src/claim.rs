@@ -21,6 +21,9 @@ pub struct DeviceClaim {
     /// For requests with allocation mode `All`: by device selection, what one device counts as. The
     /// claim takes every such device of its node, at least one of each.
     pub allocate_all: BTreeMap<Name, Resources>,
+    /// For a claim that serves requests for extended resources: what it takes instead of a node
+    /// whose device plugin provides these.
+    pub plugin_resources: Option<Resources>,
     /// It was created for the pod from a template: no queue needs to own it.
     pub is_pod_owned: bool,
     /// Label `kai.scheduler/queue`: the queue that may use a shared GPU claim.
@@ -104,8 +107,16 @@ impl DeviceClaim {
         self.reach.has_node_local()
     }
 
+    /// What it takes of the device plugin of the node; `None` if it takes devices.
+    pub fn plugin_resources_on(&self, node: &Node) -> Option<&Resources> {
+        self.plugin_resources.as_ref().filter(|resources| node.has_device_plugin_for(resources))
+    }
+
     /// What it takes of the node.
     pub fn devices_on(&self, node: &Node) -> Cow<'_, Resources> {
+        if let Some(resources) = self.plugin_resources_on(node) {
+            return Cow::Borrowed(resources);
+        }
         let mut devices = Cow::Borrowed(&self.devices);
         for (selection, one) in &self.allocate_all {
             let count = node.published_devices.get(selection).copied().unwrap_or(0);

@@ -64,6 +64,14 @@ impl Node {
         room
     }
 
+    /// Whether a device plugin of it provides one of these resources.
+    pub fn has_device_plugin_for(&self, resources: &Resources) -> bool {
+        let has_gpus = self.allocatable.gpu_milli > 0 && !self.gpus_via_dra;
+        let mut others = resources.extended.keys();
+        resources.gpu_milli > 0 && has_gpus
+            || others.any(|name| self.allocatable.extended_of(name) > 0)
+    }
+
     /// Whether counting its devices by kind does not tell if claims can be allocated.
     pub fn needs_device_search(&self) -> bool {
         self.devices.iter().any(|device| device.properties.needs_search())

@@ -185,7 +185,7 @@ impl PodShape {
         self.requests.gpu_milli > 0
             || self.fractional_gpu.is_some()
             || self.requests_mig()
-            || self.claims.iter().any(DeviceClaim::is_gpu)
+            || self.claims.iter().any(|it| it.is_gpu() && it.plugin_resources.is_none())
     }
 
     /// It has anti-affinity or host ports, so that it cannot run next to every pod.
@@ -207,7 +207,7 @@ impl PodShape {
     /// It requests GPUs by claims.
     pub fn requests_dra_gpus(&self) -> bool {
         (self.requests.gpu_milli > 0 && self.gpus_via_dra)
-            || self.claims.iter().any(DeviceClaim::is_gpu)
+            || self.claims.iter().any(|it| it.is_gpu() && it.plugin_resources.is_none())
     }
 
     /// The node matches the node selector and the required node affinity.

@@ -43,6 +43,7 @@ impl Applier {
         let mut uses = claim_consumers(cache, cycle);
         self.deallocate(cache, cycle, &uses).await;
         let mut given_up = self.give_up_devices(cache, cycle).await;
+        given_up.extend(self.create_extended_resource_claims(cache, cycle).await);
         for users in uses.values_mut() {
             users.retain(|(pod, _)| !given_up.contains(&cycle.group(*pod)));
         }

@@ -72,7 +72,8 @@ impl Devices {
 pub fn claim_names(pod: &Value) -> impl Iterator<Item = &str> {
     let made = list(pod, "/status/resourceClaimStatuses").iter();
     let all = list(pod, "/spec/resourceClaims").iter().chain(made);
-    all.filter_map(|one| text(one, "/resourceClaimName"))
+    let special = text(pod, "/status/extendedResourceClaimStatus/resourceClaimName");
+    all.filter_map(|one| text(one, "/resourceClaimName")).chain(special)
 }
 
 /// The GPUs of a claim, in thousandths. With `allocationMode: All` these are the allocated ones,

@@ -131,6 +131,18 @@ impl Session<'_> {
         own.chain(shared.filter_map(|claim| Some((&claim.name, claim.requests.as_deref()?))))
     }
 
+    /// Those that request devices of this node: not those that its device plugin serves.
+    pub fn node_claims_on<'s>(
+        &'s self,
+        pod: PodId,
+        node: &'s Node,
+    ) -> impl Iterator<Item = (&'s Name, &'s ClaimRequests)> {
+        let served = self.shape_of(pod).claims.iter();
+        let served = served.filter(|claim| claim.plugin_resources_on(node).is_some());
+        let served: Vec<&Name> = served.map(|claim| &claim.name).collect();
+        self.node_claims_of(pod).filter(move |(name, _)| !served.contains(name))
+    }
+
     /// Whether the devices can be allocated, as computed at most once per cycle.
     ///
     /// # Errors

@@ -61,6 +61,8 @@ impl Filter for SuitableDevices {
             if node.devices.is_empty() || !(needs_search || node.needs_device_search()) {
                 return Ok(Fit::Now);
             }
+            let claims: Vec<&ClaimRequests> =
+                session.node_claims_on(pod, node).map(|(_, requests)| requests).collect();
             let devices = node.devices.iter().map(|device| &*device.properties);
             let devices = AvailableDevices::all_free(devices, &node.device_counters);
             let problem = AllocationProblem::new(&claims, &devices).0;
@@ -142,7 +144,7 @@ fn open_claims<'a>(session: &'a Session<'_>, pod: PodId, at: NodeId) -> Vec<Open
     let node = session.node(at);
     let mut open: Vec<OpenClaim<'a>> = Vec::new();
     for (user, is_pipelined) in users.chain([(pod, false)]) {
-        for (name, requests) in session.node_claims_of(user) {
+        for (name, requests) in session.node_claims_on(user, node) {
             if let Some(known) = open.iter_mut().find(|known| known.name == name) {
                 known.is_pipelined &= is_pipelined;
             } else if !is_allocated(session, name, node, at) {

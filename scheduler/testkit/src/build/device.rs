@@ -85,6 +85,7 @@ pub(super) fn shared_claim(word: &str) -> DeviceClaim {
         devices: Resources::default(),
         requests: Some(claim_requests(requests)),
         allocate_all: std::collections::BTreeMap::new(),
+        plugin_resources: None,
         is_pod_owned: false,
         queue: None,
         allocated_on: None,

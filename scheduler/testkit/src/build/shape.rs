@@ -188,6 +188,7 @@ fn claim(word: &str) -> DeviceClaim {
         requests: None,
         allocate_all: every,
         queue: (!queue.is_empty()).then(|| queue.into()),
+        plugin_resources: None,
         is_pod_owned: false,
         also_counts_as: besides.and_then(|of| Some((allocated_on.clone()?, devices_of(of)))),
         allocated_on,
