@@ -5,9 +5,10 @@
 
 mod bind_requests;
 mod claims;
+mod device_bindings;
 mod events;
 mod evictions;
-mod missed_writes;
+mod extended_resources;
 mod pending;
 mod pending_messages;
 mod placements;
@@ -50,9 +51,8 @@ pub(crate) struct ApplyOutcome {
     pub(crate) retry: bool,
     /// The outcome of a write is unknown, so all pods must be listed again.
     pub(crate) in_doubt: bool,
-    /// Pods are not bound before their volumes are. Watch events of these volumes will start the
-    /// next cycle.
-    pub(crate) waits_for_volumes: bool,
+    /// Pods are not bound until their volumes and devices are ready; events of these will follow.
+    pub(crate) waits_for_others: bool,
     /// The last error of the API server.
     pub(crate) failure: Option<String>,
 }
@@ -81,6 +81,8 @@ pub(crate) struct Applier {
     held_messages: BTreeMap<ObjectKey, String>,
     /// Pods that have a node and wait for their volumes, since when.
     waiting_for_volumes: BTreeMap<ObjectKey, Time>,
+    /// When pods give up waiting for their devices.
+    device_deadlines: Vec<Time>,
     /// Names of the `Pipelined` events that were written, by pod.
     reported_pipelined: BTreeMap<ObjectKey, String>,
     /// Names of the warning events that were written.
@@ -139,6 +141,7 @@ impl Applier {
             refused,
             held_messages,
             waiting_for_volumes,
+            device_deadlines: Vec::new(),
             reported_pipelined,
             reported_warnings,
             grouping_grace,

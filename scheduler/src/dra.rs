@@ -5,17 +5,21 @@
 mod admin_access;
 mod allocation;
 mod alternatives;
+mod binding_state;
+mod capacity;
 mod claim;
 pub(crate) mod claim_patches;
 mod device;
 mod device_set;
 mod driver_config;
 mod expression;
+mod extended_resources;
 mod gpu_classes;
 mod kind_unions;
 mod multi_node;
 mod problem;
 mod slice;
+mod taints;
 mod unused;
 
 use std::{
@@ -25,17 +29,20 @@ use std::{
 
 use schedlab_api::Value;
 use schedlab_scheduler_core::{
+    devices::AvailableDevices,
     model::{
-        ClaimRequests, DeviceClaim, DeviceCount, DeviceProperties, DeviceReach, Name, Node,
-        NodeDevice, VolumeClaim,
+        AllocatedShare, ClaimRequests, DeviceAmounts, DeviceClaim, DeviceCount, DeviceProperties,
+        DeviceReach, Name, Node, NodeDevice, VolumeClaim,
     },
     resources::Resources,
 };
 
 pub(crate) use allocation::{PickedDevice, PickedDevices};
 pub(crate) use alternatives::DeviceAlternatives;
+pub(crate) use binding_state::BindingState;
 pub(crate) use claim::{ClaimAllocation, ClaimRecord};
 pub(crate) use device::{Device, DeviceId, DeviceSelection};
+pub(crate) use extended_resources::ExtendedResourceClaim;
 pub(crate) use problem::ClaimProblem;
 pub(crate) use slice::SliceFault;
 
@@ -43,9 +50,11 @@ use crate::{
     config::Flavor,
     records::{ObjectKey, PodRecord, insert_if_changed},
 };
-use device::{DeviceClassRecord, published_devices};
+use claim::ClaimShare;
+use device::{DeviceClassRecord, DeviceSources, published_devices};
 use multi_node::MultiNodeDevices;
 use slice::SliceRecord;
+use taints::TaintRule;
 use unused::UnusedClaims;
 
 /// Maximum number of devices of a claim, as in `resource.k8s.io`.
@@ -75,10 +84,18 @@ pub(crate) struct ResourceClaims {
     properties: BTreeMap<Name, Vec<Arc<DeviceProperties>>>,
     /// Devices that several nodes can use.
     multi_node: MultiNodeDevices,
-    /// Slices that publish a device of an earlier slice.
-    duplicates: Vec<(Name, SliceFault)>,
+    /// Rules that taint devices.
+    taint_rules: BTreeMap<Name, TaintRule>,
+    /// What the pools have of their shared counters.
+    counters: DeviceAmounts,
+    /// The nodes with devices that consume a counter.
+    counter_nodes: BTreeMap<Name, BTreeSet<Name>>,
+    /// Slices with devices that are not used.
+    device_faults: Vec<(Name, SliceFault)>,
     /// Classes whose devices are all GPUs although their names do not contain `gpu`.
     gpu_classes: BTreeSet<Name>,
+    /// Classes that select only devices that can be shared.
+    shared_classes: BTreeSet<Name>,
     /// Classes and selections that select exactly the GPUs. They are not counted separately: their
     /// devices count as GPUs.
     uncounted_kinds: BTreeSet<Name>,
@@ -93,6 +110,8 @@ pub(crate) struct ResourceClaims {
     device_sets: BTreeMap<Name, DeviceAlternatives>,
     /// Allocated devices, with the claim that holds each.
     allocated_devices: BTreeMap<DeviceId, DeviceHolder>,
+    /// Devices of which claims have shares.
+    shares: BTreeMap<DeviceId, Vec<AllocatedShare>>,
     /// Claims that are allocated for pods that did not get their node, by node.
     leftovers: BTreeMap<Name, BTreeSet<Name>>,
     /// Allocated claims that no pod with a node uses.
@@ -108,8 +127,9 @@ pub(crate) struct ResourceClaims {
 struct DeviceHolder {
     /// Namespace and name.
     claim: Name,
-    /// Whether the claim is well-formed: the devices of a malformed claim are not counted.
-    is_well_formed: bool,
+    /// What the request selects; `None` if the claim is malformed, so that the claim is well-formed: the devices of a malformed claim are not
+    /// not counted.
+    selection: Option<DeviceSelection>,
 }
 
 /// The resources that a pod gets by its claims.
@@ -127,6 +147,8 @@ pub(crate) struct ClaimedResources {
     pub(crate) shared: Vec<DeviceClaim>,
     /// Device classes of GPUs that the pod requests.
     pub(crate) gpu_classes: BTreeSet<Name>,
+    /// Requests for extended resources that these claims serve.
+    pub(crate) served: Resources,
     /// Claims on volumes of the pod.
     pub(crate) volumes: Vec<VolumeClaim>,
 }
@@ -190,6 +212,30 @@ impl ResourceClaims {
         gone
     }
 
+    /// Returns whether the rule differs from the one before.
+    pub(super) fn upsert_taint_rule(&mut self, name: Name, object: &Value) -> bool {
+        let changed =
+            insert_if_changed(&mut self.taint_rules, name, TaintRule::from_object(object));
+        self.is_stale |= changed;
+        changed
+    }
+
+    pub(super) fn remove_taint_rule(&mut self, name: &Name) -> bool {
+        let gone = self.taint_rules.remove(name).is_some();
+        self.is_stale |= gone;
+        gone
+    }
+
+    pub(super) fn clear_taint_rules(&mut self) {
+        self.is_stale |= !self.taint_rules.is_empty();
+        self.taint_rules.clear();
+    }
+
+    /// Whether any devices are published.
+    pub(super) fn has_slices(&self) -> bool {
+        !self.slices.is_empty()
+    }
+
     pub(super) fn clear_slices(&mut self) {
         self.slices.clear();
         self.is_stale = true;
@@ -212,10 +258,14 @@ impl ResourceClaims {
         let sets = self.claims.values().filter_map(|claim| claim.requests.as_ref().ok());
         self.device_sets =
             sets.filter_map(|set| Some((set.counted_name()?, set.clone()))).collect();
-        let published = published_devices(&self.slices, &self.classes, &self.selections);
+        let Self { slices, classes, taint_rules, .. } = &*self;
+        let sources = DeviceSources { slices, classes, taint_rules };
+        let published = published_devices(sources, &self.selections);
         self.devices = published.by_node;
         self.multi_node = MultiNodeDevices::new(published.multi_node);
-        self.duplicates = published.duplicates;
+        self.device_faults = published.faults;
+        self.counters = published.counters;
+        self.counter_nodes = counter_nodes(&self.devices);
         self.broader_kinds = kind_unions::add_unions(&mut self.devices);
         self.classify_gpus();
         self.classify_multi_node_kinds();
@@ -223,6 +273,20 @@ impl ResourceClaims {
             (Name::clone(node), devices.iter().map(|one| Arc::new(one.properties())).collect())
         };
         self.properties = self.devices.iter().map(properties).collect();
+    }
+
+    /// The pods without node that the claim is reserved for.
+    pub(crate) fn waiting_users(
+        &self,
+        claim: &ObjectKey,
+        pods: &BTreeMap<ObjectKey, PodRecord>,
+    ) -> Vec<ObjectKey> {
+        let reserved = self.claims.get(claim).into_iter().flat_map(|claim| &claim.reserved_pods);
+        let users = reserved.map(|(name, _)| ObjectKey {
+            namespace: Name::clone(&claim.namespace),
+            name: Name::clone(name),
+        });
+        users.filter(|key| pods.get(key).is_some_and(PodRecord::is_waiting)).collect()
     }
 
     /// Pods that name the claim, or that it was created for.
@@ -250,35 +314,88 @@ impl ResourceClaims {
         let of_node = self.devices_of(&node.name);
         let published = |all: &DeviceSelection| (all.name(), published_device_count(all, of_node));
         node.published_devices = self.all_mode_selections.iter().map(published).collect();
-        let properties = self.properties_of(&node.name);
-        let known: Vec<&DeviceProperties> = properties.iter().map(AsRef::as_ref).collect();
+        for count in node.allocatable.extended.values_mut() {
+            *count = (*count).min(Resources::INEXHAUSTIBLE);
+        }
+        let left_over = self.leftovers.get(&node.name);
+        let is_kept = |claim: &Name| !left_over.is_some_and(|claims| claims.contains(claim));
+        node.device_counters = self.counters_left_for(&node.name);
+        node.devices = self.node_devices(&node.name, is_kept);
+        let properties = node.devices.iter().map(|device| &*device.properties);
+        let free = AvailableDevices::all_free(properties, &node.device_counters);
         let sets = self.device_sets.iter();
         let sets: Vec<(Name, i64)> = sets
-            .map(|(name, set)| (Name::clone(name), set.count_offered(&known, of_node)))
+            .map(|(name, set)| (Name::clone(name), set.count_offered(&free, of_node)))
             .collect();
-        let left_over = self.leftovers.get(&node.name);
-        let is_kept = |claim: &&Name| !left_over.is_some_and(|claims| claims.contains(*claim));
-        let devices = of_node.iter().zip(properties).map(|(device, properties)| {
-            let holder = self.allocated_devices.get(&device.id).map(|holder| &holder.claim);
-            NodeDevice {
-                name: device.id.to_string().into(),
-                properties: Arc::clone(properties),
-                allocated_to: holder.filter(is_kept).cloned(),
-            }
-        });
-        node.devices = devices.collect();
         node.allocatable.extended.extend(sets);
         node.unused_claims = self.unusable_claims_on(&node.name);
         node
     }
 
+    /// The devices of the node, with the claims for which `is_kept` holds.
+    fn node_devices(&self, node: &Name, is_kept: impl Fn(&Name) -> bool) -> Vec<NodeDevice> {
+        let devices = self.devices_of(node).iter().zip(self.properties_of(node));
+        let device = |(device, properties): (&Device, &Arc<DeviceProperties>)| {
+            let holder = self.allocated_devices.get(&device.id).map(|holder| &holder.claim);
+            let shares = self.shares.get(&device.id).into_iter().flatten();
+            NodeDevice {
+                name: device.id.to_string().into(),
+                properties: Arc::clone(properties),
+                allocated_to: holder.filter(|claim| is_kept(claim)).cloned(),
+                shares: shares.filter(|share| is_kept(&share.claim)).cloned().collect(),
+            }
+        };
+        devices.map(device).collect()
+    }
+
+    /// The counters that devices of the node consume, without what allocated devices of other nodes
+    /// consume.
+    fn counters_left_for(&self, node: &Name) -> DeviceAmounts {
+        let of_node = self.devices_of(node).iter().flat_map(|device| device.counters.keys());
+        let of_node: BTreeSet<&Name> = of_node.collect();
+        let known = of_node.iter().filter_map(|name| Some((*name, *self.counters.get(*name)?)));
+        let mut left: DeviceAmounts =
+            known.map(|(name, amount)| (Name::clone(name), amount)).collect();
+        let nodes = of_node.iter().filter_map(|name| self.counter_nodes.get(*name)).flatten();
+        let others: BTreeSet<&Name> = nodes.filter(|other| *other != node).collect();
+        let devices = others.into_iter().flat_map(|other| self.devices_of(other));
+        for device in devices.filter(|device| self.is_in_use(&device.id)) {
+            for (name, amount) in &device.counters {
+                if let Some(left) = left.get_mut(name) {
+                    *left -= amount;
+                }
+            }
+        }
+        left
+    }
+
+    /// Whether any claim has the device or a share of it.
+    fn is_in_use(&self, device: &DeviceId) -> bool {
+        self.allocated_devices.contains_key(device) || self.shares.contains_key(device)
+    }
+
     /// The resources that a device provides. A device that a malformed claim holds provides none,
-    /// since that claim is not counted.
+    /// since that claim is not counted. The holder of a tainted device may count for kinds that the device does not
+    /// have for others.
     fn resources_of_device(&self, device: &Device) -> Resources {
-        if self.allocated_devices.get(&device.id).is_some_and(|holder| !holder.is_well_formed) {
+        let holder = self.allocated_devices.get(&device.id);
+        if holder.is_some_and(|holder| holder.selection.is_none()) {
             return Resources::default();
         }
-        self.resources_of_kinds(if device.is_gpu { 1000 } else { 0 }, &device.kinds)
+        let gpu_milli = if device.is_gpu { 1000 } else { 0 };
+        let selection = holder.and_then(|holder| holder.selection.as_ref());
+        let mut resources = match selection.filter(|it| !device.kinds.contains(&it.name())) {
+            Some(selection) => {
+                let kinds = device.kinds.union(&self.device_kinds_of(selection)).cloned().collect();
+                self.resources_of_kinds(gpu_milli, &kinds)
+            }
+            None => self.resources_of_kinds(gpu_milli, &device.kinds),
+        };
+        if device.shared.is_some() {
+            // The search limits the number of shares.
+            resources.extended.values_mut().for_each(|count| *count = Resources::INEXHAUSTIBLE);
+        }
+        resources
     }
 
     /// The resources of one device of these kinds.
@@ -299,6 +416,11 @@ impl ResourceClaims {
     /// Devices that only this node can use.
     pub(crate) fn devices_of(&self, node: &Name) -> &[Device] {
         self.devices.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// A published device.
+    fn device(&self, id: &DeviceId) -> Option<&Device> {
+        self.devices.values().flatten().chain(self.multi_node.all()).find(|it| it.id == *id)
     }
 
     /// The properties of [`Self::devices_of`] that the core knows.
@@ -345,6 +467,7 @@ impl ResourceClaims {
                 devices,
                 requests: self.node_requests(claim).filter(|_| is_of_one_node),
                 allocate_all: every,
+                plugin_resources: None,
                 is_pod_owned: claim.is_owned_by(&pod.uid),
                 queue: claim.queue.clone(),
                 allocated_on,
@@ -364,6 +487,8 @@ impl ResourceClaims {
                 claimed.shared.push(shared);
             }
         }
+        claimed.shared.extend(self.expected_claims(key, pod, pods)?);
+        claimed.served = self.requests_served(pod);
         Ok(claimed)
     }
 
@@ -383,8 +508,7 @@ impl ResourceClaims {
         if !every.is_empty() {
             return None;
         }
-        let its =
-            self.devices_of(node).iter().filter(|device| has.devices.contains_key(&device.id));
+        let its = self.devices_of(node).iter().filter(|device| has.has(&device.id));
         let mut more = Resources::default();
         for device in its {
             more.add(&self.resources_of_kinds(0, &device.kinds));
@@ -470,9 +594,7 @@ impl ResourceClaims {
 
     /// The node of an allocation, by its node selector or else by its devices.
     fn allocation_node<'a>(&'a self, allocation: &'a ClaimAllocation) -> Option<&'a Name> {
-        let has = |devices: &Vec<Device>| {
-            devices.iter().any(|device| allocation.devices.contains_key(&device.id))
-        };
+        let has = |devices: &Vec<Device>| devices.iter().any(|device| allocation.has(&device.id));
         let by_device = || self.devices.iter().find(|(_, devices)| has(devices));
         allocation.node.as_ref().or_else(|| by_device().map(|(node, _)| node))
     }
@@ -486,13 +608,16 @@ impl ResourceClaims {
         let set = record.requests.as_ref().ok().and_then(DeviceAlternatives::counted_name);
         self.is_stale |= set.is_some_and(|set| !self.device_sets.contains_key(&set));
         let claim = Name::from(key.to_string());
-        let devices = record.allocated_devices().map(|(device, is_well_formed)| {
-            (device.clone(), DeviceHolder { claim: Name::clone(&claim), is_well_formed })
+        let devices = record.allocated_devices().map(|(device, request)| {
+            let selection = record.selection_of(request).cloned();
+            (device.clone(), DeviceHolder { claim: Name::clone(&claim), selection })
         });
         self.allocated_devices.extend(devices);
-        let there =
-            record.allocation.as_ref().and_then(|allocation| self.allocation_node(allocation));
-        nodes.extend(there.cloned());
+        for ClaimShare { device, consumed, .. } in record.allocated_shares() {
+            let share = AllocatedShare { claim: Name::clone(&claim), consumed: consumed.clone() };
+            self.shares.entry(device.clone()).or_default().push(share);
+        }
+        nodes.extend(self.nodes_affected_by(&record));
         self.claims.insert(key.clone(), record);
         nodes
     }
@@ -502,15 +627,43 @@ impl ResourceClaims {
         for (device, _) in known.allocated_devices() {
             self.allocated_devices.remove(device);
         }
-        let there =
-            known.allocation.as_ref().and_then(|allocation| self.allocation_node(allocation));
-        there.cloned().into_iter().collect()
+        let claim = key.to_string();
+        for ClaimShare { device, .. } in known.allocated_shares() {
+            if let Some(shares) = self.shares.get_mut(device) {
+                shares.retain(|share| *share.claim != *claim);
+            }
+        }
+        self.shares.retain(|_, shares| !shares.is_empty());
+        self.nodes_affected_by(&known)
+    }
+
+    /// The node of an allocation, and nodes whose devices consume the same counters.
+    fn nodes_affected_by(&self, claim: &ClaimRecord) -> BTreeSet<Name> {
+        let Some(allocation) = &claim.allocation else { return BTreeSet::new() };
+        let node = self.allocation_node(allocation);
+        let of_node = node.into_iter().flat_map(|node| self.devices_of(node));
+        let devices = of_node.filter(|device| allocation.has(&device.id));
+        let counters = devices.flat_map(|device| device.counters.keys());
+        let others = counters.filter_map(|name| self.counter_nodes.get(name)).flatten();
+        others.chain(node).cloned().collect()
     }
 
     pub(super) fn clear_claims(&mut self) {
         self.claims.clear();
         self.allocated_devices.clear();
+        self.shares.clear();
     }
+}
+
+/// By counter: the nodes with devices that consume it.
+fn counter_nodes(devices: &BTreeMap<Name, Vec<Device>>) -> BTreeMap<Name, BTreeSet<Name>> {
+    let mut nodes: BTreeMap<Name, BTreeSet<Name>> = BTreeMap::new();
+    for (node, devices) in devices {
+        for counter in devices.iter().flat_map(|device| device.counters.keys()) {
+            nodes.entry(Name::clone(counter)).or_default().insert(Name::clone(node));
+        }
+    }
+    nodes
 }
 
 /// The number of devices of a selection on the node if all were free. `i64::MAX` while a pool is

@@ -2,6 +2,7 @@
 //! record knows nothing of other objects; `dra` and `cache` relate them.
 
 mod condition;
+pub(crate) mod extended_requests;
 pub(crate) mod gpu_fractions;
 pub(crate) mod numa;
 mod object_key;

@@ -298,7 +298,7 @@ impl Scheduler {
         self.log_cycle(&plan, whole);
         self.schedule_next_cycle(started, &plan, &outcome);
         let is_done =
-            ApplyOutcome { waits_for_volumes: false, ..outcome } == ApplyOutcome::default();
+            ApplyOutcome { waits_for_others: false, ..outcome } == ApplyOutcome::default();
         let is_quiet = self.api.request_count() == before && is_done;
         self.idle = is_quiet.then(|| self.idle_period_after(started, plan));
     }

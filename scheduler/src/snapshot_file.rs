@@ -225,8 +225,8 @@ const fn array_name(kind: Kind) -> Option<&'static str> {
         Kind::Storage(StorageKind::Attachment) => Some("volumeAttachments"),
         Kind::ConfigMap => Some("configMaps"),
         Kind::ResourceClaim => Some("resourceClaims"),
-        // The PodGroups that are derived from them decide.
-        Kind::SchedulingGroup | Kind::Namespace | Kind::Karta | Kind::PodDisruptionBudget => None,
+        Kind::DeviceTaintRule => Some("deviceTaintRules"),
+        Kind::Namespace | Kind::Karta | Kind::PodDisruptionBudget => None,
     }
 }
 

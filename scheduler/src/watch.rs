@@ -49,6 +49,7 @@ pub(crate) enum Kind {
     Karta,
     DeviceClass,
     ResourceSlice,
+    DeviceTaintRule,
     Storage(StorageKind),
     ConfigMap,
     NodeResourceTopology,
@@ -122,6 +123,7 @@ impl Kind {
                 Self::Karta,
                 Self::DeviceClass,
                 Self::ResourceSlice,
+                Self::DeviceTaintRule,
                 Self::Storage(StorageKind::Class),
                 Self::Storage(StorageKind::Volume),
                 Self::Storage(StorageKind::Claim),
@@ -142,6 +144,7 @@ impl Kind {
                 Self::Namespace,
                 Self::DeviceClass,
                 Self::ResourceSlice,
+                Self::DeviceTaintRule,
                 Self::Storage(StorageKind::Class),
                 Self::Storage(StorageKind::Volume),
                 Self::Storage(StorageKind::Claim),
@@ -163,7 +166,7 @@ impl Kind {
         match self {
             Self::Storage(_) => Some(OptionalKinds::Volumes),
             Self::ConfigMap => Some(OptionalKinds::ConfigMaps),
-            Self::SchedulingGroup => Some(Need::SchedulingGroups),
+            Self::DeviceTaintRule => Some(OptionalKinds::DeviceTaintRules),
             Self::Namespace
             | Self::PriorityClass
             | Self::Queue
@@ -196,6 +199,7 @@ impl Watched for Kind {
             Self::Karta => ("run.ai/v1alpha1", "kartas"),
             Self::DeviceClass => ("resource.k8s.io/v1", "deviceclasses"),
             Self::ResourceSlice => ("resource.k8s.io/v1", "resourceslices"),
+            Self::DeviceTaintRule => ("resource.k8s.io/v1", "devicetaintrules"),
             Self::Storage(StorageKind::Class) => ("storage.k8s.io/v1", "storageclasses"),
             Self::Storage(StorageKind::Volume) => ("v1", "persistentvolumes"),
             Self::Storage(StorageKind::Claim) => ("v1", "persistentvolumeclaims"),
@@ -229,6 +233,7 @@ impl Watched for Kind {
             | Self::Topology
             | Self::DeviceClass
             | Self::ResourceSlice
+            | Self::DeviceTaintRule
             | Self::Storage(_)
             | Self::ConfigMap
             | Self::Node
@@ -250,17 +255,16 @@ pub(crate) enum ResponseForm {
     List,
 }
 
-/// Kinds that are watched only once a pod uses them.
+/// Kinds that are watched only once pods use them, or devices are published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OptionalKinds {
     Volumes,
     ConfigMaps,
-    /// `spec.schedulingGroup`.
-    SchedulingGroups,
+    DeviceTaintRules,
 }
 
 impl OptionalKinds {
-    pub(crate) const ALL: [Self; 3] = [Self::Volumes, Self::ConfigMaps, Self::SchedulingGroups];
+    pub(crate) const ALL: [Self; 3] = [Self::Volumes, Self::ConfigMaps, Self::DeviceTaintRules];
 }
 
 /// An event of a watch.

@@ -214,7 +214,7 @@ impl AuditState {
                 self.auditor.observe_claim(at, &name, object.map(|claim| views::claim_view(claim)));
             }
             ("resource.k8s.io", "resourceslices") => {
-                if let Some(node) = self.devices.update_slice(&key.name, object) {
+                for node in self.devices.update_slice(&key.name, object) {
                     self.apply_node(at, &node);
                 }
             }

@@ -116,7 +116,11 @@ pub(crate) fn pod_view(pod: &Value) -> PodView {
     let namespace = text(metadata, "/namespace").unwrap_or_default();
     let gated = !list(spec, "/schedulingGates").is_empty();
     let affinity = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
-    let requests = spec_requests(spec);
+    let mut requests = spec_requests(spec);
+    // The devices of a claim serve these.
+    for mapping in list(status, "/extendedResourceClaimStatus/requestMappings") {
+        requests.remove(text(mapping, "/resourceName").unwrap_or_default());
+    }
     PodView {
         uid: text(metadata, "/uid").unwrap_or_default().into(),
         group: annotation(annotations::POD_GROUP_NAME)

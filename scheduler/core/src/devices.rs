@@ -2,7 +2,8 @@
 //! of all pods that are placed on the node in the same cycle.
 //!
 //! Counts of devices by kind (resources of a node) are exact for claims without `firstAvailable` and
-//! `matchAttribute`, and only necessary for others. For those the filter `DeviceAllocation` searches:
+//! constraints on devices without taints, counters and shares, and only necessary for others. For
+//! those the filter `DeviceAllocation` searches:
 //!
 //! * The snapshot has the devices of each node, with the selections that match them, and the requests
 //!   of each claim. Selectors are evaluated outside of the core.
@@ -12,15 +13,18 @@
 //! * The writer of claims calls the same search, for the same claims.
 //!
 //! The search backtracks over claims, alternatives and devices. Devices that no claim can tell apart
-//! form a group, of which only numbers matter. So equal nodes have equal problems, whose outcome a
+//! form a group, of which only numbers matter. An allocation consumes free devices, counters of
+//! their pools, and capacity of devices that can be shared. So equal nodes have equal problems, whose outcome a
 //! cycle computes once. The number of steps is limited; a search that exceeds the limit fails.
 
+mod availability;
 mod problem;
 mod search;
 
 use std::{cell::RefCell, collections::BTreeMap};
 
-use crate::model::{ClaimRequests, DeviceAccess, DeviceProperties, NodeDeviceRequest};
+use crate::model::{ClaimRequests, DeviceAccess, NodeDeviceRequest};
+pub use availability::AvailableDevices;
 pub(crate) use problem::AllocationProblem;
 use problem::DeviceGroups;
 use search::{PickedDevices, search_allocation};
@@ -78,60 +82,61 @@ impl AllocationOutcomeCache {
     }
 }
 
-/// Allocates devices of one node to all the claims together. The first claim gets its first
-/// alternative if the other claims can be allocated beside it, and so on. Returns the devices of
-/// each claim, in the order of its requests. `devices` are all devices of the node, each with
-/// whether it is free.
+/// Allocates the claims together. The first claim gets its first alternative if the others can be
+/// allocated beside it, and so on. Returns the devices of each claim, in the order of its requests.
 ///
 /// # Errors
 /// No allocation exists, or none was found.
 pub fn allocate_claims<'a>(
     claims: &[&'a ClaimRequests],
-    devices: &[(&DeviceProperties, bool)],
+    devices: &AvailableDevices<'_>,
 ) -> Result<Vec<Vec<AllocatedDevice<'a>>>, AllocationFailure> {
     let (problem, groups) = AllocationProblem::new(claims, devices);
     let picks = search_allocation(&problem)?;
     Ok(devices_of_picks(claims, devices, &groups, &picks))
 }
 
-/// Maximum number of claims with these requests that the node can serve if all its devices are
-/// free. If a search ends without a result: the number of the node's devices.
-pub fn max_claims(requests: &ClaimRequests, devices: &[&DeviceProperties]) -> usize {
-    let devices: Vec<(&DeviceProperties, bool)> =
-        devices.iter().map(|device| (*device, true)).collect();
-    for count in 1..=devices.len() {
-        match allocate_claims(&vec![requests; count], &devices) {
+/// How many claims with these requests the devices can serve, at most as many as there are devices;
+/// their number if a search ends without a result.
+pub fn max_claims(requests: &ClaimRequests, devices: &AvailableDevices<'_>) -> usize {
+    let most = devices.devices.len();
+    for count in 1..=most {
+        match allocate(&vec![requests; count], devices) {
             Ok(_) => {}
             Err(AllocationFailure::Impossible) => return count - 1,
             Err(AllocationFailure::SearchLimit) => break,
         }
     }
-    devices.len()
+    most
 }
 
 /// Turns picks into devices: each pick gets the first devices of its group that are still left.
 /// Returns the devices of each claim.
 fn devices_of_picks<'a>(
     claims: &[&'a ClaimRequests],
-    devices: &[(&DeviceProperties, bool)],
+    available: &AvailableDevices<'_>,
     groups: &DeviceGroups,
     picks: &[PickedDevices],
 ) -> Vec<Vec<AllocatedDevice<'a>>> {
+    let devices = &available.devices;
+    let is_shared = |at: usize| devices[at].properties.shared.is_some();
     let mut allocated: Vec<Vec<(usize, usize)>> = vec![Vec::new(); claims.len()];
     let mut is_taken = vec![false; devices.len()];
     let (admin, exclusive): (Vec<&PickedDevices>, Vec<&PickedDevices>) =
         picks.iter().partition(|pick| pick.access == DeviceAccess::Admin);
     for pick in exclusive {
-        let free = groups[pick.group].iter().filter(|at| devices[**at].1 && !is_taken[**at]);
+        let free = groups[pick.group].iter().filter(|at| devices[**at].is_free && !is_taken[**at]);
         let its: Vec<usize> = free.take(pick.count).copied().collect();
-        for at in &its {
+        for at in its.iter().filter(|at| !is_shared(**at)) {
             is_taken[*at] = true;
         }
         allocated[pick.claim].extend(its.into_iter().map(|at| (pick.request, at)));
     }
     for pick in admin {
         let own = &mut allocated[pick.claim];
-        let others = groups[pick.group].iter().filter(|at| own.iter().all(|(_, had)| had != *at));
+        let others = groups[pick.group]
+            .iter()
+            .filter(|at| is_shared(**at) || own.iter().all(|(_, had)| had != *at));
         let its: Vec<usize> = others.take(pick.count).copied().collect();
         own.extend(its.into_iter().map(|at| (pick.request, at)));
     }

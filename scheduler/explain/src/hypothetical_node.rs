@@ -95,6 +95,7 @@ pub(super) fn add_node(
         gpus_via_dra: shape.requests_dra_gpus(),
         unused_claims: Vec::new(),
         published_devices: BTreeMap::new(),
+        device_counters: BTreeMap::new(),
         devices: Vec::new(),
         volume_limits: template.volume_limits,
         attached_volumes: BTreeSet::new(),

@@ -23,6 +23,9 @@ pub struct DeviceClaim {
     /// and what one device counts as. The claim takes every such device of its node, at least one
     /// of each.
     pub allocate_all: BTreeMap<Name, Resources>,
+    /// For a claim that serves requests for extended resources: what it takes instead of a node
+    /// whose device plugin provides these.
+    pub plugin_resources: Option<Resources>,
     /// Whether the claim was created for the pod from a template: then no queue needs to own it.
     pub is_pod_owned: bool,
     /// Value of the claim's label `kai.scheduler/queue`: the queue that may use a shared GPU claim.
@@ -106,8 +109,16 @@ impl DeviceClaim {
         self.reach.has_node_local_devices()
     }
 
+    /// What it takes of the device plugin of the node; `None` if it takes devices.
+    pub fn plugin_resources_on(&self, node: &Node) -> Option<&Resources> {
+        self.plugin_resources.as_ref().filter(|resources| node.has_device_plugin_for(resources))
+    }
+
     /// What the claim takes from the node.
     pub fn devices_on(&self, node: &Node) -> Cow<'_, Resources> {
+        if let Some(resources) = self.plugin_resources_on(node) {
+            return Cow::Borrowed(resources);
+        }
         let mut devices = Cow::Borrowed(&self.devices);
         for (selection, one) in &self.allocate_all {
             let count = node.published_devices.get(selection).copied().unwrap_or(0);

@@ -15,9 +15,24 @@ pub struct NodeDevice {
     pub name: Name,
     /// What the `ResourceSlice` of the device and the device classes say about it.
     pub properties: Arc<DeviceProperties>,
-    /// Namespace and name of the claim to which the device is allocated.
+    /// Namespace and name of the claim to which the device is allocated; `None` for a device that claims
+    /// share.
     pub allocated_to: Option<Name>,
+    /// The claims that share it, if it allows multiple allocations.
+    pub shares: Vec<AllocatedShare>,
 }
+
+/// A share of a device that a claim has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllocatedShare {
+    /// Namespace and name of the claim.
+    pub claim: Name,
+    /// What it consumes of the device.
+    pub consumed: DeviceAmounts,
+}
+
+/// Amounts of counters or of capacity in thousandths, by name.
+pub type DeviceAmounts = BTreeMap<Name, i128>;
 
 /// The properties of a device, as far as allocation depends on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +43,22 @@ pub struct DeviceProperties {
     pub attributes: BTreeMap<Name, String>,
     /// Whether all `ResourceSlices` of the device's pool are published.
     pub pool_is_complete: bool,
+    /// Counters of its pool that it consumes while it is allocated (`consumesCounters`).
+    pub counters: DeviceAmounts,
+    /// It can be allocated several times (`allowMultipleAllocations`).
+    pub shared: Option<SharedDevice>,
+    /// It has a taint that keeps some requests off. A claim that has it may be of a kind that it
+    /// does not have.
+    pub is_tainted: bool,
+}
+
+/// A device that several requests can use at once, as far as its capacity suffices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SharedDevice {
+    /// Its capacity.
+    pub capacity: DeviceAmounts,
+    /// By kind: what a request for a device of this kind consumes of its capacity.
+    pub consumed: BTreeMap<Name, DeviceAmounts>,
 }
 
 /// What a claim requests of the devices of one node: the first alternative that can be allocated.
@@ -43,8 +74,8 @@ pub struct ClaimRequests {
 pub struct ClaimAlternative {
     /// The requests, in the order of the claim.
     pub requests: Vec<NodeDeviceRequest>,
-    /// The `matchAttribute` constraints among the requests.
-    pub constraints: Vec<MatchAttribute>,
+    /// The Constraints on attributes among the requests.
+    pub constraints: Vec<AttributeConstraint>,
 }
 
 /// A request for devices of one node.
@@ -79,14 +110,31 @@ pub enum DeviceAccess {
     Admin,
 }
 
-/// A `matchAttribute` constraint: the devices of some requests must have equal values of an
-/// attribute.
+/// A rule for the values that the devices of some requests have of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MatchAttribute {
+pub struct AttributeConstraint {
+    /// How the values relate.
+    pub rule: AttributeRule,
     /// Fully qualified name of the attribute.
     pub attribute: Name,
     /// Indexes of the requests that the constraint applies to.
     pub requests: Vec<usize>,
+}
+
+/// How the values of an attribute relate. A device without the attribute never fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AttributeRule {
+    /// All are equal (`matchAttribute`).
+    Match,
+    /// All are different (`distinctAttribute`).
+    Distinct,
+}
+
+impl DeviceProperties {
+    /// Whether counting devices by kind does not tell if it can be allocated.
+    pub fn needs_search(&self) -> bool {
+        self.is_tainted || self.shared.is_some() || !self.counters.is_empty()
+    }
 }
 
 impl ClaimRequests {

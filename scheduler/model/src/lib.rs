@@ -22,8 +22,9 @@ mod volume;
 
 pub use claim::{DeviceClaim, DeviceReach, DeviceRequest, UnusedClaim};
 pub use device::{
-    ClaimAlternative, ClaimRequests, DeviceAccess, DeviceCount, DeviceProperties, MatchAttribute,
-    NodeDevice, NodeDeviceRequest,
+    AllocatedShare, AttributeConstraint, AttributeRule, ClaimAlternative, ClaimRequests,
+    DeviceAccess, DeviceAmounts, DeviceCount, DeviceProperties, NodeDevice, NodeDeviceRequest,
+    SharedDevice,
 };
 pub use disruption_budget::DisruptionBudget;
 pub use excluded_nodes::{ExcludedNodes, LabelMismatch};

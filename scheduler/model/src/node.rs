@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
 };
 
-use super::{AttachedVolume, Labels, Name, NodeDevice, NumaTopology, UnusedClaim};
+use super::{AttachedVolume, DeviceAmounts, Labels, Name, NodeDevice, NumaTopology, UnusedClaim};
 use crate::resources::Resources;
 
 /// Label of GPU workers, for schedulers that restrict nodes by role. The label's value is ignored.
@@ -37,6 +37,8 @@ pub struct Node {
     /// The devices that the node publishes, in the order of allocation. Empty: only their counts
     /// are known.
     pub devices: Vec<NodeDevice>,
+    /// Counters that its devices consume: what devices of other nodes leave of them.
+    pub device_counters: DeviceAmounts,
     /// Claims that take devices of the node although no pod uses them.
     pub unused_claims: Vec<UnusedClaim>,
     /// Maximum number of volumes of the node by driver (`CSINode`); no entry means no limit.
@@ -62,6 +64,19 @@ impl Node {
             room.to_mut().subtract(&held.devices);
         }
         room
+    }
+
+    /// Whether a device plugin of it provides one of these resources.
+    pub fn has_device_plugin_for(&self, resources: &Resources) -> bool {
+        let has_gpus = self.allocatable.gpu_milli > 0 && !self.gpus_via_dra;
+        let mut others = resources.extended.keys();
+        resources.gpu_milli > 0 && has_gpus
+            || others.any(|name| self.allocatable.extended_of(name) > 0)
+    }
+
+    /// Whether counting its devices by kind does not tell if claims can be allocated.
+    pub fn needs_device_search(&self) -> bool {
+        self.devices.iter().any(|device| device.properties.needs_search())
     }
 
     /// Whether the node has the label of GPU workers.

@@ -188,7 +188,7 @@ impl PodShape {
         self.requests.gpu_milli > 0
             || self.fractional_gpu.is_some()
             || self.requests_mig()
-            || self.claims.iter().any(DeviceClaim::claims_gpus)
+            || self.claims.iter().any(|it| it.claims_gpus() && it.plugin_resources.is_none())
     }
 
     /// Whether the shape has anti-affinity or host ports, so that its pods cannot run next to every
@@ -211,7 +211,7 @@ impl PodShape {
     /// Whether the shape requests GPUs by claims.
     pub fn requests_dra_gpus(&self) -> bool {
         (self.requests.gpu_milli > 0 && self.gpus_via_dra)
-            || self.claims.iter().any(DeviceClaim::claims_gpus)
+            || self.claims.iter().any(|it| it.claims_gpus() && it.plugin_resources.is_none())
     }
 
     /// Whether the node matches the shape's node selector and required node affinity.

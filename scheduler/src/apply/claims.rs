@@ -13,14 +13,15 @@ use schedlab_scheduler_core::{
 };
 
 use super::{
-    Applier, Cycle,
+    Applier, Cycle, fnv1a, rfc3339,
     writes::{Write, WriteSequence},
 };
 use crate::{
     api::PatchKind,
     cache::ClusterCache,
     dra::claim_patches::{
-        allocation_result, claim_path, consumer_reference, finalizer_patch, group_reference,
+        AllocationStamp, allocation_result, claim_path, consumer_reference, finalizer_patch,
+        group_reference,
         released_status, status_patch_at_version,
     },
     dra::{ClaimRecord, PickedDevices},
@@ -30,7 +31,7 @@ use crate::{
 
 /// The pods that will use a claim, with their nodes; never empty. The nodes differ only for
 /// multi-node devices.
-type ClaimConsumers = Vec<(PodId, NodeId)>;
+pub(super) type ClaimConsumers = Vec<(PodId, NodeId)>;
 
 impl Applier {
     /// Allocates claims. Returns the pod groups that cannot be bound now, since a claim could not
@@ -40,10 +41,16 @@ impl Applier {
         cache: &mut ClusterCache,
         cycle: &Cycle<'_>,
     ) -> BTreeSet<Option<PodGroupId>> {
-        let uses = claim_consumers(cache, cycle);
+        let mut uses = claim_consumers(cache, cycle);
         self.deallocate_claims(cache, cycle, &uses).await;
+        let mut given_up = self.give_up_devices(cache, cycle).await;
+        given_up.extend(self.create_extended_resource_claims(cache, cycle).await);
+        for users in uses.values_mut() {
+            users.retain(|(pod, _)| !given_up.contains(&cycle.group(*pod)));
+        }
+        uses.retain(|_, users| !users.is_empty());
         if uses.is_empty() && !has_leftover_claims(cache) {
-            return BTreeSet::new();
+            return given_up;
         }
         self.release_leftover_claims(cache).await;
         let unprotected = uses.keys().filter(|key| !has_delete_protection(cache, key));
@@ -77,8 +84,10 @@ impl Applier {
                 !reserved.is_some_and(|reserved| reserved.iter().any(|(_, known)| known == uid))
             })
         });
-        let blocked: BTreeSet<_> = lacking.map(|pod| cycle.group(*pod)).collect();
+        let mut blocked: BTreeSet<_> = lacking.map(|pod| cycle.group(*pod)).collect();
         self.outcome.retry |= !blocked.is_empty();
+        blocked.extend(self.wait_for_devices(cache, cycle, &uses));
+        blocked.append(&mut given_up);
         blocked
     }
 
@@ -227,13 +236,18 @@ fn allocate_and_reserve(
     let mut change = json!({ "reservedFor": users });
     if claim.allocation.is_none() {
         let node = &cycle.snapshot.nodes[at.0 as usize].name;
+        let picked = picked.get(key)?;
+        let stamp = AllocationStamp {
+            allocated_at: rfc3339(cycle.now),
+            share_ids: (0..picked.len()).map(|at| share_id(claim, at)).collect(),
+        };
         change["allocation"] =
-            allocation_result(&cache.resource_claims, claim, node, picked.get(key)?);
+            allocation_result(&cache.resource_claims, claim, node, picked, &stamp);
     }
     Some(vec![claim_status_write(key, claim, &change)])
 }
 
-fn claim_status_write(key: &ObjectKey, claim: &ClaimRecord, status: &Value) -> Write {
+pub(super) fn claim_status_write(key: &ObjectKey, claim: &ClaimRecord, status: &Value) -> Write {
     let path = format!("{}/status", claim_path(key));
     Write::patch(
         Kind::ResourceClaim,
@@ -241,4 +255,16 @@ fn claim_status_write(key: &ObjectKey, claim: &ClaimRecord, status: &Value) -> W
         PatchKind::Merge,
         status_patch_at_version(claim.version, status),
     )
+}
+
+/// A UUID that no other share of a device has. It follows from the claim, so that equal runs write
+/// the same.
+fn share_id(claim: &ClaimRecord, index: usize) -> String {
+    let (version, index) = (claim.version.to_string(), index.to_string());
+    let half = |part: &str| fnv1a(&[part, &claim.uid, &version, &index]);
+    let (high, low) = (half("high"), half("low"));
+    let (first, second, third) = (high >> 32, high >> 16 & 0xffff, high & 0xfff);
+    // Version 4, variant 1.
+    let (fourth, fifth) = (low >> 48 & 0x3fff | 0x8000, low & 0xffff_ffff_ffff);
+    format!("{first:08x}-{second:04x}-4{third:03x}-{fourth:04x}-{fifth:012x}")
 }

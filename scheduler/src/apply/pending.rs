@@ -84,10 +84,12 @@ impl Applier {
         self.grouping_grace = remaining.collect();
     }
 
-    /// Time until a missing group must be reported, or a pod gives up waiting for its volumes.
+    /// Time until a missing group must be reported, or a pod gives up waiting for its volumes
+    /// or devices.
     pub(crate) fn requeue_after(&self, now: Time) -> Option<Duration> {
         let grouping = self.grouping_grace.values().min().copied();
-        grouping.into_iter().chain(self.next_volume_timeout(now)).min()
+        let devices = self.next_device_timeout(now);
+        grouping.into_iter().chain(self.next_volume_timeout(now)).chain(devices).min()
     }
 
     /// The pods whose condition is written now: all pods without a message yet, and a bounded

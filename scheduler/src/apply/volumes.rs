@@ -75,7 +75,7 @@ impl Applier {
             self.held_messages.insert(cycle.key(one.pod), text);
         }
         self.fail_late_volumes(cache, cycle, &open);
-        self.outcome.waits_for_volumes = true;
+        self.outcome.waits_for_others = true;
         open.iter().map(|one| cycle.group(one.pod)).collect()
     }
 }

@@ -47,6 +47,7 @@ impl NodeRecord {
             allocatable,
             gpus_via_dra: false,
             published_devices: BTreeMap::new(),
+            device_counters: BTreeMap::new(),
             devices: Vec::new(),
             unused_claims: Vec::new(),
             volume_limits: BTreeMap::new(),

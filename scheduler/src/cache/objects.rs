@@ -73,6 +73,7 @@ impl ClusterCache {
             Kind::PodDisruptionBudget => self.budgets.clear(),
             Kind::DeviceClass => self.resource_claims.clear_classes(),
             Kind::ResourceSlice => self.resource_claims.clear_slices(),
+            Kind::DeviceTaintRule => self.resource_claims.clear_taint_rules(),
             Kind::ResourceClaim => self.resource_claims.clear_claims(),
             Kind::Storage(kind) => self.clear_storage(kind),
             Kind::ConfigMap => self.config_maps.clear(),
@@ -163,6 +164,11 @@ impl ClusterCache {
                     self.mark_everything_changed();
                 }
             }
+            Kind::DeviceTaintRule => {
+                if self.resource_claims.upsert_taint_rule(key.name, object) {
+                    self.everything_changed();
+                }
+            }
             Kind::ResourceClaim => self.upsert_claim(&key, ClaimRecord::from_object(object)),
             Kind::Storage(kind) => {
                 self.upsert_storage(kind, key, object);
@@ -226,6 +232,7 @@ impl ClusterCache {
             | Kind::Karta
             | Kind::DeviceClass
             | Kind::ResourceSlice
+            | Kind::DeviceTaintRule
             | Kind::Storage(_)
             | Kind::ConfigMap
             | Kind::NodeResourceTopology
@@ -264,6 +271,7 @@ impl ClusterCache {
             | Kind::NodeResourceTopology
             | Kind::DeviceClass
             | Kind::ResourceSlice
+            | Kind::DeviceTaintRule
             | Kind::ConfigMap
             | Kind::PodDisruptionBudget => None,
         };
@@ -304,6 +312,7 @@ impl ClusterCache {
             }
             Kind::DeviceClass => self.resource_claims.remove_class(&key.name),
             Kind::ResourceSlice => self.resource_claims.remove_slice(&key.name),
+            Kind::DeviceTaintRule => self.resource_claims.remove_taint_rule(&key.name),
             Kind::ResourceClaim => return self.remove_claim(&key, version),
             Kind::Storage(kind) => {
                 return self.remove_storage(kind, &key, version);
@@ -336,6 +345,7 @@ impl ClusterCache {
                 Some("PodGroup") => Kind::PodGroup,
                 Some("DeviceClass") => Kind::DeviceClass,
                 Some("ResourceSlice") => Kind::ResourceSlice,
+                Some("DeviceTaintRule") => Kind::DeviceTaintRule,
                 Some("ResourceClaim") => Kind::ResourceClaim,
                 _ => Kind::Pod,
             };

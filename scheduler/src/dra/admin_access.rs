@@ -76,10 +76,11 @@ fn picked_devices_text(cache: &ClusterCache, claims: &[&str]) -> String {
     let picked = cache.resource_claims.pick_on_node(&"n".into(), &keys.iter().collect::<Vec<_>>());
     let of = |key: &ObjectKey| {
         let Some(picked) = picked.get(key) else { return "nothing".to_owned() };
-        let rendered = picked.iter().map(|PickedDevice { request, device, access }| match access {
-            DeviceAccess::Exclusive => format!("{request}:{}", device.device),
-            DeviceAccess::Admin => format!("{request}:{} (admin)", device.device),
-        });
+        let rendered =
+            picked.iter().map(|PickedDevice { request, device, access, .. }| match access {
+                DeviceAccess::Exclusive => format!("{request}:{}", device.device),
+                DeviceAccess::Admin => format!("{request}:{} (admin)", device.device),
+            });
         rendered.collect::<Vec<_>>().join(" ")
     };
     keys.iter().map(of).collect::<Vec<_>>().join("; ")

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use schedlab_scheduler_core::{
-    devices::{AllocatedDevice, allocate_claims},
-    model::{ClaimRequests, DeviceAccess, DeviceProperties, Name, Node},
+    devices::{AllocatedDevice, AvailableDevices, allocate_claims},
+    model::{AllocatedShare, ClaimRequests, DeviceAccess, DeviceAmounts, Name, Node},
 };
 
-use super::{DEVICES_MAX, DeviceAlternatives, DeviceId, ObjectKey, ResourceClaims, device::Device};
+use super::{DEVICES_MAX, DeviceAlternatives, DeviceId, ObjectKey, ResourceClaims};
 
 /// A device that a claim gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,8 @@ pub(crate) struct PickedDevice {
     pub(crate) request: Name,
     pub(crate) device: DeviceId,
     pub(crate) access: DeviceAccess,
+    /// What it consumes of the capacity of a device that can be shared; `None` for other devices.
+    pub(crate) consumed: Option<DeviceAmounts>,
 }
 
 /// All devices that a claim gets.
@@ -83,30 +85,37 @@ impl ResourceClaims {
             Some((*key, alternatives.claim_requests()))
         });
         let requests: Vec<(&ObjectKey, ClaimRequests)> = requests.collect();
-        let is_free = |device: &Device| !self.allocated_devices.contains_key(&device.id);
-        let mut devices: Vec<(&DeviceProperties, bool)> = (self.properties_of(node).iter())
-            .zip(of_node)
-            .map(|(properties, device)| (&**properties, is_free(device)))
-            .collect();
+        let mut devices = self.node_devices(node, |_| true);
+        let counters = self.counters_left_for(node);
         let picked = |its: Vec<AllocatedDevice<'_>>| -> PickedDevices {
             let pick = |one: AllocatedDevice<'_>| PickedDevice {
                 request: Name::clone(&one.request.name),
                 device: of_node[one.device].id.clone(),
                 access: one.request.access,
+                consumed: of_node[one.device].consumed_by(&one.request.selection),
             };
             its.into_iter().map(pick).collect()
         };
         let together: Vec<&ClaimRequests> = requests.iter().map(|(_, requests)| requests).collect();
-        if let Ok(allocated) = allocate_claims(&together, &devices) {
+        let left = AvailableDevices::new(&devices, &counters, |_| true);
+        if let Ok(allocated) = allocate_claims(&together, &left) {
             let keys = requests.iter().map(|(key, _)| (*key).clone());
             return keys.zip(allocated.into_iter().map(picked)).collect();
         }
         let mut one_by_one = BTreeMap::new();
         for (key, requests) in &requests {
-            let Ok(allocated) = allocate_claims(&[requests], &devices) else { continue };
+            let left = AvailableDevices::new(&devices, &counters, |_| true);
+            let Ok(allocated) = allocate_claims(&[requests], &left) else { continue };
             for its in allocated {
-                let taken = its.iter().filter(|one| one.request.access == DeviceAccess::Exclusive);
-                taken.for_each(|one| devices[one.device].1 = false);
+                for one in its.iter().filter(|one| one.request.access == DeviceAccess::Exclusive) {
+                    let claim = Name::from(key.to_string());
+                    match of_node[one.device].consumed_by(&one.request.selection) {
+                        None => devices[one.device].allocated_to = Some(claim),
+                        Some(consumed) => {
+                            devices[one.device].shares.push(AllocatedShare { claim, consumed });
+                        }
+                    }
+                }
                 one_by_one.insert((*key).clone(), picked(its));
             }
         }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_api::Value;
 use schedlab_scheduler_core::{
-    devices::max_claims,
-    model::{ClaimRequests, DeviceAccess, DeviceCount, DeviceProperties, Name},
+    devices::{AllocationFailure, AvailableDevices, allocate, max_claims},
+    model::{ClaimRequests, DeviceAccess, DeviceCount, Name},
     resources::Resources,
 };
 
@@ -88,14 +88,15 @@ impl DeviceAlternatives {
         }
     }
 
-    /// How many of the sets the node provides if all its devices are free. Admin access is not
-    /// limited.
-    pub(super) fn count_offered(
-        &self,
-        properties: &[&DeviceProperties],
-        of_node: &[Device],
-    ) -> i64 {
-        let count = max_claims(&self.claim_requests(), properties);
+    /// How many of the sets the node provides if all its devices, `free`, are free. Admin access is
+    /// not limited; where counts are not exact, the search limits the number.
+    pub(super) fn count_offered(&self, free: &AvailableDevices<'_>, of_node: &[Device]) -> i64 {
+        let requests = self.claim_requests();
+        if of_node.iter().any(Device::needs_search) {
+            let is_offered = allocate(&[&requests], free) != Err(AllocationFailure::Impossible);
+            return if is_offered { Resources::INEXHAUSTIBLE } else { 0 };
+        }
+        let count = max_claims(&requests, free);
         let is_unlimited = match self.0.as_slice() {
             [only] => only.leaves_enough_for_admin(of_node) || only.is_admin_only() && count > 0,
             _ => false,
@@ -194,7 +195,7 @@ impl DeviceAlternatives {
 mod tests {
     use insta::assert_snapshot;
     use schedlab_api::json;
-    use schedlab_scheduler_core::devices::allocate_claims;
+    use schedlab_scheduler_core::model::{DeviceAmounts, DeviceProperties};
 
     use super::*;
     use crate::dra::{ClaimRecord, DeviceId};
@@ -215,7 +216,7 @@ mod tests {
             pool_is_whole: true,
             is_gpu: true,
             kinds: kinds.iter().copied().map(Name::from).collect(),
-            attributes: BTreeMap::new(),
+            ..Device::default()
         };
         all.iter().map(device).collect()
     }
@@ -223,14 +224,12 @@ mod tests {
     fn picked(choices: &DeviceAlternatives, all: &[(&str, &[&str])]) -> String {
         let devices = devices(all);
         let properties: Vec<DeviceProperties> = devices.iter().map(Device::properties).collect();
-        let properties: Vec<&DeviceProperties> = properties.iter().collect();
-        let free: Vec<(&DeviceProperties, bool)> =
-            properties.iter().map(|one| (*one, true)).collect();
+        let free = AvailableDevices::all_free(&properties, &DeviceAmounts::new());
         let requests = choices.claim_requests();
         let picked = allocate_claims(&[&requests], &free).unwrap_or_default().into_iter().flatten();
         let picked =
             picked.map(|one| format!("{}:{}", one.request.name, devices[one.device].id.device));
-        let count = choices.count_offered(&properties, &devices);
+        let count = choices.count_offered(&free, &devices);
         format!("{count} sets, {}", picked.collect::<Vec<_>>().join(" "))
     }
 

@@ -3,11 +3,16 @@
 use std::collections::BTreeMap;
 
 use schedlab_api::{Value, labels};
-use schedlab_scheduler_core::model::{DeviceAccess, DeviceCount, Name, NodeSelectorTerm};
+use schedlab_scheduler_core::model::{
+    DeviceAccess, DeviceAmounts, DeviceCount, Name, NodeSelectorTerm,
+};
 
-use super::{DeviceAlternatives, DeviceId, DeviceSelection, ObjectKey, PodRecord};
+use super::{
+    DeviceAlternatives, DeviceId, DeviceSelection, ObjectKey, PodRecord,
+    binding_state::BindingState, capacity,
+};
 use crate::{
-    parse::{Malformed, at, list, name, shown, text, version},
+    parse::{Malformed, at, list, name, shown, text, uid, version},
     records::{controller_owner, selectors::parse_node_term},
 };
 
@@ -19,6 +24,7 @@ const EXPECTED_NO_COUNT: &str = "none beside allocationMode All";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimRecord {
     pub(crate) version: u64,
+    pub(crate) uid: Name,
     /// UID of the pod that the claim was created for.
     owner: Option<Name>,
     /// Label `kai.scheduler/queue`.
@@ -30,6 +36,8 @@ pub(crate) struct ClaimRecord {
     /// `status.reservedFor`: entries that are no pods, unparsed.
     pub(crate) reserved_others: Vec<Value>,
     pub(crate) finalizers: Vec<Name>,
+    /// Whether pods that have it can be bound.
+    pub(crate) binding: BindingState,
     /// `spec.devices.config`, unparsed.
     pub(super) config: Vec<Value>,
 }
@@ -42,6 +50,8 @@ pub(crate) struct DeviceRequestRecord {
     pub(crate) selection: DeviceSelection,
     pub(crate) count: DeviceCount,
     pub(crate) access: DeviceAccess,
+    /// Its tolerations, unparsed: the allocation repeats them.
+    pub(crate) tolerations: Vec<Value>,
 }
 
 /// `status.allocation` of a claim.
@@ -53,8 +63,19 @@ pub(crate) struct ClaimAllocation {
     pub(super) terms: Option<Vec<NodeSelectorTerm>>,
     /// Devices that no other claim can get, with the request that each was allocated for.
     pub(crate) devices: BTreeMap<DeviceId, Name>,
+    /// Shares of devices.
+    pub(super) shares: Vec<ClaimShare>,
     /// Devices with admin access, with the request that each was allocated for.
     admin_devices: BTreeMap<DeviceId, Name>,
+}
+
+/// A share of a device that allows multiple allocations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClaimShare {
+    pub(super) device: DeviceId,
+    pub(super) request: Name,
+    /// `consumedCapacity`.
+    pub(super) consumed: DeviceAmounts,
 }
 
 impl ClaimAllocation {
@@ -68,6 +89,13 @@ impl ClaimAllocation {
         let results = list(allocation, "/devices/results").iter();
         let (looked_after, had): (Vec<_>, Vec<_>) =
             results.partition(|result| is_admin_access(result));
+        let (shared, had): (Vec<_>, Vec<_>) =
+            had.into_iter().partition(|result| text(result, "/shareID").is_some());
+        let share = |result: &Value| {
+            let (device, request) = device(result);
+            let consumed = capacity::amounts(at(result, "/consumedCapacity"));
+            ClaimShare { device, request, consumed }
+        };
         let terms = list(allocation, "/nodeSelector/nodeSelectorTerms").iter();
         let mut fields = terms.flat_map(|term| list(term, "/matchFields"));
         let by_name = fields.find(|field| text(field, "/key") == Some("metadata.name"));
@@ -81,6 +109,7 @@ impl ClaimAllocation {
         Self {
             node: by_name.and_then(|field| name(field, "/values/0")),
             terms,
+            shares: shared.into_iter().map(share).collect(),
             devices: had.into_iter().map(device).collect(),
             admin_devices: looked_after.into_iter().map(device).collect(),
         }
@@ -88,12 +117,20 @@ impl ClaimAllocation {
 
     /// Whether both allocations have the same devices.
     pub(crate) fn has_same_devices(&self, other: &Self) -> bool {
-        self.devices == other.devices && self.admin_devices == other.admin_devices
+        self.devices == other.devices
+            && self.shares == other.shares
+            && self.admin_devices == other.admin_devices
     }
 
-    /// Number of exclusive devices of this request.
+    /// Whether it has the device, or a share of it.
+    pub(super) fn has(&self, device: &DeviceId) -> bool {
+        self.devices.contains_key(device) || self.shares.iter().any(|it| it.device == *device)
+    }
+
+    /// Number of devices and shares of this request, without admin access.
     pub(super) fn device_count_for(&self, request: &Name) -> i64 {
-        let of_it = self.devices.values().filter(|of| *of == request).count();
+        let shares = self.shares.iter().map(|share| &share.request);
+        let of_it = self.devices.values().chain(shares).filter(|of| *of == request).count();
         i64::try_from(of_it).unwrap_or(i64::MAX)
     }
 }
@@ -110,6 +147,7 @@ impl ClaimRecord {
         let requests = list(object, "/spec/devices/requests").iter().zip(0..);
         Self {
             version: version(object),
+            uid: uid(object),
             owner: owner.map(|owner| owner.uid),
             queue: queue.filter(|queue| !queue.is_empty()).map(Name::from),
             requests: requests
@@ -120,6 +158,7 @@ impl ClaimRecord {
             reserved_pods: pods.into_iter().filter_map(user).collect(),
             reserved_others: others.into_iter().cloned().collect(),
             finalizers: finalizers.map(Name::from).collect(),
+            binding: BindingState::from_object(object),
             config: list(object, "/spec/devices/config").to_vec(),
         }
     }
@@ -127,13 +166,29 @@ impl ClaimRecord {
     /// Selections with expressions of their own.
     pub(super) fn narrowing_selections(&self) -> impl Iterator<Item = &DeviceSelection> {
         let wanted = self.requests.iter().flat_map(DeviceAlternatives::requests);
-        wanted.map(|wanted| &wanted.selection).filter(|selection| selection.has_expressions())
+        wanted.map(|wanted| &wanted.selection).filter(|selection| selection.has_own_criteria())
     }
 
-    /// The allocated devices of the claim, each with whether the claim is well-formed.
-    pub(super) fn allocated_devices(&self) -> impl Iterator<Item = (&DeviceId, bool)> {
-        let devices = self.allocation.iter().flat_map(|allocation| allocation.devices.keys());
-        devices.map(|device| (device, self.requests.is_ok()))
+    /// Its devices, with their requests.
+    pub(super) fn allocated_devices(&self) -> impl Iterator<Item = (&DeviceId, &Name)> {
+        self.allocation.iter().flat_map(|allocation| &allocation.devices)
+    }
+
+    /// Its shares of devices.
+    pub(super) fn allocated_shares(&self) -> impl Iterator<Item = &ClaimShare> {
+        self.allocation.iter().flat_map(|allocation| &allocation.shares)
+    }
+
+    /// The tolerations of the request.
+    pub(super) fn tolerations_of(&self, request: &Name) -> &[Value] {
+        let mut requests = self.requests.iter().flat_map(DeviceAlternatives::requests);
+        requests.find(|known| known.request == *request).map_or(&[], |it| &it.tolerations)
+    }
+
+    /// What the request selects.
+    pub(super) fn selection_of(&self, request: &Name) -> Option<&DeviceSelection> {
+        let mut requests = self.requests.iter().flat_map(DeviceAlternatives::requests);
+        Some(&requests.find(|known| known.request == *request)?.selection)
     }
 
     /// Selections of which the claim requests all devices.
@@ -166,8 +221,18 @@ impl ClaimRecord {
     }
 
     /// Whether the claim is reserved only for pods that have no node, as after a scheduler that
-    /// died between allocation and binding.
+    /// died between allocation and binding, and no device is being prepared for them.
     pub(crate) fn is_leftover(
+        &self,
+        key: &ObjectKey,
+        pods: &BTreeMap<ObjectKey, PodRecord>,
+    ) -> bool {
+        !matches!(self.binding, BindingState::Pending { .. })
+            && self.is_reserved_for_waiting_pods(key, pods)
+    }
+
+    /// Whether it is allocated, and reserved only for pods that have no node.
+    pub(crate) fn is_reserved_for_waiting_pods(
         &self,
         key: &ObjectKey,
         pods: &BTreeMap<ObjectKey, PodRecord>,
@@ -280,6 +345,7 @@ fn parse_request(
         selection,
         count,
         access: DeviceAccess::Exclusive,
+        tolerations: list(of, "/tolerations").to_vec(),
     })
 }
 

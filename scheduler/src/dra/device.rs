@@ -10,17 +10,19 @@ use std::{
 
 use kube_cel::cel::{self, Context};
 use schedlab_api::{Map, Value};
-use schedlab_scheduler_core::model::{DeviceProperties, Name};
+use schedlab_scheduler_core::model::{DeviceAmounts, DeviceProperties, Name, SharedDevice, Time};
 
 use super::{
+    capacity::{self, CapacityRequests, DeviceCapacities},
     expression::{self, Expression, with_large_stack},
     multi_node::MultiNodeDevice,
     slice::{DEVICE_NOT_USED, NodeScope, SliceFault, SliceRecord},
+    taints::{self, DeviceTaint, DeviceToleration, TaintRule},
 };
-use crate::parse::{Malformed, at, list, text};
+use crate::parse::{Malformed, at, list, name, text, time};
 
 /// Identifies a device by driver, pool and name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DeviceId {
     pub(crate) driver: Name,
     pub(crate) pool: Name,
@@ -28,26 +30,73 @@ pub(crate) struct DeviceId {
 }
 
 /// A published device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Device {
     pub(crate) id: DeviceId,
     /// Whether all slices of the device's pool are published.
     pub(crate) pool_is_whole: bool,
     /// Whether the device counts as a GPU: by its driver, or by a class that selects the device.
     pub(crate) is_gpu: bool,
-    /// Names of the classes and [selections](DeviceSelection) that select the device.
+    /// Names of the classes and [selections](DeviceSelection) whose requests may get the device.
     pub(crate) kinds: BTreeSet<Name>,
+    /// Names of the classes that select it, whatever its taints are.
+    pub(crate) classes: BTreeSet<Name>,
     /// Attributes by fully qualified name, values as JSON with their type.
     pub(crate) attributes: BTreeMap<Name, String>,
+    /// What it consumes of the counters of its pool while it is allocated.
+    pub(crate) counters: DeviceAmounts,
+    /// Its capacity, if it allows multiple allocations.
+    pub(crate) shared: Option<SharedDevice>,
+    /// It has a taint that keeps some requests off.
+    pub(crate) is_tainted: bool,
+    pub(crate) binding: BindingRules,
+}
+
+/// What a device requires before a pod that has it is bound.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BindingRules {
+    /// Its allocation is for one node (`bindsToNode`).
+    pub(crate) binds_to_node: bool,
+    /// Conditions of the device in the claim's status that must be true.
+    pub(crate) conditions: Vec<Name>,
+    /// Conditions of which none may be true.
+    pub(crate) failure_conditions: Vec<Name>,
+}
+
+impl BindingRules {
+    fn from_object(device: &Value) -> Self {
+        let names = |pointer| {
+            list(device, pointer).iter().filter_map(Value::as_str).map(Name::from).collect()
+        };
+        Self {
+            binds_to_node: at(device, "/bindsToNode") == Some(&Value::Bool(true)),
+            conditions: names("/bindingConditions"),
+            failure_conditions: names("/bindingFailureConditions"),
+        }
+    }
 }
 
 impl Device {
+    /// Whether counting devices by kind does not tell if it can be allocated.
+    pub(super) fn needs_search(&self) -> bool {
+        self.is_tainted || self.shared.is_some() || !self.counters.is_empty()
+    }
+
+    /// What a request of this kind consumes of its capacity; `None` unless it can be shared.
+    pub(super) fn consumed_by(&self, kind: &Name) -> Option<DeviceAmounts> {
+        let shared = self.shared.as_ref()?;
+        Some(shared.consumed.get(kind).cloned().unwrap_or_default())
+    }
+
     /// The properties of the device that the core knows.
     pub(super) fn properties(&self) -> DeviceProperties {
         DeviceProperties {
             kinds: self.kinds.clone(),
             attributes: self.attributes.clone(),
             pool_is_complete: self.pool_is_whole,
+            counters: self.counters.clone(),
+            shared: self.shared.clone(),
+            is_tainted: self.is_tainted,
         }
     }
 }
@@ -58,11 +107,14 @@ impl fmt::Display for DeviceId {
     }
 }
 
-/// The devices that a request may get: those of its class for which its own expressions hold.
+/// The devices that a request may get: those of its class for which its own expressions hold, whose
+/// taints it tolerates, and which have the capacity that it requests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct DeviceSelection {
     pub(crate) class: Name,
     expressions: Vec<String>,
+    tolerations: Vec<DeviceToleration>,
+    capacity: CapacityRequests,
 }
 
 impl DeviceSelection {
@@ -78,21 +130,32 @@ impl DeviceSelection {
             Ok(found.to_owned())
         };
         let expressions = selectors.map(expression).collect::<Result<_, _>>()?;
-        Ok(Self { class, expressions })
+        let tolerations = DeviceToleration::of_request(exactly);
+        let capacity = capacity::parse_requests(exactly, field)?;
+        Ok(Self { class, expressions, tolerations, capacity })
     }
 
-    /// Whether the selection has expressions of its own, besides those of its class.
-    pub(super) fn has_expressions(&self) -> bool {
-        !self.expressions.is_empty()
+    /// Whether the selection selects other devices than its class alone, besides those of its class.
+    pub(super) fn has_own_criteria(&self) -> bool {
+        let Self { class: _, expressions, tolerations, capacity } = self;
+        !expressions.is_empty() || !tolerations.is_empty() || !capacity.is_empty()
     }
 
     /// The name that devices of the selection are counted as; that of the class for a selection
     /// without expressions.
     pub(crate) fn name(&self) -> Name {
-        if !self.has_expressions() {
-            return Name::clone(&self.class);
+        let mut name = self.class.to_string();
+        if !self.expressions.is_empty() {
+            name += &format!(" where {}", self.expressions.join(" and "));
         }
-        format!("{} where {}", self.class, self.expressions.join(" and ")).into()
+        if !self.capacity.is_empty() {
+            name += &format!(" with capacity {}", capacity::to_quantities(&self.capacity));
+        }
+        if !self.tolerations.is_empty() {
+            let all: Vec<String> = self.tolerations.iter().map(ToString::to_string).collect();
+            name += &format!(" tolerating {}", all.join(", "));
+        }
+        name.into()
     }
 
     /// The number of these devices that the selection selects.
@@ -109,6 +172,9 @@ pub(super) struct DeviceClassRecord {
     selectors: Vec<String>,
     /// `spec.config`, unparsed.
     pub(super) config: Vec<Value>,
+    /// Extended resource that its devices serve, besides the implicit one.
+    pub(super) extended_resource: Option<Name>,
+    pub(super) created: Option<Time>,
 }
 
 impl DeviceClassRecord {
@@ -116,7 +182,12 @@ impl DeviceClassRecord {
         let selectors = list(object, "/spec/selectors").iter();
         let expression = |one| text(one, "/cel/expression").unwrap_or("false").to_owned();
         let config = list(object, "/spec/config").to_vec();
-        Self { selectors: selectors.map(expression).collect(), config }
+        Self {
+            selectors: selectors.map(expression).collect(),
+            config,
+            extended_resource: name(object, "/spec/extendedResourceName"),
+            created: time(object, "/metadata/creationTimestamp"),
+        }
     }
 }
 
@@ -131,12 +202,14 @@ struct CountedKind {
     is_gpu: bool,
     /// The compiled expressions. `None` if one is invalid, so that no device is selected.
     expressions: Option<Vec<Expression>>,
+    /// `None` for a class.
+    selection: Option<DeviceSelection>,
 }
 
 impl CountedKind {
     fn for_class(name: &Name, class: &DeviceClassRecord, functions: &Context<'_>) -> Self {
         let expressions = compile_all(&class.selectors, functions);
-        Self { name: Name::clone(name), is_gpu: is_gpu_name(name), expressions }
+        Self { name: Name::clone(name), is_gpu: is_gpu_name(name), expressions, selection: None }
     }
 
     /// The kind of a selection; `None` if its class does not exist.
@@ -147,7 +220,27 @@ impl CountedKind {
     ) -> Option<Self> {
         let of_class = &classes.get(&selection.class)?.selectors;
         let expressions = compile_all(of_class.iter().chain(&selection.expressions), functions);
-        Some(Self { name: selection.name(), is_gpu: is_gpu_name(&selection.class), expressions })
+        Some(Self {
+            name: selection.name(),
+            is_gpu: is_gpu_name(&selection.class),
+            expressions,
+            selection: Some(selection.clone()),
+        })
+    }
+
+    /// What a request of this kind consumes of the device; `None` if it may not get it.
+    fn consumed(
+        &self,
+        taints: &[DeviceTaint],
+        capacities: &DeviceCapacities,
+    ) -> Option<DeviceAmounts> {
+        let none = CapacityRequests::new();
+        let (tolerations, requests) = match &self.selection {
+            Some(selection) => (selection.tolerations.as_slice(), &selection.capacity),
+            None => (&[][..], &none),
+        };
+        taints::are_tolerated(taints, tolerations).then_some(())?;
+        capacities.consumed(requests)
     }
 }
 
@@ -158,22 +251,30 @@ pub(super) struct PublishedDevices {
     pub(super) by_node: BTreeMap<Name, Vec<Device>>,
     /// Devices that more than one node can use.
     pub(super) multi_node: Vec<MultiNodeDevice>,
-    /// Slices that publish a device of an earlier slice.
-    pub(super) duplicates: Vec<(Name, SliceFault)>,
+    /// Slices that publish a device of an earlier slice, and devices that are not supported.
+    pub(super) faults: Vec<(Name, SliceFault)>,
+    /// The shared counters of all pools.
+    pub(super) counters: DeviceAmounts,
+}
+
+/// The objects that say which devices there are.
+#[derive(Clone, Copy)]
+pub(super) struct DeviceSources<'a> {
+    pub(super) slices: &'a BTreeMap<Name, SliceRecord>,
+    pub(super) classes: &'a BTreeMap<Name, DeviceClassRecord>,
+    pub(super) taint_rules: &'a BTreeMap<Name, TaintRule>,
 }
 
 /// All devices of the newest generation of each pool.
 pub(super) fn published_devices(
-    slices: &BTreeMap<Name, SliceRecord>,
-    classes: &BTreeMap<Name, DeviceClassRecord>,
+    sources: DeviceSources<'_>,
     selections: &BTreeSet<DeviceSelection>,
 ) -> PublishedDevices {
-    with_large_stack(|| select_devices(slices, classes, selections))
+    with_large_stack(|| select_devices(sources, selections))
 }
 
 fn select_devices(
-    slices: &BTreeMap<Name, SliceRecord>,
-    classes: &BTreeMap<Name, DeviceClassRecord>,
+    DeviceSources { slices, classes, taint_rules }: DeviceSources<'_>,
     selections: &BTreeSet<DeviceSelection>,
 ) -> PublishedDevices {
     let functions = expression::cel_functions();
@@ -182,6 +283,7 @@ fn select_devices(
         classes.iter().map(|(name, class)| CountedKind::for_class(name, class, &functions));
     let kinds: Vec<CountedKind> =
         of_classes.chain(selections.iter().filter_map(narrower)).collect();
+    let context = DeviceContext { kinds: &kinds, taint_rules, functions: &functions };
     let newest = newest_generations(slices);
     let mut published = PublishedDevices::default();
     for (name, slice) in slices {
@@ -191,10 +293,15 @@ fn select_devices(
             continue;
         }
         let is_whole = *is_sound && slice.slices.is_none_or(|slices| slices == *count);
+        published.counters.extend(slice.qualified_counters());
         for (place, one) in &slice.devices {
-            let device = build_device(slice, is_whole, one, &kinds, &functions);
+            let device = context.device(slice, is_whole, one);
             if let Some(first) = first.get(&*device.id.device).filter(|first| **first != name) {
-                published.duplicates.push((Name::clone(name), duplicate_fault(&device.id, first)));
+                published.faults.push((Name::clone(name), duplicate_fault(&device.id, first)));
+                continue;
+            }
+            if let Some(fault) = multi_node_fault(place, &device) {
+                published.faults.push((Name::clone(name), fault));
                 continue;
             }
             match place {
@@ -276,31 +383,74 @@ fn compile_all<'e>(
     expressions.into_iter().map(|text| expression::compile(text, functions).ok()).collect()
 }
 
-fn build_device(
-    slice: &SliceRecord,
-    pool_is_whole: bool,
-    device: &Value,
-    kinds: &[CountedKind],
-    functions: &Context<'_>,
-) -> Device {
-    let id = DeviceId {
-        driver: Name::clone(&slice.driver),
-        pool: Name::clone(&slice.pool),
-        device: text(device, "/name").unwrap_or_default().into(),
+/// A device that several nodes can use is allocated as a whole, or not at all.
+fn multi_node_fault(scope: &NodeScope, device: &Device) -> Option<SliceFault> {
+    if !matches!(scope, NodeScope::Nodes(_)) {
+        return None;
+    }
+    let (found, allowed) = if device.shared.is_some() {
+        (
+            "allowMultipleAllocations",
+            "a device of one node, or one without allowMultipleAllocations",
+        )
+    } else if !device.counters.is_empty() {
+        ("consumesCounters", "a device of one node, or one without consumesCounters")
+    } else {
+        return None;
     };
-    let context = cel_context(&slice.driver, device, functions);
-    let holds = |one: &Expression| expression::evaluate(one, &context) == Ok(true);
-    let takes =
-        |kind: &&CountedKind| kind.expressions.as_ref().is_some_and(|all| all.iter().all(holds));
-    let kinds: Vec<&CountedKind> = kinds.iter().filter(takes).collect();
-    let is_gpu = is_gpu_name(&slice.driver) || kinds.iter().any(|kind| kind.is_gpu);
-    let kinds = kinds.iter().map(|kind| Name::clone(&kind.name)).collect();
-    Device {
-        id,
-        pool_is_whole,
-        is_gpu,
-        kinds,
-        attributes: qualified_attributes(&slice.driver, device),
+    let found = format!("{found} of {:?}, which several nodes can use", &*device.id.device);
+    let error = Malformed::new("spec.devices", found, allowed);
+    Some(SliceFault { error, consequence: DEVICE_NOT_USED })
+}
+
+/// What devices are matched with.
+struct DeviceContext<'a> {
+    kinds: &'a [CountedKind],
+    taint_rules: &'a BTreeMap<Name, TaintRule>,
+    functions: &'a Context<'a>,
+}
+
+impl DeviceContext<'_> {
+    fn device(&self, slice: &SliceRecord, pool_is_whole: bool, one: &Value) -> Device {
+        let id = DeviceId {
+            driver: Name::clone(&slice.driver),
+            pool: Name::clone(&slice.pool),
+            device: text(one, "/name").unwrap_or_default().into(),
+        };
+        let cel = cel_context(&slice.driver, device, self.functions);
+        let holds = |one: &Expression| expression::evaluate(one, &cel) == Ok(true);
+        let selects = |kind: &&CountedKind| {
+            kind.expressions.as_ref().is_some_and(|all| all.iter().all(holds))
+        };
+        let selected_by: Vec<&CountedKind> = self.kinds.iter().filter(selects).collect();
+        let classes = selected_by.iter().filter(|kind| kind.selection.is_none());
+        let classes = classes.map(|kind| Name::clone(&kind.name)).collect();
+        let mut taints = DeviceTaint::of_device(one);
+        taints.extend(self.taint_rules.values().filter_map(|rule| rule.taint_of(&id)).cloned());
+        let capacities = DeviceCapacities::from_object(one);
+        let consumed: BTreeMap<Name, DeviceAmounts> = selected_by
+            .iter()
+            .filter_map(|kind| {
+                Some((Name::clone(&kind.name), kind.consumed(&taints, &capacities)?))
+            })
+            .collect();
+        let kinds = consumed.keys().cloned().collect();
+        let is_shared = at(one, "/allowMultipleAllocations") == Some(&Value::Bool(true));
+        let shared = is_shared.then(|| SharedDevice { capacity: capacities.amounts(), consumed });
+        let is_gpu = is_gpu_name(&slice.driver) || selected_by.iter().any(|kind| kind.is_gpu);
+        Device {
+            // Shares of a device are not charged as GPUs.
+            is_gpu: is_gpu && shared.is_none(),
+            pool_is_whole,
+            kinds,
+            classes,
+            attributes: qualified_attributes(&slice.driver, device),
+            counters: slice.consumed_counters(one),
+            shared,
+            is_tainted: !taints.is_empty(),
+            binding: BindingRules::from_object(one),
+            id,
+        }
     }
 }
 
@@ -420,6 +570,15 @@ mod tests {
         }
     }
 
+    static NO_RULES: BTreeMap<Name, TaintRule> = BTreeMap::new();
+
+    fn sources<'a>(
+        slices: &'a BTreeMap<Name, SliceRecord>,
+        classes: &'a BTreeMap<Name, DeviceClassRecord>,
+    ) -> DeviceSources<'a> {
+        DeviceSources { slices, classes, taint_rules: &NO_RULES }
+    }
+
     /// The devices for which an expression holds.
     fn taken_by(expression: &str) -> Vec<String> {
         let slice = json!({ "spec": {
@@ -438,7 +597,7 @@ mod tests {
         let classes =
             BTreeMap::from([("gpu.example.com".into(), DeviceClassRecord::from_object(&class))]);
         let one = selection(&[expression]).unwrap();
-        let found = published_devices(&slices, &classes, &[one.clone()].into());
+        let found = published_devices(sources(&slices, &classes), &[one.clone()].into());
         let taken =
             found.by_node[&Name::from("n")].iter().filter(|is| is.kinds.contains(&one.name()));
         taken.map(|device| device.id.device.to_string()).collect()
@@ -526,7 +685,7 @@ mod tests {
         ]
         .map(Result::unwrap)
         .into();
-        let found = published_devices(&slices, &classes, &selections);
+        let found = published_devices(sources(&slices, &classes), &selections);
         let found: Vec<Vec<&str>> = found.by_node[&Name::from("n")]
             .iter()
             .map(|device| device.kinds.iter().map(|kind| &**kind).collect())

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_api::Value;
 use schedlab_scheduler_core::model::{
-    ClaimAlternative, DeviceAccess, DeviceCount, MatchAttribute, Name, NodeDeviceRequest,
+    AttributeConstraint, AttributeRule, ClaimAlternative, DeviceAccess, DeviceCount, Name,
+    NodeDeviceRequest,
 };
 
 use super::{
@@ -20,12 +21,14 @@ use crate::parse::{Malformed, list, name, shown};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceSet {
     requests: Vec<DeviceRequestRecord>,
-    constraints: BTreeSet<MatchConstraint>,
+    constraints: BTreeSet<DeviceConstraint>,
 }
 
-/// A `matchAttribute` constraint: the devices of some requests have equal values of an attribute.
+/// A constraint: the devices of some requests have equal (`matchAttribute`) or different
+/// (`distinctAttribute`) values of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct MatchConstraint {
+struct DeviceConstraint {
+    rule: AttributeRule,
     /// Name of the attribute, with its domain.
     attribute: Name,
     /// The requests that the constraint applies to; empty: all requests.
@@ -41,7 +44,7 @@ impl DeviceSet {
         names: &[&Name],
     ) -> Result<Self, Malformed> {
         let constraints = list(claim, "/spec/devices/constraints").iter().zip(0..);
-        let read = |(constraint, at)| MatchConstraint::parse(constraint, at, &wanted, names);
+        let read = |(constraint, at)| DeviceConstraint::parse(constraint, at, &wanted, names);
         let constraints = constraints.map(read);
         Ok(Self { constraints: constraints.collect::<Result<_, _>>()?, requests: wanted })
     }
@@ -137,7 +140,7 @@ impl DeviceSet {
             format!("{count} of class {}{access}{request}", one.selection.name())
         };
         let alike: Vec<String> =
-            self.constraints.iter().map(MatchConstraint::description).collect();
+            self.constraints.iter().map(DeviceConstraint::description).collect();
         let parts: Vec<String> = self.requests.iter().map(part).collect();
         let parts = parts.join(" and ");
         match alike.as_slice() {
@@ -145,7 +148,7 @@ impl DeviceSet {
             [] => parts,
             alike => {
                 let access = if takes_none { " with adminAccess," } else { "" };
-                format!("devices{access} alike in {}: {parts}", alike.join(" and "))
+                format!("devices{access} {}: {parts}", alike.join(" and "))
             }
         }
     }
@@ -176,10 +179,11 @@ impl DeviceSet {
             count: one.count,
             access: one.access,
         };
-        let constraint = |one: &MatchConstraint| {
+        let constraint = |one: &DeviceConstraint| {
             let requests = self.requests.iter().enumerate();
             let requests = requests.filter(|(_, request)| one.applies_to(&request.request));
-            MatchAttribute {
+            AttributeConstraint {
+                rule: one.rule,
                 attribute: Name::clone(&one.attribute),
                 requests: requests.map(|(at, _)| at).collect(),
             }
@@ -236,7 +240,7 @@ impl DeviceRequestRecord {
     }
 }
 
-impl MatchConstraint {
+impl DeviceConstraint {
     fn parse(
         constraint: &Value,
         at: usize,
@@ -244,8 +248,11 @@ impl MatchConstraint {
         request_names: &[&Name],
     ) -> Result<Self, Malformed> {
         let field = |tail: &str| format!("spec.devices.constraints[{at}].{tail}");
-        let attribute = name(constraint, "/matchAttribute").ok_or_else(|| {
-            let allowed = "an attribute with its domain";
+        let matched = name(constraint, "/matchAttribute").map(|it| (AttributeRule::Match, it));
+        let distinct = name(constraint, "/distinctAttribute");
+        let distinct = distinct.map(|it| (AttributeRule::Distinct, it));
+        let (rule, attribute) = matched.or(distinct).ok_or_else(|| {
+            let allowed = "matchAttribute or distinctAttribute, an attribute with its domain";
             Malformed::new(field("matchAttribute"), shown(constraint), allowed)
         })?;
         let named = list(constraint, "/requests");
@@ -263,7 +270,7 @@ impl MatchConstraint {
             requests.iter().any(|name| names_request(&one.request, name))
         };
         let binds_all = wanted.iter().all(bound);
-        Ok(Self { attribute, requests: if binds_all { BTreeSet::new() } else { requests } })
+        Ok(Self { rule, attribute, requests: if binds_all { BTreeSet::new() } else { requests } })
     }
 
     fn applies_to(&self, request: &Name) -> bool {
@@ -271,10 +278,14 @@ impl MatchConstraint {
     }
 
     fn description(&self) -> String {
+        let relation = match self.rule {
+            AttributeRule::Match => "alike",
+            AttributeRule::Distinct => "different",
+        };
         let requests: Vec<&str> = self.requests.iter().map(|request| &**request).collect();
         match requests.as_slice() {
-            [] => self.attribute.to_string(),
-            requests => format!("{} ({})", self.attribute, requests.join(", ")),
+            [] => format!("{relation} in {}", self.attribute),
+            requests => format!("{relation} in {} ({})", self.attribute, requests.join(", ")),
         }
     }
 }
@@ -289,7 +300,10 @@ mod tests {
     use insta::assert_snapshot;
     use schedlab_api::json;
 
-    use schedlab_scheduler_core::{devices::allocate_claims, model::DeviceProperties};
+    use schedlab_scheduler_core::{
+        devices::{AvailableDevices, allocate},
+        model::{DeviceAmounts, DeviceProperties},
+    };
 
     use super::*;
     use crate::dra::{DeviceAlternatives, DeviceId};
@@ -303,6 +317,7 @@ mod tests {
             selection,
             count,
             access: DeviceAccess::Exclusive,
+            tolerations: Vec::new(),
         }
     }
 
@@ -324,6 +339,7 @@ mod tests {
                 is_gpu: true,
                 kinds: BTreeSet::from(["gpu.x".into()]),
                 attributes: zone.into_iter().collect(),
+                ..Device::default()
             }
         };
         text.split(' ').map(device).collect()
@@ -335,9 +351,8 @@ mod tests {
         let properties: Vec<DeviceProperties> = devices.iter().map(Device::properties).collect();
         let properties: Vec<&DeviceProperties> = properties.iter().collect();
         let choices = DeviceAlternatives::from_single_set(set.clone());
-        let count = choices.count_offered(&properties, &devices);
-        let free: Vec<(&DeviceProperties, bool)> =
-            properties.iter().map(|one| (*one, true)).collect();
+        let free = AvailableDevices::all_free(properties.iter().copied(), &DeviceAmounts::new());
+        let count = choices.count_offered(&free, &devices);
         let picked = allocate_claims(&[&choices.claim_requests()], &free).map(|picked| {
             let devices = picked[0]
                 .iter()
@@ -395,7 +410,24 @@ mod tests {
         a=1 b=2 c=1 d=2 e=1: 1 sets, r:b r:d s:a t:c
         a=1 b=2 c=1 d=3: 0 sets, none now
         ");
-        assert_snapshot!(set.name().unwrap(), @"devices alike in gpu.x/zone (r) and gpu.x/zone (s, t): 2 of class gpu.x as r and 1 of class gpu.x as s and 1 of class gpu.x as t");
+        assert_snapshot!(set.name().unwrap(), @"devices alike in gpu.x/zone (r) and alike in gpu.x/zone (s, t): 2 of class gpu.x as r and 1 of class gpu.x as s and 1 of class gpu.x as t");
+    }
+
+    #[test]
+    fn devices_of_a_distinct_constraint_differ_in_its_attribute() {
+        let different = json!([{ "distinctAttribute": "gpu.x/zone" }]);
+        let set = set(&different, vec![wanted("r", 2)]).unwrap();
+        let rendered = [
+            rendered(&set, "a=1 b=1 c=2 d=3"),
+            rendered(&set, "a=1 b=1"),
+            rendered(&set, "a=? b=1"),
+        ];
+        assert_snapshot!(rendered.join("\n"), @"
+        a=1 b=1 c=2 d=3: 2 sets, r:a r:c
+        a=1 b=1: 0 sets, none now
+        a=? b=1: 0 sets, none now
+        ");
+        assert_snapshot!(set.name().unwrap(), @"devices different in gpu.x/zone: 2 of class gpu.x");
     }
 
     #[test]
@@ -414,6 +446,6 @@ mod tests {
         };
         let of_another = json!({ "matchAttribute": "gpu.x/zone", "requests": ["r", "x"] });
         assert_snapshot!(rendered(of_another), @r#"spec.devices.constraints[0].requests: got "x", expected names of the claim's requests"#);
-        assert_snapshot!(rendered(json!({ "distinctAttribute": "gpu.x/zone" })), @r#"spec.devices.constraints[0].matchAttribute: got {"distinctAttribute":"gpu.x/zone"}, expected an attribute with its domain"#);
+        assert_snapshot!(rendered(json!({})), @"spec.devices.constraints[0].matchAttribute: got {}, expected matchAttribute or distinctAttribute, an attribute with its domain");
     }
 }

@@ -15,11 +15,13 @@ impl ResourceClaims {
     pub(super) fn is_gpu_class(&self, class: &Name) -> bool {
         self.gpu_accounting == GpuAccounting::AsGpus
             && (device::is_gpu_name(class) || self.gpu_classes.contains(class))
+            && !self.shared_classes.contains(class)
     }
 
     /// Recomputes GPU classes and kinds after a change of devices, classes or selections.
     pub(super) fn classify_gpus(&mut self) {
         self.gpu_classes.clear();
+        self.shared_classes.clear();
         self.uncounted_kinds.clear();
         if self.gpu_accounting == GpuAccounting::AsDevices {
             let all = self.devices.values_mut().flatten().chain(self.multi_node.all_devices_mut());
@@ -27,10 +29,16 @@ impl ResourceClaims {
             return;
         }
         let takes_gpus_alone = |class: &&Name| {
-            let mut its = self.devices_of_kind(class).peekable();
+            let mut its = self.devices_of_class(class).peekable();
             its.peek().is_some() && its.all(|device| device.is_gpu)
         };
-        self.gpu_classes = self.classes.keys().filter(takes_gpus_alone).cloned().collect();
+        let takes_shares_alone = |class: &&Name| {
+            let mut its = self.devices_of_class(class).peekable();
+            its.peek().is_some() && its.all(|device| device.shared.is_some())
+        };
+        let gpu_classes = self.classes.keys().filter(takes_gpus_alone).cloned().collect();
+        let shared_classes = self.classes.keys().filter(takes_shares_alone).cloned().collect();
+        (self.gpu_classes, self.shared_classes) = (gpu_classes, shared_classes);
         self.uncounted_kinds = self.kinds_equal_to_gpus();
     }
 
@@ -54,6 +62,11 @@ impl ResourceClaims {
         let is_just_gpus =
             |kind: &Name| all().all(|device| device.is_gpu == device.kinds.contains(kind));
         kinds.into_iter().map(|(kind, _)| kind).filter(is_just_gpus).collect()
+    }
+
+    /// Devices of single nodes that the class selects, tainted ones included.
+    fn devices_of_class<'s>(&'s self, class: &'s Name) -> impl Iterator<Item = &'s Device> {
+        self.devices.values().flatten().filter(move |device| device.classes.contains(class))
     }
 
     fn devices_of_kind<'s>(&'s self, kind: &'s Name) -> impl Iterator<Item = &'s Device> {

@@ -91,7 +91,7 @@ mod tests {
             pool_is_whole: true,
             is_gpu: true,
             kinds,
-            attributes: BTreeMap::new(),
+            ..Device::default()
         }
     }
 

@@ -286,7 +286,12 @@ impl ResourceClaims {
             let its = set.requested_devices().map(|(DeviceRequestRecord { request, .. }, at)| {
                 let device = by_name.get(chosen.get(&requested_device_name(key, request, at))?)?;
                 let (request, device) = (Name::clone(request), (*device).clone());
-                Some(PickedDevice { request, device, access: DeviceAccess::Exclusive })
+                Some(PickedDevice {
+                    request,
+                    device,
+                    access: DeviceAccess::Exclusive,
+                    consumed: None,
+                })
             });
             Some(((*key).clone(), its.collect::<Option<PickedDevices>>()?))
         });
@@ -300,8 +305,7 @@ impl ResourceClaims {
         let wide: Option<Vec<&MultiNodeDevice>> =
             picked.iter().map(|one| self.multi_node.get(&one.device)).collect();
         let Some(wide) = wide.filter(|wide| !wide.is_empty()) else {
-            let field = json!({ "key": "metadata.name", "operator": "In", "values": [&**node] });
-            return Some(json!({ "nodeSelectorTerms": [{ "matchFields": [field] }] }));
+            return Some(node_name_selector(node));
         };
         let terms: Vec<&Value> =
             wide.iter().filter_map(|wide| Some(&wide.term.as_ref()?.raw)).collect();
@@ -314,6 +318,12 @@ impl ResourceClaims {
         }
         (!terms.is_empty()).then(|| json!({ "nodeSelectorTerms": [term] }))
     }
+}
+
+/// A node selector of this node alone.
+pub(super) fn node_name_selector(node: &Name) -> Value {
+    let field = json!({ "key": "metadata.name", "operator": "In", "values": [&**node] });
+    json!({ "nodeSelectorTerms": [{ "matchFields": [field] }] })
 }
 
 /// The distinct requirements of the terms.

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use schedlab_api::Value;
-use schedlab_scheduler_core::model::{Name, NodeSelectorTerm};
+use schedlab_api::{Value, quantity::thousandths};
+use schedlab_scheduler_core::model::{DeviceAmounts, Name, NodeSelectorTerm};
 
 use super::ResourceClaims;
 use crate::{
@@ -30,6 +30,8 @@ pub(super) struct SliceRecord {
     pub(super) generation: i64,
     /// `spec.pool.resourceSliceCount`.
     pub(super) slices: Option<i64>,
+    /// `spec.sharedCounters`: counters by counter set.
+    counter_sets: BTreeMap<Name, DeviceAmounts>,
     /// Valid devices, unparsed, with the nodes that can use them.
     pub(super) devices: Vec<(NodeScope, Value)>,
     /// Faults of the slice or of its devices.
@@ -69,7 +71,7 @@ impl ResourceClaims {
             faults.iter().map(move |fault| (name, uid, fault))
         });
         let of_slice = |(name, fault)| Some((name, &self.slices.get(name)?.uid, fault));
-        own.chain(self.duplicates.iter().map(|(name, fault)| (name, fault)).filter_map(of_slice))
+        own.chain(self.device_faults.iter().map(|(name, fault)| (name, fault)).filter_map(of_slice))
     }
 }
 
@@ -87,15 +89,48 @@ impl SliceRecord {
             pool: part("/spec/pool/name"),
             generation: number("/spec/pool/generation").unwrap_or(0),
             slices: number("/spec/pool/resourceSliceCount"),
+            counter_sets: counter_sets(list(object, "/spec/sharedCounters"), "/name"),
             devices,
             faults,
         }
+    }
+
+    /// Its shared counters, by names that are unique in the cluster.
+    pub(super) fn qualified_counters(&self) -> DeviceAmounts {
+        self.qualified(&self.counter_sets)
+    }
+
+    /// What a device consumes of the counters of its pool.
+    pub(super) fn consumed_counters(&self, device: &Value) -> DeviceAmounts {
+        self.qualified(&counter_sets(list(device, "/consumesCounters"), "/counterSet"))
+    }
+
+    fn qualified(&self, sets: &BTreeMap<Name, DeviceAmounts>) -> DeviceAmounts {
+        let Self { driver, pool, .. } = self;
+        let counters = sets.iter().flat_map(|(set, counters)| {
+            counters.iter().map(move |(name, amount)| {
+                (format!("{driver}/{pool}/{set}/{name}").into(), *amount)
+            })
+        });
+        counters.collect()
     }
 
     /// Whether all devices of the slice can be used.
     pub(super) fn has_no_faults(&self) -> bool {
         self.faults.is_empty()
     }
+}
+
+/// Counters by counter set.
+fn counter_sets(sets: &[Value], name_pointer: &str) -> BTreeMap<Name, DeviceAmounts> {
+    let counters = |set: &Value| {
+        let counters = at(set, "/counters").and_then(Value::as_object).into_iter().flatten();
+        let counters = counters.filter_map(|(name, counter)| {
+            Some((name.as_str().into(), thousandths(at(counter, "/value")?)?))
+        });
+        Some((name(set, name_pointer)?, counters.collect()))
+    };
+    sets.iter().filter_map(counters).collect()
 }
 
 /// The nodes that can use all devices of the slice; `None` if each device selects its nodes.
@@ -133,7 +168,6 @@ fn split_usable_devices(
     for (index, device) in devices.iter().enumerate() {
         let field = format!("spec.devices[{index}]");
         let place = check_unique_name(device, &mut named, &field, index)
-            .and_then(|()| check_supported(device, &field))
             .and_then(|()| device_scope(device, &field, slice_scope));
         match place {
             Ok(place) => usable.push((place, device.clone())),
@@ -159,29 +193,6 @@ fn check_unique_name(
     }
     let found = format!("{name:?}, the name of spec.devices[{first}]");
     Err(Malformed::new(field, found, "a name that no other device of the slice has"))
-}
-
-/// Rejects devices with taints, shared counters or binding conditions. This scheduler does not
-/// support them; they are behind feature gates of Kubernetes that are off by default.
-fn check_supported(device: &Value, field: &str) -> Result<(), Malformed> {
-    let keeps_off = |taint: &&Value| {
-        matches!(text(taint, "/effect").unwrap_or_default(), "NoSchedule" | "NoExecute")
-    };
-    if let Some(taint) = list(device, "/taints").iter().find(keeps_off) {
-        let allowed =
-            "no taint NoSchedule or NoExecute, since device tolerations are not supported";
-        return Err(Malformed::new(format!("{field}.taints"), shown(taint), allowed));
-    }
-    let unknown = [
-        ("consumesCounters", "none, since shared counters are not supported"),
-        ("bindingConditions", "none, since binding conditions are not supported"),
-    ];
-    for (of, allowed) in unknown {
-        if let [first, ..] = list(device, &format!("/{of}")) {
-            return Err(Malformed::new(format!("{field}.{of}"), shown(first), allowed));
-        }
-    }
-    Ok(())
 }
 
 fn device_scope(

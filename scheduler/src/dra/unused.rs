@@ -32,6 +32,11 @@ impl ResourceClaims {
         let devices = self.devices_of(node).iter().filter(|device| of_it(&device.id));
         let each = devices.map(|device| self.resources_of_device(device));
         let mut taken = each.fold(Resources::default(), |taken, offer| taken.plus(&offer));
+        for share in claim.allocated_shares() {
+            if let Some(selection) = claim.selection_of(&share.request) {
+                taken.add(&self.resources_of_one(selection));
+            }
+        }
         let set = claim.requests.as_ref().ok().and_then(DeviceAlternatives::counted_name);
         taken.extended.extend(set.map(|set| (set, 1)));
         taken

@@ -8,8 +8,8 @@ use schedlab_scheduler_core::model::{
 };
 
 use super::{
-    Condition, PodResourceClaim, PodVolumeClaim, find_condition, gpu_fractions, numa,
-    pod_claims::required_config_maps, pod_requests, selectors,
+    Condition, PodResourceClaim, PodVolumeClaim, extended_requests::ExtendedRequests,
+    find_condition, gpu_fractions, numa, pod_claims::required_config_maps, pod_requests, selectors,
 };
 use crate::parse::{Malformed, at, int32, list, name, strings, text, time, version};
 
@@ -34,6 +34,8 @@ pub(crate) struct PodRecord {
     pub(crate) shape: Arc<PodShape>,
     /// Claims on devices (DRA).
     pub(crate) claims: Vec<PodResourceClaim>,
+    /// Requests for extended resources, which are part of `shape`, too.
+    pub(crate) extended: ExtendedRequests,
     /// Claims on volumes.
     pub(crate) volumes: Vec<PodVolumeClaim>,
     /// `ConfigMap`s that the pod's containers require.
@@ -146,6 +148,7 @@ impl PodRecord {
             annotations,
             shape: Arc::new(shape),
             claims: PodResourceClaim::from_pod(object),
+            extended: ExtendedRequests::from_pod(object),
             volumes: PodVolumeClaim::from_pod(object),
             config_maps: required_config_maps(object),
             malformed,

@@ -12,7 +12,10 @@ use crate::parse::{annotation, at, list, name, text};
 /// shares.
 pub(crate) const SHARED_GPU_CONFIG_MAP_ANNOTATION: &str = "runai/shared-gpu-configmap";
 
-/// A resource claim in the spec of a pod.
+/// The name inside the pod of the claim for its extended resources, as in kube-scheduler.
+const EXTENDED_RESOURCES: &str = "<extended-resources>";
+
+/// A resource claim in the spec of a pod, or the one for its extended resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodResourceClaim {
     /// Name of the claim inside the pod.
@@ -30,7 +33,10 @@ impl PodResourceClaim {
             let claim = made.unwrap_or(entry);
             Self { name: own.into(), claim: name(claim, "/resourceClaimName") }
         };
-        list(pod, "/spec/resourceClaims").iter().map(of).collect()
+        let special = name(pod, "/status/extendedResourceClaimStatus/resourceClaimName");
+        let special =
+            special.map(|claim| Self { name: EXTENDED_RESOURCES.into(), claim: Some(claim) });
+        list(pod, "/spec/resourceClaims").iter().map(of).chain(special).collect()
     }
 }
 

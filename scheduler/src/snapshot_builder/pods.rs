@@ -80,6 +80,8 @@ impl ShapeIds {
         let mut with = PodShape::clone(shape);
         with.gpus_via_dra = key.1.own.gpu_milli > 0;
         with.gpu_classes = key.1.gpu_classes.iter().cloned().collect();
+        with.requests.subtract(&key.1.served);
+        with.requests.extended.retain(|_, amount| *amount != 0);
         with.requests.add(&key.1.own);
         with.claims.clone_from(&key.1.shared);
         with.own_claims.clone_from(&key.1.own_requests);

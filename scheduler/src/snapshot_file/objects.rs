@@ -55,6 +55,7 @@ pub(super) fn mistype_consequence(kind: Kind, object: &Value) -> &'static str {
         | Kind::Karta
         | Kind::DeviceClass
         | Kind::ResourceSlice
+        | Kind::DeviceTaintRule
         | Kind::Storage(_)
         | Kind::ConfigMap
         | Kind::NodeResourceTopology

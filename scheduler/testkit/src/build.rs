@@ -107,7 +107,9 @@ impl SnapshotBuilder {
             devices: tokens
                 .take_each("device")
                 .into_iter()
-                .map(device::parse_node_device)
+                .map(device::parse_node_device).collect(),
+            device_counters: (tokens.each("counters").into_iter())
+                .flat_map(device::amounts)
                 .collect(),
             unused_claims: shape::parse_unused_claims(&mut tokens),
             gpu_memory_mib: tokens.take_number("gpu-memory").unwrap_or(0),

@@ -10,7 +10,7 @@ use crate::reconcile::pod_status::{is_finished, node_name};
 use crate::store::Key;
 use schedlab_api::{
     Value, annotations, json,
-    object::{annotation, remove, set, text},
+    object::{annotation, list, remove, set, text},
     quantity::Milli,
     resources,
 };
@@ -24,6 +24,16 @@ pub(super) struct PodRejection {
     pub(super) message: String,
 }
 
+/// What the pod requests of the node's resources: not what the devices of its claim serve.
+fn requests_of_node(pod: &Value) -> Amounts {
+    let mut requests = pod_requests(pod);
+    let claim_status = ["status", "extendedResourceClaimStatus", "requestMappings"];
+    for mapping in list(pod, &claim_status) {
+        requests.remove(text(mapping, &["resourceName"]));
+    }
+    requests
+}
+
 /// Checks whether the kubelet admits a pod; returns the indexes of the GPUs that the pod gets.
 pub(super) fn admitted_gpus(
     key: &Key,
@@ -31,7 +41,7 @@ pub(super) fn admitted_gpus(
     node: &Value,
     cache: &InformerCache,
 ) -> Result<BTreeSet<u64>, PodRejection> {
-    let requested = pod_requests(pod);
+    let requested = requests_of_node(pod);
     let capacity_of_node = allocatable_amounts(node);
     let mut used = Amounts::new();
     let mut taken = BTreeSet::new();
@@ -41,7 +51,7 @@ pub(super) fn admitted_gpus(
         }
         taken.extend(recorded_gpus(other));
         if !text(other, &["status", "startTime"]).is_empty() {
-            add_amounts(&mut used, &pod_requests(other));
+            add_amounts(&mut used, &requests_of_node(other));
         }
     }
     for (resource, amount) in &requested {

@@ -1,6 +1,6 @@
 //! ResourceClaims and published devices, from raw objects of `resource.k8s.io`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_api::{
     Value,
@@ -25,21 +25,30 @@ impl ObservedDevices {
         update_object(&mut self.claims, name, claim);
     }
 
-    /// Records a ResourceSlice and returns the name of its node.
-    pub(crate) fn update_slice(&mut self, name: &Name, slice: Option<&Object>) -> Option<Name> {
+    /// Records a ResourceSlice and returns the name of the nodes of its devices.
+    pub(crate) fn update_slice(&mut self, name: &Name, slice: Option<&Object>) -> BTreeSet<Name> {
         let known = slice.or_else(|| self.slices.get(name));
-        let node = known.and_then(|slice| text(slice, "/spec/nodeName")).map(Name::from);
+        let devices = known.into_iter().flat_map(|slice| list(slice, "/spec/devices"));
+        let of_slice = known.and_then(|slice| text(slice, "/spec/nodeName"));
+        let nodes = devices.filter_map(|device| text(device, "/nodeName")).chain(of_slice);
+        let nodes = nodes.map(Name::from).collect();
         update_object(&mut self.slices, name, slice);
-        node
+        nodes
     }
 
     /// Adds the GPUs that ResourceSlices publish for a node to the view of the node.
     pub(crate) fn add_published_gpus(&self, mut view: NodeView, node: &Name) -> NodeView {
-        let of_node =
-            self.slices.values().filter(|slice| text(slice, "/spec/nodeName") == Some(node));
         let of_gpus =
-            of_node.filter(|slice| is_gpu_class_name(text(slice, "/spec/driver").unwrap_or("")));
-        let gpus: usize = of_gpus.map(|slice| list(slice, "/spec/devices").len()).sum();
+            self.slices.values().filter(|slice| is_gpu_class_name(text(slice, "/spec/driver").unwrap_or("")));
+        let devices = of_gpus.flat_map(|slice| {
+            list(slice, "/spec/devices").iter().map(move |device| (slice, device))
+        });
+        let gpus = devices
+            .filter(|(slice, device)| {
+                let of_device = || text(device, "/nodeName");
+                text(slice, "/spec/nodeName").or_else(of_device) == Some(node)
+            })
+            .count();
         if gpus > 0 {
             let published = 1000 * i128::try_from(gpus).unwrap_or(i128::MAX / 1000);
             *view.allocatable.entry(resources::GPU.into()).or_default() += published;
@@ -63,24 +72,33 @@ impl ObservedDevices {
 pub fn claim_names(pod: &Value) -> impl Iterator<Item = &str> {
     let made = list(pod, "/status/resourceClaimStatuses").iter();
     let all = list(pod, "/spec/resourceClaims").iter().chain(made);
-    all.filter_map(|one| text(one, "/resourceClaimName"))
+    let special = text(pod, "/status/extendedResourceClaimStatus/resourceClaimName");
+    all.filter_map(|one| text(one, "/resourceClaimName")).chain(special)
 }
 
 /// The GPUs of a claim, in thousandths. With `allocationMode: All` these are the allocated ones,
 /// and at least one. A DeviceClass counts as GPUs if its name contains `gpu`. Of alternatives, the
 /// allocated one counts; before the allocation the first one, because the audit charges GPUs only
-/// where all alternatives have the same number.
+/// where all alternatives have the same number. Shares of devices are not charged.
 pub fn claimed_gpu_milli(claim: &Value) -> i128 {
     let results = list(claim, "/status/allocation/devices/results");
+    let is_share =
+        |result: &&Value| text(result, "/shareID").is_some_and(|share| !share.is_empty());
+    let has_shares = |name: &str| {
+        results.iter().filter(is_share).any(|result| text(result, "/request") == Some(name))
+    };
     let allocated =
         |name: &str| results.iter().filter(|result| text(result, "/request") == Some(name)).count();
     let counted_requests = list(claim, "/spec/devices/requests").iter().filter_map(|request| {
         let own = text(request, "/name").unwrap_or_default();
         if let Some(exactly) = at(request, "/exactly") {
-            return Some((allocated(own), exactly));
+            return (!has_shares(own)).then(|| (allocated(own), exactly));
         }
         let name = |one| format!("{own}/{}", text(one, "/name").unwrap_or_default());
         let all = list(request, "/firstAvailable").iter().map(|one| (allocated(&name(one)), one));
+        if list(request, "/firstAvailable").iter().any(|one| has_shares(&name(one))) {
+            return None;
+        }
         all.clone().find(|(allocated, _)| *allocated > 0).or_else(|| all.clone().next())
     });
     let of_gpus = counted_requests.filter(|(_, request)| {
@@ -102,9 +120,11 @@ pub(crate) fn claim_view(claim: &Value) -> ClaimView {
         // Administrative access does not occupy a device, whoever else uses it.
         let uid = text(claim, "/metadata/uid").unwrap_or_default();
         if has_admin_access(result) {
-            format!("{name} with admin access ({uid})").into()
-        } else {
-            name.into()
+            return format!("{name} with admin access ({uid})").into();
+        }
+        match text(result, "/shareID") {
+            Some(share) => format!("{name}, share {share}").into(),
+            None => name.into(),
         }
     };
     let selector = at(claim, "/status/allocation/nodeSelector");

@@ -3,15 +3,18 @@
 
 use std::collections::BTreeMap;
 
+use super::availability::{AvailableDevice, AvailableDevices};
 use crate::model::{
-    ClaimAlternative, ClaimRequests, DeviceAccess, DeviceCount, DeviceProperties, MatchAttribute,
-    Name, NodeDeviceRequest,
+    AttributeConstraint, AttributeRule, ClaimAlternative, ClaimRequests, DeviceAccess,
+    DeviceAmounts, DeviceCount, Name, NodeDeviceRequest,
 };
 
 /// Claims to allocate together, and the devices of their node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AllocationProblem {
     pub(super) groups: Vec<DeviceGroup>,
+    /// What is left of each counter.
+    pub(super) counters: Vec<i128>,
     /// For each claim: its alternatives in order of preference, without those that exceed the
     /// limits of a claim.
     pub(super) claims: Vec<Vec<Alternative>>,
@@ -25,6 +28,19 @@ pub(super) struct DeviceGroup {
     /// For each constrained attribute: a number for the value that the devices have; `None` if they
     /// lack the attribute.
     pub(super) values: Vec<Option<usize>>,
+    /// Counters that each device consumes: indexes and amounts.
+    pub(super) counters: Vec<(usize, i128)>,
+    /// For a device that can be shared, which is the only one of its group.
+    pub(super) shared: Option<SharedGroup>,
+}
+
+/// A device that can be shared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SharedGroup {
+    /// A claim has a share of it.
+    pub(super) is_in_use: bool,
+    /// What is left of each capacity.
+    pub(super) capacity: Vec<i128>,
 }
 
 /// An alternative of a claim: a list of requests that are allocated together.
@@ -48,59 +64,81 @@ pub(super) struct Request {
     pub(super) access: DeviceAccess,
     /// Indexes of the device groups that the request may use, preferred ones first.
     pub(super) groups: Vec<usize>,
+    /// What it consumes of the capacity of groups that can be shared.
+    pub(super) consumed: BTreeMap<usize, Vec<i128>>,
 }
 
-/// A `matchAttribute` constraint.
+/// A constraint on an attribute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Constraint {
+    pub(super) rule: AttributeRule,
     /// Index of the attribute in [`DeviceGroup::values`].
     pub(super) attribute: usize,
     /// Indexes of the requests whose devices must have equal values.
     pub(super) requests: Vec<usize>,
 }
 
+/// The index of a counter that does not exist.
+pub(super) const UNKNOWN_COUNTER: usize = usize::MAX;
+
 /// For each device group, the indexes of its devices, in order.
 pub(super) type DeviceGroups = Vec<Vec<usize>>;
 
-/// The properties by which devices are grouped: which selections match the device, number of kinds
-/// of the device, values of the constrained attributes.
-type DeviceSignature<'d> = (Vec<bool>, usize, Vec<Option<&'d str>>);
+/// What distinguishes a device from others.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct DeviceSignature<'d> {
+    /// Selections that match it.
+    matches: Vec<bool>,
+    /// Number of all its kinds.
+    kinds: usize,
+    /// Values of constrained attributes.
+    values: Vec<Option<&'d str>>,
+    counters: Vec<(usize, i128)>,
+    /// Index of a device that can be shared: it is like no other.
+    shared: Option<usize>,
+}
+
+/// Devices with the same signature.
+struct EqualDevices<'a> {
+    signature: DeviceSignature<'a>,
+    /// Indexes of the devices.
+    devices: Vec<usize>,
+    /// Number of free devices.
+    free: usize,
+    /// The first free device, else the number of all devices.
+    first_free: usize,
+}
 
 /// Groups the devices of a node by what the claims can distinguish.
 struct DeviceGrouping<'a> {
     selections: Vec<&'a Name>,
     attributes: Vec<&'a Name>,
-    /// Each group's signature, and the indexes of its devices.
-    groups: Vec<(DeviceSignature<'a>, Vec<usize>)>,
-    /// Number of free devices of each group.
-    free: Vec<usize>,
-    /// Index of the first free device of each group; the number of all devices if none is free.
-    first_free: Vec<usize>,
+    available: &'a AvailableDevices<'a>,
+    groups: Vec<EqualDevices<'a>>,
     are_pools_complete: bool,
 }
 
 impl AllocationProblem {
-    /// Builds the problem of allocating `claims` from `devices`, each given with whether it is
-    /// free.
     pub(crate) fn new(
         claims: &[&ClaimRequests],
-        devices: &[(&DeviceProperties, bool)],
+        available: &AvailableDevices<'_>,
     ) -> (Self, DeviceGroups) {
-        let grouping = DeviceGrouping::new(claims, devices);
+        let grouping = DeviceGrouping::new(claims, available);
         let alternatives = |claim: &&ClaimRequests| {
             let all = claim.alternatives.iter().enumerate();
             all.filter_map(|(index, one)| grouping.build_alternative(index, one)).collect()
         };
         let problem = Self {
             groups: grouping.device_groups(),
+            counters: available.counters.values().copied().collect(),
             claims: claims.iter().map(alternatives).collect(),
         };
-        (problem, grouping.groups.into_iter().map(|(_, devices)| devices).collect())
+        (problem, grouping.groups.into_iter().map(|group| group.devices).collect())
     }
 }
 
 impl<'a> DeviceGrouping<'a> {
-    fn new(claims: &[&'a ClaimRequests], devices: &[(&'a DeviceProperties, bool)]) -> Self {
+    fn new(claims: &[&'a ClaimRequests], available: &'a AvailableDevices<'a>) -> Self {
         let (mut selections, mut attributes) = (Vec::new(), Vec::new());
         for alternative in claims.iter().flat_map(|claim| &claim.alternatives) {
             selections.extend(alternative.requests.iter().map(|request| &request.selection));
@@ -110,28 +148,36 @@ impl<'a> DeviceGrouping<'a> {
             names.sort_unstable();
             names.dedup();
         }
+        let counters: Vec<&Name> = available.counters.keys().collect();
         let mut positions: BTreeMap<DeviceSignature<'a>, usize> = BTreeMap::new();
-        let mut groups: Vec<(DeviceSignature<'a>, Vec<usize>)> = Vec::new();
-        let mut free: Vec<usize> = Vec::new();
-        for (at, (device, is_free)) in devices.iter().enumerate() {
-            let matches = selections.iter().map(|one| device.kinds.contains(*one)).collect();
-            let values = attributes.iter().map(|one| device.attributes.get(*one));
+        let mut groups: Vec<EqualDevices<'a>> = Vec::new();
+        for (at, device) in available.devices.iter().enumerate() {
+            let properties = device.properties;
+            let matches = selections.iter().map(|one| properties.kinds.contains(*one)).collect();
+            let values = attributes.iter().map(|one| properties.attributes.get(*one));
             let values = values.map(|value| value.map(String::as_str)).collect();
-            let signature: DeviceSignature<'a> = (matches, device.kinds.len(), values);
+            let signature: DeviceSignature<'a> = Signature {
+                matches,
+                kinds: properties.kinds.len(),
+                values,
+                counters: indexed_counters(&properties.counters, &counters),
+                shared: properties.shared.is_some().then_some(at),
+            };
             let group = *positions.entry(signature.clone()).or_insert_with(|| {
-                groups.push((signature, Vec::new()));
-                free.push(0);
+                let first_free = available.devices.len();
+                groups.push(EqualDevices { signature, devices: Vec::new(), free: 0, first_free });
                 groups.len() - 1
             });
-            groups[group].1.push(at);
-            free[group] += usize::from(*is_free);
+            let group = &mut groups[group];
+            group.devices.push(at);
+            if device.is_free {
+                group.free += 1;
+                group.first_free = group.first_free.min(at);
+            }
         }
-        let first_free = |(_, its): &(DeviceSignature<'a>, Vec<usize>)| {
-            its.iter().copied().find(|at| devices[*at].1).unwrap_or(devices.len())
-        };
-        let first_free = groups.iter().map(first_free).collect();
-        let are_pools_complete = devices.iter().all(|(device, _)| device.pool_is_complete);
-        Self { selections, attributes, groups, free, first_free, are_pools_complete }
+        let are_pools_complete =
+            available.devices.iter().all(|device| device.properties.pool_is_complete);
+        Self { selections, attributes, available, groups, are_pools_complete }
     }
 
     fn device_groups(&self) -> Vec<DeviceGroup> {
@@ -144,13 +190,25 @@ impl<'a> DeviceGrouping<'a> {
                 known.len() - 1
             }))
         };
-        let groups = self.groups.iter().zip(&self.free);
-        let group =
-            |(((_, _, values), devices), free): (&(DeviceSignature<'a>, Vec<usize>), &usize)| {
-                let values = values.iter().copied().enumerate().map(&mut number).collect();
-                DeviceGroup { free: *free, total: devices.len(), values }
-            };
-        groups.map(group).collect()
+        let group = |group: &EqualDevices<'a>| {
+            let values = group.signature.values.iter().copied().enumerate();
+            DeviceGroup {
+                free: group.free,
+                total: group.devices.len(),
+                values: values.map(&mut number).collect(),
+                counters: group.signature.counters.clone(),
+                shared: self.shared_device(group).map(|device| SharedGroup {
+                    is_in_use: device.is_shared,
+                    capacity: device.capacity.values().copied().collect(),
+                }),
+            }
+        };
+        self.groups.iter().map(group).collect()
+    }
+
+    /// The device of a group if it can be shared.
+    fn shared_device(&self, group: &EqualDevices<'a>) -> Option<&'a AvailableDevice<'a>> {
+        group.signature.shared.map(|at| &self.available.devices[at])
     }
 
     /// Builds an alternative of a claim. `None` if a claim cannot have as many devices, or if the
@@ -161,17 +219,26 @@ impl<'a> DeviceGrouping<'a> {
         alternative: &ClaimAlternative,
     ) -> Option<Alternative> {
         let attributes: Vec<usize> =
-            alternative.constraints.iter().map(|one| self.attribute_index(one)).collect();
-        let has_admin = alternative.requests.iter().any(|one| one.access == DeviceAccess::Admin);
-        let requests = alternative.requests.iter().enumerate();
-        let requests = requests.map(|(index, one)| Request {
-            index,
-            count: match one.count {
-                DeviceCount::Exactly(count) => Some(usize::try_from(count).unwrap_or(usize::MAX)),
-                DeviceCount::All => None,
-            },
-            access: one.access,
-            groups: self.groups_by_preference(one, &attributes, has_admin),
+            of.constraints.iter().map(|one| self.attribute_index(one)).collect();
+        let has_admin = of.requests.iter().any(|one| one.access == DeviceAccess::Admin);
+        let matched = of.constraints.iter().zip(&attributes);
+        let matched = matched.filter(|(constraint, _)| constraint.rule == AttributeRule::Match);
+        let matched: Vec<usize> = matched.map(|(_, attribute)| *attribute).collect();
+        let requests = of.requests.iter().enumerate();
+        let requests = requests.map(|(index, one)| {
+            let groups = self.groups_by_preference(one, &matched, has_admin);
+            Request {
+                index,
+                count: match one.count {
+                    DeviceCount::Exactly(count) => {
+                        Some(usize::try_from(count).unwrap_or(usize::MAX))
+                    }
+                    DeviceCount::All => None,
+                },
+                access: one.access,
+                consumed: self.consumed_capacity(one, &groups),
+                groups,
+            }
         });
         let mut requests: Vec<Request> = requests.collect();
         let needs_all = requests.iter().any(|request| request.count.is_none());
@@ -182,17 +249,34 @@ impl<'a> DeviceGrouping<'a> {
         }
         requests.sort_by_key(|request| request.access);
         let constraints = alternative.constraints.iter().zip(attributes);
-        let constraints = constraints
-            .map(|(one, attribute)| Constraint { attribute, requests: one.requests.clone() });
+        let constraints = constraints.map(|(one, attribute)| {
+            let requests = one.requests.clone();
+            Constraint { rule: one.rule, attribute, requests }
+        });
         Some(Alternative { index, requests, constraints: constraints.collect() })
     }
 
     fn requested_device_count(&self, request: &Request) -> usize {
-        let all = || request.groups.iter().map(|group| self.groups[*group].1.len()).sum();
+        let all = || request.groups.iter().map(|group| self.groups[*group].devices.len()).sum();
         request.count.unwrap_or_else(all)
     }
 
-    fn attribute_index(&self, constraint: &MatchAttribute) -> usize {
+    /// What the request consumes of groups that can be shared.
+    fn consumed_capacity(
+        &self,
+        request: &NodeDeviceRequest,
+        groups: &[usize],
+    ) -> BTreeMap<usize, Vec<i128>> {
+        let of_group = |group: &usize| {
+            let device = self.shared_device(&self.groups[*group])?;
+            let consumed = device.properties.shared.as_ref()?.consumed.get(&request.selection);
+            let amount = |name| consumed.and_then(|it| it.get(name)).copied().unwrap_or(0);
+            Some((*group, device.capacity.keys().map(amount).collect()))
+        };
+        groups.iter().filter_map(of_group).collect()
+    }
+
+    fn attribute_index(&self, constraint: &AttributeConstraint) -> usize {
         let known = self.attributes.binary_search(&&constraint.attribute);
         known.expect("the attributes of all constraints are listed")
     }
@@ -209,22 +293,32 @@ impl<'a> DeviceGrouping<'a> {
         let known = self.selections.binary_search(&&request.selection);
         let selection = known.expect("the selections of all requests are listed");
         let values = |group: usize| {
-            attributes.iter().map(|attribute| self.groups[group].0.2[*attribute]).collect()
+            let values = &self.groups[group].signature.values;
+            attributes.iter().map(|attribute| values[*attribute]).collect()
         };
         let mut alike: BTreeMap<Vec<Option<&str>>, usize> = BTreeMap::new();
-        for (group, (_, devices)) in self.groups.iter().enumerate() {
-            let count = if counts_used { devices.len() } else { self.free[group] };
+        for (group, devices) in self.groups.iter().enumerate() {
+            let count = if counts_used { devices.devices.len() } else { devices.free };
             *alike.entry(values(group)).or_default() += count;
         }
-        let matching = (0..self.groups.len()).filter(|group| self.groups[*group].0.0[selection]);
+        let matching =
+            (0..self.groups.len()).filter(|group| self.groups[*group].signature.matches[selection]);
         let mut groups: Vec<usize> = matching.collect();
         let first = |group: usize| match request.access {
-            DeviceAccess::Exclusive => self.first_free[group],
+            DeviceAccess::Exclusive => self.groups[group].first_free,
             DeviceAccess::Admin => group,
         };
         groups.sort_by_cached_key(|group| {
-            (alike[&values(*group)], self.groups[*group].0.1, first(*group))
+            (alike[&values(*group)], self.groups[*group].signature.kinds, first(*group))
         });
         groups
     }
+}
+
+/// Counters by their index; those that the pool does not have count as exhausted.
+fn indexed_counters(counters: &DeviceAmounts, known: &[&Name]) -> Vec<(usize, i128)> {
+    let indexed = |(name, amount): (&Name, &i128)| {
+        (known.binary_search(&name).unwrap_or(UNKNOWN_COUNTER), *amount)
+    };
+    counters.iter().map(indexed).collect()
 }

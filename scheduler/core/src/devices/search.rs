@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{
     AllocationFailure, SEARCH_STEPS_MAX,
-    problem::{AllocationProblem, Alternative, DeviceGroup, Request},
+    problem::{AllocationProblem, Alternative, Constraint, DeviceGroup, Request},
 };
-use crate::model::DeviceAccess;
+use crate::model::{AttributeRule, DeviceAccess};
 
 /// A number of devices of one group that a request gets.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,12 @@ pub(super) fn search_allocation(
         problem,
         roles: group_roles(problem),
         demands: remaining_demands(problem),
-        free: problem.groups.iter().map(|group| group.free).collect(),
+        left: Resources {
+            free: problem.groups.iter().map(|group| group.free).collect(),
+            counters: problem.counters.clone(),
+            shares: problem.groups.iter().map(shares_in_use).collect(),
+            capacity: problem.groups.iter().map(shared_capacity).collect(),
+        },
         picks: Vec::new(),
         failed: BTreeSet::new(),
         steps_left: SEARCH_STEPS_MAX,
@@ -43,18 +48,39 @@ pub(super) fn search_allocation(
     })
 }
 
+fn shares_in_use(group: &DeviceGroup) -> usize {
+    usize::from(group.shared.as_ref().is_some_and(|shared| shared.is_in_use))
+}
+
+fn shared_capacity(group: &DeviceGroup) -> Vec<i128> {
+    group.shared.as_ref().map_or_else(Vec::new, |shared| shared.capacity.clone())
+}
+
+/// What an allocation consumes, and how much of it is left.
+struct Resources {
+    /// Free devices, by group.
+    free: Vec<usize>,
+    /// By counter.
+    counters: Vec<i128>,
+    /// Number of shares, by group.
+    shares: Vec<usize>,
+    /// Capacity, by group.
+    capacity: Vec<Vec<i128>>,
+}
+
+/// A state in which the claims from one on were not allocated.
+type FailedState = (usize, Vec<(usize, usize)>, Vec<i128>, Vec<(usize, Vec<i128>)>);
+
 struct Search<'p> {
     problem: &'p AllocationProblem,
     /// For each device group, the number of its role: groups with the same role can replace each
     /// other.
     roles: Vec<usize>,
     demands: Vec<RemainingDemand>,
-    /// For each device group, the number of free devices that are left.
-    free: Vec<usize>,
+    left: Resources,
     picks: Vec<PickedDevices>,
-    /// Positions in the list of claims from which on no allocation exists, with the free devices by
-    /// role at that point.
-    failed: BTreeSet<(usize, Vec<(usize, usize)>)>,
+    /// Claims from which on the rest cannot be allocated, with what was left.
+    failed: BTreeSet<FailedState>,
     steps_left: u32,
 }
 
@@ -104,7 +130,9 @@ fn group_roles(problem: &AllocationProblem) -> Vec<usize> {
                 (value.is_none() || !is_unique(attribute, *value)).then_some(*value)
             })
             .collect();
-        let role = (users, group.total, shared);
+        let counters = group.counters.clone();
+        let own = group.shared.as_ref().map(|_| at);
+        let role = (users, group.total, shared, counters, own);
         known.iter().position(|one| *one == role).unwrap_or_else(|| {
             known.push(role);
             known.len() - 1
@@ -119,8 +147,8 @@ struct PartialClaim<'p> {
     alternative: &'p Alternative,
     /// Number of devices taken for this alternative, by device group.
     used: Vec<usize>,
-    /// For each constraint, the value that it requires, once a device with that value is picked.
-    values: Vec<Option<usize>>,
+    /// By constraint: the values of the devices that are picked.
+    values: Vec<Vec<usize>>,
 }
 
 /// A number of devices of one group, chosen for the request at a position.
@@ -137,14 +165,18 @@ impl<'p> Search<'p> {
         let problem = self.problem;
         let Some(alternatives) = problem.claims.get(claim) else { return true };
         let demand = &self.demands[claim];
-        let free: usize = demand.groups.iter().map(|group| self.free[*group]).sum();
-        let state = (claim, self.free_devices_by_role());
+        let can_serve = |group: &usize| match self.problem.groups[*group].shared {
+            Some(_) => usize::MAX,
+            None => self.left.free[*group],
+        };
+        let free = demand.groups.iter().map(can_serve).fold(0, usize::saturating_add);
+        let state = self.state(claim);
         if free < demand.devices || self.failed.contains(&state) {
             return false;
         }
         for alternative in alternatives {
             let used = vec![0; problem.groups.len()];
-            let values = vec![None; alternative.constraints.len()];
+            let values = vec![Vec::new(); alternative.constraints.len()];
             let mut partial = PartialClaim { claim, alternative, used, values };
             if self.allocate_requests(&mut partial, 0) {
                 return true;
@@ -156,11 +188,14 @@ impl<'p> Search<'p> {
         false
     }
 
-    fn free_devices_by_role(&self) -> Vec<(usize, usize)> {
+    fn state(&self, claim: usize) -> FailedState {
+        let Resources { free, counters, shares, capacity } = &self.left;
         let mut free: Vec<(usize, usize)> =
-            self.roles.iter().copied().zip(self.free.iter().copied()).collect();
+            self.roles.iter().copied().zip(free.iter().copied()).collect();
         free.sort_unstable();
-        free
+        let shared = (0..shares.len()).filter(|group| self.problem.groups[*group].shared.is_some());
+        let shared = shared.map(|group| (shares[group].min(1), capacity[group].clone()));
+        (claim, free, counters.clone(), shared.collect())
     }
 
     /// Allocates the requests from this position on, then the claims that follow. Returns whether
@@ -238,19 +273,45 @@ impl<'p> Search<'p> {
         request: &Request,
         group: usize,
     ) -> usize {
-        let values = &self.problem.groups[group].values;
+        let DeviceGroup { values, shared, total, .. } = &self.problem.groups[group];
         let constraints = partial.alternative.constraints.iter().zip(&partial.values);
-        let mut binding =
+        let binding =
             constraints.filter(|(constraint, _)| constraint.requests.contains(&request.index));
-        let satisfies = binding.all(|(constraint, required)| {
-            let value = values[constraint.attribute];
-            value.is_some() && (required.is_none() || *required == value)
-        });
-        match request.access {
-            _ if !satisfies => 0,
-            DeviceAccess::Exclusive => self.free[group],
-            DeviceAccess::Admin => self.problem.groups[group].total - partial.used[group],
+        let allowed = binding
+            .map(|(constraint, picked)| allowed_count(constraint, picked, values))
+            .min()
+            .unwrap_or(usize::MAX);
+        if allowed == 0 {
+            return 0;
         }
+        let unused = match (shared, request.access) {
+            (Some(_), _) => {
+                usize::from(self.left.free[group] > 0 && self.has_capacity(request, group))
+            }
+            (None, DeviceAccess::Exclusive) => self.left.free[group],
+            (None, DeviceAccess::Admin) => total - partial.used[group],
+        };
+        unused.min(allowed).min(self.allowed_by_counters(group))
+    }
+
+    /// Whether enough is left of the capacity of a device that can be shared.
+    fn has_capacity(&self, request: &Request, group: usize) -> bool {
+        let consumed = request.consumed.get(&group).into_iter().flatten();
+        consumed.zip(&self.left.capacity[group]).all(|(consumed, left)| consumed <= left)
+    }
+
+    /// Number of devices of the group for which counters are left. The first share of a device
+    /// consumes its counters.
+    fn allowed_by_counters(&self, group: usize) -> usize {
+        if self.left.shares[group] > 0 {
+            return usize::MAX;
+        }
+        let counters = self.problem.groups[group].counters.iter();
+        let allowed = counters.filter(|(_, amount)| *amount > 0).map(|(counter, amount)| {
+            let left = self.left.counters.get(*counter).copied().unwrap_or(0);
+            usize::try_from(left / amount).unwrap_or(0)
+        });
+        allowed.min().unwrap_or(usize::MAX)
     }
 
     /// Applies the choice, runs `continuation`, and undoes the choice if that fails.
@@ -270,14 +331,13 @@ impl<'p> Search<'p> {
         }
         let request = &partial.alternative.requests[position];
         let values_before = partial.values.clone();
-        for (constraint, value) in partial.alternative.constraints.iter().zip(&mut partial.values) {
+        for (constraint, picked) in partial.alternative.constraints.iter().zip(&mut partial.values)
+        {
             if constraint.requests.contains(&request.index) {
-                *value = self.problem.groups[group].values[constraint.attribute];
+                picked.extend(self.problem.groups[group].values[constraint.attribute]);
             }
         }
-        let is_exclusive = request.access == DeviceAccess::Exclusive;
-        let taken = if is_exclusive { count } else { 0 };
-        self.free[group] -= taken;
+        self.consume(request, group, count, Direction::Take);
         partial.used[group] += count;
         self.picks.push(PickedDevices {
             claim: partial.claim,
@@ -292,8 +352,64 @@ impl<'p> Search<'p> {
         }
         self.picks.pop();
         partial.used[group] -= count;
-        self.free[group] += taken;
+        self.consume(request, group, count, Direction::Return);
         partial.values = values_before;
         false
+    }
+
+    /// Takes devices for the request, or returns them: devices, counters, capacity.
+    fn consume(&mut self, request: &Request, group: usize, count: usize, direction: Direction) {
+        let DeviceGroup { counters, shared, .. } = &self.problem.groups[group];
+        let left = &mut self.left;
+        let sign = match direction {
+            Direction::Take => -1,
+            Direction::Return => 1,
+        };
+        if shared.is_some() {
+            match direction {
+                Direction::Take => left.shares[group] += count,
+                Direction::Return => left.shares[group] -= count,
+            }
+            let consumed = request.consumed.get(&group).into_iter().flatten();
+            for (left, consumed) in left.capacity[group].iter_mut().zip(consumed) {
+                *left += sign * consumed;
+            }
+        } else if request.access == DeviceAccess::Exclusive {
+            match direction {
+                Direction::Take => left.free[group] -= count,
+                Direction::Return => left.free[group] += count,
+            }
+        }
+        // Further shares of a device consume no counters.
+        let others = match direction {
+            Direction::Take => left.shares[group].saturating_sub(count),
+            Direction::Return => left.shares[group],
+        };
+        if shared.is_some() && others > 0 {
+            return;
+        }
+        let count = i128::try_from(count).unwrap_or(i128::MAX);
+        for (counter, amount) in counters {
+            if let Some(left) = left.counters.get_mut(*counter) {
+                *left += sign * amount * count;
+            }
+        }
+    }
+}
+
+/// Whether devices are taken or returned.
+#[derive(Clone, Copy)]
+enum Direction {
+    Take,
+    Return,
+}
+
+/// How many devices with these values a constraint allows beside those that are picked.
+fn allowed_count(constraint: &Constraint, picked: &[usize], values: &[Option<usize>]) -> usize {
+    let Some(value) = values[constraint.attribute] else { return 0 };
+    match constraint.rule {
+        AttributeRule::Match if picked.first().is_none_or(|first| *first == value) => usize::MAX,
+        AttributeRule::Match => 0,
+        AttributeRule::Distinct => usize::from(!picked.contains(&value)),
     }
 }

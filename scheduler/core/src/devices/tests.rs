@@ -4,14 +4,16 @@ use insta::assert_snapshot;
 use schedlab_testkit::snapshot_of;
 
 use super::*;
-use crate::model::{ClaimAlternative, DeviceCount, MatchAttribute};
+use crate::model::{
+    AttributeConstraint, AttributeRule, ClaimAlternative, DeviceAmounts, DeviceCount,
+    DeviceProperties,
+};
 
 /// The devices of each claim. `node` lists devices, `claims` are the claims of a pod.
 fn allocated(node: &str, claims: &str) -> String {
     let snapshot = snapshot_of(&format!("node n1 {node}\njob a {claims}"));
     let devices = &snapshot.nodes[0].devices;
-    let free: Vec<(&DeviceProperties, bool)> =
-        devices.iter().map(|device| (&*device.properties, device.allocated_to.is_none())).collect();
+    let free = AvailableDevices::new(devices, &snapshot.nodes[0].device_counters, |_| true);
     let claims = &snapshot.shapes[0].claims;
     let requests: Vec<&ClaimRequests> =
         claims.iter().filter_map(|claim| claim.requests.as_deref()).collect();
@@ -58,6 +60,60 @@ fn devices_of_a_constraint_share_its_attribute() {
 }
 
 #[test]
+fn devices_of_a_distinct_constraint_differ_in_its_attribute() {
+    let node = "device d0:g@zone=a device d1:g@zone=a device d2:g@zone=b device d3:g";
+    assert_snapshot!(allocated(node, "select x=g*2≠zone"), @"x: d0 d2");
+    assert_snapshot!(allocated(node, "select x=g*3≠zone"), @"Impossible");
+    assert_snapshot!(allocated(node, "select x=g+g≠zone select y=g"), @"x: d0 d2, y: d1");
+    assert_snapshot!(allocated(node, "select x=g*3≠zone|g*2~zone"), @"x: d0 d1");
+}
+
+#[test]
+fn partitions_are_allocated_as_far_as_the_counters_of_their_pool_suffice() {
+    let node = "counters mem=8,core=2 device d0:half#mem=4,core=1 device d1:half#mem=4,core=1 \
+                device d2:whole#mem=8,core=2 device d3:quarter#mem=2 device d4:quarter#mem=2";
+    assert_snapshot!(allocated(node, "select x=half select y=half"), @"x: d0, y: d1");
+    assert_snapshot!(allocated(node, "select x=whole"), @"x: d2");
+    assert_snapshot!(allocated(node, "select x=half select y=whole"), @"Impossible");
+    assert_snapshot!(allocated(node, "select x=half select y=quarter*2"), @"x: d0, y: d3 d4");
+    assert_snapshot!(allocated(node, "select x=half select y=half|quarter select z=quarter"), @"x: d0, y: d3, z: d4");
+    assert_snapshot!(allocated(node, "select x=half*2 select y=quarter"), @"Impossible");
+}
+
+#[test]
+fn allocated_partitions_consume_the_counters_of_their_pool() {
+    let node = |holder: &str| {
+        format!(
+            "counters mem=8 device d0:half#mem=4{holder} device d1:half#mem=4 device d2:whole#mem=8"
+        )
+    };
+    assert_snapshot!(allocated(&node(""), "select x=whole"), @"x: d2");
+    assert_snapshot!(allocated(&node("!other"), "select x=whole"), @"Impossible");
+    assert_snapshot!(allocated(&node("!other"), "select x=half"), @"x: d1");
+    assert_snapshot!(allocated("device d0:g#unknown=1", "select x=g"), @"Impossible");
+}
+
+#[test]
+fn a_device_is_shared_as_far_as_its_capacity_suffices() {
+    let node = "device d0:s/20,b/60%80 device d1:s/20,b/60%80";
+    assert_snapshot!(allocated(node, "select x=s select y=b"), @"x: d0, y: d0");
+    assert_snapshot!(allocated(node, "select x=b select y=b select z=s+s"), @"x: d0, y: d1, z: d0 d1");
+    assert_snapshot!(allocated(node, "select x=b select y=b select z=b"), @"Impossible");
+    assert_snapshot!(allocated(node, "select x=s*2"), @"x: d0 d1");
+    assert_snapshot!(allocated(node, "select x=s*3"), @"Impossible");
+    assert_snapshot!(allocated("device d0:s/20,b/60%80!x/20,y/20", "select z=b|s"), @"z: d0");
+}
+
+#[test]
+fn shares_of_a_device_consume_its_counters_once() {
+    let node = "counters mem=4 device d0:s/20#mem=4%40 device d1:s/20#mem=4%40";
+    assert_snapshot!(allocated(node, "select x=s select y=s"), @"x: d0, y: d0");
+    assert_snapshot!(allocated(node, "select x=s select y=s select z=s"), @"Impossible");
+    let node = "counters mem=4 device d0:s/20#mem=4%40!other/20 device d1:s/20#mem=4%40";
+    assert_snapshot!(allocated(node, "select x=s"), @"x: d0");
+}
+
+#[test]
 fn all_devices_of_a_kind_are_free_or_none_is_allocated() {
     let node = "device d0:a,g device d1:b,g device d2:b,g";
     assert_snapshot!(allocated(node, "select x=b*all"), @"x: d1 d2");
@@ -86,8 +142,8 @@ fn no_claim_gets_more_devices_than_a_claim_may_have() {
 fn a_node_serves_as_many_claims_as_can_be_allocated_together() {
     let count = |node: &str, requests: &str| {
         let snapshot = snapshot_of(&format!("node n1 {node}\njob a select x={requests}"));
-        let devices: Vec<&DeviceProperties> =
-            snapshot.nodes[0].devices.iter().map(|device| &*device.properties).collect();
+        let devices = snapshot.nodes[0].devices.iter().map(|device| &*device.properties);
+        let devices = AvailableDevices::all_free(devices, &DeviceAmounts::new());
         let requests = snapshot.shapes[0].claims[0].requests.clone().unwrap();
         max_claims(&requests, &devices)
     };
@@ -107,6 +163,7 @@ fn the_search_stops_after_a_number_of_steps() {
             kinds: ["g".into()].into(),
             attributes: (0..count).map(|key| (format!("a{key}").into(), at.to_string())).collect(),
             pool_is_complete: true,
+            ..DeviceProperties::default()
         })
         .collect();
     let request = |at: usize| NodeDeviceRequest {
@@ -116,12 +173,15 @@ fn the_search_stops_after_a_number_of_steps() {
         access: DeviceAccess::Exclusive,
     };
     let requests = (0..count).map(request).collect();
-    let constraints =
-        vec![MatchAttribute { attribute: "a0".into(), requests: vec![count - 2, count - 1] }];
+    let requests_of_it = vec![count - 2, count - 1];
+    let constraints = vec![AttributeConstraint {
+        rule: AttributeRule::Match,
+        attribute: "a0".into(),
+        requests: requests_of_it,
+    }];
     let alternatives = vec![ClaimAlternative { requests, constraints }];
     let claim = ClaimRequests { alternatives };
-    let devices: Vec<(&DeviceProperties, bool)> =
-        properties.iter().map(|device| (device, true)).collect();
+    let devices = AvailableDevices::all_free(&properties, &DeviceAmounts::new());
     assert_eq!(allocate_claims(&[&claim], &devices), Err(AllocationFailure::SearchLimit));
 }
 

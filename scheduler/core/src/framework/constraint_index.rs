@@ -6,7 +6,7 @@ use super::Session;
 use crate::{
     Snapshot,
     devices::{AllocationFailure, AllocationProblem},
-    model::{ClaimRequests, GpuFraction, Name, PodGroupId, PodId, PodShape},
+    model::{ClaimRequests, GpuFraction, Name, Node, PodGroupId, PodId, PodShape},
 };
 
 /// Pods with constraints on other pods, so that checks can skip the rest.
@@ -61,7 +61,10 @@ impl ConstraintIndex {
 fn claim_holders(snapshot: &Snapshot) -> Option<BTreeMap<Name, Vec<PodId>>> {
     let needs_search =
         |shape: &PodShape| shape.claim_requests().any(ClaimRequests::needs_allocation_search);
-    if !snapshot.shapes.iter().any(needs_search) {
+    let has_claims = |shape: &PodShape| shape.claim_requests().next().is_some();
+    let are_counts_exact = !snapshot.shapes.iter().any(needs_search)
+        && !snapshot.nodes.iter().any(Node::needs_device_search);
+    if are_counts_exact || !snapshot.shapes.iter().any(has_claims) {
         return None;
     }
     let mut holders: BTreeMap<Name, Vec<PodId>> = BTreeMap::new();
@@ -134,6 +137,18 @@ impl Session<'_> {
         let own = pod.own_claims.iter().zip(shape.own_claims.iter().map(AsRef::as_ref));
         let shared = shape.claims.iter();
         own.chain(shared.filter_map(|claim| Some((&claim.name, claim.requests.as_deref()?))))
+    }
+
+    /// Those that request devices of this node: not those that its device plugin serves.
+    pub fn node_claims_on<'s>(
+        &'s self,
+        pod: PodId,
+        node: &'s Node,
+    ) -> impl Iterator<Item = (&'s Name, &'s ClaimRequests)> {
+        let served = self.shape_of(pod).claims.iter();
+        let served = served.filter(|claim| claim.plugin_resources_on(node).is_some());
+        let served: Vec<&Name> = served.map(|claim| &claim.name).collect();
+        self.node_claims_of(pod).filter(move |(name, _)| !served.contains(name))
     }
 
     /// Whether the devices can be allocated. Each problem is searched at most once per cycle.

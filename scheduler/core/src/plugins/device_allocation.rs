@@ -2,10 +2,12 @@
 //! pods that are placed there in the same cycle. Filters that count devices come first; this one
 //! applies where counts are not exact. See [`crate::devices`].
 
+use std::collections::BTreeMap;
+
 use crate::{
-    devices::{AllocationFailure, AllocationProblem},
+    devices::{AllocationFailure, AllocationProblem, AvailableDevices},
     framework::{Filter, Fit, NodeFilter, PodState, ResultInputs, Session},
-    model::{ClaimRequests, DeviceProperties, Name, Node, NodeId, PodId},
+    model::{ClaimRequests, Name, Node, NodeDevice, NodeId, PodId},
     reason::{DeviceFitError, FitError, NoAllocationCause},
 };
 
@@ -50,17 +52,20 @@ impl Filter for SuitableDevices {
 
     fn pre_filter<'a>(&self, session: &'a Session<'_>, pod: PodId) -> Option<NodeFilter<'a>> {
         let claims: Vec<&ClaimRequests> = session.shape_of(pod).claim_requests().collect();
-        let needs_search = claims.iter().any(|requests| requests.needs_allocation_search());
-        if claims.len() < 2 || !needs_search {
+        let needs_search =
+            claims.len() > 1 && claims.iter().any(|requests| requests.needs_allocation_search());
+        if claims.is_empty() || !session.needs_device_search() {
             return None;
         }
         Some(Box::new(move |node| {
-            let devices = &session.node(node).devices;
-            if devices.is_empty() {
+            let node = session.node(node);
+            if node.devices.is_empty() || !(needs_search || node.needs_device_search()) {
                 return Ok(Fit::Now);
             }
-            let devices: Vec<(&DeviceProperties, bool)> =
-                devices.iter().map(|device| (&*device.properties, true)).collect();
+            let claims: Vec<&ClaimRequests> =
+                session.node_claims_on(pod, node).map(|(_, requests)| requests).collect();
+            let devices = node.devices.iter().map(|device| &*device.properties);
+            let devices = AvailableDevices::all_free(devices, &node.device_counters);
             let problem = AllocationProblem::new(&claims, &devices).0;
             let outcome = session.allocation_outcome(problem);
             outcome.map(|()| Fit::Now).map_err(|failure| {
@@ -102,23 +107,19 @@ fn fit_devices(session: &Session<'_>, pod: PodId, node_id: NodeId) -> Result<Fit
     let node = session.node(node_id);
     let claims = open_claims(session, pod, node_id);
     let needs_search = claims.iter().any(|claim| claim.requests.needs_allocation_search());
+    let needs_search = needs_search || !claims.is_empty() && node.needs_device_search();
     if !needs_search || node.devices.is_empty() {
         return Ok(Fit::Now);
     }
-    let devices: Vec<(&DeviceProperties, DeviceAvailability)> = node
-        .devices
-        .iter()
-        .map(|device| {
-            let holder = device.allocated_to.as_ref();
-            let availability = holder.map_or(DeviceAvailability::Now, |claim| {
-                device_availability(session, claim, node_id)
-            });
-            (&*device.properties, availability)
-        })
+    let shares = node.devices.iter().flat_map(|device| &device.shares);
+    let holders = node.devices.iter().filter_map(|device| device.allocated_to.as_ref());
+    let holders: BTreeMap<&Name, Availability> = holders
+        .chain(shares.map(|share| &share.claim))
+        .map(|claim| (claim, availability(session, claim, at)))
         .collect();
     let can_allocate = |claims: &[&ClaimRequests], is_free: &dyn Fn(DeviceAvailability) -> bool| {
-        let devices: Vec<(&DeviceProperties, bool)> =
-            devices.iter().map(|(device, when)| (*device, is_free(*when))).collect();
+        let keeps = |claim: &Name| holders.get(claim).is_some_and(|when| !is_free(*when));
+        let devices = AvailableDevices::new(&node.devices, &node.device_counters, keeps);
         session.allocation_outcome(AllocationProblem::new(claims, &devices).0)
     };
     let all: Vec<&ClaimRequests> = claims.iter().map(|claim| claim.requests).collect();
@@ -145,7 +146,7 @@ fn open_claims<'a>(session: &'a Session<'_>, pod: PodId, node_id: NodeId) -> Vec
     let node = session.node(node_id);
     let mut open: Vec<OpenClaim<'a>> = Vec::new();
     for (user, is_pipelined) in users.chain([(pod, false)]) {
-        for (name, requests) in session.node_local_claims_of(user) {
+        for (name, requests) in session.node_claims_on(user, node) {
             if let Some(known) = open.iter_mut().find(|known| known.name == name) {
                 known.is_pipelined &= is_pipelined;
             } else if !is_allocated(session, name, node, node_id) {
@@ -158,8 +159,11 @@ fn open_claims<'a>(session: &'a Session<'_>, pod: PodId, node_id: NodeId) -> Vec
 
 /// Whether the claim has devices of the node allocated and keeps them.
 fn is_allocated(session: &Session<'_>, claim: &Name, node: &Node, node_id: NodeId) -> bool {
-    node.devices.iter().any(|device| device.allocated_to.as_ref() == Some(claim))
-        && device_availability(session, claim, node_id) == DeviceAvailability::Never
+    let has = |device: &NodeDevice| {
+        device.allocated_to.as_ref() == Some(claim)
+            || device.shares.iter().any(|share| share.claim == *claim)
+    };
+    node.devices.iter().any(has) && device_availability(session, claim, node_id) == DeviceAvailability::Never
 }
 
 /// When the devices of the node that are allocated to the claim are free for other claims. A claim

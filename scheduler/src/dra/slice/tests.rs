@@ -4,7 +4,7 @@ use schedlab_api::json;
 use super::*;
 use crate::{
     cache::ClusterCache,
-    dra::device::{Device, published_devices},
+    dra::device::{Device, DeviceSources, published_devices},
 };
 
 /// A slice with one device and these fields; null removes a field.
@@ -183,18 +183,19 @@ fn an_invalid_device_is_not_used_and_the_others_of_its_slice_are() {
 }
 
 #[test]
-fn a_device_with_unsupported_fields_is_not_used() {
-    let devices = json!([
-        { "name": "a", "taints": [{ "key": "x", "effect": "None" }, { "key": "ill", "effect": "NoExecute" }] },
-        { "name": "b", "consumesCounters": [{ "counterSet": "memory" }] },
-        { "name": "c", "bindingConditions": ["attached"] },
-        { "name": "d", "taints": [{ "key": "x", "effect": "None" }], "consumesCounters": [] },
-    ]);
-    assert_snapshot!(rendered(&json!({ "nodeName": "n", "devices": devices })), @r#"
-    s: spec.devices[0].taints: got {"effect":"NoExecute","key":"ill"}, expected no taint NoSchedule or NoExecute, since device tolerations are not supported; the device is not used
-    s: spec.devices[1].consumesCounters: got {"counterSet":"memory"}, expected none, since shared counters are not supported; the device is not used
-    s: spec.devices[2].bindingConditions: got "attached", expected none, since binding conditions are not supported; the device is not used
-    used: d
+fn a_device_of_several_nodes_is_allocated_as_a_whole_or_not_used() {
+    let says = json!({ "allNodes": true, "devices": [
+        { "name": "a", "allowMultipleAllocations": true },
+        { "name": "b", "consumesCounters": [{ "counterSet": "all", "counters": { "x": { "value": "1" } } }] },
+        { "name": "c" },
+    ] });
+    let mut cache = ClusterCache::from_objects(&[slice(&says)]);
+    cache.resource_claims.refresh();
+    let faults = cache.resource_claims.slice_faults();
+    let faults: Vec<String> = faults.map(|(_, _, fault)| fault.error.to_string()).collect();
+    assert_snapshot!(faults.join("\n"), @r#"
+    spec.devices: got allowMultipleAllocations of "a", which several nodes can use, expected a device of one node, or one without allowMultipleAllocations
+    spec.devices: got consumesCounters of "b", which several nodes can use, expected a device of one node, or one without consumesCounters
     "#);
 }
 
@@ -231,7 +232,14 @@ fn a_device_in_two_slices_of_a_pool_is_published_once() {
 fn a_pool_with_an_unusable_device_is_incomplete() {
     let is_whole = |says: Value| {
         let slices = BTreeMap::from([("s".into(), SliceRecord::from_object(&slice(&says)))]);
-        let published = published_devices(&slices, &BTreeMap::new(), &[].into());
+        let published = published_devices(
+            DeviceSources {
+                slices: &slices,
+                classes: &BTreeMap::new(),
+                taint_rules: &BTreeMap::new(),
+            },
+            &[].into(),
+        );
         published.by_node["n"].iter().all(|device: &Device| device.pool_is_whole)
     };
     assert!(is_whole(json!({ "nodeName": "n" })));

@@ -7,7 +7,7 @@ use k8s_openapi::{
     api::{
         core::v1::{ConfigMap, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod},
         policy::v1::PodDisruptionBudget,
-        resource::v1::{DeviceClass, ResourceClaim, ResourceSlice},
+        resource::v1::{DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice},
         scheduling::v1::PriorityClass,
         storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment},
     },
@@ -67,6 +67,7 @@ fn declared_schema(kind: Kind, generator: &mut SchemaGenerator) -> Schema {
         Kind::PodDisruptionBudget => generator.subschema_for::<PodDisruptionBudget>(),
         Kind::DeviceClass => generator.subschema_for::<DeviceClass>(),
         Kind::ResourceSlice => generator.subschema_for::<ResourceSlice>(),
+        Kind::DeviceTaintRule => generator.subschema_for::<DeviceTaintRule>(),
         Kind::ResourceClaim => generator.subschema_for::<ResourceClaim>(),
         Kind::Storage(StorageKind::Class) => generator.subschema_for::<StorageClass>(),
         Kind::Storage(StorageKind::Volume) => generator.subschema_for::<PersistentVolume>(),

@@ -1,36 +1,81 @@
 //! Devices and claims on them where counts do not suffice: `device d0:any,big@zone=a!x` on a node is
 //! of kinds `any` and `big`, has an attribute, and is allocated to claim x. `select x=big|any*2~zone`
 //! on a job is a claim that its pods share: a device of kind `big`, else two of kind `any` that are
-//! equal in `zone`; `big+any*all` are two requests. `template big|any` is a claim of each pod, with
-//! the name of the pod and `.0`.
+//! equal in `zone` (`≠zone`: different); `big+any*all` are two requests. `template big|any` is a
+//! claim of each pod, with the name of the pod and `.0`.
+//!
+//! `device d0:any#mem=4,core=1` consumes counters of the node, which has `counters mem=8,core=7`.
+//! `device d0:small/20,big/60%80!x/20,y/60` can be shared: it has a capacity of 80, of which a device
+//! of kind `small` consumes 20; claims x and y have shares.
 
 use std::sync::Arc;
 
 use super::super::tokens::split_key_value;
 use schedlab_scheduler_core::{
     model::{
-        ClaimAlternative, ClaimRequests, DeviceAccess, DeviceClaim, DeviceCount, DeviceProperties,
-        DeviceReach, MatchAttribute, Name, NodeDevice, NodeDeviceRequest,
+        AllocatedShare, AttributeConstraint, AttributeRule, ClaimAlternative, ClaimRequests,
+        DeviceAccess, DeviceAmounts, DeviceClaim, DeviceCount, DeviceProperties, DeviceReach, Name,
+        NodeDevice, NodeDeviceRequest, SharedDevice,
     },
     resources::Resources,
 };
 
 pub(super) fn parse_node_device(word: &str) -> NodeDevice {
-    let (word, claim) = word.split_once('!').map_or((word, None), |(word, it)| (word, Some(it)));
-    let (word, attribute) =
-        word.split_once('@').map_or((word, None), |(word, it)| (word, Some(split_key_value(it))));
+    let (word, claims) = split_option(word, '!');
+    let (word, capacity) = split_option(word, '%');
+    let (word, counters) = split_option(word, '#');
+    let (word, attribute) = split_option(word, '@');
     let (name, kinds) = word.split_once(':').expect("name:kinds");
-    let attribute = attribute.map(|(key, value)| (Name::from(key), value.to_owned()));
+    let attribute =
+        attribute.map(pair).map(|(key, value)| (Name::from(key), value.to_owned())).into_iter();
+    let kinds: Vec<(Name, Option<DeviceAmounts>)> = kinds.split(',').map(named_share).collect();
+    let shared = capacity.map(|capacity| SharedDevice {
+        capacity: one_amount(capacity),
+        consumed: kinds.iter().filter_map(|(kind, it)| Some((kind.clone(), it.clone()?))).collect(),
+    });
+    let is_shared = shared.is_some();
     let properties = DeviceProperties {
-        kinds: kinds.split(',').map(Name::from).collect(),
-        attributes: attribute.into_iter().collect(),
+        kinds: kinds.into_iter().map(|(kind, _)| kind).collect(),
+        attributes: attribute.collect(),
         pool_is_complete: true,
+        counters: counters.map(amounts).unwrap_or_default(),
+        shared,
+        is_tainted: false,
     };
+    let share = |word: &str| {
+        let (claim, consumed) = named_share(word);
+        AllocatedShare { claim, consumed: consumed.unwrap_or_default() }
+    };
+    let shares = claims.filter(|_| is_shared).map(|it| it.split(',').map(share).collect());
     NodeDevice {
         name: name.into(),
         properties: Arc::new(properties),
-        allocated_to: claim.map(Name::from),
+        allocated_to: claims.filter(|_| !is_shared).map(Name::from),
+        shares: shares.unwrap_or_default(),
     }
+}
+
+fn split_option(word: &str, at: char) -> (&str, Option<&str>) {
+    word.split_once(at).map_or((word, None), |(word, rest)| (word, Some(rest)))
+}
+
+/// `mem=4,core=1`.
+pub(super) fn amounts(word: &str) -> DeviceAmounts {
+    let amount = |word| {
+        let (name, amount) = pair(word);
+        (Name::from(name), amount.parse().expect("an amount"))
+    };
+    word.split(',').map(amount).collect()
+}
+
+/// `name/20`: 20 of the only capacity.
+fn named_share(word: &str) -> (Name, Option<DeviceAmounts>) {
+    let (name, amount) = split_option(word, '/');
+    (name.into(), amount.map(one_amount))
+}
+
+fn one_amount(amount: &str) -> DeviceAmounts {
+    DeviceAmounts::from([("capacity".into(), amount.parse().expect("an amount"))])
 }
 
 pub(super) fn parse_shared_claim(word: &str) -> DeviceClaim {
@@ -40,6 +85,7 @@ pub(super) fn parse_shared_claim(word: &str) -> DeviceClaim {
         devices: Resources::default(),
         requests: Some(parse_claim_requests(requests)),
         allocate_all: std::collections::BTreeMap::new(),
+        plugin_resources: None,
         is_pod_owned: false,
         queue: None,
         allocated_on: None,
@@ -54,10 +100,14 @@ pub(super) fn parse_claim_requests(word: &str) -> Arc<ClaimRequests> {
 }
 
 fn parse_alternative(word: &str) -> ClaimAlternative {
-    let (word, attribute) =
-        word.split_once('~').map_or((word, None), |(word, it)| (word, Some(it)));
+    let (word, matched) = split_option(word, '~');
+    let (word, distinct) = split_option(word, '≠');
+    let attribute = matched
+        .map(|attribute| (AttributeRule::Match, attribute))
+        .or(distinct.map(|attribute| (AttributeRule::Distinct, attribute)));
     let requests: Vec<NodeDeviceRequest> = word.split('+').map(parse_device_request).collect();
-    let constraint = |attribute: &str| MatchAttribute {
+    let constraint = |(rule, attribute): (AttributeRule, &str)| AttributeConstraint {
+        rule,
         attribute: attribute.into(),
         requests: (0..requests.len()).collect(),
     };

@@ -205,6 +205,7 @@ fn parse_claim(word: &str) -> DeviceClaim {
         requests: None,
         allocate_all: every,
         queue: (!queue.is_empty()).then(|| queue.into()),
+        plugin_resources: None,
         is_pod_owned: false,
         also_counts_as: besides.and_then(|of| Some((allocated_on.clone()?, parse_devices(of)))),
         allocated_on,
