@@ -170,7 +170,7 @@ pub(crate) struct Run {
     scheduler_name: Option<String>,
     /// Feature gates of profile kube, as in kube-scheduler, for example GenericWorkload=true
     /// [default: those of kube-scheduler]
-    #[arg(long, value_name = "NAME=BOOL,…", value_parser = FeatureGates::parse, help_heading = CONFIGURATION)]
+    #[arg(long, value_name = "NAME=BOOL,…", value_parser = FeatureGates::parse, help_heading = CONFIGURATION_HEADING)]
     feature_gates: Option<FeatureGates>,
     /// Time from the start of one cycle to the next, for example 500ms [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = parse_positive_duration, help_heading = CONFIGURATION_HEADING)]

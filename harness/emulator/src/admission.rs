@@ -115,7 +115,7 @@ pub(crate) fn prepare_update(
     match subresource {
         Subresource::Status => {
             core::pod::keep_qos_class(admission, old, new);
-            device::complete_status(admission, new);
+            device::keep_qos_class(admission, new);
         }
         Subresource::Resize | Subresource::EphemeralContainers => {
             *new = core::pod::subresources::with_subresource_fields(subresource, old, new);

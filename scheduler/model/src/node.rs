@@ -71,7 +71,7 @@ impl Node {
         let has_gpus = self.allocatable.gpu_milli > 0 && !self.gpus_via_dra;
         let mut others = resources.extended.keys();
         resources.gpu_milli > 0 && has_gpus
-            || others.any(|name| self.allocatable.extended_of(name) > 0)
+            || others.any(|name| self.allocatable.extended_amount(name) > 0)
     }
 
     /// Whether counting its devices by kind does not tell if claims can be allocated.

@@ -13,7 +13,7 @@ use schedlab_scheduler_core::{
 };
 
 use super::{
-    Applier, Cycle, fnv1a, rfc3339,
+    Applier, Cycle, fnv1a_hash, rfc3339,
     writes::{Write, WriteSequence},
 };
 use crate::{
@@ -261,7 +261,7 @@ pub(super) fn claim_status_write(key: &ObjectKey, claim: &ClaimRecord, status: &
 /// the same.
 fn share_id(claim: &ClaimRecord, index: usize) -> String {
     let (version, index) = (claim.version.to_string(), index.to_string());
-    let half = |part: &str| fnv1a(&[part, &claim.uid, &version, &index]);
+    let half = |part: &str| fnv1a_hash(&[part, &claim.uid, &version, &index]);
     let (high, low) = (half("high"), half("low"));
     let (first, second, third) = (high >> 32, high >> 16 & 0xffff, high & 0xfff);
     // Version 4, variant 1.

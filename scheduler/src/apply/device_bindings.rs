@@ -14,7 +14,7 @@ use schedlab_scheduler_core::{
 
 use super::{
     Applier, Cycle,
-    claims::{ClaimConsumers, status_patch},
+    claims::{ClaimConsumers, claim_status_write},
 };
 use crate::{
     cache::ClusterCache,
@@ -50,7 +50,7 @@ impl Applier {
         let free = released_status();
         let chains = given_up.iter().filter_map(|(key, _)| {
             let claim = cache.resource_claims.claims.get(key)?;
-            Some(vec![status_patch(key, claim, &free)])
+            Some(vec![claim_status_write(key, claim, &free)])
         });
         let chains = chains.collect();
         self.write(cache, chains).await;

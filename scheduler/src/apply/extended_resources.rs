@@ -11,8 +11,8 @@ use schedlab_scheduler_core::{
 };
 
 use super::{
-    Applier, Cycle, fnv1a,
-    writes::{OnSuccess, Request, Sequence, Write},
+    Applier, Cycle, fnv1a_hash,
+    writes::{OnSuccess, Request, WriteSequence, Write},
 };
 use crate::{
     api::{PatchKind, path},
@@ -58,12 +58,12 @@ fn creation(
     cycle: &Cycle<'_>,
     pod: PodId,
     claim: &ExtendedResourceClaim,
-) -> Sequence {
+) -> WriteSequence {
     let key = cycle.key(pod);
     let uid = &cycle.snapshot.pods[pod.0 as usize].uid;
     let base: String =
         format!("{}-extended-resources-", key.name).chars().take(GENERATED_BASE_MAX).collect();
-    let name = format!("{base}{:05x}", fnv1a(&[uid]) & 0xf_ffff);
+    let name = format!("{base}{:05x}", fnv1a_hash(&[uid]) & 0xf_ffff);
     let mut metadata = json!({
         "name": name, "namespace": &*key.namespace,
         "annotations": { (EXTENDED_RESOURCE_CLAIM): "true" },

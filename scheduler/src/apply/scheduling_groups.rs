@@ -16,7 +16,7 @@ use super::{
     pending_messages::PendingMessage,
     pod_groups::group_key,
     rfc3339,
-    writes::{Sequence, Write},
+    writes::{WriteSequence, Write},
 };
 use crate::{
     api::{PatchKind, path},
@@ -46,7 +46,7 @@ impl Applier {
         cache: &ClusterCache,
         cycle: &Cycle<'_>,
         messages: &BTreeMap<PodGroupId, Arc<PendingMessage>>,
-    ) -> Vec<Sequence> {
+    ) -> Vec<WriteSequence> {
         if cache.scheduling_groups.groups.is_empty() {
             return Vec::new();
         }

@@ -166,7 +166,7 @@ impl ClusterCache {
             }
             Kind::DeviceTaintRule => {
                 if self.resource_claims.upsert_taint_rule(key.name, object) {
-                    self.everything_changed();
+                    self.mark_everything_changed();
                 }
             }
             Kind::ResourceClaim => self.upsert_claim(&key, ClaimRecord::from_object(object)),

@@ -233,7 +233,7 @@ impl ClusterCache {
     /// Adds a topology whose only level is this node label.
     pub(super) fn use_label_as_topology(&mut self, label: &Name) {
         if self.scheduling_groups.topology_keys.insert(Name::clone(label)) {
-            self.everything_changed();
+            self.mark_everything_changed();
         }
     }
 }

@@ -422,13 +422,13 @@ impl DeviceContext<'_> {
         let selects = |kind: &&CountedKind| {
             kind.expressions.as_ref().is_some_and(|all| all.iter().all(holds))
         };
-        let selected_by: Vec<&CountedKind> = self.kinds.iter().filter(selects).collect();
-        let classes = selected_by.iter().filter(|kind| kind.selection.is_none());
+        let with_name_and_labels_selected_by: Vec<&CountedKind> = self.kinds.iter().filter(selects).collect();
+        let classes = with_name_and_labels_selected_by.iter().filter(|kind| kind.selection.is_none());
         let classes = classes.map(|kind| Name::clone(&kind.name)).collect();
         let mut taints = DeviceTaint::of_device(one);
         taints.extend(self.taint_rules.values().filter_map(|rule| rule.taint_of(&id)).cloned());
         let capacities = DeviceCapacities::from_object(one);
-        let consumed: BTreeMap<Name, DeviceAmounts> = selected_by
+        let consumed: BTreeMap<Name, DeviceAmounts> = with_name_and_labels_selected_by
             .iter()
             .filter_map(|kind| {
                 Some((Name::clone(&kind.name), kind.consumed(&taints, &capacities)?))
@@ -437,7 +437,7 @@ impl DeviceContext<'_> {
         let kinds = consumed.keys().cloned().collect();
         let is_shared = at(one, "/allowMultipleAllocations") == Some(&Value::Bool(true));
         let shared = is_shared.then(|| SharedDevice { capacity: capacities.amounts(), consumed });
-        let is_gpu = is_gpu_name(&slice.driver) || selected_by.iter().any(|kind| kind.is_gpu);
+        let is_gpu = is_gpu_name(&slice.driver) || with_name_and_labels_selected_by.iter().any(|kind| kind.is_gpu);
         Device {
             // Shares of a device are not charged as GPUs.
             is_gpu: is_gpu && shared.is_none(),

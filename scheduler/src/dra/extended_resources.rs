@@ -79,13 +79,13 @@ impl ResourceClaims {
         }
         let mut claims = Vec::new();
         for (resource, class) in self.mapped_resources(pod) {
-            let claim = device_requests(&pod.extended.requests, &[(resource, class)].into());
+            let claim = multi_node_requests(&pod.extended.requests, &[(resource, class)].into());
             let spec = json!({ "devices": { "requests": claim.requests } });
             let record = ClaimRecord::from_object(&json!({ "spec": spec }));
             let name: Name = format!("{} for {resource}", key.name).into();
             let own_key = ObjectKey { namespace: Name::clone(&key.namespace), name };
             let ClaimRequest { devices, all_devices } =
-                self.claim_request(&own_key.name, &record, None)?;
+                self.resolve_claim_request(&own_key.name, &record, None)?;
             claims.push(DeviceClaim {
                 name: own_key.to_string().into(),
                 devices,
@@ -114,7 +114,7 @@ impl ResourceClaims {
         }
         let mut mapped = self.mapped_resources(pod);
         mapped.retain(|resource, _| !node.has_device_plugin_for(&requested_amount(pod, resource)));
-        let claim = device_requests(&pod.extended.requests, &mapped);
+        let claim = multi_node_requests(&pod.extended.requests, &mapped);
         (!claim.requests.is_empty()).then_some(claim)
     }
 }
@@ -125,13 +125,13 @@ fn requested_amount(pod: &PodRecord, resource: &Name) -> Resources {
     if **resource == *resources::GPU {
         return Resources { gpu_milli: requests.gpu_milli, ..Resources::default() };
     }
-    let amount = requests.extended_of(resource);
+    let amount = requests.extended_amount(resource);
     Resources { extended: [(Name::clone(resource), amount)].into(), ..Resources::default() }
 }
 
 /// The device requests for these resources. Init containers use the devices of later containers
 /// first, and share what they need in addition.
-fn device_requests(
+fn multi_node_requests(
     requests: &[ExtendedRequest],
     classes: &BTreeMap<&Name, &Name>,
 ) -> ExtendedResourceClaim {
@@ -206,7 +206,7 @@ mod tests {
         let pod = json!({ "spec": { "initContainers": of(true), "containers": of(false) } });
         let (resource, class): (Name, Name) = ("x.io/card".into(), "card".into());
         let requests = ExtendedRequests::from_pod(&pod).requests;
-        let claim = device_requests(&requests, &[(&resource, &class)].into());
+        let claim = multi_node_requests(&requests, &[(&resource, &class)].into());
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let requests = claim
             .requests

@@ -34,7 +34,7 @@ impl ResourceClaims {
         let mut taken = each.fold(Resources::default(), |taken, offer| taken.plus(&offer));
         for share in claim.allocated_shares() {
             if let Some(selection) = claim.selection_of(&share.request) {
-                taken.add(&self.resources_of_one(selection));
+                taken.add(&self.resources_per_device(selection));
             }
         }
         let set = claim.requests.as_ref().ok().and_then(DeviceAlternatives::counted_name);

@@ -156,7 +156,7 @@ fn set_claim_defaults(spec: &mut Value) {
 }
 
 fn set_device_count_default(request: &mut Value) {
-    for toleration in items_mut(request, "tolerations") {
+    for toleration in list_items_mut(request, "tolerations") {
         fill_text(toleration, &["operator"], "Equal");
     }
     fill_text(request, &["allocationMode"], "ExactCount");

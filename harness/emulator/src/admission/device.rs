@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::Admission;
 use super::declarative::DeclarativeValidation;
-use super::defaults::pod_template::items_mut;
+use super::defaults::pod_template::list_items_mut;
 use crate::api_types::error::FieldErrors;
 use crate::api_types::expression::{
     self, CelType, DeclaredSize, EXPRESSION_COST_MAX, EstimateScope, TypeScope, estimate_cost,
@@ -54,13 +54,13 @@ pub(super) fn check_device_object(
 }
 
 /// Sets the defaults of the new status of a resource claim.
-pub(super) fn complete_status(admission: &Admission<'_>, claim: &mut Value) {
+pub(super) fn keep_qos_class(admission: &Admission<'_>, claim: &mut Value) {
     if !admission.kind.is("resource.k8s.io", "ResourceClaim") {
         return;
     }
     let devices = claim.pointer_mut("/status/allocation/devices");
-    for result in devices.into_iter().flat_map(|devices| items_mut(devices, "results")) {
-        for toleration in items_mut(result, "tolerations") {
+    for result in devices.into_iter().flat_map(|devices| list_items_mut(devices, "results")) {
+        for toleration in list_items_mut(result, "tolerations") {
             fill_text(toleration, &["operator"], "Equal");
         }
     }
@@ -203,8 +203,8 @@ fn check_driver(driver: &str, field: &str, errors: &mut FieldErrors) {
     if driver.is_empty() {
         return errors.required(field, "");
     }
-    if driver.len() > DRIVER_MAX {
-        errors.too_long_in_characters(field, DRIVER_MAX);
+    if driver.len() > DRIVER_NAME_LENGTH_MAX {
+        errors.too_long_in_characters(field, DRIVER_NAME_LENGTH_MAX);
     }
     if names::dns_subdomain_violation(&driver.to_lowercase()).is_some() {
         errors.invalid(field, &driver.into(), names::CASELESS_SUBDOMAIN_RULE);
@@ -241,8 +241,8 @@ fn check_fully_qualified_name(name: &str, field: &str, errors: &mut FieldErrors)
         if prefix.is_empty() {
             errors.invalid(field, &"".into(), "prefix must not be empty");
         } else {
-            if prefix.len() > DRIVER_MAX {
-                errors.too_long(field, DRIVER_MAX);
+            if prefix.len() > DRIVER_NAME_LENGTH_MAX {
+                errors.too_long(field, DRIVER_NAME_LENGTH_MAX);
             }
             if let Some(rule) = names::dns_subdomain_violation(prefix) {
                 errors.invalid(field, &(*prefix).into(), &format!("prefix: {rule}"));

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use crate::reconcile::fields::{Condition, after_secs, set_condition, time};
+use crate::reconcile::fields::{Condition, time_after_secs, set_condition, time};
 use crate::reconcile::pod_status::{
     bound_group, claims_of, consumers, is_finished, node_name, pod_claims,
 };
@@ -208,5 +208,5 @@ fn eviction_time(result: &Value, taint: &Value) -> Option<Timestamp> {
         let seconds = number(toleration, &["tolerationSeconds"])?.max(0);
         stays = Some(stays.map_or(seconds, |before: i64| before.min(seconds)));
     }
-    Some(stays.map_or(since, |seconds| after_secs(since, seconds)))
+    Some(stays.map_or(since, |seconds| time_after_secs(since, seconds)))
 }

@@ -158,7 +158,7 @@ fn find_or_create(
     if let Some(made) = unrecorded_claim(owner, own, ctx) {
         return Some(made);
     }
-    match claim_from(template, owner, own, ctx) {
+    match claim_from_template(template, owner, own, ctx) {
         Ok(claim) => {
             let made = name(&claim).to_owned();
             writes.push(ApiRequest::create(&RESOURCE_CLAIMS, claim));

@@ -156,7 +156,7 @@ impl<'a> DeviceGrouping<'a> {
             let matches = selections.iter().map(|one| properties.kinds.contains(*one)).collect();
             let values = attributes.iter().map(|one| properties.attributes.get(*one));
             let values = values.map(|value| value.map(String::as_str)).collect();
-            let signature: DeviceSignature<'a> = Signature {
+            let signature: DeviceSignature<'a> = DeviceSignature {
                 matches,
                 kinds: properties.kinds.len(),
                 values,

@@ -337,7 +337,7 @@ impl<'p> Search<'p> {
                 picked.extend(self.problem.groups[group].values[constraint.attribute]);
             }
         }
-        self.consume(request, group, count, Direction::Take);
+        self.consume_free_capacity(request, group, count, Direction::Take);
         partial.used[group] += count;
         self.picks.push(PickedDevices {
             claim: partial.claim,
@@ -352,13 +352,13 @@ impl<'p> Search<'p> {
         }
         self.picks.pop();
         partial.used[group] -= count;
-        self.consume(request, group, count, Direction::Return);
+        self.consume_free_capacity(request, group, count, Direction::Return);
         partial.values = values_before;
         false
     }
 
     /// Takes devices for the request, or returns them: devices, counters, capacity.
-    fn consume(&mut self, request: &Request, group: usize, count: usize, direction: Direction) {
+    fn consume_free_capacity(&mut self, request: &Request, group: usize, count: usize, direction: Direction) {
         let DeviceGroup { counters, shared, .. } = &self.problem.groups[group];
         let left = &mut self.left;
         let sign = match direction {

@@ -148,7 +148,7 @@ impl Session<'_> {
         let served = self.shape_of(pod).claims.iter();
         let served = served.filter(|claim| claim.plugin_resources_on(node).is_some());
         let served: Vec<&Name> = served.map(|claim| &claim.name).collect();
-        self.node_claims_of(pod).filter(move |(name, _)| !served.contains(name))
+        self.node_local_claims_of(pod).filter(move |(name, _)| !served.contains(name))
     }
 
     /// Whether the devices can be allocated. Each problem is searched at most once per cycle.

@@ -147,7 +147,7 @@ impl FieldRules {
             "no-modify" => Guard::NoModify,
             "no-add" => Guard::NoAdd(Keys(Vec::new())),
             "no-remove" => Guard::NoRemove(Keys(Vec::new())),
-            "max-items" => Guard::MaxItems(to_size(number())),
+            "max-items" => Guard::MaxItems(to_usize(number())),
             _ => return self.checks.push(content_check(word)),
         };
         self.guards.push(guard);
@@ -231,7 +231,7 @@ fn type_check(word: &'static str) -> TypeCheck {
     }
 }
 
-fn to_size(number: i64) -> usize {
+fn to_usize(number: i64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
@@ -255,8 +255,8 @@ fn content_check(word: &'static str) -> ContentCheck {
     match name {
         "minimum" => ContentCheck::Minimum(number()),
         "maximum" => ContentCheck::Maximum(number()),
-        "max-length" => ContentCheck::MaxCharacters(to_size(number())),
-        "max-bytes" => ContentCheck::MaxBytes(to_size(number())),
+        "max-length" => ContentCheck::MaxCharacters(to_usize(number())),
+        "max-bytes" => ContentCheck::MaxBytes(to_usize(number())),
         "unique" => ContentCheck::Unique(Keys(arguments), ""),
         other => match Format::named(other) {
             Some(format) => ContentCheck::Format(format),

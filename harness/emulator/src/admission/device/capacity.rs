@@ -23,14 +23,14 @@ pub(super) fn check_policies(device: &Value, path: &str, errors: &mut FieldError
         }
         let path = format!("{path}.capacity[{name}].requestPolicy");
         if is_shared {
-            check_policy(&capacity["value"], policy, &path, errors);
+            check_policy_word(&capacity["value"], policy, &path, errors);
         } else {
             errors.forbidden(path, "allowMultipleAllocations must be true");
         }
     }
 }
 
-fn check_policy(capacity: &Value, policy: &Value, path: &str, errors: &mut FieldErrors) {
+fn check_policy_word(capacity: &Value, policy: &Value, path: &str, errors: &mut FieldErrors) {
     let (values, range) = (list(policy, &["validValues"]), &policy["validRange"]);
     let default = &policy["default"];
     let kind = match (values.is_empty(), range.is_null()) {
@@ -49,7 +49,7 @@ fn check_policy(capacity: &Value, policy: &Value, path: &str, errors: &mut Field
     } else if range.is_null() {
         check_values(capacity, default, values, &format!("{path}.validValues"), errors);
     } else {
-        check_range(capacity, default, range, &format!("{path}.validRange"), errors);
+        check_schedule_range(capacity, default, range, &format!("{path}.validRange"), errors);
     }
 }
 
@@ -88,7 +88,7 @@ fn check_values(
     }
 }
 
-fn check_range(
+fn check_schedule_range(
     capacity: &Value,
     default: &Value,
     range: &Value,

@@ -198,7 +198,7 @@ fn check_request_kind(request: &Value, field: &str, errors: &mut FieldErrors) {
 fn check_request(request: &Value, field: &str, errors: &mut FieldErrors) {
     check_device_class_name(request, field, errors);
     check_selectors(request, field, errors);
-    for (path, toleration) in bounded_items(request, field, "tolerations", TOLERATIONS_MAX, errors)
+    for (path, toleration) in items_up_to_limit(request, field, "tolerations", TOLERATIONS_MAX, errors)
     {
         device_features::check_toleration(toleration, &path, errors);
     }

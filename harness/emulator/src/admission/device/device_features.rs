@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{bounded_items, capacity, check_dns_label, json_in_declared_order};
+use super::{items_up_to_limit, capacity, check_dns_label, json_in_declared_order};
 use crate::api_types::error::FieldErrors;
 use crate::api_types::names;
 use schedlab_api::{
@@ -19,12 +19,12 @@ const CONDITIONS_MAX: usize = 4;
 const TAINT_EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
 pub(super) fn check(device: &Value, field_path: &str, errors: &mut FieldErrors) {
-    for (path, taint) in bounded_items(device, field_path, "taints", TAINTS_MAX, errors) {
+    for (path, taint) in items_up_to_limit(device, field_path, "taints", TAINTS_MAX, errors) {
         check_taint(taint, &path, errors);
     }
     let mut seen = BTreeSet::new();
     for (path, consumed) in
-        bounded_items(device, field_path, "consumesCounters", CONSUMED_SETS_MAX, errors)
+        items_up_to_limit(device, field_path, "consumesCounters", CONSUMED_SETS_MAX, errors)
     {
         let set = text(consumed, &["counterSet"]);
         check_counter_name(set, &format!("{path}.counterSet"), errors);
@@ -40,7 +40,7 @@ pub(super) fn check(device: &Value, field_path: &str, errors: &mut FieldErrors) 
 /// Checks the counters that the devices of a pool share.
 pub(super) fn check_shared_counters(spec: &Value, errors: &mut FieldErrors) {
     let mut seen = BTreeSet::new();
-    for (path, set) in bounded_items(spec, "spec", "sharedCounters", COUNTER_SETS_MAX, errors) {
+    for (path, set) in items_up_to_limit(spec, "spec", "sharedCounters", COUNTER_SETS_MAX, errors) {
         let name = text(set, &["name"]);
         check_counter_name(name, &format!("{path}.name"), errors);
         check_counters(set, &path, errors);
@@ -125,7 +125,7 @@ pub(super) fn check_binding_conditions(device: &Value, field_path: &str, errors:
     let [success, failure] = ["bindingConditions", "bindingFailureConditions"];
     for field in [success, failure] {
         let mut seen = BTreeSet::new();
-        for (path, condition) in bounded_items(device, field_path, field, CONDITIONS_MAX, errors) {
+        for (path, condition) in items_up_to_limit(device, field_path, field, CONDITIONS_MAX, errors) {
             let name = condition.as_str().unwrap_or_default();
             for rule in names::qualified_name_violations(name) {
                 errors.invalid(&*path, condition, &rule);

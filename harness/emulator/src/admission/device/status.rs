@@ -103,8 +103,8 @@ fn check_result_pool(pool: &str, field: &str, errors: &mut FieldErrors) {
     if pool.is_empty() {
         return errors.required(field, "");
     }
-    if pool.len() > POOL_MAX {
-        errors.too_long(field, POOL_MAX);
+    if pool.len() > POOL_NAME_LENGTH_MAX {
+        errors.too_long(field, POOL_NAME_LENGTH_MAX);
     }
     for (index, part) in pool.split('/').enumerate() {
         if part.is_empty() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{eviction, matches_device};
 use crate::reconcile::fields::{
-    Condition, after_secs, find_condition, set_condition, set_condition_field, set_condition_time,
+    Condition, time_after_secs, find_condition, set_condition, set_condition_field, set_condition_time,
     time,
 };
 use crate::reconcile::resources::{PODS, RESOURCE_CLAIMS, RESOURCE_SLICES};
@@ -17,7 +17,7 @@ use schedlab_api::{
 
 const IN_PROGRESS: &str = "EvictionInProgress";
 /// The condition changes at most once in this time, unless the rule changes.
-const PERIOD_SECS: i64 = 10;
+const CHECK_INTERVAL_SECS: i64 = 10;
 
 /// The pods that a rule evicts or would evict.
 struct PendingPods {
@@ -32,9 +32,9 @@ pub(super) fn report(key: &Key, rule: &Object, ctx: &Context) -> ReconcileResult
     if let Some(before) = before
         && number(before, &["observedGeneration"]) == Some(generation)
         && let Some(last) = time(before, &["lastTransitionTime"])
-        && ctx.now < after_secs(last, PERIOD_SECS)
+        && ctx.now < time_after_secs(last, CHECK_INTERVAL_SECS)
     {
-        return ReconcileResult::requeue_at(after_secs(last, PERIOD_SECS));
+        return ReconcileResult::requeue_at(time_after_secs(last, CHECK_INTERVAL_SECS));
     }
     let (status, reason, message) = progress(rule, before, ctx.cache);
     let condition = Condition { kind: IN_PROGRESS, status, reason, message: &message };

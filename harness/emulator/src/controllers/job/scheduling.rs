@@ -6,7 +6,7 @@
 
 use super::COMPONENT;
 use crate::controllers::workload::{LETTERS, controlled_by};
-use crate::reconcile::cache::{OwnerReference, controller_of};
+use crate::reconcile::cache::{OwnerReference, controller_reference};
 use crate::reconcile::fields::{find_condition, time};
 use crate::reconcile::resources::{POD_GROUPS, WORKLOADS};
 use crate::reconcile::result::EventSpec;
@@ -38,7 +38,7 @@ fn workload_owner<'j>(job: &'j Value, ctx: &Context) -> Option<WorkloadOwner<'j>
     {
         return None;
     }
-    match controller_of(job) {
+    match controller_reference(job) {
         None => Some(WorkloadOwner::Job),
         Some(parent) => Some(WorkloadOwner::Parent(parent, annotation(job, GROUP_TEMPLATE)?)),
     }
@@ -59,7 +59,7 @@ pub(super) fn sync_groups(job: &Value, has_pods: bool, ctx: &Context) -> Vec<Api
     let Some(template) = template else { return Vec::new() };
     let Some((group_key, group)) = group_in(workload, job, ctx) else {
         return if is_new {
-            create_group(job, &owner, workload, template, ctx)
+            create_pod_group(job, &owner, workload, template, ctx)
         } else {
             Vec::new()
         };
@@ -130,7 +130,7 @@ fn workload_of<'c>(
     match owner {
         WorkloadOwner::Job => only(workloads.filter(|(_, workload)| {
             refers_to(workload, "batch", "Job", name(job))
-                && controller_of(workload).is_some_and(|owner| owner.uid == uid(job))
+                && controller_reference(workload).is_some_and(|owner| owner.uid == uid(job))
         })),
         WorkloadOwner::Parent(parent, _) => workloads
             .find(|(_, workload)| refers_to(workload, parent.group, parent.kind, parent.name)),
@@ -146,7 +146,7 @@ fn group_in<'c>(
     let groups = ctx.cache.in_namespace(&POD_GROUPS, namespace(job));
     only(groups.filter(|(_, group)| {
         text(group, &["spec", "workloadRef", "workloadName"]) == name(workload)
-            && controller_of(group).is_some_and(|owner| owner.uid == uid(job))
+            && controller_reference(group).is_some_and(|owner| owner.uid == uid(job))
     }))
 }
 
@@ -209,7 +209,7 @@ fn create_workload(job: &Value, ctx: &Context) -> Vec<ApiRequest> {
     vec![ApiRequest::create(&WORKLOADS, workload), event]
 }
 
-fn create_group(
+fn create_pod_group(
     job: &Value,
     owner: &WorkloadOwner<'_>,
     workload: &Value,

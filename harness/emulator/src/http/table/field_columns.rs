@@ -75,7 +75,7 @@ pub(super) fn columns_of_kind(group: &str, kind: &str) -> Option<&'static [Field
         ("storage", "CSINode") => CSI_NODE_COLUMNS,
         ("storage", "VolumeAttachment") => ATTACHMENT_COLUMNS,
         ("resource", "ResourceSlice") => DEVICE_COLUMNS,
-        ("scheduling", "Workload") => BARE,
+        ("scheduling", "Workload") => AGE_ONLY_COLUMNS,
         ("scheduling", "PodGroup") => POD_GROUP,
         ("scheduling", "CompositePodGroup") => COMPOSITE_POD_GROUP,
         ("resource", "DeviceTaintRule") => TAINT_RULE,
@@ -212,13 +212,13 @@ const DEVICE_COLUMNS: &[FieldColumn] = &[
 ];
 const POD_GROUP: &[FieldColumn] = &[
     column("Policy", Computed(group_policy)),
-    column("Workload", TextOr(&["spec", "workloadRef", "workloadName"], NONE)),
-    column("Status", Computed(group_status)),
+    column("Workload", TextOr(&["spec", "workloadRef", "workloadName"], NONE_TEXT)),
+    column("Status", Computed(replicated_job_status)),
     AGE,
 ];
 const COMPOSITE_POD_GROUP: &[FieldColumn] = &[
     column("Policy", Computed(group_policy)),
-    column("Workload", TextOr(&["spec", "workloadRef", "workloadName"], NONE)),
+    column("Workload", TextOr(&["spec", "workloadRef", "workloadName"], NONE_TEXT)),
     AGE,
 ];
 const POLICY_COLUMNS: &[FieldColumn] = &[
@@ -272,7 +272,7 @@ fn group_policy(group: &Value) -> String {
     if is_gang { "Gang" } else { "Basic" }.to_owned()
 }
 
-fn group_status(group: &Value) -> String {
+fn replicated_job_status(group: &Value) -> String {
     let conditions = list(group, &["status", "conditions"]);
     let find = |kind: &str| conditions.iter().rfind(|condition| condition["type"] == kind);
     if let Some(disruption) = find("DisruptionTarget") {

@@ -51,12 +51,12 @@ fn fill_limits(pod: &mut Value) {
     for (name, sum) in pod_requests::container_amounts(pod, "limits") {
         let is_limited = is_limited_everywhere(pod, &name);
         let request = at(pod, &["spec", "resources", "requests", &name]).cloned();
-        let is_pod_level = matches!(&*name, "cpu" | "memory") || name.starts_with(HUGE_PAGES);
+        let is_pod_level = matches!(&*name, "cpu" | "memory") || name.starts_with(HUGE_PAGES_PREFIX);
         let Some(request) = request.filter(|_| is_limited && is_pod_level) else { continue };
         if amount(&request) > amount(&quota::canonical_amount(sum, false).into()) {
             set_default(pod, &["spec", "resources", "limits", &name], request);
         } else {
-            fill_amount(pod, "limits", &name, sum);
+            set_pod_level_amount(pod, "limits", &name, sum);
         }
     }
 }

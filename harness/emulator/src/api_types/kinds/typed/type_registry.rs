@@ -149,7 +149,7 @@ const ENTRIES: &[(&str, &str, AddSchema)] = &[
     ("rbac.authorization.k8s.io", "RoleBinding", add_type_schema::<api::rbac::v1::RoleBinding>),
     ("rbac.authorization.k8s.io", "Role", add_type_schema::<api::rbac::v1::Role>),
     ("resource.k8s.io", "DeviceClass", add_type_schema::<api::resource::v1::DeviceClass>),
-    ("resource.k8s.io", "DeviceTaintRule", describe_type::<api::resource::v1::DeviceTaintRule>),
+    ("resource.k8s.io", "DeviceTaintRule", add_type_schema::<api::resource::v1::DeviceTaintRule>),
     ("resource.k8s.io", "ResourceClaim", add_type_schema::<api::resource::v1::ResourceClaim>),
     (
         "resource.k8s.io",
@@ -160,11 +160,11 @@ const ENTRIES: &[(&str, &str, AddSchema)] = &[
     (
         "scheduling.k8s.io",
         "CompositePodGroup",
-        describe_type::<api::scheduling::v1alpha3::CompositePodGroup>,
+        add_type_schema::<api::scheduling::v1alpha3::CompositePodGroup>,
     ),
-    ("scheduling.k8s.io", "PodGroup", describe_type::<api::scheduling::v1beta1::PodGroup>),
+    ("scheduling.k8s.io", "PodGroup", add_type_schema::<api::scheduling::v1beta1::PodGroup>),
     ("scheduling.k8s.io", "PriorityClass", add_type_schema::<api::scheduling::v1::PriorityClass>),
-    ("scheduling.k8s.io", "Workload", describe_type::<api::scheduling::v1beta1::Workload>),
+    ("scheduling.k8s.io", "Workload", add_type_schema::<api::scheduling::v1beta1::Workload>),
     ("storage.k8s.io", "CSIDriver", add_type_schema::<api::storage::v1::CSIDriver>),
     ("storage.k8s.io", "CSINode", add_type_schema::<api::storage::v1::CSINode>),
     (
