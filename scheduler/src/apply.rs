@@ -9,6 +9,7 @@ mod device_bindings;
 mod events;
 mod evictions;
 mod extended_resources;
+mod missed_writes;
 mod pending;
 mod pending_messages;
 mod placements;

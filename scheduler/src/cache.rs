@@ -202,6 +202,7 @@ impl ClusterCache {
         match need {
             OptionalKinds::Volumes => !self.volumes.pods.is_empty(),
             OptionalKinds::ConfigMaps => !self.config_maps.pods.is_empty(),
+            OptionalKinds::SchedulingGroups => self.scheduling_groups.has_pods(),
             OptionalKinds::DeviceTaintRules => self.resource_claims.has_slices(),
         }
     }

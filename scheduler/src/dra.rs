@@ -127,8 +127,8 @@ pub(crate) struct ResourceClaims {
 struct DeviceHolder {
     /// Namespace and name.
     claim: Name,
-    /// What the request selects; `None` if the claim is malformed, so that the claim is well-formed: the devices of a malformed claim are not
-    /// not counted.
+    /// What the request selects; `None` if the claim is malformed: the devices of a malformed claim
+    /// are not counted.
     selection: Option<DeviceSelection>,
 }
 
@@ -420,7 +420,7 @@ impl ResourceClaims {
 
     /// A published device.
     fn device(&self, id: &DeviceId) -> Option<&Device> {
-        self.devices.values().flatten().chain(self.multi_node.all()).find(|it| it.id == *id)
+        self.devices.values().flatten().chain(self.multi_node.all_devices()).find(|it| it.id == *id)
     }
 
     /// The properties of [`Self::devices_of`] that the core knows.

@@ -226,7 +226,8 @@ const fn array_name(kind: Kind) -> Option<&'static str> {
         Kind::ConfigMap => Some("configMaps"),
         Kind::ResourceClaim => Some("resourceClaims"),
         Kind::DeviceTaintRule => Some("deviceTaintRules"),
-        Kind::Namespace | Kind::Karta | Kind::PodDisruptionBudget => None,
+        // The PodGroups that are derived from them decide.
+        Kind::SchedulingGroup | Kind::Namespace | Kind::Karta | Kind::PodDisruptionBudget => None,
     }
 }
 

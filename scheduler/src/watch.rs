@@ -167,6 +167,7 @@ impl Kind {
             Self::Storage(_) => Some(OptionalKinds::Volumes),
             Self::ConfigMap => Some(OptionalKinds::ConfigMaps),
             Self::DeviceTaintRule => Some(OptionalKinds::DeviceTaintRules),
+            Self::SchedulingGroup => Some(OptionalKinds::SchedulingGroups),
             Self::Namespace
             | Self::PriorityClass
             | Self::Queue
@@ -261,10 +262,13 @@ pub(crate) enum OptionalKinds {
     Volumes,
     ConfigMaps,
     DeviceTaintRules,
+    /// `spec.schedulingGroup`.
+    SchedulingGroups,
 }
 
 impl OptionalKinds {
-    pub(crate) const ALL: [Self; 3] = [Self::Volumes, Self::ConfigMaps, Self::DeviceTaintRules];
+    pub(crate) const ALL: [Self; 4] =
+        [Self::Volumes, Self::ConfigMaps, Self::DeviceTaintRules, Self::SchedulingGroups];
 }
 
 /// An event of a watch.

@@ -152,7 +152,10 @@ impl World {
             }
             ScenarioCluster::Real(_) => ObservedCluster::start_watches(&api).await?,
         };
-        let config = Config { feature_gates: scheduler_feature_gates(case), ..target.scheduler_config(seed) };
+        let config = Config {
+            feature_gates: scheduler_feature_gates(case),
+            ..target.scheduler_config(seed)
+        };
         Ok(Self {
             api,
             view,

@@ -115,7 +115,7 @@ pub(crate) fn prepare_update(
     match subresource {
         Subresource::Status => {
             core::pod::keep_qos_class(admission, old, new);
-            device::keep_qos_class(admission, new);
+            device::complete_claim_status(admission, new);
         }
         Subresource::Resize | Subresource::EphemeralContainers => {
             *new = core::pod::subresources::with_subresource_fields(subresource, old, new);

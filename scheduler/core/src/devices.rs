@@ -101,7 +101,7 @@ pub fn allocate_claims<'a>(
 pub fn max_claims(requests: &ClaimRequests, devices: &AvailableDevices<'_>) -> usize {
     let most = devices.devices.len();
     for count in 1..=most {
-        match allocate(&vec![requests; count], devices) {
+        match allocate_claims(&vec![requests; count], devices) {
             Ok(_) => {}
             Err(AllocationFailure::Impossible) => return count - 1,
             Err(AllocationFailure::SearchLimit) => break,

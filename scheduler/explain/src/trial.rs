@@ -105,7 +105,7 @@ fn count_placed(snapshot: &Snapshot, group: PodGroupId) -> usize {
     snapshot.pods.iter().filter(held).count()
 }
 
-/// Placements of the pods of other jobs.
+/// The decisions of the plan that place pods outside the group.
 pub(super) fn placements_of_other_jobs(
     session: &Session<'_>,
     plan: &Plan,

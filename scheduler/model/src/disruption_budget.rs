@@ -9,7 +9,7 @@ pub struct DisruptionBudget {
     pub namespace: Name,
     /// Name of the budget.
     pub name: Name,
-    /// `spec.selector`; a selector without requirements selects nothing here.
+    /// `spec.selector`. Without requirements it selects no pods in preemption, as in kube-scheduler.
     pub selector: LabelSelector,
     /// `status.disruptionsAllowed`.
     pub allowed: i32,

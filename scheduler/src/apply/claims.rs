@@ -21,8 +21,7 @@ use crate::{
     cache::ClusterCache,
     dra::claim_patches::{
         AllocationStamp, allocation_result, claim_path, consumer_reference, finalizer_patch,
-        group_reference,
-        released_status, status_patch_at_version,
+        group_reference, released_status, status_patch_at_version,
     },
     dra::{ClaimRecord, PickedDevices},
     records::ObjectKey,

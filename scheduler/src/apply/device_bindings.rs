@@ -79,7 +79,8 @@ impl Applier {
             else {
                 continue;
             };
-            self.device_deadlines.extend(since.map(|since| since.after(DEVICE_BINDING_TIMEOUT)));
+            self.device_deadlines
+                .extend(since.map(|since| since.plus_duration(DEVICE_BINDING_TIMEOUT)));
             for (pod, node) in users {
                 let node = &cycle.snapshot.nodes[node.0 as usize].name;
                 let text = format!(
@@ -97,7 +98,7 @@ impl Applier {
 
     /// Time until the first pod gives up waiting for its devices.
     pub(super) fn next_device_timeout(&self, now: Time) -> Option<Duration> {
-        self.device_deadlines.iter().map(|deadline| deadline.since(now)).min()
+        self.device_deadlines.iter().map(|deadline| deadline.elapsed_since(now)).min()
     }
 }
 
@@ -109,7 +110,8 @@ fn failure(claim: &ClaimRecord, now: Time) -> Option<String> {
             Some(format!("condition {condition} of device {device} is true: {message}"))
         }
         BindingState::Pending { device, condition, since } => {
-            let is_over = since.is_some_and(|since| now.since(since) >= DEVICE_BINDING_TIMEOUT);
+            let is_over =
+                since.is_some_and(|since| now.elapsed_since(since) >= DEVICE_BINDING_TIMEOUT);
             let secs = DEVICE_BINDING_TIMEOUT.as_secs();
             is_over.then(|| {
                 format!("condition {condition} of device {device} was not true within {secs} s")

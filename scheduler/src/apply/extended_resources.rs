@@ -12,10 +12,10 @@ use schedlab_scheduler_core::{
 
 use super::{
     Applier, Cycle, fnv1a_hash,
-    writes::{OnSuccess, Request, WriteSequence, Write},
+    writes::{OnSuccess, Request, Write, WriteSequence},
 };
 use crate::{
-    api::{PatchKind, path},
+    api::{PatchKind, object_path},
     cache::ClusterCache,
     dra::ExtendedResourceClaim,
     records::ObjectKey,
@@ -85,12 +85,12 @@ fn creation(
     let is_there = cache.resource_claims.claims.contains_key(&claim_key);
     let create = (!is_there).then(|| Write {
         request: Request::Create {
-            path: path("resource.k8s.io/v1", &key.namespace, "resourceclaims", ""),
+            path: object_path("resource.k8s.io/v1", &key.namespace, "resourceclaims", ""),
             object,
         },
         on_success: OnSuccess::Observed(Kind::ResourceClaim),
     });
-    let of_pod = format!("{}/status", path("v1", &key.namespace, "pods", &key.name));
+    let of_pod = format!("{}/status", object_path("v1", &key.namespace, "pods", &key.name));
     let named = Write::patch(Kind::Pod, of_pod, PatchKind::Merge, status);
     create.into_iter().chain([named]).collect()
 }

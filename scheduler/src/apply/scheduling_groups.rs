@@ -16,10 +16,10 @@ use super::{
     pending_messages::PendingMessage,
     pod_groups::group_key,
     rfc3339,
-    writes::{WriteSequence, Write},
+    writes::{Write, WriteSequence},
 };
 use crate::{
-    api::{PatchKind, path},
+    api::{PatchKind, object_path},
     cache::{ClusterCache, SchedulingGroupRecord, scheduling_group_key},
     config::Flavor,
     records::{ObjectKey, PodRecord},
@@ -130,7 +130,7 @@ fn update(
     });
     let conditions: Value = reported.other_conditions.iter().cloned().chain([ours]).collect();
     let change = json!({ "status": { "conditions": conditions } });
-    let path = path(api_versions::WORKLOAD, &key.namespace, "podgroups", &key.name);
+    let path = object_path(api_versions::WORKLOAD, &key.namespace, "podgroups", &key.name);
     Write::patch(Kind::SchedulingGroup, format!("{path}/status"), PatchKind::Merge, change)
 }
 

@@ -412,7 +412,7 @@ fn scheduling_group_updates(pods: &[Value], conditions: &Value) -> String {
         pod
     }));
     cycle_over(&objects, |applier, cache, cycle| {
-        let words = applier.messages.refresh(cycle);
+        let words = applier.messages.messages_of_cycle(cycle);
         lines(applier.scheduling_group_updates(cache, cycle, &words)).join("\n")
     })
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use schedlab_api::{Value, annotations, api_versions, resources};
+use schedlab_api::{Value, annotations, api_versions, conditions::BINDING_ERROR, resources};
 use schedlab_scheduler_core::{
     model::{Name, StalenessGrace, SubGroup, Time, TopologyConstraint},
     resources::PerResource,

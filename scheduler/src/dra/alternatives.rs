@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_api::Value;
 use schedlab_scheduler_core::{
-    devices::{AllocationFailure, AvailableDevices, allocate, max_claims},
+    devices::{AllocationFailure, AvailableDevices, allocate_claims, max_claims},
     model::{ClaimRequests, DeviceAccess, DeviceCount, Name},
     resources::Resources,
 };
@@ -93,7 +93,8 @@ impl DeviceAlternatives {
     pub(super) fn count_offered(&self, free: &AvailableDevices<'_>, of_node: &[Device]) -> i64 {
         let requests = self.claim_requests();
         if of_node.iter().any(Device::needs_search) {
-            let is_offered = allocate(&[&requests], free) != Err(AllocationFailure::Impossible);
+            let is_offered =
+                allocate_claims(&[&requests], free) != Err(AllocationFailure::Impossible);
             return if is_offered { Resources::INEXHAUSTIBLE } else { 0 };
         }
         let count = max_claims(&requests, free);

@@ -27,6 +27,11 @@ pub(crate) fn consumer_reference(name: &Name, uid: &Name) -> Value {
     json!({ "resource": "pods", "name": &**name, "uid": &**uid })
 }
 
+/// An entry of `status.reservedFor` for all pods of a PodGroup of Kubernetes.
+pub(crate) fn group_reference(name: &Name, uid: &Name) -> Value {
+    json!({ "apiGroup": api_versions::WORKLOAD_GROUP, "resource": "podgroups", "name": &**name, "uid": &**uid })
+}
+
 /// What an allocation has besides its devices.
 #[derive(Clone, Debug)]
 pub(crate) struct AllocationStamp {

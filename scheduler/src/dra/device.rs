@@ -295,7 +295,7 @@ fn select_devices(
         let is_whole = *is_sound && slice.slices.is_none_or(|slices| slices == *count);
         published.counters.extend(slice.qualified_counters());
         for (place, one) in &slice.devices {
-            let device = context.device(slice, is_whole, one);
+            let device = context.slice_device(slice, is_whole, one);
             if let Some(first) = first.get(&*device.id.device).filter(|first| **first != name) {
                 published.faults.push((Name::clone(name), duplicate_fault(&device.id, first)));
                 continue;
@@ -411,33 +411,33 @@ struct DeviceContext<'a> {
 }
 
 impl DeviceContext<'_> {
-    fn device(&self, slice: &SliceRecord, pool_is_whole: bool, one: &Value) -> Device {
+    fn slice_device(&self, slice: &SliceRecord, pool_is_whole: bool, device: &Value) -> Device {
         let id = DeviceId {
             driver: Name::clone(&slice.driver),
             pool: Name::clone(&slice.pool),
-            device: text(one, "/name").unwrap_or_default().into(),
+            device: text(device, "/name").unwrap_or_default().into(),
         };
         let cel = cel_context(&slice.driver, device, self.functions);
         let holds = |one: &Expression| expression::evaluate(one, &cel) == Ok(true);
         let selects = |kind: &&CountedKind| {
             kind.expressions.as_ref().is_some_and(|all| all.iter().all(holds))
         };
-        let with_name_and_labels_selected_by: Vec<&CountedKind> = self.kinds.iter().filter(selects).collect();
-        let classes = with_name_and_labels_selected_by.iter().filter(|kind| kind.selection.is_none());
+        let selecting: Vec<&CountedKind> = self.kinds.iter().filter(selects).collect();
+        let classes = selecting.iter().filter(|kind| kind.selection.is_none());
         let classes = classes.map(|kind| Name::clone(&kind.name)).collect();
-        let mut taints = DeviceTaint::of_device(one);
+        let mut taints = DeviceTaint::of_device(device);
         taints.extend(self.taint_rules.values().filter_map(|rule| rule.taint_of(&id)).cloned());
-        let capacities = DeviceCapacities::from_object(one);
-        let consumed: BTreeMap<Name, DeviceAmounts> = with_name_and_labels_selected_by
+        let capacities = DeviceCapacities::from_object(device);
+        let consumed: BTreeMap<Name, DeviceAmounts> = selecting
             .iter()
             .filter_map(|kind| {
                 Some((Name::clone(&kind.name), kind.consumed(&taints, &capacities)?))
             })
             .collect();
         let kinds = consumed.keys().cloned().collect();
-        let is_shared = at(one, "/allowMultipleAllocations") == Some(&Value::Bool(true));
+        let is_shared = at(device, "/allowMultipleAllocations") == Some(&Value::Bool(true));
         let shared = is_shared.then(|| SharedDevice { capacity: capacities.amounts(), consumed });
-        let is_gpu = is_gpu_name(&slice.driver) || with_name_and_labels_selected_by.iter().any(|kind| kind.is_gpu);
+        let is_gpu = is_gpu_name(&slice.driver) || selecting.iter().any(|kind| kind.is_gpu);
         Device {
             // Shares of a device are not charged as GPUs.
             is_gpu: is_gpu && shared.is_none(),
@@ -445,10 +445,10 @@ impl DeviceContext<'_> {
             kinds,
             classes,
             attributes: qualified_attributes(&slice.driver, device),
-            counters: slice.consumed_counters(one),
+            counters: slice.consumed_counters(device),
             shared,
             is_tainted: !taints.is_empty(),
-            binding: BindingRules::from_object(one),
+            binding: BindingRules::from_object(device),
             id,
         }
     }

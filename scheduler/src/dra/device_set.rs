@@ -301,7 +301,7 @@ mod tests {
     use schedlab_api::json;
 
     use schedlab_scheduler_core::{
-        devices::{AvailableDevices, allocate},
+        devices::{AvailableDevices, allocate_claims},
         model::{DeviceAmounts, DeviceProperties},
     };
 

@@ -79,7 +79,8 @@ impl ResourceClaims {
         }
         let mut claims = Vec::new();
         for (resource, class) in self.mapped_resources(pod) {
-            let claim = multi_node_requests(&pod.extended.requests, &[(resource, class)].into());
+            let claim =
+                extended_device_requests(&pod.extended.requests, &[(resource, class)].into());
             let spec = json!({ "devices": { "requests": claim.requests } });
             let record = ClaimRecord::from_object(&json!({ "spec": spec }));
             let name: Name = format!("{} for {resource}", key.name).into();
@@ -97,7 +98,7 @@ impl ResourceClaims {
                 allocated_on: None,
                 also_counts_as: None,
                 reserved_for_others: 0,
-                reach: self.reach(&own_key, &record, pods)?,
+                reach: self.claim_reach(&own_key, &record, pods)?,
             });
         }
         Ok(claims)
@@ -114,7 +115,7 @@ impl ResourceClaims {
         }
         let mut mapped = self.mapped_resources(pod);
         mapped.retain(|resource, _| !node.has_device_plugin_for(&requested_amount(pod, resource)));
-        let claim = multi_node_requests(&pod.extended.requests, &mapped);
+        let claim = extended_device_requests(&pod.extended.requests, &mapped);
         (!claim.requests.is_empty()).then_some(claim)
     }
 }
@@ -131,7 +132,7 @@ fn requested_amount(pod: &PodRecord, resource: &Name) -> Resources {
 
 /// The device requests for these resources. Init containers use the devices of later containers
 /// first, and share what they need in addition.
-fn multi_node_requests(
+fn extended_device_requests(
     requests: &[ExtendedRequest],
     classes: &BTreeMap<&Name, &Name>,
 ) -> ExtendedResourceClaim {
@@ -206,7 +207,7 @@ mod tests {
         let pod = json!({ "spec": { "initContainers": of(true), "containers": of(false) } });
         let (resource, class): (Name, Name) = ("x.io/card".into(), "card".into());
         let requests = ExtendedRequests::from_pod(&pod).requests;
-        let claim = multi_node_requests(&requests, &[(&resource, &class)].into());
+        let claim = extended_device_requests(&requests, &[(&resource, &class)].into());
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let requests = claim
             .requests

@@ -184,8 +184,9 @@ struct Evaluation<'a> {
     scales: Vec<OnceCell<InstancePodCounts>>,
 }
 
-/// An instance of a component; `None`: all instances.
-type Instance<'i> = Option<(usize, &'i str)>;
+/// Whose pods to count: those of one instance (index of its component, its name); `None`: those of
+/// all instances.
+type InstanceFilter<'i> = Option<(usize, &'i str)>;
 
 impl Evaluation<'_> {
     fn component(&self, index: usize) -> &Component {
@@ -336,7 +337,7 @@ impl Evaluation<'_> {
         &self,
         field: &str,
         at: usize,
-        instance: Instance<'_>,
+        instance: InstanceFilter<'_>,
     ) -> Result<u32, Malformed> {
         let pods = self.initial_pods(at, instance)?;
         let too_many = || Malformed::new(field, "more", EXPECTED_PODS);
@@ -344,7 +345,7 @@ impl Evaluation<'_> {
     }
 
     /// Number of pods that a component and those below it start with; saturates at `u32::MAX`.
-    fn initial_pods(&self, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
+    fn initial_pods(&self, at: usize, instance: InstanceFilter<'_>) -> Result<u32, Malformed> {
         if self.karta.components.iter().any(|component| component.scale.is_some()) {
             self.pods_by_scale(at, instance)
         } else {
@@ -355,7 +356,7 @@ impl Evaluation<'_> {
     /// Number of initial pods by scale definitions: the replicas of a component multiply the pods
     /// below it. A component without replicas has the pods below it, and one with nothing below has
     /// its replicas.
-    fn pods_by_scale(&self, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
+    fn pods_by_scale(&self, at: usize, instance: InstanceFilter<'_>) -> Result<u32, Malformed> {
         let scales = self.instance_pod_counts(at)?;
         let own = match instance.filter(|(of, _)| *of == at && scales.len() > 1) {
             Some((_, name)) => scales.get(name).copied().unwrap_or(0),
@@ -409,7 +410,7 @@ impl Evaluation<'_> {
 
     /// Number of initial pods without any scale definition: one pod per instance of each component
     /// with pods.
-    fn pods_by_component(&self, at: usize, instance: Instance<'_>) -> Result<u32, Malformed> {
+    fn pods_by_component(&self, at: usize, instance: InstanceFilter<'_>) -> Result<u32, Malformed> {
         let component = self.component(at);
         if component.has_pods {
             let Some(names) = &component.instances else { return Ok(1) };

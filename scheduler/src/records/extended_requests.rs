@@ -38,8 +38,8 @@ pub(crate) struct ExtendedRequest {
 
 impl ExtendedRequests {
     pub(crate) fn from_pod(pod: &Value) -> Self {
-        let initial_claim_status = "/status/extendedResourceClaimStatus";
-        let mappings = list(pod, &format!("{initial_claim_status}/requestMappings")).iter();
+        let claim_status_path = "/status/extendedResourceClaimStatus";
+        let mappings = list(pod, &format!("{claim_status_path}/requestMappings")).iter();
         let init = list(pod, "/spec/initContainers").iter().map(|container| (container, true));
         let containers = list(pod, "/spec/containers").iter().map(|container| (container, false));
         let containers = init.chain(containers).enumerate();
@@ -47,7 +47,7 @@ impl ExtendedRequests {
             requests: containers
                 .flat_map(|(at, (container, is_init))| of_container(container, at, is_init))
                 .collect(),
-            claim: name(pod, &format!("{initial_claim_status}/resourceClaimName")),
+            claim: name(pod, &format!("{claim_status_path}/resourceClaimName")),
             served: mappings.filter_map(|mapping| name(mapping, "/resourceName")).collect(),
         }
     }
@@ -78,5 +78,6 @@ fn of_container(container: &Value, container_index: usize, is_init: bool) -> Vec
 /// Whether it is the name of an extended resource.
 fn is_extended(resource: &str) -> bool {
     let is_native_resource = !resource.contains('/') || resource.contains("kubernetes.io/");
-    resource.starts_with(DEVICE_CLASS_PREFIX) || !is_native_resource && !resource.starts_with("requests.")
+    resource.starts_with(DEVICE_CLASS_PREFIX)
+        || !is_native_resource && !resource.starts_with("requests.")
 }

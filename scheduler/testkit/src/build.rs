@@ -107,8 +107,9 @@ impl SnapshotBuilder {
             devices: tokens
                 .take_each("device")
                 .into_iter()
-                .map(device::parse_node_device).collect(),
-            device_counters: (tokens.each("counters").into_iter())
+                .map(device::parse_node_device)
+                .collect(),
+            device_counters: (tokens.take_each("counters").into_iter())
                 .flat_map(device::amounts)
                 .collect(),
             unused_claims: shape::parse_unused_claims(&mut tokens),
@@ -205,11 +206,11 @@ impl SnapshotBuilder {
             },
             preemption_delay: tokens.take_duration("delay").unwrap_or_default(),
             is_skipped: tokens.take_flag("left-alone"),
-            evicted_together: tokens.flag("whole"),
+            evicted_together: tokens.take_flag("whole"),
             unschedulable_members: Vec::new(),
         };
         let queue = tokens.take_value("queue").unwrap_or("default").into();
-        let is_gang = least == u32::MAX;
+        let is_gang = default_minimum_max == u32::MAX;
         self.jobs.push(ParsedJob { queue, group, is_gang, pods: Vec::new() });
         if parts_follow {
             tokens.expect_end();

@@ -122,9 +122,9 @@ impl Subject {
             "claim" => claim_names(pod.0).any(|name| name == self.name),
             // Pods submitted together share the workload's name as a label.
             "pod" => {
-                has_pod_name(pod, &self.name) || pod.label_value(WORKLOAD_LABEL) == Some(&self.name),
-            "podgroup" => pod.scheduling_group() == Some(&self.name)
+                has_pod_name(pod, &self.name) || pod.label_value(WORKLOAD_LABEL) == Some(&self.name)
             }
+            "podgroup" => pod.scheduling_group() == Some(&self.name),
             word => pod.belongs_to(word, &self.name) || is_in_pod_group(pod, &self.name),
         }
     }

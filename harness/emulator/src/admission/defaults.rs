@@ -106,7 +106,9 @@ pub(super) fn set_defaults(kind: &Kind, object: &mut Value) {
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
             set_match_resources_defaults(&mut object["spec"]["matchResources"]);
         }
-        ("storage.k8s.io", "CSIDriver") => set_csi_driver_defaults(kind.kubernetes, &mut object["spec"]),
+        ("storage.k8s.io", "CSIDriver") => {
+            set_csi_driver_defaults(kind.kubernetes, &mut object["spec"])
+        }
         ("storage.k8s.io", "StorageClass") => {
             set_default(object, &["reclaimPolicy"], "Delete");
             set_default(object, &["volumeBindingMode"], "Immediate");

@@ -54,7 +54,7 @@ pub(super) fn check_device_object(
 }
 
 /// Sets the defaults of the new status of a resource claim.
-pub(super) fn keep_qos_class(admission: &Admission<'_>, claim: &mut Value) {
+pub(super) fn complete_claim_status(admission: &Admission<'_>, claim: &mut Value) {
     if !admission.kind.is("resource.k8s.io", "ResourceClaim") {
         return;
     }

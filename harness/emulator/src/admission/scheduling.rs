@@ -68,7 +68,8 @@ fn resolve_priority(admission: &Admission<'_>, name: &str) -> Result<ResolvedPri
     } else {
         admission.store.find(&Key::new(classes, "", name)).cloned()
     };
-    let system = SYSTEM_PRIORITY_CLASSES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    let system =
+        SYSTEM_PRIORITY_CLASSES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
     if class.is_none() && system.is_none() && !name.is_empty() {
         let why = format!("no PriorityClass with name {name} was found");
         return Err(forbidden(admission, &why));

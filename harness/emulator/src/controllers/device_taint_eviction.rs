@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use crate::reconcile::fields::{Condition, time_after_secs, set_condition, time};
+use crate::reconcile::fields::{Condition, set_condition, time_at, time_after_secs};
 use crate::reconcile::pod_status::{
     bound_group, claims_of, consumers, is_finished, node_name, pod_claims,
 };
@@ -71,22 +71,22 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
 }
 
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some(object) = ctx.cache.get(key) else { return ReconcileResult::done() };
+    let Some(object) = ctx.cache.get(key) else { return ReconcileResult::nothing_to_do() };
     if !ctx.feature_gates.is_enabled(GATE) {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
     if key.resource == *PODS {
         evict(key, object, ctx)
     } else if key.resource == *DEVICE_TAINT_RULES {
         rule_status::report(key, object, ctx)
     } else {
-        ReconcileResult::done()
+        ReconcileResult::nothing_to_do()
     }
 }
 
 /// Deletes a pod at its time.
 fn evict(key: &Key, pod: &Object, ctx: &Context) -> ReconcileResult {
-    let Some(eviction) = eviction(pod, None, ctx.cache) else { return ReconcileResult::done() };
+    let Some(eviction) = eviction(pod, None, ctx.cache) else { return ReconcileResult::nothing_to_do() };
     if ctx.now < eviction.at {
         return ReconcileResult::requeue_at(eviction.at);
     }
@@ -196,7 +196,7 @@ fn matches_device(rule: &Value, result: &Value) -> bool {
 
 /// When a taint evicts the pods of an allocated device; `None` if the claim tolerates it forever.
 fn eviction_time(result: &Value, taint: &Value) -> Option<Timestamp> {
-    let since = time(taint, &["timeAdded"]).unwrap_or(Timestamp::MIN);
+    let since = time_at(taint, &["timeAdded"]).unwrap_or(Timestamp::MIN);
     let mut stays = None;
     for toleration in list(result, &["tolerations"]) {
         let of = |field: &str| text(toleration, &[field]);

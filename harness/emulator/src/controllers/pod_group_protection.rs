@@ -32,12 +32,12 @@ fn keys_to_reconcile(change: &ObjectChange, _cache: &InformerCache) -> Vec<Key> 
 
 /// Removes the finalizer of a deleted group without pods that have not ended.
 fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
-    let Some(group) = ctx.cache.get(key) else { return ReconcileResult::done() };
+    let Some(group) = ctx.cache.get(key) else { return ReconcileResult::nothing_to_do() };
     if !is_deleting(group) || !finalizers(group).any(|one| one == POD_GROUP_PROTECTION) {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
     if group_members(key, ctx.cache).any(|(_, pod)| !is_finished(pod)) {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
     ReconcileResult::from_writes([ApiRequest::remove_finalizer(key, group, POD_GROUP_PROTECTION)])
 }

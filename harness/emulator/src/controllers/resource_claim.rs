@@ -1,10 +1,10 @@
 //! The resource claim controller: creates claims from templates for pods and pod groups, and
 //! deallocates unused claims. The scheduler allocates them.
 
-use super::workload::{controlled_by, free_object_name};
+use super::workload::{controller_references, free_object_name};
 use crate::reconcile::cache::controller_reference;
 use crate::reconcile::pod_status::{
-    bound_group, entry_name, group_key, group_members, is_finished, pod_claims,
+    bound_group, claim_entry_name, group_key, group_members, is_finished, pod_claims,
 };
 use crate::reconcile::resources::{POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
 use crate::reconcile::result::EventSpec;
@@ -61,7 +61,7 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     }
     if *resource == *RESOURCE_CLAIM_TEMPLATES {
         let pods = cache.objects_in_namespace(&PODS, &change.key.namespace);
-        let groups = cache.in_namespace(&POD_GROUPS, &change.key.namespace);
+        let groups = cache.objects_in_namespace(&POD_GROUPS, &change.key.namespace);
         let waiting = pods.chain(groups).filter(|(_, owner)| !pod_claims(owner).is_empty());
         return waiting.map(|(key, _)| key.clone()).collect();
     }
@@ -126,13 +126,13 @@ fn create_missing_claims(key: &Key, pod: &Object, ctx: &Context) -> ReconcileRes
 /// Creates the missing claims of a pod group from their templates.
 fn make_group_claims(key: &Key, group: &Object, ctx: &Context) -> ReconcileResult {
     if is_deleting(group) || !ctx.feature_gates.is_enabled(GROUP_CLAIMS_GATE) {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
     let mut writes = Vec::new();
     let mut statuses = list(group, &["status", "resourceClaimStatuses"]).to_vec();
     for entry in pod_claims(group) {
-        let (own, template) = (entry_name(entry), text(entry, &["resourceClaimTemplateName"]));
-        if template.is_empty() || statuses.iter().any(|status| entry_name(status) == own) {
+        let (own, template) = (claim_entry_name(entry), text(entry, &["resourceClaimTemplateName"]));
+        if template.is_empty() || statuses.iter().any(|status| claim_entry_name(status) == own) {
             continue;
         }
         let Some(made) = find_or_create(template, group, own, &mut writes, ctx) else { continue };
@@ -213,7 +213,7 @@ fn claim_from_template<'a>(
     set(&mut claim, &["metadata", "name"], json!(made));
     set(&mut claim, &["metadata", "namespace"], json!(namespace(owner)));
     set(&mut claim, &["metadata", "annotations", POD_CLAIM_ANNOTATION], json!(own));
-    let mut owners = controlled_by(owner);
+    let mut owners = controller_references(owner);
     if is_group {
         remove(&mut owners[0], &["blockOwnerDeletion"]);
     }
@@ -268,9 +268,9 @@ fn is_consumer_active(consumer: &Value, claim: &Key, ctx: &Context) -> bool {
             namespace: claim.namespace.clone(),
             name: claim_entry_name(consumer).into(),
         };
-        ctx.cache.get(&key).filter(|consumer| uid(consumer) == text(user, &["uid"]))
+        ctx.cache.get(&key).filter(|found| uid(found) == text(consumer, &["uid"]))
     };
-    match (text(user, &["apiGroup"]), text(user, &["resource"])) {
+    match (text(consumer, &["apiGroup"]), text(consumer, &["resource"])) {
         ("", "pods") => find(&PODS).is_some_and(|pod| !is_finished(pod)),
         ("scheduling.k8s.io", "podgroups") if ctx.feature_gates.is_enabled(GROUP_CLAIMS_GATE) => {
             find(&POD_GROUPS).is_some()

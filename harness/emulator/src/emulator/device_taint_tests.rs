@@ -41,7 +41,7 @@ const RULE: &str = "
 /// A running pod with gpu-0, whose claim has these tolerations.
 async fn running_pod(tolerations: Value) -> TestCluster {
     let cluster = TestCluster::new();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(OBJECTS);
     let pod = cluster.get("pods", "p");
     cluster.update_status("resourceclaims", "c", |claim| {
@@ -52,8 +52,8 @@ async fn running_pod(tolerations: Value) -> TestCluster {
         set(claim, &["status", "reservedFor"], user);
     });
     cluster.bind_all("n1");
-    cluster.secs(5).await;
-    assert_eq!(cluster.in_phase("Running"), 1);
+    cluster.advance_secs(5).await;
+    assert_eq!(cluster.count_pods_in_phase("Running"), 1);
     cluster
 }
 
@@ -68,11 +68,11 @@ fn progress(cluster: &TestCluster) -> String {
 async fn a_taint_rule_evicts_the_pods_of_its_devices() {
     let cluster = running_pod(json!([])).await;
     cluster.apply(RULE);
-    cluster.secs(5).await;
-    assert_eq!(cluster.names("pods").len(), 0);
-    let events = cluster.events("p");
+    cluster.advance_secs(5).await;
+    assert_eq!(cluster.object_names_of("pods").len(), 0);
+    let events = cluster.event_reasons("p");
     assert!(events.contains(&"DeviceTaintManagerEviction".to_owned()), "{events:?}");
-    cluster.secs(20).await;
+    cluster.advance_secs(20).await;
     assert_eq!(progress(&cluster), "False Completed ");
 }
 
@@ -85,18 +85,18 @@ async fn a_taint_of_a_device_evicts_at_the_end_of_its_toleration() {
         let taint = json!([{"key": "example.com/broken", "effect": "NoExecute"}]);
         set(&mut slice["spec"]["devices"][0], &["taints"], taint);
     });
-    cluster.secs(50).await;
-    assert_eq!(cluster.in_phase("Running"), 1);
-    cluster.secs(20).await;
-    assert_eq!(cluster.names("pods").len(), 0);
+    cluster.advance_secs(50).await;
+    assert_eq!(cluster.count_pods_in_phase("Running"), 1);
+    cluster.advance_secs(20).await;
+    assert_eq!(cluster.object_names_of("pods").len(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rule_without_effect_tells_what_it_would_evict() {
     let cluster = running_pod(json!([])).await;
     cluster.apply(&RULE.replace("NoExecute", "None"));
-    cluster.secs(15).await;
-    assert_eq!(cluster.in_phase("Running"), 1);
+    cluster.advance_secs(15).await;
+    assert_eq!(cluster.count_pods_in_phase("Running"), 1);
     assert_eq!(
         progress(&cluster),
         "False NoEffect 1 published device selected. 1 allocated device selected. 1 pod would be \

@@ -61,7 +61,7 @@ const TEMPLATE: &str = "
     ";
 
 fn cluster() -> TestCluster {
-    TestCluster::with(|options| {
+    TestCluster::with_options(|options| {
         options.feature_gates = FeatureGates::parse(KubernetesVersion::V1_37, GATES).unwrap();
     })
 }
@@ -69,7 +69,7 @@ fn cluster() -> TestCluster {
 #[tokio::test(start_paused = true)]
 async fn a_deleted_group_stays_until_its_pods_have_ended() {
     let cluster = cluster();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(&GROUP.replace("resourceClaims", "# "));
     cluster.apply(
         "
@@ -83,22 +83,22 @@ async fn a_deleted_group_stays_until_its_pods_have_ended() {
         ",
     );
     cluster.bind_all("n1");
-    cluster.secs(5).await;
+    cluster.advance_secs(5).await;
     cluster.delete("podgroups", "g");
-    cluster.secs(5).await;
+    cluster.advance_secs(5).await;
     assert!(!cluster.get("podgroups", "g")["metadata"]["deletionTimestamp"].is_null());
-    cluster.secs(20).await;
+    cluster.advance_secs(20).await;
     assert_eq!(text(&cluster.get("pods", "a"), &["status", "phase"]), "Succeeded");
-    assert!(cluster.all("podgroups").is_empty());
+    assert!(cluster.objects_of("podgroups").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_job_gets_a_workload_and_a_group_of_its_pods() {
     let cluster = cluster();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(JOB);
     cluster.settle().await;
-    let workload = cluster.all("workloads").remove(0);
+    let workload = cluster.objects_of("workloads").remove(0);
     assert_eq!(
         workload["spec"],
         json!({
@@ -111,7 +111,7 @@ async fn a_job_gets_a_workload_and_a_group_of_its_pods() {
             }],
         })
     );
-    let group = cluster.all("podgroups").remove(0);
+    let group = cluster.objects_of("podgroups").remove(0);
     assert_eq!(
         group["spec"],
         json!({
@@ -128,13 +128,13 @@ async fn a_job_gets_a_workload_and_a_group_of_its_pods() {
         all.iter().map(|owner| text(owner, &["kind"]).to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(owners(&group), ["Job", "Workload"]);
-    let pods = cluster.all("pods");
+    let pods = cluster.objects_of("pods");
     assert_eq!(pods.len(), 3);
     for pod in &pods {
         assert_eq!(text(pod, &["spec", "schedulingGroup", "podGroupName"]), name(&group));
         assert_eq!(owners(pod), ["Job"]);
     }
-    let events = cluster.events("train");
+    let events = cluster.event_reasons("train");
     assert!(events.contains(&"WorkloadCreated".to_owned()), "{events:?}");
     assert!(events.contains(&"PodGroupCreated".to_owned()), "{events:?}");
 }
@@ -142,7 +142,7 @@ async fn a_job_gets_a_workload_and_a_group_of_its_pods() {
 #[tokio::test(start_paused = true)]
 async fn the_minimum_of_a_job_reaches_its_group() {
     let cluster = cluster();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(JOB);
     cluster.settle().await;
     cluster.edit("jobs", "train", |job| {
@@ -150,36 +150,36 @@ async fn the_minimum_of_a_job_reaches_its_group() {
     });
     cluster.settle().await;
     let gang = json!({"gang": {"minCount": 2}});
-    assert_eq!(cluster.all("podgroups")[0]["spec"]["schedulingPolicy"], gang);
-    let workload = &cluster.all("workloads")[0];
+    assert_eq!(cluster.objects_of("podgroups")[0]["spec"]["schedulingPolicy"], gang);
+    let workload = &cluster.objects_of("workloads")[0];
     assert_eq!(workload["spec"]["podGroupTemplates"][0]["schedulingPolicy"], gang);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_groups_of_a_deleted_job_are_collected() {
     let cluster = cluster();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(JOB);
     cluster.settle().await;
     cluster.delete("jobs", "train");
-    cluster.secs(60).await;
-    assert_eq!(cluster.names("pods").len(), 0);
-    assert!(cluster.all("podgroups").is_empty());
-    assert!(cluster.all("workloads").is_empty());
+    cluster.advance_secs(60).await;
+    assert_eq!(cluster.object_names_of("pods").len(), 0);
+    assert!(cluster.objects_of("podgroups").is_empty());
+    assert!(cluster.objects_of("workloads").is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_group_share_its_claim() {
     let cluster = cluster();
-    cluster.nodes(&["n1"]).await;
+    cluster.create_gpu_nodes(&["n1"]).await;
     cluster.apply(TEMPLATE);
     cluster.apply(&member("a"));
     cluster.settle().await;
-    assert!(cluster.all("resourceclaims").is_empty(), "the group does not exist");
+    assert!(cluster.objects_of("resourceclaims").is_empty(), "the group does not exist");
     cluster.apply(GROUP);
     cluster.apply(&member("b"));
     cluster.settle().await;
-    let claims = cluster.all("resourceclaims");
+    let claims = cluster.objects_of("resourceclaims");
     assert_eq!(claims.len(), 1);
     let (claim, group) = (&claims[0], cluster.get("podgroups", "g"));
     assert_eq!(
@@ -202,12 +202,12 @@ async fn pods_of_a_group_share_its_claim() {
         set(claim, &["status", "reservedFor"], user);
     });
     cluster.bind_all("n1");
-    cluster.secs(5).await;
-    assert_eq!(cluster.in_phase("Running"), 2);
-    cluster.secs(30).await;
+    cluster.advance_secs(5).await;
+    assert_eq!(cluster.count_pods_in_phase("Running"), 2);
+    cluster.advance_secs(30).await;
     let claim = cluster.get("resourceclaims", &key);
     assert_eq!(list(&claim, &["status", "reservedFor"]).len(), 1, "the group still exists");
     cluster.delete("podgroups", "g");
-    cluster.secs(10).await;
-    assert!(cluster.all("resourceclaims").is_empty());
+    cluster.advance_secs(10).await;
+    assert!(cluster.objects_of("resourceclaims").is_empty());
 }

@@ -25,10 +25,10 @@ pub(super) struct PodRejection {
 }
 
 /// What the pod requests of the node's resources: not what the devices of its claim serve.
-fn claim_requests(pod: &Value) -> Amounts {
+fn pod_amounts_on_node(pod: &Value) -> Amounts {
     let mut requests = pod_requests(pod);
-    let initial_claim_status = ["status", "extendedResourceClaimStatus", "requestMappings"];
-    for mapping in list(pod, &initial_claim_status) {
+    let claim_status_path = ["status", "extendedResourceClaimStatus", "requestMappings"];
+    for mapping in list(pod, &claim_status_path) {
         requests.remove(text(mapping, &["resourceName"]));
     }
     requests
@@ -41,7 +41,7 @@ pub(super) fn admitted_gpus(
     node: &Value,
     cache: &InformerCache,
 ) -> Result<BTreeSet<u64>, PodRejection> {
-    let requested = claim_requests(pod);
+    let requested = pod_amounts_on_node(pod);
     let capacity_of_node = allocatable_amounts(node);
     let mut used = Amounts::new();
     let mut taken = BTreeSet::new();
@@ -51,7 +51,7 @@ pub(super) fn admitted_gpus(
         }
         taken.extend(recorded_gpus(other));
         if !text(other, &["status", "startTime"]).is_empty() {
-            add_amounts(&mut used, &claim_requests(other));
+            add_amounts(&mut used, &pod_amounts_on_node(other));
         }
     }
     for (resource, amount) in &requested {

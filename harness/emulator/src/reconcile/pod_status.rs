@@ -46,7 +46,7 @@ pub(crate) fn group_members<'v>(
     group: &'v Key,
     cache: &'v InformerCache,
 ) -> impl Iterator<Item = (&'v Key, &'v Object)> {
-    let pods = cache.in_namespace(&PODS, &group.namespace);
+    let pods = cache.objects_in_namespace(&PODS, &group.namespace);
     pods.filter(move |(_, pod)| group_name(pod) == Some(&*group.name))
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn are_claims_ready(pod: &Value, cache: &InformerCache) -> bool {
 }
 
 /// The pods in `status.reservedFor` of a changed claim, and those of the pod groups there.
-pub(crate) fn reserved_pods(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
+pub(crate) fn pods_reserving_claim(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     let after = change.after.iter();
     after.flat_map(|claim| consumers(&change.key, claim, cache)).collect()
 }
@@ -95,7 +95,7 @@ pub(crate) fn consumers(claim: &Key, object: &Value, cache: &InformerCache) -> V
     let key = |resource: &Resource, user: &Value| Key {
         resource: resource.clone(),
         namespace: claim.namespace.clone(),
-        name: entry_name(user).into(),
+        name: claim_entry_name(user).into(),
     };
     let mut pods = Vec::new();
     for user in list(object, &["status", "reservedFor"]) {
@@ -116,7 +116,7 @@ pub(crate) fn claims_of(pod: &Value) -> Vec<(&str, &str)> {
     let own = text(pod, &["status", "extendedResourceClaimStatus", "resourceClaimName"]);
     let named = pod_claims(pod).iter().chain(made);
     named
-        .map(|claim| (entry_name(claim), text(claim, &["resourceClaimName"])))
+        .map(|claim| (claim_entry_name(claim), text(claim, &["resourceClaimName"])))
         .chain([("", own)])
         .filter(|(_, claim)| !claim.is_empty())
         .collect()

@@ -38,8 +38,10 @@ impl ObservedDevices {
 
     /// Adds the GPUs that ResourceSlices publish for a node to the view of the node.
     pub(crate) fn add_published_gpus(&self, mut view: NodeView, node: &Name) -> NodeView {
-        let of_gpus =
-            self.slices.values().filter(|slice| is_gpu_class_name(text(slice, "/spec/driver").unwrap_or("")));
+        let of_gpus = self
+            .slices
+            .values()
+            .filter(|slice| is_gpu_class_name(text(slice, "/spec/driver").unwrap_or("")));
         let devices = of_gpus.flat_map(|slice| {
             list(slice, "/spec/devices").iter().map(move |device| (slice, device))
         });

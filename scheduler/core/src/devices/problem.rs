@@ -219,12 +219,12 @@ impl<'a> DeviceGrouping<'a> {
         alternative: &ClaimAlternative,
     ) -> Option<Alternative> {
         let attributes: Vec<usize> =
-            of.constraints.iter().map(|one| self.attribute_index(one)).collect();
-        let has_admin = of.requests.iter().any(|one| one.access == DeviceAccess::Admin);
-        let matched = of.constraints.iter().zip(&attributes);
+            alternative.constraints.iter().map(|one| self.attribute_index(one)).collect();
+        let has_admin = alternative.requests.iter().any(|one| one.access == DeviceAccess::Admin);
+        let matched = alternative.constraints.iter().zip(&attributes);
         let matched = matched.filter(|(constraint, _)| constraint.rule == AttributeRule::Match);
         let matched: Vec<usize> = matched.map(|(_, attribute)| *attribute).collect();
-        let requests = of.requests.iter().enumerate();
+        let requests = alternative.requests.iter().enumerate();
         let requests = requests.map(|(index, one)| {
             let groups = self.groups_by_preference(one, &matched, has_admin);
             Request {

@@ -337,7 +337,7 @@ impl<'p> Search<'p> {
                 picked.extend(self.problem.groups[group].values[constraint.attribute]);
             }
         }
-        self.consume_free_capacity(request, group, count, Direction::Take);
+        self.update_free_devices(request, group, count, Direction::Take);
         partial.used[group] += count;
         self.picks.push(PickedDevices {
             claim: partial.claim,
@@ -352,13 +352,19 @@ impl<'p> Search<'p> {
         }
         self.picks.pop();
         partial.used[group] -= count;
-        self.consume_free_capacity(request, group, count, Direction::Return);
+        self.update_free_devices(request, group, count, Direction::Return);
         partial.values = values_before;
         false
     }
 
     /// Takes devices for the request, or returns them: devices, counters, capacity.
-    fn consume_free_capacity(&mut self, request: &Request, group: usize, count: usize, direction: Direction) {
+    fn update_free_devices(
+        &mut self,
+        request: &Request,
+        group: usize,
+        count: usize,
+        direction: Direction,
+    ) {
         let DeviceGroup { counters, shared, .. } = &self.problem.groups[group];
         let left = &mut self.left;
         let sign = match direction {

@@ -113,9 +113,9 @@ fn fit_devices(session: &Session<'_>, pod: PodId, node_id: NodeId) -> Result<Fit
     }
     let shares = node.devices.iter().flat_map(|device| &device.shares);
     let holders = node.devices.iter().filter_map(|device| device.allocated_to.as_ref());
-    let holders: BTreeMap<&Name, Availability> = holders
+    let holders: BTreeMap<&Name, DeviceAvailability> = holders
         .chain(shares.map(|share| &share.claim))
-        .map(|claim| (claim, availability(session, claim, at)))
+        .map(|claim| (claim, device_availability(session, claim, node_id)))
         .collect();
     let can_allocate = |claims: &[&ClaimRequests], is_free: &dyn Fn(DeviceAvailability) -> bool| {
         let keeps = |claim: &Name| holders.get(claim).is_some_and(|when| !is_free(*when));
@@ -163,7 +163,8 @@ fn is_allocated(session: &Session<'_>, claim: &Name, node: &Node, node_id: NodeI
         device.allocated_to.as_ref() == Some(claim)
             || device.shares.iter().any(|share| share.claim == *claim)
     };
-    node.devices.iter().any(has) && device_availability(session, claim, node_id) == DeviceAvailability::Never
+    node.devices.iter().any(has)
+        && device_availability(session, claim, node_id) == DeviceAvailability::Never
 }
 
 /// When the devices of the node that are allocated to the claim are free for other claims. A claim

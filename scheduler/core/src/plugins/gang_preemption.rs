@@ -41,7 +41,7 @@ impl PostFilter for GangPreemption {
 fn failure(session: &Session<'_>, group: PodGroupId, reason: Reason) -> Option<PodGroupFailure> {
     let spec = session.group(group);
     let min_count = spec.sub_groups.first().map_or(1, |only| only.min_member.max(1));
-    let active = session.members(group).active();
+    let active = session.members(group).active_count();
     let (scheduled, domains, fit_errors) = match reason {
         Reason::GangDoesNotFit { fitting, fit_errors, .. } => (fitting, None, fit_errors),
         Reason::NoNode { fit_errors, .. } => (active, None, fit_errors),

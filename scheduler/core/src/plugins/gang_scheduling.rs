@@ -18,7 +18,7 @@ impl PreEnqueue for GangScheduling {
         if !spec.is_gang() {
             return Ok(());
         }
-        session.members(group).check_ready(spec).map_err(Reason::NotReady)
+        session.members(group).check_gang_ready(spec).map_err(Reason::NotReady)
     }
 }
 

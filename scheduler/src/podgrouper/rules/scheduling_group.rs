@@ -7,7 +7,7 @@ use schedlab_api::{annotations::BATCH_MIN_MEMBER, api_versions, labels};
 use schedlab_scheduler_core::model::{Name, TopologyConstraint};
 
 use super::{
-    GroupingContext, GroupingInput, SCHEDULING_GROUP_KIND, TopOwner, annotations, inherit,
+    GroupingContext, GroupingInput, SCHEDULING_GROUP_KIND, TopOwner, annotations, inherit_labels,
     sub_groups::GroupShape,
 };
 use crate::{
@@ -42,10 +42,10 @@ pub(super) fn use_as_owner<'a>(
     };
     top.owner = Owner { uid: uid(group), ..owner(&named) };
     let of_owner = std::mem::replace(&mut top.labels, strings(group, "/metadata/labels"));
-    inherit(&mut top.labels, of_owner);
+    inherit_labels(&mut top.labels, of_owner);
     let of_group = strings(group, "/metadata/annotations");
     let of_owner = std::mem::replace(&mut top.annotations, of_group);
-    inherit(&mut top.annotations, of_owner);
+    inherit_labels(&mut top.annotations, of_owner);
     if disrupts_all(group) {
         top.annotations.insert(DISRUPTION_MODE_ANNOTATION.into(), "All".into());
     }
@@ -56,7 +56,7 @@ pub(super) fn use_as_owner<'a>(
 /// The minimum of a gang; the pods of a basic group are placed one by one.
 pub(super) fn shape(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> {
     let gang = at(input.top.object, "/spec/schedulingPolicy/gang").filter(|gang| !gang.is_null());
-    let Some(gang) = gang else { return Ok(GroupShape::uniform(1)) };
+    let Some(gang) = gang else { return Ok(GroupShape::without_sub_groups(1)) };
     let minimum = int32(gang, "/minCount").and_then(|count| u64::try_from(count).ok());
     let Some(minimum) = minimum.filter(|minimum| *minimum > 0) else {
         let found = gang.get("minCount").map_or_else(|| "nothing".to_owned(), shown);
@@ -70,7 +70,7 @@ pub(super) fn shape(input: &GroupingInput<'_>) -> Result<GroupShape, Malformed> 
         let allowed = "spec.schedulingPolicy.gang.minCount of its PodGroup";
         return Err(Malformed::new(field, found, allowed));
     }
-    Ok(GroupShape::uniform(minimum))
+    Ok(GroupShape::without_sub_groups(minimum))
 }
 
 pub(super) fn priority_class(input: &GroupingInput<'_>) -> Option<Name> {
@@ -80,7 +80,7 @@ pub(super) fn priority_class(input: &GroupingInput<'_>) -> Option<Name> {
 /// One domain of the node label that the PodGroup names, for all pods. Without one, the
 /// annotations of KAI.
 pub(super) fn topology(input: &GroupingInput<'_>) -> Result<Option<TopologyConstraint>, Malformed> {
-    let annotated = annotations::topology(&input.top.annotations)?;
+    let annotated = annotations::topology_constraint(&input.top.annotations)?;
     let Some(key) = topology_key(input.top.object) else { return Ok(annotated) };
     if let Some(other) = annotated {
         let field = format!("annotation {}", annotations::TOPOLOGY_ANNOTATION);

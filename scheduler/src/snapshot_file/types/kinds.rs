@@ -62,7 +62,7 @@ fn declared_schema(kind: Kind, generator: &mut SchemaGenerator) -> Schema {
         Kind::NodeResourceTopology => node_resource_topology_schema(generator),
         // Not part of snapshots.
         Kind::Karta | Kind::SchedulingGroup => {
-            custom::<serde_json::Value, serde_json::Value>(generator)
+            custom_resource_schema::<serde_json::Value, serde_json::Value>(generator)
         }
         Kind::PodDisruptionBudget => generator.subschema_for::<PodDisruptionBudget>(),
         Kind::DeviceClass => generator.subschema_for::<DeviceClass>(),

@@ -26,8 +26,10 @@ pub(super) fn parse_node_device(word: &str) -> NodeDevice {
     let (word, counters) = split_option(word, '#');
     let (word, attribute) = split_option(word, '@');
     let (name, kinds) = word.split_once(':').expect("name:kinds");
-    let attribute =
-        attribute.map(pair).map(|(key, value)| (Name::from(key), value.to_owned())).into_iter();
+    let attribute = attribute
+        .map(split_key_value)
+        .map(|(key, value)| (Name::from(key), value.to_owned()))
+        .into_iter();
     let kinds: Vec<(Name, Option<DeviceAmounts>)> = kinds.split(',').map(named_share).collect();
     let shared = capacity.map(|capacity| SharedDevice {
         capacity: one_amount(capacity),
@@ -62,7 +64,7 @@ fn split_option(word: &str, at: char) -> (&str, Option<&str>) {
 /// `mem=4,core=1`.
 pub(super) fn amounts(word: &str) -> DeviceAmounts {
     let amount = |word| {
-        let (name, amount) = pair(word);
+        let (name, amount) = split_key_value(word);
         (Name::from(name), amount.parse().expect("an amount"))
     };
     word.split(',').map(amount).collect()

@@ -35,8 +35,11 @@ impl EmulatedCluster {
     pub(crate) fn start(seed: u64, feature_gates: FeatureGates) -> Self {
         // Most scenarios of a run start from the same store.
         static BEGINNING: OnceLock<(u64, FeatureGates, Store)> = OnceLock::new();
-        let options =
-            Options { seed, feature_gates, ..Options::with_clock(Clock::starting_at(epoch_timestamp())) };
+        let options = Options {
+            seed,
+            feature_gates,
+            ..Options::with_clock(Clock::starting_at(epoch_timestamp()))
+        };
         let gates = &options.feature_gates;
         let (of_seed, of_gates, store) =
             BEGINNING.get_or_init(|| (seed, gates.clone(), store_with_scheduler_objects(&options)));

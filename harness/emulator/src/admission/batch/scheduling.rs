@@ -15,7 +15,7 @@ pub(in crate::admission) fn check(
     let is_job = admission.kind.is("batch", "Job");
     let (old, spec) = (old.map(|old| job_spec(is_job, old)), job_spec(is_job, new));
     let path = if is_job { "spec" } else { "spec.jobTemplate.spec" };
-    check_policy_word(spec, &format!("{path}.scheduling"), errors);
+    check_disruption_policy(spec, &format!("{path}.scheduling"), errors);
     if is_job && let Some(old) = old {
         check_variant(old, spec, errors);
     }
@@ -30,7 +30,7 @@ fn job_spec(is_job: bool, object: &Value) -> &Value {
 }
 
 /// Checks the policy against parallelism and disruption mode.
-fn check_policy_word(spec: &Value, path: &str, errors: &mut FieldErrors) {
+fn check_disruption_policy(spec: &Value, path: &str, errors: &mut FieldErrors) {
     let scheduling = &spec["scheduling"];
     if scheduling.is_null() {
         return;

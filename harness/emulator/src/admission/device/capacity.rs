@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::admission::checks::{amount, quantity_text};
+use crate::admission::checks::{quantity_milli, quantity_text};
 use crate::api_types::error::FieldErrors;
-use crate::api_types::kinds::typed::canonical;
+use crate::api_types::kinds::typed::canonical_quantity;
 use schedlab_api::quantity::Milli;
 use schedlab_api::{
     Value,
@@ -23,14 +23,14 @@ pub(super) fn check_policies(device: &Value, path: &str, errors: &mut FieldError
         }
         let path = format!("{path}.capacity[{name}].requestPolicy");
         if is_shared {
-            check_policy_word(&capacity["value"], policy, &path, errors);
+            check_request_policy(&capacity["value"], policy, &path, errors);
         } else {
             errors.forbidden(path, "allowMultipleAllocations must be true");
         }
     }
 }
 
-fn check_policy_word(capacity: &Value, policy: &Value, path: &str, errors: &mut FieldErrors) {
+fn check_request_policy(capacity: &Value, policy: &Value, path: &str, errors: &mut FieldErrors) {
     let (values, range) = (list(policy, &["validValues"]), &policy["validRange"]);
     let default = &policy["default"];
     let kind = match (values.is_empty(), range.is_null()) {
@@ -49,7 +49,7 @@ fn check_policy_word(capacity: &Value, policy: &Value, path: &str, errors: &mut 
     } else if range.is_null() {
         check_values(capacity, default, values, &format!("{path}.validValues"), errors);
     } else {
-        check_schedule_range(capacity, default, range, &format!("{path}.validRange"), errors);
+        check_valid_range(capacity, default, range, &format!("{path}.validRange"), errors);
     }
 }
 
@@ -61,7 +61,7 @@ fn check_values(
     errors: &mut FieldErrors,
 ) {
     for (index, pair) in values.windows(2).enumerate() {
-        if amount(&pair[0]) > amount(&pair[1]) {
+        if quantity_milli(&pair[0]) > quantity_milli(&pair[1]) {
             let rule = "values must be sorted in ascending order";
             errors.invalid(format!("{path}[{}]", index + 1), &pair[1], rule);
         }
@@ -72,23 +72,23 @@ fn check_values(
         let mut seen = BTreeSet::new();
         for (index, value) in values.iter().enumerate() {
             let path = format!("{path}[{index}]");
-            if amount(value) > amount(capacity) {
+            if quantity_milli(value) > quantity_milli(capacity) {
                 let rule =
                     format!("option is larger than capacity value: {}", quantity_text(capacity));
                 errors.invalid(&*path, value, &rule);
             }
-            if !seen.insert(amount(value)) {
-                errors.duplicate(path, &plain_number(amount(value)).into());
+            if !seen.insert(quantity_milli(value)) {
+                errors.duplicate(path, &plain_number(quantity_milli(value)).into());
             }
         }
     }
-    if !values.iter().any(|value| amount(value) == amount(default)) {
+    if !values.iter().any(|value| quantity_milli(value) == quantity_milli(default)) {
         let rule = "default value is not valid according to the requestPolicy";
         errors.invalid(path, default, rule);
     }
 }
 
-fn check_schedule_range(
+fn check_valid_range(
     capacity: &Value,
     default: &Value,
     range: &Value,
@@ -106,7 +106,7 @@ fn check_schedule_range(
             errors.invalid(format!("{path}.{field}"), shown, &rule);
         }
     };
-    let is_above = |one: &Value, other: &Value| amount(one) > amount(other);
+    let is_above = |one: &Value, other: &Value| quantity_milli(one) > quantity_milli(other);
     let why = "min is larger than capacity value";
     check(is_above(least, capacity), "min", least, why, capacity);
     check(is_above(least, default), "default", default, "default is less than min", least);
@@ -120,11 +120,11 @@ fn check_schedule_range(
         return;
     }
     let path = format!("{path}.step");
-    if amount(step) <= 0 {
+    if quantity_milli(step) <= 0 {
         return errors.invalid(path, step, "must be greater than zero");
     }
-    let sum = amount(least) + amount(step);
-    if sum > amount(capacity) {
+    let sum = quantity_milli(least) + quantity_milli(step);
+    if sum > quantity_milli(capacity) {
         let rule = format!(
             "one step {} is larger than capacity value: {}",
             sum_text(sum, least),
@@ -133,7 +133,7 @@ fn check_schedule_range(
         errors.invalid(&*path, step, &rule);
     }
     for value in [default, most] {
-        if !value.is_null() && (amount(value) - amount(least)) % amount(step) != 0 {
+        if !value.is_null() && (quantity_milli(value) - quantity_milli(least)) % quantity_milli(step) != 0 {
             let rule = format!(
                 "value is not a multiple of a given step ({}) from ({})",
                 quantity_text(step),
@@ -157,7 +157,7 @@ fn sum_text(sum: Milli, first: &Value) -> String {
     let is_binary = quantity_text(first).ends_with('i');
     let plain = Value::from(plain_number(sum));
     if !is_binary {
-        return canonical(quantity_text(&plain)).unwrap_or_else(|_| plain_number(sum));
+        return canonical_quantity(quantity_text(&plain)).unwrap_or_else(|_| plain_number(sum));
     }
     let units = [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
     let bytes = sum / 1000;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::device_features;
 use super::{
-    ITEMS_MAX, items_up_to_limit, check_dns_label, check_fully_qualified_name, check_opaque_configuration,
-    check_selectors, check_unique, check_unique_item,
+    ITEMS_MAX, check_dns_label, check_fully_qualified_name, check_opaque_configuration,
+    check_selectors, check_unique, check_unique_item, items_up_to_limit,
 };
 use crate::admission::Admission;
 use crate::api_types::error::FieldErrors;
@@ -198,7 +198,8 @@ fn check_request_kind(request: &Value, field: &str, errors: &mut FieldErrors) {
 fn check_request(request: &Value, field: &str, errors: &mut FieldErrors) {
     check_device_class_name(request, field, errors);
     check_selectors(request, field, errors);
-    for (path, toleration) in items_up_to_limit(request, field, "tolerations", TOLERATIONS_MAX, errors)
+    for (path, toleration) in
+        items_up_to_limit(request, field, "tolerations", TOLERATIONS_MAX, errors)
     {
         device_features::check_toleration(toleration, &path, errors);
     }

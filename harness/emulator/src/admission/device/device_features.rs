@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{items_up_to_limit, capacity, check_dns_label, json_in_declared_order};
+use super::{capacity, check_dns_label, items_up_to_limit, json_in_declared_order};
 use crate::api_types::error::FieldErrors;
 use crate::api_types::names;
 use schedlab_api::{
@@ -125,7 +125,9 @@ pub(super) fn check_binding_conditions(device: &Value, field_path: &str, errors:
     let [success, failure] = ["bindingConditions", "bindingFailureConditions"];
     for field in [success, failure] {
         let mut seen = BTreeSet::new();
-        for (path, condition) in items_up_to_limit(device, field_path, field, CONDITIONS_MAX, errors) {
+        for (path, condition) in
+            items_up_to_limit(device, field_path, field, CONDITIONS_MAX, errors)
+        {
             let name = condition.as_str().unwrap_or_default();
             for rule in names::qualified_name_violations(name) {
                 errors.invalid(&*path, condition, &rule);

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use super::device_features;
 use super::{
-    check_dns_label, check_plain_driver, check_pool, check_qualified_name,
-    check_unique,
+    check_dns_label, check_plain_driver, check_pool, check_qualified_name, check_unique,
     items_up_to_limit,
 };
 use crate::admission::core::affinity;

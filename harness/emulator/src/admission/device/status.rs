@@ -7,8 +7,8 @@ use super::claim::{
 };
 use super::device_features::{check_binding_conditions, check_toleration};
 use super::{
-    ITEMS_MAX, POOL_NAME_LENGTH_MAX, items_up_to_limit, check_dns_label, check_driver, check_opaque_configuration,
-    check_plain_driver, check_pool, check_unique_item,
+    ITEMS_MAX, POOL_NAME_LENGTH_MAX, check_dns_label, check_driver, check_opaque_configuration,
+    check_plain_driver, check_pool, check_unique_item, items_up_to_limit,
 };
 use crate::admission::Admission;
 use crate::admission::core::affinity;

@@ -85,7 +85,7 @@ impl FieldErrors {
         let message = format!(
             "Invalid value: \"\": Checked value must be of type {type_and_format} in {field}"
         );
-        self.add("FieldValueInvalid", "<nil>", message);
+        self.add_cause("FieldValueInvalid", "<nil>", message);
     }
 
     /// Adds the error that the value of `field` has another type than the schema expects.
@@ -142,7 +142,7 @@ impl FieldErrors {
 
     /// Adds the error that the value of `field` is a duplicate by `rule`.
     pub fn duplicate_as_shown(&mut self, field: impl Into<String>, shown: &str) {
-        self.add("FieldValueDuplicate", field, format!("Duplicate value: {shown}"));
+        self.add_cause("FieldValueDuplicate", field, format!("Duplicate value: {shown}"));
     }
 
     /// A duplicate value, formatted by the caller, with a rule.
@@ -159,7 +159,7 @@ impl FieldErrors {
     pub fn forbidden(&mut self, field: impl Into<String>, rule: &str) {
         let message =
             if rule.is_empty() { "Forbidden".to_owned() } else { format!("Forbidden: {rule}") };
-        self.add("FieldValueForbidden", field, message);
+        self.add_cause("FieldValueForbidden", field, message);
     }
 
     /// Adds the error that `field` names something that does not exist.
@@ -175,7 +175,7 @@ impl FieldErrors {
     /// Adds the error that the value of `field` is longer than `limit` bytes.
     pub fn too_long_in_characters(&mut self, field: impl Into<String>, limit: usize) {
         let message = format!("Too long: may not be more than {limit} characters");
-        self.add("FieldValueTooLong", field, message);
+        self.add_cause("FieldValueTooLong", field, message);
     }
 
     /// A value that is longer than `limit` bytes.
@@ -187,7 +187,7 @@ impl FieldErrors {
     /// A text with more than `limit` characters.
     pub fn too_many_characters(&mut self, field: impl Into<String>, limit: usize) {
         let message = format!("Too long: may not be more than {limit} characters");
-        self.add("FieldValueTooLong", field, message);
+        self.add_cause("FieldValueTooLong", field, message);
     }
 
     /// Adds the errors of another check in place of those of the same type at the same field.

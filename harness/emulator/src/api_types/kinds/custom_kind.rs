@@ -177,17 +177,18 @@ fn check_schema_root(version: &Value, field_path: &str, errors: &mut FieldErrors
         return;
     }
     let kind = text(schema, &["type"]);
-    let rule = "at the root of the schema if the status subresource is enabled";
+    let where_allowed = "at the root of the schema if the status subresource is enabled";
     let may_stand = |word: &str| ROOT_KEYWORDS_WITH_STATUS.iter().any(|(_, known)| *known == word);
     let keywords = schema.as_object().into_iter().flatten();
     let mut forbidden_keywords = keywords.filter(|(_, said)| !said.is_null() && **said != false);
     if !kind.is_empty() && kind != "object" {
-        let rule = format!("only \"object\" is allowed as the type {rule}");
+        let rule = format!("only \"object\" is allowed as the type {where_allowed}");
         errors.invalid(format!("{field_path}.type"), &kind.into(), &rule);
     } else if forbidden_keywords.any(|(word, _)| !may_stand(word)) {
         let allowed_keywords: Vec<&str> =
             ROOT_KEYWORDS_WITH_STATUS.iter().map(|(word, _)| *word).collect();
-        let rule = format!("only [{}] fields are allowed {rule}", allowed_keywords.join(" "));
+        let rule =
+            format!("only [{}] fields are allowed {where_allowed}", allowed_keywords.join(" "));
         errors.invalid(field_path, schema, &rule);
     }
 }

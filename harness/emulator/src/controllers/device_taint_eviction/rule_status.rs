@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{eviction, matches_device};
 use crate::reconcile::fields::{
-    Condition, time_after_secs, find_condition, set_condition, set_condition_field, set_condition_time,
-    time,
+    Condition, find_condition, set_condition, set_condition_field, set_condition_time, time_at,
+    time_after_secs,
 };
 use crate::reconcile::resources::{PODS, RESOURCE_CLAIMS, RESOURCE_SLICES};
 use crate::reconcile::{ApiRequest, Context, InformerCache, ReconcileResult};
@@ -31,7 +31,7 @@ pub(super) fn report(key: &Key, rule: &Object, ctx: &Context) -> ReconcileResult
     let before = find_condition(rule, IN_PROGRESS);
     if let Some(before) = before
         && number(before, &["observedGeneration"]) == Some(generation)
-        && let Some(last) = time(before, &["lastTransitionTime"])
+        && let Some(last) = time_at(before, &["lastTransitionTime"])
         && ctx.now < time_after_secs(last, CHECK_INTERVAL_SECS)
     {
         return ReconcileResult::requeue_at(time_after_secs(last, CHECK_INTERVAL_SECS));
@@ -45,7 +45,7 @@ pub(super) fn report(key: &Key, rule: &Object, ctx: &Context) -> ReconcileResult
             && number(before, &["observedGeneration"]) == Some(generation)
     });
     if is_same {
-        return ReconcileResult::done();
+        return ReconcileResult::nothing_to_do();
     }
     let mut changed = Value::clone(rule);
     set_condition(&mut changed, &condition, ctx.now);

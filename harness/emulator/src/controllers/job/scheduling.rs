@@ -5,9 +5,9 @@
 //! if that controller delegates it: the annotation names a template of the controller's workload.
 
 use super::COMPONENT;
-use crate::controllers::workload::{LETTERS, controlled_by};
+use crate::controllers::workload::{LETTERS, controller_references};
 use crate::reconcile::cache::{OwnerReference, controller_reference};
-use crate::reconcile::fields::{find_condition, time};
+use crate::reconcile::fields::{find_condition, time_at};
 use crate::reconcile::resources::{POD_GROUPS, WORKLOADS};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{ApiRequest, Context};
@@ -108,7 +108,7 @@ fn owner_reference(kind: &str, owner: &Value) -> Value {
 
 /// Whether the job has never started: groups are not created for jobs that are older than the gate.
 fn is_never_started(job: &Value) -> bool {
-    time(job, &["status", "startTime"]).is_none()
+    time_at(job, &["status", "startTime"]).is_none()
         && number(job, &["status", "succeeded"]).unwrap_or(0) == 0
         && number(job, &["status", "failed"]).unwrap_or(0) == 0
         && find_condition(job, "Suspended").is_none()
@@ -126,7 +126,7 @@ fn workload_of<'c>(
             && text(reference, &["kind"]) == kind
             && text(reference, &["name"]) == name
     };
-    let mut workloads = ctx.cache.in_namespace(&WORKLOADS, namespace(job));
+    let mut workloads = ctx.cache.objects_in_namespace(&WORKLOADS, namespace(job));
     match owner {
         WorkloadOwner::Job => only(workloads.filter(|(_, workload)| {
             refers_to(workload, "batch", "Job", name(job))
@@ -143,7 +143,7 @@ fn group_in<'c>(
     job: &'c Value,
     ctx: &Context<'c>,
 ) -> Option<(&'c Key, &'c Object)> {
-    let groups = ctx.cache.in_namespace(&POD_GROUPS, namespace(job));
+    let groups = ctx.cache.objects_in_namespace(&POD_GROUPS, namespace(job));
     only(groups.filter(|(_, group)| {
         text(group, &["spec", "workloadRef", "workloadName"]) == name(workload)
             && controller_reference(group).is_some_and(|owner| owner.uid == uid(job))
@@ -198,7 +198,7 @@ fn create_workload(job: &Value, ctx: &Context) -> Vec<ApiRequest> {
         "metadata": {
             "name": format!("{prefix}-{hash}"),
             "namespace": namespace(job),
-            "ownerReferences": controlled_by(job),
+            "ownerReferences": controller_references(job),
         },
         "spec": {
             "controllerRef": {"apiGroup": "batch", "kind": "Job", "name": name(job)},
@@ -232,7 +232,7 @@ fn create_pod_group(
             set(&mut spec, &[field], template[field].clone());
         }
     }
-    let mut owners: Vec<Value> = controlled_by(job).as_array().cloned().unwrap_or_default();
+    let mut owners: Vec<Value> = controller_references(job).as_array().cloned().unwrap_or_default();
     if matches!(owner, WorkloadOwner::Job) {
         owners.push(owner_reference("Workload", workload));
     }

@@ -202,7 +202,7 @@ const TAINT_RULE: &[FieldColumn] = &[
     column("Value", Text(&["spec", "taint", "value"])),
     column("Effect", Text(&["spec", "taint", "effect"])),
     column("TimeAdded", Since(&["spec", "taint", "timeAdded"])),
-    AGE,
+    AGE_COLUMN,
 ];
 const DEVICE_COLUMNS: &[FieldColumn] = &[
     column("Node", Text(&["spec", "nodeName"])),
@@ -213,13 +213,13 @@ const DEVICE_COLUMNS: &[FieldColumn] = &[
 const POD_GROUP: &[FieldColumn] = &[
     column("Policy", Computed(group_policy)),
     column("Workload", TextOr(&["spec", "workloadRef", "workloadName"], NONE_TEXT)),
-    column("Status", Computed(replicated_job_status)),
-    AGE,
+    column("Status", Computed(pod_group_status_text)),
+    AGE_COLUMN,
 ];
 const COMPOSITE_POD_GROUP: &[FieldColumn] = &[
     column("Policy", Computed(group_policy)),
     column("Workload", TextOr(&["spec", "workloadRef", "workloadName"], NONE_TEXT)),
-    AGE,
+    AGE_COLUMN,
 ];
 const POLICY_COLUMNS: &[FieldColumn] = &[
     column("Validations", Count(&["spec", "validations"])),
@@ -272,7 +272,7 @@ fn group_policy(group: &Value) -> String {
     if is_gang { "Gang" } else { "Basic" }.to_owned()
 }
 
-fn replicated_job_status(group: &Value) -> String {
+fn pod_group_status_text(group: &Value) -> String {
     let conditions = list(group, &["status", "conditions"]);
     let find = |kind: &str| conditions.iter().rfind(|condition| condition["type"] == kind);
     if let Some(disruption) = find("DisruptionTarget") {

@@ -1,6 +1,6 @@
 //! Defaults of pod-level resources (`spec.resources`).
 
-use crate::admission::checks::amount;
+use crate::admission::checks::quantity_milli;
 use crate::admission::quota;
 use crate::api_types::kubernetes_version::KubernetesVersion;
 use crate::api_types::pod_requests;
@@ -51,9 +51,10 @@ fn fill_limits(pod: &mut Value) {
     for (name, sum) in pod_requests::container_amounts(pod, "limits") {
         let is_limited = is_limited_everywhere(pod, &name);
         let request = at(pod, &["spec", "resources", "requests", &name]).cloned();
-        let is_pod_level = matches!(&*name, "cpu" | "memory") || name.starts_with(HUGE_PAGES_PREFIX);
+        let is_pod_level =
+            matches!(&*name, "cpu" | "memory") || name.starts_with(HUGE_PAGES_PREFIX);
         let Some(request) = request.filter(|_| is_limited && is_pod_level) else { continue };
-        if amount(&request) > amount(&quota::canonical_amount(sum, false).into()) {
+        if quantity_milli(&request) > quantity_milli(&quota::canonical_amount(sum, false).into()) {
             set_default(pod, &["spec", "resources", "limits", &name], request);
         } else {
             set_pod_level_amount(pod, "limits", &name, sum);
@@ -71,7 +72,7 @@ fn has_pod_level_resources(pod: &Value, kind: &str) -> bool {
     map(pod, &["spec", "resources", kind]).is_some_and(|amounts| !amounts.is_empty())
 }
 
-/// Sets a pod-level amount, in binary units if a container's amount has binary units.
+/// Sets a pod-level quantity_milli, in binary units if a container's amount has binary units.
 fn set_pod_level_amount(pod: &mut Value, kind: &str, resource: &str, sum: Milli) {
     let parts = ["initContainers", "containers"].map(|field| list(pod, &["spec", field]));
     let written = parts.into_iter().flatten().map(|one| &one["resources"][kind][resource]);

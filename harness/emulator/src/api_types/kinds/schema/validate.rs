@@ -24,7 +24,7 @@ impl Schema {
         if value.is_null() && self.nullable {
             return;
         }
-        self.check_schedule_range(value, path, errors);
+        self.check_number_range(value, path, errors);
         if let Some(kind) = self.kind
             && !kind.is_type_of(value)
         {
@@ -45,7 +45,7 @@ impl Schema {
     }
 
     /// Checks that an integer is in the range of its format.
-    fn check_schedule_range(&self, value: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) {
+    fn check_number_range(&self, value: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) {
         let (Some(Type::Integer), Value::Number(number)) = (self.kind, value) else { return };
         let format = self.constraints.format.as_deref().unwrap_or_default();
         let is_in_range = match format {

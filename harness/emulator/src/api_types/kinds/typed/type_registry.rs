@@ -32,7 +32,7 @@ static REGISTRY: LazyLock<HashMap<(&str, &str), &'static Entry>> = LazyLock::new
 });
 
 /// The type of the metadata of every kind.
-pub(super) fn metadata() -> Option<&'static CompiledType> {
+pub(super) fn metadata_type() -> Option<&'static CompiledType> {
     static METADATA: LazyLock<Option<CompiledType>> = LazyLock::new(|| {
         compile_type_from_schema(add_type_schema::<ObjectMeta>, KubernetesVersion::default())
     });
@@ -63,12 +63,15 @@ pub(super) fn add_kind_schema(
     REGISTRY.get(&(group, kind)).map(|entry| (entry.add_schema)(generator))
 }
 
-fn compile_type_from_schema(add_schema: AddSchema, version: KubernetesVersion) -> Option<CompiledType> {
+fn compile_type_from_schema(
+    add_schema: AddSchema,
+    version: KubernetesVersion,
+) -> Option<CompiledType> {
     let mut generator = SchemaGenerator::default();
-    let name = describe(&mut generator);
+    let name = add_schema(&mut generator);
     let mut definitions = generator.take_definitions(true).into();
     older_types::to_version(version, &mut definitions);
-    compile(&definitions, &name)
+    compile_type(&definitions, &name)
 }
 
 fn add_type_schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> String {
