@@ -11,5 +11,6 @@ mod pods;
 mod schema_branches;
 mod service_accounts;
 mod test_store;
+mod versions;
 mod workloads;
 mod writes;
