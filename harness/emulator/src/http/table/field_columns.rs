@@ -58,7 +58,9 @@ pub(super) fn columns(group: &str, kind: &str) -> Option<&'static [FieldColumn]>
         ("", "PersistentVolumeClaim") => CLAIM,
         ("", "PersistentVolume") => VOLUME,
         ("", "ResourceQuota") => QUOTA,
-        ("", "ServiceAccount") | ("resource", "DeviceClass" | "ResourceClaimTemplate") => BARE,
+        ("", "ServiceAccount")
+        | ("resource", "DeviceClass" | "ResourceClaimTemplate")
+        | ("scheduling", "Workload") => BARE,
         ("", "Endpoints") => ENDPOINTS,
         ("", "PodTemplate") => TEMPLATE,
         ("apps", "ControllerRevision") => REVISION,
@@ -73,7 +75,6 @@ pub(super) fn columns(group: &str, kind: &str) -> Option<&'static [FieldColumn]>
         ("storage", "CSINode") => STORAGE_NODE,
         ("storage", "VolumeAttachment") => ATTACHMENT,
         ("resource", "ResourceSlice") => DEVICES,
-        ("scheduling", "Workload") => BARE,
         ("scheduling", "PodGroup") => POD_GROUP,
         ("scheduling", "CompositePodGroup") => COMPOSITE_POD_GROUP,
         ("resource", "DeviceTaintRule") => TAINT_RULE,
