@@ -197,7 +197,7 @@ impl DeclarativeValidation<'_> {
                 }
             }
             ContentCheck::Unique(keys, type_name) => {
-                check_unique(keys, type_name, path, new, errors)
+                check_unique(keys, type_name, path, new, errors);
             }
             ContentCheck::Each(keys, type_name) => {
                 for (index, item) in list(new, &[]).iter().enumerate() {
@@ -304,9 +304,8 @@ fn matching_item<'v>(items: &'v Value, wanted: &Value, keys: &Keys) -> Option<&'
 
 /// Whether two values are equal; an empty list or text equals an absent one.
 fn is_unchanged(old: &Value, new: &Value) -> bool {
-    let is_nothing = |value: &Value| match value {
-        Value::Array(items) => items.is_empty(),
-        other => other.is_null() || *other == "",
+    let is_nothing = |value: &Value| {
+        value.as_array().map_or_else(|| value.is_null() || *value == "", Vec::is_empty)
     };
     old == new || (is_nothing(old) && is_nothing(new))
 }

@@ -232,7 +232,10 @@ mod tests {
 
     #[test]
     fn metadata_may_be_left_out() {
-        let mut schemas = Schemas::of_version(KubernetesVersion::V1_37);
+        let mut schemas = Schemas::of_version(KubernetesVersion::default());
+>>=======
+        let mut schemas = Schemas::of_version(KubernetesVersion::default());
+>>>>>>> wapi
         let name = schema_name_of::<Pod>(&mut schemas.generator);
         let pod = schemas.into_definitions().get(&name).unwrap().clone();
         assert!(pod["properties"]["metadata"].is_object());
@@ -249,7 +252,10 @@ mod tests {
         let (kind, _) = from_crd(&json!({"metadata": {"name": "as.b.c"}, "spec": {
             "group": "b.c", "scope": "Cluster", "names": {"plural": "as", "kind": "A"},
             "versions": [version]}}));
-        let mut schemas = Schemas::of_version(KubernetesVersion::V1_37);
+        let mut schemas = Schemas::of_version(KubernetesVersion::default());
+>>=======
+        let mut schemas = Schemas::of_version(KubernetesVersion::default());
+>>>>>>> wapi
         schemas.add_custom("A", &kind, "v1");
         let described = schemas.into_definitions();
         let items = &described.get("A").unwrap()["properties"]["list"]["items"];
