@@ -183,6 +183,9 @@ pub struct ClaimView {
     pub devices: BTreeSet<Name>,
     /// UIDs of the pods for which it is reserved.
     pub users: BTreeSet<Name>,
+    /// It is reserved for a PodGroup of Kubernetes, that is, for all pods of it. Which pods those are
+    /// is not checked.
+    pub is_of_pod_group: bool,
 }
 
 /// A share of a device.
