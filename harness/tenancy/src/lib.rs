@@ -41,7 +41,7 @@ use rewrite_request::RequestTarget;
 pub(crate) use rewrite_response::ResponseBody;
 pub(crate) use watch_mux::Subscription;
 pub use watch_mux::WatchMux;
-pub use write_log::{Watermarks, WriteAttribution};
+pub use write_log::{Watermarks, WriteAttribution, collection_key};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 

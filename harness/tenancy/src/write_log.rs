@@ -24,10 +24,15 @@ struct AttributionState {
 /// Up to which revision each collection was written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watermarks {
-    /// The highest `resourceVersion` by collection.
+    /// The highest `resourceVersion` by [`collection_key`].
     pub newest: BTreeMap<String, u64>,
-    /// The uids of deleted objects, and their collections.
+    /// The uids of deleted objects, and their [`collection_key`].
     pub deleted: BTreeMap<String, String>,
+}
+
+/// Name of a collection: KAI and Kubernetes both have `podgroups`.
+pub fn collection_key(group: &str, plural: &str) -> String {
+    format!("{plural}.{group}")
 }
 
 impl WriteAttribution {
@@ -43,14 +48,19 @@ impl WriteAttribution {
         if response["kind"] == "Status" {
             if let Some(uid) = text("/details/uid") {
                 state.deleters.insert(uid.to_owned(), Arc::clone(writer));
-                state.watermarks.deleted.insert(uid.to_owned(), target.plural.clone());
+                let group = text("/details/group").unwrap_or_default();
+                let collection = collection_key(group, &target.plural);
+                state.watermarks.deleted.insert(uid.to_owned(), collection);
             }
             return;
         }
         let revision = text("/metadata/resourceVersion").and_then(|text| text.parse().ok());
         let Some(revision) = revision else { return };
         state.writers.insert(revision, Arc::clone(writer));
-        let newest = state.watermarks.newest.entry(target.plural.clone()).or_default();
+        let version = text("/apiVersion").unwrap_or_default();
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let collection = collection_key(group, &target.plural);
+        let newest = state.watermarks.newest.entry(collection).or_default();
         *newest = revision.max(*newest);
         if let Some(uid) = text("/metadata/uid")
             && text("/metadata/deletionTimestamp").is_some()

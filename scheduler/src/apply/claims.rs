@@ -76,14 +76,11 @@ impl Applier {
             })
             .collect();
         self.write(cache, allocate).await;
-        let lacking = uses.iter().flat_map(|(key, pods)| {
-            let reserved = cache.resource_claims.claims.get(key).map(|claim| &claim.reserved_pods);
-            pods.iter().map(|(pod, _)| pod).filter(move |pod| {
-                let uid = &cycle.snapshot.pods[pod.0 as usize].uid;
-                !reserved.is_some_and(|reserved| reserved.iter().any(|(_, known)| known == uid))
-            })
-        });
-        let mut blocked: BTreeSet<_> = lacking.map(|pod| cycle.group(*pod)).collect();
+        let mut blocked = BTreeSet::new();
+        for (key, pods) in &uses {
+            let lacking = pods.iter().filter(|(pod, _)| !is_reserved(cache, cycle, key, *pod));
+            blocked.extend(lacking.map(|(pod, _)| cycle.group(*pod)));
+        }
         self.outcome.retry |= !blocked.is_empty();
         blocked.extend(self.wait_for_devices(cache, cycle, &uses));
         blocked.append(&mut given_up);
@@ -180,6 +177,13 @@ fn pods_without_devices<'u>(
     let without =
         uses.iter().filter(|(key, _)| needs_allocation(cache, key) && !picked.contains_key(*key));
     without.flat_map(|(key, of)| of.iter().map(move |user| (*user, key))).collect()
+}
+
+/// Whether the claim is reserved for the pod, or for the PodGroup whose pods share it.
+fn is_reserved(cache: &ClusterCache, cycle: &Cycle<'_>, claim: &ObjectKey, pod: PodId) -> bool {
+    let group = cache.group_with_claim(&cycle.key(pod), &claim.name);
+    let uid = group.map_or(&cycle.snapshot.pods[pod.0 as usize].uid, |(_, group)| &group.uid);
+    cache.resource_claims.claims.get(claim).is_some_and(|claim| claim.is_reserved_for(uid))
 }
 
 /// Whether the claim is ready to be allocated and has no allocation yet.

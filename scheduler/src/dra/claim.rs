@@ -262,6 +262,12 @@ impl ClaimRecord {
             && self.reserved_others.is_empty()
     }
 
+    /// Whether it is reserved for the pod or PodGroup with this UID.
+    pub(crate) fn is_reserved_for(&self, uid: &Name) -> bool {
+        self.reserved_pods.iter().any(|(_, known)| known == uid)
+            || self.reserved_others.iter().any(|other| text(other, "/uid") == Some(&**uid))
+    }
+
     /// Whether the claim is reserved, and for pods only.
     fn is_reserved_for_pods_only(&self) -> bool {
         !self.reserved_pods.is_empty() && self.reserved_others.is_empty()

@@ -171,6 +171,7 @@ fn a_claim_is_reserved_for_its_bound_pods_and_its_devices_are_exclusive() {
     let claim = |node: Option<&str>, devices: &[&str], users: &[&str]| ClaimView {
         node: node.map(name),
         terms: None,
+        is_of_pod_group: false,
         devices: devices.iter().map(|one| name(one)).collect(),
         users: users.iter().map(|one| name(one)).collect(),
     };

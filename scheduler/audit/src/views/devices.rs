@@ -136,6 +136,7 @@ pub(crate) fn claim_view(claim: &Value) -> ClaimView {
     let field = field.filter(|field| list(field, "/values").len() == 1);
     let users = list(claim, "/status/reservedFor").iter();
     ClaimView {
+        is_of_pod_group: users.clone().any(|user| text(user, "/resource") == Some("podgroups")),
         node: field.and_then(|field| list(field, "/values").first()?.as_str()).map(Name::from),
         terms: selector.map(|_| terms.map(parse_node_selector_term).collect()),
         devices: list(claim, "/status/allocation/devices/results").iter().map(device).collect(),

@@ -17,7 +17,7 @@ use schedlab_emulator::Emulator;
 use super::store::{StoreWatch, watch_store};
 use super::{ObjectKey, WatchedKind};
 use schedlab_clusters::api::{Api, is_not_found};
-use schedlab_tenancy::Watermarks;
+use schedlab_tenancy::{Watermarks, collection_key};
 
 pub(super) type UpdateStream = BoxStream<'static, anyhow::Result<WatchUpdate>>;
 
@@ -98,11 +98,12 @@ impl ObjectWatch {
 
     /// Whether the watch has delivered all changes up to these watermarks.
     pub(super) fn has_reached_watermarks(&self, watermarks: &Watermarks) -> bool {
-        let (_, _, plural) = self.kind.collection();
+        let (group, _, plural) = self.kind.collection();
+        let collection = collection_key(group, plural);
         let gone =
             |uid: &String| !self.all_objects().any(|object| object["metadata"]["uid"] == **uid);
-        let deleted = watermarks.deleted.iter().filter(|(_, of)| *of == plural);
-        watermarks.newest.get(plural).is_none_or(|newest| *newest <= self.revision)
+        let deleted = watermarks.deleted.iter().filter(|(_, of)| **of == collection);
+        watermarks.newest.get(&collection).is_none_or(|newest| *newest <= self.revision)
             && deleted.map(|(uid, _)| uid).all(gone)
     }
 
