@@ -1,6 +1,6 @@
 # Commands for developers and CI. `make demo` runs all features.
 
-.PHONY: demo test test-features test-control-plane test-crashes check book bench control-plane kind-test docker-test kwok-test
+.PHONY: demo test test-features test-control-plane test-differential test-crashes check book bench control-plane kind-test docker-test kwok-test
 
 SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
 
@@ -20,14 +20,15 @@ test-crashes: ## gang and reclaim features with scheduler crashes violate no rul
 	cargo run --quiet --package schedlab -- run features/gang features/reclaim --crash-before $(CRASH_BEFORE) \
 	  --results results/crashes
 
-CONTROL_PLANE = $(or $(KUBEBUILDER_ASSETS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/schedlab/control-plane/v1.35.4)
+# VERSION=1.35.4 chooses another version than the newest, here and in control-plane.
+CONTROL_PLANE = $(or $(KUBEBUILDER_ASSETS),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/schedlab/control-plane/$(shell VERSION=$(VERSION) kind-configs/control-plane/build --version))
 
 AREAS = borrowing devices gang lab placement priority quota reclaim robustness upgrade
 
 test-control-plane: test-features ## features on a real control plane, if it is built, with the outcomes of the emulator
 	@if [ -x "$(CONTROL_PLANE)/kube-apiserver" ]; then set -e; \
 	  cargo run --quiet --package schedlab -- run $(AREAS:%=features/%) \
-	    --cluster control-plane --retries 2 --results results/control-plane \
+	    --cluster control-plane --assets "$(CONTROL_PLANE)" --retries 2 --results results/control-plane \
 	    --baseline results/emulator/latest --expected-differences docs/reference/cluster-differences.md; \
 	elif [ -n "$(findstring control-plane,$(SCHEDLAB_REQUIRE))" ]; then echo "no control plane in $(CONTROL_PLANE): run make control-plane"; exit 1; \
 	else echo "skipped: features on a control plane (make control-plane builds one)"; fi
@@ -50,8 +51,11 @@ bench: ## speed and memory, as docs/benchmarks.md quotes them
 	cargo bench --quiet --package schedlab --bench figures
 	cargo bench --quiet --package schedlab --bench binding
 
+test-differential: ## responses of the emulator and of the real kube-apiserver (VERSION=1.35: of that version)
+	KUBEBUILDER_ASSETS="$(CONTROL_PLANE)" SCHEDLAB_REQUIRE=control-plane cargo test --quiet --package schedlab-emulator --test real
+
 control-plane: ## builds etcd, kube-apiserver and the other control plane programs into the user's cache, once
-	@kind-configs/control-plane/build
+	@VERSION=$(VERSION) kind-configs/control-plane/build
 
 kind-test: ## the main areas on a kind cluster with the scheduler as a Deployment; builds its prerequisites
 	@kind-configs/test

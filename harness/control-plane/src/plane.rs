@@ -184,9 +184,12 @@ impl FeatureGateArguments {
         own.into_iter().flatten().collect()
     }
 
-    /// Arguments of the controller manager.
+    /// Arguments of the controller manager. Pod groups have a controller that older ones do not know.
     pub fn of_controller_manager(&self) -> Vec<&str> {
-        self.0.as_deref().into_iter().collect()
+        let has_groups =
+            self.0.as_deref().is_some_and(|gates| gates.contains("GenericWorkload=true"));
+        let groups = has_groups.then_some("--controllers=podgroup-protection-controller");
+        self.0.as_deref().into_iter().chain(groups).collect()
     }
 }
 

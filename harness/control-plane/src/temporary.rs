@@ -9,7 +9,7 @@ use kube::Client;
 use tempfile::TempDir;
 
 use crate::assets::{Assets, VERSIONS, find_assets};
-use crate::plane::{ControlPlane, Process, client_config};
+use crate::plane::{ControlPlane, FeatureGateArguments, Process, client_config};
 
 /// A shell script that runs its arguments as a program and kills it when standard input closes,
 /// also if the test process is killed. It ends with the program.
@@ -82,6 +82,16 @@ impl TemporaryControlPlane {
     /// The program cannot be started.
     pub fn start_controller_manager(&mut self) -> anyhow::Result<()> {
         self.plane.start_controller_manager(&[], ChildProcess::start)
+    }
+
+    /// Starts the kube-controller-manager of the assets with feature gates: `A=true,B=true`.
+    ///
+    /// # Errors
+    ///
+    /// The program cannot be started.
+    pub fn start_controller_manager_with_gates(&mut self, gates: &str) -> anyhow::Result<()> {
+        let gates = FeatureGateArguments::new(gates);
+        self.plane.start_controller_manager(&gates.of_controller_manager(), ChildProcess::start)
     }
 
     /// A client of the administrator.

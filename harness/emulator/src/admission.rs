@@ -13,7 +13,9 @@ mod scheduling;
 mod storage;
 
 mod checks;
+mod conditions;
 mod custom_resource;
+mod declarative;
 mod defaults;
 mod device;
 mod feature_gates;
@@ -34,6 +36,7 @@ use std::sync::Arc;
 use crate::api_types::error::{ApiError, FieldErrors};
 use crate::api_types::kinds::Kind;
 use crate::api_types::kinds::schema::Schema;
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use crate::store::{Key, RuleEvaluation, Store, Subresource, WriteError};
 use schedlab_api::{Value, object};
 
@@ -54,11 +57,22 @@ pub(crate) struct Admission<'s> {
 pub(crate) fn prepare(admission: &Admission<'_>, object: &mut Value) -> Result<(), ApiError> {
     core::namespace::check(admission)?;
     defaults::fill(admission.kind, object);
+    scheduling::pod_group::fill(admission, object);
     core::namespace::complete(admission, object);
     core::node::complete(admission, object);
     core::pod::complete(admission, object)?;
     defaults::fill_status(admission.kind, object);
     core::complete(admission, object)
+}
+
+/// Sets the fields of a written object that depend on the time of the request.
+pub(crate) fn fill_times(
+    admission: &Admission<'_>,
+    old: Option<&Value>,
+    new: &mut Value,
+    now: &Value,
+) {
+    device::fill_taint_times(admission.kind, old, new, now);
 }
 
 /// Sets the fields that only validating webhooks see, and validates a new object.
@@ -72,6 +86,18 @@ pub(crate) fn check(admission: &Admission<'_>, object: &mut Value) -> Result<(),
     Ok(core::pod::check_overhead(admission, object)?)
 }
 
+/// The warnings about an object that is written.
+pub(crate) fn warnings(admission: &Admission<'_>, object: &Value) -> Vec<String> {
+    let spec = &object["spec"];
+    let is_deprecated = admission.kind.is("", "Service")
+        && admission.kind.kubernetes >= KubernetesVersion::V1_37
+        && !object::list(spec, &["externalIPs"]).is_empty()
+        && spec["clusterIP"] != "None"
+        && spec["type"] != "ExternalName";
+    let text = "spec.externalIPs is deprecated and may no longer be implemented in some clusters";
+    is_deprecated.then(|| text.to_owned()).into_iter().collect()
+}
+
 /// Sets the defaults and the server-owned fields of an updated object.
 pub(crate) fn prepare_update(
     admission: &Admission<'_>,
@@ -80,13 +106,17 @@ pub(crate) fn prepare_update(
     new: &mut Value,
 ) {
     match subresource {
-        Subresource::Status => core::pod::complete_status(admission, old, new),
+        Subresource::Status => {
+            core::pod::complete_status(admission, old, new);
+            device::complete_status(admission, new);
+        }
         Subresource::Resize | Subresource::EphemeralContainers => {
             *new = core::pod::subresources::with_subresource_fields(subresource, old, new);
             defaults::fill(admission.kind, new);
         }
         Subresource::None | Subresource::Scale | Subresource::Finalize => {
             defaults::fill(admission.kind, new);
+            scheduling::pod_group::fill(admission, new);
             core::pod::complete_update(admission, new);
             if admission.kind.is("", "Service") {
                 core::service::complete_update(old, new);
@@ -111,8 +141,12 @@ pub(crate) fn check_update(
         let mut errors = FieldErrors::new();
         match (&*admission.kind.resource.group, &*admission.kind.kind) {
             ("", "Node") => core::node::check_resource_amounts(new, &mut errors),
-            ("resource.k8s.io", "ResourceClaim") => {
+            ("", "Pod") => core::pod::status_resources::check(new, &mut errors),
+            ("resource.k8s.io", "ResourceClaim" | "DeviceTaintRule") => {
                 device::check_status(admission, old, new, &mut errors);
+            }
+            ("scheduling.k8s.io", _) => {
+                scheduling::pod_group::check(admission, true, Some(old), new, &mut errors);
             }
             _ => {}
         }
@@ -167,12 +201,21 @@ fn check_built_in(
         ("scheduling.k8s.io", "PriorityClass") => {
             scheduling::check_priority_class(old, new, &mut errors);
         }
+        ("scheduling.k8s.io", "Workload") => {
+            scheduling::workload::check(admission, old, new, &mut errors);
+        }
+        ("scheduling.k8s.io", _) => {
+            scheduling::pod_group::check(admission, false, old, new, &mut errors);
+        }
         ("resource.k8s.io", _) => device::check(admission, old, new, &mut errors),
         _ if webhook_configuration::is_configuration(kind) => {
             webhook_configuration::check(new, &mut errors);
         }
         ("apps" | "batch", _) | ("", "ReplicationController") => {
             apps::check(kind, old, new, &mut errors);
+            if matches!(&*kind.kind, "Job" | "CronJob") {
+                batch::scheduling::check(admission, old, new, &mut errors);
+            }
         }
         _ => core::check(kind, old, new, &mut errors),
     }

@@ -7,6 +7,7 @@
 pub(crate) mod controller_manager;
 pub mod remote_controllers;
 
+mod device_taint_eviction;
 mod node_lifecycle;
 mod taint_eviction;
 
@@ -21,6 +22,7 @@ mod disruption;
 mod job;
 mod job_set;
 mod leader_worker_set;
+mod pod_group_protection;
 mod pytorch_job;
 mod quota;
 mod ray_cluster;
@@ -122,6 +124,8 @@ pub static CONTROLLERS: &[Controller] = &[
     disruption::CONTROLLER,
     quota::CONTROLLER,
     volume::CONTROLLER,
+    pod_group_protection::CONTROLLER,
+    device_taint_eviction::CONTROLLER,
 ];
 
 #[cfg(test)]

@@ -329,6 +329,8 @@ mod adoption_tests;
 #[cfg(test)]
 mod deployment_tests;
 #[cfg(test)]
+mod device_taint_tests;
+#[cfg(test)]
 mod disruption_tests;
 #[cfg(test)]
 mod emulator_tests;
@@ -344,6 +346,8 @@ mod leader_worker_tests;
 mod lifecycle_tests;
 #[cfg(test)]
 mod mount_tests;
+#[cfg(test)]
+mod pod_group_tests;
 #[cfg(test)]
 mod pods_tests;
 #[cfg(test)]

@@ -58,7 +58,7 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
         return bound.map(|_| change.key.clone()).into_iter().collect();
     }
     if change.key.resource == *RESOURCE_CLAIMS {
-        return reserved_pods(change).collect();
+        return reserved_pods(change, cache);
     }
     if [&*CONFIG_MAPS, &SECRETS].contains(&&change.key.resource) {
         return mounts::waiting_for(change, cache);

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::api_types::feature_gates::FeatureGates;
 use crate::store::{Key, Resource};
 
 pub(crate) use cache::{InformerCache, ObjectChange, controller_of, key_of};
@@ -73,6 +74,8 @@ pub struct Context<'a> {
     pub now: Timestamp,
     /// The timing of pods without annotations.
     pub kubelet_defaults: &'a KubeletDefaults,
+    /// The version of the cluster and its enabled feature gates.
+    pub feature_gates: &'a FeatureGates,
 }
 
 /// The timing of pods if neither their annotations nor those of their node define it.

@@ -100,6 +100,11 @@ impl Store {
         }
     }
 
+    /// Whether a feature gate is enabled.
+    pub(crate) fn is_enabled(&self, gate: &str) -> bool {
+        self.feature_gates.is_enabled(gate)
+    }
+
     /// The registered kinds, built-in and custom.
     pub fn kinds(&self) -> &Kinds {
         &self.kinds

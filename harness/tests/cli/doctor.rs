@@ -135,15 +135,15 @@ fn doctor_looks_for_a_control_plane_where_a_run_does() {
     let plane = |version: &str| {
         let path = |name| format!("../home/schedlab/control-plane/{version}/{name}");
         let paths = ["etcd", "kube-apiserver", "kube-controller-manager"].map(path);
-        let script = "#!/bin/sh\necho Kubernetes v1.35.4\n";
+        let script = "#!/bin/sh\necho Kubernetes v1.37.2\n";
         let programs: Vec<(&str, &str)> = paths.iter().map(|path| (&**path, script)).collect();
         doctor(&programs, &["control-plane"])
     };
-    assert_eq!(plane("v1.35.4").code, 0, "{}", plane("v1.35.4").all());
+    assert_eq!(plane("v1.37.2").code, 0, "{}", plane("v1.37.2").all());
     let other = plane("v1.1.0");
     assert_eq!(other.code, 3, "{}", other.all());
     assert!(other.stdout.contains("no etcd, kube-apiserver, kube-controller-manager in "));
-    assert!(other.stdout.contains("/home/schedlab/control-plane/v1.35.4"), "{}", other.stdout);
+    assert!(other.stdout.contains("/home/schedlab/control-plane/v1.37.2"), "{}", other.stdout);
 }
 
 #[test]

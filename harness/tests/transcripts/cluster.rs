@@ -13,6 +13,7 @@ use schedlab_conformance::world::scenario_cluster::collections;
 use schedlab_control_plane::{Assets, TemporaryControlPlane};
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::controllers::remote_controllers::{RemoteControllers, RemoteOptions};
+use schedlab_emulator::feature_gates::FeatureGates;
 use schedlab_emulator::workload_crds;
 use schedlab_emulator::{Fleet, KubeletDefaults};
 use schedlab_scheduler::Config;
@@ -85,6 +86,7 @@ impl ControlPlaneCluster {
             controllers: ACTORS_OWN_CONTROL_PLANE.to_vec(),
             collections: collections(false),
             kubelet_defaults: KubeletDefaults::default(),
+            feature_gates: FeatureGates::default(),
             observe: Box::new(|_| ()),
         });
         let controllers = controllers.await.context("cannot watch the cluster")?;

@@ -132,7 +132,8 @@ async fn check_node_images(result: &mut CheckResult) {
     };
     let nodes: Vec<&str> = images.lines().filter(is_node).collect();
     if nodes.is_empty() {
-        let hint = format!("docker pull kindest/node:v1.35.0; without a registry, {PREPARE_HINT}");
+        let [.., newest] = schedlab_control_plane::VERSIONS;
+        let hint = format!("docker pull kindest/node:{newest}; without a registry, {PREPARE_HINT}");
         result.add_missing("no node image", hint);
     } else {
         result.add_found(format!("images {}", nodes.join(" ")));

@@ -254,24 +254,9 @@ fn without_scheduling_directives(template: &Value) -> Value {
 }
 
 fn check_stateful_set_update(before: &Value, after: &Value, errors: &mut FieldErrors) {
-    let mutable = [
-        "replicas",
-        "ordinals",
-        "template",
-        "updateStrategy",
-        "revisionHistoryLimit",
-        "persistentVolumeClaimRetentionPolicy",
-        "minReadySeconds",
-    ];
-    let fixed = |spec: &Value| {
-        let mut spec = spec.clone();
-        object::as_map(&mut spec).retain(|field, _| !mutable.contains(&field.as_str()));
-        spec
-    };
-    if fixed(before) != fixed(after) {
-        let rule = "updates to statefulset spec for fields other than 'replicas', 'ordinals', \
-                    'template', 'updateStrategy', 'revisionHistoryLimit', \
-                    'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
-        errors.forbidden("spec", rule);
+    for field in ["selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy"] {
+        if before[field] != after[field] {
+            errors.invalid(format!("spec.{field}"), &after[field], "field is immutable");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Validation of jobs: limits, completion mode and policies.
 
 pub(super) mod cron_job;
+pub(super) mod scheduling;
 
 mod policy;
 

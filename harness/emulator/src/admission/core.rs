@@ -34,6 +34,7 @@ pub(super) fn complete(admission: &Admission<'_>, object: &mut Value) -> Result<
         ("scheduling.k8s.io", "PriorityClass") => {
             scheduling::check_single_default(admission, object)?;
         }
+        ("scheduling.k8s.io", _) => scheduling::pod_group::complete(admission, object)?,
         _ => {}
     }
     Ok(())
@@ -105,7 +106,9 @@ fn check_lease(lease: &Value, errors: &mut FieldErrors) {
 
 fn check_runtime_class(class: &Value, errors: &mut FieldErrors) {
     let handler = text(class, &["handler"]);
-    if let Some(rule) = names::dns_label_violation(handler) {
+    if handler.is_empty() {
+        errors.required("handler", "");
+    } else if let Some(rule) = names::dns_label_violation(handler) {
         errors.invalid("handler", &handler.into(), &rule);
     }
     let overhead = json!({"limits": class["overhead"]["podFixed"]});

@@ -8,6 +8,7 @@ use super::webhook_configuration;
 use crate::admission::core::service;
 use crate::admission::defaults::pod_template::{fill_spec, items_mut};
 use crate::api_types::kinds::Kind;
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use schedlab_api::{
     Value, json,
     object::{self, fill_count, fill_text, set_default},
@@ -19,7 +20,8 @@ pub(super) fn fill_status(kind: &Kind, object: &mut Value) {
         ("apps", "Deployment")
         | ("batch", "Job" | "CronJob")
         | ("", "ResourceQuota")
-        | ("resource.k8s.io", "ResourceClaim")
+        | ("resource.k8s.io", "ResourceClaim" | "DeviceTaintRule")
+        | ("scheduling.k8s.io", "PodGroup" | "CompositePodGroup")
         | ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => json!({}),
         ("networking.k8s.io", "Ingress") => json!({"loadBalancer": {}}),
         ("apps", "ReplicaSet") | ("", "ReplicationController") => json!({"replicas": 0}),
@@ -40,7 +42,7 @@ pub(super) fn fill_status(kind: &Kind, object: &mut Value) {
 /// Sets the defaults of fields that the client left out.
 pub(super) fn fill(kind: &Kind, object: &mut Value) {
     match (&*kind.resource.group, &*kind.kind) {
-        ("", "Pod") => fill_pod(object),
+        ("", "Pod") => fill_pod(kind.kubernetes, object),
         ("", "PodTemplate") => fill_template(&mut object["template"]),
         ("", "Service") => fill_service(&mut object["spec"]),
         ("", "Secret") => fill_secret(object),
@@ -74,7 +76,7 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
                 set_default(object, &["metadata", "labels"], labels);
             }
         }
-        ("apps", "StatefulSet") => fill_stateful_set(object),
+        ("apps", "StatefulSet") => fill_stateful_set(kind.kubernetes, object),
         ("apps", "DaemonSet") => fill_daemon_set(object),
         ("autoscaling", "HorizontalPodAutoscaler") => crate::admission::autoscaling::fill(object),
         ("batch", "Job") => fill_job(&mut object["spec"]),
@@ -88,6 +90,9 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
             set_default(object, &["value"], 0);
             set_default(object, &["preemptionPolicy"], "PreemptLowerPriority");
         }
+        ("scheduling.k8s.io", "PodGroup" | "CompositePodGroup") => {
+            set_default(object, &["spec", "disruptionMode"], json!({"single": {}}));
+        }
         _ if webhook_configuration::is_configuration(kind) => {
             webhook_configuration::fill(kind, object);
         }
@@ -98,7 +103,7 @@ pub(super) fn fill(kind: &Kind, object: &mut Value) {
         ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => {
             fill_match_resources(&mut object["spec"]["matchResources"]);
         }
-        ("storage.k8s.io", "CSIDriver") => fill_driver(&mut object["spec"]),
+        ("storage.k8s.io", "CSIDriver") => fill_driver(kind.kubernetes, &mut object["spec"]),
         ("storage.k8s.io", "StorageClass") => {
             set_default(object, &["reclaimPolicy"], "Delete");
             set_default(object, &["volumeBindingMode"], "Immediate");
@@ -121,7 +126,10 @@ fn fill_match_resources(resources: &mut Value) {
 }
 
 /// The capabilities of a storage driver.
-fn fill_driver(spec: &mut Value) {
+fn fill_driver(version: KubernetesVersion, spec: &mut Value) {
+    if version >= KubernetesVersion::V1_37 {
+        set_default(spec, &["preventPodSchedulingIfMissing"], false);
+    }
     set_default(spec, &["attachRequired"], true);
     set_default(spec, &["fsGroupPolicy"], "ReadWriteOnceWithFSType");
     set_default(spec, &["volumeLifecycleModes"], json!(["Persistent"]));
@@ -144,6 +152,9 @@ fn fill_claim(spec: &mut Value) {
 }
 
 fn fill_device_count(request: &mut Value) {
+    for toleration in items_mut(request, "tolerations") {
+        fill_text(toleration, &["operator"], "Equal");
+    }
     fill_text(request, &["allocationMode"], "ExactCount");
     if request["allocationMode"] == "ExactCount" {
         fill_count(request, "count", 1);
@@ -162,7 +173,7 @@ fn fill_secret(secret: &mut Value) {
     }
 }
 
-fn fill_pod(pod: &mut Value) {
+fn fill_pod(version: KubernetesVersion, pod: &mut Value) {
     let spec = &mut pod["spec"];
     fill_spec(spec);
     set_default(spec, &["enableServiceLinks"], true);
@@ -177,7 +188,7 @@ fn fill_pod(pod: &mut Value) {
     if spec["hostNetwork"] == true {
         fill_host_ports(spec);
     }
-    crate::admission::core::pod::pod_resources::fill(pod);
+    crate::admission::core::pod::pod_resources::fill(version, pod);
 }
 
 /// With `hostNetwork` the host port defaults to the container port.
@@ -262,13 +273,16 @@ fn fill_deployment(object: &mut Value) {
     fill_template(&mut object["spec"]["template"]);
 }
 
-fn fill_stateful_set(object: &mut Value) {
+fn fill_stateful_set(version: KubernetesVersion, object: &mut Value) {
     set_default(object, &["spec", "replicas"], 1);
     fill_text(object, &["spec", "podManagementPolicy"], "OrderedReady");
     set_default(object, &["spec", "revisionHistoryLimit"], 10);
     fill_text(object, &["spec", "updateStrategy", "type"], "RollingUpdate");
     if object["spec"]["updateStrategy"]["type"] == "RollingUpdate" {
         set_default(object, &["spec", "updateStrategy", "rollingUpdate", "partition"], 0);
+        if version >= KubernetesVersion::V1_37 {
+            set_default(object, &["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"], 1);
+        }
     }
     for field in ["whenDeleted", "whenScaled"] {
         let path = ["spec", "persistentVolumeClaimRetentionPolicy", field];

@@ -1,15 +1,20 @@
 //! Validation of the kinds of dynamic resource allocation (DRA): shared checks, and the choice of
 //! the module for each kind.
 
+mod capacity;
 mod claim;
 mod class;
+mod device_features;
 mod slice;
 mod status;
+mod taint_rule;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use super::Admission;
+use super::declarative::DeclarativeValidation;
+use super::defaults::pod_template::items_mut;
 use crate::api_types::error::FieldErrors;
 use crate::api_types::expression::{
     self, CelType, DeclaredSize, EXPRESSION_COST_MAX, EstimateScope, Scope, estimate_cost,
@@ -17,10 +22,10 @@ use crate::api_types::expression::{
 use crate::api_types::names;
 use schedlab_api::{
     Value,
-    object::{list, text},
+    object::{fill_text, list, text},
 };
 
-pub(super) use status::check as check_status;
+pub(super) use taint_rule::fill_times as fill_taint_times;
 
 const DRIVER_MAX: usize = 63;
 const IDENTIFIER_MAX: usize = 32;
@@ -42,8 +47,55 @@ pub(super) fn check(
         "ResourceClaim" => claim::check(admission, old, new, errors),
         "ResourceClaimTemplate" => claim::check_template(admission, old, new, errors),
         "ResourceSlice" => slice::check(old, new, errors),
+        "DeviceTaintRule" => taint_rule::check(new, errors),
         _ => {}
     }
+    check_declaratively(admission, old, new, errors);
+}
+
+/// Sets the defaults of the new status of a resource claim.
+pub(super) fn complete_status(admission: &Admission<'_>, claim: &mut Value) {
+    if !admission.kind.is("resource.k8s.io", "ResourceClaim") {
+        return;
+    }
+    let devices = claim.pointer_mut("/status/allocation/devices");
+    for result in devices.into_iter().flat_map(|devices| items_mut(devices, "results")) {
+        for toleration in items_mut(result, "tolerations") {
+            fill_text(toleration, &["operator"], "Equal");
+        }
+    }
+}
+
+/// Checks the new status of a resource claim or a `DeviceTaintRule`.
+pub(super) fn check_status(
+    admission: &Admission<'_>,
+    old: &Value,
+    new: &Value,
+    errors: &mut FieldErrors,
+) {
+    if &*admission.kind.kind == "DeviceTaintRule" {
+        taint_rule::check_status(new, errors);
+    } else {
+        status::check(admission, old, new, errors);
+    }
+    check_declaratively(admission, Some(old), new, errors);
+}
+
+/// Adds the errors of declarative validation, which replace those that the other checks find too.
+fn check_declaratively(
+    admission: &Admission<'_>,
+    old: Option<&Value>,
+    new: &Value,
+    errors: &mut FieldErrors,
+) {
+    if !admission.store.is_enabled("DeclarativeValidationBeta") {
+        return;
+    }
+    let is_enabled = |gate: &str| admission.store.is_enabled(gate);
+    let validation = DeclarativeValidation { is_enabled: &is_enabled, is_update: old.is_some() };
+    let mut found = FieldErrors::new();
+    validation.check(&admission.kind.kind, "", old, new, &mut found);
+    errors.replace_with(found);
 }
 
 /// The items of the list `field` of the object at `path`, with their paths. A list longer than
@@ -64,6 +116,62 @@ fn bounded_items<'v>(
     looked_at.iter().enumerate().map(move |(index, item)| (format!("{path}[{index}]"), item))
 }
 
+/// Checks that `name`, which identifies `item`, occurs only once.
+fn check_unique_item<'v>(
+    name: &'v str,
+    item: &Value,
+    field: &str,
+    seen: &mut BTreeSet<&'v str>,
+    errors: &mut FieldErrors,
+) {
+    if !seen.insert(name) {
+        errors.duplicate_as_shown(field, &json_in_declared_order(item));
+    }
+}
+
+/// The fields of the items that are reported whole, in the order of their types.
+const DECLARED_ORDER: [&str; 15] = [
+    "apiGroup",
+    "resource",
+    "name",
+    "uid",
+    "exactly",
+    "firstAvailable",
+    "counterSet",
+    "counters",
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+];
+
+/// The JSON of a value whose fields have the order of their type, as Go writes it.
+pub(super) fn json_in_declared_order(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let place = |name: &str| {
+                let place = DECLARED_ORDER.iter().position(|known| *known == name);
+                place.unwrap_or(DECLARED_ORDER.len())
+            };
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| place(name));
+            let shown: Vec<String> = fields
+                .into_iter()
+                .map(|(name, value)| format!("\"{name}\":{}", json_in_declared_order(value)))
+                .collect();
+            format!("{{{}}}", shown.join(","))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(json_in_declared_order).collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
+    }
+}
+
 /// Checks that `name` occurs only once.
 fn check_unique<'v>(
     name: &'v str,
@@ -82,12 +190,25 @@ fn check_dns_label(name: &str, field: &str, errors: &mut FieldErrors) {
     }
 }
 
+/// Checks a driver name like [`check_driver`], with the texts for slices.
+fn check_plain_driver(driver: &str, field: &str, errors: &mut FieldErrors) {
+    if driver.is_empty() {
+        return errors.required(field, "");
+    }
+    check_driver_domain(driver, field, errors);
+}
+
 /// Checks a driver name: a DNS subdomain, case-insensitive.
 fn check_driver(driver: &str, field: &str, errors: &mut FieldErrors) {
     if driver.is_empty() {
         return errors.required(field, "");
     }
-    check_driver_domain(driver, field, errors);
+    if driver.len() > DRIVER_MAX {
+        errors.too_long_in_characters(field, DRIVER_MAX);
+    }
+    if names::dns_subdomain_violation(&driver.to_lowercase()).is_some() {
+        errors.invalid(field, &driver.into(), names::CASELESS_SUBDOMAIN_RULE);
+    }
 }
 
 fn check_driver_domain(domain: &str, field: &str, errors: &mut FieldErrors) {
@@ -111,6 +232,31 @@ fn check_pool(pool: &str, field: &str, errors: &mut FieldErrors) {
         if let Some(rule) = names::dns_subdomain_violation(part) {
             errors.invalid(field, &part.into(), &rule);
         }
+    }
+}
+
+/// Checks an attribute name with a domain, as a constraint names it.
+fn check_fully_qualified_name(name: &str, field: &str, errors: &mut FieldErrors) {
+    if let [prefix, own] = name.split('/').collect::<Vec<_>>().as_slice() {
+        if prefix.is_empty() {
+            errors.invalid(field, &"".into(), "prefix must not be empty");
+        } else {
+            if prefix.len() > DRIVER_MAX {
+                errors.too_long(field, DRIVER_MAX);
+            }
+            if let Some(rule) = names::dns_subdomain_violation(prefix) {
+                errors.invalid(field, &(*prefix).into(), &format!("prefix: {rule}"));
+            }
+        }
+        if own.is_empty() {
+            errors.invalid(field, &"".into(), "name must not be empty");
+        } else {
+            check_identifier(own, field, errors);
+        }
+    } else if !name.contains('/') {
+        check_identifier(name, field, errors);
+        let rule = "a fully qualified name must be a domain and a name separated by a slash";
+        errors.invalid(field, &name.into(), rule);
     }
 }
 

@@ -115,6 +115,33 @@ const POD_STATUS: &[Feature] = &[
     ),
 ];
 
+const WORKLOAD_SPEC: &[Feature] = &[
+    Feature("TopologyAwareWorkloadScheduling", &["podGroupTemplates.*.schedulingConstraints"]),
+    Feature("DRAWorkloadResourceClaims", &["podGroupTemplates.*.resourceClaims"]),
+    Feature(
+        "PodGroupPreemptionPolicy",
+        &[
+            "podGroupTemplates.*.preemptionPolicy",
+            "compositePodGroupTemplates.*.preemptionPolicy",
+            "compositePodGroupTemplates.*.podGroupTemplates.*.preemptionPolicy",
+        ],
+    ),
+    Feature("CompositePodGroup", &["compositePodGroupTemplates"]),
+];
+
+const POD_GROUP_SPEC: &[Feature] = &[
+    Feature("TopologyAwareWorkloadScheduling", &["schedulingConstraints"]),
+    Feature("DRAWorkloadResourceClaims", &["resourceClaims"]),
+    Feature("PodGroupPreemptionPolicy", &["preemptionPolicy"]),
+    Feature("CompositePodGroup", &["parentCompositePodGroupName"]),
+];
+
+const POD_GROUP_STATUS: &[Feature] =
+    &[Feature("DRAWorkloadResourceClaims", &["resourceClaimStatuses"])];
+
+const COMPOSITE_POD_GROUP_SPEC: &[Feature] =
+    &[Feature("PodGroupPreemptionPolicy", &["preemptionPolicy"])];
+
 const NODE_SPEC: &[Feature] =
     &[Feature("InPlacePodVerticalScalingSchedulerPreemption", &["podPreemptionPolicy"])];
 
@@ -251,6 +278,11 @@ fn gated_parts(group: &str, kind: &str) -> &'static [Part] {
             (&["spec", "jobTemplate", "spec", "template", "spec"], POD_SPEC),
             (&["spec", "jobTemplate", "spec"], JOB_SPEC),
         ],
+        ("scheduling.k8s.io", "Workload") => &[(&["spec"], WORKLOAD_SPEC)],
+        ("scheduling.k8s.io", "PodGroup") => {
+            &[(&["spec"], POD_GROUP_SPEC), (&["status"], POD_GROUP_STATUS)]
+        }
+        ("scheduling.k8s.io", "CompositePodGroup") => &[(&["spec"], COMPOSITE_POD_GROUP_SPEC)],
         ("coordination.k8s.io", "Lease") => &[(&["spec"], LEASE_SPEC)],
         ("resource.k8s.io", "DeviceClass") => &[(&["spec"], CLASS_SPEC)],
         ("resource.k8s.io", "ResourceSlice") => &[(&["spec"], SLICE_SPEC)],

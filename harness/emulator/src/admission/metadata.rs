@@ -6,6 +6,7 @@ use super::Admission;
 use crate::api_types::error::{ApiError, FieldErrors};
 use crate::api_types::kinds::metadata::{check_annotations, check_labels, check_owners};
 use crate::api_types::kinds::{Kind, Origin};
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use crate::api_types::names;
 use schedlab_api::{Value, object};
 
@@ -75,7 +76,10 @@ fn name_violation(kind: &Kind, name: &str) -> Option<String> {
         }
         "Namespace" => names::dns_label_violation(name),
         "StatefulSet" if group == "apps" => names::dns_label_violation(name),
-        "Service" if group.is_empty() => names::dns_1035_label_violation(name),
+        "Service" if group.is_empty() => match kind.kubernetes {
+            KubernetesVersion::V1_35 => names::dns_1035_label_violation(name),
+            KubernetesVersion::V1_37 => names::dns_label_violation(name),
+        },
         _ => names::dns_subdomain_violation(name),
     }
 }

@@ -27,7 +27,7 @@ fn check_policy_rules(role: &Value, is_namespaced: bool, errors: &mut FieldError
         let path = format!("rules[{index}]");
         let is_empty = |field: &str| list(right, &[field]).is_empty();
         if is_empty("verbs") {
-            errors.required(format!("{path}.verbs"), "verbs must contain at least one value");
+            errors.required(format!("{path}.verbs"), "");
         }
         if !is_empty("nonResourceURLs") {
             let has_resources = !is_empty("apiGroups") || !is_empty("resources");

@@ -1,4 +1,8 @@
-//! The Priority admission plugin for pods, and the validation of priority classes.
+//! The Priority admission plugin for pods, and the validation of priority classes. Pod groups and
+//! workloads are in [`pod_group`] and [`workload`].
+
+pub(super) mod pod_group;
+pub(super) mod workload;
 
 use super::Admission;
 use crate::api_types::error::{ApiError, FieldErrors};
@@ -19,36 +23,17 @@ pub(super) fn is_system_class(name: &str) -> bool {
     SYSTEM_CLASSES.iter().any(|(known, _)| *known == name)
 }
 
+/// The priority of a priority class.
+struct ResolvedPriority {
+    class_name: String,
+    value: i64,
+    preemption_policy: String,
+}
+
 /// Sets the pod's priority and preemption policy from its class, or from the default class.
 pub(super) fn complete(admission: &Admission<'_>, pod: &mut Value) -> Result<(), ApiError> {
-    let mut name = text(pod, &["spec", "priorityClassName"]).to_owned();
-    let classes = Resource::new("scheduling.k8s.io", "priorityclasses");
-    let class = if name.is_empty() {
-        let mut defaults: Vec<_> = admission
-            .store
-            .list(&classes, None)
-            .filter(|class| class["globalDefault"] == true)
-            .collect();
-        defaults.sort_by_key(|class| number(class, &["value"]));
-        defaults.first().copied().cloned()
-    } else {
-        admission.store.find(&Key::new(classes, "", &name)).cloned()
-    };
-    let system = SYSTEM_CLASSES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-    if class.is_none() && system.is_none() && !name.is_empty() {
-        let why = format!("no PriorityClass with name {name} was found");
-        return Err(forbidden(admission, &why));
-    }
-    let mut policy = "PreemptLowerPriority".to_owned();
-    let mut value = system.unwrap_or(0);
-    if let Some(class) = &class {
-        object::name(class).clone_into(&mut name);
-        value = number(class, &["value"]).unwrap_or(0);
-        let own = text(class, &["preemptionPolicy"]);
-        if !own.is_empty() {
-            own.clone_into(&mut policy);
-        }
-    }
+    let priority = resolve_priority(admission, text(pod, &["spec", "priorityClassName"]))?;
+    let (value, policy) = (priority.value, &priority.preemption_policy);
     let pod_value = number(pod, &["spec", "priority"]);
     if let Some(pod_value) = pod_value.filter(|pod_value| *pod_value != value) {
         let why = format!(
@@ -65,12 +50,43 @@ pub(super) fn complete(admission: &Admission<'_>, pod: &mut Value) -> Result<(),
         );
         return Err(forbidden(admission, &why));
     }
-    if !name.is_empty() {
-        object::set(pod, &["spec", "priorityClassName"], name.into());
+    if !priority.class_name.is_empty() {
+        object::set(pod, &["spec", "priorityClassName"], priority.class_name.into());
     }
     object::set(pod, &["spec", "priority"], value.into());
-    object::set(pod, &["spec", "preemptionPolicy"], policy.into());
+    object::set(pod, &["spec", "preemptionPolicy"], priority.preemption_policy.into());
     Ok(())
+}
+
+/// The priority of the class with this name, or of the default class if the name is empty.
+fn resolve_priority(admission: &Admission<'_>, name: &str) -> Result<ResolvedPriority, ApiError> {
+    let classes = Resource::new("scheduling.k8s.io", "priorityclasses");
+    let class = if name.is_empty() {
+        let defaults = admission.store.list(&classes, None);
+        let defaults = defaults.filter(|class| class["globalDefault"] == true);
+        defaults.min_by_key(|class| number(class, &["value"])).cloned()
+    } else {
+        admission.store.find(&Key::new(classes, "", name)).cloned()
+    };
+    let system = SYSTEM_CLASSES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+    if class.is_none() && system.is_none() && !name.is_empty() {
+        let why = format!("no PriorityClass with name {name} was found");
+        return Err(forbidden(admission, &why));
+    }
+    let mut priority = ResolvedPriority {
+        class_name: name.to_owned(),
+        value: system.unwrap_or(0),
+        preemption_policy: "PreemptLowerPriority".to_owned(),
+    };
+    if let Some(class) = &class {
+        object::name(class).clone_into(&mut priority.class_name);
+        priority.value = number(class, &["value"]).unwrap_or(0);
+        let own = text(class, &["preemptionPolicy"]);
+        if !own.is_empty() {
+            own.clone_into(&mut priority.preemption_policy);
+        }
+    }
+    Ok(priority)
 }
 
 fn forbidden(admission: &Admission<'_>, why: &str) -> ApiError {

@@ -70,7 +70,12 @@ fn check_capacity(capacity: &Value, errors: &mut FieldErrors) {
 }
 
 fn check_attachment(spec: &Value, errors: &mut FieldErrors) {
-    volume_source::check_driver(text(spec, &["attacher"]), "spec.attacher", errors);
+    let attacher = text(spec, &["attacher"]);
+    if attacher.is_empty() {
+        errors.required("spec.attacher", "");
+    } else if names::dns_subdomain_violation(&attacher.to_lowercase()).is_some() {
+        errors.invalid("spec.attacher", &attacher.into(), names::CASELESS_SUBDOMAIN_RULE);
+    }
     let node = text(spec, &["nodeName"]);
     if let Some(rule) = names::dns_subdomain_violation(node) {
         errors.invalid("spec.nodeName", &node.into(), &rule);

@@ -32,6 +32,11 @@ pub(crate) fn dns_subdomain_violation(name: &str) -> Option<String> {
     })
 }
 
+/// The rule for DNS subdomains that may have upper case letters, such as names of drivers.
+pub(crate) const CASELESS_SUBDOMAIN_RULE: &str = "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and \
+     end with an alphanumeric character (e.g. 'Example.com', regex used for validation is \
+     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+
 /// RFC 1035 label: the rule for service names.
 pub(crate) fn dns_1035_label_violation(name: &str) -> Option<String> {
     if name.len() > 63 {

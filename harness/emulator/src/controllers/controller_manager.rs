@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use crate::admission::webhooks;
 use crate::admission::webhooks::client::Webhooks;
 use crate::api_types::error::ApiError;
+use crate::api_types::feature_gates::FeatureGates;
 use crate::controllers::{CONTROLLERS, WriteRefusal};
 use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, KubeletDefaults, ObjectChange,
@@ -42,6 +43,7 @@ pub(crate) struct ControllerManager {
     shared: SharedStore,
     webhooks: Webhooks,
     kubelet_defaults: KubeletDefaults,
+    feature_gates: FeatureGates,
     /// How long log entries are kept; `None` keeps them forever.
     log_retention: Option<Duration>,
     cache: InformerCache,
@@ -61,6 +63,7 @@ impl ControllerManager {
         log_retention: Option<Duration>,
     ) -> Self {
         Self {
+            feature_gates: shared.read(|store| store.feature_gates.clone()),
             shared,
             webhooks: Webhooks::default(),
             kubelet_defaults,
@@ -173,9 +176,18 @@ impl ControllerManager {
         }
     }
 
+    fn context(&self, now: Timestamp) -> Context<'_> {
+        Context {
+            cache: &self.cache,
+            now,
+            kubelet_defaults: &self.kubelet_defaults,
+            feature_gates: &self.feature_gates,
+        }
+    }
+
     async fn reconcile(&mut self, task: &Task, now: Timestamp) {
         let controller = &CONTROLLERS[task.controller];
-        let ctx = Context { cache: &self.cache, now, kubelet_defaults: &self.kubelet_defaults };
+        let ctx = self.context(now);
         let step = (controller.reconcile)(&task.key, &ctx);
         self.queue.set_timer(task, step.requeue_at);
         if step.writes.is_empty() {
@@ -199,7 +211,7 @@ impl ControllerManager {
         *count = count.saturating_add(1);
         let again = now.checked_add(Duration::from_secs(wait)).unwrap_or(Timestamp::MAX);
         self.queue.set_timer(task, Some(again));
-        let ctx = Context { cache: &self.cache, now, kubelet_defaults: &self.kubelet_defaults };
+        let ctx = self.context(now);
         let controller = &CONTROLLERS[task.controller];
         let events = crate::controllers::report_refusal(controller, &task.key, refusal, &ctx);
         let _ = self.write(controller, events).await;

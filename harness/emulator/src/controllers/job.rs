@@ -13,6 +13,7 @@ mod indexes;
 mod job_status;
 mod pods;
 mod policy;
+mod scheduling;
 
 use jiff::Timestamp;
 
@@ -22,7 +23,7 @@ use crate::reconcile::fields::{
     Condition, after_secs, find_condition, flag, format_time, set_condition, set_condition_time,
     time,
 };
-use crate::reconcile::resources::{JOBS, PODS};
+use crate::reconcile::resources::{JOBS, POD_GROUPS, PODS, WORKLOADS};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
@@ -31,7 +32,7 @@ use crate::reconcile::{
 use crate::store::{Key, Object, Op};
 use schedlab_api::{
     Value, json,
-    object::{condition, finalizers, is_deleting, number, set, text, uid},
+    object::{condition, finalizers, is_deleting, number, remove, set, text, uid},
 };
 
 use job_status::JobStatus;
@@ -45,7 +46,7 @@ const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 pub(super) const CONTROLLER: Controller = Controller {
     name: COMPONENT,
     manager: "kube-controller-manager",
-    watches: WatchedKinds::Kinds(&[&JOBS, &PODS]),
+    watches: WatchedKinds::Kinds(&[&JOBS, &PODS, &WORKLOADS, &POD_GROUPS]),
     keys_to_reconcile,
     reconcile,
 };
@@ -60,6 +61,11 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     let lost = change.after.as_ref().filter(|after| is_orphaned_pod(&change.key, after, cache));
     if lost.is_some() {
         return vec![change.key.clone()];
+    }
+    for kind in [&WORKLOADS, &POD_GROUPS] {
+        if change.key.resource == **kind {
+            return owner_keys(change, cache, &JOBS, kind);
+        }
     }
     let mut keys = owner_keys(change, cache, &JOBS, &PODS);
     keys.extend(adopters(change, cache, &JOBS, &PODS));
@@ -102,10 +108,14 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
         };
     }
     let claims = claim_pods(object, ctx);
-    if claims.is_empty() {
+    if !claims.is_empty() {
+        return ReconcileResult::from_writes(claims);
+    }
+    let groups = scheduling::sync_groups(object, !all.is_empty(), ctx);
+    if groups.is_empty() {
         sync_running(key, object, &all, ctx)
     } else {
-        ReconcileResult::from_writes(claims)
+        ReconcileResult::from_writes(groups)
     }
 }
 
@@ -211,6 +221,7 @@ fn suspend(key: &Key, job: &Value, job_status: &JobStatus, ctx: &Context) -> Rec
         message: "Job suspended",
     };
     set_job_condition(&mut suspended, &is, ctx.now);
+    remove(&mut suspended, &["status", "startTime"]);
     let event = condition(job, "Suspended") != Some("True");
     let event = event.then(|| job_event("Suspended", &is).record(job, ctx));
     ReconcileResult::from_writes(

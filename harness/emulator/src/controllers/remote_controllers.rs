@@ -15,6 +15,7 @@ use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinHandle;
 
+use crate::api_types::feature_gates::FeatureGates;
 use crate::clock::Clock;
 use crate::controllers::controller_manager::work_queue::{Task, WorkQueue};
 use crate::controllers::{self, CONTROLLERS, KWOK_COMPANION, WriteRefusal};
@@ -43,6 +44,8 @@ pub struct RemoteOptions {
     pub collections: Vec<Collection>,
     /// The timing of pods without annotations.
     pub kubelet_defaults: KubeletDefaults,
+    /// The version of the cluster and its enabled feature gates.
+    pub feature_gates: FeatureGates,
     /// A callback for every change, in watch order. The field manager of the entries is empty.
     pub observe: Box<dyn FnMut(LogEntry) + Send>,
 }
@@ -213,10 +216,18 @@ impl RemoteManager {
         }
     }
 
+    fn context(&self, now: Timestamp) -> Context<'_> {
+        Context {
+            cache: &self.cache,
+            now,
+            kubelet_defaults: &self.options.kubelet_defaults,
+            feature_gates: &self.options.feature_gates,
+        }
+    }
+
     async fn reconcile(&mut self, task: &Task, now: Timestamp) {
         let controller = self.controllers[task.controller];
-        let ctx =
-            Context { cache: &self.cache, now, kubelet_defaults: &self.options.kubelet_defaults };
+        let ctx = self.context(now);
         let step = (controller.reconcile)(&task.key, &ctx);
         self.queue.set_timer(task, step.requeue_at);
         if step.writes.is_empty() {
@@ -271,8 +282,7 @@ impl RemoteManager {
         let again = now.checked_add(Duration::from_secs(wait)).unwrap_or(Timestamp::MAX);
         self.queue.set_timer(task, Some(again));
         let controller = self.controllers[task.controller];
-        let ctx =
-            Context { cache: &self.cache, now, kubelet_defaults: &self.options.kubelet_defaults };
+        let ctx = self.context(now);
         let events = controllers::report_refusal(controller, &task.key, refusal, &ctx);
         self.write_all(controller, events.into_iter().collect()).await;
     }

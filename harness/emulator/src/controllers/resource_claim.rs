@@ -1,15 +1,17 @@
-//! The resource claim controller: creates claims from templates for pods, and deallocates unused
-//! claims. The scheduler allocates them.
+//! The resource claim controller: creates claims from templates for pods and pod groups, and
+//! deallocates unused claims. The scheduler allocates them.
 
 use super::workload::{controlled_by, free_name};
 use crate::reconcile::cache::controller_of;
-use crate::reconcile::pod_status::{entry_name, is_finished, pod_claims};
-use crate::reconcile::resources::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
+use crate::reconcile::pod_status::{
+    bound_group, entry_name, group_key, group_members, is_finished, pod_claims,
+};
+use crate::reconcile::resources::{POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
 };
-use crate::store::{Key, Object};
+use crate::store::{Key, Object, Resource};
 use schedlab_api::{
     Value, finalizers, json,
     object::{
@@ -18,14 +20,20 @@ use schedlab_api::{
 };
 
 const COMPONENT: &str = "resource_claim";
-/// The annotation of a claim created for a pod: the name of the claim in the pod.
+const GROUP_CLAIMS_GATE: &str = "DRAWorkloadResourceClaims";
+/// The annotation of a claim created for a pod or a pod group: the name of the claim in its owner.
 const POD_CLAIM: &str = "resource.kubernetes.io/pod-claim-name";
 
 /// The resource claim controller.
 pub(super) const CONTROLLER: Controller = Controller {
     name: COMPONENT,
     manager: "kube-controller-manager",
-    watches: WatchedKinds::Kinds(&[&PODS, &RESOURCE_CLAIMS, &RESOURCE_CLAIM_TEMPLATES]),
+    watches: WatchedKinds::Kinds(&[
+        &PODS,
+        &POD_GROUPS,
+        &RESOURCE_CLAIMS,
+        &RESOURCE_CLAIM_TEMPLATES,
+    ]),
     keys_to_reconcile,
     reconcile,
 };
@@ -39,19 +47,27 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
         let uses = change.after.iter().any(|pod| !pod_claims(pod).is_empty());
         return keys.into_iter().chain(uses.then(|| change.key.clone())).collect();
     }
+    if *resource == *POD_GROUPS {
+        let claims = change.states().flat_map(|group| claims_used_by(group));
+        let members = group_members(&change.key, cache).map(|(key, _)| key.clone());
+        let mut keys: Vec<Key> = claims.chain([change.key.clone()]).chain(members).collect();
+        keys.dedup();
+        return keys;
+    }
     if *resource == *RESOURCE_CLAIMS {
         let owners = change.states().filter_map(|claim| cache.by_uid(controller_of(claim)?.uid));
         return owners.cloned().chain([change.key.clone()]).collect();
     }
     if *resource == *RESOURCE_CLAIM_TEMPLATES {
         let pods = cache.in_namespace(&PODS, &change.key.namespace);
-        let waiting = pods.filter(|(_, pod)| !pod_claims(pod).is_empty());
+        let groups = cache.in_namespace(&POD_GROUPS, &change.key.namespace);
+        let waiting = pods.chain(groups).filter(|(_, owner)| !pod_claims(owner).is_empty());
         return waiting.map(|(key, _)| key.clone()).collect();
     }
     Vec::new()
 }
 
-/// The claims of a pod whose names are known.
+/// The claims of a pod or a pod group whose names are known.
 fn claims_used_by(pod: &Value) -> impl Iterator<Item = Key> + '_ {
     let made = list(pod, &["status", "resourceClaimStatuses"]).iter();
     let names = pod_claims(pod).iter().chain(made).map(|one| text(one, &["resourceClaimName"]));
@@ -66,6 +82,8 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     let Some(object) = ctx.cache.get(key) else { return ReconcileResult::done() };
     if key.resource == *PODS {
         make_claims(key, object, ctx)
+    } else if key.resource == *POD_GROUPS {
+        make_group_claims(key, object, ctx)
     } else {
         release_claim(key, object, ctx)
     }
@@ -73,7 +91,10 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
 
 /// Creates the missing claims of a pod from their templates.
 fn make_claims(key: &Key, pod: &Object, ctx: &Context) -> ReconcileResult {
-    if is_deleting(pod) || is_finished(pod) {
+    let has_group_claims = ctx.feature_gates.is_enabled(GROUP_CLAIMS_GATE);
+    let waits_for_group =
+        has_group_claims && group_key(pod).is_some_and(|group| ctx.cache.get(&group).is_none());
+    if is_deleting(pod) || is_finished(pod) || waits_for_group {
         return ReconcileResult::done();
     }
     let mut writes = Vec::new();
@@ -83,20 +104,13 @@ fn make_claims(key: &Key, pod: &Object, ctx: &Context) -> ReconcileResult {
         if template.is_empty() || statuses.iter().any(|status| entry_name(status) == own) {
             continue;
         }
-        let made = match unrecorded_claim(pod, own, ctx) {
-            Some(made) => made,
-            None => match claim_from(template, pod, own, ctx) {
-                Ok(claim) => {
-                    let made = name(&claim).to_owned();
-                    writes.push(ApiRequest::create(&RESOURCE_CLAIMS, claim));
-                    made
-                }
-                Err(notice) => {
-                    writes.extend(notice.record_once(pod, ctx));
-                    continue;
-                }
-            },
+        let group = bound_group(pod, entry, ctx.cache).filter(|_| has_group_claims);
+        let made = match group {
+            // The claim of a group is created for the group.
+            Some(group) => unrecorded_claim(group, own, ctx),
+            None => find_or_create(template, pod, own, &mut writes, ctx),
         };
+        let Some(made) = made else { continue };
         statuses.push(json!({"name": own, "resourceClaimName": made}));
     }
     let mut seen = Value::clone(pod);
@@ -107,30 +121,80 @@ fn make_claims(key: &Key, pod: &Object, ctx: &Context) -> ReconcileResult {
     ReconcileResult::from_writes(writes)
 }
 
-/// A claim that was created, but is not in the pod's status yet.
-fn unrecorded_claim(pod: &Value, own: &str, ctx: &Context) -> Option<String> {
-    let mut made = ctx.cache.controlled(uid(pod), &RESOURCE_CLAIMS);
+/// Creates the missing claims of a pod group from their templates.
+fn make_group_claims(key: &Key, group: &Object, ctx: &Context) -> ReconcileResult {
+    if is_deleting(group) || !ctx.feature_gates.is_enabled(GROUP_CLAIMS_GATE) {
+        return ReconcileResult::done();
+    }
+    let mut writes = Vec::new();
+    let mut statuses = list(group, &["status", "resourceClaimStatuses"]).to_vec();
+    for entry in pod_claims(group) {
+        let (own, template) = (entry_name(entry), text(entry, &["resourceClaimTemplateName"]));
+        if template.is_empty() || statuses.iter().any(|status| entry_name(status) == own) {
+            continue;
+        }
+        let Some(made) = find_or_create(template, group, own, &mut writes, ctx) else { continue };
+        statuses.push(json!({"name": own, "resourceClaimName": made}));
+    }
+    let mut seen = Value::clone(group);
+    if !statuses.is_empty() {
+        set(&mut seen, &["status", "resourceClaimStatuses"], Value::Array(statuses));
+    }
+    writes.extend(ApiRequest::status_update(key, group, seen));
+    ReconcileResult::from_writes(writes)
+}
+
+/// The name of the claim `own` of a pod or a pod group, which is created if it does not exist. `None`
+/// if its template is missing.
+fn find_or_create(
+    template: &str,
+    owner: &Value,
+    own: &str,
+    writes: &mut Vec<ApiRequest>,
+    ctx: &Context,
+) -> Option<String> {
+    if let Some(made) = unrecorded_claim(owner, own, ctx) {
+        return Some(made);
+    }
+    match claim_from(template, owner, own, ctx) {
+        Ok(claim) => {
+            let made = name(&claim).to_owned();
+            writes.push(ApiRequest::create(&RESOURCE_CLAIMS, claim));
+            Some(made)
+        }
+        Err(notice) => {
+            writes.extend(notice.record_once(owner, ctx));
+            None
+        }
+    }
+}
+
+/// A claim that was created, but may not be in its owner's status yet.
+fn unrecorded_claim(owner: &Value, own: &str, ctx: &Context) -> Option<String> {
+    let mut made = ctx.cache.controlled(uid(owner), &RESOURCE_CLAIMS);
     let found = made.find(|(_, claim)| annotation(claim, POD_CLAIM) == Some(own));
     found.map(|(_, claim)| name(claim).to_owned())
 }
 
 fn claim_from<'a>(
     template: &str,
-    pod: &Value,
+    owner: &Value,
     own: &str,
     ctx: &Context,
 ) -> Result<Value, EventSpec<'a>> {
     let key = Key {
         resource: RESOURCE_CLAIM_TEMPLATES.clone(),
-        namespace: namespace(pod).into(),
+        namespace: namespace(owner).into(),
         name: template.into(),
     };
+    let is_group = text(owner, &["kind"]) == "PodGroup";
+    let what = if is_group { "PodGroupResourceClaim" } else { "PodResourceClaim" };
     let missing = || EventSpec {
         component: COMPONENT,
         kind: "Warning",
         reason: "FailedResourceClaimCreation",
         message: format!(
-            "PodResourceClaim {own}: resource claim template \"{template}\": resourceclaimtemplate.resource.k8s.io \"{template}\" not found"
+            "{what} {own}: resource claim template \"{template}\": resourceclaimtemplate.resource.k8s.io \"{template}\" not found"
         ),
     };
     let template = ctx.cache.get(&key).ok_or_else(missing)?;
@@ -140,11 +204,17 @@ fn claim_from<'a>(
         "metadata": at(template, &["spec", "metadata"]).cloned().unwrap_or_else(|| json!({})),
         "spec": at(template, &["spec", "spec"]).cloned().unwrap_or_else(|| json!({})),
     });
-    let made = free_name(&RESOURCE_CLAIMS, pod, &format!("{}-{own}-", name(pod)), ctx);
+    let prefix = format!("{}-{own}-", name(owner));
+    let made = free_name(&RESOURCE_CLAIMS, owner, &prefix, ctx);
+    set(&mut claim, &["metadata", "generateName"], json!(prefix));
     set(&mut claim, &["metadata", "name"], json!(made));
-    set(&mut claim, &["metadata", "namespace"], json!(namespace(pod)));
+    set(&mut claim, &["metadata", "namespace"], json!(namespace(owner)));
     set(&mut claim, &["metadata", "annotations", POD_CLAIM], json!(own));
-    set(&mut claim, &["metadata", "ownerReferences"], controlled_by(pod));
+    let mut owners = controlled_by(owner);
+    if is_group {
+        remove(&mut owners[0], &["blockOwnerDeletion"]);
+    }
+    set(&mut claim, &["metadata", "ownerReferences"], owners);
     Ok(claim)
 }
 
@@ -186,14 +256,22 @@ fn finish_deletion(key: &Key, claim: &Object) -> Option<ApiRequest> {
     ApiRequest::status_update(key, claim, freed)
 }
 
-/// Whether the pod of an entry of `status.reservedFor` exists and has not ended.
+/// Whether the pod of an entry of `status.reservedFor` exists and has not ended, or its pod group
+/// exists.
 fn is_consumer_active(user: &Value, claim: &Key, ctx: &Context) -> bool {
-    let key = Key {
-        resource: PODS.clone(),
-        namespace: claim.namespace.clone(),
-        name: entry_name(user).into(),
+    let find = |resource: &Resource| {
+        let key = Key {
+            resource: resource.clone(),
+            namespace: claim.namespace.clone(),
+            name: entry_name(user).into(),
+        };
+        ctx.cache.get(&key).filter(|consumer| uid(consumer) == text(user, &["uid"]))
     };
-    let is_pod = text(user, &["resource"]) == "pods" && text(user, &["apiGroup"]).is_empty();
-    let pod = ctx.cache.get(&key);
-    !is_pod || pod.is_some_and(|pod| uid(pod) == text(user, &["uid"]) && !is_finished(pod))
+    match (text(user, &["apiGroup"]), text(user, &["resource"])) {
+        ("", "pods") => find(&PODS).is_some_and(|pod| !is_finished(pod)),
+        ("scheduling.k8s.io", "podgroups") if ctx.feature_gates.is_enabled(GROUP_CLAIMS_GATE) => {
+            find(&POD_GROUPS).is_some()
+        }
+        _ => true,
+    }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{CONTROLLERS, KWOK_COMPANION};
+use crate::api_types::feature_gates::FeatureGates;
 use crate::api_types::kinds::Kinds;
 use crate::reconcile::{
     Context, Controller, InformerCache, KubeletDefaults, ObjectChange, ReconcileResult, key_of,
@@ -58,7 +59,12 @@ fn step(controller: &Controller, key: &Key, view: &InformerCache) -> ReconcileRe
     let defaults = KubeletDefaults::default();
     (controller.reconcile)(
         key,
-        &Context { cache: view, now: NOW.parse().unwrap(), kubelet_defaults: &defaults },
+        &Context {
+            cache: view,
+            now: NOW.parse().unwrap(),
+            kubelet_defaults: &defaults,
+            feature_gates: &FeatureGates::default(),
+        },
     )
 }
 

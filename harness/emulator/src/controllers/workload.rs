@@ -21,7 +21,7 @@ use schedlab_api::{
 };
 
 /// The alphabet of generated names in Kubernetes: no vowels, no characters that look alike.
-const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+pub(super) const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Larger counts are reduced to this value.
 const COUNT_MAX: i64 = 1_000_000;
 /// The maximum number of pods created in one reconciliation.

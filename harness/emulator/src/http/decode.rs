@@ -160,21 +160,20 @@ pub(super) fn patch(
             (Value::Null, _) => Err(ApiError::bad_request("Invalid JSON Patch")),
             patch => Ok(of(PatchBody::Merge)(patch)),
         },
-        STRATEGIC_PATCH if !is_custom => {
-            json(body).map(of(PatchBody::Strategic)).map_err(ApiError::bad_request)
-        }
+        STRATEGIC_PATCH if !is_custom => json_patch(body).map(of(PatchBody::Strategic)),
         APPLY_PATCH => match json_or_yaml(body) {
             Ok((object, _)) if !object.is_object() && !object.is_null() => {
                 Err(ApiError::bad_request(format!(
-                    "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: \
+                    "error decoding patch: error unmarshaling JSON: while decoding JSON: json: \
                      cannot unmarshal {} into Go value of type map[string]interface {{}}",
                     go_type(&object)
                 )))
             }
             Ok((object, duplicates)) => Ok((PatchBody::Apply { object, force }, duplicates)),
-            Err(why) => Err(ApiError::bad_request(format!(
-                "error decoding YAML: error converting YAML to JSON: {why}"
-            ))),
+            Err(why) if body.trim_ascii_start().starts_with(b"{") => Err(ApiError::bad_request(
+                format!("error decoding patch: error converting YAML to JSON: {why}"),
+            )),
+            Err(why) => Err(ApiError::bad_request(format!("error encoding patch: {why}"))),
         },
         _ if is_custom => {
             Err(ApiError::unsupported_media_type(&[JSON_PATCH, MERGE_PATCH, APPLY_PATCH]))
@@ -223,7 +222,7 @@ fn unknown_operation_fields(patch: &Value) -> Vec<String> {
 }
 
 fn json_patch(body: &[u8]) -> Result<WithDuplicates<Value>, ApiError> {
-    json(body).map_err(|why| ApiError::bad_request(format!("error decoding patch: {why}")))
+    json(body).map_err(|_| ApiError::bad_request("invalid JSON patch"))
 }
 
 /// Decodes JSON first, which is faster; errors and duplicates are reported as for YAML.

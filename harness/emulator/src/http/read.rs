@@ -199,7 +199,11 @@ impl RequestContext<'_> {
             ResponseFormat::Table(version) => {
                 let objects: Vec<Object> = objects.collect();
                 let now = self.store.clock().now();
-                self.table(version).render(objects.iter().map(|object| &**object), &metadata, now)
+                self.table(version).render_list(
+                    objects.iter().map(|object| &**object),
+                    &metadata,
+                    now,
+                )
             }
         };
         response::object(StatusCode::OK, encoding, &whole)

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::api_types::kinds::{Column, Kind, Origin};
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use schedlab_api::{
     Value,
     duration::age,
@@ -82,6 +83,30 @@ impl<'k> Table<'k> {
         now: Timestamp,
     ) -> Value {
         let rows: Vec<Value> = objects.map(|object| self.row(object, now)).collect();
+        self.table_of(rows, metadata)
+    }
+
+    /// Renders the table of a list, in which the default `StorageClass` is marked.
+    pub(super) fn render_list<'o>(
+        &self,
+        objects: impl Iterator<Item = &'o Value> + Clone,
+        metadata: &Value,
+        now: Timestamp,
+    ) -> Value {
+        let default = field_columns::default_storage_class(objects.clone());
+        let rows = objects.map(|object| {
+            let mut row = self.row(object, now);
+            if default.is_some_and(|default| std::ptr::eq(default, object)) {
+                let name = text(object, &["metadata", "name"]);
+                row["cells"][0] = json!(format!("{name} (default)"));
+            }
+            row
+        });
+        let rows = rows.collect();
+        self.table_of(rows, metadata)
+    }
+
+    fn table_of(&self, rows: Vec<Value>, metadata: &Value) -> Value {
         // Go serializes a nil slice as null.
         let is_allocated = !rows.is_empty() || !self.has_default_columns();
         json!({
@@ -95,7 +120,7 @@ impl<'k> Table<'k> {
 
     /// Whether the kind has no columns of its own.
     fn has_default_columns(&self) -> bool {
-        self.has_columns(misc::DEFAULT)
+        self.has_columns(misc::DEFAULT) || self.has_columns(misc::DEFINITION)
     }
 
     /// Whether the table has these columns.
@@ -245,6 +270,11 @@ fn built_in(kind: &Kind) -> Rows<'static> {
             ("coordination.k8s.io", "Lease") => (misc::LEASE, misc::lease),
             ("node.k8s.io", "RuntimeClass") => (misc::RUNTIME_CLASS, misc::runtime_class),
             ("resource.k8s.io", "ResourceClaim") => (misc::CLAIM, misc::claim),
+            ("apiextensions.k8s.io", "CustomResourceDefinition")
+                if kind.kubernetes >= KubernetesVersion::V1_37 =>
+            {
+                (misc::DEFINITION, misc::definition)
+            }
             _ => (misc::DEFAULT, misc::default),
         };
     Rows::BuiltIn(columns, cells)

@@ -105,7 +105,7 @@ impl RequestContext<'_> {
         let write = Write { duplicate_fields: duplicates, ..self.write(Op::Patch(part, patch))? };
         let is_strict = write.field_validation == FieldValidation::Strict;
         if is_apply && is_strict && !write.duplicate_fields.strict_error.is_empty() {
-            let start = "error strict decoding YAML: error converting YAML to JSON";
+            let start = "error strict decoding patch: error converting YAML to JSON";
             let why = format!("{start}: {}", write.duplicate_fields.strict_error);
             return Err(ApiError::bad_request(why));
         }
@@ -172,8 +172,10 @@ impl RequestContext<'_> {
             "serviceaccounts",
             "services",
         ];
-        (self.kind.resource.group.is_empty() && shown.contains(&&*self.kind.resource.plural))
-            || ["resource.k8s.io", "storage.k8s.io"].contains(&&*self.kind.resource.group)
+        let resource = &self.kind.resource;
+        (resource.group.is_empty() && shown.contains(&&*resource.plural))
+            || (["resource.k8s.io", "storage.k8s.io"].contains(&&*resource.group)
+                && &*resource.plural != "devicetaintrules")
     }
 
     pub(super) async fn delete_collection(&self) -> Result<ApiResponse, ApiError> {

@@ -1,15 +1,20 @@
 //! What several controllers read from a pod and its node: phase, node, resource claims and taints.
 
-use schedlab_api::{Value, json};
+use schedlab_api::Value;
 
-use super::resources::{PODS, RESOURCE_CLAIMS};
-use crate::reconcile::{InformerCache, ObjectChange, key_of};
-use crate::store::Key;
+use super::resources::{POD_GROUPS, PODS, RESOURCE_CLAIMS};
+use crate::reconcile::{InformerCache, ObjectChange};
+use crate::store::{Key, Object, Resource};
 use schedlab_api::object::{at, list, namespace, text, uid};
 
 /// `spec.nodeName`.
 pub(crate) fn node_name(pod: &Value) -> &str {
     text(pod, &["spec", "nodeName"])
+}
+
+/// The name of the pod group that a pod belongs to.
+pub(crate) fn group_name(pod: &Value) -> Option<&str> {
+    at(pod, &["spec", "schedulingGroup", "podGroupName"])?.as_str()
 }
 
 /// Whether a pod has succeeded or failed.
@@ -27,7 +32,38 @@ pub(crate) fn entry_name(entry: &Value) -> &str {
     text(entry, &["name"])
 }
 
-/// Whether all claims of a pod are allocated and reserved for it, so that its containers can start.
+/// The key of the pod group that a pod belongs to.
+pub(crate) fn group_key(pod: &Value) -> Option<Key> {
+    Some(Key {
+        resource: POD_GROUPS.clone(),
+        namespace: namespace(pod).into(),
+        name: group_name(pod)?.into(),
+    })
+}
+
+/// The pods of a pod group.
+pub(crate) fn group_members<'v>(
+    group: &'v Key,
+    cache: &'v InformerCache,
+) -> impl Iterator<Item = (&'v Key, &'v Object)> {
+    let pods = cache.in_namespace(&PODS, &group.namespace);
+    pods.filter(move |(_, pod)| group_name(pod) == Some(&*group.name))
+}
+
+/// The pod group of which a pod uses a claim: the group has an equal entry.
+pub(crate) fn bound_group<'v>(
+    pod: &Value,
+    claim: &Value,
+    cache: &'v InformerCache,
+) -> Option<&'v Object> {
+    const FIELDS: [&str; 3] = ["name", "resourceClaimName", "resourceClaimTemplateName"];
+    let group = cache.get(&group_key(pod)?)?;
+    let is_same = |own: &&Value| FIELDS.iter().all(|field| own[*field] == claim[*field]);
+    pod_claims(group).iter().find(is_same).map(|_| group)
+}
+
+/// Whether all claims of a pod are allocated and reserved for it or its group, so that its containers
+/// can start.
 pub(crate) fn are_claims_ready(pod: &Value, cache: &InformerCache) -> bool {
     let ready = |entry: &Value| {
         let own = entry_name(entry);
@@ -40,24 +76,50 @@ pub(crate) fn are_claims_ready(pod: &Value, cache: &InformerCache) -> bool {
         };
         cache.get(&key).is_some_and(|claim| {
             let reserved = list(claim, &["status", "reservedFor"]);
+            let consumer = bound_group(pod, entry, cache).map_or(uid(pod), |group| uid(group));
             at(claim, &["status", "allocation"]).is_some()
-                && reserved.iter().any(|user| text(user, &["uid"]) == uid(pod))
+                && reserved.iter().any(|user| text(user, &["uid"]) == consumer)
         })
     };
     pod_claims(pod).iter().all(ready)
 }
 
-/// The pods in `status.reservedFor` of a claim.
-pub(crate) fn reserved_pods(change: &ObjectChange) -> impl Iterator<Item = Key> + '_ {
-    let reserved = change.after.iter().flat_map(|claim| list(claim, &["status", "reservedFor"]));
-    reserved.map(|user| {
-        key_of(
-            &PODS,
-            &json!({
-                "metadata": {"namespace": &*change.key.namespace, "name": entry_name(user)},
-            }),
-        )
-    })
+/// The pods in `status.reservedFor` of a changed claim, and those of the pod groups there.
+pub(crate) fn reserved_pods(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
+    let after = change.after.iter();
+    after.flat_map(|claim| consumers(&change.key, claim, cache)).collect()
+}
+
+/// The pods in `status.reservedFor` of a claim, and those of the pod groups there.
+pub(crate) fn consumers(claim: &Key, object: &Value, cache: &InformerCache) -> Vec<Key> {
+    let key = |resource: &Resource, user: &Value| Key {
+        resource: resource.clone(),
+        namespace: claim.namespace.clone(),
+        name: entry_name(user).into(),
+    };
+    let mut pods = Vec::new();
+    for user in list(object, &["status", "reservedFor"]) {
+        if text(user, &["resource"]) == "podgroups" {
+            let group = key(&POD_GROUPS, user);
+            pods.extend(group_members(&group, cache).map(|(key, _)| key.clone()));
+        } else {
+            pods.push(key(&PODS, user));
+        }
+    }
+    pods
+}
+
+/// The entries of a pod's claims with the names of the claims, as far as they are known; that of its
+/// extended resources has an empty entry.
+pub(crate) fn claims_of(pod: &Value) -> Vec<(&str, &str)> {
+    let made = list(pod, &["status", "resourceClaimStatuses"]).iter();
+    let own = text(pod, &["status", "extendedResourceClaimStatus", "resourceClaimName"]);
+    let named = pod_claims(pod).iter().chain(made);
+    named
+        .map(|claim| (entry_name(claim), text(claim, &["resourceClaimName"])))
+        .chain([("", own)])
+        .filter(|(_, claim)| !claim.is_empty())
+        .collect()
 }
 
 /// The taints of a node that evict pods.

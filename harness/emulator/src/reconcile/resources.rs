@@ -31,8 +31,14 @@ pub(crate) static RESOURCE_CLAIM_TEMPLATES: LazyResource =
     LazyLock::new(|| Resource::new("resource.k8s.io", "resourceclaimtemplates"));
 pub(crate) static RESOURCE_SLICES: LazyResource =
     LazyLock::new(|| Resource::new("resource.k8s.io", "resourceslices"));
+pub(crate) static DEVICE_TAINT_RULES: LazyResource =
+    LazyLock::new(|| Resource::new("resource.k8s.io", "devicetaintrules"));
 pub(crate) static DEVICE_CLASSES: LazyResource =
     LazyLock::new(|| Resource::new("resource.k8s.io", "deviceclasses"));
+pub(crate) static WORKLOADS: LazyResource =
+    LazyLock::new(|| Resource::new("scheduling.k8s.io", "workloads"));
+pub(crate) static POD_GROUPS: LazyResource =
+    LazyLock::new(|| Resource::new("scheduling.k8s.io", "podgroups"));
 pub(crate) static BUDGETS: LazyResource =
     LazyLock::new(|| Resource::new("policy", "poddisruptionbudgets"));
 pub(crate) static QUOTAS: LazyResource = LazyLock::new(|| Resource::new("", "resourcequotas"));

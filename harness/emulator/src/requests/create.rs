@@ -42,10 +42,12 @@ pub(super) fn create_decoded(
     fill_metadata(store, request, &mut object);
     let prepared = admission::prepare(&request.admission(store), &mut object);
     prepared.map_err(|refusal| with_stem_in_error(refusal, &object))?;
+    admission::fill_times(&request.admission(store), None, &mut object, &request.time());
     let mut object =
         webhooks::mutate(store, request, AdmissionPoint::create(), object, &reprepare)?;
     admission::check(&request.admission(store), &mut object)?;
     crd::warn_unrecognized_formats(request, None, &object);
+    request.warnings.extend(admission::warnings(&request.admission(store), &object));
     webhooks::validate(store, request, AdmissionPoint::create(), &object)?;
     check_size(request, &object)?;
     let charged = quota::charge(store, request, None, &object)?;

@@ -95,6 +95,10 @@ fn allows_unconditional_update(request: &WriteRequest) -> bool {
             !request.kind.is("coordination.k8s.io", "Lease")
                 && !request.kind.is("policy", "PodDisruptionBudget")
                 && !request.kind.is("apiextensions.k8s.io", "CustomResourceDefinition")
+                && !request.kind.is("resource.k8s.io", "DeviceTaintRule")
+                && !["Workload", "PodGroup", "CompositePodGroup"]
+                    .iter()
+                    .any(|kind| request.kind.is("scheduling.k8s.io", kind))
         }
     }
 }
@@ -132,6 +136,7 @@ pub(super) fn replace(
     let mut new = webhooks::mutate(store, request, point, new, &reprepare)?;
     admission::check_update(&request.admission(store), subresource, old, &mut new)?;
     crd::warn_unrecognized_formats(request, Some(&**old), &new);
+    request.warnings.extend(admission::warnings(&request.admission(store), &new));
     webhooks::validate(store, request, AdmissionPoint::update(old), &new)?;
     check_size(request, &new)?;
     let charged = quota::charge(store, request, Some(old), &new)?;
@@ -157,7 +162,9 @@ fn prepare_update(
         Subresource::Scale | Subresource::Finalize => with_new_finalizers(old, &new),
     };
     check_finalizers(request, old, &new)?;
-    admission::prepare_update(&request.admission(store), subresource, old, &mut new);
+    let admission = request.admission(store);
+    admission::prepare_update(&admission, subresource, old, &mut new);
+    admission::fill_times(&admission, Some(old), &mut new, &request.time());
     Ok(new)
 }
 
@@ -246,7 +253,12 @@ fn with_new_status(request: &WriteRequest, old: &Value, mut new: Value) -> Value
         "managedFields" => true,
         "labels" if kind.is("apps", "Deployment") => false,
         "ownerReferences" if kind.is("", "Pod") => false,
-        _ => kind.origin != Origin::Custom && !kind.is("resource.k8s.io", "ResourceClaim"),
+        _ => {
+            kind.origin != Origin::Custom
+                && !kind.is("resource.k8s.io", "ResourceClaim")
+                && !kind.is("resource.k8s.io", "DeviceTaintRule")
+                && *kind.resource.group != *"scheduling.k8s.io"
+        }
     };
     for field in ["labels", "annotations", "finalizers", "ownerReferences", "managedFields"] {
         let path = ["metadata", field];

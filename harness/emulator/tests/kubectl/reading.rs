@@ -42,8 +42,8 @@ async fn objects_are_shown_as_users_know_them() {
     assert_eq!(
         squeezed(&cluster.run("get nodes")),
         "NAME STATUS ROLES AGE VERSION\n\
-         gpu-0 Ready <none> <age> v1.35.0\n\
-         gpu-1 Ready <none> <age> v1.35.0"
+         gpu-0 Ready <none> <age> v1.37.2\n\
+         gpu-1 Ready <none> <age> v1.37.2"
     );
     assert_eq!(
         squeezed(&cluster.run("get namespaces,priorityclasses -o name")),

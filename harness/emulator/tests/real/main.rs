@@ -46,6 +46,15 @@ fn scripts() -> Vec<Script> {
         .collect()
 }
 
+/// The arguments of the real server for feature gates: `A=true,B=true`.
+fn gate_args(gates: &str) -> Vec<String> {
+    if gates.is_empty() {
+        return Vec::new();
+    }
+    let groups = "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true";
+    vec![format!("--feature-gates={gates}"), format!("--runtime-config={groups}")]
+}
+
 /// The version of Kubernetes of the real programs, which the emulator serves too.
 fn version(assets: &Assets) -> KubernetesVersion {
     assets.version().unwrap().parse().unwrap()
@@ -53,11 +62,11 @@ fn version(assets: &Assets) -> KubernetesVersion {
 
 /// An emulator with or without controllers.
 async fn emulator(
-    version: KubernetesVersion,
+    feature_gates: FeatureGates,
     runs_controllers: bool,
 ) -> (Emulator, Server, Client) {
     let emulator = Emulator::start(Options {
-        feature_gates: FeatureGates::new(version),
+        feature_gates,
         workload_kinds: false,
         runs_controllers,
         ..Options::with_clock(Clock::real())
@@ -95,7 +104,8 @@ async fn play_on_emulator(
     script: &Script,
     webhook: &TestWebhook,
 ) -> Vec<Vec<RecordedResponse>> {
-    let (_emulator, _server, client) = emulator(version, false).await;
+    let gates = FeatureGates::parse(version, &script.gates).unwrap();
+    let (_emulator, _server, client) = emulator(gates, false).await;
     play_script(&client, script, webhook).await
 }
 
@@ -157,7 +167,10 @@ const PLAYS: usize = 3;
 async fn the_emulator_responds_as_the_real_server() {
     let Some(assets) = test_assets(&["etcd", "kube-apiserver"]) else { return };
     let known = KnownDifferences::read(version(&assets));
-    let scripts = scripts();
+    let mut scripts = scripts();
+    // Kubernetes 1.35 lacks these gates.
+    scripts
+        .retain(|script| script.gates.is_empty() || version(&assets) >= KubernetesVersion::V1_37);
     let webhook = TestWebhook::start().await;
     let mut all = compare(&assets, &scripts, &webhook, &known).await;
     let count: usize = all.iter().map(|comparison| comparison.responses).sum();
@@ -195,14 +208,32 @@ struct Comparison {
     different: BTreeSet<String>,
 }
 
-/// Plays scripts on a new real server and on emulators.
+/// Plays scripts on emulators and on new real servers, one for each run of scripts with the same
+/// feature gates.
 async fn compare(
     assets: &Assets,
     scripts: &[Script],
     webhook: &TestWebhook,
     known: &KnownDifferences,
 ) -> Vec<Comparison> {
-    let plane = TemporaryControlPlane::boot(assets, API_SERVER_ARGS).await.unwrap();
+    let mut all = Vec::new();
+    for scripts in scripts.chunk_by(|one, other| one.gates == other.gates) {
+        all.extend(compare_with_gates(assets, scripts, webhook, known).await);
+    }
+    all
+}
+
+/// Plays scripts that enable the same feature gates.
+async fn compare_with_gates(
+    assets: &Assets,
+    scripts: &[Script],
+    webhook: &TestWebhook,
+    known: &KnownDifferences,
+) -> Vec<Comparison> {
+    let gates = gate_args(&scripts[0].gates);
+    let arguments: Vec<&str> =
+        API_SERVER_ARGS.iter().copied().chain(gates.iter().map(String::as_str)).collect();
+    let plane = TemporaryControlPlane::boot(assets, &arguments).await.unwrap();
     let real = client(plane.kubeconfig()).await;
     let version = version(assets);
     let emulated = scripts.iter().map(|script| play_on_emulator(version, script, webhook));
@@ -230,7 +261,7 @@ async fn kubectl_prints_the_same_on_both_servers() {
     let programs = ["etcd", "kube-apiserver", "kubectl"];
     let Some(assets) = test_assets(&programs) else { return };
     let plane = TemporaryControlPlane::boot(&assets, API_SERVER_ARGS).await.unwrap();
-    let (_emulator, server, _client) = emulator(version(&assets), false).await;
+    let (_emulator, server, _client) = emulator(FeatureGates::new(version(&assets)), false).await;
     let servers = [plane.kubeconfig(), &server.kubeconfig];
     compare_printed(include_str!("transcripts/lab.txt"), &assets, servers).await;
 }
@@ -241,9 +272,30 @@ async fn controllers_do_the_same_on_both_servers() {
     let Some(assets) = test_assets(&programs) else { return };
     let mut plane = TemporaryControlPlane::boot(&assets, API_SERVER_ARGS).await.unwrap();
     plane.start_controller_manager().unwrap();
-    let (_emulator, server, _client) = emulator(version(&assets), true).await;
+    let (_emulator, server, _client) = emulator(FeatureGates::new(version(&assets)), true).await;
     let servers = [plane.kubeconfig(), &server.kubeconfig];
     compare_printed(include_str!("transcripts/controllers.txt"), &assets, servers).await;
+}
+
+#[tokio::test]
+async fn controllers_of_workloads_do_the_same_on_both_servers() {
+    const GATES: &str = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,\
+                         DRAWorkloadResourceClaims=true,WorkloadWithJob=true";
+    let programs = ["etcd", "kube-apiserver", "kube-controller-manager", "kubectl"];
+    let Some(assets) = test_assets(&programs) else { return };
+    if version(&assets) < KubernetesVersion::V1_37 {
+        return;
+    }
+    let gates = gate_args(GATES);
+    let arguments: Vec<&str> =
+        API_SERVER_ARGS.iter().copied().chain(gates.iter().map(String::as_str)).collect();
+    let mut plane = TemporaryControlPlane::boot(&assets, &arguments).await.unwrap();
+    plane.start_controller_manager_with_gates(GATES).unwrap();
+    let gates = FeatureGates::parse(version(&assets), GATES).unwrap();
+    let (_emulator, server, _client) = emulator(gates, true).await;
+    let servers = [plane.kubeconfig(), &server.kubeconfig];
+    let transcript = include_str!("transcripts/workload-controllers.txt");
+    compare_printed(transcript, &assets, servers).await;
 }
 
 /// Plays a transcript on the real server and the emulator, and compares the outputs.

@@ -14,7 +14,8 @@
 //! `test_webhook.rs`) and saved names are substituted everywhere, and `{3*a}` is `aaa`. A body is
 //! YAML and sent as JSON,
 //! unless a `Content-Type` header requests to send it verbatim. `=>` starts the expected response:
-//! its code and the message of an error, or the events of a watch.
+//! its code and the message of an error, or the events of a watch. A line `# gates: A=true,B=true`
+//! before the first case sets feature gates of both servers for the file.
 //!
 //! `docs/reference/emulator-differences.md` lists the known differences.
 
@@ -23,6 +24,8 @@ use std::path::{Path, PathBuf};
 /// A case file.
 pub(crate) struct Script {
     pub(crate) path: PathBuf,
+    /// The feature gates that the servers enable: `A=true,B=true`.
+    pub(crate) gates: String,
     pub(crate) cases: Vec<Case>,
 }
 
@@ -76,8 +79,11 @@ impl Script {
 
     pub(crate) fn read(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap();
-        let mut script = Self { path: path.to_owned(), cases: Vec::new() };
+        let mut script = Self { path: path.to_owned(), gates: String::new(), cases: Vec::new() };
         for (index, line) in text.lines().enumerate() {
+            if let Some(gates) = line.strip_prefix("# gates: ") {
+                gates.clone_into(&mut script.gates);
+            }
             if let Some(title) = line.strip_prefix("### ") {
                 script.cases.push(Case { title: title.to_owned(), steps: Vec::new() });
                 continue;

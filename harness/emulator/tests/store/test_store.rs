@@ -2,7 +2,9 @@
 
 use jiff::Timestamp;
 use schedlab_api::{Value, json, object};
+use schedlab_emulator::KubernetesVersion;
 use schedlab_emulator::error::ApiError;
+use schedlab_emulator::feature_gates::FeatureGates;
 use schedlab_emulator::store::{
     DeleteOptions, Key, Object, Op, PatchBody, Store, Subresource, Write, WriteOutcome,
 };
@@ -24,8 +26,19 @@ pub(crate) struct TestStore {
 impl TestStore {
     /// A store with the namespace `default`.
     pub(crate) fn new() -> Self {
+        Self::with_store(Store::new(1))
+    }
+
+    /// A store with feature gates that are off by default.
+    pub(crate) fn with_gates(gates: &[&str]) -> Self {
+        let changes: Vec<String> = gates.iter().map(|gate| format!("{gate}=true")).collect();
+        let gates = FeatureGates::parse(KubernetesVersion::V1_37, &changes.join(","));
+        Self::with_store(Store::with_feature_gates(1, gates.expect("gates of 1.37")))
+    }
+
+    fn with_store(store: Store) -> Self {
         let now = "2026-01-01T00:00:00Z".parse().expect("a time");
-        let mut fixture = Self { store: Store::new(1), now };
+        let mut fixture = Self { store, now };
         let namespace = json!({"kind": "Namespace", "metadata": {"name": "default"}});
         fixture.create(namespace).expect("a first namespace");
         fixture

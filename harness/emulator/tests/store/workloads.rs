@@ -74,7 +74,7 @@ fn a_stateful_set_changes_only_in_some_fields() {
     let key = fixture.key("apps", "StatefulSet", "web");
     fixture.edit(key.clone(), &["spec", "replicas"], json!(3)).unwrap();
     let refusal = outcome(fixture.edit(key, &["spec", "serviceName"], json!("other")));
-    assert_snapshot!(refusal, @r#"422 Invalid: StatefulSet.apps "web" is invalid: spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"#);
+    assert_snapshot!(refusal, @r#"422 Invalid: StatefulSet.apps "web" is invalid: spec.serviceName: Invalid value: "other": field is immutable"#);
 }
 
 #[test]

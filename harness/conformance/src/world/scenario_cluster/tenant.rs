@@ -17,6 +17,7 @@ use schedlab_emulator::clock::Clock;
 use schedlab_emulator::controllers::remote_controllers::{
     Collection, RemoteControllers, RemoteOptions,
 };
+use schedlab_emulator::feature_gates::FeatureGates;
 use schedlab_emulator::store::LogEntry;
 use tokio::time::Instant;
 
@@ -82,6 +83,7 @@ pub async fn run_actors(
         controllers: real_cluster.actors().to_vec(),
         collections: collections(real_cluster.has_foreign_secrets()),
         kubelet_defaults: KubeletDefaults::default(),
+        feature_gates: FeatureGates::default(),
         observe,
     });
     troupe.await.context("cannot watch the cluster")

@@ -36,9 +36,17 @@ pub(in crate::admission) fn complete(admission: &Admission<'_>, node: &mut Value
 
 pub(in crate::admission) fn check(old: Option<&Value>, node: &Value, errors: &mut FieldErrors) {
     let before = old.map_or("", |old| text(old, &["spec", "providerID"]));
-    if !before.is_empty() && before != text(node, &["spec", "providerID"]) {
-        let rule = "node updates may not change providerID except from \"\" to valid";
-        errors.forbidden("spec.providerID", rule);
+    match text(node, &["spec", "providerID"]) {
+        _ if before.is_empty() => {}
+        "" => {
+            let rule = "field cannot be cleared once set";
+            errors.invalid("spec.providerID", &Value::Null, rule);
+        }
+        after if after != before => {
+            let rule = "field cannot be modified once set";
+            errors.invalid("spec.providerID", &Value::Null, rule);
+        }
+        _ => {}
     }
     let ranges = |node| list(node, &["spec", "podCIDRs"]);
     let first = &node["spec"]["podCIDR"];

@@ -5,6 +5,7 @@ pub(in crate::admission) mod pod_resources;
 mod qos_class;
 pub(in crate::admission) mod resource_claims;
 mod service_account;
+pub(in crate::admission) mod status_resources;
 pub(in crate::admission) mod subresources;
 mod update;
 
@@ -208,6 +209,23 @@ pub(in crate::admission) fn check_spec(spec: &Value, field: &str, errors: &mut F
     }
     check_tolerations(spec, field, errors);
     check_host_fields(spec, field, errors);
+    check_scheduling_group(spec, field, errors);
+}
+
+fn check_scheduling_group(spec: &Value, field: &str, errors: &mut FieldErrors) {
+    let group = &spec["schedulingGroup"];
+    if group.is_null() {
+        return;
+    }
+    let path = format!("{field}.schedulingGroup.podGroupName");
+    match group["podGroupName"].as_str() {
+        None => errors.invalid(path, &Value::Null, "must specify one of: `podGroupName`"),
+        Some(name) => {
+            if let Some(rule) = names::dns_subdomain_violation(name) {
+                errors.invalid(path, &name.into(), &rule);
+            }
+        }
+    }
 }
 
 /// Checks object names and DNS settings in a pod spec.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::device_features;
 use super::{
-    ITEMS_MAX, bounded_items, check_dns_label, check_opaque, check_qualified_name, check_selectors,
-    check_unique,
+    ITEMS_MAX, bounded_items, check_dns_label, check_fully_qualified_name, check_opaque,
+    check_selectors, check_unique, check_unique_item,
 };
 use crate::admission::Admission;
 use crate::api_types::error::FieldErrors;
@@ -19,6 +20,7 @@ use schedlab_api::{
 };
 
 const ALTERNATIVES_MAX: usize = 8;
+const TOLERATIONS_MAX: usize = 16;
 const ALLOCATION_MODES: [&str; 2] = ["All", "ExactCount"];
 /// The label of namespaces in which claims may have admin access to devices.
 const ADMIN_ACCESS_LABEL: &str = "resource.kubernetes.io/admin-access";
@@ -31,6 +33,7 @@ const REQUEST: &[GoField] = &[
     GoField("adminAccess", &[]),
     GoField("tolerations", &[]),
     GoField("capacity", &[]),
+    GoField("derivedAttributes", &[]),
 ];
 const ALTERNATIVE: &[GoField] = &[
     GoField("name", &[]),
@@ -40,6 +43,7 @@ const ALTERNATIVE: &[GoField] = &[
     GoField("count", &[]),
     GoField("tolerations", &[]),
     GoField("capacity", &[]),
+    GoField("derivedAttributes", &[]),
 ];
 const SPEC: &[GoField] = &[GoField(
     "devices",
@@ -74,7 +78,7 @@ pub(super) fn check(
     match old {
         None => check_admin_access(admission, spec, errors),
         Some(old) if old["spec"] != *spec => {
-            errors.invalid_as_shown("spec", &go_struct_json(spec, SPEC), "field is immutable");
+            errors.invalid("spec", &Value::Null, "field is immutable");
         }
         Some(_) => {}
     }
@@ -148,12 +152,12 @@ fn check_spec(spec: &Value, field: &str, errors: &mut FieldErrors) {
     for (path, request) in bounded_items(devices, &field, "requests", ITEMS_MAX, errors) {
         check_dns_label(text(request, &["name"]), &format!("{path}.name"), errors);
         check_request_kind(request, &path, errors);
-        check_unique(text(request, &["name"]), &path, &mut seen, errors);
+        check_unique_item(text(request, &["name"]), request, &path, &mut seen, errors);
     }
     let names = request_names(devices);
     for (path, constraint) in bounded_items(devices, &field, "constraints", ITEMS_MAX, errors) {
         check_references(constraint, &path, &names, errors);
-        check_match_attribute(&constraint["matchAttribute"], &path, errors);
+        check_constraint(constraint, &path, errors);
     }
     for (path, configuration) in bounded_items(devices, &field, "config", ITEMS_MAX, errors) {
         check_references(configuration, &path, &names, errors);
@@ -169,6 +173,12 @@ fn check_request_kind(request: &Value, field: &str, errors: &mut FieldErrors) {
         (false, false) => {
             let rule = format!("{RULE}, but multiple fields are set");
             errors.invalid(field, &Value::Null, &rule);
+            for (index, choice) in list(request, &["firstAvailable"]).iter().enumerate() {
+                if text(choice, &["deviceClassName"]).is_empty() {
+                    let path = format!("{field}.firstAvailable[{index}].deviceClassName");
+                    errors.required(path, "");
+                }
+            }
         }
         (false, true) => check_request(exactly, &format!("{field}.exactly"), errors),
         (true, false) => {
@@ -179,7 +189,7 @@ fn check_request_kind(request: &Value, field: &str, errors: &mut FieldErrors) {
                 let name = text(choice, &["name"]);
                 check_dns_label(name, &format!("{path}.name"), errors);
                 check_request(choice, &path, errors);
-                check_unique(name, &path, &mut seen, errors);
+                check_unique_item(name, choice, &path, &mut seen, errors);
             }
         }
     }
@@ -188,6 +198,10 @@ fn check_request_kind(request: &Value, field: &str, errors: &mut FieldErrors) {
 fn check_request(request: &Value, field: &str, errors: &mut FieldErrors) {
     check_device_class_name(request, field, errors);
     check_selectors(request, field, errors);
+    for (path, toleration) in bounded_items(request, field, "tolerations", TOLERATIONS_MAX, errors)
+    {
+        device_features::check_toleration(toleration, &path, errors);
+    }
     let count = request["count"].as_i64();
     let path = format!("{field}.count");
     match text(request, &["allocationMode"]) {
@@ -263,14 +277,15 @@ pub(super) fn check_reference(
     }
 }
 
-fn check_match_attribute(attribute: &Value, path: &str, errors: &mut FieldErrors) {
-    let path = format!("{path}.matchAttribute");
-    let Some(name) = attribute.as_str() else {
-        return errors.required(path, "");
-    };
-    check_qualified_name(name, &path, errors);
-    if !name.contains('/') {
-        let rule = "a fully qualified name must be a domain and a name separated by a slash";
-        errors.invalid(path, &name.into(), rule);
+/// Checks that a constraint names an attribute.
+fn check_constraint(constraint: &Value, path: &str, errors: &mut FieldErrors) {
+    for field in ["matchAttribute", "distinctAttribute"] {
+        if let Some(name) = constraint[field].as_str() {
+            return check_fully_qualified_name(name, &format!("{path}.{field}"), errors);
+        }
     }
+    // The text is that of kube-apiserver.
+    let rule = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but \
+                multiple fields are set";
+    errors.required(path, rule);
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::device_features;
 use super::{
-    bounded_items, check_dns_label, check_driver, check_pool, check_qualified_name, check_unique,
+    bounded_items, check_dns_label, check_plain_driver, check_pool, check_qualified_name,
+    check_unique,
 };
 use crate::admission::core::affinity;
 use crate::api_types::error::FieldErrors;
@@ -15,6 +17,8 @@ use schedlab_api::{
 };
 
 const DEVICES_MAX: usize = 128;
+/// The maximum number of devices of a slice with taints, counters or lists.
+const ADVANCED_DEVICES_MAX: usize = 64;
 /// The maximum number of attributes and capacities of a device together.
 const ATTRIBUTES_AND_CAPACITIES_MAX: usize = 32;
 /// The maximum length of a string attribute in bytes.
@@ -33,7 +37,7 @@ const TERMS: &[GoField] = &[
 
 pub(super) fn check(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) {
     let spec = &new["spec"];
-    check_driver(text(spec, &["driver"]), "spec.driver", errors);
+    check_plain_driver(text(spec, &["driver"]), "spec.driver", errors);
     check_pool(text(spec, &["pool", "name"]), "spec.pool.name", errors);
     let count = number(spec, &["pool", "resourceSliceCount"]).unwrap_or(0);
     if count <= 0 {
@@ -46,11 +50,20 @@ pub(super) fn check(old: Option<&Value>, new: &Value, errors: &mut FieldErrors) 
         errors.invalid("spec.pool.generation", &generation.into(), rule);
     }
     check_node_selection(spec, errors);
+    if !spec["sharedCounters"].is_null() && !spec["devices"].is_null() {
+        let rule = "only one of `sharedCounters` or `devices` is allowed";
+        errors.invalid("spec", &"".into(), rule);
+    }
+    let is_per_device = spec["perDeviceNodeSelection"] == true;
     let mut seen = BTreeSet::new();
-    for (field_path, device) in bounded_items(spec, "spec", "devices", DEVICES_MAX, errors) {
+    let most = if has_advanced_features(spec) { ADVANCED_DEVICES_MAX } else { DEVICES_MAX };
+    for (field_path, device) in bounded_items(spec, "spec", "devices", most, errors) {
         check_device(device, &field_path, errors);
+        check_device_nodes(device, is_per_device, &field_path, errors);
+        device_features::check(device, &field_path, errors);
         check_unique(text(device, &["name"]), &field_path, &mut seen, errors);
     }
+    device_features::check_shared_counters(spec, errors);
     if let Some(old) = old {
         check_unchanged(&old["spec"], spec, errors);
     }
@@ -63,6 +76,62 @@ fn check_unchanged(before: &Value, after: &Value, errors: &mut FieldErrors) {
         if at(before) != at(after) {
             errors.invalid(format!("spec.{}", path.join(".")), &at(after), "field is immutable");
         }
+    }
+}
+
+/// Whether a slice has devices with taints, counters or lists of attribute values.
+fn has_advanced_features(spec: &Value) -> bool {
+    list(spec, &["devices"]).iter().any(|device| {
+        let is_list = |value: &Value| {
+            ["ints", "bools", "strings", "versions"].iter().any(|form| !value[*form].is_null())
+        };
+        let mut attributes = map(device, &["attributes"]).into_iter().flatten();
+        let has_lists = attributes.any(|(_, value)| is_list(value));
+        has_lists || ["taints", "consumesCounters"].iter().any(|it| !list(device, &[it]).is_empty())
+    })
+}
+
+/// Checks the node selection of a device, which only slices with `perDeviceNodeSelection` have.
+fn check_device_nodes(
+    device: &Value,
+    is_per_device: bool,
+    field_path: &str,
+    errors: &mut FieldErrors,
+) {
+    let fields = ["nodeName", "nodeSelector", "allNodes"];
+    let set: Vec<&str> = fields.into_iter().filter(|field| !device[*field].is_null()).collect();
+    if !is_per_device {
+        if !set.is_empty() {
+            let rule = "`nodeName`, `nodeSelector` and `allNodes` can only be set if \
+                        `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+            errors.invalid(field_path, &Value::Null, rule);
+        }
+        return;
+    }
+    if let Some(name) = device["nodeName"].as_str() {
+        let path = format!("{field_path}.nodeName");
+        if name.is_empty() {
+            errors.invalid(path, &"".into(), "must not be empty");
+        } else if let Some(rule) = names::dns_subdomain_violation(name) {
+            errors.invalid(path, &name.into(), &rule);
+        }
+    }
+    let selector = &device["nodeSelector"];
+    if !selector.is_null() {
+        affinity::check_node_selector(selector, &format!("{field_path}.nodeSelector"), errors);
+    }
+    if device["allNodes"] == false {
+        let rule = "must be either unset or set to true";
+        errors.invalid(format!("{field_path}.allNodes"), &false.into(), rule);
+    }
+    let is_valid = |field: &&&str| device[**field] != "" && device[**field] != false;
+    let set: Vec<String> = set.iter().filter(is_valid).map(|it| format!("`{it}`")).collect();
+    let rule = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
+                `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+    match set.as_slice() {
+        [] => errors.required(field_path, rule),
+        [_] => {}
+        several => errors.invalid(field_path, &format!("{{{}}}", several.join(", ")).into(), rule),
     }
 }
 
@@ -104,6 +173,14 @@ fn check_node_selection(spec: &Value, errors: &mut FieldErrors) {
             errors.invalid("spec.allNodes", &false.into(), rule);
         }
     }
+    match spec["perDeviceNodeSelection"].as_bool() {
+        None => {}
+        Some(true) => selections.push("`perDeviceNodeSelection`"),
+        Some(false) => {
+            let rule = "must be either unset or set to true";
+            errors.invalid("spec.perDeviceNodeSelection", &false.into(), rule);
+        }
+    }
     let rule = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` \
                 is required";
     match selections.as_slice() {
@@ -127,18 +204,19 @@ fn check_device(device: &Value, field_path: &str, errors: &mut FieldErrors) {
         errors.invalid(field_path, &count.into(), &rule);
     }
     for (name, value) in facts("attributes") {
-        let field_path = format!("{field_path}.attributes[{name}]");
-        check_qualified_name(name, &field_path, errors);
-        check_attribute(value, &field_path, errors);
+        check_qualified_name(name, &format!("{field_path}.attributes"), errors);
+        check_attribute(value, &format!("{field_path}.attributes[{name}]"), errors);
     }
     for (name, _) in facts("capacity") {
-        check_qualified_name(name, &format!("{field_path}.capacity[{name}]"), errors);
+        check_qualified_name(name, &format!("{field_path}.capacity"), errors);
     }
 }
 
 fn check_attribute(value: &Value, field_path: &str, errors: &mut FieldErrors) {
-    const RULE: &str = "exactly one value must be specified";
-    const FORMS: [&str; 4] = ["int", "bool", "string", "version"];
+    const FORMS: [&str; 8] =
+        ["int", "bool", "string", "version", "ints", "bools", "strings", "versions"];
+    let forms =
+        "one of: `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, `versions`";
     for form in ["string", "version"] {
         let Some(content) = value[form].as_str() else { continue };
         let field_path = format!("{field_path}.{form}");
@@ -150,16 +228,13 @@ fn check_attribute(value: &Value, field_path: &str, errors: &mut FieldErrors) {
             errors.invalid(field_path, &content.into(), rule);
         }
     }
-    match FORMS.iter().filter(|form| !value[**form].is_null()).count() {
-        0 => errors.invalid(field_path, &"".into(), RULE),
-        1 => {}
-        _ => {
-            let [int, bool, string, version] = FORMS.map(|form| &value[form]);
-            let shown = format!(
-                "{{\"IntValue\":{int},\"BoolValue\":{bool},\"StringValue\":{string},\
-                 \"VersionValue\":{version}}}"
-            );
-            errors.invalid_as_shown(field_path, &shown, RULE);
+    let set: Vec<&str> = FORMS.into_iter().filter(|form| !value[*form].is_null()).collect();
+    match set.as_slice() {
+        [] => errors.invalid(field_path, &"".into(), &format!("must specify {forms}")),
+        [_] => {}
+        several => {
+            let shown = format!("{{{}}}", several.join(", ")).into();
+            errors.invalid(field_path, &shown, &format!("must specify exactly {forms}"));
         }
     }
 }

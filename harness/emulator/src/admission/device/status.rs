@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 
 use super::claim::{check_reference, check_references, request_names, require_admin_access};
+use super::device_features::{check_binding_conditions, check_toleration};
 use super::{
-    ITEMS_MAX, bounded_items, check_dns_label, check_driver, check_opaque, check_pool, check_unique,
+    ITEMS_MAX, POOL_MAX, bounded_items, check_dns_label, check_driver, check_opaque,
+    check_plain_driver, check_pool, check_unique_item,
 };
 use crate::admission::Admission;
 use crate::admission::core::affinity;
 use crate::api_types::error::FieldErrors;
-use crate::api_types::error::go_format::{GoField, go_struct_json};
+use crate::api_types::names;
 use schedlab_api::{
     Value,
     object::{list, text},
@@ -17,43 +19,6 @@ use schedlab_api::{
 
 const RESERVATIONS_MAX: usize = 256;
 const CONFIG_SOURCES: [&str; 2] = ["FromClaim", "FromClass"];
-
-const EXPRESSION: &[GoField] =
-    &[GoField("key", &[]), GoField("operator", &[]), GoField("values", &[])];
-const ALLOCATION: &[GoField] = &[
-    GoField(
-        "devices",
-        &[
-            GoField(
-                "results",
-                &[
-                    GoField("request", &[]),
-                    GoField("driver", &[]),
-                    GoField("pool", &[]),
-                    GoField("device", &[]),
-                    GoField("adminAccess", &[]),
-                    GoField("tolerations", &[]),
-                    GoField("bindingConditions", &[]),
-                    GoField("bindingFailureConditions", &[]),
-                    GoField("shareID", &[]),
-                    GoField("consumedCapacity", &[]),
-                ],
-            ),
-            GoField(
-                "config",
-                &[GoField("source", &[]), GoField("requests", &[]), GoField("opaque", &[])],
-            ),
-        ],
-    ),
-    GoField(
-        "nodeSelector",
-        &[GoField(
-            "nodeSelectorTerms",
-            &[GoField("matchExpressions", EXPRESSION), GoField("matchFields", EXPRESSION)],
-        )],
-    ),
-    GoField("allocationTimestamp", &[]),
-];
 
 /// Checks the new status of a resource claim.
 pub(crate) fn check(admission: &Admission<'_>, old: &Value, new: &Value, errors: &mut FieldErrors) {
@@ -72,7 +37,7 @@ pub(crate) fn check(admission: &Admission<'_>, old: &Value, new: &Value, errors:
                 errors.required(format!("{path}.{field}"), "");
             }
         }
-        check_unique(text(user, &["uid"]), &path, &mut seen, errors);
+        check_unique_item(text(user, &["uid"]), user, &path, &mut seen, errors);
     }
     if allocation.is_null() && !list(after, &["reservedFor"]).is_empty() {
         errors.forbidden("status.reservedFor", "may not be specified when `allocated` is not set");
@@ -80,8 +45,8 @@ pub(crate) fn check(admission: &Admission<'_>, old: &Value, new: &Value, errors:
     check_devices(after, errors);
     let had = &before["allocation"];
     if !had.is_null() && !allocation.is_null() && had != allocation {
-        let rule = "field is immutable";
-        errors.invalid_as_shown("status.allocation", &go_struct_json(allocation, ALLOCATION), rule);
+        let rule = "field cannot be modified once set";
+        errors.invalid("status.allocation", &Value::Null, rule);
     } else if had.is_null() && !allocation.is_null() {
         check_allocation(&new["spec"]["devices"], allocation, errors);
     }
@@ -100,7 +65,13 @@ fn check_allocation(requested_devices: &Value, allocation: &Value, errors: &mut 
     for (path, result) in bounded_items(devices, field, "results", ITEMS_MAX, errors) {
         let request = text(result, &["request"]);
         check_reference(request, &format!("{path}.request"), &names, errors);
-        check_device_id(result, &path, errors);
+        check_driver(text(result, &["driver"]), &format!("{path}.driver"), errors);
+        check_result_pool(text(result, &["pool"]), &format!("{path}.pool"), errors);
+        check_dns_label(text(result, &["device"]), &format!("{path}.device"), errors);
+        check_binding_conditions(result, &path, errors);
+        for (index, toleration) in list(result, &["tolerations"]).iter().enumerate() {
+            check_toleration(toleration, &format!("{path}.tolerations[{index}]"), errors);
+        }
     }
     for (path, configuration) in bounded_items(devices, field, "config", 2 * ITEMS_MAX, errors) {
         let source = text(configuration, &["source"]);
@@ -118,9 +89,27 @@ fn check_allocation(requested_devices: &Value, allocation: &Value, errors: &mut 
     }
 }
 
+/// Checks the pool name of an allocation, whose errors name the segment.
+fn check_result_pool(pool: &str, field: &str, errors: &mut FieldErrors) {
+    if pool.is_empty() {
+        return errors.required(field, "");
+    }
+    if pool.len() > POOL_MAX {
+        errors.too_long(field, POOL_MAX);
+    }
+    for (index, part) in pool.split('/').enumerate() {
+        if part.is_empty() {
+            let rule = format!("segment {index}: must not be empty");
+            errors.invalid(field, &pool.into(), &rule);
+        } else if let Some(rule) = names::dns_subdomain_violation(part) {
+            errors.invalid(field, &part.into(), &format!("segment {index}: {rule}"));
+        }
+    }
+}
+
 /// Checks driver, pool and device name.
 fn check_device_id(device: &Value, path: &str, errors: &mut FieldErrors) {
-    check_driver(text(device, &["driver"]), &format!("{path}.driver"), errors);
+    check_plain_driver(text(device, &["driver"]), &format!("{path}.driver"), errors);
     check_pool(text(device, &["pool"]), &format!("{path}.pool"), errors);
     check_dns_label(text(device, &["device"]), &format!("{path}.device"), errors);
 }

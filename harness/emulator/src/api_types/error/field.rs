@@ -76,6 +76,14 @@ impl FieldErrors {
         self.add("FieldValueInvalid", field, message);
     }
 
+    /// A number beyond the range of its type, whose error names no field.
+    pub fn out_of_range(&mut self, field: &str, type_and_format: &str) {
+        let message = format!(
+            "Invalid value: \"\": Checked value must be of type {type_and_format} in {field}"
+        );
+        self.add("FieldValueInvalid", "<nil>", message);
+    }
+
     /// A value whose type is not that of the schema.
     pub fn wrong_type(&mut self, field: impl Into<String>, found: &str, expected: &str) {
         let field = field.into();
@@ -129,6 +137,11 @@ impl FieldErrors {
     }
 
     /// A value that is a duplicate by the given rule.
+    pub fn duplicate_as_shown(&mut self, field: impl Into<String>, shown: &str) {
+        self.add("FieldValueDuplicate", field, format!("Duplicate value: {shown}"));
+    }
+
+    /// A duplicate value, formatted by the caller, with a rule.
     pub fn duplicate_with_rule(&mut self, field: impl Into<String>, shown: &str, rule: &str) {
         self.add("FieldValueDuplicate", field, format!("Duplicate value: {shown}: {rule}"));
     }
@@ -140,7 +153,9 @@ impl FieldErrors {
 
     /// A field that must not be set.
     pub fn forbidden(&mut self, field: impl Into<String>, rule: &str) {
-        self.add("FieldValueForbidden", field, format!("Forbidden: {rule}"));
+        let message =
+            if rule.is_empty() { "Forbidden".to_owned() } else { format!("Forbidden: {rule}") };
+        self.add("FieldValueForbidden", field, message);
     }
 
     /// A reference to something that does not exist.
@@ -154,14 +169,37 @@ impl FieldErrors {
     }
 
     /// A value longer than `limit` bytes.
+    pub fn too_long_in_characters(&mut self, field: impl Into<String>, limit: usize) {
+        let message = format!("Too long: may not be more than {limit} characters");
+        self.add("FieldValueTooLong", field, message);
+    }
+
+    /// A value that is longer than `limit` bytes.
     pub fn too_long(&mut self, field: impl Into<String>, limit: usize) {
         let message = format!("Too long: may not be more than {limit} bytes");
         self.add("FieldValueTooLong", field, message);
     }
 
+    /// A text with more than `limit` characters.
+    pub fn too_many_characters(&mut self, field: impl Into<String>, limit: usize) {
+        let message = format!("Too long: may not be more than {limit} characters");
+        self.add("FieldValueTooLong", field, message);
+    }
+
+    /// Adds the errors of another check in place of those of the same type at the same field.
+    pub fn replace_with(&mut self, other: Self) {
+        let is_replaced = |cause: &Cause| {
+            let mut others = other.causes.iter();
+            others.any(|new| new.reason == cause.reason && new.field == cause.field)
+        };
+        self.causes.retain(|cause| !is_replaced(cause));
+        self.extend(other);
+    }
+
     /// A list with more than `limit` items.
     pub fn too_many(&mut self, field: impl Into<String>, found: usize, limit: usize) {
-        let message = format!("Too many: {found}: must have at most {limit} items");
+        let items = if limit == 1 { "item" } else { "items" };
+        let message = format!("Too many: {found}: must have at most {limit} {items}");
         self.add("FieldValueTooMany", field, message);
     }
 

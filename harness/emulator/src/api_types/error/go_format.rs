@@ -47,7 +47,7 @@ pub(crate) fn go_struct_json(value: &Value, fields: &[GoField]) -> String {
 }
 
 /// The Go name of a field; initialisms are in capitals.
-fn go_field_name(name: &str) -> String {
+pub(crate) fn go_field_name(name: &str) -> String {
     match name {
         "cel" => "CEL".to_owned(),
         "seLinuxOptions" => "SELinuxOptions".to_owned(),

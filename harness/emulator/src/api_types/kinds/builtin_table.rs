@@ -1,7 +1,7 @@
 //! The built-in kinds, as the discovery API of the API server describes them.
 //!
 //! Left out: kinds without effect on scheduling (flow control, certificates, component statuses),
-//! and versions other than the stable one.
+//! and versions other than the newest one.
 
 use std::sync::Arc;
 
@@ -127,6 +127,27 @@ const ROWS: &[Row] = &[
     Row("resource.k8s.io/v1", "resourceclaims", "ResourceClaim", &[], &[Ns, Status]),
     Row("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate", &[], &[Ns]),
     Row("resource.k8s.io/v1", "resourceslices", "ResourceSlice", &[], &[Gen]),
+    Row(
+        "scheduling.k8s.io/v1alpha3",
+        "compositepodgroups",
+        "CompositePodGroup",
+        &[],
+        &[Ns, Status, Since(V1_37), Gate("CompositePodGroup")],
+    ),
+    Row(
+        "scheduling.k8s.io/v1beta1",
+        "podgroups",
+        "PodGroup",
+        &[],
+        &[Ns, Status, Since(V1_37), Gate("GenericWorkload")],
+    ),
+    Row(
+        "scheduling.k8s.io/v1beta1",
+        "workloads",
+        "Workload",
+        &[],
+        &[Ns, Since(V1_37), Gate("GenericWorkload")],
+    ),
     Row("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", &["pc"], &[Gen]),
     Row("storage.k8s.io/v1", "csidrivers", "CSIDriver", &[], &[]),
     Row("storage.k8s.io/v1", "csinodes", "CSINode", &[], &[]),

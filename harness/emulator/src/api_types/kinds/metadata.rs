@@ -36,24 +36,21 @@ pub(crate) fn check_annotations(object: &Value, field: &str, errors: &mut FieldE
 /// Checks the owner references of an object.
 pub(crate) fn check_owners(object: &Value, errors: &mut FieldErrors) {
     let owners = object::list(object, &["metadata", "ownerReferences"]);
-    for owner in owners {
+    for (index, owner) in owners.iter().enumerate() {
+        let path = format!("metadata.ownerReferences[{index}]");
         let version = object::text(owner, &["apiVersion"]);
-        if has_no_version(version) {
-            let rule = "version must not be empty";
-            errors.invalid("metadata.ownerReferences.apiVersion", &version.into(), rule);
+        if !version.is_empty() && has_no_version(version) {
+            let rule = "must be <group>/<version> or <version>";
+            errors.invalid(format!("{path}.apiVersion"), &version.into(), rule);
+        }
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if object::text(owner, &[field]).is_empty() {
+                errors.required(format!("{path}.{field}"), "must not be empty");
+            }
         }
         if version == "v1" && owner["kind"] == "Event" {
             let rule = "/v1, Kind=Event is disallowed from being an owner";
-            errors.invalid_as_shown("metadata.ownerReferences", &owner_in_go(owner), rule);
-        }
-        for (field, rule) in [
-            ("kind", "must not be empty"),
-            ("name", "must not be empty"),
-            ("uid", "must not be empty"),
-        ] {
-            if object::text(owner, &[field]).is_empty() {
-                errors.invalid(format!("metadata.ownerReferences.{field}"), &"".into(), rule);
-            }
+            errors.invalid_as_shown(path, &owner_in_go(owner), rule);
         }
     }
     let controllers: Vec<String> = owners

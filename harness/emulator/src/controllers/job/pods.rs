@@ -8,6 +8,7 @@ use super::index_backoff::{FAILURES, FailedPod, IGNORED};
 use super::job_status::{
     INDEX, JobStatus, finish_time, index, is_in_range, is_indexed, replaces_only_terminated,
 };
+use super::scheduling::{group_of, join_group};
 use super::{COMPONENT, TRACKING_FINALIZER, delete_uncounted};
 use crate::controllers::workload::{
     BURST, api_count, count_at, create_pod, free_name, free_names, generated_pod, pods_to_delete,
@@ -55,9 +56,14 @@ pub(super) fn sync_pods(job: &Value, job_status: &JobStatus, ctx: &Context) -> R
         let names = free_names(job, &prefix, missing, ctx);
         names.iter().map(|name| pod(job, [&prefix, name])).collect()
     };
-    ReconcileResult::from_writes(
-        made.into_iter().flat_map(|pod| create_pod(pod, job, COMPONENT, ctx)),
-    )
+    let group = group_of(job, ctx);
+    let made = made.into_iter().map(|mut pod| {
+        if let Some(group) = group {
+            join_group(&mut pod, group);
+        }
+        pod
+    });
+    ReconcileResult::from_writes(made.flat_map(|pod| create_pod(pod, job, COMPONENT, ctx)))
 }
 
 /// The desired number of active pods.

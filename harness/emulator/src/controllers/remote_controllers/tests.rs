@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::{Collection, RemoteControllers, RemoteOptions};
+use crate::api_types::feature_gates::FeatureGates;
 use crate::clock::Clock;
 use crate::http::Router;
 use crate::reconcile::KubeletDefaults;
@@ -49,6 +50,7 @@ async fn a_bound_pod_runs_and_a_new_node_is_ready_through_the_api_alone() {
         controllers: vec!["node", "kubelet"],
         collections: collections(),
         kubelet_defaults: KubeletDefaults::default(),
+        feature_gates: FeatureGates::default(),
         observe: Box::new(move |entry| recorded.lock().unwrap().push(entry)),
     });
     let controllers = controllers.await.unwrap();
@@ -88,6 +90,7 @@ async fn phase_without_its_secret(more: Vec<Collection>) -> String {
         controllers: vec!["kubelet"],
         collections: [collections(), more].concat(),
         kubelet_defaults: KubeletDefaults::default(),
+        feature_gates: FeatureGates::default(),
         observe: Box::new(drop),
     });
     let _controllers = controllers.await.unwrap();

@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn metadata_may_be_left_out() {
-        let mut schemas = Schemas::default();
+        let mut schemas = Schemas::of_version(KubernetesVersion::default());
         let name = schema_name_of::<Pod>(&mut schemas.generator);
         let pod = schemas.finish().get(&name).unwrap().clone();
         assert!(pod["properties"]["metadata"].is_object());
@@ -249,7 +249,7 @@ mod tests {
         let (kind, _) = from_crd(&json!({"metadata": {"name": "as.b.c"}, "spec": {
             "group": "b.c", "scope": "Cluster", "names": {"plural": "as", "kind": "A"},
             "versions": [version]}}));
-        let mut schemas = Schemas::default();
+        let mut schemas = Schemas::of_version(KubernetesVersion::default());
         schemas.add_custom("A", &kind, "v1");
         let described = schemas.finish();
         let items = &described.get("A").unwrap()["properties"]["list"]["items"];

@@ -79,6 +79,8 @@ pub(super) fn message_name(api_version: &str, kind: &str) -> Option<&'static str
     let package = match api_version.split_once('/') {
         None if api_version == "v1" => "core",
         Some(("autoscaling", "v2")) => "autoscaling2",
+        Some(("scheduling.k8s.io", "v1beta1")) => "scheduling1beta1",
+        Some(("scheduling.k8s.io", "v1alpha3")) => "scheduling3",
         Some((group, "v1")) => group.split('.').next()?,
         None | Some(_) => return None,
     };

@@ -24,6 +24,8 @@ pub(super) struct FieldColumn {
 #[derive(Clone, Copy)]
 enum Cell {
     Age,
+    /// The time since the time of a field.
+    Since(&'static [&'static str]),
     Text(&'static [&'static str]),
     TextOr(&'static [&'static str], &'static str),
     Count(&'static [&'static str]),
@@ -31,14 +33,14 @@ enum Cell {
     Flag(&'static [&'static str]),
     Computed(fn(&Value) -> String),
 }
-use Cell::{Age, Computed, Count, Flag, Number, Text, TextOr};
+use Cell::{Age, Computed, Count, Flag, Number, Since, Text, TextOr};
 
 const fn column(name: &'static str, cell: Cell) -> FieldColumn {
     let kind = match cell {
         Count(_) => "integer",
         Flag(_) => "boolean",
         // As in kube-apiserver, some string columns contain numbers.
-        Age | Text(_) | TextOr(..) | Computed(_) | Number(_) => "string",
+        Age | Since(_) | Text(_) | TextOr(..) | Computed(_) | Number(_) => "string",
     };
     FieldColumn { name, kind, priority: 0, cell }
 }
@@ -71,6 +73,10 @@ pub(super) fn columns(group: &str, kind: &str) -> Option<&'static [FieldColumn]>
         ("storage", "CSINode") => STORAGE_NODE,
         ("storage", "VolumeAttachment") => ATTACHMENT,
         ("resource", "ResourceSlice") => DEVICES,
+        ("scheduling", "Workload") => BARE,
+        ("scheduling", "PodGroup") => POD_GROUP,
+        ("scheduling", "CompositePodGroup") => COMPOSITE_POD_GROUP,
+        ("resource", "DeviceTaintRule") => TAINT_RULE,
         (
             "admissionregistration",
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration",
@@ -186,10 +192,28 @@ const ATTACHMENT: &[FieldColumn] = &[
     column("Attached", Flag(&["status", "attached"])),
     AGE,
 ];
+const TAINT_RULE: &[FieldColumn] = &[
+    column("Key", Text(&["spec", "taint", "key"])),
+    column("Value", Text(&["spec", "taint", "value"])),
+    column("Effect", Text(&["spec", "taint", "effect"])),
+    column("TimeAdded", Since(&["spec", "taint", "timeAdded"])),
+    AGE,
+];
 const DEVICES: &[FieldColumn] = &[
     column("Node", Text(&["spec", "nodeName"])),
     column("Driver", Text(&["spec", "driver"])),
     column("Pool", Text(&["spec", "pool", "name"])),
+    AGE,
+];
+const POD_GROUP: &[FieldColumn] = &[
+    column("Policy", Computed(group_policy)),
+    column("Workload", TextOr(&["spec", "workloadRef", "workloadName"], NONE)),
+    column("Status", Computed(group_status)),
+    AGE,
+];
+const COMPOSITE_POD_GROUP: &[FieldColumn] = &[
+    column("Policy", Computed(group_policy)),
+    column("Workload", TextOr(&["spec", "workloadRef", "workloadName"], NONE)),
     AGE,
 ];
 const POLICY: &[FieldColumn] = &[
@@ -203,14 +227,28 @@ const POLICY_BINDING: &[FieldColumn] = &[
     AGE,
 ];
 
+/// The default class in a list: of several marked as default, the newest.
+pub(super) fn default_storage_class<'o>(
+    objects: impl Iterator<Item = &'o Value>,
+) -> Option<&'o Value> {
+    let is_default = |object: &&Value| {
+        text(object, &["kind"]) == "StorageClass" && admission::is_default_storage_class(object)
+    };
+    let field = |object: &'o Value, field: &str| text(object, &["metadata", field]);
+    objects.filter(is_default).max_by(|one, other| {
+        let age = |object| field(object, "creationTimestamp");
+        age(one).cmp(age(other)).then(field(other, "name").cmp(field(one, "name")))
+    })
+}
+
 /// The row of an object.
 pub(super) fn cells(columns: &[FieldColumn], object: &Value, now: Timestamp) -> Vec<Value> {
-    let is_default =
-        text(object, &["kind"]) == "StorageClass" && admission::is_default_storage_class(object);
-    let mark = if is_default { " (default)" } else { "" };
-    let name = json!(format!("{}{mark}", text(object, &["metadata", "name"])));
+    let name = json!(text(object, &["metadata", "name"]));
     let cell = |column: &FieldColumn| match column.cell {
         Age => json!(since(at(object, &["metadata", "creationTimestamp"]), now)),
+        Since(path) => {
+            json!(at(object, path).map(|time| since(Some(time), now)).unwrap_or_default())
+        }
         Text(path) => json!(text(object, path)),
         TextOr(path, absent) => match text(object, path) {
             "" => json!(absent),
@@ -222,6 +260,25 @@ pub(super) fn cells(columns: &[FieldColumn], object: &Value, now: Timestamp) -> 
         Computed(make) => json!(make(object)),
     };
     std::iter::once(name).chain(columns.iter().map(cell)).collect()
+}
+
+fn group_policy(group: &Value) -> String {
+    let is_gang = group["spec"]["schedulingPolicy"]["gang"].is_object();
+    if is_gang { "Gang" } else { "Basic" }.to_owned()
+}
+
+fn group_status(group: &Value) -> String {
+    let conditions = list(group, &["status", "conditions"]);
+    let find = |kind: &str| conditions.iter().rfind(|condition| condition["type"] == kind);
+    if let Some(disruption) = find("DisruptionTarget") {
+        return text(disruption, &["reason"]).to_owned();
+    }
+    match find("PodGroupInitiallyScheduled") {
+        None => "Pending",
+        Some(scheduled) if scheduled["status"] == "True" => "Scheduled",
+        Some(_) => "Unschedulable",
+    }
+    .to_owned()
 }
 
 fn phase(object: &Value) -> String {

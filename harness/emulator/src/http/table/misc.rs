@@ -58,6 +58,16 @@ pub(super) const RUNTIME_CLASS: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Handler", "string", 0), ("Age", "string", 0)];
 pub(super) const CLAIM: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("State", "string", 0), ("Age", "string", 0)];
+pub(super) const DEFINITION: &[(&str, &str, i64)] = &[
+    ("Name", "string", 0),
+    ("Scope", "string", 0),
+    ("Versions", "string", 0),
+    ("Created At", "date", 0),
+    ("Group", "string", 1),
+    ("Kind", "string", 1),
+    ("ShortNames", "string", 1),
+    ("Established", "boolean", 1),
+];
 pub(super) const DEFAULT: &[(&str, &str, i64)] =
     &[("Name", "string", 0), ("Created At", "date", 0)];
 
@@ -215,6 +225,33 @@ pub(super) fn claim(object: &Value, now: Timestamp) -> Vec<Value> {
     ];
     let held = states.iter().filter_map(|(is_held, state)| is_held.then_some(*state));
     vec![name(object), json!(held.collect::<Vec<_>>().join(",")), age(object, now)]
+}
+
+/// A `CustomResourceDefinition`.
+pub(super) fn definition(object: &Value, _now: Timestamp) -> Vec<Value> {
+    let served = list(object, &["spec", "versions"]).iter().filter(|it| it["served"] == true);
+    let mut versions: Vec<String> = served
+        .map(|version| {
+            let mark = if version["storage"] == true { "(storage)" } else { "" };
+            format!("{}{mark}", text(version, &["name"]))
+        })
+        .collect();
+    versions.sort();
+    let short_names = list(object, &["spec", "names", "shortNames"]).iter();
+    let short_names: Vec<&str> = short_names.filter_map(Value::as_str).collect();
+    let is_established = list(object, &["status", "conditions"])
+        .iter()
+        .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
+    vec![
+        name(object),
+        json!(text(object, &["spec", "scope"])),
+        json!(versions.join(",")),
+        json!(text(object, &["metadata", "creationTimestamp"])),
+        json!(text(object, &["spec", "group"])),
+        json!(text(object, &["spec", "names", "kind"])),
+        json!(short_names.join(",")),
+        json!(is_established),
+    ]
 }
 
 pub(super) fn default(object: &Value, _now: Timestamp) -> Vec<Value> {

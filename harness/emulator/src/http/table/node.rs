@@ -27,6 +27,10 @@ pub(super) fn cells(node: &Value, now: Timestamp) -> Vec<Value> {
         let value = text(node, &["status", "nodeInfo", field]);
         if value.is_empty() { "<unknown>" } else { value }
     };
+    let kernel = match text(node, &["status", "nodeInfo", "architecture"]) {
+        "" => known("kernelVersion").to_owned(),
+        architecture => format!("{} ({architecture})", known("kernelVersion")),
+    };
     vec![
         json!(text(node, &["metadata", "name"])),
         json!(status(node)),
@@ -36,7 +40,7 @@ pub(super) fn cells(node: &Value, now: Timestamp) -> Vec<Value> {
         json!(address(node, "InternalIP")),
         json!(address(node, "ExternalIP")),
         json!(known("osImage")),
-        json!(known("kernelVersion")),
+        json!(kernel),
         json!(known("containerRuntimeVersion")),
     ]
 }

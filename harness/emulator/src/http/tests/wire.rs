@@ -220,7 +220,7 @@ async fn discovery_names_groups_resources_and_parts() {
     let apps = &all["items"][0]["versions"][0];
     assert_eq!((&apps["version"], &apps["freshness"]), (&json!("v1"), &json!("Current")));
     let (_, version) = get(&router, "/version").await;
-    assert_eq!(version["minor"], "35");
+    assert_eq!(version["minor"], "37");
 }
 
 #[tokio::test(start_paused = true)]

@@ -72,7 +72,7 @@ pub(in crate::admission) fn check_pod(spec: &Value, field: &str, errors: &mut Fi
     }
     if spec["shareProcessNamespace"] == true && spec["hostPID"] == true {
         let rule = "ShareProcessNamespace and HostPID cannot both be enabled";
-        errors.invalid(format!("{path}.shareProcessNamespace"), &true.into(), rule);
+        errors.invalid(format!("{field}.shareProcessNamespace"), &true.into(), rule);
     }
     check_sysctls(spec, &format!("{path}.sysctls"), errors);
     let allowed = ["Always", "OnRootMismatch"];
@@ -81,8 +81,7 @@ pub(in crate::admission) fn check_pod(spec: &Value, field: &str, errors: &mut Fi
     check_app_armor_profile(context, &path, errors);
     let allowed = ["Merge", "Strict"];
     check_policy(context, "supplementalGroupsPolicy", &path, &allowed, errors);
-    // "MountOption" needs the feature gate SELinuxMount, which is off by default.
-    let allowed = ["Recursive"];
+    let allowed = ["MountOption", "Recursive"];
     check_policy(context, "seLinuxChangePolicy", &path, &allowed, errors);
 }
 

@@ -1,6 +1,8 @@
 //! Defaults of pod-level resources (`spec.resources`).
 
+use crate::admission::checks::amount;
 use crate::admission::quota;
+use crate::api_types::kubernetes_version::KubernetesVersion;
 use crate::api_types::pod_requests;
 use schedlab_api::{
     Value,
@@ -12,7 +14,7 @@ const HUGE_PAGES: &str = "hugepages-";
 
 /// Sets pod-level requests from the sum of the containers, or else from the pod-level limits; and
 /// the huge page limits from the containers.
-pub(in crate::admission) fn fill(pod: &mut Value) {
+pub(in crate::admission) fn fill(version: KubernetesVersion, pod: &mut Value) {
     if !is_set(pod, "limits") && !is_set(pod, "requests") {
         return;
     }
@@ -22,7 +24,8 @@ pub(in crate::admission) fn fill(pod: &mut Value) {
             fill_amount(pod, "limits", &name, sum);
         }
     }
-    if !is_set(pod, "limits") {
+    let fills_limits = version >= KubernetesVersion::V1_37;
+    if !is_set(pod, "limits") && !fills_limits {
         return;
     }
     for (name, sum) in pod_requests::container_amounts(pod, "requests") {
@@ -36,6 +39,31 @@ pub(in crate::admission) fn fill(pod: &mut Value) {
             set_default(pod, &["spec", "resources", "requests", &name], limit);
         }
     }
+    if fills_limits {
+        fill_limits(pod);
+    }
+}
+
+/// Sets the limits of requested resources that every container limits: the sum of the containers,
+/// and at least the request.
+fn fill_limits(pod: &mut Value) {
+    for (name, sum) in pod_requests::container_amounts(pod, "limits") {
+        let is_limited = is_limited_everywhere(pod, &name);
+        let request = at(pod, &["spec", "resources", "requests", &name]).cloned();
+        let is_pod_level = matches!(&*name, "cpu" | "memory") || name.starts_with(HUGE_PAGES);
+        let Some(request) = request.filter(|_| is_limited && is_pod_level) else { continue };
+        if amount(&request) > amount(&quota::canonical_amount(sum, false).into()) {
+            set_default(pod, &["spec", "resources", "limits", &name], request);
+        } else {
+            fill_amount(pod, "limits", &name, sum);
+        }
+    }
+}
+
+fn is_limited_everywhere(pod: &Value, resource: &str) -> bool {
+    let parts = ["initContainers", "containers"].map(|field| list(pod, &["spec", field]));
+    let mut containers = parts.into_iter().flatten();
+    containers.all(|container| !container["resources"]["limits"][resource].is_null())
 }
 
 fn is_set(pod: &Value, kind: &str) -> bool {

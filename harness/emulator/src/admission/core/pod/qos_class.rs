@@ -9,7 +9,8 @@ use schedlab_api::{
 /// `Guaranteed`, `Burstable` or `BestEffort`, from the pod-level resources if they are set, else
 /// from all containers.
 pub(super) fn qos_class(spec: &Value) -> &'static str {
-    let parts: Vec<&Value> = if spec["resources"].is_object() {
+    let is_set = |kind: &str| map(spec, &["resources", kind]).is_some_and(|it| !it.is_empty());
+    let parts: Vec<&Value> = if is_set("requests") || is_set("limits") {
         vec![spec]
     } else {
         ["initContainers", "containers"].iter().flat_map(|field| list(spec, &[field])).collect()

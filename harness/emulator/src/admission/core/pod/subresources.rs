@@ -106,20 +106,15 @@ fn check_resize(old: &Value, new: &Value, errors: &mut FieldErrors) {
     for kind in ["initContainers", "containers"] {
         let pairs = list(old, &["spec", kind]).iter().zip(list(new, &["spec", kind]));
         for (index, (old, new)) in pairs.enumerate() {
-            if kind == "containers" || is_sidecar(old) {
-                check_resources_kept(old, new, &format!("spec.{kind}[{index}].resources"), errors);
-            }
+            check_resources_kept(old, new, &format!("spec.{kind}[{index}].resources"), errors);
         }
     }
     for kind in ["containers", "initContainers"] {
-        for (old, new) in list(old, &["spec", kind]).iter().zip(list(new, &["spec", kind])) {
-            check_mutable_resources(kind, old, new, errors);
+        let pairs = list(old, &["spec", kind]).iter().zip(list(new, &["spec", kind]));
+        for (index, (old, new)) in pairs.enumerate() {
+            check_mutable_resources(&format!("spec.{kind}[{index}]"), old, new, errors);
         }
     }
-}
-
-fn is_sidecar(container: &Value) -> bool {
-    container["restartPolicy"] == "Always"
 }
 
 fn check_names(kind: &str, old: &Value, new: &Value, errors: &mut FieldErrors) {
@@ -148,17 +143,15 @@ fn check_resources_kept(old: &Value, new: &Value, path: &str, errors: &mut Field
 }
 
 /// Checks that only cpu and memory changed.
-fn check_mutable_resources(kind: &str, old: &Value, new: &Value, errors: &mut FieldErrors) {
-    let is_sized = kind == "containers" || is_sidecar(old);
+fn check_mutable_resources(path: &str, old: &Value, new: &Value, errors: &mut FieldErrors) {
     let mut frozen = new.clone();
     for field in ["requests", "limits"] {
         for name in ["cpu", "memory"] {
             let path = ["resources", field, name];
             let was = object::at(old, &path).cloned();
-            match was.filter(|_| is_sized) {
+            match was {
                 Some(amount) => object::set(&mut frozen, &path, amount),
-                None if is_sized => drop(object::remove(&mut frozen, &path)),
-                None => {}
+                None => drop(object::remove(&mut frozen, &path)),
             }
         }
         if map(&frozen, &["resources", field]).is_some_and(Map::is_empty) {
@@ -168,12 +161,12 @@ fn check_mutable_resources(kind: &str, old: &Value, new: &Value, errors: &mut Fi
     if frozen == *old {
         return;
     }
-    let rule = match (kind, is_sized) {
-        ("containers", _) => "only cpu and memory resources are mutable",
-        (_, true) => "only cpu and memory resources for sidecar containers are mutable",
-        (_, false) => "resources for non-sidecar init containers are immutable",
-    };
-    errors.forbidden("spec", rule);
+    if path.starts_with("spec.initContainers") {
+        let rule = "only cpu and memory resources for init or sidecar containers are mutable";
+        errors.forbidden(path, rule);
+    } else {
+        errors.forbidden("spec", "only cpu and memory resources are mutable");
+    }
 }
 
 /// Checks that existing ephemeral containers were neither changed nor removed.

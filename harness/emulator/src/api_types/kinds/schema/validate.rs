@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::field_path::FieldPath;
-use super::{ListType, Schema, formats};
+use super::{ListType, Schema, Type, formats};
 use crate::api_types::error::FieldErrors;
 use schedlab_api::Value;
 
@@ -19,6 +19,7 @@ impl Schema {
         if value.is_null() && self.nullable {
             return;
         }
+        self.check_range(value, path, errors);
         if let Some(kind) = self.kind
             && !kind.fits(value)
         {
@@ -36,6 +37,23 @@ impl Schema {
             Value::Null | Value::Bool(_) => {}
         }
         self.check_branches(value, path, errors);
+    }
+
+    /// Checks that an integer is in the range of its format.
+    fn check_range(&self, value: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) {
+        let (Some(Type::Integer), Value::Number(number)) = (self.kind, value) else { return };
+        let format = self.constraints.format.as_deref().unwrap_or_default();
+        let is_in_range = match format {
+            "int32" => number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()),
+            "uint32" => number.as_u64().is_some_and(|number| u32::try_from(number).is_ok()),
+            "uint64" => number.as_u64().is_some(),
+            _ => number.as_i64().is_some(),
+        };
+        if !is_in_range && format.is_empty() {
+            errors.out_of_range(&path_text(path), "integer (default format)");
+        } else if !is_in_range {
+            errors.out_of_range(&path_text(path), &format!("integer with format {format}"));
+        }
     }
 
     fn check_enum(&self, value: &Value, path: &FieldPath<'_>, errors: &mut FieldErrors) {
