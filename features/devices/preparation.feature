@@ -95,6 +95,7 @@ Feature: Devices that are prepared before a pod is bound
         pool: {name: fabric, generation: 2, resourceSliceCount: 1}
         devices: [{name: gpu-1, bindsToNode: true}]
       """
-    Then pod "user" is pending and stays so for 5 minutes
+    When 5 minutes pass
+    Then pod "user" is pending
     And eventually within 15 minutes pod "user" is running
     And the field "status.allocation.devices.results.0.device" of claim "remote" is "gpu-1"

@@ -408,7 +408,9 @@ impl ResourceClaims {
     /// The kinds that a device of this selection counts as: the class, the selection itself, and
     /// broader kinds.
     fn device_kinds_of(&self, selection: &DeviceSelection) -> BTreeSet<Name> {
-        let own = [Name::clone(&selection.class), selection.name()];
+        // A selection with tolerations has devices that its class alone does not have.
+        let class = (!selection.has_tolerations()).then(|| Name::clone(&selection.class));
+        let own: Vec<Name> = class.into_iter().chain([selection.name()]).collect();
         let wider = own.iter().filter_map(|name| self.broader_kinds.get(name)).flatten().cloned();
         wider.chain(own.clone()).collect()
     }

@@ -116,11 +116,7 @@ pub(crate) fn pod_view(pod: &Value) -> PodView {
     let namespace = text(metadata, "/namespace").unwrap_or_default();
     let gated = !list(spec, "/schedulingGates").is_empty();
     let affinity = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
-    let mut requests = spec_requests(spec);
-    // The devices of a claim serve these.
-    for mapping in list(status, "/extendedResourceClaimStatus/requestMappings") {
-        requests.remove(text(mapping, "/resourceName").unwrap_or_default());
-    }
+    let requests = requests_of_node(spec, status);
     PodView {
         uid: text(metadata, "/uid").unwrap_or_default().into(),
         group: annotation(annotations::POD_GROUP_NAME)
@@ -178,7 +174,17 @@ fn mig_charge(requests: &Amounts) -> Amounts {
 /// The effective requests of a pod as Kubernetes computes them: the sum of containers and sidecars,
 /// or the largest init container plus the sidecars before it; plus overhead; and one pod.
 pub fn pod_requests(pod: &Value) -> Amounts {
-    spec_requests(pod.get("spec").unwrap_or(&Value::Null))
+    let part = |name: &str| pod.get(name).unwrap_or(&Value::Null);
+    requests_of_node(part("spec"), part("status"))
+}
+
+/// The requests without extended resources that devices of a claim serve.
+fn requests_of_node(spec: &Value, status: &Value) -> Amounts {
+    let mut requests = spec_requests(spec);
+    for mapping in list(status, "/extendedResourceClaimStatus/requestMappings") {
+        requests.remove(text(mapping, "/resourceName").unwrap_or_default());
+    }
+    requests
 }
 
 /// Like [`pod_requests`], from the pod's `spec`.

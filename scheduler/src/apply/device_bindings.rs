@@ -105,7 +105,7 @@ impl Applier {
 /// Why pods that have the claim cannot be bound.
 fn failure(claim: &ClaimRecord, now: Time) -> Option<String> {
     match &claim.binding {
-        BindingState::Ready => None,
+        BindingState::Unconditional | BindingState::Ready => None,
         BindingState::Failed { device, condition, message } => {
             Some(format!("condition {condition} of device {device} is true: {message}"))
         }

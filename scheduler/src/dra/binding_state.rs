@@ -9,8 +9,10 @@ use crate::parse::{at, list, text, time};
 /// Whether pods that have a claim can be bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum BindingState {
-    /// All binding conditions of its devices are true, or there are none.
+    /// Its devices have no binding conditions.
     #[default]
+    Unconditional,
+    /// All binding conditions of its devices are true.
     Ready,
     /// A device is being prepared.
     Pending {
@@ -28,12 +30,15 @@ impl BindingState {
     /// The state of a `ResourceClaim`.
     pub(super) fn from_object(claim: &Value) -> Self {
         let since = time(claim, "/status/allocation/allocationTimestamp");
-        let mut state = Self::Ready;
+        let mut state = Self::Unconditional;
         for result in list(claim, "/status/allocation/devices/results") {
             match of_device(claim, result, since) {
                 failed @ Self::Failed { .. } => return failed,
-                pending @ Self::Pending { .. } if state == Self::Ready => state = pending,
-                Self::Pending { .. } | Self::Ready => {}
+                Self::Ready if state == Self::Unconditional => state = Self::Ready,
+                pending @ Self::Pending { .. } if !matches!(state, Self::Pending { .. }) => {
+                    state = pending;
+                }
+                Self::Pending { .. } | Self::Ready | Self::Unconditional => {}
             }
         }
         state
@@ -44,7 +49,7 @@ impl BindingState {
 fn of_device(claim: &Value, result: &Value, since: Option<Time>) -> BindingState {
     let required = list(result, "/bindingConditions");
     if required.is_empty() {
-        return BindingState::Ready;
+        return BindingState::Unconditional;
     }
     let identity = ["/driver", "/pool", "/device", "/shareID"];
     let is_it =
@@ -94,7 +99,7 @@ mod tests {
         assert_eq!(state(&[("attached", "True"), ("ready", "True")]), BindingState::Ready);
         assert_eq!(
             BindingState::from_object(&json!({})),
-            BindingState::Ready,
+            BindingState::Unconditional,
             "nothing is allocated"
         );
     }

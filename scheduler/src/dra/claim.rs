@@ -221,13 +221,13 @@ impl ClaimRecord {
     }
 
     /// Whether the claim is reserved only for pods that have no node, as after a scheduler that
-    /// died between allocation and binding, and no device is being prepared for them.
+    /// died between allocation and binding, and no device is or was prepared for them.
     pub(crate) fn is_leftover(
         &self,
         key: &ObjectKey,
         pods: &BTreeMap<ObjectKey, PodRecord>,
     ) -> bool {
-        !matches!(self.binding, BindingState::Pending { .. })
+        matches!(self.binding, BindingState::Unconditional | BindingState::Failed { .. })
             && self.is_reserved_for_waiting_pods(key, pods)
     }
 

@@ -141,6 +141,11 @@ impl DeviceSelection {
         !expressions.is_empty() || !tolerations.is_empty() || !capacity.is_empty()
     }
 
+    /// Whether it tolerates taints.
+    pub(super) fn has_tolerations(&self) -> bool {
+        !self.tolerations.is_empty()
+    }
+
     /// The name that devices of the selection are counted as; that of the class for a selection
     /// without expressions.
     pub(crate) fn name(&self) -> Name {

@@ -147,35 +147,36 @@ fn extended_device_requests(
         };
         let kept: Vec<(usize, SizedRequest)> =
             long.iter().map(|one| (one.container_index, own(one, one.count))).collect();
-        let mut mapped: Vec<(&ExtendedRequest, String)> =
-            long.iter().zip(&kept).map(|(one, (_, kept))| (*one, kept.name.clone())).collect();
-        let mut extra: Vec<(&ExtendedRequest, SizedRequest)> = Vec::new();
+        // `None`: the request that init containers share.
+        let mut mapped: Vec<(&ExtendedRequest, Option<&SizedRequest>)> =
+            long.iter().zip(&kept).map(|(one, (_, kept))| (*one, Some(kept))).collect();
+        let mut largest: Option<SizedRequest> = None;
         for one in short {
             let mut missing = one.count;
             for (_, later) in kept.iter().filter(|(at, _)| *at >= one.container_index) {
                 if missing > 0 {
-                    mapped.push((one, later.name.clone()));
+                    mapped.push((one, Some(later)));
                     missing -= later.count;
                 }
             }
             if missing > 0 {
-                extra.push((one, own(one, missing)));
+                mapped.push((one, None));
+                if largest.as_ref().is_none_or(|largest| largest.count < missing) {
+                    largest = Some(own(one, missing));
+                }
             }
         }
-        let largest = extra.iter().rev().max_by_key(|(_, request)| request.count);
-        let largest = largest.map(|(_, request)| request.clone());
-        if let Some(largest) = &largest {
-            mapped.extend(extra.iter().map(|(one, _)| (*one, largest.name.clone())));
-        }
+        let shared = largest.clone();
+        claim.mappings.extend(mapped.into_iter().filter_map(|(one, request)| {
+            let request = request.or(shared.as_ref())?;
+            Some(json!({ "containerName": &*one.container, "resourceName": &***resource,
+                         "requestName": request.name }))
+        }));
         let all = largest.into_iter().chain(kept.into_iter().map(|(_, request)| request));
         claim.requests.extend(all.map(|SizedRequest { name, count }| {
             json!({ "name": name, "exactly": {
                 "deviceClassName": &***class, "allocationMode": "ExactCount", "count": count,
             } })
-        }));
-        claim.mappings.extend(mapped.into_iter().map(|(one, request)| {
-            json!({ "containerName": &*one.container, "resourceName": &***resource,
-                    "requestName": request })
         }));
     }
     claim.requests.sort_by_key(|request| request["name"].as_str().map(str::to_owned));
@@ -226,12 +227,12 @@ mod tests {
 
     #[test]
     fn each_container_has_a_request() {
-        assert_snapshot!(rendered(&["1", "2"]), @"");
+        assert_snapshot!(rendered(&["1", "2"]), @"container-0-request-1*1 container-1-request-1*2; c0=container-0-request-1 c1=container-1-request-1");
     }
 
     #[test]
     fn init_containers_use_devices_of_containers_first() {
-        assert_snapshot!(rendered(&["i1", "2"]), @"");
-        assert_snapshot!(rendered(&["i3", "i4", "2"]), @"");
+        assert_snapshot!(rendered(&["i1", "2"]), @"container-1-request-1*2; c1=container-1-request-1 c0=container-1-request-1");
+        assert_snapshot!(rendered(&["i3", "i4", "2"]), @"container-1-request-1*2 container-2-request-1*2; c2=container-2-request-1 c0=container-2-request-1 c0=container-1-request-1 c1=container-2-request-1 c1=container-1-request-1");
     }
 }
