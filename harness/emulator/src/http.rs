@@ -136,9 +136,9 @@ impl Router {
             |page: &schedlab_api::Value| response::object_response(StatusCode::OK, encoding, page);
         match path {
             Path::Root => Ok(page(&self.store.read(|store| discovery::root(store.kinds())))),
-            Path::Health => Ok(response::text("ok")),
+            Path::Health => Ok(response::text_response("ok")),
             Path::Version => {
-                Ok(page(&self.store.read(|store| version(store.feature_gates.version()))))
+                Ok(page(&self.store.read(|store| version_info(store.feature_gates.version()))))
             }
             Path::Core => Ok(self.store.read(|store| discovery::core(store.kinds(), accept))),
             Path::Groups => Ok(self.store.read(|store| discovery::groups(store.kinds(), accept))),

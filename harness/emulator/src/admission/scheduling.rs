@@ -72,7 +72,7 @@ fn resolve_priority(admission: &Admission<'_>, name: &str) -> Result<ResolvedPri
         SYSTEM_PRIORITY_CLASSES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
     if class.is_none() && system.is_none() && !name.is_empty() {
         let why = format!("no PriorityClass with name {name} was found");
-        return Err(forbidden(admission, &why));
+        return Err(forbidden_error(admission, &why));
     }
     let mut priority = ResolvedPriority {
         class_name: name.to_owned(),

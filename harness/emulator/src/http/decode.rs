@@ -169,7 +169,7 @@ pub(super) fn decode_patch(
             (Value::Null, _) => Err(ApiError::bad_request("Invalid JSON Patch")),
             patch => Ok(of(PatchBody::Merge)(patch)),
         },
-        STRATEGIC_PATCH_TYPE if !is_custom => json_patch(body).map(of(PatchBody::Strategic)),
+        STRATEGIC_PATCH_TYPE if !is_custom => decode_json_patch(body).map(of(PatchBody::Strategic)),
         APPLY_PATCH_TYPE => match decode_json_or_yaml(body) {
             Ok((object, _)) if !object.is_object() && !object.is_null() => {
                 Err(ApiError::bad_request(format!(

@@ -62,7 +62,7 @@ impl Documents {
             let kinds = store.kinds();
             let fingerprint = |(group, version): (String, String)| {
                 let of_version = served_kinds(kinds, &group, &version);
-                let print = fingerprint(&of_version, &version, store.feature_gates.version());
+                let print = document_hash(&of_version, &version, store.feature_gates.version());
                 (document_path(&group, &version), print)
             };
             group_version_pairs(kinds).into_iter().map(fingerprint).collect::<Vec<_>>()

@@ -1,7 +1,7 @@
 //! Admission of `PodGroup` and `CompositePodGroup`: the Priority and `PodGroupProtection` plugins, and
 //! validation.
 
-use super::{forbidden, resolve_priority};
+use super::{forbidden_error, resolve_priority};
 use crate::admission::Admission;
 use crate::admission::conditions::check_conditions;
 use crate::admission::declarative::DeclarativeValidation;
@@ -57,7 +57,7 @@ fn set_priority(admission: &Admission<'_>, group: &mut Value) -> Result<(), ApiE
             "priority set in the {what} ({own}) must match the priority computed ({value}) based on \
              the priority class set in the spec"
         );
-        return Err(forbidden(admission, &why));
+        return Err(forbidden_error(admission, &why));
     }
     object::set(group, &["spec", "priority"], value.into());
     if !priority.class_name.is_empty() {
@@ -72,7 +72,7 @@ fn set_priority(admission: &Admission<'_>, group: &mut Value) -> Result<(), ApiE
             "the string value of PreemptionPolicy ({own}) must not be provided in {what} spec; \
              priority admission controller computed {policy} from the given PriorityClass name"
         );
-        return Err(forbidden(admission, &why));
+        return Err(forbidden_error(admission, &why));
     }
     object::set(group, &["spec", "preemptionPolicy"], policy.into());
     Ok(())

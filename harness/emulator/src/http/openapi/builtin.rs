@@ -233,9 +233,6 @@ mod tests {
     #[test]
     fn metadata_may_be_left_out() {
         let mut schemas = Schemas::of_version(KubernetesVersion::default());
->>=======
-        let mut schemas = Schemas::of_version(KubernetesVersion::default());
->>>>>>> wapi
         let name = schema_name_of::<Pod>(&mut schemas.generator);
         let pod = schemas.into_definitions().get(&name).unwrap().clone();
         assert!(pod["properties"]["metadata"].is_object());
@@ -253,9 +250,6 @@ mod tests {
             "group": "b.c", "scope": "Cluster", "names": {"plural": "as", "kind": "A"},
             "versions": [version]}}));
         let mut schemas = Schemas::of_version(KubernetesVersion::default());
->>=======
-        let mut schemas = Schemas::of_version(KubernetesVersion::default());
->>>>>>> wapi
         schemas.add_custom("A", &kind, "v1");
         let described = schemas.into_definitions();
         let items = &described.get("A").unwrap()["properties"]["list"]["items"];

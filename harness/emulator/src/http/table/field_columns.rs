@@ -55,15 +55,15 @@ const AGE_COLUMN: FieldColumn = column("Age", Age);
 pub(super) fn columns_of_kind(group: &str, kind: &str) -> Option<&'static [FieldColumn]> {
     let group = group.split('.').next().unwrap_or_default();
     Some(match (group, kind) {
-        ("", "PersistentVolumeClaim") => CLAIM,
+        ("", "PersistentVolumeClaim") => CLAIM_COLUMNS,
         ("", "PersistentVolume") => VOLUME_COLUMNS,
-        ("", "ResourceQuota") => QUOTA,
+        ("", "ResourceQuota") => QUOTA_COLUMNS,
         ("", "ServiceAccount")
         | ("resource", "DeviceClass" | "ResourceClaimTemplate")
         | ("scheduling", "Workload") => AGE_ONLY_COLUMNS,
-        ("", "Endpoints") => ENDPOINTS_HEADING,
-        ("", "PodTemplate") => TEMPLATE,
-        ("apps", "ControllerRevision") => REVISION,
+        ("", "Endpoints") => ENDPOINTS_COLUMNS,
+        ("", "PodTemplate") => POD_TEMPLATE_COLUMNS,
+        ("apps", "ControllerRevision") => REVISION_COLUMNS,
         ("autoscaling", "HorizontalPodAutoscaler") => AUTOSCALER_COLUMNS,
         ("discovery", "EndpointSlice") => SLICE_COLUMNS,
         ("networking", "Ingress") => INGRESS_COLUMNS,
@@ -71,10 +71,10 @@ pub(super) fn columns_of_kind(group: &str, kind: &str) -> Option<&'static [Field
         ("networking", "IngressClass") => INGRESS_CLASS_COLUMNS,
         ("rbac", "RoleBinding" | "ClusterRoleBinding") => BINDING_COLUMNS,
         ("storage", "StorageClass") => STORAGE_CLASS_COLUMNS,
-        ("storage", "CSIDriver") => DRIVER_NAME,
+        ("storage", "CSIDriver") => CSI_DRIVER_COLUMNS,
         ("storage", "CSINode") => CSI_NODE_COLUMNS,
         ("storage", "VolumeAttachment") => ATTACHMENT_COLUMNS,
-        ("resource", "ResourceSlice") => DEVICES,
+        ("resource", "ResourceSlice") => DEVICE_COLUMNS,
         ("scheduling", "PodGroup") => POD_GROUP,
         ("scheduling", "CompositePodGroup") => COMPOSITE_POD_GROUP,
         ("resource", "DeviceTaintRule") => TAINT_RULE,
