@@ -60,7 +60,7 @@ pub(crate) fn prepare_create(
 ) -> Result<(), ApiError> {
     core::namespace::check_namespace_accepts_content(admission)?;
     defaults::set_defaults(admission.kind, object);
-    scheduling::pod_group::fill(admission, object);
+    scheduling::pod_group::set_defaults(admission, object);
     core::namespace::set_namespace_fields(admission, object);
     core::node::set_node_fields(admission, object);
     core::pod::run_mutating_plugins(admission, object)?;
@@ -115,7 +115,7 @@ pub(crate) fn prepare_update(
     match subresource {
         Subresource::Status => {
             core::pod::keep_qos_class(admission, old, new);
-            device::complete_claim_status(admission, new);
+            device::set_claim_status_defaults(admission, new);
         }
         Subresource::Resize | Subresource::EphemeralContainers => {
             *new = core::pod::subresources::with_subresource_fields(subresource, old, new);
@@ -123,7 +123,7 @@ pub(crate) fn prepare_update(
         }
         Subresource::None | Subresource::Scale | Subresource::Finalize => {
             defaults::set_defaults(admission.kind, new);
-            scheduling::pod_group::fill(admission, new);
+            scheduling::pod_group::set_defaults(admission, new);
             core::pod::set_defaults_on_update(admission, new);
             if admission.kind.is("", "Service") {
                 core::service::set_fields_on_update(old, new);

@@ -51,7 +51,7 @@ pub(crate) use response::error_response;
 pub use response::{ApiResponse, ResponseBody};
 use serialized_cache::SerializedCache;
 
-/// Handles HTTP requests with a store. Clones share the store.
+/// Handles HTTP requests to the API of a store. Clones share the store.
 #[derive(Clone, Debug)]
 pub struct Router {
     store: SharedStore,

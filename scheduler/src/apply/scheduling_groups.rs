@@ -55,7 +55,7 @@ impl Applier {
             let key = self.scheduling_group_of(cache, group)?;
             let record = cache.scheduling_groups.groups.get(&key)?;
             let condition = condition(cache, &key, record, messages.get(&id).map(|text| &**text))?;
-            Some(vec![update(&key, record, &condition, rfc3339(cycle.now))])
+            Some(vec![update(&key, record, &condition, &rfc3339(cycle.now))])
         });
         updates.collect()
     }
@@ -114,12 +114,12 @@ fn update(
     key: &ObjectKey,
     record: &SchedulingGroupRecord,
     condition: &GroupCondition<'_>,
-    now: String,
+    now: &str,
 ) -> Write {
     let reported = &record.reported;
     let is_changed =
         reported.initially_scheduled.as_ref().is_none_or(|was| *was.status != *condition.status);
-    let since = reported.since.as_deref().filter(|_| !is_changed).unwrap_or(&now);
+    let since = reported.since.as_deref().filter(|_| !is_changed).unwrap_or(now);
     let ours = json!({
         "type": conditions::POD_GROUP_INITIALLY_SCHEDULED,
         "status": condition.status,

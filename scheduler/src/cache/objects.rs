@@ -174,7 +174,7 @@ impl ClusterCache {
                 self.upsert_storage(kind, key, object);
             }
             Kind::ConfigMap => self.upsert_config_map(&key),
-            Kind::SchedulingGroup => self.upsert_scheduling_group(key, object),
+            Kind::SchedulingGroup => self.upsert_scheduling_group(&key, object),
             Kind::PodGroup => {
                 let record = self.parse_group(object);
                 self.upsert_group(key, record);

@@ -154,14 +154,15 @@ impl SchedulingGroups {
     }
 
     pub(super) fn forget_pod(&mut self, key: &ObjectKey) {
-        if self.pods.remove(key) {
-            self.members.retain(|group, pods| {
-                if group.namespace == key.namespace {
-                    pods.remove(&key.name);
-                }
-                !pods.is_empty()
-            });
+        if !self.pods.remove(key) {
+            return;
         }
+        for (group, pods) in &mut self.members {
+            if group.namespace == key.namespace {
+                pods.remove(&key.name);
+            }
+        }
+        self.members.retain(|_, pods| !pods.is_empty());
     }
 
     pub(super) fn clear_pods(&mut self) {
@@ -196,20 +197,20 @@ impl ClusterCache {
         })
     }
 
-    pub(super) fn upsert_scheduling_group(&mut self, key: ObjectKey, object: &Value) {
+    pub(super) fn upsert_scheduling_group(&mut self, key: &ObjectKey, object: &Value) {
         let mut record = SchedulingGroupRecord::from_object(object);
         record.topology_key = record.topology_key.filter(|_| self.reads_topology_keys);
         if let Some(topology) = &record.topology_key {
             self.use_label_as_topology(topology);
         }
-        if let Some(known) = self.scheduling_groups.groups.get_mut(&key) {
+        if let Some(known) = self.scheduling_groups.groups.get_mut(key) {
             known.reported.clone_from(&record.reported);
             if *known == record {
                 return;
             }
         }
         self.scheduling_groups.groups.insert(key.clone(), record);
-        self.scheduling_group_changed(&key);
+        self.scheduling_group_changed(key);
     }
 
     pub(super) fn remove_scheduling_group(&mut self, key: &ObjectKey, version: u64) {

@@ -106,18 +106,18 @@ impl ResourceClaims {
         for (key, requests) in &requests {
             let left = AvailableDevices::new(&devices, &counters, |_| true);
             let Ok(allocated) = allocate_claims(&[requests], &left) else { continue };
-            for its in allocated {
-                for one in its.iter().filter(|one| one.request.access == DeviceAccess::Exclusive) {
-                    let claim = Name::from(key.to_string());
-                    match of_node[one.device].consumed_by(&one.request.selection) {
-                        None => devices[one.device].allocated_to = Some(claim),
-                        Some(consumed) => {
-                            devices[one.device].shares.push(AllocatedShare { claim, consumed });
-                        }
-                    }
+            let is_exclusive =
+                |one: &&AllocatedDevice<'_>| one.request.access == DeviceAccess::Exclusive;
+            for one in allocated.iter().flatten().filter(is_exclusive) {
+                let claim = Name::from(key.to_string());
+                let device = &mut devices[one.device];
+                match of_node[one.device].consumed_by(&one.request.selection) {
+                    None => device.allocated_to = Some(claim),
+                    Some(consumed) => device.shares.push(AllocatedShare { claim, consumed }),
                 }
-                one_by_one.insert((*key).clone(), picked(its));
             }
+            let all = allocated.into_iter().map(|its| ((*key).clone(), picked(its)));
+            one_by_one.extend(all);
         }
         one_by_one
     }

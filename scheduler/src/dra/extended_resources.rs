@@ -153,17 +153,18 @@ fn extended_device_requests(
         let mut largest: Option<SizedRequest> = None;
         for one in short {
             let mut missing = one.count;
-            for (_, later) in kept.iter().filter(|(at, _)| *at >= one.container_index) {
-                if missing > 0 {
-                    mapped.push((one, Some(later)));
-                    missing -= later.count;
-                }
+            let mut later = kept.iter().filter(|(at, _)| *at >= one.container_index);
+            while missing > 0
+                && let Some((_, later)) = later.next()
+            {
+                mapped.push((one, Some(later)));
+                missing -= later.count;
             }
             if missing > 0 {
                 mapped.push((one, None));
-                if largest.as_ref().is_none_or(|largest| largest.count < missing) {
-                    largest = Some(own(one, missing));
-                }
+            }
+            if missing > largest.as_ref().map_or(0, |largest| largest.count) {
+                largest = Some(own(one, missing));
             }
         }
         let shared = largest.clone();

@@ -232,10 +232,10 @@ fn grouping_input<'a>(
         top.labels.clone_from(&pod.labels);
         top.annotations.clone_from(&pod.annotations);
     }
-    match grouping {
-        Grouping::Grove => use_gang_as_owner(&mut top, pod, context)?,
-        Grouping::SchedulingGroup => scheduling_group::use_as_owner(&mut top, pod, context)?,
-        _ => {}
+    if grouping == Grouping::Grove {
+        use_gang_as_owner(&mut top, pod, context)?;
+    } else if grouping == Grouping::SchedulingGroup {
+        scheduling_group::use_as_owner(&mut top, pod, context)?;
     }
     // Labels and annotations of skipped owners apply if the owner below does not set them.
     for link in skipped {

@@ -63,19 +63,17 @@ pub(super) fn build_group(
                 Some(_) => charge_of_malformed_group(group, running),
             })
         }
-        Flavor::Kube => match scheduling_group_key(key) {
-            Some(of) => {
-                let mut members = cache.scheduling_groups.members(&of);
-                let is_needed = members
-                    .any(|pod| cache.pods.get(&of.sibling(pod)).is_some_and(|pod| lives(&pod)));
-                let record = cache.scheduling_groups.groups.get(&of).filter(|_| is_needed)?;
-                Some(gang(key, record))
-            }
-            None => {
+        Flavor::Kube => {
+            let Some(group) = scheduling_group_key(key) else {
                 let single = |pod: &&PodRecord| lives(pod) && !cache.is_in_gang(pod);
-                cache.pods.get(key).filter(single).map(|pod| single_pod_group(key, pod))
-            }
-        },
+                return cache.pods.get(key).filter(single).map(|pod| single_pod_group(key, pod));
+            };
+            let mut members = cache.scheduling_groups.members(&group);
+            let is_needed = members
+                .any(|pod| cache.pods.get(&group.sibling(pod)).is_some_and(|pod| lives(&pod)));
+            let record = cache.scheduling_groups.groups.get(&group).filter(|_| is_needed)?;
+            Some(gang(key, record))
+        }
     }
 }
 

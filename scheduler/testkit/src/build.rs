@@ -428,36 +428,32 @@ fn add_job(
     let priority = job.group.priority;
     let pods =
         job.pods.into_iter().map(|(pod, node)| assign_node(Pod { priority, ..pod }, node, nodes));
-    let stays_together = grouping == Grouping::ByLine || job.is_gang;
-    match stays_together {
-        true => {
-            let id = PodGroupId(u32::try_from(snapshot.pod_groups.len()).expect("few groups"));
-            let queue = match grouping {
-                Grouping::ByLine => queue::leaf_queue_id(queues, &job.queue).map(Some),
-                Grouping::EachPod => Ok(None),
-            };
-            snapshot.pod_groups.push(PodGroup { queue, ..job.group });
-            snapshot.pods.extend(pods.map(|pod| Pod { group: Some(id), ..pod }));
-        }
-        false => {
-            let alone = SubGroup {
-                name: "default".into(),
-                min_member: 1,
-                parent: None,
-                min_sub_group: None,
-                topology: None,
-            };
-            for pod in pods {
-                let id = PodGroupId(u32::try_from(snapshot.pod_groups.len()).expect("few groups"));
-                snapshot.pod_groups.push(PodGroup {
-                    name: pod.name.clone(),
-                    uid: pod.uid.clone(),
-                    sub_groups: vec![alone.clone()],
-                    ..job.group.clone()
-                });
-                snapshot.pods.push(Pod { group: Some(id), sub_group: 0, ..pod });
-            }
-        }
+    if grouping == Grouping::ByLine || job.is_gang {
+        let id = PodGroupId(u32::try_from(snapshot.pod_groups.len()).expect("few groups"));
+        let queue = match grouping {
+            Grouping::ByLine => queue::leaf_queue_id(queues, &job.queue).map(Some),
+            Grouping::EachPod => Ok(None),
+        };
+        snapshot.pod_groups.push(PodGroup { queue, ..job.group });
+        snapshot.pods.extend(pods.map(|pod| Pod { group: Some(id), ..pod }));
+        return;
+    }
+    let alone = SubGroup {
+        name: "default".into(),
+        min_member: 1,
+        parent: None,
+        min_sub_group: None,
+        topology: None,
+    };
+    for pod in pods {
+        let id = PodGroupId(u32::try_from(snapshot.pod_groups.len()).expect("few groups"));
+        snapshot.pod_groups.push(PodGroup {
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            sub_groups: vec![alone.clone()],
+            ..job.group.clone()
+        });
+        snapshot.pods.push(Pod { group: Some(id), sub_group: 0, ..pod });
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) fn set_server_fields(
         ("scheduling.k8s.io", "PriorityClass") => {
             scheduling::check_single_default_class(admission, object)?;
         }
-        ("scheduling.k8s.io", _) => scheduling::pod_group::complete(admission, object)?,
+        ("scheduling.k8s.io", _) => scheduling::pod_group::set_server_fields(admission, object)?,
         _ => {}
     }
     Ok(())

@@ -163,7 +163,7 @@ impl DeclarativeValidation<'_> {
             }
             ContentCheck::MaxCharacters(most) => {
                 if new.as_str().is_some_and(|text| text.chars().count() > *most) {
-                    errors.too_many_characters(path, *most);
+                    errors.too_long_in_characters(path, *most);
                 }
             }
             ContentCheck::MaxBytes(most) => {
@@ -181,19 +181,16 @@ impl DeclarativeValidation<'_> {
                 }
             }
             ContentCheck::EachKey(format) => {
-                for (key, _) in new.as_object().into_iter().flatten() {
-                    if !self.is_update || old.is_none_or(|old| old[&**key].is_null()) {
-                        check_format(*format, key, path, errors);
-                    }
-                }
+                let is_new =
+                    |key: &str| !self.is_update || old.is_none_or(|old| old[key].is_null());
+                let keys = new.as_object().into_iter().flatten().map(|(key, _)| &**key);
+                keys.filter(|key| is_new(key))
+                    .for_each(|key| check_format(*format, key, path, errors));
             }
             ContentCheck::EachValue(type_name) => {
                 for (key, value) in new.as_object().into_iter().flatten() {
                     let old = old.map(|old| &old[&**key]).filter(|old| !old.is_null());
-                    if self.is_update && old.is_some_and(|old| is_unchanged(old, value)) {
-                        continue;
-                    }
-                    self.check(type_name, &format!("{path}[{key}]"), old, value, errors);
+                    self.check_if_changed(type_name, &format!("{path}[{key}]"), old, value, errors);
                 }
             }
             ContentCheck::Unique(keys, type_name) => {
@@ -202,10 +199,8 @@ impl DeclarativeValidation<'_> {
             ContentCheck::Each(keys, type_name) => {
                 for (index, item) in list(new, &[]).iter().enumerate() {
                     let old = keys.as_ref().and_then(|keys| matching_item(old?, item, keys));
-                    if self.is_update && old.is_some_and(|old| is_unchanged(old, item)) {
-                        continue;
-                    }
-                    self.check(type_name, &format!("{path}[{index}]"), old, item, errors);
+                    let path = format!("{path}[{index}]");
+                    self.check_if_changed(type_name, &path, old, item, errors);
                 }
             }
             ContentCheck::Nested(type_name) => {
@@ -213,6 +208,20 @@ impl DeclarativeValidation<'_> {
                 let old = old.filter(|old| !old.is_null());
                 self.check(type_name, path, old, new, errors);
             }
+        }
+    }
+
+    /// Checks a value of a map or an item of a list, unless an update leaves it as it is.
+    fn check_if_changed(
+        &self,
+        type_name: &str,
+        path: &str,
+        old: Option<&Value>,
+        new: &Value,
+        errors: &mut FieldErrors,
+    ) {
+        if !self.is_update || !old.is_some_and(|old| is_unchanged(old, new)) {
+            self.check(type_name, path, old, new, errors);
         }
     }
 

@@ -107,7 +107,7 @@ pub(super) fn set_defaults(kind: &Kind, object: &mut Value) {
             set_match_resources_defaults(&mut object["spec"]["matchResources"]);
         }
         ("storage.k8s.io", "CSIDriver") => {
-            set_csi_driver_defaults(kind.kubernetes, &mut object["spec"])
+            set_csi_driver_defaults(kind.kubernetes, &mut object["spec"]);
         }
         ("storage.k8s.io", "StorageClass") => {
             set_default(object, &["reclaimPolicy"], "Delete");

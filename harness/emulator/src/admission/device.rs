@@ -54,7 +54,7 @@ pub(super) fn check_device_object(
 }
 
 /// Sets the defaults of the new status of a resource claim.
-pub(super) fn complete_claim_status(admission: &Admission<'_>, claim: &mut Value) {
+pub(super) fn set_claim_status_defaults(admission: &Admission<'_>, claim: &mut Value) {
     if !admission.kind.is("resource.k8s.io", "ResourceClaim") {
         return;
     }
@@ -76,7 +76,7 @@ pub(super) fn check_status(
     if &*admission.kind.kind == "DeviceTaintRule" {
         taint_rule::check_status(new, errors);
     } else {
-        status::check(admission, old, new, errors);
+        status::check_claim_status(admission, old, new, errors);
     }
     check_declaratively(admission, Some(old), new, errors);
 }

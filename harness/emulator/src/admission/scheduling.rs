@@ -31,7 +31,7 @@ struct ResolvedPriority {
 }
 
 /// Sets the pod's priority and preemption policy from its class, or from the default class.
-pub(super) fn complete(admission: &Admission<'_>, pod: &mut Value) -> Result<(), ApiError> {
+pub(super) fn set_priority(admission: &Admission<'_>, pod: &mut Value) -> Result<(), ApiError> {
     let priority = resolve_priority(admission, text(pod, &["spec", "priorityClassName"]))?;
     let (value, policy) = (priority.value, &priority.preemption_policy);
     let pod_value = number(pod, &["spec", "priority"]);

@@ -40,7 +40,7 @@ pub enum FeatureGateError {
     #[error("feature gates: got {0}, expected NAME=true or NAME=false")]
     Syntax(String),
     /// The version has no such gate.
-    #[error("feature gate {name} does not exist in Kubernetes {version}{}", did_you_mean_suffix(.near))]
+    #[error("feature gate {name} does not exist in Kubernetes {version}{}", did_you_mean_suffix(*.near))]
     Unknown {
         /// The name.
         name: String,
@@ -67,7 +67,7 @@ pub enum FeatureGateError {
     },
 }
 
-fn did_you_mean_suffix(near: &Option<&'static str>) -> String {
+fn did_you_mean_suffix(near: Option<&str>) -> String {
     near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
 }
 

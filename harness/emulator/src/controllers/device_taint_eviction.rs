@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use crate::reconcile::fields::{Condition, set_condition, time_at, time_after_secs};
+use crate::reconcile::fields::{Condition, set_condition, time_after_secs, time_at};
 use crate::reconcile::pod_status::{
     bound_group, claims_of, consumers, is_finished, node_name, pod_claims,
 };
@@ -86,7 +86,9 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
 
 /// Deletes a pod at its time.
 fn evict(key: &Key, pod: &Object, ctx: &Context) -> ReconcileResult {
-    let Some(eviction) = eviction(pod, None, ctx.cache) else { return ReconcileResult::nothing_to_do() };
+    let Some(eviction) = eviction(pod, None, ctx.cache) else {
+        return ReconcileResult::nothing_to_do();
+    };
     if ctx.now < eviction.at {
         return ReconcileResult::requeue_at(eviction.at);
     }
@@ -115,27 +117,31 @@ fn eviction(pod: &Value, simulated: Option<&Object>, cache: &InformerCache) -> O
         return None;
     }
     let mut eviction: Option<Eviction> = None;
-    for (entry, claim) in claims_of(pod) {
+    for result in reserved_devices(pod, cache) {
+        for found in taints(result, simulated, cache) {
+            let Some(at) = eviction_time(result, found.taint) else { continue };
+            let eviction = eviction.get_or_insert_with(|| Eviction { at, rules: BTreeSet::new() });
+            eviction.at = eviction.at.min(at);
+            eviction.rules.extend(found.rule.map(|rule| uid(rule).to_owned()));
+        }
+    }
+    eviction
+}
+
+/// The allocation results of the claims that are reserved for a pod.
+fn reserved_devices<'v>(
+    pod: &'v Value,
+    cache: &'v InformerCache,
+) -> impl Iterator<Item = &'v Value> {
+    let claims = claims_of(pod).into_iter().filter_map(move |(entry, claim)| {
         let key = Key {
             resource: RESOURCE_CLAIMS.clone(),
             namespace: schedlab_api::object::namespace(pod).into(),
             name: claim.into(),
         };
-        let Some(claim) = cache.get(&key).filter(|claim| is_reserved(claim, pod, entry, cache))
-        else {
-            continue;
-        };
-        for result in list(claim, &["status", "allocation", "devices", "results"]) {
-            for found in taints(result, simulated, cache) {
-                let Some(at) = eviction_time(result, found.taint) else { continue };
-                let eviction =
-                    eviction.get_or_insert_with(|| Eviction { at, rules: BTreeSet::new() });
-                eviction.at = eviction.at.min(at);
-                eviction.rules.extend(found.rule.map(|rule| uid(rule).to_owned()));
-            }
-        }
-    }
-    eviction
+        cache.get(&key).filter(|claim| is_reserved(claim, pod, entry, cache))
+    });
+    claims.flat_map(|claim| list(claim, &["status", "allocation", "devices", "results"]))
 }
 
 /// Whether a claim is reserved for a pod or for the group of which the pod uses it.

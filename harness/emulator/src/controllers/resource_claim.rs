@@ -131,7 +131,8 @@ fn make_group_claims(key: &Key, group: &Object, ctx: &Context) -> ReconcileResul
     let mut writes = Vec::new();
     let mut statuses = list(group, &["status", "resourceClaimStatuses"]).to_vec();
     for entry in pod_claims(group) {
-        let (own, template) = (claim_entry_name(entry), text(entry, &["resourceClaimTemplateName"]));
+        let (own, template) =
+            (claim_entry_name(entry), text(entry, &["resourceClaimTemplateName"]));
         if template.is_empty() || statuses.iter().any(|status| claim_entry_name(status) == own) {
             continue;
         }
@@ -171,7 +172,8 @@ fn find_or_create(
     }
 }
 
-/// The name of a claim that was created for the pod but may not be in its owner's status yet.
+/// The name of a claim that was created for `owner`, a pod or a pod group, but may not be in its
+/// status yet.
 fn unrecorded_claim(owner: &Value, pod_claim_name: &str, ctx: &Context) -> Option<String> {
     let mut made = ctx.cache.controlled_by(uid(owner), &RESOURCE_CLAIMS);
     let found =

@@ -42,7 +42,7 @@ pub(super) fn create_decoded_object(
     set_server_metadata(store, request, &mut object);
     let prepared = admission::prepare_create(&request.admission(store), &mut object);
     prepared.map_err(|refusal| with_stem_in_error(refusal, &object))?;
-    admission::fill_times(&request.admission(store), None, &mut object, &request.time());
+    admission::fill_times(&request.admission(store), None, &mut object, &request.timestamp());
     let mut object = webhooks::call_mutating_webhooks(
         store,
         request,

@@ -164,7 +164,7 @@ fn prepare_update(
     check_finalizers(request, old, &new)?;
     let admission = request.admission(store);
     admission::prepare_update(&admission, subresource, old, &mut new);
-    admission::fill_times(&admission, Some(old), &mut new, &request.time());
+    admission::fill_times(&admission, Some(old), &mut new, &request.timestamp());
     Ok(new)
 }
 

@@ -57,7 +57,20 @@ fn failure(session: &Session<'_>, group: PodGroupId, reason: Reason) -> Option<P
             let first = u32::try_from(first).unwrap_or(u32::MAX);
             (active + first, Some(domains), FitErrors::default())
         }
-        _ => return None,
+        Reason::Queue(_)
+        | Reason::NotReady(_)
+        | Reason::SchedulingBackoff
+        | Reason::OverLimit { .. }
+        | Reason::NonPreemptibleOverQuota { .. }
+        | Reason::QueueDepthReached { .. }
+        | Reason::Pipelined { .. }
+        | Reason::PreemptionDelay { .. }
+        | Reason::PreemptionLimitReached { .. }
+        | Reason::MinRuntime { .. }
+        | Reason::FairShareExceeded { .. }
+        | Reason::HeadOfLineBlocked { .. }
+        | Reason::Unschedulable { .. }
+        | Reason::PodGroupUnschedulable(_) => return None,
     };
     let scheduled = scheduled.min(min_count - 1);
     Some(PodGroupFailure {

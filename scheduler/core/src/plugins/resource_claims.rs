@@ -158,6 +158,7 @@ mod tests {
             devices: Resources::default(),
             requests: None,
             allocate_all: BTreeMap::new(),
+            plugin_resources: None,
             is_pod_owned: false,
             queue: None,
             allocated_on: None,

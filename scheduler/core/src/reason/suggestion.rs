@@ -14,7 +14,7 @@ mod wait;
 use std::{collections::BTreeSet, fmt};
 
 use super::{
-    DelayStart, FitError, PodGroupPreemption, PreemptionOutcome, Quantity, Reason,
+    DelayStart, FitError, PodGroupFailure, PodGroupPreemption, PreemptionOutcome, Quantity, Reason,
     excluded_nodes::fmt_relabel,
     fit_error::resource_label,
     topology_fit_error::{
@@ -314,16 +314,7 @@ impl Reason {
                 preemption: PreemptionOutcome::Nominated | PreemptionOutcome::VictimsTerminating,
                 ..
             } => Suggestion::WaitForRelease { nodes: Vec::new() },
-            Self::PodGroupUnschedulable(failure) => match failure.preemption {
-                PodGroupPreemption::Nominated { .. } | PodGroupPreemption::VictimsTerminating => {
-                    Suggestion::WaitForRelease { nodes: Vec::new() }
-                }
-                PodGroupPreemption::PolicyNever
-                | PodGroupPreemption::NoVictims
-                | PodGroupPreemption::NotHelpful => {
-                    suggestion_for_errors(&failure.fit_errors, failure.missing())
-                }
-            },
+            Self::PodGroupUnschedulable(failure) => suggestion_for_pod_group(failure),
             Self::NoNode { fit_errors, .. } | Self::Unschedulable { fit_errors, .. } => {
                 suggestion_for_errors(fit_errors, 1)
             }
@@ -370,6 +361,19 @@ impl Reason {
                     minimum_millis: *minimum_millis,
                 }
             }
+        }
+    }
+}
+
+fn suggestion_for_pod_group(failure: &PodGroupFailure) -> Suggestion {
+    match failure.preemption {
+        PodGroupPreemption::Nominated { .. } | PodGroupPreemption::VictimsTerminating => {
+            Suggestion::WaitForRelease { nodes: Vec::new() }
+        }
+        PodGroupPreemption::PolicyNever
+        | PodGroupPreemption::NoVictims
+        | PodGroupPreemption::NotHelpful => {
+            suggestion_for_errors(&failure.fit_errors, failure.missing())
         }
     }
 }

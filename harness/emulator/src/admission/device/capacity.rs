@@ -133,7 +133,9 @@ fn check_valid_range(
         errors.invalid(&*path, step, &rule);
     }
     for value in [default, most] {
-        if !value.is_null() && (quantity_milli(value) - quantity_milli(least)) % quantity_milli(step) != 0 {
+        if !value.is_null()
+            && (quantity_milli(value) - quantity_milli(least)) % quantity_milli(step) != 0
+        {
             let rule = format!(
                 "value is not a multiple of a given step ({}) from ({})",
                 quantity_text(step),

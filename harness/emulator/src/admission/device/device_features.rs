@@ -108,7 +108,7 @@ fn check_counter_name(name: &str, path: &str, errors: &mut FieldErrors) {
 
 fn check_counters(owner: &Value, path: &str, errors: &mut FieldErrors) {
     let path = format!("{path}.counters");
-    let count = map(owner, &["counters"]).map_or(0, |counters| counters.len());
+    let count = map(owner, &["counters"]).map_or(0, schedlab_api::Map::len);
     if count == 0 {
         return errors.required(path, "");
     }

@@ -14,14 +14,14 @@ use schedlab_api::{
 const PREEMPTION_POLICY_GATE: &str = "PodGroupPreemptionPolicy";
 
 /// Sets the preemption policy of a group that has none.
-pub(in crate::admission) fn fill(admission: &Admission<'_>, group: &mut Value) {
+pub(in crate::admission) fn set_defaults(admission: &Admission<'_>, group: &mut Value) {
     if is_group(admission) && admission.store.is_enabled(PREEMPTION_POLICY_GATE) {
         object::set_default(group, &["spec", "preemptionPolicy"], "PreemptLowerPriority");
     }
 }
 
 /// Runs the mutating admission plugins on a new group.
-pub(in crate::admission) fn complete(
+pub(in crate::admission) fn set_server_fields(
     admission: &Admission<'_>,
     group: &mut Value,
 ) -> Result<(), ApiError> {

@@ -80,7 +80,7 @@ impl FieldErrors {
         self.add_cause("FieldValueInvalid", field, message);
     }
 
-    /// A number beyond the range of its type, whose error names no field.
+    /// Adds the error that a number is outside the range of its type. The error names no field.
     pub fn out_of_range(&mut self, field: &str, type_and_format: &str) {
         let message = format!(
             "Invalid value: \"\": Checked value must be of type {type_and_format} in {field}"
@@ -140,12 +140,12 @@ impl FieldErrors {
         self.add_cause("FieldValueDuplicate", field, format!("Duplicate value: {value}"));
     }
 
-    /// Adds the error that the value of `field` is a duplicate by `rule`.
+    /// Like [`Self::duplicate`]; `shown` is the value as text.
     pub fn duplicate_as_shown(&mut self, field: impl Into<String>, shown: &str) {
         self.add_cause("FieldValueDuplicate", field, format!("Duplicate value: {shown}"));
     }
 
-    /// A duplicate value, formatted by the caller, with a rule.
+    /// Adds the error that the value of `field` is a duplicate by `rule`.
     pub fn duplicate_with_rule(&mut self, field: impl Into<String>, shown: &str, rule: &str) {
         self.add_cause("FieldValueDuplicate", field, format!("Duplicate value: {shown}: {rule}"));
     }
@@ -172,21 +172,15 @@ impl FieldErrors {
         self.add_cause("FieldValueNotFound", field, format!("Not found: {value}: {rule}"));
     }
 
-    /// Adds the error that the value of `field` is longer than `limit` bytes.
+    /// Adds the error that the text in `field` has more than `limit` characters.
     pub fn too_long_in_characters(&mut self, field: impl Into<String>, limit: usize) {
         let message = format!("Too long: may not be more than {limit} characters");
         self.add_cause("FieldValueTooLong", field, message);
     }
 
-    /// A value that is longer than `limit` bytes.
+    /// Adds the error that the value of `field` is longer than `limit` bytes.
     pub fn too_long(&mut self, field: impl Into<String>, limit: usize) {
         let message = format!("Too long: may not be more than {limit} bytes");
-        self.add_cause("FieldValueTooLong", field, message);
-    }
-
-    /// A text with more than `limit` characters.
-    pub fn too_many_characters(&mut self, field: impl Into<String>, limit: usize) {
-        let message = format!("Too long: may not be more than {limit} characters");
         self.add_cause("FieldValueTooLong", field, message);
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{eviction, matches_device};
 use crate::reconcile::fields::{
-    Condition, find_condition, set_condition, set_condition_field, set_condition_time, time_at,
-    time_after_secs,
+    Condition, find_condition, set_condition, set_condition_field, set_condition_time,
+    time_after_secs, time_at,
 };
 use crate::reconcile::resources::{PODS, RESOURCE_CLAIMS, RESOURCE_SLICES};
 use crate::reconcile::{ApiRequest, Context, InformerCache, ReconcileResult};

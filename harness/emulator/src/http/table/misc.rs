@@ -248,7 +248,7 @@ pub(super) fn definition(object: &Value, _now: Timestamp) -> Vec<Value> {
         .iter()
         .any(|condition| condition["type"] == "Established" && condition["status"] == "True");
     vec![
-        name(object),
+        name_cell(object),
         json!(text(object, &["spec", "scope"])),
         json!(versions.join(",")),
         json!(text(object, &["metadata", "creationTimestamp"])),

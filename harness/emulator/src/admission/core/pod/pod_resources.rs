@@ -72,7 +72,7 @@ fn has_pod_level_resources(pod: &Value, kind: &str) -> bool {
     map(pod, &["spec", "resources", kind]).is_some_and(|amounts| !amounts.is_empty())
 }
 
-/// Sets a pod-level quantity_milli, in binary units if a container's amount has binary units.
+/// Sets a pod-level amount, in binary units if a container's amount has binary units.
 fn set_pod_level_amount(pod: &mut Value, kind: &str, resource: &str, sum: Milli) {
     let parts = ["initContainers", "containers"].map(|field| list(pod, &["spec", field]));
     let written = parts.into_iter().flatten().map(|one| &one["resources"][kind][resource]);

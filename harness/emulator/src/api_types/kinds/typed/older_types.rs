@@ -49,7 +49,7 @@ pub(super) fn to_version(version: KubernetesVersion, definitions: &mut Map) {
     match version {
         KubernetesVersion::V1_35 => {
             for (name, fields) in SINCE_1_36 {
-                let Some(definition) = definitions.get_mut(&*format!("{PREFIX}{name}")) else {
+                let Some(definition) = definitions.get_mut(&format!("{PREFIX}{name}")) else {
                     continue;
                 };
                 for field in *fields {
@@ -64,7 +64,7 @@ pub(super) fn to_version(version: KubernetesVersion, definitions: &mut Map) {
 
 /// Adds `spec.workloadRef` of pods, which only 1.35 has.
 fn add_workload_reference(definitions: &mut Map) {
-    let Some(pod_spec) = definitions.get_mut(&*format!("{PREFIX}core.v1.PodSpec")) else { return };
+    let Some(pod_spec) = definitions.get_mut(&format!("{PREFIX}core.v1.PodSpec")) else { return };
     let name = format!("{PREFIX}core.v1.WorkloadReference");
     pod_spec["properties"]["workloadRef"] = json!({
         "description": "The Workload and the PodGroup of it that the pod belongs to.",
