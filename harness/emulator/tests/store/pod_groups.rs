@@ -14,11 +14,11 @@ const ALL_GATES: [&str; 6] = [
     "CompositePodGroup",
 ];
 
-fn group(name: &str, spec: Value) -> Value {
+fn group(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": GROUPS, "kind": "PodGroup", "metadata": {"name": name}, "spec": spec})
 }
 
-fn workload(name: &str, spec: Value) -> Value {
+fn workload(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": GROUPS, "kind": "Workload", "metadata": {"name": name}, "spec": spec})
 }
 
@@ -46,7 +46,7 @@ fn a_pod_group_gets_its_defaults_priority_and_finalizer() {
         .unwrap();
     let spec = json!({"schedulingPolicy": gang(2), "priorityClassName": "high",
         "schedulingConstraints": {"topology": [{"key": "zone"}]}, "preemptionPolicy": "Never"});
-    let created = store.create(group("a", spec)).unwrap();
+    let created = store.create(group("a", &spec)).unwrap();
     assert_eq!(
         created["spec"],
         json!({"schedulingPolicy": gang(2), "priorityClassName": "high", "priority": 7,
@@ -57,13 +57,13 @@ fn a_pod_group_gets_its_defaults_priority_and_finalizer() {
     assert_eq!(created["metadata"]["generation"], Value::Null);
     let other = json!({"schedulingPolicy": gang(2), "priorityClassName": "low"});
     assert_eq!(
-        outcome(store.create(group("b", other))),
+        outcome(store.create(group("b", &other))),
         "403 Forbidden: podgroups.scheduling.k8s.io \"b\" is forbidden: no PriorityClass with name \
          low was found"
     );
     let other = json!({"schedulingPolicy": gang(2), "priority": 3});
     assert_eq!(
-        outcome(store.create(group("c", other))),
+        outcome(store.create(group("c", &other))),
         "403 Forbidden: podgroups.scheduling.k8s.io \"c\" is forbidden: priority set in the pod group \
          (3) must match the priority computed (0) based on the priority class set in the spec"
     );
@@ -72,11 +72,11 @@ fn a_pod_group_gets_its_defaults_priority_and_finalizer() {
 #[test]
 fn the_preemption_policy_of_a_pod_group_is_that_of_its_class() {
     let mut store = TestStore::with_gates(&ALL_GATES);
-    let created = store.create(group("a", json!({"schedulingPolicy": {"basic": {}}}))).unwrap();
+    let created = store.create(group("a", &json!({"schedulingPolicy": {"basic": {}}}))).unwrap();
     assert_eq!(created["spec"]["preemptionPolicy"], "PreemptLowerPriority");
     let never = json!({"schedulingPolicy": {"basic": {}}, "preemptionPolicy": "Never"});
     assert_eq!(
-        outcome(store.create(group("b", never))),
+        outcome(store.create(group("b", &never))),
         "403 Forbidden: podgroups.scheduling.k8s.io \"b\" is forbidden: the string value of \
          PreemptionPolicy (Never) must not be provided in pod group spec; priority admission \
          controller computed PreemptLowerPriority from the given PriorityClass name"
@@ -86,7 +86,7 @@ fn the_preemption_policy_of_a_pod_group_is_that_of_its_class() {
 #[test]
 fn a_pod_group_has_exactly_one_policy() {
     let mut store = TestStore::with_gates(&["GenericWorkload"]);
-    let mut refuse = |spec: Value| outcome(store.create(group("a", spec)));
+    let mut refuse = |spec: Value| outcome(store.create(group("a", &spec)));
     assert_eq!(
         refuse(json!({})),
         "422 Invalid: PodGroup.scheduling.k8s.io \"a\" is invalid: spec.schedulingPolicy: Invalid \
@@ -117,7 +117,7 @@ fn a_pod_group_has_exactly_one_policy() {
 #[test]
 fn only_the_minimum_of_a_pod_group_changes() {
     let mut store = TestStore::with_gates(&["GenericWorkload"]);
-    store.create(group("a", json!({"schedulingPolicy": gang(2)}))).unwrap();
+    store.create(group("a", &json!({"schedulingPolicy": gang(2)}))).unwrap();
     let key = store.key("scheduling.k8s.io", "PodGroup", "a");
     let policy = ["spec", "schedulingPolicy"];
     let changed = store.edit(key.clone(), &policy, gang(3)).unwrap();
@@ -133,14 +133,14 @@ fn only_the_minimum_of_a_pod_group_changes() {
         "422 Invalid: PodGroup.scheduling.k8s.io \"a\" is invalid: spec.priority: Invalid value: \
          null: field is immutable"
     );
-    let unconditional = group("a", json!({"schedulingPolicy": gang(4)}));
+    let unconditional = group("a", &json!({"schedulingPolicy": gang(4)}));
     assert!(outcome(store.update(key, unconditional)).contains("must be specified for an update"));
 }
 
 #[test]
 fn a_status_update_of_a_pod_group_changes_only_its_status() {
     let mut store = TestStore::with_gates(&["GenericWorkload"]);
-    store.create(group("a", json!({"schedulingPolicy": gang(2)}))).unwrap();
+    store.create(group("a", &json!({"schedulingPolicy": gang(2)}))).unwrap();
     let key = store.key("scheduling.k8s.io", "PodGroup", "a");
     let condition = json!({"type": "PodGroupInitiallyScheduled", "status": "True",
         "reason": "Scheduled", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
@@ -161,7 +161,7 @@ fn the_claims_in_the_status_of_a_pod_group_are_those_of_its_spec() {
     let mut store = TestStore::with_gates(&ALL_GATES);
     let claim = json!({"name": "gpu", "resourceClaimTemplateName": "gpu"});
     let spec = json!({"schedulingPolicy": gang(2), "resourceClaims": [claim]});
-    store.create(group("a", spec)).unwrap();
+    store.create(group("a", &spec)).unwrap();
     let key = store.key("scheduling.k8s.io", "PodGroup", "a");
     let status = |name: &str| json!({"resourceClaimStatuses": [{"name": name, "resourceClaimName": "made"}]});
     assert!(store.set_status(key.clone(), status("gpu")).is_ok());
@@ -178,19 +178,19 @@ fn templates_of_a_workload_are_neither_added_nor_removed() {
     let mut store = TestStore::with_gates(&["GenericWorkload"]);
     let template = |name: &str| json!({"name": name, "schedulingPolicy": gang(2)});
     assert_eq!(
-        outcome(store.create(workload("w", json!({})))),
+        outcome(store.create(workload("w", &json!({})))),
         "422 Invalid: Workload.scheduling.k8s.io \"w\" is invalid: spec: Invalid value: \"\": must \
          specify one of: `podGroupTemplates`, `compositePodGroupTemplates`"
     );
     let spec = json!({"podGroupTemplates": [template("a"), template("a")]});
     assert_eq!(
-        outcome(store.create(workload("w", spec))),
+        outcome(store.create(workload("w", &spec))),
         "422 Invalid: Workload.scheduling.k8s.io \"w\" is invalid: spec.podGroupTemplates[1]: \
          Duplicate value: {\"name\":\"a\",\"schedulingPolicy\":{\"gang\":{\"minCount\":2}},\
          \"schedulingConstraints\":null}"
     );
     let created =
-        store.create(workload("w", json!({"podGroupTemplates": [template("a")]}))).unwrap();
+        store.create(workload("w", &json!({"podGroupTemplates": [template("a")]}))).unwrap();
     assert_eq!(
         created["spec"]["podGroupTemplates"][0],
         json!({"name": "a", "schedulingPolicy": gang(2), "schedulingConstraints": null})
@@ -214,19 +214,19 @@ fn composite_templates_form_a_tree_of_different_names() {
     };
     let spec = json!({"compositePodGroupTemplates": [composite("a", json!([leaf("a")]))]});
     assert_eq!(
-        outcome(store.create(workload("w", spec))),
+        outcome(store.create(workload("w", &spec))),
         "422 Invalid: Workload.scheduling.k8s.io \"w\" is invalid: \
          spec.compositePodGroupTemplates[0].podGroupTemplates[0].name: Duplicate value: \"a\""
     );
     let spec = json!({"compositePodGroupTemplates": [composite("a", json!([]))]});
     assert_eq!(
-        outcome(store.create(workload("w", spec))),
+        outcome(store.create(workload("w", &spec))),
         "422 Invalid: Workload.scheduling.k8s.io \"w\" is invalid: \
          spec.compositePodGroupTemplates[0]: Invalid value: \"a\": must have at least one child \
          PodGroupTemplate or CompositePodGroupTemplate"
     );
     let spec = json!({"compositePodGroupTemplates": [composite("a", json!([leaf("b")]))]});
-    assert_eq!(outcome(store.create(workload("w", spec))), "accepted");
+    assert_eq!(outcome(store.create(workload("w", &spec))), "accepted");
 }
 
 #[test]

@@ -8,10 +8,10 @@ use schedlab_emulator::feature_gates::FeatureGates;
 use schedlab_emulator::store::{FieldValidation, Key, Object, Op, Resource, Store, Write};
 
 /// Creates a pod on a server of a version with feature gates.
-fn create_pod(version: KubernetesVersion, gates: &str, spec: Value) -> Result<Object, ApiError> {
-    let gates = FeatureGates::parse(version, gates).unwrap();
+fn create_pod(version: KubernetesVersion, gates: &str, spec: &Value) -> Result<Object, ApiError> {
+    let gates = FeatureGates::parse(version, gates).expect("valid gates");
     let mut store = Store::with_feature_gates(1, gates);
-    let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let now: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
     let mut create = |group: &str, plural: &str, object: Value| {
         let mut key = Key::new(Resource::new(group, plural), "", "");
         if object["metadata"]["namespace"].is_string() {
@@ -38,12 +38,12 @@ fn a_field_of_another_version_is_unknown() {
     let group = || spec("schedulingGroup", json!({"podGroupName": "g"}));
     let workload = || spec("workloadRef", json!({"name": "w", "podGroup": "g"}));
     let unknown = |result: Result<Object, ApiError>| result.unwrap_err().message;
-    let message = unknown(create_pod(V1_35, "", group()));
+    let message = unknown(create_pod(V1_35, "", &group()));
     assert!(message.contains("unknown field \"spec.schedulingGroup\""), "{message}");
-    let message = unknown(create_pod(V1_37, "", workload()));
+    let message = unknown(create_pod(V1_37, "", &workload()));
     assert!(message.contains("unknown field \"spec.workloadRef\""), "{message}");
     assert_eq!(
-        create_pod(V1_35, "GenericWorkload=true", workload()).unwrap()["spec"]["workloadRef"]["name"],
+        create_pod(V1_35, "GenericWorkload=true", &workload()).unwrap()["spec"]["workloadRef"]["name"],
         "w"
     );
 }
@@ -51,9 +51,9 @@ fn a_field_of_another_version_is_unknown() {
 #[test]
 fn the_field_of_a_gate_is_kept_only_with_the_gate() {
     let group = || spec("schedulingGroup", json!({"podGroupName": "g"}));
-    let without = create_pod(V1_37, "", group()).unwrap();
+    let without = create_pod(V1_37, "", &group()).unwrap();
     assert!(without["spec"].get("schedulingGroup").is_none());
-    let with = create_pod(V1_37, "GenericWorkload=true", group()).unwrap();
+    let with = create_pod(V1_37, "GenericWorkload=true", &group()).unwrap();
     assert_eq!(with["spec"]["schedulingGroup"]["podGroupName"], "g");
 }
 
