@@ -355,11 +355,10 @@ impl ResourceClaims {
         let nodes = of_node.iter().filter_map(|name| self.counter_nodes.get(*name)).flatten();
         let others: BTreeSet<&Name> = nodes.filter(|other| *other != node).collect();
         let devices = others.into_iter().flat_map(|other| self.devices_of(other));
-        for device in devices.filter(|device| self.is_in_use(&device.id)) {
-            for (name, amount) in &device.counters {
-                if let Some(left) = left.get_mut(name) {
-                    *left -= amount;
-                }
+        let in_use = devices.filter(|device| self.is_in_use(&device.id));
+        for (name, amount) in in_use.flat_map(|device| &device.counters) {
+            if let Some(left) = left.get_mut(name) {
+                *left -= amount;
             }
         }
         left

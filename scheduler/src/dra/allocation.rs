@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use schedlab_scheduler_core::{
     devices::{AllocatedDevice, AvailableDevices, allocate},
-    model::{AllocatedShare, ClaimRequests, DeviceAccess, DeviceAmounts, Name, Node},
+    model::{AllocatedShare, ClaimRequests, DeviceAccess, DeviceAmounts, Name, Node, NodeDevice},
 };
 
 use super::{DEVICES_MAX, DeviceAlternatives, DeviceId, ObjectKey, ResourceClaims};
@@ -104,20 +104,24 @@ impl ResourceClaims {
         for (key, requests) in &requests {
             let left = AvailableDevices::new(&devices, &counters, |_| true);
             let Ok(allocated) = allocate(&[requests], &left) else { continue };
-            for its in allocated {
-                for one in its.iter().filter(|one| one.request.access == DeviceAccess::Exclusive) {
-                    let claim = Name::from(key.to_string());
-                    match of_node[one.device].consumed_by(&one.request.selection) {
-                        None => devices[one.device].allocated_to = Some(claim),
-                        Some(consumed) => {
-                            devices[one.device].shares.push(AllocatedShare { claim, consumed });
-                        }
-                    }
-                }
-                one_by_one.insert((*key).clone(), picked(its));
+            let its: Vec<AllocatedDevice<'_>> = allocated.into_iter().flatten().collect();
+            let claim = Name::from(key.to_string());
+            for one in its.iter().filter(|one| one.request.access == DeviceAccess::Exclusive) {
+                let consumed = of_node[one.device].consumed_by(&one.request.selection);
+                give(&mut devices[one.device], &claim, consumed);
             }
+            one_by_one.insert((*key).clone(), picked(its));
         }
         one_by_one
+    }
+}
+
+/// Gives the device, or a share that consumes this, to the claim.
+fn give(device: &mut NodeDevice, claim: &Name, consumed: Option<DeviceAmounts>) {
+    let claim = Name::clone(claim);
+    match consumed {
+        None => device.allocated_to = Some(claim),
+        Some(consumed) => device.shares.push(AllocatedShare { claim, consumed }),
     }
 }
 

@@ -145,12 +145,11 @@ impl DeviceCapacity {
 impl RequestPolicy {
     fn round_up(&self, requested: Milli) -> Milli {
         match self {
-            Self::Any => requested,
             Self::Values(values) => {
                 values.iter().copied().find(|value| requested <= *value).unwrap_or(requested)
             }
             Self::Range { min, .. } if requested < *min => *min,
-            Self::Range { step: None, .. } => requested,
+            Self::Any | Self::Range { step: None, .. } => requested,
             Self::Range { min, step: Some(step), .. } => {
                 let above = requested - min;
                 let steps = above / step + Milli::from(above % step != 0);

@@ -148,18 +148,18 @@ impl DeviceSelection {
 
     /// The name that its devices are counted as; that of the class without expressions.
     pub(crate) fn name(&self) -> Name {
-        let mut name = self.class.to_string();
+        let mut parts = vec![self.class.to_string()];
         if !self.expressions.is_empty() {
-            name += &format!(" where {}", self.expressions.join(" and "));
+            parts.push(format!("where {}", self.expressions.join(" and ")));
         }
         if !self.capacity.is_empty() {
-            name += &format!(" with capacity {}", capacity::to_quantities(&self.capacity));
+            parts.push(format!("with capacity {}", capacity::to_quantities(&self.capacity)));
         }
         if !self.tolerations.is_empty() {
             let all: Vec<String> = self.tolerations.iter().map(ToString::to_string).collect();
-            name += &format!(" tolerating {}", all.join(", "));
+            parts.push(format!("tolerating {}", all.join(", ")));
         }
-        name.into()
+        parts.join(" ").into()
     }
 
     /// The number of these devices that it selects.

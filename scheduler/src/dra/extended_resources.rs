@@ -152,17 +152,17 @@ fn device_requests(
         let mut largest: Option<SizedRequest> = None;
         for one in short {
             let mut missing = one.count;
-            for (_, later) in kept.iter().filter(|(at, _)| *at >= one.container_index) {
-                if missing > 0 {
-                    mapped.push((one, Some(later)));
-                    missing -= later.count;
-                }
+            let mut later = kept.iter().filter(|(at, _)| *at >= one.container_index);
+            while let Some((_, request)) = later.next().filter(|_| missing > 0) {
+                mapped.push((one, Some(request)));
+                missing -= request.count;
             }
-            if missing > 0 {
-                mapped.push((one, None));
-                if largest.as_ref().is_none_or(|largest| largest.count < missing) {
-                    largest = Some(own(one, missing));
-                }
+            if missing <= 0 {
+                continue;
+            }
+            mapped.push((one, None));
+            if largest.as_ref().is_none_or(|largest| largest.count < missing) {
+                largest = Some(own(one, missing));
             }
         }
         let shared = largest.clone();
