@@ -115,8 +115,8 @@ fn scheduler_feature_gates(case: &Case) -> schedlab_scheduler::FeatureGates {
 }
 
 impl World {
-    /// Starts an empty emulated cluster for a case, on the current runtime.
-    pub(crate) async fn emulated(
+    /// A world with an empty emulated cluster, for one case. It uses the current runtime.
+    pub(crate) async fn new_emulated(
         case: &Case,
         target: &Target,
         seed: u64,

@@ -97,13 +97,13 @@ fn pod_group(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowErro
     let policy = match row.cell("policy") {
         None | Some("gang") => json!({ "gang": { "minCount": minimum } }),
         Some("basic") => json!({ "basic": {} }),
-        Some(cell) => return Err(row.error("policy", cell, "gang or basic")),
+        Some(cell) => return Err(row.cell_error("policy", cell, "gang or basic")),
     };
     let mut spec = json!({ "schedulingPolicy": policy });
     match row.cell("disruption") {
         None => {}
         Some(mode @ ("single" | "all")) => spec["disruptionMode"] = json!({ (mode): {} }),
-        Some(cell) => return Err(row.error("disruption", cell, "single or all")),
+        Some(cell) => return Err(row.cell_error("disruption", cell, "single or all")),
     }
     if let Some(key) = row.cell("topology") {
         spec["schedulingConstraints"] = json!({ "topology": [{ "key": key }] });
@@ -114,10 +114,10 @@ fn pod_group(row: &Row<'_>, draft: &WorkloadDraft) -> Result<Vec<Value>, RowErro
     let group = json!({
         "apiVersion": api_versions::WORKLOAD,
         "kind": "PodGroup",
-        "metadata": draft.metadata(),
+        "metadata": draft.owner_metadata(),
         "spec": spec,
     });
-    let mut pods = draft.standalone_pods(&numbered_names(&draft.name, draft.pod_count()));
+    let mut pods = draft.standalone_pod_objects(&numbered_names(&draft.name, draft.pod_count()));
     for pod in &mut pods {
         pod["spec"]["schedulingGroup"] = json!({ "podGroupName": draft.name });
     }
