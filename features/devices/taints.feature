@@ -106,7 +106,7 @@ Feature: Taints of devices
       """
     Then pod "second" is running
 
-  @DRADeviceTaintRules
+  @DRADeviceTaintRules @kubernetes-1.37
   Scenario: A rule taints devices of a driver
     Given this manifest is applied:
       """yaml

@@ -1,4 +1,4 @@
-@workload-api @GenericWorkload
+@workload-api @kubernetes-1.37 @GenericWorkload
 Feature: What is wrong with a pod or its PodGroup stops only that pod
 
   Background:

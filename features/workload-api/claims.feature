@@ -1,4 +1,4 @@
-@workload-api @claims @GenericWorkload @DRAWorkloadResourceClaims
+@workload-api @kubernetes-1.37 @claims @GenericWorkload @DRAWorkloadResourceClaims
 Feature: Pods of a PodGroup of Kubernetes share its claims
 
   Background:

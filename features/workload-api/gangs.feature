@@ -1,4 +1,4 @@
-@workload-api @GenericWorkload
+@workload-api @kubernetes-1.37 @GenericWorkload
 Feature: A PodGroup of Kubernetes is placed whole or not at all
 
   Background:

@@ -1,4 +1,4 @@
-@workload-api @GenericWorkload @WorkloadWithJob
+@workload-api @kubernetes-1.37 @GenericWorkload @WorkloadWithJob
 Feature: A Job with scheduling is placed as its PodGroup says
 
   Background:

@@ -1,4 +1,4 @@
-@workload-api @GenericWorkload @TopologyAwareWorkloadScheduling
+@workload-api @kubernetes-1.37 @GenericWorkload @TopologyAwareWorkloadScheduling
 Feature: Profile kube places PodGroups of Kubernetes as kube-scheduler does
 
   Background:

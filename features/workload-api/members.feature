@@ -1,4 +1,4 @@
-@workload-api @GenericWorkload
+@workload-api @kubernetes-1.37 @GenericWorkload
 Feature: Pods of a PodGroup of Kubernetes come and go
 
   Background:

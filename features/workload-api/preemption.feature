@@ -1,4 +1,4 @@
-@workload-api @GenericWorkload
+@workload-api @kubernetes-1.37 @GenericWorkload
 Feature: PodGroups of Kubernetes preempt and are preempted
 
   Background:

@@ -1,4 +1,4 @@
-@workload-api @GenericWorkload @TopologyAwareWorkloadScheduling
+@workload-api @kubernetes-1.37 @GenericWorkload @TopologyAwareWorkloadScheduling
 Feature: A PodGroup of Kubernetes stays in one topology domain
 
   Background:

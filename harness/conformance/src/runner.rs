@@ -92,8 +92,10 @@ impl RunSettings {
         if self.force {
             return None;
         }
-        if let Some(gate) = self.missing_feature_gate(case) {
-            return Some(gate);
+        if let Some(why) =
+            self.older_kubernetes_version(case).or_else(|| self.missing_feature_gate(case))
+        {
+            return Some(why);
         }
         let is_tagged = |tag_name: &str| case.tags.iter().any(|tag| tag == tag_name);
         if self.real_cluster.is_some() && is_tagged(VIRTUAL_TIME_TAG) {
@@ -124,6 +126,13 @@ impl RunSettings {
         }
         let lacks = self.target.missing_capabilities(&case.required_capabilities());
         (!lacks.is_empty()).then(|| format!("{name} lacks {}", lacks.join(", ")))
+    }
+
+    /// Which newer version of Kubernetes a case needs, if so.
+    fn older_kubernetes_version(&self, case: &Case) -> Option<String> {
+        let version = self.feature_gates.version();
+        let needed = case.min_kubernetes_version().filter(|needed| version < *needed)?;
+        Some(format!("it needs Kubernetes {needed} or later, and the cluster has {version}"))
     }
 
     /// Why a case's feature gates cannot be enabled, if so.

@@ -72,8 +72,8 @@ And the manifest \"none.yaml\" is applied"
     );
     let feature = format!("Feature: f\n  Scenario: s\n{steps}\nThen 8 GPUs are free\n");
     assert_snapshot!(check(&feature), @r"
-    features/f.feature:9: got column `knid`, expected one of name, kind, queue, pods, gpus, cpu, memory, min, replicas, completion mode, gang, priority, preemptible, run time, startup, termination, exit code, grace, preemption delay, staleness grace, sub-groups, gated, labels, annotations, node selector, node affinity, prefer, together by, apart by, spread by, tolerations, host port, node, scheduler, namespace; did you mean `kind`?
-    features/f.feature:13: column `kind`: got jbo, expected pod, gang, job, deployment, statefulset, jobset, trainjob, pytorchjob, raycluster, rayjob, leaderworkerset; did you mean `job`?
+    features/f.feature:9: got column `knid`, expected one of name, kind, queue, pods, gpus, cpu, memory, min, replicas, completion mode, gang, group, policy, topology, disruption, priority, preemptible, run time, startup, termination, exit code, grace, preemption delay, staleness grace, sub-groups, gated, labels, annotations, node selector, node affinity, prefer, together by, apart by, spread by, tolerations, host port, node, scheduler, namespace; did you mean `kind`?
+    features/f.feature:13: column `kind`: got jbo, expected pod, gang, job, deployment, statefulset, jobset, trainjob, pytorchjob, raycluster, rayjob, leaderworkerset, podgroup; did you mean `job`?
     features/f.feature:14: column `queue`: got taem-a, expected a queue that exists: team-a, team-b; did you mean `team-a`? Write `taem-a (missing)` if it must not exist
     features/f.feature:15: column `node`: got nodule, expected a node that exists: node-1; write `nodule (missing)` if it must not exist
     features/f.feature:16: fixtures/none.yaml: No such file or directory (os error 2); fixtures are in fixtures/ beside features/

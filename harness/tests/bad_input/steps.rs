@@ -109,7 +109,7 @@ fn misleading_assertions_fail() {
     pod "o-0" is not a gang: its group of 1 needs only one pod
     status.podIPz of pod "o-0" is not a field of Pod
     status.allocatd.cpu of queue "q" is not a field of Queue
-    got deployment "a", expected a queue, pod, node or claim, or a gang or workload (its pod group)
+    got deployment "a", expected a queue, pod, node, claim or podgroup, or a gang or workload (its pod group)
     pod "o" does not exist and never did
     status.phas of pod "o-0" is not a field of Pod
     no node ever had a label "rackk"

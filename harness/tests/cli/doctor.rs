@@ -104,7 +104,7 @@ fn a_dead_daemon_is_distinguished_from_a_missing_docker() {
         "{}",
         output.stdout
     );
-    assert!(output.stdout.contains("to do: start it"), "{}", output.stdout);
+    assert!(output.stdout.contains("to do: start docker's daemon"), "{}", output.stdout);
     assert!(!output.stdout.contains("emulator"), "{}", output.stdout);
 }
 

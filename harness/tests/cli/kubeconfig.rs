@@ -138,7 +138,7 @@ fn all_files_in_the_kubeconfig_variable_are_merged() {
     assert!(doctor.stdout.contains("the kubeconfig has no current context\n"), "{}", doctor.stdout);
     assert!(doctor.stdout.contains("kubectl config use-context NAME"), "{}", doctor.stdout);
     let stderr = start_error_with("undecided", &[]);
-    assert!(stderr.contains("undecided has no current context: name one with"), "{stderr}");
+    assert!(stderr.contains("undecided has no current context: name a context with"), "{stderr}");
 }
 
 #[test]

@@ -81,3 +81,15 @@ fn a_missing_scheduler_program_is_reported_before_a_cluster_boots() {
         assert!(!lab.exists("state"), "no run may have started: {}", output.all());
     }
 }
+
+#[test]
+fn a_scenario_that_needs_a_newer_kubernetes_is_skipped_with_the_reason() {
+    let lab = Lab::from_fixture("passes");
+    let feature = "Feature: f\n  @kubernetes-1.37\n  Scenario: s\n    Given a fleet of 1 node with 1 GPU each\n    \
+                   Then the cluster has 0 running pods\n";
+    lab.write("features/new.feature", feature);
+    let run = |version| lab.run(&["run", "features/new.feature", "--kubernetes", version]).all();
+    let reason = "it needs Kubernetes 1.37 or later, and the cluster has 1.35";
+    assert!(run("1.35").contains(reason), "{}", run("1.35"));
+    assert!(run("1.37").contains("1 scenario: 1 passed"), "{}", run("1.37"));
+}

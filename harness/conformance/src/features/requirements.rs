@@ -102,6 +102,16 @@ impl Case {
         known.filter(|gate| self.tags.iter().any(|tag| tag == gate)).collect()
     }
 
+    /// The oldest version of Kubernetes that has what the case needs: its tag `@kubernetes-1.37`.
+    pub fn min_kubernetes_version(&self) -> Option<KubernetesVersion> {
+        let mut newest_first = KubernetesVersion::ALL.into_iter().rev();
+        newest_first.find(|version| self.has_version_tag(*version))
+    }
+
+    fn has_version_tag(&self, version: KubernetesVersion) -> bool {
+        self.tags.iter().any(|tag| *tag == format!("kubernetes-{version}"))
+    }
+
     /// Whether the case's snapshot contains reasons of pending pods.
     fn snapshot_shows_reasons(&self) -> bool {
         let text = std::fs::read_to_string(self.snapshot_path()).unwrap_or_default();
