@@ -92,6 +92,22 @@ kind: ConfigMap
 metadata: {name: settings, namespace: default}
 ";
 
+/// A pod of a PodGroup of Kubernetes.
+const GROUPED: &str = "
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: gang, namespace: default}
+spec: {schedulingPolicy: {gang: {minCount: 1}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: grouped, namespace: default, labels: {kai.scheduler/queue: borrower}}
+spec:
+  schedulerName: kai-scheduler
+  schedulingGroup: {podGroupName: gang}
+  containers: [{name: main, image: train}]
+";
+
 /// A pod with a BindRequest to a node that does not exist.
 const UNBINDABLE: &str = "
 apiVersion: v1
@@ -229,6 +245,7 @@ pub(crate) async fn exercise(lab: &Lab, client: kube::Client) {
     lab.define_kind("run.ai", "v1alpha1", "kartas", "Karta");
     lab.apply(CLAIMED);
     lab.apply(STORING);
+    lab.apply(GROUPED);
     lab.advance(90).await;
     task.abort();
     // The next scheduler looks for events that this one has not written.

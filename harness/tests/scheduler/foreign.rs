@@ -3,6 +3,7 @@
 
 use insta::assert_snapshot;
 use schedlab_api::{Value, json};
+use schedlab_emulator::{KubernetesVersion, feature_gates::FeatureGates};
 use schedlab_scheduler::Component;
 
 use crate::lab::Lab;
@@ -77,6 +78,10 @@ impl Lab {
         let (mut pod, mut request) = foreign_pod(name, "n-0");
         let named = |claim: &&str| json!({ "name": claim, "resourceClaimName": claim });
         pod["spec"]["resourceClaims"] = claims.iter().map(named).collect();
+        if spec.get("extendedResourceClaimAllocation").is_some() {
+            let limits = json!({ "limits": { "nvidia.com/gpu": "1" } });
+            pod["spec"]["containers"][0]["resources"] = limits;
+        }
         for (field, value) in spec.as_object().unwrap() {
             request["spec"][field.as_str()] = value.clone();
         }
@@ -195,7 +200,8 @@ fn extended() -> Value {
 
 #[test]
 fn claims_for_extended_resources_need_the_feature_gate() {
-    Lab::run(async |lab| {
+    let older = FeatureGates::parse(KubernetesVersion::V1_35, "").unwrap();
+    Lab::run_with_gates(older, async |lab| {
         lab.nodes(1, 8);
         lab.create_claiming_pod("late", &[], &extended());
         let binder = lab.spawn_binder();

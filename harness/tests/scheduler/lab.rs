@@ -45,6 +45,16 @@ impl Lab {
         features: &[&'static str],
         test: impl AsyncFnOnce(Self) -> T,
     ) -> T {
+        let changes: Vec<String> = features.iter().map(|gate| format!("{gate}=true")).collect();
+        let version = KubernetesVersion::default();
+        Self::run_with_gates(FeatureGates::parse(version, &changes.join(",")).unwrap(), test)
+    }
+
+    /// Like [`Self::run`], with this version of Kubernetes and these feature gates.
+    pub(crate) fn run_with_gates<T>(
+        feature_gates: FeatureGates,
+        test: impl AsyncFnOnce(Self) -> T,
+    ) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
@@ -53,9 +63,6 @@ impl Lab {
         runtime.block_on(async {
             let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
             let options = Options::with_clock(Clock::starting_at(epoch));
-            let changes: Vec<String> = features.iter().map(|gate| format!("{gate}=true")).collect();
-            let feature_gates =
-                FeatureGates::parse(KubernetesVersion::default(), &changes.join(",")).unwrap();
             let emulator = Emulator::start(Options { feature_gates, ..options });
             let lab = Self { emulator, config: Config::kai(), scheduler: None };
             for definition in crds::all_crds() {
@@ -106,7 +113,9 @@ impl Lab {
     pub(crate) fn apply(&self, yaml: &str) {
         for document in yaml.split("---\n") {
             let mut object: Value = serde_yaml::from_str(document).unwrap();
+            let is_of_kubernetes = object["apiVersion"] == "scheduling.k8s.io/v1beta1";
             let (group, plural) = match object["kind"].as_str().unwrap() {
+                "PodGroup" if is_of_kubernetes => ("scheduling.k8s.io", "podgroups"),
                 "Deployment" => ("apps", "deployments"),
                 "StatefulSet" => ("apps", "statefulsets"),
                 "JobSet" => ("jobset.x-k8s.io", "jobsets"),
