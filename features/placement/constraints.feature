@@ -144,3 +144,26 @@ Feature: Pods run only on nodes that satisfy their constraints
     When node "a-1" dies
     Then eventually within 20 minutes node "a-2" has 0 free GPUs
     And never within 1 hour deployment "web" has at least 1 failed pods
+
+  Scenario: Pods that request ephemeral storage run where a node has enough
+    Given this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: Node
+      metadata: {name: with-disk, labels: {disk: big}}
+      status: {capacity: {cpu: "8", memory: 8Gi, pods: "9", ephemeral-storage: 100Gi}}
+      ---
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: fits, labels: {kai.scheduler/queue: team}}
+      spec: {schedulerName: kai-scheduler, nodeSelector: {disk: big}, containers: [{name: c, image: i, resources: {requests: {ephemeral-storage: 60Gi}}}]}
+      """
+    Then pod "fits" is running
+    When this manifest is applied:
+      """yaml
+      apiVersion: v1
+      kind: Pod
+      metadata: {name: waits, labels: {kai.scheduler/queue: team}}
+      spec: {schedulerName: kai-scheduler, nodeSelector: {disk: big}, containers: [{name: c, image: i, resources: {requests: {ephemeral-storage: 60Gi}}}]}
+      """
+    Then pod "waits" is pending because "ephemeral-storage"

@@ -307,16 +307,18 @@ impl ResourceClaims {
     /// The node with the devices that are published for it as allocatable resources.
     pub(crate) fn with_devices(&self, node: &Node) -> Node {
         let mut node = node.clone();
+        let mut published = Resources::default();
         for device in self.devices_of(&node.name) {
             node.gpus_via_dra |= device.is_gpu;
-            node.allocatable.add(&self.resources_of_device(device));
+            published.add(&self.resources_of_device(device));
         }
+        for count in published.extended.values_mut() {
+            *count = (*count).min(Resources::INEXHAUSTIBLE);
+        }
+        node.allocatable.add(&published);
         let of_node = self.devices_of(&node.name);
         let published = |all: &DeviceSelection| (all.name(), published_device_count(all, of_node));
         node.published_devices = self.all_mode_selections.iter().map(published).collect();
-        for count in node.allocatable.extended.values_mut() {
-            *count = (*count).min(Resources::INEXHAUSTIBLE);
-        }
         let left_over = self.leftovers.get(&node.name);
         let is_kept = |claim: &Name| !left_over.is_some_and(|claims| claims.contains(claim));
         node.device_counters = self.counters_left_for(&node.name);

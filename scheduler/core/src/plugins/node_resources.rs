@@ -22,7 +22,7 @@ pub(super) enum NodeResourcesFit {
 #[derive(Debug)]
 pub(super) struct LeastAllocated;
 
-/// Prefers nodes on which CPU and memory are used to similar fractions.
+/// Prefers nodes on which the pod brings the used fractions of CPU and memory closer together.
 #[derive(Debug)]
 pub(super) struct BalancedAllocation;
 
@@ -156,7 +156,11 @@ impl Score for BalancedAllocation {
                 (&session.node(node).allocatable, used_cpu_and_memory(session, node));
             let cpu = used.0.saturating_add(request.cpu_milli);
             let memory = used.1.saturating_add(request.memory_bytes);
-            balance_percent(cpu, offered.cpu_milli, memory, offered.memory_bytes)
+            let balance = |cpu, memory| {
+                balance_percent(cpu, offered.cpu_milli, memory, offered.memory_bytes)
+            };
+            // Since Kubernetes 1.36 the change counts: 75 if the balance stays as it is.
+            50 + (50 + balance(cpu, memory) - balance(used.0, used.1)) / 2
         })
     }
 }
