@@ -156,9 +156,8 @@ impl Score for BalancedAllocation {
                 (&session.node(node).allocatable, used_cpu_and_memory(session, node));
             let cpu = used.0.saturating_add(request.cpu_milli);
             let memory = used.1.saturating_add(request.memory_bytes);
-            let balance = |cpu, memory| {
-                balance_percent(cpu, offered.cpu_milli, memory, offered.memory_bytes)
-            };
+            let balance =
+                |cpu, memory| balance_percent(cpu, offered.cpu_milli, memory, offered.memory_bytes);
             // Since Kubernetes 1.36 the change counts: 75 if the balance stays as it is.
             50 + (50 + balance(cpu, memory) - balance(used.0, used.1)) / 2
         })

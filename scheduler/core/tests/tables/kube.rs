@@ -298,7 +298,7 @@ fn a_preferred_node_beats_an_emptier_one() {
 }
 
 #[test]
-fn among_equally_free_nodes_the_balanced_one_is_chosen() {
+fn among_equally_free_nodes_that_whose_balance_improves_is_chosen() {
     let plan = |tilted: &str, even: &str| {
         kube_plan_of(&format!(
             "
@@ -306,12 +306,12 @@ fn among_equally_free_nodes_the_balanced_one_is_chosen() {
             node n2 cpu=8 memory=8Gi
             job one cpu=4 memory=1Gi on {tilted}
             job two cpu=2 memory=3Gi on {even}
-            job a cpu=1 memory=1Gi
+            job a cpu=1 memory=3Gi
         "
         ))
     };
-    assert_snapshot!(plan("n1", "n2"), @"a runs on n2");
-    assert_snapshot!(plan("n2", "n1"), @"a runs on n1");
+    assert_snapshot!(plan("n1", "n2"), @"a runs on n1");
+    assert_snapshot!(plan("n2", "n1"), @"a runs on n2");
 }
 
 #[test]
