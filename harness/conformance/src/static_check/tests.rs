@@ -49,7 +49,7 @@ Given a fleet:
 ")), @r"
     f.feature:10: column `kind`: got gnag, expected pod, gang, job, deployment, statefulset, jobset, trainjob, pytorchjob, raycluster, rayjob, leaderworkerset, podgroup; did you mean `gang`?
     f.feature:11: column `gpus`: got -1, expected a whole number from 0 to 4294967295
-    f.feature:13: got column `quue`, expected one of name, kind, queue, pods, gpus, cpu, memory, min, replicas, completion mode, gang, priority, preemptible, run time, startup, termination, exit code, grace, preemption delay, staleness grace, sub-groups, gated, labels, annotations, node selector, node affinity, prefer, together by, apart by, spread by, tolerations, host port, node, scheduler, namespace; did you mean `queue`?
+    f.feature:13: got column `quue`, expected one of name, kind, queue, pods, gpus, cpu, memory, min, replicas, completion mode, gang, group, policy, topology, disruption, priority, preemptible, run time, startup, termination, exit code, grace, preemption delay, staleness grace, sub-groups, gated, labels, annotations, node selector, node affinity, prefer, together by, apart by, spread by, tolerations, host port, node, scheduler, namespace; did you mean `queue`?
     f.feature:16: got column `pol`, expected one of pool, nodes, gpus, gpu model, gpu memory, gpus by, cpu, memory, pods, labels, taints; did you mean `pool`?
     ");
 }
