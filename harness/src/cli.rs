@@ -24,8 +24,8 @@ pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
 #[derive(Debug, Parser)]
 #[command(name = "schedlab", version, after_help = EXIT_CODES)]
 pub struct Cli {
-    /// Format of the log on standard error. Nothing is logged unless the variable `RUST_LOG` selects
-    /// it, such as `RUST_LOG=debug`.
+    /// Format of the log on standard error. Nothing is logged unless the variable `RUST_LOG`
+    /// selects it, such as `RUST_LOG=debug`.
     #[arg(
         long,
         global = true,

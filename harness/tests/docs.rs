@@ -1,6 +1,6 @@
 //! Runs the examples of README.md and docs/: every `sh` and `console` block, in the order of its
-//! page, in one shell. A `console` block also claims the output, where `…` is anything. A block that
-//! cannot run here says what it needs (`needs=docker`); each need is listed in `page.rs`.
+//! page, in one shell. A `console` block also claims the output, where `…` is anything. A block
+//! that cannot run here says what it needs (`needs=docker`); each need is listed in `page.rs`.
 //!
 //! A page runs in a folder with the repository's features, fixtures and snapshots, with the files
 //! of `tests/docs/<page>/` (what its reader has already), after that folder's `setup.sh`.

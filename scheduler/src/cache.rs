@@ -98,7 +98,8 @@ pub(crate) struct ClusterCache {
     pool: Option<NodePool>,
     /// Whose API is used.
     flavor: Flavor,
-    /// PodGroups of Kubernetes are read: with profile `kai`, or with feature gate `GenericWorkload`.
+    /// PodGroups of Kubernetes are read: with profile `kai`, or with feature gate
+    /// `GenericWorkload`.
     reads_scheduling_groups: bool,
     /// `spec.schedulingConstraints.topology` of PodGroups is read: with profile `kai`, or with
     /// feature gate `TopologyAwareWorkloadScheduling`.

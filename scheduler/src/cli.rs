@@ -71,7 +71,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Run cycles over a captured cluster, and print plan and reasons
     Replay(Replay),
-    /// Capture a cluster, as the scheduler sees it, into a zip file in the format of KAI's snapshots
+    /// Capture a cluster, as the scheduler sees it, into a zip file in the format of KAI's
+    /// snapshots
     Snapshot(Snapshot),
     /// Print the JSON Schema of the configuration file
     #[command(
@@ -195,8 +196,8 @@ pub(crate) struct Run {
     /// 0.0.0.0:8080 [default: not served]
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = ENDPOINTS_HEADING)]
     health_address: Option<SocketAddr>,
-    /// Serve the scheduler's input as a zip file at /get-snapshot of the health address; it contains
-    /// all pods
+    /// Serve the scheduler's input as a zip file at /get-snapshot of the health address; it
+    /// contains all pods
     #[arg(long, requires = "health_address", help_heading = ENDPOINTS_HEADING)]
     serve_snapshots: bool,
     /// Serve a trace of the decisions of the last cycles, per plugin, at /get-trace of the health

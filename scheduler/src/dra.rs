@@ -1,5 +1,6 @@
-//! Dynamic resource allocation (`resource.k8s.io/v1`): published devices, device classes and claims. From these follow the devices that a pod gets by its claims and the devices
-//! that a node has for new claims.
+//! Dynamic resource allocation (`resource.k8s.io/v1`): published devices, device classes and
+//! claims. From these follow the devices that a pod gets by its claims and the devices that a node
+//! has for new claims.
 
 #[cfg(test)]
 mod admin_access;
@@ -376,8 +377,8 @@ impl ResourceClaims {
     }
 
     /// The resources that a device provides. A device that a malformed claim holds provides none,
-    /// since that claim is not counted. The holder of a tainted device may count for kinds that the device does not
-    /// have for others.
+    /// since that claim is not counted. The holder of a tainted device may count for kinds that the
+    /// device does not have for others.
     fn resources_of_device(&self, device: &Device) -> Resources {
         let holder = self.allocated_devices.get(&device.id);
         if holder.is_some_and(|holder| holder.selection.is_none()) {

@@ -4,7 +4,8 @@
 //!
 //! `kube::runtime::watcher` does not serve here, for two reasons. It delays retries by a random
 //! jitter, so that two runs in virtual time would differ. And it decodes every object, while most
-//! events of pods are superseded or repeat our own writes, and are never decoded here ([`RawObject`]).
+//! events of pods are superseded or repeat our own writes, and are never decoded here
+//! ([`RawObject`]).
 
 mod line;
 mod wake_flag;

@@ -82,8 +82,8 @@ impl Interrupt {
         }
     }
 
-    /// Like [`Self::run_unless_interrupted`], but cancels the work only after `grace`: for work that must not be
-    /// left half done.
+    /// Like [`Self::run_unless_interrupted`], but cancels the work only after `grace`: for work
+    /// that must not be left half done.
     pub(crate) async fn run_with_grace_after_interrupt<T, E>(
         &self,
         grace: Duration,

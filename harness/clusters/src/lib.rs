@@ -1,7 +1,8 @@
 //! Real clusters and all that schedlab does with programs and files outside its own process.
 //!
-//! [`real_cluster`] starts or connects to the cluster of a run. [`cleanup`] registers and removes what
-//! a run creates. [`api`] sends requests to a Kubernetes API. [`doctor`] checks what this machine has.
+//! [`real_cluster`] starts or connects to the cluster of a run. [`cleanup`] registers and removes
+//! what a run creates. [`api`] sends requests to a Kubernetes API. [`doctor`] checks what this
+//! machine has.
 
 pub mod api;
 pub mod cleanup;

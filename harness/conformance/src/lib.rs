@@ -1,11 +1,11 @@
 //! Conformance tests for Kubernetes GPU schedulers: runs Gherkin features and reports a verdict.
 //!
-//! [`features`] loads and selects scenarios; [`runner`] runs each one on a thread and a clock of its
-//! own. [`steps`] act on a [`world::World`]: one cluster, reached through a Kubernetes client, and
-//! one of the [`schedulers`] under test. [`history`] says what each write means, and the audit
+//! [`features`] loads and selects scenarios; [`runner`] runs each one on a thread and a clock of
+//! its own. [`steps`] act on a [`world::World`]: one cluster, reached through a Kubernetes client,
+//! and one of the [`schedulers`] under test. [`history`] says what each write means, and the audit
 //! judges it. [`render`] turns what a scenario showed into text, which [`snapshots`] compares with
-//! reviewed files; [`compare`] compares the outcome with another run's. [`report`] writes the results.
-//! [`static_check`] finds without a cluster what a run would reject.
+//! reviewed files; [`compare`] compares the outcome with another run's. [`report`] writes the
+//! results. [`static_check`] finds without a cluster what a run would reject.
 
 pub mod compare;
 pub mod features;

@@ -1,5 +1,5 @@
-//! Finds without a cluster what a run would reject: invalid tables, manifests and fleets, and queues
-//! and nodes that do not exist when a step names them.
+//! Finds without a cluster what a run would reject: invalid tables, manifests and fleets, and
+//! queues and nodes that do not exist when a step names them.
 //!
 //! A case is followed from its first step: which queues and nodes exist after each step. After a
 //! step that cannot be read or is undefined they are not known any more, and names are not checked.

@@ -69,8 +69,8 @@ pub fn counted_noun(count: usize, noun: &str) -> String {
     format!("{count} {noun}{ending}")
 }
 
-/// The known word that a misspelt word most likely means; `None` when no word is near. Case does not
-/// count, and neither do words that differ in a digit only, such as `node-1` and `node-2`.
+/// The known word that a misspelt word most likely means; `None` when no word is near. Case does
+/// not count, and neither do words that differ in a digit only, such as `node-1` and `node-2`.
 pub fn nearest_word<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let lower = word.to_lowercase();
     let without_digits = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");

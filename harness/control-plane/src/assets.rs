@@ -6,8 +6,8 @@ use std::process::Command;
 /// The programs of a control plane on which features run.
 pub const PROGRAMS: [&str; 3] = ["etcd", "kube-apiserver", "kube-controller-manager"];
 
-/// The versions that `make control-plane` can build, oldest first; without `VERSION=`, it builds the
-/// last one.
+/// The versions that `make control-plane` can build, oldest first; without `VERSION=`, it builds
+/// the last one.
 pub const VERSIONS: [&str; 2] = ["v1.35.4", "v1.37.2"];
 
 /// A folder with the programs of a control plane.

@@ -62,8 +62,8 @@ impl<P> Drop for ControlPlane<P> {
 }
 
 impl<P: Process> ControlPlane<P> {
-    /// Starts etcd and the API server in parallel. `own` are additional arguments of the API server;
-    /// `keep` starts a program with its output in a file.
+    /// Starts etcd and the API server in parallel. `own` are additional arguments of the API
+    /// server; `keep` starts a program with its output in a file.
     ///
     /// # Errors
     ///
@@ -108,8 +108,8 @@ impl<P: Process> ControlPlane<P> {
         &self.kubeconfig
     }
 
-    /// Starts the controller manager with additional arguments. Call it when the API server is ready: the controller manager
-    /// exits if the API server does not respond within some seconds.
+    /// Starts the controller manager with additional arguments. Call it when the API server is
+    /// ready: the controller manager exits if the API server does not respond within some seconds.
     ///
     /// # Errors
     ///
@@ -184,7 +184,8 @@ impl FeatureGateArguments {
         own.into_iter().flatten().collect()
     }
 
-    /// Arguments of the controller manager. Pod groups have a controller that older ones do not know.
+    /// Arguments of the controller manager. Pod groups have a controller that older ones do not
+    /// know.
     pub fn of_controller_manager(&self) -> Vec<&str> {
         let has_groups =
             self.0.as_deref().is_some_and(|gates| gates.contains("GenericWorkload=true"));
@@ -300,8 +301,8 @@ fn manager_arguments(folder: &Path) -> Vec<String> {
         "--kube-api-qps=300".to_owned(),
         "--kube-api-burst=600".to_owned(),
         "--concurrent-namespace-syncs=20".to_owned(),
-        // The interval at which pending claims are retried. Each retry records an event, so a shorter
-        // one would keep the cluster from settling.
+        // The interval at which pending claims are retried. Each retry records an event, so a
+        // shorter one would keep the cluster from settling.
         "--pvclaimbinder-sync-period=5s".to_owned(),
         "--profiling=false".to_owned(),
     ]

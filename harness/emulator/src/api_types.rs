@@ -1,5 +1,5 @@
-//! The types of the API, without objects and without IO: kinds with their schemas, errors, selectors,
-//! names, the annotations of kubelets, and CEL expressions.
+//! The types of the API, without objects and without IO: kinds with their schemas, errors,
+//! selectors, names, the annotations of kubelets, and CEL expressions.
 
 pub mod error;
 pub mod feature_gates;

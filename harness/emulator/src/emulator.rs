@@ -34,7 +34,8 @@ pub struct Options {
     pub seed: u64,
     /// The timing of pods without annotations.
     pub kubelet_defaults: KubeletDefaults,
-    /// Whether the CRDs of third-party workload kinds are installed, such as `JobSet` and `RayCluster`.
+    /// Whether the CRDs of third-party workload kinds are installed, such as `JobSet` and
+    /// `RayCluster`.
     pub workload_kinds: bool,
     /// How long the log keeps a change; `None` keeps it forever. kube-apiserver keeps 5 min.
     pub log_retention: Option<Duration>,

@@ -1,6 +1,6 @@
 //! The HTTP API: paths, query parameters, response formats and watches. Requests come from a client
-//! in the same process ([`Router`] is a [`tower::Service`]) or through [`crate::http::serve`]. The store
-//! implements their semantics.
+//! in the same process ([`Router`] is a [`tower::Service`]) or through [`crate::http::serve`]. The
+//! store implements their semantics.
 
 pub mod serve;
 

@@ -81,8 +81,8 @@ pub(crate) struct Commit<'w> {
 }
 
 impl Store {
-    /// Creates an empty store with the defaults of the newest version. Equal seeds give equal uids and
-    /// generated names.
+    /// Creates an empty store with the defaults of the newest version. Equal seeds give equal uids
+    /// and generated names.
     pub fn new(seed: u64) -> Self {
         Self::with_feature_gates(seed, FeatureGates::default())
     }

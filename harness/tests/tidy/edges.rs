@@ -10,7 +10,8 @@ use crate::source::Source;
 
 /// Layers of each crate by crate folder, lowest layer first. A module may import the modules of its
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
-/// the crate's root imports such a module. Types that the root itself defines are in the first line.
+/// the crate's root imports such a module. Types that the root itself defines are in the first
+/// line.
 pub(crate) const EDGES: [(&str, &str); 14] = [
     (
         "scheduler/core",

@@ -42,7 +42,8 @@ pub const EVICTED_PODS: &str = "num-evicted-pods";
 pub const EVICTOR_ACTION: &str = "evictor-action-type";
 /// Name of the `PodGroup` that an eviction makes room for. Set by KAI's scheduler on the event.
 pub const EVICTOR_POD_GROUP_NAME: &str = "evictor-pod-group-name";
-/// Namespace of the `PodGroup` that an eviction makes room for. Set by KAI's scheduler on the event.
+/// Namespace of the `PodGroup` that an eviction makes room for. Set by KAI's scheduler on the
+/// event.
 pub const EVICTOR_POD_GROUP_NAMESPACE: &str = "evictor-pod-group-namespace";
 
 /// The object as it was last applied. Set by `kubectl apply`.

@@ -1,9 +1,9 @@
 //! Allocates devices of one node to claims that are allocated together: those of a pod, and those
 //! of all pods that are placed on the node in the same cycle.
 //!
-//! Counts of devices by kind (resources of a node) are exact for claims without `firstAvailable` and
-//! constraints on devices without taints, counters and shares, and only necessary for others. For
-//! those the filter `DeviceAllocation` searches:
+//! Counts of devices by kind (resources of a node) are exact for claims without `firstAvailable`
+//! and constraints on devices without taints, counters and shares, and only necessary for others.
+//! For those the filter `DeviceAllocation` searches:
 //!
 //! * The snapshot has the devices of each node, with the selections that match them, and the requests
 //!   of each claim. Selectors are evaluated outside of the core.
@@ -12,10 +12,11 @@
 //!   evicted before an allocation is known to exist.
 //! * The writer of claims calls the same search, for the same claims.
 //!
-//! The search backtracks over claims, alternatives and devices. Devices that no claim can tell apart
-//! form a group, of which only numbers matter. An allocation consumes free devices, counters of
-//! their pools, and capacity of devices that can be shared. So equal nodes have equal problems, whose outcome a
-//! cycle computes once. The number of steps is limited; a search that exceeds the limit fails.
+//! The search backtracks over claims, alternatives and devices. Devices that no claim can tell
+//! apart form a group, of which only numbers matter. An allocation consumes free devices, counters
+//! of their pools, and capacity of devices that can be shared. So equal nodes have equal problems,
+//! whose outcome a cycle computes once. The number of steps is limited; a search that exceeds the
+//! limit fails.
 
 mod availability;
 mod problem;

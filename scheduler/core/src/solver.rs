@@ -1,8 +1,8 @@
 //! The search for victims, shared by the actions that evict (consolidation, reclaim, preempt):
 //! evictable units of running jobs ([`EvictionCandidates`]), the order in which they are considered
 //! ([`VictimOrder`]), their minimum run times ([`min_runtime`]), how many pods would fit once they
-//! are evicted ([`CapacityIndex`]), and the search for an acceptable set of victims ([`solve_pending_jobs`]).
-//! The rules of each action are its [`EvictionPolicy`].
+//! are evicted ([`CapacityIndex`]), and the search for an acceptable set of victims
+//! ([`solve_pending_jobs`]). The rules of each action are its [`EvictionPolicy`].
 
 mod candidates;
 mod capacity_index;

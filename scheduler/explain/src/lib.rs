@@ -1,6 +1,7 @@
 //! Explains why a pod group is pending: the dominant reason with suggestions, which are simulated
 //! on a copy of the cluster; the verdict of each plugin, grouped by node; and the accounts of its
-//! queues. An explanation runs the same cycle as [`schedlab_scheduler_core::schedule`] and inspects its result.
+//! queues. An explanation runs the same cycle as [`schedlab_scheduler_core::schedule`] and inspects
+//! its result.
 
 mod hypothetical_node;
 mod hypothetical_pod;

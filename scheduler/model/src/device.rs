@@ -15,8 +15,8 @@ pub struct NodeDevice {
     pub name: Name,
     /// What the `ResourceSlice` of the device and the device classes say about it.
     pub properties: Arc<DeviceProperties>,
-    /// Namespace and name of the claim to which the device is allocated; `None` for a device that claims
-    /// share.
+    /// Namespace and name of the claim to which the device is allocated; `None` for a device that
+    /// claims share.
     pub allocated_to: Option<Name>,
     /// The claims that share it, if it allows multiple allocations.
     pub shares: Vec<AllocatedShare>,

@@ -9,7 +9,8 @@ pub struct DisruptionBudget {
     pub namespace: Name,
     /// Name of the budget.
     pub name: Name,
-    /// `spec.selector`. Without requirements it selects no pods in preemption, as in kube-scheduler.
+    /// `spec.selector`. Without requirements it selects no pods in preemption, as in
+    /// kube-scheduler.
     pub selector: LabelSelector,
     /// `status.disruptionsAllowed`.
     pub allowed: i32,

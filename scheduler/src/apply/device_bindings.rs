@@ -1,6 +1,7 @@
-//! Devices that a driver prepares after their allocation: a pod is bound when the binding conditions
-//! of its devices are true. If one fails, or the time is over, the claim is deallocated and the pod
-//! gives up its node for a backoff. No state is kept: the claim has the allocation and its time.
+//! Devices that a driver prepares after their allocation: a pod is bound when the binding
+//! conditions of its devices are true. If one fails, or the time is over, the claim is deallocated
+//! and the pod gives up its node for a backoff. No state is kept: the claim has the allocation and
+//! its time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,6 +1,6 @@
-//! Claims for extended resources that devices serve: created, and named in the status of the pod, when
-//! the pod gets a node without a device plugin for them. The next cycle allocates them like other
-//! claims of the pod, and binds it.
+//! Claims for extended resources that devices serve: created, and named in the status of the pod,
+//! when the pod gets a node without a device plugin for them. The next cycle allocates them like
+//! other claims of the pod, and binds it.
 
 use std::collections::BTreeSet;
 

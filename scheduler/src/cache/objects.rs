@@ -1,5 +1,5 @@
-//! Inserts and removes objects of all kinds. Pods change often, and most changes affect no decision:
-//! a pod is decoded when it is needed, from its last watch event.
+//! Inserts and removes objects of all kinds. Pods change often, and most changes affect no
+//! decision: a pod is decoded when it is needed, from its last watch event.
 
 use std::collections::BTreeSet;
 

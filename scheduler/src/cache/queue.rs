@@ -135,8 +135,8 @@ impl QueueParser<'_> {
 
     fn parse_weight(&mut self, resource: &str) -> i64 {
         let number = match self.parse_number(resource, "overQuotaWeight") {
-            // As in KAI, where -1 is the weight of an unlimited quota: a queue without positive weight
-            // gets nothing above quota.
+            // As in KAI, where -1 is the weight of an unlimited quota: a queue without positive
+            // weight gets nothing above quota.
             -1.0 => 0.0,
             number => number,
         };

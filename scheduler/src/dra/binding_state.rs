@@ -1,5 +1,5 @@
-//! Binding conditions: a driver prepares an allocated device, and reports in the status of the claim
-//! when a pod that has it can be bound, or that it cannot.
+//! Binding conditions: a driver prepares an allocated device, and reports in the status of the
+//! claim when a pod that has it can be bound, or that it cannot.
 
 use schedlab_api::Value;
 use schedlab_scheduler_core::model::{Name, Time};

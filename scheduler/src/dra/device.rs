@@ -135,7 +135,8 @@ impl DeviceSelection {
         Ok(Self { class, expressions, tolerations, capacity })
     }
 
-    /// Whether the selection selects other devices than its class alone, besides those of its class.
+    /// Whether the selection selects other devices than its class alone, besides those of its
+    /// class.
     pub(super) fn has_own_criteria(&self) -> bool {
         let Self { class: _, expressions, tolerations, capacity } = self;
         !expressions.is_empty() || !tolerations.is_empty() || !capacity.is_empty()

@@ -191,7 +191,8 @@ mod tests {
     use super::*;
     use crate::records::extended_requests::ExtendedRequests;
 
-    /// The requests and mappings for containers that request this many; `i` marks an init container.
+    /// The requests and mappings for containers that request this many; `i` marks an init
+    /// container.
     fn rendered(containers: &[&str]) -> String {
         let container = |(at, word): (usize, &&str)| {
             let count = word.trim_start_matches('i');

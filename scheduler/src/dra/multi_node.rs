@@ -344,8 +344,8 @@ fn requested_device_name(key: &ObjectKey, request: &Name, index: i64) -> Name {
 
 impl ResourceClaims {
     /// Recomputes which multi-node devices are free; returns whether that changed. Waiting pods may
-    /// get only these. Devices of leftover claims count as free, since these are released before pods
-    /// are bound.
+    /// get only these. Devices of leftover claims count as free, since these are released before
+    /// pods are bound.
     pub(crate) fn refresh_free_multi_node_devices(
         &mut self,
         pods: &BTreeMap<ObjectKey, PodRecord>,

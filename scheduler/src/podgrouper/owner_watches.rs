@@ -1,6 +1,6 @@
 //! Watches the owners of pod groups, so that a group follows its owner: one that is scaled gets its
-//! new minimum at once. Only metadata is watched; an owner is read again when its generation, labels
-//! or annotations change. KAI reads owners again when one of their pods changes.
+//! new minimum at once. Only metadata is watched; an owner is read again when its generation,
+//! labels or annotations change. KAI reads owners again when one of their pods changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

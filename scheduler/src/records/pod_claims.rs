@@ -96,8 +96,8 @@ pub(crate) fn required_config_maps(pod: &Value) -> Vec<Name> {
     let named = volumes.flat_map(of_volume).chain(containers().flat_map(of_container));
     let own = annotation(pod, SHARED_GPU_CONFIG_MAP_ANNOTATION);
     let named = named.filter(|name| own.is_none_or(|own| !name.starts_with(own)));
-    // The API server mounts it in nearly every pod. Unlike KAI, which requires it as any other, this
-    // scheduler does not watch `ConfigMap`s just for it.
+    // The API server mounts it in nearly every pod. Unlike KAI, which requires it as any other,
+    // this scheduler does not watch `ConfigMap`s just for it.
     let named = named.filter(|name| **name != *object_names::ROOT_CA_CONFIG_MAP);
     named.collect::<BTreeSet<Name>>().into_iter().collect()
 }

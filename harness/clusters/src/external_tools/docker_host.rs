@@ -47,7 +47,8 @@ impl DockerEndpoint {
         Self::parse_inspect_output(&output)
     }
 
-    /// Blocking version of [`Self::from_docker_context`]; docker does not contact the daemon for it.
+    /// Blocking version of [`Self::from_docker_context`]; docker does not contact the daemon for
+    /// it.
     pub(crate) fn from_docker_context_blocking() -> Option<Self> {
         Self::parse_inspect_output(&ExternalTool::Docker.run(&CONTEXT_INSPECT_COMMAND).ok()?)
     }

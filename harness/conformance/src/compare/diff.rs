@@ -63,9 +63,9 @@ pub struct Difference {
 pub enum EventOrder {
     /// The order is compared: both runs are in virtual time.
     Compared,
-    /// The order is ignored: on a real cluster chance decides which object the scheduler observes first, and so
-    /// which of several pods gets which of several nodes, and which of several interchangeable
-    /// workloads runs first.
+    /// The order is ignored: on a real cluster chance decides which object the scheduler observes
+    /// first, and so which of several pods gets which of several nodes, and which of several
+    /// interchangeable workloads runs first.
     Ignored,
 }
 

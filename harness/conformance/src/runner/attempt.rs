@@ -374,7 +374,8 @@ fn compare_snapshot(
         None if as_reviewed => {
             snapshots::compare_snapshot(&path, file, &case.name, &text, settings.update)
         }
-        // Another seed, another scheduler or real time gives pods other names and breaks ties differently.
+        // Another seed, another scheduler or real time gives pods other names and breaks ties
+        // differently.
         None => snapshots::compare_canonical(&path, &text, canonical_text),
         Some(_) if settings.target.reports_fair_shares() => {
             snapshots::compare_canonical(&path, &text, canonical_text)

@@ -1,5 +1,5 @@
-//! Validation and defaults of kinds with few rules (`PodDisruptionBudget`, Lease, `RuntimeClass`), and
-//! the choice of the module for the other small kinds.
+//! Validation and defaults of kinds with few rules (`PodDisruptionBudget`, Lease, `RuntimeClass`),
+//! and the choice of the module for the other small kinds.
 
 pub(super) mod affinity;
 pub(super) mod config_map_and_secret;

@@ -1,5 +1,5 @@
-//! Fields of feature gates. Like the API server, a write drops the fields of disabled gates silently,
-//! unless the old object uses the feature already.
+//! Fields of feature gates. Like the API server, a write drops the fields of disabled gates
+//! silently, unless the old object uses the feature already.
 
 use super::Admission;
 use schedlab_api::{Map, Value, object};

@@ -1,5 +1,5 @@
-//! The `LimitRanger` admission plugin: applies the limit ranges of a namespace to pods and persistent
-//! volume claims. The validation of a `LimitRange` itself is in `limit_range`.
+//! The `LimitRanger` admission plugin: applies the limit ranges of a namespace to pods and
+//! persistent volume claims. The validation of a `LimitRange` itself is in `limit_range`.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
 //! Times in JSON as the API server reads and writes them: `metav1.Time` in whole seconds, and
-//! `metav1.MicroTime` with exactly six fractional digits. Errors have the texts of Go's `time.Parse`.
+//! `metav1.MicroTime` with exactly six fractional digits. Errors have the texts of Go's
+//! `time.Parse`.
 
 use std::fmt::Write as _;
 

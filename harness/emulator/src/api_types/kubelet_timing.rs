@@ -1,5 +1,5 @@
-//! Annotations that control the emulated kubelet: how long it takes to start, run and stop a pod, and
-//! which GPUs of its node are unhealthy.
+//! Annotations that control the emulated kubelet: how long it takes to start, run and stop a pod,
+//! and which GPUs of its node are unhealthy.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
 //! The device taint eviction controller: deletes scheduled pods whose claims have a device with a
 //! taint `NoExecute` that they do not tolerate, and reports the progress in `DeviceTaintRule`s.
 //!
-//! Left out: the number of evicted pods since the start of the controller in the condition of a rule.
+//! Left out: the number of evicted pods since the start of the controller in the condition of a
+//! rule.
 
 mod rule_status;
 
@@ -191,7 +192,8 @@ fn device<'v>(result: &Value, cache: &'v InformerCache) -> Option<&'v Value> {
     devices.find(|device| text(device, &["name"]) == text(result, &["device"]))
 }
 
-/// Whether a rule selects the device of an allocation result. A rule without a selector selects none.
+/// Whether a rule selects the device of an allocation result. A rule without a selector selects
+/// none.
 fn matches_device(rule: &Value, result: &Value) -> bool {
     let selector = &rule["spec"]["deviceSelector"];
     selector.is_object()

@@ -1,5 +1,5 @@
-//! The disruption controller: computes how many pods each `PodDisruptionBudget` allows to evict. The
-//! eviction API decides by this status.
+//! The disruption controller: computes how many pods each `PodDisruptionBudget` allows to evict.
+//! The eviction API decides by this status.
 
 use std::collections::BTreeSet;
 

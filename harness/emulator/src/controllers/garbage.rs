@@ -2,8 +2,8 @@
 //! owners under foreground deletion, and removes owner references under `Orphan`.
 //!
 //! An owner is identified by its uid, in the dependent's namespace or cluster-wide. As in
-//! Kubernetes, an object with an owner of an unknown kind is kept, and so is a cluster-scoped object
-//! with a namespaced owner.
+//! Kubernetes, an object with an owner of an unknown kind is kept, and so is a cluster-scoped
+//! object with a namespaced owner.
 
 use crate::reconcile::cache::{OwnerReference, OwnerScope, owner_references};
 use crate::reconcile::resources::CRDS;

@@ -1,11 +1,11 @@
 //! The Job controller.
 //!
 //! An ended pod is counted in the job's status and released in one step; until then the finalizer
-//! `batch.kubernetes.io/job-tracking` keeps it. A pod that is deleted while it runs counts as failed
-//! and is replaced at once, unless the job waits for the end of pods (`podReplacementPolicy: Failed`,
-//! or a pod failure policy). A pod that the job itself removes, because it is suspended, scaled down
-//! or has succeeded, is released first and does not count. An indexed job whose completions fall
-//! forgets the indexes beyond them.
+//! `batch.kubernetes.io/job-tracking` keeps it. A pod that is deleted while it runs counts as
+//! failed and is replaced at once, unless the job waits for the end of pods (`podReplacementPolicy:
+//! Failed`, or a pod failure policy). A pod that the job itself removes, because it is suspended,
+//! scaled down or has succeeded, is released first and does not count. An indexed job whose
+//! completions fall forgets the indexes beyond them.
 
 mod finish;
 mod index_backoff;

@@ -1,9 +1,9 @@
 //! The LeaderWorkerSet controller: creates groups of a leader `<set>-<group>` and its workers
 //! `<set>-<group>-<worker>`.
 //!
-//! The set owns the leaders, and a leader its workers, so that they leave with it. A group whose pod
-//! was deleted or restarted is recreated, as `restartPolicy` says. A changed template replaces the
-//! groups one by one.
+//! The set owns the leaders, and a leader its workers, so that they leave with it. A group whose
+//! pod was deleted or restarted is recreated, as `restartPolicy` says. A changed template replaces
+//! the groups one by one.
 //!
 //! Left out: the StatefulSets between the set and its pods, services, subgroups and exclusive
 //! topology, volume claims, `partition` and `maxSurge` of rollouts.
@@ -155,7 +155,8 @@ fn must_recreate_group(set: &LeaderWorkerSetState, group: &GroupPods) -> bool {
     }
 }
 
-/// Deletes the last group of an older template, while at most `maxUnavailable` groups are not ready.
+/// Deletes the last group of an older template, while at most `maxUnavailable` groups are not
+/// ready.
 fn replace_outdated_group(set: &LeaderWorkerSetState, ctx: &Context) -> Vec<ApiRequest> {
     let mut outdated: Vec<&GroupPods> =
         set.groups.iter().filter(|group| !set.is_current(group)).collect();

@@ -1,5 +1,5 @@
-//! Creates the default objects of every namespace: the `default` service account and the `ConfigMap`
-//! with the root CA. The certificate is empty, since no container runs.
+//! Creates the default objects of every namespace: the `default` service account and the
+//! `ConfigMap` with the root CA. The certificate is empty, since no container runs.
 
 use crate::reconcile::resources::{CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS};
 use crate::reconcile::{

@@ -1,5 +1,5 @@
-//! The PyTorchJob controller: creates the pods of a master and its workers. A terminating pod counts
-//! neither as running nor as failed, and is recreated when it is gone.
+//! The PyTorchJob controller: creates the pods of a master and its workers. A terminating pod
+//! counts neither as running nor as failed, and is recreated when it is gone.
 //!
 //! Left out: services, elastic policies, the `nprocPerNode` launcher.
 

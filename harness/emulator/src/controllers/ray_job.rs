@@ -1,8 +1,8 @@
-//! The RayJob controller: creates a RayCluster and, when that is ready, the Job that submits the Ray
-//! job. The Ray job ends with its submitter.
+//! The RayJob controller: creates a RayCluster and, when that is ready, the Job that submits the
+//! Ray job. The Ray job ends with its submitter.
 //!
-//! Left out: existing clusters (`clusterSelector`), submission without a Job, retries, deadlines and
-//! deletion rules; `shutdownAfterJobFinishes` applies.
+//! Left out: existing clusters (`clusterSelector`), submission without a Job, retries, deadlines
+//! and deletion rules; `shutdownAfterJobFinishes` applies.
 
 use super::ray_cluster::MANAGED_BY;
 use super::workload::{

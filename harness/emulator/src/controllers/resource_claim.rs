@@ -147,8 +147,8 @@ fn make_group_claims(key: &Key, group: &Object, ctx: &Context) -> ReconcileResul
     ReconcileResult::from_writes(writes)
 }
 
-/// The name of the claim `own` of a pod or a pod group, which is created if it does not exist. `None`
-/// if its template is missing.
+/// The name of the claim `own` of a pod or a pod group, which is created if it does not exist.
+/// `None` if its template is missing.
 fn find_or_create(
     template: &str,
     owner: &Value,

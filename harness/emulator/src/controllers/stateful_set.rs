@@ -1,5 +1,5 @@
-//! The StatefulSet controller: numbered pods with volume claims, created in order or in parallel, and
-//! replaced in place.
+//! The StatefulSet controller: numbered pods with volume claims, created in order or in parallel,
+//! and replaced in place.
 //!
 //! Left out: `minReadySeconds`.
 

@@ -2,7 +2,8 @@
 //! smallest fitting volume unless its class waits for the first consumer. It also creates the
 //! ephemeral claims of pods.
 //!
-//! Left out: provisioning, recycling and deletion of volumes. A claim without a volume stays pending.
+//! Left out: provisioning, recycling and deletion of volumes. A claim without a volume stays
+//! pending.
 
 use super::workload::controller_references;
 use crate::admission::{default_storage_class, has_storage_class_field};

@@ -294,9 +294,9 @@ fn duplicate_fields_of_json(warnings: Vec<String>) -> DuplicateFields {
     DuplicateFields { strict_error: warnings.join(", "), warnings }
 }
 
-/// A YAML error in the format of Go's decoder. Bodies are read by libyaml, of which Go's decoder is a
-/// port, so that both find the same problem with the same words. It counts lines of parser errors from 0 and of
-/// scanner errors from 1, and prefers the line of the context.
+/// A YAML error in the format of Go's decoder. Bodies are read by libyaml, of which Go's decoder is
+/// a port, so that both find the same problem with the same words. It counts lines of parser errors
+/// from 0 and of scanner errors from 1, and prefers the line of the context.
 fn go_yaml_error(error: &serde_yaml::Error) -> String {
     let text = error.to_string();
     if text.contains(duplicates::TOO_MANY_VALUES_MESSAGE) || text.contains(REPETITION_LIMIT_MESSAGE)

@@ -46,8 +46,8 @@ struct ResourceEntry<'k> {
     subresources: Vec<SubresourceEntry>,
 }
 
-/// A subresource in discovery. `kind` is the group, version and kind of its body; `None` for that of
-/// the object itself.
+/// A subresource in discovery. `kind` is the group, version and kind of its body; `None` for that
+/// of the object itself.
 struct SubresourceEntry {
     name: &'static str,
     kind: Option<(&'static str, &'static str, &'static str)>,

@@ -1,6 +1,7 @@
-//! Serves the API to other processes: over TLS with a bearer token, on the loopback interface. Every
-//! server has its own certificate authority and token, both in its kubeconfig, so that no other
-//! client can use it by accident. Each request is logged as a span; in-process clients log nothing.
+//! Serves the API to other processes: over TLS with a bearer token, on the loopback interface.
+//! Every server has its own certificate authority and token, both in its kubeconfig, so that no
+//! other client can use it by accident. Each request is logged as a span; in-process clients log
+//! nothing.
 
 mod connections;
 mod kubeconfig;

@@ -1,7 +1,7 @@
 //! Watches over HTTP: a streamed body with one JSON event per line.
 //!
-//! A stream sleeps until the store changes. Its only timer is the client's `timeoutSeconds`, so that
-//! virtual time can advance.
+//! A stream sleeps until the store changes. Its only timer is the client's `timeoutSeconds`, so
+//! that virtual time can advance.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The kubelet features that kwok lacks: GPU assignment and the end of a run. kwok starts and deletes
-//! the pods.
+//! The kubelet features that kwok lacks: GPU assignment and the end of a run. kwok starts and
+//! deletes the pods.
 
 use super::admission;
 use super::stage::{ContainerExit, PodStage};

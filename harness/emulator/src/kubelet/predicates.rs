@@ -1,5 +1,5 @@
-//! The predicates that a kubelet checks before it starts a pod: `spec.nodeName` may name a node that
-//! must not run the pod.
+//! The predicates that a kubelet checks before it starts a pod: `spec.nodeName` may name a node
+//! that must not run the pod.
 
 use super::admission::PodRejection;
 use crate::api_types::label_selector::LabelSelector;

@@ -1,5 +1,6 @@
-//! Times, durations and conditions in objects. As in [`schedlab_api::object`], a missing value and one of a
-//! wrong type read as absent: controllers see valid objects, so nothing here returns an error.
+//! Times, durations and conditions in objects. As in [`schedlab_api::object`], a missing value and
+//! one of a wrong type read as absent: controllers see valid objects, so nothing here returns an
+//! error.
 
 use std::time::Duration;
 

@@ -62,8 +62,8 @@ pub(crate) fn bound_group<'v>(
     pod_claims(group).iter().find(is_same).map(|_| group)
 }
 
-/// Whether all claims of a pod are allocated and reserved for it or its group, so that its containers
-/// can start.
+/// Whether all claims of a pod are allocated and reserved for it or its group, so that its
+/// containers can start.
 pub(crate) fn are_claims_ready(pod: &Value, cache: &InformerCache) -> bool {
     let ready = |entry: &Value| {
         let own = claim_entry_name(entry);
@@ -109,8 +109,8 @@ pub(crate) fn consumers(claim: &Key, object: &Value, cache: &InformerCache) -> V
     pods
 }
 
-/// The entries of a pod's claims with the names of the claims, as far as they are known; that of its
-/// extended resources has an empty entry.
+/// The entries of a pod's claims with the names of the claims, as far as they are known; that of
+/// its extended resources has an empty entry.
 pub(crate) fn claims_of(pod: &Value) -> Vec<(&str, &str)> {
     let made = list(pod, &["status", "resourceClaimStatuses"]).iter();
     let own = text(pod, &["status", "extendedResourceClaimStatus", "resourceClaimName"]);

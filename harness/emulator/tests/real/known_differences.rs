@@ -58,8 +58,8 @@ impl KnownDifferences {
 
     /// Whether a path of a response may differ.
     pub(crate) fn has(&self, request: CaseRequest<'_>, path: &str) -> bool {
-        // A line for everywhere takes precedence, so that a specific line counts as used only if it is
-        // needed. All matching lines are marked as used.
+        // A line for everywhere takes precedence, so that a specific line counts as used only if it
+        // is needed. All matching lines are marked as used.
         let covering = |everywhere: bool| {
             let of = self.0.iter().filter(move |entry| entry.of.is_empty() == everywhere);
             let found = of.filter(|entry| entry.is_of(request) && entry.covers(path));

@@ -188,8 +188,8 @@ pub struct ClaimView {
     pub devices: BTreeSet<Name>,
     /// UIDs of the pods for which the claim is reserved.
     pub users: BTreeSet<Name>,
-    /// It is reserved for a PodGroup of Kubernetes, that is, for all pods of it. Which pods those are
-    /// is not checked.
+    /// It is reserved for a PodGroup of Kubernetes, that is, for all pods of it. Which pods those
+    /// are is not checked.
     pub is_of_pod_group: bool,
 }
 

@@ -1,6 +1,6 @@
-//! Whether devices of a node can be allocated to all claims of a pod together, beside those of other
-//! pods that are placed there in the same cycle. Filters that count devices come first; this one
-//! applies where counts are not exact. See [`crate::devices`].
+//! Whether devices of a node can be allocated to all claims of a pod together, beside those of
+//! other pods that are placed there in the same cycle. Filters that count devices come first; this
+//! one applies where counts are not exact. See [`crate::devices`].
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! `GangScheduling` (kube-scheduler with feature gate `GenericWorkload`): a PodGroup of Kubernetes is
-//! not tried while it has fewer pods than its minimum, and if one of the pods that are placed
+//! `GangScheduling` (kube-scheduler with feature gate `GenericWorkload`): a PodGroup of Kubernetes
+//! is not tried while it has fewer pods than its minimum, and if one of the pods that are placed
 //! together waits for victims, all of them wait. Groups of single pods are left alone.
 
 use crate::{

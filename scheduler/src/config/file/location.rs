@@ -2,9 +2,9 @@
 //! and duplicate keys, which typed deserialization reports at the beginning of their map or not at
 //! all.
 //!
-//! `serde-saphyr`, which has spans and reports duplicate keys itself, does not read this file: it drops
-//! the path of a field and the text of `expecting` from its messages (`invalid i32`, `expected mapping
-//! start`), and accepts `schedulerName: true` as a string and `yes` as a boolean.
+//! `serde-saphyr`, which has spans and reports duplicate keys itself, does not read this file: it
+//! drops the path of a field and the text of `expecting` from its messages (`invalid i32`,
+//! `expected mapping start`), and accepts `schedulerName: true` as a string and `yes` as a boolean.
 
 use std::{collections::BTreeSet, fmt};
 

@@ -1,12 +1,12 @@
-//! Devices and claims on them where counts do not suffice: `device d0:any,big@zone=a!x` on a node is
-//! of kinds `any` and `big`, has an attribute, and is allocated to claim x. `select x=big|any*2~zone`
-//! on a job is a claim that its pods share: a device of kind `big`, else two of kind `any` that are
-//! equal in `zone` (`≠zone`: different); `big+any*all` are two requests. `template big|any` is a
-//! claim of each pod, with the name of the pod and `.0`.
+//! Devices and claims on them where counts do not suffice: `device d0:any,big@zone=a!x` on a node
+//! is of kinds `any` and `big`, has an attribute, and is allocated to claim x. `select
+//! x=big|any*2~zone` on a job is a claim that its pods share: a device of kind `big`, else two of
+//! kind `any` that are equal in `zone` (`≠zone`: different); `big+any*all` are two requests.
+//! `template big|any` is a claim of each pod, with the name of the pod and `.0`.
 //!
 //! `device d0:any#mem=4,core=1` consumes counters of the node, which has `counters mem=8,core=7`.
-//! `device d0:small/20,big/60%80!x/20,y/60` can be shared: it has a capacity of 80, of which a device
-//! of kind `small` consumes 20; claims x and y have shares.
+//! `device d0:small/20,big/60%80!x/20,y/60` can be shared: it has a capacity of 80, of which a
+//! device of kind `small` consumes 20; claims x and y have shares.
 
 use std::sync::Arc;
 

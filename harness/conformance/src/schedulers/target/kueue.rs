@@ -1,11 +1,11 @@
 //! Translates queues and gangs from KAI's API to Kueue's.
 //!
-//! A queue with children becomes a Cohort, any other a `ClusterQueue`; one root Cohort is above all.
-//! The part of a queue's quota that its children do not have becomes the quota of its Cohort, and
-//! capacity beyond all quotas that of the root Cohort, so that it can be borrowed. Pods are queued
-//! individually, as with KAI: the queue label is set on a Job's pod template and not on the Job,
-//! which Kueue would suspend as a whole. A gang becomes a pod group of Kueue's, which has a size
-//! and no smaller minimum.
+//! A queue with children becomes a Cohort, any other a `ClusterQueue`; one root Cohort is above
+//! all. The part of a queue's quota that its children do not have becomes the quota of its Cohort,
+//! and capacity beyond all quotas that of the root Cohort, so that it can be borrowed. Pods are
+//! queued individually, as with KAI: the queue label is set on a Job's pod template and not on the
+//! Job, which Kueue would suspend as a whole. A gang becomes a pod group of Kueue's, which has a
+//! size and no smaller minimum.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! References of rows to queues and nodes. A name that does not exist is most likely misspelt, so it
-//! is an error unless the cell says that it is meant: `nowhere (missing)`.
+//! References of rows to queues and nodes. A name that does not exist is most likely misspelt, so
+//! it is an error unless the cell says that it is meant: `nowhere (missing)`.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,6 @@
-//! Keeps one collection up to date: a LIST, followed by a watch. Unlike the watches of the scheduler
-//! and of the controllers it does not retry: a test reports a broken watch instead of hiding it.
+//! Keeps one collection up to date: a LIST, followed by a watch. Unlike the watches of the
+//! scheduler and of the controllers it does not retry: a test reports a broken watch instead of
+//! hiding it.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! The `NamespaceLifecycle` admission plugin: no new objects in a namespace that does not exist or is
-//! terminating.
+//! The `NamespaceLifecycle` admission plugin: no new objects in a namespace that does not exist or
+//! is terminating.
 
 use crate::admission::Admission;
 use crate::api_types::error::{ApiError, Cause};

@@ -35,7 +35,8 @@ pub(super) fn check_status(rule: &Value, errors: &mut FieldErrors) {
     }
 }
 
-/// Sets the times of new taints to the time of the request, and that of a rule whose effect changed.
+/// Sets the times of new taints to the time of the request, and that of a rule whose effect
+/// changed.
 pub(in crate::admission) fn fill_times(
     kind: &Kind,
     old: Option<&Value>,

@@ -1,5 +1,5 @@
-//! Admission of `PodGroup` and `CompositePodGroup`: the Priority and `PodGroupProtection` plugins, and
-//! validation.
+//! Admission of `PodGroup` and `CompositePodGroup`: the Priority and `PodGroupProtection` plugins,
+//! and validation.
 
 use super::{forbidden_error, resolve_priority};
 use crate::admission::Admission;

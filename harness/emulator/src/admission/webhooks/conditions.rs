@@ -1,6 +1,6 @@
 //! CEL expressions of webhooks and policies: `matchConditions`, which must hold for a webhook to be
-//! called, and the validations of a policy. The variable `authorizer` is not supported: the emulator
-//! has no authorization.
+//! called, and the validations of a policy. The variable `authorizer` is not supported: the
+//! emulator has no authorization.
 
 use kube_cel::cel::Value as CelValue;
 

@@ -1,8 +1,9 @@
 //! The `Workload` and the `PodGroup` that the Job controller creates for a new job
 //! (gate `WorkloadWithJob`), and the group of the job's pods.
 //!
-//! A job whose pod template names a group has its own. A job of another controller gets a group only
-//! if that controller delegates it: the annotation names a template of the controller's workload.
+//! A job whose pod template names a group has its own. A job of another controller gets a group
+//! only if that controller delegates it: the annotation names a template of the controller's
+//! workload.
 
 use super::COMPONENT;
 use crate::controllers::workload::{LETTERS, controller_references};
@@ -95,8 +96,8 @@ pub(super) fn group_of<'c>(job: &Value, ctx: &Context<'c>) -> Option<&'c Object>
     ctx.cache.get(key)
 }
 
-/// Makes a pod a member of a group. The controller also names the group as an owner in the template,
-/// which is not in the pods that it creates.
+/// Makes a pod a member of a group. The controller also names the group as an owner in the
+/// template, which is not in the pods that it creates.
 pub(super) fn join_group(pod: &mut Value, group: &Value) {
     set(pod, &["spec", "schedulingGroup"], json!({"podGroupName": name(group)}));
 }

@@ -1,7 +1,7 @@
 //! Watches of several collections as one stream. Each lists its collection, watches from there,
-//! resumes when the server ends the watch, and lists again when the revision is compacted. Controllers
-//! need whole objects and their last state on deletion; the scheduler's watch, which decodes on
-//! demand, gives neither, and the emulator depends on no scheduler.
+//! resumes when the server ends the watch, and lists again when the revision is compacted.
+//! Controllers need whole objects and their last state on deletion; the scheduler's watch, which
+//! decodes on demand, gives neither, and the emulator depends on no scheduler.
 
 use std::collections::VecDeque;
 use std::time::Duration;

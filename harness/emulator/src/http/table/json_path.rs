@@ -1,5 +1,5 @@
-//! The subset of kubectl's JSON paths that printer columns use: fields (`.spec.queue`, escaped dots,
-//! `['name']`), indices, slices (`[-1:]`), `[*]`, and filters like `[?(@.type=="Ready")]`.
+//! The subset of kubectl's JSON paths that printer columns use: fields (`.spec.queue`, escaped
+//! dots, `['name']`), indices, slices (`[-1:]`), `[*]`, and filters like `[?(@.type=="Ready")]`.
 
 use schedlab_api::Value;
 

@@ -1,5 +1,5 @@
-//! Cells of services' endpoints and of ingresses. Like kube-apiserver, they show the first three of a
-//! list and count the others.
+//! Cells of services' endpoints and of ingresses. Like kube-apiserver, they show the first three of
+//! a list and count the others.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! The `ServiceAccount` admission plugin: the account must exist, and its token is mounted. Left out:
-//! `kubernetes.io/enforce-mountable-secrets`.
+//! The `ServiceAccount` admission plugin: the account must exist, and its token is mounted. Left
+//! out: `kubernetes.io/enforce-mountable-secrets`.
 
 use std::sync::LazyLock;
 

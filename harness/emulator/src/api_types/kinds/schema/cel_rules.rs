@@ -69,8 +69,8 @@ pub(super) struct RulePosition<'p> {
     pub(super) cardinality: OccurrencesMax,
 }
 
-/// Reports rules of a schema part that do not compile, are too expensive, or use `oldSelf` where old
-/// and new values cannot be correlated.
+/// Reports rules of a schema part that do not compile, are too expensive, or use `oldSelf` where
+/// old and new values cannot be correlated.
 pub(super) fn check_compiled_rules(
     raw: &Value,
     place: &RulePosition<'_>,

@@ -1,5 +1,5 @@
-//! Evaluates the rules of a schema for an object, with the cost limits of kube-apiserver. Rules that
-//! use functions missing in the CEL library are skipped: kube-apiserver has these functions.
+//! Evaluates the rules of a schema for an object, with the cost limits of kube-apiserver. Rules
+//! that use functions missing in the CEL library are skipped: kube-apiserver has these functions.
 
 use super::cel_rules::VALIDATIONS_KEYWORD;
 use super::rule_shape::cel_shape;
