@@ -84,7 +84,7 @@ fn reconcile(key: &Key, ctx: &Context) -> ReconcileResult {
     if key.resource == *PODS {
         create_missing_claims(key, object, ctx)
     } else if key.resource == *POD_GROUPS {
-        make_group_claims(key, object, ctx)
+        create_missing_group_claims(key, object, ctx)
     } else {
         release_claim(key, object, ctx)
     }
@@ -98,64 +98,60 @@ fn create_missing_claims(key: &Key, pod: &Object, ctx: &Context) -> ReconcileRes
     if is_deleting(pod) || is_finished(pod) || waits_for_group {
         return ReconcileResult::nothing_to_do();
     }
-    let mut writes = Vec::new();
-    let mut statuses = list(pod, &["status", "resourceClaimStatuses"]).to_vec();
-    for entry in pod_claims(pod) {
-        let (own, template) =
-            (claim_entry_name(entry), text(entry, &["resourceClaimTemplateName"]));
-        if template.is_empty() || statuses.iter().any(|status| claim_entry_name(status) == own) {
-            continue;
-        }
-        let group = bound_group(pod, entry, ctx.cache).filter(|_| has_group_claims);
-        let made = match group {
+    record_claims(key, pod, |entry, writes| {
+        match bound_group(pod, entry, ctx.cache).filter(|_| has_group_claims) {
             // The claim of a group is created for the group.
-            Some(group) => unrecorded_claim(group, own, ctx),
-            None => find_or_create(template, pod, own, &mut writes, ctx),
-        };
-        let Some(made) = made else { continue };
-        statuses.push(json!({"name": own, "resourceClaimName": made}));
-    }
-    let mut seen = Value::clone(pod);
-    if !statuses.is_empty() {
-        set(&mut seen, &["status", "resourceClaimStatuses"], Value::Array(statuses));
-    }
-    writes.extend(ApiRequest::status_update(key, pod, seen));
-    ReconcileResult::from_writes(writes)
+            Some(group) => unrecorded_claim(group, claim_entry_name(entry), ctx),
+            None => find_or_create_claim(entry, pod, writes, ctx),
+        }
+    })
 }
 
 /// Creates the missing claims of a pod group from their templates.
-fn make_group_claims(key: &Key, group: &Object, ctx: &Context) -> ReconcileResult {
+fn create_missing_group_claims(key: &Key, group: &Object, ctx: &Context) -> ReconcileResult {
     if is_deleting(group) || !ctx.feature_gates.is_enabled(GROUP_CLAIMS_GATE) {
         return ReconcileResult::nothing_to_do();
     }
+    record_claims(key, group, |entry, writes| find_or_create_claim(entry, group, writes, ctx))
+}
+
+/// Records the names of the claims made from templates in the status of their owner, a pod or a pod
+/// group. `claim_for` returns the name of the claim for an entry of the spec; `None`: there is none
+/// yet.
+fn record_claims(
+    key: &Key,
+    owner: &Object,
+    claim_for: impl Fn(&Value, &mut Vec<ApiRequest>) -> Option<String>,
+) -> ReconcileResult {
     let mut writes = Vec::new();
-    let mut statuses = list(group, &["status", "resourceClaimStatuses"]).to_vec();
-    for entry in pod_claims(group) {
-        let (own, template) =
-            (claim_entry_name(entry), text(entry, &["resourceClaimTemplateName"]));
-        if template.is_empty() || statuses.iter().any(|status| claim_entry_name(status) == own) {
+    let mut statuses = list(owner, &["status", "resourceClaimStatuses"]).to_vec();
+    for entry in pod_claims(owner) {
+        let own = claim_entry_name(entry);
+        let has_template = !text(entry, &["resourceClaimTemplateName"]).is_empty();
+        if !has_template || statuses.iter().any(|status| claim_entry_name(status) == own) {
             continue;
         }
-        let Some(made) = find_or_create(template, group, own, &mut writes, ctx) else { continue };
-        statuses.push(json!({"name": own, "resourceClaimName": made}));
+        if let Some(made) = claim_for(entry, &mut writes) {
+            statuses.push(json!({"name": own, "resourceClaimName": made}));
+        }
     }
-    let mut seen = Value::clone(group);
+    let mut seen = Value::clone(owner);
     if !statuses.is_empty() {
         set(&mut seen, &["status", "resourceClaimStatuses"], Value::Array(statuses));
     }
-    writes.extend(ApiRequest::status_update(key, group, seen));
+    writes.extend(ApiRequest::status_update(key, owner, seen));
     ReconcileResult::from_writes(writes)
 }
 
-/// The name of the claim `own` of a pod or a pod group, which is created if it does not exist.
+/// The name of the claim for an entry of a pod or a pod group, which is created if it does not exist.
 /// `None` if its template is missing.
-fn find_or_create(
-    template: &str,
+fn find_or_create_claim(
+    entry: &Value,
     owner: &Value,
-    own: &str,
     writes: &mut Vec<ApiRequest>,
     ctx: &Context,
 ) -> Option<String> {
+    let (own, template) = (claim_entry_name(entry), text(entry, &["resourceClaimTemplateName"]));
     if let Some(made) = unrecorded_claim(owner, own, ctx) {
         return Some(made);
     }
