@@ -18,31 +18,35 @@ const COUNTERS_MAX: usize = 32;
 const CONDITIONS_MAX: usize = 4;
 const TAINT_EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
-pub(super) fn check(device: &Value, field_path: &str, errors: &mut FieldErrors) {
+/// Checks the taints, counters, binding conditions and request policies of a device.
+pub(super) fn check_device_features(device: &Value, field_path: &str, errors: &mut FieldErrors) {
     for (path, taint) in items_up_to_limit(device, field_path, "taints", TAINTS_MAX, errors) {
         check_taint(taint, &path, errors);
     }
-    let mut seen = BTreeSet::new();
-    for (path, consumed) in
-        items_up_to_limit(device, field_path, "consumesCounters", CONSUMED_SETS_MAX, errors)
-    {
-        let set = text(consumed, &["counterSet"]);
-        check_counter_name(set, &format!("{path}.counterSet"), errors);
-        check_counters(consumed, &path, errors);
-        if !seen.insert(set) {
-            errors.duplicate_as_shown(path, &json_in_declared_order(consumed));
-        }
-    }
+    let consumed =
+        items_up_to_limit(device, field_path, "consumesCounters", CONSUMED_SETS_MAX, errors);
+    check_counter_sets(consumed, "counterSet", errors);
     check_binding_conditions(device, field_path, errors);
     capacity::check_policies(device, field_path, errors);
 }
 
 /// Checks the counters that the devices of a pool share.
 pub(super) fn check_shared_counters(spec: &Value, errors: &mut FieldErrors) {
+    let shared = items_up_to_limit(spec, "spec", "sharedCounters", COUNTER_SETS_MAX, errors);
+    check_counter_sets(shared, "name", errors);
+}
+
+/// Checks sets of counters, each with its path. `name_field` has the name of a set, which no other
+/// set may have.
+fn check_counter_sets<'v>(
+    sets: impl IntoIterator<Item = (String, &'v Value)>,
+    name_field: &str,
+    errors: &mut FieldErrors,
+) {
     let mut seen = BTreeSet::new();
-    for (path, set) in items_up_to_limit(spec, "spec", "sharedCounters", COUNTER_SETS_MAX, errors) {
-        let name = text(set, &["name"]);
-        check_counter_name(name, &format!("{path}.name"), errors);
+    for (path, set) in sets {
+        let name = text(set, &[name_field]);
+        check_counter_name(name, &format!("{path}.{name_field}"), errors);
         check_counters(set, &path, errors);
         if !seen.insert(name) {
             errors.duplicate_as_shown(path, &json_in_declared_order(set));

@@ -60,7 +60,7 @@ pub(super) fn check_slice(old: Option<&Value>, new: &Value, errors: &mut FieldEr
     for (field_path, device) in items_up_to_limit(spec, "spec", "devices", most, errors) {
         check_device(device, &field_path, errors);
         check_device_nodes(device, is_per_device, &field_path, errors);
-        device_features::check(device, &field_path, errors);
+        device_features::check_device_features(device, &field_path, errors);
         check_unique(text(device, &["name"]), &field_path, &mut seen, errors);
     }
     device_features::check_shared_counters(spec, errors);
