@@ -167,7 +167,8 @@ fn taint_texts(node: &Value) -> Vec<String> {
     taints.into_iter().flatten().map(word).collect()
 }
 
-fn condition_of_type<'a>(object: &'a Value, condition_type: &str) -> Option<&'a Value> {
+/// The condition of this type in the status of an object.
+pub(crate) fn condition_of_type<'a>(object: &'a Value, condition_type: &str) -> Option<&'a Value> {
     let conditions = at(object, "/status/conditions")?.as_array()?;
     conditions.iter().find(|condition| text(condition, "/type") == Some(condition_type))
 }

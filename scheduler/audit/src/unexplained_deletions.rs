@@ -53,7 +53,7 @@ pub struct PodDeletion {
     time: Timestamp,
     /// The revision at which the pod was created.
     created_revision: u64,
-    /// Whether the scheduler requested the deletion, whatever reasons others had for it.
+    /// Whether the scheduler requested the deletion.
     is_by_scheduler: bool,
 }
 

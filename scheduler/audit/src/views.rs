@@ -15,6 +15,7 @@ use schedlab_api::{
     resources,
 };
 
+use crate::change::condition_of_type;
 use crate::rules::{
     Amounts, GroupView, Labels, Name, NodeSelectorTerm, NodeView, Operator, Phase, PodView,
     QueueView, Requirement, SubGroupView, Taint, TaintEffect, Toleration,
@@ -133,7 +134,7 @@ pub(crate) fn pod_view(pod: &Value) -> PodView {
             Some(_) | None if gated => Phase::Gated,
             Some(_) | None => Phase::Alive,
         },
-        binding_refused: is_binding_refused(status),
+        binding_refused: is_binding_refused(pod),
         leaving: metadata.get("deletionTimestamp").is_some(),
         priority: spec.get("priority").and_then(as_i32).unwrap_or(0),
         node_selector: parse_labels(spec.get("nodeSelector")),
@@ -151,11 +152,10 @@ pub(crate) fn pod_view(pod: &Value) -> PodView {
 }
 
 /// Whether condition `PodScheduled` reports a binding that failed.
-fn is_binding_refused(status: &Value) -> bool {
-    list(status, "/conditions").iter().any(|condition| {
-        text(condition, "/type") == Some(conditions::POD_SCHEDULED)
-            && text(condition, "/status") == Some("False")
-            && text(condition, "/reason") == Some(conditions::BINDING_ERROR)
+fn is_binding_refused(pod: &Value) -> bool {
+    condition_of_type(pod, conditions::POD_SCHEDULED).is_some_and(|scheduled| {
+        text(scheduled, "/status") == Some("False")
+            && text(scheduled, "/reason") == Some(conditions::BINDING_ERROR)
     })
 }
 
