@@ -280,8 +280,6 @@ fn api_arguments(folder: &Path, etcd: u16, port: u16) -> Vec<String> {
         format!("--service-account-key-file={}", file("accounts.pub")),
         format!("--service-account-signing-key-file={}", file("accounts.key")),
         "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
-        // Each scheduler under test watches some 25 kinds, over connections that scenarios share.
-        "--http2-max-streams-per-connection=1000".to_owned(),
         "--max-requests-inflight=3000".to_owned(),
         "--max-mutating-requests-inflight=1000".to_owned(),
         "--profiling=false".to_owned(),
