@@ -308,15 +308,15 @@ impl ResourceClaims {
     /// The node with the devices that are published for it as allocatable resources.
     pub(crate) fn with_devices(&self, node: &Node) -> Node {
         let mut node = node.clone();
-        let mut published = Resources::default();
+        let mut device_resources = Resources::default();
         for device in self.devices_of(&node.name) {
             node.gpus_via_dra |= device.is_gpu;
-            published.add(&self.resources_of_device(device));
+            device_resources.add(&self.resources_of_device(device));
         }
-        for count in published.extended.values_mut() {
+        for count in device_resources.extended.values_mut() {
             *count = (*count).min(Resources::INEXHAUSTIBLE);
         }
-        node.allocatable.add(&published);
+        node.allocatable.add(&device_resources);
         let of_node = self.devices_of(&node.name);
         let published = |all: &DeviceSelection| (all.name(), published_device_count(all, of_node));
         node.published_devices = self.all_mode_selections.iter().map(published).collect();

@@ -6,8 +6,7 @@ use super::{CommandOutput, UsageError};
 use crate::exit::ExitStatus;
 use schedlab_apps::simulate::{self, TraceError};
 
-/// Runs the simulation and prints its report. A broken audit rule makes the command fail, whatever
-/// the figures are.
+/// Runs the simulation and prints its report. The command fails if the audit found a violation.
 pub fn run_simulate_command(args: &simulate::Args) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
     let simulation =

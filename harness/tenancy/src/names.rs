@@ -23,7 +23,7 @@ pub enum NodeIsolation {
     Taint,
 }
 
-/// Names by which features refer to the scheduler under test, whatever it is called.
+/// Scheduler names in features that stand for the scheduler under test.
 const SCHEDULER_ALIASES: [&str; 2] = ["kai-scheduler", "default-scheduler"];
 
 /// How the names of one scenario's objects map to names in the cluster.

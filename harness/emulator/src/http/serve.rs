@@ -43,7 +43,7 @@ pub use tls::random_token;
 /// How long a stopping server waits for open requests, because watches do not end by themselves.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);
 
-/// How long a connection may take to end after it was told to close.
+/// How long the requests of a connection may still run after the server began to close it.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 /// The maximum time for receiving a request body: kube-apiserver's time limit for a request.
 const BODY_TIMEOUT: Duration = Duration::from_mins(1);

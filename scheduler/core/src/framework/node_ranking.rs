@@ -26,7 +26,7 @@ pub struct ScoredNode {
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodePreferences {
     looks_ahead: bool,
-    /// Pods may be pipelined to any node, whatever the profile says.
+    /// Whether pods may be pipelined to any node. Overrides the profile.
     pipelines_anywhere: bool,
     /// While pods are placed in a topology domain: the preferred nodes of that domain with the size
     /// of the preference.
@@ -304,8 +304,8 @@ impl Session<'_> {
         filters.filter_map(move |filter| filter.pre_filter(self, pod))
     }
 
-    /// Whether a filter may reject nodes for this pod because of other pods, whatever capacity
-    /// those take.
+    /// Whether a filter may reject nodes for this pod because of other pods on them, even if the
+    /// capacity suffices.
     pub fn has_anti_affinity(&self, pod: PodId) -> bool {
         self.anti_affinity_filters(pod).next().is_some()
     }

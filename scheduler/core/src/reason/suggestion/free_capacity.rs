@@ -120,7 +120,7 @@ impl CapacityLocation {
         }
     }
 
-    /// Whether both mean the same nodes, whatever the number of these.
+    /// Whether both name the same nodes. The number of nodes is not compared.
     pub fn is_same_location(&self, other: &Self) -> bool {
         if let (
             Self::FullOrNewNodes { node_selection: one, .. },
