@@ -81,6 +81,7 @@ Feature: Devices that are prepared before a pod is bound
     Then eventually within 5 minutes pod "user" is running
     And the field "status.allocation.devices.results.0.device" of claim "remote" is "gpu-1"
 
+  @virtual-time
   Scenario: A device that is not attached in time is given up
     Then eventually within 1 minute the field "status.allocation.devices.results.0.device" of claim "remote" is "gpu-0"
     When this manifest is applied:

@@ -26,6 +26,10 @@ const TIME_SENSITIVE_SCENARIOS: &[(&str, &str)] = &[
         "The owner gets its share though the scheduler dies before write 50 of",
         "while pods terminate for 30 seconds, the number of writes on a real cluster varies",
     ),
+    (
+        "A device that is not attached in time is given up",
+        "a scheduler gives a device ten minutes to be attached, which no configuration shortens",
+    ),
     ("Pods with CPUs of their own go where one zone has them", NUMA_REASON),
     ("Devices of two zones are not given to one pod", NUMA_REASON),
     ("A NodeResourceTopology that changes counts from then on", NUMA_REASON),
