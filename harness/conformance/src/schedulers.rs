@@ -3,6 +3,7 @@
 
 mod api_proxy;
 mod capabilities;
+mod configuration;
 mod crash_injector;
 mod in_process;
 mod process;

@@ -78,6 +78,8 @@ pub struct World {
     /// The audit that checks every write; `None` until the scheduler has started.
     audit: Option<Audit>,
     case: Case,
+    /// The texts of the scheduler's configuration that steps have set.
+    configuration_texts: Vec<String>,
     /// Submitted objects by workload name, so that a step can delete and resubmit them.
     submitted: BTreeMap<String, Vec<Value>>,
     /// API paths of objects that steps deleted.
@@ -172,6 +174,7 @@ impl World {
             audit: None,
             case: case.clone(),
             step_line: case.location.line,
+            configuration_texts: Vec::new(),
             submitted: BTreeMap::new(),
             deleted: BTreeSet::new(),
             last_synced: Vec::new(),
@@ -248,9 +251,8 @@ impl World {
         if self.is_unchanged_since_settled() {
             return Ok(());
         }
-        let end = Instant::now() + self.time_scale.scaled_duration(TRANSITION_WAIT_MAX);
-        let idle_wait_max =
-            if self.is_on_real_cluster() { IDLE_WAIT_MAX_REAL } else { IDLE_WAIT_MAX };
+        let end = Instant::now() + self.transition_wait_max();
+        let idle_wait_max = self.idle_wait_max();
         loop {
             let settled = self.cluster.settle(idle_wait_max).await;
             settled.with_context(|| self.last_writes_text())?;
@@ -272,6 +274,29 @@ impl World {
         }
         self.last_settled = Some((self.cluster.write_count(), Instant::now()));
         Ok(())
+    }
+
+    /// How long pods may take to start or terminate. With a scheduler that schedlab does not
+    /// configure: what the scenario's pods take, and its patience; a pod that it bound too early
+    /// would otherwise be waited for.
+    fn transition_wait_max(&self) -> Duration {
+        let usual = self.time_scale.scaled_duration(TRANSITION_WAIT_MAX);
+        match self.target.own_times() {
+            None => usual,
+            Some(times) => {
+                let longest = self.time_scale.scaled_duration(self.case.longest_wait());
+                usual.min(longest + times.patience())
+            }
+        }
+    }
+
+    /// How long the scheduler may keep writing while the cluster should settle.
+    fn idle_wait_max(&self) -> Duration {
+        match (self.is_on_real_cluster(), self.target.own_times()) {
+            (false, _) => IDLE_WAIT_MAX,
+            (true, None) => IDLE_WAIT_MAX_REAL,
+            (true, Some(times)) => IDLE_WAIT_MAX_REAL.min(2 * times.patience()),
+        }
     }
 
     /// Whether nothing has been written since the cluster last settled. In virtual time the clock
