@@ -127,9 +127,7 @@ impl Case {
             let named = ["the manifest \"", "the fleet \""];
             let rest = named.iter().find_map(|words| step.value.strip_prefix(words))?;
             let name = rest.split('"').next()?;
-            std::fs::read_to_string(self.base_folder().join("fixtures").join(name))
-                .ok()
-                .map(Cow::Owned)
+            self.files.read_text(&self.fixture_path(name)).ok().map(Cow::Owned)
         };
         self.steps.iter().flat_map(move |step| {
             let rows = step.table.iter().flat_map(|table| &table.rows).flatten();
