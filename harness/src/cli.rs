@@ -456,6 +456,21 @@ impl ClusterChoice {
     }
 }
 
+/// The clusters that have a use for an option; `None` if all have.
+pub(crate) fn clusters_of_option(long: &str) -> Option<&'static [ClusterChoice]> {
+    use ClusterChoice::{Container, ControlPlane, Emulator, Kind, Kubeconfig};
+    Some(match long {
+        "assets" => &[ControlPlane],
+        "kubernetes" => &[Emulator, ControlPlane],
+        "kubeconfig" | "context" | "confirm" => &[Kubeconfig],
+        "image" => &[Container],
+        "kind-cluster" | "node-image" | "kind-config" => &[Kind],
+        "time-scale" | "kubelets" => &[ControlPlane, Kubeconfig, Container, Kind],
+        "crash-before" => &[Emulator],
+        _ => return None,
+    })
+}
+
 /// Arguments of `schedlab list`.
 #[derive(Debug, Args)]
 pub struct List {

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches as _};
 
-use super::Cli;
+use super::{Cli, ClusterChoice, clusters_of_option};
 use schedlab_conformance::text::nearest_word;
 
 use file::{ProjectFile, Section};
@@ -65,12 +65,38 @@ pub fn parse_command_line(words: impl IntoIterator<Item = OsString>) -> Result<C
     let environment = |name: &str| std::env::var(name).ok();
     let settings = settings_of(&command, &matches, Path::new(SETTINGS_FILE), &environment)
         .map_err(ParseError::Settings)?;
-    let parsed = match matches.subcommand_name() {
-        Some(name) => with_defaults(command, name, &settings).try_get_matches_from(&words),
-        None => Ok(matches),
-    };
-    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = parse_with_settings(&command, &matches, settings, &words);
     parsed.map_err(ParseError::CommandLine)
+}
+
+/// Parses a command line with the settings as defaults. A setting that has no use for the cluster
+/// of this command line is left out: the file may name the image of one cluster while another runs.
+fn parse_with_settings(
+    command: &Command,
+    matches: &ArgMatches,
+    mut settings: Settings,
+    words: &[OsString],
+) -> Result<Cli, clap::Error> {
+    let Some(name) = matches.subcommand_name() else { return Cli::from_arg_matches(matches) };
+    let parse = |settings: &Settings| {
+        with_defaults(command.clone(), name, settings).try_get_matches_from(words)
+    };
+    let mut parsed = parse(&settings)?;
+    let arguments = parsed.subcommand_matches(name);
+    let cluster = arguments
+        .and_then(|arguments| arguments.try_get_one::<ClusterChoice>("cluster").ok().flatten())
+        .copied();
+    if let Some(cluster) = cluster {
+        let all = settings.len();
+        settings.retain(|id, _| {
+            let clusters = clusters_of_option(&id.replace('_', "-"));
+            clusters.is_none_or(|clusters| clusters.contains(&cluster))
+        });
+        if settings.len() < all {
+            parsed = parse(&settings)?;
+        }
+    }
+    Cli::from_arg_matches(&parsed)
 }
 
 /// The settings for the subcommand of a command line.

@@ -15,9 +15,8 @@ fn parsed(file: &str, variables: &[(&str, &str)], words: &[&str]) -> Result<Cli,
         variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     };
     let settings = settings_of(&command, &matches, &path, &value).map_err(|e| e.to_string())?;
-    let name = matches.subcommand_name().unwrap().to_owned();
-    let matches = with_defaults(command, &name, &settings).try_get_matches_from(&words);
-    Ok(Cli::from_arg_matches(&matches.map_err(|e| e.to_string())?).unwrap())
+    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+    parse_with_settings(&command, &matches, settings, &words).map_err(|e| e.to_string())
 }
 
 fn run(file: &str, variables: &[(&str, &str)], words: &[&str]) -> Run {
@@ -65,6 +64,17 @@ fn lists_paths_and_optional_values_are_set() {
     let comma = [("SCHEDLAB_REPORTER", "pretty,json=a.json")];
     assert_eq!(run("", &comma, &[]).reporter.len(), 2);
     assert_eq!(parsed(file, &[], &["run"]).unwrap().color, crate::cli::ColorChoice::Never);
+}
+
+#[test]
+fn a_setting_of_another_cluster_is_left_out() {
+    let file = "[run]\nimage = \"mine\"\ncrash-before = \"3\"\n";
+    let emulator = run(file, &[("SCHEDLAB_NODE_IMAGE", "node")], &[]);
+    assert_eq!((emulator.environment.image, emulator.environment.node_image), (None, None));
+    assert!(emulator.execution.crash_before.is_some());
+    let container = run(file, &[], &["--cluster", "container"]);
+    assert_eq!(container.environment.image.as_deref(), Some("mine"));
+    assert!(container.execution.crash_before.is_none());
 }
 
 #[test]
