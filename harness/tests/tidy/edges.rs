@@ -100,7 +100,7 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
             admission explain snapshot_file
             run
             replay -> cache config podgrouper records snapshot_builder snapshot_file
-            cli ->
+            cli -> admission config explain health leader_election logging metrics progress replay run snapshot_file trace usage
         ",
     ),
     (
