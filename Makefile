@@ -50,6 +50,7 @@ book: ## the docs as a book, in target/book
 bench: ## speed and memory, as docs/benchmarks.md quotes them
 	cargo bench --quiet --package schedlab --bench figures
 	cargo bench --quiet --package schedlab --bench binding
+	cargo bench --quiet --package schedlab --bench gangs
 
 test-differential: ## responses of the emulator and of the real kube-apiserver (VERSION=1.35: of that version)
 	KUBEBUILDER_ASSETS="$(CONTROL_PLANE)" SCHEDLAB_REQUIRE=control-plane cargo test --quiet --package schedlab-emulator --test real
