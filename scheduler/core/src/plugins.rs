@@ -130,6 +130,7 @@ impl Plugins {
             (Arc::new(node_resources::LeastAllocated), 1),
             (Arc::new(topology_spread::PodTopologySpread), 2),
             (Arc::new(inter_pod_affinity::InterPodAffinity), 2),
+            (Arc::new(dynamic_resources::DynamicResources), 2),
             (Arc::new(node_resources::BalancedAllocation), 1),
             (Arc::new(image_locality::ImageLocality), 1),
         ];
