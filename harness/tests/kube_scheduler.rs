@@ -35,7 +35,7 @@ use schedlab_scheduler::ClusterObjects;
 
 use clusters::{Cluster, LAST, NAMESPACES, Pending};
 use comparison::{Tally, differences, group_differences, our_fit_errors, our_scores};
-use deletion::{delete_now, remove_finalizers};
+use deletion::delete_now;
 use gangs::Gang;
 use reference::{FEATURE_GATES, KubeScheduler, Outcome};
 
@@ -135,7 +135,8 @@ async fn compare(real: &mut KubeScheduler, seed: u64) -> anyhow::Result<Tally> {
     for claim in claims {
         let name = claim["metadata"]["name"].as_str().context("a claim has a name")?;
         let collection = CLAIMS.replace("{namespace}", random_pods::namespace_of(&claim));
-        remove_finalizers(real.api(), &format!("{collection}/{name}")).await?;
+        let patch = json!({ "metadata": { "finalizers": null } });
+        real.api().merge_patch(&format!("{collection}/{name}"), &patch).await?;
     }
     for path in [SLICES, CLASSES].into_iter().filter(|_| has_devices).chain([NODES]) {
         delete_now(real.api(), path).await?;

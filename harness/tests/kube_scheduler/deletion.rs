@@ -6,12 +6,6 @@ use http::Request;
 use schedlab_api::{Value, json};
 use schedlab_clusters::api::Api;
 
-/// Removes the finalizers of an object, which no controller here would remove.
-pub(crate) async fn remove_finalizers(api: &Api, path: &str) -> anyhow::Result<()> {
-    let patch = json!({ "metadata": { "finalizers": null } });
-    api.merge_patch(path, &patch).await.map(drop).with_context(|| path.to_owned())
-}
-
 /// Deletes an object, or all objects of a collection, without a grace period.
 pub(crate) async fn delete_now(api: &Api, path: &str) -> anyhow::Result<()> {
     let options = json!({

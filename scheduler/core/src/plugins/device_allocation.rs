@@ -146,9 +146,8 @@ fn fit_devices(session: &Session<'_>, pod: PodId, node_id: NodeId) -> Result<Fit
 pub(super) fn alternatives_preference(session: &Session<'_>, pod: PodId, node_id: NodeId) -> i64 {
     let node = session.node(node_id);
     let claims = open_claims(session, pod, node_id);
-    let keeps = |claim: &Name| {
-        device_availability(session, claim, node_id) != DeviceAvailability::Now
-    };
+    let keeps =
+        |claim: &Name| device_availability(session, claim, node_id) != DeviceAvailability::Now;
     let devices = AvailableDevices::new(&node.devices, &node.device_counters, keeps);
     let requests: Vec<&ClaimRequests> = claims.iter().map(|claim| claim.requests).collect();
     let Ok(allocated) = allocate_claims(&requests, &devices) else { return 0 };
@@ -164,9 +163,8 @@ pub(super) fn alternatives_preference(session: &Session<'_>, pod: PodId, node_id
 /// The position of an alternative (`request/alternative`) among those of its request.
 fn alternative_index(requests: &ClaimRequests, name: &Name) -> Option<usize> {
     let (request, _) = name.split_once('/')?;
-    let is_of_request = |other: &&Name| {
-        other.split_once('/').is_some_and(|(of_request, _)| of_request == request)
-    };
+    let is_of_request =
+        |other: &&Name| other.split_once('/').is_some_and(|(of_request, _)| of_request == request);
     let all = requests.alternatives.iter().flat_map(|alternative| &alternative.requests);
     let mut known: Vec<&Name> = Vec::new();
     for other in all.map(|request| &request.name).filter(is_of_request) {
