@@ -18,7 +18,7 @@ use schedlab_emulator::clock::Clock;
 pub(crate) use crash_injector::{CrashPoint, CrashService};
 pub(crate) use in_process::CycleTicks;
 pub(crate) use in_process::InProcessScheduler;
-pub(crate) use process::{SchedulerProcess, SchedulerProcessSpec};
+pub(crate) use process::{SchedulerProcess, SchedulerProcessSpec, Startup};
 pub(crate) use suspend::SuspendGuard;
 pub(crate) use target::CAPABILITIES_AND_MEANINGS;
 pub use target::{Target, check_placeholders};
