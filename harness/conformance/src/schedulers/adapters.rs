@@ -119,6 +119,11 @@ pub(crate) trait GangAdapter: Sync {
     /// The API cannot express the gang.
     fn group_object(&self, gang: &Gang) -> Result<Option<Value>, Unsupported>;
 
+    /// Whether the object of an existing gang can be changed.
+    fn can_change_group(&self) -> bool {
+        true
+    }
+
     /// Makes a pod or pod template a member of a gang.
     ///
     /// # Errors

@@ -565,8 +565,8 @@ mod tests {
         let which: SchedulerSource = "process:/opt/kube-scheduler".parse().unwrap();
         let target = Target::load_target(&which, None).unwrap();
         assert_eq!(
-            target.missing_capabilities(&BTreeSet::from(["gang", "kube-profile"])),
-            ["gang"]
+            target.missing_capabilities(&BTreeSet::from(["quota", "kube-profile"])),
+            ["quota"]
         );
         let SchedulerSource::Process(command) = &target.source else { panic!("{target:?}") };
         assert!(command.starts_with("/opt/kube-scheduler --config"), "{command}");
@@ -581,6 +581,58 @@ mod tests {
         assert!(error.contains("unknown placeholder: got {kubecfg}"), "{error}");
         let error = Target::load_target(&"installed:mine".parse().unwrap(), None).unwrap_err();
         assert!(error.to_string().contains("--target"), "{error}");
+    }
+
+    #[test]
+    fn a_capability_that_an_api_cannot_express_cannot_be_claimed() {
+        let read = |text: &str| {
+            Target::parse_target_file("t.yaml", text, &SchedulerSource::Ours)
+                .map_err(|error| error.to_string())
+        };
+        let kueue = "name: x\nqueues: kueue.x-k8s.io/v1beta2\n";
+        assert_eq!(
+            read(&format!("{kueue}capabilities: [elastic]")).unwrap_err(),
+            "t.yaml: capabilities: got \"elastic\", expected only what the target's APIs can \
+             express: a group of pods has a size and no smaller minimum"
+        );
+        let pod_groups = "gangs: scheduling.k8s.io/v1beta1";
+        let target = read(&format!("{kueue}{pod_groups}\ncapabilities: [elastic]")).unwrap();
+        assert_eq!(target.gangs, GangApi::Kubernetes);
+        let error = read(&format!("{kueue}gangs: podgroups\ncapabilities: []")).unwrap_err();
+        assert!(error.starts_with("t.yaml: gangs: got \"podgroups\", expected"), "{error}");
+        let both = "capabilities: [quota]\nunsupported: {quota: {reason: no}}";
+        assert_eq!(
+            read(&format!("{kueue}{both}")).unwrap_err(),
+            "t.yaml:3: unsupported: got \"quota\", expected no capability of `capabilities`"
+        );
+        let error = read(&format!("{kueue}rootQueue: all\ncapabilities: []")).unwrap_err();
+        assert!(error.starts_with("t.yaml: rootQueue: got \"all\", expected no value"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_capability_has_its_reason() {
+        let text = "name: x\nqueues: kueue.x-k8s.io/v1beta2\ncapabilities: []\n\
+                    unsupported: {topology: {reason: no racks, documentation: docs/racks}}";
+        let target = Target::parse_target_file("t.yaml", text, &SchedulerSource::Ours).unwrap();
+        let missing = ["elastic", "topology", "quota"];
+        assert_eq!(
+            target.missing_capabilities_text(&missing),
+            "x lacks elastic: a group of pods has a size and no smaller minimum; topology: no racks \
+             (docs/racks); quota"
+        );
+        assert_eq!(target.missing_capabilities_text(&["quota", "gang"]), "x lacks quota, gang");
+    }
+
+    #[test]
+    fn unsupported_capabilities_of_other_projects_name_their_documentation() {
+        for (name, text) in BUILT_IN_TARGETS {
+            let source = SchedulerSource::Process("x".to_owned());
+            let target = Target::parse_target_file(name, text, &source).unwrap();
+            for (capability, found) in &target.unsupported {
+                let is_named = found.documentation.as_ref().is_some_and(|at| at.contains("://"));
+                assert!(is_named && !found.reason.ends_with('.'), "{name}: {capability}");
+            }
+        }
     }
 
     #[test]

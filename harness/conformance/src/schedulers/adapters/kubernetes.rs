@@ -29,6 +29,11 @@ impl GangAdapter for KubernetesPodGroups {
         })))
     }
 
+    /// The policy of a PodGroup is immutable.
+    fn can_change_group(&self) -> bool {
+        false
+    }
+
     fn add_member(&self, pod: &mut Value, gang: &Gang) -> Result<(), Unsupported> {
         pod["spec"]["schedulingGroup"] = json!({"podGroupName": gang.name});
         Ok(())

@@ -75,15 +75,16 @@ impl Translator {
         Ok(translation)
     }
 
-    /// The objects that describe one gang after KAI's PodGroup has been changed.
+    /// The object that describes a gang after KAI's PodGroup has been changed.
     ///
     /// # Errors
     /// The gang API cannot express the gang, or cannot change it.
     pub(crate) fn changed_group(&self, group: &Value) -> Result<Option<Value>, Unsupported> {
         let Some(adapter) = self.gang_api.adapter() else { return Ok(None) };
         let changed = adapter.group_object(&Gang::from_pod_group(group)?)?;
-        if changed.is_none() && self.gang_api != GangApi::None {
-            let reason = "the pods of a gang describe it, and cannot be changed";
+        let is_fixed = changed.is_none() || !adapter.can_change_group();
+        if is_fixed && self.gang_api != GangApi::None {
+            let reason = "a gang cannot be changed after its creation";
             return Err(Unsupported { capability: "elastic", reason: reason.to_owned() });
         }
         Ok(changed)
