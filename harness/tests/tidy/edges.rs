@@ -12,7 +12,7 @@ use crate::source::Source;
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module. Types that the root itself defines are in the first
 /// line.
-pub(crate) const EDGES: [(&str, &str); 14] = [
+pub(crate) const EDGES: [(&str, &str); 15] = [
     (
         "scheduler/core",
         "
@@ -153,9 +153,15 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
         ",
     ),
     (
+        "harness/protobuf",
+        "
+            types wire
+        ",
+    ),
+    (
         "harness/tenancy",
         "
-            cluster_scoped list_split names node_pool rewrite_request rewrite_response service_accounts watch_mux write_log
+            cluster_scoped content_types list_split names node_pool rewrite_request rewrite_response rewrite_selectors service_accounts watch_mux write_log
         ",
     ),
     (
