@@ -18,7 +18,7 @@ use crate::report::{CaseOutcome, CaseReport, Failure, FailureKind, StepReport};
 use crate::schedulers::Target;
 use crate::snapshots::SnapshotUpdate;
 use crate::steps::catalogue;
-use crate::world::{TimeScale, World};
+use crate::world::{TimeScale, World, required_feature_gates};
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::real_cluster::RealCluster;
 use schedlab_emulator::feature_gates::{self, FeatureGates};
@@ -125,7 +125,7 @@ impl RunSettings {
             ));
         }
         let lacks = self.target.missing_capabilities(&case.required_capabilities());
-        (!lacks.is_empty()).then(|| format!("{name} lacks {}", lacks.join(", ")))
+        (!lacks.is_empty()).then(|| self.target.missing_capabilities_text(&lacks))
     }
 
     /// Which newer version of Kubernetes a case needs, if so.
@@ -138,7 +138,7 @@ impl RunSettings {
     /// Why a case's feature gates cannot be enabled, if so.
     fn missing_feature_gate(&self, case: &Case) -> Option<String> {
         let version = self.feature_gates.version();
-        case.feature_gates().into_iter().find_map(|gate| {
+        required_feature_gates(case, &self.target).into_iter().find_map(|gate| {
             if !feature_gates::known(version).contains_key(gate) {
                 let why =
                     format!("it needs the feature gate {gate}, which Kubernetes {version} lacks");

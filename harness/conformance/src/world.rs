@@ -5,13 +5,13 @@ mod assertions;
 mod evictions;
 pub(crate) mod manifests;
 pub mod observed;
-mod queues;
 pub mod scenario_cluster;
 mod scheduler;
 mod state_summary;
 mod step_input;
 pub(crate) mod step_source;
 mod submit;
+mod target_objects;
 mod time_scale;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::features::Case;
-use crate::schedulers::{SchedulerUnderTest, Target};
+use crate::schedulers::{SchedulerUnderTest, Target, Unsupported};
 use schedlab_clusters::api::Api;
 use schedlab_clusters::real_cluster::RealCluster;
 
@@ -83,6 +83,8 @@ pub struct World {
     /// The objects that were last written to the target's own queue API; empty if the target reads
     /// KAI's queues.
     last_synced: Vec<Value>,
+    /// What the target's APIs cannot express and the scenario needs.
+    unsupported: Option<Unsupported>,
     /// Periodic submissions of workloads by name; `None` once a step has ended the submission.
     streams: BTreeMap<String, Option<JoinHandle<anyhow::Error>>>,
     /// Line number of the step that runs now.
@@ -103,6 +105,16 @@ enum WorldScheduler {
     Started(Box<SchedulerUnderTest>),
     /// The scenario runs without a scheduler.
     Absent,
+}
+
+/// The feature gates of Kubernetes that a case requires on this target: its own, and that of the
+/// API in which the target's gangs are described.
+pub(crate) fn required_feature_gates(case: &Case, target: &Target) -> BTreeSet<&'static str> {
+    let mut gates = case.feature_gates();
+    if case.required_capabilities().contains("gang") {
+        gates.extend(target.gangs.feature_gate());
+    }
+    gates
 }
 
 /// The feature gates of a scheduler with profile `kube`: those that the case requires.
@@ -174,6 +186,7 @@ impl World {
             submitted: BTreeMap::new(),
             deleted: BTreeSet::new(),
             last_synced: Vec::new(),
+            unsupported: None,
             streams: BTreeMap::new(),
             last_mismatch: None,
             snapshot_parts: Vec::new(),

@@ -2,9 +2,7 @@
 //! one that is installed on the cluster. Its capabilities are declared; scenarios that need others
 //! are skipped.
 
-mod kueue;
 mod programs;
-mod queues;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,16 +13,16 @@ use schedlab_api::Value;
 use schedlab_scheduler::{Config, config::names};
 use serde::Deserialize;
 
+use super::adapters::{GangApi, Inexpressible, QueueApi, Translator};
 use crate::text;
 use schedlab_clusters::external_tools::check_command_starts_with_program;
 use schedlab_clusters::scheduler_source::{DEPLOYED_CYCLE_PERIOD, SchedulerSource};
 
 pub(crate) use programs::Readiness;
 pub use programs::{Prerequisites, TargetProgram};
-pub(crate) use queues::QueueApi;
 
 /// Built-in target files, by the name of the scheduler or of its program.
-const BUILT_IN_TARGETS: [(&str, &str); 7] = [
+const BUILT_IN_TARGETS: [(&str, &str); 10] = [
     ("kai", include_str!("target/kai.yaml")),
     ("deployment", include_str!("target/deployment.yaml")),
     ("kai-scheduler", include_str!("target/kai-scheduler.yaml")),
@@ -32,13 +30,16 @@ const BUILT_IN_TARGETS: [(&str, &str); 7] = [
     ("kube-scheduler", include_str!("target/kube-scheduler.yaml")),
     ("default-scheduler", include_str!("target/kube-scheduler.yaml")),
     ("kueue", include_str!("target/kueue.yaml")),
+    ("volcano", include_str!("target/volcano.yaml")),
+    ("yunikorn", include_str!("target/yunikorn.yaml")),
+    ("coscheduling", include_str!("target/coscheduling.yaml")),
 ];
 
 /// The scheduler name that features use in manifests.
 const KAI_SCHEDULER_NAME: &str = "kai-scheduler";
 
 /// Tags that name a capability of a scheduler, each with its meaning.
-pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 27] = [
+pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 28] = [
     ("quota", "queues have quotas that are enforced"),
     ("non-preemptible", "non-preemptible pods stay within the quota"),
     ("queue-priority", "queues are ordered by their priority"),
@@ -60,6 +61,7 @@ pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 27] = [
     ("lab", "the operations lab's manifests: queues and gangs together"),
     ("osmo", "OSMO's pools, which map to queues"),
     ("starvation", "pending pods do not starve, whatever their queue and priority"),
+    ("kai-api", "fields of KAI's Queues and PodGroups that no other API has"),
     ("kai-words", "reasons and events have KAI's wording"),
     (
         "kai-settings",
@@ -129,12 +131,18 @@ pub struct Target {
     pub source: SchedulerSource,
     /// The API in which the scheduler's queues are configured.
     pub(crate) queues: QueueApi,
+    /// The API in which the scheduler's gangs are described.
+    pub(crate) gangs: GangApi,
+    /// The name of a queue above those without a parent, if the scheduler needs one.
+    root_queue: Option<String>,
     /// The value of `spec.schedulerName` in the scheduler's pods; `None` is the built-in default.
     scheduler_name: Option<String>,
     /// The time between two scheduling cycles; `None` is the built-in default.
     period: Option<Duration>,
     /// The names of the scheduler's capabilities; `None` means all.
     capabilities: Option<BTreeSet<String>>,
+    /// The capabilities that the scheduler does not have, with the reasons.
+    unsupported: BTreeMap<String, UnsupportedCapability>,
     /// Files to which the scheduler's command refers as `{dir}/NAME`, with placeholders in their
     /// text.
     pub files: BTreeMap<String, String>,
@@ -147,6 +155,17 @@ pub struct Target {
     pub folder: Option<PathBuf>,
 }
 
+/// Why a scheduler does not have a capability.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UnsupportedCapability {
+    /// The reason, in one sentence without a full stop.
+    pub reason: String,
+    /// Where the scheduler's own documentation says so, or what it offers instead.
+    #[serde(default)]
+    pub documentation: Option<String>,
+}
+
 /// The format of a target file.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -156,7 +175,16 @@ struct TargetFile {
     scheduler_name: Option<String>,
     /// The name of the [`QueueApi`] of the scheduler.
     queues: String,
+    /// The name of the [`GangApi`] of the scheduler; by default that which belongs to the queues.
+    #[serde(default)]
+    gangs: Option<String>,
+    /// The name of a queue above those without a parent (KAI's Queues only).
+    #[serde(default)]
+    root_queue: Option<String>,
     capabilities: Vec<String>,
+    /// The capabilities that the scheduler does not have, with the reasons.
+    #[serde(default)]
+    unsupported: BTreeMap<String, UnsupportedCapability>,
     #[serde(default)]
     command: Option<String>,
     #[serde(default)]
@@ -186,9 +214,12 @@ impl Target {
             name: "ours".to_owned(),
             source: SchedulerSource::Ours,
             queues: QueueApi::Kai,
+            gangs: GangApi::Kai,
+            root_queue: None,
             scheduler_name: None,
             period: None,
             capabilities: None,
+            unsupported: BTreeMap::new(),
             files: BTreeMap::new(),
             programs: Vec::new(),
             prerequisites: Prerequisites::default(),
@@ -259,15 +290,8 @@ impl Target {
     ) -> anyhow::Result<Self> {
         let file: TargetFile = serde_saphyr::from_str(text)
             .map_err(|error| anyhow::anyhow!("{location}: invalid target file: {error}"))?;
-        let known: Vec<&str> = CAPABILITIES_AND_MEANINGS.iter().map(|(name, _)| *name).collect();
-        if let Some(unknown) = file.capabilities.iter().find(|one| !known.contains(&one.as_str())) {
-            let line = text.lines().position(|line| line.contains(unknown.as_str()));
-            anyhow::bail!(
-                "{location}:{}: capabilities: got {unknown:?}, expected {}",
-                line.map_or(1, |line| line + 1),
-                known.join(", ")
-            );
-        }
+        check_capability_names(&file, text)
+            .map_err(|(line, problem)| anyhow!("{location}:{line}: {problem}"))?;
         let named = [("name", Some(&file.name)), ("schedulerName", file.scheduler_name.as_ref())];
         for (field, name) in named {
             let allowed = names::SCHEDULER_NAME_RULE;
@@ -281,8 +305,7 @@ impl Target {
                  folder, without a path, and neither {KUBECONFIG_FILE_NAME:?} nor a log"
             );
         }
-        let queues = QueueApi::from_api_name(&file.queues)
-            .map_err(|unknown| anyhow!("{location}: {unknown}"))?;
+        let apis = TargetApis::parse(&file).map_err(|problem| anyhow!("{location}: {problem}"))?;
         anyhow::ensure!(
             file.command.is_none() || file.programs.is_empty(),
             "{location}: got command and programs, expected one of them"
@@ -335,7 +358,10 @@ impl Target {
             period,
             name: file.name,
             source,
-            queues,
+            queues: apis.queues,
+            gangs: apis.gangs,
+            root_queue: file.root_queue,
+            unsupported: file.unsupported,
             scheduler_name: installed.or(file.scheduler_name),
             capabilities: Some(file.capabilities.into_iter().collect()),
             files: file.files,
@@ -388,7 +414,9 @@ impl Target {
     pub fn scheduler_config(&self, seed: u64) -> Config {
         let mut config = match self.queues {
             QueueApi::Kai => Config::kai(),
-            QueueApi::Kueue | QueueApi::None => Config::kube(),
+            QueueApi::Kueue | QueueApi::Volcano | QueueApi::YuniKorn | QueueApi::None => {
+                Config::kube()
+            }
         };
         if let Some(name) = &self.scheduler_name {
             config.scheduler_name.clone_from(name);
@@ -426,10 +454,117 @@ impl Target {
         self.source == SchedulerSource::Ours
     }
 
+    /// The name of a queue above those without a parent, if the scheduler needs one.
+    pub(crate) fn root_queue(&self) -> Option<&str> {
+        self.root_queue.as_deref()
+    }
+
+    /// A translator of workloads without queues and gangs of its own; `None` if the scheduler reads
+    /// KAI's objects.
+    pub(crate) fn translator(&self, scheduler: String) -> Option<Translator> {
+        let (queue_api, gang_api) = (self.queues, self.gangs);
+        let translates = queue_api.adapter().is_some() || gang_api.adapter().is_some();
+        translates.then(|| Translator {
+            queue_api,
+            gang_api,
+            scheduler,
+            queues: Default::default(),
+            known_groups: Vec::new(),
+        })
+    }
+
+    /// Why the scheduler does not have a capability, as its target file or an adapter says it.
+    pub fn unsupported_reason(&self, capability: &str) -> Option<String> {
+        if let Some(found) = self.unsupported.get(capability) {
+            let documentation = found.documentation.as_ref();
+            let documentation = documentation.map_or(String::new(), |place| format!(" ({place})"));
+            return Some(format!("{}{documentation}", found.reason));
+        }
+        let apis = TargetApis { queues: self.queues, gangs: self.gangs };
+        let found = apis.inexpressible().find(|(name, _)| *name == capability);
+        found.map(|(_, reason)| reason.to_owned())
+    }
+
+    /// The message that the scheduler lacks capabilities, with the reason of each that has one.
+    pub(crate) fn missing_capabilities_text(&self, missing: &[&str]) -> String {
+        let text = |name: &&str| match self.unsupported_reason(name) {
+            Some(reason) => format!("{name}: {reason}"),
+            None => (*name).to_owned(),
+        };
+        let missing: Vec<String> = missing.iter().map(text).collect();
+        let separator = if missing.iter().any(|text| text.contains(": ")) { "; " } else { ", " };
+        format!("{} lacks {}", self.name, missing.join(separator))
+    }
+
     /// The capabilities in `required` that the scheduler lacks.
     pub(crate) fn missing_capabilities<'n>(&self, required: &BTreeSet<&'n str>) -> Vec<&'n str> {
         let Some(capabilities) = &self.capabilities else { return Vec::new() };
         required.iter().copied().filter(|need| !capabilities.contains(*need)).collect()
+    }
+}
+
+/// The APIs of a target.
+#[derive(Clone, Copy, Debug)]
+struct TargetApis {
+    queues: QueueApi,
+    gangs: GangApi,
+}
+
+impl TargetApis {
+    /// The APIs of a target file. Fails if the file claims a capability that they cannot express.
+    fn parse(file: &TargetFile) -> Result<Self, String> {
+        let queues = QueueApi::from_api_name(&file.queues)?;
+        let gangs = match &file.gangs {
+            None => queues.usual_gang_api(),
+            Some(name) => GangApi::from_api_name(name)?,
+        };
+        if let Some(root) = file.root_queue.as_ref().filter(|_| queues != QueueApi::Kai) {
+            let kai = schedlab_api::api_versions::QUEUE;
+            return Err(format!(
+                "rootQueue: got {root:?}, expected no value unless queues is {kai}"
+            ));
+        }
+        let apis = Self { queues, gangs };
+        let claimed = |(name, _): &Inexpressible| file.capabilities.iter().any(|one| one == name);
+        match apis.inexpressible().find(claimed) {
+            None => Ok(apis),
+            Some((name, reason)) => Err(format!(
+                "capabilities: got {name:?}, expected only what the target's APIs can express: \
+                 {reason}"
+            )),
+        }
+    }
+
+    /// The capabilities that the APIs cannot express, with the reasons.
+    fn inexpressible(self) -> impl Iterator<Item = Inexpressible> {
+        let of_queues = self.queues.adapter().map_or(&[][..], |adapter| adapter.inexpressible());
+        let of_gangs = self.gangs.adapter().map_or(&[][..], |adapter| adapter.inexpressible());
+        of_queues.iter().chain(of_gangs).copied()
+    }
+}
+
+/// Checks the capabilities that a target file names. The error has the line and the problem.
+fn check_capability_names(file: &TargetFile, text: &str) -> Result<(), (usize, String)> {
+    let known: Vec<&str> = CAPABILITIES_AND_MEANINGS.iter().map(|(name, _)| *name).collect();
+    let line_of =
+        |word: &str| text.lines().position(|line| line.contains(word)).map_or(1, |n| n + 1);
+    let fields = [
+        ("capabilities", file.capabilities.iter().collect::<Vec<_>>()),
+        ("unsupported", file.unsupported.keys().collect()),
+    ];
+    for (field, names) in fields {
+        if let Some(unknown) = names.into_iter().find(|one| !known.contains(&one.as_str())) {
+            let problem = format!("{field}: got {unknown:?}, expected {}", known.join(", "));
+            return Err((line_of(unknown), problem));
+        }
+    }
+    match file.unsupported.keys().find(|name| file.capabilities.contains(name)) {
+        None => Ok(()),
+        Some(both) => {
+            let problem =
+                format!("unsupported: got {both:?}, expected no capability of `capabilities`");
+            Err((line_of(both), problem))
+        }
     }
 }
 
@@ -488,11 +623,12 @@ mod tests {
         assert!(error.starts_with("t.yaml:4: capabilities: got \"gangs\""), "{error}");
         let error = Target::parse_target_file(
             "t.yaml",
-            "name: x\nqueues: volcano\ncapabilities: []",
+            "name: x\nqueues: slurm\ncapabilities: []",
             &SchedulerSource::Ours,
         );
-        let allowed = "t.yaml: queues: got \"volcano\", expected scheduling.run.ai/v2, \
-                       kueue.x-k8s.io/v1beta2, none";
+        let allowed = "t.yaml: queues: got \"slurm\", expected scheduling.run.ai/v2, \
+                       kueue.x-k8s.io/v1beta2, scheduling.volcano.sh/v1beta1, \
+                       yunikorn-configs, none";
         assert_eq!(error.unwrap_err().to_string(), allowed);
         for name in ["../../x.yaml", "/x.yaml", "sub/x.yaml", "..", "", "kubeconfig", "log"] {
             let text =
@@ -535,8 +671,8 @@ mod tests {
         let which: SchedulerSource = "process:/opt/kube-scheduler".parse().unwrap();
         let target = Target::load_target(&which, None).unwrap();
         assert_eq!(
-            target.missing_capabilities(&BTreeSet::from(["gang", "kube-profile"])),
-            ["gang"]
+            target.missing_capabilities(&BTreeSet::from(["quota", "kube-profile"])),
+            ["quota"]
         );
         let SchedulerSource::Process(command) = &target.source else { panic!("{target:?}") };
         assert!(command.starts_with("/opt/kube-scheduler --config"), "{command}");
@@ -551,6 +687,58 @@ mod tests {
         assert!(error.contains("unknown placeholder: got {kubecfg}"), "{error}");
         let error = Target::load_target(&"installed:mine".parse().unwrap(), None).unwrap_err();
         assert!(error.to_string().contains("--target"), "{error}");
+    }
+
+    #[test]
+    fn a_capability_that_an_api_cannot_express_cannot_be_claimed() {
+        let read = |text: &str| {
+            Target::parse_target_file("t.yaml", text, &SchedulerSource::Ours)
+                .map_err(|error| error.to_string())
+        };
+        let kueue = "name: x\nqueues: kueue.x-k8s.io/v1beta2\n";
+        assert_eq!(
+            read(&format!("{kueue}capabilities: [elastic]")).unwrap_err(),
+            "t.yaml: capabilities: got \"elastic\", expected only what the target's APIs can \
+             express: a group of pods has a size and no smaller minimum"
+        );
+        let pod_groups = "gangs: scheduling.k8s.io/v1beta1";
+        let target = read(&format!("{kueue}{pod_groups}\ncapabilities: [elastic]")).unwrap();
+        assert_eq!(target.gangs, GangApi::Kubernetes);
+        let error = read(&format!("{kueue}gangs: podgroups\ncapabilities: []")).unwrap_err();
+        assert!(error.starts_with("t.yaml: gangs: got \"podgroups\", expected"), "{error}");
+        let both = "capabilities: [quota]\nunsupported: {quota: {reason: no}}";
+        assert_eq!(
+            read(&format!("{kueue}{both}")).unwrap_err(),
+            "t.yaml:3: unsupported: got \"quota\", expected no capability of `capabilities`"
+        );
+        let error = read(&format!("{kueue}rootQueue: all\ncapabilities: []")).unwrap_err();
+        assert!(error.starts_with("t.yaml: rootQueue: got \"all\", expected no value"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_capability_has_its_reason() {
+        let text = "name: x\nqueues: kueue.x-k8s.io/v1beta2\ncapabilities: []\n\
+                    unsupported: {topology: {reason: no racks, documentation: docs/racks}}";
+        let target = Target::parse_target_file("t.yaml", text, &SchedulerSource::Ours).unwrap();
+        let missing = ["elastic", "topology", "quota"];
+        assert_eq!(
+            target.missing_capabilities_text(&missing),
+            "x lacks elastic: a group of pods has a size and no smaller minimum; topology: no racks \
+             (docs/racks); quota"
+        );
+        assert_eq!(target.missing_capabilities_text(&["quota", "gang"]), "x lacks quota, gang");
+    }
+
+    #[test]
+    fn unsupported_capabilities_of_other_projects_name_their_documentation() {
+        for (name, text) in BUILT_IN_TARGETS {
+            let source = SchedulerSource::Process("x".to_owned());
+            let target = Target::parse_target_file(name, text, &source).unwrap();
+            for (capability, found) in &target.unsupported {
+                let is_named = found.documentation.as_ref().is_some_and(|at| at.contains("://"));
+                assert!(is_named && !found.reason.ends_with('.'), "{name}: {capability}");
+            }
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use schedlab_scheduler::admission::{self, Admission, PatchedPods, WebhookService
 use schedlab_scheduler::{Config, Flavor, IdlePolicy, Progress, explain::OutputFormat};
 use tokio::time::Instant;
 
-use super::{World, WorldScheduler};
+use super::{World, WorldScheduler, required_feature_gates};
 use crate::schedulers::{
     AfterKill, InProcessScheduler, NoScheduler, SchedulerControl as _, SchedulerProcess,
     SchedulerProcessSpec, SchedulerUnderTest, Startup, SuspendGuard,
@@ -107,7 +107,7 @@ impl World {
             (SchedulerSource::Process(_), Some(real_cluster)) => {
                 let (folder, run) = real_cluster.new_scheduler_folder();
                 let target = self.target.clone();
-                let gates = self.case.feature_gates().into_iter();
+                let gates = required_feature_gates(&self.case, &self.target).into_iter();
                 let gates: Vec<String> = gates.map(|gate| format!("{gate}=true")).collect();
                 let programs = real_cluster.control_plane_program_folder().map(Path::to_path_buf);
                 let start = SchedulerProcessSpec {

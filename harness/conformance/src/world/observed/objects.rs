@@ -7,8 +7,7 @@ use schedlab_audit::{pod_requests, unschedulable_message};
 
 use super::{ObservedCluster, WatchedKind};
 
-/// Label of objects with the name of the workload whose table row created them.
-pub(crate) const WORKLOAD_LABEL: &str = "schedlab.dev/workload";
+pub(crate) use crate::schedulers::WORKLOAD_LABEL;
 
 /// Prefix of the scheduling gates with which Kueue holds pods back. For users such a pod is pending
 /// like any other.
