@@ -200,12 +200,9 @@ fn start_cluster(
             )?
         }
     };
-    let (definitions, classes) = settings.target.cluster_objects()?;
-    if !definitions.is_empty() || !classes.is_empty() {
-        report_step(&format!("creating the CRDs of {}", settings.target.name));
-        real_cluster.install_target_objects(&definitions, &classes, interrupt)?;
-    }
     drop(boot);
+    let (definitions, classes) = settings.target.cluster_objects()?;
+    real_cluster.install_target_objects(&definitions, &classes, interrupt)?;
     let took = clock.now().duration_since(began).as_secs_f64();
     output.print_note(&format!("{}, ready in {took:.1} s", real_cluster.description()));
     match real_cluster.pods_that_may_land() {

@@ -217,13 +217,11 @@ impl World {
     }
 
     /// The time from one scheduling cycle to the next.
-    pub(crate) fn cycle_period(&self) -> std::time::Duration {
+    pub(crate) fn cycle_period(&self) -> Duration {
         match &self.scheduler {
             WorldScheduler::NotStarted(config) => self.time_scale.scaled_period(config.period),
             WorldScheduler::Started(scheduler) => scheduler.config().period,
-            WorldScheduler::Absent => {
-                self.time_scale.scaled_period(std::time::Duration::from_secs(1))
-            }
+            WorldScheduler::Absent => self.time_scale.scaled_period(Duration::from_secs(1)),
         }
     }
 
