@@ -473,13 +473,15 @@ mod tests {
             object
         };
         let queue = |parent: &str| {
-            let object = json!({"kind": "Queue", "metadata": {"name": "team"}, "spec": {"parent": parent}});
+            let object =
+                json!({"kind": "Queue", "metadata": {"name": "team"}, "spec": {"parent": parent}});
             sent("queues", object)
         };
         assert_eq!(queue("root")["spec"]["parent"], "root");
         assert_eq!(queue("top")["spec"]["parent"], "qx1-top");
         assert_eq!(queue("top")["metadata"]["name"], "qx1-team");
-        let group = json!({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"queue": "team"}});
+        let group =
+            json!({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"queue": "team"}});
         let group = sent("namespaces/a/podgroups", group);
         assert_eq!(group["spec"]["queue"], "qx1-team");
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::SchedulerConnector;
 use super::api_proxy::ApiProxy;
+use super::configuration::{CONFIGURATION_PLACEHOLDER, configuration_file};
 use super::crash_injector::CrashPoint;
 use super::supervisor::Supervisor;
 use super::target::{KUBECONFIG_FILE_NAME, LOG_FILE_NAME, Target};
@@ -33,6 +34,8 @@ pub(crate) struct SchedulerProcessSpec {
     pub config: Config,
     /// The target: the scheduler's command and files.
     pub target: Target,
+    /// The texts of the scheduler's configuration file that steps have set.
+    pub configuration_texts: Vec<String>,
     /// The feature gates that the scenario needs: `GenericWorkload=true,…`.
     pub feature_gates: String,
     /// A folder that is searched for programs in addition to the `PATH`.
@@ -85,7 +88,13 @@ impl SchedulerProcessSpec {
         };
         write(KUBECONFIG_FILE_NAME, &proxy.kubeconfig)?;
         for (name, text) in &self.target.files {
-            write(name, &self.fill_placeholders(text, &folder))?;
+            let text = match text.trim() {
+                CONFIGURATION_PLACEHOLDER => {
+                    configuration_file(&self.config, &self.configuration_texts)?
+                }
+                _ => self.fill_placeholders(text, &folder),
+            };
+            write(name, &text)?;
         }
         let SchedulerSource::Process(command) = &self.target.source else {
             anyhow::bail!("target {} has no command", self.target.name)
