@@ -163,7 +163,10 @@ impl World {
         seed: u64,
         time_scale: TimeScale,
     ) -> anyhow::Result<Self> {
-        let api = Api::new(cluster.cluster_client());
+        let mut api = Api::new(cluster.cluster_client());
+        for object in target.scenario_objects()? {
+            api.create(&object).await.with_context(|| format!("target {}", target.name))?;
+        }
         let view = match &cluster {
             ScenarioCluster::Emulated(emulated) => {
                 ObservedCluster::watch_store_in_process(emulated.emulator())?
@@ -224,7 +227,7 @@ impl World {
     }
 
     async fn wait_for_time(&mut self, time: Duration) -> anyhow::Result<()> {
-        self.ensure_scheduler_started();
+        self.wait_until_scheduler_is_up().await?;
         let end = Instant::now() + time;
         while self.next_change_before(end).await? {}
         self.cluster.wait_for_two_cycles().await;
@@ -260,7 +263,7 @@ impl World {
 
     /// Waits until nothing changes any more and no pod is starting or terminating.
     pub(crate) async fn settle(&mut self) -> anyhow::Result<()> {
-        self.ensure_scheduler_started();
+        self.wait_until_scheduler_is_up().await?;
         if self.is_unchanged_since_settled() {
             return Ok(());
         }

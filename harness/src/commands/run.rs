@@ -157,7 +157,7 @@ fn start_cluster(
         output.print_note(what);
         boot.begin_activity(what);
     };
-    let real_cluster = match environment.cluster {
+    let mut real_cluster = match environment.cluster {
         ClusterChoice::Emulator => return Ok(None),
         ClusterChoice::ControlPlane => {
             boot.begin_activity("booting a control plane");
@@ -200,6 +200,11 @@ fn start_cluster(
             )?
         }
     };
+    let (definitions, classes) = settings.target.cluster_objects()?;
+    if !definitions.is_empty() || !classes.is_empty() {
+        report_step(&format!("creating the CRDs of {}", settings.target.name));
+        real_cluster.install_target_objects(&definitions, &classes, interrupt)?;
+    }
     drop(boot);
     let took = clock.now().duration_since(began).as_secs_f64();
     output.print_note(&format!("{}, ready in {took:.1} s", real_cluster.description()));

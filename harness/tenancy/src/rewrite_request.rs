@@ -326,6 +326,7 @@ pub(super) fn name_in_cluster(
         // Selects a namespace by its name.
         | "kubernetes.io/metadata.name" => names.with_prefix(text),
         "queue" if plural == "podgroups" => names.with_prefix(text),
+        "parent" if plural == "queues" && text != VOLCANO_ROOT_QUEUE => names.with_prefix(text),
         "policyName" if plural == POLICY_BINDINGS => names.with_prefix(text),
         "parentName" if plural == "cohorts" => names.with_prefix(text),
         "namespace" => names.namespace_in_cluster(plural, text),

@@ -2,8 +2,10 @@
 //! one that is installed on the cluster. Its capabilities are declared; scenarios that need others
 //! are skipped.
 
+mod programs;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -19,8 +21,12 @@ use crate::text;
 use schedlab_clusters::external_tools::check_command_starts_with_program;
 use schedlab_clusters::scheduler_source::{DEPLOYED_CYCLE_PERIOD, SchedulerSource};
 
+pub(crate) use programs::Readiness;
+pub use programs::{Prerequisites, TargetProgram};
+
 /// Built-in target files, by the name of the scheduler or of its program.
-const BUILT_IN_TARGETS: [(&str, &str); 9] = [
+const BUILT_IN_TARGETS: [(&str, &str); 10] = [
+    ("kai", include_str!("target/kai.yaml")),
     ("deployment", include_str!("target/deployment.yaml")),
     ("kai-scheduler", include_str!("target/kai-scheduler.yaml")),
     ("schedlab-scheduler", include_str!("target/schedlab-scheduler.yaml")),
@@ -38,13 +44,25 @@ const KAI_SCHEDULER_NAME: &str = "kai-scheduler";
 /// The name of the kubeconfig that schedlab creates in the folder of a scheduler process, beside
 /// the target's files.
 pub(super) const KUBECONFIG_FILE_NAME: &str = "kubeconfig";
-/// The name of the file with the output of a scheduler process, in the same folder as the
-/// kubeconfig.
-pub(super) const LOG_FILE_NAME: &str = "log";
+/// The extension of files with the output of a program, in the same folder as the kubeconfig.
+const LOG_EXTENSION: &str = "log";
 
 /// Placeholders that the command of a scheduler process may contain.
-const PLACEHOLDERS: [&str; 5] =
-    ["{kubeconfig}", "{scheduler-name}", "{profile}", "{feature-gates}", "{dir}"];
+const PLACEHOLDERS: [&str; 7] = [
+    "{kubeconfig}",
+    "{scheduler-name}",
+    "{profile}",
+    "{feature-gates}",
+    "{dir}",
+    TARGET_FOLDER_PLACEHOLDER,
+    PORT_PLACEHOLDER,
+];
+
+/// Placeholder for the folder of the built target.
+pub(super) const TARGET_FOLDER_PLACEHOLDER: &str = "{folder}";
+
+/// Placeholder for a free port. Each NAME is another port.
+const PORT_PLACEHOLDER: &str = "{port:NAME}";
 
 /// Placeholder in the command of a target file for the PROGRAM of `--scheduler process:PROGRAM`.
 const PROGRAM_PLACEHOLDER: &str = "{program}";
@@ -55,10 +73,15 @@ const PROGRAM_PLACEHOLDER: &str = "{program}";
 /// The message names the placeholder and those that are allowed.
 pub fn check_placeholders(command: &str, allowed: &[&str]) -> Result<(), String> {
     let named = command.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
-    let is_word =
-        |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '-');
+    let is_word = |name: &&str| {
+        let is_part = |c: char| c.is_ascii_lowercase() || matches!(c, '-' | ':');
+        !name.is_empty() && name.chars().all(is_part)
+    };
     let mut named = named.map(|(name, _)| name).filter(is_word).map(|name| format!("{{{name}}}"));
-    match named.find(|name| !allowed.contains(&name.as_str())) {
+    let is_allowed = |name: &str| {
+        allowed.contains(&name) || allowed.contains(&PORT_PLACEHOLDER) && name.starts_with("{port:")
+    };
+    match named.find(|name| !is_allowed(name)) {
         Some(unknown) => {
             let known = allowed.join(", ");
             Err(format!("unknown placeholder: got {unknown}, expected one of {known}"))
@@ -95,6 +118,13 @@ pub struct Target {
     /// Files to which the scheduler's command refers as `{dir}/NAME`, with placeholders in their
     /// text.
     pub files: BTreeMap<String, String>,
+    /// The programs of the scheduler, in the order in which they are started; empty unless schedlab
+    /// starts it.
+    pub programs: Vec<TargetProgram>,
+    /// What must exist on the cluster before the programs start.
+    pub prerequisites: Prerequisites,
+    /// The folder of the built target, in which programs and CRDs are.
+    pub folder: Option<PathBuf>,
 }
 
 /// Why a scheduler does not have a capability.
@@ -137,6 +167,14 @@ struct TargetFile {
     command: Option<String>,
     #[serde(default)]
     files: BTreeMap<String, String>,
+    /// The programs of a scheduler that consists of several, instead of `command`.
+    #[serde(default)]
+    programs: Vec<TargetProgram>,
+    #[serde(default)]
+    prerequisites: Prerequisites,
+    /// The folder of the built target: NAME/VERSION below the folder of all built targets.
+    #[serde(default)]
+    folder: Option<PathBuf>,
 }
 
 fn built_in_target_names() -> String {
@@ -163,6 +201,9 @@ impl Target {
             words: Words::Schedlab,
             times: None,
             files: BTreeMap::new(),
+            programs: Vec::new(),
+            prerequisites: Prerequisites::default(),
+            folder: None,
         }
     }
 
@@ -241,13 +282,25 @@ impl Target {
         if let Some(invalid) = file.files.keys().find(|name| !is_plain_file_name(name)) {
             anyhow::bail!(
                 "{location}: files: got {invalid:?}, expected the name of a file in the scheduler's \
-                 folder, without a path, and neither {KUBECONFIG_FILE_NAME:?} nor {LOG_FILE_NAME:?}"
+                 folder, without a path, and neither {KUBECONFIG_FILE_NAME:?} nor a log"
             );
         }
         let apis = TargetApis::parse(&file).map_err(|problem| anyhow!("{location}: {problem}"))?;
         let times = OwnTimes::parse(&file.times)
             .map_err(|invalid| anyhow!("{location}: times: {invalid}"))?;
-        let source = match (source, file.command) {
+        anyhow::ensure!(
+            file.command.is_none() || file.programs.is_empty(),
+            "{location}: got command and programs, expected one of them"
+        );
+        programs::check_programs(location, &file.programs)?;
+        let first_command = file.programs.first().map(|program| program.command.clone());
+        let source = match (source, file.command.or(first_command)) {
+            // A built-in target is named after its program.
+            (SchedulerSource::Ours, Some(command))
+                if find_built_in_target(&file.name).is_some() =>
+            {
+                SchedulerSource::Process(command.replacen(PROGRAM_PLACEHOLDER, &file.name, 1))
+            }
             (SchedulerSource::Ours, Some(command)) => {
                 anyhow::ensure!(
                     !command.contains(PROGRAM_PLACEHOLDER),
@@ -270,6 +323,16 @@ impl Target {
                 .and_then(|()| check_placeholders(command, &PLACEHOLDERS))
                 .map_err(|problem| anyhow!("{location}: command: {problem}"))?;
         }
+        let programs = match &source {
+            SchedulerSource::Process(command) if file.programs.is_empty() => {
+                vec![TargetProgram::of_command(&file.name, command)]
+            }
+            SchedulerSource::Process(_) => file.programs,
+            SchedulerSource::Ours
+            | SchedulerSource::NoScheduler
+            | SchedulerSource::Installed(_)
+            | SchedulerSource::Deployment(_) => Vec::new(),
+        };
         let installed = source.installed_scheduler_name();
         let period = match (&source, file.words) {
             (SchedulerSource::Deployment(_), _) => Some(DEPLOYED_CYCLE_PERIOD),
@@ -289,6 +352,48 @@ impl Target {
             words: file.words,
             times: (file.words != Words::Schedlab).then_some(times),
             files: file.files,
+            programs,
+            prerequisites: file.prerequisites,
+            folder: file.folder.as_deref().map(programs::target_folder),
+        })
+    }
+
+    /// The CRDs and priority classes that the programs of the target need.
+    ///
+    /// # Errors
+    /// A file with CRDs cannot be read.
+    pub fn cluster_objects(&self) -> anyhow::Result<(Vec<Value>, Vec<Value>)> {
+        if self.programs.is_empty() {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let folder = self.folder.as_deref().unwrap_or(Path::new(""));
+        let definitions = self
+            .prerequisites
+            .read_crds(folder)
+            .with_context(|| format!("target {}: crds", self.name))?;
+        Ok((definitions, self.prerequisites.priority_class_objects()))
+    }
+
+    /// The objects that each scenario gets before the programs of the target start.
+    ///
+    /// # Errors
+    /// The manifests of the target are not YAML.
+    pub(crate) fn scenario_objects(&self) -> anyhow::Result<Vec<Value>> {
+        if self.programs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let name = self.scheduler_name.as_deref().unwrap_or(KAI_SCHEDULER_NAME);
+        self.prerequisites
+            .scenario_objects(|text| text.replace("{scheduler-name}", name))
+            .with_context(|| format!("target {}", self.name))
+    }
+
+    /// The commands of the target's programs, with the folder of the built target.
+    pub fn program_commands(&self) -> impl Iterator<Item = String> {
+        let folder = self.folder.as_ref().map(|folder| folder.display().to_string());
+        self.programs.iter().map(move |program| match &folder {
+            Some(folder) => program.command.replace(TARGET_FOLDER_PLACEHOLDER, folder),
+            None => program.command.clone(),
         })
     }
 
@@ -492,7 +597,8 @@ fn rename_scheduler_in(value: &mut Value, new: &str) {
 fn is_plain_file_name(name: &str) -> bool {
     let path = Path::new(name);
     path.file_name().is_some_and(|only| only == path)
-        && ![KUBECONFIG_FILE_NAME, LOG_FILE_NAME].contains(&name)
+        && ![KUBECONFIG_FILE_NAME, LOG_EXTENSION].contains(&name)
+        && path.extension().is_none_or(|extension| extension != LOG_EXTENSION)
 }
 
 #[cfg(test)]
