@@ -112,6 +112,7 @@ Feature: Pods are created and deleted during scheduling
     And pod "unseen" has 1 pending pod
     And no pods of the cluster were evicted
 
+  @quota
   Scenario: Pods that arrive bound to a node are charged to their queue
     When these workloads are submitted:
       | name | kind | queue    | pods | gpus | node   |

@@ -13,6 +13,7 @@ pub(crate) mod step_source;
 mod submit;
 mod target_objects;
 mod time_scale;
+mod unjudged_claims;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::features::Case;
+use crate::report::{ClaimKind, UnjudgedClaim};
 use crate::schedulers::{SchedulerUnderTest, Target, Unsupported};
 use schedlab_clusters::api::Api;
 use schedlab_clusters::real_cluster::RealCluster;
@@ -76,6 +78,8 @@ pub struct World {
     /// The audit that checks every write; `None` until the scheduler has started.
     audit: Option<Audit>,
     case: Case,
+    /// The texts of the scheduler's configuration that steps have set.
+    configuration_texts: Vec<String>,
     /// Submitted objects by workload name, so that a step can delete and resubmit them.
     submitted: BTreeMap<String, Vec<Value>>,
     /// API paths of objects that steps deleted.
@@ -93,6 +97,8 @@ pub struct World {
     last_mismatch: Option<String>,
     /// The texts that snapshot steps have produced so far.
     snapshot_parts: Vec<String>,
+    /// Claims that were not judged so far, because they are not about behaviour.
+    unjudged_claims: Vec<(ClaimKind, UnjudgedClaim)>,
     /// The number of writes and the time when the cluster last settled.
     last_settled: Option<(u64, Instant)>,
 }
@@ -183,6 +189,7 @@ impl World {
             audit: None,
             case: case.clone(),
             step_line: case.location.line,
+            configuration_texts: Vec::new(),
             submitted: BTreeMap::new(),
             deleted: BTreeSet::new(),
             last_synced: Vec::new(),
@@ -190,6 +197,7 @@ impl World {
             streams: BTreeMap::new(),
             last_mismatch: None,
             snapshot_parts: Vec::new(),
+            unjudged_claims: Vec::new(),
             last_settled: None,
         })
     }
@@ -200,7 +208,7 @@ impl World {
 
     /// Lets a duration of the feature pass on the cluster's clock, after scaling it.
     pub(crate) async fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
-        self.wait_for_time(self.time_scale.scaled_duration(time)).await
+        self.wait_for_time(self.time_scale.scaled_wait(time)).await
     }
 
     /// Lets the scheduler run this number of cycles.
@@ -259,9 +267,8 @@ impl World {
         if self.is_unchanged_since_settled() {
             return Ok(());
         }
-        let end = Instant::now() + self.time_scale.scaled_duration(TRANSITION_WAIT_MAX);
-        let idle_wait_max =
-            if self.is_on_real_cluster() { IDLE_WAIT_MAX_REAL } else { IDLE_WAIT_MAX };
+        let end = Instant::now() + self.transition_wait_max();
+        let idle_wait_max = self.idle_wait_max();
         loop {
             let settled = self.cluster.settle(idle_wait_max).await;
             settled.with_context(|| self.last_writes_text())?;
@@ -283,6 +290,29 @@ impl World {
         }
         self.last_settled = Some((self.cluster.write_count(), Instant::now()));
         Ok(())
+    }
+
+    /// How long pods may take to start or terminate. With a scheduler that schedlab does not
+    /// configure: what the scenario's pods take, and its patience; a pod that it bound too early
+    /// would otherwise be waited for.
+    fn transition_wait_max(&self) -> Duration {
+        let usual = self.time_scale.scaled_duration(TRANSITION_WAIT_MAX);
+        match self.target.own_times() {
+            None => usual,
+            Some(times) => {
+                let longest = self.time_scale.scaled_duration(self.case.longest_wait());
+                usual.min(longest + times.patience())
+            }
+        }
+    }
+
+    /// How long the scheduler may keep writing while the cluster should settle.
+    fn idle_wait_max(&self) -> Duration {
+        match (self.is_on_real_cluster(), self.target.own_times()) {
+            (false, _) => IDLE_WAIT_MAX,
+            (true, None) => IDLE_WAIT_MAX_REAL,
+            (true, Some(times)) => IDLE_WAIT_MAX_REAL.min(2 * times.patience()),
+        }
     }
 
     /// Whether nothing has been written since the cluster last settled. In virtual time the clock
@@ -370,16 +400,6 @@ impl World {
     pub fn run_seconds(&self, pod: Pod<'_>) -> i64 {
         let start = pod.first_container_start().parse::<jiff::Timestamp>();
         start.map_or(0, |start| self.cluster.cluster_time().duration_since(start).as_secs().max(0))
-    }
-
-    /// Adds a part with a title to the text that is compared with the case's snapshot.
-    pub(crate) fn add_snapshot_part(&mut self, title: &str, text: &str) {
-        self.snapshot_parts.push(format!("## {title}\n\n{}\n", text.trim_end()));
-    }
-
-    /// The texts that snapshot steps have added, in order.
-    pub(crate) fn snapshot_parts(&self) -> &[String] {
-        &self.snapshot_parts
     }
 
     /// The log entries of all writes so far.

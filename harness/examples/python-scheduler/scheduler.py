@@ -11,8 +11,7 @@ UNITS = {"": 1, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2**10, "Mi": 2**2
 def call(path, body=None):
     data = json.dumps(body).encode() if body else None
     request = urllib.request.Request(SERVER + path, data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)
+    return json.load(urllib.request.urlopen(request))
 
 def amounts(quantities):
     parts = {key: re.fullmatch(r"([0-9.]+)(\D*)", text) for key, text in quantities.items()}
@@ -25,43 +24,43 @@ def requests(pod):
             total[key] = total.get(key, 0) + value
     return total
 
-def take(free, pod):
-    """The first node with room for a pod; what the pod requests is then no longer free."""
+def take(free, node, pod):
+    free[node].update({key: free[node][key] - value for key, value in requests(pod).items()})
+
+def find_node(free, pod):
     needs = requests(pod).items()
-    for node, left in free.items():
-        if all(left.get(key, 0) >= value for key, value in needs):
-            left.update({key: left[key] - value for key, value in needs})
-            return node
+    fits = (node for node, left in free.items() if all(left.get(k, 0) >= v for k, v in needs))
+    node = next(fits, None)
+    if node:
+        take(free, node, pod)
+    return node
 
 def run_cycle():
     free = {node["metadata"]["name"]: amounts(node["status"]["allocatable"])
             for node in call("/api/v1/nodes")["items"] if not node["spec"].get("unschedulable")}
-    minimum = {(group["metadata"]["namespace"], group["metadata"]["name"]):
-               group["spec"]["schedulingPolicy"].get("gang", {}).get("minCount", 1)
-               for group in call("/apis/scheduling.k8s.io/v1beta1/podgroups")["items"]}
+    groups = call("/apis/scheduling.k8s.io/v1beta1/podgroups")["items"]
+    minimum = {group["metadata"]["name"]:
+               group["spec"]["schedulingPolicy"].get("gang", {}).get("minCount", 1) for group in groups}
     gangs, placed = {}, {}
     for pod in call("/api/v1/pods")["items"]:
-        meta, spec = pod["metadata"], pod["spec"]
-        gang = (meta["namespace"], spec.get("schedulingGroup", {}).get("podGroupName", meta["uid"]))
+        spec = pod["spec"]
+        gang = spec.get("schedulingGroup", {}).get("podGroupName", pod["metadata"]["uid"])
         if spec.get("nodeName"):
             placed[gang] = placed.get(gang, 0) + 1
-            if pod["status"].get("phase") not in ("Succeeded", "Failed"):
-                left = free.get(spec["nodeName"], {})
-                left.update({key: left.get(key, 0) - value for key, value in requests(pod).items()})
-        elif spec.get("schedulerName") == sys.argv[2] and "schedulingGates" not in spec:
+            if pod["status"]["phase"] in ("Pending", "Running") and spec["nodeName"] in free:
+                take(free, spec["nodeName"], pod)
+        elif spec["schedulerName"] == sys.argv[2] and not spec.get("schedulingGates"):
             gangs.setdefault(gang, []).append(pod)
-    age = lambda pods: (-pods[0]["spec"].get("priority", 0), pods[0]["metadata"]["creationTimestamp"])
-    for gang, pods in sorted(gangs.items(), key=lambda item: age(item[1])):
-        before = {node: dict(left) for node, left in free.items()}
-        nodes = [(pod["metadata"], take(free, pod)) for pod in pods]
-        found = [(meta, node) for meta, node in nodes if node]
-        if len(found) + placed.get(gang, 0) < minimum.get(gang, 1):
-            free = before
-            continue
-        for meta, node in found:
-            call(f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/binding",
-                 {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": meta["name"]},
-                  "target": {"apiVersion": "v1", "kind": "Node", "name": node}})
+    rank = lambda pods: (-pods[0]["spec"].get("priority", 0), pods[0]["metadata"]["creationTimestamp"])
+    for gang, pods in sorted(gangs.items(), key=lambda item: rank(item[1])):
+        trial = {node: dict(left) for node, left in free.items()}
+        found = [(pod["metadata"], find_node(trial, pod)) for pod in pods]
+        found = [(pod, node) for pod, node in found if node]
+        if len(found) + placed.get(gang, 0) >= minimum.get(gang, 1):
+            free = trial
+            for pod, node in found:
+                call(f"/api/v1/namespaces/{pod['namespace']}/pods/{pod['name']}/binding",
+                     {"metadata": {"name": pod["name"]}, "target": {"kind": "Node", "name": node}})
 
 while True:
     try:

@@ -134,6 +134,9 @@ async fn run_on_cluster(
         }
     };
     attempt.crashes = world.scheduler_crash_count();
+    for (kind, claim) in world.take_unjudged_claims() {
+        attempt.report.add_unjudged_claim(kind, claim);
+    }
     if let (Some(foreign_pods), Some(failure)) =
         (world.foreign_pods_message().await, &mut attempt.report.failure)
     {
@@ -176,6 +179,11 @@ async fn run_steps(
             let report = CaseReport {
                 outcome: CaseOutcome::Skipped,
                 skipped: Some(why),
+                missing_capabilities: world
+                    .unsupported()
+                    .map(|unsupported| unsupported.capability.to_owned())
+                    .into_iter()
+                    .collect(),
                 ..not_run_report(case)
             };
             return CaseAttempt { report, history: Vec::new(), crashes: 0 };

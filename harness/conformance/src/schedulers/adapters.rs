@@ -44,11 +44,6 @@ impl Unsupported {
         let reason = found.map_or("the API cannot express it", |(_, reason)| reason);
         Self { capability, reason: reason.to_owned() }
     }
-
-    /// Something that only KAI's API can say.
-    fn kai_api(reason: String) -> Self {
-        Self { capability: "kai-api", reason }
-    }
 }
 
 impl fmt::Display for Unsupported {
@@ -277,7 +272,10 @@ impl QueueAdapter for NoQueues {
         const WHY: &str = "the scheduler has no queues";
         &[
             ("quota", WHY),
+            ("hierarchy", WHY),
+            ("non-preemptible", WHY),
             ("queue-priority", WHY),
+            ("queue-checks", WHY),
             ("min-runtime", WHY),
             ("borrowing", WHY),
             ("reclaim", WHY),

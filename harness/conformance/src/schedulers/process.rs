@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::SchedulerConnector;
 use super::api_proxy::ApiProxy;
+use super::configuration::{CONFIGURATION_PLACEHOLDER, configuration_file};
 use super::crash_injector::CrashPoint;
 use super::supervisor::Supervisor;
 use super::target::{
@@ -47,6 +48,8 @@ pub(crate) struct SchedulerProcessSpec {
     pub config: Config,
     /// The target: the scheduler's command and files.
     pub target: Target,
+    /// The texts of the scheduler's configuration file that steps have set.
+    pub configuration_texts: Vec<String>,
     /// The feature gates that the scenario needs: `GenericWorkload=true,…`.
     pub feature_gates: String,
     /// A folder that is searched for programs in addition to the `PATH`.
@@ -116,7 +119,13 @@ impl SchedulerProcessSpec {
         };
         write(KUBECONFIG_FILE_NAME, &proxy.kubeconfig)?;
         for (name, text) in &self.target.files {
-            write(name, &placeholders.fill(text))?;
+            let text = match text.trim() {
+                CONFIGURATION_PLACEHOLDER => {
+                    configuration_file(&self.config, &self.configuration_texts)?
+                }
+                _ => placeholders.fill(text),
+            };
+            write(name, &text)?;
         }
         let api = Api::new((self.connector.connect)(Arc::default()));
         let mut instance = Instance { programs: BTreeMap::new(), folder, placeholders, api };

@@ -160,11 +160,9 @@ mod tests {
             write_snapshot(&path, "f", "n", "text").unwrap();
         }
         let features = root.join("features");
-        let suite = load_suite(
-            &[FeaturePath { path: features.clone(), line: None }],
-            crate::steps::catalogue::is_step,
-        )
-        .unwrap();
+        let suite =
+            load_suite(&[FeaturePath::on_disk(features.clone())], crate::steps::catalogue::is_step)
+                .unwrap();
         let names = |whole: &[PathBuf]| -> Vec<String> {
             let found = orphaned_snapshots(&suite, whole, &|_| true);
             found.iter().map(|p| p.file_stem().unwrap().to_string_lossy().into_owned()).collect()

@@ -169,11 +169,11 @@ impl Queues {
         while !at.is_empty() {
             let Some(queue) = self.get(at) else {
                 let reason = format!("the parents of a queue must exist, and {at:?} does not");
-                return Err(Unsupported::kai_api(reason));
+                return Err(Unsupported { capability: "queue-checks", reason });
             };
             if path.contains(&queue.name.as_str()) {
                 let reason = format!("queue {at:?} is below itself, expected a tree");
-                return Err(Unsupported::kai_api(reason));
+                return Err(Unsupported { capability: "queue-checks", reason });
             }
             path.push(&queue.name);
             at = &queue.parent;
@@ -243,7 +243,7 @@ impl Gang {
         let name = text("/metadata/name").unwrap_or_default().to_owned();
         if let Some(field) = FIELDS_OF_KAI_ALONE.iter().find(|field| !spec[**field].is_null()) {
             let reason = format!("only KAI's PodGroups have the field {field}");
-            return Err(Unsupported::kai_api(reason));
+            return Err(Unsupported { capability: "pod-groups", reason });
         }
         if !spec["topologyConstraint"].is_null() {
             let reason = "topology constraints of gangs are written in KAI's API alone";

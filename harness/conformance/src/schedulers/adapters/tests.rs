@@ -239,8 +239,8 @@ fn what_an_api_cannot_say_of_queues_is_a_capability_with_its_reason() {
     "#);
     assert_snapshot!(of("a", &["resources", "gpu", "quota"], json!(13)), @r#"
     Kueue: written
-    Volcano: unsupported quota: Volcano rejects queues that deserve more than their parent: below queue "department" they deserve 17 nvidia.com/gpu, and it deserves 16
-    YuniKorn: unsupported quota: YuniKorn rejects queues to which more is guaranteed than to their parent: below queue "department" it is 17 nvidia.com/gpu, and that queue has 16
+    Volcano: unsupported hierarchy: Volcano rejects queues that deserve more than their parent: below queue "department" they deserve 17 nvidia.com/gpu, and it deserves 16
+    YuniKorn: unsupported hierarchy: YuniKorn rejects queues to which more is guaranteed than to their parent: below queue "department" it is 17 nvidia.com/gpu, and that queue has 16
     "#);
     assert_snapshot!(of("guest", &["resources", "gpu", "quota"], json!(0.5)), @"
     Kueue: unsupported shared-gpus: Kueue counts whole GPUs, and a queue has a part of one
@@ -249,13 +249,13 @@ fn what_an_api_cannot_say_of_queues_is_a_capability_with_its_reason() {
     ");
     assert_snapshot!(of("a", &["parentQueue"], json!("ghost")), @r#"
     Kueue: written
-    Volcano: unsupported kai-api: the parents of a queue must exist, and "ghost" does not
-    YuniKorn: unsupported kai-api: the parents of a queue must exist, and "ghost" does not
+    Volcano: unsupported queue-checks: the parents of a queue must exist, and "ghost" does not
+    YuniKorn: unsupported queue-checks: the parents of a queue must exist, and "ghost" does not
     "#);
     assert_snapshot!(of("department", &["parentQueue"], json!("a")), @r#"
     Kueue: written
-    Volcano: unsupported kai-api: queue "a" is below itself, expected a tree
-    YuniKorn: unsupported kai-api: queue "a" is below itself, expected a tree
+    Volcano: unsupported queue-checks: queue "a" is below itself, expected a tree
+    YuniKorn: unsupported queue-checks: queue "a" is below itself, expected a tree
     "#);
 }
 
@@ -394,11 +394,11 @@ fn sub_groups_are_tasks_and_task_groups_or_unsupported() {
 #[test]
 fn fields_of_kais_pod_groups_alone_are_unsupported() {
     assert_snapshot!(changed_gang(|spec| spec["schedulingBackoff"] = json!(1)), @"
-    Kueue: unsupported kai-api: only KAI's PodGroups have the field schedulingBackoff
-    Volcano: unsupported kai-api: only KAI's PodGroups have the field schedulingBackoff
-    Kubernetes: unsupported kai-api: only KAI's PodGroups have the field schedulingBackoff
-    Coscheduling: unsupported kai-api: only KAI's PodGroups have the field schedulingBackoff
-    YuniKorn: unsupported kai-api: only KAI's PodGroups have the field schedulingBackoff
+    Kueue: unsupported pod-groups: only KAI's PodGroups have the field schedulingBackoff
+    Volcano: unsupported pod-groups: only KAI's PodGroups have the field schedulingBackoff
+    Kubernetes: unsupported pod-groups: only KAI's PodGroups have the field schedulingBackoff
+    Coscheduling: unsupported pod-groups: only KAI's PodGroups have the field schedulingBackoff
+    YuniKorn: unsupported pod-groups: only KAI's PodGroups have the field schedulingBackoff
     ");
     let topology = json!({"topology": "hall", "requiredTopologyLevel": "rack"});
     assert_snapshot!(changed_gang(|spec| spec["topologyConstraint"] = topology.clone()), @"

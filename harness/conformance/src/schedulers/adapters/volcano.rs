@@ -115,7 +115,7 @@ fn check_quotas_of_children(
     }
     let name = resource.pod_resource();
     Err(Unsupported {
-        capability: "quota",
+        capability: "hierarchy",
         reason: format!(
             "Volcano rejects queues that deserve more than their parent: below queue {:?} they \
              deserve {} {name}, and it deserves {}",

@@ -149,7 +149,7 @@ fn guaranteed_amount(
     }
     let name = resource.pod_resource();
     Err(Unsupported {
-        capability: "quota",
+        capability: "hierarchy",
         reason: format!(
             "YuniKorn rejects queues to which more is guaranteed than to their parent: below queue \
              {:?} it is {} {name}, and that queue has {}",

@@ -13,6 +13,10 @@ pub(crate) use crate::schedulers::WORKLOAD_LABEL;
 /// like any other.
 const KUEUE_GATE_PREFIX: &str = "kueue.x-k8s.io/";
 
+/// Annotation of pods that hold the place of a gang's pods: `YuniKorn` creates them and replaces
+/// them. They belong to no workload of a scenario.
+const PLACEHOLDER_ANNOTATION: &str = "internal.yunikorn.apache.org/placeholder";
+
 /// A pod, as the API returns it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pod<'a>(pub &'a Value);
@@ -127,6 +131,11 @@ impl<'a> Pod<'a> {
     /// Whether the deletion of the pod was requested.
     pub(crate) fn is_terminating(self) -> bool {
         !self.text_at("/metadata/deletionTimestamp").is_empty()
+    }
+
+    /// Whether a scheduler created the pod to hold the place of another.
+    pub(crate) fn is_placeholder(self) -> bool {
+        object::annotation(self.0, PLACEHOLDER_ANNOTATION) == Some("true")
     }
 
     /// The GPUs that the pod requests, in thousandths.
