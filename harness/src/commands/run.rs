@@ -69,6 +69,15 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
             output.print_note(&format!("{scenarios} not in the baseline: not compared"));
         }
     }
+    if let Some(failure) = trial_failure(&settings, output) {
+        if let Some(real_cluster) = settings.real_cluster.take().and_then(Arc::into_inner) {
+            real_cluster.close();
+        }
+        if interrupted.is_raised() {
+            return Ok(ExitStatus::Interrupted);
+        }
+        anyhow::bail!(failure);
+    }
     let reports = run_cases(&cases, args, &settings, output);
     if let Some(real_cluster) = settings.real_cluster.take().and_then(Arc::into_inner) {
         let stamp = began.strftime("%Y%m%dT%H%M%SZ").to_string();
@@ -94,6 +103,22 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
     }
     write_reports(args, &report, began, output)?;
     Ok(exit_status(&report, &diagnostics, &interrupted))
+}
+
+/// Why a scheduler that schedlab starts does not place the pod of a trial scenario; `None` if it
+/// does. Otherwise every scenario would wait in vain.
+fn trial_failure(settings: &RunSettings, output: &mut CommandOutput) -> Option<String> {
+    if settings.force || settings.target.programs.is_empty() {
+        return None;
+    }
+    let name = &settings.target.name;
+    output.show_activity(&format!("trying whether {name} places a pod"));
+    let failure = runner::trial_failure(settings)?;
+    output.clear_progress();
+    Some(format!(
+        "scheduler {name} did not place the pod of the trial before the scenarios: {failure}\n\
+         to do: check its command and its schedulerName; --force runs the scenarios anyway"
+    ))
 }
 
 /// Whether schedulers of different node pools would compete for the same claimed devices, which
