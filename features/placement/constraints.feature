@@ -9,6 +9,7 @@ Feature: Pods run only on nodes that satisfy their constraints
     And a queue "team" with a quota of 32
 
   @taints
+  @id:placement.taint
   Scenario: A taint keeps away pods that do not tolerate it
     When these workloads are submitted:
       | name      | kind       | queue | pods | gpus |
@@ -25,13 +26,14 @@ Feature: Pods run only on nodes that satisfy their constraints
     And 1 node has no GPU in use
 
   @taints @bug-kueue-9616
+  @id:placement.taint-removed
   Scenario: A pod that is pinned to a tainted node waits for the taint to go
     When these workloads are submitted:
       | name   | kind       | queue | pods | gpus | node selector              |
       | pinned | deployment | team  | 1    | 1    | kubernetes.io/hostname=h-1 |
       | free   | deployment | team  | 1    | 1    |                            |
     Then deployment "free" is running
-    And for 10 minutes deployment "pinned" is pending
+    And for 1 minute deployment "pinned" is pending
     And deployment "pinned" is pending because "2 node(s) had untolerated taint {gpu: h100}"
     When the taint "gpu" of node "h-1" is removed
     Then deployment "pinned" is running
@@ -49,6 +51,7 @@ Feature: Pods run only on nodes that satisfy their constraints
     And deployment "web" is on node "a-2"
 
   @affinity
+  @id:placement.node-affinity
   Scenario Outline: Required node affinity "<affinity>" leads to <nodes>
     When these workloads are submitted:
       | name | kind       | queue | pods | gpus | node affinity | tolerations |
@@ -66,6 +69,7 @@ Feature: Pods run only on nodes that satisfy their constraints
       | generation lt 9; rack exists | the a100 | h     |
 
   @affinity
+  @id:placement.node-selector
   Scenario: A node selector that no node matches is said to be the reason
     When these workloads are submitted:
       | name | kind       | queue | pods | gpus | node selector | tolerations |
@@ -85,6 +89,7 @@ Feature: Pods run only on nodes that satisfy their constraints
     And node "a-2" has 0 free GPUs
 
   @affinity
+  @id:placement.anti-affinity
   Scenario: Pods that shun each other stand on different nodes, and the last one waits
     When these workloads are submitted:
       | name | kind       | queue | pods | gpus | apart by               | tolerations |
@@ -94,6 +99,7 @@ Feature: Pods run only on nodes that satisfy their constraints
     And deployment "web" is pending because "4 node(s) didn't match pod anti-affinity rules"
 
   @affinity
+  @id:placement.affinity
   Scenario: Pods that want each other stay in one rack
     When these workloads are submitted:
       | name | kind       | queue | pods | gpus | together by | tolerations |
@@ -103,6 +109,7 @@ Feature: Pods run only on nodes that satisfy their constraints
     And deployment "web" is pending because "2 node(s) didn't match pod affinity rules"
 
   @spread
+  @id:placement.spread
   Scenario: Pods are spread over racks, one more in one than in the other at most
     Given node "h-2" is cordoned
     When these workloads are submitted:
@@ -112,6 +119,7 @@ Feature: Pods run only on nodes that satisfy their constraints
     And node "h-1" has 0 free GPUs
     And 12 GPUs are free
 
+  @id:placement.host-port
   Scenario: A host port is taken once on a node
     When these workloads are submitted:
       | name | kind       | queue | pods | gpus | host port | tolerations |
@@ -145,6 +153,7 @@ Feature: Pods run only on nodes that satisfy their constraints
     Then eventually within 20 minutes node "a-2" has 0 free GPUs
     And never within 1 hour deployment "web" has at least 1 failed pods
 
+  @id:placement.ephemeral-storage
   Scenario: Pods that request ephemeral storage run where a node has enough
     Given this manifest is applied:
       """yaml

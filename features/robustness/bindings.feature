@@ -7,6 +7,7 @@ Feature: A pod whose binding the API server refuses
       | queue    | quota |
       | training | 4     |
 
+  @id:robustness.refused-binding
   Scenario: A refused pod waits, others run, and it starts when its binding is allowed
     Given an admission policy refuses to bind pod "doomed"
     And 1 pod "doomed" with 1 GPU each is submitted to queue "training"

@@ -19,6 +19,7 @@ Feature: Nodes are added and removed while pods run
     And the placement matches its snapshot
 
   @virtual-time
+  @id:robustness.not-ready-node
   Scenario: No pod is placed on a node that is not ready
     Given node "node-1" dies
     And 2 minutes pass
@@ -30,6 +31,7 @@ Feature: Nodes are added and removed while pods run
     Then pod "work" has 20 running pods
 
   @bug-kubernetes-63262
+  @id:robustness.node-replaced
   Scenario: A node that is deleted and added again under its name starts clean
     Given 24 pods "old" with 1 GPU each are submitted to queue "training"
     And pod "old" is running
@@ -94,6 +96,15 @@ Feature: Nodes are added and removed while pods run
     When node "node-1" is uncordoned
     Then pod "late" has 18 running pods
 
+  @id:placement.cordon
+  Scenario: A cordoned node takes no pods until it is uncordoned
+    Given node "node-1" is cordoned
+    When 20 pods "work" with 1 GPU each are submitted to queue "training"
+    Then pod "work" has 16 running and 4 pending pods and stays so for 5 cycles
+    And pod "work" is not on node "node-1"
+    When node "node-1" is uncordoned
+    Then pod "work" has 20 running pods
+
   @virtual-time
   Scenario: The gang of a drained node restarts whole elsewhere
     Given the manifest "gang/patient-job.yaml" is applied
@@ -103,6 +114,7 @@ Feature: Nodes are added and removed while pods run
     Then eventually within 5 minutes job "train" has 16 running pods
     And job "train" is not on node "node-1"
 
+  @id:robustness.drain-with-budget
   Scenario: A pod that a budget protects leaves a drained node after its replacement runs
     Given this manifest is applied:
       """yaml
@@ -119,6 +131,7 @@ Feature: Nodes are added and removed while pods run
     Then queue "training" has 8 running pods
     And workload "web" is not on node "node-1"
 
+  @id:robustness.no-execute
   Scenario: A NoExecute taint that no pod tolerates empties the node
     Given 24 pods "work" with 1 GPU each are submitted to queue "training"
     And pod "work" is running

@@ -144,6 +144,7 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
             steps
             static_check
             runner
+            conform
         ",
     ),
     (

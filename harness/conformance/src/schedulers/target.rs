@@ -114,6 +114,10 @@ pub struct Target {
     period: Option<Duration>,
     /// The names of the scheduler's capabilities; `None` means all.
     capabilities: Option<BTreeSet<String>>,
+    /// Why the scheduler lacks a capability, by its name.
+    lacks: BTreeMap<String, String>,
+    /// The version of the scheduler, if it is known.
+    pub version: Option<String>,
     /// Files to which the scheduler's command refers as `{dir}/NAME`, with placeholders in their
     /// text.
     pub files: BTreeMap<String, String>,
@@ -129,6 +133,12 @@ struct TargetFile {
     /// The name of the [`QueueApi`] of the scheduler.
     queues: String,
     capabilities: Vec<String>,
+    /// Why the scheduler lacks a capability, by its name: for reports.
+    #[serde(default)]
+    lacks: BTreeMap<String, String>,
+    /// The version of the scheduler, for reports.
+    #[serde(default)]
+    version: Option<String>,
     #[serde(default)]
     command: Option<String>,
     #[serde(default)]
@@ -153,6 +163,8 @@ impl Target {
             scheduler_name: None,
             period: None,
             capabilities: None,
+            lacks: BTreeMap::new(),
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             files: BTreeMap::new(),
         }
     }
@@ -161,7 +173,7 @@ impl Target {
     /// scenarios run: one that passes does not test the scheduler.
     fn no_scheduler() -> Self {
         let (name, source) = ("no scheduler".to_owned(), SchedulerSource::NoScheduler);
-        Self { name, source, ..Self::ours() }
+        Self { name, source, version: None, ..Self::ours() }
     }
 
     /// Whether `file` is the name of a built-in target and not a file.
@@ -229,6 +241,15 @@ impl Target {
                 known.join(", ")
             );
         }
+        if let Some(unknown) = file.lacks.keys().find(|one| !known.contains(&one.as_str())) {
+            anyhow::bail!("{location}: lacks: got {unknown:?}, expected {}", known.join(", "));
+        }
+        if let Some(both) = file.capabilities.iter().find(|one| file.lacks.contains_key(*one)) {
+            anyhow::bail!(
+                "{location}: lacks: got {both:?}, which is also in capabilities; expected it in one \
+                 of them"
+            );
+        }
         let named = [("name", Some(&file.name)), ("schedulerName", file.scheduler_name.as_ref())];
         for (field, name) in named {
             let allowed = names::SCHEDULER_NAME_RULE;
@@ -277,6 +298,8 @@ impl Target {
             queues,
             scheduler_name: installed.or(file.scheduler_name),
             capabilities: Some(file.capabilities.into_iter().collect()),
+            lacks: file.lacks,
+            version: file.version,
             files: file.files,
         })
     }
@@ -321,6 +344,16 @@ impl Target {
     /// Whether the scheduler reports the fair share of each queue to this process.
     pub(crate) fn reports_fair_shares(&self) -> bool {
         self.source == SchedulerSource::Ours
+    }
+
+    /// Why the scheduler lacks a capability, from its target file.
+    pub(crate) fn reason_against(&self, capability: &str) -> Option<&str> {
+        self.lacks.get(capability).map(String::as_str)
+    }
+
+    /// The names of the declared capabilities; `None` means all.
+    pub fn declared_capabilities(&self) -> Option<impl Iterator<Item = &str>> {
+        Some(self.capabilities.as_ref()?.iter().map(String::as_str))
     }
 
     /// The capabilities in `required` that the scheduler lacks.
