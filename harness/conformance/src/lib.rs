@@ -6,7 +6,8 @@
 //! judges it. [`render`] turns what a scenario showed into text, which [`snapshots`] compares with
 //! reviewed files; [`compare`] compares the outcome with another run's. [`report`] writes the
 //! results. [`conform`] says what the results of a profile's scenarios mean for a scheduler.
-//! [`static_check`] finds without a cluster what a run would reject.
+//! [`static_check`] finds without a cluster what a run would reject. [`suite_files`] reads the files
+//! of all of them, from disk or from the program itself.
 
 pub mod compare;
 pub mod conform;
@@ -19,5 +20,6 @@ pub mod schedulers;
 pub mod snapshots;
 pub mod static_check;
 pub mod steps;
+pub mod suite_files;
 pub mod text;
 pub mod world;

@@ -114,7 +114,7 @@ impl Case {
 
     /// Whether the case's snapshot contains reasons of pending pods.
     fn snapshot_shows_reasons(&self) -> bool {
-        let text = std::fs::read_to_string(self.snapshot_path()).unwrap_or_default();
+        let text = self.files.read_text(&self.snapshot_path()).unwrap_or_default();
         text.lines().any(|line| line == "pending")
     }
 
@@ -181,9 +181,7 @@ impl Case {
             let named = ["the manifest \"", "the fleet \""];
             let rest = named.iter().find_map(|words| step.value.strip_prefix(words))?;
             let name = rest.split('"').next()?;
-            std::fs::read_to_string(self.base_folder().join("fixtures").join(name))
-                .ok()
-                .map(Cow::Owned)
+            self.files.read_text(&self.fixture_path(name)).ok().map(Cow::Owned)
         };
         self.steps.iter().flat_map(move |step| {
             let rows = step.table.iter().flat_map(|table| &table.rows).flatten();
