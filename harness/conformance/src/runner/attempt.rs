@@ -133,6 +133,9 @@ async fn run_on_cluster(
         }
     };
     attempt.crashes = world.scheduler_crash_count();
+    for (kind, claim) in world.take_unjudged_claims() {
+        attempt.report.add_unjudged_claim(kind, claim);
+    }
     if let (Some(foreign_pods), Some(failure)) =
         (world.foreign_pods_message().await, &mut attempt.report.failure)
     {
