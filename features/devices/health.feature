@@ -29,10 +29,11 @@ Feature: An unhealthy GPU is given to no pod
     And 2 pods "large" with 5 GPUs each are submitted to queue "team-a"
     And pod "large" has 2 running pods
     When 1 pod "late" with 4 GPUs each is submitted to queue "team-a"
-    Then pod "late" is pending and stays so for 5 cycles
+    Then pod "late" has 1 pending pod and stays so for 5 cycles
     And 6 GPUs are free
     When 1 pod of pod "large" is deleted
-    Then pod "late" is running
+    Then pod "late" has 1 running pod
+    And 7 GPUs are free
 
   Scenario: A gang goes to the node whose GPUs are healthy
     Given a fleet of 2 nodes with 4 GPUs each

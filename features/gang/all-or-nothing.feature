@@ -52,6 +52,7 @@ Feature: A gang is placed whole or not at all
     And gang "train" has 10 pending pods
     When 8 pods "small" with 1 GPU each are submitted to queue "training"
     Then pod "small" has 8 running pods
+    And 0 GPUs are free
     And gang "train" has 10 pending pods
     And gang "train" is pending because "Resources were found for 0 pods while 10 are required for gang scheduling"
 
@@ -62,6 +63,7 @@ Feature: A gang is placed whole or not at all
     And gang "huge" is pending because "33 pods that must run together request 33 GPUs, and all nodes on which they may run offer 32 GPUs"
     When a node "node-5" with 8 GPUs is added
     Then gang "huge" has 33 running pods
+    And 7 GPUs are free
 
   @id:gang.whole-nodes
   Scenario: A gang of large pods needs whole nodes, not merely enough GPUs

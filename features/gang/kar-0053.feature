@@ -15,6 +15,7 @@ Feature: The gang scheduling test of the CNCF AI conformance programme
       | name  | kind | queue    | pods | gpus | run time |
       | train | gang | training | 4    | 4    | 30s      |
     Then gang "train" has 4 running pods
+    And 0 GPUs are free
     And after 40 seconds gang "train" has 4 succeeded pods
     And 16 GPUs are free
 
@@ -26,12 +27,15 @@ Feature: The gang scheduling test of the CNCF AI conformance programme
     And 16 GPUs are free
     When a node "node-3" with 4 GPUs is added
     Then gang "train" has 5 running pods
+    And 0 GPUs are free
 
   @id:gang.deleted
   Scenario: A gang that is deleted leaves its GPUs to others
     Given a gang "train" of 4 pods with 4 GPUs each is submitted to queue "training"
     And gang "train" has 4 running pods
+    And 0 GPUs are free
     When gang "train" is deleted
     Then 16 GPUs are free
     When a gang "next" of 4 pods with 4 GPUs each is submitted to queue "training"
     Then gang "next" has 4 running pods
+    And 0 GPUs are free

@@ -20,9 +20,10 @@ Feature: Pods run only on nodes that satisfy their constraints
       | name  | kind       | queue | pods | gpus | tolerations         |
       | guest | deployment | team  | 1    | 8    | gpu=h100:NoSchedule |
       | other | deployment | team  | 1    | 8    | gpu=a100:NoSchedule |
-    Then deployment "guest" is running
+    Then deployment "guest" has 1 running pod
     And deployment "guest" is on node "h-1"
-    And deployment "other" is pending
+    And deployment "other" has 1 pending pod
+    And 8 GPUs are free
     And 1 node has no GPU in use
 
   @taints @bug-kueue-9616
@@ -36,8 +37,9 @@ Feature: Pods run only on nodes that satisfy their constraints
     And for 1 minute deployment "pinned" is pending
     And deployment "pinned" is pending because "2 node(s) had untolerated taint {gpu: h100}"
     When the taint "gpu" of node "h-1" is removed
-    Then deployment "pinned" is running
+    Then deployment "pinned" has 1 running pod
     And deployment "pinned" is on node "h-1"
+    And 30 GPUs are free
 
   @taints @bin-packing
   Scenario: A NoExecute taint evicts pods that do not tolerate it
@@ -58,6 +60,7 @@ Feature: Pods run only on nodes that satisfy their constraints
       | web  | deployment | team  | 5    | 4    | <affinity>    | *           |
     Then deployment "web" has 4 running and 1 pending pods
     And deployment "web" is within 1 "gpu"
+    And 16 GPUs are free
     And deployment "web" is not on node "<other>-1"
     And deployment "web" is pending because "2 node(s) didn't match Pod's node affinity/selector"
 
@@ -76,8 +79,9 @@ Feature: Pods run only on nodes that satisfy their constraints
       | web  | deployment | team  | 1    | 1    | gpu=b200      | gpu         |
     Then deployment "web" is pending because "4 node(s) didn't match Pod's node affinity/selector"
     When the label "gpu" of node "a-2" becomes "b200"
-    Then deployment "web" is running
+    Then deployment "web" has 1 running pod
     And deployment "web" is on node "a-2"
+    And 31 GPUs are free
 
   @affinity @bin-packing
   Scenario: A wish for nodes is no condition, and as in KAI it does not outweigh bin-packing
@@ -96,6 +100,7 @@ Feature: Pods run only on nodes that satisfy their constraints
       | web  | deployment | team  | 5    | 1    | kubernetes.io/hostname | *           |
     Then deployment "web" has 4 running and 1 pending pods
     And deployment "web" is on 4 nodes
+    And 28 GPUs are free
     And deployment "web" is pending because "4 node(s) didn't match pod anti-affinity rules"
 
   @affinity
@@ -106,6 +111,7 @@ Feature: Pods run only on nodes that satisfy their constraints
       | web  | deployment | team  | 5    | 4    | rack        | *           |
     Then deployment "web" has 4 running and 1 pending pods
     And deployment "web" is within 1 "rack"
+    And 16 GPUs are free
     And deployment "web" is pending because "2 node(s) didn't match pod affinity rules"
 
   @spread
@@ -126,6 +132,7 @@ Feature: Pods run only on nodes that satisfy their constraints
       | web  | deployment | team  | 5    | 1    | 8080      | *           |
     Then deployment "web" has 4 running and 1 pending pods
     And deployment "web" is on 4 nodes
+    And 28 GPUs are free
     And deployment "web" is pending because "4 node(s) didn't have free ports for the requested pod ports"
 
   Scenario: A cordoned node takes no new pods and keeps those it has

@@ -23,6 +23,7 @@ Feature: A limit holds at every level of the tree
     And queue "team-a" has 4 running and 2 pending pods
     When 1 pod of pod "work" finishes
     Then queue "team-a" has 4 running and 1 pending pods and stays so for 5 cycles
+    And 28 GPUs are free
 
   @id:quota.limit-raised
   Scenario: A raised limit lets waiting pods start
@@ -33,6 +34,7 @@ Feature: A limit holds at every level of the tree
     And queue "team-a" has 4 running and 2 pending pods
     When the limit of queue "team-a" becomes 5
     Then queue "team-a" has 5 running and 1 pending pods and stays so for 5 cycles
+    And 27 GPUs are free
 
   @id:quota.limit-of-parent
   Scenario: The limit of a department holds over the sum of its teams

@@ -24,6 +24,7 @@ Feature: The owner returns and gets its share back
     And queue "borrower" has 27 running pods
     When 5 pods "owned" with 1 GPU each are submitted to queue "owner"
     Then queue "owner" has 5 running pods
+    And 0 GPUs are free
     And no pods of the cluster were evicted
 
   Scenario: The victim's grace period is respected
@@ -50,8 +51,10 @@ Feature: The owner returns and gets its share back
   @id:fairness.within-quota-safe
   Scenario: A queue within its quota loses nothing
     Given 16 pods "mine" with 1 GPU each are submitted to queue "borrower"
+    And queue "borrower" has 16 running pods
     And 16 pods "owned" with 1 GPU each are submitted to queue "owner"
     And queue "owner" has 16 running pods
+    And 0 GPUs are free
     When 4 pods "more" with 1 GPU each are submitted to queue "owner"
     Then for 1 minute workload "more" has 4 pending pods
     And no pods of the cluster were evicted

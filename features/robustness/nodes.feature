@@ -134,14 +134,18 @@ Feature: Nodes are added and removed while pods run
   @id:robustness.no-execute
   Scenario: A NoExecute taint that no pod tolerates empties the node
     Given 24 pods "work" with 1 GPU each are submitted to queue "training"
-    And pod "work" is running
+    And pod "work" has 24 running pods
+    And 0 GPUs are free
     When node "node-3" is tainted with "gpu=broken:NoExecute"
     Then pod "work" has 16 running pods
     And node "node-3" has 8 free GPUs
     When 2 pods "more" with 1 GPU each are submitted to queue "training"
-    Then pod "more" is pending because "untolerated taint {gpu: broken}"
+    Then pod "more" has 2 pending pods
+    And pod "more" is pending because "untolerated taint {gpu: broken}"
     When the taint "gpu" of node "node-3" is removed
-    Then pod "more" is on node "node-3"
+    Then pod "more" has 2 running pods
+    And pod "more" is on node "node-3"
+    And node "node-3" has 6 free GPUs
 
   @quota
   Scenario: Pods of a node that is deleted count until they go, too

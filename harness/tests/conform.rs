@@ -91,7 +91,7 @@ fn the_profile_has_at_least_forty_behaviours_and_core_ones_in_each_area() {
 #[test]
 fn core_behaviours_need_neither_virtual_time_nor_settings_of_one_scheduler() {
     let planned = planned();
-    let own = ["kai-settings", "kube-profile", "faults", "webhooks", "lab", "osmo"];
+    let own = ["configuration", "webhooks", "pod-groups", "bind-requests", "reported-shares"];
     let unfit = core_cases(&planned).into_iter().filter(|case| {
         let needs = case.required_capabilities();
         case.tags.iter().any(|tag| tag == VIRTUAL_TIME_TAG)

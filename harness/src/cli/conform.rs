@@ -27,6 +27,9 @@ pub struct Conform {
     /// `results/conformance/NAME`, NAME that of the target].
     #[arg(long, value_name = "DIR", help_heading = "Report")]
     pub report: Option<PathBuf>,
+    /// Print the JSON Schema of reports and end.
+    #[arg(long, help_heading = "Report")]
+    pub schema: bool,
     /// Also write evidence in the form that a programme asks for.
     #[arg(long, value_enum, value_name = "PROGRAMME", help_heading = "Report")]
     pub evidence: Vec<EvidenceProgramme>,

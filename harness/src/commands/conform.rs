@@ -10,7 +10,7 @@ use schedlab_conformance::conform::{
     self, ClusterIdentity, ConformanceGoals, ConformanceReport, EvaluatedRun, Implementation,
     PlannedBehaviour, Profile, ProfileIdentity, SuiteIdentity,
 };
-use schedlab_conformance::features::{Case, FeaturePath};
+use schedlab_conformance::features::{Case, FeaturePath, display_path};
 use schedlab_conformance::report::{CaseReport, FailureKind, Reporter};
 use schedlab_conformance::runner::RunSettings;
 use schedlab_conformance::schedulers::Target;
@@ -19,13 +19,18 @@ use schedlab_conformance::text::nearest_word;
 use schedlab_control_plane::{PROGRAMS, find_assets};
 use schedlab_emulator::clock::Clock;
 
-use super::{CommandOutput, UsageError, check, environment, reproduce, run};
+use super::{CommandOutput, UsageError, check, environment, reproduce, run, suite};
 use crate::cli::{ClusterChoice, Conform, EnvironmentArgs, EvidenceProgramme, Run, Selection};
 use crate::exit::ExitStatus;
 
 /// Runs the scenarios of a profile, writes the report and prints it.
 pub fn run_conform_command(args: &Conform) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
+    if args.schema {
+        let schema = serde_json::to_string_pretty(&conform::report_schema())?;
+        output.print_result(&(schema + "\n"));
+        return Ok(ExitStatus::Passed);
+    }
     let began = Clock::real().now();
     let profile = Profile::load(&args.profile).map_err(usage_error)?;
     let run = run_arguments(args, &mut output);
@@ -53,10 +58,14 @@ pub fn run_conform_command(args: &Conform) -> anyhow::Result<ExitStatus> {
     }
     let facts = EvaluatedRun {
         implementation: implementation(args, &run.environment, &settings.target),
-        profile: ProfileIdentity { name: profile.name.clone(), title: profile.title.clone() },
+        profile: ProfileIdentity {
+            name: profile.name.clone(),
+            title: profile.title.clone(),
+            only: args.only.clone(),
+        },
         suite: SuiteIdentity {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            digest: suite_digest(&args.features)?,
+            digest: suite_digest(&features_path(args)),
             seed: settings.seed,
         },
         cluster: ClusterIdentity {
@@ -73,6 +82,9 @@ pub fn run_conform_command(args: &Conform) -> anyhow::Result<ExitStatus> {
     output.print_note(&format!("report: {}", folder.join(REPORT_YAML).display()));
     Ok(exit_status(args, &report, &results, &mut output))
 }
+
+/// The name of our scheduler in reports.
+const OUR_SCHEDULER: &str = "schedlab-scheduler";
 
 /// The names of the files of a report.
 const REPORT_YAML: &str = "conformance.yaml";
@@ -123,7 +135,7 @@ fn planned_behaviours(args: &Conform, profile: &Profile) -> anyhow::Result<Vec<P
             format!("--only: got {unknown}, expected an id of profile {}{hint}", profile.name);
         return Err(UsageError(message).into());
     }
-    let suite = check::load_suite(&[FeaturePath::parse(&args.features)])?;
+    let suite = check::load_suite(&[features_path(args)])?;
     let mut planned = conform::plan_scenarios(profile, &suite)?;
     planned.retain(|behaviour| args.only.is_empty() || args.only.contains(&behaviour.id));
     Ok(planned)
@@ -157,42 +169,41 @@ fn implementation(
     target: &Target,
 ) -> Implementation {
     let capabilities = target.declared_capabilities();
+    let name = if target.source == SchedulerSource::Ours { OUR_SCHEDULER } else { &target.name };
     Implementation {
-        name: target.name.clone(),
+        name: name.to_owned(),
         version: args.implementation_version.clone().or_else(|| target.version.clone()),
         scheduler: reproduce::scheduler_option(&environment.scheduler),
         capabilities: capabilities.map(|names| names.map(str::to_owned).collect()),
     }
 }
 
-/// The digest of the features and of the fixtures beside them.
-fn suite_digest(features: &str) -> anyhow::Result<String> {
-    let features = Path::new(features);
-    let fixtures = features.parent().unwrap_or(Path::new("")).join("fixtures");
-    let mut files = Vec::new();
-    collect_files(features, Path::new("features"), &mut files)?;
-    if fixtures.is_dir() {
-        collect_files(&fixtures, Path::new("fixtures"), &mut files)?;
-    }
-    Ok(conform::suite_digest(files.iter().map(|(path, content)| (path.as_str(), &**content))))
+/// The folder of features: on disk, or that of the embedded suite.
+fn features_path(args: &Conform) -> FeaturePath {
+    suite::feature_paths(std::slice::from_ref(&args.features)).remove(0)
 }
 
-fn collect_files(
-    folder: &Path,
-    shown: &Path,
-    files: &mut Vec<(String, Vec<u8>)>,
-) -> anyhow::Result<()> {
-    if folder.is_file() {
-        files.push((shown.display().to_string(), std::fs::read(folder)?));
-        return Ok(());
-    }
-    let entries = std::fs::read_dir(folder)
-        .with_context(|| format!("cannot read the folder {}", folder.display()))?;
-    for entry in entries {
-        let entry = entry?;
-        collect_files(&entry.path(), &shown.join(entry.file_name()), files)?;
-    }
-    Ok(())
+/// The digest of the features, and of the fixtures and snapshots beside them.
+fn suite_digest(features: &FeaturePath) -> String {
+    let base = features.path.parent().unwrap_or(Path::new(""));
+    let beside = ["fixtures", "snapshots"].map(|folder| base.join(folder));
+    let folders = [&features.path, &beside[0], &beside[1]];
+    let paths = folders.into_iter().flat_map(|folder| features.files.files_below(folder));
+    let texts: Vec<(String, String)> = paths
+        .filter(|path| !is_left_out(path))
+        .filter_map(|path| {
+            let text = features.files.read_text(&path).ok()?;
+            let inner = path.strip_prefix(base).unwrap_or(&path);
+            Some((display_path(inner), text))
+        })
+        .collect();
+    conform::suite_digest(texts.iter().map(|(path, text)| (path.as_str(), text.as_bytes())))
+}
+
+/// Whether a file is not part of the suite: it is hidden, or a pending snapshot.
+fn is_left_out(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.starts_with('.') || name.ends_with(".snap.new")
 }
 
 /// The command that repeats the run.

@@ -76,9 +76,9 @@ fn add_behaviour(
 ) {
     let (id, behaviour) = (planned.id.clone(), planned.behaviour.clone());
     level.counts.total += 1;
-    let wording: Vec<String> = results.iter().flat_map(not_judged_steps).collect();
+    let wording: Vec<String> = results.iter().flat_map(not_judged_claims).collect();
     if !wording.is_empty() {
-        level.wording_not_judged.push(NotJudgedWording { id: id.clone(), steps: wording });
+        level.wording_not_judged.push(NotJudgedWording { id: id.clone(), claims: wording });
     }
     let failed = |case: &&CaseReport| {
         matches!(case.outcome, CaseOutcome::Failed | CaseOutcome::Pending)
@@ -91,7 +91,7 @@ fn add_behaviour(
         level.failed.push(FailedBehaviour { id, behaviour, scenarios, reproduce });
         return;
     }
-    let capabilities = missing_capabilities(planned, target);
+    let capabilities = missing_capabilities(results, target);
     let skipped = results.iter().find(|case| case.outcome != CaseOutcome::Passed);
     match skipped {
         Some(_) if !capabilities.is_empty() => {
@@ -115,9 +115,9 @@ fn add_behaviour(
     }
 }
 
-/// The steps of a case about wording that were not judged.
-fn not_judged_steps(_case: &CaseReport) -> Vec<String> {
-    Vec::new()
+/// The claims of a case about wording that were not judged.
+fn not_judged_claims(case: &CaseReport) -> impl Iterator<Item = String> {
+    case.wording_not_judged.iter().map(|claim| claim.claim.clone())
 }
 
 fn failed_scenario(case: &CaseReport) -> FailedScenario {
@@ -134,13 +134,14 @@ fn failed_scenario(case: &CaseReport) -> FailedScenario {
 
 /// The capabilities that a behaviour needs and that the target does not declare, with the target's
 /// reasons.
-fn missing_capabilities(planned: &PlannedBehaviour, target: &Target) -> Vec<UnsupportedCapability> {
-    let required = planned.cases.iter().flat_map(|case| case.required_capabilities()).collect();
-    let missing = target.missing_capabilities(&required).into_iter();
-    missing
+fn missing_capabilities(results: &[CaseReport], target: &Target) -> Vec<UnsupportedCapability> {
+    let names: BTreeSet<&String> =
+        results.iter().flat_map(|case| &case.missing_capabilities).collect();
+    let names = names.into_iter();
+    names
         .map(|name| UnsupportedCapability {
-            name: name.to_owned(),
-            reason: target.reason_against(name).map(str::to_owned),
+            name: name.clone(),
+            reason: target.unsupported_reason(name),
         })
         .collect()
 }

@@ -64,6 +64,10 @@ pub struct ProfileIdentity {
     pub name: String,
     /// What the profile is about.
     pub title: String,
+    /// The ids to which the run was restricted (`--only`); empty for the whole profile. A report on
+    /// a part is no verdict on the profile.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub only: Vec<String>,
 }
 
 /// The suite of a report.
@@ -72,7 +76,8 @@ pub struct ProfileIdentity {
 pub struct SuiteIdentity {
     /// The version of schedlab.
     pub version: String,
-    /// SHA-256 over the features and fixtures that the run read, as `sha256:HEX`.
+    /// SHA-256 over the suite's features, fixtures and snapshots, as `sha256:HEX`: that of the
+    /// lines that `sha256sum` prints for the files in the order of their paths.
     pub digest: String,
     /// The seed of every random choice.
     pub seed: u64,
@@ -170,7 +175,7 @@ pub struct LevelReport {
     /// Behaviours that need a capability that the target does not declare.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub unsupported: Vec<UnsupportedBehaviour>,
-    /// Steps about the wording of messages that were not judged, by behaviour. They do not change
+    /// Claims about the wording of messages that were not judged, by behaviour. They do not change
     /// any verdict.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub wording_not_judged: Vec<NotJudgedWording>,
@@ -266,14 +271,14 @@ pub struct UnsupportedCapability {
     pub reason: Option<String>,
 }
 
-/// Steps about the wording of messages that were not judged.
+/// Claims about the wording of messages that were not judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NotJudgedWording {
     /// The stable id of the behaviour.
     pub id: String,
-    /// The steps.
-    pub steps: Vec<String>,
+    /// The claims: the quoted words, or the sentences of steps.
+    pub claims: Vec<String>,
 }
 
 /// How to repeat the run.

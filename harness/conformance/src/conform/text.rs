@@ -118,15 +118,19 @@ fn write_level(level: &LevelReport, out: &mut String) {
         let lacks: Vec<String> = unsupported.capabilities.iter().map(capability).collect();
         let _ = writeln!(out, "  - {}: unsupported: {}", unsupported.id, lacks.join(", "));
     }
-    let not_judged: usize = level.wording_not_judged.iter().map(|one| one.steps.len()).sum();
+    let not_judged: usize = level.wording_not_judged.iter().map(|one| one.claims.len()).sum();
     if not_judged > 0 {
-        let steps = counted_noun(not_judged, "step");
-        let _ = writeln!(out, "  wording not judged: {steps}");
+        let claims = counted_noun(not_judged, "claim");
+        let _ = writeln!(out, "  wording not judged: {claims}");
     }
 }
 
 fn verdict_sentence(report: &ConformanceReport) -> String {
     let (name, profile) = (&report.implementation.name, &report.profile.name);
+    if !report.profile.only.is_empty() {
+        let behaviours = counted_noun(report.profile.only.len(), "behaviour");
+        return format!("Only {behaviours} of {profile} ran: this is no verdict on {name}.");
+    }
     match report.verdict.result {
         ReportVerdict::Conformant => format!("{name} is conformant to {profile}."),
         ReportVerdict::ConformantInAreas => {

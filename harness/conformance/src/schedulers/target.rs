@@ -83,8 +83,6 @@ pub struct Target {
     period: Option<Duration>,
     /// The names of the scheduler's capabilities; `None` means all.
     capabilities: Option<BTreeSet<String>>,
-    /// Why the scheduler lacks a capability, by its name.
-    lacks: BTreeMap<String, String>,
     /// The version of the scheduler, if it is known.
     pub version: Option<String>,
     /// In which words the scheduler reports reasons and events.
@@ -106,9 +104,6 @@ struct TargetFile {
     /// The name of the [`QueueApi`] of the scheduler.
     queues: String,
     capabilities: Vec<String>,
-    /// Why the scheduler lacks a capability, by its name: for reports.
-    #[serde(default)]
-    lacks: BTreeMap<String, String>,
     /// The version of the scheduler, for reports.
     #[serde(default)]
     version: Option<String>,
@@ -142,7 +137,6 @@ impl Target {
             scheduler_name: None,
             period: None,
             capabilities: None,
-            lacks: BTreeMap::new(),
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             words: Words::Schedlab,
             times: None,
@@ -222,15 +216,6 @@ impl Target {
                 known.join(", ")
             );
         }
-        if let Some(unknown) = file.lacks.keys().find(|one| !known.contains(&one.as_str())) {
-            anyhow::bail!("{location}: lacks: got {unknown:?}, expected {}", known.join(", "));
-        }
-        if let Some(both) = file.capabilities.iter().find(|one| file.lacks.contains_key(*one)) {
-            anyhow::bail!(
-                "{location}: lacks: got {both:?}, which is also in capabilities; expected it in one \
-                 of them"
-            );
-        }
         let named = [("name", Some(&file.name)), ("schedulerName", file.scheduler_name.as_ref())];
         for (field, name) in named {
             let allowed = names::SCHEDULER_NAME_RULE;
@@ -284,7 +269,6 @@ impl Target {
             queues,
             scheduler_name: installed.or(file.scheduler_name),
             capabilities: Some(file.capabilities.into_iter().collect()),
-            lacks: file.lacks,
             version: file.version,
             words: file.words,
             times: (file.words != Words::Schedlab).then_some(times),
@@ -356,9 +340,9 @@ impl Target {
         self.source == SchedulerSource::Ours
     }
 
-    /// Why the scheduler lacks a capability, from its target file.
-    pub(crate) fn reason_against(&self, capability: &str) -> Option<&str> {
-        self.lacks.get(capability).map(String::as_str)
+    /// Why the scheduler lacks a capability, if its target file says so.
+    pub(crate) fn unsupported_reason(&self, _capability: &str) -> Option<String> {
+        None
     }
 
     /// The names of the declared capabilities; `None` means all.
