@@ -1,6 +1,7 @@
 //! The command line. Parsing only; the subcommands are implemented in [`crate::commands`].
 
 mod compare;
+mod conform;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
@@ -19,6 +20,7 @@ use schedlab_conformance::runner::{CrashWrites, FlakyOutcome};
 use schedlab_conformance::text::parse_duration;
 
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
+pub use conform::{Conform, EvidenceProgramme};
 
 /// Tests Kubernetes GPU schedulers with Gherkin features, on emulated and real clusters.
 #[derive(Debug, Parser)]
@@ -50,6 +52,13 @@ Examples:
   schedlab run features/reclaim/owner-returns.feature:11 --seed 1
   schedlab run features --cluster control-plane --baseline results/emulator/latest";
 
+const CONFORM_EXAMPLES: &str = "\
+Examples:
+  schedlab conform --report report
+  schedlab conform --target kube-scheduler --implementation-version v1.37.2 --report report
+  schedlab conform --scheduler 'process:my-scheduler {kubeconfig}' --target my-target.yaml \\
+    --require gang --max-skipped 0";
+
 const UP_EXAMPLE: &str = "\
 Example:
   schedlab up --fleet fixtures/fleets/lab.yaml --kubeconfig /tmp/kubeconfig";
@@ -71,6 +80,9 @@ pub enum Command {
     /// Run scenarios and compare their snapshots.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Box<Run>),
+    /// Run the scenarios of a conformance profile and report whether the scheduler conforms.
+    #[command(after_help = CONFORM_EXAMPLES)]
+    Conform(Box<Conform>),
     /// List the scenarios that a selection matches, without running them.
     #[command(after_help = "Example:\n  schedlab list features --tags @gang --format json")]
     List(List),

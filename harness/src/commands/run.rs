@@ -143,7 +143,7 @@ fn load_baseline(args: &Run) -> anyhow::Result<Option<Baseline>> {
 }
 
 /// Closes a real cluster. Saves the logs of its components if a scenario failed.
-fn close_cluster(
+pub(super) fn close_cluster(
     real_cluster: RealCluster,
     reports: &[CaseReport],
     logs: &Path,
@@ -167,7 +167,7 @@ fn close_cluster(
 }
 
 /// Starts the requested real cluster or connects to it; `None` for the emulator.
-fn start_cluster(
+pub(super) fn start_cluster(
     args: &Run,
     settings: &RunSettings,
     interrupt: &Interrupt,
@@ -260,7 +260,7 @@ fn crashes_option(args: &Run) -> anyhow::Result<Option<CrashWrites>> {
     Ok(args.execution.crash_before)
 }
 
-fn run_settings(args: &Run, ci: Ci) -> anyhow::Result<RunSettings> {
+pub(super) fn run_settings(args: &Run, ci: Ci) -> anyhow::Result<RunSettings> {
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let times = |more| cores.saturating_mul(NonZeroUsize::new(more).unwrap_or(cores));
     let baseline = load_baseline(args)?;
@@ -301,7 +301,7 @@ fn run_settings(args: &Run, ci: Ci) -> anyhow::Result<RunSettings> {
     })
 }
 
-fn run_cases(
+pub(super) fn run_cases(
     cases: &[&Case],
     args: &Run,
     settings: &RunSettings,

@@ -111,6 +111,8 @@ pub struct Target {
     capabilities: Option<BTreeSet<String>>,
     /// The capabilities that the scheduler does not have, with the reasons.
     unsupported: BTreeMap<String, UnsupportedCapability>,
+    /// The version of the scheduler, if it is known.
+    pub version: Option<String>,
     /// In which words the scheduler reports reasons and events.
     words: Words,
     /// The scheduler's own times; `None` means that they can be scaled.
@@ -157,6 +159,9 @@ struct TargetFile {
     /// The capabilities that the scheduler does not have, with the reasons.
     #[serde(default)]
     unsupported: BTreeMap<String, UnsupportedCapability>,
+    /// The version of the scheduler, for reports.
+    #[serde(default)]
+    version: Option<String>,
     /// In which words the scheduler reports reasons and events.
     #[serde(default)]
     words: Words,
@@ -198,6 +203,7 @@ impl Target {
             period: None,
             capabilities: None,
             unsupported: BTreeMap::new(),
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             words: Words::Schedlab,
             times: None,
             files: BTreeMap::new(),
@@ -211,7 +217,7 @@ impl Target {
     /// scenarios run: one that passes does not test the scheduler.
     fn no_scheduler() -> Self {
         let (name, source) = ("no scheduler".to_owned(), SchedulerSource::NoScheduler);
-        Self { name, source, ..Self::ours() }
+        Self { name, source, version: None, ..Self::ours() }
     }
 
     /// Whether `file` is the name of a built-in target and not a file.
@@ -349,6 +355,7 @@ impl Target {
             unsupported: file.unsupported,
             scheduler_name: installed.or(file.scheduler_name),
             capabilities: Some(file.capabilities.into_iter().collect()),
+            version: file.version,
             words: file.words,
             times: (file.words != Words::Schedlab).then_some(times),
             files: file.files,
@@ -503,6 +510,11 @@ impl Target {
         let missing: Vec<String> = missing.iter().map(text).collect();
         let separator = if missing.iter().any(|text| text.contains(": ")) { "; " } else { ", " };
         format!("{} lacks {}", self.name, missing.join(separator))
+    }
+
+    /// The names of the declared capabilities; `None` means all.
+    pub fn declared_capabilities(&self) -> Option<impl Iterator<Item = &str>> {
+        Some(self.capabilities.as_ref()?.iter().map(String::as_str))
     }
 
     /// The capabilities in `required` that the scheduler lacks.
