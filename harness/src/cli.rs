@@ -2,6 +2,7 @@
 
 mod compare;
 pub mod settings;
+mod conform;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
@@ -20,6 +21,7 @@ use schedlab_conformance::runner::{CrashWrites, FlakyOutcome};
 use schedlab_conformance::text::parse_duration;
 
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
+pub use conform::{Conform, EvidenceProgramme};
 
 /// Tests Kubernetes GPU schedulers with Gherkin features, on emulated and real clusters.
 #[derive(Debug, Parser)]
@@ -78,6 +80,13 @@ Examples:
   schedlab scheduler crds | kubectl apply -f -
   schedlab scheduler run --config scheduler.yaml";
 
+const CONFORM_EXAMPLES: &str = "\
+Examples:
+  schedlab conform --report report
+  schedlab conform --target kube-scheduler --implementation-version v1.37.2 --report report
+  schedlab conform --scheduler 'process:my-scheduler {kubeconfig}' --target my-target.yaml \\
+    --require gang --max-skipped 0";
+
 const UP_EXAMPLE: &str = "\
 Example:
   schedlab up --fleet fixtures/fleets/lab.yaml --kubeconfig /tmp/kubeconfig";
@@ -102,6 +111,9 @@ pub enum Command {
     /// Run scenarios and compare their snapshots.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Box<Run>),
+    /// Run the scenarios of a conformance profile and report whether the scheduler conforms.
+    #[command(after_help = CONFORM_EXAMPLES)]
+    Conform(Box<Conform>),
     /// List the scenarios that a selection matches, without running them.
     #[command(after_help = "Example:\n  schedlab list features --tags @gang --format json")]
     List(List),

@@ -3,6 +3,7 @@
 mod cases;
 mod check;
 mod clean;
+mod conform;
 mod diff;
 mod doctor;
 mod environment;
@@ -31,6 +32,7 @@ use schedlab_conformance::report::Diagnostics;
 pub use cases::run_cases_command;
 pub use check::{run_check_command, run_list_command};
 pub use clean::run_clean_command;
+pub use conform::run_conform_command;
 pub use diff::run_diff_command;
 pub use doctor::run_doctor_command;
 pub(crate) use output::{CommandOutput, OutputChoices};
@@ -69,6 +71,7 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
     match command {
         Command::Init(args) => init::run_init_command(&args),
         Command::Run(args) => run(&args),
+        Command::Conform(args) => run_conform_command(&args),
         Command::List(args) => run_list_command(&args),
         Command::Check(args) => run_check_command(&args),
         Command::Steps(args) => run_steps_command(&args),

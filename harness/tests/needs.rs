@@ -45,6 +45,9 @@ fn cases() -> std::io::Result<Vec<Case>> {
     for area in std::fs::read_dir(&root)? {
         for file in std::fs::read_dir(area?.path())? {
             let path = file?.path();
+            if path.extension().is_none_or(|extension| extension != "feature") {
+                continue;
+            }
             let text = std::fs::read_to_string(&path)?;
             let shown = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
             cases.extend(

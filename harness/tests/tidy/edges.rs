@@ -145,6 +145,7 @@ pub(crate) const EDGES: [(&str, &str); 15] = [
             steps
             static_check
             runner
+            conform
         ",
     ),
     (

@@ -1,19 +1,28 @@
 //! The scheduler of a world: configuration, start, stop and crashes.
 
 use std::path::Path;
+use std::time::Duration;
 
+use anyhow::Context as _;
 use schedlab_audit::{Audit, BoundLevels, Rules};
 use schedlab_scheduler::admission::{self, Admission, PatchedPods, WebhookService};
 use schedlab_scheduler::{
     Config, ConfigSource, Flavor, IdlePolicy, Progress, explain::OutputFormat,
 };
+use tokio::time::Instant;
 
-use super::{World, WorldScheduler};
+use super::{World, WorldScheduler, required_feature_gates};
 use crate::schedulers::{
     AfterKill, InProcessScheduler, NoScheduler, SchedulerControl as _, SchedulerProcess,
-    SchedulerProcessSpec, SchedulerUnderTest, SuspendGuard,
+    SchedulerProcessSpec, SchedulerUnderTest, Startup, SuspendGuard,
 };
 use schedlab_clusters::scheduler_source::SchedulerSource;
+
+/// How long the programs of a scheduler may take to be up, at least.
+const STARTUP_LIMIT_MIN: Duration = Duration::from_mins(1);
+
+/// How often a scheduler that is starting is checked for its end.
+const STARTUP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 impl World {
     /// Starts the scheduler, unless it was started already or the scenario has none.
@@ -29,6 +38,34 @@ impl World {
             scheduler.start();
             self.scheduler = WorldScheduler::Started(Box::new(scheduler));
         }
+    }
+
+    /// Starts the scheduler like [`Self::ensure_scheduler_started`], and waits until all programs of
+    /// a scheduler in processes of its own are up.
+    ///
+    /// # Errors
+    /// A program is not up in time. The message names it and has the end of its log.
+    pub(crate) async fn wait_until_scheduler_is_up(&mut self) -> anyhow::Result<()> {
+        self.ensure_scheduler_started();
+        let WorldScheduler::Started(scheduler) = &self.scheduler else { return Ok(()) };
+        let Some(mut startup) = scheduler.subscribe_to_startup() else { return Ok(()) };
+        let limit = self.time_scale.wait_limit(STARTUP_LIMIT_MIN);
+        let end = Instant::now() + limit;
+        while scheduler.is_alive() && scheduler.exit_error().is_none() {
+            let Startup::Starting(missing) = startup.borrow_and_update().clone() else {
+                return Ok(());
+            };
+            tokio::select! {
+                changed = startup.changed() => changed.context("the scheduler's task ended")?,
+                () = tokio::time::sleep(STARTUP_POLL_INTERVAL) => {}
+                () = tokio::time::sleep_until(end) => anyhow::bail!(
+                    "scheduler {} is not up after {} s; it waits for {missing}",
+                    self.target.name,
+                    limit.as_secs()
+                ),
+            }
+        }
+        Ok(())
     }
 
     /// Makes the scheduler crash once before its write with this number, and restart, independently
@@ -75,7 +112,7 @@ impl World {
             (SchedulerSource::Process(_), Some(real_cluster)) => {
                 let (folder, run) = real_cluster.new_scheduler_folder();
                 let target = self.target.clone();
-                let gates = self.case.feature_gates().into_iter();
+                let gates = required_feature_gates(&self.case, &self.target).into_iter();
                 let gates: Vec<String> = gates.map(|gate| format!("{gate}=true")).collect();
                 let programs = real_cluster.control_plane_program_folder().map(Path::to_path_buf);
                 let start = SchedulerProcessSpec {
@@ -197,16 +234,14 @@ impl World {
     }
 
     /// The time from one scheduling cycle to the next.
-    pub(crate) fn cycle_period(&self) -> std::time::Duration {
+    pub(crate) fn cycle_period(&self) -> Duration {
         match &self.scheduler {
             WorldScheduler::NotStarted(config) if self.target.own_times().is_some() => {
                 config.period
             }
             WorldScheduler::NotStarted(config) => self.time_scale.scaled_period(config.period),
             WorldScheduler::Started(scheduler) => scheduler.config().period,
-            WorldScheduler::Absent => {
-                self.time_scale.scaled_period(std::time::Duration::from_secs(1))
-            }
+            WorldScheduler::Absent => self.time_scale.scaled_period(Duration::from_secs(1)),
         }
     }
 
