@@ -680,7 +680,7 @@ mod tests {
         let which: SchedulerSource = "process:/opt/kube-scheduler".parse().unwrap();
         let target = Target::load_target(&which, None).unwrap();
         assert_eq!(
-            target.missing_capabilities(&BTreeSet::from(["quota", "kube-profile"])),
+            target.missing_capabilities(&BTreeSet::from(["quota", "preemption"])),
             ["quota"]
         );
         let SchedulerSource::Process(command) = &target.source else { panic!("{target:?}") };
