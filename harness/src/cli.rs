@@ -1,5 +1,6 @@
 //! The command line. Parsing only; the subcommands are implemented in [`crate::commands`].
 
+mod case;
 mod compare;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,6 +19,9 @@ use schedlab_conformance::report::Reporter;
 use schedlab_conformance::runner::{CrashWrites, FlakyOutcome};
 use schedlab_conformance::text::parse_duration;
 
+pub use case::{
+    Capture, CaseCommand, CaseFiles, CaseScheduler, Explain, Feature, Minimise, Redact, Replay,
+};
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
 
 /// Tests Kubernetes GPU schedulers with Gherkin features, on emulated and real clusters.
@@ -96,10 +100,9 @@ pub enum Command {
     /// outcomes; cases with rounds also run end to end on an emulated cluster.
     #[command(after_help = "Example:\n  schedlab cases cases --filter reclaim")]
     Cases(Cases),
-    /// Run scheduling cycles over a captured cluster and print plans and pending reasons. The input
-    /// is a zip of `schedlab-scheduler snapshot` or of KAI's /get-snapshot.
-    #[command(after_help = "Example:\n  schedlab replay snapshot.zip --cycles 5")]
-    Replay(Replay),
+    /// Case files: a captured cluster, replayed, explained, redacted, minimised.
+    #[command(flatten)]
+    Case(CaseCommand),
     /// Compare placements and events of two runs, scenario by scenario.
     #[command(after_help = "Example:\n  schedlab diff 20261121T160318Z-seed1 latest --common")]
     Diff(DiffRuns),
@@ -516,23 +519,6 @@ pub enum SnapshotVerb {
 pub struct SnapshotFolder {
     /// Pending snapshots, or folders with them [default: snapshots].
     pub paths: Vec<PathBuf>,
-}
-
-/// Arguments of `schedlab replay`.
-#[derive(Debug, Args)]
-pub struct Replay {
-    /// Zip file of the captured cluster.
-    pub file: PathBuf,
-    /// Maximum number of cycles; stops earlier when a cycle decides nothing.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub cycles: u32,
-    /// Name of the scheduler whose pods are scheduled [default: from the snapshot, else
-    /// kai-scheduler].
-    #[arg(long, help_heading = "Scheduler")]
-    pub scheduler_name: Option<String>,
-    /// Configuration file; overrides the configuration in the snapshot.
-    #[arg(long, value_name = "FILE", help_heading = "Scheduler")]
-    pub config: Option<PathBuf>,
 }
 
 /// Parses a number above 0.

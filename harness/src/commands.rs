@@ -1,12 +1,18 @@
 //! The subcommands. Data goes to standard output, everything else to standard error.
 
+mod capture;
+mod case_input;
 mod cases;
 mod check;
 mod clean;
 mod diff;
 mod doctor;
 mod environment;
+mod explain;
+mod feature;
+mod minimise;
 mod output;
+mod redact;
 mod replay;
 mod reproduce;
 mod run;
@@ -21,16 +27,21 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use schedlab_scheduler::logging;
 
-use crate::cli::{Cli, Command};
+use crate::cli::{CaseCommand, Cli, Command};
 use crate::exit::ExitStatus;
 use schedlab_conformance::report::Diagnostics;
 
+pub use capture::run_capture_command;
 pub use cases::run_cases_command;
 pub use check::{run_check_command, run_list_command};
 pub use clean::run_clean_command;
 pub use diff::run_diff_command;
 pub use doctor::run_doctor_command;
+pub use explain::run_explain_command;
+pub use feature::run_feature_command;
+pub use minimise::run_minimise_command;
 pub(crate) use output::CommandOutput;
+pub use redact::run_redact_command;
 pub use replay::run_replay_command;
 pub use run::run;
 pub use simulate::run_simulate_command;
@@ -68,11 +79,22 @@ fn run_command(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Snapshot(verb) => run_snapshot_command(&verb),
         Command::Simulate(args) => run_simulate_command(&args),
         Command::Cases(args) => run_cases_command(&args),
-        Command::Replay(args) => run_replay_command(&args),
+        Command::Case(command) => run_case_command(&command),
         Command::Diff(args) => run_diff_command(&args),
         Command::Upgrade(args) => run_upgrade_command(&args),
         Command::Doctor(args) => run_doctor_command(&args),
         Command::Clean(args) => run_clean_command(&args),
+    }
+}
+
+fn run_case_command(command: &CaseCommand) -> anyhow::Result<ExitStatus> {
+    match command {
+        CaseCommand::Replay(args) => run_replay_command(args),
+        CaseCommand::Explain(args) => run_explain_command(args),
+        CaseCommand::Capture(args) => run_capture_command(args),
+        CaseCommand::Redact(args) => run_redact_command(args),
+        CaseCommand::Minimise(args) => run_minimise_command(args),
+        CaseCommand::Feature(args) => run_feature_command(args),
     }
 }
 

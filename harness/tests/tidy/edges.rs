@@ -97,7 +97,8 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
             snapshot_builder
             apply podgrouper
             binder queue_controller
-            admission explain snapshot_file
+            admission snapshot_file
+            explain
             run
             replay -> cache config podgrouper records snapshot_builder snapshot_file
             cli ->
