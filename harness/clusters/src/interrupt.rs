@@ -3,7 +3,6 @@
 //! second ends the process immediately.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -84,9 +83,10 @@ impl Interrupt {
 
     /// Like [`Self::run_unless_interrupted`], but cancels the work only after `grace`: for work
     /// that must not be left half done.
+    #[cfg(any(feature = "container", test))]
     pub(crate) async fn run_with_grace_after_interrupt<T, E>(
         &self,
-        grace: Duration,
+        grace: std::time::Duration,
         work: impl Future<Output = Result<T, E>>,
     ) -> anyhow::Result<T>
     where
@@ -175,7 +175,7 @@ mod tests {
     async fn work_with_a_grace_period_is_cancelled_after_it() {
         let interrupt = Interrupt::default();
         interrupt.raise();
-        let grace = Duration::from_secs(10);
+        let grace = std::time::Duration::from_secs(10);
         let slow = async {
             tokio::time::sleep(grace / 2).await;
             anyhow::Ok(7)

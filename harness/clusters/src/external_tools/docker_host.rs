@@ -2,7 +2,6 @@
 //! context. Libraries that connect to a daemon themselves ignore contexts.
 
 use std::fmt;
-use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +69,7 @@ impl DockerEndpoint {
 
     /// Whether ports of the daemon's containers are reachable on this machine: the address is a
     /// unix socket or a loopback address.
+    #[cfg(any(feature = "container", test))]
     pub(crate) fn is_on_this_machine(&self) -> bool {
         match self.host.split_once("://") {
             Some(("unix", _)) => true,
@@ -89,11 +89,12 @@ impl fmt::Display for DockerEndpoint {
 }
 
 /// Whether an address is a loopback address. It may contain a port and a path.
+#[cfg(any(feature = "container", test))]
 fn is_loopback_address(address: &str) -> bool {
     let address = address.split('/').next().unwrap_or_default();
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+    host == "localhost" || host.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
 }
 
 #[cfg(test)]
