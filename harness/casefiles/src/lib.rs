@@ -11,6 +11,7 @@ pub mod minimise;
 pub mod predicate;
 pub mod read;
 pub mod redact;
+mod restore;
 
 pub use case::{Case, CaseError, FORMAT, Manifest};
 pub use kinds::{CaseKind, KINDS, kind_of};

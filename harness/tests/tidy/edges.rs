@@ -12,7 +12,7 @@ use crate::source::Source;
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module. Types that the root itself defines are in the first
 /// line.
-pub(crate) const EDGES: [(&str, &str); 14] = [
+pub(crate) const EDGES: [(&str, &str); 15] = [
     (
         "scheduler/core",
         "
@@ -145,6 +145,17 @@ pub(crate) const EDGES: [(&str, &str); 14] = [
             steps
             static_check
             runner
+        ",
+    ),
+    (
+        "harness/casefiles",
+        "
+            kinds
+            case
+            predicate
+            restore
+            read redact capture
+            minimise feature
         ",
     ),
     (
