@@ -423,6 +423,10 @@ pub struct Up {
     /// Start without nodes.
     #[arg(long, conflicts_with = "fleet", help_heading = "Fleet")]
     pub empty: bool,
+    /// Create the objects of a case (a case file, a snapshot, or output of kubectl) instead of a
+    /// fleet. Pods that had a node are bound to it; with `--no-scheduler` the others stay pending.
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["fleet", "empty"], help_heading = "Fleet")]
+    pub case: Vec<PathBuf>,
     /// Version of Kubernetes: 1.35 or 1.37.
     #[arg(long, default_value_t, value_name = "VERSION", help_heading = "Server")]
     pub kubernetes: KubernetesVersion,

@@ -66,8 +66,9 @@ pub fn write_with_tables(
 ) -> Result<String, Inexpressible> {
     let scene = Scene::from_case(case, placement)?;
     let mut text = format!("Feature: {}\n\n  Background:\n", story.title);
-    text.push_str(&scene.fleet_text());
-    text.push_str(&scene.queues_text());
+    let fleet = scene.fleet_text();
+    let queues = scene.queues_text(if fleet.is_empty() { "Given" } else { "And" });
+    text += &(fleet + &queues);
     let _ = writeln!(text, "\n  Scenario: {}", scenario_name(story));
     let running: Vec<&Workload> = scene.workloads.iter().filter(|it| it.is_running).collect();
     let pending: Vec<&Workload> = scene.workloads.iter().filter(|it| !it.is_running).collect();

@@ -1,6 +1,8 @@
 //! The objects of a case as they can be created in another cluster: without what only the API server
 //! and controllers set, and without owners, which would be missing there.
 
+use std::collections::BTreeSet;
+
 use schedlab_api::{
     Map, Value,
     annotations::{POD_GROUP_NAME, SKIP_POD_GROUPER},
@@ -20,7 +22,7 @@ const BUILT_IN_CLASSES: [&str; 6] = [
 ];
 
 impl Case {
-    /// The objects of the case in the order of their creation, for a cluster in which `scheduler`
+    /// The objects of the case and their namespaces in the order of their creation, for a cluster in which `scheduler`
     /// schedules. Pods that have a node keep it; finished pods are left out.
     pub fn objects_to_create(&self, scheduler: &str) -> Vec<Value> {
         // Bind requests are of the past: their pods wait again.
@@ -31,6 +33,14 @@ impl Case {
             objects.into_iter().filter(|it| !is_finished(it)).map(|it| plain_object(kind, it))
         });
         let mut objects: Vec<Value> = objects.collect();
+        let named =
+            objects.iter().map(object::namespace).filter(|it| !["", "default"].contains(it));
+        let names: BTreeSet<&str> = named.collect();
+        let namespaces = names.into_iter().map(
+            |name| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }),
+        );
+        let namespaces: Vec<Value> = namespaces.collect();
+        objects.splice(0..0, namespaces);
         let classes: Vec<String> = self
             .objects("priorityClasses")
             .map(|class| object::name(class).to_owned())

@@ -78,6 +78,9 @@ impl Scene {
     }
 
     pub(super) fn fleet_text(&self) -> String {
+        if self.pools.is_empty() {
+            return String::new();
+        }
         if let [Pool { nodes, cells, .. }] = self.pools.as_slice()
             && let [("gpus", gpus)] = cells.as_slice()
         {
@@ -93,7 +96,7 @@ impl Scene {
         format!("    Given a fleet:\n{}", table.text())
     }
 
-    pub(super) fn queues_text(&self) -> String {
+    pub(super) fn queues_text(&self, keyword: &str) -> String {
         if self.queues.is_empty() {
             return String::new();
         }
@@ -119,7 +122,7 @@ impl Scene {
                 left.drain(..).for_each(|row| table.add_row(row));
             }
         }
-        format!("    And these queues:\n{}", table.text())
+        format!("    {keyword} these queues:\n{}", table.text())
     }
 
     pub(super) fn workloads_text(workloads: &[&Workload]) -> String {

@@ -1,7 +1,6 @@
 //! Case files as the state of a cluster.
 
 use cucumber::given;
-use schedlab_api::{Value, json, object};
 use schedlab_casefiles::read::{CaseInput, DEFAULT_MAX_BYTES, read_case};
 
 use super::StepResult;
@@ -17,15 +16,7 @@ async fn objects_of_case_exist(world: &mut World, file: String) -> StepResult {
     let path = world.case_file_path(&file);
     let CaseInput { case, .. } = read_case(&[path], DEFAULT_MAX_BYTES)?;
     let objects = case.objects_to_create(&world.scheduler_name());
-    let mut namespaces: Vec<&str> = objects.iter().map(object::namespace).collect();
-    namespaces.sort_unstable();
-    namespaces.dedup();
-    let namespaces = namespaces.into_iter().filter(|name| !["", "default"].contains(name));
-    let namespaces = namespaces.map(
-        |name| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }),
-    );
-    let all: Vec<Value> = namespaces.collect::<Vec<_>>().into_iter().chain(objects).collect();
-    let documents = world.inline_documents(all);
+    let documents = world.inline_documents(objects);
     world.submit(documents).await?;
     Ok(())
 }
