@@ -177,12 +177,25 @@ pub struct Run {
         help_heading = "Results"
     )]
     pub expected_differences: Option<PathBuf>,
+    /// The expected verdict. With `fail`, the exit code is 0 if a scenario failed and 1 if none did:
+    /// a feature that reproduces a fault.
+    #[arg(long, value_enum, default_value_t = ExpectedVerdict::Pass, help_heading = "Results")]
+    pub expect: ExpectedVerdict,
     /// Print all lines of a failure message, not only the first 20.
     #[arg(short, long, help_heading = "Results")]
     pub verbose: bool,
     /// Folder for the results of runs.
     #[arg(long, default_value = "results", value_name = "DIR", help_heading = "Results")]
     pub results: PathBuf,
+}
+
+/// The expected verdict of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExpectedVerdict {
+    /// All scenarios pass.
+    Pass,
+    /// At least one scenario fails.
+    Fail,
 }
 
 /// Options that select scenarios.
