@@ -19,6 +19,7 @@ mod run;
 mod simulate;
 mod snapshot;
 mod steps;
+mod suite;
 mod up;
 mod upgrade;
 
