@@ -1,6 +1,7 @@
 //! The command line. Parsing only; the subcommands are implemented in [`crate::commands`].
 
 mod compare;
+mod ui;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
@@ -17,6 +18,8 @@ use schedlab_conformance::features::{Shard, TagExpression};
 use schedlab_conformance::report::Reporter;
 use schedlab_conformance::runner::{CrashWrites, FlakyOutcome};
 use schedlab_conformance::text::parse_duration;
+
+pub use ui::Ui;
 
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
 
@@ -83,6 +86,10 @@ pub enum Command {
     /// Serve an emulated cluster with schedulers for kubectl until Ctrl-C.
     #[command(after_help = UP_EXAMPLE)]
     Up(Up),
+    /// Show an emulated cluster as a page in the browser: GPUs, queues, pending work, events, on a
+    /// clock that can be stopped, stepped and turned back.
+    #[command(after_help = ui::EXAMPLES)]
+    Ui(Ui),
     /// Review, accept or reject pending snapshots.
     #[command(subcommand, after_help = "Example:\n  schedlab snapshot review snapshots/gang")]
     Snapshot(SnapshotVerb),

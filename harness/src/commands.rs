@@ -13,6 +13,7 @@ mod run;
 mod simulate;
 mod snapshot;
 mod steps;
+mod ui;
 mod up;
 mod upgrade;
 
@@ -36,6 +37,7 @@ pub use run::run;
 pub use simulate::run_simulate_command;
 pub use snapshot::run_snapshot_command;
 pub use steps::run_steps_command;
+pub use ui::run_ui_command;
 pub use up::up;
 pub use upgrade::run_upgrade_command;
 
@@ -60,6 +62,7 @@ fn run_command(command: Command) -> anyhow::Result<ExitStatus> {
         Command::List(args) => run_list_command(&args),
         Command::Check(args) => run_check_command(&args),
         Command::Steps(args) => run_steps_command(&args),
+        Command::Ui(args) => run_ui_command(&args),
         Command::Up(args) => up(&args),
         Command::Keep(args) => {
             schedlab_clusters::process::run_watchdog(&args.log, &args.words)?;
