@@ -4,6 +4,7 @@ mod case;
 mod compare;
 pub mod settings;
 mod conform;
+mod ui;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
@@ -24,6 +25,8 @@ use schedlab_conformance::text::parse_duration;
 pub use case::{
     Capture, CaseCommand, CaseFiles, CaseScheduler, Explain, Feature, Minimise, Redact, Replay,
 };
+pub use ui::Ui;
+
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
 pub use conform::{Conform, EvidenceProgramme};
 
@@ -130,6 +133,10 @@ pub enum Command {
     /// Serve an emulated cluster with schedulers for kubectl until Ctrl-C.
     #[command(after_help = UP_EXAMPLE)]
     Up(Up),
+    /// Show an emulated cluster as a page in the browser: GPUs, queues, pending work, events, on a
+    /// clock that can be stopped, stepped and turned back.
+    #[command(after_help = ui::EXAMPLES)]
+    Ui(Ui),
     /// Review, accept or reject pending snapshots.
     #[command(subcommand, after_help = "Example:\n  schedlab snapshot review snapshots/gang")]
     Snapshot(SnapshotVerb),

@@ -23,6 +23,7 @@ mod simulate;
 mod snapshot;
 mod steps;
 mod suite;
+mod ui;
 mod up;
 mod upgrade;
 
@@ -52,6 +53,7 @@ pub use run::run;
 pub use simulate::run_simulate_command;
 pub use snapshot::run_snapshot_command;
 pub use steps::run_steps_command;
+pub use ui::run_ui_command;
 pub use up::up;
 pub use upgrade::run_upgrade_command;
 
@@ -86,6 +88,7 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
         Command::List(args) => run_list_command(&args),
         Command::Check(args) => run_check_command(&args),
         Command::Steps(args) => run_steps_command(&args),
+        Command::Ui(args) => run_ui_command(&args),
         Command::Up(args) => up(&args),
         Command::Keep(args) => {
             schedlab_clusters::process::run_watchdog(&args.log, &args.words)?;
