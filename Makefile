@@ -50,6 +50,7 @@ book: ## the docs as a book, in target/book
 bench: ## speed and memory, as docs/benchmarks.md quotes them
 	cargo bench --quiet --package schedlab --bench figures
 	cargo bench --quiet --package schedlab --bench binding
+	cargo bench --quiet --package schedlab --bench gangs
 
 dist: ## release archives with checksums, manual pages and completions, in target/dist
 	@kind-configs/dist

@@ -4,6 +4,7 @@
 //! A [`Case`] is the unit of a run: a scenario, or one example row of an outline, with the steps of
 //! its backgrounds in front.
 
+mod capabilities;
 mod case;
 mod examples;
 mod keywords;

@@ -2,6 +2,7 @@
 //! prints: one or two sentences, then an example.
 
 mod admission_policies;
+mod case_files;
 pub mod catalogue;
 mod devices;
 mod evictions;
@@ -24,17 +25,21 @@ mod usage;
 mod workloads;
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use cucumber::step::Collection;
 use gherkin::Step;
 
+use crate::report::ClaimKind;
 use crate::world::World;
+use catalogue::{OtherClaim, StepDoc};
 
 pub(crate) use unknown_names::{mentions_in_sentence, never_existed_message, unknown_name_message};
 
 /// The title of the area, the file and the source text of all step functions, in reading order.
 pub(crate) const STEP_SOURCES: &[(&str, &str, &str)] = &[
     ("fleet", "steps/fleet.rs", include_str!("steps/fleet.rs")),
+    ("case files", "steps/case_files.rs", include_str!("steps/case_files.rs")),
     ("scheduler", "steps/scheduler.rs", include_str!("steps/scheduler.rs")),
     ("queues", "steps/queues.rs", include_str!("steps/queues.rs")),
     ("workloads", "steps/workloads.rs", include_str!("steps/workloads.rs")),
@@ -77,6 +82,13 @@ impl fmt::Display for StepError {
 
 /// Whether a step adds to the text that is compared with a snapshot.
 pub fn is_snapshot_step(step: &Step, steps: &Collection<World>) -> bool {
-    let location = steps.find(step).ok().flatten().and_then(|(_, _, location, _)| location);
-    location.is_some_and(|location| location.path.ends_with("steps/snapshots.rs"))
+    other_claim(step, steps).is_some_and(|claim| claim.kind == ClaimKind::Snapshot)
+}
+
+/// What a step claims besides behaviour; `None` if it claims behaviour only, or matches no step.
+pub(crate) fn other_claim<'c>(step: &Step, steps: &Collection<World>) -> Option<&'c OtherClaim> {
+    static CATALOGUE: LazyLock<Vec<StepDoc>> = LazyLock::new(catalogue::all_step_docs);
+    let (_, _, location, _) = steps.find(step).ok().flatten()?;
+    let location = location?;
+    CATALOGUE.iter().find(|doc| doc.is_at(location))?.claim.as_ref()
 }

@@ -5,14 +5,15 @@ mod assertions;
 mod evictions;
 pub(crate) mod manifests;
 pub mod observed;
-mod queues;
 pub mod scenario_cluster;
 mod scheduler;
 mod state_summary;
 mod step_input;
 pub(crate) mod step_source;
 mod submit;
+mod target_objects;
 mod time_scale;
+mod unjudged_claims;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,12 +29,15 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::features::Case;
-use crate::schedulers::{SchedulerUnderTest, Target};
+use crate::report::{ClaimKind, UnjudgedClaim};
+use crate::schedulers::{SchedulerUnderTest, Target, Unsupported};
 use schedlab_clusters::api::Api;
 use schedlab_clusters::real_cluster::RealCluster;
 
 use observed::{ObservedCluster, Phase, Pod};
 use scenario_cluster::{Cluster as _, EmulatedCluster, ScenarioCluster, TenantCluster};
+
+pub use manifests::manifest_objects;
 
 pub(crate) use assertions::{Assertion, Temporal};
 pub(crate) use time_scale::TimeScale;
@@ -76,6 +80,8 @@ pub struct World {
     /// The audit that checks every write; `None` until the scheduler has started.
     audit: Option<Audit>,
     case: Case,
+    /// The texts of the scheduler's configuration that steps have set.
+    configuration_texts: Vec<String>,
     /// Submitted objects by workload name, so that a step can delete and resubmit them.
     submitted: BTreeMap<String, Vec<Value>>,
     /// API paths of objects that steps deleted.
@@ -83,6 +89,8 @@ pub struct World {
     /// The objects that were last written to the target's own queue API; empty if the target reads
     /// KAI's queues.
     last_synced: Vec<Value>,
+    /// What the target's APIs cannot express and the scenario needs.
+    unsupported: Option<Unsupported>,
     /// Periodic submissions of workloads by name; `None` once a step has ended the submission.
     streams: BTreeMap<String, Option<JoinHandle<anyhow::Error>>>,
     /// Line number of the step that runs now.
@@ -91,6 +99,8 @@ pub struct World {
     last_mismatch: Option<String>,
     /// The texts that snapshot steps have produced so far.
     snapshot_parts: Vec<String>,
+    /// Claims that were not judged so far, because they are not about behaviour.
+    unjudged_claims: Vec<(ClaimKind, UnjudgedClaim)>,
     /// The number of writes and the time when the cluster last settled.
     last_settled: Option<(u64, Instant)>,
 }
@@ -103,6 +113,16 @@ enum WorldScheduler {
     Started(Box<SchedulerUnderTest>),
     /// The scenario runs without a scheduler.
     Absent,
+}
+
+/// The feature gates of Kubernetes that a case requires on this target: its own, and that of the
+/// API in which the target's gangs are described.
+pub(crate) fn required_feature_gates(case: &Case, target: &Target) -> BTreeSet<&'static str> {
+    let mut gates = case.feature_gates();
+    if case.required_capabilities().contains("gang") {
+        gates.extend(target.gangs.feature_gate());
+    }
+    gates
 }
 
 /// The feature gates of a scheduler with profile `kube`: those that the case requires.
@@ -145,7 +165,10 @@ impl World {
         seed: u64,
         time_scale: TimeScale,
     ) -> anyhow::Result<Self> {
-        let api = Api::new(cluster.cluster_client());
+        let mut api = Api::new(cluster.cluster_client());
+        for object in target.scenario_objects()? {
+            api.create(&object).await.with_context(|| format!("target {}", target.name))?;
+        }
         let view = match &cluster {
             ScenarioCluster::Emulated(emulated) => {
                 ObservedCluster::watch_store_in_process(emulated.emulator())?
@@ -168,12 +191,15 @@ impl World {
             audit: None,
             case: case.clone(),
             step_line: case.location.line,
+            configuration_texts: Vec::new(),
             submitted: BTreeMap::new(),
             deleted: BTreeSet::new(),
             last_synced: Vec::new(),
+            unsupported: None,
             streams: BTreeMap::new(),
             last_mismatch: None,
             snapshot_parts: Vec::new(),
+            unjudged_claims: Vec::new(),
             last_settled: None,
         })
     }
@@ -184,7 +210,7 @@ impl World {
 
     /// Lets a duration of the feature pass on the cluster's clock, after scaling it.
     pub(crate) async fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
-        self.wait_for_time(self.time_scale.scaled_duration(time)).await
+        self.wait_for_time(self.time_scale.scaled_wait(time)).await
     }
 
     /// Lets the scheduler run this number of cycles.
@@ -203,7 +229,7 @@ impl World {
     }
 
     async fn wait_for_time(&mut self, time: Duration) -> anyhow::Result<()> {
-        self.ensure_scheduler_started();
+        self.wait_until_scheduler_is_up().await?;
         let end = Instant::now() + time;
         while self.next_change_before(end).await? {}
         self.cluster.wait_for_two_cycles().await;
@@ -239,16 +265,21 @@ impl World {
 
     /// Waits until nothing changes any more and no pod is starting or terminating.
     pub(crate) async fn settle(&mut self) -> anyhow::Result<()> {
-        self.ensure_scheduler_started();
+        self.wait_until_scheduler_is_up().await?;
         if self.is_unchanged_since_settled() {
             return Ok(());
         }
-        let end = Instant::now() + self.time_scale.scaled_duration(TRANSITION_WAIT_MAX);
-        let idle_wait_max =
-            if self.is_on_real_cluster() { IDLE_WAIT_MAX_REAL } else { IDLE_WAIT_MAX };
+        let end = Instant::now() + self.transition_wait_max();
+        let idle_wait_max = self.idle_wait_max();
         loop {
-            let settled = self.cluster.settle(idle_wait_max).await;
-            settled.with_context(|| self.last_writes_text())?;
+            if let Err(unsettled) = self.cluster.settle(idle_wait_max).await {
+                // Components of another scheduler may write all the time.
+                if self.target.own_times().is_some() {
+                    self.catch_up_with_watches().await?;
+                    break;
+                }
+                return Err(unsettled).with_context(|| self.last_writes_text());
+            }
             let writes = self.cluster.write_count();
             self.catch_up_with_watches().await?;
             // A component may have written while the watches caught up.
@@ -267,6 +298,29 @@ impl World {
         }
         self.last_settled = Some((self.cluster.write_count(), Instant::now()));
         Ok(())
+    }
+
+    /// How long pods may take to start or terminate. With a scheduler that schedlab does not
+    /// configure: what the scenario's pods take, and its patience; a pod that it bound too early
+    /// would otherwise be waited for.
+    fn transition_wait_max(&self) -> Duration {
+        let usual = self.time_scale.scaled_duration(TRANSITION_WAIT_MAX);
+        match self.target.own_times() {
+            None => usual,
+            Some(times) => {
+                let longest = self.time_scale.scaled_duration(self.case.longest_wait());
+                usual.min(longest + times.patience())
+            }
+        }
+    }
+
+    /// How long the scheduler may keep writing while the cluster should settle.
+    fn idle_wait_max(&self) -> Duration {
+        match (self.is_on_real_cluster(), self.target.own_times()) {
+            (false, _) => IDLE_WAIT_MAX,
+            (true, None) => IDLE_WAIT_MAX_REAL,
+            (true, Some(times)) => IDLE_WAIT_MAX_REAL.min(2 * times.patience()),
+        }
     }
 
     /// Whether nothing has been written since the cluster last settled. In virtual time the clock
@@ -354,16 +408,6 @@ impl World {
     pub fn run_seconds(&self, pod: Pod<'_>) -> i64 {
         let start = pod.first_container_start().parse::<jiff::Timestamp>();
         start.map_or(0, |start| self.cluster.cluster_time().duration_since(start).as_secs().max(0))
-    }
-
-    /// Adds a part with a title to the text that is compared with the case's snapshot.
-    pub(crate) fn add_snapshot_part(&mut self, title: &str, text: &str) {
-        self.snapshot_parts.push(format!("## {title}\n\n{}\n", text.trim_end()));
-    }
-
-    /// The texts that snapshot steps have added, in order.
-    pub(crate) fn snapshot_parts(&self) -> &[String] {
-        &self.snapshot_parts
     }
 
     /// The log entries of all writes so far.
