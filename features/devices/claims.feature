@@ -11,12 +11,14 @@ Feature: GPUs through resource claims
       | team-b | 2     |
     And the manifest "claims/template.yaml" is applied
 
+  @id:devices.claim
   Scenario: A claim made from a template gets a GPU, and its pod runs where that is
     When the manifest "claims/a-fifth.yaml" is applied
     Then pod "late-0" is running
     And queue "team-a" uses 1 GPU
     And node "plugged-0" has no running pods
 
+  @id:devices.claims-full
   Scenario: No more GPUs are claimed than are published
     Given the manifest "claims/four-pods.yaml" is applied
     And queue "team-a" has 4 running pods
@@ -32,6 +34,7 @@ Feature: GPUs through resource claims
     Then node "plugged-0" has 2 running pods
     And queue "team-a" is pending because "offer GPUs to resource claims only"
 
+  @id:devices.claim-shared
   Scenario: A shared claim is allocated once for all pods that share it
     When the manifest "claims/shared.yaml" is applied
     Then claim "pair" has 3 running pods
@@ -46,6 +49,7 @@ Feature: GPUs through resource claims
     Then claim "pair" has 3 running pods
     And the field "status.reservedFor.2.resource" of claim "pair" is "pods"
 
+  @id:devices.claim-released
   Scenario: A claim that no pod uses any more can be allocated elsewhere
     Given the manifest "claims/shared.yaml" is applied
     And claim "pair" has 3 running pods

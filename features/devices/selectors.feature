@@ -16,6 +16,7 @@ Feature: GPUs by their attributes
     And node "small-0" has no running pods
     And queue "team-a" is pending because "where device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('60Gi')) >= 0"
 
+  @id:devices.claim-selector
   Scenario: A device allocated by one selector is not available to another selector
     Given the manifest "claims/any.yaml" is applied
     And queue "team-a" has 1 running pods
@@ -72,6 +73,7 @@ Feature: GPUs by their attributes
       """
     Then pod "lost" is pending because "where device.attributes['gpu.nvidia.com'].colour == 'red'"
 
+  @id:devices.claim-alike
   Scenario: A claim whose devices must be alike gets them where enough are
     When the manifest "claims/alike.yaml" is applied
     Then pod "same-product" is running

@@ -15,6 +15,7 @@ Feature: Several pods share one GPU
     And deployment "small" is on 1 node
     And queue "team" uses 1.5 GPUs
 
+  @id:devices.shared-gpu
   Scenario: A shared GPU is not given to a pod that requests a whole GPU
     Given these workloads are submitted:
       | name  | kind | queue | pods | gpus | annotations      |

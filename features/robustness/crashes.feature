@@ -123,6 +123,7 @@ Feature: A scheduler that crashes loses and repeats nothing
       | 13     |
 
   @bug-kubernetes-106361
+  @id:robustness.restart-counts-bound
   Scenario: A new scheduler counts pods that are bound and have not started
     Given these workloads are submitted:
       | name | kind | queue  | pods | gpus | startup |
@@ -135,6 +136,7 @@ Feature: A scheduler that crashes loses and repeats nothing
     And pod "late" is pending because "didn't have enough resources: GPUs"
     And pod "slow" has 16 running pods
 
+  @id:robustness.restart-learns
   Scenario: A new scheduler learns what happened while none ran
     Given 16 pods "a" with 1 GPU each are submitted to queue "guests"
     And pod "a" is running

@@ -225,6 +225,26 @@ pub fn run(
     )
 }
 
+/// The scenario that shows that a scheduler starts and places a pod.
+const TRIAL: &str = "Feature: trial
+  Scenario: A pod runs
+    Given a fleet of 1 node with 1 GPU each
+    And a queue \"trial\" with a quota of 1
+    When 1 pod \"trial\" with 1 GPU each is submitted to queue \"trial\"
+    Then eventually within 1 minute queue \"trial\" has 1 running pod
+";
+
+/// Runs a scenario with one pod. Returns why the pod did not run, `None` if it did.
+pub fn trial_failure(settings: &RunSettings) -> Option<String> {
+    let cases = crate::features::load_text("trial.feature", TRIAL, catalogue::is_step)
+        .expect("the trial is a feature");
+    let settings = RunSettings { force: true, baseline: None, ..settings.clone() };
+    panics::install_panic_hook();
+    let steps = catalogue::step_collection();
+    let report = attempt::run_attempt(&cases[0], &steps, &settings).report;
+    report.failure.map(|failure| failure.message)
+}
+
 /// Runs a case, and treats a flaky one as the setting `flaky_result` says.
 fn run_case_with_flaky_result(
     case: &Case,

@@ -22,7 +22,7 @@ use schedlab_clusters::external_tools::check_command_starts_with_program;
 use schedlab_clusters::scheduler_source::{DEPLOYED_CYCLE_PERIOD, SchedulerSource};
 
 pub(crate) use programs::Readiness;
-pub use programs::{Prerequisites, TargetProgram};
+pub(super) use programs::{Prerequisites, TargetProgram};
 
 /// Built-in target files, by the name of the scheduler or of its program.
 const BUILT_IN_TARGETS: [(&str, &str); 10] = [
@@ -111,6 +111,8 @@ pub struct Target {
     capabilities: Option<BTreeSet<String>>,
     /// The capabilities that the scheduler does not have, with the reasons.
     unsupported: BTreeMap<String, UnsupportedCapability>,
+    /// The version of the scheduler, if it is known.
+    pub version: Option<String>,
     /// In which words the scheduler reports reasons and events.
     words: Words,
     /// The scheduler's own times; `None` means that they can be scaled.
@@ -157,6 +159,9 @@ struct TargetFile {
     /// The capabilities that the scheduler does not have, with the reasons.
     #[serde(default)]
     unsupported: BTreeMap<String, UnsupportedCapability>,
+    /// The version of the scheduler, for reports.
+    #[serde(default)]
+    version: Option<String>,
     /// In which words the scheduler reports reasons and events.
     #[serde(default)]
     words: Words,
@@ -198,6 +203,7 @@ impl Target {
             period: None,
             capabilities: None,
             unsupported: BTreeMap::new(),
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             words: Words::Schedlab,
             times: None,
             files: BTreeMap::new(),
@@ -211,7 +217,7 @@ impl Target {
     /// scenarios run: one that passes does not test the scheduler.
     fn no_scheduler() -> Self {
         let (name, source) = ("no scheduler".to_owned(), SchedulerSource::NoScheduler);
-        Self { name, source, ..Self::ours() }
+        Self { name, source, version: None, ..Self::ours() }
     }
 
     /// Whether `file` is the name of a built-in target and not a file.
@@ -349,6 +355,7 @@ impl Target {
             unsupported: file.unsupported,
             scheduler_name: installed.or(file.scheduler_name),
             capabilities: Some(file.capabilities.into_iter().collect()),
+            version: file.version,
             words: file.words,
             times: (file.words != Words::Schedlab).then_some(times),
             files: file.files,
@@ -503,6 +510,11 @@ impl Target {
         let missing: Vec<String> = missing.iter().map(text).collect();
         let separator = if missing.iter().any(|text| text.contains(": ")) { "; " } else { ", " };
         format!("{} lacks {}", self.name, missing.join(separator))
+    }
+
+    /// The names of the declared capabilities; `None` means all.
+    pub fn declared_capabilities(&self) -> Option<impl Iterator<Item = &str>> {
+        Some(self.capabilities.as_ref()?.iter().map(String::as_str))
     }
 
     /// The capabilities in `required` that the scheduler lacks.
@@ -680,7 +692,7 @@ mod tests {
         let which: SchedulerSource = "process:/opt/kube-scheduler".parse().unwrap();
         let target = Target::load_target(&which, None).unwrap();
         assert_eq!(
-            target.missing_capabilities(&BTreeSet::from(["quota", "preemption"])),
+            target.missing_capabilities(&BTreeSet::from(["quota", "least-allocated"])),
             ["quota"]
         );
         let SchedulerSource::Process(command) = &target.source else { panic!("{target:?}") };
@@ -696,6 +708,28 @@ mod tests {
         assert!(error.contains("unknown placeholder: got {kubecfg}"), "{error}");
         let error = Target::load_target(&"installed:mine".parse().unwrap(), None).unwrap_err();
         assert!(error.to_string().contains("--target"), "{error}");
+    }
+
+    #[test]
+    fn a_target_declares_its_words_and_times() {
+        let read = |fields: &str| {
+            let text = format!("name: x\nqueues: none\ncapabilities: []\n{fields}");
+            Target::parse_target_file("t.yaml", &text, &SchedulerSource::Ours)
+        };
+        let silent = read("").unwrap();
+        assert!(!silent.uses_words_of(Dialect::Kubernetes) && !silent.matches_snapshots());
+        assert_eq!(silent.own_times(), Some(OwnTimes::default()));
+        let kai = read("words: kai\ntimes: {cycle: 2s}").unwrap();
+        assert!(kai.uses_words_of(Dialect::Kai) && !kai.uses_words_of(Dialect::Schedlab));
+        assert_eq!(kai.scheduler_config(1).period, Duration::from_secs(2));
+        let ours = read("words: schedlab").unwrap();
+        assert!(ours.uses_words_of(Dialect::Schedlab) && ours.matches_snapshots());
+        assert_eq!(ours.own_times(), None, "the configuration sets its times");
+        let error = read("times: {cycle: soon}").unwrap_err().to_string();
+        let expected = "t.yaml: times: cycle: got \"soon\", expected a time such as 1s, up to 10m";
+        assert_eq!(error, expected);
+        let error = read("words: klingon").unwrap_err().to_string();
+        assert!(error.contains("klingon") && error.contains("schedlab"), "{error}");
     }
 
     #[test]
