@@ -6,7 +6,8 @@ usage: scheduler.py KUBECONFIG SCHEDULER_NAME
 import json, re, sys, time, urllib.error, urllib.request
 
 SERVER = re.search(r"server: (\S+)", open(sys.argv[1]).read())[1]
-UNITS = {"": 1, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+UNITS = {"": 1, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
+         "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 def call(path, body=None):
     data = json.dumps(body).encode() if body else None
