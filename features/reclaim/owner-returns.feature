@@ -54,7 +54,7 @@ Feature: The owner returns and gets its share back
     And queue "borrower" has 16 running pods
     And 16 pods "owned" with 1 GPU each are submitted to queue "owner"
     And queue "owner" has 16 running pods
-    And 0 GPUs are free
+    Then 0 GPUs are free
     When 4 pods "more" with 1 GPU each are submitted to queue "owner"
     Then for 1 minute workload "more" has 4 pending pods
     And no pods of the cluster were evicted
