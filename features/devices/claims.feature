@@ -123,6 +123,7 @@ Feature: GPUs through resource claims
     When the manifest "claims/four-pods.yaml" is applied
     Then queue "team-a" has 4 running pods
 
+  @reclaim
   Scenario: A pod with admin access to one device and a device of its own is charged for its own and can reclaim it
     Given the manifest "claims/four-pods.yaml" is applied
     And queue "team-a" has 4 running pods
@@ -177,11 +178,13 @@ Feature: GPUs through resource claims
       """
     Then pod "monitoring/greedy" is pending because "didn't have enough resources: devices with adminAccess: 3 of class gpu.nvidia.com"
 
+  @queue-checks
   Scenario: A claim on GPUs serves the queue that its label names
     Given the manifest "claims/shared.yaml" is applied
     When the manifest "claims/others.yaml" is applied
     Then pod "foreign-0" is pending because "shared GPU claim with wrong queue label"
 
+  @reclaim
   Scenario: Claimed GPUs are reclaimed like others
     Given the manifest "claims/four-pods.yaml" is applied
     And queue "team-a" has 4 running pods

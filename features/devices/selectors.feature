@@ -80,6 +80,7 @@ Feature: GPUs by their attributes
     And the field "status.allocation.devices.results.1.device" of claim "same-product" is "gpu-1"
     And pod "same-index" is pending because "devices alike in gpu.nvidia.com/index: 2 of class gpu.nvidia.com"
 
+  @quota
   Scenario: A claim gets the first of its alternatives that its node has
     When the manifest "claims/first-available.yaml" is applied
     Then pod "of-large" is running

@@ -87,7 +87,7 @@ Feature: Several pods share one GPU
     Then eventually within 2 minutes pod "whole" has 4 running pods
     And 0 GPUs are free
 
-  @webhooks @kai-settings
+  @webhooks
   Scenario: A pod that shares a GPU takes from a config map which it is
     Given GPUs that pods share are reserved
     And this manifest is applied:
@@ -106,7 +106,7 @@ Feature: Several pods share one GPU
     And pod "whole" has 1 running pod
     And the field "spec.containers.0.env" of pod "whole-0" is ""
 
-  @webhooks @kai-settings
+  @webhooks
   Scenario: A pod that requests no GPU sees none, and no pod may request all
     Given containers see only the GPUs that they ask for
     And the scheduler's webhooks are asked

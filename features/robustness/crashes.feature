@@ -32,6 +32,7 @@ Feature: A scheduler that crashes loses and repeats nothing
       | 11    | 1      |
       | 12    | 0      |
 
+  @reclaim
   Scenario Outline: The owner gets its share though the scheduler dies before write <write> of a reclaim
     Given these workloads are submitted:
       | name     | kind | queue  | pods | gpus | grace | termination |
@@ -103,6 +104,7 @@ Feature: A scheduler that crashes loses and repeats nothing
       | write | deaths |
       | 50    | 0      |
 
+  @reclaim
   Scenario Outline: A scheduler that dies after every <writes> writes still places and reclaims
     Given the scheduler dies after every <writes> writes
     And 16 pods "borrowed" with 1 GPU each are submitted to queue "guests"

@@ -44,7 +44,7 @@ Feature: Nodes are added and removed while pods run
     And pod "new" is on node "node-2"
     And the placement matches its snapshot
 
-  @bug-kubernetes-94437
+  @bin-packing @bug-kubernetes-94437
   Scenario: A deleted node has no capacity and appears in no reason
     Given 16 pods "old" with 1 GPU each are submitted to queue "training"
     And pod "old" is running

@@ -31,6 +31,7 @@ const CRATES: [&str; 15] = [
     "scheduler",
     "harness/control-plane",
     "harness/emulator",
+    "harness/protobuf",
     "harness/tenancy",
     "harness/clusters",
     "harness/conformance",

@@ -9,6 +9,7 @@
 mod cncf_ai;
 mod evaluation;
 mod goals;
+mod matrix;
 mod plan;
 mod profile;
 mod report;
@@ -18,6 +19,7 @@ mod text;
 pub use cncf_ai::{EvidenceFile, cncf_ai_evidence};
 pub use evaluation::{EvaluatedRun, evaluate};
 pub use goals::{ConformanceGoals, RequiredLevel};
+pub use matrix::matrix_text;
 pub use plan::{PlannedBehaviour, plan_scenarios};
 pub use profile::{Area, Behaviour, Level, Profile};
 pub use report::{

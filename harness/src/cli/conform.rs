@@ -8,7 +8,7 @@ use schedlab_conformance::conform::RequiredLevel;
 use super::{EnvironmentArgs, ExecutionArgs};
 
 /// Arguments of `schedlab conform`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Conform {
     /// The profile: gpu-core-v1, or a file of the same format.
     #[arg(long, default_value = "gpu-core-v1", value_name = "NAME|FILE", help_heading = "Profile")]
@@ -27,6 +27,13 @@ pub struct Conform {
     /// `results/conformance/NAME`, NAME that of the target].
     #[arg(long, value_name = "DIR", help_heading = "Report")]
     pub report: Option<PathBuf>,
+    /// Test our scheduler and each scheduler that `make targets` and `make control-plane` have
+    /// built, on control planes, and write the matrix of behaviours by scheduler.
+    #[arg(long, help_heading = "Matrix", conflicts_with_all = ["target", "scheduler", "report"])]
+    pub all_targets: bool,
+    /// File for the matrix.
+    #[arg(long, value_name = "FILE", default_value = "docs/conformance/matrix.md", help_heading = "Matrix")]
+    pub matrix: PathBuf,
     /// Print the JSON Schema of reports and end.
     #[arg(long, help_heading = "Report")]
     pub schema: bool,

@@ -1,5 +1,7 @@
 //! `schedlab conform`: runs the scenarios of a profile and reports whether the scheduler conforms.
 
+mod matrix;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -31,9 +33,25 @@ pub fn run_conform_command(args: &Conform) -> anyhow::Result<ExitStatus> {
         output.print_result(&(schema + "\n"));
         return Ok(ExitStatus::Passed);
     }
+    if args.all_targets {
+        return matrix::run_all_targets(args, &mut output);
+    }
+    let (report, results) = match tested_scheduler(args, &mut output)? {
+        Some(tested) => tested,
+        None => return Ok(ExitStatus::Interrupted),
+    };
+    Ok(exit_status(args, &report, &results, &mut output))
+}
+
+/// Runs the scenarios for one scheduler, and writes and prints the report. `None` if the run was
+/// interrupted.
+fn tested_scheduler(
+    args: &Conform,
+    output: &mut CommandOutput,
+) -> anyhow::Result<Option<(ConformanceReport, Vec<CaseReport>)>> {
     let began = Clock::real().now();
     let profile = Profile::load(&args.profile).map_err(usage_error)?;
-    let run = run_arguments(args, &mut output);
+    let run = run_arguments(args, output);
     let mut settings = run::run_settings(&run, output.ci)?;
     settings.update = SnapshotUpdate::No;
     let planned = planned_behaviours(args, &profile)?;
@@ -43,18 +61,18 @@ pub fn run_conform_command(args: &Conform) -> anyhow::Result<ExitStatus> {
         .map_err(|error| UsageError(format!("--report {}: {error}", folder.display())))?;
     let interrupt = Interrupt::listen()?;
     settings.interrupted = interrupt.clone();
-    settings.real_cluster = match run::start_cluster(&run, &settings, &interrupt, &mut output) {
-        Err(_) if interrupt.is_raised() => return Ok(ExitStatus::Interrupted),
+    settings.real_cluster = match run::start_cluster(&run, &settings, &interrupt, output) {
+        Err(_) if interrupt.is_raised() => return Ok(None),
         booted => booted?,
     };
     let kubernetes_version = kubernetes_version(&settings)?;
     let cases: Vec<&Case> = planned.iter().flat_map(|behaviour| &behaviour.cases).collect();
-    let results = run::run_cases(&cases, &run, &settings, &mut output);
+    let results = run::run_cases(&cases, &run, &settings, output);
     if let Some(real_cluster) = settings.real_cluster.take().and_then(Arc::into_inner) {
-        run::close_cluster(real_cluster, &results, &folder.join("logs"), &mut output);
+        run::close_cluster(real_cluster, &results, &folder.join("logs"), output);
     }
     if interrupt.is_raised() {
-        return Ok(ExitStatus::Interrupted);
+        return Ok(None);
     }
     let facts = EvaluatedRun {
         implementation: implementation(args, &run.environment, &settings.target),
@@ -80,7 +98,7 @@ pub fn run_conform_command(args: &Conform) -> anyhow::Result<ExitStatus> {
     write_files(args, &folder, &report, &planned, &results)?;
     output.print_result(&conform::report_text(&report));
     output.print_note(&format!("report: {}", folder.join(REPORT_YAML).display()));
-    Ok(exit_status(args, &report, &results, &mut output))
+    Ok(Some((report, results)))
 }
 
 /// The name of our scheduler in reports.
@@ -94,7 +112,8 @@ const REPORT_JSON: &str = "conformance.json";
 fn run_arguments(args: &Conform, output: &mut CommandOutput) -> Run {
     let mut environment = args.environment.clone();
     infer_scheduler(&mut environment);
-    let is_process = matches!(environment.scheduler, SchedulerSource::Process(_));
+    let is_process = matches!(environment.scheduler, SchedulerSource::Process(_))
+        || environment.target.is_some();
     if is_process && environment.cluster == ClusterChoice::Emulator {
         environment.cluster = ClusterChoice::ControlPlane;
         output.print_note("cluster: control-plane, because the scheduler is a program of its own");
@@ -116,6 +135,11 @@ fn run_arguments(args: &Conform, output: &mut CommandOutput) -> Run {
 fn infer_scheduler(environment: &mut EnvironmentArgs) {
     let Some(target) = &environment.target else { return };
     if environment.scheduler != SchedulerSource::Ours || !Target::is_built_in(target) {
+        return;
+    }
+    // The target file says how its programs are started.
+    let loaded = Target::load_target(&SchedulerSource::Ours, Some(target));
+    if loaded.is_ok_and(|loaded| !loaded.programs.is_empty() && loaded.folder.is_some()) {
         return;
     }
     let folder = environment::assets_folder(environment);
