@@ -21,7 +21,8 @@ Feature: Pods run only on nodes that satisfy their constraints
       | guest | deployment | team  | 1    | 8    | gpu=h100:NoSchedule |
       | other | deployment | team  | 1    | 8    | gpu=a100:NoSchedule |
     Then deployment "guest" has 1 running pod
-    And deployment "guest" is on node "h-1"
+    And deployment "guest" is not on node "a-1"
+    And deployment "guest" is not on node "a-2"
     And deployment "other" has 1 pending pod
     And 8 GPUs are free
     And 1 node has no GPU in use
