@@ -5,6 +5,7 @@ Feature: The gang scheduling test of the CNCF AI conformance programme
 
   Background:
     Given a fleet of 2 nodes with 8 GPUs each
+    # slack: quota 16
     And these queues:
       | queue    | quota |
       | training | 16    |

@@ -3,6 +3,7 @@ Feature: Nodes are added and removed while pods run
 
   Background:
     Given a fleet of 3 nodes with 8 GPUs each
+    # slack: quota 24
     And these queues:
       | queue    | quota |
       | training | 24    |
