@@ -178,7 +178,8 @@ fn a_report_validates_against_the_published_schema() {
     let schema: Value =
         serde_json::from_str(include_str!("../../docs/reference/conformance-report.schema.json"))
             .expect("the schema is JSON");
-    let again = "write it anew: schedlab conform --schema > docs/reference/conformance-report.schema.json";
+    let again =
+        "write it anew: schedlab conform --schema > docs/reference/conformance-report.schema.json";
     let current = serde_json::to_value(conform::report_schema()).expect("a schema is JSON");
     assert_eq!(schema, current, "{again}");
     let mut schemas = boon::Schemas::new();

@@ -195,11 +195,7 @@ mod tests {
     use crate::report::tests::case;
 
     /// A behaviour with one case, and the outcome of the case.
-    fn behaviour(
-        id: &str,
-        level: Level,
-        outcome: CaseOutcome,
-    ) -> (PlannedBehaviour, CaseReport) {
+    fn behaviour(id: &str, level: Level, outcome: CaseOutcome) -> (PlannedBehaviour, CaseReport) {
         let text = "Feature: f\n  Scenario: a\n    Then the cluster has no pods\n";
         let cases = load_text("f.feature", text, crate::steps::catalogue::is_step).unwrap();
         let area = Area::ALL.into_iter().find(|area| id.starts_with(area.name())).unwrap();
