@@ -4,6 +4,7 @@ Feature: An unhealthy GPU is given to no pod
   withdraws a published device. A pod that has the GPU keeps running.
 
   Background:
+    # slack: quota 8
     Given these queues:
       | queue  | quota |
       | team-a | 8     |

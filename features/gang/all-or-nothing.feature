@@ -2,7 +2,9 @@
 Feature: A gang is placed whole or not at all
 
   Background:
+    # slack: 8
     Given a fleet of 4 nodes with 8 GPUs each
+    # slack: quota 32
     And these queues:
       | queue    | quota |
       | training | 32    |
@@ -11,6 +13,7 @@ Feature: A gang is placed whole or not at all
   Scenario: A gang that needs ten GPUs with eight free waits
     Given 24 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 24 running pods
+    # slack: 1
     When a gang "train" of 10 pods with 1 GPU each is submitted to queue "training"
     Then gang "train" has 10 pending pods and stays so for 5 cycles
     And gang "train" is pending because "Resources were found for 8 pods while 10 are required for gang scheduling"
@@ -23,6 +26,7 @@ Feature: A gang is placed whole or not at all
     And queue "training" has 24 running pods
     And a gang "train" of 10 pods with 1 GPU each is submitted to queue "training"
     And gang "train" has 10 pending pods
+    # slack: 1
     When 1 pod of pod "filler" finishes
     Then gang "train" has 10 pending pods
     When 1 pod of pod "filler" finishes
@@ -48,8 +52,10 @@ Feature: A gang is placed whole or not at all
   Scenario: A waiting gang does not hold GPUs back from smaller workloads
     Given 24 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 24 running pods
+    # slack: 1
     And a gang "train" of 10 pods with 1 GPU each is submitted to queue "training"
     And gang "train" has 10 pending pods
+    # slack: 8
     When 8 pods "small" with 1 GPU each are submitted to queue "training"
     Then pod "small" has 8 running pods
     And 0 GPUs are free
@@ -95,6 +101,7 @@ Feature: A gang is placed whole or not at all
   Scenario: A gang is not placed on cordoned nodes
     Given node "node-1" is cordoned
     And node "node-2" is cordoned
+    # slack: 8
     When a gang "train" of 3 pods with 8 GPUs each is submitted to queue "training"
     Then gang "train" has 3 pending pods and stays so for 5 cycles
     When node "node-2" is uncordoned

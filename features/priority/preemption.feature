@@ -3,11 +3,15 @@ Feature: A higher priority preempts inside its queue, and only if that helps
 
   Background:
     Given a fleet of 1 node with 8 GPUs each
+    # slack: quota 8
     And these queues:
       | queue | quota |
       | team  | 8     |
+    # slack: 10
     And a priority class "low" with value 10
+    # slack: 20
     And a priority class "middle" with value 20
+    # slack: 30
     And a priority class "high" with value 30
 
   Scenario: Of waiting work the higher priority starts first
@@ -22,10 +26,12 @@ Feature: A higher priority preempts inside its queue, and only if that helps
 
   @id:preemption.equal-waits
   Scenario: Equal priority waits its turn
+    # slack: pods 8
     Given these workloads are submitted:
       | name    | kind | queue | pods | gpus | priority |
       | running | pod  | team  | 8    | 1    | low      |
     And the cluster has 8 running pods
+    # slack: gpus 1
     When these workloads are submitted:
       | name | kind | queue | pods | gpus | priority |
       | late | pod  | team  | 1    | 1    | low      |
@@ -38,6 +44,7 @@ Feature: A higher priority preempts inside its queue, and only if that helps
       | name | queue | pods | gpus | priority |
       | busy | team  | 8    | 1    | high     |
     And the cluster has 8 running pods
+    # slack: gpus 1
     And these workloads are submitted:
       | name   | queue | pods | gpus | priority |
       | low    | team  | 1    | 1    | low      |
@@ -49,6 +56,7 @@ Feature: A higher priority preempts inside its queue, and only if that helps
 
   @id:preemption.grace
   Scenario: A preempted pod has its grace period to end before its GPU is given away
+    # slack: pods 8
     Given these workloads are submitted:
       | name | queue | pods | gpus | priority | grace | termination |
       | low  | team  | 8    | 1    | low      | 60    | 20s         |
@@ -56,17 +64,20 @@ Feature: A higher priority preempts inside its queue, and only if that helps
     When these workloads are submitted:
       | name | queue | pods | gpus | priority |
       | high | team  | 2    | 1    | high     |
+    # slack: 1
     Then never within 15 seconds workload "high" has at least 1 running pod
     And workload "high" has 2 running pods and stays so for 5 cycles
     And workload "low" has 6 running pods
 
   @id:preemption.only-if-it-helps
   Scenario: No pod is preempted for one that would still not fit
+    # slack: pods 4
     Given these workloads are submitted:
       | name | queue | pods | gpus | priority |
       | high | team  | 4    | 1    | high     |
       | low  | team  | 4    | 1    | low      |
     And the cluster has 8 running pods
+    # slack: gpus 5, pods 1
     When these workloads are submitted:
       | name  | queue | pods | gpus | priority |
       | large | team  | 1    | 5    | middle   |

@@ -2,10 +2,12 @@
 Feature: A limit holds at every level of the tree
 
   Background:
+    # slack: 4, 8
     Given a fleet of 4 nodes with 8 GPUs each
 
   @id:quota.limit
   Scenario: A queue stops at its limit while GPUs are idle
+    # slack: quota 4
     Given these queues:
       | queue  | quota | limit |
       | team-a | 4     | 6     |
@@ -16,6 +18,7 @@ Feature: A limit holds at every level of the tree
 
   @id:quota.limit-finished
   Scenario: A pod that finishes frees its place below the limit
+    # slack: quota 4
     Given these queues:
       | queue  | quota | limit |
       | team-a | 4     | 4     |
@@ -27,6 +30,7 @@ Feature: A limit holds at every level of the tree
 
   @id:quota.limit-raised
   Scenario: A raised limit lets waiting pods start
+    # slack: quota 4
     Given these queues:
       | queue  | quota | limit |
       | team-a | 4     | 4     |
@@ -69,11 +73,14 @@ Feature: A limit holds at every level of the tree
 
   @id:quota.limit-values
   Scenario Outline: A limit of <limit> lets <running> of 10 pods run
+    # slack: limit 2, quota 2
     Given these queues:
       | queue  | quota | limit   |
       | team-a | 2     | <limit> |
       | team-b | 2     | 2       |
+    # slack: 1
     When 10 pods "work" with 1 GPU each are submitted to queue "team-a"
+    # slack: 1, 2
     And 2 pods "other" with 1 GPU each are submitted to queue "team-b"
     Then queue "team-b" has 2 running pods
     And queue "team-a" has <running> running and <pending> pending pods and stays so for 5 cycles

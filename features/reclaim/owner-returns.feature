@@ -3,6 +3,7 @@ Feature: The owner returns and gets its share back
 
   Background:
     Given a fleet of 4 nodes with 8 GPUs each
+    # slack: quota 16
     And these queues:
       | queue    | quota |
       | borrower | 16    |
@@ -10,6 +11,7 @@ Feature: The owner returns and gets its share back
 
   @id:fairness.reclaim-minimal
   Scenario: Only as many are evicted as the owner needs
+    # slack: 32
     Given 32 pods "borrowed" with 1 GPU each are submitted to queue "borrower"
     And queue "borrower" has 32 running pods
     When 5 pods "owned" with 1 GPU each are submitted to queue "owner"
@@ -52,9 +54,11 @@ Feature: The owner returns and gets its share back
   Scenario: A queue within its quota loses nothing
     Given 16 pods "mine" with 1 GPU each are submitted to queue "borrower"
     And queue "borrower" has 16 running pods
+    # slack: 16
     And 16 pods "owned" with 1 GPU each are submitted to queue "owner"
     And queue "owner" has 16 running pods
-    And 0 GPUs are free
+    Then 0 GPUs are free
+    # slack: 1
     When 4 pods "more" with 1 GPU each are submitted to queue "owner"
     Then for 1 minute workload "more" has 4 pending pods
     And no pods of the cluster were evicted

@@ -3,6 +3,7 @@ Feature: A pod whose binding the API server refuses
 
   Background:
     Given a fleet of 1 node with 4 GPUs each
+    # slack: quota 4
     And these queues:
       | queue    | quota |
       | training | 4     |
@@ -12,6 +13,7 @@ Feature: A pod whose binding the API server refuses
     Given an admission policy refuses to bind pod "doomed"
     And 1 pod "doomed" with 1 GPU each is submitted to queue "training"
     When 2 pods "fine" with 1 GPU each are submitted to queue "training"
+    # slack: 2
     Then eventually within 1 minute pod "fine" has 2 running pods
     And now, pod "doomed" has 1 pending pod
     And 2 GPUs are free

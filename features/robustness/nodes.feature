@@ -3,6 +3,7 @@ Feature: Nodes are added and removed while pods run
 
   Background:
     Given a fleet of 3 nodes with 8 GPUs each
+    # slack: quota 24
     And these queues:
       | queue    | quota |
       | training | 24    |
@@ -135,7 +136,7 @@ Feature: Nodes are added and removed while pods run
   Scenario: A NoExecute taint that no pod tolerates empties the node
     Given 24 pods "work" with 1 GPU each are submitted to queue "training"
     And pod "work" has 24 running pods
-    And 0 GPUs are free
+    Then 0 GPUs are free
     When node "node-3" is tainted with "gpu=broken:NoExecute"
     Then pod "work" has 16 running pods
     And node "node-3" has 8 free GPUs

@@ -2,7 +2,9 @@
 Feature: Pods are created and deleted during scheduling
 
   Background:
+    # slack: 1, 8
     Given a fleet of 1 node with 8 GPUs each
+    # slack: quota 8
     And these queues:
       | queue    | quota |
       | training | 8     |
@@ -106,6 +108,7 @@ Feature: Pods are created and deleted during scheduling
 
   @id:devices.foreign-pods
   Scenario: Pods of another scheduler take capacity and are not evicted
+    # slack: gpus 1
     Given these workloads are submitted:
       | name    | kind | queue    | pods | gpus | scheduler         | node   |
       | foreign | pod  |          | 5    | 1    | another-scheduler | node-1 |

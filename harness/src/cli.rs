@@ -74,7 +74,7 @@ that before the profile, that before [run] of the file.
 
 Examples:
   schedlab run features/gang --tags 'not @slow'
-  schedlab run features/reclaim/owner-returns.feature:11 --seed 1
+  schedlab run features/reclaim/owner-returns.feature:13 --seed 1
   schedlab run --profile ci
   schedlab run features --cluster control-plane --baseline results/emulator/latest";
 

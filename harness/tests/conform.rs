@@ -10,11 +10,12 @@ mod slack;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::scheduler_source::SchedulerSource;
-use schedlab_conformance::conform::{Area, Level, PlannedBehaviour, Profile, plan_scenarios};
+use schedlab_conformance::conform::{self, Area, Level, PlannedBehaviour, Profile, plan_scenarios};
 use schedlab_conformance::features::{Case, FeaturePath, VIRTUAL_TIME_TAG, load_suite};
 use schedlab_conformance::report::{CaseOutcome, CaseReport};
 use schedlab_conformance::runner::{self, FlakyOutcome, RunSettings};
@@ -22,6 +23,8 @@ use schedlab_conformance::schedulers::Target;
 use schedlab_conformance::snapshots::SnapshotUpdate;
 use schedlab_conformance::steps::catalogue;
 use schedlab_emulator::feature_gates::FeatureGates;
+
+use serde_json::Value;
 
 use numbers::NumberSite;
 use slack::SlackMarks;
@@ -168,4 +171,44 @@ fn mutants_of(original: &Case) -> Vec<Mutant<'_>> {
             })
         })
         .collect()
+}
+
+#[test]
+fn a_report_validates_against_the_published_schema() {
+    let schema: Value =
+        serde_json::from_str(include_str!("../../docs/reference/conformance-report.schema.json"))
+            .expect("the schema is JSON");
+    let again =
+        "write it anew: schedlab conform --schema > docs/reference/conformance-report.schema.json";
+    let current = serde_json::to_value(conform::report_schema()).expect("a schema is JSON");
+    assert_eq!(schema, current, "{again}");
+    let mut schemas = boon::Schemas::new();
+    let mut compiler = boon::Compiler::new();
+    compiler.add_resource("report.json", schema).expect("the schema is valid JSON");
+    let index = compiler.compile("report.json", &mut schemas).expect("the schema is valid");
+
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.current_dir(folder.path()).args(["conform", "--evidence", "cncf-ai", "--report", "r"]);
+    let output = command.output().expect("schedlab runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let text = |name: &str| std::fs::read_to_string(folder.path().join("r").join(name));
+    let report: Value = serde_json::from_str(&text("conformance.json").expect("the report exists"))
+        .expect("the report is JSON");
+    schemas.validate(&report, index).unwrap_or_else(|error| panic!("{error}"));
+    let yaml: Value = serde_yaml::from_str(&text("conformance.yaml").expect("the report exists"))
+        .expect("the report is YAML");
+    assert_eq!(yaml, report);
+    assert_eq!(report["verdict"]["result"], "conformant", "{stderr}");
+    let mut wrong = report;
+    wrong["verdict"]["result"] = "good".into();
+    assert!(schemas.validate(&wrong, index).is_err());
+
+    let row = text("cncf-ai/gang_scheduling.yaml").expect("the evidence exists");
+    assert!(row.contains("id: gang_scheduling") && row.contains("status: Implemented"), "{row}");
+    let page = text("cncf-ai/gang_scheduling.md").expect("the evidence exists");
+    for case in ["Positive case: PASS", "Negative case: PASS", "Cleanup: PASS"] {
+        assert!(page.contains(case), "{page}");
+    }
 }

@@ -125,11 +125,11 @@ fn run_arguments(args: &Conform, output: &mut CommandOutput) -> Run {
         selection: Selection { paths: vec![args.features.clone()], ..Selection::default() },
         execution: args.execution.clone(),
         environment,
+        profile: ProfileArgs::default(),
         reporter: if args.verbose { vec![Reporter::Pretty] } else { Vec::new() },
         baseline: None,
         expected_differences: None,
         expect: ExpectedVerdict::Pass,
-        profile: ProfileArgs::default(),
         verbose: args.verbose,
         results: PathBuf::from("results"),
     }

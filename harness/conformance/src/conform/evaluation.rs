@@ -184,3 +184,121 @@ fn core_reasons(area: Area, core: &LevelReport) -> Vec<String> {
     });
     failed.chain(skipped).chain(unsupported).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+
+    use super::*;
+    use crate::conform::{ConformanceGoals, report_text};
+    use crate::features::load_text;
+    use crate::report::tests::case;
+
+    /// A behaviour with one case, and the outcome of the case.
+    fn behaviour(id: &str, level: Level, outcome: CaseOutcome) -> (PlannedBehaviour, CaseReport) {
+        let text = "Feature: f\n  Scenario: a\n    Then the cluster has no pods\n";
+        let cases = load_text("f.feature", text, crate::steps::catalogue::is_step).unwrap();
+        let area = Area::ALL.into_iter().find(|area| id.starts_with(area.name())).unwrap();
+        let behaviour = format!("what {id} says");
+        let planned = PlannedBehaviour { area, level, id: id.to_owned(), behaviour, cases };
+        (planned, case(outcome, false, outcome == CaseOutcome::Failed))
+    }
+
+    fn report_of(behaviours: Vec<(PlannedBehaviour, CaseReport)>) -> ConformanceReport {
+        let (planned, results): (Vec<_>, Vec<_>) = behaviours.into_iter().unzip();
+        let text = |text: &str| text.to_owned();
+        let run = EvaluatedRun {
+            implementation: Implementation {
+                name: text("mine"),
+                version: Some(text("v2")),
+                scheduler: text("process:mine"),
+                capabilities: Some(Vec::new()),
+            },
+            profile: ProfileIdentity { name: text("p"), title: text("t"), only: Vec::new() },
+            suite: SuiteIdentity { version: text("1.0"), digest: text("sha256:0"), seed: 1 },
+            cluster: ClusterIdentity {
+                kind: text("kind"),
+                kubernetes_version: text("v1.37.2"),
+                feature_gates: String::new(),
+            },
+            date: text("2026-11-29T00:00:00Z"),
+            command: text("schedlab conform --target mine.yaml"),
+        };
+        evaluate(run, &planned, &results, &Target::ours())
+    }
+
+    fn skipped(id: &str, level: Level, lacks: &[&str]) -> (PlannedBehaviour, CaseReport) {
+        let (planned, report) = behaviour(id, level, CaseOutcome::Skipped);
+        let missing_capabilities = lacks.iter().map(|name| (*name).to_owned()).collect();
+        let skipped = Some("it is too long".to_owned());
+        (planned, CaseReport { skipped, missing_capabilities, ..report })
+    }
+
+    #[test]
+    fn a_failed_core_behaviour_makes_its_area_and_the_scheduler_not_conformant() {
+        let report = report_of(vec![
+            behaviour("gang.a", Level::Core, CaseOutcome::Failed),
+            behaviour("gang.b", Level::Core, CaseOutcome::Passed),
+            behaviour("quota.a", Level::Core, CaseOutcome::Passed),
+            behaviour("quota.b", Level::Extended, CaseOutcome::Failed),
+        ]);
+        assert_eq!(report.verdict.result, ReportVerdict::NotConformant);
+        assert_eq!(report.verdict.conformant_areas, [Area::Quota]);
+        assert_snapshot!(report_text(&report), @"");
+    }
+
+    #[test]
+    fn an_unsupported_core_behaviour_takes_its_area_out_and_others_count() {
+        let report = report_of(vec![
+            skipped("gang.a", Level::Core, &["gang"]),
+            behaviour("quota.a", Level::Core, CaseOutcome::Passed),
+        ]);
+        assert_eq!(report.verdict.result, ReportVerdict::ConformantInAreas);
+        assert_eq!(report.areas[&Area::Gang].verdict, AreaVerdict::Unsupported);
+        assert_eq!(report.areas[&Area::Gang].core.unsupported[0].capabilities[0].name, "gang");
+        let only_unsupported = report_of(vec![skipped("gang.a", Level::Core, &["gang"])]);
+        assert_eq!(only_unsupported.verdict.result, ReportVerdict::NotConformant);
+    }
+
+    #[test]
+    fn a_core_behaviour_that_is_skipped_and_not_unsupported_is_not_conformant() {
+        let report = report_of(vec![
+            skipped("gang.a", Level::Core, &[]),
+            behaviour("quota.a", Level::Core, CaseOutcome::Passed),
+        ]);
+        assert_eq!(report.verdict.result, ReportVerdict::NotConformant);
+        assert_eq!(
+            report.verdict.reasons,
+            ["gang: gang.a was skipped and is not declared as unsupported: it is too long"]
+        );
+        let extended = report_of(vec![
+            skipped("gang.a", Level::Extended, &[]),
+            behaviour("gang.b", Level::Core, CaseOutcome::Passed),
+        ]);
+        assert_eq!(extended.verdict.result, ReportVerdict::Conformant);
+        assert_eq!(extended.skipped_count(), 1);
+    }
+
+    #[test]
+    fn goals_look_at_the_required_areas_and_at_the_number_of_skipped_behaviours() {
+        let report = report_of(vec![
+            behaviour("gang.a", Level::Core, CaseOutcome::Failed),
+            behaviour("quota.a", Level::Core, CaseOutcome::Passed),
+            skipped("quota.b", Level::Extended, &[]),
+        ]);
+        let unmet = |required: &[&str], max_skipped| {
+            let required = required.iter().map(|text| text.parse().unwrap()).collect();
+            ConformanceGoals { required, max_skipped }.unmet(&report)
+        };
+        assert_eq!(unmet(&[], None), ["mine is not conformant"]);
+        assert_eq!(unmet(&["quota"], None), Vec::<String>::new());
+        assert_eq!(unmet(&["gang"], None), ["--require gang: not every core behaviour passed"]);
+        assert_eq!(
+            unmet(&["quota:extended"], Some(0)),
+            [
+                "--require quota:extended: 1 behaviour did not pass",
+                "--max-skipped 0: 1 behaviour skipped"
+            ]
+        );
+    }
+}
