@@ -8,6 +8,7 @@ mod api;
 mod apply;
 mod binder;
 mod cache;
+pub mod cli;
 mod concurrency;
 pub mod config;
 mod dra;

@@ -2,6 +2,7 @@
 //! and errors about it quote that location.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use anyhow::anyhow;
 use gherkin::Step;
@@ -46,6 +47,11 @@ impl World {
         step_source::fixture_documents(&self.case, name, &self.step_location())
     }
 
+    /// The path of a case file that a step names, which is relative to the folder of the features.
+    pub(crate) fn case_file_path(&self, file: &str) -> PathBuf {
+        self.case.base_folder().join(file)
+    }
+
     /// The displayed path and the text of a fixture file.
     pub(crate) fn fixture_text(&self, name: &str) -> anyhow::Result<(String, String)> {
         step_source::fixture_text(&self.case, name, &self.step_location())
@@ -80,11 +86,11 @@ impl World {
         let mut existing = ExistingNames::default();
         if names_any("queue") {
             existing.queues =
-                Some(self.object_names_of_collection(super::queues::QUEUES_PATH).await?);
+                Some(self.object_names_of_collection(super::target_objects::QUEUES_PATH).await?);
         }
         if names_any("node") {
             existing.nodes =
-                Some(self.object_names_of_collection(super::queues::NODES_PATH).await?);
+                Some(self.object_names_of_collection(super::target_objects::NODES_PATH).await?);
         }
         Ok(rows.iter().try_for_each(|row| existing.check_row(row))?)
     }
