@@ -74,11 +74,7 @@ fn single_pods(namespace: String) -> Workload {
 fn print_report(our_timings: &mut [Timings], kube_scheduler_timings: &mut [Timings]) {
     println!("{PODS} pending one-GPU pods, {NODES} nodes x 8 GPUs, pods bound per second:");
     for (name, timings) in [("kube-scheduler", &*kube_scheduler_timings), ("ours", &*our_timings)] {
-        let rounds = timings.iter().map(|timings| {
-            let (start, first) = (timings.pods_per_second(), timings.pods_per_second_after_first());
-            let events = timings.events.as_secs_f64();
-            format!("{first:.0} ({start:.0} from its start; all events after {events:.1} s)")
-        });
+        let rounds = timings.iter().map(Timings::describe);
         println!("  {name:<16} {}", rounds.collect::<Vec<_>>().join(", "));
     }
     our_timings.sort_by_key(|timings| timings.all);

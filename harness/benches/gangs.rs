@@ -60,10 +60,9 @@ async fn measure(assets: &Assets, divisor: usize) -> anyhow::Result<()> {
         let queues = race::time_our_scheduler(&plane, &workload("kai"), Config::kai()).await?;
         let kube = race::time_our_scheduler(&plane, &workload("kube"), kube_config()).await?;
         let of_real = rate(&real);
-        println!("  kube-scheduler        {of_real:.0}");
+        println!("  kube-scheduler      {}", real.describe());
         for (name, timings) in [("ours, profile kai ", &queues), ("ours, profile kube", &kube)] {
-            let own = rate(timings);
-            println!("  {name}    {own:.0} (x {:.2})", own / of_real);
+            println!("  {name}  {}: x {:.2}", timings.describe(), rate(timings) / of_real);
         }
     }
     Ok(())

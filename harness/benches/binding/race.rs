@@ -51,6 +51,13 @@ impl Timings {
         self.pods_as_f64() / self.duration_after_first().as_secs_f64()
     }
 
+    /// Pods per second from the first binding, and from the start.
+    pub(crate) fn describe(&self) -> String {
+        let (start, first) = (self.pods_per_second(), self.pods_per_second_after_first());
+        let events = self.events.as_secs_f64();
+        format!("{first:.0} ({start:.0} from its start; all events after {events:.1} s)")
+    }
+
     /// From the first binding to the last.
     pub(crate) fn duration_after_first(&self) -> Duration {
         self.all.saturating_sub(self.first)

@@ -11,7 +11,10 @@ use crate::{
 };
 
 const DRIVER: &str = "gpu.example.com";
-const CLASSES: [&str; 5] = ["gpu", "large", "shared", "part", "net"];
+/// Classes of devices of one node.
+const NODE_CLASSES: [&str; 4] = ["gpu", "large", "shared", "part"];
+/// The class of devices that several nodes can use.
+const WIDE_CLASS: &str = "net";
 /// The extended resource that class `gpu` serves.
 const RESOURCE: &str = "example.com/gpu";
 
@@ -43,7 +46,11 @@ pub(crate) fn devices(rng: &mut SeededRng, seed: u64, nodes: u64) -> DeviceObjec
         slices.push(slice(&name, &place, &json!({ "devices": devices }), ("devices", 1)));
     }
     let claims = (0..6).map(|at| claim(rng, &format!("claim-{seed}-{at}"))).collect();
-    DeviceObjects { classes: CLASSES.map(class).to_vec(), slices, claims }
+    DeviceObjects {
+        classes: NODE_CLASSES.into_iter().chain([WIDE_CLASS]).map(class).collect(),
+        slices,
+        claims,
+    }
 }
 
 fn class(name: &str) -> Value {
@@ -150,6 +157,12 @@ fn device(rng: &mut SeededRng, at: u64) -> Value {
 
 fn claim(rng: &mut SeededRng, name: &str) -> Value {
     let namespace = rng.pick(&NAMESPACES).0;
+    if rng.percent(15) {
+        // Our scheduler serves requests with a count alone from devices of several nodes.
+        let exactly = json!({ "deviceClassName": WIDE_CLASS, "count": rng.pick(&[1, 2]) });
+        let devices = json!({ "requests": [{ "name": "wide", "exactly": exactly }] });
+        return claim_object(name, namespace, &devices);
+    }
     let count = if rng.percent(70) { 1 } else { 2 };
     let mut shares = true;
     let mut requests = Vec::new();
@@ -159,7 +172,7 @@ fn claim(rng: &mut SeededRng, name: &str) -> Value {
             shares &= tried.iter().all(|request| request["deviceClassName"] == "shared");
             json!({ "firstAvailable": tried })
         } else {
-            let mut exactly = requested(rng);
+            let mut exactly = requested(rng, &NODE_CLASSES);
             shares &= exactly["deviceClassName"] == "shared";
             if namespace == NAMESPACES[1].0 && rng.percent(15) {
                 exactly["adminAccess"] = json!(true);
@@ -177,6 +190,10 @@ fn claim(rng: &mut SeededRng, name: &str) -> Value {
     } else if rng.percent(25) || shares && rng.percent(30) {
         devices["constraints"] = json!([{ "distinctAttribute": attribute }]);
     }
+    claim_object(name, namespace, &devices)
+}
+
+fn claim_object(name: &str, namespace: &str, devices: &Value) -> Value {
     json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
         "metadata": { "name": name, "namespace": namespace },
@@ -185,13 +202,13 @@ fn claim(rng: &mut SeededRng, name: &str) -> Value {
 }
 
 fn named(rng: &mut SeededRng, name: &str) -> Value {
-    let mut request = requested(rng);
+    let mut request = requested(rng, &NODE_CLASSES);
     request["name"] = json!(name);
     request
 }
 
-fn requested(rng: &mut SeededRng) -> Value {
-    let class = rng.pick(&CLASSES);
+fn requested(rng: &mut SeededRng, classes: &[&str]) -> Value {
+    let class = rng.pick(classes);
     let mut request = json!({ "deviceClassName": class });
     if rng.percent(10) {
         request["allocationMode"] = json!("All");

@@ -8,7 +8,7 @@
 //! `device d0:small/20,big/60%80!x/20,y/60` can be shared: it has a capacity of 80, of which a
 //! device of kind `small` consumes 20; claims x and y have shares.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::super::tokens::split_key_value;
 use schedlab_scheduler_core::{
@@ -30,7 +30,11 @@ pub(super) fn parse_node_device(word: &str) -> NodeDevice {
         .map(split_key_value)
         .map(|(key, value)| (Name::from(key), value.to_owned()))
         .into_iter();
-    let kinds: Vec<(Name, Option<DeviceAmounts>)> = kinds.split(',').map(named_share).collect();
+    let (repelled, kinds): (Vec<&str>, Vec<&str>) =
+        kinds.split(',').partition(|kind| kind.starts_with('-'));
+    let repelled_kinds: BTreeSet<Name> =
+        repelled.iter().map(|kind| kind.trim_start_matches('-').into()).collect();
+    let kinds: Vec<(Name, Option<DeviceAmounts>)> = kinds.into_iter().map(named_share).collect();
     let shared = capacity.map(|capacity| SharedDevice {
         capacity: one_amount(capacity),
         consumed: kinds.iter().filter_map(|(kind, it)| Some((kind.clone(), it.clone()?))).collect(),
@@ -42,7 +46,8 @@ pub(super) fn parse_node_device(word: &str) -> NodeDevice {
         pool_is_complete: true,
         counters: counters.map(amounts).unwrap_or_default(),
         shared,
-        is_tainted: false,
+        is_tainted: !repelled_kinds.is_empty(),
+        repelled_kinds,
     };
     let share = |word: &str| {
         let (claim, consumed) = named_share(word);
