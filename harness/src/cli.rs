@@ -187,6 +187,7 @@ pub struct Run {
 #[command(next_help_heading = "Selection")]
 pub struct Selection {
     /// Feature files or folders; `FILE:LINE` selects the scenario or example row at that line.
+    /// Without a folder `features` here, paths below it are those of the suite in the program.
     #[arg(default_value = "features")]
     pub paths: Vec<String>,
     /// Only scenarios whose tags match, such as `@gang and not @slow`.
@@ -392,7 +393,8 @@ pub enum ListFormat {
 /// Arguments of `schedlab check`.
 #[derive(Debug, Args)]
 pub struct Check {
-    /// Feature files or folders.
+    /// Feature files or folders. Without a folder `features` here, paths below it are those of the
+    /// suite in the program.
     #[arg(default_value = "features")]
     pub paths: Vec<String>,
 }
@@ -407,7 +409,7 @@ pub struct Steps {
 /// Arguments of `schedlab up`.
 #[derive(Debug, Args)]
 pub struct Up {
-    /// Fleet file in YAML [default: the lab's 4 nodes with 8 GPUs each].
+    /// Fleet file in YAML, or the name of a fleet of schedlab, such as `mig` [default: the lab's 4 nodes with 8 GPUs each].
     #[arg(long, value_name = "FILE", help_heading = "Fleet")]
     pub fleet: Option<PathBuf>,
     /// Profile of the scheduler. With `kai`, `kube` runs too, for pods without a schedulerName, as

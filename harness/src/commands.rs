@@ -13,6 +13,7 @@ mod run;
 mod simulate;
 mod snapshot;
 mod steps;
+mod suite;
 mod up;
 mod upgrade;
 

@@ -8,6 +8,8 @@ mod diff;
 mod docker_test;
 #[path = "cli/doctor.rs"]
 mod doctor;
+#[path = "cli/embedded.rs"]
+mod embedded;
 #[path = "cli/kind.rs"]
 mod kind;
 #[path = "cli/kubeconfig.rs"]

@@ -21,7 +21,7 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 80;
 
 /// Folders of the crates.
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 16] = [
     "scheduler/core",
     "scheduler/explain",
     "scheduler/testkit",
@@ -36,6 +36,7 @@ const CRATES: [&str; 15] = [
     "harness/clusters",
     "harness/conformance",
     "harness/apps",
+    "harness/suite",
     "harness",
 ];
 
@@ -183,7 +184,7 @@ fn every_bug_has_a_row_and_a_tagged_scenario() {
     let first = |row: &str| row.strip_prefix("| ")?.split_once(" |").map(|(bug, _)| bug.to_owned());
     let bugs = table.lines().filter_map(first).filter(|bug| bug.contains('#'));
     let rows: BTreeSet<String> = bugs.map(|bug| format!("bug-{}", bug.replace('#', "-"))).collect();
-    let path = FeaturePath { path: root().join("features"), line: None };
+    let path = FeaturePath::on_disk(root().join("features"));
     let suite = load_suite(&[path], schedlab_conformance::steps::catalogue::is_step)
         .expect("the features can be read");
     let tags = suite.cases.iter().flat_map(|case| &case.tags);
@@ -245,7 +246,7 @@ fn every_fixture_is_referenced() {
 #[test]
 fn every_snapshot_belongs_to_a_scenario_and_is_reviewed() {
     let root = root();
-    let path = FeaturePath { path: root.join("features"), line: None };
+    let path = FeaturePath::on_disk(root.join("features"));
     let suite = load_suite(&[path], schedlab_conformance::steps::catalogue::is_step)
         .expect("the features can be read");
     let expected: BTreeSet<PathBuf> = suite.cases.iter().map(Case::snapshot_path).collect();

@@ -4,6 +4,7 @@
 //! A [`Case`] is the unit of a run: a scenario, or one example row of an outline, with the steps of
 //! its backgrounds in front.
 
+mod capabilities;
 mod case;
 mod examples;
 mod keywords;
@@ -12,11 +13,13 @@ mod select;
 mod source;
 mod tags;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gherkin::StepType;
 
 use crate::report::{Diagnostic, Diagnostics};
+use crate::suite_files::{EmbeddedSuite, SuiteFiles};
 
 pub(crate) use case::split_at_features_folder;
 pub use case::{Case, CaseLocation};
@@ -25,8 +28,10 @@ pub use select::{CaseQuery, Shard, last_failed_ids, select_cases};
 pub use tags::TagExpression;
 
 /// A path from the command line: a folder or file, optionally with a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct FeaturePath {
+    /// Where the file or folder is.
+    pub files: SuiteFiles,
     /// The file or folder.
     pub path: PathBuf,
     /// The line number after the colon.
@@ -34,16 +39,40 @@ pub struct FeaturePath {
 }
 
 impl FeaturePath {
+    /// A whole file or folder on disk.
+    pub fn on_disk(path: PathBuf) -> Self {
+        Self { files: SuiteFiles::Disk, path, line: None }
+    }
+
+    /// A whole file or folder of a suite that is compiled into the program.
+    pub fn embedded(suite: &'static EmbeddedSuite, path: PathBuf) -> Self {
+        Self { files: SuiteFiles::Embedded(suite), path, line: None }
+    }
+
     /// Parses `path` or `path:line`. If a file of the whole name exists, the text is that path.
     pub fn parse(text: &str) -> Self {
-        let whole = Self { path: PathBuf::from(text), line: None };
+        let whole = Self::on_disk(PathBuf::from(text));
         if whole.path.exists() {
             return whole;
         }
         match text.rsplit_once(':').map(|(path, line)| (path, line.parse())) {
-            Some((path, Ok(line))) => Self { path: PathBuf::from(path), line: Some(line) },
+            Some((path, Ok(line))) => {
+                Self { line: Some(line), ..Self::on_disk(PathBuf::from(path)) }
+            }
             Some((_, Err(_))) | None => whole,
         }
+    }
+
+    /// The same path in the embedded suite, if nothing is there on disk and the suite has it.
+    #[must_use]
+    pub fn or_embedded(self, suite: &'static EmbeddedSuite) -> Self {
+        let files = SuiteFiles::Embedded(suite);
+        if self.exists() || !files.exists(&self.path) { self } else { Self { files, ..self } }
+    }
+
+    /// Whether the file or folder exists.
+    pub fn exists(&self) -> bool {
+        self.files.exists(&self.path)
     }
 }
 
@@ -67,16 +96,14 @@ pub(crate) type StepCheck = fn(&str) -> bool;
 /// # Errors
 /// The errors of all files, collected.
 pub fn load_suite(paths: &[FeaturePath], is_step: StepCheck) -> Result<FeatureSuite, Diagnostics> {
-    let mut files = Vec::new();
+    let mut files = BTreeMap::new();
     let mut problems = Vec::new();
     for path in paths {
-        collect_feature_files(&path.path, &mut files);
+        files.extend(feature_files(path).into_iter().map(|file| (file, path.files)));
     }
-    files.sort();
-    files.dedup();
     let mut suite = FeatureSuite::default();
-    for file in &files {
-        let (cases, found) = load_file(file, is_step);
+    for (file, place) in &files {
+        let (cases, found) = load_file(file, *place, is_step);
         suite.without_assertions.extend(cases_without_assertions(&cases));
         suite.cases.extend(cases);
         problems.extend(found);
@@ -89,28 +116,27 @@ pub fn load_suite(paths: &[FeaturePath], is_step: StepCheck) -> Result<FeatureSu
     Err(Diagnostics::sorted(problems))
 }
 
-fn collect_feature_files(path: &Path, files: &mut Vec<PathBuf>) {
-    if !path.is_dir() {
-        files.push(path.to_path_buf());
-        return;
+fn feature_files(path: &FeaturePath) -> Vec<PathBuf> {
+    if !path.files.is_folder(&path.path) {
+        return vec![path.path.clone()];
     }
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    for entry in entries.map(|entry| entry.path()) {
-        if entry.is_dir() {
-            collect_feature_files(&entry, files);
-        } else if entry.extension().is_some_and(|e| e == "feature") {
-            files.push(entry);
-        }
-    }
+    let mut files = path.files.files_below(&path.path);
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "feature"));
+    files
 }
 
 /// The cases of a feature file, as far as it can be parsed, and the errors in it.
-fn load_file(path: &Path, is_step: StepCheck) -> (Vec<Case>, Vec<Diagnostic>) {
+fn load_file(path: &Path, files: SuiteFiles, is_step: StepCheck) -> (Vec<Case>, Vec<Diagnostic>) {
     let file = display_path(path);
-    let read = crate::text::read_text_file(path)
+    let read = files
+        .read_text(path)
         .map_err(|error| Diagnostics::single(&file, error.line, error.message_without_file()))
         .and_then(|text| parse_cases(&file, &text, is_step));
-    read.unwrap_or_else(|problems| (Vec::new(), problems.0))
+    let (mut cases, problems) = read.unwrap_or_else(|problems| (Vec::new(), problems.0));
+    for case in &mut cases {
+        case.files = files;
+    }
+    (cases, problems)
 }
 
 /// Diagnostics for scenarios without an assertion: they cannot fail, so they do not show what their

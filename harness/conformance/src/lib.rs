@@ -5,7 +5,8 @@
 //! and one of the [`schedulers`] under test. [`history`] says what each write means, and the audit
 //! judges it. [`render`] turns what a scenario showed into text, which [`snapshots`] compares with
 //! reviewed files; [`compare`] compares the outcome with another run's. [`report`] writes the
-//! results. [`static_check`] finds without a cluster what a run would reject.
+//! results. [`static_check`] finds without a cluster what a run would reject. [`suite_files`] reads
+//! the files of all of them, from disk or from the program itself.
 
 pub mod compare;
 pub mod features;
@@ -17,5 +18,6 @@ pub mod schedulers;
 pub mod snapshots;
 pub mod static_check;
 pub mod steps;
+pub mod suite_files;
 pub mod text;
 pub mod world;

@@ -7,6 +7,7 @@
 mod diagnostic;
 mod github;
 mod junit;
+mod not_judged;
 mod pretty;
 pub mod progress;
 mod results;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use github::github_annotations;
 pub use junit::junit_xml;
+pub use not_judged::{ClaimKind, UnjudgedClaim};
 pub use pretty::{Colors, FailureLength, PrettyPrinter, summary_text};
 pub use results::report_json;
 pub use results::{latest_report_text, write_results};
@@ -98,6 +100,16 @@ pub struct CaseReport {
     /// Why the case was skipped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped: Option<String>,
+    /// The capabilities that the case needs and the scheduler lacks, if that is why it was skipped.
+    #[serde(rename = "missingCapabilities", skip_serializing_if = "Vec::is_empty", default)]
+    pub missing_capabilities: Vec<String>,
+    /// Claims about wording that were not judged, because the scheduler under test uses other
+    /// words. They neither fail nor skip the case.
+    #[serde(rename = "wordingNotJudged", skip_serializing_if = "Vec::is_empty", default)]
+    pub wording_not_judged: Vec<UnjudgedClaim>,
+    /// Snapshots that were not judged, because they show what our scheduler does.
+    #[serde(rename = "snapshotsNotJudged", skip_serializing_if = "Vec::is_empty", default)]
+    pub snapshots_not_judged: Vec<UnjudgedClaim>,
     /// Whether the case failed first and passed on a retry. `outcome` says whether that counts as a
     /// failure.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
@@ -259,6 +271,9 @@ pub(crate) mod tests {
             tags: Vec::new(),
             outcome,
             skipped: None,
+            missing_capabilities: Vec::new(),
+            wording_not_judged: Vec::new(),
+            snapshots_not_judged: Vec::new(),
             flaky,
             crashes: 0,
             virtual_millis: 1500,

@@ -11,13 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cucumber::step::Collection;
+use gherkin::{Step, StepType};
 
 use crate::compare::Baseline;
 use crate::features::{Case, VIRTUAL_TIME_TAG, WEBHOOKS_TAG};
-use crate::report::{CaseOutcome, CaseReport, Failure, FailureKind, StepReport};
-use crate::schedulers::Target;
+use crate::report::{CaseOutcome, CaseReport, ClaimKind, Failure, FailureKind, StepReport};
+use crate::schedulers::{Target, dialect_of};
 use crate::snapshots::SnapshotUpdate;
-use crate::steps::catalogue;
+use crate::steps::catalogue::{self, OtherClaim};
+use crate::steps::other_claim;
 use crate::world::{TimeScale, World};
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::real_cluster::RealCluster;
@@ -29,8 +31,8 @@ pub use workers::RunProgress;
 /// Seed of the runs whose snapshots are reviewed byte for byte.
 pub(crate) const REVIEWED_SNAPSHOT_SEED: u64 = 1;
 
-/// A case that waits longer than this in real time is skipped for a scheduler whose own durations
-/// cannot be scaled.
+/// A case that waits longer than this in real time for timers of the scheduler is skipped for a
+/// scheduler whose own durations cannot be scaled.
 const REAL_WAIT_MAX: Duration = Duration::from_secs(90);
 
 /// Verdict of a flaky scenario.
@@ -87,11 +89,27 @@ pub struct RunSettings {
 }
 
 impl RunSettings {
-    /// Why a case cannot run with these settings; `None` if it can.
-    fn skip_reason(&self, case: &Case) -> Option<String> {
+    /// The report on a case that cannot run with these settings; `None` if it can.
+    fn skipped_report(&self, case: &Case, steps: &Collection<World>) -> Option<CaseReport> {
         if self.force {
             return None;
         }
+        let lacks = self.target.missing_capabilities(&case.required_capabilities());
+        let (why, lacks) = match (self.skip_reason(case, steps), lacks.as_slice()) {
+            (Some(why), _) => (why, Vec::new()),
+            (None, []) => return None,
+            (None, names) => (format!("{} lacks {}", self.target.name, names.join(", ")), lacks),
+        };
+        Some(CaseReport {
+            outcome: CaseOutcome::Skipped,
+            skipped: Some(why),
+            missing_capabilities: lacks.into_iter().map(str::to_owned).collect(),
+            ..not_run_report(case)
+        })
+    }
+
+    /// Why a case cannot run with these settings, capabilities aside; `None` if it can.
+    fn skip_reason(&self, case: &Case, steps: &Collection<World>) -> Option<String> {
         if let Some(why) =
             self.older_kubernetes_version(case).or_else(|| self.missing_feature_gate(case))
         {
@@ -117,15 +135,40 @@ impl RunSettings {
             }
         }
         let name = &self.target.name;
-        let longest = case.longest_wait();
-        if !self.target.can_scale_time() && longest > REAL_WAIT_MAX {
-            let secs = longest.as_secs();
+        if case.stops_the_scheduler() && !self.target.can_be_stopped() {
             return Some(format!(
-                "the scenario waits for {secs} s, and durations of {name} cannot be scaled"
+                "the scenario stops or kills the scheduler, and schedlab did not start {name}"
             ));
         }
-        let lacks = self.target.missing_capabilities(&case.required_capabilities());
-        (!lacks.is_empty()).then(|| format!("{name} lacks {}", lacks.join(", ")))
+        let longest = case.longest_wait();
+        if self.target.own_times().is_some()
+            && longest > REAL_WAIT_MAX
+            && case.concerns_scheduler_timers()
+        {
+            let secs = longest.as_secs();
+            return Some(format!(
+                "the scenario waits for {secs} s for timers of the scheduler, and those of {name} \
+                 cannot be scaled"
+            ));
+        }
+        self.has_only_unjudged_claims(case, steps).then(|| {
+            format!("all that the scenario claims is words or snapshots, and {name} has others")
+        })
+    }
+
+    /// Whether no assertion of a case is judged for this target, because all are about words that it
+    /// does not use or snapshots that it need not match.
+    fn has_only_unjudged_claims(&self, case: &Case, steps: &Collection<World>) -> bool {
+        let is_kube = case.uses_kube_profile();
+        let is_judged = |step: &Step| match other_claim(step, steps) {
+            None | Some(OtherClaim { behaviour: Some(_), .. }) => true,
+            Some(OtherClaim { kind: ClaimKind::Snapshot, .. }) => self.target.matches_snapshots(),
+            Some(OtherClaim { kind: ClaimKind::Wording, .. }) => {
+                self.target.uses_words_of(dialect_of(&step.value, is_kube))
+            }
+        };
+        let mut claims = case.steps.iter().filter(|step| step.ty == StepType::Then).peekable();
+        claims.peek().is_some() && !claims.any(is_judged)
     }
 
     /// Which newer version of Kubernetes a case needs, if so.
@@ -155,8 +198,14 @@ impl RunSettings {
         if self.real_cluster.is_none() {
             return TimeScale::default();
         }
-        let own = || if self.target.can_scale_time() { case.real_time_factor() } else { 1.0 };
-        TimeScale::for_real_time(self.time_scale.unwrap_or_else(own), self.min_wait)
+        let Some(times) = self.target.own_times() else {
+            let factor = self.time_scale.unwrap_or_else(|| case.real_time_factor());
+            return TimeScale::for_real_time(factor, self.min_wait);
+        };
+        let own = || if case.concerns_scheduler_timers() { 1.0 } else { case.real_time_factor() };
+        let min_wait = self.min_wait.min(times.patience());
+        TimeScale::for_real_time(self.time_scale.unwrap_or_else(own), min_wait)
+            .with_least(times.two_attempts())
     }
 }
 
@@ -194,12 +243,8 @@ fn run_with_retries(case: &Case, steps: &Collection<World>, settings: &RunSettin
     if let Some(unmatched) = unmatched_step_report(case, steps, settings) {
         return unmatched;
     }
-    if let Some(why) = settings.skip_reason(case) {
-        return CaseReport {
-            outcome: CaseOutcome::Skipped,
-            skipped: Some(why),
-            ..not_run_report(case)
-        };
+    if let Some(skipped) = settings.skipped_report(case, steps) {
+        return skipped;
     }
     let mut first = run_and_compare_with_baseline(case, steps, settings);
     for _ in 0..settings.retries {
@@ -325,7 +370,7 @@ fn unmatched_step_report(
 
 /// Why a step cannot run, with the kind of failure; `None` if it can.
 pub fn step_mismatch_message(
-    step: &gherkin::Step,
+    step: &Step,
     steps: &Collection<World>,
 ) -> Option<(FailureKind, String)> {
     match steps.find(step) {
@@ -341,7 +386,7 @@ pub fn step_mismatch_message(
 
 /// The message about a table or doc string below a step that takes none. Steps that take one end
 /// with a colon.
-fn unused_argument_message(step: &gherkin::Step) -> Option<String> {
+fn unused_argument_message(step: &Step) -> Option<String> {
     let found = match (&step.table, &step.docstring) {
         (Some(_), _) => "a table",
         (None, Some(_)) => "a doc string",
@@ -356,7 +401,7 @@ fn unused_argument_message(step: &gherkin::Step) -> Option<String> {
 }
 
 /// The table or doc string below a step, line by line.
-fn argument_lines(step: &gherkin::Step) -> Vec<String> {
+fn argument_lines(step: &Step) -> Vec<String> {
     let row = |row: &Vec<String>| format!("| {} |", row.join(" | "));
     let rows = step.table.iter().flat_map(|table| table.rows.iter().map(row));
     rows.chain(step.docstring.iter().flat_map(|text| text.lines().map(str::to_owned))).collect()
@@ -364,7 +409,7 @@ fn argument_lines(step: &gherkin::Step) -> Vec<String> {
 
 /// The report on a case that has not run.
 fn not_run_report(case: &Case) -> CaseReport {
-    let step = |step: &gherkin::Step| StepReport {
+    let step = |step: &Step| StepReport {
         keyword: step.keyword.trim().to_owned(),
         text: step.value.clone(),
         below: argument_lines(step),
@@ -381,6 +426,9 @@ fn not_run_report(case: &Case) -> CaseReport {
         tags: case.tags.clone(),
         outcome: CaseOutcome::NotRun,
         skipped: None,
+        missing_capabilities: Vec::new(),
+        wording_not_judged: Vec::new(),
+        snapshots_not_judged: Vec::new(),
         flaky: false,
         crashes: 0,
         virtual_millis: 0,

@@ -2,27 +2,31 @@
 //! killed in this process, as a process, or on the cluster where it is installed.
 
 mod api_proxy;
+mod capabilities;
 mod crash_injector;
 mod in_process;
 mod process;
 mod supervisor;
 mod suspend;
 mod target;
+mod times;
 mod under_test;
+mod words;
 
 use std::fmt;
 use std::sync::Arc;
 
 use schedlab_emulator::clock::Clock;
 
+pub(crate) use capabilities::CAPABILITIES_AND_MEANINGS;
 pub(crate) use crash_injector::{CrashPoint, CrashService};
 pub(crate) use in_process::CycleTicks;
 pub(crate) use in_process::InProcessScheduler;
 pub(crate) use process::{SchedulerProcess, SchedulerProcessSpec};
 pub(crate) use suspend::SuspendGuard;
-pub(crate) use target::CAPABILITIES_AND_MEANINGS;
 pub use target::{Target, check_placeholders};
 pub(crate) use under_test::{NoScheduler, SchedulerUnderTest};
+pub(crate) use words::{Dialect, dialect_of};
 
 /// Creates clients for a scheduler in this process, and provides the cluster's time.
 #[derive(Clone)]

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use similar::{ChangeTag, TextDiff};
 
+use crate::features::Case;
+use crate::suite_files::SuiteFiles;
 use crate::text::shell_quoted_word;
 
 pub use files::{orphaned_snapshots, pending_snapshots};
@@ -73,18 +75,64 @@ pub(crate) enum SnapshotComparison {
     Differs(String),
 }
 
+/// The snapshot file of a case.
+#[derive(Clone, Debug)]
+pub(crate) struct SnapshotFile {
+    files: SuiteFiles,
+    path: PathBuf,
+}
+
+impl SnapshotFile {
+    /// The file of the case's snapshot, which need not exist.
+    pub(crate) fn of_case(case: &Case) -> Self {
+        Self { files: case.files, path: case.snapshot_path() }
+    }
+
+    /// The text of the snapshot; `None` if there is none.
+    fn read(&self) -> anyhow::Result<Option<String>> {
+        match self.files {
+            SuiteFiles::Disk => files::read_snapshot(&self.path),
+            SuiteFiles::Embedded(_) if !self.files.exists(&self.path) => Ok(None),
+            SuiteFiles::Embedded(_) => {
+                let shown = self.path.display().to_string();
+                let file = self
+                    .files
+                    .read_text(&self.path)
+                    .map_err(|error| anyhow::anyhow!(error.message_with_file(&shown)))?;
+                let text = files::text_of_snapshot_file(&file);
+                text.map(Some).with_context(|| format!("{shown} is not an insta snapshot"))
+            }
+        }
+    }
+
+    /// What to do with a text that is new or differs: a snapshot in the program is never written.
+    fn allowed_update(&self, update: SnapshotUpdate) -> SnapshotUpdate {
+        if self.files.is_on_disk() { update } else { SnapshotUpdate::No }
+    }
+
+    /// How to review a text that was not written.
+    fn review_hint(&self) -> String {
+        match self.files {
+            SuiteFiles::Disk => "to review it, run again without CI and INSTA_UPDATE=no".to_owned(),
+            SuiteFiles::Embedded(suite) => {
+                format!("this snapshot is part of schedlab {} and not written", suite.version)
+            }
+        }
+    }
+}
+
 /// Compares the canonical form of a text with that of its snapshot, and writes nothing. If the text
 /// has no canonical form, the result is [`SnapshotComparison::Same`].
 pub(crate) fn compare_canonical(
-    path: &Path,
+    file: &SnapshotFile,
     text: &str,
     form: impl Fn(&str) -> Option<String>,
 ) -> anyhow::Result<SnapshotComparison> {
     let Some(now) = form(text) else { return Ok(SnapshotComparison::Same) };
-    let Some(old) = files::read_snapshot(path)?.as_deref().and_then(form) else {
+    let Some(old) = file.read()?.as_deref().and_then(form) else {
         return Ok(SnapshotComparison::New(format!(
             "{} does not contain this placement; the snapshot is written on the emulator with seed 1:\n{now}",
-            path.display()
+            file.path.display()
         )));
     };
     if old == now {
@@ -93,25 +141,26 @@ pub(crate) fn compare_canonical(
     let diff = line_diff(&old, &now);
     Ok(SnapshotComparison::Differs(format!(
         "{} differs, even up to symmetry (- snapshot, + now):\n{diff}",
-        path.display()
+        file.path.display()
     )))
 }
 
 /// Whether a snapshot file contains this text.
-pub(crate) fn snapshot_contains(path: &Path, part: &str) -> bool {
-    let old = files::read_snapshot(path).ok().flatten();
+pub(crate) fn snapshot_contains(file: &SnapshotFile, part: &str) -> bool {
+    let old = file.read().ok().flatten();
     old.is_some_and(|old| old.contains(part.trim_end()))
 }
 
 /// Compares a text with its snapshot, and updates the snapshot as `update` says.
 pub(crate) fn compare_snapshot(
-    path: &Path,
+    file: &SnapshotFile,
     source: &str,
     name: &str,
     text: &str,
     update: SnapshotUpdate,
 ) -> anyhow::Result<SnapshotComparison> {
-    let old = files::read_snapshot(path)?;
+    let (path, update) = (&file.path, file.allowed_update(update));
+    let old = file.read()?;
     let same = old.as_deref().is_some_and(|old| old.trim_end() == text.trim_end());
     let write = |path: &Path| files::write_snapshot(path, source, name, text);
     match (update, &old) {
@@ -131,7 +180,7 @@ pub(crate) fn compare_snapshot(
         return Ok(SnapshotComparison::Same);
     }
     let next = if update == SnapshotUpdate::No {
-        "to review it, run again without CI and INSTA_UPDATE=no".to_owned()
+        file.review_hint()
     } else {
         write(&pending_path_of(path))?;
         format!("review it with: {}", review_command(&pending_path_of(path)))
@@ -223,9 +272,11 @@ pub(crate) fn line_diff(old: &str, new: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::suite_files::EmbeddedSuite;
 
     fn compared(path: &Path, text: &str, update: SnapshotUpdate) -> SnapshotComparison {
-        compare_snapshot(path, "features/f.feature", "a \"gang\"", text, update).unwrap()
+        let file = SnapshotFile { files: SuiteFiles::Disk, path: path.to_owned() };
+        compare_snapshot(&file, "features/f.feature", "a \"gang\"", text, update).unwrap()
     }
 
     #[test]
@@ -243,6 +294,30 @@ mod tests {
         assert_eq!(compared(&path, "n1: 8\n", SnapshotUpdate::New), SnapshotComparison::Same);
         let insta = insta::Snapshot::from_file(&path).unwrap();
         assert_eq!(insta.metadata().expression(), Some("a \"gang\""));
+    }
+
+    #[test]
+    fn an_embedded_snapshot_is_compared_and_never_written() {
+        static SUITE: EmbeddedSuite = EmbeddedSuite {
+            version: "1.2.3",
+            files: &[("snapshots/f__a.snap", "---\nsource: f\nexpression: a\n---\nn1: 8\n---\n")],
+        };
+        let compared = |path: &str, text: &str| {
+            let file = SnapshotFile { files: SuiteFiles::Embedded(&SUITE), path: path.into() };
+            compare_snapshot(&file, "f", "a", text, SnapshotUpdate::Force).unwrap()
+        };
+        assert_eq!(compared("snapshots/f__a.snap", "n1: 8\n---\n"), SnapshotComparison::Same);
+        let hint = "this snapshot is part of schedlab 1.2.3 and not written";
+        let SnapshotComparison::Differs(message) = compared("snapshots/f__a.snap", "n1: 7\n---\n")
+        else {
+            panic!("the texts differ")
+        };
+        assert!(message.contains("- n1: 8\n+ n1: 7\n") && message.ends_with(hint), "{message}");
+        let SnapshotComparison::New(message) = compared("snapshots/f__b.snap", "n1: 7\n") else {
+            panic!("there is no such snapshot")
+        };
+        assert!(message.ends_with(hint), "{message}");
+        assert!(!Path::new("snapshots").exists());
     }
 
     #[test]

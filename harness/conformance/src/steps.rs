@@ -24,11 +24,14 @@ mod usage;
 mod workloads;
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use cucumber::step::Collection;
 use gherkin::Step;
 
+use crate::report::ClaimKind;
 use crate::world::World;
+use catalogue::{OtherClaim, StepDoc};
 
 pub(crate) use unknown_names::{mentions_in_sentence, never_existed_message, unknown_name_message};
 
@@ -77,6 +80,13 @@ impl fmt::Display for StepError {
 
 /// Whether a step adds to the text that is compared with a snapshot.
 pub fn is_snapshot_step(step: &Step, steps: &Collection<World>) -> bool {
-    let location = steps.find(step).ok().flatten().and_then(|(_, _, location, _)| location);
-    location.is_some_and(|location| location.path.ends_with("steps/snapshots.rs"))
+    other_claim(step, steps).is_some_and(|claim| claim.kind == ClaimKind::Snapshot)
+}
+
+/// What a step claims besides behaviour; `None` if it claims behaviour only, or matches no step.
+pub(crate) fn other_claim<'c>(step: &Step, steps: &Collection<World>) -> Option<&'c OtherClaim> {
+    static CATALOGUE: LazyLock<Vec<StepDoc>> = LazyLock::new(catalogue::all_step_docs);
+    let (_, _, location, _) = steps.find(step).ok().flatten()?;
+    let location = location?;
+    CATALOGUE.iter().find(|doc| doc.is_at(location))?.claim.as_ref()
 }

@@ -13,6 +13,7 @@ mod step_input;
 pub(crate) mod step_source;
 mod submit;
 mod time_scale;
+mod unjudged_claims;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::features::Case;
+use crate::report::{ClaimKind, UnjudgedClaim};
 use crate::schedulers::{SchedulerUnderTest, Target};
 use schedlab_clusters::api::Api;
 use schedlab_clusters::real_cluster::RealCluster;
@@ -91,6 +93,8 @@ pub struct World {
     last_mismatch: Option<String>,
     /// The texts that snapshot steps have produced so far.
     snapshot_parts: Vec<String>,
+    /// Claims that were not judged so far, because they are not about behaviour.
+    unjudged_claims: Vec<(ClaimKind, UnjudgedClaim)>,
     /// The number of writes and the time when the cluster last settled.
     last_settled: Option<(u64, Instant)>,
 }
@@ -174,6 +178,7 @@ impl World {
             streams: BTreeMap::new(),
             last_mismatch: None,
             snapshot_parts: Vec::new(),
+            unjudged_claims: Vec::new(),
             last_settled: None,
         })
     }
@@ -184,7 +189,7 @@ impl World {
 
     /// Lets a duration of the feature pass on the cluster's clock, after scaling it.
     pub(crate) async fn run_for(&mut self, time: Duration) -> anyhow::Result<()> {
-        self.wait_for_time(self.time_scale.scaled_duration(time)).await
+        self.wait_for_time(self.time_scale.scaled_wait(time)).await
     }
 
     /// Lets the scheduler run this number of cycles.
@@ -354,16 +359,6 @@ impl World {
     pub fn run_seconds(&self, pod: Pod<'_>) -> i64 {
         let start = pod.first_container_start().parse::<jiff::Timestamp>();
         start.map_or(0, |start| self.cluster.cluster_time().duration_since(start).as_secs().max(0))
-    }
-
-    /// Adds a part with a title to the text that is compared with the case's snapshot.
-    pub(crate) fn add_snapshot_part(&mut self, title: &str, text: &str) {
-        self.snapshot_parts.push(format!("## {title}\n\n{}\n", text.trim_end()));
-    }
-
-    /// The texts that snapshot steps have added, in order.
-    pub(crate) fn snapshot_parts(&self) -> &[String] {
-        &self.snapshot_parts
     }
 
     /// The log entries of all writes so far.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{CommandOutput, NothingSelected, UsageError};
+use super::{CommandOutput, NothingSelected, UsageError, suite};
 use crate::cli::{Check, List, ListFormat, Selection};
 use crate::exit::ExitStatus;
 use schedlab_conformance::features::{self, Case, CaseQuery, FeaturePath, FeatureSuite};
@@ -22,7 +22,7 @@ pub(super) fn case_query(
 ) -> anyhow::Result<CaseQuery> {
     let ids = if selection.last_failed { Some(last_failed_ids(results)?) } else { None };
     Ok(CaseQuery {
-        paths: selection.paths.iter().map(|path| FeaturePath::parse(path)).collect(),
+        paths: suite::feature_paths(&selection.paths),
         tags: selection.tags.clone(),
         names: selection.name.clone(),
         exact: selection.exact,
@@ -40,9 +40,8 @@ fn last_failed_ids(results: &std::path::Path) -> anyhow::Result<BTreeSet<String>
 /// Loads the features at these paths.
 pub(super) fn load_suite(paths: &[FeaturePath]) -> anyhow::Result<FeatureSuite> {
     for path in paths {
-        if !path.path.exists() {
-            let path = features::display_path(&path.path);
-            return Err(UsageError(format!("{path}: no such file or folder")).into());
+        if !path.exists() {
+            return Err(suite::missing_path_error(&path.path).into());
         }
         if path.line == Some(0) {
             let path = features::display_path(&path.path);
@@ -127,6 +126,7 @@ pub fn run_list_command(args: &List) -> anyhow::Result<ExitStatus> {
     if cases.is_empty() {
         return Err(nothing_selected(&suite, &query).into());
     }
+    suite::note_embedded_cases(&cases, "listing", &mut output);
     output.print_result(&match args.format {
         ListFormat::Terse => terse_case_list(&cases),
         ListFormat::Json => case_list_json(&cases)?,
@@ -173,11 +173,11 @@ fn case_list_json(cases: &[&Case]) -> anyhow::Result<String> {
 /// Runs `schedlab check`: prints what a run of the features would reject.
 pub fn run_check_command(args: &Check) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
-    let paths: Vec<FeaturePath> = args.paths.iter().map(|path| FeaturePath::parse(path)).collect();
-    let suite = load_suite(&paths)?;
+    let suite = load_suite(&suite::feature_paths(&args.paths))?;
     if suite.cases.is_empty() {
         return Err(nothing_selected(&suite, &CaseQuery::default()).into());
     }
+    suite::note_embedded_cases(&suite.cases.iter().collect::<Vec<_>>(), "checking", &mut output);
     let problems = all_problems(&suite);
     for problem in &problems {
         // A problem of several lines is set apart.

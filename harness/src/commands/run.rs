@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 
-use super::{CommandOutput, UsageError, check, environment, reproduce};
+use super::{CommandOutput, UsageError, check, environment, reproduce, suite};
 use crate::cli::{ClusterChoice, Run};
 use crate::exit::ExitStatus;
 use schedlab_clusters::interrupt::Interrupt;
@@ -48,6 +48,7 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
     if cases.is_empty() {
         return Err(check::nothing_selected(&suite, &query).into());
     }
+    suite::note_embedded_cases(&cases, "running", output);
     if args.execution.jobs.is_none() && would_compete_for_devices(&settings.target.source, &cases) {
         settings.jobs = NonZeroUsize::MIN;
     }
@@ -326,7 +327,9 @@ fn snapshot_diagnostics(
     let shows = |case: &Case| {
         case.steps.iter().any(|step| schedlab_conformance::steps::is_snapshot_step(step, &steps))
     };
-    let folders = paths.iter().filter(|path| path.line.is_none() && path.path.is_dir());
+    let folders = paths
+        .iter()
+        .filter(|path| path.files.is_on_disk() && path.line.is_none() && path.path.is_dir());
     let folders: Vec<PathBuf> = folders.map(|path| path.path.clone()).collect();
     let orphans = snapshots::orphaned_snapshots(suite, &folders, &shows).into_iter().map(|path| {
         let message = "orphan snapshot: no scenario uses it any more; rename it or delete it";
@@ -335,7 +338,8 @@ fn snapshot_diagnostics(
     let waiting = match ci {
         Ci::No => Vec::new(),
         Ci::Yes => {
-            let bases = suite.cases.iter().map(|case| case.base_folder().join("snapshots"));
+            let on_disk = suite.cases.iter().filter(|case| case.files.is_on_disk());
+            let bases = on_disk.map(|case| case.base_folder().join("snapshots"));
             let bases: std::collections::BTreeSet<PathBuf> = bases.collect();
             snapshots::pending_snapshots(&bases.into_iter().collect::<Vec<_>>())
         }
@@ -449,6 +453,9 @@ mod tests {
             tags: Vec::new(),
             outcome,
             skipped: None,
+            missing_capabilities: Vec::new(),
+            wording_not_judged: Vec::new(),
+            snapshots_not_judged: Vec::new(),
             flaky,
             crashes: 0,
             virtual_millis: 1500,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use console::{Key, Term};
 
-use super::{CommandOutput, UsageError};
+use super::{CommandOutput, UsageError, suite};
 use crate::cli::SnapshotVerb;
 use crate::exit::ExitStatus;
 use schedlab_conformance::snapshots;
@@ -13,6 +13,17 @@ use schedlab_conformance::snapshots;
 /// Accepts or rejects pending snapshots.
 pub fn run_snapshot_command(verb: &SnapshotVerb) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
+    let (SnapshotVerb::Review(folder)
+    | SnapshotVerb::Accept(folder)
+    | SnapshotVerb::Reject(folder)) = verb;
+    if folder.paths.is_empty() && suite::is_embedded_suite_used() {
+        output.print_note(&format!(
+            "no snapshots/ here: those of the suite of schedlab {} are part of the program and are \
+             compared, never written",
+            suite::SUITE.version
+        ));
+        return Ok(ExitStatus::Passed);
+    }
     match verb {
         SnapshotVerb::Review(folder) => review_interactively(&folder.paths, &mut output),
         SnapshotVerb::Accept(folder) => {

@@ -14,7 +14,7 @@ use schedlab_emulator::feature_gates::FeatureGates;
 use schedlab_emulator::{Emulator, Fleet, Options};
 use schedlab_scheduler::Config;
 
-use super::{CommandOutput, UsageError};
+use super::{CommandOutput, UsageError, suite};
 use crate::cli::{ProfileName, Up};
 use crate::exit::ExitStatus;
 use schedlab_clusters::api::Api;
@@ -40,10 +40,8 @@ pub fn up(args: &Up) -> anyhow::Result<ExitStatus> {
 
 pub(super) fn load_fleet(path: Option<&Path>) -> anyhow::Result<Fleet> {
     let Some(path) = path else { return Ok(Fleet::parse("the lab's fleet", DEFAULT_FLEET)?) };
-    let file = path.display().to_string();
-    let text = schedlab_conformance::text::read_text_file(path)
-        .map_err(|error| UsageError(error.message_with_file(&file)))?;
-    let fleet = Fleet::parse(&file, &text);
+    let file = suite::read_fleet(path)?;
+    let fleet = Fleet::parse(&file.shown, &file.text);
     Ok(fleet.map_err(|error| UsageError(error.to_string()))?)
 }
 

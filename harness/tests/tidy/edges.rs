@@ -136,6 +136,7 @@ pub(crate) const EDGES: [(&str, &str); 15] = [
         "harness/conformance",
         "
             text
+            suite_files
             report history
             schedulers
             features render

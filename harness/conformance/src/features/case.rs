@@ -9,10 +9,13 @@ use gherkin::{Background, Feature, Rule, Scenario, Step};
 use super::examples;
 use super::source::FeatureSource;
 use crate::report::Diagnostic;
+use crate::suite_files::SuiteFiles;
 
 /// One scenario or example row.
 #[derive(Clone, Debug)]
 pub struct Case {
+    /// Where the feature file, its fixtures and its snapshots are.
+    pub files: SuiteFiles,
     /// Where the case is in its feature file.
     pub location: CaseLocation,
     /// Name of the feature.
@@ -51,6 +54,11 @@ impl Case {
     /// when it is in no `features/` folder.
     pub fn base_folder(&self) -> PathBuf {
         split_at_features_folder(&self.location.file).0
+    }
+
+    /// Path of the fixture with this name: below `fixtures/` in the base folder.
+    pub fn fixture_path(&self, name: &str) -> PathBuf {
+        self.base_folder().join("fixtures").join(name)
     }
 
     /// Path of the case's snapshot: `snapshots/<area>/<feature>__<scenario>.snap` below the base
@@ -156,6 +164,7 @@ impl<'a> FeatureFlattener<'a> {
         let rule_tags = rule.map_or(&[][..], |r| r.tags.as_slice());
         let tags = [&self.feature.tags, rule_tags, &scenario.tags].concat();
         let template = Case {
+            files: SuiteFiles::Disk,
             location: CaseLocation {
                 file: self.file.to_owned(),
                 line: start,

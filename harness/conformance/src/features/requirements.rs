@@ -1,5 +1,5 @@
-//! Requirements of a case on the cluster and the scheduler. Most come from its tags; the others are
-//! derived from its steps.
+//! Requirements of a case on the cluster and on time. Most come from its tags; the others are derived
+//! from its steps.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,7 +7,6 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use regex::Regex;
-use schedlab_api::api_versions;
 use schedlab_emulator::{KubernetesVersion, feature_gates};
 
 use super::case::Case;
@@ -48,53 +47,6 @@ const REAL_WAIT_MAX: Duration = Duration::from_mins(1);
 const REAL_TIME_FACTOR_MIN: f64 = 0.05;
 
 impl Case {
-    /// The scheduler capabilities that the case requires, according to its tags and its steps.
-    pub fn required_capabilities(&self) -> BTreeSet<&'static str> {
-        let known = CAPABILITIES_AND_MEANINGS.iter().map(|(name, _)| *name);
-        let mut needed: BTreeSet<&str> =
-            known.filter(|name| self.tags.iter().any(|tag| tag == name)).collect();
-        // Under profile `kube`, messages are those of kube-scheduler.
-        let profile = "scheduler profile \"kube\"";
-        let is_kube = self.steps.iter().any(|step| step.value.contains(profile));
-        for step in &self.steps {
-            let text = &step.value;
-            let contains_any = |words: &[&str]| words.iter().any(|word| text.contains(word));
-            let quotes = |verb: &str| {
-                ['"', '\''].iter().any(|q| contains_any(&[format!(" {verb} {q}").as_str()]))
-            };
-            let shows = contains_any(&["matches its snapshot", "match their snapshot"]);
-            let requirements = [
-                (
-                    "kai-words",
-                    (!is_kube && ["because", "say", "says"].into_iter().any(quotes))
-                        || contains_any(&["was evicted", "were evicted", "has the annotation"])
-                        || (shows && self.snapshot_shows_reasons()),
-                ),
-                (
-                    "kai-settings",
-                    contains_any(&[
-                        "scheduler's configuration",
-                        "placement strategy",
-                        "fair share",
-                        "fairness over time",
-                        "a default \"",
-                    ]),
-                ),
-                ("snapshots", shows),
-                ("kube-profile", contains_any(&[profile])),
-                (
-                    "faults",
-                    contains_any(&["scheduler is st", "scheduler is restarted", "scheduler dies"]),
-                ),
-                ("gang", contains_any(&["gang \""]) || creates_pod_groups(step)),
-            ];
-            let requirements = requirements.into_iter().chain(table_requirements(step));
-            needed
-                .extend(requirements.filter(|(_, is_required)| *is_required).map(|(name, _)| name));
-        }
-        needed
-    }
-
     /// The feature gates of Kubernetes that the case requires: the tags that name one.
     pub fn feature_gates(&self) -> BTreeSet<&'static str> {
         let of_version = |version| feature_gates::known(version).keys().copied();
@@ -110,12 +62,6 @@ impl Case {
 
     fn has_version_tag(&self, version: KubernetesVersion) -> bool {
         self.tags.iter().any(|tag| *tag == format!("kubernetes-{version}"))
-    }
-
-    /// Whether the case's snapshot contains reasons of pending pods.
-    fn snapshot_shows_reasons(&self) -> bool {
-        let text = std::fs::read_to_string(self.snapshot_path()).unwrap_or_default();
-        text.lines().any(|line| line == "pending")
     }
 
     /// The longest time that a step of the case must wait through. An `eventually within` does not
@@ -176,20 +122,38 @@ impl Case {
     }
 
     /// All texts of the case's steps: sentences, table cells, doc strings and referenced fixtures.
-    fn step_texts(&self) -> impl Iterator<Item = Cow<'_, str>> {
+    pub(super) fn step_texts(&self) -> impl Iterator<Item = Cow<'_, str>> {
         let file = |step: &gherkin::Step| {
             let named = ["the manifest \"", "the fleet \""];
             let rest = named.iter().find_map(|words| step.value.strip_prefix(words))?;
             let name = rest.split('"').next()?;
-            std::fs::read_to_string(self.base_folder().join("fixtures").join(name))
-                .ok()
-                .map(Cow::Owned)
+            self.files.read_text(&self.fixture_path(name)).ok().map(Cow::Owned)
         };
         self.steps.iter().flat_map(move |step| {
             let rows = step.table.iter().flat_map(|table| &table.rows).flatten();
             let own = rows.chain(step.docstring.as_ref()).chain([&step.value]);
             own.map(|text| Cow::Borrowed(text.as_str())).chain(file(step))
         })
+    }
+
+    /// Whether the case stops, starts or kills the scheduler.
+    pub fn stops_the_scheduler(&self) -> bool {
+        let words = ["scheduler is st", "scheduler is restarted", "scheduler dies"];
+        self.steps.iter().any(|step| words.iter().any(|words| step.value.contains(words)))
+    }
+
+    /// Whether the case's times are those of the scheduler's own timers: for how long it protects or
+    /// spares a pod, or remembers usage. Shortening the scenario alone would change what it claims.
+    pub(crate) fn concerns_scheduler_timers(&self) -> bool {
+        let timers = ["stale-gangs", "min-runtime", "time-based-fairness"];
+        let needed = self.required_capabilities();
+        timers.iter().any(|timer| needed.contains(timer))
+    }
+
+    /// Whether the case uses profile `kube`, under which our scheduler decides and speaks as
+    /// kube-scheduler does.
+    pub fn uses_kube_profile(&self) -> bool {
+        self.steps.iter().any(|step| step.value.contains("scheduler profile \"kube\""))
     }
 
     /// Whether the case uses the scheduler's webhooks.
@@ -209,72 +173,6 @@ impl Case {
         let lost = self.steps.iter().any(dies);
         lost.then(|| "Kubernetes gives up a node and its pods only after minutes".to_owned())
     }
-}
-
-/// Tags of the capabilities that a step may require, each with whether its table or sentence
-/// requires it.
-fn table_requirements(step: &gherkin::Step) -> [(&'static str, bool); 7] {
-    let contains = |words: &str| step.value.contains(words);
-    let has = |column: &str| column_cells(step, column).next().is_some();
-    let is_of_queues = step.value.starts_with("these queues");
-    [
-        (
-            "non-preemptible",
-            contains("non-preemptible")
-                || column_cells(step, "preemptible").any(|cell| cell == "no"),
-        ),
-        ("queue-priority", contains("the priority of queue") || (is_of_queues && has("priority"))),
-        (
-            "min-runtime",
-            contains("min runtime\"") || has("reclaim min runtime") || has("preempt min runtime"),
-        ),
-        ("elastic", has_elastic_workload(step)),
-        ("sub-groups", has("sub-groups")),
-        ("workload-api", column_cells(step, "kind").any(|kind| kind == "podgroup") || has("group")),
-        (
-            "podgrouper",
-            column_cells(step, "kind").any(|kind| KINDS_WITH_POD_GROUPS.contains(&kind)),
-        ),
-    ]
-}
-
-/// Kinds whose pods become a gang only through a pod grouper.
-const KINDS_WITH_POD_GROUPS: [&str; 6] =
-    ["jobset", "trainjob", "pytorchjob", "raycluster", "rayjob", "leaderworkerset"];
-
-/// The non-empty cells of a column of a step's table.
-fn column_cells<'s>(step: &'s gherkin::Step, column: &str) -> impl Iterator<Item = &'s str> {
-    let rows = step.table.as_ref().map_or(&[][..], |table| &table.rows);
-    let at = rows.first().and_then(|header| header.iter().position(|name| name == column));
-    let cells = rows.iter().skip(1).filter_map(move |row| row.get(at?));
-    cells.map(String::as_str).filter(|cell| !cell.is_empty())
-}
-
-/// Whether a table contains a gang that can run with fewer pods than it has.
-fn has_elastic_workload(step: &gherkin::Step) -> bool {
-    let Some(table) = &step.table else { return false };
-    let Some((header, rows)) = table.rows.split_first() else { return false };
-    let column = |name: &str| header.iter().position(|column| column == name);
-    let (Some(min), Some(pods)) = (column("min"), column("pods")) else { return false };
-    let count = |row: &[String], at: usize| row.get(at).and_then(|cell| cell.parse::<u32>().ok());
-    // The scheduler of a PodGroup of Kubernetes places any number of pods above the minimum.
-    let kind = column("kind");
-    let is_pod_group = |row: &&Vec<String>| {
-        kind.is_some_and(|at| row.get(at).is_some_and(|kind| kind == "podgroup"))
-    };
-    rows.iter().filter(|row| !is_pod_group(row)).any(|row| {
-        match (count(row, min), count(row, pods)) {
-            (Some(min), Some(pods)) => min < pods,
-            (Some(_) | None, _) => false,
-        }
-    })
-}
-
-/// Whether the manifest below a step creates a PodGroup.
-fn creates_pod_groups(step: &gherkin::Step) -> bool {
-    step.docstring.as_ref().is_some_and(|text| {
-        text.contains("kind: PodGroup") && !text.contains(api_versions::WORKLOAD)
-    })
 }
 
 #[cfg(test)]

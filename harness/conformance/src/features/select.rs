@@ -129,7 +129,10 @@ mod tests {
 
     fn at_path(path: &str) -> CaseQuery {
         let (path, line) = path.split_once(':').map_or((path, None), |(p, l)| (p, l.parse().ok()));
-        CaseQuery { paths: vec![FeaturePath { path: path.into(), line }], ..CaseQuery::default() }
+        CaseQuery {
+            paths: vec![FeaturePath { line, ..FeaturePath::on_disk(path.into()) }],
+            ..CaseQuery::default()
+        }
     }
 
     #[test]

@@ -46,6 +46,14 @@ fn test_case(case: &CaseReport, seconds: &str) -> TestCase {
     test.set_time(case.wall);
     test.add_property((seconds, seconds_text(case.virtual_millis).as_str()));
     test.add_property(("line", case.line.to_string().as_str()));
+    for claim in &case.wording_not_judged {
+        let claim = format!("{}:{}: {}", case.file, claim.line, claim.claim);
+        test.add_property(("wording-not-judged", claim.as_str()));
+    }
+    for claim in &case.snapshots_not_judged {
+        let claim = format!("{}:{}: {}", case.file, claim.line, claim.claim);
+        test.add_property(("snapshot-not-judged", claim.as_str()));
+    }
     test
 }
 
@@ -103,7 +111,7 @@ fn seconds_text(millis: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::case;
+    use crate::report::{UnjudgedClaim, tests::case};
 
     #[test]
     fn failures_flaky_passes_and_skips_are_distinguished() {
@@ -132,6 +140,16 @@ mod tests {
         let failure = r#"<failure message="flaky: the first attempt failed: expected 8, found 7""#;
         assert!(xml.contains(failure), "{xml}");
         assert!(!xml.contains("<flakyFailure"), "{xml}");
+    }
+
+    #[test]
+    fn claims_that_were_not_judged_are_properties() {
+        let claim = UnjudgedClaim { line: 7, claim: "over quota".to_owned() };
+        let mut judged = case(CaseOutcome::Passed, false, false);
+        judged.wording_not_judged.push(claim);
+        let xml = junit_xml(&Report { cases: vec![judged], ..Report::default() }).unwrap();
+        let property = r#"<property name="wording-not-judged" value="f.feature:7: over quota"/>"#;
+        assert!(xml.contains(property), "{xml}");
     }
 
     #[test]

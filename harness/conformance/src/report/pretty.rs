@@ -1,12 +1,13 @@
 //! The report for people: one line for a passed case, all details and the reproduce command for a
 //! failed one.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use console::Style;
 
-use super::{CaseOutcome, CaseReport, FLAKY_HEADING, Report};
+use super::{CaseOutcome, CaseReport, FLAKY_HEADING, Report, not_judged};
 use crate::text::counted_noun;
 
 /// Prints case reports as text for people, with or without colors.
@@ -74,7 +75,8 @@ impl PrettyPrinter {
         let detail = case.skipped.as_ref().map_or_else(
             || {
                 let steps = counted_noun(case.steps.len(), "step");
-                format!("{steps}, {}", virtual_time_text(case.virtual_millis))
+                let time = virtual_time_text(case.virtual_millis);
+                format!("{steps}, {time}{}", case.not_judged_text())
             },
             |why| format!("skipped: {why}"),
         );
@@ -189,14 +191,35 @@ pub fn summary_text(report: &Report, wall: Option<Duration>) -> String {
         format!("{crashes}, each before a different write: no rule broken\n")
     };
     let scenarios = counted_noun(report.cases.len(), "scenario");
+    let skipped = skipped_by_reason(report) + &not_judged::summary_lines(report);
     let steps = counted_noun(steps, "step");
     let wall = wall.map_or_else(String::new, |wall| format!(" in {:.2} s", wall.as_secs_f64()));
     format!(
-        "\n{}{scenarios}: {}\n{steps}: {passed_steps} passed\n{crashes}{time}{wall} (seed {})\n",
+        "\n{}{scenarios}: {}\n{steps}: {passed_steps} passed\n{skipped}{crashes}{time}{wall} (seed {})\n",
         failure_summary(report),
         parts.join(", "),
         report.seed
     )
+}
+
+/// How many scenarios were skipped for each reason, the most frequent reason first. A scenario that
+/// needs several capabilities counts for each.
+fn skipped_by_reason(report: &Report) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for case in &report.cases {
+        let Some(why) = &case.skipped else { continue };
+        let lacks = case.missing_capabilities.iter().map(|name| format!("lacks {name}"));
+        let reasons: Vec<String> = match case.missing_capabilities.as_slice() {
+            [] => vec![why.clone()],
+            _ => lacks.collect(),
+        };
+        for reason in reasons {
+            *counts.entry(reason).or_default() += 1;
+        }
+    }
+    let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts.iter().map(|(reason, count)| format!("skipped: {count} × {reason}\n")).collect()
 }
 
 /// Maximum number of lines of a failure message in the summary.
@@ -285,6 +308,25 @@ mod tests {
         let text = summary_text(&Report { cases, ..Report::default() }, Some(Duration::ZERO));
         let counts = "3 scenarios: 1 passed, 1 failed, 1 failed as flaky, 1 flaky\n";
         assert!(text.contains(counts), "{text}");
+    }
+
+    #[test]
+    fn skipped_scenarios_are_counted_by_reason() {
+        let skipped = |why: &str, lacks: &[&str]| CaseReport {
+            skipped: Some(why.to_owned()),
+            missing_capabilities: lacks.iter().map(|name| (*name).to_owned()).collect(),
+            ..case(CaseOutcome::Skipped, false, false)
+        };
+        let cases = vec![
+            skipped("x lacks gang, quota", &["gang", "quota"]),
+            skipped("x lacks gang", &["gang"]),
+            skipped("the scenario needs virtual time (@virtual-time)", &[]),
+        ];
+        insta::assert_snapshot!(skipped_by_reason(&Report { cases, ..Report::default() }), @r"
+        skipped: 2 × lacks gang
+        skipped: 1 × lacks quota
+        skipped: 1 × the scenario needs virtual time (@virtual-time)
+        ");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::compare::{canonical_text, canonical_text_without_shares, run_outcome};
 use crate::features::Case;
-use crate::snapshots::{self, SnapshotComparison};
+use crate::snapshots::{self, SnapshotComparison, SnapshotFile};
 use crate::steps::{is_snapshot_step, unknown_name_message};
 use crate::world::World;
 use schedlab_clusters::interrupt::Interrupted;
@@ -133,6 +133,9 @@ async fn run_on_cluster(
         }
     };
     attempt.crashes = world.scheduler_crash_count();
+    for (kind, claim) in world.take_unjudged_claims() {
+        attempt.report.add_unjudged_claim(kind, claim);
+    }
     if let (Some(foreign_pods), Some(failure)) =
         (world.foreign_pods_message().await, &mut attempt.report.failure)
     {
@@ -365,22 +368,22 @@ fn compare_snapshot(
         return;
     }
     let text = parts.join("\n");
-    let path = case.snapshot_path();
+    let snapshot = SnapshotFile::of_case(case);
     let file = &case.location.file;
     let as_reviewed = settings.real_cluster.is_none()
         && settings.target.is_ours()
         && settings.seed == REVIEWED_SNAPSHOT_SEED;
     let compared = match settings.real_cluster {
         None if as_reviewed => {
-            snapshots::compare_snapshot(&path, file, &case.name, &text, settings.update)
+            snapshots::compare_snapshot(&snapshot, file, &case.name, &text, settings.update)
         }
         // Another seed, another scheduler or real time gives pods other names and breaks ties
         // differently.
-        None => snapshots::compare_canonical(&path, &text, canonical_text),
+        None => snapshots::compare_canonical(&snapshot, &text, canonical_text),
         Some(_) if settings.target.reports_fair_shares() => {
-            snapshots::compare_canonical(&path, &text, canonical_text)
+            snapshots::compare_canonical(&snapshot, &text, canonical_text)
         }
-        Some(_) => snapshots::compare_canonical(&path, &text, canonical_text_without_shares),
+        Some(_) => snapshots::compare_canonical(&snapshot, &text, canonical_text_without_shares),
     };
     let (outcome, message) = match compared {
         Ok(SnapshotComparison::Same | SnapshotComparison::Written) => return,
@@ -389,7 +392,7 @@ fn compare_snapshot(
         Err(error) => (CaseOutcome::Failed, format!("{error:#}")),
     };
     // The canonical form has no parts to search for.
-    let holds = |part: &String| as_reviewed && snapshots::snapshot_contains(&path, part);
+    let holds = |part: &String| as_reviewed && snapshots::snapshot_contains(&snapshot, part);
     let held: Vec<bool> = parts.iter().map(holds).collect();
     let showing = case.steps.iter().map(|step| is_snapshot_step(step, steps));
     let showing = showing.zip(&mut report.steps).filter(|(shows, _)| *shows).map(|(_, step)| step);

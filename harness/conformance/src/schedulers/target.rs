@@ -14,6 +14,9 @@ use schedlab_api::Value;
 use schedlab_scheduler::{Config, config::names};
 use serde::Deserialize;
 
+use super::capabilities::CAPABILITIES_AND_MEANINGS;
+use super::times::OwnTimes;
+use super::words::{Dialect, Words};
 use crate::text;
 use schedlab_clusters::external_tools::check_command_starts_with_program;
 use schedlab_clusters::scheduler_source::{DEPLOYED_CYCLE_PERIOD, SchedulerSource};
@@ -32,40 +35,6 @@ const BUILT_IN_TARGETS: [(&str, &str); 6] = [
 
 /// The scheduler name that features use in manifests.
 const KAI_SCHEDULER_NAME: &str = "kai-scheduler";
-
-/// Tags that name a capability of a scheduler, each with its meaning.
-pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 27] = [
-    ("quota", "queues have quotas that are enforced"),
-    ("non-preemptible", "non-preemptible pods stay within the quota"),
-    ("queue-priority", "queues are ordered by their priority"),
-    ("min-runtime", "pods are protected from eviction for a minimum runtime"),
-    ("borrowing", "queues may use idle resources over their quota"),
-    ("reclaim", "borrowed resources are reclaimed"),
-    ("fair-share", "resources beyond all quotas are shared by weight"),
-    ("time-based-fairness", "queues with a high past usage get a smaller share"),
-    ("gang", "all pods of a group start, or none"),
-    ("elastic", "a gang grows beyond its minimum, and shrinks to it"),
-    ("sub-groups", "a gang has sub-groups with minimums of their own"),
-    ("podgrouper", "PodGroups are created for Jobs and other workloads"),
-    ("workload-api", "pods of a PodGroup of Kubernetes (scheduling.k8s.io) start together"),
-    ("consolidation", "pods are moved to free contiguous resources"),
-    ("bin-packing", "nodes are filled one by one, and GPU nodes are kept for GPU pods"),
-    ("shared-gpus", "pods can request a fraction of a GPU"),
-    ("sparing-devices", "claims that any device satisfies leave scarce devices to other claims"),
-    ("topology", "a gang stays within a topology domain, such as a rack"),
-    ("lab", "the operations lab's manifests: queues and gangs together"),
-    ("osmo", "OSMO's pools, which map to queues"),
-    ("starvation", "pending pods do not starve, whatever their queue and priority"),
-    ("kai-words", "reasons and events have KAI's wording"),
-    (
-        "kai-settings",
-        "KAI's settings: configuration, placement strategy, default times, reported fair shares",
-    ),
-    ("webhooks", "the scheduler's webhooks admit queues, pod groups and pods"),
-    ("kube-profile", "features of the default kube-scheduler"),
-    ("snapshots", "objects of one step are scheduled in one cycle, so placements can be compared"),
-    ("faults", "the scheduler can be stopped, started and killed at a write"),
-];
 
 /// The name of the kubeconfig that schedlab creates in the folder of a scheduler process, beside
 /// the target's files.
@@ -114,6 +83,10 @@ pub struct Target {
     period: Option<Duration>,
     /// The names of the scheduler's capabilities; `None` means all.
     capabilities: Option<BTreeSet<String>>,
+    /// In which words the scheduler reports reasons and events.
+    words: Words,
+    /// The scheduler's own times; `None` means that they can be scaled.
+    times: Option<OwnTimes>,
     /// Files to which the scheduler's command refers as `{dir}/NAME`, with placeholders in their
     /// text.
     pub files: BTreeMap<String, String>,
@@ -129,6 +102,12 @@ struct TargetFile {
     /// The name of the [`QueueApi`] of the scheduler.
     queues: String,
     capabilities: Vec<String>,
+    /// In which words the scheduler reports reasons and events.
+    #[serde(default)]
+    words: Words,
+    /// The scheduler's own times, such as `{cycle: 1s, backoff: 10s}`.
+    #[serde(default)]
+    times: BTreeMap<String, String>,
     #[serde(default)]
     command: Option<String>,
     #[serde(default)]
@@ -153,6 +132,8 @@ impl Target {
             scheduler_name: None,
             period: None,
             capabilities: None,
+            words: Words::Schedlab,
+            times: None,
             files: BTreeMap::new(),
         }
     }
@@ -244,6 +225,8 @@ impl Target {
         }
         let queues = QueueApi::from_api_name(&file.queues)
             .map_err(|unknown| anyhow!("{location}: {unknown}"))?;
+        let times = OwnTimes::parse(&file.times)
+            .map_err(|invalid| anyhow!("{location}: times: {invalid}"))?;
         let source = match (source, file.command) {
             (SchedulerSource::Ours, Some(command)) => {
                 anyhow::ensure!(
@@ -268,8 +251,11 @@ impl Target {
                 .map_err(|problem| anyhow!("{location}: command: {problem}"))?;
         }
         let installed = source.installed_scheduler_name();
-        let period =
-            matches!(source, SchedulerSource::Deployment(_)).then_some(DEPLOYED_CYCLE_PERIOD);
+        let period = match (&source, file.words) {
+            (SchedulerSource::Deployment(_), _) => Some(DEPLOYED_CYCLE_PERIOD),
+            (_, Words::Schedlab) => None,
+            _ => Some(times.cycle),
+        };
         Ok(Self {
             period,
             name: file.name,
@@ -277,6 +263,8 @@ impl Target {
             queues,
             scheduler_name: installed.or(file.scheduler_name),
             capabilities: Some(file.capabilities.into_iter().collect()),
+            words: file.words,
+            times: (file.words != Words::Schedlab).then_some(times),
             files: file.files,
         })
     }
@@ -302,15 +290,37 @@ impl Target {
         }
     }
 
-    /// Whether the scheduler's own delays can be shortened; those of a separate program cannot.
-    pub(crate) fn can_scale_time(&self) -> bool {
-        matches!(self.source, SchedulerSource::Ours | SchedulerSource::NoScheduler)
+    /// The scheduler's own times, which its target file declares and which cannot be shortened.
+    /// `None` for our scheduler, whose times its configuration sets.
+    pub(crate) fn own_times(&self) -> Option<OwnTimes> {
+        self.times
+    }
+
+    /// Whether the scheduler uses the words of this dialect in reasons and events.
+    pub(crate) fn uses_words_of(&self, dialect: Dialect) -> bool {
+        self.words.include(dialect)
+    }
+
+    /// Whether the scheduler places pods as the snapshots show, which show what ours does.
+    pub(crate) fn matches_snapshots(&self) -> bool {
+        self.words == Words::Schedlab
     }
 
     /// Whether the target is our scheduler in this process, whose placements are reviewed byte for
     /// byte.
     pub(crate) fn is_ours(&self) -> bool {
         self.source == SchedulerSource::Ours
+    }
+
+    /// Whether steps can stop, start and kill the scheduler: it is in this process, or a program
+    /// that schedlab starts.
+    pub(crate) fn can_be_stopped(&self) -> bool {
+        match self.source {
+            SchedulerSource::Ours | SchedulerSource::NoScheduler | SchedulerSource::Process(_) => {
+                true
+            }
+            SchedulerSource::Installed(_) | SchedulerSource::Deployment(_) => false,
+        }
     }
 
     /// Whether the scheduler runs on the cluster, where an API server can reach its webhooks.

@@ -25,6 +25,13 @@ pub(super) fn read_snapshot(path: &Path) -> anyhow::Result<Option<String>> {
     Ok(Some(text.to_string()))
 }
 
+/// The text in the content of a snapshot file: what follows its header, which is between two lines
+/// `---`. `None` if the file has no header.
+pub(super) fn text_of_snapshot_file(file: &str) -> Option<String> {
+    let (_, text) = file.strip_prefix("---\n")?.split_once("\n---\n")?;
+    Some(text.trim_end().to_owned())
+}
+
 /// Writes a snapshot file with a header that names its source.
 pub(super) fn write_snapshot(
     path: &Path,
@@ -80,7 +87,9 @@ pub fn orphaned_snapshots(
         suite.cases.iter().filter(|case| is_shown(case)).map(Case::snapshot_path).collect();
     let mut folders = BTreeSet::new();
     let mut loaded = BTreeSet::new();
-    for file in &suite.files {
+    let on_disk = suite.cases.iter().filter(|case| case.files.is_on_disk());
+    let files: BTreeSet<&str> = on_disk.map(|case| case.location.file.as_str()).collect();
+    for file in files {
         let (base, inner) = crate::features::split_at_features_folder(file);
         let area = base.join("snapshots").join(inner.parent().unwrap_or(Path::new("")));
         folders.insert(area.clone());

@@ -11,6 +11,7 @@ use cucumber::step::{AmbiguousMatchError, Collection, Location};
 use gherkin::{Feature, GherkinEnv, Step, StepType};
 
 use super::STEP_SOURCES;
+use crate::report::ClaimKind;
 use crate::world::World;
 
 /// One entry of the step catalogue.
@@ -26,6 +27,8 @@ pub struct StepDoc {
     pub meaning: String,
     /// How the step is used in a feature; one or more lines.
     pub example: String,
+    /// What the step claims besides behaviour; `None` if it claims behaviour only.
+    pub claim: Option<OtherClaim>,
     /// The source file and line of each attribute that has this pattern.
     locations: Vec<(&'static str, u32)>,
 }
@@ -37,6 +40,31 @@ impl StepDoc {
         locations.any(|(file, line)| location.path.ends_with(file) && location.line == *line)
     }
 }
+
+/// A claim of a step that is not about behaviour, and is judged on some schedulers only. A line of
+/// the step's doc comment that begins with `Wording:` or `Snapshot:` declares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherClaim {
+    /// What kind of claim it is.
+    pub kind: ClaimKind,
+    /// What is judged on every scheduler; `None` if the step claims nothing else.
+    pub behaviour: Option<String>,
+}
+
+impl OtherClaim {
+    /// Parses a line such as `Wording: on every scheduler, that pods are pending.` or
+    /// `Wording: nothing else.`
+    fn parse(line: &str) -> Option<Self> {
+        let (kind, rest) = [("Wording: ", ClaimKind::Wording), ("Snapshot: ", ClaimKind::Snapshot)]
+            .into_iter()
+            .find_map(|(word, kind)| Some((kind, line.strip_prefix(word)?)))?;
+        let behaviour = (rest != NOTHING_ELSE).then(|| rest.to_owned());
+        Some(Self { kind, behaviour })
+    }
+}
+
+/// What the doc comment of a step says that claims no behaviour.
+const NOTHING_ELSE: &str = "nothing else.";
 
 /// A parsed attribute of a step function, such as `#[given(expr = "…")]`.
 struct StepAttribute {
@@ -131,6 +159,7 @@ fn step_docs_of_function(
     let example_at = docs.iter().position(|line| *line == "```gherkin").unwrap_or(docs.len());
     let (meaning, example) = docs.split_at(example_at);
     let example = example.iter().filter(|line| !line.starts_with("```"));
+    let claim = meaning.iter().find_map(|line| OtherClaim::parse(line));
     let meaning = meaning.join(" ").trim().to_owned();
     let example = example.copied().collect::<Vec<_>>().join("\n");
     let mut steps: Vec<StepDoc> = Vec::new();
@@ -146,6 +175,7 @@ fn step_docs_of_function(
             pattern: pattern.clone(),
             meaning: meaning.clone(),
             example: example.clone(),
+            claim: claim.clone(),
             locations: vec![*place],
         });
     }

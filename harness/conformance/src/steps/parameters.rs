@@ -167,6 +167,14 @@ impl Count {
             Self::AtMost(count) => number <= count,
         }
     }
+
+    /// The smallest number that satisfies this number or bound.
+    pub(crate) fn lower_bound(self) -> usize {
+        match self {
+            Self::Exactly(count) | Self::AtLeast(count) => count,
+            Self::AtMost(_) => 0,
+        }
+    }
 }
 
 impl FromStr for Count {

@@ -13,6 +13,7 @@ use crate::world::World;
 use crate::world::observed::{Phase, Pod, WatchedKind};
 
 /// There is at least one pending pod, and the reason of each contains this text.
+/// Wording: on every scheduler, that a pod is pending.
 /// ```gherkin
 /// Then job "train" is pending because "quota has reached the allowable limit"
 /// Then queue "team-a" is pending because "Non-preemptible workload is over quota"
@@ -26,6 +27,7 @@ async fn subject_is_pending_because(
     stays: StableCycles,
 ) -> StepResult {
     require_nonempty_text(&words)?;
+    let judges_words = world.judges_words(&words);
     let claim = |world: &World| {
         let pods = subject.pods(&world.view);
         let mut waiting = pods
@@ -36,7 +38,8 @@ async fn subject_is_pending_because(
             return Err(format!("{subject} has no pending pod"));
         }
         let has_text = |pod: &&Pod<'_>| {
-            pod.unschedulable_message().is_some_and(|reason| reason.contains(&words))
+            !judges_words
+                || pod.unschedulable_message().is_some_and(|reason| reason.contains(&words))
         };
         match waiting.find(|pod| !has_text(pod)) {
             None => Ok(()),
@@ -52,6 +55,7 @@ async fn subject_is_pending_because(
 
 /// There is an event about this object, one of its pods or its pod group whose reason or message
 /// contains this text.
+/// Wording: nothing else.
 /// ```gherkin
 /// Then an event of gang "train" says "StaleJob"
 /// Then an event of queue "team-a" says "above the capacity"
@@ -65,6 +69,9 @@ async fn event_says(
     stays: StableCycles,
 ) -> StepResult {
     require_nonempty_text(&words)?;
+    if !world.judges_words(&words) {
+        return Ok(world.wait_unjudged(when.0).await?);
+    }
     let claim = |world: &World| match matching_events(world, &subject, &words).len() {
         0 => Err(format!(
             "no event of {subject} contains {words:?}; events: {}",
@@ -78,6 +85,7 @@ async fn event_says(
 
 /// This number of events about this object contain this text; a repeated event counts as often as
 /// its `count`.
+/// Wording: nothing else.
 /// ```gherkin
 /// Then no events of pod "a" say "Evict"
 /// Then at most 3 events of pod "a" say "Unschedulable"
@@ -92,6 +100,9 @@ async fn event_count_says(
     stays: StableCycles,
 ) -> StepResult {
     require_nonempty_text(&words)?;
+    if !world.judges_words(&words) {
+        return Ok(world.wait_unjudged(when.0).await?);
+    }
     let claim = |world: &World| {
         let times = |event: &&Value| event["count"].as_u64().unwrap_or(1).max(1);
         let found: u64 = matching_events(world, &subject, &words).iter().map(times).sum();
@@ -110,6 +121,7 @@ async fn event_count_says(
 }
 
 /// There is an event about this object, one of its pods or its pod group with this annotation.
+/// Wording: nothing else.
 /// ```gherkin
 /// Then an event of gang "lent" has the annotation "evictor-action-type" with "reclaim"
 /// ```
@@ -122,6 +134,9 @@ async fn event_has_annotation(
     value: String,
     stays: StableCycles,
 ) -> StepResult {
+    if !world.judges_words(&key) {
+        return Ok(world.wait_unjudged(when.0).await?);
+    }
     let claim = |world: &World| {
         let annotations =
             events_about_subject(world, &subject).map(|event| &event["metadata"]["annotations"]);
@@ -139,6 +154,7 @@ async fn event_has_annotation(
 /// Once everything has settled, the output of `schedlab-scheduler explain` for a workload (which
 /// must have a pod) contains this text: its reason, the suggestions and their trial, queues,
 /// plugins, nodes.
+/// Wording: nothing else.
 /// ```gherkin
 /// Then the explanation of job "train" says "raise the quota"
 /// ```
@@ -146,6 +162,9 @@ async fn event_has_annotation(
 async fn explanation_says(world: &mut World, subject: Subject, words: String) -> StepResult {
     require_nonempty_text(&words)?;
     world.settle().await?;
+    if !world.judges_explanation(&words) {
+        return Ok(());
+    }
     let pods = subject.pods(&world.view);
     let pod = pods.first().ok_or_else(|| anyhow::anyhow!("{subject} has no pod"))?;
     let namespace = pod.0["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();

@@ -10,6 +10,7 @@ use crate::world::{Temporal, World};
 
 /// The placement, once everything has settled, is that of the snapshot: nodes with their GPUs, and
 /// queues with quota, fair share and usage.
+/// Snapshot: nothing else.
 /// ```gherkin
 /// Then the placement matches its snapshot
 /// ```
@@ -22,6 +23,7 @@ async fn placement_matches(world: &mut World) -> StepResult {
 }
 
 /// The placement at this moment, without settling first, is that of the snapshot.
+/// Snapshot: nothing else.
 /// ```gherkin
 /// Then now the placement matches its snapshot
 /// ```
@@ -35,6 +37,7 @@ async fn placement_matches_without_waiting(world: &mut World) -> StepResult {
 
 /// All events since the start of the scenario, once everything has settled, are those of the
 /// snapshot: one event a line, with time and cause.
+/// Snapshot: nothing else.
 /// ```gherkin
 /// Then the events match their snapshot
 /// ```

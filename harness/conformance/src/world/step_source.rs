@@ -89,17 +89,13 @@ pub(crate) fn fixture_text(
     name: &str,
     location: &str,
 ) -> anyhow::Result<(String, String)> {
-    let path = case.base_folder().join("fixtures").join(name);
+    let path = case.fixture_path(name);
     let shown = crate::features::display_path(&path);
-    let text = crate::text::read_text_file(&path).map_err(|error| {
+    let text = case.files.read_text(&path).map_err(|error| {
         if error.line > 0 {
             return anyhow!(error.message_with_file(&shown));
         }
-        let siblings = path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
-        let names = siblings.into_iter().flatten().flatten().map(|entry| entry.file_name());
-        let mut names: Vec<String> =
-            names.map(|name| name.to_string_lossy().into_owned()).collect();
-        names.sort();
+        let names = path.parent().map(|folder| case.files.names_in(folder)).unwrap_or_default();
         let there = match names.as_slice() {
             [] => "fixtures are in fixtures/ beside features/".to_owned(),
             names => format!("its folder has {}", names.join(", ")),

@@ -45,12 +45,15 @@ pub(crate) struct TimeScale {
     /// In real time: minimum wait for an `eventually` assertion. Waiting ends as soon as the
     /// assertion holds. `None` in virtual time.
     min_wait: Option<Duration>,
+    /// A duration in the feature is not scaled below this, because the scheduler would not have
+    /// acted within it.
+    least: Duration,
 }
 
 impl Default for TimeScale {
     /// The scale of virtual time: durations stay as they are.
     fn default() -> Self {
-        Self { factor: 1.0, min_wait: None }
+        Self { factor: 1.0, min_wait: None, least: Duration::ZERO }
     }
 }
 
@@ -58,7 +61,17 @@ impl TimeScale {
     /// The scale of real time: durations are multiplied by `factor`, and `eventually` assertions
     /// wait at least `min_wait`.
     pub(crate) fn for_real_time(factor: f64, min_wait: Duration) -> Self {
-        Self { factor, min_wait: Some(min_wait) }
+        Self { factor, min_wait: Some(min_wait), least: Duration::ZERO }
+    }
+
+    /// The same scale, except that what a step waits for is not scaled below `least`.
+    pub(crate) fn with_least(self, least: Duration) -> Self {
+        Self { least, ..self }
+    }
+
+    /// How long a step waits, for a duration in the feature.
+    pub(crate) fn scaled_wait(self, time: Duration) -> Duration {
+        self.scaled_duration(time).max(time.min(self.least))
     }
 
     /// A duration in the feature, scaled to the time of the cluster.
@@ -73,14 +86,14 @@ impl TimeScale {
 
     /// How long an `eventually` assertion may wait, for a duration in the feature.
     pub(crate) fn wait_limit(self, time: Duration) -> Duration {
-        self.min_wait.map_or(time, |least| self.scaled_duration(time).max(least))
+        self.min_wait.map_or(time, |least| self.scaled_wait(time).max(least))
     }
 
     /// How long an assertion that must hold (or must never hold) is watched, for a duration in the
     /// feature. Less than the scaled duration, because on a busy machine the condition may end
     /// early: it also began earlier than it was seen.
     pub(crate) fn scaled_assertion_duration(self, time: Duration) -> Duration {
-        let whole = self.scaled_duration(time);
+        let whole = self.scaled_wait(time);
         if self.is_real_time() {
             whole.saturating_sub(LATENESS_TOLERANCE_MAX).max(whole / 2)
         } else {
@@ -221,6 +234,17 @@ mod tests {
             TimeScale::default().scaled_period(Duration::from_millis(1)),
             Duration::from_millis(1)
         );
+    }
+
+    #[test]
+    fn waits_are_not_scaled_below_the_times_of_the_scheduler() {
+        let scale = real(0.1).with_least(Duration::from_secs(22));
+        let seconds = Duration::from_secs;
+        assert_eq!(scale.scaled_wait(seconds(600)), seconds(60));
+        assert_eq!(scale.scaled_wait(seconds(120)), seconds(22));
+        assert_eq!(scale.scaled_wait(seconds(5)), seconds(5));
+        assert_eq!(scale.scaled_duration(seconds(120)), seconds(12), "objects keep the factor");
+        assert_eq!(scale.scaled_assertion_duration(seconds(120)), seconds(11));
     }
 
     #[test]
