@@ -27,6 +27,7 @@ Feature: Idle capacity is lent to queues with work
     And queue "department-1" has a fair share of 24 GPUs
     And queue "department-2" has a fair share of 0 GPUs
 
+  @id:fairness.borrow-to-limit
   Scenario: A limit caps the loan
     Given these queues:
       | queue    | quota | limit |
@@ -35,6 +36,7 @@ Feature: Idle capacity is lent to queues with work
     When 20 pods "work" with 1 GPU each are submitted to queue "borrower"
     Then queue "borrower" has 12 running and 8 pending pods and stays so for 5 cycles
 
+  @id:fairness.non-preemptible-may-not-borrow
   Scenario: Non-preemptible work may not borrow
     Given these queues:
       | queue    | quota |
@@ -53,6 +55,7 @@ Feature: Idle capacity is lent to queues with work
     Then queue "guest" has 32 running and 8 pending pods
     And queue "guest" has a fair share of 0 GPUs
 
+  @id:fairness.reclaim
   Scenario: Borrowed GPUs are reclaimed when their owner requests them
     Given these queues:
       | queue    | quota |
@@ -65,6 +68,7 @@ Feature: Idle capacity is lent to queues with work
     And queue "borrower" has 16 running pods
     And 16 pods of queue "borrower" were evicted for queue "owner"
 
+  @id:fairness.unused-share
   Scenario: Share that one queue cannot use goes to the others
     Given these queues:
       | queue | quota | weight |

@@ -1,6 +1,7 @@
 @placement
 Feature: A node runs at most its number of allocatable pods
 
+  @id:placement.pods-per-node
   Scenario: The fifth pod goes to the next node, the ninth waits
     Given a fleet:
       | pool | nodes | gpus | pods |

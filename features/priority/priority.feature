@@ -5,6 +5,7 @@ Feature: Higher priority runs first
     Given a fleet of 1 node with 8 GPUs each
     And a queue "team-a" with a quota of 8
 
+  @id:preemption.lowest-first
   Scenario: A higher priority takes the place of the lowest below it
     Given a priority class "middle" with value 60
     And these workloads are submitted:

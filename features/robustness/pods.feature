@@ -19,6 +19,7 @@ Feature: Pods are created and deleted during scheduling
     Then eventually within 10 seconds pod "next" has 3 running pods
     And now pod "slow" has 5 starting pods
 
+  @id:robustness.waiting-recreated
   Scenario: A waiting pod that is recreated under its name is a new pod
     Given 8 pods "work" with 1 GPU each are submitted to queue "training"
     And pod "work" is running
@@ -32,6 +33,7 @@ Feature: Pods are created and deleted during scheduling
     Then pod "next" has 3 running pods and stays so for 5 cycles
     And queue "training" uses 8 GPUs
 
+  @id:robustness.running-recreated
   Scenario: A running pod that is recreated under its name is a new pod
     Given 8 pods "work" with 1 GPU each are submitted to queue "training"
     And pod "work" is running
@@ -41,14 +43,15 @@ Feature: Pods are created and deleted during scheduling
     Then pod "work" has 8 running pods and stays so for 5 cycles
     And queue "training" uses 8 GPUs
 
+  @id:robustness.resubmitted
   Scenario: Pods that are resubmitted while the old ones terminate start when those are gone
     Given these workloads are submitted:
       | name | kind | queue    | pods | gpus | termination | grace |
-      | work | gang | training | 8    | 1    | 20s         | 60    |
-    And gang "work" is running
-    When gang "work" is deleted
-    And gang "work" is submitted again
-    Then gang "work" has 8 running pods and stays so for 5 cycles
+      | work | pod  | training | 8    | 1    | 20s         | 60    |
+    And pod "work" is running
+    When pod "work" is deleted
+    And pod "work" is submitted again
+    Then pod "work" has 8 running pods and stays so for 5 cycles
     And queue "training" uses 8 GPUs
 
   Scenario: A job is scaled down and up
@@ -62,6 +65,7 @@ Feature: Pods are created and deleted during scheduling
     Then job "task" has 3 running pods
 
   @bug-yunikorn-core-90
+  @id:devices.freed-by-failure
   Scenario: A pod that failed frees its GPU and its quota
     Given 8 pods "work" with 1 GPU each are submitted to queue "training"
     And pod "work" is running
@@ -100,6 +104,7 @@ Feature: Pods are created and deleted during scheduling
     Then for 40 minutes pod "next" has 4 pending pods
     And after 15 minutes pod "next" has 4 running pods
 
+  @id:devices.foreign-pods
   Scenario: Pods of another scheduler take capacity and are not evicted
     Given these workloads are submitted:
       | name    | kind | queue    | pods | gpus | scheduler         | node   |
@@ -112,6 +117,7 @@ Feature: Pods are created and deleted during scheduling
     And pod "unseen" has 1 pending pod
     And no pods of the cluster were evicted
 
+  @quota
   Scenario: Pods that arrive bound to a node are charged to their queue
     When these workloads are submitted:
       | name | kind | queue    | pods | gpus | node   |

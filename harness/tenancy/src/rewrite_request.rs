@@ -11,7 +11,11 @@ use super::{Subscription, node_pool};
 use crate::cluster_scoped::{POLICY_BINDINGS, is_tenant_collection, is_tenant_kind};
 
 /// Labels and annotations whose values are queue names.
-const QUEUE_NAME_KEYS: [&str; 2] = [labels::QUEUE, "runai/queue"];
+const QUEUE_NAME_KEYS: [&str; 3] =
+    [labels::QUEUE, "runai/queue", "scheduling.volcano.sh/queue-name"];
+
+/// The queue above all queues of Volcano, which all scenarios share.
+const VOLCANO_ROOT_QUEUE: &str = "root";
 
 /// What a request addresses: a collection, an object or a subresource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -322,6 +326,7 @@ pub(super) fn name_in_cluster(
         // Selects a namespace by its name.
         | "kubernetes.io/metadata.name" => names.with_prefix(text),
         "queue" if plural == "podgroups" => names.with_prefix(text),
+        "parent" if plural == "queues" && text != VOLCANO_ROOT_QUEUE => names.with_prefix(text),
         "policyName" if plural == POLICY_BINDINGS => names.with_prefix(text),
         "parentName" if plural == "cohorts" => names.with_prefix(text),
         "namespace" => names.namespace_in_cluster(plural, text),
@@ -457,6 +462,29 @@ mod tests {
         let expressions = &selector["namespaceSelector"]["matchExpressions"];
         assert_eq!(expressions[0]["values"], json!(["qx1-a", "qx1-b"]));
         assert_eq!(expressions[1]["values"], json!(["a"]));
+    }
+
+    #[test]
+    fn queues_of_volcano_get_the_prefix_below_the_shared_root() {
+        let names = names();
+        let sent = |path: &str, mut object: Value| {
+            let path = format!("/apis/scheduling.volcano.sh/v1beta1/{path}");
+            let (_, target) = rewrite_uri(&names, &path.parse().unwrap());
+            object_to_cluster(&names, &target, &Method::POST, &mut object);
+            object
+        };
+        let queue = |parent: &str| {
+            let object =
+                json!({"kind": "Queue", "metadata": {"name": "team"}, "spec": {"parent": parent}});
+            sent("queues", object)
+        };
+        assert_eq!(queue("root")["spec"]["parent"], "root");
+        assert_eq!(queue("top")["spec"]["parent"], "qx1-top");
+        assert_eq!(queue("top")["metadata"]["name"], "qx1-team");
+        let group =
+            json!({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"queue": "team"}});
+        let group = sent("namespaces/a/podgroups", group);
+        assert_eq!(group["spec"]["queue"], "qx1-team");
     }
 
     #[test]

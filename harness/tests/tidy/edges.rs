@@ -100,7 +100,7 @@ pub(crate) const EDGES: [(&str, &str); 15] = [
             admission explain snapshot_file
             run
             replay -> cache config podgrouper records snapshot_builder snapshot_file
-            cli ->
+            cli -> admission config explain health leader_election logging metrics progress replay run snapshot_file trace usage
         ",
     ),
     (
@@ -145,6 +145,7 @@ pub(crate) const EDGES: [(&str, &str); 15] = [
             steps
             static_check
             runner
+            conform
         ",
     ),
     (

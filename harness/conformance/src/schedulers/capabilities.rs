@@ -2,7 +2,7 @@
 //! reports it: a scenario needs those that its steps use and those that its tags name.
 
 /// Tags that name a capability of a scheduler, each with the behaviour that it means.
-pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 39] = [
+pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 40] = [
     ("quota", "queues have quotas and limits that are enforced"),
     ("hierarchy", "quotas and limits of a queue hold for the queues below it together"),
     ("non-preemptible", "non-preemptible pods stay within the quota"),
@@ -31,6 +31,7 @@ pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 39] = [
     ("topology", "a gang stays within a topology domain, such as a rack"),
     ("node-pools", "a scheduler serves the nodes and queues of a node pool"),
     ("shared-gpus", "pods can request a fraction of a GPU"),
+    ("config-maps", "a pod waits unbound until the ConfigMaps that it requires exist"),
     ("mig", "pods can request MIG instances"),
     ("numa", "the devices and CPUs of a pod are of one NUMA zone"),
     ("dra", "devices are allocated to ResourceClaims"),
