@@ -1,8 +1,10 @@
 //! The command line. Parsing only; the subcommands are implemented in [`crate::commands`].
 
+mod case;
 mod compare;
-pub mod settings;
 mod conform;
+pub mod settings;
+mod ui;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
@@ -19,6 +21,11 @@ use schedlab_conformance::features::{Shard, TagExpression};
 use schedlab_conformance::report::Reporter;
 use schedlab_conformance::runner::{CrashWrites, FlakyOutcome};
 use schedlab_conformance::text::parse_duration;
+
+pub use case::{
+    Capture, CaseCommand, CaseFiles, CaseScheduler, Explain, Feature, Minimise, Redact, Replay,
+};
+pub use ui::Ui;
 
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
 pub use conform::{Conform, EvidenceProgramme};
@@ -126,6 +133,10 @@ pub enum Command {
     /// Serve an emulated cluster with schedulers for kubectl until Ctrl-C.
     #[command(after_help = UP_EXAMPLE)]
     Up(Up),
+    /// Show an emulated cluster as a page in the browser: GPUs, queues, pending work, events, on a
+    /// clock that can be stopped, stepped and turned back.
+    #[command(after_help = ui::EXAMPLES)]
+    Ui(Ui),
     /// Review, accept or reject pending snapshots.
     #[command(subcommand, after_help = "Example:\n  schedlab snapshot review snapshots/gang")]
     Snapshot(SnapshotVerb),
@@ -139,10 +150,9 @@ pub enum Command {
     /// outcomes; cases with rounds also run end to end on an emulated cluster.
     #[command(after_help = "Example:\n  schedlab cases cases --filter reclaim")]
     Cases(Cases),
-    /// Run scheduling cycles over a captured cluster and print plans and pending reasons. The input
-    /// is a zip of `schedlab-scheduler snapshot` or of KAI's /get-snapshot.
-    #[command(after_help = "Example:\n  schedlab replay snapshot.zip --cycles 5")]
-    Replay(Replay),
+    /// Case files: a captured cluster, replayed, explained, redacted, minimised.
+    #[command(flatten)]
+    Case(CaseCommand),
     /// Compare placements and events of two runs, scenario by scenario.
     #[command(after_help = "Example:\n  schedlab diff 20261121T160318Z-seed1 latest --common")]
     Diff(DiffRuns),
@@ -275,12 +285,25 @@ pub struct Run {
         help_heading = "Results"
     )]
     pub expected_differences: Option<PathBuf>,
+    /// The expected verdict. With `fail`, the exit code is 0 if a scenario failed and 1 if none did:
+    /// a feature that reproduces a fault.
+    #[arg(long, value_enum, default_value_t = ExpectedVerdict::Pass, help_heading = "Results")]
+    pub expect: ExpectedVerdict,
     /// Print all lines of a failure message, not only the first 20.
     #[arg(short, long, help_heading = "Results")]
     pub verbose: bool,
     /// Folder for the results of runs.
     #[arg(long, default_value = "results", value_name = "DIR", help_heading = "Results")]
     pub results: PathBuf,
+}
+
+/// The expected verdict of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExpectedVerdict {
+    /// All scenarios pass.
+    Pass,
+    /// At least one scenario fails.
+    Fail,
 }
 
 /// Options that select scenarios.
@@ -544,6 +567,10 @@ pub struct Up {
     /// Start without nodes.
     #[arg(long, conflicts_with = "fleet", help_heading = "Fleet")]
     pub empty: bool,
+    /// Create the objects of a case (a case file, a snapshot, or output of kubectl) instead of a
+    /// fleet. Pods that had a node are bound to it; with `--no-scheduler` the others stay pending.
+    #[arg(long, value_name = "CASE", conflicts_with_all = ["fleet", "empty"], help_heading = "Fleet")]
+    pub case: Vec<PathBuf>,
     /// Version of Kubernetes: 1.35 or 1.37.
     #[arg(long, default_value_t, value_name = "VERSION", help_heading = "Server")]
     pub kubernetes: KubernetesVersion,
@@ -640,23 +667,6 @@ pub enum SnapshotVerb {
 pub struct SnapshotFolder {
     /// Pending snapshots, or folders with them [default: snapshots].
     pub paths: Vec<PathBuf>,
-}
-
-/// Arguments of `schedlab replay`.
-#[derive(Debug, Args)]
-pub struct Replay {
-    /// Zip file of the captured cluster.
-    pub file: PathBuf,
-    /// Maximum number of cycles; stops earlier when a cycle decides nothing.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
-    pub cycles: u32,
-    /// Name of the scheduler whose pods are scheduled [default: from the snapshot, else
-    /// kai-scheduler].
-    #[arg(long, help_heading = "Scheduler")]
-    pub scheduler_name: Option<String>,
-    /// Configuration file; overrides the configuration in the snapshot.
-    #[arg(long, value_name = "FILE", help_heading = "Scheduler")]
-    pub config: Option<PathBuf>,
 }
 
 /// Parses a number above 0.

@@ -1,5 +1,7 @@
 //! The subcommands. Data goes to standard output, everything else to standard error.
 
+mod capture;
+mod case_input;
 mod cases;
 mod check;
 mod clean;
@@ -7,9 +9,13 @@ mod conform;
 mod diff;
 mod doctor;
 mod environment;
+mod explain;
+mod feature;
 mod init;
 mod install_files;
+mod minimise;
 mod output;
+mod redact;
 mod replay;
 mod reproduce;
 mod run;
@@ -17,6 +23,7 @@ mod simulate;
 mod snapshot;
 mod steps;
 mod suite;
+mod ui;
 mod up;
 mod upgrade;
 
@@ -24,23 +31,29 @@ use std::process::ExitCode;
 
 use schedlab_scheduler::logging::{self, LogFormat};
 
-use crate::cli::Command;
 use crate::cli::settings::{self, ParseError};
+use crate::cli::{CaseCommand, Command};
 use crate::exit::ExitStatus;
 use schedlab_conformance::report::Diagnostics;
 
+pub use capture::run_capture_command;
 pub use cases::run_cases_command;
 pub use check::{run_check_command, run_list_command};
 pub use clean::run_clean_command;
 pub use conform::run_conform_command;
 pub use diff::run_diff_command;
 pub use doctor::run_doctor_command;
+pub use explain::run_explain_command;
+pub use feature::run_feature_command;
+pub use minimise::run_minimise_command;
 pub(crate) use output::{CommandOutput, OutputChoices};
+pub use redact::run_redact_command;
 pub use replay::run_replay_command;
 pub use run::run;
 pub use simulate::run_simulate_command;
 pub use snapshot::run_snapshot_command;
 pub use steps::run_steps_command;
+pub use ui::run_ui_command;
 pub use up::up;
 pub use upgrade::run_upgrade_command;
 
@@ -75,6 +88,7 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
         Command::List(args) => run_list_command(&args),
         Command::Check(args) => run_check_command(&args),
         Command::Steps(args) => run_steps_command(&args),
+        Command::Ui(args) => run_ui_command(&args),
         Command::Up(args) => up(&args),
         Command::Keep(args) => {
             schedlab_clusters::process::run_watchdog(&args.log, &args.words)?;
@@ -83,7 +97,7 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
         Command::Snapshot(verb) => run_snapshot_command(&verb),
         Command::Simulate(args) => run_simulate_command(&args),
         Command::Cases(args) => run_cases_command(&args),
-        Command::Replay(args) => run_replay_command(&args),
+        Command::Case(command) => run_case_command(&command),
         Command::Diff(args) => run_diff_command(&args),
         Command::Upgrade(args) => run_upgrade_command(&args),
         Command::Doctor(args) => run_doctor_command(&args),
@@ -94,6 +108,17 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
             let done = schedlab_scheduler::cli::run_verb("schedlab scheduler", log_format, verb);
             Ok(done.map_or(ExitStatus::Failed, |()| ExitStatus::Passed))
         }
+    }
+}
+
+fn run_case_command(command: &CaseCommand) -> anyhow::Result<ExitStatus> {
+    match command {
+        CaseCommand::Replay(args) => run_replay_command(args),
+        CaseCommand::Explain(args) => run_explain_command(args),
+        CaseCommand::Capture(args) => run_capture_command(args),
+        CaseCommand::Redact(args) => run_redact_command(args),
+        CaseCommand::Minimise(args) => run_minimise_command(args),
+        CaseCommand::Feature(args) => run_feature_command(args),
     }
 }
 

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 
 use super::{CommandOutput, UsageError, check, environment, reproduce, suite};
-use crate::cli::{ClusterChoice, Run};
+use crate::cli::{ClusterChoice, ExpectedVerdict, Run};
 use crate::exit::ExitStatus;
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::real_cluster::{
@@ -35,7 +35,14 @@ pub fn run(args: &Run) -> anyhow::Result<ExitStatus> {
     if let Err(error) = &ended {
         write_error(args, error, &mut output)?;
     }
-    ended
+    Ok(match (args.expect, ended?) {
+        (ExpectedVerdict::Fail, ExitStatus::Failed) => ExitStatus::Passed,
+        (ExpectedVerdict::Fail, ExitStatus::Passed) => {
+            output.print_note("all scenarios passed, expected a failure (--expect fail)");
+            ExitStatus::Failed
+        }
+        (ExpectedVerdict::Pass | ExpectedVerdict::Fail, exit) => exit,
+    })
 }
 
 fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitStatus> {

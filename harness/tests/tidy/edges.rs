@@ -12,7 +12,7 @@ use crate::source::Source;
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module. Types that the root itself defines are in the first
 /// line.
-pub(crate) const EDGES: [(&str, &str); 15] = [
+pub(crate) const EDGES: [(&str, &str); 17] = [
     (
         "scheduler/core",
         "
@@ -97,7 +97,8 @@ pub(crate) const EDGES: [(&str, &str); 15] = [
             snapshot_builder
             apply podgrouper
             binder queue_controller
-            admission explain snapshot_file
+            admission snapshot_file
+            explain
             run
             replay -> cache config podgrouper records snapshot_builder snapshot_file
             cli -> admission config explain health leader_election logging metrics progress replay run snapshot_file trace usage
@@ -149,9 +150,29 @@ pub(crate) const EDGES: [(&str, &str); 15] = [
         ",
     ),
     (
+        "harness/casefiles",
+        "
+            kinds
+            case
+            predicate
+            restore
+            read redact capture
+            minimise feature
+        ",
+    ),
+    (
         "harness/apps",
         "
             cases simulate upgrade
+        ",
+    ),
+    (
+        "harness/ui",
+        "
+            objects events
+            state
+            page session
+            server
         ",
     ),
     (
