@@ -383,7 +383,7 @@ impl fmt::Display for Reason {
                 if preemption.is_empty() {
                     return Ok(());
                 }
-                write!(f, " {}, {preemption}", deallocation.kube_message())
+                write!(f, " {}{preemption}", deallocation.kube_message())
             }
         }
     }
@@ -503,11 +503,12 @@ fn fmt_gang_does_not_fit(
 }
 
 impl DeallocationOutcome {
+    /// The text that kube-scheduler puts before that of preemption. Since 1.37 it says nothing of
+    /// claims if none was deallocated.
     const fn kube_message(&self) -> &'static str {
         match self {
-            Self::NoClaims => "no new claims to deallocate",
-            Self::NoUnusedClaim => "still not schedulable",
-            Self::Deallocated(_) => "deallocation of ResourceClaim completed",
+            Self::NoClaims | Self::NoUnusedClaim => "",
+            Self::Deallocated(_) => "deallocation of ResourceClaim completed, ",
         }
     }
 }
