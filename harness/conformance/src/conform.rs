@@ -25,7 +25,7 @@ pub use profile::{Area, Behaviour, Level, Profile};
 pub use report::{
     AreaReport, AreaVerdict, BehaviourName, ClusterIdentity, ConformanceReport, Counts,
     FailedBehaviour, FailedScenario, Implementation, LevelReport, NotJudgedWording,
-    ProfileIdentity, Reproduce, ReportVerdict, SCHEMA_VERSION, SkippedBehaviour, SuiteIdentity,
+    ProfileIdentity, ReportVerdict, Reproduce, SCHEMA_VERSION, SkippedBehaviour, SuiteIdentity,
     UnsupportedBehaviour, UnsupportedCapability, Verdict, report_schema,
 };
 pub use suite_digest::suite_digest;

@@ -32,7 +32,12 @@ pub struct Conform {
     #[arg(long, help_heading = "Matrix", conflicts_with_all = ["target", "scheduler", "report"])]
     pub all_targets: bool,
     /// File for the matrix.
-    #[arg(long, value_name = "FILE", default_value = "docs/conformance/matrix.md", help_heading = "Matrix")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "docs/conformance/matrix.md",
+        help_heading = "Matrix"
+    )]
     pub matrix: PathBuf,
     /// Print the JSON Schema of reports and end.
     #[arg(long, help_heading = "Report")]

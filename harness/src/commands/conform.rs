@@ -277,8 +277,7 @@ fn exit_status(
     let not_started = |case: &CaseReport| {
         case.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::NotStarted)
     };
-    let goals =
-        ConformanceGoals { required: args.require.clone(), max_skipped: args.max_skipped };
+    let goals = ConformanceGoals { required: args.require.clone(), max_skipped: args.max_skipped };
     let unmet = goals.unmet(report);
     for goal in &unmet {
         output.print_note(goal);

@@ -124,9 +124,8 @@ pub(crate) fn without_wording_steps(case: &Case) -> Case {
         Regex::new(r#" (?:because|says?|with) ["']"#).expect("the pattern is valid")
     });
     let mut case = case.clone();
-    case.steps.retain(|step| {
-        !(step.ty == gherkin::StepType::Then && WORDING.is_match(&step.value))
-    });
+    case.steps
+        .retain(|step| !(step.ty == gherkin::StepType::Then && WORDING.is_match(&step.value)));
     case
 }
 
@@ -137,7 +136,9 @@ fn times_and_names_are_no_numbers() {
     assert_eq!(found, ["8", "4"]);
     let found: Vec<&str> = numbers("pod \"a\" is running and stays so for 5 cycles");
     assert!(found.is_empty(), "{found:?}");
-    let found: Vec<&str> =
-        yaml_numbers("spec: {replicas: 3, pods: \"9\"}\na: 60Gi\nb: 2").into_iter().map(|(_, n)| n).collect();
+    let found: Vec<&str> = yaml_numbers("spec: {replicas: 3, pods: \"9\"}\na: 60Gi\nb: 2")
+        .into_iter()
+        .map(|(_, n)| n)
+        .collect();
     assert_eq!(found, ["3", "9", "2"]);
 }

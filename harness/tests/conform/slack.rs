@@ -29,7 +29,14 @@ impl SlackMarks {
             for (index, line) in text.lines().enumerate() {
                 let line = line.trim();
                 if let Some(comment) = line.strip_prefix('#') {
-                    above.extend(comment.trim().strip_prefix("slack:").map(parse_marks).into_iter().flatten());
+                    above.extend(
+                        comment
+                            .trim()
+                            .strip_prefix("slack:")
+                            .map(parse_marks)
+                            .into_iter()
+                            .flatten(),
+                    );
                     continue;
                 }
                 if !above.is_empty() {
@@ -57,7 +64,8 @@ impl SlackMarks {
 
     /// Marks that cover no number with which a case passes.
     pub(crate) fn needless(&self) -> Vec<String> {
-        let all = self.0.iter().flat_map(|(place, marks)| marks.iter().map(move |mark| (place, mark)));
+        let all =
+            self.0.iter().flat_map(|(place, marks)| marks.iter().map(move |mark| (place, mark)));
         let needless = all.filter(|(_, mark)| !mark.is_needed);
         let line = |((file, line), mark): (&(String, usize), &SlackMark)| {
             let words = [mark.column.as_deref(), mark.number.as_deref()];

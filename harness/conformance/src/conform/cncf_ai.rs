@@ -91,7 +91,8 @@ pub fn cncf_ai_evidence(
         .into_iter()
         .map(|(name, id, demand)| CaseEvidence { name, demand, id, results: of_behaviour(id) })
         .collect();
-    let ran: Vec<CaseReport> = cases.iter().flat_map(|case| &case.results).copied().cloned().collect();
+    let ran: Vec<CaseReport> =
+        cases.iter().flat_map(|case| &case.results).copied().cloned().collect();
     let junit = Report {
         seed: report.suite.seed,
         cluster: report.cluster.kind.clone(),

@@ -6,8 +6,8 @@ use super::plan::PlannedBehaviour;
 use super::profile::{Area, Level};
 use super::report::{
     AreaReport, AreaVerdict, BehaviourName, ClusterIdentity, ConformanceReport, FailedBehaviour,
-    FailedScenario, Implementation, LevelReport, NotJudgedWording, ProfileIdentity, Reproduce,
-    ReportVerdict, SCHEMA_VERSION, SkippedBehaviour, SuiteIdentity, UnsupportedBehaviour,
+    FailedScenario, Implementation, LevelReport, NotJudgedWording, ProfileIdentity, ReportVerdict,
+    Reproduce, SCHEMA_VERSION, SkippedBehaviour, SuiteIdentity, UnsupportedBehaviour,
     UnsupportedCapability, Verdict,
 };
 use crate::report::{CaseOutcome, CaseReport};
@@ -80,9 +80,8 @@ fn add_behaviour(
     if !wording.is_empty() {
         level.wording_not_judged.push(NotJudgedWording { id: id.clone(), claims: wording });
     }
-    let failed = |case: &&CaseReport| {
-        matches!(case.outcome, CaseOutcome::Failed | CaseOutcome::Pending)
-    };
+    let failed =
+        |case: &&CaseReport| matches!(case.outcome, CaseOutcome::Failed | CaseOutcome::Pending);
     let scenarios: Vec<FailedScenario> =
         results.iter().filter(failed).map(failed_scenario).collect();
     if !scenarios.is_empty() {

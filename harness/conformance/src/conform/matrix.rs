@@ -26,7 +26,9 @@ pub fn matrix_text(reports: &[ConformanceReport]) -> String {
         "`schedlab conform --all-targets` wrote this page. `pass` means that every scenario of the \
          behaviour\npassed; each other cell is explained below the tables.\n"
     );
-    text.push_str("| scheduler | Kubernetes | cluster | passed | failed | skipped | unsupported |\n");
+    text.push_str(
+        "| scheduler | Kubernetes | cluster | passed | failed | skipped | unsupported |\n",
+    );
     text.push_str("|---|---|---|--:|--:|--:|--:|\n");
     for report in reports {
         text.push_str(&summary_row(report));
@@ -120,13 +122,15 @@ fn cells(level: &LevelReport) -> impl Iterator<Item = (&str, &str, Cell)> {
     let passed = level.passed.iter().map(|one| (&*one.id, &*one.behaviour, Cell::Passed));
     let failed = level.failed.iter().map(|one| {
         let first = one.scenarios.first();
-        let message = first.and_then(|scenario| scenario.message.lines().next()).unwrap_or_default();
+        let message =
+            first.and_then(|scenario| scenario.message.lines().next()).unwrap_or_default();
         let why = format!("{message}; `{}`", one.reproduce);
         (&*one.id, &*one.behaviour, Cell::Failed(why))
     });
-    let skipped = level.skipped.iter().map(|one| {
-        (&*one.id, &*one.behaviour, Cell::Skipped(one.reason.clone()))
-    });
+    let skipped = level
+        .skipped
+        .iter()
+        .map(|one| (&*one.id, &*one.behaviour, Cell::Skipped(one.reason.clone())));
     let unsupported = level.unsupported.iter().map(|one| {
         let capabilities = one.capabilities.iter().map(|capability| match &capability.reason {
             Some(reason) => format!("no {}: {reason}", capability.name),
@@ -186,7 +190,8 @@ mod tests {
     #[test]
     fn each_cell_that_is_no_pass_has_a_note() {
         let behaviour = "A gang waits whole".to_owned();
-        let passed = vec![BehaviourName { id: "gang.waits".to_owned(), behaviour: behaviour.clone() }];
+        let passed =
+            vec![BehaviourName { id: "gang.waits".to_owned(), behaviour: behaviour.clone() }];
         let scenario = FailedScenario {
             name: "s".to_owned(),
             location: "f:1".to_owned(),
@@ -206,7 +211,8 @@ mod tests {
         assert!(text.contains("| good v1 | v1.37.2 | control-plane | 1 | 0 | 0 | 0 |"), "{text}");
         let row = "| A gang waits whole (`gang.waits`) | pass | **fail** (1) |";
         assert!(text.contains(row), "{text}");
-        let note = "1. `gang.waits`, bad v1: got 3, expected 0; `schedlab conform --only gang.waits`";
+        let note =
+            "1. `gang.waits`, bad v1: got 3, expected 0; `schedlab conform --only gang.waits`";
         assert!(text.contains(note), "{text}");
     }
 }

@@ -11,10 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::text;
 
 /// Built-in profiles by name.
-const BUILT_IN_PROFILES: [(&str, &str); 1] = [(
-    "gpu-core-v1",
-    include_str!("../../../../features/profiles/gpu-core-v1.yaml"),
-)];
+const BUILT_IN_PROFILES: [(&str, &str); 1] =
+    [("gpu-core-v1", include_str!("../../../../features/profiles/gpu-core-v1.yaml"))];
 
 /// A set of behaviours of GPU schedulers.
 #[derive(Clone, Debug, Deserialize)]
@@ -75,7 +73,9 @@ pub enum Area {
 }
 
 /// How binding a behaviour is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub enum Level {
     /// MUST: a conformant scheduler has the behaviour.
@@ -166,7 +166,9 @@ impl Profile {
             let slug = id.strip_prefix(area.name()).and_then(|rest| rest.strip_prefix('.'));
             let is_slug = |slug: &str| {
                 !slug.is_empty()
-                    && slug.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+                    && slug
+                        .chars()
+                        .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
             };
             slug.filter(|slug| is_slug(slug)).with_context(|| {
                 format!(

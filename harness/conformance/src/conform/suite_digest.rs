@@ -33,6 +33,9 @@ mod tests {
         let files: [(&str, &[u8]); 2] = [("b", b"b"), ("a", b"a")];
         let digest = suite_digest(files);
         assert_eq!(digest, suite_digest(files.into_iter().rev()));
-        assert_eq!(digest, "sha256:cb13f400dcb618e400d0f7d54f7cdb330d37a07272cb99a1016cda5830a10556");
+        assert_eq!(
+            digest,
+            "sha256:cb13f400dcb618e400d0f7d54f7cdb330d37a07272cb99a1016cda5830a10556"
+        );
     }
 }
