@@ -135,6 +135,7 @@ Feature: Pods run only on nodes that satisfy their constraints
     And 28 GPUs are free
     And deployment "web" is pending because "4 node(s) didn't have free ports for the requested pod ports"
 
+  @bin-packing
   Scenario: A cordoned node takes no new pods and keeps those it has
     Given these workloads are submitted:
       | name | kind       | queue | pods | gpus |

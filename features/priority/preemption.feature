@@ -1,4 +1,4 @@
-@priority
+@priority @preemption
 Feature: A higher priority preempts inside its queue, and only if that helps
 
   Background:
@@ -14,11 +14,11 @@ Feature: A higher priority preempts inside its queue, and only if that helps
     Given the scheduler is stopped
     And these workloads are submitted:
       | name   | kind | queue | pods | gpus | priority |
-      | first  | gang | team  | 1    | 8    | low      |
-      | second | gang | team  | 1    | 8    | high     |
+      | first  | pod  | team  | 1    | 8    | low      |
+      | second | pod  | team  | 1    | 8    | high     |
     When the scheduler is started
-    Then gang "second" is running
-    And gang "first" is pending
+    Then pod "second" is running
+    And pod "first" is pending
 
   @id:preemption.equal-waits
   Scenario: Equal priority waits its turn
@@ -86,8 +86,8 @@ Feature: A higher priority preempts inside its queue, and only if that helps
     And the cluster has 8 running pods
     When these workloads are submitted:
       | name   | kind | queue | pods | gpus | priority |
-      | urgent | gang | team  | 1    | 1    | high     |
-    Then for 10 minutes gang "urgent" is pending
+      | urgent | pod  | team  | 1    | 1    | high     |
+    Then for 10 minutes pod "urgent" is pending
     And no pods of the cluster were evicted
 
   @id:preemption.non-preemptible-part
@@ -99,6 +99,6 @@ Feature: A higher priority preempts inside its queue, and only if that helps
     And the cluster has 8 running pods
     When these workloads are submitted:
       | name   | kind | queue | pods | gpus | priority |
-      | urgent | gang | team  | 1    | 8    | high     |
-    Then for 10 minutes gang "urgent" is pending
+      | urgent | pod  | team  | 1    | 8    | high     |
+    Then for 10 minutes pod "urgent" is pending
     And no pods of the cluster were evicted

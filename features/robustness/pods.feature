@@ -47,11 +47,11 @@ Feature: Pods are created and deleted during scheduling
   Scenario: Pods that are resubmitted while the old ones terminate start when those are gone
     Given these workloads are submitted:
       | name | kind | queue    | pods | gpus | termination | grace |
-      | work | gang | training | 8    | 1    | 20s         | 60    |
-    And gang "work" is running
-    When gang "work" is deleted
-    And gang "work" is submitted again
-    Then gang "work" has 8 running pods and stays so for 5 cycles
+      | work | pod  | training | 8    | 1    | 20s         | 60    |
+    And pod "work" is running
+    When pod "work" is deleted
+    And pod "work" is submitted again
+    Then pod "work" has 8 running pods and stays so for 5 cycles
     And queue "training" uses 8 GPUs
 
   Scenario: A job is scaled down and up

@@ -5,6 +5,8 @@
 mod admission;
 #[path = "scheduler/binder.rs"]
 mod binder;
+#[path = "scheduler/case_files.rs"]
+mod case_files;
 #[path = "scheduler/components.rs"]
 mod components;
 #[path = "scheduler/excluded_nodes.rs"]

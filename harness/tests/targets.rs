@@ -46,8 +46,6 @@ fn case<'a>(all: &'a [CaseReport], name: &str) -> &'a CaseReport {
         .unwrap_or_else(|| panic!("scenario {name} is not in the report"))
 }
 
-const LACKS_KAI_WORDS: &str = "kube-scheduler lacks kai-words";
-
 #[test]
 fn kube_scheduler_passes_what_its_capabilities_cover_and_skips_the_rest() {
     let ready_nodes = "harness/tests/fixtures/runs/standing.feature";
@@ -75,8 +73,10 @@ fn kube_scheduler_passes_what_its_capabilities_cover_and_skips_the_rest() {
         ("A jobset is one gang", "kube-scheduler lacks gang, podgrouper"),
         ("A gang runs in part", "kube-scheduler lacks gang"),
         ("A gang loses a node", "the scenario needs virtual time (@virtual-time)"),
-        ("A ReadWriteOncePod claim is used by one pod after the other", LACKS_KAI_WORDS),
-        ("A node that is deleted and added again under its name starts clean", LACKS_KAI_WORDS),
+        (
+            "A queue without resources is refused",
+            "the scenario needs the webhooks of an installed scheduler (@webhooks)",
+        ),
     ] {
         let case = case(&all, name);
         assert_eq!((&*case.outcome, &*case.reason), ("skipped", reason), "{name}");
@@ -92,7 +92,7 @@ fn pods_of_manifests_get_the_scheduler_name_of_the_target() {
     let folder = TempDir::new().expect("a temporary folder can be created");
     let target = folder.path().join("target.yaml");
     let text = "name: mine\nschedulerName: my-sched\nqueues: scheduling.run.ai/v2\n\
-                capabilities: [gang, podgrouper, quota, lab, kai-words]\n";
+                capabilities: [gang, podgrouper, quota, hierarchy, dra, pod-groups, dra-admin-access]\nwords: schedlab\n";
     std::fs::write(&target, text).expect("a file can be written");
     let target = target.to_str().expect("the path is UTF-8");
     let features = ["features/lab/quota.feature", "features/devices/claims.feature"];
@@ -110,7 +110,7 @@ fn pods_of_manifests_get_the_scheduler_name_of_the_target() {
 fn a_scheduler_that_exits_fails_the_scenario_at_once_with_its_output() {
     let folder = TempDir::new().expect("a temporary folder can be created");
     let target = folder.path().join("target.yaml");
-    let text = "name: broken\nqueues: none\ncapabilities: [kube-profile]\n";
+    let text = "name: broken\nqueues: none\ncapabilities: [no-queue]\n";
     std::fs::write(&target, text).expect("a file can be written");
     let target = target.to_str().expect("the path is UTF-8");
     let scenario = scenario_at("features/placement/kube.feature", "Scenario: The emptiest node");

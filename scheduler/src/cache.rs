@@ -28,7 +28,7 @@ use std::{
 
 use schedlab_api::Value;
 use schedlab_scheduler_core::model::{
-    DisruptionBudget, LabelMismatch, Labels, Name, PodShape, Topology,
+    DisruptionBudget, LabelMismatch, Labels, Name, PodShape, Time, Topology,
 };
 
 use bind_backoff::BindBackoffs;
@@ -145,6 +145,18 @@ pub(crate) struct ClusterCache {
 }
 
 impl ClusterCache {
+    /// One second after the latest time in the cluster: the time of a captured cluster, since a
+    /// snapshot states no time.
+    pub(crate) fn time_after_last_event(&self) -> Time {
+        let pods = self.pods.values();
+        let pods = pods.flat_map(|pod| [Some(pod.created), pod.started, pod.releasing_since]);
+        let groups = self.groups.values();
+        let groups =
+            groups.flat_map(|group| [Some(group.created), group.last_start, group.last_eviction]);
+        let last = pods.chain(groups).flatten().max().unwrap_or_default();
+        Time(last.0.saturating_add(1000))
+    }
+
     pub(crate) fn new(scheduler_name: &str) -> Self {
         Self {
             scheduler_name: scheduler_name.to_owned(),

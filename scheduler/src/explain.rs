@@ -19,6 +19,7 @@ use crate::{
     config::{Clock, Config, Flavor},
     podgrouper,
     snapshot_builder::{SnapshotBuilder, queue_problem},
+    snapshot_file::LoadedSnapshot,
     usage::{UsageHistory, UsageSource},
     watch::{Kind, ResponseForm, Watched as _},
 };
@@ -35,7 +36,8 @@ pub enum OutputFormat {
 
 /// The state of a cluster that was read once.
 struct ClusterView {
-    api: ApiClient,
+    /// `None`: the cluster was captured, and owners of pods cannot be read.
+    api: Option<ApiClient>,
     config: Config,
     cache: ClusterCache,
     translator: SnapshotBuilder,
@@ -60,6 +62,38 @@ pub async fn explain_workload(
     workload::explain(&view, namespace, name, form).await
 }
 
+/// What of a captured cluster is explained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExplainedObject<'a> {
+    /// A pod group, a pod, or an owner of pods.
+    Workload {
+        /// Its namespace.
+        namespace: &'a str,
+        /// Its name.
+        name: &'a str,
+    },
+    /// The queue of this name.
+    Queue(&'a str),
+}
+
+/// Explains a workload or queue of a captured cluster.
+///
+/// # Errors
+/// The cluster has no such workload of this scheduler, or no such queue.
+pub async fn explain_captured(
+    captured: LoadedSnapshot,
+    object: ExplainedObject<'_>,
+    form: OutputFormat,
+) -> anyhow::Result<String> {
+    let view = ClusterView::from_captured(captured);
+    match object {
+        ExplainedObject::Workload { namespace, name } => {
+            workload::explain(&view, namespace, name, form).await
+        }
+        ExplainedObject::Queue(name) => explain_queue_of(&view, name, form),
+    }
+}
+
 /// Explains the state of the queue `name`.
 ///
 /// # Errors
@@ -74,7 +108,10 @@ pub async fn explain_queue_state(
     if config.flavor == Flavor::Kube {
         bail!("profile kube has no queues");
     }
-    let view = ClusterView::load(client, config, now).await?;
+    explain_queue_of(&ClusterView::load(client, config, now).await?, name, form)
+}
+
+fn explain_queue_of(view: &ClusterView, name: &str, form: OutputFormat) -> anyhow::Result<String> {
     let snapshot = view.snapshot();
     let found = (0..).map(QueueId).zip(&snapshot.queues).find(|(_, queue)| *queue.name == *name);
     let Some((id, _)) = found else {
@@ -148,7 +185,16 @@ impl ClusterView {
             .last_database_problem(&cache.queues, snapshot.now)
             .and_then(|(trouble, _)| trouble);
         let notes = unknown.into_iter().chain(trouble).collect();
-        Ok(Self { api, config, cache, translator, notes })
+        Ok(Self { api: Some(api), config, cache, translator, notes })
+    }
+
+    fn from_captured(captured: LoadedSnapshot) -> Self {
+        let LoadedSnapshot { config, mut cache, notes } = captured;
+        podgrouper::record_faults(&mut cache);
+        let mut translator = SnapshotBuilder::from_config(&config);
+        translator.refresh(&mut cache);
+        translator.built.snapshot.now = cache.time_after_last_event();
+        Self { api: None, config, cache, translator, notes }
     }
 
     fn snapshot(&self) -> &Snapshot {

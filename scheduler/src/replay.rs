@@ -3,13 +3,13 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
+    fmt,
     io::{Read, Seek},
 };
 
 use schedlab_scheduler_core::{
     Decision, Plan, Snapshot,
-    model::{DeviceClaim, Name, NodeId, Pod, PodGroupId, PodId, PodStatus, Time},
+    model::{DeviceClaim, Name, NodeId, Pod, PodGroup, PodGroupId, PodId, PodStatus, Time},
     schedule,
 };
 
@@ -21,6 +21,163 @@ use crate::{
     snapshot_file::{LoadedSnapshot, Overrides, SnapshotFileError, read_snapshot},
 };
 
+/// The result of a replay. As text: plans and pending reasons.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replay {
+    /// The scheduler whose pods were scheduled.
+    pub scheduler_name: String,
+    /// Number of nodes that the scheduler uses.
+    pub nodes: usize,
+    /// Number of valid queues.
+    pub queues: usize,
+    /// Number of pod groups.
+    pub pod_groups: usize,
+    /// Notes on settings without effect and on unusable objects.
+    pub notes: Vec<String>,
+    /// The decisions of each cycle.
+    pub cycles: Vec<Vec<ReplayedDecision>>,
+    /// The pod groups that are pending after the last cycle, with the reason.
+    pub waiting: Vec<WaitingGroup>,
+    /// Pods that cannot be scheduled as they are.
+    pub unschedulable: Vec<UnschedulablePod>,
+    /// All pods, as they were before the last cycle.
+    pub pods: Vec<ReplayedPod>,
+}
+
+/// A decision of a replayed cycle. Pods and pod groups are written `namespace/name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplayedDecision {
+    /// The pod is bound to a node.
+    Bind {
+        /// The pod.
+        pod: String,
+        /// The node.
+        node: String,
+    },
+    /// The pod will be bound to a node when evicted pods have left it.
+    Pipeline {
+        /// The pod.
+        pod: String,
+        /// The node.
+        node: String,
+    },
+    /// The pod is evicted.
+    Evict {
+        /// The pod.
+        pod: String,
+        /// The pod group that it makes room for.
+        preemptor: Option<String>,
+        /// KAI's name of the action that evicts.
+        action: &'static str,
+    },
+}
+
+/// A pending pod group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingGroup {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its queue, if that exists.
+    pub queue: Option<String>,
+    /// Number of its pending pods.
+    pub pods: usize,
+    /// The code of the reason, such as `OverLimit`.
+    pub code: &'static str,
+    /// The reason as text.
+    pub message: String,
+    /// What would let it run.
+    pub remedy: String,
+}
+
+/// A pod that cannot be scheduled as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnschedulablePod {
+    /// The pod, as `namespace/name`.
+    pub pod: String,
+    /// Why it cannot be scheduled.
+    pub message: String,
+    /// What to change.
+    pub remedy: String,
+}
+
+/// A pod at the end of a replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayedPod {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its pod group.
+    pub group: Option<String>,
+    /// The queue of its pod group.
+    pub queue: Option<String>,
+    /// Its node.
+    pub node: Option<String>,
+    /// Whether it waits for a node.
+    pub is_pending: bool,
+}
+
+impl fmt::Display for Replay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{}, {}, {}, {}, scheduler {}",
+            count_text(self.nodes, "node"),
+            count_text(self.queues, "queue"),
+            count_text(self.pod_groups, "pod group"),
+            count_text(self.pods.len(), "pod"),
+            self.scheduler_name
+        )?;
+        if !self.notes.is_empty() {
+            f.write_str("\nnotes on the snapshot\n")?;
+        }
+        self.notes.iter().try_for_each(|note| writeln!(f, "  {note}"))?;
+        for (at, decisions) in self.cycles.iter().enumerate() {
+            writeln!(f, "\ncycle {}", at + 1)?;
+            if decisions.is_empty() {
+                f.write_str("  no decisions\n")?;
+            }
+            decisions.iter().try_for_each(|decision| writeln!(f, "  {decision}"))?;
+        }
+        f.write_str(if self.waiting.is_empty() {
+            "\nno pod group waits\n"
+        } else {
+            "\nwaiting\n"
+        })?;
+        self.waiting.iter().try_for_each(|group| writeln!(f, "  {group}"))?;
+        if !self.unschedulable.is_empty() {
+            f.write_str("\nunschedulable pods\n")?;
+        }
+        for UnschedulablePod { pod, message, remedy } in &self.unschedulable {
+            writeln!(f, "  {pod}: {message}\n    remedy: {remedy}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ReplayedDecision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind { pod, node } => write!(f, "bind {pod} to {node}"),
+            Self::Pipeline { pod, node } => write!(f, "pipeline {pod} to {node}"),
+            Self::Evict { pod, preemptor, action } => {
+                let preemptor = preemptor.as_ref().map(|group| format!(" for {group}"));
+                write!(f, "evict {pod}{} ({action})", preemptor.unwrap_or_default())
+            }
+        }
+    }
+}
+
+impl fmt::Display for WaitingGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { namespace, name, code, message, remedy, .. } = self;
+        let pods = count_text(self.pods, "pod");
+        write!(f, "{namespace}/{name} ({pods}): {code}: {message}\n    remedy: {remedy}")
+    }
+}
+
 /// Replays at most `cycles` cycles of a snapshot file; stops after a cycle without decisions.
 ///
 /// # Errors
@@ -30,87 +187,86 @@ pub fn replay(
     overrides: &Overrides,
     cycles: u32,
 ) -> Result<String, SnapshotFileError> {
-    let LoadedSnapshot { config, mut cache, mut notes } = read_snapshot(file, overrides)?;
+    Ok(replay_loaded(read_snapshot(file, overrides)?, cycles).to_string())
+}
+
+/// Replays at most `cycles` cycles over a loaded snapshot; stops after a cycle without decisions.
+pub fn replay_loaded(loaded: LoadedSnapshot, cycles: u32) -> Replay {
+    let LoadedSnapshot { config, mut cache, mut notes } = loaded;
     podgrouper::record_faults(&mut cache);
     let mut builder = SnapshotBuilder::from_config(&config);
     builder.refresh(&mut cache);
     let BuiltSnapshot { mut snapshot, mut unschedulable } = builder.built;
-    snapshot.now = time_after_last_event(&cache);
+    snapshot.now = cache.time_after_last_event();
     let unjudged = cache.resource_claims.unevaluable_selectors(&cache.pods).into_iter();
     notes.extend(unjudged.map(|(pod, fault)| format!("Pod {pod}: {fault}")));
-    let mut output = format!(
-        "{}, {}, {}, {}, scheduler {}\n",
-        count_text(snapshot.nodes.len(), "node"),
-        count_text(snapshot.queues.len(), "queue"),
-        count_text(snapshot.pod_groups.len(), "pod group"),
-        count_text(snapshot.pods.len(), "pod"),
-        config.scheduler_name
-    );
-    if !notes.is_empty() {
-        output.push_str("\nnotes on the snapshot\n");
-    }
-    for note in &notes {
-        let _ = writeln!(output, "  {note}");
-    }
+    let mut decided = Vec::new();
+    let mut waiting = Vec::new();
     for cycle in 1..=cycles {
         let plan = schedule(&snapshot, &config.profile);
-        let _ = writeln!(output, "\ncycle {cycle}");
-        output.push_str(&decisions_text(&snapshot, &plan));
+        decided.push(replayed_decisions(&snapshot, &plan));
         if cycle == cycles || plan.decisions.is_empty() {
-            output.push_str(&waiting_groups_text(&snapshot, &plan));
+            waiting = waiting_groups(&snapshot, &plan);
             break;
         }
         apply_and_advance(&mut snapshot, &plan, config.period.as_millis());
         release_claims(&mut snapshot, &plan);
         unschedulable.extend(drop_malformed_evicted(&mut snapshot, &plan, &cache));
     }
-    if !unschedulable.is_empty() {
-        output.push_str("\nunschedulable pods\n");
+    let unschedulable = unschedulable.iter().map(|(pod, reason)| UnschedulablePod {
+        pod: pod.to_string(),
+        message: reason.to_string(),
+        remedy: reason.remedy(),
+    });
+    Replay {
+        scheduler_name: config.scheduler_name,
+        nodes: snapshot.nodes.len(),
+        queues: snapshot.queues.len(),
+        pod_groups: snapshot.pod_groups.len(),
+        notes,
+        cycles: decided,
+        waiting,
+        unschedulable: unschedulable.collect(),
+        pods: replayed_pods(&snapshot),
     }
-    for (pod, reason) in &unschedulable {
-        let _ = writeln!(output, "  {pod}: {reason}\n    remedy: {}", reason.remedy());
-    }
-    Ok(output)
 }
 
-/// The time of the replay: one second after the latest time in the snapshot, since a snapshot
-/// states no time.
-fn time_after_last_event(cache: &ClusterCache) -> Time {
-    let pods = cache.pods.values();
-    let pods = pods.flat_map(|pod| [Some(pod.created), pod.started, pod.releasing_since]);
-    let groups = cache.groups.values();
-    let groups =
-        groups.flat_map(|group| [Some(group.created), group.last_start, group.last_eviction]);
-    let last = pods.chain(groups).flatten().max().unwrap_or_default();
-    Time(last.0.saturating_add(1000))
-}
-
-fn decisions_text(snapshot: &Snapshot, plan: &Plan) -> String {
+fn replayed_decisions(snapshot: &Snapshot, plan: &Plan) -> Vec<ReplayedDecision> {
     let pod = |id: &PodId| {
         let pod = &snapshot.pods[id.0 as usize];
         format!("{}/{}", pod.namespace, pod.name)
     };
-    let node = |id: &NodeId| &snapshot.nodes[id.0 as usize].name;
-    let line = |decision: &Decision| match decision {
-        Decision::Bind { pod: id, node: to } => format!("  bind {} to {}\n", pod(id), node(to)),
-        Decision::Pipeline { pod: id, node: to } => {
-            format!("  pipeline {} to {}\n", pod(id), node(to))
+    let node = |id: &NodeId| snapshot.nodes[id.0 as usize].name.to_string();
+    let decision = |decision: &Decision| match decision {
+        Decision::Bind { pod: id, node: to } => {
+            ReplayedDecision::Bind { pod: pod(id), node: node(to) }
         }
-        Decision::Evict { pod: id, cause } => {
-            let preemptor =
-                cause.preemptor().map(|group| format!(" for {}", group_name(snapshot, group)));
-            format!(
-                "  evict {}{} ({})\n",
-                pod(id),
-                preemptor.unwrap_or_default(),
-                cause.kai_action_name()
-            )
+        Decision::Pipeline { pod: id, node: to } => {
+            ReplayedDecision::Pipeline { pod: pod(id), node: node(to) }
+        }
+        Decision::Evict { pod: id, cause } => ReplayedDecision::Evict {
+            pod: pod(id),
+            preemptor: cause.preemptor().map(|group| group_name(snapshot, group)),
+            action: cause.kai_action_name(),
+        },
+    };
+    plan.decisions.iter().map(decision).collect()
+}
+
+fn replayed_pods(snapshot: &Snapshot) -> Vec<ReplayedPod> {
+    let pod = |pod: &Pod| {
+        let group = pod.group.map(|group| &snapshot.pod_groups[group.0 as usize]);
+        let queue = group.and_then(PodGroup::queue_id);
+        ReplayedPod {
+            namespace: pod.namespace.to_string(),
+            name: pod.name.to_string(),
+            group: group.map(|group| group.name.to_string()),
+            queue: queue.map(|queue| snapshot.queues[queue.0 as usize].name.to_string()),
+            node: pod.node.map(|node| snapshot.nodes[node.0 as usize].name.to_string()),
+            is_pending: pod.status == PodStatus::Pending,
         }
     };
-    if plan.decisions.is_empty() {
-        return "  no decisions\n".to_owned();
-    }
-    plan.decisions.iter().map(line).collect()
+    snapshot.pods.iter().map(pod).collect()
 }
 
 fn group_name(snapshot: &Snapshot, group: PodGroupId) -> String {
@@ -118,28 +274,28 @@ fn group_name(snapshot: &Snapshot, group: PodGroupId) -> String {
     format!("{}/{}", group.namespace, group.name)
 }
 
-fn waiting_groups_text(snapshot: &Snapshot, plan: &Plan) -> String {
+fn waiting_groups(snapshot: &Snapshot, plan: &Plan) -> Vec<WaitingGroup> {
     let mut counts: BTreeMap<PodGroupId, usize> = BTreeMap::new();
     for pod in snapshot.pods.iter().filter(|pod| pod.status == PodStatus::Pending) {
         if let Some(group) = pod.group {
             *counts.entry(group).or_default() += 1;
         }
     }
-    let line = |(group, reason): (&PodGroupId, &schedlab_scheduler_core::Reason)| {
-        let pods = count_text(counts.get(group).copied().unwrap_or(0), "pod");
-        format!(
-            "  {} ({pods}): {}: {reason}\n    remedy: {}\n",
-            group_name(snapshot, *group),
-            reason.code(),
-            reason.suggestion().text_with_queue_order(plan.blocked_by_head_of_line.contains(group))
-        )
+    let waiting = |(id, reason): (&PodGroupId, &schedlab_scheduler_core::Reason)| {
+        let group = &snapshot.pod_groups[id.0 as usize];
+        let queue = group.queue_id().map(|queue| &snapshot.queues[queue.0 as usize]);
+        let is_behind = plan.blocked_by_head_of_line.contains(id);
+        WaitingGroup {
+            namespace: group.namespace.to_string(),
+            name: group.name.to_string(),
+            queue: queue.map(|queue| queue.name.to_string()),
+            pods: counts.get(id).copied().unwrap_or(0),
+            code: reason.code(),
+            message: reason.to_string(),
+            remedy: reason.suggestion().text_with_queue_order(is_behind),
+        }
     };
-    let lines: String = plan.waiting.iter().map(line).collect();
-    if lines.is_empty() {
-        "\nno pod group waits\n".to_owned()
-    } else {
-        format!("\nwaiting\n{lines}")
-    }
+    plan.waiting.iter().map(waiting).collect()
 }
 
 /// A number with its noun, such as `1 pod` or `2 pods`.

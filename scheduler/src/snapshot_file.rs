@@ -4,25 +4,23 @@
 //! plain Kubernetes objects. Objects are written and read one by one, so that a large cluster needs
 //! no more memory than its largest list.
 
+mod captured;
 mod config;
 mod objects;
 mod read;
 mod types;
 mod write;
 
-use std::{
-    borrow::Cow,
-    fmt,
-    io::{Cursor, Seek, Write},
-};
+use std::{borrow::Cow, collections::BTreeMap, fmt, io::Cursor, sync::Arc};
 
 use kube::Client;
 use schedlab_api::{Value, json};
 use thiserror::Error;
 use zip::{ZipWriter, result::ZipError, write::SimpleFileOptions};
 
-pub use read::Overrides;
-pub(crate) use read::{LoadedSnapshot, read_snapshot};
+pub use captured::{CapturedCluster, array_names};
+pub(crate) use read::read_snapshot;
+pub use read::{LoadedSnapshot, Overrides};
 
 use crate::{
     api::{ApiClient, ApiError, request_json},
@@ -147,28 +145,38 @@ impl SnapshotSource {
     /// # Errors
     /// A kind of objects cannot be listed.
     pub async fn capture(&self) -> Result<Vec<u8>, SnapshotFileError> {
-        let api = ApiClient::new(self.client.clone(), self.config.scheduler_name.clone());
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
         zip.start_file(SNAPSHOT_JSON, SimpleFileOptions::default())?;
-        write!(
-            zip,
-            "{{\"config\":{},\"schedulerParams\":{},\"schedlab\":{},\"discovery\":{},\"rawObjects\":{{",
-            write::configuration_json(&self.config),
-            write::scheduler_params_json(&self.config),
-            write::schedlab_settings_json(&self.config),
-            discovery_json(&api).await,
-        )?;
-        let mut separator = "";
+        self.read_cluster().await?.write_json(&mut zip)?;
+        Ok(zip.finish()?.into_inner())
+    }
+
+    /// Lists the objects that decisions depend on.
+    ///
+    /// # Errors
+    /// A kind of objects cannot be listed.
+    pub async fn read_cluster(&self) -> Result<CapturedCluster, SnapshotFileError> {
+        let api = ApiClient::new(self.client.clone(), self.config.scheduler_name.clone());
+        let mut cluster = CapturedCluster {
+            config: write::configuration_json(&self.config),
+            scheduler_params: write::scheduler_params_json(&self.config),
+            schedlab: write::schedlab_settings_json(&self.config),
+            discovery: discovery_json(&api).await,
+            objects: BTreeMap::new(),
+        };
         for kind in Kind::watched(self.config.flavor) {
             if let Some(name) = array_name(*kind) {
-                let objects = list_objects(&api, *kind).await?;
-                zip.write_all(separator.as_bytes())?;
-                write_array(&mut zip, name, crate::parse::list(&objects, "/items"))?;
-                separator = ",";
+                let mut list = list_objects(&api, *kind).await?;
+                let items = list.pointer_mut("/items").map(Value::take);
+                let items = items.and_then(|items| match items {
+                    Value::Array(items) => Some(items),
+                    _ => None,
+                });
+                let items = items.unwrap_or_default().into_iter().map(Arc::new);
+                cluster.objects.insert(name.to_owned(), items.collect());
             }
         }
-        zip.write_all(b"}}")?;
-        Ok(zip.finish()?.into_inner())
+        Ok(cluster)
     }
 }
 
@@ -185,21 +193,6 @@ async fn list_objects(api: &ApiClient, kind: Kind) -> Result<Value, SnapshotFile
         Err(ApiError::NotFound(_)) => Ok(Value::Null),
         Err(error) => Err(SnapshotFileError::List { path, reason: error.to_string() }),
     }
-}
-
-fn write_array<W: Write + Seek>(
-    zip: &mut ZipWriter<W>,
-    name: &str,
-    objects: &[Value],
-) -> Result<(), SnapshotFileError> {
-    write!(zip, "\"{name}\":[")?;
-    for (at, object) in objects.iter().enumerate() {
-        if at > 0 {
-            zip.write_all(b",")?;
-        }
-        serde_json::to_writer(&mut *zip, object)?;
-    }
-    Ok(zip.write_all(b"]")?)
 }
 
 /// KAI's name of the array of a kind in `rawObjects`; `None` if KAI has none.

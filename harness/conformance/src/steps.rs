@@ -2,6 +2,7 @@
 //! prints: one or two sentences, then an example.
 
 mod admission_policies;
+mod case_files;
 pub mod catalogue;
 mod devices;
 mod evictions;
@@ -38,6 +39,7 @@ pub(crate) use unknown_names::{mentions_in_sentence, never_existed_message, unkn
 /// The title of the area, the file and the source text of all step functions, in reading order.
 pub(crate) const STEP_SOURCES: &[(&str, &str, &str)] = &[
     ("fleet", "steps/fleet.rs", include_str!("steps/fleet.rs")),
+    ("case files", "steps/case_files.rs", include_str!("steps/case_files.rs")),
     ("scheduler", "steps/scheduler.rs", include_str!("steps/scheduler.rs")),
     ("queues", "steps/queues.rs", include_str!("steps/queues.rs")),
     ("workloads", "steps/workloads.rs", include_str!("steps/workloads.rs")),

@@ -37,6 +37,8 @@ use schedlab_clusters::real_cluster::RealCluster;
 use observed::{ObservedCluster, Phase, Pod};
 use scenario_cluster::{Cluster as _, EmulatedCluster, ScenarioCluster, TenantCluster};
 
+pub use manifests::manifest_objects;
+
 pub(crate) use assertions::{Assertion, Temporal};
 pub(crate) use time_scale::TimeScale;
 

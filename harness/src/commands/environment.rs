@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use schedlab_control_plane::{Assets, PROGRAMS, built_folder};
 
 use super::UsageError;
-use crate::cli::{ClusterChoice, EnvironmentArgs};
+use crate::cli::{ClusterChoice, EnvironmentArgs, clusters_of_option};
 use schedlab_clusters::external_tools;
 use schedlab_clusters::real_cluster::Kubelets;
 use schedlab_clusters::scheduler_source::SchedulerSource;
@@ -100,24 +100,24 @@ fn inapplicable_option_message(environment: &EnvironmentArgs) -> Option<String> 
             cluster: --cluster control-plane, kubeconfig, kind or container";
         return Some(message.to_owned());
     }
-    let real = [ControlPlane, Kubeconfig, Container, Kind];
-    let options: [(&str, bool, &[ClusterChoice]); 9] = [
-        ("--assets", environment.assets.is_some(), &[ControlPlane]),
-        ("--kubernetes", environment.kubernetes.is_some(), &[Emulator, ControlPlane]),
-        ("--kubeconfig", environment.kubeconfig.is_some(), &[Kubeconfig]),
-        ("--context", environment.confirmed_context().is_some(), &[Kubeconfig]),
-        ("--image", environment.image.is_some(), &[Container]),
-        ("--kind-cluster", environment.kind_cluster.is_some(), &[Kind]),
-        ("--node-image", environment.node_image.is_some(), &[Kind]),
-        ("--kind-config", environment.kind_config.is_some(), &[Kind]),
-        ("--time-scale", environment.time_scale.is_some(), &real),
+    let options = [
+        ("assets", environment.assets.is_some()),
+        ("kubernetes", environment.kubernetes.is_some()),
+        ("kubeconfig", environment.kubeconfig.is_some()),
+        ("context", environment.confirmed_context().is_some()),
+        ("image", environment.image.is_some()),
+        ("kind-cluster", environment.kind_cluster.is_some()),
+        ("node-image", environment.node_image.is_some()),
+        ("kind-config", environment.kind_config.is_some()),
+        ("time-scale", environment.time_scale.is_some()),
     ];
-    let (option, _, clusters) = options
-        .into_iter()
-        .find(|(_, is_said, clusters)| *is_said && !clusters.contains(&environment.cluster))?;
+    let said = options.into_iter().filter(|(_, is_said)| *is_said);
+    let (option, clusters) = said
+        .filter_map(|(option, _)| Some((option, clusters_of_option(option)?)))
+        .find(|(_, clusters)| !clusters.contains(&environment.cluster))?;
     let clusters: Vec<&str> = clusters.iter().map(|cluster| cluster.option_value()).collect();
     Some(format!(
-        "{option}: has no effect on --cluster {}; it is for --cluster {}",
+        "--{option}: has no effect on --cluster {}; it is for --cluster {}",
         environment.cluster.option_value(),
         clusters.join(", ")
     ))

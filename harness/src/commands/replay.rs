@@ -1,23 +1,29 @@
 //! `schedlab replay`: schedules a captured cluster and prints plans and reasons.
 
-use std::fs::File;
-
-use schedlab_scheduler::{ConfigSource, replay, snapshot_file::Overrides};
-
-use super::{CommandOutput, UsageError};
+use super::CommandOutput;
+use super::case_input::{case_error, load_case, overrides};
 use crate::cli::Replay;
 use crate::exit::ExitStatus;
+use schedlab_casefiles::predicate::Verdict;
 
-/// Runs scheduling cycles over a snapshot in KAI's layout, like `schedlab-scheduler replay`.
+/// Runs scheduling cycles over a case and judges claims about the result.
 pub fn run_replay_command(args: &Replay) -> anyhow::Result<ExitStatus> {
-    let given = ConfigSource::read(args.config.as_deref());
-    let file = given.map_err(|error| UsageError(error.to_string()))?;
-    let overrides = Overrides { file, scheduler_name: args.scheduler_name.clone() };
-    let shown = args.file.display();
-    let file = File::open(&args.file)
-        .map_err(|error| UsageError(format!("cannot read {shown}: {error}")))?;
-    let output = replay::replay(file, &overrides, args.cycles)
-        .map_err(|error| UsageError(error.message_for(&shown.to_string())))?;
-    CommandOutput::for_this_process().print_result(&output);
-    Ok(ExitStatus::Passed)
+    let mut output = CommandOutput::for_this_process();
+    let overrides = overrides(&args.scheduler)?;
+    let case = load_case(&args.input, &mut output)?;
+    let replay = case
+        .replay(&overrides, args.cycles)
+        .map_err(|error| case_error(&args.input.files, &error))?;
+    output.print_result(&replay.to_string());
+    let mut exit = ExitStatus::Passed;
+    for claim in &args.expect {
+        match claim.judge(&replay) {
+            Verdict::Holds(why) => output.print_note(&format!("✔ {claim}: {why}")),
+            Verdict::Fails(why) => {
+                output.print_note(&format!("✘ {claim}: {why}"));
+                exit = ExitStatus::Failed;
+            }
+        }
+    }
+    Ok(exit)
 }

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 
 use super::{CommandOutput, UsageError, check, environment, reproduce, suite};
-use crate::cli::{ClusterChoice, Run};
+use crate::cli::{ClusterChoice, ExpectedVerdict, Run};
 use crate::exit::ExitStatus;
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::real_cluster::{
@@ -35,7 +35,14 @@ pub fn run(args: &Run) -> anyhow::Result<ExitStatus> {
     if let Err(error) = &ended {
         write_error(args, error, &mut output)?;
     }
-    ended
+    Ok(match (args.expect, ended?) {
+        (ExpectedVerdict::Fail, ExitStatus::Failed) => ExitStatus::Passed,
+        (ExpectedVerdict::Fail, ExitStatus::Passed) => {
+            output.print_note("all scenarios passed, expected a failure (--expect fail)");
+            ExitStatus::Failed
+        }
+        (ExpectedVerdict::Pass | ExpectedVerdict::Fail, exit) => exit,
+    })
 }
 
 fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitStatus> {
@@ -66,7 +73,7 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
         let new = cases.iter().filter(|case| !baseline.has_case(&case.id())).count();
         if new > 0 {
             let scenarios = counted_noun(new, "scenario");
-            output.print_note(&format!("{scenarios} not in the baseline: not compared"));
+            output.print_progress(&format!("{scenarios} not in the baseline: not compared"));
         }
     }
     if let Some(failure) = trial_failure(&settings, output) {
@@ -151,7 +158,7 @@ pub(super) fn close_cluster(
 ) {
     if reports.iter().any(|case| case.outcome == CaseOutcome::Failed) {
         match real_cluster.export_logs(logs) {
-            Ok(true) => output.print_note(&format!("logs of the cluster: {}", logs.display())),
+            Ok(true) => output.print_progress(&format!("logs of the cluster: {}", logs.display())),
             Ok(false) => {}
             Err(error) => {
                 output.print_note(&format!("cannot save the logs of the cluster: {error:#}"));
@@ -179,7 +186,7 @@ pub(super) fn start_cluster(
     let began = clock.now();
     let mut report_step = |what: &str| {
         boot.end_activity();
-        output.print_note(what);
+        output.print_progress(what);
         boot.begin_activity(what);
     };
     let mut real_cluster = match environment.cluster {
@@ -229,7 +236,7 @@ pub(super) fn start_cluster(
     let (definitions, classes) = settings.target.cluster_objects()?;
     real_cluster.install_target_objects(&definitions, &classes, interrupt)?;
     let took = clock.now().duration_since(began).as_secs_f64();
-    output.print_note(&format!("{}, ready in {took:.1} s", real_cluster.description()));
+    output.print_progress(&format!("{}, ready in {took:.1} s", real_cluster.description()));
     match real_cluster.pods_that_may_land() {
         Ok(None) => {}
         Ok(Some(waiting)) => output.print_note(&waiting),
@@ -309,7 +316,8 @@ pub(super) fn run_cases(
 ) -> Vec<CaseReport> {
     let failures = if args.verbose { FailureLength::Full } else { FailureLength::Short };
     let mut painter = PrettyPrinter::new(output.colors).with_failure_length(failures);
-    let pretty = args.reporter.contains(&Reporter::Pretty);
+    // A quiet run prints failures once, in its summary.
+    let pretty = args.reporter.contains(&Reporter::Pretty) && !output.quiet;
     output.expect_cases(cases.len());
     let reports = runner::run(cases, settings, &mut |progress| match progress {
         RunProgress::Started(case) => output.show_activity(&case.name),
@@ -318,8 +326,10 @@ pub(super) fn run_cases(
         RunProgress::Reported(_) => {}
         RunProgress::Slow(case, time) => {
             let location = format!("{}:{}", case.location.file, case.location.line);
-            output
-                .print_note(&format!("SLOW {location} has been running for {} s", time.as_secs()));
+            output.print_progress(&format!(
+                "SLOW {location} has been running for {} s",
+                time.as_secs()
+            ));
         }
     });
     output.clear_progress();
@@ -387,7 +397,7 @@ fn write_reports(
     write_reporters(args, report, output)?;
     let run = format!("{}-seed{}", began.strftime("%Y%m%dT%H%M%SZ"), report.seed);
     let folder = report::write_results(&args.results, &run, report)?;
-    output.print_note(&format!("results: {}", folder.display()));
+    output.print_progress(&format!("results: {}", folder.display()));
     Ok(())
 }
 

@@ -27,9 +27,16 @@ use schedlab_conformance::text::counted_noun;
 const DEFAULT_FLEET: &str =
     "pools:\n- name: node\n  names: [node-1, node-2, node-3, node-4]\n  gpus: 8\n";
 
+/// Maximum size of a file of `--case`, in MiB.
+const DEFAULT_MAX_MIB: u64 = 4096;
+
 /// Starts an emulated cluster and serves it until Ctrl-C.
 pub fn up(args: &Up) -> anyhow::Result<ExitStatus> {
-    let fleet = if args.empty { Fleet::default() } else { load_fleet(args.fleet.as_deref())? };
+    let has_case = !args.case.is_empty();
+    let fleet = match args.fleet.as_deref() {
+        _ if args.empty || has_case => Fleet::default(),
+        path => load_fleet(path)?,
+    };
     check_kubeconfig_not_taken(&args.kubeconfig)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -85,6 +92,7 @@ async fn serve_cluster(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
     let emulator = Emulator::start(options);
     emulator.add_fleet(fleet).map_err(|error| UsageError(error.to_string()))?;
     install_scheduler_objects(&Api::new(emulator.client())).await?;
+    create_case_objects(args, &Api::new(emulator.client()), &mut output).await?;
     let configs = scheduler_configs(args);
     let schedulers_text = schedulers_text(&configs);
     let clock = emulator.clock().clone();
@@ -127,6 +135,25 @@ async fn serve_cluster(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
         output.print_note("the cluster has stopped");
     }
     exit
+}
+
+/// Creates the objects of `--case`. An object that the API server rejects is reported and left out.
+async fn create_case_objects(
+    args: &Up,
+    api: &Api,
+    output: &mut CommandOutput,
+) -> anyhow::Result<()> {
+    if args.case.is_empty() {
+        return Ok(());
+    }
+    let case = super::case_input::load_files(&args.case, DEFAULT_MAX_MIB, output)?;
+    for object in case.objects_to_create("kai-scheduler") {
+        if let Err(error) = api.create(&object).await {
+            let title = schedlab_clusters::api::object_title(&object);
+            output.print_note(&format!("warning: {title}: {error}"));
+        }
+    }
+    Ok(())
 }
 
 /// The configurations of the schedulers that run. With profile `kai` also kube-scheduler's profile

@@ -100,5 +100,8 @@ fn schedlab_replay_prints_the_same_decisions() {
     let refused = run(&[file]);
     let error = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{error}");
-    assert!(error.starts_with(&format!("schedlab: {file}: got no complete zip")), "{error}");
+    assert!(
+        error.starts_with(&format!("schedlab: {file}: got \"no zip\", expected a snapshot")),
+        "{error}"
+    );
 }

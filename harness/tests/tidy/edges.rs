@@ -97,10 +97,11 @@ pub(crate) const EDGES: [(&str, &str); 15] = [
             snapshot_builder
             apply podgrouper
             binder queue_controller
-            admission explain snapshot_file
+            admission snapshot_file
+            explain
             run
             replay -> cache config podgrouper records snapshot_builder snapshot_file
-            cli ->
+            cli -> admission config explain health leader_election logging metrics progress replay run snapshot_file trace usage
         ",
     ),
     (
@@ -146,6 +147,17 @@ pub(crate) const EDGES: [(&str, &str); 15] = [
             static_check
             runner
             conform
+        ",
+    ),
+    (
+        "harness/casefiles",
+        "
+            kinds
+            case
+            predicate
+            restore
+            read redact capture
+            minimise feature
         ",
     ),
     (

@@ -280,8 +280,13 @@ async fn resolve_owner(
     let of_namespace = view.cache.pods.iter().filter(|(pod, _)| pod.namespace == key.namespace);
     for (pod, record) in of_namespace.filter(|(_, record)| record.is_ours && record.owner.is_some())
     {
-        let chain = grouper.owner_chain(&view.api, &pod.namespace, record).await?;
-        if !chain.iter().any(|link| link.owner.name == key.name) {
+        let chain = match &view.api {
+            Some(api) => grouper.owner_chain(api, &pod.namespace, record).await?,
+            None => Vec::new(),
+        };
+        let is_owned = chain.iter().any(|link| link.owner.name == key.name)
+            || is_owned_in_capture(view, pod, record, &key.name);
+        if !is_owned {
             continue;
         }
         target.pods.push(pod.clone());
@@ -300,15 +305,30 @@ async fn resolve_owner(
     Ok(target)
 }
 
+/// Whether a pod of a captured cluster has an owner of that name: its own, or that of its group,
+/// which is the last one of the chain.
+fn is_owned_in_capture(
+    view: &ClusterView,
+    pod: &ObjectKey,
+    record: &PodRecord,
+    name: &Name,
+) -> bool {
+    let group = group_key(pod, record).and_then(|key| view.cache.groups.get(&key)?.owner.as_ref());
+    let owners = record.owner.iter().chain(group);
+    view.api.is_none() && owners.into_iter().any(|owner| owner.name == *name)
+}
+
 async fn owner_chain(
     view: &ClusterView,
     grouper: &mut PodGrouper,
     pod: Option<&ObjectKey>,
 ) -> anyhow::Result<Vec<OwnerLink>> {
     let record = pod.and_then(|pod| view.cache.pods.get(pod));
-    match pod.zip(record) {
-        Some((pod, record)) => Ok(grouper.owner_chain(&view.api, &pod.namespace, record).await?),
-        None => Ok(Vec::new()),
+    match (&view.api, pod.zip(record)) {
+        (Some(api), Some((pod, record))) => {
+            Ok(grouper.owner_chain(api, &pod.namespace, record).await?)
+        }
+        (None, _) | (_, None) => Ok(Vec::new()),
     }
 }
 

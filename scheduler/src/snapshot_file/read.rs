@@ -34,7 +34,8 @@ pub struct Overrides {
 }
 
 /// A loaded snapshot: configuration, objects and notes.
-pub(crate) struct LoadedSnapshot {
+#[derive(Debug)]
+pub struct LoadedSnapshot {
     pub(crate) config: Config,
     pub(crate) cache: ClusterCache,
     /// Notes on settings without effect and on unusable objects.
@@ -54,8 +55,17 @@ pub(crate) fn read_snapshot(
         let (field, found) = ("rawObjects".to_owned(), "nothing".to_owned());
         return Err(SnapshotFileError::InvalidField { field, found, allowed: allowed.into() });
     }
+    load_objects(about.config, overrides, |objects| read_pass(&mut archive, objects))
+}
+
+/// Applies the settings, and lets `read_objects` pass all objects to the cache.
+pub(super) fn load_objects(
+    settings: CapturedConfig,
+    overrides: &Overrides,
+    read_objects: impl FnOnce(&mut ObjectPass) -> Result<(), SnapshotFileError>,
+) -> Result<LoadedSnapshot, SnapshotFileError> {
     let mut config = Config::kai();
-    let mut notes = config::apply_config(about.config, &mut config)?;
+    let mut notes = config::apply_config(settings, &mut config)?;
     overrides.file.apply(&mut config, config::keep_decision_settings)?;
     if let Some(name) = &overrides.scheduler_name {
         config.scheduler_name.clone_from(name);
@@ -65,7 +75,7 @@ pub(crate) fn read_snapshot(
         .with_workers_only(config.restrict_node_scheduling);
     let mut objects =
         ObjectPass { cache, notes: Vec::new(), loaded: BTreeSet::new(), mistyped: BTreeSet::new() };
-    read_pass(&mut archive, &mut objects)?;
+    read_objects(&mut objects)?;
     notes.extend(objects.notes);
     notes.extend(objects::malformed_object_notes(&objects.cache, &objects.mistyped));
     Ok(LoadedSnapshot { config, cache: objects.cache, notes })
@@ -125,7 +135,7 @@ impl FieldReader for ConfigPass {
 }
 
 /// The second pass over the file: the objects.
-struct ObjectPass {
+pub(super) struct ObjectPass {
     cache: ClusterCache,
     notes: Vec<String>,
     /// Kinds and keys of the objects loaded so far.
@@ -148,6 +158,16 @@ impl FieldReader for ObjectPass {
 }
 
 impl ObjectPass {
+    /// Loads all objects of an array.
+    pub(super) fn load_list<'v>(&mut self, list: &str, objects: impl Iterator<Item = &'v Value>) {
+        if array_kind(list).is_none() {
+            return self.record_ignored_list(list, objects.count());
+        }
+        for (index, object) in objects.enumerate() {
+            self.load_object(list, index, object);
+        }
+    }
+
     fn load_object(&mut self, list: &str, index: usize, object: &Value) {
         let Some(kind) = array_kind(list) else { return };
         if let Some(fault) = objects::object_error(list, index, object) {

@@ -271,8 +271,8 @@ mod tests {
         ## events
           1 × high bound
           4 × low- bound
-          1 × low- evicted: Workload doesn't meet the minimum, evicting:
           2 × low- evicted for own- (reclaim)
+          1 × low- evicted: Workload doesn't meet the minimum, evicting:
           2 × own- bound
         ");
         assert_ne!(canonical_text(one), canonical_text(&one.replace("own-0,1 (r", "own-0,1 (x")));

@@ -692,7 +692,7 @@ mod tests {
         let which: SchedulerSource = "process:/opt/kube-scheduler".parse().unwrap();
         let target = Target::load_target(&which, None).unwrap();
         assert_eq!(
-            target.missing_capabilities(&BTreeSet::from(["quota", "kube-profile"])),
+            target.missing_capabilities(&BTreeSet::from(["quota", "least-allocated"])),
             ["quota"]
         );
         let SchedulerSource::Process(command) = &target.source else { panic!("{target:?}") };
@@ -708,6 +708,28 @@ mod tests {
         assert!(error.contains("unknown placeholder: got {kubecfg}"), "{error}");
         let error = Target::load_target(&"installed:mine".parse().unwrap(), None).unwrap_err();
         assert!(error.to_string().contains("--target"), "{error}");
+    }
+
+    #[test]
+    fn a_target_declares_its_words_and_times() {
+        let read = |fields: &str| {
+            let text = format!("name: x\nqueues: none\ncapabilities: []\n{fields}");
+            Target::parse_target_file("t.yaml", &text, &SchedulerSource::Ours)
+        };
+        let silent = read("").unwrap();
+        assert!(!silent.uses_words_of(Dialect::Kubernetes) && !silent.matches_snapshots());
+        assert_eq!(silent.own_times(), Some(OwnTimes::default()));
+        let kai = read("words: kai\ntimes: {cycle: 2s}").unwrap();
+        assert!(kai.uses_words_of(Dialect::Kai) && !kai.uses_words_of(Dialect::Schedlab));
+        assert_eq!(kai.scheduler_config(1).period, Duration::from_secs(2));
+        let ours = read("words: schedlab").unwrap();
+        assert!(ours.uses_words_of(Dialect::Schedlab) && ours.matches_snapshots());
+        assert_eq!(ours.own_times(), None, "the configuration sets its times");
+        let error = read("times: {cycle: soon}").unwrap_err().to_string();
+        let expected = "t.yaml: times: cycle: got \"soon\", expected a time such as 1s, up to 10m";
+        assert_eq!(error, expected);
+        let error = read("words: klingon").unwrap_err().to_string();
+        assert!(error.contains("klingon") && error.contains("schedlab"), "{error}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! and errors about it quote that location.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use anyhow::anyhow;
 use gherkin::Step;
@@ -44,6 +45,11 @@ impl World {
     /// Parses the objects in a fixture file.
     pub(crate) fn read_fixture(&self, name: &str) -> anyhow::Result<Vec<ManifestDocument>> {
         step_source::fixture_documents(&self.case, name, &self.step_location())
+    }
+
+    /// The path of a case file that a step names, which is relative to the folder of the features.
+    pub(crate) fn case_file_path(&self, file: &str) -> PathBuf {
+        self.case.base_folder().join(file)
     }
 
     /// The displayed path and the text of a fixture file.

@@ -98,7 +98,15 @@ pub(super) fn parse_shared_claim(word: &str) -> DeviceClaim {
 }
 
 pub(super) fn parse_claim_requests(word: &str) -> Arc<ClaimRequests> {
-    Arc::new(ClaimRequests { alternatives: word.split('|').map(parse_alternative).collect() })
+    let mut alternatives: Vec<ClaimAlternative> = word.split('|').map(parse_alternative).collect();
+    if alternatives.len() > 1 {
+        // Alternatives of one request, each with a name of its own.
+        let requests = alternatives.iter_mut().flat_map(|alternative| &mut alternative.requests);
+        for request in requests {
+            request.name = format!("any/{}", request.name).into();
+        }
+    }
+    Arc::new(ClaimRequests { alternatives })
 }
 
 fn parse_alternative(word: &str) -> ClaimAlternative {

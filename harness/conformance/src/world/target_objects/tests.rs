@@ -176,7 +176,7 @@ async fn written_with_real_crds(
     let mut names = Vec::new();
     for path in paths {
         for object in world.list_objects(path).await.unwrap() {
-            names.push(object_title(&object));
+            names.push(object["metadata"]["name"].as_str().unwrap().to_owned());
         }
     }
     Some(names)
@@ -189,10 +189,7 @@ async fn the_objects_of_kueue_satisfy_its_crds() {
         ["cohorts", "clusterqueues", "localqueues"].map(|plural| format!("{KUEUE}/{plural}"));
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     let Some(names) = written_with_real_crds("kueue", Some(crds), &paths).await else { return };
-    assert_eq!(
-        names,
-        ["Cohort schedlab-everybody", "Cohort top", "ClusterQueue team", "LocalQueue default/team"]
-    );
+    assert_eq!(names, ["schedlab-everybody", "top", "team", "team"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,7 +199,7 @@ async fn the_objects_of_volcano_satisfy_its_crds() {
     let paths = [format!("{root}/queues"), format!("{root}/podgroups")];
     let paths = [&*paths[0], &*paths[1]];
     let Some(names) = written_with_real_crds("volcano", Some(crds), &paths).await else { return };
-    assert_eq!(names, ["Queue team", "Queue top", "PodGroup default/gang"]);
+    assert_eq!(names, ["team", "top", "gang"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,21 +209,21 @@ async fn the_objects_of_coscheduling_satisfy_its_crds() {
     let Some(names) = written_with_real_crds("coscheduling", Some(crds), &paths).await else {
         return;
     };
-    assert_eq!(names, ["PodGroup default/gang"]);
+    assert_eq!(names, ["gang"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_objects_of_kubernetes_are_valid() {
     let paths = ["/apis/scheduling.k8s.io/v1beta1/podgroups"];
     let names = written_with_real_crds("default-scheduler", None, &paths).await;
-    assert_eq!(names, Some(vec!["PodGroup default/gang".to_owned()]));
+    assert_eq!(names, Some(vec!["gang".to_owned()]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_queue_configuration_of_yunikorn_is_one_config_map() {
     let paths = ["/api/v1/namespaces/default/configmaps"];
     let names = written_with_real_crds("yunikorn", None, &paths).await.unwrap();
-    assert!(names.contains(&"ConfigMap default/yunikorn-configs".to_owned()), "{names:?}");
+    assert!(names.contains(&"yunikorn-configs".to_owned()), "{names:?}");
 }
 
 #[tokio::test(start_paused = true)]

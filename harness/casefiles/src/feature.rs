@@ -1,0 +1,162 @@
+//! Writes a case as a feature that a person would have written: the fleet and the queues as tables in
+//! the background, workloads grouped into rows, and the claim in words. What the tables cannot say
+//! is an error that names it; then the case file itself is the background.
+
+mod rows;
+mod table;
+
+use std::fmt::Write as _;
+
+use schedlab_scheduler::replay::Replay;
+
+use crate::{
+    Case,
+    predicate::{Predicate, State, Subject},
+};
+pub use rows::Inexpressible;
+use rows::{Scene, Workload};
+
+/// How running workloads get onto their nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// They are submitted first, and the scheduler chooses the nodes.
+    ByScheduler,
+    /// Each pod names its node.
+    Pinned,
+}
+
+/// What the feature claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FeatureClaim {
+    /// What the case shows: it holds until the fault is fixed.
+    Shows(Predicate),
+    /// What should happen: it fails until the fault is fixed.
+    Should(Predicate),
+}
+
+/// What a feature is about, beside the case.
+#[derive(Clone, Debug)]
+pub struct FeatureStory<'a> {
+    /// Name of the feature.
+    pub title: &'a str,
+    /// The claim.
+    pub claim: &'a FeatureClaim,
+    /// Whether the claim of a pending workload has the reason that the replay gave.
+    pub with_reason: bool,
+}
+
+impl FeatureClaim {
+    /// The claim itself.
+    pub fn predicate(&self) -> &Predicate {
+        match self {
+            Self::Shows(predicate) | Self::Should(predicate) => predicate,
+        }
+    }
+}
+
+/// Writes the feature with tables.
+///
+/// # Errors
+/// The tables cannot say what the case has.
+pub fn write_with_tables(
+    case: &Case,
+    replay: &Replay,
+    story: &FeatureStory<'_>,
+    placement: Placement,
+) -> Result<String, Inexpressible> {
+    let scene = Scene::from_case(case, placement)?;
+    let mut text = format!("Feature: {}\n\n  Background:\n", story.title);
+    let fleet = scene.fleet_text();
+    let queues = scene.queues_text(if fleet.is_empty() { "Given" } else { "And" });
+    text += &(fleet + &queues);
+    let _ = writeln!(text, "\n  Scenario: {}", scenario_name(story));
+    let running: Vec<&Workload> = scene.workloads.iter().filter(|it| it.is_running).collect();
+    let pending: Vec<&Workload> = scene.workloads.iter().filter(|it| !it.is_running).collect();
+    if !running.is_empty() {
+        text.push_str("    Given these workloads are submitted:\n");
+        text.push_str(&Scene::workloads_text(&running));
+        text.push_str("    And everything has settled\n");
+    }
+    if !pending.is_empty() {
+        text.push_str("    When these workloads are submitted:\n");
+        text.push_str(&Scene::workloads_text(&pending));
+    }
+    text.push_str(&claim_text(&scene, replay, story)?);
+    Ok(text)
+}
+
+/// Writes the feature with the case file as its background.
+pub fn write_with_case(
+    case: &Case,
+    replay: &Replay,
+    story: &FeatureStory<'_>,
+    file: &str,
+) -> Result<String, Inexpressible> {
+    let scene = Scene::names_only(case);
+    let mut text = format!("Feature: {}\n\n  Scenario: {}\n", story.title, scenario_name(story));
+    let _ = writeln!(text, "    Given the case \"{file}\"");
+    text.push_str(&claim_text(&scene, replay, story)?);
+    Ok(text)
+}
+
+fn scenario_name(story: &FeatureStory<'_>) -> String {
+    let predicate = story.claim.predicate();
+    let subject = match predicate.subject {
+        Subject::Gang => "workload",
+        Subject::Pod => "pod",
+        Subject::Queue => "queue",
+    };
+    let name = short_name(&predicate.name);
+    let what = match predicate.state {
+        State::Pending => "is pending",
+        State::Placed => "runs",
+        State::Evicted => "is evicted",
+    };
+    format!("{subject} {name} {what}")
+}
+
+/// The name without its namespace.
+fn short_name(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(_, name)| name)
+}
+
+fn claim_text(
+    scene: &Scene,
+    replay: &Replay,
+    story: &FeatureStory<'_>,
+) -> Result<String, Inexpressible> {
+    let predicate = story.claim.predicate();
+    let subject = scene.subject_text(predicate)?;
+    let pods = replay.pods.iter().filter(|pod| match predicate.subject {
+        Subject::Gang => pod.group.as_deref() == Some(short_name(&predicate.name)),
+        Subject::Pod => pod.name == short_name(&predicate.name),
+        Subject::Queue => pod.queue.as_deref() == Some(&predicate.name),
+    });
+    let pods = pods.count();
+    let should = matches!(story.claim, FeatureClaim::Should(_));
+    Ok(match predicate.state {
+        State::Pending => {
+            let reason = predicate.reasons(replay).next().filter(|_| story.with_reason);
+            match reason {
+                // A quote in the message would end the text of the step.
+                Some(reason) if !reason.message.contains('"') => {
+                    format!("    Then {subject} is pending because \"{}\"\n", reason.message)
+                }
+                Some(_) | None => format!("    Then {subject} is pending\n"),
+            }
+        }
+        State::Placed => {
+            let noun = if pods == 1 { "pod" } else { "pods" };
+            let when = if should { "eventually within 10 minutes " } else { "" };
+            format!("    Then {when}{subject} has {pods} running and no pending {noun}\n")
+        }
+        State::Evicted => {
+            format!(
+                "    Then eventually within 10 minutes at least 1 pod of {subject} was evicted\n"
+            )
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

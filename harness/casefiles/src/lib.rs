@@ -1,0 +1,17 @@
+//! Case files: a customer's cluster in one file, for support engineers. [`read`] reads whatever a
+//! customer can send, [`capture`] reads a live cluster, [`redact`] replaces every name,
+//! [`minimise`] keeps what a claim needs, and [`feature`] writes the rest as a feature. Decisions
+//! come from [`schedlab_scheduler`]; this crate knows no emulator and runs no feature.
+
+pub mod capture;
+mod case;
+pub mod feature;
+mod kinds;
+pub mod minimise;
+pub mod predicate;
+pub mod read;
+pub mod redact;
+mod restore;
+
+pub use case::{Case, CaseError, FORMAT, Manifest};
+pub use kinds::{CaseKind, KINDS, kind_of};

@@ -1,0 +1,112 @@
+//! Replacements of names, and the table that translates them back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{allowed::Class, public};
+
+/// Version of the format of the table.
+const TABLE_FORMAT: &str = "schedlab.dev/redaction-table/v1";
+
+/// The originals of all replacements: it stays with the customer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RedactionTable {
+    /// Version of the format.
+    pub format: String,
+    /// Originals by replacement.
+    pub originals: BTreeMap<String, String>,
+}
+
+impl RedactionTable {
+    /// Translates the replacements in a text back. A word that is no replacement stays.
+    pub fn reveal(&self, text: &str) -> String {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find(is_part) {
+            let (before, from) = rest.split_at(start);
+            let (word, after) = from.split_at(from.find(|c| !is_part(c)).unwrap_or(from.len()));
+            out.push_str(before);
+            out.push_str(self.originals.get(word).map_or(word, String::as_str));
+            rest = after;
+        }
+        out + rest
+    }
+}
+
+/// The names of a case, and their replacements.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    found: BTreeMap<Class, BTreeSet<String>>,
+    replacements: BTreeMap<Class, BTreeMap<String, String>>,
+}
+
+impl Names {
+    /// The replacement of a name; while names are collected, the name itself.
+    pub(super) fn replace(&mut self, class: Class, name: &str) -> String {
+        if name.is_empty() || is_kept(class, name) {
+            return name.to_owned();
+        }
+        match self.replacements.get(&class).and_then(|names| names.get(name)) {
+            Some(replacement) => replacement.clone(),
+            None => {
+                self.found.entry(class).or_default().insert(name.to_owned());
+                name.to_owned()
+            }
+        }
+    }
+
+    /// Assigns replacements to all names that were found: numbers in the order of the originals,
+    /// padded so that the order of the replacements is the same.
+    pub(super) fn assign(&mut self) {
+        for (class, names) in std::mem::take(&mut self.found) {
+            let width = names.len().to_string().len();
+            let numbered = names.into_iter().zip(1..).map(|(name, number)| {
+                let replacement = match class {
+                    Class::Image => format!("{}{number:0width$}:v1", class.prefix()),
+                    _ => format!("{}{number:0width$}", class.prefix()),
+                };
+                (name, replacement)
+            });
+            self.replacements.insert(class, numbered.collect());
+        }
+    }
+
+    pub(super) fn into_table(self) -> RedactionTable {
+        let all = self.replacements.into_values().flatten();
+        let untagged = |text: String| text.trim_end_matches(":v1").to_owned();
+        let originals = all.map(|(original, replacement)| (untagged(replacement), original));
+        RedactionTable { format: TABLE_FORMAT.to_owned(), originals: originals.collect() }
+    }
+}
+
+/// Whether a name is kept, since it is public and others refer to it by its meaning.
+fn is_kept(class: Class, name: &str) -> bool {
+    match class {
+        Class::Priority | Class::Scheduler | Class::Resource | Class::SubGroup | Class::Device => {
+            public::is_public(name)
+        }
+        Class::Label => public::is_public_key(name),
+        Class::Value => {
+            name.len() <= 6 && name.bytes().all(|byte| byte.is_ascii_digit())
+                || matches!(name, "true" | "false")
+        }
+        Class::Namespace
+        | Class::Node
+        | Class::Queue
+        | Class::Workload
+        | Class::Pod
+        | Class::Topology
+        | Class::Container
+        | Class::Volume
+        | Class::ConfigMap
+        | Class::Claim
+        | Class::DeviceClass
+        | Class::GpuGroup
+        | Class::Zone
+        | Class::Uid
+        | Class::Image
+        | Class::Object => false,
+    }
+}

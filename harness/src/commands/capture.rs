@@ -1,0 +1,72 @@
+//! `schedlab capture`: reads a cluster, or files of one, into a case file.
+
+use anyhow::Context as _;
+use schedlab_casefiles::Case;
+use schedlab_casefiles::capture::{capture, cluster_client, cluster_role};
+use schedlab_emulator::clock::Clock;
+use schedlab_scheduler::{Config, ConfigSource};
+
+use super::case_input::{load_files, write_case};
+use super::redact::{redact_case, write_table};
+use super::{CommandOutput, UsageError};
+use crate::cli::Capture;
+use crate::exit::ExitStatus;
+
+/// Writes a case file; redacted, unless told otherwise.
+pub fn run_capture_command(args: &Capture) -> anyhow::Result<ExitStatus> {
+    let mut output = CommandOutput::for_this_process();
+    let Some(path) = args.output.as_ref().filter(|_| !args.print_rbac) else {
+        output.print_result(&serde_yaml::to_string(&cluster_role())?);
+        return Ok(ExitStatus::Passed);
+    };
+    let mut case = if args.from.is_empty() {
+        capture_cluster(args)?
+    } else {
+        load_files(&args.from, args.max_size, &mut output)?
+    };
+    if !args.no_redact {
+        let redacted = redact_case(&case)?;
+        if let Some(table) = &args.table {
+            write_table(table, &redacted.table)?;
+        }
+        case = redacted.case;
+    }
+    write_case(&case, path)?;
+    output.print_note(&summary(&case, &path.display().to_string()));
+    Ok(ExitStatus::Passed)
+}
+
+fn summary(case: &Case, path: &str) -> String {
+    let count = |array: &str| case.objects(array).count();
+    let names =
+        if case.manifest.redacted { "names replaced" } else { "with all names: do not publish it" };
+    format!(
+        "{path}: {} nodes, {} queues, {} pod groups, {} pods, {} events ({names})",
+        count("nodes"),
+        count("queues"),
+        count("podGroups"),
+        count("pods"),
+        case.events.len()
+    )
+}
+
+fn capture_cluster(args: &Capture) -> anyhow::Result<Case> {
+    let source = ConfigSource::read(args.scheduler.config.as_deref())
+        .map_err(|error| UsageError(error.to_string()))?;
+    let mut config = Config::kai();
+    source
+        .apply(&mut config, |file| file.trace_decisions = None)
+        .map_err(|error| UsageError(error.to_string()))?;
+    if let Some(name) = &args.scheduler.scheduler_name {
+        config.scheduler_name.clone_from(name);
+    }
+    let now = Clock::real().now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start a runtime")?;
+    runtime.block_on(async {
+        let client = cluster_client(args.kubeconfig.as_deref()).await?;
+        capture(client, config, &now).await
+    })
+}

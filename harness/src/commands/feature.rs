@@ -1,0 +1,164 @@
+//! `schedlab feature`: writes a case as a feature, and runs it at once. The simplest text that
+//! reproduces the case is kept: workloads that the scheduler places, then workloads on the nodes of
+//! the case, then the case file as the background.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+use schedlab_casefiles::Case;
+use schedlab_casefiles::feature::{
+    FeatureClaim, FeatureStory, Placement, write_with_case, write_with_tables,
+};
+use schedlab_casefiles::predicate::{Predicate, Verdict};
+use schedlab_scheduler::replay::Replay;
+
+use super::case_input::{case_error, load_case, overrides};
+use super::minimise::temporary_folder;
+use super::{CommandOutput, UsageError};
+use crate::cli::Feature;
+use crate::exit::ExitStatus;
+
+/// Cycles of the replay whose reason the claim states.
+const CYCLES: u32 = 3;
+
+/// A text of the feature, with how it came about.
+struct Draft {
+    text: String,
+    how: &'static str,
+    /// Whether a failure of the text is the expected result.
+    fails: bool,
+}
+
+/// Writes the feature. The exit code is 1 if no text reproduces the case.
+pub fn run_feature_command(args: &Feature) -> anyhow::Result<ExitStatus> {
+    let mut output = CommandOutput::for_this_process();
+    let overrides = overrides(&args.scheduler)?;
+    let case = load_case(&args.input, &mut output)?;
+    let replay =
+        case.replay(&overrides, CYCLES).map_err(|error| case_error(&args.input.files, &error))?;
+    let claim = feature_claim(args, &case, &replay)?;
+    let (drafts, notes) = drafts(args, &case, &replay, &claim);
+    for note in &notes {
+        output.print_note(note);
+    }
+    let Some(first) = drafts.first() else {
+        return Err(UsageError("the case cannot be written as a feature".to_owned()).into());
+    };
+    let reason = claim.predicate().reasons(&replay).next().map(|group| group.message.clone());
+    let folder = temporary_folder()?;
+    for draft in &drafts {
+        let (passed, report) = run_text(&draft.text, &folder)?;
+        let is_same = if draft.fails {
+            !passed && reason.as_ref().is_none_or(|reason| report.contains(&**reason))
+        } else {
+            passed
+        };
+        if is_same {
+            write_feature(&args.output, &draft.text)?;
+            let lines = draft.text.lines().count();
+            let verb = if draft.fails { "fails for the reason of the case" } else { "passes" };
+            let path = args.output.display();
+            output.print_note(&format!("{path}: {lines} lines; it {verb}: {}", draft.how));
+            std::fs::remove_dir_all(&folder).context("cannot remove a temporary folder")?;
+            return Ok(ExitStatus::Passed);
+        }
+        output.print_note(&format!("does not reproduce the case: {}\n{report}", draft.how));
+    }
+    std::fs::remove_dir_all(&folder).context("cannot remove a temporary folder")?;
+    write_feature(&args.output, &first.text)?;
+    output.print_note(&format!("{}: it does not reproduce the case", args.output.display()));
+    Ok(ExitStatus::Failed)
+}
+
+/// The claim of the feature, which the case must agree with.
+fn feature_claim(args: &Feature, case: &Case, replay: &Replay) -> anyhow::Result<FeatureClaim> {
+    if let Some(claim) = &args.should {
+        return match claim.judge(replay) {
+            Verdict::Fails(_) => Ok(FeatureClaim::Should(claim.clone())),
+            Verdict::Holds(why) => {
+                let message = format!("--should: the case already shows {claim}: {why}");
+                Err(UsageError(message).into())
+            }
+        };
+    }
+    let claim = match &args.shows {
+        Some(claim) => claim.clone(),
+        None => case.manifest.shows.parse::<Predicate>().map_err(|_| {
+            UsageError(
+                "got no claim, expected --shows CLAIM or --should CLAIM, or a case of schedlab \
+                 minimise"
+                    .to_owned(),
+            )
+        })?,
+    };
+    match claim.judge(replay) {
+        Verdict::Holds(_) => Ok(FeatureClaim::Shows(claim)),
+        Verdict::Fails(why) => {
+            let message = format!("the case does not show {claim}: {why}");
+            Err(UsageError(message).into())
+        }
+    }
+}
+
+/// The texts to try, simplest first, and why others cannot be written.
+fn drafts(
+    args: &Feature,
+    case: &Case,
+    replay: &Replay,
+    claim: &FeatureClaim,
+) -> (Vec<Draft>, Vec<String>) {
+    let fails = matches!(claim, FeatureClaim::Should(_));
+    let (mut drafts, mut notes) = (Vec::new(), Vec::new());
+    let mut add = |written: Result<String, _>, how: &'static str| match written {
+        Ok(text) => {
+            if !drafts.iter().any(|draft: &Draft| draft.text == text) {
+                drafts.push(Draft { text, how, fails });
+            }
+        }
+        Err(why) => {
+            let note = format!("no tables: {why}");
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    };
+    let file = args.input.files.first();
+    let file = file.map(|file| std::path::absolute(file).unwrap_or_default().display().to_string());
+    let file = file.unwrap_or_default();
+    for with_reason in [true, false] {
+        let story = FeatureStory { title: &args.title, claim, with_reason };
+        let placed = write_with_tables(case, replay, &story, Placement::ByScheduler);
+        add(placed, "the scheduler places the running workloads");
+        let pinned = write_with_tables(case, replay, &story, Placement::Pinned);
+        add(pinned, "running workloads are on the nodes of the case");
+        let by_file = write_with_case(case, replay, &story, &file);
+        add(by_file, "its background is the case file");
+    }
+    (drafts, notes)
+}
+
+/// Runs a feature on the emulator. Returns whether it passed, and the report.
+fn run_text(text: &str, folder: &Path) -> anyhow::Result<(bool, String)> {
+    let file = folder.join("case.feature");
+    std::fs::write(&file, text).context("cannot write a temporary feature")?;
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let ran = Command::new(program)
+        .arg("run")
+        .arg(&file)
+        .arg("--results")
+        .arg(folder.join("results"))
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run the feature")?;
+    let report = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
+    Ok((ran.status.success(), report + &errors))
+}
+
+fn write_feature(path: &Path, text: &str) -> anyhow::Result<()> {
+    let shown = path.display();
+    std::fs::write(path, text)
+        .map_err(|error| UsageError(format!("{shown}: cannot write it: {error}")))?;
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! A captured cluster in memory: what `snapshot.json` contains.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+    sync::Arc,
+};
+
+use schedlab_api::Value;
+
+use super::{
+    LoadedSnapshot, Overrides, SnapshotFileError, array_name, config::CapturedConfig,
+    read::load_objects,
+};
+use crate::{config::Flavor, watch::Kind};
+
+/// Settings of a scheduler, and the objects of its cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CapturedCluster {
+    /// The configuration of KAI's scheduler; null if unknown.
+    pub config: Value,
+    /// The flags of KAI's scheduler; null if unknown.
+    pub scheduler_params: Value,
+    /// The settings in the format of our configuration file; null if unknown.
+    pub schedlab: Value,
+    /// The version of the API server; null if unknown.
+    pub discovery: Value,
+    /// The objects, by the name of their array in `rawObjects`.
+    pub objects: BTreeMap<String, Vec<Arc<Value>>>,
+}
+
+impl CapturedCluster {
+    /// Builds the state of a scheduler from the captured objects.
+    ///
+    /// # Errors
+    /// A setting is invalid.
+    pub fn load(&self, overrides: &Overrides) -> Result<LoadedSnapshot, SnapshotFileError> {
+        let settings = CapturedConfig {
+            configuration: self.config.clone(),
+            parameters: self.scheduler_params.clone(),
+            schedlab: self.schedlab.clone(),
+            unknown_keys: Vec::new(),
+        };
+        load_objects(settings, overrides, |pass| {
+            for (list, objects) in &self.objects {
+                pass.load_list(list, objects.iter().map(AsRef::as_ref));
+            }
+            Ok(())
+        })
+    }
+
+    /// Writes the cluster in the format of `snapshot.json`.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
+    pub fn write_json(&self, mut out: impl Write) -> io::Result<()> {
+        write!(
+            out,
+            "{{\"config\":{},\"schedulerParams\":{},\"schedlab\":{},\"discovery\":{},\"rawObjects\":{{",
+            self.config, self.scheduler_params, self.schedlab, self.discovery
+        )?;
+        for (at, (list, objects)) in self.objects.iter().enumerate() {
+            write!(out, "{}\"{list}\":[", if at > 0 { "," } else { "" })?;
+            for (at, object) in objects.iter().enumerate() {
+                out.write_all(if at > 0 { b"," } else { b"" })?;
+                serde_json::to_writer(&mut out, object.as_ref())?;
+            }
+            out.write_all(b"]")?;
+        }
+        out.write_all(b"}}")
+    }
+}
+
+/// The names of the arrays in `rawObjects` that decisions depend on.
+pub fn array_names() -> impl Iterator<Item = &'static str> {
+    Kind::watched(Flavor::Kai).iter().filter_map(|kind| array_name(*kind))
+}
