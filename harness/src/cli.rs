@@ -2,8 +2,8 @@
 
 mod case;
 mod compare;
-pub mod settings;
 mod conform;
+pub mod settings;
 mod ui;
 
 use std::net::{IpAddr, Ipv4Addr};

@@ -21,7 +21,7 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 80;
 
 /// Folders of the crates.
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 18] = [
     "scheduler/core",
     "scheduler/explain",
     "scheduler/testkit",
@@ -37,6 +37,8 @@ const CRATES: [&str; 15] = [
     "harness/conformance",
     "harness/apps",
     "harness/suite",
+    "harness/ui",
+    "harness/casefiles",
     "harness",
 ];
 

@@ -22,7 +22,10 @@ use schedlab_control_plane::{PROGRAMS, find_assets};
 use schedlab_emulator::clock::Clock;
 
 use super::{CommandOutput, UsageError, check, environment, reproduce, run, suite};
-use crate::cli::{ClusterChoice, Conform, EnvironmentArgs, EvidenceProgramme, Run, Selection};
+use crate::cli::{
+    ClusterChoice, Conform, EnvironmentArgs, EvidenceProgramme, ExpectedVerdict, ProfileArgs, Run,
+    Selection,
+};
 use crate::exit::ExitStatus;
 
 /// Runs the scenarios of a profile, writes the report and prints it.
@@ -125,6 +128,8 @@ fn run_arguments(args: &Conform, output: &mut CommandOutput) -> Run {
         reporter: if args.verbose { vec![Reporter::Pretty] } else { Vec::new() },
         baseline: None,
         expected_differences: None,
+        expect: ExpectedVerdict::Pass,
+        profile: ProfileArgs::default(),
         verbose: args.verbose,
         results: PathBuf::from("results"),
     }

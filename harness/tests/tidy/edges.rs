@@ -12,7 +12,7 @@ use crate::source::Source;
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module. Types that the root itself defines are in the first
 /// line.
-pub(crate) const EDGES: [(&str, &str); 15] = [
+pub(crate) const EDGES: [(&str, &str); 17] = [
     (
         "scheduler/core",
         "
@@ -164,6 +164,15 @@ pub(crate) const EDGES: [(&str, &str); 15] = [
         "harness/apps",
         "
             cases simulate upgrade
+        ",
+    ),
+    (
+        "harness/ui",
+        "
+            objects events
+            state
+            page session
+            server
         ",
     ),
     (

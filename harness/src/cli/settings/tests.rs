@@ -58,7 +58,7 @@ fn lists_paths_and_optional_values_are_set() {
     assert_eq!(set.selection.paths, ["features/a", "b"]);
     assert_eq!(set.reporter.len(), 2);
     assert_eq!(set.execution.jobs.map(|jobs| jobs.get()), Some(3));
-    assert_eq!(set.environment.cluster, crate::cli::ClusterChoice::Kind);
+    assert_eq!(set.environment.cluster, ClusterChoice::Kind);
     assert_eq!(set.environment.time_scale, Some(0.5));
     assert_eq!(run(file, &[], &["c"]).selection.paths, ["c"]);
     let comma = [("SCHEDLAB_REPORTER", "pretty,json=a.json")];
