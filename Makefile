@@ -1,6 +1,6 @@
 # Commands for developers and CI. `make demo` runs all features.
 
-.PHONY: demo test test-features test-control-plane test-differential test-crashes check book bench dist control-plane kind-test docker-test kwok-test
+.PHONY: targets demo test test-features test-control-plane test-differential test-crashes check book bench dist control-plane kind-test docker-test kwok-test
 
 SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
 
@@ -60,6 +60,9 @@ test-differential: ## responses of the emulator and of the real kube-apiserver (
 
 control-plane: ## builds etcd, kube-apiserver and the other control plane programs into the user's cache, once
 	@VERSION=$(VERSION) kind-configs/control-plane/build
+
+targets: ## builds the schedulers of other projects for `schedlab conform` (TARGETS="kai kueue": only these)
+	@kind-configs/targets/build $(TARGETS)
 
 kind-test: ## the main areas on a kind cluster with the scheduler as a Deployment; builds its prerequisites
 	@kind-configs/test
