@@ -92,7 +92,7 @@ async fn serve_cluster(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
     let emulator = Emulator::start(options);
     emulator.add_fleet(fleet).map_err(|error| UsageError(error.to_string()))?;
     install_scheduler_objects(&Api::new(emulator.client())).await?;
-    create_case_objects(args, &Api::new(emulator.client()), &mut output).await?;
+    create_case_objects(args, Api::new(emulator.client()), &mut output).await?;
     let configs = scheduler_configs(args);
     let schedulers_text = schedulers_text(&configs);
     let clock = emulator.clock().clone();
@@ -140,7 +140,7 @@ async fn serve_cluster(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
 /// Creates the objects of `--case`. An object that the API server rejects is reported and left out.
 async fn create_case_objects(
     args: &Up,
-    api: &Api,
+    mut api: Api,
     output: &mut CommandOutput,
 ) -> anyhow::Result<()> {
     if args.case.is_empty() {
