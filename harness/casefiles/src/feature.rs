@@ -159,6 +159,3 @@ fn claim_text(
         }
     })
 }
-
-#[cfg(test)]
-mod tests;
