@@ -39,7 +39,7 @@ topologyManagerPolicy topologyManagerScope single restricted best effort pod
 productName architecture uuid computeCapability cudaComputeCapability driverVersion cudaDriverVersion brand
 config tiers plugins actions allocate consolidation reclaim preempt stalegangeviction arguments enabled
 case format captured redacted shows minimal ignored files objects events minimised
-key operator effect label value values tolerationSeconds timeAdded controller schedulerName
+true false unknown key operator effect label value values tolerationSeconds timeAdded controller schedulerName
 NodePoolLabelKey NodePoolLabelValue string int bool version namespace
 ";
 
