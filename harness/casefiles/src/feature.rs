@@ -11,7 +11,7 @@ use schedlab_scheduler::replay::Replay;
 
 use crate::{
     Case,
-    predicate::{Predicate, State, Subject},
+    predicate::{Predicate, State, Subject, nameless_reason},
 };
 pub use rows::Inexpressible;
 use rows::{Scene, Workload};
@@ -112,7 +112,11 @@ fn scenario_name(story: &FeatureStory<'_>) -> String {
         State::Placed => "runs",
         State::Evicted => "is evicted",
     };
-    format!("{subject} {name} {what}")
+    if name.starts_with(subject) {
+        format!("{name} {what}")
+    } else {
+        format!("{subject} {name} {what}")
+    }
 }
 
 /// The name without its namespace.
@@ -137,12 +141,10 @@ fn claim_text(
     Ok(match predicate.state {
         State::Pending => {
             let reason = predicate.reasons(replay).next().filter(|_| story.with_reason);
-            match reason {
-                // A quote in the message would end the text of the step.
-                Some(reason) if !reason.message.contains('"') => {
-                    format!("    Then {subject} is pending because \"{}\"\n", reason.message)
-                }
-                Some(_) | None => format!("    Then {subject} is pending\n"),
+            let reason = reason.map(|group| nameless_reason(group, replay));
+            match reason.filter(|reason| !reason.is_empty()) {
+                Some(reason) => format!("    Then {subject} is pending because \"{reason}\"\n"),
+                None => format!("    Then {subject} is pending\n"),
             }
         }
         State::Placed => {
@@ -157,6 +159,3 @@ fn claim_text(
         }
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -226,6 +226,65 @@ impl Predicate {
     }
 }
 
+/// The reason of a pending pod group without names and numbers: two reasons with one template say the
+/// same about different clusters.
+pub fn reason_template(group: &WaitingGroup, replay: &Replay) -> String {
+    let word = |word: &str| {
+        let is_number = word.contains(|c: char| c.is_ascii_digit());
+        if is_number || is_name(word, replay) {
+            return "#".to_owned();
+        }
+        // One pod, two pods.
+        word.trim_end_matches(|c: char| !c.is_alphanumeric()).trim_end_matches('s').to_owned()
+    };
+    let words: Vec<String> = group.message.split_whitespace().map(word).collect();
+    format!("{}: {}", group.code, words.join(" "))
+}
+
+/// The longest part of the reason of a pending pod group that names no object of a namespace and no
+/// node: a feature gives such objects other names.
+pub fn nameless_reason<'r>(group: &'r WaitingGroup, replay: &Replay) -> &'r str {
+    let message = group.message.as_str();
+    let words = message.split_whitespace().filter_map(|word| {
+        // The position of the word in the message.
+        let start = word.as_ptr() as usize - message.as_ptr() as usize;
+        let plain = plain_word(word);
+        let is_local = replay.pods.iter().any(|pod| {
+            plain == pod.name
+                || plain == pod_key(pod)
+                || pod.node.as_deref() == Some(plain)
+                || pod.namespace == plain
+        });
+        (is_local || word.contains('"')).then_some((start, start + word.len()))
+    });
+    let mut parts = Vec::new();
+    let mut from = 0;
+    for (start, end) in words {
+        parts.extend(message.get(from..start));
+        from = end;
+    }
+    parts.extend(message.get(from..));
+    let longest = parts.into_iter().map(str::trim).max_by_key(|part| part.len());
+    longest.unwrap_or_default()
+}
+
+/// A word without the punctuation around it.
+fn plain_word(word: &str) -> &str {
+    word.trim_matches(|c: char| !c.is_alphanumeric())
+}
+
+/// Whether a word names an object of the replayed cluster.
+fn is_name(word: &str, replay: &Replay) -> bool {
+    let word = plain_word(word);
+    word.contains('/')
+        || replay.pods.iter().any(|pod| {
+            [pod.group.as_deref(), pod.queue.as_deref(), pod.node.as_deref()].contains(&Some(word))
+                || pod.name == word
+                || pod.namespace == word
+        })
+        || replay.waiting.iter().any(|group| group.queue.as_deref() == Some(word))
+}
+
 fn evicted_pods(replay: &Replay) -> Vec<&str> {
     let all = replay.cycles.iter().flatten();
     all.filter_map(|decision| match decision {

@@ -10,7 +10,7 @@ use schedlab_casefiles::Case;
 use schedlab_casefiles::feature::{
     FeatureClaim, FeatureStory, Placement, write_with_case, write_with_tables,
 };
-use schedlab_casefiles::predicate::{Predicate, Verdict};
+use schedlab_casefiles::predicate::{Predicate, Verdict, nameless_reason};
 use schedlab_scheduler::replay::Replay;
 
 use super::case_input::{case_error, load_case, overrides};
@@ -45,7 +45,8 @@ pub fn run_feature_command(args: &Feature) -> anyhow::Result<ExitStatus> {
     let Some(first) = drafts.first() else {
         return Err(UsageError("the case cannot be written as a feature".to_owned()).into());
     };
-    let reason = claim.predicate().reasons(&replay).next().map(|group| group.message.clone());
+    let reasons = claim.predicate().reasons(&replay);
+    let reason = reasons.map(|group| nameless_reason(group, &replay).to_owned()).next();
     let folder = temporary_folder()?;
     for draft in &drafts {
         let (passed, report) = run_text(&draft.text, &folder)?;
@@ -55,7 +56,7 @@ pub fn run_feature_command(args: &Feature) -> anyhow::Result<ExitStatus> {
             passed
         };
         if is_same {
-            write_feature(&args.output, &draft.text)?;
+            write_feature(&args.output, &draft.text, args)?;
             let lines = draft.text.lines().count();
             let verb = if draft.fails { "fails for the reason of the case" } else { "passes" };
             let path = args.output.display();
@@ -66,7 +67,7 @@ pub fn run_feature_command(args: &Feature) -> anyhow::Result<ExitStatus> {
         output.print_note(&format!("does not reproduce the case: {}\n{report}", draft.how));
     }
     std::fs::remove_dir_all(&folder).context("cannot remove a temporary folder")?;
-    write_feature(&args.output, &first.text)?;
+    write_feature(&args.output, &first.text, args)?;
     output.print_note(&format!("{}: it does not reproduce the case", args.output.display()));
     Ok(ExitStatus::Failed)
 }
@@ -123,9 +124,7 @@ fn drafts(
             }
         }
     };
-    let file = args.input.files.first();
-    let file = file.map(|file| std::path::absolute(file).unwrap_or_default().display().to_string());
-    let file = file.unwrap_or_default();
+    let file = case_path(args);
     for with_reason in [true, false] {
         let story = FeatureStory { title: &args.title, claim, with_reason };
         let placed = write_with_tables(case, replay, &story, Placement::ByScheduler);
@@ -136,6 +135,12 @@ fn drafts(
         add(by_file, "its background is the case file");
     }
     (drafts, notes)
+}
+
+/// The whole path of the first file of the case.
+fn case_path(args: &Feature) -> String {
+    let file = args.input.files.first().map(std::path::absolute);
+    file.and_then(Result::ok).unwrap_or_default().display().to_string()
 }
 
 /// Runs a feature on the emulator. Returns whether it passed, and the report.
@@ -156,8 +161,21 @@ fn run_text(text: &str, folder: &Path) -> anyhow::Result<(bool, String)> {
     Ok((ran.status.success(), report + &errors))
 }
 
-fn write_feature(path: &Path, text: &str) -> anyhow::Result<()> {
+/// Writes the feature, with the path of the case file relative to the folder of the features.
+fn write_feature(path: &Path, text: &str, args: &Feature) -> anyhow::Result<()> {
     let shown = path.display();
+    let whole = std::path::absolute(path).unwrap_or_default();
+    let base = whole
+        .ancestors()
+        .find(|folder| folder.file_name().is_some_and(|name| name == "features"))
+        .and_then(Path::parent)
+        .or(whole.parent());
+    let case = case_path(args);
+    let relative = base.and_then(|base| Path::new(&case).strip_prefix(base).ok());
+    let text = match relative {
+        Some(relative) => text.replace(&case, &relative.display().to_string()),
+        None => text.to_owned(),
+    };
     std::fs::write(path, text)
         .map_err(|error| UsageError(format!("{shown}: cannot write it: {error}")))?;
     Ok(())

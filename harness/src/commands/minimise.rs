@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use schedlab_casefiles::Case;
 use schedlab_casefiles::minimise::Minimiser;
-use schedlab_casefiles::predicate::{Predicate, State, Verdict};
+use schedlab_casefiles::predicate::{Predicate, State, Verdict, reason_template};
+use schedlab_scheduler::replay::WaitingGroup;
 use schedlab_scheduler::snapshot_file::Overrides;
 
 use super::case_input::{case_error, load_case, overrides, write_case};
@@ -17,8 +18,8 @@ use crate::exit::ExitStatus;
 
 /// What a smaller case must still show.
 enum Keep {
-    /// A claim about its replay.
-    Claim(Predicate),
+    /// A claim about its replay. `template`: a pending workload has a reason of this template.
+    Claim { claim: Predicate, template: Option<String> },
     /// The exit code of a command.
     Command(String),
 }
@@ -54,7 +55,7 @@ pub fn run_minimise_command(args: &Minimise) -> anyhow::Result<ExitStatus> {
         deadline: Instant::now().checked_add(args.budget),
     };
     case.manifest.shows = match &keep {
-        Keep::Claim(claim) => claim.to_string(),
+        Keep::Claim { claim, .. } => claim.to_string(),
         Keep::Command(_) => String::new(),
     };
     let began = Instant::now();
@@ -75,7 +76,7 @@ pub fn run_minimise_command(args: &Minimise) -> anyhow::Result<ExitStatus> {
         result.tries,
         began.elapsed().as_secs_f64(),
     ));
-    if let Keep::Claim(claim) = &keep {
+    if let Keep::Claim { claim, .. } = &keep {
         output.print_note(&format!("it shows: {claim}"));
     }
     Ok(ExitStatus::Passed)
@@ -93,7 +94,7 @@ fn counts_text(case: &Case) -> String {
 }
 
 /// Parses `--keep`, and checks that the case shows it. A claim about a pending workload gets the
-/// code of its reason, so that a smaller case is not pending for another reason.
+/// code of its reason and keeps the words of it, so that a smaller case is pending for the same reason.
 fn parse_keep(args: &Minimise, case: &Case, overrides: &Overrides) -> anyhow::Result<Keep> {
     if let Some(command) = args.keep.strip_prefix(COMMAND_PREFIX) {
         let keep = Keep::Command(command.trim().to_owned());
@@ -116,18 +117,25 @@ fn parse_keep(args: &Minimise, case: &Case, overrides: &Overrides) -> anyhow::Re
         }
     }
     if claim.state == State::Pending && claim.because.is_empty() {
-        let code = claim.reasons(&replay).next().map(|group| group.code.to_owned());
+        let first = claim.reasons(&replay).next();
+        let template = first.map(|group| reason_template(group, &replay));
+        let code = first.map(|group| group.code.to_owned());
         claim.because = code.unwrap_or_default();
+        return Ok(Keep::Claim { claim, template });
     }
-    Ok(Keep::Claim(claim))
+    Ok(Keep::Claim { claim, template: None })
 }
 
 impl Keep {
     fn holds(&self, case: &Case, overrides: &Overrides, cycles: u32) -> bool {
         match self {
-            Self::Claim(claim) => {
-                case.replay(overrides, cycles).is_ok_and(|replay| claim.holds(&replay))
-            }
+            Self::Claim { claim, template } => case.replay(overrides, cycles).is_ok_and(|replay| {
+                let has_template = |group: &WaitingGroup| {
+                    template.as_ref().is_none_or(|it| *it == reason_template(group, &replay))
+                };
+                let is_same = template.is_none() || claim.reasons(&replay).any(has_template);
+                claim.holds(&replay) && is_same
+            }),
             Self::Command(command) => run_command(command, case).unwrap_or(false),
         }
     }

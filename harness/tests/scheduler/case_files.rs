@@ -77,9 +77,16 @@ async fn play_customer_cluster(lab: &mut Lab) {
     lab.stop().await;
 }
 
+/// Creates objects in their own namespaces.
 fn apply(lab: &Lab, objects: &[Value]) {
-    let documents: Vec<String> = objects.iter().map(ToString::to_string).collect();
-    lab.apply(&documents.join("\n---\n"));
+    for object in objects {
+        let (group, plural) = match object["kind"].as_str().unwrap_or_default() {
+            "Queue" => ("scheduling.run.ai", "queues"),
+            "Namespace" => ("", "namespaces"),
+            _ => ("batch", "jobs"),
+        };
+        lab.create(group, plural, object);
+    }
 }
 
 /// Runs `schedlab` in a folder. Returns its exit code with all of its output.

@@ -143,14 +143,18 @@ fn a_wrong_input_is_one_clear_line() {
     ]);
     let read = |file: &str| read_text(folder.path(), &[file], DEFAULT_MAX_BYTES);
     assert_snapshot!(read("missing"), @"missing: cannot read it: No such file or directory (os error 2)");
-    assert_snapshot!(read("half.zip"), @"");
-    assert_snapshot!(read("other.zip"), @"");
-    assert_snapshot!(read("half.json"), @"");
-    assert_snapshot!(read("text.txt"), @"");
-    assert_snapshot!(read("binary"), @"");
-    assert_snapshot!(read("fields.json"), @"");
-    assert_snapshot!(read("arrays.json"), @"");
-    assert_snapshot!(read("newer.zip"), @"");
-    assert_snapshot!(read_text(folder.path(), &["large.json.gz"], 10), @"");
-    assert_snapshot!(read("empty.json"), @"");
+    assert_snapshot!(read("half.zip"), @"half.zip: got no complete zip (invalid Zip archive: Could not find EOCD), expected a whole one");
+    assert_snapshot!(read("other.zip"), @"other.zip: snapshot.json: got no file of that name in the zip, expected a zip with it, or with output of kubectl");
+    assert_snapshot!(read("half.json"), @"half.json: it is not complete JSON: EOF while parsing a list at line 1 column 23");
+    assert_snapshot!(read("text.txt"), @"text.txt: got an object without kind (its fields: error), expected a snapshot, or objects of Kubernetes as kubectl prints them");
+    assert_snapshot!(read("binary"), @"binary: got a binary file, expected a zip, gzip, JSON or YAML");
+    assert_snapshot!(read("fields.json"), @"fields.json: got an object without kind (its fields: a, b), expected a snapshot, or objects of Kubernetes as kubectl prints them");
+    assert_snapshot!(read("arrays.json"), @"arrays.json: rawObjects.pods: got no array, expected an array of objects, or null");
+    assert_snapshot!(read("newer.zip"), @"newer.zip: case.json: format: got schedlab.dev/case/v9, expected schedlab.dev/case/v1");
+    assert_snapshot!(read_text(folder.path(), &["large.json.gz"], 10), @"large.json.gz: got more than 0 MiB after decompression, expected at most that; --max-size raises the limit");
+    assert_snapshot!(read("empty.json"), @r"
+    ; events 0
+    empty.json: the file is empty
+    empty.json: no object that decisions depend on
+    ");
 }

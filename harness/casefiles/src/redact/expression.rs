@@ -93,8 +93,8 @@ mod tests {
     fn texts_and_attributes_are_replaced_and_the_language_stays() {
         let redacted = |text: &str| redact(text, &mut |name| format!("<{name}>"));
         insta::assert_snapshot!(
-            redacted(r#"device.driver == "gpu.acme.com" && device.attributes['gpu.acme.com'].big && device.capacity["x"].mem.compareTo(quantity("80Gi")) >= 0"#),
-            @r#"device.driver == "<gpu.acme.com>" && device.attributes['<gpu.acme.com>'].<big> && device.capacity["<x>"].<mem>.compareTo(quantity("80Gi")) >= 0"#
+            redacted(r#"device.driver == "gpu.acme.com" && device.attributes['gpu.acme.com'].big && device.capacity["acme"].mem.compareTo(quantity("80Gi")) >= 0"#),
+            @r#"device.driver == "<gpu.acme.com>" && device.attributes['<gpu.acme.com>'].<big> && device.capacity["<acme>"].<mem>.compareTo(quantity("80Gi")) >= 0"#
         );
     }
 }

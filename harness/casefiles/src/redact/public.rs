@@ -39,7 +39,8 @@ topologyManagerPolicy topologyManagerScope single restricted best effort pod
 productName architecture uuid computeCapability cudaComputeCapability driverVersion cudaDriverVersion brand
 config tiers plugins actions allocate consolidation reclaim preempt stalegangeviction arguments enabled
 case format captured redacted shows minimal ignored files objects events minimised
-schedlab kai kube v
+true false unknown key operator effect label value values tolerationSeconds timeAdded controller schedulerName
+NodePoolLabelKey NodePoolLabelValue string int bool version namespace
 ";
 
 /// Words of label keys and annotation keys whose domain is public.
@@ -80,7 +81,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a word is public.
 pub(super) fn is_public_word(word: &str) -> bool {
-    PUBLIC.contains(word)
+    PUBLIC.contains(word) || SETTINGS.contains(&word.to_ascii_lowercase().as_str())
 }
 
 /// Whether all words of a text are public, and it has one.
