@@ -22,7 +22,7 @@ use schedlab_clusters::external_tools::check_command_starts_with_program;
 use schedlab_clusters::scheduler_source::{DEPLOYED_CYCLE_PERIOD, SchedulerSource};
 
 pub(crate) use programs::Readiness;
-pub(super) use programs::{Prerequisites, TargetProgram};
+pub use programs::{Prerequisites, TargetProgram};
 
 /// Built-in target files, by the name of the scheduler or of its program.
 const BUILT_IN_TARGETS: [(&str, &str); 10] = [
