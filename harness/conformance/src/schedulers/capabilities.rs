@@ -44,3 +44,17 @@ pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 40] = [
     ("configuration", "schedlab configures the scheduler for each scenario"),
     ("webhooks", "the scheduler's webhooks admit queues, pod groups and pods"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_lists_each_capability_with_its_meaning() {
+        let page = include_str!("../../../../docs/reference/features.md");
+        for (name, meaning) in CAPABILITIES_AND_MEANINGS {
+            let row = format!("| `{name}` | {meaning} |");
+            assert!(page.contains(&row), "docs/reference/features.md lacks {row}");
+        }
+    }
+}

@@ -56,7 +56,9 @@ impl Value {
                 let count = counted_noun(texts.len(), "value");
                 Err(format!("got a list of {count}, expected one value"))
             }
-            Self::Other(kind) => Err(format!("got a {kind}, expected a text, a number or a list")),
+            Self::Other(kind) => {
+                Err(format!("got the type {kind}, expected a text, a number or a list"))
+            }
         }
     }
 
@@ -116,7 +118,7 @@ impl ProjectFile {
                         let name = name.get_ref().to_string();
                         let DeValue::Table(table) = profile.get_ref() else {
                             return Err(SettingsError(format!(
-                                "{SETTINGS_FILE}:{line}: profile.{name}: got a {}, expected a \
+                                "{SETTINGS_FILE}:{line}: profile.{name}: got the type {}, expected a \
                                  table: [profile.{name}]",
                                 profile.get_ref().type_str()
                             )));
@@ -126,7 +128,7 @@ impl ProjectFile {
                     }
                 }
                 ("run" | "profile", other) => {
-                    let message = format!("got a {}, expected a table", other.type_str());
+                    let message = format!("got the type {}, expected a table", other.type_str());
                     return Err(SettingsError(format!("{place}: {}: {message}", key.get_ref())));
                 }
                 (unknown, _) => {

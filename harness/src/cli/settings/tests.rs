@@ -96,21 +96,21 @@ fn an_error_names_file_line_key_and_the_nearest_valid_one() {
     let run = ["run"];
     assert_snapshot!(error("[run]\n\njbos = 3\n", &run), @"schedlab.toml:3: run: got the key `jbos`, expected an option of `schedlab run` without its dashes; did you mean `jobs`?");
     assert_snapshot!(error("[rum]\n", &run), @"schedlab.toml:1: got the key `rum`, expected [run] or [profile.NAME]; did you mean `run`?");
-    assert_snapshot!(error("run = 3\n", &run), @"schedlab.toml:1: run: got a integer, expected a table");
+    assert_snapshot!(error("run = 3\n", &run), @"schedlab.toml:1: run: got the type integer, expected a table");
     assert_snapshot!(error("[run]\njobs = 0\n", &run), @r#"schedlab.toml:2: run.jobs: got "0": number would be zero for non-zero type"#);
     assert_snapshot!(error("[run]\ncluster = \"kindd\"\n", &run), @r#"schedlab.toml:2: run.cluster: got "kindd", expected emulator, control-plane, kubeconfig, container, kind; did you mean "kind"?"#);
     assert_snapshot!(error("[run]\nfail-fast = \"yes\"\n", &run), @r#"schedlab.toml:2: run.fail-fast: got "yes", expected true or false"#);
     assert_snapshot!(error("[run]\njobs = [1, 2]\n", &run), @"schedlab.toml:2: run.jobs: got a list of 2 values, expected one value");
     assert_snapshot!(error("[run]\nshard = \"5/4\"\n", &run), @"schedlab.toml:2: run.shard: got `5/4`, expected M/N with 1 ≤ M ≤ N, such as 1/4");
-    assert_snapshot!(error("[run]\njobs = \n", &run), @"");
-    assert_snapshot!(error("[run]\nprofile = \"ci\"\n", &run), @"");
+    assert_snapshot!(error("[run]\njobs = \n", &run), @"schedlab.toml:2: string values must be quoted, expected literal string");
+    assert_snapshot!(error("[run]\nprofile = \"ci\"\n", &run), @"schedlab.toml:2: run: got the key `profile`, expected an option of `schedlab run` without its dashes");
     assert_snapshot!(error("[run]\ncontext = \"mine\"\n", &run), @"schedlab.toml:2: run.context: got a context without confirmation, expected `confirm` set to true in the same place");
 }
 
 #[test]
 fn an_unknown_profile_is_an_error_with_those_there_are() {
     let words = ["run", "--profile", "cii"];
-    assert_snapshot!(error(FILE, &words), @"--profile cii: no such profile; schedlab.toml has ci");
+    assert_snapshot!(error(FILE, &words), @"--profile cii: no such profile; schedlab.toml has ci; did you mean ci?");
     assert_snapshot!(error("", &words), @"--profile cii: no such profile; schedlab.toml has no profiles");
 }
 
