@@ -31,7 +31,7 @@ pub(crate) use in_process::CycleTicks;
 pub(crate) use in_process::InProcessScheduler;
 pub(crate) use process::{SchedulerProcess, SchedulerProcessSpec, Startup};
 pub(crate) use suspend::SuspendGuard;
-pub use target::{Prerequisites, Target, TargetProgram, UnsupportedCapability, check_placeholders};
+pub use target::{Target, UnsupportedCapability, check_placeholders};
 pub(crate) use under_test::{NoScheduler, SchedulerUnderTest};
 pub(crate) use words::{Dialect, dialect_of};
 

@@ -3,6 +3,7 @@
 //! are skipped.
 
 mod programs;
+mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,6 @@ use super::capabilities::CAPABILITIES_AND_MEANINGS;
 use super::times::OwnTimes;
 use super::words::{Dialect, Words};
 use crate::text;
-use schedlab_clusters::external_tools::check_command_starts_with_program;
 use schedlab_clusters::scheduler_source::{DEPLOYED_CYCLE_PERIOD, SchedulerSource};
 
 pub(crate) use programs::Readiness;
@@ -294,51 +294,8 @@ impl Target {
         let apis = TargetApis::parse(&file).map_err(|problem| anyhow!("{location}: {problem}"))?;
         let times = OwnTimes::parse(&file.times)
             .map_err(|invalid| anyhow!("{location}: times: {invalid}"))?;
-        anyhow::ensure!(
-            file.command.is_none() || file.programs.is_empty(),
-            "{location}: got command and programs, expected one of them"
-        );
-        programs::check_programs(location, &file.programs)?;
-        let first_command = file.programs.first().map(|program| program.command.clone());
-        let source = match (source, file.command.or(first_command)) {
-            // A built-in target is named after its program.
-            (SchedulerSource::Ours, Some(command))
-                if find_built_in_target(&file.name).is_some() =>
-            {
-                SchedulerSource::Process(command.replacen(PROGRAM_PLACEHOLDER, &file.name, 1))
-            }
-            (SchedulerSource::Ours, Some(command)) => {
-                anyhow::ensure!(
-                    !command.contains(PROGRAM_PLACEHOLDER),
-                    "{location}: command: {PROGRAM_PLACEHOLDER} needs --scheduler process:PROGRAM"
-                );
-                SchedulerSource::Process(command)
-            }
-            (SchedulerSource::Process(command), Some(rest)) if !command.contains(' ') => {
-                // Only the program is given: the target file contains its arguments.
-                SchedulerSource::Process(rest.replacen(PROGRAM_PLACEHOLDER, command, 1))
-            }
-            // An installed scheduler is selected by its own name or by the name of its target.
-            (SchedulerSource::Installed(name), _) if *name == file.name => {
-                SchedulerSource::Installed(file.scheduler_name.clone().unwrap_or(file.name.clone()))
-            }
-            (which, _) => which.clone(),
-        };
-        if let SchedulerSource::Process(command) = &source {
-            check_command_starts_with_program(command)
-                .and_then(|()| check_placeholders(command, &PLACEHOLDERS))
-                .map_err(|problem| anyhow!("{location}: command: {problem}"))?;
-        }
-        let programs = match &source {
-            SchedulerSource::Process(command) if file.programs.is_empty() => {
-                vec![TargetProgram::of_command(&file.name, command)]
-            }
-            SchedulerSource::Process(_) => file.programs,
-            SchedulerSource::Ours
-            | SchedulerSource::NoScheduler
-            | SchedulerSource::Installed(_)
-            | SchedulerSource::Deployment(_) => Vec::new(),
-        };
+        let (requested, source) = (source, source::resolve_source(location, &file, source)?);
+        let programs = source::programs(&file, requested, &source);
         let installed = source.installed_scheduler_name();
         let period = match (&source, file.words) {
             (SchedulerSource::Deployment(_), _) => Some(DEPLOYED_CYCLE_PERIOD),

@@ -68,6 +68,12 @@ impl World {
         Ok(())
     }
 
+    /// Whether the reason of a pending gang may be on its PodGroup only. Our scheduler also reports
+    /// it on each pod.
+    pub(crate) fn accepts_group_reasons(&self) -> bool {
+        !self.target.is_ours()
+    }
+
     /// Makes the scheduler crash once before its write with this number, and restart, independently
     /// of the scenario's steps.
     pub(crate) fn crash_before_write(&mut self, write_number: u32) {
