@@ -1,6 +1,6 @@
 # Commands for developers and CI. `make demo` runs all features.
 
-.PHONY: demo test test-features test-control-plane test-differential test-crashes check book bench control-plane kind-test docker-test kwok-test
+.PHONY: targets demo test test-features test-control-plane test-differential test-crashes check book bench dist control-plane kind-test docker-test kwok-test
 
 SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
 
@@ -50,12 +50,19 @@ book: ## the docs as a book, in target/book
 bench: ## speed and memory, as docs/benchmarks.md quotes them
 	cargo bench --quiet --package schedlab --bench figures
 	cargo bench --quiet --package schedlab --bench binding
+	cargo bench --quiet --package schedlab --bench gangs
+
+dist: ## release archives with checksums, manual pages and completions, in target/dist
+	@kind-configs/dist
 
 test-differential: ## responses of the emulator and of the real kube-apiserver (VERSION=1.35: of that version)
 	KUBEBUILDER_ASSETS="$(CONTROL_PLANE)" SCHEDLAB_REQUIRE=control-plane cargo test --quiet --package schedlab-emulator --test real
 
 control-plane: ## builds etcd, kube-apiserver and the other control plane programs into the user's cache, once
 	@VERSION=$(VERSION) kind-configs/control-plane/build
+
+targets: ## builds the schedulers of other projects for `schedlab conform` (TARGETS="kai kueue": only these)
+	@kind-configs/targets/build $(TARGETS)
 
 kind-test: ## the main areas on a kind cluster with the scheduler as a Deployment; builds its prerequisites
 	@kind-configs/test

@@ -2,6 +2,7 @@
 Feature: Idle capacity is lent to queues with work
 
   Background:
+    # slack: 4, 8
     Given a fleet of 4 nodes with 8 GPUs each
 
   Scenario: A team borrows what its sibling leaves idle
@@ -27,7 +28,9 @@ Feature: Idle capacity is lent to queues with work
     And queue "department-1" has a fair share of 24 GPUs
     And queue "department-2" has a fair share of 0 GPUs
 
+  @id:fairness.borrow-to-limit
   Scenario: A limit caps the loan
+    # slack: quota 24, quota 8
     Given these queues:
       | queue    | quota | limit |
       | borrower | 8     | 12    |
@@ -35,6 +38,7 @@ Feature: Idle capacity is lent to queues with work
     When 20 pods "work" with 1 GPU each are submitted to queue "borrower"
     Then queue "borrower" has 12 running and 8 pending pods and stays so for 5 cycles
 
+  @id:fairness.non-preemptible-may-not-borrow
   Scenario: Non-preemptible work may not borrow
     Given these queues:
       | queue    | quota |
@@ -53,19 +57,25 @@ Feature: Idle capacity is lent to queues with work
     Then queue "guest" has 32 running and 8 pending pods
     And queue "guest" has a fair share of 0 GPUs
 
+  @id:fairness.reclaim
   Scenario: Borrowed GPUs are reclaimed when their owner requests them
+    # slack: quota 16
     Given these queues:
       | queue    | quota |
       | borrower | 16    |
       | owner    | 16    |
+    # slack: 32
     And 32 pods "borrowed" with 1 GPU each are submitted to queue "borrower"
     And queue "borrower" has 32 running pods
+    # slack: 16
     When 16 pods "owned" with 1 GPU each are submitted to queue "owner"
     Then eventually within 2 minutes queue "owner" has 16 running pods and stays so for 5 cycles
     And queue "borrower" has 16 running pods
     And 16 pods of queue "borrower" were evicted for queue "owner"
 
+  @id:fairness.unused-share
   Scenario: Share that one queue cannot use goes to the others
+    # slack: quota 0, weight 1
     Given these queues:
       | queue | quota | weight |
       | small | 0     | 1      |

@@ -11,12 +11,14 @@ Feature: GPUs through resource claims
       | team-b | 2     |
     And the manifest "claims/template.yaml" is applied
 
+  @id:devices.claim
   Scenario: A claim made from a template gets a GPU, and its pod runs where that is
     When the manifest "claims/a-fifth.yaml" is applied
     Then pod "late-0" is running
     And queue "team-a" uses 1 GPU
     And node "plugged-0" has no running pods
 
+  @id:devices.claims-full
   Scenario: No more GPUs are claimed than are published
     Given the manifest "claims/four-pods.yaml" is applied
     And queue "team-a" has 4 running pods
@@ -32,6 +34,7 @@ Feature: GPUs through resource claims
     Then node "plugged-0" has 2 running pods
     And queue "team-a" is pending because "offer GPUs to resource claims only"
 
+  @id:devices.claim-shared
   Scenario: A shared claim is allocated once for all pods that share it
     When the manifest "claims/shared.yaml" is applied
     Then claim "pair" has 3 running pods
@@ -46,6 +49,7 @@ Feature: GPUs through resource claims
     Then claim "pair" has 3 running pods
     And the field "status.reservedFor.2.resource" of claim "pair" is "pods"
 
+  @id:devices.claim-released
   Scenario: A claim that no pod uses any more can be allocated elsewhere
     Given the manifest "claims/shared.yaml" is applied
     And claim "pair" has 3 running pods
@@ -119,6 +123,7 @@ Feature: GPUs through resource claims
     When the manifest "claims/four-pods.yaml" is applied
     Then queue "team-a" has 4 running pods
 
+  @reclaim
   Scenario: A pod with admin access to one device and a device of its own is charged for its own and can reclaim it
     Given the manifest "claims/four-pods.yaml" is applied
     And queue "team-a" has 4 running pods
@@ -173,11 +178,13 @@ Feature: GPUs through resource claims
       """
     Then pod "monitoring/greedy" is pending because "didn't have enough resources: devices with adminAccess: 3 of class gpu.nvidia.com"
 
+  @queue-checks
   Scenario: A claim on GPUs serves the queue that its label names
     Given the manifest "claims/shared.yaml" is applied
     When the manifest "claims/others.yaml" is applied
     Then pod "foreign-0" is pending because "shared GPU claim with wrong queue label"
 
+  @reclaim
   Scenario: Claimed GPUs are reclaimed like others
     Given the manifest "claims/four-pods.yaml" is applied
     And queue "team-a" has 4 running pods

@@ -4,10 +4,12 @@ Feature: An unhealthy GPU is given to no pod
   withdraws a published device. A pod that has the GPU keeps running.
 
   Background:
+    # slack: quota 8
     Given these queues:
       | queue  | quota |
       | team-a | 8     |
 
+  @id:devices.unhealthy
   Scenario: The pods of a node keep running, and new ones wait for a healthy GPU
     Given a fleet of 1 node with 4 GPUs each
     And 3 pods "work" with 1 GPU each are submitted to queue "team-a"
@@ -22,6 +24,18 @@ Feature: An unhealthy GPU is given to no pod
     When GPU 0 of node "node-1" becomes healthy
     Then pod "late" is running
 
+  @id:devices.one-node
+  Scenario: GPUs of two nodes do not serve one pod
+    Given a fleet of 2 nodes with 8 GPUs each
+    And 2 pods "large" with 5 GPUs each are submitted to queue "team-a"
+    And pod "large" has 2 running pods
+    When 1 pod "late" with 4 GPUs each is submitted to queue "team-a"
+    Then pod "late" has 1 pending pod and stays so for 5 cycles
+    And 6 GPUs are free
+    When 1 pod of pod "large" is deleted
+    Then pod "late" has 1 running pod
+    And 7 GPUs are free
+
   Scenario: A gang goes to the node whose GPUs are healthy
     Given a fleet of 2 nodes with 4 GPUs each
     When 2 GPUs of node "node-1" become unhealthy
@@ -29,6 +43,7 @@ Feature: An unhealthy GPU is given to no pod
     Then node "node-2" has 1 running pod
 
   @claims
+  @id:devices.claim-withdrawn
   Scenario: A published device that is withdrawn is allocated to no claim
     Given a fleet:
       | pool | nodes | gpus | gpus by |

@@ -19,7 +19,7 @@ Feature: Devices through resource claims with the default kube-scheduler
     Given the manifest "claims/kube-own.yaml" is applied
     And deployment "own" is running
     When the manifest "claims/kube-late.yaml" is applied
-    Then pod "late" is pending because "0/3 nodes are available: 3 cannot allocate all claims. still not schedulable, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+    Then pod "late" is pending because "0/3 nodes are available: 3 cannot allocate all claims. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
     And deployment "own" is running and stays so for 5 cycles
     When workload "own" is deleted
     Then pod "late" is running

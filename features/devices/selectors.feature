@@ -16,6 +16,7 @@ Feature: GPUs by their attributes
     And node "small-0" has no running pods
     And queue "team-a" is pending because "where device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('60Gi')) >= 0"
 
+  @id:devices.claim-selector
   Scenario: A device allocated by one selector is not available to another selector
     Given the manifest "claims/any.yaml" is applied
     And queue "team-a" has 1 running pods
@@ -72,12 +73,14 @@ Feature: GPUs by their attributes
       """
     Then pod "lost" is pending because "where device.attributes['gpu.nvidia.com'].colour == 'red'"
 
+  @id:devices.claim-alike
   Scenario: A claim whose devices must be alike gets them where enough are
     When the manifest "claims/alike.yaml" is applied
     Then pod "same-product" is running
     And the field "status.allocation.devices.results.1.device" of claim "same-product" is "gpu-1"
     And pod "same-index" is pending because "devices alike in gpu.nvidia.com/index: 2 of class gpu.nvidia.com"
 
+  @quota
   Scenario: A claim gets the first of its alternatives that its node has
     When the manifest "claims/first-available.yaml" is applied
     Then pod "of-large" is running

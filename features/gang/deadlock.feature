@@ -2,6 +2,7 @@
 Feature: Gangs do not keep one another from starting
 
   @bug-volcano-3373
+  @id:gang.no-deadlock
   Scenario: Two gangs, each as large as the fleet, run one after the other
     Given a fleet of 100 nodes with 1 GPU each
     And a queue "training" with a quota of 100

@@ -7,6 +7,7 @@ Feature: An elastic gang runs between its minimum and all of its pods
       | queue    | quota |
       | training | 32    |
 
+  @id:gang.elastic-grows
   Scenario: An elastic gang starts with the free GPUs and grows as more become free
     Given 26 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 26 running pods
@@ -17,6 +18,7 @@ Feature: An elastic gang runs between its minimum and all of its pods
     When 3 pods of pod "filler" finish
     Then gang "elastic" has 9 running and 1 pending pods
 
+  @id:gang.elastic-minimum
   Scenario: An elastic gang does not start below its minimum
     Given 29 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 29 running pods

@@ -31,6 +31,7 @@ Feature: A gang runs whole or not at all
     Then gang "train" has 7 running and 1 succeeded pods
     And gang "train" is whole or absent
 
+  @id:gang.kinds
   Scenario Outline: A <kind> is one gang
     Given 29 pods "filler" with 1 GPU each are submitted to queue "team-a"
     And queue "team-a" has 29 running pods

@@ -15,6 +15,7 @@ Feature: A gang waits for its members
     When the manifest "gang/the-fourth.yaml" is applied
     Then gang "train" has 4 running pods
 
+  @id:gang.gated-member
   Scenario: A gated member keeps the gang waiting until its gate is lifted
     Given these workloads are submitted:
       | name  | kind | queue    | pods | gpus | gated |

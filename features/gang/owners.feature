@@ -179,7 +179,6 @@ Feature: The pods of a workload are one gang, whatever kind the workload is
     Then pytorchjob "train" has 4 running pods
     And the placement matches its snapshot
 
-  @kai-settings
   Scenario: A ConfigMap sets the priority of a kind, and invalid entries are ignored
     Given config map "priorities" says the priorities of kinds
     And a queue "small" with a quota of 2

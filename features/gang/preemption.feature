@@ -8,6 +8,7 @@ Feature: A gang is evicted whole or not at all
       | training | 32    |
       | other    | 0     |
 
+  @id:preemption.gang-evicted-whole
   Scenario: A gang is evicted whole even if one member's GPUs would be enough
     Given these workloads are submitted:
       | name | kind | queue    | pods | gpus | priority |

@@ -7,6 +7,7 @@ Feature: A gang needs the minimum of each of its sub-groups
       | queue    | quota |
       | training | 32    |
 
+  @id:gang.sub-groups
   Scenario: No sub-group starts before every sub-group fits
     Given 29 pods "filler" with 1 GPU each are submitted to queue "training"
     And queue "training" has 29 running pods

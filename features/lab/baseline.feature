@@ -13,7 +13,7 @@ Feature: What the default kube-scheduler does with a shared fleet
   Scenario: Forty pods for 31 free GPUs leave nine pending
     When the manifest "lab/baseline-queue-pressure.yaml" is applied
     Then deployment "queue-pressure" has 31 running and 9 pending pods and stays so for 5 cycles
-    And deployment "queue-pressure" is pending because "0/4 nodes are available: 4 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod."
+    And deployment "queue-pressure" is pending because "0/4 nodes are available: 4 Insufficient nvidia.com/gpu. preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod."
     And 0 GPUs are free
     And the placement matches its snapshot
 

@@ -1,4 +1,4 @@
-@placement
+@placement @config-maps
 Feature: A pod is pending until its required ConfigMaps exist
 
   A pod that is bound earlier would hold its GPUs without starting a container.

@@ -6,10 +6,13 @@ Feature: Pods run only on nodes that satisfy their constraints
       | pool | nodes | gpus | labels                          | taints              |
       | a    | 2     | 8    | gpu=a100, generation=8, rack=r1 |                     |
       | h    | 2     | 8    | gpu=h100, generation=9, rack=r2 | gpu=h100:NoSchedule |
+    # slack: 32
     And a queue "team" with a quota of 32
 
   @taints
+  @id:placement.taint
   Scenario: A taint keeps away pods that do not tolerate it
+    # slack: gpus 8
     When these workloads are submitted:
       | name      | kind       | queue | pods | gpus |
       | strangers | deployment | team  | 3    | 8    |
@@ -19,23 +22,27 @@ Feature: Pods run only on nodes that satisfy their constraints
       | name  | kind       | queue | pods | gpus | tolerations         |
       | guest | deployment | team  | 1    | 8    | gpu=h100:NoSchedule |
       | other | deployment | team  | 1    | 8    | gpu=a100:NoSchedule |
-    Then deployment "guest" is running
-    And deployment "guest" is on node "h-1"
-    And deployment "other" is pending
+    Then deployment "guest" has 1 running pod
+    And deployment "guest" is not on node "a-1"
+    And deployment "guest" is not on node "a-2"
+    And deployment "other" has 1 pending pod
+    And 8 GPUs are free
     And 1 node has no GPU in use
 
   @taints @bug-kueue-9616
+  @id:placement.taint-removed
   Scenario: A pod that is pinned to a tainted node waits for the taint to go
     When these workloads are submitted:
       | name   | kind       | queue | pods | gpus | node selector              |
       | pinned | deployment | team  | 1    | 1    | kubernetes.io/hostname=h-1 |
       | free   | deployment | team  | 1    | 1    |                            |
     Then deployment "free" is running
-    And for 10 minutes deployment "pinned" is pending
+    And for 1 minute deployment "pinned" is pending
     And deployment "pinned" is pending because "2 node(s) had untolerated taint {gpu: h100}"
     When the taint "gpu" of node "h-1" is removed
-    Then deployment "pinned" is running
+    Then deployment "pinned" has 1 running pod
     And deployment "pinned" is on node "h-1"
+    And 30 GPUs are free
 
   @taints @bin-packing
   Scenario: A NoExecute taint evicts pods that do not tolerate it
@@ -49,12 +56,14 @@ Feature: Pods run only on nodes that satisfy their constraints
     And deployment "web" is on node "a-2"
 
   @affinity
+  @id:placement.node-affinity
   Scenario Outline: Required node affinity "<affinity>" leads to <nodes>
     When these workloads are submitted:
       | name | kind       | queue | pods | gpus | node affinity | tolerations |
       | web  | deployment | team  | 5    | 4    | <affinity>    | *           |
     Then deployment "web" has 4 running and 1 pending pods
     And deployment "web" is within 1 "gpu"
+    And 16 GPUs are free
     And deployment "web" is not on node "<other>-1"
     And deployment "web" is pending because "2 node(s) didn't match Pod's node affinity/selector"
 
@@ -66,14 +75,16 @@ Feature: Pods run only on nodes that satisfy their constraints
       | generation lt 9; rack exists | the a100 | h     |
 
   @affinity
+  @id:placement.node-selector
   Scenario: A node selector that no node matches is said to be the reason
     When these workloads are submitted:
       | name | kind       | queue | pods | gpus | node selector | tolerations |
       | web  | deployment | team  | 1    | 1    | gpu=b200      | gpu         |
     Then deployment "web" is pending because "4 node(s) didn't match Pod's node affinity/selector"
     When the label "gpu" of node "a-2" becomes "b200"
-    Then deployment "web" is running
+    Then deployment "web" has 1 running pod
     And deployment "web" is on node "a-2"
+    And 31 GPUs are free
 
   @affinity @bin-packing
   Scenario: A wish for nodes is no condition, and as in KAI it does not outweigh bin-packing
@@ -85,24 +96,29 @@ Feature: Pods run only on nodes that satisfy their constraints
     And node "a-2" has 0 free GPUs
 
   @affinity
+  @id:placement.anti-affinity
   Scenario: Pods that shun each other stand on different nodes, and the last one waits
     When these workloads are submitted:
       | name | kind       | queue | pods | gpus | apart by               | tolerations |
       | web  | deployment | team  | 5    | 1    | kubernetes.io/hostname | *           |
     Then deployment "web" has 4 running and 1 pending pods
     And deployment "web" is on 4 nodes
+    And 28 GPUs are free
     And deployment "web" is pending because "4 node(s) didn't match pod anti-affinity rules"
 
   @affinity
+  @id:placement.affinity
   Scenario: Pods that want each other stay in one rack
     When these workloads are submitted:
       | name | kind       | queue | pods | gpus | together by | tolerations |
       | web  | deployment | team  | 5    | 4    | rack        | *           |
     Then deployment "web" has 4 running and 1 pending pods
     And deployment "web" is within 1 "rack"
+    And 16 GPUs are free
     And deployment "web" is pending because "2 node(s) didn't match pod affinity rules"
 
   @spread
+  @id:placement.spread
   Scenario: Pods are spread over racks, one more in one than in the other at most
     Given node "h-2" is cordoned
     When these workloads are submitted:
@@ -112,14 +128,18 @@ Feature: Pods run only on nodes that satisfy their constraints
     And node "h-1" has 0 free GPUs
     And 12 GPUs are free
 
+  @id:placement.host-port
   Scenario: A host port is taken once on a node
+    # slack: host port 8080
     When these workloads are submitted:
       | name | kind       | queue | pods | gpus | host port | tolerations |
       | web  | deployment | team  | 5    | 1    | 8080      | *           |
     Then deployment "web" has 4 running and 1 pending pods
     And deployment "web" is on 4 nodes
+    And 28 GPUs are free
     And deployment "web" is pending because "4 node(s) didn't have free ports for the requested pod ports"
 
+  @bin-packing
   Scenario: A cordoned node takes no new pods and keeps those it has
     Given these workloads are submitted:
       | name | kind       | queue | pods | gpus |
@@ -145,6 +165,7 @@ Feature: Pods run only on nodes that satisfy their constraints
     Then eventually within 20 minutes node "a-2" has 0 free GPUs
     And never within 1 hour deployment "web" has at least 1 failed pods
 
+  @id:placement.ephemeral-storage
   Scenario: Pods that request ephemeral storage run where a node has enough
     Given this manifest is applied:
       """yaml

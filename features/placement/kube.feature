@@ -23,7 +23,7 @@ Feature: Where the default kube-scheduler puts pods
     When these workloads are submitted:
       | name  | kind | gpus |
       | whole | pod  | 8    |
-    Then pod "whole" is pending because "0/4 nodes are available: 4 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod."
+    Then pod "whole" is pending because "0/4 nodes are available: 4 Insufficient nvidia.com/gpu. preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod."
     And 28 GPUs are free
 
   @affinity

@@ -1,4 +1,4 @@
-@placement @kai-settings
+@placement
 Feature: A scheduler for each node pool
   A shard handles only the nodes, queues and pods of its node pool, and names the pool in its messages.
 

@@ -1,4 +1,4 @@
-@placement @kai-settings
+@placement
 Feature: Nodes that are reserved for workloads by role labels
 
   Background:

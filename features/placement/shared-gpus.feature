@@ -15,6 +15,7 @@ Feature: Several pods share one GPU
     And deployment "small" is on 1 node
     And queue "team" uses 1.5 GPUs
 
+  @id:devices.shared-gpu
   Scenario: A shared GPU is not given to a pod that requests a whole GPU
     Given these workloads are submitted:
       | name  | kind | queue | pods | gpus | annotations      |
@@ -86,7 +87,7 @@ Feature: Several pods share one GPU
     Then eventually within 2 minutes pod "whole" has 4 running pods
     And 0 GPUs are free
 
-  @webhooks @kai-settings
+  @webhooks
   Scenario: A pod that shares a GPU takes from a config map which it is
     Given GPUs that pods share are reserved
     And this manifest is applied:
@@ -105,7 +106,7 @@ Feature: Several pods share one GPU
     And pod "whole" has 1 running pod
     And the field "spec.containers.0.env" of pod "whole-0" is ""
 
-  @webhooks @kai-settings
+  @webhooks
   Scenario: A pod that requests no GPU sees none, and no pod may request all
     Given containers see only the GPUs that they ask for
     And the scheduler's webhooks are asked

@@ -21,6 +21,7 @@ Feature: Pods run where their volumes can be used
     Then pod "reader" is running
     And pod "reader" is on node "b-1"
 
+  @id:placement.volume-zone
   Scenario: Labels of a volume say in which zones it can be used
     Given the manifest "volumes/in-zone.yaml" is applied
     And the manifest "volumes/claim.yaml" is applied
@@ -41,6 +42,7 @@ Feature: Pods run where their volumes can be used
     When 1 pod of pod "filler" is deleted
     Then pod "reader" is running
 
+  @id:placement.volume-once
   Scenario: A ReadWriteOncePod claim is used by one pod after the other
     Given the manifest "volumes/for-one.yaml" is applied
     And the manifest "volumes/single-claim.yaml" is applied
@@ -51,6 +53,7 @@ Feature: Pods run where their volumes can be used
     When pod "reader" is deleted
     Then pod "second" is running
 
+  @id:placement.volume-limit
   Scenario: A node takes no more volumes of a driver than it says
     Given the manifest "volumes/one-disk.yaml" is applied
     And the manifest "volumes/reader.yaml" is applied

@@ -1,4 +1,4 @@
-@priority
+@priority @preemption
 Feature: Preemption evicts the right pods once, and the preemptor runs
 
   Background:
@@ -19,9 +19,9 @@ Feature: Preemption evicts the right pods once, and the preemptor runs
     And the cluster has 8 running pods
     When these workloads are submitted:
       | name   | kind | queue | pods | gpus | priority |
-      | urgent | gang | team  | 2    | 1    | high     |
-    Then eventually within 1 minute gang "urgent" is running
-    And 2 pods of workload "low" were evicted for gang "urgent"
+      | urgent | pod  | team  | 2    | 1    | high     |
+    Then eventually within 1 minute pod "urgent" is running
+    And 2 pods of workload "low" were evicted for pod "urgent"
     And no pods of workload "middle" were evicted
 
   @bug-kubernetes-141694
@@ -32,9 +32,9 @@ Feature: Preemption evicts the right pods once, and the preemptor runs
     And the cluster has 8 running pods
     When these workloads are submitted:
       | name   | kind | queue | pods | gpus | priority |
-      | urgent | gang | team  | 2    | 1    | high     |
+      | urgent | pod  | team  | 2    | 1    | high     |
     Then for 95 seconds at most 2 pods of the cluster were evicted
-    And eventually within 1 minute gang "urgent" is running
+    And eventually within 1 minute pod "urgent" is running
     And 2 pods of the cluster were evicted
 
   @bug-kueue-6143 @virtual-time

@@ -7,7 +7,7 @@ Feature: The order of jobs in a queue and of pods in a gang
     Given a fleet of 1 node with 2 GPUs each
     And a queue "team" with a quota of 3
 
-  @elastic @kai-settings
+  @elastic
   Scenario Outline: The plugin order decides whether surplus pods of higher priority precede new jobs
     Given the scheduler's configuration:
       """yaml
@@ -53,7 +53,7 @@ Feature: The order of jobs in a queue and of pods in a gang
       | training.kubeflow.org/job-role | launcher |
       | ray.io/node-type               | head     |
 
-  @elastic @kai-settings
+  @elastic
   Scenario Outline: The plugin order decides whether task priority precedes the leader role
     Given the scheduler's configuration:
       """yaml

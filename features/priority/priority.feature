@@ -3,15 +3,20 @@ Feature: Higher priority runs first
 
   Background:
     Given a fleet of 1 node with 8 GPUs each
+    # slack: 8
     And a queue "team-a" with a quota of 8
 
+  @id:preemption.lowest-first
   Scenario: A higher priority takes the place of the lowest below it
+    # slack: 60
     Given a priority class "middle" with value 60
+    # slack: pods 4
     And these workloads are submitted:
       | name | queue  | pods | gpus | priority |
       | low  | team-a | 4    | 1    | train    |
       | mid  | team-a | 4    | 1    | middle   |
     And the cluster has 8 running pods
+    # slack: priority 90
     When these workloads are submitted:
       | name | queue  | pods | gpus | priority |
       | high | team-a | 2    | 1    | 90       |

@@ -1,4 +1,4 @@
-@priority @kai-settings
+@priority
 Feature: Limits on preemption
   Optional, off by default: a maximum of preemptions per cycle, a minimum difference of priorities, and
   time to save a checkpoint.

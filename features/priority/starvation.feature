@@ -1,6 +1,7 @@
 @priority @starvation
 Feature: No workload with a right to GPUs starves
 
+  @id:fairness.no-starvation
   Scenario: Small jobs cannot starve a large one that has a quota
     Given a fleet of 2 nodes with 8 GPUs each
     And these queues:
@@ -48,6 +49,7 @@ Feature: No workload with a right to GPUs starves
     And the priority of queue "guest" becomes 200
     Then eventually within 2 minutes queue "guest" has 4 running pods and stays so for 5 cycles
 
+  @id:preemption.stream
   Scenario: A stream of low priority does not delay high priority
     Given a fleet of 1 node with 8 GPUs each
     And these queues:

@@ -1,4 +1,4 @@
-@quota @kai-words
+@quota
 Feature: Why a workload is pending, and what would let it run
   The output of `schedlab-scheduler explain NAMESPACE/NAME`. It tries a suggestion on a copy of the
   cluster before it prints it; the scenarios apply the suggestions.

@@ -2,9 +2,12 @@
 Feature: A limit holds at every level of the tree
 
   Background:
+    # slack: 4, 8
     Given a fleet of 4 nodes with 8 GPUs each
 
+  @id:quota.limit
   Scenario: A queue stops at its limit while GPUs are idle
+    # slack: quota 4
     Given these queues:
       | queue  | quota | limit |
       | team-a | 4     | 6     |
@@ -13,6 +16,31 @@ Feature: A limit holds at every level of the tree
     And queue "team-a" is pending because "quota has reached the allowable limit of GPUs. Limit is 6 GPUs, currently 6 GPUs allocated and workload requested 1 GPUs"
     And 26 GPUs are free
 
+  @id:quota.limit-finished
+  Scenario: A pod that finishes frees its place below the limit
+    # slack: quota 4
+    Given these queues:
+      | queue  | quota | limit |
+      | team-a | 4     | 4     |
+    And 6 pods "work" with 1 GPU each are submitted to queue "team-a"
+    And queue "team-a" has 4 running and 2 pending pods
+    When 1 pod of pod "work" finishes
+    Then queue "team-a" has 4 running and 1 pending pods and stays so for 5 cycles
+    And 28 GPUs are free
+
+  @id:quota.limit-raised
+  Scenario: A raised limit lets waiting pods start
+    # slack: quota 4
+    Given these queues:
+      | queue  | quota | limit |
+      | team-a | 4     | 4     |
+    And 6 pods "work" with 1 GPU each are submitted to queue "team-a"
+    And queue "team-a" has 4 running and 2 pending pods
+    When the limit of queue "team-a" becomes 5
+    Then queue "team-a" has 5 running and 1 pending pods and stays so for 5 cycles
+    And 27 GPUs are free
+
+  @id:quota.limit-of-parent
   Scenario: The limit of a department holds over the sum of its teams
     Given these queues:
       | queue      | parent     | quota | limit |
@@ -43,12 +71,16 @@ Feature: A limit holds at every level of the tree
     And queue "company" has 20 running and 12 pending pods and stays so for 5 cycles
     And the placement matches its snapshot
 
+  @id:quota.limit-values
   Scenario Outline: A limit of <limit> lets <running> of 10 pods run
+    # slack: limit 2, quota 2
     Given these queues:
       | queue  | quota | limit   |
       | team-a | 2     | <limit> |
       | team-b | 2     | 2       |
+    # slack: 1
     When 10 pods "work" with 1 GPU each are submitted to queue "team-a"
+    # slack: 1, 2
     And 2 pods "other" with 1 GPU each are submitted to queue "team-b"
     Then queue "team-b" has 2 running pods
     And queue "team-a" has <running> running and <pending> pending pods and stays so for 5 cycles
@@ -60,6 +92,7 @@ Feature: A limit holds at every level of the tree
       | 9         | 9       | 1       |
       | unlimited | 10      | 0       |
 
+  @id:quota.limit-cpu
   Scenario: A limit on CPU holds as one on GPUs does
     Given these queues:
       | queue  | quota | cpu limit |
@@ -70,6 +103,7 @@ Feature: A limit holds at every level of the tree
     Then queue "team-a" has 3 running and 1 pending pods and stays so for 5 cycles
     And queue "team-a" is pending because "limit of CPU"
 
+  @id:quota.limit-gang
   Scenario: A gang that would pass the limit waits whole
     Given these queues:
       | queue  | quota | limit |

@@ -9,6 +9,7 @@ Feature: Non-preemptible work stays inside the quota
       | team-a     | department | 8     |
       | team-b     | department | 8     |
 
+  @id:quota.non-preemptible
   Scenario: Non-preemptible work over quota waits, and its reason says by how much
     When 10 non-preemptible pods "serve" with 1 GPU each are submitted to queue "team-a"
     Then queue "team-a" has 8 running and 2 pending pods and stays so for 5 cycles
@@ -34,6 +35,7 @@ Feature: Non-preemptible work stays inside the quota
     When the quota of queue "team-a" becomes 9
     Then eventually within 10 seconds queue "team-a" has 9 running and 1 pending pods and stays so for 5 cycles
 
+  @id:quota.non-preemptible-lowered
   Scenario: A quota lowered below usage evicts no pod and admits none
     Given 8 non-preemptible pods "serve" with 1 GPU each are submitted to queue "team-a"
     And queue "team-a" has 8 running pods
@@ -42,6 +44,7 @@ Feature: Non-preemptible work stays inside the quota
     Then for 10 minutes queue "team-a" has 8 running and 1 pending pods
     And no pods of the cluster were evicted
 
+  @id:quota.non-preemptible-finished
   Scenario: A pod that finished gives its quota back
     Given 8 non-preemptible pods "serve" with 1 GPU each are submitted to queue "team-a"
     And queue "team-a" has 8 running pods

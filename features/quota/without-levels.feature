@@ -1,4 +1,4 @@
-@quota @kai-settings
+@quota
 Feature: Settings ignore the tree of queues or all quotas
   As in KAI: without `fullHierarchyFairness` all queues with a parent are siblings, and without plugin
   `proportion` queues have neither quotas nor limits.

@@ -11,6 +11,7 @@ Feature: Reclaim compares queues below their common ancestor
       | department-2 |              | 8     |
       | team-2       | department-2 | 8     |
 
+  @id:fairness.departments
   Scenario: A department takes back what another's team borrowed
     Given 16 pods "borrowed" with 1 GPU each are submitted to queue "team-2"
     And queue "team-2" has 16 running pods
@@ -18,6 +19,7 @@ Feature: Reclaim compares queues below their common ancestor
     Then eventually within 2 minutes queue "team-1a" has 8 running pods and stays so for 5 cycles
     And queue "department-2" uses 8 GPUs
 
+  @id:fairness.sibling-first
   Scenario: A team takes back from its sibling before the department counts
     Given 8 pods "sibling" with 1 GPU each are submitted to queue "team-1b"
     And 8 pods "other" with 1 GPU each are submitted to queue "team-2"

@@ -1,6 +1,7 @@
 @reclaim
 Feature: Reclaimed GPUs are not reclaimed back
 
+  @id:fairness.no-ping-pong
   Scenario: Two queues whose quotas exceed the fleet do not reclaim from each other for ever
     Given a fleet:
       | pool | nodes | gpus |

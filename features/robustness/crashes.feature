@@ -32,6 +32,7 @@ Feature: A scheduler that crashes loses and repeats nothing
       | 11    | 1      |
       | 12    | 0      |
 
+  @reclaim
   Scenario Outline: The owner gets its share though the scheduler dies before write <write> of a reclaim
     Given these workloads are submitted:
       | name     | kind | queue  | pods | gpus | grace | termination |
@@ -103,6 +104,7 @@ Feature: A scheduler that crashes loses and repeats nothing
       | write | deaths |
       | 50    | 0      |
 
+  @reclaim
   Scenario Outline: A scheduler that dies after every <writes> writes still places and reclaims
     Given the scheduler dies after every <writes> writes
     And 16 pods "borrowed" with 1 GPU each are submitted to queue "guests"
@@ -121,6 +123,7 @@ Feature: A scheduler that crashes loses and repeats nothing
       | 13     |
 
   @bug-kubernetes-106361
+  @id:robustness.restart-counts-bound
   Scenario: A new scheduler counts pods that are bound and have not started
     Given these workloads are submitted:
       | name | kind | queue  | pods | gpus | startup |
@@ -133,6 +136,7 @@ Feature: A scheduler that crashes loses and repeats nothing
     And pod "late" is pending because "didn't have enough resources: GPUs"
     And pod "slow" has 16 running pods
 
+  @id:robustness.restart-learns
   Scenario: A new scheduler learns what happened while none ran
     Given 16 pods "a" with 1 GPU each are submitted to queue "guests"
     And pod "a" is running

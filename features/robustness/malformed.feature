@@ -7,6 +7,7 @@ Feature: Malformed objects are reported and do not block others
       | queue    | quota |
       | training | 8     |
 
+  @queue-checks
   Scenario Outline: A queue whose <field> is <value> stops its own work only
     Given this manifest is applied:
       """yaml
@@ -109,6 +110,7 @@ Feature: Malformed objects are reported and do not block others
     And job "bad" has 2 pending pods and stays so for 5 cycles
     And job "bad" is pending because "kai.scheduler/batch-min-member"
 
+  @queue-checks
   Scenario: The reason of a workload without a queue names the queue label
     Given 1 pod "good" with 1 GPU each is submitted to queue "training"
     When these workloads are submitted:

@@ -3,6 +3,7 @@ Feature: Nodes are added and removed while pods run
 
   Background:
     Given a fleet of 3 nodes with 8 GPUs each
+    # slack: quota 24
     And these queues:
       | queue    | quota |
       | training | 24    |
@@ -19,6 +20,7 @@ Feature: Nodes are added and removed while pods run
     And the placement matches its snapshot
 
   @virtual-time
+  @id:robustness.not-ready-node
   Scenario: No pod is placed on a node that is not ready
     Given node "node-1" dies
     And 2 minutes pass
@@ -30,6 +32,7 @@ Feature: Nodes are added and removed while pods run
     Then pod "work" has 20 running pods
 
   @bug-kubernetes-63262
+  @id:robustness.node-replaced
   Scenario: A node that is deleted and added again under its name starts clean
     Given 24 pods "old" with 1 GPU each are submitted to queue "training"
     And pod "old" is running
@@ -42,7 +45,7 @@ Feature: Nodes are added and removed while pods run
     And pod "new" is on node "node-2"
     And the placement matches its snapshot
 
-  @bug-kubernetes-94437
+  @bin-packing @bug-kubernetes-94437
   Scenario: A deleted node has no capacity and appears in no reason
     Given 16 pods "old" with 1 GPU each are submitted to queue "training"
     And pod "old" is running
@@ -94,6 +97,15 @@ Feature: Nodes are added and removed while pods run
     When node "node-1" is uncordoned
     Then pod "late" has 18 running pods
 
+  @id:placement.cordon
+  Scenario: A cordoned node takes no pods until it is uncordoned
+    Given node "node-1" is cordoned
+    When 20 pods "work" with 1 GPU each are submitted to queue "training"
+    Then pod "work" has 16 running and 4 pending pods and stays so for 5 cycles
+    And pod "work" is not on node "node-1"
+    When node "node-1" is uncordoned
+    Then pod "work" has 20 running pods
+
   @virtual-time
   Scenario: The gang of a drained node restarts whole elsewhere
     Given the manifest "gang/patient-job.yaml" is applied
@@ -103,6 +115,7 @@ Feature: Nodes are added and removed while pods run
     Then eventually within 5 minutes job "train" has 16 running pods
     And job "train" is not on node "node-1"
 
+  @id:robustness.drain-with-budget
   Scenario: A pod that a budget protects leaves a drained node after its replacement runs
     Given this manifest is applied:
       """yaml
@@ -119,16 +132,21 @@ Feature: Nodes are added and removed while pods run
     Then queue "training" has 8 running pods
     And workload "web" is not on node "node-1"
 
+  @id:robustness.no-execute
   Scenario: A NoExecute taint that no pod tolerates empties the node
     Given 24 pods "work" with 1 GPU each are submitted to queue "training"
-    And pod "work" is running
+    And pod "work" has 24 running pods
+    Then 0 GPUs are free
     When node "node-3" is tainted with "gpu=broken:NoExecute"
     Then pod "work" has 16 running pods
     And node "node-3" has 8 free GPUs
     When 2 pods "more" with 1 GPU each are submitted to queue "training"
-    Then pod "more" is pending because "untolerated taint {gpu: broken}"
+    Then pod "more" has 2 pending pods
+    And pod "more" is pending because "untolerated taint {gpu: broken}"
     When the taint "gpu" of node "node-3" is removed
-    Then pod "more" is on node "node-3"
+    Then pod "more" has 2 running pods
+    And pod "more" is on node "node-3"
+    And node "node-3" has 6 free GPUs
 
   @quota
   Scenario: Pods of a node that is deleted count until they go, too

@@ -2,7 +2,9 @@
 Feature: Pods are created and deleted during scheduling
 
   Background:
+    # slack: 1, 8
     Given a fleet of 1 node with 8 GPUs each
+    # slack: quota 8
     And these queues:
       | queue    | quota |
       | training | 8     |
@@ -19,6 +21,7 @@ Feature: Pods are created and deleted during scheduling
     Then eventually within 10 seconds pod "next" has 3 running pods
     And now pod "slow" has 5 starting pods
 
+  @id:robustness.waiting-recreated
   Scenario: A waiting pod that is recreated under its name is a new pod
     Given 8 pods "work" with 1 GPU each are submitted to queue "training"
     And pod "work" is running
@@ -32,6 +35,7 @@ Feature: Pods are created and deleted during scheduling
     Then pod "next" has 3 running pods and stays so for 5 cycles
     And queue "training" uses 8 GPUs
 
+  @id:robustness.running-recreated
   Scenario: A running pod that is recreated under its name is a new pod
     Given 8 pods "work" with 1 GPU each are submitted to queue "training"
     And pod "work" is running
@@ -41,14 +45,15 @@ Feature: Pods are created and deleted during scheduling
     Then pod "work" has 8 running pods and stays so for 5 cycles
     And queue "training" uses 8 GPUs
 
+  @id:robustness.resubmitted
   Scenario: Pods that are resubmitted while the old ones terminate start when those are gone
     Given these workloads are submitted:
       | name | kind | queue    | pods | gpus | termination | grace |
-      | work | gang | training | 8    | 1    | 20s         | 60    |
-    And gang "work" is running
-    When gang "work" is deleted
-    And gang "work" is submitted again
-    Then gang "work" has 8 running pods and stays so for 5 cycles
+      | work | pod  | training | 8    | 1    | 20s         | 60    |
+    And pod "work" is running
+    When pod "work" is deleted
+    And pod "work" is submitted again
+    Then pod "work" has 8 running pods and stays so for 5 cycles
     And queue "training" uses 8 GPUs
 
   Scenario: A job is scaled down and up
@@ -62,6 +67,7 @@ Feature: Pods are created and deleted during scheduling
     Then job "task" has 3 running pods
 
   @bug-yunikorn-core-90
+  @id:devices.freed-by-failure
   Scenario: A pod that failed frees its GPU and its quota
     Given 8 pods "work" with 1 GPU each are submitted to queue "training"
     And pod "work" is running
@@ -100,7 +106,9 @@ Feature: Pods are created and deleted during scheduling
     Then for 40 minutes pod "next" has 4 pending pods
     And after 15 minutes pod "next" has 4 running pods
 
+  @id:devices.foreign-pods
   Scenario: Pods of another scheduler take capacity and are not evicted
+    # slack: gpus 1
     Given these workloads are submitted:
       | name    | kind | queue    | pods | gpus | scheduler         | node   |
       | foreign | pod  |          | 5    | 1    | another-scheduler | node-1 |
@@ -112,6 +120,7 @@ Feature: Pods are created and deleted during scheduling
     And pod "unseen" has 1 pending pod
     And no pods of the cluster were evicted
 
+  @quota
   Scenario: Pods that arrive bound to a node are charged to their queue
     When these workloads are submitted:
       | name | kind | queue    | pods | gpus | node   |

@@ -77,3 +77,50 @@ Feature: What is wrong with a pod or its PodGroup stops only that pod
       | fine | pod  | training | 1    | train |                         | train    |
     Then pod "fine" is running
     And pod "bad" is pending because "label priorityClassName: got build, with train on PodGroup train, expected spec.priorityClassName of its PodGroup"
+
+  Scenario: A group whose minimum is above the number of its pods says how many are missing
+    When these workloads are submitted:
+      | name  | kind     | queue    | pods | min | gpus |
+      | large | podgroup | training | 2    | 3   | 1    |
+    Then pod "large-0" is pending because "Waiting for 3 pods, currently 2 exist, 0 are gated"
+
+  Scenario: A minimum in an annotation of KAI that contradicts the group is named
+    When this manifest is applied:
+      """yaml
+      apiVersion: scheduling.k8s.io/v1beta1
+      kind: PodGroup
+      metadata:
+        name: train
+        namespace: default
+        labels: {kai.scheduler/queue: training}
+        annotations: {kai.scheduler/batch-min-member: "3"}
+      spec: {schedulingPolicy: {gang: {minCount: 1}}}
+      """
+    And these workloads are submitted:
+      | name | kind | queue    | gpus | group |
+      | bad  | pod  | training | 1    | train |
+      | fine | pod  | training | 1    |       |
+    Then pod "fine" is running
+    And pod "bad" is pending because "annotation kai.scheduler/batch-min-member: got 3, with 1 on PodGroup train, expected spec.schedulingPolicy.gang.minCount of its PodGroup"
+
+  @TopologyAwareWorkloadScheduling
+  Scenario: A topology in an annotation of KAI beside that of the group is named
+    When this manifest is applied:
+      """yaml
+      apiVersion: scheduling.k8s.io/v1beta1
+      kind: PodGroup
+      metadata:
+        name: train
+        namespace: default
+        labels: {kai.scheduler/queue: training}
+        annotations: {kai.scheduler/topology: racks, kai.scheduler/topology-required-placement: example.com/rack}
+      spec:
+        schedulingPolicy: {gang: {minCount: 1}}
+        schedulingConstraints: {topology: [{key: example.com/zone}]}
+      """
+    And these workloads are submitted:
+      | name | kind | queue    | gpus | group |
+      | bad  | pod  | training | 1    | train |
+      | fine | pod  | training | 1    |       |
+    Then pod "fine" is running
+    And pod "bad" is pending because "annotation kai.scheduler/topology: got racks, expected none beside spec.schedulingConstraints.topology of the PodGroup"

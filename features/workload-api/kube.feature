@@ -61,3 +61,33 @@ Feature: Profile kube places PodGroups of Kubernetes as kube-scheduler does
     And podgroup "one" is within 1 "example.com/rack"
     And podgroup "two" has 6 running pods
     And podgroup "two" is within 1 "example.com/rack"
+
+  Scenario: A group with a pod of another priority is refused, and other pods run
+    Given a fleet of 2 nodes with 4 GPUs each
+    When this manifest is applied:
+      """yaml
+      apiVersion: scheduling.k8s.io/v1beta1
+      kind: PodGroup
+      metadata: {name: train, namespace: default}
+      spec: {schedulingPolicy: {gang: {minCount: 2}}}
+      """
+    And these workloads are submitted:
+      | name  | kind | gpus | group | priority |
+      | one   | pod  | 1    | train |          |
+      | two   | pod  | 1    | train | 90       |
+      | other | pod  | 1    |       |          |
+    Then pod "other" is running
+    And podgroup "train" has 2 pending pods and stays so for 5 cycles
+    And the field "status.conditions.0.reason" of podgroup "train" is "SchedulerError"
+    And the field "status.conditions.0.message" of podgroup "train" is "all pods in a single pod group should have the same priority as the pod group's priority, got 90 and 0"
+
+  Scenario: A group goes to the domain that holds most of its pods
+    Given a fleet:
+      | pool | nodes | gpus | labels             |
+      | a    | 1     | 2    | example.com/rack=a |
+      | b    | 1     | 4    | example.com/rack=b |
+    When these workloads are submitted:
+      | name  | kind     | pods | min | gpus | topology         |
+      | train | podgroup | 4    | 2   | 1    | example.com/rack |
+    Then podgroup "train" has 4 running pods
+    And podgroup "train" is within 1 "example.com/rack"

@@ -14,15 +14,24 @@ mod deletion;
 mod fleet;
 #[path = "binding/race.rs"]
 mod race;
+#[path = "binding/workload.rs"]
+mod workload;
 
 use anyhow::Context as _;
 use schedlab_control_plane::{Assets, TemporaryControlPlane};
 
 use race::Timings;
+use schedlab_scheduler::Config;
+use workload::Workload;
 
 const NODES: usize = 500;
 const PODS: usize = 3000;
 const ROUNDS: usize = 3;
+
+/// Arguments of the API server: without admission plugins that depend on controllers, which would
+/// create service accounts and remove taints.
+const API_SERVER_ARGS: &[&str] =
+    &["--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"];
 
 #[expect(clippy::print_stderr, reason = "a skipped benchmark says why")]
 fn main() -> anyhow::Result<()> {
@@ -42,27 +51,30 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn time_rounds(assets: &Assets, rounds: usize) -> anyhow::Result<()> {
-    let plane = TemporaryControlPlane::boot(assets, deletion::API_SERVER_ARGS).await?;
-    fleet::install_fleet(&plane).await.context("cannot install the fleet")?;
+    let plane = TemporaryControlPlane::boot(assets, API_SERVER_ARGS).await?;
+    fleet::install_fleet(&plane, NODES).await.context("cannot install the fleet")?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..rounds {
         let name = format!("round-{round}");
-        theirs.push(race::time_kube_scheduler(&plane, &format!("{name}-theirs")).await?);
-        ours.push(race::time_our_scheduler(&plane, &format!("{name}-ours")).await?);
+        let of_theirs = single_pods(format!("{name}-theirs"));
+        theirs.push(race::time_kube_scheduler(&plane, &of_theirs, "").await?);
+        let of_ours = single_pods(format!("{name}-ours"));
+        ours.push(race::time_our_scheduler(&plane, &of_ours, Config::kai()).await?);
     }
     print_report(&mut ours, &mut theirs);
     Ok(())
+}
+
+fn single_pods(namespace: String) -> Workload {
+    let pods = (0..PODS).map(|at| fleet::pod_object(&format!("pod-{at:04}"), &fleet::queue_of(at)));
+    Workload { namespace, pod_groups: Vec::new(), pods: pods.collect() }
 }
 
 #[expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 fn print_report(our_timings: &mut [Timings], kube_scheduler_timings: &mut [Timings]) {
     println!("{PODS} pending one-GPU pods, {NODES} nodes x 8 GPUs, pods bound per second:");
     for (name, timings) in [("kube-scheduler", &*kube_scheduler_timings), ("ours", &*our_timings)] {
-        let rounds = timings.iter().map(|timings| {
-            let (start, first) = (timings.pods_per_second(), timings.pods_per_second_after_first());
-            let events = timings.events.as_secs_f64();
-            format!("{first:.0} ({start:.0} from its start; all events after {events:.1} s)")
-        });
+        let rounds = timings.iter().map(Timings::describe);
         println!("  {name:<16} {}", rounds.collect::<Vec<_>>().join(", "));
     }
     our_timings.sort_by_key(|timings| timings.all);

@@ -2,13 +2,16 @@
 
 mod case;
 mod compare;
+mod conform;
+pub mod settings;
+mod ui;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use schedlab_emulator::KubernetesVersion;
 use schedlab_scheduler::logging::LogFormat;
 
@@ -22,7 +25,10 @@ use schedlab_conformance::text::parse_duration;
 pub use case::{
     Capture, CaseCommand, CaseFiles, CaseScheduler, Explain, Feature, Minimise, Redact, Replay,
 };
+pub use ui::Ui;
+
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
+pub use conform::{Conform, EvidenceProgramme};
 
 /// Tests Kubernetes GPU schedulers with Gherkin features, on emulated and real clusters.
 #[derive(Debug, Parser)]
@@ -39,6 +45,19 @@ pub struct Cli {
         help_heading = "Logging"
     )]
     pub log_format: LogFormat,
+    /// When the output is colored.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t = ColorChoice::Auto,
+        value_name = "WHEN",
+        help_heading = "Output"
+    )]
+    pub color: ColorChoice,
+    /// Print results, failures and errors only: no progress, no notes, no passed scenarios.
+    #[arg(short, long, global = true, help_heading = "Output")]
+    pub quiet: bool,
     /// The subcommand of schedlab.
     #[command(subcommand)]
     pub command: Command,
@@ -49,10 +68,31 @@ target could not start, 4 nothing selected, 5 snapshots pending or only flaky fa
 130 interrupted.";
 
 const RUN_EXAMPLES: &str = "\
+Defaults of options come from schedlab.toml in the current folder, and from the environment: \
+SCHEDLAB_RETRIES=1 is --retries 1. An option on the command line comes before the environment, \
+that before the profile, that before [run] of the file.
+
 Examples:
   schedlab run features/gang --tags 'not @slow'
-  schedlab run features/reclaim/owner-returns.feature:11 --seed 1
+  schedlab run features/reclaim/owner-returns.feature:13 --seed 1
+  schedlab run --profile ci
   schedlab run features --cluster control-plane --baseline results/emulator/latest";
+
+const INIT_EXAMPLE: &str = "\
+Example:
+  schedlab init my-scheduler && cd my-scheduler && schedlab run";
+
+const SCHEDULER_EXAMPLES: &str = "\
+Examples:
+  schedlab scheduler crds | kubectl apply -f -
+  schedlab scheduler run --config scheduler.yaml";
+
+const CONFORM_EXAMPLES: &str = "\
+Examples:
+  schedlab conform --report report
+  schedlab conform --target kube-scheduler --implementation-version v1.37.2 --report report
+  schedlab conform --scheduler 'process:my-scheduler {kubeconfig}' --target my-target.yaml \\
+    --require gang --max-skipped 0";
 
 const UP_EXAMPLE: &str = "\
 Example:
@@ -72,9 +112,15 @@ Examples:
 /// The subcommands of schedlab.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a project of one's own: settings, an example feature and a workflow for CI.
+    #[command(after_help = INIT_EXAMPLE)]
+    Init(Init),
     /// Run scenarios and compare their snapshots.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Box<Run>),
+    /// Run the scenarios of a conformance profile and report whether the scheduler conforms.
+    #[command(after_help = CONFORM_EXAMPLES)]
+    Conform(Box<Conform>),
     /// List the scenarios that a selection matches, without running them.
     #[command(after_help = "Example:\n  schedlab list features --tags @gang --format json")]
     List(List),
@@ -87,6 +133,10 @@ pub enum Command {
     /// Serve an emulated cluster with schedulers for kubectl until Ctrl-C.
     #[command(after_help = UP_EXAMPLE)]
     Up(Up),
+    /// Show an emulated cluster as a page in the browser: GPUs, queues, pending work, events, on a
+    /// clock that can be stopped, stepped and turned back.
+    #[command(after_help = ui::EXAMPLES)]
+    Ui(Ui),
     /// Review, accept or reject pending snapshots.
     #[command(subcommand, after_help = "Example:\n  schedlab snapshot review snapshots/gang")]
     Snapshot(SnapshotVerb),
@@ -109,12 +159,67 @@ pub enum Command {
     /// Replace one version of a scheduler by another under load, and back, and check invariants.
     #[command(after_help = UPGRADE_EXAMPLES)]
     Upgrade(Upgrade),
+    /// Run schedlab's scheduler, or print what it needs: the verbs of `schedlab-scheduler`.
+    #[command(subcommand, after_help = SCHEDULER_EXAMPLES)]
+    Scheduler(schedlab_scheduler::cli::Command),
     /// Show which clusters this machine can run, and what to install for the others.
     #[command(after_help = "Example:\n  schedlab doctor kind")]
     Doctor(Doctor),
     /// Remove what crashed runs left behind: processes, containers, networks, namespaces, folders.
     #[command(after_help = "Example:\n  schedlab clean --dry-run")]
     Clean(Clean),
+    /// Print the completions of schedlab for a shell.
+    #[command(
+        after_help = "Example:\n  schedlab completions bash > ~/.local/share/bash-completion/completions/schedlab"
+    )]
+    Completions(Completions),
+    /// Write the manual pages of schedlab and its subcommands.
+    #[command(after_help = "Example:\n  schedlab man ~/.local/share/man/man1")]
+    Man(Man),
+}
+
+/// When the output is colored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless `NO_COLOR` is set; and if `CLICOLOR_FORCE` is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Arguments of `schedlab init`.
+#[derive(Debug, Args)]
+pub struct Init {
+    /// The folder of the project, which is created if it does not exist.
+    #[arg(default_value = ".", value_name = "DIR")]
+    pub folder: PathBuf,
+}
+
+/// Arguments of `schedlab completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell.
+    #[arg(value_enum)]
+    pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `schedlab man`.
+#[derive(Debug, Args)]
+pub struct Man {
+    /// Folder for the pages [default: print the page of `schedlab` itself].
+    #[arg(value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+}
+
+/// The profile of `schedlab.toml`.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ProfileArgs {
+    /// Take defaults from this profile of schedlab.toml, before those of its `[run]`.
+    #[arg(long, value_name = "NAME", help_heading = "Settings")]
+    pub profile: Option<String>,
 }
 
 /// Output format of a subcommand.
@@ -160,6 +265,9 @@ pub struct Run {
     /// Cluster and scheduler options.
     #[command(flatten)]
     pub environment: EnvironmentArgs,
+    /// The profile of the settings.
+    #[command(flatten)]
+    pub profile: ProfileArgs,
     /// Reports to write, separated by commas: `pretty`, `junit=PATH`, `json=PATH`, `svg=PATH`.
     #[arg(long, value_delimiter = ',', default_value = "pretty", help_heading = "Results")]
     pub reporter: Vec<Reporter>,
@@ -383,12 +491,30 @@ impl ClusterChoice {
     }
 }
 
+/// The clusters that have a use for an option; `None` if all have.
+pub(crate) fn clusters_of_option(long: &str) -> Option<&'static [ClusterChoice]> {
+    use ClusterChoice::{Container, ControlPlane, Emulator, Kind, Kubeconfig};
+    Some(match long {
+        "assets" => &[ControlPlane],
+        "kubernetes" => &[Emulator, ControlPlane],
+        "kubeconfig" | "context" | "confirm" => &[Kubeconfig],
+        "image" => &[Container],
+        "kind-cluster" | "node-image" | "kind-config" => &[Kind],
+        "time-scale" | "kubelets" => &[ControlPlane, Kubeconfig, Container, Kind],
+        "crash-before" => &[Emulator],
+        _ => return None,
+    })
+}
+
 /// Arguments of `schedlab list`.
 #[derive(Debug, Args)]
 pub struct List {
     /// Selection of scenarios.
     #[command(flatten)]
     pub selection: Selection,
+    /// The profile of the settings.
+    #[command(flatten)]
+    pub profile: ProfileArgs,
     /// Output format.
     #[arg(long, value_enum, default_value_t = ListFormat::Terse, help_heading = "Output")]
     pub format: ListFormat,
@@ -413,6 +539,9 @@ pub struct Check {
     /// suite in the program.
     #[arg(default_value = "features")]
     pub paths: Vec<String>,
+    /// The profile of the settings.
+    #[command(flatten)]
+    pub profile: ProfileArgs,
 }
 
 /// Arguments of `schedlab steps`.
@@ -546,13 +675,24 @@ fn parse_factor(text: &str) -> Result<f64, String> {
     factor.ok_or_else(|| "expected a number above 0, such as 0.1 or 1".to_owned())
 }
 
+/// The command line of the program. The examples of the scheduler's verbs name this program.
+pub fn command() -> clap::Command {
+    let renamed = |verb: clap::Command| {
+        let example = verb.get_after_help().map(ToString::to_string);
+        match example {
+            Some(text) => verb.after_help(text.replace("schedlab-scheduler", "schedlab scheduler")),
+            None => verb,
+        }
+    };
+    Cli::command().mut_subcommand("scheduler", |scheduler| scheduler.mut_subcommands(renamed))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory as _;
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 }

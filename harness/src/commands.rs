@@ -5,11 +5,14 @@ mod case_input;
 mod cases;
 mod check;
 mod clean;
+mod conform;
 mod diff;
 mod doctor;
 mod environment;
 mod explain;
 mod feature;
+mod init;
+mod install_files;
 mod minimise;
 mod output;
 mod redact;
@@ -20,15 +23,16 @@ mod simulate;
 mod snapshot;
 mod steps;
 mod suite;
+mod ui;
 mod up;
 mod upgrade;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use schedlab_scheduler::logging;
+use schedlab_scheduler::logging::{self, LogFormat};
 
-use crate::cli::{CaseCommand, Cli, Command};
+use crate::cli::settings::{self, ParseError};
+use crate::cli::{CaseCommand, Command};
 use crate::exit::ExitStatus;
 use schedlab_conformance::report::Diagnostics;
 
@@ -36,42 +40,55 @@ pub use capture::run_capture_command;
 pub use cases::run_cases_command;
 pub use check::{run_check_command, run_list_command};
 pub use clean::run_clean_command;
+pub use conform::run_conform_command;
 pub use diff::run_diff_command;
 pub use doctor::run_doctor_command;
 pub use explain::run_explain_command;
 pub use feature::run_feature_command;
 pub use minimise::run_minimise_command;
-pub(crate) use output::CommandOutput;
+pub(crate) use output::{CommandOutput, OutputChoices};
 pub use redact::run_redact_command;
 pub use replay::run_replay_command;
 pub use run::run;
 pub use simulate::run_simulate_command;
 pub use snapshot::run_snapshot_command;
 pub use steps::run_steps_command;
+pub use ui::run_ui_command;
 pub use up::up;
 pub use upgrade::run_upgrade_command;
 
 /// Parses the command line and runs the subcommand.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match settings::parse_command_line(std::env::args_os()) {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(ParseError::CommandLine(error)) => {
             let _ = error.print();
             return if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Passed }.into();
         }
+        Err(ParseError::Settings(error)) => {
+            return report_error(&UsageError(error.to_string()).into()).into();
+        }
     };
-    if let Err(error) = logging::init(cli.log_format, "off") {
+    output::set_choices(OutputChoices { color: cli.color, quiet: cli.quiet });
+    let log_level = match cli.command {
+        Command::Scheduler(_) => schedlab_scheduler::cli::LOG_LEVEL,
+        _ => "off",
+    };
+    if let Err(error) = logging::init(cli.log_format, log_level) {
         return report_error(&UsageError(error.to_string()).into()).into();
     }
-    run_command(cli.command).unwrap_or_else(|error| report_error(&error)).into()
+    run_command(cli.command, cli.log_format).unwrap_or_else(|error| report_error(&error)).into()
 }
 
-fn run_command(command: Command) -> anyhow::Result<ExitStatus> {
+fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitStatus> {
     match command {
+        Command::Init(args) => init::run_init_command(&args),
         Command::Run(args) => run(&args),
+        Command::Conform(args) => run_conform_command(&args),
         Command::List(args) => run_list_command(&args),
         Command::Check(args) => run_check_command(&args),
         Command::Steps(args) => run_steps_command(&args),
+        Command::Ui(args) => run_ui_command(&args),
         Command::Up(args) => up(&args),
         Command::Keep(args) => {
             schedlab_clusters::process::run_watchdog(&args.log, &args.words)?;
@@ -85,6 +102,12 @@ fn run_command(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Upgrade(args) => run_upgrade_command(&args),
         Command::Doctor(args) => run_doctor_command(&args),
         Command::Clean(args) => run_clean_command(&args),
+        Command::Completions(args) => install_files::run_completions_command(&args),
+        Command::Man(args) => install_files::run_man_command(&args),
+        Command::Scheduler(verb) => {
+            let done = schedlab_scheduler::cli::run_verb("schedlab scheduler", log_format, verb);
+            Ok(done.map_or(ExitStatus::Failed, |()| ExitStatus::Passed))
+        }
     }
 }
 

@@ -22,6 +22,8 @@ mod lab;
 mod logs;
 #[path = "cli/options.rs"]
 mod options;
+#[path = "cli/project.rs"]
+mod project;
 #[path = "cli/upgrade.rs"]
 mod upgrade;
 

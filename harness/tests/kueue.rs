@@ -40,10 +40,10 @@ const KUEUE: &str = "/apis/kueue.x-k8s.io/v1beta2";
 /// The features that run by default: borrowing, and the limits of a single queue.
 const FEATURES: [&str; 5] = [
     "features/borrowing",
-    "features/quota/limits.feature:51",
-    "features/quota/limits.feature:52",
-    "features/quota/limits.feature:53",
-    "features/quota/limits.feature:54",
+    "features/quota/limits.feature:90",
+    "features/quota/limits.feature:91",
+    "features/quota/limits.feature:92",
+    "features/quota/limits.feature:93",
 ];
 
 /// A cluster with Kueue; dropping it ends its processes.

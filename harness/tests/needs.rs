@@ -45,6 +45,9 @@ fn cases() -> std::io::Result<Vec<Case>> {
     for area in std::fs::read_dir(&root)? {
         for file in std::fs::read_dir(area?.path())? {
             let path = file?.path();
+            if path.extension().is_none_or(|extension| extension != "feature") {
+                continue;
+            }
             let text = std::fs::read_to_string(&path)?;
             let shown = path.strip_prefix(&root).unwrap_or(&path).display().to_string();
             cases.extend(
@@ -189,33 +192,47 @@ fn tables_and_steps_need_the_capabilities_that_they_use() {
     }
 }
 
+/// What a scheduler does must not depend on what it says.
 #[test]
-fn quoted_kai_messages_need_kai_words_also_in_snapshots() {
-    let needs = |case: &Case| case.required_capabilities().contains("kai-words");
-    for quoted in ["\"found no claim\"", "'found no claim \"data\"'"] {
-        assert!(
-            needs(&case(&format!("    Then pod \"a\" is pending because {quoted}"))),
-            "{quoted}"
-        );
-    }
-    assert!(!needs(&case("    Then pod \"a\" is running")));
-    let features = Path::new(env!("CARGO_MANIFEST_DIR")).join("../features");
-    for (file, name, quotes) in [
-        ("robustness/nodes.feature", "A node that is deleted and added again", true),
-        ("placement/kube.feature", "The emptiest node comes first", false),
-        // This scenario quotes messages of kube-scheduler.
-        ("placement/kube.feature", "So a pod that needs a whole node finds none", false),
+fn quoted_words_need_no_capability() {
+    for step in [
+        "pod \"a\" is pending because \"over quota\"",
+        "an event of pod \"a\" says \"Evict\"",
+        "2 pods of the cluster were evicted with \"reclaim\"",
+        "the placement matches its snapshot",
     ] {
-        let file = features.join(file);
-        let text = std::fs::read_to_string(&file).expect("the feature exists");
-        let cases = load_text(
-            &file.display().to_string(),
-            &text,
-            schedlab_conformance::steps::catalogue::is_step,
-        )
-        .expect("the text is a feature");
-        let found =
-            cases.iter().find(|case| case.name.starts_with(name)).expect("the scenario exists");
-        assert_eq!(needs(found), quotes, "{name}");
+        assert_eq!(case(&format!("    Then {step}")).required_capabilities(), BTreeSet::new());
     }
+}
+
+/// The names of capabilities that tags of the features used to name and that mean words, settings
+/// or folders instead of behaviour.
+#[test]
+fn no_feature_has_a_tag_that_names_words() {
+    let old = ["kai-words", "kai-settings", "kube-profile", "snapshots", "faults"];
+    let wrong = cases()
+        .unwrap()
+        .into_iter()
+        .filter(|case| case.tags.iter().any(|tag| old.contains(&tag.as_str())));
+    assert_eq!(wrong.map(|case| case.id()).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+#[test]
+fn manifests_and_sentences_need_the_capabilities_that_they_use() {
+    let manifest =
+        |text: &str| format!("    Given this manifest is applied:\n\"\"\"\n{text}\n\"\"\"\n");
+    for (text, needed) in [
+        ("    Given the scheduler profile \"kube\"".to_owned(), "no-queue"),
+        ("    Given the placement strategy \"spread\"".to_owned(), "configuration"),
+        ("    Given pods are bound by requests".to_owned(), "bind-requests"),
+        ("    Then queue \"a\" has a fair share of 2 GPUs".to_owned(), "reported-shares"),
+        (manifest("apiVersion: resource.k8s.io/v1\nkind: ResourceClaim"), "dra"),
+        (manifest("adminAccess: true"), "dra-admin-access"),
+        (manifest("allocationMode: All"), "dra-all-devices"),
+        (manifest("topologySpreadConstraints: []"), "spread"),
+    ] {
+        assert!(case(&text).required_capabilities().contains(needed), "{text} {needed}");
+    }
+    assert!(case("    When the scheduler is stopped").stops_the_scheduler());
+    assert!(!case("    When pod \"a\" is deleted").stops_the_scheduler());
 }

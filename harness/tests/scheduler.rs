@@ -262,7 +262,7 @@ fn profile_kube_binds_pods_one_by_one_with_the_messages_of_kube_scheduler() {
         first-1 Running n-0
         first-2 Running n-0
         second-0 Running n-0
-        second-1 Pending -: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
+        second-1 Pending -: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
         ");
         assert_snapshot!(lab.events(), @r"
         Pod FailedScheduling 0/1 nodes are available: 1 Insufficient nvidia.com/gpu

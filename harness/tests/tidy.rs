@@ -21,7 +21,7 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 80;
 
 /// Folders of the crates.
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 18] = [
     "scheduler/core",
     "scheduler/explain",
     "scheduler/testkit",
@@ -31,11 +31,14 @@ const CRATES: [&str; 15] = [
     "scheduler",
     "harness/control-plane",
     "harness/emulator",
+    "harness/protobuf",
     "harness/tenancy",
     "harness/clusters",
     "harness/conformance",
     "harness/apps",
     "harness/suite",
+    "harness/ui",
+    "harness/casefiles",
     "harness",
 ];
 

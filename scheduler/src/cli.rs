@@ -10,25 +10,26 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     pin::pin,
+    process::ExitCode,
     sync::Arc,
     time::Duration,
 };
 
-use anyhow::{Context as _, anyhow};
-use clap::{Parser, Subcommand, ValueEnum};
-use futures::FutureExt as _;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use schedlab_api::crds;
-use schedlab_scheduler::{
+use crate::{
     Binding, Clock, Component, Config, ConfigFile, FeatureGates, Metrics, Progress,
     config::names,
     explain,
     health::{self, Health},
     leader_election::{ElectionConfig, LeaderState, lead},
-    logging::LogFormat,
+    logging::{self, LogFormat},
     replay,
     snapshot_file::SnapshotSource,
 };
+use anyhow::{Context as _, anyhow};
+use clap::{Parser, Subcommand, ValueEnum};
+use futures::FutureExt as _;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use schedlab_api::crds;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -36,7 +37,8 @@ use tokio::{
 };
 use tracing::{Level, error, info, warn};
 
-pub(crate) use webhooks::{Webhooks, print_webhooks};
+pub use webhooks::Webhooks;
+use webhooks::print_webhooks;
 
 /// Help headings of flags that several verbs have.
 const CLUSTER_HEADING: &str = "Cluster";
@@ -48,7 +50,7 @@ const LOGGING_HEADING: &str = "Logging";
 /// A Kubernetes scheduler that is compatible with KAI
 #[derive(Debug, Parser)]
 #[command(version)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     /// Format of the log on standard error; the variable `RUST_LOG` selects what is logged
     #[arg(
         long,
@@ -58,13 +60,14 @@ pub(crate) struct Arguments {
         global = true,
         help_heading = LOGGING_HEADING
     )]
-    pub(crate) log_format: LogFormat,
+    log_format: LogFormat,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    command: Command,
 }
 
+/// The verbs of the scheduler
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub enum Command {
     /// Run the scheduler until it is terminated
     Run(Box<Run>),
     /// Explain why a workload is pending and what would let it run, or how a queue is used
@@ -86,9 +89,10 @@ pub(crate) enum Command {
     Webhooks(Webhooks),
 }
 
+/// Arguments of verb `replay`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  schedlab-scheduler replay snapshot.zip --cycles 3")]
-pub(crate) struct Replay {
+pub struct Replay {
     /// Captured cluster: a zip file in the format of KAI's snapshots
     file: PathBuf,
     /// Maximum number of cycles; stops earlier after a cycle without decisions
@@ -102,9 +106,10 @@ pub(crate) struct Replay {
     config: Option<PathBuf>,
 }
 
+/// Arguments of verb `snapshot`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  schedlab-scheduler snapshot --output snapshot.zip")]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     /// Zip file to write
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
@@ -119,11 +124,12 @@ pub(crate) struct Snapshot {
     config: Option<PathBuf>,
 }
 
+/// Arguments of verb `explain`
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  schedlab-scheduler explain team-a/training --config scheduler.yaml"
 )]
-pub(crate) struct Explain {
+pub struct Explain {
     /// NAMESPACE/NAME of a pod group, a pod or an owner of pods; or `queue NAME`
     #[arg(required = true, num_args = 1..=2, value_names = ["NAMESPACE/NAME", "QUEUE"])]
     target: Vec<String>,
@@ -147,12 +153,13 @@ pub(crate) struct Explain {
     usage_window: Option<Duration>,
 }
 
+/// Arguments of verb `run`
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  schedlab-scheduler run --config scheduler.yaml --health-address 0.0.0.0:8080 \
                   --leader-elect"
 )]
-pub(crate) struct Run {
+pub struct Run {
     /// Run a single cycle and exit
     #[arg(long)]
     once: bool,
@@ -278,8 +285,51 @@ fn parse_positive_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(duration).ok().filter(|period| !period.is_zero()).ok_or(allowed.to_owned())
 }
 
+/// The program `schedlab-scheduler`: parses its command line and runs the verb.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let program = "schedlab-scheduler";
+    let log_format = arguments.log_format;
+    let done = match logging::init(log_format, LOG_LEVEL) {
+        Ok(()) => run_verb(program, log_format, arguments.command),
+        Err(error) => {
+            report_error(program, &error.into(), log_format);
+            Err(VerbFailure)
+        }
+    };
+    done.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
+}
+
+/// The level from which messages are logged without the variable `RUST_LOG`.
+pub const LOG_LEVEL: &str = "info";
+
+/// The failure of a verb, whose error was printed or logged.
+#[derive(Clone, Copy, Debug)]
+pub struct VerbFailure;
+
+/// Runs a verb of the scheduler until it ends. `program` is the name that error messages begin
+/// with. Logging must have been started.
+///
+/// # Errors
+/// The verb failed. Its error was printed, or logged in JSON.
+pub fn run_verb(program: &str, log_format: LogFormat, command: Command) -> Result<(), VerbFailure> {
+    let done = match command {
+        Command::Run(arguments) => run(&arguments),
+        Command::Explain(arguments) => explain(&arguments),
+        Command::Replay(arguments) => replay(&arguments),
+        Command::Snapshot(arguments) => snapshot(&arguments),
+        Command::ConfigSchema => print_config_schema(),
+        Command::Crds => print_crds(),
+        Command::Webhooks(arguments) => print_webhooks(&arguments),
+    };
+    done.map_err(|error| {
+        report_error(program, &error, log_format);
+        VerbFailure
+    })
+}
+
 /// Schedules until the process is terminated, loses leadership, or cannot start.
-pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
+fn run(arguments: &Run) -> anyhow::Result<()> {
     // With a second thread the lease is renewed while the first one computes decisions.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -309,8 +359,7 @@ pub(crate) fn run(arguments: &Run) -> anyhow::Result<()> {
         let reviews = webhooks::serve_reviews(arguments, &config, &client).await?;
         let stop = termination_signal()?.shared();
         let (clock, metrics) = (Arc::clone(&now), Some(metrics));
-        let work =
-            schedlab_scheduler::run_until(client.clone(), config, clock, metrics, stop.clone());
+        let work = crate::run_until(client.clone(), config, clock, metrics, stop.clone());
         let scheduling = async {
             let Some(election) = election else { return work.await };
             let stop = stop_unless_leading(stop, last.clone());
@@ -399,7 +448,7 @@ fn election_config(
 }
 
 /// Prints plan and reasons over a captured cluster.
-pub(crate) fn replay(arguments: &Replay) -> anyhow::Result<()> {
+fn replay(arguments: &Replay) -> anyhow::Result<()> {
     let shown = arguments.file.display();
     let file =
         std::fs::File::open(&arguments.file).with_context(|| format!("cannot read {shown}"))?;
@@ -409,7 +458,7 @@ pub(crate) fn replay(arguments: &Replay) -> anyhow::Result<()> {
 }
 
 /// Writes a snapshot of the cluster to a file.
-pub(crate) fn snapshot(arguments: &Snapshot) -> anyhow::Result<()> {
+fn snapshot(arguments: &Snapshot) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let zip = runtime.block_on(async {
         let client = kube_client(arguments.kubeconfig.as_deref()).await?;
@@ -421,7 +470,7 @@ pub(crate) fn snapshot(arguments: &Snapshot) -> anyhow::Result<()> {
 }
 
 /// Reads the cluster once and prints the explanation.
-pub(crate) fn explain(arguments: &Explain) -> anyhow::Result<()> {
+fn explain(arguments: &Explain) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let text = runtime.block_on(async {
         let client = kube_client(arguments.kubeconfig.as_deref()).await?;
@@ -451,7 +500,7 @@ pub(crate) fn explain(arguments: &Explain) -> anyhow::Result<()> {
 }
 
 /// Prints the JSON Schema of the configuration file.
-pub(crate) fn print_config_schema() -> anyhow::Result<()> {
+fn print_config_schema() -> anyhow::Result<()> {
     let schema = serde_json::to_string_pretty(&ConfigFile::schema())
         .context("cannot format the schema as JSON")?;
     writeln!(io::stdout().lock(), "{schema}").context("cannot write to standard output")
@@ -521,7 +570,7 @@ fn wall_clock() -> jiff::Timestamp {
 }
 
 /// Prints the custom resource definitions and priority classes as YAML documents.
-pub(crate) fn print_crds() -> anyhow::Result<()> {
+fn print_crds() -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     for object in crds::all_crds().iter().chain(&crds::priority_classes()) {
         let yaml = serde_yaml::to_string(object).context("cannot format a definition as YAML")?;
@@ -531,11 +580,11 @@ pub(crate) fn print_crds() -> anyhow::Result<()> {
 }
 
 /// Reports the error that ended the process: in a JSON log as an event, else as a plain line.
-pub(crate) fn report_error(failed: &anyhow::Error, format: LogFormat) {
+fn report_error(program: &str, failed: &anyhow::Error, format: LogFormat) {
     if format == LogFormat::Json && tracing::enabled!(Level::ERROR) {
         error!("{failed:#}");
     } else {
         // A closed standard error is ignored.
-        let _ = writeln!(io::stderr(), "schedlab-scheduler: {failed:#}");
+        let _ = writeln!(io::stderr(), "{program}: {failed:#}");
     }
 }

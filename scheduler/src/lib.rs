@@ -8,6 +8,7 @@ mod api;
 mod apply;
 mod binder;
 mod cache;
+pub mod cli;
 mod concurrency;
 pub mod config;
 mod dra;
@@ -37,4 +38,4 @@ pub use config::{
 };
 pub use progress::{Progress, QueueSummary};
 pub use run::{health, leader_election, metrics, metrics::Metrics, run, run_until};
-pub use snapshot_builder::build_snapshot;
+pub use snapshot_builder::{ClusterObjects, build_snapshot};

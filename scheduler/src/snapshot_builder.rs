@@ -122,14 +122,35 @@ impl fmt::Display for UnschedulableReason {
     }
 }
 
+/// The objects of a cluster, as the API returns them.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterObjects {
+    /// Nodes.
+    pub nodes: Vec<Value>,
+    /// Pods.
+    pub pods: Vec<Value>,
+    /// PodGroups of Kubernetes (`scheduling.k8s.io`).
+    pub pod_groups: Vec<Value>,
+    /// DeviceClasses.
+    pub device_classes: Vec<Value>,
+    /// ResourceSlices.
+    pub resource_slices: Vec<Value>,
+    /// ResourceClaims.
+    pub resource_claims: Vec<Value>,
+}
+
 /// The snapshot of a cluster that is given as API objects. For tests that compare single decisions
 /// with those of another scheduler.
-pub fn build_snapshot(config: &Config, nodes: &[Value], pods: &[Value]) -> Snapshot {
+pub fn build_snapshot(config: &Config, objects: &ClusterObjects) -> Snapshot {
     let mut cache = ClusterCache::new(&config.scheduler_name)
         .with_flavor(config.flavor)
         .with_feature_gates(config);
-    cache.relist(Kind::Node, nodes);
-    cache.relist(Kind::Pod, pods);
+    cache.relist(Kind::DeviceClass, &objects.device_classes);
+    cache.relist(Kind::ResourceSlice, &objects.resource_slices);
+    cache.relist(Kind::Node, &objects.nodes);
+    cache.relist(Kind::SchedulingGroup, &objects.pod_groups);
+    cache.relist(Kind::ResourceClaim, &objects.resource_claims);
+    cache.relist(Kind::Pod, &objects.pods);
     let mut builder = SnapshotBuilder::from_config(config);
     builder.refresh(&mut cache);
     builder.built.snapshot

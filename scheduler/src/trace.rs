@@ -65,6 +65,7 @@ impl Trace {
             reserve: plugins.reserve.iter().map(|it| TracedPlugin::wrap(it, self) as _).collect(),
             permit: plugins.permit.iter().map(|it| TracedPlugin::wrap(it, self) as _).collect(),
             pipeline_policy: plugins.pipeline_policy,
+            group_scheduling: plugins.group_scheduling.clone(),
         }
     }
 

@@ -1,20 +1,22 @@
-//! Nodes, queues and pods of the benchmark.
+//! Nodes, queues and pods of the benchmarks of bindings.
 
-use anyhow::Context as _;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
 use schedlab_api::{Value, crds, json};
-use schedlab_clusters::api::{Api, to_anyhow_error};
+use schedlab_clusters::api::Api;
 use schedlab_control_plane::TemporaryControlPlane;
 
-use crate::{NODES, PODS, deletion::delete_now};
+use crate::workload::create_objects;
 
-/// Number of concurrent requests while objects are created.
-const CONCURRENT_REQUESTS: usize = 8;
 const QUEUES: usize = 4;
+/// The label of a node's rack.
+pub(crate) const RACK: &str = "example.com/rack";
+const NODES_PER_RACK: usize = 20;
 
-/// Creates the CRDs and priority classes of our scheduler, 500 nodes, and a tree of queues that
-/// share the nodes' GPUs.
-pub(crate) async fn install_fleet(plane: &TemporaryControlPlane) -> anyhow::Result<()> {
+/// Creates the CRDs and priority classes of our scheduler, nodes with 8 GPUs each in racks of 20, and
+/// a tree of queues that share the nodes' GPUs.
+pub(crate) async fn install_fleet(
+    plane: &TemporaryControlPlane,
+    nodes: usize,
+) -> anyhow::Result<()> {
     let api = Api::new(plane.client().await?);
     let definitions = crds::all_crds().into_iter();
     create_objects(&api, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definitions)
@@ -25,69 +27,29 @@ pub(crate) async fn install_fleet(plane: &TemporaryControlPlane) -> anyhow::Resu
     while api.get(queues).await.is_err() {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    let leaves =
-        (0..QUEUES).map(|at| queue_object(&format!("team-{at}"), Some("all"), NODES * 8 / QUEUES));
-    create_objects(&api, queues, [queue_object("all", None, NODES * 8)].into_iter().chain(leaves))
+    let leaves = (0..QUEUES).map(|at| queue_object(&queue_of(at), Some("all"), nodes * 8 / QUEUES));
+    create_objects(&api, queues, [queue_object("all", None, nodes * 8)].into_iter().chain(leaves))
         .await?;
-    create_objects(&api, "/api/v1/nodes", (0..NODES).map(node_object)).await
+    create_objects(&api, "/api/v1/nodes", (0..nodes).map(node_object)).await
 }
 
-/// Creates a namespace with pending pods of a scheduler.
-pub(crate) async fn submit_pods(api: &Api, namespace: &str, scheduler: &str) -> anyhow::Result<()> {
-    let object = json!({
-        "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace },
-    });
-    create_objects(api, "/api/v1/namespaces", [object]).await?;
-    let pods = (0..PODS).map(|at| pod_object(at, scheduler));
-    create_objects(api, &format!("/api/v1/namespaces/{namespace}/pods"), pods).await
-}
-
-/// Deletes the objects of one measured run.
-pub(crate) async fn delete_objects(api: &Api, namespace: &str) -> anyhow::Result<()> {
-    let collections = [
-        format!("/api/v1/namespaces/{namespace}/pods"),
-        format!("/apis/scheduling.run.ai/v2alpha2/namespaces/{namespace}/podgroups"),
-        format!("/api/v1/namespaces/{namespace}/events"),
-        format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events"),
-    ];
-    for collection in collections {
-        while let Err(error) = delete_now(api, &collection).await {
-            if !is_timeout(&error) {
-                return Err(error);
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Whether a deletion timed out: a busy API server may not delete a large collection within its
-/// timeout of one minute. Objects that it has deleted until then are gone.
-fn is_timeout(error: &anyhow::Error) -> bool {
-    let error = error.downcast_ref::<kube::Error>();
-    matches!(error, Some(kube::Error::Api(status)) if status.code == 504)
-}
-
-async fn create_objects(
-    api: &Api,
-    path: &str,
-    objects: impl IntoIterator<Item = Value>,
-) -> anyhow::Result<()> {
-    let posts = objects.into_iter().map(|object| async move {
-        let response = api.post(path, &object).await;
-        response.map(drop).map_err(to_anyhow_error).with_context(|| path.to_owned())
-    });
-    stream::iter(posts).buffer_unordered(CONCURRENT_REQUESTS).try_collect().await
+/// Name of the queue of a pod, or of a group of pods.
+pub(crate) fn queue_of(index: usize) -> String {
+    format!("team-{}", index % QUEUES)
 }
 
 fn node_object(index: usize) -> Value {
-    let name = format!("gpu-{index:03}");
+    let name = format!("gpu-{index:04}");
     let capacity = json!({
         "cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8",
     });
+    let rack = format!("rack-{:03}", index / NODES_PER_RACK);
     json!({
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
+        "metadata": {
+            "name": name, "labels": { "kubernetes.io/hostname": name, RACK: rack },
+        },
         "status": {
             "capacity": capacity, "allocatable": capacity,
             "conditions": [{ "type": "Ready", "status": "True" }],
@@ -106,17 +68,14 @@ fn queue_object(name: &str, parent: Option<&str>, gpus: usize) -> Value {
     })
 }
 
-fn pod_object(index: usize, scheduler: &str) -> Value {
+/// A pod that requests one GPU.
+pub(crate) fn pod_object(name: &str, queue: &str) -> Value {
     let requests = json!({ "cpu": "1", "memory": "4Gi", "nvidia.com/gpu": "1" });
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "name": format!("pod-{index:04}"),
-            "labels": { "kai.scheduler/queue": format!("team-{}", index % QUEUES) },
-        },
+        "metadata": { "name": name, "labels": { "kai.scheduler/queue": queue } },
         "spec": {
-            "schedulerName": scheduler,
             "containers": [{
                 "name": "main", "image": "registry.example/train:1",
                 "resources": { "requests": requests, "limits": { "nvidia.com/gpu": "1" } },

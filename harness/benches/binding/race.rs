@@ -24,7 +24,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::{PODS, fleet};
+use crate::workload::Workload;
 
 /// Interval at which events are counted after all pods are bound.
 const EVENT_POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -32,6 +32,8 @@ const EVENT_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Times since the start of a scheduler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timings {
+    /// Number of pods.
+    pub(crate) pods: usize,
     /// Time until the first binding.
     pub(crate) first: Duration,
     /// Time until the last binding.
@@ -42,27 +44,36 @@ pub(crate) struct Timings {
 
 impl Timings {
     pub(crate) fn pods_per_second(&self) -> f64 {
-        pod_count_as_f64() / self.all.as_secs_f64()
+        self.pods_as_f64() / self.all.as_secs_f64()
     }
 
     pub(crate) fn pods_per_second_after_first(&self) -> f64 {
-        pod_count_as_f64() / self.duration_after_first().as_secs_f64()
+        self.pods_as_f64() / self.duration_after_first().as_secs_f64()
+    }
+
+    /// Pods per second from the first binding, and from the start.
+    pub(crate) fn describe(&self) -> String {
+        let (start, first) = (self.pods_per_second(), self.pods_per_second_after_first());
+        let events = self.events.as_secs_f64();
+        format!("{first:.0} ({start:.0} from its start; all events after {events:.1} s)")
     }
 
     /// From the first binding to the last.
     pub(crate) fn duration_after_first(&self) -> Duration {
         self.all.saturating_sub(self.first)
     }
+
+    fn pods_as_f64(&self) -> f64 {
+        u32::try_from(self.pods).map_or(f64::NAN, f64::from)
+    }
 }
 
-fn pod_count_as_f64() -> f64 {
-    u32::try_from(PODS).map_or(f64::NAN, f64::from)
-}
-
-/// Measures kube-scheduler with its default profile, without client-side rate limits.
+/// Measures kube-scheduler with its default profile and feature gates, without client-side rate
+/// limits.
 pub(crate) async fn time_kube_scheduler(
     plane: &TemporaryControlPlane,
-    namespace: &str,
+    workload: &Workload,
+    feature_gates: &str,
 ) -> anyhow::Result<Timings> {
     let config = json!({
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -74,8 +85,12 @@ pub(crate) async fn time_kube_scheduler(
     });
     let file = tempfile::NamedTempFile::new().context("no temporary file")?;
     fs::write(file.path(), config.to_string())?;
-    let arguments = [format!("--config={}", file.path().display()), "--secure-port=0".to_owned()];
-    time_binding(plane, namespace, "default-scheduler", || {
+    let arguments = [
+        format!("--config={}", file.path().display()),
+        "--secure-port=0".to_owned(),
+        format!("--feature-gates={feature_gates}"),
+    ];
+    time_binding(plane, workload, "default-scheduler", || {
         plane.start_program("kube-scheduler", &arguments)
     })
     .await
@@ -84,20 +99,19 @@ pub(crate) async fn time_kube_scheduler(
 /// Measures our scheduler, configured as by its command line, on a thread of its own.
 pub(crate) async fn time_our_scheduler(
     plane: &TemporaryControlPlane,
-    namespace: &str,
+    workload: &Workload,
+    config: Config,
 ) -> anyhow::Result<Timings> {
     let kubeconfig = plane.kubeconfig().to_owned();
-    time_binding(plane, namespace, "kai-scheduler", || {
+    let name = config.scheduler_name.to_string();
+    time_binding(plane, workload, &name, || {
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = thread::spawn(move || -> anyhow::Result<()> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let client = kube::Client::try_from(client_config(&kubeconfig).await?)?;
-                let config = Config {
-                    idle_policy: IdlePolicy::UntilEvent,
-                    writes_at_once: 32,
-                    ..Config::kai()
-                };
+                let config =
+                    Config { idle_policy: IdlePolicy::UntilEvent, writes_at_once: 32, ..config };
                 tokio::select! {
                     ended = schedlab_scheduler::run(client, config, wall_clock()) => ended,
                     _ = stopped => Ok(()),
@@ -125,17 +139,18 @@ impl Drop for SchedulerThread {
 /// Starts a scheduler and measures how long it takes to bind all pods.
 async fn time_binding<T>(
     plane: &TemporaryControlPlane,
-    namespace: &str,
+    workload: &Workload,
     scheduler_name: &str,
     start: impl FnOnce() -> anyhow::Result<T>,
 ) -> anyhow::Result<Timings> {
     let api = Api::new(plane.client().await?);
-    fleet::submit_pods(&api, namespace, scheduler_name).await.context("cannot submit the pods")?;
+    let (namespace, pods) = (&*workload.namespace, workload.pods.len());
+    workload.submit(&api, scheduler_name).await.context("cannot submit the pods")?;
     let mut pods_watch = watch_bound_pods(&api, namespace).await?;
     let start_time = Instant::now();
     let scheduler = start()?;
     let (mut names, mut first) = (BTreeSet::new(), None);
-    while names.len() < PODS {
+    while names.len() < pods {
         // An API server ends the watch of a slow client; on a busy machine this can happen here.
         let Some(line) = pods_watch.try_next().await? else {
             pods_watch = watch_bound_pods(&api, namespace).await?;
@@ -148,10 +163,10 @@ async fn time_binding<T>(
         }
     }
     let all = start_time.elapsed();
-    let events = wait_for_events(&api, namespace).await? - start_time;
+    let events = wait_for_events(&api, namespace, pods).await? - start_time;
     drop(scheduler);
-    fleet::delete_objects(&api, namespace).await?;
-    Ok(Timings { first: first.unwrap_or_default(), all, events })
+    workload.delete(&api).await?;
+    Ok(Timings { pods, first: first.unwrap_or_default(), all, events })
 }
 
 /// Watches bound pods, beginning with those that are bound already.
@@ -170,12 +185,12 @@ async fn watch_bound_pods(
 }
 
 /// Waits until there is an event for every pod. Returns when that happened.
-async fn wait_for_events(api: &Api, namespace: &str) -> anyhow::Result<Instant> {
+async fn wait_for_events(api: &Api, namespace: &str, pods: usize) -> anyhow::Result<Instant> {
     let path = format!("/api/v1/namespaces/{namespace}/events?limit=1");
     loop {
         let list = api.get(&path).await?;
         let more = list["metadata"]["remainingItemCount"].as_u64().unwrap_or(0);
-        if usize::try_from(more)? + 1 >= PODS {
+        if usize::try_from(more)? + 1 >= pods {
             return Ok(Instant::now());
         }
         sleep(EVENT_POLL_INTERVAL).await;

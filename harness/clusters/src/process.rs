@@ -2,6 +2,7 @@
 //! keep`, which kills it as soon as our end of a pipe closes, even if we are killed. The run's
 //! record lets `schedlab clean` find both, in case the watchdog is killed, too.
 
+mod own_network;
 mod watchdog;
 
 use std::io::{BufRead as _, BufReader};
@@ -14,6 +15,7 @@ use anyhow::Context as _;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use schedlab_control_plane::Process;
 
+pub use own_network::in_own_network;
 pub use watchdog::run_watchdog;
 
 use crate::cleanup::Run;

@@ -321,6 +321,35 @@ impl RealCluster {
         })
     }
 
+    /// Creates the CRDs and priority classes of a scheduler that schedlab starts.
+    ///
+    /// # Errors
+    /// The cluster rejects an object, or has a priority class with another value.
+    pub fn install_target_objects(
+        &mut self,
+        definitions: &[schedlab_api::Value],
+        classes: &[schedlab_api::Value],
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<()> {
+        let existing = match &self.provider {
+            ClusterProvider::ControlPlane(_) => prerequisites::ExistingCrds::Replace,
+            ClusterProvider::Kind(_)
+            | ClusterProvider::Container(_)
+            | ClusterProvider::Existing => prerequisites::ExistingCrds::Keep,
+        };
+        let installed = prerequisites::install_target_objects(
+            &self.config,
+            definitions,
+            classes,
+            existing,
+            self.run.id(),
+        );
+        block_on(interrupt.run_unless_interrupted(installed))?;
+        let names = classes.iter().filter_map(|class| class["metadata"]["name"].as_str());
+        self.shared_priority_classes.extend(names.map(str::to_owned));
+        Ok(())
+    }
+
     /// A description for people: `Kubernetes v1.35.4 at https://…`, and what simulates the
     /// cluster's nodes unless schedlab does.
     pub fn description(&self) -> String {

@@ -5,10 +5,12 @@
 //! and one of the [`schedulers`] under test. [`history`] says what each write means, and the audit
 //! judges it. [`render`] turns what a scenario showed into text, which [`snapshots`] compares with
 //! reviewed files; [`compare`] compares the outcome with another run's. [`report`] writes the
-//! results. [`static_check`] finds without a cluster what a run would reject. [`suite_files`] reads
-//! the files of all of them, from disk or from the program itself.
+//! results. [`conform`] says what the results of a profile's scenarios mean for a scheduler.
+//! [`static_check`] finds without a cluster what a run would reject. [`suite_files`] reads the files
+//! of all of them, from disk or from the program itself.
 
 pub mod compare;
+pub mod conform;
 pub mod features;
 pub mod history;
 pub mod render;

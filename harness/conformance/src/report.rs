@@ -107,7 +107,8 @@ pub struct CaseReport {
     /// words. They neither fail nor skip the case.
     #[serde(rename = "wordingNotJudged", skip_serializing_if = "Vec::is_empty", default)]
     pub wording_not_judged: Vec<UnjudgedClaim>,
-    /// Snapshots that were not judged, because they show what our scheduler does.
+    /// Snapshots and numbers of writes that were not judged, because they show how our scheduler
+    /// works.
     #[serde(rename = "snapshotsNotJudged", skip_serializing_if = "Vec::is_empty", default)]
     pub snapshots_not_judged: Vec<UnjudgedClaim>,
     /// Whether the case failed first and passed on a retry. `outcome` says whether that counts as a

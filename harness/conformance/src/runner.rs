@@ -20,7 +20,7 @@ use crate::schedulers::{Target, dialect_of};
 use crate::snapshots::SnapshotUpdate;
 use crate::steps::catalogue::{self, OtherClaim};
 use crate::steps::other_claim;
-use crate::world::{TimeScale, World};
+use crate::world::{TimeScale, World, required_feature_gates};
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::real_cluster::RealCluster;
 use schedlab_emulator::feature_gates::{self, FeatureGates};
@@ -98,7 +98,7 @@ impl RunSettings {
         let (why, lacks) = match (self.skip_reason(case, steps), lacks.as_slice()) {
             (Some(why), _) => (why, Vec::new()),
             (None, []) => return None,
-            (None, names) => (format!("{} lacks {}", self.target.name, names.join(", ")), lacks),
+            (None, names) => (self.target.missing_capabilities_text(names), lacks),
         };
         Some(CaseReport {
             outcome: CaseOutcome::Skipped,
@@ -181,7 +181,7 @@ impl RunSettings {
     /// Why a case's feature gates cannot be enabled, if so.
     fn missing_feature_gate(&self, case: &Case) -> Option<String> {
         let version = self.feature_gates.version();
-        case.feature_gates().into_iter().find_map(|gate| {
+        required_feature_gates(case, &self.target).into_iter().find_map(|gate| {
             if !feature_gates::known(version).contains_key(gate) {
                 let why =
                     format!("it needs the feature gate {gate}, which Kubernetes {version} lacks");
@@ -223,6 +223,26 @@ pub fn run(
         &|case| run_case_with_flaky_result(case, &steps, settings),
         progress,
     )
+}
+
+/// The scenario that shows that a scheduler starts and places a pod.
+const TRIAL: &str = "Feature: trial
+  Scenario: A pod runs
+    Given a fleet of 1 node with 1 GPU each
+    And a queue \"trial\" with a quota of 1
+    When 1 pod \"trial\" with 1 GPU each is submitted to queue \"trial\"
+    Then eventually within 1 minute queue \"trial\" has 1 running pod
+";
+
+/// Runs a scenario with one pod. Returns why the pod did not run, `None` if it did.
+pub fn trial_failure(settings: &RunSettings) -> Option<String> {
+    let cases = crate::features::load_text("trial.feature", TRIAL, catalogue::is_step)
+        .expect("the trial is a feature");
+    let settings = RunSettings { force: true, baseline: None, ..settings.clone() };
+    panics::install_panic_hook();
+    let steps = catalogue::step_collection();
+    let report = attempt::run_attempt(&cases[0], &steps, &settings).report;
+    report.failure.map(|failure| failure.message)
 }
 
 /// Runs a case, and treats a flaky one as the setting `flaky_result` says.

@@ -1,8 +1,10 @@
 //! The schedulers under test: what a [`Target`] declares, and how one is started, suspended and
 //! killed in this process, as a process, or on the cluster where it is installed.
 
+mod adapters;
 mod api_proxy;
 mod capabilities;
+mod configuration;
 mod crash_injector;
 mod in_process;
 mod process;
@@ -18,13 +20,18 @@ use std::sync::Arc;
 
 use schedlab_emulator::clock::Clock;
 
+pub use adapters::Unsupported;
+pub(crate) use adapters::{
+    GangStatus, QueueResource, Queues, Translator, WORKLOAD_LABEL, is_kai_pod_group, is_kai_queue,
+    put_below_root, root_queue_object,
+};
 pub(crate) use capabilities::CAPABILITIES_AND_MEANINGS;
 pub(crate) use crash_injector::{CrashPoint, CrashService};
 pub(crate) use in_process::CycleTicks;
 pub(crate) use in_process::InProcessScheduler;
-pub(crate) use process::{SchedulerProcess, SchedulerProcessSpec};
+pub(crate) use process::{SchedulerProcess, SchedulerProcessSpec, Startup};
 pub(crate) use suspend::SuspendGuard;
-pub use target::{Target, check_placeholders};
+pub use target::{Prerequisites, Target, TargetProgram, UnsupportedCapability, check_placeholders};
 pub(crate) use under_test::{NoScheduler, SchedulerUnderTest};
 pub(crate) use words::{Dialect, dialect_of};
 

@@ -5,13 +5,13 @@ mod assertions;
 mod evictions;
 pub(crate) mod manifests;
 pub mod observed;
-mod queues;
 pub mod scenario_cluster;
 mod scheduler;
 mod state_summary;
 mod step_input;
 pub(crate) mod step_source;
 mod submit;
+mod target_objects;
 mod time_scale;
 mod unjudged_claims;
 
@@ -30,12 +30,14 @@ use tokio::time::Instant;
 
 use crate::features::Case;
 use crate::report::{ClaimKind, UnjudgedClaim};
-use crate::schedulers::{SchedulerUnderTest, Target};
+use crate::schedulers::{SchedulerUnderTest, Target, Unsupported};
 use schedlab_clusters::api::Api;
 use schedlab_clusters::real_cluster::RealCluster;
 
 use observed::{ObservedCluster, Phase, Pod};
 use scenario_cluster::{Cluster as _, EmulatedCluster, ScenarioCluster, TenantCluster};
+
+pub use manifests::manifest_objects;
 
 pub(crate) use assertions::{Assertion, Temporal};
 pub(crate) use time_scale::TimeScale;
@@ -78,6 +80,8 @@ pub struct World {
     /// The audit that checks every write; `None` until the scheduler has started.
     audit: Option<Audit>,
     case: Case,
+    /// The texts of the scheduler's configuration that steps have set.
+    configuration_texts: Vec<String>,
     /// Submitted objects by workload name, so that a step can delete and resubmit them.
     submitted: BTreeMap<String, Vec<Value>>,
     /// API paths of objects that steps deleted.
@@ -85,6 +89,8 @@ pub struct World {
     /// The objects that were last written to the target's own queue API; empty if the target reads
     /// KAI's queues.
     last_synced: Vec<Value>,
+    /// What the target's APIs cannot express and the scenario needs.
+    unsupported: Option<Unsupported>,
     /// Periodic submissions of workloads by name; `None` once a step has ended the submission.
     streams: BTreeMap<String, Option<JoinHandle<anyhow::Error>>>,
     /// Line number of the step that runs now.
@@ -107,6 +113,16 @@ enum WorldScheduler {
     Started(Box<SchedulerUnderTest>),
     /// The scenario runs without a scheduler.
     Absent,
+}
+
+/// The feature gates of Kubernetes that a case requires on this target: its own, and that of the
+/// API in which the target's gangs are described.
+pub(crate) fn required_feature_gates(case: &Case, target: &Target) -> BTreeSet<&'static str> {
+    let mut gates = case.feature_gates();
+    if case.required_capabilities().contains("gang") {
+        gates.extend(target.gangs.feature_gate());
+    }
+    gates
 }
 
 /// The feature gates of a scheduler with profile `kube`: those that the case requires.
@@ -149,7 +165,10 @@ impl World {
         seed: u64,
         time_scale: TimeScale,
     ) -> anyhow::Result<Self> {
-        let api = Api::new(cluster.cluster_client());
+        let mut api = Api::new(cluster.cluster_client());
+        for object in target.scenario_objects()? {
+            api.create(&object).await.with_context(|| format!("target {}", target.name))?;
+        }
         let view = match &cluster {
             ScenarioCluster::Emulated(emulated) => {
                 ObservedCluster::watch_store_in_process(emulated.emulator())?
@@ -172,9 +191,11 @@ impl World {
             audit: None,
             case: case.clone(),
             step_line: case.location.line,
+            configuration_texts: Vec::new(),
             submitted: BTreeMap::new(),
             deleted: BTreeSet::new(),
             last_synced: Vec::new(),
+            unsupported: None,
             streams: BTreeMap::new(),
             last_mismatch: None,
             snapshot_parts: Vec::new(),
@@ -208,7 +229,7 @@ impl World {
     }
 
     async fn wait_for_time(&mut self, time: Duration) -> anyhow::Result<()> {
-        self.ensure_scheduler_started();
+        self.wait_until_scheduler_is_up().await?;
         let end = Instant::now() + time;
         while self.next_change_before(end).await? {}
         self.cluster.wait_for_two_cycles().await;
@@ -244,16 +265,21 @@ impl World {
 
     /// Waits until nothing changes any more and no pod is starting or terminating.
     pub(crate) async fn settle(&mut self) -> anyhow::Result<()> {
-        self.ensure_scheduler_started();
+        self.wait_until_scheduler_is_up().await?;
         if self.is_unchanged_since_settled() {
             return Ok(());
         }
-        let end = Instant::now() + self.time_scale.scaled_duration(TRANSITION_WAIT_MAX);
-        let idle_wait_max =
-            if self.is_on_real_cluster() { IDLE_WAIT_MAX_REAL } else { IDLE_WAIT_MAX };
+        let end = Instant::now() + self.transition_wait_max();
+        let idle_wait_max = self.idle_wait_max();
         loop {
-            let settled = self.cluster.settle(idle_wait_max).await;
-            settled.with_context(|| self.last_writes_text())?;
+            if let Err(unsettled) = self.cluster.settle(idle_wait_max).await {
+                // Components of another scheduler may write all the time.
+                if self.target.own_times().is_some() {
+                    self.catch_up_with_watches().await?;
+                    break;
+                }
+                return Err(unsettled).with_context(|| self.last_writes_text());
+            }
             let writes = self.cluster.write_count();
             self.catch_up_with_watches().await?;
             // A component may have written while the watches caught up.
@@ -272,6 +298,29 @@ impl World {
         }
         self.last_settled = Some((self.cluster.write_count(), Instant::now()));
         Ok(())
+    }
+
+    /// How long pods may take to start or terminate. With a scheduler that schedlab does not
+    /// configure: what the scenario's pods take, and its patience; a pod that it bound too early
+    /// would otherwise be waited for.
+    fn transition_wait_max(&self) -> Duration {
+        let usual = self.time_scale.scaled_duration(TRANSITION_WAIT_MAX);
+        match self.target.own_times() {
+            None => usual,
+            Some(times) => {
+                let longest = self.time_scale.scaled_duration(self.case.longest_wait());
+                usual.min(longest + times.patience())
+            }
+        }
+    }
+
+    /// How long the scheduler may keep writing while the cluster should settle.
+    fn idle_wait_max(&self) -> Duration {
+        match (self.is_on_real_cluster(), self.target.own_times()) {
+            (false, _) => IDLE_WAIT_MAX,
+            (true, None) => IDLE_WAIT_MAX_REAL,
+            (true, Some(times)) => IDLE_WAIT_MAX_REAL.min(2 * times.patience()),
+        }
     }
 
     /// Whether nothing has been written since the cluster last settled. In virtual time the clock

@@ -11,7 +11,6 @@ mod discovery;
 mod json_writer;
 mod openapi;
 mod path;
-mod protobuf;
 mod query;
 mod read;
 mod response;

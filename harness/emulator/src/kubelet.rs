@@ -26,9 +26,9 @@ use jiff::Timestamp;
 
 use crate::reconcile::fields::{time_after, time_after_secs, time_at};
 use crate::reconcile::pod_status::{
-    are_claims_ready, is_finished, node_name, pods_reserving_claim,
+    are_claims_ready, group_members, is_finished, node_name, pods_reserving_claim,
 };
-use crate::reconcile::resources::{CONFIG_MAPS, NODES, PODS, RESOURCE_CLAIMS, SECRETS};
+use crate::reconcile::resources::{CONFIG_MAPS, NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, SECRETS};
 use crate::reconcile::result::EventSpec;
 use crate::reconcile::{
     ApiRequest, Context, Controller, InformerCache, ObjectChange, ReconcileResult, WatchedKinds,
@@ -47,20 +47,33 @@ use timing::{PodTiming, invalid_annotation_events};
 pub(crate) const CONTROLLER: Controller = Controller {
     name: "kubelet",
     manager: "kubelet",
-    watches: WatchedKinds::Kinds(&[&PODS, &RESOURCE_CLAIMS, &CONFIG_MAPS, &SECRETS, &NODES]),
+    watches: WatchedKinds::Kinds(&[
+        &PODS,
+        &RESOURCE_CLAIMS,
+        &POD_GROUPS,
+        &CONFIG_MAPS,
+        &SECRETS,
+        &NODES,
+    ]),
     keys_to_reconcile,
     reconcile,
 };
 
-/// A changed pod, the pods of a changed node, and the pods that use a changed
+/// A changed pod, the pods of a changed node or a new pod group, and the pods that use a changed
 /// `ResourceClaim`, `ConfigMap` or Secret.
 fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
     if change.key.resource == *PODS {
-        let bound = change.after.as_ref().filter(|pod| !node_name(pod).is_empty());
+        let bound = change.after.as_ref().filter(|pod| is_bound(pod));
         return bound.map(|_| change.key.clone()).into_iter().collect();
     }
     if change.key.resource == *RESOURCE_CLAIMS {
         return pods_reserving_claim(change, cache);
+    }
+    if change.key.resource == *POD_GROUPS {
+        // Its pods may have been seen first, and wait for claims that are reserved for the group.
+        let is_new = change.before.is_none();
+        let members = group_members(&change.key, cache).filter(|(_, pod)| is_new && is_bound(pod));
+        return members.map(|(key, _)| key.clone()).collect();
     }
     if [&*CONFIG_MAPS, &SECRETS].contains(&&change.key.resource) {
         return mounts::pods_waiting_for(change, cache);
@@ -69,6 +82,10 @@ fn keys_to_reconcile(change: &ObjectChange, cache: &InformerCache) -> Vec<Key> {
         return Vec::new();
     }
     cache.pods_on(&change.key.name).map(|(key, _)| key.clone()).collect()
+}
+
+fn is_bound(pod: &Value) -> bool {
+    !node_name(pod).is_empty()
 }
 
 /// Whether the change of a node leaves its pods unaffected.

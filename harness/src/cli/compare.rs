@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use schedlab_scheduler::config::names;
 
-use super::Format;
+use super::{Format, ProfileArgs};
 
 /// Arguments of `schedlab diff`.
 #[derive(Debug, Args)]
@@ -30,6 +30,9 @@ pub struct DiffRuns {
     /// Folder for the results of runs.
     #[arg(long, default_value = "results", value_name = "DIR", help_heading = "Output")]
     pub results: PathBuf,
+    /// The profile of the settings.
+    #[command(flatten)]
+    pub profile: ProfileArgs,
 }
 
 /// Arguments of `schedlab upgrade`.

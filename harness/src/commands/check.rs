@@ -151,6 +151,8 @@ struct ListedCase<'a> {
     name: &'a str,
     tags: &'a [String],
     steps: usize,
+    /// The capabilities of a scheduler that the scenario needs.
+    capabilities: BTreeSet<&'static str>,
 }
 
 fn case_list_json(cases: &[&Case]) -> anyhow::Result<String> {
@@ -165,6 +167,7 @@ fn case_list_json(cases: &[&Case]) -> anyhow::Result<String> {
             name: &case.name,
             tags: &case.tags,
             steps: case.steps.len(),
+            capabilities: case.required_capabilities(),
         })
         .collect();
     Ok(serde_json::to_string_pretty(&listed)? + "\n")

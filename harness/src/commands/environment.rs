@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use schedlab_control_plane::{Assets, PROGRAMS, built_folder};
 
 use super::UsageError;
-use crate::cli::{ClusterChoice, EnvironmentArgs};
+use crate::cli::{ClusterChoice, EnvironmentArgs, clusters_of_option};
 use schedlab_clusters::external_tools;
 use schedlab_clusters::real_cluster::Kubelets;
 use schedlab_clusters::scheduler_source::SchedulerSource;
@@ -19,11 +19,9 @@ use ClusterChoice::{Container, ControlPlane, Emulator, Kind, Kubeconfig};
 /// The requested scheduler, after checking that it can run on the requested cluster and that every
 /// option applies.
 pub(super) fn target_for_environment(environment: &EnvironmentArgs) -> anyhow::Result<Target> {
-    if let Some(message) = target_without_scheduler_message(environment) {
-        return Err(UsageError(message).into());
-    }
     let target = Target::load_target(&environment.scheduler, environment.target.as_deref())?;
-    let refused = inapplicable_option_message(environment)
+    let refused = target_without_scheduler_message(environment, &target)
+        .or_else(|| inapplicable_option_message(environment))
         .or_else(|| unsupported_scheduler_message(environment.cluster, &target.source));
     match refused {
         Some(message) => Err(UsageError(message).into()),
@@ -33,7 +31,9 @@ pub(super) fn target_for_environment(environment: &EnvironmentArgs) -> anyhow::R
 
 /// Checks that the scheduler's program exists, before a cluster starts for it.
 pub(super) fn check_program(environment: &EnvironmentArgs, target: &Target) -> anyhow::Result<()> {
-    let SchedulerSource::Process(command) = &target.source else { return Ok(()) };
+    if target.programs.is_empty() {
+        return Ok(());
+    }
     // A missing control plane is reported when it starts.
     let assets = match environment.cluster {
         ControlPlane => {
@@ -42,8 +42,15 @@ pub(super) fn check_program(environment: &EnvironmentArgs, target: &Target) -> a
         }
         Emulator | Kubeconfig | Container | Kind => None,
     };
-    external_tools::check_program_exists(command, assets.as_ref().map(Assets::folder))
-        .map_err(|lacking| anyhow::anyhow!("scheduler {}: {lacking}", target.name))
+    let folder = assets.as_ref().map(Assets::folder);
+    for command in target.program_commands() {
+        external_tools::check_program_exists(&command, folder).map_err(|lacking| {
+            let is_built = target.folder.as_ref().is_none_or(|folder| folder.exists());
+            let to_do = if is_built { "" } else { "; make targets builds it" };
+            anyhow::anyhow!("scheduler {}: {lacking}{to_do}", target.name)
+        })?;
+    }
+    Ok(())
 }
 
 /// The folder of the control plane's programs that the options name.
@@ -69,15 +76,19 @@ pub(super) fn feature_gates(environment: &EnvironmentArgs) -> anyhow::Result<Fea
     Ok(gates.map_err(|error| UsageError(format!("--feature-gates: {error}")))?)
 }
 
-/// The message about a `--target` that belongs to another scheduler, given without `--scheduler`.
-fn target_without_scheduler_message(environment: &EnvironmentArgs) -> Option<String> {
-    let target = environment.target.as_ref().filter(|target| Target::is_built_in(target))?;
-    (environment.scheduler == SchedulerSource::Ours).then(|| {
+/// The message about a `--target` that belongs to another scheduler, given without `--scheduler`,
+/// and that does not say how the scheduler is started.
+fn target_without_scheduler_message(
+    environment: &EnvironmentArgs,
+    target: &Target,
+) -> Option<String> {
+    let file = environment.target.as_ref().filter(|file| Target::is_built_in(file))?;
+    (target.source == SchedulerSource::Ours).then(|| {
         format!(
             "--target {}: declares another scheduler than `--scheduler ours`, which is the \
              default; expected with it --scheduler process:COMMAND, installed:NAME or \
                  deployment[:IMAGE]",
-            target.display()
+            file.display()
         )
     })
 }
@@ -89,24 +100,24 @@ fn inapplicable_option_message(environment: &EnvironmentArgs) -> Option<String> 
             cluster: --cluster control-plane, kubeconfig, kind or container";
         return Some(message.to_owned());
     }
-    let real = [ControlPlane, Kubeconfig, Container, Kind];
-    let options: [(&str, bool, &[ClusterChoice]); 9] = [
-        ("--assets", environment.assets.is_some(), &[ControlPlane]),
-        ("--kubernetes", environment.kubernetes.is_some(), &[Emulator, ControlPlane]),
-        ("--kubeconfig", environment.kubeconfig.is_some(), &[Kubeconfig]),
-        ("--context", environment.confirmed_context().is_some(), &[Kubeconfig]),
-        ("--image", environment.image.is_some(), &[Container]),
-        ("--kind-cluster", environment.kind_cluster.is_some(), &[Kind]),
-        ("--node-image", environment.node_image.is_some(), &[Kind]),
-        ("--kind-config", environment.kind_config.is_some(), &[Kind]),
-        ("--time-scale", environment.time_scale.is_some(), &real),
+    let options = [
+        ("assets", environment.assets.is_some()),
+        ("kubernetes", environment.kubernetes.is_some()),
+        ("kubeconfig", environment.kubeconfig.is_some()),
+        ("context", environment.confirmed_context().is_some()),
+        ("image", environment.image.is_some()),
+        ("kind-cluster", environment.kind_cluster.is_some()),
+        ("node-image", environment.node_image.is_some()),
+        ("kind-config", environment.kind_config.is_some()),
+        ("time-scale", environment.time_scale.is_some()),
     ];
-    let (option, _, clusters) = options
-        .into_iter()
-        .find(|(_, is_said, clusters)| *is_said && !clusters.contains(&environment.cluster))?;
+    let said = options.into_iter().filter(|(_, is_said)| *is_said);
+    let (option, clusters) = said
+        .filter_map(|(option, _)| Some((option, clusters_of_option(option)?)))
+        .find(|(_, clusters)| !clusters.contains(&environment.cluster))?;
     let clusters: Vec<&str> = clusters.iter().map(|cluster| cluster.option_value()).collect();
     Some(format!(
-        "{option}: has no effect on --cluster {}; it is for --cluster {}",
+        "--{option}: has no effect on --cluster {}; it is for --cluster {}",
         environment.cluster.option_value(),
         clusters.join(", ")
     ))

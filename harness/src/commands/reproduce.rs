@@ -28,15 +28,10 @@ pub(super) fn run_options(run: &Run, baseline: Option<&str>) -> String {
 }
 
 /// The options of a run that choose the cluster and the scheduler.
-fn environment_options(environment: &EnvironmentArgs) -> String {
+pub(super) fn environment_options(environment: &EnvironmentArgs) -> String {
     let cluster = environment.cluster;
-    let scheduler = match &environment.scheduler {
-        SchedulerSource::Ours => None,
-        SchedulerSource::NoScheduler => Some("none".to_owned()),
-        SchedulerSource::Process(command) => Some(format!("process:{command}")),
-        SchedulerSource::Installed(name) => Some(format!("installed:{name}")),
-        SchedulerSource::Deployment(image) => Some(format!("deployment:{image}")),
-    };
+    let scheduler = (environment.scheduler != SchedulerSource::Ours)
+        .then(|| scheduler_option(&environment.scheduler));
     let min_wait = environment.min_wait;
     let where_to = [
         (
@@ -70,6 +65,17 @@ fn environment_options(environment: &EnvironmentArgs) -> String {
     let confirm = if environment.confirmed_context().is_some() { " --confirm" } else { "" };
     let force = if environment.force { " --force" } else { "" };
     option_words(&where_to) + confirm + &option_words(&how) + force
+}
+
+/// The value of `--scheduler`.
+pub(super) fn scheduler_option(source: &SchedulerSource) -> String {
+    match source {
+        SchedulerSource::Ours => "ours".to_owned(),
+        SchedulerSource::NoScheduler => "none".to_owned(),
+        SchedulerSource::Process(command) => format!("process:{command}"),
+        SchedulerSource::Installed(name) => format!("installed:{name}"),
+        SchedulerSource::Deployment(image) => format!("deployment:{image}"),
+    }
 }
 
 /// Writes the options that have a value as words of a command line.

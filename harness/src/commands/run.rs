@@ -73,8 +73,17 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
         let new = cases.iter().filter(|case| !baseline.has_case(&case.id())).count();
         if new > 0 {
             let scenarios = counted_noun(new, "scenario");
-            output.print_note(&format!("{scenarios} not in the baseline: not compared"));
+            output.print_progress(&format!("{scenarios} not in the baseline: not compared"));
         }
+    }
+    if let Some(failure) = trial_failure(&settings, output) {
+        if let Some(real_cluster) = settings.real_cluster.take().and_then(Arc::into_inner) {
+            real_cluster.close();
+        }
+        if interrupted.is_raised() {
+            return Ok(ExitStatus::Interrupted);
+        }
+        anyhow::bail!(failure);
     }
     let reports = run_cases(&cases, args, &settings, output);
     if let Some(real_cluster) = settings.real_cluster.take().and_then(Arc::into_inner) {
@@ -103,6 +112,22 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
     Ok(exit_status(&report, &diagnostics, &interrupted))
 }
 
+/// Why a scheduler that schedlab starts does not place the pod of a trial scenario; `None` if it
+/// does. Otherwise every scenario would wait in vain.
+fn trial_failure(settings: &RunSettings, output: &mut CommandOutput) -> Option<String> {
+    if settings.force || settings.target.programs.is_empty() {
+        return None;
+    }
+    let name = &settings.target.name;
+    output.show_activity(&format!("trying whether {name} places a pod"));
+    let failure = runner::trial_failure(settings)?;
+    output.clear_progress();
+    Some(format!(
+        "scheduler {name} did not place the pod of the trial before the scenarios: {failure}\n\
+         to do: check its command and its schedulerName; --force runs the scenarios anyway"
+    ))
+}
+
 /// Whether schedulers of different node pools would compete for the same claimed devices, which
 /// belong to no node pool.
 fn would_compete_for_devices(which: &SchedulerSource, cases: &[&Case]) -> bool {
@@ -125,7 +150,7 @@ fn load_baseline(args: &Run) -> anyhow::Result<Option<Baseline>> {
 }
 
 /// Closes a real cluster. Saves the logs of its components if a scenario failed.
-fn close_cluster(
+pub(super) fn close_cluster(
     real_cluster: RealCluster,
     reports: &[CaseReport],
     logs: &Path,
@@ -133,7 +158,7 @@ fn close_cluster(
 ) {
     if reports.iter().any(|case| case.outcome == CaseOutcome::Failed) {
         match real_cluster.export_logs(logs) {
-            Ok(true) => output.print_note(&format!("logs of the cluster: {}", logs.display())),
+            Ok(true) => output.print_progress(&format!("logs of the cluster: {}", logs.display())),
             Ok(false) => {}
             Err(error) => {
                 output.print_note(&format!("cannot save the logs of the cluster: {error:#}"));
@@ -149,7 +174,7 @@ fn close_cluster(
 }
 
 /// Starts the requested real cluster or connects to it; `None` for the emulator.
-fn start_cluster(
+pub(super) fn start_cluster(
     args: &Run,
     settings: &RunSettings,
     interrupt: &Interrupt,
@@ -161,10 +186,10 @@ fn start_cluster(
     let began = clock.now();
     let mut report_step = |what: &str| {
         boot.end_activity();
-        output.print_note(what);
+        output.print_progress(what);
         boot.begin_activity(what);
     };
-    let real_cluster = match environment.cluster {
+    let mut real_cluster = match environment.cluster {
         ClusterChoice::Emulator => return Ok(None),
         ClusterChoice::ControlPlane => {
             boot.begin_activity("booting a control plane");
@@ -208,8 +233,10 @@ fn start_cluster(
         }
     };
     drop(boot);
+    let (definitions, classes) = settings.target.cluster_objects()?;
+    real_cluster.install_target_objects(&definitions, &classes, interrupt)?;
     let took = clock.now().duration_since(began).as_secs_f64();
-    output.print_note(&format!("{}, ready in {took:.1} s", real_cluster.description()));
+    output.print_progress(&format!("{}, ready in {took:.1} s", real_cluster.description()));
     match real_cluster.pods_that_may_land() {
         Ok(None) => {}
         Ok(Some(waiting)) => output.print_note(&waiting),
@@ -240,7 +267,7 @@ fn crashes_option(args: &Run) -> anyhow::Result<Option<CrashWrites>> {
     Ok(args.execution.crash_before)
 }
 
-fn run_settings(args: &Run, ci: Ci) -> anyhow::Result<RunSettings> {
+pub(super) fn run_settings(args: &Run, ci: Ci) -> anyhow::Result<RunSettings> {
     let cores = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let times = |more| cores.saturating_mul(NonZeroUsize::new(more).unwrap_or(cores));
     let baseline = load_baseline(args)?;
@@ -281,7 +308,7 @@ fn run_settings(args: &Run, ci: Ci) -> anyhow::Result<RunSettings> {
     })
 }
 
-fn run_cases(
+pub(super) fn run_cases(
     cases: &[&Case],
     args: &Run,
     settings: &RunSettings,
@@ -289,7 +316,8 @@ fn run_cases(
 ) -> Vec<CaseReport> {
     let failures = if args.verbose { FailureLength::Full } else { FailureLength::Short };
     let mut painter = PrettyPrinter::new(output.colors).with_failure_length(failures);
-    let pretty = args.reporter.contains(&Reporter::Pretty);
+    // A quiet run prints failures once, in its summary.
+    let pretty = args.reporter.contains(&Reporter::Pretty) && !output.quiet;
     output.expect_cases(cases.len());
     let reports = runner::run(cases, settings, &mut |progress| match progress {
         RunProgress::Started(case) => output.show_activity(&case.name),
@@ -298,8 +326,10 @@ fn run_cases(
         RunProgress::Reported(_) => {}
         RunProgress::Slow(case, time) => {
             let location = format!("{}:{}", case.location.file, case.location.line);
-            output
-                .print_note(&format!("SLOW {location} has been running for {} s", time.as_secs()));
+            output.print_progress(&format!(
+                "SLOW {location} has been running for {} s",
+                time.as_secs()
+            ));
         }
     });
     output.clear_progress();
@@ -367,7 +397,7 @@ fn write_reports(
     write_reporters(args, report, output)?;
     let run = format!("{}-seed{}", began.strftime("%Y%m%dT%H%M%SZ"), report.seed);
     let folder = report::write_results(&args.results, &run, report)?;
-    output.print_note(&format!("results: {}", folder.display()));
+    output.print_progress(&format!("results: {}", folder.display()));
     Ok(())
 }
 

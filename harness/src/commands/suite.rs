@@ -36,7 +36,7 @@ pub(super) fn note_embedded_cases(cases: &[&Case], doing: &str, output: &mut Com
     let embedded = cases.iter().filter(|case| !case.files.is_on_disk()).count();
     if embedded > 0 {
         let scenarios = counted_noun(embedded, "scenario");
-        output.print_note(&format!(
+        output.print_progress(&format!(
             "no {FEATURES}/ here: {doing} the suite of schedlab {} ({scenarios})",
             SUITE.version
         ));

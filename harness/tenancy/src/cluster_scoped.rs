@@ -12,7 +12,7 @@ pub struct ClusterScopedKind {
 
 /// The cluster-scoped kinds of which scenarios create objects, in the order of deletion: objects
 /// that refer to nodes come before nodes.
-pub const CLUSTER_SCOPED_KINDS: [ClusterScopedKind; 17] = [
+pub const CLUSTER_SCOPED_KINDS: [ClusterScopedKind; 18] = [
     ClusterScopedKind {
         api_root: ADMISSION_API,
         plural: POLICY_BINDINGS,
@@ -25,6 +25,7 @@ pub const CLUSTER_SCOPED_KINDS: [ClusterScopedKind; 17] = [
     },
     ClusterScopedKind { api_root: "/api/v1", plural: NAMESPACES_PLURAL, kind: "Namespace" },
     ClusterScopedKind { api_root: "/apis/scheduling.run.ai/v2", plural: "queues", kind: "Queue" },
+    ClusterScopedKind { api_root: VOLCANO_API, plural: "queues", kind: "Queue" },
     ClusterScopedKind { api_root: KUEUE_API, plural: "clusterqueues", kind: "ClusterQueue" },
     ClusterScopedKind { api_root: KUEUE_API, plural: "cohorts", kind: "Cohort" },
     ClusterScopedKind { api_root: KUEUE_API, plural: "resourceflavors", kind: "ResourceFlavor" },
@@ -60,6 +61,7 @@ pub const CLUSTER_SCOPED_KINDS: [ClusterScopedKind; 17] = [
 pub(crate) const POLICY_BINDINGS: &str = "validatingadmissionpolicybindings";
 const ADMISSION_API: &str = "/apis/admissionregistration.k8s.io/v1";
 const KUEUE_API: &str = "/apis/kueue.x-k8s.io/v1beta2";
+const VOLCANO_API: &str = "/apis/scheduling.volcano.sh/v1beta1";
 const STORAGE_API: &str = "/apis/storage.k8s.io/v1";
 const RESOURCE_API: &str = "/apis/resource.k8s.io/v1";
 const NAMESPACES_PLURAL: &str = "namespaces";

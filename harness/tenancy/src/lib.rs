@@ -5,15 +5,17 @@
 //!
 //! Steps, actors, the audit and the scheduler under test (unless it was installed before) all use
 //! this service. So a feature means the same on every cluster, many scenarios run on one cluster,
-//! and reports and snapshots contain no prefix. Only JSON is supported. Errors are the API server's
-//! own.
+//! and reports and snapshots contain no prefix. Clients may send JSON or protobuf, and get JSON.
+//! Errors are the API server's own.
 
 mod cluster_scoped;
+mod content_types;
 mod list_split;
 mod names;
 mod node_pool;
 mod rewrite_request;
 mod rewrite_response;
+mod rewrite_selectors;
 mod service_accounts;
 mod watch_mux;
 mod write_log;
@@ -23,8 +25,8 @@ use std::task::{Context, Poll};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response};
+use http::header::USER_AGENT;
+use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use schedlab_api::Value;
@@ -96,10 +98,7 @@ impl TenantService {
         {
             return Ok(rewrite_response::shared_watch_response(self.names, target, lines));
         }
-        let accept = parts.headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-        if !accept.is_some_and(|accept| accept.starts_with("application/json")) {
-            parts.headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        }
+        content_types::ask_for_json(&mut parts.headers);
         if list_split::should_split_by_namespace(&target, &parts.method, &parts.uri) {
             let (namespaces, headers) = (&self.tenant_namespaces, &parts.headers);
             let list = list_split::list_by_namespace(
@@ -118,11 +117,11 @@ impl TenantService {
             }
         }
         let mut body = body.collect().await?.to_bytes();
-        let content = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        if content.is_some_and(|content| content.contains("protobuf")) {
-            return Ok(rewrite_response::json_only_error());
-        }
-        if let Ok(mut object) = serde_json::from_slice::<Value>(&body) {
+        let decoded = match content_types::decode_body(&parts.headers, &body) {
+            Ok(decoded) => decoded,
+            Err(why) => return Ok(rewrite_response::unreadable_body_error(&why)),
+        };
+        if let Some(mut object) = decoded {
             rewrite_request::object_to_cluster(&self.names, &target, &parts.method, &mut object);
             let method = &parts.method;
             if let Some(uri) =
@@ -131,7 +130,7 @@ impl TenantService {
                 parts.uri = uri;
             }
             body = serde_json::to_vec(&object)?.into();
-            parts.headers.remove(CONTENT_LENGTH);
+            content_types::declare_json(&mut parts.headers);
         }
         let method = parts.method.clone();
         let response = self.inner.send(Request::from_parts(parts, Body::from(body))).await?;

@@ -6,11 +6,16 @@ use schedlab_api::{Map, Value, annotations, json, labels};
 use super::names::{
     DEFAULT_NAMESPACE, KWOK_NODE_ANNOTATION, SIMULATED_TAINT, TenantNames, is_node_lease,
 };
+use super::rewrite_selectors::query_to_cluster;
 use super::{Subscription, node_pool};
 use crate::cluster_scoped::{POLICY_BINDINGS, is_tenant_collection, is_tenant_kind};
 
 /// Labels and annotations whose values are queue names.
-const QUEUE_NAME_KEYS: [&str; 2] = [labels::QUEUE, "runai/queue"];
+const QUEUE_NAME_KEYS: [&str; 3] =
+    [labels::QUEUE, "runai/queue", "scheduling.volcano.sh/queue-name"];
+
+/// The queue above all queues of Volcano, which all scenarios share.
+const VOLCANO_ROOT_QUEUE: &str = "root";
 
 /// What a request addresses: a collection, an object or a subresource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,7 +52,7 @@ pub(super) fn rewrite_uri(names: &TenantNames, uri: &Uri) -> (Uri, RequestTarget
             *name = names.object_in_cluster(&target.plural, name);
         }
     }
-    let query = uri.query().map(|query| rewrite_field_selectors(names, &target, query));
+    let query = uri.query().map(|query| query_to_cluster(names, &target, query));
     let watches = |pair: &str| matches!(pair, "watch=1" | "watch=true");
     target.is_watch = query.as_ref().is_some_and(|query| query.split('&').any(watches));
     let query = query.map_or(String::new(), |query| format!("?{query}"));
@@ -75,26 +80,6 @@ fn parse_target(parts: &[String]) -> RequestTarget {
         subresource: rest.get(2).map(text),
         is_watch: false,
     }
-}
-
-/// Adds the scenario's prefix to names in field selectors.
-fn rewrite_field_selectors(names: &TenantNames, target: &RequestTarget, query: &str) -> String {
-    let pairs = query.split('&').map(|pair| {
-        let Some(selector) = pair.strip_prefix("fieldSelector=") else { return pair.to_owned() };
-        let mut selector = selector.replace("%3D", "=").replace("%3d", "=");
-        let is_cluster_scoped = is_tenant_collection(&target.plural) && target.namespace.is_none();
-        let own = if is_cluster_scoped { "metadata.name=" } else { "metadata.namespace=" };
-        for key in ["spec.nodeName=", "metadata.namespace=", own] {
-            if let Some(at) = selector.find(key).map(|at| at + key.len())
-                && selector.get(at..).is_some_and(|rest| rest.starts_with(char::is_alphanumeric))
-                && !selector.get(at..).is_some_and(|rest| names.has_prefix(rest))
-            {
-                selector.insert_str(at, &names.prefix);
-            }
-        }
-        format!("fieldSelector={selector}")
-    });
-    pairs.collect::<Vec<_>>().join("&")
 }
 
 /// The subscription to a shared watch for a watch request; `None` unless the request is for a whole
@@ -201,6 +186,8 @@ impl RequestRewriter<'_> {
             Value::Array(items) => items.iter_mut().for_each(|item| self.rewrite_value(item)),
             Value::Object(fields) => {
                 self.rewrite_reference(fields);
+                self.rewrite_match_expression(fields);
+                self.rewrite_patch_operation(fields);
                 self.add_node_pool_label(fields);
                 self.rewrite_pod_spec(fields);
                 for (key, value) in fields {
@@ -215,32 +202,10 @@ impl RequestRewriter<'_> {
     fn rewrite_field(&self, key: &str, value: &mut Value) {
         let names = self.names;
         match value {
-            Value::String(text) if !text.is_empty() => {
-                let real = match key {
-                    "nodeName"
-                    | "nominatedNodeName"
-                    | "selectedNode"
-                    | annotations::SELECTED_NODE
-                    | "parentQueue"
-                    | "cohortName"
-                    | "clusterQueue"
-                    | "storageClassName"
-                    | "volumeName"
-                    | "deviceClassName"
-                    // Selects a namespace by its name.
-                    | "kubernetes.io/metadata.name" => names.with_prefix(text),
-                    "queue" if self.target.plural == "podgroups" => names.with_prefix(text),
-                    "policyName" if self.target.plural == POLICY_BINDINGS => {
-                        names.with_prefix(text)
-                    }
-                    "parentName" if self.target.plural == "cohorts" => names.with_prefix(text),
-                    "namespace" => names.namespace_in_cluster(&self.target.plural, text),
-                    "priorityClassName" => names.object_in_cluster("priorityclasses", text),
-                    "schedulerName" => names.scheduler_in_cluster(text),
-                    key if QUEUE_NAME_KEYS.contains(&key) => names.with_prefix(text),
-                    _ => return,
-                };
-                *text = real.into();
+            Value::String(text) => {
+                if let Some(name) = name_in_cluster(names, self.target, key, text) {
+                    *text = name.into();
+                }
             }
             Value::Array(items) => match key {
                 "namespaces" => items.iter_mut().for_each(|item| self.prefix_name_in(item)),
@@ -261,11 +226,7 @@ impl RequestRewriter<'_> {
                     self.prefix_name_in(name);
                 }
             }
-            Value::Object(_)
-            | Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::String(_) => {}
+            Value::Object(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
@@ -287,6 +248,26 @@ impl RequestRewriter<'_> {
         if let Some(Value::String(name)) = fields.get_mut("name") {
             let plural = if class { "priorityclasses" } else { "" };
             *name = self.names.object_in_cluster(plural, name).into();
+        }
+    }
+
+    /// Rewrites the values of a label selector's requirement: `{key, operator, values}`.
+    fn rewrite_match_expression(&self, fields: &mut Map) {
+        let Some(Value::String(key)) = fields.get("key") else { return };
+        let key = key.to_string();
+        let values = fields.get_mut("values").and_then(Value::as_array_mut);
+        values.into_iter().flatten().for_each(|value| self.rewrite_field(&key, value));
+    }
+
+    /// Rewrites the value of a JSON Patch operation: `{op, path, value}`.
+    fn rewrite_patch_operation(&self, fields: &mut Map) {
+        let Some(Value::String(path)) = fields.get("path") else { return };
+        let key = path.rsplit('/').next().unwrap_or_default();
+        let key = key.replace("~1", "/").replace("~0", "~");
+        if fields.contains_key("op")
+            && let Some(value) = fields.get_mut("value")
+        {
+            self.rewrite_field(&key, value);
         }
     }
 
@@ -317,6 +298,43 @@ impl RequestRewriter<'_> {
             selector[labels::RUN] = json!(self.names.run);
         }
     }
+}
+
+/// The value in the cluster of a field that contains a name; `None` for other fields. `key` is the
+/// name of the field, or of a label or annotation.
+pub(super) fn name_in_cluster(
+    names: &TenantNames,
+    target: &RequestTarget,
+    key: &str,
+    text: &str,
+) -> Option<String> {
+    if text.is_empty() {
+        return None;
+    }
+    let plural = target.plural.as_str();
+    Some(match key {
+        "nodeName"
+        | "nominatedNodeName"
+        | "selectedNode"
+        | annotations::SELECTED_NODE
+        | "parentQueue"
+        | "cohortName"
+        | "clusterQueue"
+        | "storageClassName"
+        | "volumeName"
+        | "deviceClassName"
+        // Selects a namespace by its name.
+        | "kubernetes.io/metadata.name" => names.with_prefix(text),
+        "queue" if plural == "podgroups" => names.with_prefix(text),
+        "parent" if plural == "queues" && text != VOLCANO_ROOT_QUEUE => names.with_prefix(text),
+        "policyName" if plural == POLICY_BINDINGS => names.with_prefix(text),
+        "parentName" if plural == "cohorts" => names.with_prefix(text),
+        "namespace" => names.namespace_in_cluster(plural, text),
+        "priorityClassName" => names.object_in_cluster("priorityclasses", text),
+        "schedulerName" => names.scheduler_in_cluster(text),
+        key if QUEUE_NAME_KEYS.contains(&key) => names.with_prefix(text),
+        _ => return None,
+    })
 }
 
 fn add_isolation(items: &mut Vec<Value>, isolation: Option<Value>) {
@@ -419,6 +437,54 @@ mod tests {
         assert_eq!(pod["spec"]["priorityClassName"], "train");
         assert_eq!(pod["spec"]["nodeName"], "qx1-n");
         assert_eq!(pod["spec"]["schedulerName"], "qx1-default-scheduler");
+    }
+
+    #[test]
+    fn names_in_json_patches_and_match_expressions_get_the_prefix() {
+        let names = names();
+        let (_, target) = rewrite_uri(&names, &"/api/v1/namespaces/a/pods/p".parse().unwrap());
+        let queue = "/metadata/labels/kai.scheduler~1queue";
+        let mut patch = json!([
+            {"op": "add", "path": queue, "value": "team"},
+            {"op": "replace", "path": "/spec/schedulerName", "value": "other"},
+            {"op": "add", "path": "/metadata/labels", "value": {"kai.scheduler/queue": "team"}},
+        ]);
+        object_to_cluster(&names, &target, &Method::PATCH, &mut patch);
+        assert_eq!(patch[0]["value"], "qx1-team");
+        assert_eq!(patch[1]["value"], "qx1-other");
+        assert_eq!(patch[2]["value"]["kai.scheduler/queue"], "qx1-team");
+        let name = "kubernetes.io/metadata.name";
+        let mut selector = json!({"namespaceSelector": {"matchExpressions": [
+            {"key": name, "operator": "In", "values": ["a", "b"]},
+            {"key": "tier", "operator": "In", "values": ["a"]},
+        ]}});
+        object_to_cluster(&names, &target, &Method::POST, &mut selector);
+        let expressions = &selector["namespaceSelector"]["matchExpressions"];
+        assert_eq!(expressions[0]["values"], json!(["qx1-a", "qx1-b"]));
+        assert_eq!(expressions[1]["values"], json!(["a"]));
+    }
+
+    #[test]
+    fn queues_of_volcano_get_the_prefix_below_the_shared_root() {
+        let names = names();
+        let sent = |path: &str, mut object: Value| {
+            let path = format!("/apis/scheduling.volcano.sh/v1beta1/{path}");
+            let (_, target) = rewrite_uri(&names, &path.parse().unwrap());
+            object_to_cluster(&names, &target, &Method::POST, &mut object);
+            object
+        };
+        let queue = |parent: &str| {
+            let object =
+                json!({"kind": "Queue", "metadata": {"name": "team"}, "spec": {"parent": parent}});
+            sent("queues", object)
+        };
+        assert_eq!(queue("root")["spec"]["parent"], "root");
+        assert_eq!(queue("top")["spec"]["parent"], "qx1-top");
+        assert_eq!(queue("top")["metadata"]["name"], "qx1-team");
+        let group =
+            json!({"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"queue": "team"}});
+        let group = sent("namespaces/a/podgroups", group);
+        assert_eq!(group["spec"]["queue"], "qx1-team");
     }
 
     #[test]

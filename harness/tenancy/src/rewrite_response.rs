@@ -38,12 +38,12 @@ pub(super) fn full_response(mut head: Parts, body: Bytes) -> Response<ResponseBo
     Response::from_parts(head, body)
 }
 
-/// The error response to a request or response body that is not JSON.
-pub(super) fn json_only_error() -> Response<ResponseBody> {
+/// The error response to a protobuf body that cannot be decoded.
+pub(super) fn unreadable_body_error(why: &str) -> Response<ResponseBody> {
+    let message = format!("schedlab cannot decode the protobuf body of the request: {why}");
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 415,
-        "reason": "UnsupportedMediaType",
-        "message": "schedlab forwards JSON only: set the client's content type to application/json",
+        "reason": "UnsupportedMediaType", "message": message,
     });
     let body = Full::new(Bytes::from(status.to_string())).map_err(|never| match never {});
     let mut response = Response::new(body.boxed_unsync());

@@ -31,7 +31,7 @@ const HEAD_OF_PART: &str = "Feature: part
 ";
 
 /// Languages of blocks that are no commands.
-const OTHER_LANGUAGES: [&str; 5] = [GHERKIN, "json", "rust", "text", "yaml"];
+const OTHER_LANGUAGES: [&str; 6] = [GHERKIN, "json", "rust", "text", "toml", "yaml"];
 
 static HAS_KUBECTL: LazyLock<bool> = LazyLock::new(|| {
     let folders = std::env::var_os("PATH").unwrap_or_default();

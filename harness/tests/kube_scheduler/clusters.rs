@@ -3,7 +3,12 @@
 
 use schedlab_api::{Value, json};
 
-use crate::{random_pods, rng::SeededRng};
+use crate::{
+    devices::{self, DeviceObjects},
+    gangs::{self, Gang},
+    random_pods,
+    rng::SeededRng,
+};
 
 /// Namespaces of all clusters: name, and value of the label `place`.
 pub(crate) const NAMESPACES: [(&str, &str); 2] = [("blue", "sea"), ("green", "wood")];
@@ -21,8 +26,38 @@ pub(crate) struct Cluster {
     pub(crate) bound_pods: Vec<Value>,
     /// Namespace and name of the bound pods that are then deleted with a grace period.
     pub(crate) terminating: Vec<(&'static str, String)>,
-    /// Pods without a node, in the order of their creation.
-    pub(crate) pending: Vec<Value>,
+    /// Device classes, slices and claims.
+    pub(crate) devices: DeviceObjects,
+    /// What the scheduler decides, in the order of its creation.
+    pub(crate) pending: Vec<Pending>,
+}
+
+/// What the scheduler decides as one.
+#[derive(Clone, Debug)]
+pub(crate) enum Pending {
+    /// A pod without a node.
+    Pod(Value),
+    /// A PodGroup with its pods.
+    Gang(Gang),
+}
+
+/// What a cluster has besides nodes and plain pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Addition {
+    None,
+    Gangs,
+    Devices,
+}
+
+impl Addition {
+    /// Three clusters of five have none.
+    const fn of_seed(seed: u64) -> Self {
+        match seed % 5 {
+            3 => Self::Gangs,
+            4 => Self::Devices,
+            _ => Self::None,
+        }
+    }
 }
 
 impl Cluster {
@@ -32,8 +67,13 @@ impl Cluster {
         let count = rng.between(2, 8);
         let mut nodes: Vec<Value> = (0..count).map(|at| node(&mut rng, at)).collect();
         nodes.push(last_node());
-        let mut cluster =
-            Self { nodes, bound_pods: Vec::new(), terminating: Vec::new(), pending: Vec::new() };
+        let mut cluster = Self {
+            nodes,
+            bound_pods: Vec::new(),
+            terminating: Vec::new(),
+            devices: DeviceObjects::default(),
+            pending: Vec::new(),
+        };
         for at in 0..rng.between(0, 3 * count) {
             let mut pod = random_pods::pod(&mut rng, &format!("standing-{at}"));
             pod["spec"]["nodeName"] = json!(format!("node-{}", rng.between(0, count - 1)));
@@ -43,17 +83,40 @@ impl Cluster {
             }
             cluster.bound_pods.push(pod);
         }
-        let pending = (0..3).map(|at| random_pods::pod(&mut rng, &format!("waiting-{seed}-{at}")));
-        cluster.pending = pending.collect();
+        let name = |at: u64| format!("waiting-{seed}-{at}");
+        match Addition::of_seed(seed) {
+            Addition::None => {
+                let pods = (0..3).map(|at| Pending::Pod(random_pods::pod(&mut rng, &name(at))));
+                cluster.pending = pods.collect();
+            }
+            Addition::Gangs => {
+                let gangs = (0..2).map(|at| Pending::Gang(gangs::gang(&mut rng, &name(at))));
+                cluster.pending = gangs.collect();
+                let standing = gangs::standing_members(&mut rng, &cluster.pending, count);
+                cluster.bound_pods.extend(standing);
+            }
+            Addition::Devices => {
+                cluster.devices = devices::devices(&mut rng, seed, count);
+                let pods = (0..4).map(|at| {
+                    Pending::Pod(devices::pod(&mut rng, &name(at), &cluster.devices.claims))
+                });
+                cluster.pending = pods.collect();
+            }
+        }
         cluster
     }
 }
 
 /// The pod that fits on node [`LAST`] only.
 pub(crate) fn last_pod() -> Value {
+    pod_on_last_node(LAST)
+}
+
+/// A pod of any name that fits on node [`LAST`] only.
+pub(crate) fn pod_on_last_node(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": { "name": LAST, "namespace": NAMESPACES[0].0 },
+        "metadata": { "name": name, "namespace": NAMESPACES[0].0 },
         "spec": {
             "nodeSelector": { "kubernetes.io/hostname": LAST },
             "tolerations": [{ "key": LAST, "operator": "Exists" }],
@@ -63,7 +126,7 @@ pub(crate) fn last_pod() -> Value {
 }
 
 fn last_node() -> Value {
-    let mut node = bare_node(LAST, &json!({ "cpu": "1", "memory": "1Gi", "pods": "2" }));
+    let mut node = bare_node(LAST, &json!({ "cpu": "1", "memory": "1Gi", "pods": "4" }));
     node["spec"] = json!({ "taints": [{ "key": LAST, "effect": "NoSchedule" }] });
     node
 }

@@ -6,14 +6,18 @@ use std::{
 };
 
 use anyhow::Context as _;
-use schedlab_api::Value;
-use schedlab_scheduler::{Config, build_snapshot};
+use schedlab_scheduler::{ClusterObjects, Config, FeatureGates, build_snapshot};
 use schedlab_scheduler_core::{
-    framework::{ScoredNode, Session},
-    model::PodId,
+    Snapshot,
+    framework::{FilterResults, GroupPlacement, ScoredNode, Session, Statement},
+    model::{Node, NodeId, Pod, PodId},
 };
 
-use crate::reference::{Outcome, Scores};
+use crate::{
+    gangs::Gang,
+    log::GroupOutcome,
+    reference::{Outcome, Scores},
+};
 
 /// Our plugin names that differ from those of kube-scheduler: ours, and kube-scheduler's.
 const PLUGIN_NAMES: [(&str, &str); 2] = [
@@ -23,22 +27,128 @@ const PLUGIN_NAMES: [(&str, &str); 2] = [
 
 /// The weighted scores of our profile `kube` for a waiting pod.
 pub(crate) fn our_scores(
-    nodes: &[Value],
-    pods: &[Value],
+    objects: &ClusterObjects,
     namespace: &str,
     name: &str,
 ) -> anyhow::Result<Scores> {
-    let config = Config::kube();
-    let snapshot = build_snapshot(&config, nodes, pods);
-    let mut found = (0..).map(PodId).zip(&snapshot.pods);
-    let found = found.find(|(_, pod)| *pod.namespace == *namespace && *pod.name == *name);
-    let (id, _) = found.with_context(|| format!("there is no waiting pod {namespace}/{name}"))?;
+    let config = config();
+    let snapshot = build_snapshot(&config, objects);
+    let Some(pod) = find_pod(&snapshot, namespace, name) else { return Ok(Scores::new()) };
     let session = Session::new(&snapshot, &config.profile);
+    Ok(by_node_name(&snapshot, session.scored_nodes(pod)))
+}
+
+/// Why our profile `kube` rejects nodes for a waiting pod.
+pub(crate) fn our_fit_errors(objects: &ClusterObjects, namespace: &str, name: &str) -> String {
+    let config = config();
+    let snapshot = build_snapshot(&config, objects);
+    let Some(pod) = find_pod(&snapshot, namespace, name) else {
+        return "ours: the snapshot lacks the pod".to_owned();
+    };
+    let session = Session::new(&snapshot, &config.profile);
+    let error = |(node, results): (&Node, FilterResults)| {
+        let (plugin, error) =
+            results.into_iter().find_map(|(plugin, fit)| Some((plugin, fit.err()?)))?;
+        Some(format!("{}: {plugin}: {error:?}", node.name))
+    };
+    let errors = snapshot.nodes.iter().zip(session.filter_results(pod)).filter_map(error);
+    format!("ours: {}", errors.collect::<Vec<_>>().join("; "))
+}
+
+/// Profile `kube` with the feature gates of kube-scheduler.
+fn config() -> Config {
+    let feature_gates = FeatureGates { generic_workload: true, topology_aware: true };
+    Config { feature_gates, ..Config::kube() }
+}
+
+/// A pod that may be scheduled; `None` if it is invalid as it stands.
+fn find_pod(snapshot: &Snapshot, namespace: &str, name: &str) -> Option<PodId> {
+    let mut found = (0..).map(PodId).zip(&snapshot.pods);
+    let is_it = |pod: &Pod| *pod.namespace == *namespace && *pod.name == *name;
+    found.find(|(_, pod)| is_it(pod)).map(|(id, _)| id)
+}
+
+fn by_node_name(snapshot: &Snapshot, nodes: Vec<ScoredNode>) -> Scores {
     let by_name = |scored: ScoredNode| {
         let node = &snapshot.nodes[scored.node.0 as usize].name;
         (node.to_string(), scored.scores.into_iter().collect())
     };
-    Ok(session.scored_nodes(id).into_iter().map(by_name).collect())
+    nodes.into_iter().map(by_name).collect()
+}
+
+/// Describes how our placements of a PodGroup differ from those of kube-scheduler. The nodes that
+/// kube-scheduler chose are taken over pod by pod, so that equal scores do not matter.
+pub(crate) fn group_differences(
+    objects: &ClusterObjects,
+    gang: &Gang,
+    outcome: &GroupOutcome,
+) -> anyhow::Result<Vec<String>> {
+    let config = config();
+    let snapshot = build_snapshot(&config, objects);
+    let namespace = gang.namespace();
+    let first = gang.pod_names().into_iter().find_map(|name| find_pod(&snapshot, namespace, &name));
+    let group = first.and_then(|pod| snapshot.pods[pod.0 as usize].group);
+    let mut statement = Statement::new(Session::new(&snapshot, &config.profile));
+    let ours = group.map(|group| statement.group_placements(group)).unwrap_or_default();
+    if outcome.nodes.is_empty() {
+        let placements: Vec<_> = ours.iter().map(|ours| &ours.domain).collect();
+        return Ok(if ours.is_empty() {
+            Vec::new()
+        } else {
+            vec![format!("kube-scheduler: no placement, ours {placements:?}")]
+        });
+    }
+    let mut found = placement_differences(outcome, &ours);
+    let node_of = |name: &str| {
+        let found = snapshot.nodes.iter().position(|node| *node.name == *name);
+        found.and_then(|at| u32::try_from(at).ok()).map(NodeId)
+    };
+    let chosen = outcome.nodes.values().next().and_then(|node| node_of(node));
+    let ours = ours.into_iter().find(|ours| chosen.is_some_and(|node| ours.nodes.contains(&node)));
+    let Some(ours) = ours else {
+        found.push(format!("our placements lack the one of {:?}", outcome.nodes));
+        return Ok(found);
+    };
+    let name = ours.domain.as_deref().unwrap_or_default();
+    let tried = outcome.placements.iter().find(|tried| tried.name == name);
+    let tried = tried.with_context(|| format!("kube-scheduler did not try placement {name:?}"))?;
+    for (pod, scores) in &tried.pods {
+        let (id, node) = (find_pod(&snapshot, namespace, pod), outcome.nodes.get(pod));
+        let id = id.with_context(|| format!("the snapshot lacks {pod}"))?;
+        let real = match node {
+            Some(node) => Outcome::Bound { node: node.clone(), scores: scores.clone() },
+            None => Outcome::Unschedulable { message: "left out of its group".to_owned() },
+        };
+        let nodes = statement.scored_nodes_within(id, Some(&ours.nodes));
+        let of_pod = differences(&real, &by_node_name(&snapshot, nodes));
+        found.extend(of_pod.into_iter().map(|text| format!("{pod}: {text}")));
+        if let (Some(node), true) = (node.and_then(|node| node_of(node)), found.is_empty()) {
+            statement.allocate(id, node);
+        }
+    }
+    Ok(found)
+}
+
+/// Describes how the feasible placements and their scores differ.
+fn placement_differences(outcome: &GroupOutcome, ours: &[GroupPlacement]) -> Vec<String> {
+    if outcome.scores.is_empty() {
+        let ours: Vec<_> = ours.iter().map(|ours| &ours.domain).collect();
+        return match ours.as_slice() {
+            [_] => Vec::new(),
+            _ => vec![format!("kube-scheduler: one placement, ours {ours:?}")],
+        };
+    }
+    let ours: Scores = ours
+        .iter()
+        .map(|ours| {
+            let name = ours.domain.as_deref().unwrap_or_default();
+            (name.to_owned(), ours.scores.iter().cloned().collect())
+        })
+        .collect();
+    if ours == outcome.scores {
+        return Vec::new();
+    }
+    vec![format!("placements: kube-scheduler {:?}, ours {ours:?}", outcome.scores)]
 }
 
 /// Counts of the compared decisions.
@@ -47,6 +157,8 @@ pub(crate) struct Tally {
     pub(crate) bound: usize,
     pub(crate) scored: usize,
     pub(crate) unschedulable: usize,
+    pub(crate) groups_bound: usize,
+    pub(crate) groups_unschedulable: usize,
     /// Each difference, with the cluster in which it occurred.
     pub(crate) differences: Vec<(String, String)>,
 }
@@ -68,12 +180,23 @@ impl Tally {
         self.bound += other.bound;
         self.scored += other.scored;
         self.unschedulable += other.unschedulable;
+        self.groups_bound += other.groups_bound;
+        self.groups_unschedulable += other.groups_unschedulable;
         self.differences.extend(other.differences);
     }
 
-    /// Records a difference, with the nodes and pods of the cluster.
-    pub(crate) fn add_difference(&mut self, description: String, nodes: &[Value], pods: &[Value]) {
-        self.differences.push((description, describe_cluster(nodes, pods)));
+    /// Counts the decision for a PodGroup.
+    pub(crate) fn count_group(&mut self, outcome: &GroupOutcome) {
+        if outcome.nodes.is_empty() {
+            self.groups_unschedulable += 1;
+        } else {
+            self.groups_bound += 1;
+        }
+    }
+
+    /// Records a difference, with the objects of the cluster.
+    pub(crate) fn add_difference(&mut self, description: String, objects: &ClusterObjects) {
+        self.differences.push((description, describe_cluster(objects)));
     }
 
     /// All differences, one a line, and the cluster of the first one.
@@ -87,13 +210,14 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = self.bound + self.unschedulable;
-        let Self { bound, scored, unschedulable, differences } = self;
+        let Self { bound, scored, unschedulable, groups_bound, groups_unschedulable, .. } = self;
+        let (pods, groups) = (bound + unschedulable, groups_bound + groups_unschedulable);
         write!(
             f,
-            "{all} decisions compared: {bound} bound ({scored} with several feasible nodes), {unschedulable} \
-             unschedulable; {} differences",
-            differences.len()
+            "{pods} decisions about pods compared: {bound} bound ({scored} with several feasible \
+             nodes), {unschedulable} unschedulable; {groups} about PodGroups: {groups_bound} bound, \
+             {groups_unschedulable} unschedulable; {} differences",
+            self.differences.len()
         )
     }
 }
@@ -156,9 +280,9 @@ fn rows(scores: &Scores, ours: bool) -> BTreeMap<String, BTreeMap<&String, i128>
     rows
 }
 
-/// Describes nodes and pods, one a line.
-fn describe_cluster(nodes: &[Value], pods: &[Value]) -> String {
-    let nodes = nodes.iter().map(|node| {
+/// Describes the objects of a cluster, one a line.
+fn describe_cluster(objects: &ClusterObjects) -> String {
+    let nodes = objects.nodes.iter().map(|node| {
         let (meta, spec, status) = (&node["metadata"], &node["spec"], &node["status"]);
         let allocatable = &status["allocatable"];
         format!(
@@ -166,7 +290,7 @@ fn describe_cluster(nodes: &[Value], pods: &[Value]) -> String {
             meta["name"], meta["labels"], status["images"]
         )
     });
-    let pods = pods.iter().map(|pod| {
+    let pods = objects.pods.iter().map(|pod| {
         let meta = &pod["metadata"];
         let deletion = &meta["deletionTimestamp"];
         format!(
@@ -174,5 +298,16 @@ fn describe_cluster(nodes: &[Value], pods: &[Value]) -> String {
             meta["namespace"], meta["name"], meta["labels"], pod["spec"]
         )
     });
-    nodes.chain(pods).collect::<Vec<_>>().join("\n")
+    let others = [
+        &objects.pod_groups,
+        &objects.device_classes,
+        &objects.resource_slices,
+        &objects.resource_claims,
+    ];
+    let others = others.into_iter().flatten().map(|object| {
+        let meta = &object["metadata"];
+        let allocation = &object["status"]["allocation"];
+        format!("object {}/{} {} {allocation}", meta["namespace"], meta["name"], object["spec"])
+    });
+    nodes.chain(pods).chain(others).collect::<Vec<_>>().join("\n")
 }

@@ -6,11 +6,6 @@ use http::Request;
 use schedlab_api::{Value, json};
 use schedlab_clusters::api::Api;
 
-/// Arguments of the API server: without admission plugins that depend on controllers, which would
-/// create service accounts and remove taints.
-pub(crate) const API_SERVER_ARGS: &[&str] =
-    &["--disable-admission-plugins=ServiceAccount,TaintNodesByCondition"];
-
 /// Deletes an object, or all objects of a collection, without a grace period.
 pub(crate) async fn delete_now(api: &Api, path: &str) -> anyhow::Result<()> {
     let options = json!({

@@ -12,8 +12,8 @@ pub(crate) const IMAGES: [(&str, u64); 4] = [
     ("registry.example/serve@sha256:0123", 2500),
 ];
 
-const ZONE: &str = "topology.kubernetes.io/zone";
-const HOST: &str = "kubernetes.io/hostname";
+pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
+pub(crate) const HOST: &str = "kubernetes.io/hostname";
 const APPS: [&str; 3] = ["a", "b", "c"];
 
 /// The namespace of a random pod.
@@ -36,6 +36,27 @@ pub(crate) fn pod(rng: &mut SeededRng, name: &str) -> Value {
         },
         "spec": spec(rng),
     })
+}
+
+/// A pod with random requests of one container, which most nodes have room for, and no constraints
+/// towards nodes or other pods.
+pub(crate) fn small_pod(rng: &mut SeededRng, name: &str) -> Value {
+    let mut pod = pod(rng, name);
+    let requests = json!({
+        "cpu": rng.pick(&["100m", "400m", "1"]), "memory": rng.pick(&["100Mi", "500Mi", "1Gi"]),
+    });
+    let container = json!({
+        "name": "main", "image": rng.pick(&[IMAGES[0].0, IMAGES[1].0]),
+        "resources": { "requests": requests, "limits": {} },
+    });
+    let mut spec = json!({ "containers": [container], "terminationGracePeriodSeconds": 600 });
+    if rng.percent(60) {
+        spec["tolerations"] = json!([{ "key": "dedicated", "operator": "Exists" },
+                                     { "key": "spot", "operator": "Exists" },
+                                     { "key": "old", "operator": "Exists" }]);
+    }
+    pod["spec"] = spec;
+    pod
 }
 
 fn spec(rng: &mut SeededRng) -> Value {
@@ -124,7 +145,7 @@ fn affinity(rng: &mut SeededRng) -> Value {
     Value::Object(affinity)
 }
 
-fn node_affinity(rng: &mut SeededRng) -> Value {
+pub(crate) fn node_affinity(rng: &mut SeededRng) -> Value {
     let mut affinity = json!({});
     if rng.percent(50) {
         let count = rng.between(1, 2);

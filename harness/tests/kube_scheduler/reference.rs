@@ -1,8 +1,7 @@
-//! Runs the real kube-scheduler and reads its decisions. Its log at verbosity 10 has every feasible
-//! node and the score of every plugin.
+//! Runs the real kube-scheduler and reads its decisions.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::File,
     io::{Read as _, Seek as _, SeekFrom},
     path::PathBuf,
@@ -14,6 +13,14 @@ use http::Request;
 use schedlab_api::{Value, json};
 use schedlab_clusters::api::{Api, to_anyhow_error};
 use schedlab_control_plane::{ChildProcess, TemporaryControlPlane};
+
+use crate::{
+    gangs::Gang,
+    log::{GroupOutcome, scores_of},
+};
+
+/// The gates of the API server and of kube-scheduler.
+pub(crate) const FEATURE_GATES: &str = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true";
 
 /// Weighted scores by feasible node and plugin.
 pub(crate) type Scores = BTreeMap<String, BTreeMap<String, i128>>;
@@ -41,7 +48,7 @@ pub(crate) struct KubeScheduler {
 }
 
 impl KubeScheduler {
-    /// Starts kube-scheduler with its default profile.
+    /// Starts kube-scheduler with its default profile and with [`FEATURE_GATES`].
     pub(crate) async fn start(plane: &TemporaryControlPlane) -> anyhow::Result<Self> {
         let api = Api::new(plane.client().await?);
         let config = json!({
@@ -58,7 +65,8 @@ impl KubeScheduler {
         let arguments = [
             format!("--config={}", file.display()),
             "--secure-port=0".to_owned(),
-            "--vmodule=schedule_one=10".to_owned(),
+            "--vmodule=schedule_one=10,schedule_one_podgroup=10".to_owned(),
+            format!("--feature-gates={FEATURE_GATES}"),
         ];
         let process = plane.start_program("kube-scheduler", &arguments)?;
         let watch = Request::get("/api/v1/pods?watch=true").body(Vec::new())?;
@@ -99,28 +107,58 @@ impl KubeScheduler {
         namespace: &str,
         name: &str,
     ) -> anyhow::Result<Outcome> {
-        let pod = loop {
-            let mut line = String::new();
-            if self.pods.read_line(&mut line).await? == 0 {
-                bail!("the watch of pods ended");
-            }
-            let mut event: Value = serde_json::from_str(&line)?;
-            let pod = event["object"].take();
-            let meta = &pod["metadata"];
-            let is_this_pod = meta["namespace"] == namespace && meta["name"] == name;
-            if is_this_pod && event["type"] != "DELETED" && is_decided(&pod) {
-                break pod;
-            }
-        };
-        let scores = self.read_scores(&format!("{namespace}/{name}"))?;
+        let pod = self.wait_for_pod(namespace, name).await?;
+        let scores = scores_of(&self.read_log()?, &format!("{namespace}/{name}"))?;
         Ok(match pod["spec"]["nodeName"].as_str() {
             Some(node) => Outcome::Bound { node: node.to_owned(), scores },
             None => Outcome::Unschedulable { message: message(&pod).to_owned() },
         })
     }
 
-    /// The scores of a pod in the log lines since the last call.
-    fn read_scores(&mut self, pod: &str) -> anyhow::Result<Scores> {
+    /// Waits for the decision about the pods of a PodGroup.
+    pub(crate) async fn wait_for_group(&mut self, gang: &Gang) -> anyhow::Result<GroupOutcome> {
+        let namespace = gang.namespace();
+        let mut waiting: BTreeSet<String> = gang.pod_names().into_iter().collect();
+        let mut nodes = BTreeMap::new();
+        while !waiting.is_empty() {
+            let pod = self.next_decided_pod(namespace).await?;
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+            if waiting.remove(name)
+                && let Some(node) = pod["spec"]["nodeName"].as_str()
+            {
+                nodes.insert(name.to_owned(), node.to_owned());
+            }
+        }
+        GroupOutcome::from_log(&self.read_log()?, &format!("{namespace}/{}", gang.name()), nodes)
+    }
+
+    async fn wait_for_pod(&mut self, namespace: &str, name: &str) -> anyhow::Result<Value> {
+        loop {
+            let pod = self.next_decided_pod(namespace).await?;
+            if pod["metadata"]["name"] == name {
+                return Ok(pod);
+            }
+        }
+    }
+
+    /// The next version of a pod about which a decision was made.
+    async fn next_decided_pod(&mut self, namespace: &str) -> anyhow::Result<Value> {
+        loop {
+            let mut line = String::new();
+            if self.pods.read_line(&mut line).await? == 0 {
+                bail!("the watch of pods ended");
+            }
+            let mut event: Value = serde_json::from_str(&line)?;
+            let pod = event["object"].take();
+            let is_here = pod["metadata"]["namespace"] == namespace;
+            if is_here && event["type"] != "DELETED" && is_decided(&pod) {
+                return Ok(pod);
+            }
+        }
+    }
+
+    /// The log lines since the last call.
+    fn read_log(&mut self) -> anyhow::Result<String> {
         let mut file = File::open(&self.log).context("cannot open the log of kube-scheduler")?;
         file.seek(SeekFrom::Start(self.log_offset))?;
         let mut text = Vec::new();
@@ -128,23 +166,8 @@ impl KubeScheduler {
         // An incomplete last line is read by the next call.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         self.log_offset += u64::try_from(whole)?;
-        let mut scores = Scores::new();
-        let text = String::from_utf8_lossy(&text[..whole]);
-        let of_pod = format!("pod=\"{pod}\"");
-        for line in text.lines().filter(|line| line.contains("\"Plugin scored node for pod\"")) {
-            let field = |name: &str| {
-                let (_, after) = line.split_once(&format!(" {name}="))?;
-                Some(after.split_whitespace().next()?.trim_matches('"'))
-            };
-            let fields = (field("node"), field("plugin"), field("score"));
-            if let (true, (Some(node), Some(plugin), Some(score))) =
-                (line.contains(&of_pod), fields)
-            {
-                let score = score.parse().with_context(|| line.to_owned())?;
-                scores.entry(node.to_owned()).or_default().insert(plugin.to_owned(), score);
-            }
-        }
-        Ok(scores)
+        text.truncate(whole);
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }
 

@@ -12,7 +12,7 @@ use crate::source::Source;
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module. Types that the root itself defines are in the first
 /// line.
-pub(crate) const EDGES: [(&str, &str); 15] = [
+pub(crate) const EDGES: [(&str, &str); 17] = [
     (
         "scheduler/core",
         "
@@ -101,7 +101,7 @@ pub(crate) const EDGES: [(&str, &str); 15] = [
             explain
             run
             replay -> cache config podgrouper records snapshot_builder snapshot_file
-            cli ->
+            cli -> admission config explain health leader_election logging metrics progress replay run snapshot_file trace usage
         ",
     ),
     (
@@ -146,6 +146,7 @@ pub(crate) const EDGES: [(&str, &str); 15] = [
             steps
             static_check
             runner
+            conform
         ",
     ),
     (
@@ -166,9 +167,24 @@ pub(crate) const EDGES: [(&str, &str); 15] = [
         ",
     ),
     (
+        "harness/ui",
+        "
+            objects events
+            state
+            page session
+            server
+        ",
+    ),
+    (
+        "harness/protobuf",
+        "
+            types wire
+        ",
+    ),
+    (
         "harness/tenancy",
         "
-            cluster_scoped list_split names node_pool rewrite_request rewrite_response service_accounts watch_mux write_log
+            cluster_scoped content_types list_split names node_pool rewrite_request rewrite_response rewrite_selectors service_accounts watch_mux write_log
         ",
     ),
     (

@@ -122,6 +122,8 @@ pub(crate) fn pod_view(pod: &Value) -> PodView {
         uid: text(metadata, "/uid").unwrap_or_default().into(),
         group: annotation(annotations::POD_GROUP_NAME)
             .map(|group| format!("{namespace}/{group}").into()),
+        scheduling_group: text(spec, "/schedulingGroup/podGroupName")
+            .map(|group| format!("{namespace}/{group}").into()),
         sub_group: at(metadata, "/labels")
             .and_then(|all| all.get(labels::SUB_GROUP)?.as_str())
             .map(Name::from),

@@ -17,6 +17,7 @@ mod empty_cluster;
 mod evictable_capacity;
 mod exclusion;
 mod fit_errors;
+mod group_placement;
 mod members;
 mod node;
 mod node_ranking;
@@ -36,6 +37,7 @@ use crate::{
     reason::{FitError, Reason},
 };
 pub use cycle_outcome::{MinRuntimeProtection, ScenarioCounts};
+pub use group_placement::{Assignment, GroupPlacement};
 pub use members::{Members, SubGroupMembers};
 pub use node::{
     Availability, ChangeCursor, ChangedNodes, DeviceCandidate, DeviceOrder, DevicePreference, Fit,
@@ -73,6 +75,30 @@ pub struct Plugins {
     pub permit: Vec<Arc<dyn Permit>>,
     /// On which nodes a pod may wait for capacity that is being released.
     pub pipeline_policy: PipelinePolicy,
+    /// Which pods of a pod group are placed together, and in which topology domain.
+    pub group_scheduling: GroupScheduling,
+}
+
+/// Which pods of a pod group are placed together, and in which topology domain.
+#[derive(Clone, Debug)]
+pub enum GroupScheduling {
+    /// The pods that the group lacks of its minimum, then one more at a time, in the first domain
+    /// that holds them (KAI).
+    NextPods,
+    /// All pending pods that find a node, in the domain with the highest score (kube-scheduler).
+    Cycle {
+        /// Plugins that rank placements, with their weights.
+        score: Vec<PlacementScoring>,
+    },
+}
+
+/// A placement score plugin and its weight.
+#[derive(Clone, Debug)]
+pub struct PlacementScoring {
+    /// The plugin.
+    pub plugin: Arc<dyn PlacementScore>,
+    /// Factor for the normalized score of the plugin.
+    pub weight: i64,
 }
 
 /// A score plugin and its weight.
@@ -224,6 +250,22 @@ pub trait Score: Debug + Send + Sync {
     ) -> NodeScore<'a>;
     /// Brings the scores of all feasible nodes of a pod onto one scale.
     fn normalize_score(&self, scores: &mut [i64]) {
+        let _ = scores;
+    }
+}
+
+/// Extension points PlacementScore and NormalizePlacementScore: rank the domains in which a pod group
+/// finds room.
+pub trait PlacementScore: Debug + Send + Sync {
+    /// The score of a placement whose assignments are not made yet.
+    fn score_placement(
+        &self,
+        session: &Session<'_>,
+        group: PodGroupId,
+        placement: &GroupPlacement,
+    ) -> i64;
+    /// Brings the scores of all feasible placements of a group onto one scale.
+    fn normalize_placement_score(&self, scores: &mut [i64]) {
         let _ = scores;
     }
 }

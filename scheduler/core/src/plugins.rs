@@ -20,6 +20,7 @@ mod node_status;
 mod numa;
 mod placement;
 mod pod_counts;
+mod pod_group_pods_count;
 mod queue_limits;
 mod queue_sort;
 mod reservation_pods;
@@ -37,7 +38,10 @@ pub use multi_node_devices::assign_devices;
 pub use volumes::{VolumeChoice, assign_volumes};
 
 use crate::{
-    framework::{Filter, PipelinePolicy, Plugins, PreFilter, Profile, Ranking, Score, Scoring},
+    framework::{
+        Filter, GroupScheduling, PipelinePolicy, PlacementScoring, Plugins, PreFilter, Profile,
+        Ranking, Score, Scoring,
+    },
     profile::{Action, JobOrderRule, Placement, ResolveMethod, TaskOrderRule},
 };
 
@@ -104,6 +108,7 @@ impl Plugins {
             reserve: vec![Arc::new(gang::NodeRoom)],
             permit: vec![Arc::new(gang::Gang)],
             pipeline_policy: PipelinePolicy::AnyNode,
+            group_scheduling: GroupScheduling::NextPods,
         }
     }
 
@@ -125,6 +130,7 @@ impl Plugins {
             (Arc::new(node_resources::LeastAllocated), 1),
             (Arc::new(topology_spread::PodTopologySpread), 2),
             (Arc::new(inter_pod_affinity::InterPodAffinity), 2),
+            (Arc::new(dynamic_resources::DynamicResources), 2),
             (Arc::new(node_resources::BalancedAllocation), 1),
             (Arc::new(image_locality::ImageLocality), 1),
         ];
@@ -138,7 +144,7 @@ impl Plugins {
         Self {
             pre_enqueue: vec![Arc::new(gang_scheduling::GangScheduling)],
             queue_sort: Arc::new(queue_sort::PrioritySort),
-            pre_filter: Vec::new(),
+            pre_filter: vec![Arc::new(gang_scheduling::GangScheduling)],
             filter,
             // Gangs first. Of the others the message of the second plugin is printed first.
             post_filter: vec![
@@ -151,6 +157,15 @@ impl Plugins {
             reserve: vec![Arc::new(gang::NodeRoom)],
             permit: vec![Arc::new(gang_scheduling::GangScheduling)],
             pipeline_policy: PipelinePolicy::NominatedNode,
+            group_scheduling: GroupScheduling::Cycle {
+                score: vec![
+                    PlacementScoring { plugin: Arc::new(node_resources::MostAllocated), weight: 1 },
+                    PlacementScoring {
+                        plugin: Arc::new(pod_group_pods_count::PodGroupPodsCount),
+                        weight: 1,
+                    },
+                ],
+            },
         }
     }
 }

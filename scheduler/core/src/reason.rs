@@ -7,6 +7,7 @@ mod fit_error;
 mod fit_error_rank;
 mod format;
 mod gang_readiness;
+mod group_difference;
 mod no_topology_domain;
 mod node_requirements;
 mod pod_group_failure;
@@ -26,6 +27,7 @@ pub use fit_error::{
 pub(crate) use fit_error_rank::{has_other_errors, worst_fit_error};
 pub use format::{Decimal, Quantity};
 pub use gang_readiness::{GangReadiness, UnschedulableMembers};
+pub use group_difference::{DifferentField, GroupDifference};
 pub use no_topology_domain::{InvalidLevel, NoTopologyDomain};
 pub use node_requirements::{MutualExclusion, NodeRequirements, PinnedLabel, PlacementNeed};
 pub use pod_group_failure::{PodGroupFailure, PodGroupPreemption};
@@ -43,6 +45,8 @@ pub enum Reason {
     Queue(QueueProblem),
     /// Pods of the gang are missing or gated.
     NotReady(GangReadiness),
+    /// A pod of the group differs where all of them must be equal (profile `kube`).
+    PodsDiffer(GroupDifference),
     /// The group failed to schedule once, and its `schedulingBackoff` allows no second attempt.
     SchedulingBackoff,
     /// The group's queue, or one of its ancestors, has reached its limit.
@@ -240,6 +244,8 @@ pub enum ReasonKind {
     MinRuntimeNotElapsed,
     /// No node fits the pod (profile `kube`).
     Unschedulable,
+    /// The pods of a group cannot be placed together (profile `kube`).
+    SchedulerError,
 }
 
 impl ReasonKind {
@@ -256,6 +262,7 @@ impl ReasonKind {
             Self::PreemptionDelayNotElapsed => "PreemptionDelayNotElapsed",
             Self::MinRuntimeNotElapsed => "MinRuntimeNotElapsed",
             Self::Unschedulable => "Unschedulable",
+            Self::SchedulerError => "SchedulerError",
         }
     }
 }
@@ -266,6 +273,7 @@ impl Reason {
         match self {
             Self::Queue(_) => ReasonKind::QueueDoesNotExist,
             Self::NotReady(_) => ReasonKind::NotReady,
+            Self::PodsDiffer(_) => ReasonKind::SchedulerError,
             Self::SchedulingBackoff => ReasonKind::SchedulingBackoff,
             Self::OverLimit { .. } => ReasonKind::OverLimit,
             Self::NonPreemptibleOverQuota { .. } => ReasonKind::NonPreemptibleOverQuota,
@@ -320,6 +328,7 @@ impl fmt::Display for Reason {
         match self {
             Self::Queue(problem) => problem.fmt(f),
             Self::NotReady(not_ready) => fmt_not_ready(f, not_ready),
+            Self::PodsDiffer(difference) => difference.fmt(f),
             Self::SchedulingBackoff => f.write_str(SCHEDULING_BACKOFF),
             Self::OverLimit { queue, limit, allocated, requested, .. } => {
                 fmt_over_limit(f, queue, [limit, allocated, requested])
@@ -374,7 +383,7 @@ impl fmt::Display for Reason {
                 if preemption.is_empty() {
                     return Ok(());
                 }
-                write!(f, " {}, {preemption}", deallocation.kube_message())
+                write!(f, " {}{preemption}", deallocation.kube_message())
             }
         }
     }
@@ -494,11 +503,12 @@ fn fmt_gang_does_not_fit(
 }
 
 impl DeallocationOutcome {
+    /// The text that kube-scheduler puts before that of preemption. Since 1.37 it says nothing of
+    /// claims if none was deallocated.
     const fn kube_message(&self) -> &'static str {
         match self {
-            Self::NoClaims => "no new claims to deallocate",
-            Self::NoUnusedClaim => "still not schedulable",
-            Self::Deallocated(_) => "deallocation of ResourceClaim completed",
+            Self::NoClaims | Self::NoUnusedClaim => "",
+            Self::Deallocated(_) => "deallocation of ResourceClaim completed, ",
         }
     }
 }

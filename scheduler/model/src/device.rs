@@ -50,6 +50,9 @@ pub struct DeviceProperties {
     /// It has a taint that keeps some requests off. A claim that has it may be of a kind that it
     /// does not have.
     pub is_tainted: bool,
+    /// Device selections that would match it, but do not tolerate its taints. A request for all
+    /// devices of such a selection cannot be served.
+    pub repelled_kinds: BTreeSet<Name>,
 }
 
 /// A device that several requests can use at once, as far as its capacity suffices.

@@ -18,6 +18,7 @@ pub(super) fn queue_details(cycle: &Cycle<'_>, reason: &Reason) -> Option<Value>
         Reason::NonPreemptibleOverQuota { queue, requested, .. } => (queue, requested, true),
         Reason::Queue(_)
         | Reason::NotReady(_)
+        | Reason::PodsDiffer(_)
         | Reason::SchedulingBackoff
         | Reason::NoNode { .. }
         | Reason::GangDoesNotFit { .. }

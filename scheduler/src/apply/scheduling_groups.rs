@@ -9,6 +9,7 @@ use schedlab_api::{Value, api_versions, conditions, json};
 use schedlab_scheduler_core::{
     Reason,
     model::{PodGroup, PodGroupId},
+    reason::ReasonKind,
 };
 
 use super::{
@@ -96,7 +97,9 @@ fn condition<'m>(
         GroupCondition { status: "True", reason: "Scheduled", message: "" }
     } else {
         let pending = pending.filter(|pending| !UNTRIED.contains(&pending.code))?;
-        GroupCondition { status: "False", reason: "Unschedulable", message: &pending.reason }
+        let is_error = pending.code == ReasonKind::SchedulerError.as_str();
+        let reason = if is_error { "SchedulerError" } else { "Unschedulable" };
+        GroupCondition { status: "False", reason, message: &pending.reason }
     };
     let is_same = reported.is_some_and(|reported| {
         *reported.status == *condition.status

@@ -1,10 +1,10 @@
 //! Builds configurations from the command line and the configuration file.
 
-use anyhow::{bail, ensure};
-use schedlab_scheduler::{
+use crate::{
     Binding, Component, Config, ConfigSource, Flavor, IdlePolicy, RunUntil,
     snapshot_file::Overrides,
 };
+use anyhow::{bail, ensure};
 
 use super::{Explain, Profile, Replay, Run, Snapshot};
 

@@ -5,13 +5,13 @@ use std::{
     path::PathBuf,
 };
 
-use anyhow::Context as _;
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use schedlab_scheduler::{
+use crate::{
     Component, Config,
     admission::{self, Admission, Certificate, PatchedPods, WebhookService},
     config::names,
 };
+use anyhow::Context as _;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use tokio::net::TcpListener;
 
 use super::Run;
@@ -19,11 +19,12 @@ use super::Run;
 const SERVICE_HEADING: &str = "Service";
 const MUTATED_PODS_HEADING: &str = "Mutated pods";
 
+/// Arguments of verb `webhooks`
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  schedlab-scheduler webhooks --ca-file ca.crt | kubectl apply -f -"
 )]
-pub(crate) struct Webhooks {
+pub struct Webhooks {
     /// Namespace of the Service in front of the scheduler
     #[arg(long, default_value = "kai-scheduler", help_heading = SERVICE_HEADING)]
     namespace: String,
@@ -85,7 +86,7 @@ pub(super) async fn serve_reviews(
 }
 
 /// Prints the configurations of the webhooks.
-pub(crate) fn print_webhooks(arguments: &Webhooks) -> anyhow::Result<()> {
+pub(super) fn print_webhooks(arguments: &Webhooks) -> anyhow::Result<()> {
     let authority = match &arguments.ca_file {
         Some(path) => {
             let pem = std::fs::read(path);

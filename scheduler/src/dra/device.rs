@@ -49,6 +49,8 @@ pub(crate) struct Device {
     pub(crate) shared: Option<SharedDevice>,
     /// It has a taint that keeps some requests off.
     pub(crate) is_tainted: bool,
+    /// Names of the classes and selections that would have it, but do not tolerate its taints.
+    pub(crate) repelled_kinds: BTreeSet<Name>,
     pub(crate) binding: BindingRules,
 }
 
@@ -97,6 +99,7 @@ impl Device {
             counters: self.counters.clone(),
             shared: self.shared.clone(),
             is_tainted: self.is_tainted,
+            repelled_kinds: self.repelled_kinds.clone(),
         }
     }
 }
@@ -440,7 +443,10 @@ impl DeviceContext<'_> {
                 Some((Name::clone(&kind.name), kind.consumed(&taints, &capacities)?))
             })
             .collect();
-        let kinds = consumed.keys().cloned().collect();
+        let kinds: BTreeSet<Name> = consumed.keys().cloned().collect();
+        let unfit = selecting.iter().filter(|kind| !kinds.contains(&kind.name));
+        let repelled = unfit.filter(|kind| kind.consumed(&[], &capacities).is_some());
+        let repelled_kinds = repelled.map(|kind| Name::clone(&kind.name)).collect();
         let is_shared = at(device, "/allowMultipleAllocations") == Some(&Value::Bool(true));
         let shared = is_shared.then(|| SharedDevice { capacity: capacities.amounts(), consumed });
         let is_gpu = is_gpu_name(&slice.driver) || selecting.iter().any(|kind| kind.is_gpu);
@@ -454,6 +460,7 @@ impl DeviceContext<'_> {
             counters: slice.consumed_counters(device),
             shared,
             is_tainted: !taints.is_empty(),
+            repelled_kinds,
             binding: BindingRules::from_object(device),
             id,
         }

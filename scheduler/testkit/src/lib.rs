@@ -21,6 +21,7 @@
 //! job f pods=2 gpus=1 together=dc/zone close=dc/rack   in one zone, if possible in one rack
 //! node n4 volumes=2 attached old               two volumes of driver `csi` at most; it has one
 //! node n5 device d0:any,big@zone=a device d1:any   devices with their kinds and attributes
+//! node n6 device d0:any,-big                   requests of kind `big` do not tolerate its taints
 //! job i template big|any select x=any*2~zone   a claim of its own, and one that its pods share
 //! foreign x gpus=1 on n1                       a pod of another scheduler
 //! ```

@@ -159,6 +159,7 @@ impl ViewBuilder<'_> {
         let mut view = PodView {
             uid: pod.uid.clone(),
             group: group.map(group_name),
+            scheduling_group: None,
             sub_group: sub_group.map(|sub_group| sub_group.name.clone()),
             requests: amounts_of(&shape.requests),
             node: self.node_of(pod),

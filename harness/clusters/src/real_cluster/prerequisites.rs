@@ -28,6 +28,15 @@ pub(super) enum ForeignCrds {
     Reject,
 }
 
+/// What to do with a CRD of the cluster that a scheduler under test brings in another version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ExistingCrds {
+    /// The cluster is ours: replace the CRD.
+    Replace,
+    /// Leave the CRD as it is.
+    Keep,
+}
+
 /// Creates the CRDs and priority classes that are missing, and registers the run as a user of all
 /// of them. Fails before changing anything if an existing one is incompatible.
 pub(super) async fn install_prerequisites(
@@ -56,6 +65,43 @@ pub(super) async fn install_prerequisites(
         register_use(&api, PRIORITY_CLASSES_PATH, class, run).await?;
     }
     wait_until_all_served(&api, &definitions).await
+}
+
+/// Creates the CRDs and priority classes of a scheduler that schedlab starts. On a control plane of
+/// our own, its CRDs replace ours of the same names.
+pub(super) async fn install_target_objects(
+    config: &kube::Config,
+    definitions: &[Value],
+    classes: &[Value],
+    existing_crds: ExistingCrds,
+    run: &str,
+) -> anyhow::Result<()> {
+    let api = super::admin_api(config)?;
+    for definition in definitions {
+        let existing = get_existing(&api, CRDS_PATH, definition).await?;
+        match (existing, existing_crds) {
+            (Some(existing), ExistingCrds::Replace) => {
+                let mut ours = definition.clone();
+                ours["metadata"]["resourceVersion"] =
+                    existing["metadata"]["resourceVersion"].clone();
+                let path = format!("{CRDS_PATH}/{}", object_name(definition));
+                let replaced = api.put(&path, &ours).await.map_err(to_anyhow_error);
+                replaced.with_context(|| format!("cannot replace {path}"))?;
+            }
+            (Some(_), ExistingCrds::Keep) => {}
+            (None, _) => {
+                register_use(&api, CRDS_PATH, &with_digest(definition.clone()), run).await?;
+            }
+        }
+    }
+    for class in classes {
+        let class = with_digest(class.clone());
+        if let Some(existing) = get_existing(&api, PRIORITY_CLASSES_PATH, &class).await? {
+            check_existing_priority_class(&existing, &class)?;
+        }
+        register_use(&api, PRIORITY_CLASSES_PATH, &class, run).await?;
+    }
+    wait_until_all_served(&api, definitions).await
 }
 
 /// The existing object with the name of `ours`; `None` if there is none.

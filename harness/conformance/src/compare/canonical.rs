@@ -1,10 +1,11 @@
 //! The canonical form of a snapshot, for comparison where time is real and names are random. It
 //! contains the placements up to symmetry: which of several equal pods is on which node or GPU,
 //! which of several equal nodes it is, and which of several workloads with the same legend, since
-//! the order of pods created within a second is random. Event streams contain times and are left
-//! out.
+//! the order of pods created within a second is random. Of event streams it contains how many pods
+//! of each workload had which history, without times, nodes and reasons of waiting pods, whose
+//! number depends on timing: as in the normal form of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maps the letters of workloads in a placement to the letters that replace them; other letters are
 /// unchanged.
@@ -14,8 +15,7 @@ type SymbolPermutation<'a> = BTreeMap<&'a str, &'a str>;
 /// four. With more, no letters are exchanged.
 const PERMUTATIONS_MAX: usize = 720;
 
-/// The canonical form of the placements in a snapshot; `None` if the snapshot contains no
-/// placement.
+/// The canonical form of a snapshot; `None` if it contains neither placements nor events.
 pub(crate) fn canonical_text(text: &str) -> Option<String> {
     canonical_text_with_gpus(text, collapse_whitespace)
 }
@@ -30,13 +30,18 @@ pub(crate) fn canonical_text_without_shares(text: &str) -> Option<String> {
     })
 }
 
-/// The canonical form of the placements in a snapshot. `normalize_gpus` normalizes a row of the
-/// table of queues and their GPUs.
+/// The canonical form of a snapshot. `normalize_gpus` normalizes a row of the table of queues and
+/// their GPUs.
 fn canonical_text_with_gpus(text: &str, normalize_gpus: fn(&str) -> String) -> Option<String> {
     let mut shown = String::new();
-    for section in text.split("## ").filter(|section| section.starts_with("placement\n")) {
+    for section in text.split("## ") {
+        let section = match section.lines().next() {
+            Some("placement") => canonical_placement(section, normalize_gpus),
+            Some("events") => canonical_events(section),
+            Some(_) | None => continue,
+        };
         shown.push_str("## ");
-        shown.push_str(&canonical_placement(section, normalize_gpus));
+        shown.push_str(&section);
     }
     (!shown.is_empty()).then_some(shown)
 }
@@ -53,6 +58,53 @@ fn canonical_placement(section: &str, normalize_gpus: fn(&str) -> String) -> Str
     let swaps = symbol_permutations(workloads.map_or(&[], |(_, lines)| lines));
     let forms = swaps.iter().map(|swap| permuted_placement(&parts, swap, normalize_gpus));
     forms.min().unwrap_or_default()
+}
+
+/// How many pods of each workload had which event, whenever and wherever.
+fn canonical_events(section: &str) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for line in section.lines().skip(1).filter(|line| !line.trim().is_empty()) {
+        let event = line.split_once("  ").map_or("", |(_, event)| event.trim());
+        // What nodes and queues do is the scenario's doing, or that of controllers.
+        if event.starts_with("node ") || event.starts_with("queue ") {
+            continue;
+        }
+        let words: Vec<&str> = event.split(' ').collect();
+        let last = words.iter().position(|word| !word.ends_with(',')).unwrap_or(words.len() - 1);
+        let (subjects, action) = words.split_at(last + 1);
+        let Some(action) = canonical_action(action) else { continue };
+        for subject in subjects {
+            let subject = subject.trim_end_matches(',');
+            *counts.entry(format!("{} {action}", alias_stem(subject))).or_default() +=
+                count_listed_names(subject);
+        }
+    }
+    let lines = counts.into_iter().map(|(event, count)| format!("  {count} × {event}\n"));
+    format!("events\n{}", lines.collect::<String>())
+}
+
+/// What happened to pods, without names of nodes and numbers of pods; `None` for a reason of
+/// waiting.
+fn canonical_action(action: &[&str]) -> Option<String> {
+    match action {
+        ["waits:", ..] => None,
+        ["bound", ..] => Some("bound".to_owned()),
+        ["deleted", ..] => Some("deleted".to_owned()),
+        ["evicted", "for", preemptors @ .., kind] => {
+            let stems: BTreeSet<&str> =
+                preemptors.iter().map(|name| alias_stem(name.trim_end_matches(','))).collect();
+            Some(format!("evicted for {} {kind}", Vec::from_iter(stems).join(", ")))
+        }
+        words => {
+            let plain = words.iter().filter(|word| !word.contains(['/', '-']));
+            Some(plain.copied().collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+/// The name of a workload, without the numbers of its pods.
+fn alias_stem(name: &str) -> &str {
+    name.trim_end_matches(|c: char| c.is_ascii_digit() || c == ',' || c == '…')
 }
 
 /// A placement after exchanging the letters of some workloads.
@@ -139,8 +191,7 @@ fn permuted_pending_row(line: &str, permutation: &SymbolPermutation<'_>) -> (usi
 /// The number of names in, for example, `node-1…3,7, cpu`.
 fn count_listed_names(names: &str) -> usize {
     let groups = names.split(", ").map(|family| {
-        let digits = |c: char| c.is_ascii_digit() || c == ',' || c == '…';
-        let stem = family.trim_end_matches(digits);
+        let stem = alias_stem(family);
         let numbers = family.strip_prefix(stem).unwrap_or_default();
         let run = |run: &str| match run.split_once('…') {
             Some((first, last)) => {
@@ -202,7 +253,29 @@ mod tests {
     use super::*;
 
     fn shown(rows: &str) -> Option<String> {
-        canonical_text(&format!("## placement\n\nnodes\n{rows}\n## events\n\n+0s  a bound\n"))
+        canonical_text(&format!("## placement\n\nnodes\n{rows}\n"))
+    }
+
+    #[test]
+    fn events_count_by_workload_without_times_and_nodes() {
+        let one = "## events\n\n+0s  node node-1…2 is ready\n+0s  low-0…2 bound to node-1\n\
+            +0s  low-3, high bound to node-2\n+4s  low-1,2 evicted for own-0,1 (reclaim)\n\
+            +4s  own-0,1 waits: Pipelined to node-1: waiting\n+5s  own-0,1 bound to node-1\n\
+            +9s  low-0 evicted: Workload doesn't meet the minimum, evicting: default/low-0\n";
+        let two = "## events\n\n+0s     low-1 bound to node-2\n+1s     low-0,2,3 bound to node-1\n\
+            +3s     low-3 evicted for own-1 (reclaim)\n+4s     low-0 evicted for own-0 (reclaim)\n\
+            +1m05s  own-0,1 bound to node-2\n+1m06s  high bound to node-1\n\
+            +1m09s  low-2 evicted: Workload doesn't meet the minimum, evicting: default/low-2\n";
+        assert_eq!(canonical_text(one), canonical_text(two));
+        insta::assert_snapshot!(canonical_text(one).unwrap(), @r"
+        ## events
+          1 × high bound
+          4 × low- bound
+          2 × low- evicted for own- (reclaim)
+          1 × low- evicted: Workload doesn't meet the minimum, evicting:
+          2 × own- bound
+        ");
+        assert_ne!(canonical_text(one), canonical_text(&one.replace("own-0,1 (r", "own-0,1 (x")));
     }
 
     #[test]
@@ -246,6 +319,6 @@ mod tests {
         let apart = "  node-2,3    .. ..\n  node-1,4  .. ..\npending\n  a4…6, b: wait\n";
         assert_eq!(shown(together), shown(apart));
         assert_ne!(shown(together), shown("  node-1…3  .. ..\npending\n  a0…2, b: wait\n"));
-        assert_eq!(canonical_text("## events\n\n+0s  x\n"), None);
+        assert_eq!(canonical_text("## reasons\n\n+0s  x\n"), None);
     }
 }

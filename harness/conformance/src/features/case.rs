@@ -11,6 +11,9 @@ use super::source::FeatureSource;
 use crate::report::Diagnostic;
 use crate::suite_files::SuiteFiles;
 
+/// How the tag with the stable id of a scenario begins.
+const STABLE_ID_TAG_PREFIX: &str = "id:";
+
 /// One scenario or example row.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -48,6 +51,11 @@ impl Case {
     /// move.
     pub fn id(&self) -> String {
         format!("{}: {}", self.location.file, self.name)
+    }
+
+    /// The stable id of the scenario, which survives rewording: its tag `@id:AREA.SLUG`.
+    pub fn stable_id(&self) -> Option<&str> {
+        self.tags.iter().find_map(|tag| tag.strip_prefix(STABLE_ID_TAG_PREFIX))
     }
 
     /// The folder that contains `features/`, `snapshots/` and `fixtures/`; the feature's own folder

@@ -460,7 +460,7 @@ mod tests {
     fn a_tag_near_one_with_a_meaning_is_rejected() {
         let text = |tags: &str| format!("{tags}\nFeature: f\n  Scenario: s\n    Given a\n");
         assert_snapshot!(problems(&text("@gang @virtualtime")), @"a.feature:1: got the tag `@virtualtime`, expected one with a meaning or a name of your own that is not near it; did you mean `@virtual-time`?");
-        assert_snapshot!(problems(&text("@Kai-Setings")), @"a.feature:1: got the tag `@Kai-Setings`, expected one with a meaning or a name of your own that is not near it; did you mean `@kai-settings`?");
+        assert_snapshot!(problems(&text("@Consolidaton")), @"a.feature:1: got the tag `@Consolidaton`, expected one with a meaning or a name of your own that is not near it; did you mean `@consolidation`?");
         assert_eq!(problems(&text("@mine @nightly @bug-x-1 @jobs @lap @webhooks @slow")), "");
     }
 

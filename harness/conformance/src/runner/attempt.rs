@@ -19,7 +19,7 @@ use crate::compare::{canonical_text, canonical_text_without_shares, run_outcome}
 use crate::features::Case;
 use crate::snapshots::{self, SnapshotComparison, SnapshotFile};
 use crate::steps::{is_snapshot_step, unknown_name_message};
-use crate::world::World;
+use crate::world::{World, required_feature_gates};
 use schedlab_clusters::interrupt::Interrupted;
 
 /// The result of running a case once.
@@ -95,7 +95,8 @@ async fn run_on_cluster(
 ) -> CaseAttempt {
     let world = match &settings.real_cluster {
         None => {
-            let gates = settings.feature_gates.with_enabled(case.feature_gates());
+            let gates =
+                settings.feature_gates.with_enabled(required_feature_gates(case, &settings.target));
             World::new_emulated(case, &settings.target, settings.seed, gates).await
         }
         Some(real_cluster) => {
@@ -174,6 +175,19 @@ async fn run_steps(
                 return CaseAttempt { report, history: Vec::new(), crashes: 0 };
             }
         };
+        if let Some(why) = world.unsupported_message() {
+            let report = CaseReport {
+                outcome: CaseOutcome::Skipped,
+                skipped: Some(why),
+                missing_capabilities: world
+                    .unsupported()
+                    .map(|unsupported| unsupported.capability.to_owned())
+                    .into_iter()
+                    .collect(),
+                ..not_run_report(case)
+            };
+            return CaseAttempt { report, history: Vec::new(), crashes: 0 };
+        }
         report.steps[index].outcome =
             if broken.is_some() { CaseOutcome::Failed } else { CaseOutcome::Passed };
         if broken.is_some() {
@@ -192,6 +206,8 @@ async fn run_steps(
     report.run_outcome = Some(run_outcome(&world.write_log()));
     match broken {
         Some(StepFailure { kind, line, message }) => {
+            let reports = world.target_report_lines().await;
+            let message = [vec![message], reports].concat().join("\n");
             mark_report_failed(&mut report, kind, line, message, settings);
         }
         None => compare_snapshot(case, world, steps, settings, &mut report),

@@ -21,16 +21,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 /// A running proxy for the API server. It stops when it is dropped.
-#[derive(Debug)]
 pub(super) struct ApiProxy {
     /// The kubeconfig for the scheduler process, as YAML.
     pub(super) kubeconfig: String,
-    task: JoinHandle<()>,
+    /// The port on the loopback interface.
+    pub(super) port: u16,
+    client: kube::Client,
+    secret: Arc<str>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl Drop for ApiProxy {
     fn drop(&mut self) {
-        self.task.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
@@ -57,7 +60,16 @@ impl ApiProxy {
         let kubeconfig =
             serde_yaml::to_string(&config).context("cannot serialize the kubeconfig")?;
         let secret = Arc::from(format!("/{token}"));
-        Ok(Self { kubeconfig, task: tokio::spawn(accept_connections(listener, client, secret)) })
+        let mut proxy = Self { kubeconfig, port: address.port(), client, secret, tasks: vec![] };
+        proxy.serve(listener);
+        Ok(proxy)
+    }
+
+    /// Serves the connections of one more socket. The kubeconfig is valid there if the socket has
+    /// the proxy's port in another network namespace.
+    pub(super) fn serve(&mut self, listener: TcpListener) {
+        let (client, secret) = (self.client.clone(), Arc::clone(&self.secret));
+        self.tasks.push(tokio::spawn(accept_connections(listener, client, secret)));
     }
 }
 

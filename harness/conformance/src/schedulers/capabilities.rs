@@ -2,7 +2,7 @@
 //! reports it: a scenario needs those that its steps use and those that its tags name.
 
 /// Tags that name a capability of a scheduler, each with the behaviour that it means.
-pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 39] = [
+pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 40] = [
     ("quota", "queues have quotas and limits that are enforced"),
     ("hierarchy", "quotas and limits of a queue hold for the queues below it together"),
     ("non-preemptible", "non-preemptible pods stay within the quota"),
@@ -31,6 +31,7 @@ pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 39] = [
     ("topology", "a gang stays within a topology domain, such as a rack"),
     ("node-pools", "a scheduler serves the nodes and queues of a node pool"),
     ("shared-gpus", "pods can request a fraction of a GPU"),
+    ("config-maps", "a pod waits unbound until the ConfigMaps that it requires exist"),
     ("mig", "pods can request MIG instances"),
     ("numa", "the devices and CPUs of a pod are of one NUMA zone"),
     ("dra", "devices are allocated to ResourceClaims"),
@@ -43,3 +44,17 @@ pub(crate) const CAPABILITIES_AND_MEANINGS: [(&str, &str); 39] = [
     ("configuration", "schedlab configures the scheduler for each scenario"),
     ("webhooks", "the scheduler's webhooks admit queues, pod groups and pods"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_lists_each_capability_with_its_meaning() {
+        let page = include_str!("../../../../docs/reference/features.md");
+        for (name, meaning) in CAPABILITIES_AND_MEANINGS {
+            let row = format!("| `{name}` | {meaning} |");
+            assert!(page.contains(&row), "docs/reference/features.md lacks {row}");
+        }
+    }
+}

@@ -57,7 +57,7 @@ impl OwnTimes {
     /// How long schedlab waits for something that happens in no time of the scenario: several
     /// attempts, and as much for a busy machine.
     pub(crate) fn patience(self) -> Duration {
-        6 * (self.backoff + self.cycle)
+        10 * (self.backoff + self.cycle)
     }
 }
 

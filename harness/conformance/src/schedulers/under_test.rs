@@ -1,8 +1,9 @@
 //! The scheduler under test, in any of its forms.
 
 use schedlab_scheduler::{Config, Progress};
+use tokio::sync::watch;
 
-use super::process::SchedulerProcess;
+use super::process::{SchedulerProcess, Startup};
 use super::supervisor::Supervisor;
 use super::{AfterKill, InProcessScheduler, SchedulerControl, SuspendGuard};
 
@@ -92,6 +93,14 @@ impl SchedulerUnderTest {
     /// Waits until the scheduler has ended by itself. `None` if this process would not notice.
     pub(crate) fn wait_for_exit(&self) -> Option<impl Future<Output = ()> + use<>> {
         self.supervisor().map(Supervisor::wait_for_exit)
+    }
+
+    /// How far the start of a scheduler in processes of its own is; `None` for other schedulers.
+    pub(crate) fn subscribe_to_startup(&self) -> Option<watch::Receiver<Startup>> {
+        match self {
+            Self::Process(process) => Some(process.subscribe_to_startup()),
+            Self::InProcess(_) | Self::Installed(_) | Self::Nothing(_) => None,
+        }
     }
 
     fn supervisor(&self) -> Option<&Supervisor> {

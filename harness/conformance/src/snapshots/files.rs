@@ -145,6 +145,7 @@ mod tests {
 
     use super::*;
     use crate::features::{FeaturePath, load_suite};
+    use crate::suite_files::SuiteFiles;
 
     #[test]
     fn a_renamed_scenario_a_deleted_feature_and_a_deleted_area_leave_orphans() {
@@ -160,11 +161,9 @@ mod tests {
             write_snapshot(&path, "f", "n", "text").unwrap();
         }
         let features = root.join("features");
-        let suite = load_suite(
-            &[FeaturePath { path: features.clone(), line: None }],
-            crate::steps::catalogue::is_step,
-        )
-        .unwrap();
+        let suite =
+            load_suite(&[FeaturePath::on_disk(features.clone())], crate::steps::catalogue::is_step)
+                .unwrap();
         let names = |whole: &[PathBuf]| -> Vec<String> {
             let found = orphaned_snapshots(&suite, whole, &|_| true);
             found.iter().map(|p| p.file_stem().unwrap().to_string_lossy().into_owned()).collect()

@@ -157,7 +157,7 @@ async fn workload_stream_starts(
     let row = world.inline_row(&cells);
     let objects = workload_objects_from_row(&row, &world.scheduler_name())?;
     world.check_references(&[row]).await?;
-    world.start_workload_stream(&name, every.0, move |number| {
+    let make = move |number| {
         let numbered = objects.iter().zip(0..).map(|(object, index)| {
             let mut object = object.clone();
             let workload =
@@ -167,7 +167,8 @@ async fn workload_stream_starts(
             object
         });
         numbered.collect()
-    })?;
+    };
+    world.start_workload_stream(&name, every.0, make).await?;
     Ok(())
 }
 

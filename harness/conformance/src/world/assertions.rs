@@ -66,7 +66,7 @@ impl World {
         assertion: Assertion<'_>,
         hold: Assertion<'_>,
     ) -> anyhow::Result<()> {
-        self.ensure_scheduler_started();
+        self.wait_until_scheduler_is_up().await?;
         let never = matches!(when, Temporal::NeverWithin(_));
         anyhow::ensure!(
             !never || cycles == 0,

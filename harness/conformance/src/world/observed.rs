@@ -200,14 +200,14 @@ impl ObservedCluster {
         self.get_in_namespace(kind, namespace, name).or_else(|| gone().map(|object| &**object))
     }
 
-    /// The pods of all namespaces, sorted by namespace and name.
+    /// The pods of all namespaces, sorted by namespace and name, without placeholders.
     pub fn current_pods(&self) -> impl Iterator<Item = Pod<'_>> {
-        self.objects_of_kind(WatchedKind::Pods).map(Pod)
+        self.objects_of_kind(WatchedKind::Pods).map(Pod).filter(|pod| !pod.is_placeholder())
     }
 
-    /// The pods of all namespaces, followed by deleted ones.
+    /// The pods of all namespaces, followed by deleted ones, without placeholders.
     pub(crate) fn pods_ever_seen(&self) -> impl Iterator<Item = Pod<'_>> {
-        self.objects_ever_seen(WatchedKind::Pods).map(Pod)
+        self.objects_ever_seen(WatchedKind::Pods).map(Pod).filter(|pod| !pod.is_placeholder())
     }
 
     /// The pod with this name or, if the name contains a slash, with this `namespace/name`.

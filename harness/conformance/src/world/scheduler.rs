@@ -1,17 +1,28 @@
 //! The scheduler of a world: configuration, start, stop and crashes.
 
 use std::path::Path;
+use std::time::Duration;
 
+use anyhow::Context as _;
 use schedlab_audit::{Audit, BoundLevels, Rules};
 use schedlab_scheduler::admission::{self, Admission, PatchedPods, WebhookService};
-use schedlab_scheduler::{Config, Flavor, IdlePolicy, Progress, explain::OutputFormat};
+use schedlab_scheduler::{
+    Config, ConfigSource, Flavor, IdlePolicy, Progress, explain::OutputFormat,
+};
+use tokio::time::Instant;
 
-use super::{World, WorldScheduler};
+use super::{World, WorldScheduler, required_feature_gates};
 use crate::schedulers::{
     AfterKill, InProcessScheduler, NoScheduler, SchedulerControl as _, SchedulerProcess,
-    SchedulerProcessSpec, SchedulerUnderTest, SuspendGuard,
+    SchedulerProcessSpec, SchedulerUnderTest, Startup, SuspendGuard,
 };
 use schedlab_clusters::scheduler_source::SchedulerSource;
+
+/// How long the programs of a scheduler may take to be up, at least.
+const STARTUP_LIMIT_MIN: Duration = Duration::from_mins(1);
+
+/// How often a scheduler that is starting is checked for its end.
+const STARTUP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 impl World {
     /// Starts the scheduler, unless it was started already or the scenario has none.
@@ -29,6 +40,34 @@ impl World {
         }
     }
 
+    /// Starts the scheduler like [`Self::ensure_scheduler_started`], and waits until all programs of
+    /// a scheduler in processes of its own are up.
+    ///
+    /// # Errors
+    /// A program is not up in time. The message names it and has the end of its log.
+    pub(crate) async fn wait_until_scheduler_is_up(&mut self) -> anyhow::Result<()> {
+        self.ensure_scheduler_started();
+        let WorldScheduler::Started(scheduler) = &self.scheduler else { return Ok(()) };
+        let Some(mut startup) = scheduler.subscribe_to_startup() else { return Ok(()) };
+        let limit = self.time_scale.wait_limit(STARTUP_LIMIT_MIN);
+        let end = Instant::now() + limit;
+        while scheduler.is_alive() && scheduler.exit_error().is_none() {
+            let Startup::Starting(missing) = startup.borrow_and_update().clone() else {
+                return Ok(());
+            };
+            tokio::select! {
+                changed = startup.changed() => changed.context("the scheduler's task ended")?,
+                () = tokio::time::sleep(STARTUP_POLL_INTERVAL) => {}
+                () = tokio::time::sleep_until(end) => anyhow::bail!(
+                    "scheduler {} is not up after {} s; it waits for {missing}",
+                    self.target.name,
+                    limit.as_secs()
+                ),
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the scheduler crash once before its write with this number, and restart, independently
     /// of the scenario's steps.
     pub(crate) fn crash_before_write(&mut self, write_number: u32) {
@@ -37,7 +76,10 @@ impl World {
 
     /// Builds the scheduler under test without starting it, and the audit for its flavor.
     fn new_scheduler_under_test(&mut self, config: Config) -> SchedulerUnderTest {
-        let mut config = self.time_scale.scale_config(config);
+        let mut config = match self.target.own_times() {
+            None => self.time_scale.scale_config(config),
+            Some(_) => config,
+        };
         if !self.is_on_real_cluster() && !cfg!(debug_assertions) {
             // A debug build runs every cycle and asserts that the extra cycles decide nothing new.
             config.idle_policy = IdlePolicy::UntilEvent;
@@ -70,13 +112,14 @@ impl World {
             (SchedulerSource::Process(_), Some(real_cluster)) => {
                 let (folder, run) = real_cluster.new_scheduler_folder();
                 let target = self.target.clone();
-                let gates = self.case.feature_gates().into_iter();
+                let gates = required_feature_gates(&self.case, &self.target).into_iter();
                 let gates: Vec<String> = gates.map(|gate| format!("{gate}=true")).collect();
                 let programs = real_cluster.control_plane_program_folder().map(Path::to_path_buf);
                 let start = SchedulerProcessSpec {
                     connector: door,
                     config,
                     target,
+                    configuration_texts: self.configuration_texts.clone(),
                     feature_gates: gates.join(","),
                     program_folder: programs,
                     folder,
@@ -116,6 +159,17 @@ impl World {
                  time pass"
             ),
         }
+    }
+
+    /// Applies a text of the scheduler's configuration file before the scheduler starts.
+    pub(crate) fn apply_configuration_text(
+        &mut self,
+        shown: String,
+        text: String,
+    ) -> anyhow::Result<()> {
+        ConfigSource::parse(shown, text.clone())?.apply(self.config_mut()?, |_| {})?;
+        self.configuration_texts.push(text);
+        Ok(())
     }
 
     /// Replaces the scheduler's configuration before it starts.
@@ -180,13 +234,14 @@ impl World {
     }
 
     /// The time from one scheduling cycle to the next.
-    pub(crate) fn cycle_period(&self) -> std::time::Duration {
+    pub(crate) fn cycle_period(&self) -> Duration {
         match &self.scheduler {
+            WorldScheduler::NotStarted(config) if self.target.own_times().is_some() => {
+                config.period
+            }
             WorldScheduler::NotStarted(config) => self.time_scale.scaled_period(config.period),
             WorldScheduler::Started(scheduler) => scheduler.config().period,
-            WorldScheduler::Absent => {
-                self.time_scale.scaled_period(std::time::Duration::from_secs(1))
-            }
+            WorldScheduler::Absent => self.time_scale.scaled_period(Duration::from_secs(1)),
         }
     }
 
@@ -307,6 +362,10 @@ impl World {
     /// The message about a requested crash that did not happen because the scheduler wrote too
     /// little.
     pub(super) fn missed_crash_message(&self) -> Option<String> {
+        if !self.target.matches_snapshots() {
+            // How many writes another scheduler needs is its own affair.
+            return None;
+        }
         let (location, crashes) = self.expected_crash.as_ref()?;
         (self.scheduler_crash_count() <= *crashes).then(|| {
             format!(

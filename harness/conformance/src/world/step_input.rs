@@ -86,11 +86,11 @@ impl World {
         let mut existing = ExistingNames::default();
         if names_any("queue") {
             existing.queues =
-                Some(self.object_names_of_collection(super::queues::QUEUES_PATH).await?);
+                Some(self.object_names_of_collection(super::target_objects::QUEUES_PATH).await?);
         }
         if names_any("node") {
             existing.nodes =
-                Some(self.object_names_of_collection(super::queues::NODES_PATH).await?);
+                Some(self.object_names_of_collection(super::target_objects::NODES_PATH).await?);
         }
         Ok(rows.iter().try_for_each(|row| existing.check_row(row))?)
     }

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use schedlab_api::Value;
 
 use super::World;
+use crate::schedulers::{Unsupported, is_kai_queue};
 use crate::text::shortened_name_list;
 use crate::world::manifests::ManifestDocument;
 use crate::world::observed::WORKLOAD_LABEL;
@@ -22,11 +23,12 @@ impl World {
         for document in &mut documents {
             self.time_scale.scale_object(&mut document.object);
         }
-        self.assign_target_queue(&mut documents);
+        let prerequisites = self.adapt_documents(&mut documents).await?;
         let _held = self.suspend_scheduler();
         let mut made: Vec<Value> = Vec::new();
-        for document in &documents {
-            self.ensure_local_queue(&document.object).await?;
+        for (index, document) in documents.iter().enumerate() {
+            self.sync_queues_before(&documents[..index], &document.object).await?;
+            self.ensure_prerequisites(&prerequisites, index).await?;
             match self.api.create(&document.object).await {
                 Ok(CreateOutcome::Created) => made.push(document.object.clone()),
                 Ok(CreateOutcome::AlreadyExists) => {}
@@ -53,11 +55,12 @@ impl World {
             self.time_scale.scale_object(&mut document.object);
             self.target.set_scheduler_name(&mut document.object);
         }
-        self.assign_target_queue(&mut documents);
+        let prerequisites = self.adapt_documents(&mut documents).await?;
         let _held = self.suspend_scheduler();
         let mut done: Vec<(Value, ApplyOutcome)> = Vec::new();
-        for document in &documents {
-            self.ensure_local_queue(&document.object).await?;
+        for (index, document) in documents.iter().enumerate() {
+            self.sync_queues_before(&documents[..index], &document.object).await?;
+            self.ensure_prerequisites(&prerequisites, index).await?;
             match self.api.apply(&document.object).await {
                 Ok(applied) => done.push((document.object.clone(), applied)),
                 Err(error) => {
@@ -70,6 +73,21 @@ impl World {
         self.wait_until_ready(&documents).await?;
         self.remember_submitted(documents);
         Ok(())
+    }
+
+    /// Translates queues that were written before the first object that is no queue: a target may
+    /// reject a pod whose queue it does not know.
+    async fn sync_queues_before(
+        &mut self,
+        written: &[ManifestDocument],
+        next: &Value,
+    ) -> anyhow::Result<()> {
+        match written.last() {
+            Some(last) if is_kai_queue(&last.object) && !is_kai_queue(next) => {
+                self.sync_queues([&last.object]).await
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Writes the status of existing objects.
@@ -100,7 +118,7 @@ impl World {
 
     /// Submits the objects of `make(0)`, `make(1)` … one after the other, with a fixed time between
     /// them.
-    pub(crate) fn start_workload_stream(
+    pub(crate) async fn start_workload_stream(
         &mut self,
         name: &str,
         every: Duration,
@@ -112,16 +130,21 @@ impl World {
             "periodic submission {name:?} exists already, expected a new name"
         );
         let (every, pace) = (self.time_scale.scaled_duration(every), self.time_scale);
-        let (queues, scheduler) = (self.target.queues, self.scheduler_name());
+        let translator = self.translator(&[]).await?;
         let make = move |number| {
             let mut objects = make(number);
             for object in &mut objects {
                 pace.scale_object(object);
             }
-            queues.assign_queues(&mut objects, &scheduler);
-            let entrances: Vec<Value> =
-                objects.iter().filter_map(|object| queues.local_queue_for(object)).collect();
-            (entrances, objects)
+            let Some(translator) = &translator else {
+                return Ok((Vec::new(), objects));
+            };
+            let translation = translator.translate(&mut objects.iter_mut().collect::<Vec<_>>())?;
+            for (index, object) in translation.additions.into_iter().rev() {
+                objects.insert(index, object);
+            }
+            let needed = translation.prerequisites.into_iter().map(|(_, needed)| needed);
+            Ok((needed.collect(), objects))
         };
         let task = tokio::spawn(submit_periodically(self.api.clone(), every, make));
         self.streams.insert(name.to_owned(), Some(task));
@@ -134,6 +157,8 @@ impl World {
             if let Some(task) = stream.take_if(|task| task.is_finished())
                 && let Ok(why) = task.await
             {
+                let name = name.clone();
+                self.record_unsupported_in(&why);
                 return Err(why.context(format!("periodic submission {name:?} failed")));
             }
         }
@@ -269,6 +294,7 @@ impl World {
             .map_err(schedlab_clusters::api::to_anyhow_error)
             .with_context(|| path.to_owned())?;
         self.sync_queues([&patched]).await?;
+        self.sync_gang(&patched).await?;
         let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
         Ok(before.is_none_or(|before| version(&before) != version(&patched)))
     }
@@ -294,13 +320,16 @@ fn is_workload(object: &Value) -> bool {
 async fn submit_periodically(
     mut api: Api,
     every: Duration,
-    make: impl Fn(usize) -> (Vec<Value>, Vec<Value>),
+    make: impl Fn(usize) -> Result<(Vec<Value>, Vec<Value>), Unsupported>,
 ) -> anyhow::Error {
     for number in 0.. {
         tokio::time::sleep(every).await;
-        let (entrances, objects) = make(number);
-        for entrance in entrances {
-            if let Err(why) = api.create_if_absent(&entrance).await {
+        let (prerequisites, objects) = match make(number) {
+            Ok(made) => made,
+            Err(unsupported) => return anyhow::Error::new(unsupported),
+        };
+        for needed in prerequisites {
+            if let Err(why) = api.create_if_absent(&needed).await {
                 return why;
             }
         }

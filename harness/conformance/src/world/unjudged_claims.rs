@@ -28,6 +28,16 @@ impl World {
         is_judged
     }
 
+    /// Whether the number of the scheduler's writes is judged. Another scheduler may need fewer
+    /// writes than ours, so that a step that kills it before a write has no effect.
+    pub(crate) fn judges_write_count(&mut self) -> bool {
+        let is_judged = self.target.matches_snapshots();
+        if !is_judged {
+            self.note_unjudged_claim(ClaimKind::Snapshot, "number of writes");
+        }
+        is_judged
+    }
+
     fn note_unjudged_claim(&mut self, kind: ClaimKind, claim: &str) {
         let claim = UnjudgedClaim { line: self.step_line, claim: claim.to_owned() };
         self.unjudged_claims.push((kind, claim));

@@ -241,6 +241,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_built_in_kind_has_a_protobuf_message() {
+        for kind in Kinds::built_in().iter() {
+            let api_version = kind.api_version(&kind.storage);
+            let is_known = schedlab_protobuf::is_known_kind(&api_version, &kind.kind);
+            assert!(is_known, "{api_version} {}", kind.kind);
+        }
+    }
+
+    #[test]
     fn a_kind_has_only_the_paths_that_its_type_declares() {
         let kinds = Kinds::built_in();
         let pod = kinds.by_kind("", "Pod").unwrap();

@@ -42,6 +42,9 @@ const MANAGED_BY: &str = "kubernetes.io/job-controller";
 /// The finalizer that keeps a pod until its end is counted.
 const TRACKING_FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
+/// The gate with which a suspended Job loses its start time.
+const START_TIME_GATE: &str = "MutableSchedulingDirectivesForSuspendedJobs";
+
 /// The Job controller.
 pub(super) const CONTROLLER: Controller = Controller {
     name: COMPONENT,
@@ -230,7 +233,9 @@ fn suspend_job(key: &Key, job: &Value, job_status: &JobStatus, ctx: &Context) ->
         message: "Job suspended",
     };
     set_job_condition(&mut suspended, &is, ctx.now);
-    remove(&mut suspended, &["status", "startTime"]);
+    if ctx.feature_gates.is_enabled(START_TIME_GATE) {
+        remove(&mut suspended, &["status", "startTime"]);
+    }
     let event = condition(job, "Suspended") != Some("True");
     let event = event.then(|| job_event("Suspended", &is).record(job, ctx));
     ReconcileResult::from_writes(

@@ -2,8 +2,8 @@
 
 use crate::api_types::error::ApiError;
 
-/// The response format that the `Accept` header asks for. Unsupported media types, such as
-/// protobuf, are skipped.
+/// The response format that the `Accept` header asks for. Unsupported media types are skipped. A
+/// client that accepts protobuf alone gets JSON, which every Go client reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Accept {
     pub(super) encoding: Encoding,
@@ -48,7 +48,14 @@ impl Accept {
         if header.trim().is_empty() {
             return Ok(Self::default());
         }
-        header.split(',').find_map(parse_media_range).ok_or_else(|| not_acceptable_error(header))
+        let ranges = || header.split(',').map(str::trim);
+        let protobuf = || {
+            let mut of_protobuf =
+                ranges().filter_map(|range| range.strip_prefix(schedlab_protobuf::MEDIA_TYPE));
+            of_protobuf.find_map(|form| parse_media_range(&format!("application/json{form}")))
+        };
+        let accepted = ranges().find_map(parse_media_range).or_else(protobuf);
+        accepted.ok_or_else(|| not_acceptable_error(header))
     }
 }
 
@@ -124,6 +131,12 @@ mod tests {
                 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
                 Encoding::Json,
                 ResponseFormat::Discovery("v2"),
+            ),
+            ("application/vnd.kubernetes.protobuf", Encoding::Json, ResponseFormat::Plain),
+            (
+                "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+                Encoding::Json,
+                ResponseFormat::PartialMetadata,
             ),
             ("application/yaml", Encoding::Yaml, ResponseFormat::Plain),
             ("text/html, */*;q=0.8", Encoding::Json, ResponseFormat::Plain),

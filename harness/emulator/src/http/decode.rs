@@ -5,7 +5,6 @@ mod duplicates;
 use ::http::HeaderMap;
 use ::http::header::CONTENT_TYPE;
 
-use super::protobuf;
 use crate::api_types::error::{ApiError, go_json};
 use crate::api_types::kinds::typed;
 use crate::store::{DuplicateFields, PatchBody};
@@ -24,7 +23,6 @@ const REPETITION_LIMIT_MESSAGE: &str = "repetition limit exceeded";
 /// The maximum total number of bytes that are read again to locate duplicate fields.
 const LOCATED_BYTES_MAX: usize = 8 << 20;
 
-const PROTOBUF_TYPE: &str = "application/vnd.kubernetes.protobuf";
 const JSON_PATCH_TYPE: &str = "application/json-patch+json";
 const MERGE_PATCH_TYPE: &str = "application/merge-patch+json";
 const STRATEGIC_PATCH_TYPE: &str = "application/strategic-merge-patch+json";
@@ -69,14 +67,14 @@ fn read_object(
             decode_json(body).map_err(|why| unreadable(format!("json parse error: {why}")))
         }
         "application/yaml" => decode_json_or_yaml(body),
-        PROTOBUF_TYPE => protobuf::object(body)
+        schedlab_protobuf::MEDIA_TYPE => schedlab_protobuf::decode_object(body)
             .map(|object| (object, DuplicateFields::default()))
             .map_err(|error| unreadable(format!("parse error: {error}"))),
         _ => {
             return Err(ApiError::unsupported_media_type(&[
                 "application/json",
                 "application/yaml",
-                PROTOBUF_TYPE,
+                schedlab_protobuf::MEDIA_TYPE,
             ]));
         }
     };

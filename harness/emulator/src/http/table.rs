@@ -255,6 +255,9 @@ fn built_in_rows(kind: &Kind) -> ColumnsAndCells<'static> {
     let (columns, cells): (_, fn(&Value, Timestamp) -> Vec<Value>) =
         match (&*kind.resource.group, &*kind.kind) {
             ("", "Pod") => (pod::COLUMNS, pod::cells),
+            ("", "Node") if kind.kubernetes < KubernetesVersion::V1_37 => {
+                (node::COLUMNS, node::cells_without_architecture)
+            }
             ("", "Node") => (node::COLUMNS, node::cells),
             ("", "Namespace") => (misc::NAMESPACE_COLUMNS, misc::namespace_cells),
             ("" | "events.k8s.io", "Event") => (misc::EVENT_COLUMNS, misc::event_cells),

@@ -73,7 +73,9 @@ pub(super) fn unready_claim_error(
             "is not allocated".to_owned()
         } else if let Some(other) = claim.node.as_ref().filter(|other| *other != node) {
             format!("is allocated on {other}")
-        } else if !claim.users.contains(&pod.uid) && !claim.is_of_pod_group {
+        } else if !claim.users.contains(&pod.uid)
+            && !pod.scheduling_group.as_ref().is_some_and(|group| claim.pod_groups.contains(group))
+        {
             "is not reserved for the pod".to_owned()
         } else {
             return None;

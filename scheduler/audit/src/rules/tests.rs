@@ -1,7 +1,10 @@
 //! Audits of histories that one plan does not show: changes that the scheduler had not seen,
 //! devices and claims, crashes, and checks at quiescence.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use crate::rules::{
     Amounts, Auditor, ClaimView, Eviction, EvictionKind, GroupView, Name, NodeView, Phase, PodView,
@@ -56,6 +59,7 @@ impl History {
         let view = PodView {
             uid: name(pod),
             group: Some(name(pod.trim_end_matches(char::is_numeric))),
+            scheduling_group: None,
             sub_group: None,
             requests: gpus(1),
             node: None,
@@ -171,7 +175,7 @@ fn a_claim_is_reserved_for_its_bound_pods_and_its_devices_are_exclusive() {
     let claim = |node: Option<&str>, devices: &[&str], users: &[&str]| ClaimView {
         node: node.map(name),
         terms: None,
-        is_of_pod_group: false,
+        pod_groups: BTreeSet::new(),
         devices: devices.iter().map(|one| name(one)).collect(),
         users: users.iter().map(|one| name(one)).collect(),
     };
@@ -196,6 +200,23 @@ fn a_claim_is_reserved_for_its_bound_pods_and_its_devices_are_exclusive() {
         bound(claim(None, &[], &["a1"])),
         ["pod a1 was bound to n, but claim c is not allocated"]
     );
+    let of_group = |group: &str| {
+        let mut history = History::new();
+        let view = ClaimView {
+            pod_groups: BTreeSet::from([name("ns/train")]),
+            ..claim(Some("n"), &["g"], &[])
+        };
+        history.auditor.observe_claim(at(1), &name("c"), Some(view));
+        history.pod(2, "a1").change(2, "a1", Writer::Other, |pod| {
+            pod.claims = BTreeMap::from([(name("c"), gpus(1))]);
+            pod.scheduling_group = Some(name(group)).filter(|group| !group.is_empty());
+        });
+        history.bind(3, "a1").breaches()
+    };
+    let unreserved = ["pod a1 was bound to n, but claim c is not reserved for the pod"];
+    assert_eq!(of_group("ns/train"), [""; 0]);
+    assert_eq!(of_group("ns/other"), unreserved);
+    assert_eq!(of_group(""), unreserved);
     let changed = |before: ClaimView, after: ClaimView| {
         let mut history = History::new();
         history.auditor.observe_claim(at(1), &name("c"), Some(before));

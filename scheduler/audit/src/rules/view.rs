@@ -142,6 +142,8 @@ pub struct PodView {
     pub uid: Name,
     /// The pod's group, as `namespace/name`.
     pub group: Option<Name>,
+    /// The pod's PodGroup of Kubernetes (`spec.schedulingGroup`), as `namespace/name`.
+    pub scheduling_group: Option<Name>,
     /// Name of the pod's sub-group.
     pub sub_group: Option<Name>,
     /// Resource requests of the pod, including one `pods`.
@@ -188,9 +190,8 @@ pub struct ClaimView {
     pub devices: BTreeSet<Name>,
     /// UIDs of the pods for which the claim is reserved.
     pub users: BTreeSet<Name>,
-    /// It is reserved for a PodGroup of Kubernetes, that is, for all pods of it. Which pods those
-    /// are is not checked.
-    pub is_of_pod_group: bool,
+    /// The PodGroups of Kubernetes (`namespace/name`) for all of whose pods the claim is reserved.
+    pub pod_groups: BTreeSet<Name>,
 }
 
 /// A pod's share of a device.

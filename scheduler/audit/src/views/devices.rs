@@ -135,8 +135,13 @@ pub(crate) fn claim_view(claim: &Value) -> ClaimView {
     let field = fields.find(|field| text(field, "/key") == Some("metadata.name"));
     let field = field.filter(|field| list(field, "/values").len() == 1);
     let users = list(claim, "/status/reservedFor").iter();
+    let namespace = text(claim, "/metadata/namespace").unwrap_or_default();
     ClaimView {
-        is_of_pod_group: users.clone().any(|user| text(user, "/resource") == Some("podgroups")),
+        pod_groups: users
+            .clone()
+            .filter(|user| text(user, "/resource") == Some("podgroups"))
+            .filter_map(|user| Some(format!("{namespace}/{}", text(user, "/name")?).into()))
+            .collect(),
         node: field.and_then(|field| list(field, "/values").first()?.as_str()).map(Name::from),
         terms: selector.map(|_| terms.map(parse_node_selector_term).collect()),
         devices: list(claim, "/status/allocation/devices/results").iter().map(device).collect(),

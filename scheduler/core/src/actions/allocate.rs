@@ -48,8 +48,10 @@ fn allocate_all(
     groups: Vec<PodGroupId>,
     mut sink: PendingCauseSink<'_>,
 ) -> FailedShapes {
-    let (groups, infeasible): (Vec<_>, Vec<_>) =
-        groups.into_iter().partition(|group| statement.may_run_after_evictions(*group));
+    let is_deferred = |group: &PodGroupId| {
+        !statement.runs_pod_group_cycle(*group) && !statement.may_run_after_evictions(*group)
+    };
+    let (infeasible, groups): (Vec<_>, Vec<_>) = groups.into_iter().partition(is_deferred);
     let mut queue = statement.profile.plugins.queue_sort.new_queue(statement, groups);
     let (mut failed, mut deferred) = (FailedShapes::default(), VecDeque::from(infeasible));
     loop {
@@ -131,6 +133,9 @@ fn place_next_pods(
     failed: &mut FailedShapes,
     has_sink: bool,
 ) -> PlacementAttempt {
+    if statement.runs_pod_group_cycle(group) {
+        return place_group(statement, group);
+    }
     let pods = statement.next_chunk(group);
     if pods.is_empty() {
         return PlacementAttempt::Pending(PendingCause::Rejected(not_ready_reason(
@@ -157,6 +162,18 @@ fn place_next_pods(
         return PlacementAttempt::SameAsFailed;
     }
     PlacementAttempt::Pending(PendingCause::NoNode(pods, failure))
+}
+
+/// Places all pending pods of the group that find a node, at least its minimum.
+fn place_group(statement: &mut Statement<'_>, group: PodGroupId) -> PlacementAttempt {
+    let pods: Vec<PodId> = statement.members(group).waiting_pods().collect();
+    if let Err(reason) = statement.pre_filter(group, &pods) {
+        return PlacementAttempt::Pending(PendingCause::Rejected(reason));
+    }
+    match statement.allocate_group(group) {
+        Ok(_) => PlacementAttempt::Placed,
+        Err(failure) => PlacementAttempt::Pending(PendingCause::NoNode(pods, failure)),
+    }
 }
 
 /// Groups whose next pods did not fit in this action, by the shapes of those pods. No pod leaves
@@ -201,6 +218,9 @@ fn failure_reason(
     pods: &[PodId],
     failure: PlacementFailure,
 ) -> Reason {
+    if session.runs_pod_group_cycle(id) {
+        return reason_with_current_pods(session, id, pods, failure);
+    }
     let below_minimum =
         session.members(id).minimum_status(session.group(id)) == MinimumStatus::BelowMinimum;
     let fewer_pods_may_fit = !failure.fit_errors.are_nodes_too_small();
@@ -228,7 +248,8 @@ fn reason_with_current_pods(
     }
     let (group, members) = (session.group(id), session.members(id));
     let below_minimum = members.minimum_status(group) == MinimumStatus::BelowMinimum;
-    let failed = pods.get(fitting as usize).copied().unwrap_or(pod);
+    let next = pods.get(fitting as usize).copied().filter(|_| !session.runs_pod_group_cycle(id));
+    let failed = next.unwrap_or(pod);
     let at = session.pod(failed).sub_group;
     let sub_group = &group.sub_groups[at];
     let several = group.sub_groups.len() > 1;

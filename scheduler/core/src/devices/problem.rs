@@ -247,6 +247,10 @@ impl<'a> DeviceGrouping<'a> {
         if count > ClaimRequests::DEVICES_MAX || needs_all && !self.are_pools_complete {
             return None;
         }
+        let all = alternative.requests.iter().filter(|one| one.count == DeviceCount::All);
+        if all.clone().any(|one| self.repels(&one.selection)) {
+            return None;
+        }
         requests.sort_by_key(|request| request.access);
         let constraints = alternative.constraints.iter().zip(attributes);
         let constraints = constraints.map(|(one, attribute)| {
@@ -254,6 +258,12 @@ impl<'a> DeviceGrouping<'a> {
             Constraint { rule: one.rule, attribute, requests }
         });
         Some(Alternative { index, requests, constraints: constraints.collect() })
+    }
+
+    /// Whether a device of the selection has taints that it does not tolerate.
+    fn repels(&self, selection: &Name) -> bool {
+        let mut devices = self.available.devices.iter();
+        devices.any(|device| device.properties.repelled_kinds.contains(selection))
     }
 
     fn requested_device_count(&self, request: &Request) -> usize {

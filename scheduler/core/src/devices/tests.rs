@@ -123,6 +123,14 @@ fn all_devices_of_a_kind_are_free_or_none_is_allocated() {
 }
 
 #[test]
+fn a_tainted_device_keeps_all_devices_of_its_kind_from_requests_that_do_not_tolerate_it() {
+    let node = "device d0:g device d1:h,-g";
+    assert_eq!(allocated(node, "select x=g"), "x: d0");
+    assert_eq!(allocated(node, "select x=g*all"), "Impossible");
+    assert_eq!(allocated(node, "select x=h*all"), "x: d1");
+}
+
+#[test]
 fn admin_access_takes_no_device_and_none_twice_in_a_claim() {
     let node = "device d0:g!other device d1:g";
     assert_snapshot!(allocated(node, "select x=g*all^admin"), @"x: d0 d1");

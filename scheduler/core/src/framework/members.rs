@@ -114,6 +114,11 @@ impl Members {
         self.sub_groups.iter().map(|members| members.active).sum()
     }
 
+    /// Number of pods that have a node, terminating ones too.
+    pub fn scheduled_count(&self) -> u32 {
+        self.sub_groups.iter().map(|members| members.active + members.leaving).sum()
+    }
+
     /// Number of pods with scheduling gates.
     pub fn gated_count(&self) -> u32 {
         self.sub_groups.iter().map(|members| members.gated).sum()

@@ -165,7 +165,8 @@ impl Session<'_> {
         &self,
         within: Option<&'a BTreeSet<NodeId>>,
     ) -> impl Iterator<Item = NodeId> + use<'a> {
-        self.node_ids().filter(move |node| within.is_none_or(|nodes| nodes.contains(node)))
+        let all = within.is_none().then(|| self.node_ids());
+        all.into_iter().flatten().chain(within.into_iter().flatten().copied())
     }
 
     /// The best node for a pending or moving pod, `within` a set of nodes or among all, and when
@@ -195,6 +196,12 @@ impl Session<'_> {
         !placed && self.can_keep_ranking(pod) && !self.fit_depends_on_cluster(pod)
     }
 
+    /// Whether a pod that fits on no node of a placement shows that no other pod of its shape fits
+    /// there until some pod leaves.
+    pub(super) fn fit_is_same_for_shape(&self, pod: PodId) -> bool {
+        self.pod(pod).nominated_node.is_none() && !self.fit_depends_on_cluster(pod)
+    }
+
     /// Whether the pod's fit depends on more than its shape and the node's capacity, such as on
     /// pods of other nodes.
     pub fn fit_depends_on_cluster(&self, pod: PodId) -> bool {
@@ -216,7 +223,16 @@ impl Session<'_> {
 
     /// The nodes on which the pod fits now, each with its weighted scores.
     pub fn scored_nodes(&self, pod: PodId) -> Vec<ScoredNode> {
-        let fitting = self.feasible_nodes(pod, None).into_iter();
+        self.scored_nodes_within(pod, None)
+    }
+
+    /// Like [`Self::scored_nodes`], `within` a set of nodes or among all.
+    pub fn scored_nodes_within(
+        &self,
+        pod: PodId,
+        within: Option<&BTreeSet<NodeId>>,
+    ) -> Vec<ScoredNode> {
+        let fitting = self.feasible_nodes(pod, within).into_iter();
         let now: Vec<NodeId> =
             fitting.filter(|(_, fits)| *fits == Fit::Now).map(|(node, _)| node).collect();
         let scored = |node: &NodeId| ScoredNode { node: *node, scores: Vec::new() };

@@ -50,7 +50,7 @@ const REORDERINGS_MAX: usize = 16;
 
 /// How pods are placed, and whether failures are explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PlacementMode {
+pub(super) enum PlacementMode {
     /// Allocate each pod, or pipeline it.
     Allocate,
     /// Like `Allocate`, without explaining failures.
@@ -61,7 +61,7 @@ enum PlacementMode {
 
 impl PlacementMode {
     /// Whether a failure is explained, which costs more than detecting it.
-    const fn explains_failure(self) -> bool {
+    pub(super) const fn explains_failure(self) -> bool {
         matches!(self, Self::Allocate)
     }
 }
@@ -130,13 +130,18 @@ impl Statement<'_> {
         mode: PlacementMode,
     ) -> Result<(), PlacementFailure> {
         self.place_group(pods, mode)?;
+        self.wait_if_not_permitted(pods);
+        Ok(())
+    }
+
+    /// Pipelines allocated pods if a Permit plugin says that they wait.
+    pub(super) fn wait_if_not_permitted(&mut self, pods: &[PodId]) {
         let permits = &self.profile.plugins.permit;
         if permits.iter().any(|permit| permit.permit(self, pods) == PermitStatus::Wait) {
             for pod in pods {
                 self.convert_to_pipelined(*pod);
             }
         }
-        Ok(())
     }
 
     /// Pipelines all of `pods` (pending, or evicted since the last commit), or none. The caller
@@ -218,14 +223,19 @@ impl Statement<'_> {
                 let fit_errors = diagnosis.unwrap_or_default();
                 return Err(PlacementFailure { pod, found, fit_errors, no_domain: None });
             };
-            match mode {
-                PlacementMode::Allocate | PlacementMode::AllocateUnexplained => {
-                    self.run_reserve_plugins(pod, node, fits);
-                }
-                PlacementMode::Pipeline => self.pipeline(pod, node),
-            }
+            self.place_pod(pod, node, fits, mode);
         }
         Ok(())
+    }
+
+    /// Places a pod on the node that was found for it.
+    pub(super) fn place_pod(&mut self, pod: PodId, node: NodeId, fit: Fit, mode: PlacementMode) {
+        match mode {
+            PlacementMode::Allocate | PlacementMode::AllocateUnexplained => {
+                self.run_reserve_plugins(pod, node, fit);
+            }
+            PlacementMode::Pipeline => self.pipeline(pod, node),
+        }
     }
 
     fn place_sub_group(

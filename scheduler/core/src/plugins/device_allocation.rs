@@ -2,14 +2,17 @@
 //! other pods that are placed there in the same cycle. Filters that count devices come first; this
 //! one applies where counts are not exact. See [`crate::devices`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    devices::{AllocationFailure, AllocationProblem, AvailableDevices},
+    devices::{AllocationFailure, AllocationProblem, AvailableDevices, allocate_claims},
     framework::{Filter, Fit, NodeFilter, PodState, ResultInputs, Session},
     model::{ClaimRequests, Name, Node, NodeDevice, NodeId, PodId},
     reason::{DeviceFitError, FitError, NoAllocationCause},
 };
+
+/// Maximum number of alternatives of a request.
+const ALTERNATIVES_MAX: i64 = 8;
 
 /// Rejects nodes whose devices cannot satisfy all claims of the pod even if all devices were free.
 /// This is known before any pod is evicted.
@@ -136,6 +139,40 @@ fn fit_devices(session: &Session<'_>, pod: PodId, node_id: NodeId) -> Result<Fit
         Ok(()) => Ok(Fit::Now),
         Err(_) => Ok(Fit::Later),
     }
+}
+
+/// The preference of the alternatives (`firstAvailable`) that the pod's claims get on the node, summed:
+/// the first alternative of a request counts as [`ALTERNATIVES_MAX`], each later one as one less.
+pub(super) fn alternatives_preference(session: &Session<'_>, pod: PodId, node_id: NodeId) -> i64 {
+    let node = session.node(node_id);
+    let claims = open_claims(session, pod, node_id);
+    let keeps =
+        |claim: &Name| device_availability(session, claim, node_id) != DeviceAvailability::Now;
+    let devices = AvailableDevices::new(&node.devices, &node.device_counters, keeps);
+    let requests: Vec<&ClaimRequests> = claims.iter().map(|claim| claim.requests).collect();
+    let Ok(allocated) = allocate_claims(&requests, &devices) else { return 0 };
+    let is_own = |claim: &Name| session.node_claims_on(pod, node).any(|(name, _)| name == claim);
+    let own = claims.iter().zip(&allocated).filter(|(claim, _)| is_own(claim.name));
+    let names = own.flat_map(|(claim, devices)| {
+        let names: BTreeSet<&Name> = devices.iter().map(|device| &device.request.name).collect();
+        names.into_iter().filter_map(|name| alternative_index(claim.requests, name))
+    });
+    names.map(|index| ALTERNATIVES_MAX - i64::try_from(index).unwrap_or(ALTERNATIVES_MAX)).sum()
+}
+
+/// The position of an alternative (`request/alternative`) among those of its request.
+fn alternative_index(requests: &ClaimRequests, name: &Name) -> Option<usize> {
+    let (request, _) = name.split_once('/')?;
+    let is_of_request =
+        |other: &&Name| other.split_once('/').is_some_and(|(of_request, _)| of_request == request);
+    let all = requests.alternatives.iter().flat_map(|alternative| &alternative.requests);
+    let mut known: Vec<&Name> = Vec::new();
+    for other in all.map(|request| &request.name).filter(is_of_request) {
+        if !known.contains(&other) {
+            known.push(other);
+        }
+    }
+    known.into_iter().position(|other| other == name)
 }
 
 /// The claims that need an allocation of devices on the node if the pod is placed there. The claims

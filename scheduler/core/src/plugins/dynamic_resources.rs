@@ -4,8 +4,11 @@
 //! kube-scheduler: devices for a nominated pod are kept for it; kube-scheduler gives them to the
 //! first pod that comes.
 
+use super::device_allocation::alternatives_preference;
 use crate::{
-    framework::{Filter, Fit, NodeFilter, PostFilter, ResultInputs, Session, Statement},
+    framework::{
+        Filter, Fit, NodeFilter, NodeScore, PostFilter, ResultInputs, Score, Session, Statement,
+    },
     model::{DeviceClaim, DeviceReach, Name, NodeId, PodId},
     reason::{DeallocationOutcome, DeviceFitError, EvenWhenEmpty, FitError, FitErrors, Reason},
     resources::Resources,
@@ -115,6 +118,31 @@ fn nodes_of_other_users(
         session.shape_of(**other).claims.iter().any(|other_claim| other_claim.name == claim.name)
     });
     others.filter_map(|other| Some(session.state(*other).nodes_with_presence().next()?.0))
+}
+
+/// Prefers nodes where claims get the alternatives that they name first (`firstAvailable`).
+impl Score for DynamicResources {
+    fn result_depends_on(&self) -> ResultInputs {
+        ResultInputs::Cluster
+    }
+
+    fn applies_to_pod(&self, session: &Session<'_>, pod: PodId) -> bool {
+        let mut claims = session.shape_of(pod).claim_requests();
+        claims.any(|requests| requests.alternatives.len() > 1)
+    }
+
+    fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
+        Box::new(move |node| alternatives_preference(session, pod, node))
+    }
+
+    fn normalize_score(&self, scores: &mut [i64]) {
+        let most = scores.iter().copied().max().unwrap_or(0);
+        if most > 0 {
+            for score in scores {
+                *score = *score * 100 / most;
+            }
+        }
+    }
 }
 
 impl PostFilter for DynamicResources {

@@ -59,6 +59,7 @@ fn failure(session: &Session<'_>, group: PodGroupId, reason: Reason) -> Option<P
         }
         Reason::Queue(_)
         | Reason::NotReady(_)
+        | Reason::PodsDiffer(_)
         | Reason::SchedulingBackoff
         | Reason::OverLimit { .. }
         | Reason::NonPreemptibleOverQuota { .. }
@@ -84,7 +85,7 @@ fn failure(session: &Session<'_>, group: PodGroupId, reason: Reason) -> Option<P
 }
 
 fn preempt(statement: &mut Statement<'_>, group: PodGroupId) -> PodGroupPreemption {
-    let pods = statement.next_chunk(group);
+    let pods: Vec<PodId> = statement.members(group).waiting_pods().collect();
     let never = |pod: &PodId| statement.pod(*pod).preemption_policy == PreemptionPolicy::Never;
     if pods.iter().any(never) {
         return PodGroupPreemption::PolicyNever;
@@ -98,12 +99,16 @@ fn preempt(statement: &mut Statement<'_>, group: PodGroupId) -> PodGroupPreempti
         statement.evict(*pod);
     }
     statement.set_pipelines_anywhere(true);
-    let is_placed = statement.pipeline_all(&pods);
+    let placed = statement.pipeline_group(group);
     statement.set_pipelines_anywhere(false);
-    if !is_placed {
-        statement.undo_to(start);
-        return PodGroupPreemption::NotHelpful;
-    }
+    let pods = match placed {
+        Ok(pods) => pods,
+        Err(failure) => {
+            statement.undo_to(start);
+            let scheduled = statement.members(group).active_count() + failure.found;
+            return PodGroupPreemption::NotHelpful { scheduled };
+        }
+    };
     let nodes = pods.iter().filter_map(|pod| statement.state(*pod).charged_node());
     let places: Vec<(PodId, NodeId)> = pods.iter().copied().zip(nodes).collect();
     let mut leaving = 0;
@@ -114,7 +119,9 @@ fn preempt(statement: &mut Statement<'_>, group: PodGroupId) -> PodGroupPreempti
     }
     if leaving == 0 {
         statement.undo_to(start);
-        return PodGroupPreemption::NotHelpful;
+        return PodGroupPreemption::NotHelpful {
+            scheduled: statement.members(group).active_count(),
+        };
     }
     statement.commit_evictions(|_| EvictionCause::Preempt { preemptor: group });
     PodGroupPreemption::Nominated { victims: u32::try_from(leaving).unwrap_or(u32::MAX) }

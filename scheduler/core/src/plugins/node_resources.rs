@@ -1,10 +1,14 @@
-//! NodeResourcesFit, with the scores LeastAllocated and NodeResourcesBalancedAllocation.
+//! NodeResourcesFit, with the scores LeastAllocated and NodeResourcesBalancedAllocation of nodes, and
+//! MostAllocated of placements.
 
 use std::{borrow::Cow, fmt};
 
 use crate::{
-    framework::{Filter, NodeFilter, NodeInfo, NodeScore, ResultInputs, Score, Session},
-    model::{FractionalGpu, GpuFraction, Node, NodeId, PodId, PodShape},
+    framework::{
+        Filter, GroupPlacement, NodeFilter, NodeInfo, NodeScore, PlacementScore, ResultInputs,
+        Score, Session,
+    },
+    model::{FractionalGpu, GpuFraction, Node, NodeId, PodGroupId, PodId, PodShape},
     reason::{EvenWhenEmpty, FitError},
     resources::Resources,
 };
@@ -22,12 +26,23 @@ pub(super) enum NodeResourcesFit {
 #[derive(Debug)]
 pub(super) struct LeastAllocated;
 
+/// Prefers placements of a pod group that are fuller with the group: MostAllocated, over CPU and
+/// memory of all nodes of the placement.
+pub(super) struct MostAllocated;
+
 /// Prefers nodes on which the pod brings the used fractions of CPU and memory closer together.
 #[derive(Debug)]
 pub(super) struct BalancedAllocation;
 
 /// Prints the plugin's name, which is the same for both variants.
 impl fmt::Debug for NodeResourcesFit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NodeResourcesFit")
+    }
+}
+
+/// Prints the plugin's name in kube-scheduler.
+impl fmt::Debug for MostAllocated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("NodeResourcesFit")
     }
@@ -139,6 +154,35 @@ impl Score for LeastAllocated {
     }
 }
 
+impl PlacementScore for MostAllocated {
+    fn score_placement(
+        &self,
+        session: &Session<'_>,
+        _: PodGroupId,
+        placement: &GroupPlacement,
+    ) -> i64 {
+        let pods = placement.assignments.iter().map(|assignment| session.shape_of(assignment.pod));
+        let (mut used_cpu, mut used_memory) = pods.map(scored_request).fold((0, 0), add_pair);
+        let (mut cpu, mut memory) = (0_i64, 0_i64);
+        for node in &placement.nodes {
+            let offered = &session.node(*node).allocatable;
+            let used = used_cpu_and_memory(session, *node);
+            let used = add_pair(used, default_requests_on(session, *node));
+            if offered.cpu_milli > 0 {
+                (cpu, used_cpu) = add_pair((cpu, used_cpu), (offered.cpu_milli, used.0));
+            }
+            if offered.memory_bytes > 0 {
+                (memory, used_memory) =
+                    add_pair((memory, used_memory), (offered.memory_bytes, used.1));
+            }
+        }
+        let percentages = [used_percent(cpu, used_cpu), used_percent(memory, used_memory)];
+        let offered: Vec<i64> = percentages.into_iter().flatten().collect();
+        let count = i64::try_from(offered.len()).unwrap_or(1).max(1);
+        offered.into_iter().sum::<i64>() / count
+    }
+}
+
 impl Score for BalancedAllocation {
     fn result_depends_on(&self) -> ResultInputs {
         ResultInputs::NodeCapacity
@@ -195,8 +239,11 @@ fn used_cpu_and_memory(session: &Session<'_>, node: NodeId) -> (i64, i64) {
 fn default_requests_on(session: &Session<'_>, node: NodeId) -> (i64, i64) {
     let info = session.node_info(node);
     let all = info.staying.iter().chain(&info.leaving).chain(&info.stuck);
-    all.map(|pod| default_requests(session.shape_of(*pod)))
-        .fold((0, 0), |sum: (i64, i64), more| (sum.0 + more.0, sum.1 + more.1))
+    all.map(|pod| default_requests(session.shape_of(*pod))).fold((0, 0), add_pair)
+}
+
+const fn add_pair(sum: (i64, i64), more: (i64, i64)) -> (i64, i64) {
+    (sum.0.saturating_add(more.0), sum.1.saturating_add(more.1))
 }
 
 const fn default_requests(shape: &PodShape) -> (i64, i64) {
@@ -218,5 +265,15 @@ fn free_percent(offered: i64, used: i64) -> Option<i64> {
         return None;
     }
     let percent = i128::from(offered.saturating_sub(used).max(0)) * 100 / i128::from(offered);
+    i64::try_from(percent).ok()
+}
+
+/// Used part of a resource in percent of what the nodes offer; `None` if they offer none of the
+/// resource.
+fn used_percent(offered: i64, used: i64) -> Option<i64> {
+    if offered <= 0 {
+        return None;
+    }
+    let percent = i128::from(used.clamp(0, offered)) * 100 / i128::from(offered);
     i64::try_from(percent).ok()
 }

@@ -29,7 +29,10 @@ pub enum PodGroupPreemption {
     /// No pod has a lower priority.
     NoVictims,
     /// It does not fit without any pod of lower priority.
-    NotHelpful,
+    NotHelpful {
+        /// Number of its pods that then have a node.
+        scheduled: u32,
+    },
     /// This many pods leave for it.
     Nominated {
         /// Number of victims.
@@ -49,13 +52,17 @@ impl PodGroupFailure {
 impl fmt::Display for PodGroupFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { min_count, scheduled, remaining, domains, preemption, .. } = self;
-        let counts = format!(
-            "minCount ({min_count}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
-        );
-        if let Some(domains) = domains {
-            write!(f, "0/{domains} placements are available, first placement status: ")?;
-        }
-        write!(f, "{counts}, ")?;
+        let write_counts = |f: &mut fmt::Formatter<'_>, scheduled: u32, remaining: u32| {
+            if let Some(domains) = domains {
+                write!(f, "0/{domains} placements are available, first placement status: ")?;
+            }
+            write!(
+                f,
+                "minCount ({min_count}) cannot be satisfied: {scheduled} scheduled, {remaining} remaining"
+            )
+        };
+        write_counts(f, *scheduled, *remaining)?;
+        f.write_str(", ")?;
         match preemption {
             PodGroupPreemption::PolicyNever => {
                 f.write_str("not eligible due to preemptionPolicy=Never.")
@@ -63,7 +70,11 @@ impl fmt::Display for PodGroupFailure {
             PodGroupPreemption::NoVictims => {
                 f.write_str("No preemption victims found for incoming preemptor")
             }
-            PodGroupPreemption::NotHelpful => f.write_str(&counts),
+            PodGroupPreemption::NotHelpful { scheduled } => {
+                let most = min_count.saturating_sub(1);
+                let scheduled = most.min(*scheduled);
+                write_counts(f, scheduled, most - scheduled)
+            }
             PodGroupPreemption::Nominated { victims } => {
                 write!(f, "found a placement for podgroup, preempting {victims} victims")
             }

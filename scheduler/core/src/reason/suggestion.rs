@@ -289,6 +289,11 @@ impl Reason {
         match self {
             Self::Queue(problem) => suggestion_for_queue(problem),
             Self::NotReady(not_ready) => gang::suggestion_for_gang(not_ready),
+            Self::PodsDiffer(difference) => Suggestion::FixMembers {
+                pods: difference.pods,
+                first: Name::clone(&difference.pod),
+                fix: difference.field.fix(),
+            },
             Self::SchedulingBackoff => Suggestion::ResetBackoff,
             Self::OverLimit { queue, limit, allocated, requested, other_bounds_too_low } => {
                 suggest_raising_bound(
@@ -372,7 +377,7 @@ fn suggestion_for_pod_group(failure: &PodGroupFailure) -> Suggestion {
         }
         PodGroupPreemption::PolicyNever
         | PodGroupPreemption::NoVictims
-        | PodGroupPreemption::NotHelpful => {
+        | PodGroupPreemption::NotHelpful { .. } => {
             suggestion_for_errors(&failure.fit_errors, failure.missing())
         }
     }

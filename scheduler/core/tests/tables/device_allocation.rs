@@ -107,6 +107,6 @@ fn kube_scheduler_evicts_no_pods_for_devices() {
         job b template big|any template any priority=9
     "), @"
     b runs on n1
-    a pending: 0/1 nodes are available: 1 cannot allocate all claims. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
+    a pending: 0/1 nodes are available: 1 cannot allocate all claims. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
     ");
 }

@@ -19,7 +19,7 @@ fn forty_one_gpu_pods_on_thirty_two_gpus_of_which_one_is_taken_run_thirty_one() 
     let runs = |line: &&str| line.contains(" runs on ");
     assert_eq!(plan.lines().filter(runs).count(), 31);
     let rest: Vec<&str> = plan.lines().filter(|line| !runs(line)).collect();
-    assert_snapshot!(rest.join("\n"), @"a-31 to a-39 (9) pending: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod.");
+    assert_snapshot!(rest.join("\n"), @"a-31 to a-39 (9) pending: 0/4 nodes are available: 4 Insufficient nvidia.com/gpu. preemption: 0/4 nodes are available: 4 No preemption victims found for incoming pod.");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn the_higher_priority_is_scheduled_first() {
         job high gpus=1 priority=2
     "), @r"
     high runs on n1
-    low pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
+    low pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
     ");
 }
 
@@ -181,7 +181,7 @@ fn equal_priority_never_preempts() {
         node n1 gpus=1
         job a gpus=1 priority=5 on n1
         job b gpus=1 priority=5
-    "), @"b pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.");
+    "), @"b pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_pod_with_preemption_policy_never_stays_pending() {
         node n1 gpus=1
         job low gpus=1 priority=1 on n1
         job high gpus=1 priority=5 never-preempts
-    "), @"high pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.");
+    "), @"high pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: not eligible due to preemptionPolicy=Never.");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn preemption_that_would_not_help_does_not_happen() {
         node n2 gpus=8 taint dedicated=x:NoSchedule
         job low gpus=1 priority=1 on n1
         job high gpus=4 priority=5
-    "), @"high pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.");
+    "), @"high pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint(s). preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn a_nominated_pod_waits_for_its_node_and_evicts_no_more() {
         job high gpus=1 priority=5 nominated=n1
     "), @r"
     high waits for n1
-    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node.
+    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu. preemption: not eligible due to a terminating pod on the nominated node.
     ");
 }
 
@@ -241,7 +241,7 @@ fn a_nominated_pod_evicts_no_more_however_long_its_victims_take() {
         job high gpus=1 priority=5 nominated=n1
     "), @r"
     high waits for n1
-    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node.
+    high pending: 0/2 nodes are available: 2 Insufficient nvidia.com/gpu. preemption: not eligible due to a terminating pod on the nominated node.
     ");
 }
 
@@ -254,8 +254,8 @@ fn no_other_pod_takes_the_capacity_of_a_nominated_pod() {
         job low gpus=1 priority=1
     "), @r"
     high waits for n1
-    high pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node.
-    low pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
+    high pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: not eligible due to a terminating pod on the nominated node.
+    low pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
     ");
 }
 
@@ -273,7 +273,7 @@ fn ten_pods_with_room_for_eight_run_in_part() {
     a-5 runs on n1
     a-6 runs on n1
     a-7 runs on n1
-    a-8, a-9 pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
+    a-8, a-9 pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
     ");
 }
 
@@ -393,7 +393,7 @@ fn every_short_resource_is_counted() {
         node n2 gpus=8 cpu=2
         node n3 gpus=8 cpu=64 cordoned
         job a gpus=4 cpu=8
-    "), @"a pending: 0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable, 2 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.");
+    "), @"a pending: 0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable, 2 Insufficient cpu. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.");
 }
 
 #[test]
@@ -404,7 +404,7 @@ fn a_node_that_is_not_ready_is_kept_free_by_its_taint_only() {
         job a pods=2 gpus=1
     "), @r"
     a-0 runs on n1
-    a-1 pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.
+    a-1 pending: 0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint(s). preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.
     ");
 }
 
@@ -432,16 +432,16 @@ fn preemption_helps_only_on_nodes_with_lower_priority_pods() {
         "
         ))
     };
-    assert_snapshot!(output("", "", "cpu=9"), @"high pending: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("", "", "cpu=9"), @"high pending: 0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(output("", "", "cpu=8"), @r"
     low leaves n1 for high (preempt)
     high waits for n1
     high pending: 0/1 nodes are available: 1 Insufficient cpu.
     ");
-    assert_snapshot!(output("cordoned", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) were unschedulable. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(output("taint a=b:NoSchedule", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(output("", "", "needs zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(output("", "", "near app=x/zone"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod affinity rules. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("cordoned", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) were unschedulable. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("taint a=b:NoSchedule", "", ""), @"high pending: 0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("", "", "needs zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("", "", "near app=x/zone"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod affinity rules. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(output("", "label app=x", "far app=x/zone"), @r"
     low leaves n1 for high (preempt)
     high waits for n1
@@ -457,10 +457,10 @@ fn preemption_helps_only_on_nodes_with_lower_priority_pods() {
     high waits for n1
     high pending: 0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.
     ");
-    assert_snapshot!(output("", "", "label app=x spread app=x/rack/1"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label). no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(output("", "", "missing-volume=data"), @r#"high pending: 0/1 nodes are available: 1 node(s) rejected: persistentvolumeclaim "data" not found. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."#);
-    assert_snapshot!(output("", "", "volume data@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
-    assert_snapshot!(output("", "", "volume data?v1@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("", "", "label app=x spread app=x/rack/1"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match pod topology spread constraints (missing required label). preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("", "", "missing-volume=data"), @r#"high pending: 0/1 nodes are available: 1 node(s) rejected: persistentvolumeclaim "data" not found. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."#);
+    assert_snapshot!(output("", "", "volume data@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(output("", "", "volume data?v1@zone=b"), @"high pending: 0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(output("", "volume once:data@", "volume once:data@"), @r"
     low leaves n1 for high (preempt)
     high waits for n1

@@ -22,7 +22,7 @@ fn each_device_is_given_once_across_nodes() {
     assert_snapshot!(kube_plan_of(cluster), @"
     a runs on n1
     b runs on n2
-    c pending: 0/3 nodes are available: 1 cannot allocate all claims, 2 Insufficient nvidia.com/gpu. still not schedulable, preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.
+    c pending: 0/3 nodes are available: 1 cannot allocate all claims, 2 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.
     ");
 }
 
@@ -45,7 +45,7 @@ fn a_claim_on_devices_of_a_node_and_of_several_needs_both_on_one_node() {
     assert_snapshot!(kube_plan_of(cluster), @"
     a runs on n2
     b runs on n1
-    c, d pending: 0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.
+    c, d pending: 0/2 nodes are available: 2 cannot allocate all claims. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.
     ");
 }
 
@@ -104,7 +104,7 @@ fn a_pod_goes_to_a_node_that_reaches_a_free_or_its_allocated_device() {
     b runs on n2
     c runs on n1
     d pending: 0/2 nodes are available: 1 cannot allocate all claims, 1 resourceclaim not available on the node. deallocation of ResourceClaim completed, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.
-    e, f pending: 0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.
+    e, f pending: 0/2 nodes are available: 2 cannot allocate all claims. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.
     ");
 }
 
@@ -139,5 +139,5 @@ fn no_pod_is_evicted_for_a_multi_node_device() {
         job b cpu=1 priority=100 wide y?
     ";
     assert_snapshot!(plan_of(cluster), @"b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 cannot allocate all claims.");
-    assert_snapshot!(kube_plan_of(cluster), @"b pending: 0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    assert_snapshot!(kube_plan_of(cluster), @"b pending: 0/1 nodes are available: 1 cannot allocate all claims. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
 }

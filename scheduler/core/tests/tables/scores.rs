@@ -497,3 +497,14 @@ fn fragmentation_counts_fractions_and_memory_by_device() {
     let on_n2 = lost(after_a - before_a, after_x - before_x);
     assert_eq!(output, [on_n1, on_n2]);
 }
+
+#[test]
+fn dynamic_resources_prefers_nodes_where_claims_get_their_first_alternative() {
+    let text = "
+        node n1 device d0:any
+        node n2 device d0:any,big
+        job x template big|any
+    ";
+    // The first of at most 8 alternatives counts 8, the second 7; weight 2.
+    assert_eq!(scores("DynamicResources", text), [174, 200]);
+}

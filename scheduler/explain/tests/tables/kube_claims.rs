@@ -15,7 +15,7 @@ fn a_pod_goes_to_a_node_with_free_devices_for_its_claims() {
         job c claim z:nic*3 cpu=1
     "), @r"
     a runs on n2
-    b, c pending: 0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.
+    b, c pending: 0/2 nodes are available: 2 cannot allocate all claims. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.
     ");
 }
 
@@ -27,7 +27,7 @@ fn devices_count_in_addition_to_node_resources() {
         job b gpus=1 claim y:nic*1
     "), @r"
     a runs on n1
-    b pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. still not schedulable, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
+    b pending: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.
     ");
 }
 
@@ -41,7 +41,7 @@ fn a_pod_that_shares_a_claim_goes_to_its_node_and_takes_no_more_devices() {
         job c claim x:nic*1 cpu=1
     "), @r"
     b runs on n1
-    c pending: 0/2 nodes are available: 1 Insufficient cpu, 1 resourceclaim not available on the node. still not schedulable, preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.
+    c pending: 0/2 nodes are available: 1 Insufficient cpu, 1 resourceclaim not available on the node. preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling.
     ");
 }
 
@@ -51,7 +51,7 @@ fn no_pod_is_evicted_for_devices() {
         node n1 extended nic=1
         job low claim x:nic*1 priority=10 on n1
         job high claim y:nic*1 priority=100
-    "), @"high pending: 0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    "), @"high pending: 0/1 nodes are available: 1 cannot allocate all claims. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn no_pod_is_evicted_for_capacity_if_devices_would_still_be_missing() {
         node n1 cpu=1 extended nic=1
         job low claim x:nic*1 cpu=1 priority=10 on n1
         job high claim y:nic*1 cpu=1 priority=100
-    "), @"high pending: 0/1 nodes are available: 1 Insufficient cpu. still not schedulable, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.");
+    "), @"high pending: 0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn devices_for_a_nominated_pod_are_kept() {
     low leaves n1 for high (preempt)
     high waits for n1
     high pending: 0/1 nodes are available: 1 Insufficient cpu.
-    mid pending: 0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.
+    mid pending: 0/1 nodes are available: 1 cannot allocate all claims. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.
     ");
 }
 
@@ -84,11 +84,11 @@ fn devices_are_free_when_their_claim_is_deallocated() {
         node n1 extended nic=1
         job old claim x:nic*1 releasing on n1
         job new claim y:nic*1
-    "), @"new pending: 0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    "), @"new pending: 0/1 nodes are available: 1 cannot allocate all claims. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(kube_plan_of("
         node n1 extended nic=1 given-back x:nic*1
         job new claim y:nic*1
-    "), @"new pending: 0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
+    "), @"new pending: 0/1 nodes are available: 1 cannot allocate all claims. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     assert_snapshot!(kube_plan_of("
         node n1 extended nic=1
         job old claim x:nic*1 releasing on n1
@@ -108,7 +108,7 @@ fn an_unused_claim_that_blocks_a_pod_is_deallocated() {
         node n2 extended nic=1
         job user claim x:nic*1/n1 on n1
         job a claim x:nic*1/n1 cpu=2
-    "), @"a pending: 0/2 nodes are available: 1 Insufficient cpu, 1 resourceclaim not available on the node. still not schedulable, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.");
+    "), @"a pending: 0/2 nodes are available: 1 Insufficient cpu, 1 resourceclaim not available on the node. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.");
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! `device d0:small/20,big/60%80!x/20,y/60` can be shared: it has a capacity of 80, of which a
 //! device of kind `small` consumes 20; claims x and y have shares.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::super::tokens::split_key_value;
 use schedlab_scheduler_core::{
@@ -30,7 +30,11 @@ pub(super) fn parse_node_device(word: &str) -> NodeDevice {
         .map(split_key_value)
         .map(|(key, value)| (Name::from(key), value.to_owned()))
         .into_iter();
-    let kinds: Vec<(Name, Option<DeviceAmounts>)> = kinds.split(',').map(named_share).collect();
+    let (repelled, kinds): (Vec<&str>, Vec<&str>) =
+        kinds.split(',').partition(|kind| kind.starts_with('-'));
+    let repelled_kinds: BTreeSet<Name> =
+        repelled.iter().map(|kind| kind.trim_start_matches('-').into()).collect();
+    let kinds: Vec<(Name, Option<DeviceAmounts>)> = kinds.into_iter().map(named_share).collect();
     let shared = capacity.map(|capacity| SharedDevice {
         capacity: one_amount(capacity),
         consumed: kinds.iter().filter_map(|(kind, it)| Some((kind.clone(), it.clone()?))).collect(),
@@ -42,7 +46,8 @@ pub(super) fn parse_node_device(word: &str) -> NodeDevice {
         pool_is_complete: true,
         counters: counters.map(amounts).unwrap_or_default(),
         shared,
-        is_tainted: false,
+        is_tainted: !repelled_kinds.is_empty(),
+        repelled_kinds,
     };
     let share = |word: &str| {
         let (claim, consumed) = named_share(word);
@@ -98,7 +103,15 @@ pub(super) fn parse_shared_claim(word: &str) -> DeviceClaim {
 }
 
 pub(super) fn parse_claim_requests(word: &str) -> Arc<ClaimRequests> {
-    Arc::new(ClaimRequests { alternatives: word.split('|').map(parse_alternative).collect() })
+    let mut alternatives: Vec<ClaimAlternative> = word.split('|').map(parse_alternative).collect();
+    if alternatives.len() > 1 {
+        // Alternatives of one request, each with a name of its own.
+        let requests = alternatives.iter_mut().flat_map(|alternative| &mut alternative.requests);
+        for request in requests {
+            request.name = format!("any/{}", request.name).into();
+        }
+    }
+    Arc::new(ClaimRequests { alternatives })
 }
 
 fn parse_alternative(word: &str) -> ClaimAlternative {

@@ -7,12 +7,15 @@ use schedlab_audit::{pod_requests, unschedulable_message};
 
 use super::{ObservedCluster, WatchedKind};
 
-/// Label of objects with the name of the workload whose table row created them.
-pub(crate) const WORKLOAD_LABEL: &str = "schedlab.dev/workload";
+pub(crate) use crate::schedulers::WORKLOAD_LABEL;
 
 /// Prefix of the scheduling gates with which Kueue holds pods back. For users such a pod is pending
 /// like any other.
 const KUEUE_GATE_PREFIX: &str = "kueue.x-k8s.io/";
+
+/// Annotation of pods that hold the place of a gang's pods: `YuniKorn` creates them and replaces
+/// them. They belong to no workload of a scenario.
+const PLACEHOLDER_ANNOTATION: &str = "internal.yunikorn.apache.org/placeholder";
 
 /// A pod, as the API returns it.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +131,11 @@ impl<'a> Pod<'a> {
     /// Whether the deletion of the pod was requested.
     pub(crate) fn is_terminating(self) -> bool {
         !self.text_at("/metadata/deletionTimestamp").is_empty()
+    }
+
+    /// Whether a scheduler created the pod to hold the place of another.
+    pub(crate) fn is_placeholder(self) -> bool {
+        object::annotation(self.0, PLACEHOLDER_ANNOTATION) == Some("true")
     }
 
     /// The GPUs that the pod requests, in thousandths.

@@ -40,7 +40,7 @@ const CYCLES_TIMEOUT: Duration = Duration::from_mins(1);
 const CONCURRENT_DELETES: usize = 8;
 
 /// The collections that are watched: those that the actors read and those that the log contains.
-const WATCHED_COLLECTIONS: [(&str, &str, &str); 19] = [
+const WATCHED_COLLECTIONS: [(&str, &str, &str); 20] = [
     ("v1", "nodes", "Node"),
     ("v1", "pods", "Pod"),
     ("v1", "events", "Event"),
@@ -56,6 +56,7 @@ const WATCHED_COLLECTIONS: [(&str, &str, &str); 19] = [
     (api_versions::LEADER_WORKER_SET, "leaderworkersets", "LeaderWorkerSet"),
     (api_versions::QUEUE, "queues", "Queue"),
     (api_versions::POD_GROUP, "podgroups", "PodGroup"),
+    (api_versions::WORKLOAD, "podgroups", "PodGroup"),
     ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
     ("resource.k8s.io/v1", "deviceclasses", "DeviceClass"),
     ("resource.k8s.io/v1", "resourceslices", "ResourceSlice"),

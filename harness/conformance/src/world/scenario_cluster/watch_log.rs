@@ -18,6 +18,10 @@ use schedlab_tenancy::WriteAttribution;
 /// log.
 const REORDER_WINDOW: SignedDuration = SignedDuration::from_millis(300);
 
+/// The collections whose changes do not count as writes: components renew leases and repeat events
+/// on a cluster in which nothing else happens.
+const UNCOUNTED_COLLECTIONS: [&str; 2] = ["leases", "events"];
+
 /// The writer to which a change is attributed if none of our clients made it and it has no field
 /// manager.
 const FALLBACK_WRITER: &str = "kube-controller-manager";
@@ -36,7 +40,7 @@ struct WatchLogState {
     pod_revisions: BTreeMap<(Arc<str>, Arc<str>), u64>,
     log: Vec<Arc<LogEntry>>,
     audit: Option<Audit>,
-    /// The number of changes so far, without those of leases.
+    /// The number of changes so far, without those of leases and events.
     writes: u64,
     /// When the last of the changes in `writes` arrived.
     last_write: Option<Instant>,
@@ -51,7 +55,7 @@ impl WatchLog {
     pub(super) fn record_entry(&self, entry: LogEntry) {
         let mut state = self.lock_state();
         let due = entry.time.checked_sub(REORDER_WINDOW).unwrap_or(Timestamp::MIN);
-        if &*entry.key.resource.plural != "leases" {
+        if !UNCOUNTED_COLLECTIONS.contains(&&*entry.key.resource.plural) {
             state.writes += 1;
             state.last_write = Some(Instant::now());
         }
@@ -111,12 +115,12 @@ impl WatchLog {
         state.audit = Some(audit.clone());
     }
 
-    /// The number of changes so far, without those of leases.
+    /// The number of changes so far, without those of leases and events.
     pub(super) fn write_count(&self) -> u64 {
         self.lock_state().writes
     }
 
-    /// When the last change arrived, not counting leases.
+    /// When the last change arrived, not counting leases and events.
     pub(super) fn last_write_instant(&self) -> Option<Instant> {
         self.lock_state().last_write
     }

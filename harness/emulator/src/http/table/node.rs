@@ -22,14 +22,24 @@ pub(super) const COLUMNS: &[(&str, &str, i64)] = &[
     ("Container-Runtime", "string", 1),
 ];
 
+/// Index of the cell in column `Kernel-Version`.
+const KERNEL: usize = 8;
+
+/// The cells since Kubernetes 1.37, with the architecture of the node.
 pub(super) fn cells(node: &Value, now: Timestamp) -> Vec<Value> {
+    let mut cells = cells_without_architecture(node, now);
+    let architecture = text(node, &["status", "nodeInfo", "architecture"]);
+    if let (false, Some(kernel)) = (architecture.is_empty(), cells[KERNEL].as_str()) {
+        cells[KERNEL] = json!(format!("{kernel} ({architecture})"));
+    }
+    cells
+}
+
+/// The cells before Kubernetes 1.37.
+pub(super) fn cells_without_architecture(node: &Value, now: Timestamp) -> Vec<Value> {
     let known = |field: &str| {
         let value = text(node, &["status", "nodeInfo", field]);
         if value.is_empty() { "<unknown>" } else { value }
-    };
-    let kernel = match text(node, &["status", "nodeInfo", "architecture"]) {
-        "" => known("kernelVersion").to_owned(),
-        architecture => format!("{} ({architecture})", known("kernelVersion")),
     };
     vec![
         json!(text(node, &["metadata", "name"])),
@@ -40,7 +50,7 @@ pub(super) fn cells(node: &Value, now: Timestamp) -> Vec<Value> {
         json!(address_of_type(node, "InternalIP")),
         json!(address_of_type(node, "ExternalIP")),
         json!(known("osImage")),
-        json!(kernel),
+        json!(known("kernelVersion")),
         json!(known("containerRuntimeVersion")),
     ]
 }

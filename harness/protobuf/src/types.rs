@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use crate::api_types::go_time::TimeLayout;
+use jiff::Timestamp;
+use jiff::fmt::temporal::DateTimePrinter;
 
 /// A message's fields by number.
 pub(super) type Message = BTreeMap<u64, FieldType>;
@@ -35,7 +36,7 @@ pub(super) enum Type {
     Integer,
     Double,
     Bytes,
-    Time(TimeLayout),
+    Time(TimePrecision),
     Quantity,
     IntOrString,
     /// JSON in bytes.
@@ -43,6 +44,26 @@ pub(super) enum Type {
     Message(&'static str),
     List(Box<Type>),
     Map(Box<Type>),
+}
+
+/// The precision of a time in JSON.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TimePrecision {
+    /// `metav1.Time`: whole seconds.
+    Seconds,
+    /// `metav1.MicroTime`: six fractional digits.
+    Micros,
+}
+
+impl TimePrecision {
+    /// Formats a time in UTC, cut to the precision.
+    pub(super) fn format(self, time: Timestamp) -> String {
+        let digits = match self {
+            Self::Seconds => 0,
+            Self::Micros => 6,
+        };
+        DateTimePrinter::new().precision(Some(digits)).timestamp_to_string(&time)
+    }
 }
 
 static MESSAGES: LazyLock<BTreeMap<&str, Message>> = LazyLock::new(|| {
@@ -114,8 +135,8 @@ fn type_of(text: &'static str) -> Type {
         "i" => Type::Integer,
         "d" => Type::Double,
         "y" => Type::Bytes,
-        "Time" => Type::Time(TimeLayout::Seconds),
-        "MicroTime" => Type::Time(TimeLayout::Micros),
+        "Time" => Type::Time(TimePrecision::Seconds),
+        "MicroTime" => Type::Time(TimePrecision::Micros),
         "Quantity" => Type::Quantity,
         "IntOrString" => Type::IntOrString,
         "Raw" => Type::Raw,

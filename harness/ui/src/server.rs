@@ -1,0 +1,530 @@
+//! The HTTP server of the page: loopback only, with a token in the link, which becomes a cookie.
+//! Requests that change something need a header that other sites cannot send.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Form, Path, Query, Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use futures::stream::{self, Stream};
+use maud::Markup;
+use schedlab_api::{Value, annotations, json, labels, resources};
+use serde::Deserialize;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::events::ClusterEvent;
+use crate::page;
+use crate::session::{Session, quota_patch};
+use crate::state::ClusterState;
+
+const COOKIE: &str = "schedlab-ui";
+
+/// The header that requests with effects must have. Another site cannot send it without the
+/// permission of this server, which gives none.
+const CHANGE_HEADER: &str = "x-schedlab-ui";
+
+/// How often a playing clock advances.
+const PLAY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Number of events that the page lists.
+const EVENTS_MAX: usize = 300;
+
+/// The page may load nothing but its own files, and nobody may frame it.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+    connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// A server that listens and does not serve yet.
+#[derive(Debug)]
+pub struct PageServer {
+    listener: TcpListener,
+    token: String,
+    state: PageState,
+}
+
+#[derive(Clone, Debug)]
+struct PageState {
+    session: Arc<Session>,
+    /// Seconds of cluster time in a second of real time; 0 while the clock stands still.
+    speed: watch::Sender<u32>,
+    token: Arc<str>,
+}
+
+impl PageServer {
+    /// Listens on this port of the loopback interface; port 0 picks a free one.
+    ///
+    /// # Errors
+    /// The port is taken.
+    pub async fn bind(session: Session, port: u16) -> anyhow::Result<Self> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
+        let token = new_token()?;
+        let state = PageState {
+            session: Arc::new(session),
+            speed: watch::Sender::new(0),
+            token: Arc::from(token.as_str()),
+        };
+        Ok(Self { listener, token, state })
+    }
+
+    /// The link to the page, with its token.
+    ///
+    /// # Errors
+    /// The operating system does not tell the address.
+    pub fn url(&self) -> anyhow::Result<String> {
+        Ok(format!("http://{}/?token={}", self.listener.local_addr()?, self.token))
+    }
+
+    /// Serves the page until the future is dropped.
+    ///
+    /// # Errors
+    /// Connections can no longer be accepted.
+    pub async fn serve(self) -> anyhow::Result<()> {
+        let playing = play(self.state.clone());
+        let serving = axum::serve(self.listener, router(self.state));
+        tokio::select! {
+            ended = serving => Ok(ended?),
+            ended = playing => ended,
+        }
+    }
+}
+
+fn new_token() -> anyhow::Result<String> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no random numbers: {error}"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Lets time pass while the clock plays.
+async fn play(state: PageState) -> anyhow::Result<()> {
+    let mut speed = state.speed.subscribe();
+    loop {
+        let factor = *speed.wait_for(|speed| *speed > 0).await?;
+        tokio::time::sleep(PLAY_INTERVAL).await;
+        state.session.advance(PLAY_INTERVAL * factor).await?;
+    }
+}
+
+fn router(state: PageState) -> Router {
+    Router::new()
+        .route("/", get(show_page))
+        .route("/view", get(show_view))
+        .route("/events", get(list_events))
+        .route("/details/{*object}", get(show_details))
+        .route("/changes", get(stream_changes))
+        .route("/advance", post(advance))
+        .route("/play", post(set_speed))
+        .route("/submit", post(submit_job))
+        .route("/quota", post(set_quota))
+        .route("/node", post(change_node))
+        .route("/yaml", post(apply_yaml))
+        .layer(middleware::from_fn_with_state(state.clone(), authenticate))
+        .route("/page.css", get(|| async { asset("text/css", include_str!("assets/page.css")) }))
+        .route(
+            "/page.js",
+            get(|| async { asset("text/javascript", include_str!("assets/page.js")) }),
+        )
+        .layer(middleware::map_response(add_security_headers))
+        .with_state(state)
+}
+
+fn asset(content_type: &'static str, text: &'static str) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, content_type)], text)
+}
+
+async fn add_security_headers(mut response: Response<Body>) -> Response<Body> {
+    let headers = [
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    for (name, value) in headers {
+        response.headers_mut().insert(name, header::HeaderValue::from_static(value));
+    }
+    response
+}
+
+#[derive(Deserialize)]
+struct TokenQuery {
+    token: Option<String>,
+}
+
+/// Lets requests pass that have the token, in the link or as a cookie, and a host name of the
+/// loopback interface.
+async fn authenticate(
+    State(state): State<PageState>,
+    Query(query): Query<TokenQuery>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if !is_local_host(request.headers()) {
+        return (StatusCode::FORBIDDEN, "the host must be localhost or 127.0.0.1").into_response();
+    }
+    if query.token.as_deref() == Some(&*state.token) {
+        let cookie = format!("{COOKIE}={}; HttpOnly; SameSite=Strict; Path=/", state.token);
+        return ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response();
+    }
+    if !has_cookie(request.headers(), &state.token) {
+        let message = "the token is wrong or missing: open the link that `schedlab ui` printed";
+        return (StatusCode::UNAUTHORIZED, message).into_response();
+    }
+    let changes = request.method() != axum::http::Method::GET;
+    if changes && !request.headers().contains_key(CHANGE_HEADER) {
+        let message = format!("the header {CHANGE_HEADER} is missing");
+        return (StatusCode::FORBIDDEN, message).into_response();
+    }
+    next.run(request).await
+}
+
+/// Whether the request names this machine, so that no other name can be made to point here.
+fn is_local_host(headers: &HeaderMap) -> bool {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    matches!(name, "localhost" | "127.0.0.1")
+}
+
+fn has_cookie(headers: &HeaderMap, token: &str) -> bool {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|value| value.split(';')).map(str::trim);
+    pairs.any(|pair| {
+        pair.strip_prefix(COOKIE).and_then(|rest| rest.strip_prefix('=')) == Some(token)
+    })
+}
+
+/// An error that the page shows as text.
+struct PageError(StatusCode, String);
+
+impl IntoResponse for PageError {
+    fn into_response(self) -> Response {
+        (self.0, self.1).into_response()
+    }
+}
+
+impl From<anyhow::Error> for PageError {
+    fn from(error: anyhow::Error) -> Self {
+        Self(StatusCode::UNPROCESSABLE_ENTITY, format!("{error:#}"))
+    }
+}
+
+type PageResult<T> = Result<T, PageError>;
+
+#[derive(Default, Deserialize)]
+struct ViewQuery {
+    /// The revision to show; the latest one without it.
+    revision: Option<u64>,
+}
+
+fn render_view(state: &PageState, query: &ViewQuery) -> Markup {
+    let status = *state.session.status().borrow();
+    let latest = status.revision;
+    let revision = query.revision.unwrap_or(latest).min(latest);
+    let (objects, fair_shares) = state.session.objects_at(revision);
+    let cluster = ClusterState::from_objects(&objects, &fair_shares);
+    let past = state.session.time_at(revision).filter(|_| revision < latest);
+    page::view(&cluster, past.unwrap_or(status.now), revision, latest)
+}
+
+async fn show_page(State(state): State<PageState>) -> Markup {
+    page::document(&render_view(&state, &ViewQuery::default()))
+}
+
+async fn show_view(State(state): State<PageState>, Query(query): Query<ViewQuery>) -> Markup {
+    render_view(&state, &query)
+}
+
+#[derive(Deserialize)]
+struct EventQuery {
+    revision: Option<u64>,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    text: String,
+}
+
+async fn list_events(State(state): State<PageState>, Query(query): Query<EventQuery>) -> Markup {
+    let keep = |event: &ClusterEvent| {
+        (query.kind.is_empty() || event.kind.as_str() == query.kind)
+            && (query.text.is_empty() || event.name.contains(&query.text))
+    };
+    let revision = query.revision.unwrap_or(u64::MAX);
+    page::event_items(&state.session.events_until(revision, EVENTS_MAX, keep))
+}
+
+async fn show_details(
+    State(state): State<PageState>,
+    Path(object): Path<String>,
+) -> PageResult<Markup> {
+    let session = &state.session;
+    let parts: Vec<&str> = object.split('/').collect();
+    let events = |name: &str, kind: &str| {
+        session.events_until(u64::MAX, EVENTS_MAX, |event| {
+            &*event.name == name && event.object_kind == kind
+        })
+    };
+    match parts.as_slice() {
+        ["pod", namespace, name] => {
+            let why = session.explain_workload((*namespace).to_owned(), (*name).to_owned()).await;
+            let why = why.unwrap_or_else(|error| format!("{error:#}"));
+            Ok(page::details(&format!("Pod {namespace}/{name}"), &why, &events(name, "pod")))
+        }
+        ["workload", namespace, name] => {
+            let why = session.explain_workload((*namespace).to_owned(), (*name).to_owned()).await?;
+            let of_group = session.events_of_group(namespace, name, EVENTS_MAX);
+            Ok(page::details(&format!("Workload {namespace}/{name}"), &why, &of_group))
+        }
+        ["queue", name] => {
+            let why = session.explain_queue((*name).to_owned()).await?;
+            Ok(page::details(&format!("Queue {name}"), &why, &events(name, "queue")))
+        }
+        ["node", name] => Ok(page::details(
+            &format!("Node {name}"),
+            "",
+            &session.events_of_node(name, EVENTS_MAX),
+        )),
+        _ => Err(PageError(StatusCode::NOT_FOUND, format!("unknown object {object}"))),
+    }
+}
+
+/// Tells the page whenever the cluster has changed.
+async fn stream_changes(
+    State(state): State<PageState>,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let updates = stream::unfold(state.session.status(), |mut status| async move {
+        status.changed().await.ok()?;
+        let latest = *status.borrow_and_update();
+        Some((Ok(Event::default().data(latest.revision.to_string())), status))
+    });
+    Sse::new(updates).keep_alive(KeepAlive::default())
+}
+
+#[derive(Deserialize)]
+struct AdvanceForm {
+    /// `cycle`, `eviction` or a number of seconds.
+    by: String,
+}
+
+async fn advance(
+    State(state): State<PageState>,
+    Form(form): Form<AdvanceForm>,
+) -> PageResult<String> {
+    match form.by.as_str() {
+        "cycle" => state.session.advance_one_cycle().await?,
+        "eviction" => {
+            if !state.session.advance_to_eviction().await? {
+                return Ok("no pod was evicted within 24 hours".to_owned());
+            }
+        }
+        seconds => match seconds.parse::<u32>() {
+            Ok(seconds) => state.session.advance(Duration::from_secs(seconds.into())).await?,
+            Err(_) => {
+                let text = format!("by: got {seconds:?}, expected cycle, eviction or seconds");
+                return Err(PageError(StatusCode::BAD_REQUEST, text));
+            }
+        },
+    }
+    Ok(String::new())
+}
+
+#[derive(Deserialize)]
+struct SpeedForm {
+    speed: u32,
+}
+
+async fn set_speed(State(state): State<PageState>, Form(form): Form<SpeedForm>) -> String {
+    state.speed.send_replace(form.speed.min(3600));
+    String::new()
+}
+
+#[derive(Deserialize)]
+struct JobForm {
+    name: String,
+    queue: String,
+    pods: u32,
+    gpus: u32,
+    gang: Option<String>,
+    non_preemptible: Option<String>,
+}
+
+impl JobForm {
+    /// The job as a manifest.
+    fn manifest(&self) -> Value {
+        let class = if self.non_preemptible.is_some() { "build" } else { "train" };
+        let mut job = json!({
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": self.name, "namespace": "default", "labels": {(labels::QUEUE): self.queue},
+            },
+            "spec": {
+                "parallelism": self.pods,
+                "completions": self.pods,
+                "template": {
+                    "metadata": {"labels": {(labels::QUEUE): self.queue}},
+                    "spec": {
+                        "schedulerName": "kai-scheduler",
+                        "priorityClassName": class,
+                        "restartPolicy": "Never",
+                        "containers": [{
+                            "name": "main", "image": "train",
+                            "resources": {"limits": {(resources::GPU): self.gpus.to_string()}},
+                        }],
+                    },
+                },
+            },
+        });
+        if self.gang.is_some() {
+            job["metadata"]["annotations"] =
+                json!({(annotations::BATCH_MIN_MEMBER): self.pods.to_string()});
+        }
+        job
+    }
+}
+
+async fn submit_job(
+    State(state): State<PageState>,
+    Form(form): Form<JobForm>,
+) -> PageResult<String> {
+    state.session.apply(vec![form.manifest()]).await?;
+    Ok(format!("job {} was submitted", form.name))
+}
+
+#[derive(Deserialize)]
+struct QuotaForm {
+    queue: String,
+    gpus: f64,
+}
+
+async fn set_quota(
+    State(state): State<PageState>,
+    Form(form): Form<QuotaForm>,
+) -> PageResult<String> {
+    let path = format!("/apis/scheduling.run.ai/v2/queues/{}", path_segment(&form.queue)?);
+    state.session.merge_patch(path, quota_patch(form.gpus)).await?;
+    Ok(format!("the quota of queue {} is {} GPUs", form.queue, form.gpus))
+}
+
+#[derive(Deserialize)]
+struct NodeForm {
+    node: String,
+    action: String,
+}
+
+async fn change_node(
+    State(state): State<PageState>,
+    Form(form): Form<NodeForm>,
+) -> PageResult<String> {
+    let down =
+        |value: Value| json!({"metadata": {"annotations": {(annotations::NODE_DOWN): value}}});
+    let change = match form.action.as_str() {
+        "fail" => down(json!("true")),
+        "recover" => down(Value::Null),
+        "cordon" => json!({"spec": {"unschedulable": true}}),
+        "uncordon" => json!({"spec": {"unschedulable": null}}),
+        unknown => {
+            let text =
+                format!("action: got {unknown:?}, expected fail, recover, cordon or uncordon");
+            return Err(PageError(StatusCode::BAD_REQUEST, text));
+        }
+    };
+    let path = format!("/api/v1/nodes/{}", path_segment(&form.node)?);
+    state.session.merge_patch(path, change).await?;
+    Ok(format!("node {}: {}", form.node, form.action))
+}
+
+/// Fails if a name would change the meaning of a path.
+fn path_segment(name: &str) -> PageResult<&str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    if !name.is_empty() && name.chars().all(is_plain) {
+        Ok(name)
+    } else {
+        let text = format!("name: got {name:?}, expected letters, digits, '-' and '.'");
+        Err(PageError(StatusCode::BAD_REQUEST, text))
+    }
+}
+
+#[derive(Deserialize)]
+struct YamlForm {
+    text: String,
+}
+
+async fn apply_yaml(
+    State(state): State<PageState>,
+    Form(form): Form<YamlForm>,
+) -> PageResult<String> {
+    let objects = schedlab_conformance::world::manifest_objects("the manifest", &form.text)
+        .map_err(|message| PageError(StatusCode::UNPROCESSABLE_ENTITY, message))?;
+    let count = objects.len();
+    state.session.apply(objects).await?;
+    Ok(format!("{count} objects were applied"))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Method;
+    use http_body_util::BodyExt as _;
+    use schedlab_emulator::Fleet;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::session::SessionOptions;
+
+    async fn page_state() -> PageState {
+        let fleet = Fleet::parse("fleet.yaml", "pools: [{name: n, count: 1, gpus: 2}]").unwrap();
+        let options = SessionOptions { fleet, objects: Vec::new(), seed: 1 };
+        let session = Arc::new(Session::start(options).await.unwrap());
+        PageState { session, speed: watch::Sender::new(0), token: Arc::from("secret") }
+    }
+
+    async fn respond(method: Method, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
+        let mut request = Request::builder().method(method).uri(path);
+        let form = ("content-type", "application/x-www-form-urlencoded");
+        for (name, value) in headers.iter().chain(&[form]) {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Body::from("by=1")).unwrap();
+        let response = router(page_state().await).oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8_lossy(&body).into_owned())
+    }
+
+    const HOST: (&str, &str) = ("host", "127.0.0.1:1");
+    const COOKIE_HEADER: (&str, &str) = ("cookie", "schedlab-ui=secret");
+
+    #[tokio::test]
+    async fn the_page_needs_the_token() {
+        assert_eq!(respond(Method::GET, "/", &[HOST]).await.0, 401);
+        assert_eq!(respond(Method::GET, "/?token=wrong", &[HOST]).await.0, 401);
+        assert_eq!(respond(Method::GET, "/?token=secret", &[HOST]).await.0, 303);
+        let (status, text) = respond(Method::GET, "/", &[HOST, COOKIE_HEADER]).await;
+        assert!(status == 200 && text.contains("n-0"), "{status} {text}");
+    }
+
+    #[tokio::test]
+    async fn other_sites_cannot_change_the_cluster() {
+        let change = (CHANGE_HEADER, "1");
+        let post = Method::POST;
+        assert_eq!(respond(post.clone(), "/advance", &[HOST, COOKIE_HEADER]).await.0, 403);
+        assert_eq!(respond(post.clone(), "/advance", &[HOST, change]).await.0, 401);
+        let rebound = ("host", "attacker.example");
+        assert_eq!(respond(Method::GET, "/", &[rebound, COOKIE_HEADER]).await.0, 403);
+        assert_eq!(respond(post, "/advance", &[HOST, COOKIE_HEADER, change]).await.0, 200);
+    }
+
+    #[test]
+    fn names_that_would_change_a_path_are_refused() {
+        assert!(path_segment("team-a.b").is_ok());
+        assert!(["", "a/b", "a?b", "a%2fb"].iter().all(|name| path_segment(name).is_err()));
+    }
+}

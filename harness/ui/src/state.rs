@@ -1,0 +1,341 @@
+//! What the page shows of a cluster at one revision: nodes with their GPUs, queues with their use,
+//! and pending workloads with their reasons.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use schedlab_api::{Value, annotations, labels, object, pointer, quantity, resources};
+use schedlab_conformance::world::observed::{Phase, Pod};
+
+use crate::objects::ObjectSet;
+
+/// Thousandths of a GPU.
+pub type MilliGpus = i64;
+
+/// The fair share of each queue as the scheduler computed it, by name.
+pub type FairShares = BTreeMap<String, MilliGpus>;
+
+/// What the page shows of a cluster at one revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterState {
+    /// The nodes, ordered by name.
+    pub nodes: Vec<NodeState>,
+    /// The queues as a tree in preorder: parents before their children.
+    pub queues: Vec<QueueState>,
+    /// The workloads with pending pods, ordered by namespace and name.
+    pub pending: Vec<PendingWorkload>,
+    /// GPUs of all nodes.
+    pub gpus: usize,
+    /// GPUs that at least one pod uses.
+    pub gpus_in_use: usize,
+}
+
+/// A node with GPUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeState {
+    /// Name of the node.
+    pub name: String,
+    /// Why the node takes no pods, such as `not ready`; `None` if it does.
+    pub problem: Option<&'static str>,
+    /// The GPUs, ordered by index.
+    pub gpus: Vec<GpuState>,
+    /// Pods on the node that use no GPU of `gpus`, such as those with MIG slices.
+    pub other_pods: usize,
+}
+
+/// One GPU of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuState {
+    /// The pods that use the GPU; more than one if they share it.
+    pub users: Vec<GpuUser>,
+}
+
+/// A pod that uses a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuUser {
+    /// Namespace and name of the pod.
+    pub pod: String,
+    /// Position of the pod's queue in [`ClusterState::queues`]; `None` without a known queue.
+    pub queue: Option<usize>,
+    /// Whether the pod is being deleted.
+    pub is_terminating: bool,
+}
+
+/// A queue with its use of GPUs. Amounts are thousandths of a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueState {
+    /// Name of the queue.
+    pub name: String,
+    /// Number of ancestors.
+    pub depth: usize,
+    /// Deserved quota; `None` is unlimited.
+    pub quota: Option<MilliGpus>,
+    /// Upper limit; `None` is unlimited.
+    pub limit: Option<MilliGpus>,
+    /// Fair share, if the scheduler reported one.
+    pub fair_share: Option<MilliGpus>,
+    /// GPUs of the running pods of the queue and its descendants.
+    pub used: MilliGpus,
+    /// GPUs that the pending pods of the queue and its descendants request.
+    pub pending: MilliGpus,
+    /// Whether the queue has children.
+    pub has_children: bool,
+}
+
+impl QueueState {
+    /// GPUs that the queue uses beyond its quota.
+    pub fn borrowed(&self) -> MilliGpus {
+        self.quota.map_or(0, |quota| (self.used - quota).max(0))
+    }
+}
+
+/// A workload with pending pods: a pod group, or a pod without one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingWorkload {
+    /// Namespace of the workload.
+    pub namespace: String,
+    /// Name of the pod group, or of the pod.
+    pub name: String,
+    /// The name by which a user knows the workload: that of the owner of the pod group.
+    pub title: String,
+    /// Name of the queue; empty if the workload has none.
+    pub queue: String,
+    /// Number of pending pods.
+    pub pods: usize,
+    /// Number of pods with a node.
+    pub running: usize,
+    /// GPUs that the pending pods request, in thousandths.
+    pub gpus: MilliGpus,
+    /// Why the pods are pending, as the scheduler reported it; empty before its first report.
+    pub reason: String,
+}
+
+impl ClusterState {
+    /// The state that a set of objects shows.
+    pub fn from_objects(objects: &ObjectSet, fair_shares: &FairShares) -> Self {
+        let mut queues = queue_tree(objects, fair_shares);
+        let positions: BTreeMap<String, usize> =
+            queues.iter().enumerate().map(|(at, queue)| (queue.name.clone(), at)).collect();
+        let mut nodes = empty_nodes(objects);
+        let mut pending: BTreeMap<(String, String), PendingWorkload> = BTreeMap::new();
+        for value in objects.pods.values() {
+            let pod = Pod(value);
+            let queue = queue_of(value, objects);
+            let position = queue.and_then(|name| positions.get(name)).copied();
+            let milli = i64::try_from(pod.gpu_milli()).unwrap_or(i64::MAX) + fraction_milli(value);
+            match pod.current_phase() {
+                Phase::Succeeded | Phase::Failed => {}
+                Phase::Pending | Phase::Gated => {
+                    charge(&mut queues, objects, queue, |queue| queue.pending += milli);
+                    let entry = pending_workload(&mut pending, value, queue, objects);
+                    entry.pods += 1;
+                    entry.gpus += milli;
+                    if entry.reason.is_empty() {
+                        entry.reason = pod.unschedulable_message().unwrap_or_default().to_owned();
+                    }
+                }
+                Phase::Starting | Phase::Running | Phase::Terminating => {
+                    charge(&mut queues, objects, queue, |queue| queue.used += milli);
+                    place(&mut nodes, pod, position);
+                }
+            }
+        }
+        count_running(&mut pending, objects);
+        let nodes: Vec<NodeState> = nodes.into_values().collect();
+        let gpus = nodes.iter().flat_map(|node| &node.gpus);
+        Self {
+            gpus: gpus.clone().count(),
+            gpus_in_use: gpus.filter(|gpu| !gpu.users.is_empty()).count(),
+            nodes,
+            queues,
+            pending: pending.into_values().collect(),
+        }
+    }
+}
+
+/// Name of the pod's group; the pod's own name without one.
+fn workload_name(pod: &Value) -> &str {
+    object::annotation(pod, annotations::POD_GROUP_NAME).unwrap_or_else(|| object::name(pod))
+}
+
+fn pending_workload<'m>(
+    pending: &'m mut BTreeMap<(String, String), PendingWorkload>,
+    pod: &Value,
+    queue: Option<&str>,
+    objects: &ObjectSet,
+) -> &'m mut PendingWorkload {
+    let (namespace, name) = (object::namespace(pod).to_owned(), workload_name(pod).to_owned());
+    let group = objects.pod_groups.get(&(namespace.as_str().into(), name.as_str().into()));
+    let owner = group.and_then(|group| pointer::text(group, "/metadata/ownerReferences/0/name"));
+    let title = owner.unwrap_or(&name).to_owned();
+    pending.entry((namespace.clone(), name.clone())).or_insert_with(|| PendingWorkload {
+        namespace,
+        name,
+        title,
+        queue: queue.unwrap_or_default().to_owned(),
+        pods: 0,
+        running: 0,
+        gpus: 0,
+        reason: String::new(),
+    })
+}
+
+fn count_running(pending: &mut BTreeMap<(String, String), PendingWorkload>, objects: &ObjectSet) {
+    for pod in objects.pods.values() {
+        let name = (object::namespace(pod).to_owned(), workload_name(pod).to_owned());
+        if let Some(workload) = pending.get_mut(&name)
+            && matches!(Pod(pod).current_phase(), Phase::Starting | Phase::Running)
+        {
+            workload.running += 1;
+        }
+    }
+}
+
+/// The name of the queue of a pod: that of its pod group, else that of its label.
+fn queue_of<'a>(pod: &'a Value, objects: &'a ObjectSet) -> Option<&'a str> {
+    let group = object::annotation(pod, annotations::POD_GROUP_NAME);
+    let group = group.and_then(|name| {
+        objects.pod_groups.get(&(Arc::from(object::namespace(pod)), Arc::from(name)))
+    });
+    group
+        .and_then(|group| pointer::text(group, "/spec/queue"))
+        .or_else(|| object::label(pod, labels::QUEUE))
+}
+
+/// The portion of a GPU that a pod requests by annotation, in thousandths.
+fn fraction_milli(pod: &Value) -> MilliGpus {
+    let fraction = object::annotation(pod, annotations::GPU_FRACTION);
+    let devices = object::annotation(pod, annotations::GPU_FRACTION_NUM_DEVICES)
+        .and_then(|count| count.parse::<i64>().ok());
+    let milli = fraction.and_then(|text| quantity::parse(text).ok()).unwrap_or(0);
+    i64::try_from(milli).unwrap_or(0).saturating_mul(devices.unwrap_or(1))
+}
+
+/// Applies a change to a queue and all its ancestors.
+fn charge(
+    queues: &mut [QueueState],
+    objects: &ObjectSet,
+    queue: Option<&str>,
+    change: impl Fn(&mut QueueState),
+) {
+    let mut next = queue.map(str::to_owned);
+    let mut seen = BTreeSet::new();
+    while let Some(name) = next {
+        if !seen.insert(name.clone()) {
+            break;
+        }
+        queues.iter_mut().filter(|queue| queue.name == name).for_each(&change);
+        next = parent_of(objects, &name).map(str::to_owned);
+    }
+}
+
+fn parent_of<'a>(objects: &'a ObjectSet, queue: &str) -> Option<&'a str> {
+    let queue = objects.queues.get(&(Arc::from(""), Arc::from(queue)))?;
+    pointer::text(queue, "/spec/parentQueue").filter(|parent| !parent.is_empty())
+}
+
+/// The queues in preorder. Queues whose parents form a cycle come last.
+fn queue_tree(objects: &ObjectSet, fair_shares: &FairShares) -> Vec<QueueState> {
+    let mut children: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let names: BTreeSet<&str> = objects.queues.keys().map(|(_, name)| &**name).collect();
+    for name in &names {
+        let parent = parent_of(objects, name).filter(|parent| names.contains(parent));
+        children.entry(parent.unwrap_or_default()).or_default().push(name);
+    }
+    let mut tree = Vec::new();
+    let mut stack: Vec<(&str, usize)> = Vec::new();
+    let below = |parent: &str, depth: usize| {
+        let list = children.get(parent).into_iter().flatten().rev();
+        list.map(move |name| (*name, depth)).collect::<Vec<_>>()
+    };
+    stack.extend(below("", 0));
+    while let Some((name, depth)) = stack.pop() {
+        tree.push(queue_state(objects, fair_shares, name, depth));
+        let children = below(name, depth + 1);
+        if let Some(state) = tree.last_mut() {
+            state.has_children = !children.is_empty();
+        }
+        stack.extend(children);
+    }
+    let listed: BTreeSet<String> = tree.iter().map(|queue| queue.name.clone()).collect();
+    let rest = names.iter().filter(|name| !listed.contains(**name));
+    let rest: Vec<QueueState> =
+        rest.map(|name| queue_state(objects, fair_shares, name, 0)).collect();
+    tree.extend(rest);
+    tree
+}
+
+fn queue_state(
+    objects: &ObjectSet,
+    fair_shares: &FairShares,
+    name: &str,
+    depth: usize,
+) -> QueueState {
+    let object = objects.queues.get(&(Arc::from(""), Arc::from(name)));
+    let amount = |field: &str| {
+        let path = format!("/spec/resources/gpu/{field}");
+        let number = object.and_then(|queue| pointer::at(queue, &path)).and_then(Value::as_f64);
+        // The API counts GPUs with decimals; -1 is unlimited.
+        #[expect(clippy::cast_possible_truncation, reason = "`as` saturates")]
+        number.map(|number| (number * 1000.0).round() as i64)
+    };
+    QueueState {
+        name: name.to_owned(),
+        depth,
+        quota: Some(amount("quota").unwrap_or(0)).filter(|quota| *quota >= 0),
+        limit: amount("limit").filter(|limit| *limit >= 0),
+        fair_share: fair_shares.get(name).copied(),
+        used: 0,
+        pending: 0,
+        has_children: false,
+    }
+}
+
+/// The nodes with GPUs, or with pods, and their GPUs without users.
+fn empty_nodes(objects: &ObjectSet) -> BTreeMap<String, NodeState> {
+    let nodes = objects.nodes.values().map(|node| {
+        let gpus = pointer::at(node, "/status/capacity")
+            .and_then(|capacity| object::field(capacity, resources::GPU))
+            .and_then(quantity::thousandths)
+            .unwrap_or(0)
+            / 1000;
+        let name = object::name(node).to_owned();
+        let state = NodeState {
+            name: name.clone(),
+            problem: node_problem(node),
+            gpus: vec![GpuState::default(); usize::try_from(gpus).unwrap_or(0)],
+            other_pods: 0,
+        };
+        (name, state)
+    });
+    nodes.collect()
+}
+
+fn node_problem(node: &Value) -> Option<&'static str> {
+    if object::condition(node, "Ready").is_some_and(|ready| ready != "True") {
+        Some("not ready")
+    } else if pointer::at(node, "/spec/unschedulable").and_then(Value::as_bool) == Some(true) {
+        Some("cordoned")
+    } else {
+        None
+    }
+}
+
+/// Adds a pod to the GPUs of its node, by the indexes that the kubelet assigned. Before the
+/// assignment the pod is not on any GPU.
+fn place(nodes: &mut BTreeMap<String, NodeState>, pod: Pod<'_>, queue: Option<usize>) {
+    let Some(node) = nodes.get_mut(pod.node_name()) else { return };
+    let devices = object::annotation(pod.0, annotations::GPU_DEVICES).unwrap_or_default();
+    let indexes = devices.split(',').filter_map(|index| index.trim().parse::<usize>().ok());
+    let mut is_placed = false;
+    for index in indexes {
+        let Some(gpu) = node.gpus.get_mut(index) else { continue };
+        is_placed = true;
+        gpu.users.push(GpuUser {
+            pod: format!("{}/{}", pod.pod_namespace(), pod.pod_name()),
+            queue,
+            is_terminating: pod.current_phase() == Phase::Terminating,
+        });
+    }
+    node.other_pods += usize::from(!is_placed);
+}
