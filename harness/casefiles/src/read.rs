@@ -20,7 +20,7 @@ use zip::{ZipArchive, result::ZipError};
 use crate::{
     Case, KINDS, Manifest,
     case::{EVENTS_ENTRY, MANIFEST_ENTRY, SNAPSHOT_ENTRY},
-    kind_of,
+    kinds::kind_of,
 };
 use limit::LimitedReader;
 

@@ -135,8 +135,9 @@ fn four_commands_lead_from_a_cluster_to_a_feature_that_fails_for_the_same_reason
     let table = std::fs::read_to_string(path.join("names.json")).unwrap();
     let table: Value = serde_json::from_str(&table).unwrap();
     let mut names = table["originals"].as_object().unwrap().iter();
-    let is_gang = |(_, original): &(_, &Value)| {
-        original.as_str().is_some_and(|name| name.starts_with("pg-saturn-main"))
+    let is_gang = |(replacement, original): &(&schedlab_api::Text, &Value)| {
+        let is_group = original.as_str().is_some_and(|name| name.starts_with("pg-saturn-main"));
+        is_group && replacement.starts_with("workload-")
     };
     let (name, _) = names.find(is_gang).expect("the gang has a replacement");
     let claim = format!("gang {name} pending");
