@@ -22,7 +22,7 @@ use crate::text;
 use schedlab_clusters::scheduler_source::{DEPLOYED_CYCLE_PERIOD, SchedulerSource};
 
 pub(crate) use programs::Readiness;
-pub use programs::{Prerequisites, TargetProgram};
+pub(crate) use programs::{Prerequisites, TargetProgram};
 
 /// Built-in target files, by the name of the scheduler or of its program.
 const BUILT_IN_TARGETS: [(&str, &str); 10] = [
