@@ -88,11 +88,11 @@ fn label_selector_to_cluster(
             return requirement.with_value(value);
         };
         let rewrite = |value: &str| {
-            name_in_cluster(names, target, key, value).map_or(value.to_owned(), |value| value)
+            name_in_cluster(names, target, key, value).unwrap_or_else(|| value.to_owned())
         };
-        let start = requirement.len() - values.len() - 1;
+        let start = requirement.split('(').next().unwrap_or_default();
         let values: Vec<String> = values.split(',').map(|value| rewrite(value.trim())).collect();
-        format!("{}{})", &requirement[..start], values.join(","))
+        format!("{start}({})", values.join(","))
     });
     rewritten.collect::<Vec<_>>().join(",")
 }
@@ -165,8 +165,8 @@ mod tests {
         let uri = format!("{path}?{query}").parse().unwrap();
         let (uri, target) = rewrite_uri(&names, &uri);
         assert!(target.is_watch);
-        let pairs = form_urlencoded::parse(uri.query().unwrap().as_bytes());
-        let (_, selector) = pairs.skip(1).next().unwrap();
+        let mut pairs = form_urlencoded::parse(uri.query().unwrap().as_bytes());
+        let (_, selector) = pairs.nth(1).unwrap();
         selector.into_owned()
     }
 
