@@ -359,7 +359,7 @@ fn run(arguments: &Run) -> anyhow::Result<()> {
         let reviews = webhooks::serve_reviews(arguments, &config, &client).await?;
         let stop = termination_signal()?.shared();
         let (clock, metrics) = (Arc::clone(&now), Some(metrics));
-        let work = crate::run_until(client.clone(), config, clock, metrics, stop.clone());
+        let work = crate::run::run_until(client.clone(), config, clock, metrics, stop.clone());
         let scheduling = async {
             let Some(election) = election else { return work.await };
             let stop = stop_unless_leading(stop, last.clone());
