@@ -34,7 +34,7 @@ Feature: The gang scheduling test of the CNCF AI conformance programme
   Scenario: A gang that is deleted leaves its GPUs to others
     Given a gang "train" of 4 pods with 4 GPUs each is submitted to queue "training"
     And gang "train" has 4 running pods
-    And 0 GPUs are free
+    Then 0 GPUs are free
     When gang "train" is deleted
     Then 16 GPUs are free
     When a gang "next" of 4 pods with 4 GPUs each is submitted to queue "training"

@@ -43,7 +43,7 @@ pub(crate) fn devices(rng: &mut SeededRng, seed: u64, nodes: u64) -> DeviceObjec
         let place = if rng.percent(50) { json!({ "allNodes": true }) } else { zone };
         let name = format!("wide-{seed}");
         let devices: Vec<Value> = (0..rng.between(1, 3)).map(|at| wide_device(rng, at)).collect();
-        slices.push(slice(&name, &place, &json!({ "devices": devices }), ("devices", 1)));
+        slices.push(slice(&name, &place, &json!({ "devices": devices }), "devices", 1));
     }
     let claims = (0..6).map(|at| claim(rng, &format!("claim-{seed}-{at}"))).collect();
     DeviceObjects {
@@ -70,7 +70,7 @@ fn class(name: &str) -> Value {
 }
 
 /// One of `count` slices of a pool: what it contains, and the nodes that can use it.
-fn slice(pool: &str, place: &Value, content: &Value, (suffix, count): (&str, u64)) -> Value {
+fn slice(pool: &str, place: &Value, content: &Value, suffix: &str, count: u64) -> Value {
     let mut spec = json!({
         "driver": DRIVER,
         "pool": { "name": pool, "generation": 1, "resourceSliceCount": count },
@@ -90,7 +90,7 @@ fn slice(pool: &str, place: &Value, content: &Value, (suffix, count): (&str, u64
 fn pool(rng: &mut SeededRng, name: &str, node: &str) -> Vec<Value> {
     let place = json!({ "nodeName": node });
     let slice =
-        |suffix: &str, count: u64, content: &Value| slice(name, &place, content, (suffix, count));
+        |suffix: &str, count: u64, content: &Value| slice(name, &place, content, suffix, count);
     if rng.percent(35) {
         let total = rng.pick(&["2", "3", "4"]);
         let counters = json!({ "sharedCounters": [

@@ -254,8 +254,8 @@ pub trait Score: Debug + Send + Sync {
     }
 }
 
-/// Extension points PlacementScore and NormalizePlacementScore: rank the domains in which a pod group
-/// finds room.
+/// Extension points `PlacementScore` and `NormalizePlacementScore`: rank the domains in which a pod
+/// group finds room.
 pub trait PlacementScore: Debug + Send + Sync {
     /// The score of a placement whose assignments are not made yet.
     fn score_placement(

@@ -91,7 +91,7 @@ impl Session<'_> {
         domains.map(|(path, nodes)| Candidate { domain: path.last().cloned(), nodes }).collect()
     }
 
-    /// Adds the scores of all PlacementScore plugins to the placements.
+    /// Adds the scores of all `PlacementScore` plugins to the placements.
     fn score_placements(&self, group: PodGroupId, placements: &mut [GroupPlacement]) {
         let GroupScheduling::Cycle { score } = &self.profile.plugins.group_scheduling else {
             return;
@@ -210,9 +210,7 @@ impl Statement<'_> {
                 assignments.push(Assignment { pod, node, fit });
             } else {
                 last_unfit = Some(pod);
-                if self.fit_is_same_for_shape(pod) {
-                    unfit.insert(shape);
-                }
+                unfit.extend(self.fit_is_same_for_shape(pod).then_some(shape));
             }
             if with_node + assignments.len() + (pods.len() - at - 1) < minimum {
                 break;

@@ -1,5 +1,5 @@
-//! NodeResourcesFit, with the scores LeastAllocated and NodeResourcesBalancedAllocation of nodes, and
-//! MostAllocated of placements.
+//! `NodeResourcesFit`, with the scores `LeastAllocated` and `NodeResourcesBalancedAllocation` of
+//! nodes, and `MostAllocated` of placements.
 
 use std::{borrow::Cow, fmt};
 
@@ -26,9 +26,25 @@ pub(super) enum NodeResourcesFit {
 #[derive(Debug)]
 pub(super) struct LeastAllocated;
 
-/// Prefers placements of a pod group that are fuller with the group: MostAllocated, over CPU and
+/// Prefers placements of a pod group that are fuller with the group: `MostAllocated`, over CPU and
 /// memory of all nodes of the placement.
 pub(super) struct MostAllocated;
+
+/// Millicores of CPU and bytes of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct CpuAndMemory {
+    cpu: i64,
+    memory: i64,
+}
+
+impl CpuAndMemory {
+    fn plus(self, more: Self) -> Self {
+        Self {
+            cpu: self.cpu.saturating_add(more.cpu),
+            memory: self.memory.saturating_add(more.memory),
+        }
+    }
+}
 
 /// Prefers nodes on which the pod brings the used fractions of CPU and memory closer together.
 #[derive(Debug)]
@@ -134,18 +150,18 @@ impl Score for LeastAllocated {
     }
 
     fn pre_score<'a>(&self, session: &'a Session<'_>, pod: PodId, _: &[NodeId]) -> NodeScore<'a> {
-        let (cpu, memory) = scored_request(session.shape_of(pod));
+        let request = scored_request(session.shape_of(pod));
         let shapes = &session.snapshot.shapes;
-        let some_count_more = shapes.iter().any(|shape| default_requests(shape) != (0, 0));
+        let none = CpuAndMemory::default();
+        let some_count_more = shapes.iter().any(|shape| default_requests(shape) != none);
         Box::new(move |node| {
             let (offered, used) =
                 (&session.node(node).allocatable, used_cpu_and_memory(session, node));
-            let more = if some_count_more { default_requests_on(session, node) } else { (0, 0) };
-            let used_cpu = used.0.saturating_add(more.0).saturating_add(cpu);
-            let used_memory = used.1.saturating_add(more.1).saturating_add(memory);
+            let more = if some_count_more { default_requests_on(session, node) } else { none };
+            let used = used.plus(more).plus(request);
             let percentages = [
-                free_percent(offered.cpu_milli, used_cpu),
-                free_percent(offered.memory_bytes, used_memory),
+                free_percent(offered.cpu_milli, used.cpu),
+                free_percent(offered.memory_bytes, used.memory),
             ];
             let offered: Vec<i64> = percentages.into_iter().flatten().collect();
             let count = i64::try_from(offered.len()).unwrap_or(1).max(1);
@@ -162,21 +178,23 @@ impl PlacementScore for MostAllocated {
         placement: &GroupPlacement,
     ) -> i64 {
         let pods = placement.assignments.iter().map(|assignment| session.shape_of(assignment.pod));
-        let (mut used_cpu, mut used_memory) = pods.map(scored_request).fold((0, 0), add_pair);
-        let (mut cpu, mut memory) = (0_i64, 0_i64);
+        let mut used = pods.map(scored_request).fold(CpuAndMemory::default(), CpuAndMemory::plus);
+        let mut total = CpuAndMemory::default();
         for node in &placement.nodes {
             let offered = &session.node(*node).allocatable;
-            let used = used_cpu_and_memory(session, *node);
-            let used = add_pair(used, default_requests_on(session, *node));
-            if offered.cpu_milli > 0 {
-                (cpu, used_cpu) = add_pair((cpu, used_cpu), (offered.cpu_milli, used.0));
-            }
-            if offered.memory_bytes > 0 {
-                (memory, used_memory) =
-                    add_pair((memory, used_memory), (offered.memory_bytes, used.1));
-            }
+            let on_node = used_cpu_and_memory(session, *node);
+            let on_node = on_node.plus(default_requests_on(session, *node));
+            // A resource that the node does not offer does not count, whatever its pods request.
+            let of = |offered: i64, amount: i64| if offered > 0 { amount } else { 0 };
+            let (cpu, memory) = (offered.cpu_milli, offered.memory_bytes);
+            total = total.plus(CpuAndMemory { cpu: of(cpu, cpu), memory: of(memory, memory) });
+            used = used.plus(CpuAndMemory {
+                cpu: of(cpu, on_node.cpu),
+                memory: of(memory, on_node.memory),
+            });
         }
-        let percentages = [used_percent(cpu, used_cpu), used_percent(memory, used_memory)];
+        let percentages =
+            [used_percent(total.cpu, used.cpu), used_percent(total.memory, used.memory)];
         let offered: Vec<i64> = percentages.into_iter().flatten().collect();
         let count = i64::try_from(offered.len()).unwrap_or(1).max(1);
         offered.into_iter().sum::<i64>() / count
@@ -198,12 +216,12 @@ impl Score for BalancedAllocation {
         Box::new(move |node| {
             let (offered, used) =
                 (&session.node(node).allocatable, used_cpu_and_memory(session, node));
-            let cpu = used.0.saturating_add(request.cpu_milli);
-            let memory = used.1.saturating_add(request.memory_bytes);
+            let cpu = used.cpu.saturating_add(request.cpu_milli);
+            let memory = used.memory.saturating_add(request.memory_bytes);
             let balance =
                 |cpu, memory| balance_percent(cpu, offered.cpu_milli, memory, offered.memory_bytes);
             // Since Kubernetes 1.36 the change counts: 75 if the balance stays as it is.
-            50 + (50 + balance(cpu, memory) - balance(used.0, used.1)) / 2
+            50 + (50 + balance(cpu, memory) - balance(used.cpu, used.memory)) / 2
         })
     }
 }
@@ -228,34 +246,29 @@ fn fraction_used(used: i64, total: i64) -> f64 {
 
 /// Used CPU (millicores) and memory (bytes) of the node, with defaults for containers without
 /// requests.
-fn used_cpu_and_memory(session: &Session<'_>, node: NodeId) -> (i64, i64) {
+fn used_cpu_and_memory(session: &Session<'_>, node: NodeId) -> CpuAndMemory {
     let (offered, idle) = (&session.node(node).allocatable, &session.node_info(node).idle);
     let taken = |of: fn(&Resources) -> i64| of(offered).saturating_sub(of(idle));
-    (taken(|all| all.cpu_milli), taken(|all| all.memory_bytes))
+    CpuAndMemory { cpu: taken(|all| all.cpu_milli), memory: taken(|all| all.memory_bytes) }
 }
 
 /// The CPU (millicores) and memory (bytes) that scores assume for containers without requests on
 /// the node.
-fn default_requests_on(session: &Session<'_>, node: NodeId) -> (i64, i64) {
+fn default_requests_on(session: &Session<'_>, node: NodeId) -> CpuAndMemory {
     let info = session.node_info(node);
     let all = info.staying.iter().chain(&info.leaving).chain(&info.stuck);
-    all.map(|pod| default_requests(session.shape_of(*pod))).fold((0, 0), add_pair)
+    all.map(|pod| default_requests(session.shape_of(*pod)))
+        .fold(CpuAndMemory::default(), CpuAndMemory::plus)
 }
 
-const fn add_pair(sum: (i64, i64), more: (i64, i64)) -> (i64, i64) {
-    (sum.0.saturating_add(more.0), sum.1.saturating_add(more.1))
+const fn default_requests(shape: &PodShape) -> CpuAndMemory {
+    CpuAndMemory { cpu: shape.default_cpu_milli, memory: shape.default_memory_bytes }
 }
 
-const fn default_requests(shape: &PodShape) -> (i64, i64) {
-    (shape.default_cpu_milli, shape.default_memory_bytes)
-}
-
-const fn scored_request(shape: &PodShape) -> (i64, i64) {
-    let (cpu, memory) = default_requests(shape);
-    (
-        shape.requests.cpu_milli.saturating_add(cpu),
-        shape.requests.memory_bytes.saturating_add(memory),
-    )
+fn scored_request(shape: &PodShape) -> CpuAndMemory {
+    let requests = &shape.requests;
+    let own = CpuAndMemory { cpu: requests.cpu_milli, memory: requests.memory_bytes };
+    own.plus(default_requests(shape))
 }
 
 /// Free part of a resource in percent of what the node offers; `None` if the node offers none of

@@ -14,7 +14,8 @@ mod wait;
 use std::{collections::BTreeSet, fmt};
 
 use super::{
-    DelayStart, FitError, PodGroupFailure, PodGroupPreemption, PreemptionOutcome, Quantity, Reason,
+    DelayStart, FitError, GroupDifference, PodGroupFailure, PodGroupPreemption, PreemptionOutcome,
+    Quantity, Reason,
     excluded_nodes::fmt_relabel,
     fit_error::resource_label,
     topology_fit_error::{
@@ -283,17 +284,21 @@ pub enum QueueBound {
     Limit,
 }
 
+fn suggestion_for_members(difference: &GroupDifference) -> Suggestion {
+    Suggestion::FixMembers {
+        pods: difference.pods,
+        first: Name::clone(&difference.pod),
+        fix: difference.field.fix(),
+    }
+}
+
 impl Reason {
     /// The suggestion for this reason.
     pub fn suggestion(&self) -> Suggestion {
         match self {
             Self::Queue(problem) => suggestion_for_queue(problem),
             Self::NotReady(not_ready) => gang::suggestion_for_gang(not_ready),
-            Self::PodsDiffer(difference) => Suggestion::FixMembers {
-                pods: difference.pods,
-                first: Name::clone(&difference.pod),
-                fix: difference.field.fix(),
-            },
+            Self::PodsDiffer(difference) => suggestion_for_members(difference),
             Self::SchedulingBackoff => Suggestion::ResetBackoff,
             Self::OverLimit { queue, limit, allocated, requested, other_bounds_too_low } => {
                 suggest_raising_bound(
