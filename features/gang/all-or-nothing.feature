@@ -26,11 +26,11 @@ Feature: A gang is placed whole or not at all
     And queue "training" has 24 running pods
     And a gang "train" of 10 pods with 1 GPU each is submitted to queue "training"
     And gang "train" has 10 pending pods
-    # slack: 1
     When 1 pod of pod "filler" finishes
     Then gang "train" has 10 pending pods
     When 1 pod of pod "filler" finishes
     Then gang "train" has 10 running pods
+    And 0 GPUs are free
     And the events match their snapshot
 
   @id:gang.take-turns

@@ -12,12 +12,12 @@ Feature: Pods run only on nodes that satisfy their constraints
   @taints
   @id:placement.taint
   Scenario: A taint keeps away pods that do not tolerate it
-    # slack: gpus 8
     When these workloads are submitted:
       | name      | kind       | queue | pods | gpus |
       | strangers | deployment | team  | 3    | 8    |
     Then deployment "strangers" has 2 running and 1 pending pods
     And deployment "strangers" is pending because "2 node(s) had untolerated taint {gpu: h100}"
+    # slack: gpus 8 (of the pod that waits)
     When these workloads are submitted:
       | name  | kind       | queue | pods | gpus | tolerations         |
       | guest | deployment | team  | 1    | 8    | gpu=h100:NoSchedule |

@@ -77,7 +77,7 @@ Feature: A higher priority preempts inside its queue, and only if that helps
       | high | team  | 4    | 1    | high     |
       | low  | team  | 4    | 1    | low      |
     And the cluster has 8 running pods
-    # slack: gpus 5, pods 1
+    # slack: gpus 5
     When these workloads are submitted:
       | name  | queue | pods | gpus | priority |
       | large | team  | 1    | 5    | middle   |
@@ -86,7 +86,7 @@ Feature: A higher priority preempts inside its queue, and only if that helps
     When these workloads are submitted:
       | name  | queue | pods | gpus | priority |
       | small | team  | 1    | 4    | middle   |
-    Then workload "small" has 1 running pod
+    Then workload "small" has 1 running and no pending pods
     And 4 pods of workload "low" were evicted
 
   @id:preemption.non-preemptible
