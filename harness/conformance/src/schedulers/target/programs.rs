@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn programs_are_validated() {
         let message = |text: &str| programs(text).unwrap_err().to_string();
-        let good = "- {name: a, command: a --port {port:a}}\n- {name: b, command: b, after: [a]}";
+        let good = "- {name: a, command: 'a --port {port:a}'}\n- {name: b, command: b, after: [a]}";
         assert!(programs(good).is_ok());
         assert_eq!(
             message("- {name: a, command: a}\n- {name: a, command: b}"),
