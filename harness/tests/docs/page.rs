@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 /// Why a block is not run: the value of `needs=`, and the reason.
-const NEEDS: [(&str, &str); 8] = [
+const NEEDS: [(&str, &str); 9] = [
     (KUBECTL, "needs kubectl; runs where kubectl is on the PATH"),
     ("clone", "changes the settings of the reader's clone"),
     ("minutes", "takes minutes or compiles"),
@@ -12,6 +12,7 @@ const NEEDS: [(&str, &str); 8] = [
     ("control-plane", "needs the programs of `make control-plane`; tests/cli runs them"),
     ("cluster", "needs a cluster of the reader's own"),
     ("own-files", "names a scheduler, a trace or versions of the reader's own"),
+    ("browser", "serves a page until Ctrl-C"),
     ("terminal", "asks questions on a terminal"),
 ];
 
