@@ -231,5 +231,5 @@ fn invalid_fleets_are_rejected() {
     "#);
     let missing = Lab::empty().run(&["up", "--fleet", "fleet.yaml"]);
     assert_eq!(missing.code, 2);
-    assert_snapshot!(missing.stderr, @"schedlab: fleet.yaml: No such file or directory (os error 2)");
+    assert_snapshot!(missing.stderr, @"schedlab: fleet.yaml: No such file or directory (os error 2); expected a file, or a fleet of schedlab: claims, lab, mig, mixed-claims");
 }

@@ -39,8 +39,8 @@ fn no_scheduler_needs_virtual_time() {
 }
 
 #[test]
-fn a_target_of_another_scheduler_needs_the_scheduler_option() {
-    for target in ["kube-scheduler", "schedlab-scheduler", "kai-scheduler", "kueue"] {
+fn a_target_without_programs_needs_the_scheduler_option() {
+    for target in ["kai-scheduler", "kueue", "volcano"] {
         for cluster in ["emulator", "control-plane"] {
             let error = usage_error(&[cluster, "--target", target]);
             let expected = format!(
@@ -49,6 +49,14 @@ fn a_target_of_another_scheduler_needs_the_scheduler_option() {
             );
             assert!(error.starts_with(&expected), "{error}");
         }
+    }
+}
+
+#[test]
+fn a_target_with_programs_needs_a_real_cluster() {
+    for target in ["kube-scheduler", "schedlab-scheduler", "kai"] {
+        let error = usage_error(&["emulator", "--target", target]);
+        assert!(error.contains("expected a real cluster: --cluster control-plane"), "{error}");
     }
 }
 
