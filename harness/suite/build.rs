@@ -23,7 +23,8 @@ fn main() -> anyhow::Result<()> {
     let mut sums = String::new();
     for file in &files {
         let on_disk = root.join(file);
-        let _ = writeln!(table, "    ({file:?}, include_str!({on_disk:?})),");
+        let literal = on_disk.to_str().context("the repository's path is UTF-8")?;
+        let _ = writeln!(table, "    ({file:?}, include_str!({literal:?})),");
         let content = std::fs::read(&on_disk).with_context(|| format!("cannot read {file}"))?;
         let _ = writeln!(sums, "{}  {file}", hex(&Sha256::digest(content)));
     }
@@ -43,7 +44,8 @@ fn collect_files(root: &Path, folder: &Path, files: &mut Vec<String>) -> anyhow:
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name().into_string().map_err(|name| {
-            anyhow::anyhow!("{}: got {name:?}, expected a name in UTF-8", on_disk.display())
+            let (folder, name) = (on_disk.display(), name.display());
+            anyhow::anyhow!("{folder}: got {name}, expected a name in UTF-8")
         })?;
         let path = folder.join(&name);
         if entry.file_type()?.is_dir() {

@@ -167,12 +167,9 @@ impl SnapshotSource {
         for kind in Kind::watched(self.config.flavor) {
             if let Some(name) = array_name(*kind) {
                 let mut list = list_objects(&api, *kind).await?;
-                let items = list.pointer_mut("/items").map(Value::take);
-                let items = items.and_then(|items| match items {
-                    Value::Array(items) => Some(items),
-                    _ => None,
-                });
-                let items = items.unwrap_or_default().into_iter().map(Arc::new);
+                let items = list.get_mut("items").and_then(Value::as_array_mut);
+                let items = items.map(std::mem::take).unwrap_or_default();
+                let items = items.into_iter().map(Arc::new);
                 cluster.objects.insert(name.to_owned(), items.collect());
             }
         }

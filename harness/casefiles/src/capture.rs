@@ -62,15 +62,13 @@ async fn list_events(client: &Client) -> anyhow::Result<Vec<Value>> {
     let request = http::Request::get("/api/v1/events").body(Vec::new())?;
     let text = client.request_text(request).await.context("cannot list /api/v1/events")?;
     let mut list: Value = serde_json::from_str(&text).context("cannot read /api/v1/events")?;
-    match list["items"].take() {
-        Value::Array(items) => Ok(items),
-        _ => Ok(Vec::new()),
-    }
+    let items = list.get_mut("items").and_then(Value::as_array_mut);
+    Ok(items.map(std::mem::take).unwrap_or_default())
 }
 
 fn event_time(event: &Value) -> &str {
-    let fields = ["lastTimestamp", "eventTime", "firstTimestamp"].iter();
-    fields.filter_map(|field| event.get(field)?.as_str()).next().unwrap_or_default()
+    let mut fields = ["lastTimestamp", "eventTime", "firstTimestamp"].iter();
+    fields.find_map(|field| event.get(field)?.as_str()).unwrap_or_default()
 }
 
 /// Images of pods that look like a scheduler.

@@ -137,7 +137,7 @@ impl Case {
         let options = SimpleFileOptions::default().last_modified_time(zip::DateTime::default());
         zip.start_file(MANIFEST_ENTRY, options)?;
         let mut manifest = self.counted_manifest();
-        manifest.format = FORMAT.to_owned();
+        FORMAT.clone_into(&mut manifest.format);
         serde_json::to_writer_pretty(&mut zip, &manifest)?;
         zip.start_file(SNAPSHOT_ENTRY, options)?;
         let mut snapshot = BufWriter::new(&mut zip);

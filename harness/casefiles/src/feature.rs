@@ -86,6 +86,9 @@ pub fn write_with_tables(
 }
 
 /// Writes the feature with the case file as its background.
+///
+/// # Errors
+/// The case has no name for what the claim is about.
 pub fn write_with_case(
     case: &Case,
     replay: &Replay,

@@ -8,7 +8,6 @@ mod element;
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
     thread,
-    time::Instant,
 };
 
 use schedlab_scheduler::snapshot_file::CapturedCluster;
@@ -25,8 +24,8 @@ pub struct Minimiser<'t> {
     pub on_progress: &'t (dyn Fn(usize, usize) + Sync),
     /// Number of candidates that are tried at the same time.
     pub threads: usize,
-    /// When to stop with what was reached.
-    pub deadline: Option<Instant>,
+    /// Whether to stop with what was reached.
+    pub is_time_over: &'t (dyn Fn() -> bool + Sync),
 }
 
 impl std::fmt::Debug for Minimiser<'_> {
@@ -43,7 +42,7 @@ pub struct Minimised {
     /// Number of candidates that were tried.
     pub tries: usize,
     /// Whether each element is needed: each was dropped alone, and the claim failed. `false`: the
-    /// deadline came first.
+    /// time was over before.
     pub is_minimal: bool,
     /// The elements that are left.
     pub elements: Vec<Element>,
@@ -79,7 +78,7 @@ impl Minimiser<'_> {
 
 impl Search<'_> {
     fn is_over(&self) -> bool {
-        self.minimiser.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        (self.minimiser.is_time_over)()
     }
 
     /// Drops elements of a class, in chunks that are halved down to single elements. Whether one was
@@ -89,25 +88,32 @@ impl Search<'_> {
         let mut has_changed = false;
         let mut size = elements.len();
         while size > 0 && !self.is_over() {
-            let mut start = 0;
-            while start < elements.len() && !self.is_over() {
-                let chunks: Vec<&[Element]> =
-                    elements[start..].chunks(size).take(self.minimiser.threads).collect();
-                let tried = chunks.len();
-                match self.first_success(&chunks) {
-                    Some((at, cluster)) => {
-                        let from = start + at * size;
-                        elements.drain(from..(from + size).min(elements.len()));
-                        start = from;
-                        self.case.cluster = cluster;
-                        has_changed = true;
-                        let tries = self.tries.load(Ordering::Relaxed);
-                        (self.minimiser.on_progress)(self.case.object_count(), tries);
-                    }
-                    None => start += tried * size,
-                }
-            }
+            has_changed |= self.drop_chunks(&mut elements, size);
             size = if size == 1 { 0 } else { size.div_ceil(2) };
+        }
+        has_changed
+    }
+
+    /// Drops chunks of this size, from the first to the last. Whether one was dropped.
+    fn drop_chunks(&mut self, elements: &mut Vec<Element>, size: usize) -> bool {
+        let mut has_changed = false;
+        let mut start = 0;
+        while start < elements.len() && !self.is_over() {
+            let chunks: Vec<&[Element]> =
+                elements[start..].chunks(size).take(self.minimiser.threads).collect();
+            let tried = chunks.len();
+            match self.first_success(&chunks) {
+                Some((at, cluster)) => {
+                    let from = start + at * size;
+                    elements.drain(from..(from + size).min(elements.len()));
+                    start = from;
+                    self.case.cluster = cluster;
+                    has_changed = true;
+                    let tries = self.tries.load(Ordering::Relaxed);
+                    (self.minimiser.on_progress)(self.case.object_count(), tries);
+                }
+                None => start += tried * size,
+            }
         }
         has_changed
     }

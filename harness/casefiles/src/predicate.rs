@@ -105,7 +105,7 @@ impl Predicate {
         match self.state {
             State::Pending => self.judge_pending(replay, &pods),
             State::Placed => {
-                let pending = self.pending_pods(replay, &pods);
+                let pending = pending_pods(replay, &pods);
                 match pending.len() {
                     0 => Verdict::Holds(format!("all {} pods have a node", pods.len())),
                     count => {
@@ -147,13 +147,13 @@ impl Predicate {
     }
 
     fn judge_pending(&self, replay: &Replay, pods: &[&ReplayedPod]) -> Verdict {
-        if self.pending_pods(replay, pods).is_empty() {
+        if pending_pods(replay, pods).is_empty() {
             return Verdict::Fails(format!("all {} pods have a node", pods.len()));
         }
         let said: Vec<(String, bool)> =
             self.reasons(replay)
                 .map(|group| (reason_text(group), self.is_reason(&[group.code, &group.message])))
-                .chain(self.unschedulable(replay, pods).map(|(pod, message)| {
+                .chain(unschedulable(replay, pods).map(|(pod, message)| {
                     (format!("{pod}: {message}"), self.is_reason(&[message]))
                 }))
                 .collect();
@@ -168,33 +168,6 @@ impl Predicate {
 
     fn is_reason(&self, texts: &[&str]) -> bool {
         texts.iter().any(|text| text.contains(&self.because))
-    }
-
-    /// Pods that have no node at the end: the last cycle binds some of those that wait.
-    fn pending_pods<'r>(&self, replay: &Replay, pods: &[&'r ReplayedPod]) -> Vec<&'r ReplayedPod> {
-        let last = replay.cycles.last().into_iter().flatten();
-        let bound: Vec<&str> = last
-            .filter_map(|decision| match decision {
-                ReplayedDecision::Bind { pod, .. } => Some(&**pod),
-                ReplayedDecision::Pipeline { .. } | ReplayedDecision::Evict { .. } => None,
-            })
-            .collect();
-        let waits = |pod: &&&ReplayedPod| {
-            let key = pod_key(pod);
-            let is_broken = replay.unschedulable.iter().any(|broken| broken.pod == key);
-            (pod.is_pending || is_broken) && !bound.contains(&&*key)
-        };
-        pods.iter().filter(waits).copied().collect()
-    }
-
-    fn unschedulable<'r>(
-        &self,
-        replay: &'r Replay,
-        pods: &[&ReplayedPod],
-    ) -> impl Iterator<Item = (&'r str, &'r str)> {
-        let keys: Vec<String> = pods.iter().map(|pod| pod_key(pod)).collect();
-        let broken = replay.unschedulable.iter().filter(move |it| keys.contains(&it.pod));
-        broken.map(|it| (&*it.pod, &*it.message))
     }
 
     fn is_about(&self, pod: &ReplayedPod) -> bool {
@@ -224,6 +197,32 @@ impl Predicate {
         let known: Vec<&str> = known.into_iter().take(8).collect();
         format!("got {}, expected one of {}{more}", self.name, known.join(", "))
     }
+}
+
+/// Pods that have no node at the end: the last cycle binds some of those that wait.
+fn pending_pods<'r>(replay: &Replay, pods: &[&'r ReplayedPod]) -> Vec<&'r ReplayedPod> {
+    let last = replay.cycles.last().into_iter().flatten();
+    let bound: Vec<&str> = last
+        .filter_map(|decision| match decision {
+            ReplayedDecision::Bind { pod, .. } => Some(&**pod),
+            ReplayedDecision::Pipeline { .. } | ReplayedDecision::Evict { .. } => None,
+        })
+        .collect();
+    let waits = |pod: &&&ReplayedPod| {
+        let key = pod_key(pod);
+        let is_broken = replay.unschedulable.iter().any(|broken| broken.pod == key);
+        (pod.is_pending || is_broken) && !bound.contains(&&*key)
+    };
+    pods.iter().filter(waits).copied().collect()
+}
+
+fn unschedulable<'r>(
+    replay: &'r Replay,
+    pods: &[&ReplayedPod],
+) -> impl Iterator<Item = (&'r str, &'r str)> {
+    let keys: Vec<String> = pods.iter().map(|pod| pod_key(pod)).collect();
+    let broken = replay.unschedulable.iter().filter(move |it| keys.contains(&it.pod));
+    broken.map(|it| (&*it.pod, &*it.message))
 }
 
 /// The reason of a pending pod group without names and numbers: two reasons with one template say the

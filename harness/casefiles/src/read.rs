@@ -209,7 +209,7 @@ impl CaseReader {
             Value::Null => Ok(()),
             Value::Array(items) => items.into_iter().try_for_each(|item| self.take_document(item)),
             Value::Object(_) => self.take_object(document, None),
-            other => Err(format!(
+            other @ (Value::Bool(_) | Value::Number(_) | Value::String(_)) => Err(format!(
                 "got {}, expected a snapshot, or objects of Kubernetes as kubectl prints them",
                 shortened(&other.to_string())
             )),
@@ -239,7 +239,7 @@ impl CaseReader {
             let items = match objects {
                 Value::Null => continue,
                 Value::Array(items) => items,
-                _ => {
+                Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
                     return Err(format!(
                         "rawObjects.{array}: got no array, expected an array of objects, or null"
                     ));

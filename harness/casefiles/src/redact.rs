@@ -13,19 +13,19 @@ use std::{collections::BTreeMap, sync::Arc};
 use schedlab_api::{Map, Text, Value, annotations, labels};
 
 use crate::Case;
-use allowed::{Class, Fields, Rule};
+use allowed::{Fields, NameClass, Rule};
 use names::Names;
 
 pub use check::{RedactionCheck, check_redaction};
 pub use names::RedactionTable;
 
 /// Annotations that are kept, with the class of their value if it is a name.
-const ANNOTATIONS: &[(&str, Option<Class>)] = &[
-    (annotations::POD_GROUP_NAME, Some(Class::Workload)),
+const ANNOTATIONS: &[(&str, Option<NameClass>)] = &[
+    (annotations::POD_GROUP_NAME, Some(NameClass::Workload)),
     (annotations::GPU_FRACTION, None),
     (annotations::GPU_MEMORY, None),
     (annotations::GPU_FRACTION_NUM_DEVICES, None),
-    (annotations::GPU_FRACTION_CONTAINER_NAME, Some(Class::Container)),
+    (annotations::GPU_FRACTION_CONTAINER_NAME, Some(NameClass::Container)),
     (annotations::SKIP_POD_GROUPER, None),
     (annotations::BATCH_MIN_MEMBER, None),
     (annotations::PREEMPTION_DELAY, None),
@@ -34,26 +34,26 @@ const ANNOTATIONS: &[(&str, Option<Class>)] = &[
     (annotations::LAST_EVICTION_TIMESTAMP, None),
     (annotations::STALE_SINCE_TIMESTAMP, None),
     (annotations::BIND_COMPLETED, None),
-    (annotations::SELECTED_NODE, Some(Class::Node)),
+    (annotations::SELECTED_NODE, Some(NameClass::Node)),
     ("mps", None),
 ];
 
 /// Labels whose value is the name of an object, with the class of that name.
-const NAMING_LABELS: &[(&str, Class)] = &[
-    (labels::QUEUE, Class::Queue),
-    (labels::SUB_GROUP, Class::SubGroup),
-    (labels::PRIORITY_CLASS, Class::Priority),
-    (labels::GPU_GROUP, Class::GpuGroup),
-    (labels::HOSTNAME, Class::Node),
-    (labels::STATEFUL_SET_POD_NAME, Class::Pod),
-    (labels::JOB_SET_NAME, Class::Workload),
-    (labels::TRAINING_JOB_NAME, Class::Workload),
-    ("job-name", Class::Workload),
-    ("batch.kubernetes.io/job-name", Class::Workload),
-    ("controller-uid", Class::Uid),
-    ("batch.kubernetes.io/controller-uid", Class::Uid),
-    ("kubernetes.io/metadata.name", Class::Namespace),
-    ("metadata.name", Class::Node),
+const NAMING_LABELS: &[(&str, NameClass)] = &[
+    (labels::QUEUE, NameClass::Queue),
+    (labels::SUB_GROUP, NameClass::SubGroup),
+    (labels::PRIORITY_CLASS, NameClass::Priority),
+    (labels::GPU_GROUP, NameClass::GpuGroup),
+    (labels::HOSTNAME, NameClass::Node),
+    (labels::STATEFUL_SET_POD_NAME, NameClass::Pod),
+    (labels::JOB_SET_NAME, NameClass::Workload),
+    (labels::TRAINING_JOB_NAME, NameClass::Workload),
+    ("job-name", NameClass::Workload),
+    ("batch.kubernetes.io/job-name", NameClass::Workload),
+    ("controller-uid", NameClass::Uid),
+    ("batch.kubernetes.io/controller-uid", NameClass::Uid),
+    ("kubernetes.io/metadata.name", NameClass::Namespace),
+    ("metadata.name", NameClass::Node),
 ];
 
 /// A redacted case, and the table that translates it back.
@@ -108,7 +108,7 @@ impl Redactor {
         let manifest = &mut redacted.manifest;
         manifest.redacted = true;
         let version = case.manifest.kubernetes.split(['-', '+']).next().unwrap_or_default();
-        manifest.kubernetes = version.to_owned();
+        version.clone_into(&mut manifest.kubernetes);
         let images = case.manifest.scheduler_images.iter().filter_map(|image| {
             let name = image.rsplit('/').next().unwrap_or(image);
             public::is_public(name).then(|| name.to_owned())
@@ -134,13 +134,13 @@ impl Redactor {
             return String::new();
         };
         let class = match claim.subject {
-            crate::predicate::Subject::Gang => Class::Workload,
-            crate::predicate::Subject::Pod => Class::Pod,
-            crate::predicate::Subject::Queue => Class::Queue,
+            crate::predicate::Subject::Gang => NameClass::Workload,
+            crate::predicate::Subject::Pod => NameClass::Pod,
+            crate::predicate::Subject::Queue => NameClass::Queue,
         };
         claim.name = match claim.name.split_once('/') {
             Some((namespace, name)) => {
-                let namespace = self.names.replace(Class::Namespace, namespace);
+                let namespace = self.names.replace(NameClass::Namespace, namespace);
                 format!("{namespace}/{}", self.names.replace(class, name))
             }
             None => self.names.replace(class, &claim.name),
@@ -161,13 +161,11 @@ impl Redactor {
                 items.filter(|item| *item != Value::Object(Map::new())).collect()
             }
             (Fields::Object(children), Value::Object(map)) => {
-                let mut kept = Map::new();
-                for (key, value) in map {
-                    if let Some(child) = children.get(key.as_str()) {
-                        kept.insert(key.clone(), self.redact_fields(child, value));
-                    }
-                }
-                Value::Object(kept)
+                let redacted = map.iter().filter_map(|(key, value)| {
+                    let child = children.get(key.as_str())?;
+                    Some((key.clone(), self.redact_fields(child, value)))
+                });
+                redacted.collect()
             }
             (Fields::List(_) | Fields::Object(_), other) => mistyped(other),
         }
@@ -181,7 +179,7 @@ impl Redactor {
             // A word of a newer API: its meaning is unknown here, too.
             (Rule::Plain | Rule::Word, Value::String(_)) => Value::from("unknown"),
             (Rule::Name(class), Value::String(text)) => self.name(class, text),
-            (Rule::LabelKey, Value::String(text)) => self.name(Class::Label, text),
+            (Rule::LabelKey, Value::String(text)) => self.name(NameClass::Label, text),
             (Rule::Labels, Value::Object(map)) => map
                 .iter()
                 .map(|(key, value)| (self.label_key(key), self.label_value(key, value)))
@@ -189,7 +187,7 @@ impl Redactor {
             (Rule::Annotations, Value::Object(map)) => self.redact_annotations(map),
             (Rule::Resources, Value::Object(map)) => {
                 let entries = map.iter().map(|(name, amount)| {
-                    let name = self.names.replace(Class::Resource, name);
+                    let name = self.names.replace(NameClass::Resource, name);
                     (Text::from(name), self.redact_leaf(Rule::Plain, amount))
                 });
                 entries.collect()
@@ -199,37 +197,35 @@ impl Redactor {
             (Rule::Image, Value::String(text)) => {
                 let is_tagged = text.rfind(':') > text.rfind('/');
                 let tagged = if is_tagged { text.to_string() } else { format!("{text}:latest") };
-                self.name(Class::Image, &tagged)
+                self.name(NameClass::Image, &tagged)
             }
             (Rule::Attributes, Value::Object(map)) => self.redact_attributes(map),
             (Rule::Expression, Value::String(text)) => {
                 let names = &mut self.names;
                 Value::from(expression::redact(text, &mut |name| {
-                    names.replace(Class::Device, name)
+                    names.replace(NameClass::Device, name)
                 }))
             }
             (_, other) => mistyped(other),
         }
     }
 
-    fn name(&mut self, class: Class, text: &str) -> Value {
-        match class {
+    fn name(&mut self, class: NameClass, text: &str) -> Value {
+        if class == NameClass::Device {
             // A qualified name: a domain and a name.
-            Class::Device => {
-                let parts = text.split('/').map(|part| self.names.replace(class, part));
-                Value::from(parts.collect::<Vec<_>>().join("/"))
-            }
-            _ => Value::from(self.names.replace(class, text)),
+            let parts = text.split('/').map(|part| self.names.replace(class, part));
+            return Value::from(parts.collect::<Vec<_>>().join("/"));
         }
+        Value::from(self.names.replace(class, text))
     }
 
     fn label_key(&mut self, key: &str) -> Text {
         match key.strip_prefix(labels::GPU_GROUP).and_then(|rest| rest.strip_prefix('/')) {
             Some(group) => {
-                let group = self.names.replace(Class::GpuGroup, group);
+                let group = self.names.replace(NameClass::GpuGroup, group);
                 format!("{}/{group}", labels::GPU_GROUP).into()
             }
-            None => self.names.replace(Class::Label, key).into(),
+            None => self.names.replace(NameClass::Label, key).into(),
         }
     }
 
@@ -239,13 +235,13 @@ impl Redactor {
             return self.name(*class, text);
         }
         if key.starts_with(labels::GPU_GROUP) {
-            return self.name(Class::GpuGroup, text);
+            return self.name(NameClass::GpuGroup, text);
         }
         // Public values, such as the model of a GPU, are kept for public keys only.
         if public::is_public_key(key) && !key.contains("topology") && public::is_public(text) {
             return value.clone();
         }
-        self.name(Class::Value, text)
+        self.name(NameClass::Value, text)
     }
 
     fn redact_annotations(&mut self, map: &Map) -> Value {
@@ -297,10 +293,10 @@ impl Redactor {
 
     fn redact_reference(&mut self, map: &Map) -> Value {
         let class = match map.get("kind").and_then(Value::as_str).unwrap_or_default() {
-            "Pod" => Class::Pod,
-            "Node" => Class::Node,
-            "Queue" => Class::Queue,
-            _ => Class::Workload,
+            "Pod" => NameClass::Pod,
+            "Node" => NameClass::Node,
+            "Queue" => NameClass::Queue,
+            _ => NameClass::Workload,
         };
         let mut kept = Map::new();
         for (field, value) in map {
@@ -311,8 +307,8 @@ impl Redactor {
                 ("apiVersion", Value::String(_)) => Value::from("apps/v1"),
                 ("kind", Value::String(_)) => Value::from("Workload"),
                 ("name", Value::String(text)) => self.name(class, text),
-                ("uid", Value::String(text)) => self.name(Class::Uid, text),
-                ("namespace", Value::String(text)) => self.name(Class::Namespace, text),
+                ("uid", Value::String(text)) => self.name(NameClass::Uid, text),
+                ("namespace", Value::String(text)) => self.name(NameClass::Namespace, text),
                 ("controller", Value::Bool(_)) => value.clone(),
                 _ => continue,
             };
@@ -323,27 +319,28 @@ impl Redactor {
 
     fn redact_attributes(&mut self, map: &Map) -> Value {
         let entry = |(name, value): (&Text, &Value)| {
-            let name = self.name(Class::Device, name).as_str().unwrap_or_default().to_owned();
-            let value = match value {
-                Value::Object(fields) => {
-                    let of_type = |(kind, value): (&Text, &Value)| {
-                        let value = match value {
-                            Value::String(text) if !public::is_plain(text) => {
-                                self.name(Class::Device, text)
-                            }
-                            other => self.redact_leaf(Rule::Plain, other),
-                        };
-                        (kind.clone(), value)
-                    };
-                    let known = ["string", "int", "bool", "version", "value"];
-                    let fields = fields.iter().filter(|(kind, _)| known.contains(&kind.as_str()));
-                    fields.map(of_type).collect()
-                }
-                other => self.redact_leaf(Rule::Plain, other),
-            };
-            (Text::from(name), value)
+            let name = self.name(NameClass::Device, name).as_str().unwrap_or_default().to_owned();
+            (Text::from(name), self.redact_attribute(value))
         };
         map.iter().map(entry).collect()
+    }
+
+    /// An attribute of a device is an object: the name of its type, and the value.
+    fn redact_attribute(&mut self, attribute: &Value) -> Value {
+        let Value::Object(fields) = attribute else {
+            return self.redact_leaf(Rule::Plain, attribute);
+        };
+        let known = ["string", "int", "bool", "version", "value"];
+        let fields = fields.iter().filter(|(kind, _)| known.contains(&kind.as_str()));
+        let redacted = fields.map(|(kind, value)| {
+            let private = value.as_str().filter(|text| !public::is_plain(text));
+            let value = match private {
+                Some(text) => self.name(NameClass::Device, text),
+                None => self.redact_leaf(Rule::Plain, value),
+            };
+            (kind.clone(), value)
+        });
+        redacted.collect()
     }
 
     /// Settings keep what consists of public words and numbers; the scheduler's name and its node
@@ -356,27 +353,31 @@ impl Redactor {
             Value::String(_) => Value::Null,
             Value::Array(items) => items.iter().map(|item| self.redact_settings(item)).collect(),
             Value::Object(map) => {
-                let mut kept = Map::new();
-                for (key, value) in map {
-                    let redacted = match (key.to_ascii_lowercase().as_str(), value) {
-                        ("schedulername", Value::String(text)) => self.name(Class::Scheduler, text),
-                        ("nodepoollabelkey" | "label", Value::String(text)) => {
-                            self.name(Class::Label, text)
-                        }
-                        ("nodepoollabelvalue" | "value", Value::String(text)) => {
-                            self.name(Class::Value, text)
-                        }
-                        ("namespace", Value::String(text)) => self.name(Class::Namespace, text),
-                        ("usagedbconfig", _) => continue,
-                        _ if public::is_setting(key) => self.redact_settings(value),
-                        _ => continue,
-                    };
-                    kept.insert(key.clone(), redacted);
-                }
-                Value::Object(kept)
+                let kept = map.iter().filter_map(|(key, value)| {
+                    Some((key.clone(), self.redact_setting(key, value)?))
+                });
+                kept.collect()
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         }
+    }
+
+    /// The value of one setting; `None` if the setting is not kept.
+    fn redact_setting(&mut self, key: &str, value: &Value) -> Option<Value> {
+        let redacted = match (key.to_ascii_lowercase().as_str(), value) {
+            ("schedulername", Value::String(text)) => self.name(NameClass::Scheduler, text),
+            ("nodepoollabelkey" | "label", Value::String(text)) => {
+                self.name(NameClass::Label, text)
+            }
+            ("nodepoollabelvalue" | "value", Value::String(text)) => {
+                self.name(NameClass::Value, text)
+            }
+            ("namespace", Value::String(text)) => self.name(NameClass::Namespace, text),
+            ("usagedbconfig", _) => return None,
+            _ if public::is_setting(key) => self.redact_settings(value),
+            _ => return None,
+        };
+        Some(redacted)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use schedlab_casefiles::Case;
@@ -10,6 +10,7 @@ use schedlab_casefiles::minimise::Minimiser;
 use schedlab_casefiles::predicate::{Predicate, State, Verdict, reason_template};
 use schedlab_scheduler::replay::WaitingGroup;
 use schedlab_scheduler::snapshot_file::Overrides;
+use tokio::time::Instant;
 
 use super::case_input::{case_error, load_case, overrides, write_case};
 use super::{CommandOutput, UsageError};
@@ -48,17 +49,17 @@ pub fn run_minimise_command(args: &Minimise) -> anyhow::Result<ExitStatus> {
         }
     };
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok());
+    let began = Instant::now();
     let minimiser = Minimiser {
         holds: &|case| keep.holds(case, &overrides, args.cycles),
         on_progress: &on_progress,
         threads: jobs.map_or(1, std::num::NonZeroUsize::get),
-        deadline: Instant::now().checked_add(args.budget),
+        is_time_over: &|| began.elapsed() >= args.budget,
     };
     case.manifest.shows = match &keep {
         Keep::Claim { claim, .. } => claim.to_string(),
         Keep::Command(_) => String::new(),
     };
-    let began = Instant::now();
     let result = minimiser.minimise(&case);
     write_case(&result.case, &args.output)?;
     let proof = if result.is_minimal {

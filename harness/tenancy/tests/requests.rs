@@ -1,11 +1,11 @@
 //! What the tenant service sends to the cluster for the requests of Go programs.
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, Request, Response};
-use http_body_util::BodyExt as _;
+use http::{HeaderMap, HeaderValue, Request, Response, Uri};
+use http_body_util::{BodyExt as _, Collected};
 use kube::client::Body;
 use schedlab_api::{Value, json};
 use schedlab_tenancy::{NodeIsolation, TenantNames, TenantService, WatchMux};
@@ -34,15 +34,15 @@ impl Cluster {
 
     async fn respond(self, request: Request<Body>) -> Result<Response<Body>, Infallible> {
         let (parts, body) = request.into_parts();
-        let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+        let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
         let mut response = Response::new(Body::from(self.answer.as_bytes().to_vec()));
         if parts.headers.contains_key(ACCEPT_ENCODING) {
             *response.body_mut() = Body::from(vec![0x1f, 0x8b, 8, 0]);
-            response.headers_mut().insert(CONTENT_ENCODING, "gzip".parse().unwrap());
+            response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
         let (uri, headers) = (parts.uri.to_string(), parts.headers);
         let body = serde_json::from_slice(&body).unwrap_or_default();
-        self.received.lock().unwrap().push(Received { uri, headers, body });
+        self.received().push(Received { uri, headers, body });
         Ok(response)
     }
 
@@ -59,22 +59,27 @@ impl Cluster {
             installed_scheduler: None,
             node_pool: None,
         };
-        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-        let watches = WatchMux::start(nowhere, "q").unwrap();
+        let nowhere = kube::Config::new(Uri::from_static("http://127.0.0.1:1"));
+        let watches = WatchMux::start(nowhere, "q").expect("the configuration makes a client");
         let client = kube::Client::new(service, "default");
         let mut tenant = TenantService::new(client, Arc::new(names), watches);
-        let response = tenant.call(request.map(Body::from)).await.unwrap();
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        String::from_utf8(body.to_vec()).unwrap()
+        let answered = tenant.call(request.map(Body::from)).await;
+        let response = answered.expect("the tenant service answers");
+        let body = response.into_body().collect().await.expect("the body arrives whole");
+        String::from_utf8(body.to_bytes().to_vec()).expect("the body is UTF-8")
     }
 
     fn last_request(&self) -> Received {
-        self.received.lock().unwrap().last().cloned().expect("a request arrived")
+        self.received().last().cloned().expect("a request arrived")
+    }
+
+    fn received(&self) -> MutexGuard<'_, Vec<Received>> {
+        self.received.lock().expect("no holder of the lock panics")
     }
 }
 
 fn get(path: &str) -> Request<Vec<u8>> {
-    Request::get(path).body(Vec::new()).unwrap()
+    Request::get(path).body(Vec::new()).expect("the path is a URI")
 }
 
 #[tokio::test]
@@ -100,7 +105,8 @@ async fn watches_and_lists_are_read_although_the_client_accepts_compression() {
 /// A pod named `p` with the scheduler name `kai-scheduler`, as a Go client encodes it.
 fn protobuf_pod(api_version: &str) -> Vec<u8> {
     let field = |number: u8, bytes: &[u8]| {
-        [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
+        let length = u8::try_from(bytes.len()).expect("a field of the pod is short");
+        [&[number << 3 | 2, length], bytes].concat()
     };
     let scheduler = [&[0x9a, 0x01, 13], &b"kai-scheduler"[..]].concat();
     let container = field(2, &[field(1, b"c"), field(2, b"i")].concat());

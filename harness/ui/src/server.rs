@@ -102,7 +102,8 @@ impl PageServer {
 fn new_token() -> anyhow::Result<String> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no random numbers: {error}"))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(digits.concat())
 }
 
 /// Lets time pass while the clock plays.
@@ -325,13 +326,13 @@ async fn advance(
                 return Ok("no pod was evicted within 24 hours".to_owned());
             }
         }
-        seconds => match seconds.parse::<u32>() {
-            Ok(seconds) => state.session.advance(Duration::from_secs(seconds.into())).await?,
-            Err(_) => {
-                let text = format!("by: got {seconds:?}, expected cycle, eviction or seconds");
+        by => {
+            let Ok(seconds) = by.parse::<u32>() else {
+                let text = format!("by: got {by:?}, expected cycle, eviction or seconds");
                 return Err(PageError(StatusCode::BAD_REQUEST, text));
-            }
-        },
+            };
+            state.session.advance(Duration::from_secs(seconds.into())).await?;
+        }
     }
     Ok(String::new())
 }

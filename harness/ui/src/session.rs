@@ -108,6 +108,32 @@ impl VirtualCluster {
         self.status.send_replace(SessionStatus { now, revision, cycles });
     }
 
+    /// Waits until a pod is evicted, at most [`EVICTION_SEARCH_MAX`]. Returns whether one was.
+    async fn wait_for_eviction(&self) -> bool {
+        let before = lock(&self.history).evictions();
+        let end = tokio::time::Instant::now() + EVICTION_SEARCH_MAX;
+        let mut revisions = self.emulator.store().subscribe_revisions();
+        loop {
+            let changed = tokio::time::timeout_at(end, revisions.changed()).await;
+            if lock(&self.history).evictions() > before {
+                return true;
+            }
+            if !matches!(changed, Ok(Ok(()))) {
+                return false;
+            }
+        }
+    }
+
+    /// Applies objects up to the first that is rejected.
+    async fn apply(&self, objects: &[Value]) -> anyhow::Result<()> {
+        let mut api = Api::new(self.emulator.client());
+        for (applied, object) in objects.iter().enumerate() {
+            let done = api.apply(object).await;
+            done.with_context(|| format!("{applied} of {} applied", objects.len()))?;
+        }
+        Ok(())
+    }
+
     fn scheduler_clock(&self) -> schedlab_scheduler::Clock {
         let clock = self.emulator.clock().clone();
         Arc::new(move || clock.now())
@@ -133,28 +159,9 @@ impl Session {
             .build()
             .context("cannot create a runtime for the cluster")?;
         let cluster_thread = std::thread::Builder::new().name("cluster".to_owned());
-        let work = move || {
-            runtime.block_on(async move {
-                let cluster = match start_cluster(options).await {
-                    Ok(cluster) => Arc::new(cluster),
-                    Err(error) => {
-                        let _ = ready.send(Err(error));
-                        return;
-                    }
-                };
-                cluster.publish_status();
-                let handles = (cluster.status.subscribe(), Arc::clone(&cluster.history));
-                if ready.send(Ok(handles)).is_err() {
-                    return;
-                }
-                // Waiting blocks the thread: virtual time stands still until the next job.
-                while let Ok(job) = queue.recv() {
-                    job(Arc::clone(&cluster)).await;
-                }
-            });
-        };
+        let work = move || runtime.block_on(run_cluster(options, queue, ready));
         cluster_thread.spawn(work).context("cannot start the thread of the cluster")?;
-        let (status, history) = started.await.context("the cluster's thread ended")??;
+        let Handles { status, history } = started.await.context("the cluster's thread ended")??;
         Ok(Self { jobs, status, history })
     }
 
@@ -261,23 +268,7 @@ impl Session {
     /// # Errors
     /// The cluster's thread has ended.
     pub async fn advance_to_eviction(&self) -> anyhow::Result<bool> {
-        self.run(|cluster| {
-            Box::pin(async move {
-                let before = lock(&cluster.history).evictions();
-                let end = tokio::time::Instant::now() + EVICTION_SEARCH_MAX;
-                let mut revisions = cluster.emulator.store().subscribe_revisions();
-                loop {
-                    let changed = tokio::time::timeout_at(end, revisions.changed()).await;
-                    if lock(&cluster.history).evictions() > before {
-                        return true;
-                    }
-                    if !matches!(changed, Ok(Ok(()))) {
-                        return false;
-                    }
-                }
-            })
-        })
-        .await
+        self.run(|cluster| Box::pin(async move { cluster.wait_for_eviction().await })).await
     }
 
     /// Applies objects, one after the other. Stops at the first that is rejected.
@@ -285,17 +276,7 @@ impl Session {
     /// # Errors
     /// An object is rejected; the message names it, and how many were applied before.
     pub async fn apply(&self, objects: Vec<Value>) -> anyhow::Result<()> {
-        self.run(move |cluster| {
-            Box::pin(async move {
-                let mut api = Api::new(cluster.emulator.client());
-                for (applied, object) in objects.iter().enumerate() {
-                    let done = api.apply(object).await;
-                    done.with_context(|| format!("{applied} of {} applied", objects.len()))?;
-                }
-                anyhow::Ok(())
-            })
-        })
-        .await?
+        self.run(move |cluster| Box::pin(async move { cluster.apply(&objects).await })).await?
     }
 
     /// Changes an object by a JSON merge patch.
@@ -381,13 +362,45 @@ impl Session {
     }
 }
 
+/// What a session has of its cluster, apart from the jobs.
+struct Handles {
+    status: watch::Receiver<SessionStatus>,
+    history: Arc<Mutex<History>>,
+}
+
+/// Starts the cluster and does the jobs of the queue until the session is dropped.
+async fn run_cluster(
+    options: SessionOptions,
+    queue: mpsc::Receiver<Job>,
+    ready: oneshot::Sender<anyhow::Result<Handles>>,
+) {
+    let cluster = match start_cluster(options).await {
+        Ok(cluster) => Arc::new(cluster),
+        Err(error) => {
+            let _ = ready.send(Err(error));
+            return;
+        }
+    };
+    cluster.publish_status();
+    let (status, history) = (cluster.status.subscribe(), Arc::clone(&cluster.history));
+    if ready.send(Ok(Handles { status, history })).is_err() {
+        return;
+    }
+    // Waiting blocks the thread: virtual time stands still until the next job.
+    while let Ok(job) = queue.recv() {
+        job(Arc::clone(&cluster)).await;
+    }
+}
+
 async fn start_cluster(options: SessionOptions) -> anyhow::Result<VirtualCluster> {
     let clock = Clock::starting_at(epoch_timestamp());
     let emulator = Emulator::start(Options { seed: options.seed, ..Options::with_clock(clock) });
     install_scheduler_objects(&Api::new(emulator.client())).await?;
     let history = Arc::new(Mutex::new(History::default()));
     let past = emulator.log_since(0).unwrap_or_default();
-    past.iter().for_each(|entry| lock(&history).apply_entry(entry));
+    for entry in &past {
+        lock(&history).apply_entry(entry);
+    }
     let observed = Arc::clone(&history);
     emulator.observe_writes(Box::new(move |entry| lock(&observed).apply_entry(entry)));
     emulator.add_fleet(&options.fleet)?;

@@ -110,6 +110,17 @@ pub struct PendingWorkload {
     pub reason: String,
 }
 
+impl PendingWorkload {
+    /// Adds a pending pod and the GPUs that it requests.
+    fn add_pod(&mut self, pod: Pod<'_>, gpus: MilliGpus) {
+        self.pods += 1;
+        self.gpus += gpus;
+        if self.reason.is_empty() {
+            pod.unschedulable_message().unwrap_or_default().clone_into(&mut self.reason);
+        }
+    }
+}
+
 impl ClusterState {
     /// The state that a set of objects shows.
     pub fn from_objects(objects: &ObjectSet, fair_shares: &FairShares) -> Self {
@@ -127,12 +138,7 @@ impl ClusterState {
                 Phase::Succeeded | Phase::Failed => {}
                 Phase::Pending | Phase::Gated => {
                     charge(&mut queues, objects, queue, |queue| queue.pending += milli);
-                    let entry = pending_workload(&mut pending, value, queue, objects);
-                    entry.pods += 1;
-                    entry.gpus += milli;
-                    if entry.reason.is_empty() {
-                        entry.reason = pod.unschedulable_message().unwrap_or_default().to_owned();
-                    }
+                    pending_workload(&mut pending, value, queue, objects).add_pod(pod, milli);
                 }
                 Phase::Starting | Phase::Running | Phase::Terminating => {
                     charge(&mut queues, objects, queue, |queue| queue.used += milli);

@@ -45,9 +45,11 @@ fn job(name: &str, queue: &str, pods: u32) -> Value {
 
 /// Two nodes with 4 GPUs each, and two teams with a quota of 4.
 async fn session() -> Session {
-    let fleet = Fleet::parse("fleet.yaml", "pools: [{name: n, count: 2, gpus: 4}]").unwrap();
+    let fleet = Fleet::parse("fleet.yaml", "pools: [{name: n, count: 2, gpus: 4}]");
+    let fleet = fleet.expect("the fleet is valid");
     let queues = [queue("all", None, 8), queue("a", Some("all"), 4), queue("b", Some("all"), 4)];
-    Session::start(SessionOptions { fleet, objects: queues.to_vec(), seed: 1 }).await.unwrap()
+    let options = SessionOptions { fleet, objects: queues.to_vec(), seed: 1 };
+    Session::start(options).await.expect("the cluster accepts its queues")
 }
 
 fn state(session: &Session, revision: u64) -> ClusterState {
@@ -85,7 +87,7 @@ async fn the_session_stops_at_the_next_eviction_and_shows_the_cluster_before_it(
         event.kind == ClusterEventKind::Eviction && event.name.starts_with("borrower")
     });
     assert!(!evicted.is_empty());
-    session.advance(Duration::from_secs(60)).await.unwrap();
+    session.advance(Duration::from_mins(1)).await.unwrap();
     let now = session.status().borrow().revision;
     let latest = state(&session, now);
     assert_eq!(used(&latest), [("all", 8000), ("a", 4000), ("b", 4000)]);

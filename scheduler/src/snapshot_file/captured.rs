@@ -60,15 +60,20 @@ impl CapturedCluster {
             self.config, self.scheduler_params, self.schedlab, self.discovery
         )?;
         for (at, (list, objects)) in self.objects.iter().enumerate() {
-            write!(out, "{}\"{list}\":[", if at > 0 { "," } else { "" })?;
+            write!(out, "{}\"{list}\":[", separator(at))?;
             for (at, object) in objects.iter().enumerate() {
-                out.write_all(if at > 0 { b"," } else { b"" })?;
+                out.write_all(separator(at).as_bytes())?;
                 serde_json::to_writer(&mut out, object.as_ref())?;
             }
             out.write_all(b"]")?;
         }
         out.write_all(b"}}")
     }
+}
+
+/// What JSON has before the item at this index.
+const fn separator(at: usize) -> &'static str {
+    if at == 0 { "" } else { "," }
 }
 
 /// The names of the arrays in `rawObjects` that decisions depend on.

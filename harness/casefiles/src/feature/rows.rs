@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_api::{
-    Value,
+    Map, Value,
     annotations::{GPU_FRACTION, GPU_MEMORY, POD_GROUP_NAME},
     labels, object, resources,
 };
 
-use super::{Placement, table::StepTable};
+use super::{
+    Placement,
+    table::{Cells, StepTable},
+};
 use crate::{
     Case,
     predicate::{Predicate, Subject},
@@ -22,7 +25,7 @@ pub struct Inexpressible(pub String);
 /// The tables of a feature.
 pub(super) struct Scene {
     pools: Vec<Pool>,
-    queues: Vec<Vec<(&'static str, String)>>,
+    queues: Vec<Cells>,
     /// Workloads in the order of their creation.
     pub(super) workloads: Vec<Workload>,
     /// Kinds of the workloads, by the name of the pod group.
@@ -34,7 +37,7 @@ struct Pool {
     name: String,
     /// Names of its nodes in the case.
     nodes: Vec<String>,
-    cells: Vec<(&'static str, String)>,
+    cells: Cells,
 }
 
 /// A row of a table of workloads.
@@ -43,7 +46,7 @@ pub(super) struct Workload {
     name: String,
     kind: &'static str,
     pods: usize,
-    cells: Vec<(&'static str, String)>,
+    cells: Cells,
     pub(super) is_running: bool,
     created: String,
 }
@@ -71,7 +74,7 @@ impl Scene {
         let requested = requested_resources(case);
         let label_keys = selected_labels(case);
         let pools = pools(case, &requested, &label_keys)?;
-        let queues = case.objects("queues").map(queue_cells).collect::<Result<_, _>>()?;
+        let queues = case.objects("queues").map(queue_cells).collect();
         let mut scene = Self { pools, queues, workloads: Vec::new(), kinds: BTreeMap::new() };
         scene.read_workloads(case, placement)?;
         Ok(scene)
@@ -101,26 +104,8 @@ impl Scene {
             return String::new();
         }
         let mut table = StepTable::default();
-        // Parents come first, since a table is read from its top.
-        let mut written: BTreeSet<&str> = BTreeSet::new();
-        let cell = |row: &'_ [(&'static str, String)], column: &str| {
-            row.iter().find(|(known, _)| *known == column).map(|(_, text)| text.clone())
-        };
-        let mut left: Vec<&Vec<(&'static str, String)>> = self.queues.iter().collect();
-        while !left.is_empty() {
-            let before = left.len();
-            left.retain(|row| {
-                let parent = cell(row, "parent").unwrap_or_default();
-                let is_due = parent.is_empty() || written.contains(&*parent);
-                if is_due {
-                    table.add_row(row);
-                    written.insert(&row[0].1);
-                }
-                !is_due
-            });
-            if left.len() == before {
-                left.drain(..).for_each(|row| table.add_row(row));
-            }
+        for row in parents_first(&self.queues) {
+            table.add_row(row);
         }
         format!("    {keyword} these queues:\n{}", table.text())
     }
@@ -128,7 +113,7 @@ impl Scene {
     pub(super) fn workloads_text(workloads: &[&Workload]) -> String {
         let mut table = StepTable::default();
         for workload in workloads {
-            let pods = (workload.pods > 1).then(|| workload.pods.to_string()).unwrap_or_default();
+            let pods = if workload.pods > 1 { workload.pods.to_string() } else { String::new() };
             let own = [
                 ("name", workload.name.clone()),
                 ("kind", workload.kind.to_owned()),
@@ -201,7 +186,7 @@ impl Scene {
         if usize::try_from(minimum).is_ok_and(|minimum| minimum > pods.len()) {
             return Err(Inexpressible(format!("pod group {name} has fewer pods than it needs")));
         }
-        let cells: BTreeSet<Vec<(&'static str, String)>> =
+        let cells: BTreeSet<Cells> =
             pods.iter().map(|pod| pod_cells(pod)).collect::<Result<_, _>>()?;
         let mut cells = cells.into_iter();
         let (Some(of_pod), None) = (cells.next(), cells.next()) else {
@@ -212,7 +197,7 @@ impl Scene {
         if is_gang && usize::try_from(minimum).is_ok_and(|minimum| minimum != pods.len()) {
             cells.push(("min", minimum.to_string()));
         }
-        cells.extend(priority_cells(case, group)?);
+        cells.extend(priority_cells(case, group));
         let nodes: Vec<&str> = pods.iter().map(|pod| node_of(pod)).collect();
         let bound = nodes.iter().filter(|node| !node.is_empty()).count();
         if bound != 0 && bound != pods.len() {
@@ -265,6 +250,32 @@ impl Scene {
     }
 }
 
+/// The rows of queues with parents before their children, since a table is read from its top. The
+/// queues of a cycle come last.
+fn parents_first(rows: &[Cells]) -> Vec<&Cells> {
+    let cell = |row: &'_ Cells, column: &str| {
+        row.iter().find(|(known, _)| *known == column).map(|(_, text)| text.clone())
+    };
+    let mut sorted = Vec::new();
+    let mut left: Vec<&Cells> = rows.iter().collect();
+    let mut known: BTreeSet<String> = BTreeSet::from([String::new()]);
+    while !left.is_empty() {
+        let before = left.len();
+        left.retain(|row| {
+            let is_due = known.contains(&cell(row, "parent").unwrap_or_default());
+            if is_due {
+                sorted.push(*row);
+                known.extend(cell(row, "queue"));
+            }
+            !is_due
+        });
+        if left.len() == before {
+            sorted.append(&mut left);
+        }
+    }
+    sorted
+}
+
 fn node_of(pod: &Value) -> &str {
     object::text(pod, &["spec", "nodeName"])
 }
@@ -295,7 +306,7 @@ fn requested_resources(case: &Case) -> BTreeSet<String> {
     let maps = containers.flat_map(|container| {
         ["requests", "limits"].map(|kind| object::map(container, &["resources", kind]))
     });
-    let keys = maps.flatten().flat_map(|map| map.keys()).map(|key| key.to_string());
+    let keys = maps.flatten().flat_map(Map::keys).map(ToString::to_string);
     keys.filter(|key| key != resources::GPU).collect()
 }
 
@@ -303,7 +314,7 @@ fn requested_resources(case: &Case) -> BTreeSet<String> {
 fn selected_labels(case: &Case) -> BTreeSet<String> {
     let selectors =
         case.objects("pods").filter_map(|pod| object::map(pod, &["spec", "nodeSelector"]));
-    selectors.flat_map(|map| map.keys()).map(|key| key.to_string()).collect()
+    selectors.flat_map(Map::keys).map(ToString::to_string).collect()
 }
 
 fn pools(
@@ -311,7 +322,7 @@ fn pools(
     requested: &BTreeSet<String>,
     label_keys: &BTreeSet<String>,
 ) -> Result<Vec<Pool>, Inexpressible> {
-    let mut shapes: Vec<(Vec<(&'static str, String)>, Vec<String>)> = Vec::new();
+    let mut shapes: Vec<(Cells, Vec<String>)> = Vec::new();
     for node in case.objects("nodes") {
         let cells = node_cells(node, requested, label_keys)?;
         let name = object::name(node).to_owned();
@@ -333,7 +344,7 @@ fn node_cells(
     node: &Value,
     requested: &BTreeSet<String>,
     label_keys: &BTreeSet<String>,
-) -> Result<Vec<(&'static str, String)>, Inexpressible> {
+) -> Result<Cells, Inexpressible> {
     let name = object::name(node);
     if node.pointer("/spec/unschedulable") == Some(&Value::Bool(true)) {
         return Err(Inexpressible(format!("node {name} is cordoned")));
@@ -380,7 +391,7 @@ fn node_cells(
     Ok(cells)
 }
 
-fn queue_cells(queue: &Value) -> Result<Vec<(&'static str, String)>, Inexpressible> {
+fn queue_cells(queue: &Value) -> Cells {
     let name = object::name(queue);
     let parent = object::text(queue, &["spec", "parentQueue"]);
     let mut cells = vec![("queue", name.to_owned()), ("parent", parent.to_owned())];
@@ -401,7 +412,7 @@ fn queue_cells(queue: &Value) -> Result<Vec<(&'static str, String)>, Inexpressib
             // The scheduler reads a missing field as 0.
             None if default == 0.0 => String::new(),
             None => "unset".to_owned(),
-            Some(number) if number == default => String::new(),
+            Some(number) if number - default == 0.0 => String::new(),
             Some(number) if number < 0.0 => "unlimited".to_owned(),
             Some(number) => (number / unit).to_string(),
         };
@@ -420,11 +431,11 @@ fn queue_cells(queue: &Value) -> Result<Vec<(&'static str, String)>, Inexpressib
     {
         cells.push((column, object::text(queue, &["spec", field]).to_owned()));
     }
-    Ok(cells)
+    cells
 }
 
 /// The cells of a workload's row that come from its pods.
-fn pod_cells(pod: &Value) -> Result<Vec<(&'static str, String)>, Inexpressible> {
+fn pod_cells(pod: &Value) -> Result<Cells, Inexpressible> {
     let name = object::name(pod);
     for field in ["affinity", "topologySpreadConstraints", "volumes", "resourceClaims", "overhead"]
     {
@@ -432,7 +443,7 @@ fn pod_cells(pod: &Value) -> Result<Vec<(&'static str, String)>, Inexpressible> 
         let is_empty = found.is_none_or(|it| {
             it.is_null()
                 || it.as_array().is_some_and(Vec::is_empty)
-                || it.as_object().is_some_and(schedlab_api::Map::is_empty)
+                || it.as_object().is_some_and(Map::is_empty)
         });
         if !is_empty {
             return Err(Inexpressible(format!("pod {name} has {field}")));
@@ -480,10 +491,7 @@ fn toleration(toleration: &Value) -> String {
 }
 
 /// The cells for the priority and preemptibility of a pod group.
-fn priority_cells(
-    case: &Case,
-    group: &Value,
-) -> Result<Vec<(&'static str, String)>, Inexpressible> {
+fn priority_cells(case: &Case, group: &Value) -> Cells {
     let mut cells = Vec::new();
     let class = object::text(group, &["spec", "priorityClassName"]);
     let built_in = ["train", "build", "build-preemptible", "inference", ""];
@@ -509,5 +517,5 @@ fn priority_cells(
     {
         cells.push((column, object::text(group, &["spec", field]).to_owned()));
     }
-    Ok(cells)
+    cells
 }

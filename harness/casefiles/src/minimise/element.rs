@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use schedlab_api::{Value, annotations::POD_GROUP_NAME, json, object};
+use schedlab_api::{Map, Value, annotations::POD_GROUP_NAME, json, object};
 use schedlab_scheduler::snapshot_file::CapturedCluster;
 
 /// Namespace and name of an object.
@@ -158,13 +158,13 @@ impl Class {
                 let maps = containers.flat_map(|container| {
                     ["/resources/requests", "/resources/limits"].map(|at| container.pointer(at))
                 });
-                let keys = maps.flatten().filter_map(Value::as_object).flat_map(|map| map.keys());
+                let keys = maps.flatten().filter_map(Value::as_object).flat_map(Map::keys);
                 keys.map(|name| Element::Request(name.to_string())).collect()
             }
             Self::Labels => {
                 let all = ["pods", "podGroups", "nodes", "queues"].into_iter().flat_map(objects);
                 let labels = all.filter_map(|it| it.pointer("/metadata/labels")?.as_object());
-                labels.flat_map(|map| map.keys()).map(|it| Element::Label(it.to_string())).collect()
+                labels.flat_map(Map::keys).map(|it| Element::Label(it.to_string())).collect()
             }
         }
     }
@@ -220,47 +220,55 @@ pub(super) fn without(cluster: &CapturedCluster, dropped: &[Element]) -> Capture
     let mut result = cluster.clone();
     drop_objects(&mut result, dropped);
     for element in dropped {
-        match element {
-            Element::Field(array, pointer) => edit(&mut result, array, |object| {
-                let path: Vec<&str> = pointer.split('/').skip(1).collect();
-                object::remove(object, &path);
-            }),
-            Element::QueueSetting(queue, setting) => {
-                let (pointer, default) = QUEUE_DEFAULTS[*setting];
-                edit(&mut result, "queues", |object| {
-                    if object::name(object) == queue
-                        && let Some(value) = object.pointer_mut(pointer)
-                    {
-                        *value = json!(default);
-                    }
-                });
-            }
-            Element::Request(resource) => edit(&mut result, "pods", |pod| {
-                for list in ["/spec/containers", "/spec/initContainers"] {
-                    let containers = pod.pointer_mut(list).and_then(Value::as_array_mut);
-                    for container in containers.into_iter().flatten() {
-                        for kind in ["requests", "limits"] {
-                            object::remove(container, &["resources", kind, resource]);
-                        }
-                    }
-                }
-            }),
-            Element::Label(label) => {
-                for array in ["pods", "podGroups", "nodes", "queues"] {
-                    edit(&mut result, array, |object| {
-                        object::remove(object, &["metadata", "labels", label]);
-                    });
-                }
-            }
-            Element::Group(_)
-            | Element::SinglePod(_)
-            | Element::Queue(_)
-            | Element::Node(_)
-            | Element::Member(_)
-            | Element::Object(..) => {}
-        }
+        drop_field(&mut result, element);
     }
     result
+}
+
+/// Removes an element that is a part of objects.
+fn drop_field(cluster: &mut CapturedCluster, element: &Element) {
+    match element {
+        Element::Field(array, pointer) => edit(cluster, array, |object| {
+            let path: Vec<&str> = pointer.split('/').skip(1).collect();
+            object::remove(object, &path);
+        }),
+        Element::QueueSetting(queue, setting) => {
+            let (pointer, default) = QUEUE_DEFAULTS[*setting];
+            edit(cluster, "queues", |object| {
+                if object::name(object) == queue
+                    && let Some(value) = object.pointer_mut(pointer)
+                {
+                    *value = json!(default);
+                }
+            });
+        }
+        Element::Request(resource) => edit(cluster, "pods", |pod| drop_request(pod, resource)),
+        Element::Label(label) => {
+            for array in ["pods", "podGroups", "nodes", "queues"] {
+                edit(cluster, array, |object| {
+                    object::remove(object, &["metadata", "labels", label]);
+                });
+            }
+        }
+        Element::Group(_)
+        | Element::SinglePod(_)
+        | Element::Queue(_)
+        | Element::Node(_)
+        | Element::Member(_)
+        | Element::Object(..) => {}
+    }
+}
+
+/// Removes a resource from all containers of a pod.
+fn drop_request(pod: &mut Value, resource: &str) {
+    for list in ["/spec/containers", "/spec/initContainers"] {
+        let containers = pod.pointer_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            for kind in ["requests", "limits"] {
+                object::remove(container, &["resources", kind, resource]);
+            }
+        }
+    }
 }
 
 /// Removes objects, and what cannot exist without them.

@@ -64,7 +64,8 @@ fn minimised(threads: usize) -> Minimised {
         case.replay(&Overrides::default(), 1).is_ok_and(|replay| claim.holds(&replay))
     };
     assert!(holds(&noisy_case()));
-    let minimiser = Minimiser { holds: &holds, on_progress: &|_, _| {}, threads, deadline: None };
+    let minimiser =
+        Minimiser { holds: &holds, on_progress: &|_, _| {}, threads, is_time_over: &|| false };
     minimiser.minimise(&noisy_case())
 }
 

@@ -76,11 +76,11 @@ fn read_yaml(
     take: &mut dyn FnMut(Value) -> Result<(), String>,
 ) -> Result<(), String> {
     let mut text = String::new();
-    reader.read_to_string(&mut text).map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidData => {
-            "got a binary file, expected a zip, gzip, JSON or YAML".to_owned()
+    reader.read_to_string(&mut text).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::InvalidData {
+            return "got a binary file, expected a zip, gzip, JSON or YAML".to_owned();
         }
-        _ => error.to_string(),
+        error.to_string()
     })?;
     for document in serde_yaml::Deserializer::from_str(&text) {
         let value = Value::deserialize(document)

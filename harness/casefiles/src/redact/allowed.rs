@@ -11,7 +11,7 @@ pub(super) enum Rule {
     /// A word of an API, such as `Running`: kept if it is one.
     Word,
     /// A name of this class: replaced.
-    Name(Class),
+    Name(NameClass),
     /// The key of a label.
     LabelKey,
     /// A map from label keys to label values.
@@ -35,7 +35,7 @@ pub(super) enum Rule {
 /// Classes of names. Each has replacements of its own, in the order of the originals, so that a
 /// decision that falls back to the order of names stays the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Class {
+pub(super) enum NameClass {
     Namespace,
     Node,
     Queue,
@@ -61,7 +61,7 @@ pub(super) enum Class {
     Object,
 }
 
-impl Class {
+impl NameClass {
     /// The first part of a replacement.
     pub(super) const fn prefix(self) -> &'static str {
         match self {
@@ -551,29 +551,29 @@ fn rule_of(word: &str) -> Rule {
     }
 }
 
-fn class_of(word: &str) -> Class {
+fn class_of(word: &str) -> NameClass {
     match word {
-        "namespace" => Class::Namespace,
-        "node" => Class::Node,
-        "queue" => Class::Queue,
-        "workload" => Class::Workload,
-        "pod" => Class::Pod,
-        "priority" => Class::Priority,
-        "topology" => Class::Topology,
-        "subgroup" => Class::SubGroup,
-        "container" => Class::Container,
-        "volume" => Class::Volume,
-        "configmap" => Class::ConfigMap,
-        "claim" => Class::Claim,
-        "device" => Class::Device,
-        "deviceclass" => Class::DeviceClass,
-        "scheduler" => Class::Scheduler,
-        "gpugroup" => Class::GpuGroup,
-        "zone" => Class::Zone,
-        "uid" => Class::Uid,
-        "value" => Class::Value,
-        "resource" => Class::Resource,
-        "object" => Class::Object,
+        "namespace" => NameClass::Namespace,
+        "node" => NameClass::Node,
+        "queue" => NameClass::Queue,
+        "workload" => NameClass::Workload,
+        "pod" => NameClass::Pod,
+        "priority" => NameClass::Priority,
+        "topology" => NameClass::Topology,
+        "subgroup" => NameClass::SubGroup,
+        "container" => NameClass::Container,
+        "volume" => NameClass::Volume,
+        "configmap" => NameClass::ConfigMap,
+        "claim" => NameClass::Claim,
+        "device" => NameClass::Device,
+        "deviceclass" => NameClass::DeviceClass,
+        "scheduler" => NameClass::Scheduler,
+        "gpugroup" => NameClass::GpuGroup,
+        "zone" => NameClass::Zone,
+        "uid" => NameClass::Uid,
+        "value" => NameClass::Value,
+        "resource" => NameClass::Resource,
+        "object" => NameClass::Object,
         other => panic!("{other} is no rule"),
     }
 }

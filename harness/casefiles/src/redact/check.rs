@@ -47,9 +47,13 @@ fn private_words(case: &Case) -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     for (array, objects) in &case.cluster.objects {
         collect(&Value::from(array.as_str()), &mut words);
-        objects.iter().for_each(|object| collect(object, &mut words));
+        for object in objects {
+            collect(object, &mut words);
+        }
     }
-    case.events.iter().for_each(|event| collect(event, &mut words));
+    for event in &case.events {
+        collect(event, &mut words);
+    }
     let cluster = &case.cluster;
     for settings in
         [&cluster.config, &cluster.scheduler_params, &cluster.schedlab, &cluster.discovery]

@@ -64,9 +64,10 @@ pub(super) fn redact(text: &str, replace: &mut dyn FnMut(&str) -> String) -> Str
         } else if c.is_ascii_alphabetic() || c == '_' {
             let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
             let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
-            match LANGUAGE.contains(&name) {
-                true => out.push_str(name),
-                false => out.push_str(&replace(name)),
+            if LANGUAGE.contains(&name) {
+                out.push_str(name);
+            } else {
+                out.push_str(&replace(name));
             }
             rest = after;
         } else {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{allowed::Class, public};
+use super::{allowed::NameClass, public};
 
 /// Version of the format of the table.
 const TABLE_FORMAT: &str = "schedlab.dev/redaction-table/v1";
@@ -38,23 +38,21 @@ impl RedactionTable {
 /// The names of a case, and their replacements.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    found: BTreeMap<Class, BTreeSet<String>>,
-    replacements: BTreeMap<Class, BTreeMap<String, String>>,
+    found: BTreeMap<NameClass, BTreeSet<String>>,
+    replacements: BTreeMap<NameClass, BTreeMap<String, String>>,
 }
 
 impl Names {
     /// The replacement of a name; while names are collected, the name itself.
-    pub(super) fn replace(&mut self, class: Class, name: &str) -> String {
+    pub(super) fn replace(&mut self, class: NameClass, name: &str) -> String {
         if name.is_empty() || is_kept(class, name) {
             return name.to_owned();
         }
-        match self.replacements.get(&class).and_then(|names| names.get(name)) {
-            Some(replacement) => replacement.clone(),
-            None => {
-                self.found.entry(class).or_default().insert(name.to_owned());
-                name.to_owned()
-            }
+        if let Some(replacement) = self.replacements.get(&class).and_then(|names| names.get(name)) {
+            return replacement.clone();
         }
+        self.found.entry(class).or_default().insert(name.to_owned());
+        name.to_owned()
     }
 
     /// Assigns replacements to all names that were found: numbers in the order of the originals,
@@ -62,13 +60,11 @@ impl Names {
     pub(super) fn assign(&mut self) {
         for (class, names) in std::mem::take(&mut self.found) {
             let width = names.len().to_string().len();
-            let numbered = names.into_iter().zip(1..).map(|(name, number)| {
-                let replacement = match class {
-                    Class::Image => format!("{}{number:0width$}:v1", class.prefix()),
-                    _ => format!("{}{number:0width$}", class.prefix()),
-                };
-                (name, replacement)
-            });
+            let tag = if class == NameClass::Image { ":v1" } else { "" };
+            let numbered = names
+                .into_iter()
+                .zip(1..)
+                .map(|(name, number)| (name, format!("{}{number:0width$}{tag}", class.prefix())));
             self.replacements.insert(class, numbered.collect());
         }
     }
@@ -82,31 +78,33 @@ impl Names {
 }
 
 /// Whether a name is kept, since it is public and others refer to it by its meaning.
-fn is_kept(class: Class, name: &str) -> bool {
+fn is_kept(class: NameClass, name: &str) -> bool {
     match class {
-        Class::Priority | Class::Scheduler | Class::Resource | Class::SubGroup | Class::Device => {
-            public::is_public(name)
-        }
-        Class::Label => public::is_public_key(name),
-        Class::Value => {
+        NameClass::Priority
+        | NameClass::Scheduler
+        | NameClass::Resource
+        | NameClass::SubGroup
+        | NameClass::Device => public::is_public(name),
+        NameClass::Label => public::is_public_key(name),
+        NameClass::Value => {
             name.len() <= 6 && name.bytes().all(|byte| byte.is_ascii_digit())
                 || matches!(name, "true" | "false")
         }
-        Class::Namespace
-        | Class::Node
-        | Class::Queue
-        | Class::Workload
-        | Class::Pod
-        | Class::Topology
-        | Class::Container
-        | Class::Volume
-        | Class::ConfigMap
-        | Class::Claim
-        | Class::DeviceClass
-        | Class::GpuGroup
-        | Class::Zone
-        | Class::Uid
-        | Class::Image
-        | Class::Object => false,
+        NameClass::Namespace
+        | NameClass::Node
+        | NameClass::Queue
+        | NameClass::Workload
+        | NameClass::Pod
+        | NameClass::Topology
+        | NameClass::Container
+        | NameClass::Volume
+        | NameClass::ConfigMap
+        | NameClass::Claim
+        | NameClass::DeviceClass
+        | NameClass::GpuGroup
+        | NameClass::Zone
+        | NameClass::Uid
+        | NameClass::Image
+        | NameClass::Object => false,
     }
 }

@@ -44,8 +44,10 @@ impl CaseReport {
             ("snapshots", self.snapshots_not_judged.len()),
         ];
         let some = claims.into_iter().filter(|(_, count)| *count > 0);
-        some.map(|(kind, count)| format!(", {kind}: not judged ({})", counted_noun(count, "claim")))
-            .collect()
+        let text = |(kind, count): (&str, usize)| {
+            format!(", {kind}: not judged ({})", counted_noun(count, "claim"))
+        };
+        some.map(text).collect::<Vec<_>>().concat()
     }
 }
 

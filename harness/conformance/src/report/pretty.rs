@@ -219,7 +219,8 @@ fn skipped_by_reason(report: &Report) -> String {
     }
     let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    counts.iter().map(|(reason, count)| format!("skipped: {count} × {reason}\n")).collect()
+    let lines = counts.iter().map(|(reason, count)| format!("skipped: {count} × {reason}\n"));
+    lines.collect::<Vec<_>>().concat()
 }
 
 /// Maximum number of lines of a failure message in the summary.

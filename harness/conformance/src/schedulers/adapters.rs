@@ -288,17 +288,18 @@ impl QueueAdapter for NoQueues {
     fn queue_objects(&self, queues: &Queues, nodes: &[Value]) -> Result<Vec<Value>, Unsupported> {
         let gpus = translation::total_gpus(nodes);
         for queue in queues.iter() {
-            for resource in QueueResource::ALL {
-                let Some(limit) = queue.bounds(resource).limit else { continue };
-                if resource != QueueResource::Gpu || limit < gpus {
-                    let (name, limit) = (&queue.name, resource.quantity(limit));
-                    let resource = resource.pod_resource();
-                    let reason = format!(
-                        "the scheduler has no queues, and queue {name:?} has a limit of {limit} \
-                         {resource}"
-                    );
-                    return Err(Unsupported { capability: "quota", reason });
-                }
+            let reachable = QueueResource::ALL.into_iter().find_map(|resource| {
+                let limit = queue.bounds(resource).limit?;
+                (resource != QueueResource::Gpu || limit < gpus).then_some((resource, limit))
+            });
+            if let Some((resource, limit)) = reachable {
+                let (name, limit) = (&queue.name, resource.quantity(limit));
+                let resource = resource.pod_resource();
+                let reason = format!(
+                    "the scheduler has no queues, and queue {name:?} has a limit of {limit} \
+                     {resource}"
+                );
+                return Err(Unsupported { capability: "quota", reason });
             }
         }
         Ok(Vec::new())

@@ -43,7 +43,7 @@ fn merge(old: &mut Value, new: Value) {
         }
         // A setting that is left out does not hide one of a text.
         Value::Null => {}
-        value => *old = value,
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => *old = new,
     }
 }
 

@@ -130,12 +130,7 @@ impl SchedulerProcessSpec {
         let api = Api::new((self.connector.connect)(Arc::default()));
         let mut instance = Instance { programs: BTreeMap::new(), folder, placeholders, api };
         loop {
-            for program in &self.target.programs {
-                if instance.can_start(program) {
-                    let running = self.start_program(program, &instance, &mut proxy)?;
-                    instance.programs.insert(program.name.clone(), running);
-                }
-            }
+            self.start_due_programs(&mut instance, &mut proxy)?;
             if let Some(ended) = instance.ended_program() {
                 return Ok(ended);
             }
@@ -147,6 +142,21 @@ impl SchedulerProcessSpec {
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         }
+    }
+
+    /// Starts the programs that wait for no other program any more.
+    fn start_due_programs(
+        &self,
+        instance: &mut Instance,
+        proxy: &mut ApiProxy,
+    ) -> anyhow::Result<()> {
+        for program in &self.target.programs {
+            if instance.can_start(program) {
+                let running = self.start_program(program, instance, proxy)?;
+                instance.programs.insert(program.name.clone(), running);
+            }
+        }
+        Ok(())
     }
 
     fn start_program(

@@ -14,7 +14,7 @@ use schedlab_api::Value;
 use schedlab_scheduler::{Config, config::names};
 use serde::Deserialize;
 
-use super::adapters::{GangApi, Inexpressible, QueueApi, Translator};
+use super::adapters::{GangApi, Inexpressible, QueueApi, Queues, Translator};
 use super::capabilities::CAPABILITIES_AND_MEANINGS;
 use super::times::OwnTimes;
 use super::words::{Dialect, Words};
@@ -441,7 +441,7 @@ impl Target {
             queue_api,
             gang_api,
             scheduler,
-            queues: Default::default(),
+            queues: Queues::default(),
             known_groups: Vec::new(),
         })
     }

@@ -145,7 +145,6 @@ mod tests {
 
     use super::*;
     use crate::features::{FeaturePath, load_suite};
-    use crate::suite_files::SuiteFiles;
 
     #[test]
     fn a_renamed_scenario_a_deleted_feature_and_a_deleted_area_leave_orphans() {

@@ -40,7 +40,7 @@ async fn subject_is_pending_because(
         let has_text = |pod: &&Pod<'_>| {
             !judges_words
                 || pod.unschedulable_message().is_some_and(|reason| reason.contains(&words))
-                || world.accepts_group_reasons() && group_reason_contains(world, pod, &words)
+                || world.accepts_group_reasons() && group_reason_contains(world, **pod, &words)
         };
         match waiting.find(|pod| !has_text(pod)) {
             None => Ok(()),
@@ -56,7 +56,7 @@ async fn subject_is_pending_because(
 
 /// Whether a condition of the pod's PodGroup contains this text. KAI reports there why a gang
 /// waits; one of its pods has the reason for which that pod itself fits nowhere.
-fn group_reason_contains(world: &World, pod: &Pod<'_>, words: &str) -> bool {
+fn group_reason_contains(world: &World, pod: Pod<'_>, words: &str) -> bool {
     let Some(name) = object::annotation(pod.0, annotations::POD_GROUP_NAME) else { return false };
     let group = world.view.get_in_namespace(WatchedKind::PodGroups, pod.pod_namespace(), name);
     let conditions = group.into_iter().flat_map(|group| {

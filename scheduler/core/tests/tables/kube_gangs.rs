@@ -131,7 +131,8 @@ fn plan_with_pods_of_b_in_a(text: &str) -> String {
     let mut snapshot = kube_snapshot_of(text);
     let id = |name: &str| {
         let found = snapshot.pod_groups.iter().position(|group| *group.name == *name);
-        PodGroupId(u32::try_from(found.unwrap()).unwrap())
+        let at = found.expect("the cluster has the group");
+        PodGroupId(u32::try_from(at).expect("a snapshot has fewer than 2^32 groups"))
     };
     let (a, b) = (id("a"), id("b"));
     for pod in snapshot.pods.iter_mut().filter(|pod| pod.group == Some(b)) {
@@ -143,7 +144,7 @@ fn plan_with_pods_of_b_in_a(text: &str) -> String {
         Decision::Bind { pod, node } => {
             format!("{} runs on {}", on(*pod), snapshot.nodes[node.0 as usize].name)
         }
-        other => format!("{other:?}"),
+        Decision::Evict { .. } | Decision::Pipeline { .. } => format!("{decision:?}"),
     });
     lines.collect::<Vec<_>>().join("\n")
 }

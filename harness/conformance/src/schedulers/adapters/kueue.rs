@@ -82,7 +82,7 @@ impl QueueAdapter for Kueue {
 
     fn reported_use(&self, object: &Value, resource: QueueResource) -> Option<Value> {
         let flavors = object["status"]["flavorsUsage"].as_array()?;
-        let all = flavors.iter().flat_map(|flavor| flavor["resources"].as_array()).flatten();
+        let all = flavors.iter().filter_map(|flavor| flavor["resources"].as_array()).flatten();
         let name = resource.pod_resource();
         all.into_iter().find(|used| used["name"] == name).map(|used| used["total"].clone())
     }

@@ -4,7 +4,7 @@
 //! the whole path from `root` on. Each workload is an application of its own: `YuniKorn` would put
 //! all pods of a namespace without an application into one, with one queue.
 
-use schedlab_api::{Value, json, labels, object};
+use schedlab_api::{Number, Value, json, labels, object};
 
 use super::description::Queue;
 use super::{Gang, GangAdapter, Inexpressible, QueueAdapter, QueueResource, Queues, Unsupported};
@@ -83,9 +83,8 @@ fn queue_name(name: &str) -> String {
 
 /// Rejects weights: queues of `YuniKorn` share by what is guaranteed to them.
 fn reject_unequal_weights(queues: &Queues) -> Result<(), Unsupported> {
-    let weight = |queue: &Queue| {
-        queue.bounds(QueueResource::Gpu).weight.as_ref().and_then(|weight| weight.as_f64())
-    };
+    let weight =
+        |queue: &Queue| queue.bounds(QueueResource::Gpu).weight.as_ref().and_then(Number::as_f64);
     let unequal = queues
         .iter()
         .find(|queue| weight(queue).is_some_and(|weight| (weight - 1.0).abs() > f64::EPSILON));

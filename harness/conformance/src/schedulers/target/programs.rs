@@ -124,11 +124,11 @@ impl Prerequisites {
 /// built targets.
 pub(super) fn target_folder(path: &Path) -> PathBuf {
     let not_empty = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let root = not_empty(TARGETS_FOLDER_ENV).map(PathBuf::from).unwrap_or_else(|| {
+    let in_cache = || {
         let home = || PathBuf::from(not_empty("HOME").unwrap_or_default()).join(".cache");
         not_empty("XDG_CACHE_HOME").map_or_else(home, PathBuf::from).join(TARGETS_FOLDER)
-    });
-    root.join(path)
+    };
+    not_empty(TARGETS_FOLDER_ENV).map_or_else(in_cache, PathBuf::from).join(path)
 }
 
 /// Checks that the programs of a target file can be started: names are unique, commands are

@@ -143,6 +143,7 @@ fn crds_of_module(folder: &str) -> Option<Vec<Value>> {
 
 /// Writes queues, a gang and a single pod for a target whose real CRDs the cluster has, and returns
 /// the names of the objects at these paths. `None` if the CRDs are not on this machine.
+#[expect(clippy::print_stdout, reason = "a skipped test says why")]
 async fn written_with_real_crds(
     target: &str,
     crds: Option<&str>,
