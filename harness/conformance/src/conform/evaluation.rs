@@ -244,7 +244,29 @@ mod tests {
         ]);
         assert_eq!(report.verdict.result, ReportVerdict::NotConformant);
         assert_eq!(report.verdict.conformant_areas, [Area::Quota]);
-        assert_snapshot!(report_text(&report), @"");
+        assert_snapshot!(report_text(&report), @r"
+        mine v2: p (t)
+        Kubernetes v1.37.2 on kind, suite 1.0
+
+        area   core (MUST)       extended (SHOULD, MAY)  verdict
+        quota  1 of 1            0 of 1, 1 failed        conformant
+        gang   1 of 2, 1 failed  none                    not conformant
+
+        quota extended
+          ✘ quota.b: what quota.b says
+              a  f.feature:7
+                expected 8, found 7
+              reproduce: schedlab conform --target mine.yaml --only quota.b
+
+        gang core
+          ✘ gang.a: what gang.a says
+              a  f.feature:7
+                expected 8, found 7
+              reproduce: schedlab conform --target mine.yaml --only gang.a
+
+        mine is not conformant to p: 1 core behaviour did not pass.
+        reproduce: schedlab conform --target mine.yaml
+        ");
     }
 
     #[test]
