@@ -70,10 +70,8 @@ pub fn main() -> ExitCode {
         }
     };
     output::set_choices(OutputChoices { color: cli.color, quiet: cli.quiet });
-    let log_level = match cli.command {
-        Command::Scheduler(_) => schedlab_scheduler::cli::LOG_LEVEL,
-        _ => "off",
-    };
+    let is_scheduler = matches!(cli.command, Command::Scheduler(_));
+    let log_level = if is_scheduler { schedlab_scheduler::cli::LOG_LEVEL } else { "off" };
     if let Err(error) = logging::init(cli.log_format, log_level) {
         return report_error(&UsageError(error.to_string()).into()).into();
     }

@@ -152,6 +152,16 @@ fn modules_import_only_what_the_table_allows() {
 }
 
 #[test]
+fn every_crate_is_checked() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the manifest can be read");
+    let (_, after) = manifest.split_once("members = [").expect("the workspace has members");
+    let (members, _) = after.split_once(']').expect("the list of members ends");
+    let members: BTreeSet<&str> = members.split('"').skip(1).step_by(2).collect();
+    assert_eq!(members, CRATES.into_iter().collect());
+    assert_eq!(members, edges::EDGES.iter().map(|(folder, _)| *folder).collect());
+}
+
+#[test]
 fn an_import_cycle_among_modules_is_found() {
     let edges = |pairs: &[(&str, &str)]| {
         let mut all = edges::Edges::new();

@@ -103,7 +103,7 @@ pub(crate) async fn time_our_scheduler(
     config: Config,
 ) -> anyhow::Result<Timings> {
     let kubeconfig = plane.kubeconfig().to_owned();
-    let name = config.scheduler_name.to_string();
+    let name = config.scheduler_name.clone();
     time_binding(plane, workload, &name, || {
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = thread::spawn(move || -> anyhow::Result<()> {

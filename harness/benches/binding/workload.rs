@@ -49,14 +49,20 @@ impl Workload {
         ];
         let upstream = Some(upstream).filter(|_| !self.pod_groups.is_empty());
         for collection in collections.into_iter().chain(upstream) {
-            while let Err(error) = delete_now(api, &collection).await {
-                if !is_timeout(&error) {
-                    return Err(error);
-                }
-            }
+            delete_collection(api, &collection).await?;
         }
         Ok(())
     }
+}
+
+/// Deletes the objects of one collection, in as many requests as that takes.
+async fn delete_collection(api: &Api, collection: &str) -> anyhow::Result<()> {
+    while let Err(error) = delete_now(api, collection).await {
+        if !is_timeout(&error) {
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 /// Whether a deletion timed out: a busy API server may not delete a large collection within its

@@ -90,7 +90,7 @@ pub struct Capture {
     /// Write the table that translates the replaced names back. It stays with you.
     #[arg(long, value_name = "FILE", conflicts_with = "no_redact")]
     pub table: Option<PathBuf>,
-    /// Print the ClusterRole that a capture needs, and do nothing else.
+    /// Print the `ClusterRole` that a capture needs, and do nothing else.
     #[arg(long)]
     pub print_rbac: bool,
     /// Maximum size of one file of `--from` after decompression, in MiB.

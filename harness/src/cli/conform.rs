@@ -45,7 +45,7 @@ pub struct Conform {
     /// Also write evidence in the form that a programme asks for.
     #[arg(long, value_enum, value_name = "PROGRAMME", help_heading = "Report")]
     pub evidence: Vec<EvidenceProgramme>,
-    /// Where gang_scheduling.md will be published, for the row of PRODUCT.yaml.
+    /// Where `gang_scheduling.md` will be published, for the row of `PRODUCT.yaml`.
     #[arg(long, value_name = "URL", requires = "evidence", help_heading = "Report")]
     pub evidence_url: Option<String>,
     /// Exit with 1 unless every behaviour of this area passed, such as `gang` or `gang:extended`.

@@ -159,13 +159,12 @@ impl<'c> Options<'c> {
             .filter(|owner| owner.get_arguments().any(|other| other.get_id() == arg.get_id()));
         let alone = owner.unwrap_or(self.command).clone().no_binary_name(true);
         let error = alone.try_get_matches_from([format!("--{long}={value}")]).err()?;
-        match error.kind() {
-            clap::error::ErrorKind::InvalidValue | clap::error::ErrorKind::ValueValidation => {
-                Some(invalid_value_message(&error, value))
-            }
-            // Without its other arguments the command is not complete.
-            _ => None,
-        }
+        // Errors of other kinds: without its other arguments the command is not complete.
+        let is_about_value = matches!(
+            error.kind(),
+            clap::error::ErrorKind::InvalidValue | clap::error::ErrorKind::ValueValidation
+        );
+        is_about_value.then(|| invalid_value_message(&error, value))
     }
 }
 

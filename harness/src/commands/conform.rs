@@ -39,9 +39,8 @@ pub fn run_conform_command(args: &Conform) -> anyhow::Result<ExitStatus> {
     if args.all_targets {
         return matrix::run_all_targets(args, &mut output);
     }
-    let (report, results) = match tested_scheduler(args, &mut output)? {
-        Some(tested) => tested,
-        None => return Ok(ExitStatus::Interrupted),
+    let Some((report, results)) = tested_scheduler(args, &mut output)? else {
+        return Ok(ExitStatus::Interrupted);
     };
     Ok(exit_status(args, &report, &results, &mut output))
 }
@@ -53,7 +52,7 @@ fn tested_scheduler(
     output: &mut CommandOutput,
 ) -> anyhow::Result<Option<(ConformanceReport, Vec<CaseReport>)>> {
     let began = Clock::real().now();
-    let profile = Profile::load(&args.profile).map_err(usage_error)?;
+    let profile = Profile::load(&args.profile).map_err(|error| usage_error(&error))?;
     let run = run_arguments(args, output);
     let mut settings = run::run_settings(&run, output.ci)?;
     settings.update = SnapshotUpdate::No;
@@ -170,7 +169,7 @@ fn planned_behaviours(args: &Conform, profile: &Profile) -> anyhow::Result<Vec<P
     Ok(planned)
 }
 
-fn usage_error(error: anyhow::Error) -> anyhow::Error {
+fn usage_error(error: &anyhow::Error) -> anyhow::Error {
     UsageError(format!("{error:#}")).into()
 }
 

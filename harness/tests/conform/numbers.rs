@@ -84,12 +84,16 @@ pub(crate) fn number_sites(case: &Case) -> Vec<NumberSite> {
         let rows = step.table.iter().flat_map(|table| table.rows.iter().enumerate().skip(1));
         for (row, cells) in rows {
             let header = step.table.as_ref().and_then(|table| table.rows.first());
-            for (column, cell) in cells.iter().enumerate() {
-                let name = header.and_then(|header| header.get(column));
-                let is_time = name.is_some_and(|name| TIME_COLUMNS.contains(&name.as_str()));
-                if !is_time && cell.parse::<u32>().is_ok() {
-                    sites.push(site(name, cell, Place::Cell { row, column }));
-                }
+            let name = |column: usize| header.and_then(|header| header.get(column));
+            let is_time = |column: usize| {
+                name(column).is_some_and(|name| TIME_COLUMNS.contains(&name.as_str()))
+            };
+            let numbers = cells
+                .iter()
+                .enumerate()
+                .filter(|(column, cell)| !is_time(*column) && cell.parse::<u32>().is_ok());
+            for (column, cell) in numbers {
+                sites.push(site(name(column), cell, Place::Cell { row, column }));
             }
         }
         for (range, number) in step.docstring.iter().flat_map(|text| yaml_numbers(text)) {

@@ -25,25 +25,9 @@ impl SlackMarks {
         let mut marks = BTreeMap::new();
         for path in files {
             let text = std::fs::read_to_string(path).expect("the feature was loaded before");
-            let mut above: Vec<SlackMark> = Vec::new();
-            for (index, line) in text.lines().enumerate() {
-                let line = line.trim();
-                if let Some(comment) = line.strip_prefix('#') {
-                    above.extend(
-                        comment
-                            .trim()
-                            .strip_prefix("slack:")
-                            .map(parse_marks)
-                            .into_iter()
-                            .flatten(),
-                    );
-                    continue;
-                }
-                if !above.is_empty() {
-                    let file = path.to_string_lossy().into_owned();
-                    marks.insert((file, index + 1), std::mem::take(&mut above));
-                }
-            }
+            let file = path.to_string_lossy();
+            let found = marks_by_line(&text).into_iter();
+            marks.extend(found.map(|(line, marks)| ((file.clone().into_owned(), line), marks)));
         }
         Self(marks)
     }
@@ -74,6 +58,21 @@ impl SlackMarks {
         };
         needless.map(line).collect()
     }
+}
+
+/// The marks of one file, by the number of the line below them.
+fn marks_by_line(text: &str) -> BTreeMap<usize, Vec<SlackMark>> {
+    let mut marks = BTreeMap::new();
+    let mut above: Vec<SlackMark> = Vec::new();
+    for (line, number) in text.lines().map(str::trim).zip(1..) {
+        if let Some(comment) = line.strip_prefix('#') {
+            let listed = comment.trim().strip_prefix("slack:");
+            above.extend(listed.map(parse_marks).into_iter().flatten());
+        } else if !above.is_empty() {
+            marks.insert(number, std::mem::take(&mut above));
+        }
+    }
+    marks
 }
 
 fn parse_marks(text: &str) -> Vec<SlackMark> {

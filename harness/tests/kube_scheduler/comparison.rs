@@ -26,16 +26,12 @@ const PLUGIN_NAMES: [(&str, &str); 2] = [
 ];
 
 /// The weighted scores of our profile `kube` for a waiting pod.
-pub(crate) fn our_scores(
-    objects: &ClusterObjects,
-    namespace: &str,
-    name: &str,
-) -> anyhow::Result<Scores> {
+pub(crate) fn our_scores(objects: &ClusterObjects, namespace: &str, name: &str) -> Scores {
     let config = config();
     let snapshot = build_snapshot(&config, objects);
-    let Some(pod) = find_pod(&snapshot, namespace, name) else { return Ok(Scores::new()) };
+    let Some(pod) = find_pod(&snapshot, namespace, name) else { return Scores::new() };
     let session = Session::new(&snapshot, &config.profile);
-    Ok(by_node_name(&snapshot, session.scored_nodes(pod)))
+    by_node_name(&snapshot, session.scored_nodes(pod))
 }
 
 /// Why our profile `kube` rejects nodes for a waiting pod.

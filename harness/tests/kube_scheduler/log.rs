@@ -71,21 +71,19 @@ impl GroupOutcome {
         for line in cycle.iter().chain([&"end"]) {
             let starts_placement = line.contains("\"Assuming placement in snapshot\"");
             let starts_pod = line.contains("Attempting to schedule a pod belonging to a pod group");
-            if starts_placement || starts_pod || *line == "end" {
-                if let Some(pod) = tried.pop()
-                    && let Some(placement) = placements.last_mut()
-                {
-                    let scores =
-                        read_scores(std::mem::take(&mut lines_of_pod).into_iter(), "node")?;
-                    placement.pods.push((pod, scores));
-                }
-                if starts_placement {
-                    let name = field(line, "placement").unwrap_or_default().to_owned();
-                    placements.push(TriedPlacement { name, pods: Vec::new() });
-                } else if starts_pod {
-                    let pod = field(line, "pod").unwrap_or_default();
-                    tried.push(pod.split_once('/').map_or(pod, |(_, name)| name).to_owned());
-                }
+            if (starts_placement || starts_pod || *line == "end")
+                && let Some(pod) = tried.pop()
+                && let Some(placement) = placements.last_mut()
+            {
+                let scores = read_scores(std::mem::take(&mut lines_of_pod).into_iter(), "node")?;
+                placement.pods.push((pod, scores));
+            }
+            if starts_placement {
+                let name = field(line, "placement").unwrap_or_default().to_owned();
+                placements.push(TriedPlacement { name, pods: Vec::new() });
+            } else if starts_pod {
+                let pod = field(line, "pod").unwrap_or_default();
+                tried.push(pod.split_once('/').map_or(pod, |(_, name)| name).to_owned());
             } else if line.contains("\"Plugin scored node for pod\"") {
                 lines_of_pod.push(*line);
             }

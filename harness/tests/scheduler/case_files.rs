@@ -95,8 +95,8 @@ fn schedlab(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
     for name in ["CI", "GITHUB_ACTIONS", "INSTA_UPDATE", "INSTA_FORCE_UPDATE", "RUST_LOG"] {
         command.env_remove(name);
     }
-    let output = command.args(args).current_dir(folder).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let output = command.args(args).current_dir(folder).output().expect("schedlab starts");
+    let text = |bytes| String::from_utf8(bytes).expect("schedlab writes UTF-8");
     (output.status.code(), text(output.stdout) + &text(output.stderr))
 }
 

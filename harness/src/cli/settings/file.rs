@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeString, DeTable, DeValue};
 
 use super::{SETTINGS_FILE, SettingsError};
 use schedlab_conformance::text::{counted_noun, nearest_word, read_text_file};
@@ -113,19 +113,7 @@ impl ProjectFile {
                     file.run = Section::parse("run".to_owned(), table, &line_of);
                 }
                 ("profile", DeValue::Table(profiles)) => {
-                    for (name, profile) in profiles {
-                        let line = line_of(name.span().start);
-                        let name = name.get_ref().to_string();
-                        let DeValue::Table(table) = profile.get_ref() else {
-                            return Err(SettingsError(format!(
-                                "{SETTINGS_FILE}:{line}: profile.{name}: got the type {}, expected a \
-                                 table: [profile.{name}]",
-                                profile.get_ref().type_str()
-                            )));
-                        };
-                        let section = Section::parse(format!("profile.{name}"), table, &line_of);
-                        file.profiles.insert(name, section);
-                    }
+                    file.profiles = parse_profiles(profiles, &line_of)?;
                 }
                 ("run" | "profile", other) => {
                     let message = format!("got the type {}, expected a table", other.type_str());
@@ -162,6 +150,27 @@ impl ProjectFile {
     }
 }
 
+/// The sections of the profiles by name.
+fn parse_profiles(
+    profiles: &DeTable<'_>,
+    line_of: &dyn Fn(usize) -> usize,
+) -> Result<BTreeMap<String, Section>, SettingsError> {
+    let section = |(name, profile): (&Spanned<DeString<'_>>, &Spanned<DeValue<'_>>)| {
+        let line = line_of(name.span().start);
+        let name = name.get_ref().to_string();
+        let DeValue::Table(table) = profile.get_ref() else {
+            return Err(SettingsError(format!(
+                "{SETTINGS_FILE}:{line}: profile.{name}: got the type {}, expected a table: \
+                 [profile.{name}]",
+                profile.get_ref().type_str()
+            )));
+        };
+        let section = Section::parse(format!("profile.{name}"), table, line_of);
+        Ok((name, section))
+    };
+    profiles.iter().map(section).collect()
+}
+
 impl Section {
     fn parse(name: String, table: &DeTable<'_>, line_of: &dyn Fn(usize) -> usize) -> Self {
         let entry = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| -> Entry {
@@ -174,7 +183,7 @@ impl Section {
 }
 
 fn entry_of(
-    key: &Spanned<toml::de::DeString<'_>>,
+    key: &Spanned<DeString<'_>>,
     value: &Spanned<DeValue<'_>>,
     line_of: &dyn Fn(usize) -> usize,
 ) -> Entry {

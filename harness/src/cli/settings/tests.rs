@@ -21,10 +21,9 @@ fn parsed(file: &str, variables: &[(&str, &str)], words: &[&str]) -> Result<Cli,
 
 fn run(file: &str, variables: &[(&str, &str)], words: &[&str]) -> Run {
     let words: Vec<&str> = ["run"].iter().chain(words).copied().collect();
-    match parsed(file, variables, &words).unwrap().command {
-        Subcommand::Run(run) => *run,
-        other => panic!("it is a run: {other:?}"),
-    }
+    let command = parsed(file, variables, &words).unwrap().command;
+    let Subcommand::Run(run) = command else { panic!("it is a run: {command:?}") };
+    *run
 }
 
 fn error(file: &str, words: &[&str]) -> String {
@@ -57,7 +56,7 @@ fn lists_paths_and_optional_values_are_set() {
     let set = run(file, &[], &[]);
     assert_eq!(set.selection.paths, ["features/a", "b"]);
     assert_eq!(set.reporter.len(), 2);
-    assert_eq!(set.execution.jobs.map(|jobs| jobs.get()), Some(3));
+    assert_eq!(set.execution.jobs.map(std::num::NonZero::get), Some(3));
     assert_eq!(set.environment.cluster, ClusterChoice::Kind);
     assert_eq!(set.environment.time_scale, Some(0.5));
     assert_eq!(run(file, &[], &["c"]).selection.paths, ["c"]);
