@@ -161,16 +161,7 @@ fn scenario_at(feature: &str, words: &str) -> String {
 }
 
 #[test]
-fn with_force_kube_scheduler_fails_queue_and_gang_scenarios_for_the_expected_reasons() {
-    let forced = [
-        (
-            "A team borrows its idle sibling's GPUs up to its own limit",
-            "expected 24",
-            "got 32 running",
-        ),
-        ("Non-preemptible work may not borrow", "expected 16", "got 20 running"),
-        ("A jobset is one gang", "pending pod of jobset \"train\", expected 4", "3 running"),
-    ];
+fn force_runs_what_a_capability_would_skip_but_not_what_no_api_of_the_target_says() {
     let borrowing = "features/borrowing/borrowing.feature";
     let scenarios = [
         scenario_at(borrowing, "Scenario: A team borrows"),
@@ -178,17 +169,21 @@ fn with_force_kube_scheduler_fails_queue_and_gang_scenarios_for_the_expected_rea
         scenario_at("features/gang/gang.feature", "| jobset "),
     ];
     let scenarios = scenarios.each_ref().map(String::as_str);
-    let Some(all) = run(&[&scenarios[..], &["--force", "--min-wait", "8s"]].concat()) else {
+    let Some(all) = run(&[&scenarios[..], &["--force", "--min-wait", "30s"]].concat()) else {
         return;
     };
-    assert_eq!(all.len(), forced.len());
-    for (name, expected, found) in forced {
+    for name in [
+        "A team borrows its idle sibling's GPUs up to its own limit",
+        "Non-preemptible work may not borrow",
+    ] {
         let case = case(&all, name);
-        assert_eq!(case.outcome, "failed", "{name}");
-        assert!(
-            case.reason.contains(expected) && case.reason.contains(found),
-            "{name}: {}",
-            case.reason
-        );
+        let reason = "kube-scheduler lacks quota: the scheduler has no queues";
+        assert_eq!(case.outcome, "skipped", "{name}: {}", case.reason);
+        assert!(case.reason.starts_with(reason), "{name}: {}", case.reason);
+    }
+    let gang = case(&all, "A jobset is one gang");
+    assert_eq!(gang.outcome, "failed");
+    for words in ["pending pod of jobset \"train\", expected 4", "3 running"] {
+        assert!(gang.reason.contains(words), "{}", gang.reason);
     }
 }

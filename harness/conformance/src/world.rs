@@ -70,6 +70,9 @@ pub struct World {
     target: Target,
     /// How durations in the feature are scaled on this cluster.
     time_scale: TimeScale,
+    /// The feature gates of a real cluster. A scheduler gets no others: it would wait for APIs that
+    /// the cluster does not serve.
+    cluster_gates: FeatureGates,
     scheduler: WorldScheduler,
     /// The number of the write, counted from 1, before which the scheduler is killed independently
     /// of the scenario's steps.
@@ -185,6 +188,7 @@ impl World {
             cluster,
             target: target.clone(),
             time_scale,
+            cluster_gates: FeatureGates::default(),
             scheduler: WorldScheduler::NotStarted(Box::new(config)),
             crash_before_write: None,
             expected_crash: None,
@@ -202,6 +206,11 @@ impl World {
             unjudged_claims: Vec::new(),
             last_settled: None,
         })
+    }
+
+    /// Sets the feature gates of the real cluster that the scenario runs on.
+    pub(crate) fn set_cluster_gates(&mut self, gates: &FeatureGates) {
+        self.cluster_gates = gates.clone();
     }
 
     fn refuse_world_without_case() -> anyhow::Result<Self> {

@@ -109,6 +109,10 @@ async fn run_on_cluster(
                 time_scale,
             )
             .await
+            .map(|mut world| {
+                world.set_cluster_gates(&settings.feature_gates);
+                world
+            })
         }
     };
     let mut world = match world {

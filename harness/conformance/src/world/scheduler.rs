@@ -119,6 +119,7 @@ impl World {
                 let (folder, run) = real_cluster.new_scheduler_folder();
                 let target = self.target.clone();
                 let gates = required_feature_gates(&self.case, &self.target).into_iter();
+                let gates = gates.filter(|gate| self.cluster_gates.is_enabled(gate));
                 let gates: Vec<String> = gates.map(|gate| format!("{gate}=true")).collect();
                 let programs = real_cluster.control_plane_program_folder().map(Path::to_path_buf);
                 let start = SchedulerProcessSpec {
