@@ -38,6 +38,7 @@ Feature: What is wrong with a pod or its PodGroup stops only that pod
     Then podgroup "fine" has 2 running pods
     And podgroup "large" has 2 pending pods and stays so for 5 cycles
 
+  @queue-checks
   Scenario: A pod of another queue than its group does not join it
     Given these workloads are submitted:
       | name  | kind     | queue    | pods | gpus |
@@ -63,6 +64,7 @@ Feature: What is wrong with a pod or its PodGroup stops only that pod
     Then pod "fine" is running
     And pod "both" is pending because "annotation pod-group-name: got kai, with train in spec.schedulingGroup.podGroupName, expected the group of that PodGroup, or no annotation"
 
+  @pod-groups
   Scenario: A priority class label of KAI that contradicts the group is named
     When this manifest is applied:
       """yaml
@@ -84,6 +86,7 @@ Feature: What is wrong with a pod or its PodGroup stops only that pod
       | large | podgroup | training | 2    | 3   | 1    |
     Then pod "large-0" is pending because "Waiting for 3 pods, currently 2 exist, 0 are gated"
 
+  @pod-groups
   Scenario: A minimum in an annotation of KAI that contradicts the group is named
     When this manifest is applied:
       """yaml

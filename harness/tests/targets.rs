@@ -69,8 +69,10 @@ fn kube_scheduler_passes_what_its_capabilities_cover_and_skips_the_rest() {
         assert_eq!(case.outcome, "passed", "{name}: {}", case.reason);
     }
     for (name, reason) in [
-        ("A jobset is one gang", "kube-scheduler lacks gang, podgrouper"),
-        ("A gang runs in part", "kube-scheduler lacks gang"),
+        (
+            "A jobset is one gang",
+            "it needs the feature gate GenericWorkload (--feature-gates GenericWorkload=true)",
+        ),
         ("A gang loses a node", "the scenario needs virtual time (@virtual-time)"),
         (
             "A queue without resources is refused",
