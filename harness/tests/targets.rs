@@ -73,7 +73,10 @@ fn kube_scheduler_passes_what_its_capabilities_cover_and_skips_the_rest() {
             "A jobset is one gang",
             "it needs the feature gate GenericWorkload (--feature-gates GenericWorkload=true)",
         ),
-        ("A gang loses a node", "the scenario needs virtual time (@virtual-time)"),
+        (
+            "No pod is placed on a node that is not ready",
+            "the scenario needs virtual time (@virtual-time)",
+        ),
         (
             "A queue without resources is refused",
             "the scenario needs the webhooks of an installed scheduler (@webhooks)",
