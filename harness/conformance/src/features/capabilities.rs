@@ -10,7 +10,7 @@ use super::case::Case;
 use crate::schedulers::CAPABILITIES_AND_MEANINGS;
 
 /// Capabilities that follow from a word in a sentence.
-const BY_SENTENCE: [(&str, &str); 27] = [
+const BY_SENTENCE: [(&str, &str); 28] = [
     ("reported-shares", "fair share"),
     ("time-based-fairness", "fairness over time"),
     ("non-preemptible", "non-preemptible"),
@@ -25,6 +25,7 @@ const BY_SENTENCE: [(&str, &str); 27] = [
     ("bind-requests", "GPUs that pods share are reserved"),
     ("shared-gpus", "GPUs that pods share are reserved"),
     ("configuration", "the scheduler's configuration"),
+    ("configuration", "a default \""),
     ("configuration", "the placement strategy"),
     ("configuration", "a scheduling period of"),
     ("configuration", "bound by requests"),
