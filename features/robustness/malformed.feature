@@ -84,6 +84,7 @@ Feature: Malformed objects are reported and do not block others
     Then pod "stray" is pending because "PodGroup ray has no sub-group tail, named in label kai.scheduler/subgroup-name"
     And pod "ray-head-0" is running
 
+  @pod-groups
   Scenario: A Job whose minimum is not a number gets a message, and other workloads run
     Given these workloads are submitted:
       | name | kind | queue    | pods | gpus |
