@@ -506,7 +506,12 @@ fn print_config_schema() -> anyhow::Result<()> {
     writeln!(io::stdout().lock(), "{schema}").context("cannot write to standard output")
 }
 
-async fn kube_client(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Client> {
+/// A client of the cluster of a kubeconfig; without one, of the cluster that kubectl would use, or
+/// of the cluster in which this process runs.
+///
+/// # Errors
+/// The kubeconfig cannot be read, or names no usable cluster.
+pub async fn kube_client(kubeconfig: Option<&Path>) -> anyhow::Result<kube::Client> {
     let config = match kubeconfig {
         Some(path) => {
             let shown = path.display();

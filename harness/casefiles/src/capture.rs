@@ -1,12 +1,9 @@
 //! Reads a live cluster into a [`Case`]. Nothing is written.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use kube::{
-    Client,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::Client;
 use schedlab_api::{Value, json};
 use schedlab_scheduler::{Config, snapshot_file::SnapshotSource};
 
@@ -14,28 +11,6 @@ use crate::{Case, KINDS, Manifest};
 
 /// Largest number of events that a case keeps: the newest ones.
 const EVENTS_MAX: usize = 20_000;
-
-/// A client of the cluster of a kubeconfig; without one, of the cluster that kubectl would use, or
-/// of the cluster in which this process runs.
-///
-/// # Errors
-/// The kubeconfig cannot be read, or names no usable cluster.
-pub async fn cluster_client(kubeconfig: Option<&Path>) -> anyhow::Result<Client> {
-    let config = match kubeconfig {
-        Some(path) => {
-            let shown = path.display();
-            let kubeconfig = Kubeconfig::read_from(path)
-                .with_context(|| format!("cannot read kubeconfig {shown}"))?;
-            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-                .await
-                .with_context(|| format!("kubeconfig {shown} names no usable cluster"))?
-        }
-        None => kube::Config::infer().await.context(
-            "no cluster: pass --kubeconfig, set KUBECONFIG, or run in a pod with a service account",
-        )?,
-    };
-    Client::try_from(config).context("cannot create a client from that configuration")
-}
 
 /// Reads the cluster as the scheduler with this configuration sees it, and its events.
 ///

@@ -1,6 +1,6 @@
 //! A case: settings and objects of a captured cluster, its events, and a manifest; and the file that
-//! holds them. The file is a zip in the format of KAI's snapshots with two further entries, so that
-//! whatever reads a snapshot reads a case file.
+//! holds them. The file is a zip in the format of KAI's snapshots with two further entries, so
+//! tools that read KAI's snapshots read case files too.
 
 use std::{
     collections::BTreeMap,
@@ -44,7 +44,7 @@ pub struct Manifest {
     pub scheduler_images: Vec<String>,
     /// Whether names were replaced.
     pub redacted: bool,
-    /// What the case shows, such as `gang train pending`; empty if nobody said.
+    /// What the case shows, such as `gang train pending`; empty if the user gave none.
     pub shows: String,
     /// Whether every element of the case is needed for what it shows.
     pub minimal: bool,

@@ -1,4 +1,4 @@
-//! Reads whatever a customer can send into one [`Case`]: a snapshot of KAI or of ours, a case file,
+//! Reads the files of a customer into one [`Case`]: a snapshot of KAI or of ours, a case file,
 //! a bare or gzipped `snapshot.json`, output of `kubectl get -o yaml|json`, a `kubectl cluster-info
 //! dump`, and folders of these. Files are told apart by their content.
 

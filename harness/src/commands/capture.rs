@@ -2,8 +2,9 @@
 
 use anyhow::Context as _;
 use schedlab_casefiles::Case;
-use schedlab_casefiles::capture::{capture, cluster_client, cluster_role};
+use schedlab_casefiles::capture::{capture, cluster_role};
 use schedlab_emulator::clock::Clock;
+use schedlab_scheduler::cli::kube_client;
 use schedlab_scheduler::{Config, ConfigSource};
 
 use super::case_input::{load_files, write_case};
@@ -66,7 +67,7 @@ fn capture_cluster(args: &Capture) -> anyhow::Result<Case> {
         .build()
         .context("cannot start a runtime")?;
     runtime.block_on(async {
-        let client = cluster_client(args.kubeconfig.as_deref()).await?;
+        let client = kube_client(args.kubeconfig.as_deref()).await?;
         capture(client, config, &now).await
     })
 }
