@@ -61,12 +61,14 @@ async fn measure(assets: &Assets, divisor: usize) -> anyhow::Result<()> {
             gang_pods(format!("{place}-{scheduler}"), gangs, topology)
         };
         let real = race::time_kube_scheduler(&plane, &workload("real"), FEATURE_GATES).await?;
-        let queues = race::time_our_scheduler(&plane, &workload("kai"), Config::kai()).await?;
-        let kube = race::time_our_scheduler(&plane, &workload("kube"), kube_config()).await?;
-        let of_real = rate(&real);
         println!("  kube-scheduler      {}", real.describe());
-        for (name, timings) in [("ours, profile kai ", &queues), ("ours, profile kube", &kube)] {
-            println!("  {name}  {}: x {:.2}", timings.describe(), rate(timings) / of_real);
+        for (name, config) in [("kai", Config::kai()), ("kube", kube_config())] {
+            let ours = race::time_our_scheduler(&plane, &workload(name), config).await?;
+            println!(
+                "  ours, profile {name:<4}  {}: x {:.2}",
+                ours.describe(),
+                rate(&ours) / rate(&real)
+            );
         }
     }
     Ok(())
