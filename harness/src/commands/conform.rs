@@ -24,7 +24,7 @@ use schedlab_emulator::clock::Clock;
 use super::{CommandOutput, UsageError, check, environment, reproduce, run, suite};
 use crate::cli::{
     ClusterChoice, Conform, EnvironmentArgs, EvidenceProgramme, ExpectedVerdict, ProfileArgs, Run,
-    Selection,
+    Selection, ShardPods,
 };
 use crate::exit::ExitStatus;
 
@@ -116,7 +116,9 @@ fn run_arguments(args: &Conform, output: &mut CommandOutput) -> Run {
     infer_scheduler(&mut environment);
     let is_process = matches!(environment.scheduler, SchedulerSource::Process(_))
         || environment.target.is_some();
-    if is_process && environment.cluster == ClusterChoice::Emulator {
+    let is_default =
+        environment.cluster == ClusterChoice::Emulator && !environment.is_cluster_chosen;
+    if is_process && is_default {
         environment.cluster = ClusterChoice::ControlPlane;
         output.print_note("cluster: control-plane, because the scheduler is a program of its own");
     }
@@ -124,7 +126,9 @@ fn run_arguments(args: &Conform, output: &mut CommandOutput) -> Run {
         selection: Selection { paths: vec![args.features.clone()], ..Selection::default() },
         execution: args.execution.clone(),
         environment,
+        shard_pods: ShardPods::local(),
         profile: ProfileArgs::default(),
+        quarantine: None,
         reporter: if args.verbose { vec![Reporter::Pretty] } else { Vec::new() },
         baseline: None,
         expected_differences: None,
