@@ -22,6 +22,10 @@ const ROOT_COHORT_NAME: &str = "schedlab-everybody";
 const NODES_FLAVOR_NAME: &str = "schedlab-nodes";
 /// Label of pods with the name of their `LocalQueue`.
 const LOCAL_QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+/// Label and finalizer of pods that Kueue manages.
+const MANAGED_LABEL: &str = "kueue.x-k8s.io/managed";
+/// The scheduling gate that Kueue removes when the pod has its quota.
+const ADMISSION_GATE: &str = "kueue.x-k8s.io/admission";
 /// Label of pods with the name of Kueue's pod group; the annotation has the size of the group.
 pub(super) const POD_GROUP_NAME_LABEL: &str = "kueue.x-k8s.io/pod-group-name";
 const POD_GROUP_COUNT_ANNOTATION: &str = "kueue.x-k8s.io/pod-group-total-count";
@@ -62,6 +66,7 @@ impl QueueAdapter for Kueue {
     ) -> Result<(), Unsupported> {
         if let Some(queue) = queue {
             pod["metadata"]["labels"][LOCAL_QUEUE_LABEL] = json!(queue);
+            add_webhook_fields(pod);
         }
         Ok(())
     }
@@ -213,6 +218,23 @@ impl CohortTree<'_> {
         });
         add_fair_share_weight(queue, &mut spec);
         kueue_object("ClusterQueue", &queue.name, &spec)
+    }
+}
+
+/// Adds what Kueue's webhook adds to queued pods when they are created: schedlab does not let the API
+/// server call the webhooks of programs that it starts.
+fn add_webhook_fields(pod: &mut Value) {
+    pod["metadata"]["labels"][MANAGED_LABEL] = json!("true");
+    add_to_list(&mut pod["metadata"]["finalizers"], json!(MANAGED_LABEL));
+    add_to_list(&mut pod["spec"]["schedulingGates"], json!({"name": ADMISSION_GATE}));
+}
+
+fn add_to_list(list: &mut Value, item: Value) {
+    if !list.is_array() {
+        *list = json!([]);
+    }
+    if let Some(list) = list.as_array_mut().filter(|list| !list.contains(&item)) {
+        list.push(item);
     }
 }
 
