@@ -55,7 +55,15 @@ impl QueueAdapter for Kueue {
                 return Err(Unsupported { capability: "shared-gpus", reason: reason.to_owned() });
             }
         }
-        Ok(CohortTree { queues, gpus: total_gpus(nodes) }.objects())
+        let tree = CohortTree { queues, gpus: total_gpus(nodes) };
+        if let Some(queue) = tree.queue_with_too_small_limit() {
+            let reason = format!(
+                "the queues below {:?} have more quota than its limit, and Kueue grants each its quota",
+                queue.name
+            );
+            return Err(Unsupported { capability: "hierarchy", reason });
+        }
+        Ok(tree.objects())
     }
 
     fn assign_queue(
@@ -125,6 +133,11 @@ impl GangAdapter for Kueue {
         Some(format!("/apis/{KUEUE_API_VERSION}/namespaces/{namespace}/workloads/{gang}"))
     }
 
+    /// Kueue keeps the pods and the quota of a deleted group until its Workload is deleted.
+    fn path_to_delete(&self, namespace: &str, gang: &str) -> Option<String> {
+        self.status_path(namespace, gang)
+    }
+
     fn gang_status(&self, object: &Value) -> Option<GangStatus> {
         let all = object["status"]["conditions"].as_array()?;
         let found = all.iter().find(|one| one["type"] == QUOTA_RESERVED)?;
@@ -159,6 +172,18 @@ impl CohortTree<'_> {
         objects.extend(parents.into_iter().map(|queue| self.cohort_object(queue)));
         objects.extend(leaves.into_iter().map(|queue| self.cluster_queue_object(queue)));
         objects
+    }
+
+    /// A parent whose limit is smaller than the quotas of its children together.
+    fn queue_with_too_small_limit(&self) -> Option<&Queue> {
+        let is_too_small = |queue: &Queue, resource: QueueResource| {
+            let limit = queue.bounds(resource).limit;
+            limit.is_some_and(|limit| limit < self.quota_of_children(&queue.name, resource))
+        };
+        self.queues.iter().find(|queue| {
+            self.queues.is_parent(&queue.name)
+                && QueueResource::ALL.into_iter().any(|resource| is_too_small(queue, resource))
+        })
     }
 
     /// The total amount of a resource in the cluster; CPU and memory count as unlimited.
