@@ -74,6 +74,7 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
         return Err(UsageError(message).into());
     }
     environment::check_program(&args.environment, &settings.target)?;
+    enable_gates_of_cases(args, &mut settings, &cases);
     let interrupted = Interrupt::listen()?;
     settings.interrupted = interrupted.clone();
     settings.real_cluster = match start_cluster(args, &settings, &interrupted, output) {
@@ -177,6 +178,17 @@ pub(super) fn note_passed_quarantine(report: &Report, output: &mut CommandOutput
     }
 }
 
+/// Enables the feature gates that the cases have as tags, on an emulator that they share. One in
+/// virtual time enables those of its own case.
+pub(super) fn enable_gates_of_cases(args: &Run, settings: &mut RunSettings, cases: &[&Case]) {
+    let is_shared = args.environment.cluster == ClusterChoice::Emulator
+        && !environment::is_in_virtual_time(args.environment.cluster, &settings.target.source);
+    if is_shared {
+        let gates = cases.iter().flat_map(|case| case.feature_gates());
+        settings.feature_gates = settings.feature_gates.with_enabled(gates);
+    }
+}
+
 /// Why a scheduler that schedlab starts does not place the pod of a trial scenario; `None` if it
 /// does. Otherwise every scenario would wait in vain.
 fn trial_failure(settings: &RunSettings, output: &mut CommandOutput) -> Option<String> {
@@ -202,9 +214,12 @@ fn would_compete_for_devices(which: &SchedulerSource, cases: &[&Case]) -> bool {
 
 /// Loads the baseline run that `--baseline` names, if any.
 fn load_baseline(args: &Run) -> anyhow::Result<Option<Baseline>> {
+    let is_virtual =
+        environment::is_in_virtual_time(args.environment.cluster, &args.environment.scheduler);
     let order = match args.environment.cluster {
-        ClusterChoice::Emulator => EventOrder::Compared,
-        ClusterChoice::ControlPlane
+        ClusterChoice::Emulator if is_virtual => EventOrder::Compared,
+        ClusterChoice::Emulator
+        | ClusterChoice::ControlPlane
         | ClusterChoice::Kubeconfig
         | ClusterChoice::Container
         | ClusterChoice::Kind => EventOrder::Ignored,
@@ -238,7 +253,7 @@ pub(super) fn close_cluster(
     }
 }
 
-/// Starts the requested real cluster or connects to it; `None` for the emulator.
+/// Starts the requested real cluster or connects to it; `None` for the emulator in virtual time.
 pub(super) fn start_cluster(
     args: &Run,
     settings: &RunSettings,
@@ -255,12 +270,21 @@ pub(super) fn start_cluster(
         boot.begin_activity(what);
     };
     let mut real_cluster = match environment.cluster {
-        ClusterChoice::Emulator => return Ok(None),
+        ClusterChoice::Emulator
+            if environment::is_in_virtual_time(environment.cluster, scheduler) =>
+        {
+            return Ok(None);
+        }
+        ClusterChoice::Emulator => RealCluster::start_emulator(
+            environment::control_plane_folder(environment),
+            settings.feature_gates.clone(),
+            interrupt,
+        )?,
         ClusterChoice::ControlPlane => {
             boot.begin_activity("booting a control plane");
             RealCluster::start_own_control_plane(
                 environment::assets_folder(environment).as_deref(),
-                &environment.feature_gates,
+                &environment::feature_gates_text(environment, &settings.target),
                 environment.kubelets,
                 interrupt,
             )?
@@ -337,21 +361,22 @@ pub(super) fn run_settings(args: &Run, ci: Ci) -> anyhow::Result<RunSettings> {
     let times = |more| cores.saturating_mul(NonZeroUsize::new(more).unwrap_or(cores));
     let baseline = load_baseline(args)?;
     let word = std::env::var("INSTA_UPDATE").ok();
+    let target = environment::target_for_environment(&args.environment)?;
     Ok(RunSettings {
-        jobs: args.execution.jobs.unwrap_or(
-            match (args.environment.cluster, &args.environment.scheduler) {
-                (ClusterChoice::Emulator, _) => cores,
-                // A shared scheduler would distribute all nodes among the queues of all scenarios.
-                (_, SchedulerSource::Installed(_)) => NonZeroUsize::MIN,
-                // One scheduler per scenario runs in the cluster, whose node takes about a hundred
-                // pods.
-                (_, SchedulerSource::Deployment(_)) => times(2).min(SHARDS_MAX),
-                // Scenarios mostly wait, and all work happens on this machine.
-                (ClusterChoice::ControlPlane | ClusterChoice::Container, _) => times(12),
-                // The cluster may be shared, or its node is slow.
-                (ClusterChoice::Kubeconfig | ClusterChoice::Kind, _) => times(5),
-            },
-        ),
+        jobs: args.execution.jobs.unwrap_or(match (args.environment.cluster, &target.source) {
+            // Scenarios mostly wait for the programs of their scheduler.
+            (ClusterChoice::Emulator, SchedulerSource::Process(_)) => times(6),
+            (ClusterChoice::Emulator, _) => cores,
+            // A shared scheduler would distribute all nodes among the queues of all scenarios.
+            (_, SchedulerSource::Installed(_)) => NonZeroUsize::MIN,
+            // One scheduler per scenario runs in the cluster, whose node takes about a hundred
+            // pods.
+            (_, SchedulerSource::Deployment(_)) => times(2).min(SHARDS_MAX),
+            // Scenarios mostly wait, and all work happens on this machine.
+            (ClusterChoice::ControlPlane | ClusterChoice::Container, _) => times(12),
+            // The cluster may be shared, or its node is slow.
+            (ClusterChoice::Kubeconfig | ClusterChoice::Kind, _) => times(5),
+        }),
         seed: args.execution.seed,
         timeout: args.execution.timeout,
         retries: args.execution.retries,
@@ -368,10 +393,10 @@ pub(super) fn run_settings(args: &Run, ci: Ci) -> anyhow::Result<RunSettings> {
         update: SnapshotUpdate::from_env(word.as_deref(), ci).map_err(UsageError)?,
         interrupted: Interrupt::default(),
         real_cluster: None,
-        feature_gates: environment::feature_gates(&args.environment)?,
+        feature_gates: environment::feature_gates(&args.environment, &target)?,
         time_scale: args.environment.time_scale,
         min_wait: args.environment.min_wait,
-        target: environment::target_for_environment(&args.environment)?,
+        target,
         force: args.environment.force,
         reproduce_options: reproduce::run_options(args, baseline.as_ref().map(Baseline::run_title)),
         baseline: baseline.map(Arc::new),
