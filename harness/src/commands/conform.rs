@@ -24,6 +24,7 @@ use schedlab_emulator::clock::Clock;
 use super::{CommandOutput, UsageError, check, environment, reproduce, run, suite};
 use crate::cli::{
     Conform, EnvironmentArgs, EvidenceProgramme, ExpectedVerdict, ProfileArgs, Run, Selection,
+    ShardPods,
 };
 use crate::exit::ExitStatus;
 
@@ -118,7 +119,9 @@ fn run_arguments(args: &Conform) -> Run {
         selection: Selection { paths: vec![args.features.clone()], ..Selection::default() },
         execution: args.execution.clone(),
         environment,
+        shard_pods: ShardPods::local(),
         profile: ProfileArgs::default(),
+        quarantine: None,
         reporter: if args.verbose { vec![Reporter::Pretty] } else { Vec::new() },
         baseline: None,
         expected_differences: None,
