@@ -210,6 +210,7 @@ impl RunSettings {
         let min_wait = self.min_wait.min(times.patience());
         TimeScale::for_real_time(self.time_scale.unwrap_or_else(own), min_wait)
             .with_least(times.two_attempts())
+            .with_most(3 * times.patience())
     }
 }
 

@@ -186,7 +186,7 @@ pub(crate) const EDGES: [(&str, &str); 18] = [
     (
         "harness/tenancy",
         "
-            cluster_scoped content_types list_split names node_pool rewrite_request rewrite_response rewrite_selectors service_accounts watch_mux write_log
+            cluster_scoped content_types list_split names node_pool open_requests rewrite_request rewrite_response rewrite_selectors service_accounts watch_mux write_log
         ",
     ),
     (
