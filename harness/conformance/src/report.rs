@@ -44,6 +44,8 @@ pub enum Reporter {
     Json(PathBuf),
     /// The text of `Pretty` as an image in a file.
     Svg(PathBuf),
+    /// A page in a file, with the cluster after every write.
+    Html(PathBuf),
 }
 
 impl FromStr for Reporter {
@@ -55,8 +57,9 @@ impl FromStr for Reporter {
             Some(("junit", path)) if !path.is_empty() => Ok(Self::Junit(path.into())),
             Some(("json", path)) if !path.is_empty() => Ok(Self::Json(path.into())),
             Some(("svg", path)) if !path.is_empty() => Ok(Self::Svg(path.into())),
+            Some(("html", path)) if !path.is_empty() => Ok(Self::Html(path.into())),
             _ => Err(format!(
-                "got reporter `{text}`, expected pretty, junit=PATH, json=PATH or svg=PATH"
+                "got reporter `{text}`, expected pretty, junit=PATH, json=PATH, svg=PATH or html=PATH"
             )),
         }
     }
@@ -289,6 +292,7 @@ pub(crate) mod tests {
     fn reporters_parse_with_their_path() {
         assert_eq!("junit=a.xml".parse(), Ok(Reporter::Junit("a.xml".into())));
         assert_eq!("pretty".parse(), Ok(Reporter::Pretty));
+        assert_eq!("html=r.html".parse(), Ok(Reporter::Html("r.html".into())));
         assert!("html".parse::<Reporter>().unwrap_err().contains("expected"));
         assert!("json=".parse::<Reporter>().is_err());
     }

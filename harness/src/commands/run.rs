@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 
-use super::{CommandOutput, UsageError, check, environment, reproduce, suite};
+use super::{CommandOutput, UsageError, check, environment, reproduce, run_files, suite};
 use crate::cli::{ClusterChoice, ExpectedVerdict, Run};
 use crate::exit::ExitStatus;
 use schedlab_clusters::interrupt::Interrupt;
@@ -26,6 +26,7 @@ use schedlab_conformance::report::{
 use schedlab_conformance::runner::{self, CrashWrites, RunProgress, RunSettings};
 use schedlab_conformance::snapshots::{self, Ci, SnapshotUpdate};
 use schedlab_conformance::text::counted_noun;
+use schedlab_view::report::{EncodedTimelines, TimelineCollector, html_report};
 
 /// Runs scenarios, compares snapshots and writes reports. An error before the first scenario is
 /// also written to the reports.
@@ -85,6 +86,10 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
         }
         anyhow::bail!(failure);
     }
+    let collector = TimelineCollector::default();
+    if args.reporter.iter().any(|reporter| matches!(reporter, Reporter::Html(_))) {
+        settings.recorder = Some(collector.recorder());
+    }
     let reports = run_cases(&cases, args, &settings, output);
     if let Some(real_cluster) = settings.real_cluster.take().and_then(Arc::into_inner) {
         let stamp = began.strftime("%Y%m%dT%H%M%SZ").to_string();
@@ -108,7 +113,7 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
     for problem in &report.problems {
         output.print_note(&problem.to_string());
     }
-    write_reports(args, &report, began, output)?;
+    write_reports(args, &report, &collector.timelines(), began, output)?;
     Ok(exit_status(&report, &diagnostics, &interrupted))
 }
 
@@ -305,6 +310,7 @@ pub(super) fn run_settings(args: &Run, ci: Ci) -> anyhow::Result<RunSettings> {
         force: args.environment.force,
         reproduce_options: reproduce::run_options(args, baseline.as_ref().map(Baseline::run_title)),
         baseline: baseline.map(Arc::new),
+        recorder: None,
     })
 }
 
@@ -391,25 +397,35 @@ fn snapshot_diagnostics(
 fn write_reports(
     args: &Run,
     report: &Report,
+    timelines: &EncodedTimelines,
     began: jiff::Timestamp,
     output: &mut CommandOutput,
 ) -> anyhow::Result<()> {
-    write_reporters(args, report, output)?;
+    write_reporters(args, report, timelines, output)?;
     let run = format!("{}-seed{}", began.strftime("%Y%m%dT%H%M%SZ"), report.seed);
     let folder = report::write_results(&args.results, &run, report)?;
+    if !timelines.is_empty() {
+        run_files::write_timelines(&folder, timelines)?;
+    }
     output.print_progress(&format!("results: {}", folder.display()));
     Ok(())
 }
 
 /// Writes the requested reports. Only the results of completed runs are written to the results
 /// folder.
-fn write_reporters(args: &Run, report: &Report, output: &mut CommandOutput) -> anyhow::Result<()> {
+fn write_reporters(
+    args: &Run,
+    report: &Report,
+    timelines: &EncodedTimelines,
+    output: &mut CommandOutput,
+) -> anyhow::Result<()> {
     for reporter in &args.reporter {
         let (path, text) = match reporter {
             Reporter::Pretty => continue,
             Reporter::Junit(path) => (path, report::junit_xml(report)?),
             Reporter::Json(path) => (path, report::report_json(report)?),
             Reporter::Svg(path) => (path, report::svg_image(report)),
+            Reporter::Html(path) => (path, html_report(report, timelines)?),
         };
         std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
@@ -435,7 +451,7 @@ fn write_error(
     };
     let cluster = args.environment.cluster.option_value().to_owned();
     let report = Report { seed: args.execution.seed, cluster, cases: Vec::new(), problems };
-    write_reporters(args, &report, output)
+    write_reporters(args, &report, &EncodedTimelines::default(), output)
 }
 
 fn exit_status(

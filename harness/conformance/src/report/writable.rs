@@ -9,9 +9,10 @@ use super::Reporter;
 pub fn first_unwritable_path(results: &Path, reporters: &[Reporter]) -> Option<String> {
     let files = reporters.iter().filter_map(|reporter| match reporter {
         Reporter::Pretty => None,
-        Reporter::Junit(path) | Reporter::Json(path) | Reporter::Svg(path) => {
-            Some(("--reporter", path, check_file_is_writable(path)))
-        }
+        Reporter::Junit(path)
+        | Reporter::Json(path)
+        | Reporter::Svg(path)
+        | Reporter::Html(path) => Some(("--reporter", path, check_file_is_writable(path))),
     });
     let results = results.to_path_buf();
     let mut destinations =
