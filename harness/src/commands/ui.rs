@@ -102,10 +102,12 @@ fn record_features(args: &Ui, output: &mut CommandOutput) -> anyhow::Result<Stri
     let seed = args.seed.to_string();
     let words = ["schedlab", "run", "--seed", &seed].map(Into::into);
     let paths = args.what.iter().map(|path| path.clone().into_os_string());
-    let Command::Run(run_args) = Cli::try_parse_from(words.into_iter().chain(paths))?.command
+    let Command::Run(mut run_args) = Cli::try_parse_from(words.into_iter().chain(paths))?.command
     else {
         anyhow::bail!("`schedlab run` is another command");
     };
+    // The page shows the results.
+    run_args.reporter.clear();
     let query = check::case_query(&run_args.selection, &args.results)?;
     let suite = check::load_suite(&query.paths)?;
     let cases = features::select_cases(&suite.cases, &query);

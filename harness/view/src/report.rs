@@ -100,7 +100,7 @@ pub fn html_diff(diff: &RunDiff, titles: [&str; 2], timelines: [&EncodedTimeline
         main {
             @if diff.differ.is_empty() { p { "All scenarios of both runs are equal." } }
             @for (index, case) in diff.differ.iter().enumerate() {
-                details .difference data-case=(index) {
+                details .difference open[index == 0] {
                     summary { (case.location) "  " (case.id.split_once(": ").map_or(&*case.id, |(_, name)| name)) }
                     (differences(&case.differences))
                     div .pair data-pair=(index) {}

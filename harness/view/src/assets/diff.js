@@ -33,4 +33,5 @@ const loadPair = async (details) => {
 
 for (const details of document.querySelectorAll("details.difference")) {
   details.addEventListener("toggle", () => details.open && loadPair(details));
+  if (details.open) loadPair(details);
 }

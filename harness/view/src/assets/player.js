@@ -33,12 +33,12 @@ class Player {
     const button = (text, go) => make("button", { type: "button", text, onclick: go });
     const eviction = (direction) => () => this.show(nextWith(this.timeline, this.count, direction, "eviction"));
     return make("div", { class: "time", role: "toolbar", "aria-label": "Time" },
-      button("⏮ Start", () => this.show(0)),
+      button("Start", () => this.show(0)),
       button("◀ Write", () => this.show(this.count - 1)),
       button("Write ▶", () => this.show(this.count + 1)),
       button("◀ Eviction", eviction(-1)),
       button("Eviction ▶", eviction(1)),
-      button("End ⏭", () => this.show(this.timeline.frames.length)));
+      button("End", () => this.show(this.timeline.frames.length)));
   }
 
   filter() {
