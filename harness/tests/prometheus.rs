@@ -64,7 +64,9 @@ fn prometheus_answers_every_query_of_the_dashboard() {
     let _up = Running(up);
     let target = lines
         .map_while(Result::ok)
-        .find_map(|line| Some(line.strip_prefix("metrics: http://")?.strip_suffix("/metrics")?.to_owned()))
+        .find_map(|line| {
+            Some(line.strip_prefix("metrics: http://")?.strip_suffix("/metrics")?.to_owned())
+        })
         .expect("up prints where its metrics are");
     let config = monitoring("prometheus.yaml").replace("127.0.0.1:9400", &target);
     std::fs::write(folder.path().join("prometheus.yaml"), config.replace("5s", "1s")).unwrap();

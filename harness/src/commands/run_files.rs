@@ -62,15 +62,17 @@ pub(super) fn read_run(run: &str, results: &Path) -> anyhow::Result<RecordedRun>
                        nothing was run; run it again";
         return Err(UsageError(format!("{} {message}", file.display())).into());
     }
-    let timelines = read_timelines(&file.with_file_name(TIMELINES_FILE))?;
+    let timelines = read_timelines(file.parent().unwrap_or(Path::new("")))?;
     Ok(RecordedRun { title: folder.display().to_string(), report, timelines })
 }
 
-fn read_timelines(file: &Path) -> anyhow::Result<EncodedTimelines> {
+/// Reads the timelines of a run from its results folder; none if it recorded none.
+pub(super) fn read_timelines(folder: &Path) -> anyhow::Result<EncodedTimelines> {
+    let file = folder.join(TIMELINES_FILE);
     if !file.is_file() {
         return Ok(EncodedTimelines::default());
     }
-    let text = std::fs::read_to_string(file);
+    let text = std::fs::read_to_string(&file);
     let text = text.with_context(|| format!("cannot read {}", file.display()))?;
     let timelines = serde_json::from_str(&text);
     Ok(timelines.map_err(|error| {

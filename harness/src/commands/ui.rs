@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::Parser as _;
 use schedlab_api::Value;
 use schedlab_clusters::interrupt::{Interrupt, StopSignals};
-use schedlab_conformance::features;
+use schedlab_conformance::features::{self, SelectedCases};
 use schedlab_conformance::report::Report;
 use schedlab_conformance::text::read_text_file;
 use schedlab_conformance::world::manifest_objects;
@@ -110,7 +110,7 @@ fn record_features(args: &Ui, output: &mut CommandOutput) -> anyhow::Result<Stri
     run_args.reporter.clear();
     let query = check::case_query(&run_args.selection, &args.results)?;
     let suite = check::load_suite(&query.paths)?;
-    let cases = features::select_cases(&suite.cases, &query);
+    let SelectedCases { cases, .. } = features::select_cases(&suite.cases, &query);
     if cases.is_empty() {
         return Err(check::nothing_selected(&suite, &query).into());
     }
