@@ -178,7 +178,7 @@ pub fn queue_table(queues: &[QueueState], names: Names) -> Markup {
         return html! { p { "There are no queues." } };
     }
     html! {
-        div .scroll tabindex="0" role="region" aria-label="Queues" {
+        div .scroll tabindex="0" role="group" aria-label="Queues" {
             table {
                 thead { tr {
                     th scope="col" { "Queue" } th scope="col" { "Quota" } th scope="col" { "Fair share" }
@@ -215,7 +215,7 @@ pub fn pending_table(pending: &[PendingWorkload], names: Names) -> Markup {
         return html! { p { "No pods are pending." } };
     }
     html! {
-        div .scroll tabindex="0" role="region" aria-label="Pending" {
+        div .scroll tabindex="0" role="group" aria-label="Pending" {
             table {
                 thead { tr {
                     th scope="col" { "Workload" } th scope="col" { "Queue" } th scope="col" { "Pods" }

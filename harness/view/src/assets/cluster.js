@@ -178,7 +178,7 @@ const drawNodes = (state, changed = new Set()) => {
 };
 
 const drawTable = (label, heads, rows) =>
-  make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+  make("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label },
     make("table", {},
       make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col", text: head })))),
       make("tbody", {}, ...rows)));
