@@ -19,12 +19,14 @@ mod redact;
 mod replay;
 mod reproduce;
 mod run;
+mod run_files;
 mod shard_pods;
 mod shards;
 mod simulate;
 mod snapshot;
 mod steps;
 mod suite;
+mod top;
 mod ui;
 mod up;
 mod upgrade;
@@ -55,6 +57,7 @@ pub use run::run;
 pub use simulate::run_simulate_command;
 pub use snapshot::run_snapshot_command;
 pub use steps::run_steps_command;
+pub use top::run_top_command;
 pub use ui::run_ui_command;
 pub use up::up;
 pub use upgrade::run_upgrade_command;
@@ -92,6 +95,7 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
         Command::Steps(args) => run_steps_command(&args),
         Command::Ui(args) => run_ui_command(&args),
         Command::Up(args) => up(&args),
+        Command::Top(args) => run_top_command(&args),
         Command::Keep(args) => {
             schedlab_clusters::process::run_watchdog(&args.log, &args.words)?;
             Ok(ExitStatus::Passed)
