@@ -3,6 +3,7 @@
 mod case;
 mod compare;
 mod conform;
+mod lab;
 pub mod settings;
 mod ui;
 
@@ -24,6 +25,10 @@ use schedlab_conformance::text::parse_duration;
 
 pub use case::{
     Capture, CaseCommand, CaseFiles, CaseScheduler, Explain, Feature, Minimise, Redact, Replay,
+};
+pub use lab::{
+    LabAnswer, LabApply, LabCheck, LabEvidence, LabFolderArgs, LabGrade, LabKubectl, LabList, LabReset,
+    LabStart, LabVerb, LabWait,
 };
 pub use ui::Ui;
 
@@ -137,6 +142,10 @@ pub enum Command {
     /// clock that can be stopped, stepped and turned back.
     #[command(after_help = ui::EXAMPLES)]
     Ui(Ui),
+    /// Guided exercises on an emulated cluster, verified while you work, with hints, questions and
+    /// evidence for a teacher.
+    #[command(subcommand, after_help = lab::EXAMPLES)]
+    Lab(LabVerb),
     /// Review, accept or reject pending snapshots.
     #[command(subcommand, after_help = "Example:\n  schedlab snapshot review snapshots/gang")]
     Snapshot(SnapshotVerb),

@@ -13,6 +13,7 @@ mod explain;
 mod feature;
 mod init;
 mod install_files;
+mod lab;
 mod minimise;
 mod output;
 mod redact;
@@ -45,6 +46,7 @@ pub use diff::run_diff_command;
 pub use doctor::run_doctor_command;
 pub use explain::run_explain_command;
 pub use feature::run_feature_command;
+pub use lab::run_lab_command;
 pub use minimise::run_minimise_command;
 pub(crate) use output::{CommandOutput, OutputChoices};
 pub use redact::run_redact_command;
@@ -87,6 +89,7 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
         Command::Check(args) => run_check_command(&args),
         Command::Steps(args) => run_steps_command(&args),
         Command::Ui(args) => run_ui_command(&args),
+        Command::Lab(verb) => run_lab_command(&verb),
         Command::Up(args) => up(&args),
         Command::Keep(args) => {
             schedlab_clusters::process::run_watchdog(&args.log, &args.words)?;

@@ -12,7 +12,7 @@ use crate::source::Source;
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module. Types that the root itself defines are in the first
 /// line.
-pub(crate) const EDGES: [(&str, &str); 18] = [
+pub(crate) const EDGES: [(&str, &str); 19] = [
     (
         "scheduler/core",
         "
@@ -175,6 +175,18 @@ pub(crate) const EDGES: [(&str, &str); 18] = [
             state
             page session
             server
+        ",
+    ),
+    (
+        "harness/lab",
+        "
+            commands digest expression
+            markdown
+            lesson
+            catalogue cluster_digest record
+            evidence
+            folder grade session
+            rehearsal server
         ",
     ),
     (
