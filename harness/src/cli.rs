@@ -3,6 +3,7 @@
 mod case;
 mod compare;
 mod conform;
+mod demo;
 mod lab;
 pub mod settings;
 mod ui;
@@ -26,6 +27,7 @@ use schedlab_conformance::text::parse_duration;
 pub use case::{
     Capture, CaseCommand, CaseFiles, CaseScheduler, Explain, Feature, Minimise, Redact, Replay,
 };
+pub use demo::Demo;
 pub use lab::{
     LabAnswer, LabApply, LabCheck, LabEvidence, LabFolderArgs, LabGrade, LabKubectl, LabList, LabReset,
     LabStart, LabVerb, LabWait,
@@ -142,6 +144,10 @@ pub enum Command {
     /// clock that can be stopped, stepped and turned back.
     #[command(after_help = ui::EXAMPLES)]
     Ui(Ui),
+    /// Tell one story in ten seconds: a team borrows GPUs, the owner reclaims them, a gang starts
+    /// whole.
+    #[command(after_help = "Example:\n  schedlab demo")]
+    Demo(Demo),
     /// Guided exercises on an emulated cluster, verified while you work, with hints, questions and
     /// evidence for a teacher.
     #[command(subcommand, after_help = lab::EXAMPLES)]

@@ -12,6 +12,13 @@ const LESSONS: &[(&str, &str)] = &[
     ("c-reclaim", include_str!("../lessons/c-reclaim.md")),
     ("d-gang", include_str!("../lessons/d-gang.md")),
     ("e-starvation", include_str!("../lessons/e-starvation.md")),
+    ("weights", include_str!("../lessons/weights.md")),
+    ("hierarchy", include_str!("../lessons/hierarchy.md")),
+    ("time-fairness", include_str!("../lessons/time-fairness.md")),
+    ("osmo-pools", include_str!("../lessons/osmo-pools.md")),
+    ("topology", include_str!("../lessons/topology.md")),
+    ("trainjob", include_str!("../lessons/trainjob.md")),
+    ("customer-bug", include_str!("../lessons/customer-bug.md")),
 ];
 
 /// All lessons of this program.

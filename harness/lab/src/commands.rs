@@ -351,7 +351,7 @@ impl CommandRunner<'_> {
                     for object in objects.map_err(|message| anyhow!(message))? {
                         let done = match api.apply(&object).await? {
                             ApplyOutcome::Created => "created",
-                            _ => "configured",
+                            ApplyOutcome::Changed(_) => "configured",
                         };
                         lines.push(format!("{} {done}", object_title(&object)));
                     }

@@ -36,13 +36,15 @@ pub struct Connection {
 }
 
 impl LabFolder {
-    /// The folder that the command line names; else the current folder if it is one, else
-    /// [`DEFAULT_FOLDER`].
+    /// The folder that the command line names; else the current folder or the one above, if a
+    /// lesson runs there; else [`DEFAULT_FOLDER`].
     pub fn find(named: Option<&Path>) -> Self {
         let path = match named {
             Some(path) => path.to_path_buf(),
-            None if Path::new(CONNECTION_FILE).exists() => PathBuf::from("."),
-            None => PathBuf::from(DEFAULT_FOLDER),
+            None => {
+                let runs = |folder: &&str| Path::new(folder).join(CONNECTION_FILE).exists();
+                PathBuf::from([".", ".."].iter().find(|folder| runs(folder)).unwrap_or(&DEFAULT_FOLDER))
+            }
         };
         Self { path }
     }

@@ -57,8 +57,8 @@ pub enum LabVerb {
 /// The folder of a running lesson.
 #[derive(Clone, Debug, Default, Args)]
 pub struct LabFolderArgs {
-    /// Folder of the lesson [default: the current folder if a lesson runs in it, else
-    /// schedlab-lab].
+    /// Folder of the lesson [default: the current folder or the one above if a lesson runs there,
+    /// else schedlab-lab].
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
 }

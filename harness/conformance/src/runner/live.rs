@@ -15,7 +15,7 @@ use gherkin::Step;
 use jiff::Timestamp;
 use schedlab_emulator::Emulator;
 use schedlab_emulator::store::LogEntry;
-use schedlab_scheduler::{Config, Progress};
+use schedlab_scheduler::{Config, IdlePolicy, Progress};
 
 use super::panics;
 use crate::features::Case;
@@ -130,7 +130,7 @@ impl LiveCluster {
     /// Also starts kube-scheduler's profile, for pods that name no scheduler, unless the scheduler
     /// of the scenario takes them.
     pub fn start_default_scheduler(&mut self) {
-        let config = Config::kube();
+        let config = Config { idle_policy: IdlePolicy::UntilEvent, ..Config::kube() };
         if self.world.scheduler_name() == config.scheduler_name {
             return;
         }

@@ -91,14 +91,14 @@ fn print_table(
 /// The rows of a table, with the columns that `kubectl get` shows.
 fn table_text(table: &Value) -> String {
     let columns = table["columnDefinitions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let shown: Vec<usize> = (0..columns.len()).filter(|at| columns[*at]["priority"] == 0).collect();
+    let shown: Vec<usize> = (0..columns.len()).filter(|at| columns[*at]["priority"].as_i64().unwrap_or(0) == 0).collect();
     let title = |at: &usize| columns[*at]["name"].as_str().unwrap_or_default().to_uppercase();
     let mut rows: Vec<Vec<String>> = vec![shown.iter().map(title).collect()];
     for row in table["rows"].as_array().into_iter().flatten() {
-        let cell = |at: &usize| match &row["cells"][*at] {
-            Value::String(text) => text.to_string(),
-            Value::Null => String::new(),
-            other => other.to_string(),
+        let cell = |at: &usize| {
+            let value = &row["cells"][*at];
+            let text = value.as_str().map(str::to_owned);
+            text.unwrap_or_else(|| if value.is_null() { String::new() } else { value.to_string() })
         };
         rows.push(shown.iter().map(cell).collect());
     }

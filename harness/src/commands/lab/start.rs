@@ -82,14 +82,8 @@ async fn run_lesson(
 fn next_commands(folder: &LabFolder, lesson: &Lesson) -> String {
     let path = folder.lesson_folder(&lesson.id);
     let whole = std::path::absolute(folder.kubeconfig()).unwrap_or_else(|_| folder.kubeconfig());
-    let is_default = folder.path() == std::path::Path::new(schedlab_lab::folder::DEFAULT_FOLDER);
-    let commands = if is_default || folder.path() == std::path::Path::new(".") {
-        format!("  cd {}\n", folder.path().display())
-    } else {
-        format!("  cd {}\n", folder.path().display())
-    };
     format!(
-        "The cluster runs until Ctrl-C. In another terminal, in this folder:\n\n{commands}  export \
+        "The cluster runs until Ctrl-C. In another terminal, in this folder:\n\n  export \
          KUBECONFIG={}\n  cd {}; kubectl get nodes\n\n  schedlab lab verify      what is right so far\n  \
          schedlab lab hint        one of three hints\n  schedlab lab quiz        questions about the \
          cluster\n  schedlab lab show        this text\n\nWithout kubectl: schedlab lab kubectl get \
