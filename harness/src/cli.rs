@@ -29,8 +29,8 @@ pub use case::{
 };
 pub use demo::Demo;
 pub use lab::{
-    LabAnswer, LabApply, LabCheck, LabEvidence, LabFolderArgs, LabGrade, LabKubectl, LabList, LabReset,
-    LabStart, LabVerb, LabWait,
+    LabAnswer, LabApply, LabCheck, LabEvidence, LabFolderArgs, LabGrade, LabKubectl, LabList,
+    LabReset, LabStart, LabVerb, LabWait,
 };
 pub use ui::Ui;
 

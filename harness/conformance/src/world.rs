@@ -154,7 +154,10 @@ impl World {
 
     /// Like [`Self::new_emulated`], with the scheduler of this program, for a cluster whose time
     /// begins at `time`.
-    pub(crate) async fn new_emulated_at(case: &Case, time: jiff::Timestamp) -> anyhow::Result<Self> {
+    pub(crate) async fn new_emulated_at(
+        case: &Case,
+        time: jiff::Timestamp,
+    ) -> anyhow::Result<Self> {
         let target = Target::ours();
         let gates = FeatureGates::default().with_enabled(required_feature_gates(case, &target));
         let cluster = ScenarioCluster::Emulated(EmulatedCluster::start_at(time, LIVE_SEED, gates));

@@ -123,7 +123,8 @@ fn whole_objects(cluster: &LiveCluster) -> Value {
     let mut by_kind = json!({});
     for plural in WHOLE_KINDS {
         let of_kind = objects.iter().filter(|((of, _, _), _)| of == plural);
-        by_kind[plural] = Value::from(of_kind.map(|(_, object)| object.clone()).collect::<Vec<_>>());
+        by_kind[plural] =
+            Value::from(of_kind.map(|(_, object)| object.clone()).collect::<Vec<_>>());
     }
     by_kind
 }

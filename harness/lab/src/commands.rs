@@ -54,6 +54,8 @@ pub enum LabCommand {
 pub struct NamedObject {
     kind: &'static ObjectKind,
     name: String,
+    /// The namespace that the command names.
+    namespace: Option<String>,
 }
 
 /// A kind of object that commands can name.
@@ -73,8 +75,16 @@ const KINDS: &[ObjectKind] = &[
         "deployments",
     ),
     ObjectKind::namespaced(&["job", "jobs"], "/apis/batch/v1", "jobs"),
-    ObjectKind::namespaced(&["trainjob", "trainjobs"], "/apis/trainer.kubeflow.org/v1alpha1", "trainjobs"),
-    ObjectKind::namespaced(&["podgroup", "podgroups"], "/apis/scheduling.run.ai/v2alpha2", "podgroups"),
+    ObjectKind::namespaced(
+        &["trainjob", "trainjobs"],
+        "/apis/trainer.kubeflow.org/v1alpha1",
+        "trainjobs",
+    ),
+    ObjectKind::namespaced(
+        &["podgroup", "podgroups"],
+        "/apis/scheduling.run.ai/v2alpha2",
+        "podgroups",
+    ),
     ObjectKind::namespaced(&["event", "events", "ev"], "/api/v1", "events"),
     ObjectKind::of_cluster(&["node", "nodes", "no"], "/api/v1", "nodes"),
     ObjectKind::of_cluster(&["queue", "queues"], "/apis/scheduling.run.ai/v2", "queues"),
@@ -187,7 +197,9 @@ pub fn parse_command(words: &[String]) -> Result<LabCommand, String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["schedlab", "lab", "wait", time] => Ok(LabCommand::Wait(parse_duration(time)?)),
-        ["schedlab", "lab", "verify" | "quiz" | "hint"] | ["schedlab", "scheduler", ..] => Ok(LabCommand::Show),
+        ["schedlab", "lab", "verify" | "quiz" | "hint"] | ["schedlab", "scheduler", ..] => {
+            Ok(LabCommand::Show)
+        }
         ["kubectl", rest @ ..] => parse_kubectl(rest),
         _ => Err(format!(
             "got {}, expected `kubectl …` or `schedlab lab wait TIME`",
@@ -203,9 +215,8 @@ struct Options<'w> {
 }
 
 /// Options of kubectl that have a value and lessons use.
-const VALUE_OPTIONS: [&str; 9] = [
-    "-f", "--filename", "-n", "--namespace", "--replicas", "--type", "-p", "--patch", "-o",
-];
+const VALUE_OPTIONS: [&str; 9] =
+    ["-f", "--filename", "-n", "--namespace", "--replicas", "--type", "-p", "--patch", "-o"];
 
 impl<'w> Options<'w> {
     fn parse(words: &[&'w str]) -> Result<Self, String> {
@@ -232,8 +243,10 @@ impl<'w> Options<'w> {
     }
 
     fn objects(&self) -> Result<Vec<NamedObject>, String> {
+        let namespace = self.values(&["-n", "--namespace"]).last().map(|name| (*name).to_owned());
         let named = |kind: &str, name: &str| {
-            Ok(NamedObject { kind: find_kind(kind)?, name: name.to_owned() })
+            let (kind, name) = (find_kind(kind)?, name.to_owned());
+            Ok(NamedObject { kind, name, namespace: namespace.clone() })
         };
         match self.words.as_slice() {
             [] => Err("got no object, expected KIND NAME".to_owned()),
@@ -273,9 +286,9 @@ fn parse_kubectl(words: &[&str]) -> Result<LabCommand, String> {
         "scale" => {
             let replicas = options.values(&["--replicas"]);
             let replicas = replicas.last().copied().unwrap_or_default();
-            let replicas = replicas.parse().map_err(|_| {
-                format!("--replicas: got {replicas:?}, expected a whole number")
-            })?;
+            let replicas = replicas
+                .parse()
+                .map_err(|_| format!("--replicas: got {replicas:?}, expected a whole number"))?;
             Ok(LabCommand::Scale { object: options.object()?, replicas })
         }
         "patch" => {
@@ -286,10 +299,9 @@ fn parse_kubectl(words: &[&str]) -> Result<LabCommand, String> {
             Ok(LabCommand::Patch { object: options.object()?, patch: patch.to_owned() })
         }
         "cordon" | "uncordon" => match options.words.as_slice() {
-            [node] => Ok(LabCommand::Cordon {
-                node: (*node).to_owned(),
-                is_cordoned: *verb == "cordon",
-            }),
+            [node] => {
+                Ok(LabCommand::Cordon { node: (*node).to_owned(), is_cordoned: *verb == "cordon" })
+            }
             words => Err(format!("got {}, expected one node", words.join(" "))),
         },
         "get" | "describe" | "wait" => Ok(LabCommand::Show),
@@ -377,6 +389,7 @@ impl CommandRunner<'_> {
                 let object = NamedObject {
                     kind: find_kind("node").map_err(|message| anyhow!(message))?,
                     name: node.clone(),
+                    namespace: None,
                 };
                 let change = json!({ "spec": { "unschedulable": is_cordoned } });
                 let done = if *is_cordoned { "cordoned" } else { "uncordoned" };
@@ -403,7 +416,8 @@ impl CommandRunner<'_> {
     }
 
     fn path(&self, object: &NamedObject) -> String {
-        format!("{}/{}", object.kind.path(self.namespace), object.name)
+        let namespace = object.namespace.as_deref().unwrap_or(self.namespace);
+        format!("{}/{}", object.kind.path(namespace), object.name)
     }
 }
 
@@ -445,7 +459,10 @@ mod tests {
         assert_eq!(parsed[0], LabCommand::Apply { files: vec!["a.yaml".into(), "b.yaml".into()] });
         assert_eq!(parsed[4], LabCommand::Wait(Duration::from_mins(10)));
         let LabCommand::Patch { object, patch } = &parsed[1] else { panic!("{parsed:?}") };
-        assert_eq!((object.to_string().as_str(), &**patch), ("queue/q", "{\"spec\": {\"priority\": 1}}"));
+        assert_eq!(
+            (object.to_string().as_str(), &**patch),
+            ("queue/q", "{\"spec\": {\"priority\": 1}}")
+        );
         assert_eq!(object.kind.path("lab"), "/apis/scheduling.run.ai/v2/queues");
     }
 

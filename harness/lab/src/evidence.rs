@@ -119,8 +119,8 @@ impl Evidence {
         }
         check_sums(&sums, &entries)?;
         let record = entries.get(RECORD_ENTRY).context("no evidence: it has no record.json")?;
-        let record = serde_json::from_str(record)
-            .map_err(|error| anyhow!("{RECORD_ENTRY}: {error}"))?;
+        let record =
+            serde_json::from_str(record).map_err(|error| anyhow!("{RECORD_ENTRY}: {error}"))?;
         Ok(Self { record, entries })
     }
 
@@ -157,8 +157,7 @@ impl Evidence {
         }
         for (index, answer) in self.record.answers.iter().enumerate() {
             let given = answer.given.as_deref().unwrap_or_default();
-            let is_right =
-                answer.expected.iter().any(|one| is_same_answer(one, given));
+            let is_right = answer.expected.iter().any(|one| is_same_answer(one, given));
             if is_right != answer.is_right {
                 problems.push(format!("answer {} counts as right and is not", index + 1));
             }
@@ -223,8 +222,11 @@ fn seal_of(sums: &str) -> String {
 }
 
 fn check_sums(sums: &str, entries: &BTreeMap<String, String>) -> anyhow::Result<()> {
-    let expected: BTreeMap<&str, &str> =
-        sums.lines().filter_map(|line| line.split_once("  ")).map(|(sum, name)| (name, sum)).collect();
+    let expected: BTreeMap<&str, &str> = sums
+        .lines()
+        .filter_map(|line| line.split_once("  "))
+        .map(|(sum, name)| (name, sum))
+        .collect();
     for (name, text) in entries {
         match expected.get(name.as_str()) {
             None => return Err(anyhow!("edited: {name} was added")),

@@ -30,17 +30,17 @@ impl Expression {
     /// The text is no jq expression, or uses an unknown function.
     pub fn parse(text: &str) -> Result<Self, String> {
         let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
-        let functions =
-            jaq_core::funs().chain(jaq_std::base_funs()).chain(jaq_json::funs());
+        let functions = jaq_core::funs().chain(jaq_std::base_funs()).chain(jaq_json::funs());
         let arena = Arena::default();
         let modules = Loader::new(definitions)
             .load(&arena, File { code: text, path: () })
             .map_err(|_| format!("got {}, expected a jq expression", one_line(text)))?;
-        let filter = Compiler::default().with_funs(functions).compile(modules).map_err(|errors| {
-            let unknown = errors.into_iter().flat_map(|(_, errors)| errors);
-            let names: Vec<String> = unknown.map(|(name, _)| name.to_string()).collect();
-            format!("unknown in this jq expression: {}", names.join(", "))
-        })?;
+        let filter =
+            Compiler::default().with_funs(functions).compile(modules).map_err(|errors| {
+                let unknown = errors.into_iter().flat_map(|(_, errors)| errors);
+                let names: Vec<String> = unknown.map(|(name, _)| name.to_string()).collect();
+                format!("unknown in this jq expression: {}", names.join(", "))
+            })?;
         Ok(Self { text: text.to_owned(), filter })
     }
 
@@ -66,7 +66,12 @@ impl Expression {
             })?;
             match value {
                 Val::Arr(items) => found.extend(items.iter().map(value_text)),
-                Val::Null | Val::Bool(_) | Val::Num(_) | Val::BStr(_) | Val::TStr(_) | Val::Obj(_) => {
+                Val::Null
+                | Val::Bool(_)
+                | Val::Num(_)
+                | Val::BStr(_)
+                | Val::TStr(_)
+                | Val::Obj(_) => {
                     found.push(value_text(&value));
                 }
             }

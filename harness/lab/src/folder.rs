@@ -43,7 +43,9 @@ impl LabFolder {
             Some(path) => path.to_path_buf(),
             None => {
                 let runs = |folder: &&str| Path::new(folder).join(CONNECTION_FILE).exists();
-                PathBuf::from([".", ".."].iter().find(|folder| runs(folder)).unwrap_or(&DEFAULT_FOLDER))
+                PathBuf::from(
+                    [".", ".."].iter().find(|folder| runs(folder)).unwrap_or(&DEFAULT_FOLDER),
+                )
             }
         };
         Self { path }
@@ -67,8 +69,7 @@ impl LabFolder {
     /// Where the evidence of a lesson is written at its end.
     pub fn evidence(&self, lesson: &str, learner: &str) -> PathBuf {
         let is_plain = |c: char| c.is_alphanumeric() || c == '-';
-        let learner: String =
-            learner.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
+        let learner: String = learner.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
         self.path.join(format!("{lesson}-{learner}.zip"))
     }
 

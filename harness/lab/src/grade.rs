@@ -115,10 +115,13 @@ impl Grade {
 
 /// The grades as a table: a line for each learner and lesson, then what does not count.
 pub fn grades_table(grades: &[Grade]) -> String {
-    let mut rows = vec![["LESSON", "LEARNER", "TASKS", "QUIZ", "HINTS", "VERIFIED", "EVIDENCE"].map(str::to_owned)];
+    let mut rows = vec![
+        ["LESSON", "LEARNER", "TASKS", "QUIZ", "HINTS", "VERIFIED", "EVIDENCE"].map(str::to_owned),
+    ];
     for grade in grades {
         let marks: String = grade.tasks.iter().map(|done| if *done { '✔' } else { '✘' }).collect();
-        let hints = if grade.solution_shown { "solution".to_owned() } else { grade.hints.to_string() };
+        let hints =
+            if grade.solution_shown { "solution".to_owned() } else { grade.hints.to_string() };
         let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
         rows.push([
             or_dash(&grade.lesson),
@@ -130,7 +133,8 @@ pub fn grades_table(grades: &[Grade]) -> String {
             if grade.is_valid() { "valid".to_owned() } else { "NOT VALID".to_owned() },
         ]);
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..7).map(width).collect();
     let mut text = String::new();
     for row in &rows {

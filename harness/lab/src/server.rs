@@ -134,7 +134,9 @@ impl LessonServer {
     fn write_kubeconfig(&self) -> anyhow::Result<()> {
         let namespace = &self.session.lesson().namespace;
         let text = &self.server.kubeconfig;
-        self.folder.write_kubeconfig(&text.replace("namespace: default", &format!("namespace: {namespace}")))
+        self.folder.write_kubeconfig(
+            &text.replace("namespace: default", &format!("namespace: {namespace}")),
+        )
     }
 
     /// Runs until `stop` ends. Then writes the evidence, if the learner has verified anything, and
@@ -249,12 +251,8 @@ async fn follow_real_time() {
 /// The lesson as the learner reads it.
 pub fn lesson_text(session: &LessonSession, folder: &LabFolder) -> String {
     let lesson = session.lesson();
-    let given: Vec<&str> = lesson
-        .files
-        .iter()
-        .filter(|file| file.is_given)
-        .map(|file| file.name.as_str())
-        .collect();
+    let given: Vec<&str> =
+        lesson.files.iter().filter(|file| file.is_given).map(|file| file.name.as_str()).collect();
     let path = folder.lesson_folder(&lesson.id);
     let files = match given.as_slice() {
         [] => String::new(),

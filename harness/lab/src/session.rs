@@ -158,8 +158,7 @@ impl LessonSession {
     pub async fn answer(&mut self, number: usize, given: &str) -> anyhow::Result<AnswerReport> {
         let count = self.lesson.quiz.len();
         let index = number.checked_sub(1).filter(|index| *index < count);
-        let index =
-            index.ok_or_else(|| anyhow!("got question {number}, expected 1 to {count}"))?;
+        let index = index.ok_or_else(|| anyhow!("got question {number}, expected 1 to {count}"))?;
         self.cluster.settle().await?;
         let expected = self.expected_answers(index)?;
         let question = &self.lesson.quiz[index];
@@ -203,8 +202,7 @@ impl LessonSession {
                 let text = self.lesson.file_text(name).map(str::to_owned);
                 text.with_context(|| format!("the lesson has no file {name}"))
             };
-            let runner =
-                CommandRunner { namespace: &self.lesson.namespace, read_file: &read_file };
+            let runner = CommandRunner { namespace: &self.lesson.namespace, read_file: &read_file };
             runner.run(&mut self.cluster.api(), command).await?;
         }
         Ok(())

@@ -75,7 +75,9 @@ fn run_suite() -> anyhow::Result<ExitStatus> {
         ParseError::CommandLine(error) => UsageError(error.to_string()),
         ParseError::Settings(error) => UsageError(error.to_string()),
     })?;
-    let Command::Run(args) = parsed.command else { anyhow::bail!("these words are the command run") };
+    let Command::Run(args) = parsed.command else {
+        anyhow::bail!("these words are the command run")
+    };
     super::run(&args)
 }
 

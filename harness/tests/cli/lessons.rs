@@ -56,7 +56,11 @@ fn a_learner_is_told_what_is_missing_until_the_lesson_is_solved() {
     assert_eq!(applied.stdout, "Deployment lab/research created\n", "{}", applied.all());
     let half = lesson.run("verify");
     assert_eq!(half.code, 1, "{}", half.all());
-    assert!(half.stdout.contains("✔ Task 1: team-research gets its 16 GPUs back"), "{}", half.all());
+    assert!(
+        half.stdout.contains("✔ Task 1: team-research gets its 16 GPUs back"),
+        "{}",
+        half.all()
+    );
     assert!(half.stdout.contains("Now it needs less"), "{}", half.all());
     let scaled = lesson.run("kubectl scale deployment research --replicas=4");
     assert_eq!(scaled.code, 0, "{}", scaled.all());
@@ -65,7 +69,11 @@ fn a_learner_is_told_what_is_missing_until_the_lesson_is_solved() {
     let wrong = lesson.run("answer 1 3");
     assert_eq!(wrong.code, 1, "{}", wrong.all());
     let right = lesson.run("answer 1 16");
-    assert!(right.stdout.starts_with("✔ Right. As many as team-research needed"), "{}", right.all());
+    assert!(
+        right.stdout.starts_with("✔ Right. As many as team-research needed"),
+        "{}",
+        right.all()
+    );
     let pods = lesson.run("kubectl get pods");
     assert!(pods.stdout.starts_with("NAME") && pods.stdout.contains("research-"), "{}", pods.all());
     lesson.end();

@@ -53,7 +53,8 @@ fn evidence_that_was_not_edited_is_read_as_it_was_written() {
 
 #[test]
 fn an_edited_added_or_removed_entry_is_found() {
-    let error = |edit: fn(&mut BTreeMap<String, String>)| read_edited(edit).unwrap_err().to_string();
+    let error =
+        |edit: fn(&mut BTreeMap<String, String>)| read_edited(edit).unwrap_err().to_string();
     let edited = error(|entries| {
         let text = &entries[RECORD_ENTRY];
         let text = text.replace("\"isRight\": false", "\"isRight\": true");

@@ -65,9 +65,10 @@ fn file_problems(lesson: &Lesson) -> Vec<Diagnostic> {
 /// Files that a script applies and the lesson does not have.
 fn script_problems(lesson: &Lesson) -> Vec<Diagnostic> {
     let solutions = lesson.tasks.iter().flat_map(|task| &task.solution).map(|command| (1, command));
-    let mistakes = lesson.mistakes.iter().flat_map(|mistake| {
-        mistake.commands.iter().map(|command| (mistake.line, command))
-    });
+    let mistakes = lesson
+        .mistakes
+        .iter()
+        .flat_map(|mistake| mistake.commands.iter().map(|command| (mistake.line, command)));
     let mut problems = Vec::new();
     for (line, command) in solutions.chain(mistakes) {
         let LabCommand::Apply { files } = command else { continue };

@@ -259,7 +259,8 @@ impl<'d> LessonReader<'d> {
             }
         }
         if hints.len() != HINTS {
-            let message = format!("got {} hints, expected {HINTS}: `1. …`, `2. …`, `3. …`", hints.len());
+            let message =
+                format!("got {} hints, expected {HINTS}: `1. …`, `2. …`, `3. …`", hints.len());
             self.add(section.line, message);
         }
         hints

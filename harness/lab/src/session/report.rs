@@ -121,7 +121,10 @@ impl fmt::Display for VerifyReport {
         if self.is_solved() {
             return match self.open_questions {
                 0 => writeln!(f, "Everything is solved. Next: schedlab lab evidence"),
-                open => writeln!(f, "All tasks are solved. {open} questions are open: schedlab lab quiz"),
+                open => writeln!(
+                    f,
+                    "All tasks are solved. {open} questions are open: schedlab lab quiz"
+                ),
             };
         }
         if let Some(advice) = &self.advice {
@@ -158,11 +161,7 @@ pub struct QuestionReport {
 
 impl QuestionReport {
     pub(super) fn new(question: &Question, answer: &AnswerRecord) -> Self {
-        Self {
-            text: question.text.clone(),
-            given: answer.given.clone(),
-            is_right: answer.is_right,
-        }
+        Self { text: question.text.clone(), given: answer.given.clone(), is_right: answer.is_right }
     }
 }
 
@@ -187,7 +186,10 @@ impl fmt::Display for AnswerReport {
         if self.is_right {
             writeln!(f, "✔ Right. {}", self.why)
         } else {
-            writeln!(f, "✘ Not what the cluster shows. Look again; you may answer as often as you like.")
+            writeln!(
+                f,
+                "✘ Not what the cluster shows. Look again; you may answer as often as you like."
+            )
         }
     }
 }

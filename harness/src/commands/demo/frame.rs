@@ -58,7 +58,8 @@ fn queue_line(index: usize, queue: &QueueState, state: &ClusterState, colors: Co
 }
 
 fn styled(text: &str, queue: usize, colors: Colors) -> String {
-    let styles = [Style::new().cyan(), Style::new().yellow(), Style::new().magenta(), Style::new().green()];
+    let styles =
+        [Style::new().cyan(), Style::new().yellow(), Style::new().magenta(), Style::new().green()];
     let style = styles[queue % styles.len()].clone().bold().force_styling(true);
     match colors {
         Colors::On => style.apply_to(text).to_string(),

@@ -91,7 +91,9 @@ fn print_table(
 /// The rows of a table, with the columns that `kubectl get` shows.
 fn table_text(table: &Value) -> String {
     let columns = table["columnDefinitions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let shown: Vec<usize> = (0..columns.len()).filter(|at| columns[*at]["priority"].as_i64().unwrap_or(0) == 0).collect();
+    let shown: Vec<usize> = (0..columns.len())
+        .filter(|at| columns[*at]["priority"].as_i64().unwrap_or(0) == 0)
+        .collect();
     let title = |at: &usize| columns[*at]["name"].as_str().unwrap_or_default().to_uppercase();
     let mut rows: Vec<Vec<String>> = vec![shown.iter().map(title).collect()];
     for row in table["rows"].as_array().into_iter().flatten() {
