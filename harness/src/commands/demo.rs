@@ -82,7 +82,7 @@ fn run_suite() -> anyhow::Result<ExitStatus> {
 }
 
 fn scenes() -> Vec<Scene> {
-    let borrower = deployment("training", "team-prod", 32);
+    let borrower = deployment("service", "team-prod", 32);
     let owner = deployment("research", "team-research", 16);
     let filler = deployment("filler", "team-prod", 24);
     vec![
@@ -103,7 +103,7 @@ fn scenes() -> Vec<Scene> {
         },
         Scene {
             text: "A new day: 24 pods run, 8 GPUs are free.",
-            acts: vec![Act::Delete("training"), Act::Delete("research"), Act::Submit(filler)],
+            acts: vec![Act::Delete("service"), Act::Delete("research"), Act::Submit(filler)],
             frames: 5,
         },
         Scene {
@@ -200,7 +200,7 @@ fn deployment(name: &str, queue: &str, replicas: u32) -> Value {
 }
 
 fn gang() -> Value {
-    let mut template = pod_template("gang", "team-research");
+    let mut template = pod_template("gang", "training");
     template["spec"]["restartPolicy"] = json!("Never");
     json!({
         "apiVersion": "batch/v1",
@@ -208,7 +208,7 @@ fn gang() -> Value {
         "metadata": {
             "name": "gang",
             "namespace": "default",
-            "labels": { "kai.scheduler/queue": "team-research" },
+            "labels": { "kai.scheduler/queue": "training" },
             "annotations": { "kai.scheduler/batch-min-member": "10" },
         },
         "spec": { "parallelism": 10, "completions": 10, "template": template },
@@ -254,9 +254,13 @@ mod tests {
             let state = ClusterState::from_objects(&objects, &shares);
             pictures.push(frame::picture(scene.text, &state, Colors::Off));
         }
-        let count = |picture: &String, letter: &str| picture.matches(letter).count();
-        let used: Vec<_> =
-            pictures.iter().map(|one| (count(one, "[P]"), count(one, "[R]"))).collect();
-        assert_eq!(used, [(32, 0), (32, 0), (16, 16), (24, 0), (24, 0), (22, 10)]);
+        let count = |picture: &String, letter: &str| {
+            let nodes = picture.lines().filter(|line| line.contains("node-"));
+            nodes.map(|line| line.matches(letter).count()).sum::<usize>()
+        };
+        let used = pictures.iter().map(|one| ["[P]", "[R]", "[T]"].map(|of| count(one, of)));
+        let expected =
+            [[32, 0, 0], [32, 0, 0], [16, 16, 0], [24, 0, 0], [24, 0, 0], [22, 0, 10]];
+        assert_eq!(used.collect::<Vec<_>>(), expected);
     }
 }
