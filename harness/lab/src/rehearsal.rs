@@ -142,10 +142,15 @@ async fn play_mistake(
     let text = report.to_string();
     if report.tasks.get(task - 1).is_some_and(|task| task.is_solved()) {
         rehearsal.problems.push(problem(format!("mistake {title:?} solves task {task}")));
-    } else if !text.contains(&says) {
+    } else if !words(&text).contains(&words(&says)) {
         rehearsal
             .problems
             .push(problem(format!("after mistake {title:?} expected {says:?} in:\n{text}")));
     }
     Ok(())
+}
+
+/// A text with its words separated by single blanks, wherever its lines end.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -67,7 +67,7 @@ impl LessonSession {
     /// The cluster does not answer.
     pub async fn verify(&mut self) -> anyhow::Result<VerifyReport> {
         self.record.verifications += 1;
-        self.cluster.settle().await?;
+        self.let_settle().await?;
         let missing = self.missing_objects();
         let mut report = VerifyReport::new(&self.lesson, &self.record, missing);
         if !report.missing.is_empty() {
@@ -88,6 +88,14 @@ impl LessonSession {
             }
         }
         Ok(report)
+    }
+
+    /// Waits until nothing changes any more. A cluster that goes on changing is taken as it is.
+    async fn let_settle(&mut self) -> anyhow::Result<()> {
+        match self.cluster.settle().await {
+            Ok(()) => Ok(()),
+            Err(_) => self.cluster.observe().await,
+        }
     }
 
     async fn check_task(&mut self, index: usize) -> TaskReport {
@@ -159,7 +167,7 @@ impl LessonSession {
         let count = self.lesson.quiz.len();
         let index = number.checked_sub(1).filter(|index| *index < count);
         let index = index.ok_or_else(|| anyhow!("got question {number}, expected 1 to {count}"))?;
-        self.cluster.settle().await?;
+        self.let_settle().await?;
         let expected = self.expected_answers(index)?;
         let question = &self.lesson.quiz[index];
         let report = AnswerReport::judge(question, given, &expected);
@@ -194,7 +202,7 @@ impl LessonSession {
     pub async fn play(&mut self, commands: &[LabCommand]) -> anyhow::Result<()> {
         for command in commands {
             if let LabCommand::Wait(time) = command {
-                self.cluster.settle().await?;
+                self.let_settle().await?;
                 self.wait(*time).await?;
                 continue;
             }
@@ -244,7 +252,7 @@ impl LessonSession {
                 api.create(&without_server_fields(object)).await?;
             }
         }
-        self.cluster.settle().await?;
+        self.let_settle().await?;
         Ok(missing)
     }
 

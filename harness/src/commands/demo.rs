@@ -259,8 +259,7 @@ mod tests {
             nodes.map(|line| line.matches(letter).count()).sum::<usize>()
         };
         let used = pictures.iter().map(|one| ["[P]", "[R]", "[T]"].map(|of| count(one, of)));
-        let expected =
-            [[32, 0, 0], [32, 0, 0], [16, 16, 0], [24, 0, 0], [24, 0, 0], [22, 0, 10]];
+        let expected = [[32, 0, 0], [32, 0, 0], [16, 16, 0], [24, 0, 0], [24, 0, 0], [22, 0, 10]];
         assert_eq!(used.collect::<Vec<_>>(), expected);
     }
 }

@@ -59,7 +59,14 @@ pub(super) fn check(args: &LabCheck) -> anyhow::Result<ExitStatus> {
             output.print_result(&format!("{shown}: {counted}: no problem\n"));
             continue;
         }
-        let rehearsal = rehearse(&|| load_lesson_file(path))?;
+        let rehearsal = match rehearse(&|| load_lesson_file(path)) {
+            Ok(rehearsal) => rehearsal,
+            Err(error) => {
+                output.print_note(&format!("{shown}: cannot be played: {error:#}"));
+                passed = false;
+                continue;
+            }
+        };
         for problem in &rehearsal.problems {
             output.print_note(&problem.to_string());
         }
