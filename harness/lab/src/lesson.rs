@@ -63,7 +63,7 @@ pub struct LessonFile {
     pub name: String,
     /// The manifest.
     pub text: String,
-    /// Whether the learner gets it. Those of the solution and of mistakes are kept back.
+    /// Whether the learner gets it. Those of setup, solution and mistakes are kept back.
     pub is_given: bool,
     /// Line of the block in the lesson.
     pub line: usize,

@@ -218,7 +218,8 @@ impl LessonServer {
                 let own = self.folder.evidence(&record.lesson, &record.learner);
                 let path = path.unwrap_or(own);
                 session.evidence().await?.write(&path)?;
-                reply(format!("{}\n", path.display()), Outcome::Done)
+                let whole = std::path::absolute(&path).unwrap_or(path);
+                reply(format!("{}\n", whole.display()), Outcome::Done)
             }
         })
     }

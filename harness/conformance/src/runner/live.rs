@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use cucumber::step::Collection;
 use futures::FutureExt as _;
-use gherkin::Step;
+use gherkin::{Step, StepType};
 use jiff::Timestamp;
 use schedlab_emulator::Emulator;
 use schedlab_emulator::store::LogEntry;
@@ -93,8 +93,11 @@ impl LiveCluster {
         if let Some(panic) = panicked.first() {
             return Err(format!("panic at {}: {}", panic.location, panic.message));
         }
-        let ended = self.world.scheduler_exit_error();
-        ended.or_else(|| unknown_name_message(&self.world, &step.value)).map_or(Ok(()), Err)
+        let unknown_name = || match step.ty {
+            StepType::Then => unknown_name_message(&self.world, &step.value),
+            StepType::Given | StepType::When => None,
+        };
+        self.world.scheduler_exit_error().or_else(unknown_name).map_or(Ok(()), Err)
     }
 
     fn timeout_message(&self) -> String {

@@ -150,7 +150,7 @@ impl<'d> LessonReader<'d> {
     fn files(&mut self) -> Vec<LessonFile> {
         let mut files: Vec<LessonFile> = Vec::new();
         for section in &self.document.sections {
-            let is_given = !matches!(section.title.as_str(), "Solution" | "Mistakes");
+            let is_given = !matches!(section.title.as_str(), "Solution" | "Mistakes" | "Setup");
             for block in section.blocks("yaml") {
                 let Some(name) = block.attributes.get("file") else { continue };
                 if let Some(other) = files.iter().find(|file| file.name == *name) {
