@@ -6,6 +6,7 @@ mod conform;
 mod demo;
 mod lab;
 pub mod settings;
+mod shards;
 mod ui;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,8 +20,8 @@ use schedlab_scheduler::logging::LogFormat;
 
 use schedlab_clusters::real_cluster::Kubelets;
 use schedlab_clusters::scheduler_source::SchedulerSource;
-use schedlab_conformance::features::{Shard, TagExpression};
-use schedlab_conformance::report::Reporter;
+use schedlab_conformance::features::TagExpression;
+use schedlab_conformance::report::{Reporter, Shard};
 use schedlab_conformance::runner::{CrashWrites, FlakyOutcome};
 use schedlab_conformance::text::parse_duration;
 
@@ -32,6 +33,7 @@ pub use lab::{
     LabAnswer, LabApply, LabCheck, LabEvidence, LabFolderArgs, LabGrade, LabKubectl, LabList,
     LabReset, LabStart, LabVerb, LabWait,
 };
+pub use shards::{Merge, RunPlace, ShardPod, ShardPods};
 pub use ui::Ui;
 
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
@@ -83,6 +85,7 @@ Examples:
   schedlab run features/gang --tags 'not @slow'
   schedlab run features/reclaim/owner-returns.feature:13 --seed 1
   schedlab run --profile ci
+  schedlab run --shard 1/4 --timings results/latest
   schedlab run features --cluster control-plane --baseline results/emulator/latest";
 
 const INIT_EXAMPLE: &str = "\
@@ -125,6 +128,12 @@ pub enum Command {
     /// Run scenarios and compare their snapshots.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Box<Run>),
+    /// Merge the results of the shards of a run into the results of one run.
+    #[command(after_help = shards::MERGE_EXAMPLES)]
+    Merge(Merge),
+    /// Run a shard in a pod of `run --on kubernetes`, and print its results to the log.
+    #[command(hide = true)]
+    ShardPod(Box<ShardPod>),
     /// Run the scenarios of a conformance profile and report whether the scheduler conforms.
     #[command(after_help = CONFORM_EXAMPLES)]
     Conform(Box<Conform>),
@@ -211,6 +220,9 @@ pub struct Init {
     /// The folder of the project, which is created if it does not exist.
     #[arg(default_value = ".", value_name = "DIR")]
     pub folder: PathBuf,
+    /// Print the JSON Schema of schedlab.toml and end.
+    #[arg(long)]
+    pub schema: bool,
 }
 
 /// Arguments of `schedlab completions`.
@@ -269,7 +281,7 @@ pub struct Clean {
 }
 
 /// Arguments of `schedlab run`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct Run {
     /// Selection of scenarios.
     #[command(flatten)]
@@ -280,12 +292,21 @@ pub struct Run {
     /// Cluster and scheduler options.
     #[command(flatten)]
     pub environment: EnvironmentArgs,
+    /// Where the shards of the run are processes.
+    #[command(flatten)]
+    pub shard_pods: ShardPods,
     /// The profile of the settings.
     #[command(flatten)]
     pub profile: ProfileArgs,
-    /// Reports to write, separated by commas: `pretty`, `junit=PATH`, `json=PATH`, `svg=PATH`.
+    /// Reports to write, separated by commas: `pretty`, `github`, `junit=PATH`, `json=PATH`,
+    /// `svg=PATH`; the path `-` is standard output. `github`, the default in GitHub Actions, writes
+    /// annotations and the summary of the step. `pretty` is added if standard output is free.
     #[arg(long, value_delimiter = ',', default_value = "pretty", help_heading = "Results")]
     pub reporter: Vec<Reporter>,
+    /// File with the scenarios in quarantine, whose failures do not fail the run: a YAML list of
+    /// `scenario` (an id, a file or a folder), `reason` and, if wanted, `until` (a date).
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
+    pub quarantine: Option<PathBuf>,
     /// An earlier run, by its folder or its name in the results folder. A scenario that passes but
     /// differs from it in placements or events fails, and is retried like any other.
     #[arg(long, alias = "like", value_name = "RUN", help_heading = "Results")]
@@ -341,10 +362,14 @@ pub struct Selection {
     /// Only scenarios that failed in the last run.
     #[arg(long)]
     pub last_failed: bool,
-    /// Only part M of N of the selection, such as `1/4`; the part of a scenario depends on its file
-    /// and name alone.
+    /// Only part M of N of the selection, such as `1/4`; without `--timings`, the part of a scenario
+    /// depends on its file and name alone.
     #[arg(long, value_name = "M/N")]
     pub shard: Option<Shard>,
+    /// An earlier run, by its folder or its name in the results folder, or its file `times.json`:
+    /// the parts of `--shard` take about the same time by the times of its scenarios.
+    #[arg(long, value_name = "RUN|FILE")]
+    pub timings: Option<String>,
 }
 
 /// Options for the execution of scenarios.
@@ -364,6 +389,9 @@ pub struct ExecutionArgs {
     /// Start no scenario after the first failure.
     #[arg(long)]
     pub fail_fast: bool,
+    /// Start no scenario after N failures.
+    #[arg(long, value_name = "N", conflicts_with = "fail_fast")]
+    pub max_fail: Option<NonZeroUsize>,
     /// Run every scenario N times; in virtual time fail if two runs differ in any write, in real
     /// time fail if one of them fails.
     #[arg(long, default_value = "1", value_name = "N")]
@@ -397,6 +425,10 @@ pub struct EnvironmentArgs {
     /// The cluster to run on.
     #[arg(long, value_enum, default_value_t = ClusterChoice::Emulator)]
     pub cluster: ClusterChoice,
+    /// Whether that cluster was chosen for `conform`: on the command line, in the environment or in
+    /// the settings file.
+    #[arg(skip)]
+    pub is_cluster_chosen: bool,
     /// Folder with etcd, kube-apiserver and kube-controller-manager [default:
     /// `$KUBEBUILDER_ASSETS`,
     /// else the output of `make control-plane`].

@@ -21,6 +21,8 @@ mod redact;
 mod replay;
 mod reproduce;
 mod run;
+mod shard_pods;
+mod shards;
 mod simulate;
 mod snapshot;
 mod steps;
@@ -86,6 +88,8 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
     match command {
         Command::Init(args) => init::run_init_command(&args),
         Command::Run(args) => run(&args),
+        Command::Merge(args) => shards::run_merge_command(&args),
+        Command::ShardPod(args) => shard_pods::run_shard_pod_command(*args),
         Command::Conform(args) => run_conform_command(&args),
         Command::List(args) => run_list_command(&args),
         Command::Check(args) => run_check_command(&args),

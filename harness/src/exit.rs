@@ -24,6 +24,20 @@ pub enum ExitStatus {
 }
 
 impl ExitStatus {
+    /// The status with this exit code.
+    pub fn from_exit_code(code: u8) -> Option<Self> {
+        let all = [
+            Self::Passed,
+            Self::Failed,
+            Self::Usage,
+            Self::NotStarted,
+            Self::NothingSelected,
+            Self::Pending,
+            Self::Interrupted,
+        ];
+        all.into_iter().find(|status| status.exit_code() == code)
+    }
+
     /// The exit code of the process.
     pub fn exit_code(self) -> u8 {
         match self {

@@ -26,6 +26,8 @@ mod logs;
 mod options;
 #[path = "cli/project.rs"]
 mod project;
+#[path = "cli/shards.rs"]
+mod shards;
 #[path = "cli/upgrade.rs"]
 mod upgrade;
 
@@ -141,7 +143,7 @@ fn an_empty_cluster_runs_until_ctrl_c() {
 fn fail_fast_starts_no_scenario_after_a_failure() {
     let lab = Lab::from_fixture("fails");
     let run = lab.run(&["run", "--fail-fast", "-j", "1"]);
-    assert!(run.stdout.contains("0 passed, 1 failed, 1 not run"), "{}", run.stdout);
+    assert!(run.stdout.contains("0 passed, 1 failed, 1 not started"), "{}", run.stdout);
     assert!(
         !run.stdout.contains("A claim is right"),
         "a scenario that did not run must not be listed: {}",

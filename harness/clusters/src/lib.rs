@@ -14,3 +14,4 @@ pub mod process;
 pub mod real_cluster;
 pub mod scheduler_objects;
 pub mod scheduler_source;
+pub mod shard_job;

@@ -1,5 +1,6 @@
 //! Real clusters that scenarios run on: a control plane that this process starts, a container, a
-//! kind cluster, or an existing cluster named by a kubeconfig.
+//! kind cluster, or an existing cluster named by a kubeconfig. The emulator is one, too, when a
+//! scheduler of its own process needs it in real time.
 //!
 //! A run uses one [`RealCluster`]; scenarios on several threads share it, each with its own prefix
 //! for names (`tenancy`). Not here: what a scenario does on its part of the cluster
@@ -11,6 +12,7 @@ mod container;
 #[path = "real_cluster/no_container.rs"]
 mod container;
 mod deployment;
+mod emulator;
 mod foreign_pods;
 mod install;
 mod kind;
@@ -22,12 +24,13 @@ mod preflight;
 mod prerequisites;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
 use schedlab_api::crds;
 use schedlab_control_plane::{Assets, ControlPlane, FeatureGateArguments, PROGRAMS};
+use schedlab_emulator::feature_gates::FeatureGates;
 
 use crate::api::Api;
 use crate::cleanup::{CleanupResult, Resource, Run, delete_foreign_pods};
@@ -35,6 +38,7 @@ use crate::interrupt::Interrupt;
 use crate::process::ChildProcess;
 use crate::scheduler_source::SchedulerSource;
 use container::Container;
+use emulator::{ACTORS_OF_SHARED_EMULATOR, EmulatorServer};
 use foreign_pods::ForeignPods;
 use kind::KindCluster;
 use schedlab_tenancy::{NodeIsolation, TenantNames, WatchMux};
@@ -133,6 +137,8 @@ enum ClusterProvider {
     Container(Box<Container>),
     /// A kind cluster, which ends with the run unless it is kept.
     Kind(KindCluster),
+    /// The emulator in this process, in real time: the cluster ends with the run.
+    Emulator(EmulatorServer),
     /// A cluster that existed before the run and remains.
     Existing,
 }
@@ -156,6 +162,23 @@ impl RealCluster {
         let run = Run::begin("run")?;
         let booted = start_control_plane(&assets, feature_gates, kubelets, &run, interrupt)
             .and_then(|connection| Self::prepare_connection(connection, kubelets, &run, interrupt));
+        booted.inspect_err(|_| drop(end_run(run)))
+    }
+
+    /// Starts the emulator in this process, in real time, for schedulers that are programs of their
+    /// own. `programs` is a folder that may contain such a scheduler.
+    ///
+    /// # Errors
+    /// The emulator cannot serve its API on the loopback interface, or a stop was requested.
+    pub fn start_emulator(
+        programs: Option<PathBuf>,
+        feature_gates: FeatureGates,
+        interrupt: &Interrupt,
+    ) -> anyhow::Result<Self> {
+        let run = Run::begin("run")?;
+        let booted = start_emulator(programs, feature_gates).and_then(|connection| {
+            Self::prepare_connection(connection, Kubelets::Auto, &run, interrupt)
+        });
         booted.inspect_err(|_| drop(end_run(run)))
     }
 
@@ -303,6 +326,13 @@ impl RealCluster {
         let name =
             |class: &schedlab_api::Value| class["metadata"]["name"].as_str().map(str::to_owned);
         let run_name = run.name_prefix();
+        let actors = match &connection.provider {
+            ClusterProvider::Emulator(_) => connection.actors.to_vec(),
+            ClusterProvider::ControlPlane(_)
+            | ClusterProvider::Container(_)
+            | ClusterProvider::Kind(_)
+            | ClusterProvider::Existing => player.actors_still_needed(connection.actors),
+        };
         Ok(Self {
             watch_mux: WatchMux::start(connection.config.clone(), &run_name)?,
             config: connection.config,
@@ -311,7 +341,7 @@ impl RealCluster {
             next_number: AtomicUsize::new(0),
             shared_priority_classes: classes.iter().filter_map(name).collect(),
             node_isolation: connection.node_isolation,
-            actors: player.actors_still_needed(connection.actors),
+            actors,
             kubelet_provider: player,
             installed_scheduler: connection.installed_scheduler,
             node_pools: NodePools::default(),
@@ -332,7 +362,9 @@ impl RealCluster {
         interrupt: &Interrupt,
     ) -> anyhow::Result<()> {
         let existing = match &self.provider {
-            ClusterProvider::ControlPlane(_) => prerequisites::ExistingCrds::Replace,
+            ClusterProvider::ControlPlane(_) | ClusterProvider::Emulator(_) => {
+                prerequisites::ExistingCrds::Replace
+            }
             ClusterProvider::Kind(_)
             | ClusterProvider::Container(_)
             | ClusterProvider::Existing => prerequisites::ExistingCrds::Keep,
@@ -361,11 +393,12 @@ impl RealCluster {
         format!("Kubernetes {} at {}{kubelets_note}", self.version, self.config.cluster_url)
     }
 
-    /// The folder with the programs of our control plane; it may also contain a scheduler. `None`
-    /// for other clusters.
+    /// The folder with the programs of a control plane; it may also contain a scheduler. `None` for
+    /// clusters whose programs are not on this machine.
     pub fn control_plane_program_folder(&self) -> Option<&Path> {
         match &self.provider {
             ClusterProvider::ControlPlane(plane) => Some(plane.assets().folder()),
+            ClusterProvider::Emulator(emulator) => emulator.programs(),
             ClusterProvider::Kind(_)
             | ClusterProvider::Container(_)
             | ClusterProvider::Existing => None,
@@ -384,6 +417,9 @@ impl RealCluster {
     /// # Errors
     /// The connection's configuration is invalid.
     pub fn cluster_client(&self) -> anyhow::Result<kube::Client> {
+        if let ClusterProvider::Emulator(emulator) = &self.provider {
+            return Ok(emulator.client());
+        }
         kube::Client::try_from(self.config.clone()).context("cannot create a client")
     }
 
@@ -391,7 +427,8 @@ impl RealCluster {
     pub fn admin_kubeconfig(&self) -> Option<&str> {
         match &self.provider {
             ClusterProvider::ControlPlane(plane) => Some(plane.kubeconfig()),
-            ClusterProvider::Kind(_)
+            ClusterProvider::Emulator(_)
+            | ClusterProvider::Kind(_)
             | ClusterProvider::Container(_)
             | ClusterProvider::Existing => None,
         }
@@ -477,6 +514,7 @@ impl RealCluster {
                 }));
             }
             ClusterProvider::ControlPlane(plane) => drop(plane),
+            ClusterProvider::Emulator(emulator) => drop(emulator),
             ClusterProvider::Kind(_) | ClusterProvider::Container(_) => {}
         }
         remaining.extend(end_run(self.run));
@@ -494,15 +532,21 @@ impl RealCluster {
             ClusterProvider::Container(container) => {
                 block_on(container.export_logs(folder)).map(|()| true)
             }
-            ClusterProvider::ControlPlane(..) | ClusterProvider::Existing => Ok(false),
+            ClusterProvider::ControlPlane(..)
+            | ClusterProvider::Emulator(_)
+            | ClusterProvider::Existing => Ok(false),
         }
     }
 }
 
 impl ClusterProvider {
-    /// Whether the cluster is a container of our own image, which contains the emulator.
+    /// Whether the cluster is our emulator, in this process or in a container of our own image.
     fn is_emulator(&self) -> bool {
-        matches!(self, Self::Container(container) if container.runs_emulator())
+        match self {
+            Self::Emulator(_) => true,
+            Self::Container(container) => container.runs_emulator(),
+            Self::ControlPlane(_) | Self::Kind(_) | Self::Existing => false,
+        }
     }
 
     /// Fails if a process of our own control plane has ended.
@@ -544,6 +588,23 @@ fn start_control_plane(
         default_kubelets: Kubelets::Schedlab,
         installed_scheduler: None,
         provider: ClusterProvider::ControlPlane(Box::new(plane)),
+    })
+}
+
+fn start_emulator(
+    programs: Option<PathBuf>,
+    feature_gates: FeatureGates,
+) -> anyhow::Result<ClusterConnection> {
+    let version = feature_gates.version().git_version().to_owned();
+    let emulator = EmulatorServer::start(feature_gates, programs)?;
+    Ok(ClusterConnection {
+        config: block_on(schedlab_control_plane::client_config(emulator.kubeconfig()))?,
+        version,
+        node_isolation: NodeIsolation::None,
+        actors: ACTORS_OF_SHARED_EMULATOR,
+        default_kubelets: Kubelets::Schedlab,
+        installed_scheduler: None,
+        provider: ClusterProvider::Emulator(emulator),
     })
 }
 

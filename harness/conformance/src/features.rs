@@ -8,6 +8,7 @@ mod capabilities;
 mod case;
 mod examples;
 mod keywords;
+mod quarantine;
 mod requirements;
 mod select;
 mod source;
@@ -23,8 +24,9 @@ use crate::suite_files::{EmbeddedSuite, SuiteFiles};
 
 pub(crate) use case::split_at_features_folder;
 pub use case::{Case, CaseLocation};
+pub use quarantine::Quarantine;
 pub use requirements::{CLAIMS_TAG, VIRTUAL_TIME_TAG, WEBHOOKS_TAG};
-pub use select::{CaseQuery, Shard, last_failed_ids, select_cases};
+pub use select::{CaseQuery, SelectedCases, last_failed_ids, select_cases};
 pub use tags::TagExpression;
 
 /// A path from the command line: a folder or file, optionally with a line.

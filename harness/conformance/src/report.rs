@@ -4,32 +4,40 @@
 //! Nothing in a [`Report`] depends on the machine's speed: two emulated runs of the same scenarios
 //! with the same seed write the same `report.json`, byte for byte. Wall times are left out.
 
+mod archive;
 mod diagnostic;
 mod github;
 mod junit;
+mod merge;
 mod not_judged;
 mod pretty;
 pub mod progress;
 mod results;
 mod run_outcome;
+mod run_record;
+mod shard;
 mod svg;
 mod writable;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use archive::{archive_lines, read_archive};
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use github::github_annotations;
+pub use github::{github_annotations, github_summary};
 pub use junit::junit_xml;
+pub use merge::{MergeError, RunResults, balance_text, merge_shards};
 pub use not_judged::{ClaimKind, UnjudgedClaim};
 pub use pretty::{Colors, FailureLength, PrettyPrinter, summary_text};
 pub use results::report_json;
-pub use results::{latest_report_text, write_results};
+pub use results::{RUN_FILES, latest_report_text, parse_run_files, read_run_files, write_results};
 pub use run_outcome::{RunOutcome, WorkloadOutcome};
+pub use run_record::{PlannedScenario, RunIdentity, RunRecord};
+pub use shard::{CaseTimes, Shard, assign_shards};
 pub use svg::svg_image;
 pub use writable::first_unwritable_path;
 
@@ -38,6 +46,8 @@ pub use writable::first_unwritable_path;
 pub enum Reporter {
     /// Text on standard output.
     Pretty,
+    /// Annotations on standard output and a summary of the step, for GitHub Actions.
+    Github,
     /// `JUnit` XML in a file.
     Junit(PathBuf),
     /// JSON in a file.
@@ -46,17 +56,61 @@ pub enum Reporter {
     Svg(PathBuf),
 }
 
+/// The path that means standard output.
+const STANDARD_OUTPUT: &str = "-";
+
+impl Reporter {
+    /// The path of the report; `None` for reports without a file.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Pretty | Self::Github => None,
+            Self::Junit(path) | Self::Json(path) | Self::Svg(path) => Some(path),
+        }
+    }
+
+    /// The file of the report; `None` for one on standard output.
+    pub fn file(&self) -> Option<&Path> {
+        self.path().filter(|path| *path != Path::new(STANDARD_OUTPUT))
+    }
+
+    /// Whether the report is a document that standard output has for itself.
+    fn is_document_on_stdout(&self) -> bool {
+        self.path() == Some(Path::new(STANDARD_OUTPUT))
+    }
+}
+
+/// The reporters of a command line, with `pretty` if they leave standard output free: a run whose
+/// reports are files only is not silent.
+///
+/// # Errors
+/// Two reports are to be written to standard output.
+pub fn with_fallback_reporter(reporters: &[Reporter]) -> Result<Vec<Reporter>, String> {
+    let mut all = reporters.to_vec();
+    let documents = all.iter().filter(|one| one.is_document_on_stdout()).count();
+    let texts = all.iter().any(|one| one.path().is_none());
+    if documents > 1 || (documents == 1 && texts) {
+        let message = "--reporter: got two reports on standard output, expected `-` alone there: \
+                       give the others a path, and leave out pretty and github";
+        return Err(message.to_owned());
+    }
+    if documents == 0 && !all.contains(&Reporter::Pretty) {
+        all.push(Reporter::Pretty);
+    }
+    Ok(all)
+}
+
 impl FromStr for Reporter {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once('=') {
             None if text == "pretty" => Ok(Self::Pretty),
+            None if text == "github" => Ok(Self::Github),
             Some(("junit", path)) if !path.is_empty() => Ok(Self::Junit(path.into())),
             Some(("json", path)) if !path.is_empty() => Ok(Self::Json(path.into())),
             Some(("svg", path)) if !path.is_empty() => Ok(Self::Svg(path.into())),
             _ => Err(format!(
-                "got reporter `{text}`, expected pretty, junit=PATH, json=PATH or svg=PATH"
+                "got reporter `{text}`, expected pretty, github, junit=PATH, json=PATH or svg=PATH"
             )),
         }
     }
@@ -115,6 +169,9 @@ pub struct CaseReport {
     /// failure.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub flaky: bool,
+    /// Why the case is in quarantine: its failure does not fail the run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub quarantined: Option<String>,
     /// Number of runs in which the scheduler was made to crash and no rule was broken.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub crashes: u32,
@@ -139,6 +196,16 @@ const fn is_zero(number: &u32) -> bool {
 }
 
 impl CaseReport {
+    /// Whether the case failed and counts: it is not in quarantine.
+    pub fn is_counted_failure(&self) -> bool {
+        self.outcome == CaseOutcome::Failed && self.quarantined.is_none()
+    }
+
+    /// Whether the case failed, and its quarantine keeps the failure from the verdict.
+    pub fn is_quarantined_failure(&self) -> bool {
+        self.outcome == CaseOutcome::Failed && self.quarantined.is_some()
+    }
+
     /// The failure message. For a flaky case it says that it is about the first attempt, because
     /// the reported steps are those of the last one.
     fn failure_message(&self) -> Option<String> {
@@ -160,7 +227,7 @@ pub enum CaseOutcome {
     Failed,
     /// A new snapshot is pending review.
     Pending,
-    /// The case was not run, because of Ctrl-C or `--fail-fast`.
+    /// The case was not started, because of Ctrl-C, `--fail-fast` or `--max-fail`.
     NotRun,
     /// The cluster or the scheduler cannot run the case.
     Skipped,
@@ -276,6 +343,7 @@ pub(crate) mod tests {
             wording_not_judged: Vec::new(),
             snapshots_not_judged: Vec::new(),
             flaky,
+            quarantined: None,
             crashes: 0,
             virtual_millis: 1500,
             steps: Vec::<StepReport>::new(),
@@ -289,7 +357,19 @@ pub(crate) mod tests {
     fn reporters_parse_with_their_path() {
         assert_eq!("junit=a.xml".parse(), Ok(Reporter::Junit("a.xml".into())));
         assert_eq!("pretty".parse(), Ok(Reporter::Pretty));
-        assert!("html".parse::<Reporter>().unwrap_err().contains("expected"));
+        assert_eq!("github".parse(), Ok(Reporter::Github));
+        assert!("text".parse::<Reporter>().unwrap_err().contains("expected"));
         assert!("json=".parse::<Reporter>().is_err());
+    }
+
+    #[test]
+    fn a_run_whose_reports_are_files_prints_text_too() {
+        let (json, stdout) = (Reporter::Json("a".into()), Reporter::Json("-".into()));
+        let all = |reporters: &[Reporter]| with_fallback_reporter(reporters);
+        assert_eq!(all(std::slice::from_ref(&json)).unwrap(), [json.clone(), Reporter::Pretty]);
+        assert_eq!(all(&[Reporter::Github]).unwrap(), [Reporter::Github, Reporter::Pretty]);
+        assert_eq!(all(std::slice::from_ref(&stdout)).unwrap(), [stdout.clone()]);
+        assert!(all(&[stdout.clone(), Reporter::Pretty]).unwrap_err().contains("two reports"));
+        assert!(all(&[stdout.clone(), stdout]).is_err());
     }
 }

@@ -7,6 +7,7 @@ pub mod live;
 mod panics;
 mod workers;
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,8 +65,11 @@ pub struct RunSettings {
     pub crashes: Option<CrashWrites>,
     /// Whether cases start in an order derived from the seed.
     pub shuffle: bool,
-    /// Whether no case is started after the first failure.
-    pub fail_fast: bool,
+    /// The number of failures after which no case is started; `None` means that all are. Failures
+    /// in quarantine do not count.
+    pub max_fail: Option<NonZeroUsize>,
+    /// Why cases are in quarantine, by the id of the case.
+    pub quarantine: Arc<BTreeMap<String, String>>,
     /// What to do with snapshots that are new or differ.
     pub update: SnapshotUpdate,
     /// The flag that Ctrl-C raises; no case is started after that.
@@ -256,6 +260,7 @@ fn run_case_with_flaky_result(
     if settings.flaky_result == FlakyOutcome::Fail && report.flaky {
         report.outcome = CaseOutcome::Failed;
     }
+    report.quarantined = settings.quarantine.get(&report.id).cloned();
     report
 }
 
@@ -451,6 +456,7 @@ fn not_run_report(case: &Case) -> CaseReport {
         wording_not_judged: Vec::new(),
         snapshots_not_judged: Vec::new(),
         flaky: false,
+        quarantined: None,
         crashes: 0,
         virtual_millis: 0,
         steps: case.steps.iter().map(step).collect(),
@@ -496,7 +502,8 @@ pub(crate) mod tests {
             crashes: None,
             shuffle: false,
             flaky_result: FlakyOutcome::Pass,
-            fail_fast: false,
+            max_fail: None,
+            quarantine: Arc::default(),
             update: SnapshotUpdate::No,
             interrupted: Interrupt::default(),
             real_cluster: None,

@@ -41,6 +41,8 @@ pub struct Options {
     pub log_retention: Option<Duration>,
     /// Whether kubelets and controllers run. Without them the emulator is only an API server.
     pub runs_controllers: bool,
+    /// Names of controllers that do not run, because a client of the API replaces them.
+    pub replaced_controllers: Vec<&'static str>,
     /// The version of Kubernetes and its feature gates.
     pub feature_gates: FeatureGates,
 }
@@ -55,6 +57,7 @@ impl Options {
             workload_kinds: true,
             log_retention: None,
             runs_controllers: true,
+            replaced_controllers: Vec::new(),
             feature_gates: FeatureGates::default(),
         }
     }
@@ -100,7 +103,8 @@ impl Emulator {
         let webhooks = Webhooks::default();
         let manager =
             ControllerManager::new(shared.clone(), options.kubelet_defaults, options.log_retention)
-                .with_webhooks(webhooks.clone());
+                .with_webhooks(webhooks.clone())
+                .without_controllers(options.replaced_controllers);
         let controllers =
             options.runs_controllers.then(|| Arc::new(ControllerTask(tokio::spawn(manager.run()))));
         let router = Router::with_webhooks(shared.clone(), webhooks.clone());

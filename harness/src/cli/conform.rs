@@ -58,6 +58,9 @@ pub struct Conform {
     /// Print each scenario, and all lines of failure messages.
     #[arg(short, long, help_heading = "Report")]
     pub verbose: bool,
+    /// Take defaults from this profile of schedlab.toml, before those of its `[run]`.
+    #[arg(long, value_name = "NAME", help_heading = "Settings")]
+    pub settings_profile: Option<String>,
     /// Execution options.
     #[command(flatten)]
     pub execution: ExecutionArgs,

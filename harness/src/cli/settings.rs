@@ -5,11 +5,13 @@
 //! of the command line. A default never conflicts with another option.
 
 mod file;
+mod schema;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches as _};
 
 use super::{Cli, ClusterChoice, clusters_of_option};
@@ -23,11 +25,17 @@ pub const SETTINGS_FILE: &str = "schedlab.toml";
 /// The subcommand whose options the file sets.
 const RUN: &str = "run";
 
+/// The subcommand whose option `--profile` names a conformance profile.
+const CONFORM: &str = "conform";
+
 /// The subcommands that take those of the options of `run` that they have themselves.
-const SUBCOMMANDS: [&str; 4] = [RUN, "list", "check", "diff"];
+const SUBCOMMANDS: [&str; 6] = [RUN, "list", "check", "diff", "merge", CONFORM];
 
 /// The option that names the profile, which cannot be set in the file.
 const PROFILE: &str = "profile";
+
+/// The option of `conform` that names the profile of the settings.
+const SETTINGS_PROFILE: &str = "settings-profile";
 
 /// Why a command line cannot be parsed.
 #[derive(Debug)]
@@ -96,7 +104,13 @@ fn parse_with_settings(
             parsed = parse(&settings)?;
         }
     }
-    Cli::from_arg_matches(&parsed)
+    let mut cli = Cli::from_arg_matches(&parsed)?;
+    if let super::Command::Conform(conform) = &mut cli.command {
+        let source = parsed.subcommand_matches(name).and_then(|own| own.value_source("cluster"));
+        conform.environment.is_cluster_chosen =
+            source == Some(ValueSource::CommandLine) || settings.contains_key("cluster");
+    }
+    Ok(cli)
 }
 
 /// The settings for the subcommand of a command line.
@@ -108,7 +122,8 @@ fn settings_of(
 ) -> Result<Settings, SettingsError> {
     let mut settings = Settings::new();
     if let Some((name, arguments)) = matches.subcommand().filter(|(name, _)| has_settings(name)) {
-        let named = arguments.get_one::<String>(PROFILE).cloned();
+        let option = if name == CONFORM { "settings_profile" } else { PROFILE };
+        let named = arguments.try_get_one::<String>(option).ok().flatten().cloned();
         let profile = named.or_else(|| environment(&variable_name(PROFILE)));
         let options = Options { command, subcommand: RUN };
         let file = ProjectFile::read(path)?;
@@ -173,6 +188,7 @@ fn is_setting(arg: &Arg) -> bool {
     let special = ["help", "version", PROFILE];
     !arg.is_hide_set()
         && !special.contains(&arg.get_id().as_str())
+        && arg.get_long() != Some(SETTINGS_PROFILE)
         && (arg.get_long().is_some() || arg.get_id() == "paths")
 }
 
@@ -280,6 +296,8 @@ fn invalid_value_message(error: &clap::Error, value: &str) -> String {
         None => format!("got {value:?}, which is not valid"),
     }
 }
+
+pub use schema::settings_schema;
 
 /// The keys of the file: the names of options of `schedlab run`, with the help of each.
 pub fn settings_keys() -> Vec<(String, String)> {

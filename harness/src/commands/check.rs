@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{CommandOutput, NothingSelected, UsageError, suite};
+use super::{CommandOutput, NothingSelected, UsageError, shards, suite};
 use crate::cli::{Check, List, ListFormat, Selection};
 use crate::exit::ExitStatus;
 use schedlab_conformance::features::{self, Case, CaseQuery, FeaturePath, FeatureSuite};
@@ -28,6 +28,7 @@ pub(super) fn case_query(
         exact: selection.exact,
         ids,
         shard: selection.shard,
+        times: shards::load_times(selection.timings.as_deref(), results)?,
     })
 }
 
@@ -122,10 +123,11 @@ pub fn run_list_command(args: &List) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
     let query = case_query(&args.selection, &args.results)?;
     let suite = load_suite(&query.paths)?;
-    let cases = features::select_cases(&suite.cases, &query);
-    if cases.is_empty() {
+    let selected = features::select_cases(&suite.cases, &query);
+    if selected.is_empty() {
         return Err(nothing_selected(&suite, &query).into());
     }
+    let cases = selected.cases;
     suite::note_embedded_cases(&cases, "listing", &mut output);
     output.print_result(&match args.format {
         ListFormat::Terse => terse_case_list(&cases),

@@ -23,8 +23,8 @@ use schedlab_emulator::clock::Clock;
 
 use super::{CommandOutput, UsageError, check, environment, reproduce, run, suite};
 use crate::cli::{
-    ClusterChoice, Conform, EnvironmentArgs, EvidenceProgramme, ExpectedVerdict, ProfileArgs, Run,
-    Selection,
+    Conform, EnvironmentArgs, EvidenceProgramme, ExpectedVerdict, ProfileArgs, Run, Selection,
+    ShardPods,
 };
 use crate::exit::ExitStatus;
 
@@ -53,7 +53,7 @@ fn tested_scheduler(
 ) -> anyhow::Result<Option<(ConformanceReport, Vec<CaseReport>)>> {
     let began = Clock::real().now();
     let profile = Profile::load(&args.profile).map_err(|error| usage_error(&error))?;
-    let run = run_arguments(args, output);
+    let run = run_arguments(args);
     let mut settings = run::run_settings(&run, output.ci)?;
     settings.update = SnapshotUpdate::No;
     let planned = planned_behaviours(args, &profile)?;
@@ -61,6 +61,8 @@ fn tested_scheduler(
     let folder = report_folder(args, &settings.target);
     std::fs::create_dir_all(&folder)
         .map_err(|error| UsageError(format!("--report {}: {error}", folder.display())))?;
+    let cases: Vec<&Case> = planned.iter().flat_map(|behaviour| &behaviour.cases).collect();
+    run::enable_gates_of_cases(&run, &mut settings, &cases);
     let interrupt = Interrupt::listen()?;
     settings.interrupted = interrupt.clone();
     settings.real_cluster = match run::start_cluster(&run, &settings, &interrupt, output) {
@@ -68,7 +70,6 @@ fn tested_scheduler(
         booted => booted?,
     };
     let kubernetes_version = kubernetes_version(&settings)?;
-    let cases: Vec<&Case> = planned.iter().flat_map(|behaviour| &behaviour.cases).collect();
     let results = run::run_cases(&cases, &run, &settings, output);
     if let Some(real_cluster) = settings.real_cluster.take().and_then(Arc::into_inner) {
         run::close_cluster(real_cluster, &results, &folder.join("logs"), output);
@@ -91,7 +92,7 @@ fn tested_scheduler(
         cluster: ClusterIdentity {
             kind: run.environment.cluster.option_value().to_owned(),
             kubernetes_version,
-            feature_gates: run.environment.feature_gates.clone(),
+            feature_gates: environment::feature_gates_text(&run.environment, &settings.target),
         },
         date: began.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         command: reproduce_command(args, &run),
@@ -111,20 +112,16 @@ const REPORT_YAML: &str = "conformance.yaml";
 const REPORT_JSON: &str = "conformance.json";
 
 /// The arguments of a run with the options of `conform`.
-fn run_arguments(args: &Conform, output: &mut CommandOutput) -> Run {
+fn run_arguments(args: &Conform) -> Run {
     let mut environment = args.environment.clone();
     infer_scheduler(&mut environment);
-    let is_process = matches!(environment.scheduler, SchedulerSource::Process(_))
-        || environment.target.is_some();
-    if is_process && environment.cluster == ClusterChoice::Emulator {
-        environment.cluster = ClusterChoice::ControlPlane;
-        output.print_note("cluster: control-plane, because the scheduler is a program of its own");
-    }
     Run {
         selection: Selection { paths: vec![args.features.clone()], ..Selection::default() },
         execution: args.execution.clone(),
         environment,
+        shard_pods: ShardPods::local(),
         profile: ProfileArgs::default(),
+        quarantine: None,
         reporter: if args.verbose { vec![Reporter::Pretty] } else { Vec::new() },
         baseline: None,
         expected_differences: None,

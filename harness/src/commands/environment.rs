@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use schedlab_control_plane::{Assets, PROGRAMS, built_folder};
+use schedlab_control_plane::{PROGRAMS, built_folder};
 
 use super::UsageError;
 use crate::cli::{ClusterChoice, EnvironmentArgs, clusters_of_option};
@@ -35,16 +35,12 @@ pub(super) fn check_program(environment: &EnvironmentArgs, target: &Target) -> a
         return Ok(());
     }
     // A missing control plane is reported when it starts.
-    let assets = match environment.cluster {
-        ControlPlane => {
-            schedlab_control_plane::find_assets(assets_folder(environment).as_deref(), &PROGRAMS)
-                .ok()
-        }
-        Emulator | Kubeconfig | Container | Kind => None,
+    let folder = match environment.cluster {
+        ControlPlane | Emulator => control_plane_folder(environment),
+        Kubeconfig | Container | Kind => None,
     };
-    let folder = assets.as_ref().map(Assets::folder);
     for command in target.program_commands() {
-        external_tools::check_program_exists(&command, folder).map_err(|lacking| {
+        external_tools::check_program_exists(&command, folder.as_deref()).map_err(|lacking| {
             let is_built = target.folder.as_ref().is_none_or(|folder| folder.exists());
             let to_do = if is_built { "" } else { "; make targets builds it" };
             anyhow::anyhow!("scheduler {}: {lacking}{to_do}", target.name)
@@ -59,8 +55,40 @@ pub(super) fn assets_folder(environment: &EnvironmentArgs) -> Option<PathBuf> {
     environment.assets.clone().or_else(|| environment.kubernetes.map(of_version))
 }
 
+/// The folder of the control plane's programs, in which a scheduler may be, too. `None` if there is
+/// none on this machine.
+pub(super) fn control_plane_folder(environment: &EnvironmentArgs) -> Option<PathBuf> {
+    let folder = assets_folder(environment);
+    let assets = schedlab_control_plane::find_assets(folder.as_deref(), &PROGRAMS).ok();
+    assets.map(|assets| assets.folder().to_owned())
+}
+
+/// Whether the scenarios run on an emulator each, in virtual time. A scheduler that is a program of
+/// its own cannot follow virtual time: its scenarios share one emulator, in real time.
+pub(super) fn is_in_virtual_time(cluster: ClusterChoice, scheduler: &SchedulerSource) -> bool {
+    cluster == Emulator && !matches!(scheduler, SchedulerSource::Process(_))
+}
+
+/// The feature gates of the cluster as text: those of the command line, and that of the API in which
+/// the target's gangs are described.
+pub(super) fn feature_gates_text(environment: &EnvironmentArgs, target: &Target) -> String {
+    let given = &environment.feature_gates;
+    let is_older = environment.kubernetes.is_some_and(|version| version < KubernetesVersion::V1_37);
+    let starts_cluster = matches!(environment.cluster, ControlPlane | Emulator);
+    match target.gang_feature_gate() {
+        Some(gate) if starts_cluster && !is_older && !given.contains(gate) => {
+            let separator = if given.is_empty() { "" } else { "," };
+            format!("{given}{separator}{gate}=true")
+        }
+        Some(_) | None => given.clone(),
+    }
+}
+
 /// The version and the feature gates of the cluster.
-pub(super) fn feature_gates(environment: &EnvironmentArgs) -> anyhow::Result<FeatureGates> {
+pub(super) fn feature_gates(
+    environment: &EnvironmentArgs,
+    target: &Target,
+) -> anyhow::Result<FeatureGates> {
     let of_programs = || -> Option<KubernetesVersion> {
         let folder = assets_folder(environment);
         let assets = schedlab_control_plane::find_assets(folder.as_deref(), &PROGRAMS).ok()?;
@@ -72,7 +100,7 @@ pub(super) fn feature_gates(environment: &EnvironmentArgs) -> anyhow::Result<Fea
         Emulator | Kubeconfig | Container | Kind => environment.kubernetes,
     };
     let version = version.unwrap_or_default();
-    let gates = FeatureGates::parse(version, &environment.feature_gates);
+    let gates = FeatureGates::parse(version, &feature_gates_text(environment, target));
     Ok(gates.map_err(|error| UsageError(format!("--feature-gates: {error}")))?)
 }
 
@@ -133,16 +161,14 @@ fn unsupported_scheduler_message(
         | (Emulator, SchedulerSource::NoScheduler)
         | (Kind, SchedulerSource::Deployment(_))
         | (Kubeconfig | Container | Kind, SchedulerSource::Installed(_))
-        | (ControlPlane | Kubeconfig | Container | Kind, SchedulerSource::Process(_)) => {
-            return None;
-        }
+        | (_, SchedulerSource::Process(_)) => return None,
         (ControlPlane | Kubeconfig | Container | Kind, SchedulerSource::NoScheduler) => {
             "--scheduler none: got a real cluster, expected --cluster emulator, where the time \
              that scenarios wait in vain is virtual"
         }
-        (Emulator, _) => {
-            "--scheduler: another process cannot run in the emulator's virtual time; expected a \
-             real cluster: --cluster control-plane or kubeconfig"
+        (Emulator, SchedulerSource::Installed(_) | SchedulerSource::Deployment(_)) => {
+            "--scheduler: nothing is installed on --cluster emulator; expected ours or \
+             process:COMMAND, or a real cluster"
         }
         (ControlPlane, SchedulerSource::Installed(_)) => {
             "--scheduler installed: nothing is installed on --cluster control-plane; expected \

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use super::{CommandOutput, UsageError};
 use crate::cli::Init;
-use crate::cli::settings::SETTINGS_FILE;
+use crate::cli::settings::{SETTINGS_FILE, settings_schema};
 use crate::exit::ExitStatus;
 
 /// A file of a new project.
@@ -32,6 +32,10 @@ const IGNORED: &str = "/results/\n*.snap.new\n";
 /// Writes the files of a project. If one of them exists, nothing is written.
 pub(super) fn run_init_command(args: &Init) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
+    if args.schema {
+        output.print_result(&(serde_json::to_string_pretty(&settings_schema())? + "\n"));
+        return Ok(ExitStatus::Passed);
+    }
     let folder = &args.folder;
     if let Some(taken) = FILES.iter().find(|file| folder.join(file.path).exists()) {
         let path = folder.join(taken.path);

@@ -91,7 +91,7 @@ fn path_text(path: Option<&PathBuf>) -> Option<String> {
 }
 
 /// A duration as it is written on the command line.
-fn duration_text(time: Duration) -> String {
+pub(super) fn duration_text(time: Duration) -> String {
     match time.subsec_millis() {
         0 => format!("{}s", time.as_secs()),
         _ => format!("{}ms", time.as_millis()),

@@ -1,5 +1,7 @@
 //! `schedlab run`: runs scenarios and reports the results.
 
+use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,8 +10,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 
-use super::{CommandOutput, UsageError, check, environment, reproduce, suite};
-use crate::cli::{ClusterChoice, ExpectedVerdict, Run};
+use super::{CommandOutput, UsageError, check, environment, reproduce, shard_pods, shards, suite};
+use crate::cli::{ClusterChoice, ExpectedVerdict, Run, RunPlace};
 use crate::exit::ExitStatus;
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::real_cluster::{
@@ -17,20 +19,23 @@ use schedlab_clusters::real_cluster::{
 };
 use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_conformance::compare::{Baseline, EventOrder};
-use schedlab_conformance::features::{self, Case, FeaturePath, FeatureSuite};
+use schedlab_conformance::features::{
+    self, Case, CaseQuery, FeaturePath, FeatureSuite, Quarantine, SelectedCases,
+};
 use schedlab_conformance::report::progress::BootProgress;
 use schedlab_conformance::report::{
     self, CaseOutcome, CaseReport, Diagnostic, Diagnostics, FailureLength, PrettyPrinter, Report,
-    Reporter,
+    Reporter, RunRecord,
 };
 use schedlab_conformance::runner::{self, CrashWrites, RunProgress, RunSettings};
 use schedlab_conformance::snapshots::{self, Ci, SnapshotUpdate};
-use schedlab_conformance::text::counted_noun;
+use schedlab_conformance::text::{counted_noun, read_text_file};
 
 /// Runs scenarios, compares snapshots and writes reports. An error before the first scenario is
 /// also written to the reports.
 pub fn run(args: &Run) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
+    let args = &Run { reporter: effective_reporters(&args.reporter)?, ..args.clone() };
     let ended = run_selected(args, &mut output);
     if let Err(error) = &ended {
         write_error(args, error, &mut output)?;
@@ -51,10 +56,16 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
     let began = clock.now();
     let query = check::case_query(&args.selection, &args.results)?;
     let suite = check::load_suite(&query.paths)?;
-    let cases = features::select_cases(&suite.cases, &query);
-    if cases.is_empty() {
-        return Err(check::nothing_selected(&suite, &query).into());
+    let SelectedCases { cases, plan } = selected_cases(&suite, &query)?;
+    let mut record = shards::run_record(&settings, args, &suite, began);
+    if args.shard_pods.on == RunPlace::Kubernetes {
+        return shard_pods::run_in_pods(args, &suite, &record, output);
     }
+    (record.shard, record.scenarios) = (query.shard, plan);
+    if let Some(shard) = query.shard.filter(|_| cases.is_empty()) {
+        output.print_note(&format!("shard {shard} has no scenario"));
+    }
+    settings.quarantine = Arc::new(quarantine_reasons(args, &suite, &cases, output)?);
     suite::note_embedded_cases(&cases, "running", output);
     if args.execution.jobs.is_none() && would_compete_for_devices(&settings.target.source, &cases) {
         settings.jobs = NonZeroUsize::MIN;
@@ -63,6 +74,7 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
         return Err(UsageError(message).into());
     }
     environment::check_program(&args.environment, &settings.target)?;
+    enable_gates_of_cases(args, &mut settings, &cases);
     let interrupted = Interrupt::listen()?;
     settings.interrupted = interrupted.clone();
     settings.real_cluster = match start_cluster(args, &settings, &interrupted, output) {
@@ -85,7 +97,10 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
         }
         anyhow::bail!(failure);
     }
+    let began_cases = clock.now();
     let reports = run_cases(&cases, args, &settings, output);
+    let wall: Duration = clock.now().duration_since(began_cases).try_into().unwrap_or_default();
+    record.wall_millis = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
     if let Some(real_cluster) = settings.real_cluster.take().and_then(Arc::into_inner) {
         let stamp = began.strftime("%Y%m%dT%H%M%SZ").to_string();
         close_cluster(real_cluster, &reports, &args.results.join("logs").join(stamp), output);
@@ -108,8 +123,70 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
     for problem in &report.problems {
         output.print_note(&problem.to_string());
     }
-    write_reports(args, &report, began, output)?;
-    Ok(exit_status(&report, &diagnostics, &interrupted))
+    note_passed_quarantine(&report, output);
+    let exit = exit_status(&report, &diagnostics, &interrupted);
+    record.exit_code = exit.exit_code();
+    write_reports(&args.reporter, &args.results, &report, &record, output)?;
+    Ok(exit)
+}
+
+/// The scenarios that a query selects.
+fn selected_cases<'s>(
+    suite: &'s FeatureSuite,
+    query: &CaseQuery,
+) -> anyhow::Result<SelectedCases<'s>> {
+    let selected = features::select_cases(&suite.cases, query);
+    if selected.is_empty() {
+        return Err(check::nothing_selected(suite, query).into());
+    }
+    Ok(selected)
+}
+
+/// The reasons of the scenarios in quarantine, by case id. Entries that have expired are noted.
+fn quarantine_reasons(
+    args: &Run,
+    suite: &FeatureSuite,
+    cases: &[&Case],
+    output: &mut CommandOutput,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    let Some(file) = &args.quarantine else { return Ok(BTreeMap::new()) };
+    let shown = file.display().to_string();
+    let text = read_text_file(file)
+        .map_err(|error| UsageError(format!("--quarantine {}", error.message_with_file(&shown))))?;
+    let quarantine =
+        Quarantine::parse(&shown, &text).map_err(|problem| UsageError(problem.to_string()))?;
+    let unknown = quarantine.unknown_scenarios(suite);
+    if !unknown.is_empty() {
+        return Err(Diagnostics(unknown).into());
+    }
+    let today = Clock::real().now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    for expired in quarantine.expired(today) {
+        output.print_note(&expired.to_string());
+    }
+    Ok(quarantine.reasons(cases, today))
+}
+
+/// Says which scenarios in quarantine passed, so that they can leave it.
+pub(super) fn note_passed_quarantine(report: &Report, output: &mut CommandOutput) {
+    let passed = report.cases.iter().filter(|case| case.outcome == CaseOutcome::Passed);
+    for case in passed.filter(|case| case.quarantined.is_some() && !case.flaky) {
+        let reason = case.quarantined.as_deref().unwrap_or_default();
+        output.print_note(&format!(
+            "`{}` passed although it is in quarantine ({reason}): remove it from there",
+            case.id
+        ));
+    }
+}
+
+/// Enables the feature gates that the cases have as tags, on an emulator that they share. One in
+/// virtual time enables those of its own case.
+pub(super) fn enable_gates_of_cases(args: &Run, settings: &mut RunSettings, cases: &[&Case]) {
+    let is_shared = args.environment.cluster == ClusterChoice::Emulator
+        && !environment::is_in_virtual_time(args.environment.cluster, &settings.target.source);
+    if is_shared {
+        let gates = cases.iter().flat_map(|case| case.feature_gates());
+        settings.feature_gates = settings.feature_gates.with_enabled(gates);
+    }
 }
 
 /// Why a scheduler that schedlab starts does not place the pod of a trial scenario; `None` if it
@@ -137,9 +214,12 @@ fn would_compete_for_devices(which: &SchedulerSource, cases: &[&Case]) -> bool {
 
 /// Loads the baseline run that `--baseline` names, if any.
 fn load_baseline(args: &Run) -> anyhow::Result<Option<Baseline>> {
+    let is_virtual =
+        environment::is_in_virtual_time(args.environment.cluster, &args.environment.scheduler);
     let order = match args.environment.cluster {
-        ClusterChoice::Emulator => EventOrder::Compared,
-        ClusterChoice::ControlPlane
+        ClusterChoice::Emulator if is_virtual => EventOrder::Compared,
+        ClusterChoice::Emulator
+        | ClusterChoice::ControlPlane
         | ClusterChoice::Kubeconfig
         | ClusterChoice::Container
         | ClusterChoice::Kind => EventOrder::Ignored,
@@ -173,7 +253,7 @@ pub(super) fn close_cluster(
     }
 }
 
-/// Starts the requested real cluster or connects to it; `None` for the emulator.
+/// Starts the requested real cluster or connects to it; `None` for the emulator in virtual time.
 pub(super) fn start_cluster(
     args: &Run,
     settings: &RunSettings,
@@ -190,12 +270,21 @@ pub(super) fn start_cluster(
         boot.begin_activity(what);
     };
     let mut real_cluster = match environment.cluster {
-        ClusterChoice::Emulator => return Ok(None),
+        ClusterChoice::Emulator
+            if environment::is_in_virtual_time(environment.cluster, scheduler) =>
+        {
+            return Ok(None);
+        }
+        ClusterChoice::Emulator => RealCluster::start_emulator(
+            environment::control_plane_folder(environment),
+            settings.feature_gates.clone(),
+            interrupt,
+        )?,
         ClusterChoice::ControlPlane => {
             boot.begin_activity("booting a control plane");
             RealCluster::start_own_control_plane(
                 environment::assets_folder(environment).as_deref(),
-                &environment.feature_gates,
+                &environment::feature_gates_text(environment, &settings.target),
                 environment.kubelets,
                 interrupt,
             )?
@@ -272,21 +361,22 @@ pub(super) fn run_settings(args: &Run, ci: Ci) -> anyhow::Result<RunSettings> {
     let times = |more| cores.saturating_mul(NonZeroUsize::new(more).unwrap_or(cores));
     let baseline = load_baseline(args)?;
     let word = std::env::var("INSTA_UPDATE").ok();
+    let target = environment::target_for_environment(&args.environment)?;
     Ok(RunSettings {
-        jobs: args.execution.jobs.unwrap_or(
-            match (args.environment.cluster, &args.environment.scheduler) {
-                (ClusterChoice::Emulator, _) => cores,
-                // A shared scheduler would distribute all nodes among the queues of all scenarios.
-                (_, SchedulerSource::Installed(_)) => NonZeroUsize::MIN,
-                // One scheduler per scenario runs in the cluster, whose node takes about a hundred
-                // pods.
-                (_, SchedulerSource::Deployment(_)) => times(2).min(SHARDS_MAX),
-                // Scenarios mostly wait, and all work happens on this machine.
-                (ClusterChoice::ControlPlane | ClusterChoice::Container, _) => times(12),
-                // The cluster may be shared, or its node is slow.
-                (ClusterChoice::Kubeconfig | ClusterChoice::Kind, _) => times(5),
-            },
-        ),
+        jobs: args.execution.jobs.unwrap_or(match (args.environment.cluster, &target.source) {
+            // Scenarios mostly wait for the programs of their scheduler.
+            (ClusterChoice::Emulator, SchedulerSource::Process(_)) => times(6),
+            (ClusterChoice::Emulator, _) => cores,
+            // A shared scheduler would distribute all nodes among the queues of all scenarios.
+            (_, SchedulerSource::Installed(_)) => NonZeroUsize::MIN,
+            // One scheduler per scenario runs in the cluster, whose node takes about a hundred
+            // pods.
+            (_, SchedulerSource::Deployment(_)) => times(2).min(SHARDS_MAX),
+            // Scenarios mostly wait, and all work happens on this machine.
+            (ClusterChoice::ControlPlane | ClusterChoice::Container, _) => times(12),
+            // The cluster may be shared, or its node is slow.
+            (ClusterChoice::Kubeconfig | ClusterChoice::Kind, _) => times(5),
+        }),
         seed: args.execution.seed,
         timeout: args.execution.timeout,
         retries: args.execution.retries,
@@ -294,14 +384,19 @@ pub(super) fn run_settings(args: &Run, ci: Ci) -> anyhow::Result<RunSettings> {
         repeat: args.execution.repeat,
         crashes: crashes_option(args)?,
         shuffle: args.execution.shuffle,
-        fail_fast: args.execution.fail_fast,
+        max_fail: if args.execution.fail_fast {
+            Some(NonZeroUsize::MIN)
+        } else {
+            args.execution.max_fail
+        },
+        quarantine: Arc::default(),
         update: SnapshotUpdate::from_env(word.as_deref(), ci).map_err(UsageError)?,
         interrupted: Interrupt::default(),
         real_cluster: None,
-        feature_gates: environment::feature_gates(&args.environment)?,
+        feature_gates: environment::feature_gates(&args.environment, &target)?,
         time_scale: args.environment.time_scale,
         min_wait: args.environment.min_wait,
-        target: environment::target_for_environment(&args.environment)?,
+        target,
         force: args.environment.force,
         reproduce_options: reproduce::run_options(args, baseline.as_ref().map(Baseline::run_title)),
         baseline: baseline.map(Arc::new),
@@ -388,35 +483,78 @@ fn snapshot_diagnostics(
     orphans.chain(waiting).collect()
 }
 
-fn write_reports(
-    args: &Run,
+/// The reporters of a command line, with those of the environment.
+pub(super) fn effective_reporters(reporters: &[Reporter]) -> anyhow::Result<Vec<Reporter>> {
+    let mut all = report::with_fallback_reporter(reporters).map_err(UsageError)?;
+    let in_github = std::env::var_os("GITHUB_ACTIONS").is_some();
+    if in_github && all.contains(&Reporter::Pretty) && !all.contains(&Reporter::Github) {
+        all.push(Reporter::Github);
+    }
+    Ok(all)
+}
+
+/// Writes the requested reports, and the results of a completed run to the results folder.
+pub(super) fn write_reports(
+    reporters: &[Reporter],
+    results: &Path,
     report: &Report,
-    began: jiff::Timestamp,
+    record: &RunRecord,
     output: &mut CommandOutput,
 ) -> anyhow::Result<()> {
-    write_reporters(args, report, output)?;
-    let run = format!("{}-seed{}", began.strftime("%Y%m%dT%H%M%SZ"), report.seed);
-    let folder = report::write_results(&args.results, &run, report)?;
+    write_reporters(reporters, report, output)?;
+    let began = record.began.strftime("%Y%m%dT%H%M%SZ");
+    let shard = record.shard.map(|shard| format!("-shard{}of{}", shard.index(), shard.count()));
+    let run = format!("{began}-seed{}{}", report.seed, shard.unwrap_or_default());
+    let folder = report::write_results(results, &run, report, record)?;
     output.print_progress(&format!("results: {}", folder.display()));
     Ok(())
 }
 
-/// Writes the requested reports. Only the results of completed runs are written to the results
-/// folder.
-fn write_reporters(args: &Run, report: &Report, output: &mut CommandOutput) -> anyhow::Result<()> {
-    for reporter in &args.reporter {
-        let (path, text) = match reporter {
+/// Writes the requested reports.
+fn write_reporters(
+    reporters: &[Reporter],
+    report: &Report,
+    output: &mut CommandOutput,
+) -> anyhow::Result<()> {
+    for reporter in reporters {
+        let text = match reporter {
             Reporter::Pretty => continue,
-            Reporter::Junit(path) => (path, report::junit_xml(report)?),
-            Reporter::Json(path) => (path, report::report_json(report)?),
-            Reporter::Svg(path) => (path, report::svg_image(report)),
+            Reporter::Github => {
+                write_github_reports(report, output)?;
+                continue;
+            }
+            Reporter::Junit(_) => report::junit_xml(report)?,
+            Reporter::Json(_) => report::report_json(report)?,
+            Reporter::Svg(_) => report::svg_image(report),
         };
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    if std::env::var_os("GITHUB_ACTIONS").is_some() {
-        output.print_result(&report::github_annotations(report));
+        match reporter.file() {
+            None => output.print_result(&text),
+            Some(path) => std::fs::write(path, text)
+                .with_context(|| format!("cannot write {}", path.display()))?,
+        }
     }
     Ok(())
+}
+
+/// Prints annotations, and adds the summary to that of the step if there is one.
+fn write_github_reports(report: &Report, output: &mut CommandOutput) -> anyhow::Result<()> {
+    let repository = std::env::var_os("GITHUB_WORKSPACE").map(PathBuf::from);
+    let here = std::env::current_dir().unwrap_or_default();
+    let folder = repository.and_then(|root| here.strip_prefix(root).ok().map(Path::to_path_buf));
+    let folder = folder.map(|folder| features::display_path(&folder)).unwrap_or_default();
+    let folder = if folder.is_empty() { folder } else { folder + "/" };
+    output.print_result(&report::github_annotations(report, &folder));
+    let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) else {
+        return Ok(());
+    };
+    let path = PathBuf::from(path);
+    let mut file = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .with_context(|| format!("GITHUB_STEP_SUMMARY: cannot open {}", path.display()))?;
+    file.write_all(report::github_summary(report).as_bytes())
+        .with_context(|| format!("GITHUB_STEP_SUMMARY: cannot write {}", path.display()))
 }
 
 /// Writes an error to the report files, so that those of an earlier run are not mistaken for this
@@ -435,7 +573,7 @@ fn write_error(
     };
     let cluster = args.environment.cluster.option_value().to_owned();
     let report = Report { seed: args.execution.seed, cluster, cases: Vec::new(), problems };
-    write_reporters(args, &report, output)
+    write_reporters(&args.reporter, &report, output)
 }
 
 fn exit_status(
@@ -445,8 +583,10 @@ fn exit_status(
 ) -> ExitStatus {
     let has = |outcome| report.count_of(outcome) > 0;
     let all_skipped = report.count_of(CaseOutcome::Skipped) == report.cases.len();
+    // A shard may have no scenario.
+    let all_skipped = all_skipped && !report.cases.is_empty();
     // A flaky failure carries the failure of its first attempt.
-    let failed = |case: &&CaseReport| case.outcome == CaseOutcome::Failed && !case.flaky;
+    let failed = |case: &&CaseReport| case.is_counted_failure() && !case.flaky;
     let not_started = |case: &CaseReport| {
         let kind = case.failure.as_ref().map(|failure| failure.kind);
         kind == Some(report::FailureKind::NotStarted)
@@ -461,7 +601,10 @@ fn exit_status(
         || diagnostics.iter().any(|(exit, _)| *exit == ExitStatus::Failed)
     {
         ExitStatus::Failed
-    } else if has(CaseOutcome::Pending) || has(CaseOutcome::Failed) || !diagnostics.is_empty() {
+    } else if has(CaseOutcome::Pending)
+        || report.cases.iter().any(CaseReport::is_counted_failure)
+        || !diagnostics.is_empty()
+    {
         ExitStatus::Pending
     } else {
         ExitStatus::Passed
@@ -494,6 +637,7 @@ mod tests {
             wording_not_judged: Vec::new(),
             snapshots_not_judged: Vec::new(),
             flaky,
+            quarantined: None,
             crashes: 0,
             virtual_millis: 1500,
             steps: Vec::new(),

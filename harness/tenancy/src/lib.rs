@@ -13,6 +13,7 @@ mod content_types;
 mod list_split;
 mod names;
 mod node_pool;
+mod open_requests;
 mod rewrite_request;
 mod rewrite_response;
 mod rewrite_selectors;
@@ -39,6 +40,7 @@ use list_split::TenantNamespaces;
 pub use names::{
     KWOK_NODE_ANNOTATION, NodeIsolation, SIMULATED_TAINT, TenantNames, scenario_name_prefix,
 };
+use open_requests::OpenRequests;
 use rewrite_request::RequestTarget;
 pub(crate) use rewrite_response::ResponseBody;
 pub(crate) use watch_mux::Subscription;
@@ -59,13 +61,23 @@ pub struct TenantService {
     /// The writer to which all writes are attributed. `None` means the request's field manager,
     /// else its User-Agent.
     writer: Option<Arc<str>>,
+    /// The scheduler's requests that are not answered yet, watches aside.
+    open_requests: OpenRequests,
 }
 
 impl TenantService {
     /// A service that shows the part of `inner`'s cluster to which `names` belong.
     pub fn new(inner: kube::Client, names: Arc<TenantNames>, watch_mux: WatchMux) -> Self {
         let (write_log, tenant_namespaces) = Default::default();
-        Self { inner, names, write_log, tenant_namespaces, watch_mux, writer: None }
+        Self {
+            inner,
+            names,
+            write_log,
+            tenant_namespaces,
+            watch_mux,
+            writer: None,
+            open_requests: OpenRequests::default(),
+        }
     }
 
     /// A service for the same part of the cluster that attributes every write to `writer`.
@@ -77,6 +89,11 @@ impl TenantService {
     /// A Kubernetes client for the scenario's part of the cluster.
     pub fn tenant_client(&self) -> kube::Client {
         kube::Client::new(self.clone(), "default")
+    }
+
+    /// Whether a client that [`Self::with_writer_name`] names waits for an answer, watches aside.
+    pub fn has_open_requests(&self) -> bool {
+        self.open_requests.count() > 0
     }
 
     /// Who made each change, as far as the change was made through this service.
@@ -92,6 +109,8 @@ impl TenantService {
         let writer = self.writer_of_request(&parts);
         let (uri, target) = rewrite_request::rewrite_uri(&self.names, &parts.uri);
         parts.uri = uri;
+        let is_counted = self.writer.is_some() && !target.is_watch;
+        let _open = is_counted.then(|| self.open_requests.begin());
         if let Some(subscription) =
             rewrite_request::subscription_for(&self.names, &target, &parts.uri)
             && let Some(lines) = self.watch_mux.subscribe(subscription).await

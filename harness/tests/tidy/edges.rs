@@ -206,7 +206,7 @@ pub(crate) const EDGES: [(&str, &str); 19] = [
         "
             api interrupt
             kubeconfig external_tools
-            scheduler_objects scheduler_source
+            scheduler_objects scheduler_source shard_job
             cleanup
             process
             real_cluster

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::str::FromStr;
 
 use super::case::Case;
 use super::tags::TagExpression;
 use super::{FeaturePath, display_path};
+use crate::report::{CaseTimes, PlannedScenario, Shard, assign_shards};
 
 /// Which cases to run; all criteria must hold.
 #[derive(Clone, Debug, Default)]
@@ -23,14 +23,42 @@ pub struct CaseQuery {
     pub ids: Option<BTreeSet<String>>,
     /// The part of the selected cases to run.
     pub shard: Option<Shard>,
+    /// Times of an earlier run, by which the parts take about the same time.
+    pub times: Option<CaseTimes>,
+}
+
+/// The cases that a query selects.
+#[derive(Clone, Debug, Default)]
+pub struct SelectedCases<'a> {
+    /// The cases to run, in their order: all of the selection, or those of its shard.
+    pub cases: Vec<&'a Case>,
+    /// The whole selection with the shard of each case; empty for a query without a shard.
+    pub plan: Vec<PlannedScenario>,
+}
+
+impl SelectedCases<'_> {
+    /// Whether the query selects no case, in this shard or another.
+    pub fn is_empty(&self) -> bool {
+        self.cases.is_empty() && self.plan.is_empty()
+    }
 }
 
 /// The cases that a query selects, in their order.
-pub fn select_cases<'a>(cases: &'a [Case], query: &CaseQuery) -> Vec<&'a Case> {
+pub fn select_cases<'a>(cases: &'a [Case], query: &CaseQuery) -> SelectedCases<'a> {
     let chosen = cases.iter().filter(|case| query.matches(case));
     let located =
         chosen.filter(|case| query.paths.iter().any(|path| is_at_path(path, case, cases)));
-    located.filter(|case| query.shard.is_none_or(|shard| shard.contains(&case.id()))).collect()
+    let located: Vec<&Case> = located.collect();
+    let Some(shard) = query.shard else {
+        return SelectedCases { cases: located, plan: Vec::new() };
+    };
+    let ids: Vec<String> = located.iter().map(|case| case.id()).collect();
+    let shard_of = assign_shards(&ids, shard.count(), query.times.as_ref());
+    let of_shard = located.into_iter().zip(&shard_of).filter(|(_, of)| **of == shard.index());
+    let cases = of_shard.map(|(case, _)| case).collect();
+    let planned = ids.into_iter().zip(shard_of);
+    let plan = planned.map(|(id, shard)| PlannedScenario { id, shard }).collect();
+    SelectedCases { cases, plan }
 }
 
 impl CaseQuery {
@@ -63,38 +91,6 @@ fn is_at_path(requested: &FeaturePath, case: &Case, cases: &[Case]) -> bool {
             .any(|c| c.location.file == case.location.file && c.location.scenario.start <= line)
 }
 
-/// Part `index` of `count` equal parts of the cases, counted from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shard {
-    index: u64,
-    count: u64,
-}
-
-impl Shard {
-    fn contains(self, id: &str) -> bool {
-        fnv1a_hash(id) % self.count == self.index - 1
-    }
-}
-
-impl FromStr for Shard {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let parts = text.split_once('/').map(|(m, n)| (m.trim().parse(), n.trim().parse()));
-        match parts {
-            Some((Ok(index), Ok(of))) if index >= 1 && index <= of => Ok(Self { index, count: of }),
-            _ => Err(format!("got `{text}`, expected M/N with 1 ≤ M ≤ N, such as 1/4")),
-        }
-    }
-}
-
-/// A hash of a text that is the same on all machines and in all versions.
-fn fnv1a_hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
 /// Ids of the cases that failed in the last run, from the text of its `report.json`.
 ///
 /// # Errors
@@ -124,7 +120,7 @@ mod tests {
     fn names(query: &CaseQuery) -> Vec<String> {
         let cases =
             load_text("features/f.feature", TEXT, crate::steps::catalogue::is_step).unwrap();
-        select_cases(&cases, query).into_iter().map(|case| case.name.clone()).collect()
+        select_cases(&cases, query).cases.into_iter().map(|case| case.name.clone()).collect()
     }
 
     fn at_path(path: &str) -> CaseQuery {
@@ -168,7 +164,5 @@ mod tests {
             .collect();
         together.sort();
         assert_eq!(together, ["a gang waits", "queue x waits", "queue y waits"]);
-        assert!("0/3".parse::<Shard>().is_err());
-        assert!("4/3".parse::<Shard>().is_err());
     }
 }

@@ -71,6 +71,9 @@ fn diagnostic_test_case(file: &str, problem: &Diagnostic) -> TestCase {
 }
 
 fn junit_status(case: &CaseReport) -> TestCaseStatus {
+    if let Some(reason) = case.quarantined.as_ref().filter(|_| case.is_quarantined_failure()) {
+        return quarantined_status(case, reason);
+    }
     let mut status = match case.outcome {
         CaseOutcome::Passed => TestCaseStatus::success(),
         CaseOutcome::NotRun | CaseOutcome::Skipped => TestCaseStatus::skipped(),
@@ -81,6 +84,10 @@ fn junit_status(case: &CaseReport) -> TestCaseStatus {
     if let Some(why) = &case.skipped {
         status.set_message(why.as_str());
     }
+    if case.outcome == CaseOutcome::NotRun {
+        status.set_type("not-started");
+        status.set_message("not started: the run ended before");
+    }
     let (Some(failure), Some(why)) = (&case.failure, case.failure_message()) else { return status };
     if case.outcome == CaseOutcome::Passed {
         status.add_rerun(junit_rerun(failure));
@@ -90,6 +97,17 @@ fn junit_status(case: &CaseReport) -> TestCaseStatus {
     let heading = if case.flaky { format!("{FLAKY_HEADING} {found}") } else { found.to_owned() };
     status.set_message(heading);
     status.set_description(format!("{why}\n\n{}", failure.reproduce));
+    status
+}
+
+/// A failure in quarantine: readers of `JUnit` know only skipped cases that do not fail a run.
+fn quarantined_status(case: &CaseReport, reason: &str) -> TestCaseStatus {
+    let mut status = TestCaseStatus::skipped();
+    status.set_type("quarantined");
+    status.set_message(format!("quarantined: {reason}"));
+    if let (Some(failure), Some(why)) = (&case.failure, case.failure_message()) {
+        status.set_description(format!("{why}\n\n{}", failure.reproduce));
+    }
     status
 }
 
@@ -129,6 +147,20 @@ mod tests {
         assert!(xml.contains(r#"tests="3" skipped="1" errors="0" failures="1""#), "{xml}");
         assert!(xml.contains("<flakyFailure"), "{xml}");
         assert!(xml.contains("schedlab run f.feature:5 --seed 1"), "{xml}");
+    }
+
+    #[test]
+    fn quarantined_failures_and_cases_that_were_not_started_are_told_apart_from_skipped_ones() {
+        let mut quarantined = case(CaseOutcome::Failed, false, true);
+        quarantined.quarantined = Some("issue 12".to_owned());
+        let cases = vec![quarantined, case(CaseOutcome::NotRun, false, false)];
+        let xml = junit_xml(&Report { cases, ..Report::default() }).unwrap();
+        assert!(xml.contains(r#"tests="2" skipped="2" errors="0" failures="0""#), "{xml}");
+        let quarantined = r#"<skipped message="quarantined: issue 12" type="quarantined">"#;
+        assert!(xml.contains(quarantined), "{xml}");
+        let not_started =
+            r#"<skipped message="not started: the run ended before" type="not-started"/>"#;
+        assert!(xml.contains(not_started), "{xml}");
     }
 
     #[test]

@@ -85,10 +85,16 @@ impl PrettyPrinter {
             (true, false) => "  flaky",
             (true, true) => "  failed as flaky",
         };
-        let (mark, style) = self.outcome_mark_and_style(case.outcome);
+        let (mark, style) = match (case.outcome, &case.quarantined) {
+            (CaseOutcome::Failed, Some(_)) => ("✘", &self.warn),
+            (outcome, _) => self.outcome_mark_and_style(outcome),
+        };
+        let quarantined = case.quarantined.as_ref();
+        let quarantined =
+            quarantined.map(|why| format!("  quarantined: {why}")).unwrap_or_default();
         let _ = writeln!(
             out,
-            "  {} {}{flaky}  {}",
+            "  {} {}{flaky}{quarantined}  {}",
             style.apply_to(mark),
             case.name,
             self.dim.apply_to(detail)
@@ -168,12 +174,16 @@ pub fn summary_text(report: &Report, wall: Option<Duration>) -> String {
         let cases = report.cases.iter().filter(|case| case.flaky);
         cases.filter(|case| case.outcome == outcome).count()
     };
+    let quarantined = report.cases.iter().filter(|case| case.is_quarantined_failure()).count();
+    let counted = report.cases.iter().filter(|case| case.is_counted_failure());
+    let failed_flaky = counted.clone().filter(|case| case.flaky).count();
     let others = [
-        (report.count_of(CaseOutcome::Failed) - flaky(CaseOutcome::Failed), "failed"),
-        (flaky(CaseOutcome::Failed), "failed as flaky"),
+        (counted.count() - failed_flaky, "failed"),
+        (failed_flaky, "failed as flaky"),
+        (quarantined, "failed in quarantine"),
         (report.count_of(CaseOutcome::Pending), "pending"),
         (report.count_of(CaseOutcome::Skipped), "skipped"),
-        (report.count_of(CaseOutcome::NotRun), "not run"),
+        (report.count_of(CaseOutcome::NotRun), "not started"),
         (flaky(CaseOutcome::Passed), "flaky"),
     ];
     let some = others.iter().filter(|(count, _)| *count > 0);
@@ -233,7 +243,7 @@ fn failure_summary(report: &Report) -> String {
         return out;
     }
     let failed =
-        |case: &&CaseReport| matches!(case.outcome, CaseOutcome::Failed | CaseOutcome::Pending);
+        |case: &&CaseReport| case.is_counted_failure() || case.outcome == CaseOutcome::Pending;
     for case in report.cases.iter().filter(failed) {
         let Some(failure) = &case.failure else { continue };
         let _ = writeln!(out, "✘ {}:{}  {}", case.file, failure.line, case.name);

@@ -7,15 +7,10 @@ use super::Reporter;
 
 /// Why the results folder or a report file cannot be written; `None` if all can.
 pub fn first_unwritable_path(results: &Path, reporters: &[Reporter]) -> Option<String> {
-    let files = reporters.iter().filter_map(|reporter| match reporter {
-        Reporter::Pretty => None,
-        Reporter::Junit(path) | Reporter::Json(path) | Reporter::Svg(path) => {
-            Some(("--reporter", path, check_file_is_writable(path)))
-        }
-    });
-    let results = results.to_path_buf();
+    let files = reporters.iter().filter_map(Reporter::file);
+    let files = files.map(|path| ("--reporter", path, check_file_is_writable(path)));
     let mut destinations =
-        std::iter::once(("--results", &results, check_folder_is_writable(&results))).chain(files);
+        std::iter::once(("--results", results, check_folder_is_writable(results))).chain(files);
     destinations.find_map(|(option, path, tried)| {
         let error = tried.err()?;
         Some(format!("{option} {}: cannot be written: {error}", path.display()))

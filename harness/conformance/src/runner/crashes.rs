@@ -1,6 +1,7 @@
 //! Crash sweep: runs a scenario repeatedly, each time killing the scheduler before another write
 //! and restarting it. No audit rule may be broken.
 
+use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
@@ -36,6 +37,15 @@ impl FromStr for CrashWrites {
         }
         let write: NonZeroU32 = text.parse().map_err(|_| allowed())?;
         Ok(Self::Before(write.get()))
+    }
+}
+
+impl fmt::Display for CrashWrites {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Every(nth) => write!(f, "every:{nth}"),
+            Self::Before(write) => write!(f, "{write}"),
+        }
     }
 }
 

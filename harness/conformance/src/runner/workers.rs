@@ -2,7 +2,7 @@
 //! cases.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use schedlab_api::random::SplitMix64;
 use schedlab_emulator::clock::Clock;
 
-use super::{CaseOutcome, CaseReport, RunSettings, not_run_report};
+use super::{CaseReport, RunSettings, not_run_report};
 use crate::features::Case;
 
 /// A case is reported as slow when it has run longer than this in wall time.
@@ -45,7 +45,7 @@ struct WorkerShared<'a> {
     cases: &'a [&'a Case],
     order: Vec<usize>,
     next: AtomicUsize,
-    stopped: AtomicBool,
+    failures: AtomicUsize,
     settings: &'a RunSettings,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn run(
         cases,
         order: case_start_order(cases.len(), settings),
         next: AtomicUsize::new(0),
-        stopped: AtomicBool::new(false),
+        failures: AtomicUsize::new(0),
         settings,
     };
     let (sender, receiver) = mpsc::channel();
@@ -87,16 +87,18 @@ fn run_worker(
     loop {
         let position = shared.next.fetch_add(1, Ordering::Relaxed);
         let Some(&index) = shared.order.get(position) else { return };
-        let stop =
-            shared.stopped.load(Ordering::Relaxed) || shared.settings.interrupted.is_raised();
+        let failures = shared.failures.load(Ordering::Relaxed);
+        let max_fail = shared.settings.max_fail;
+        let stop = max_fail.is_some_and(|most| failures >= most.get())
+            || shared.settings.interrupted.is_raised();
         let report = if stop {
             not_run_report(shared.cases[index])
         } else {
             let _ = sender.send(WorkerMessage::Started(index));
             run_case(shared.cases[index])
         };
-        if report.outcome == CaseOutcome::Failed && shared.settings.fail_fast {
-            shared.stopped.store(true, Ordering::Relaxed);
+        if report.is_counted_failure() {
+            shared.failures.fetch_add(1, Ordering::Relaxed);
         }
         let _ = sender.send(WorkerMessage::Ended(index, Box::new(report)));
     }

@@ -134,6 +134,12 @@ pub(crate) trait GangAdapter: Sync {
         None
     }
 
+    /// An object that the scheduler itself created for a gang and that must be deleted with the
+    /// gang's pods to end the gang; `None` if the end of the pods ends it.
+    fn path_to_delete(&self, _namespace: &str, _gang: &str) -> Option<String> {
+        None
+    }
+
     /// What an object at [`Self::status_path`] reports; `None` if it does not report yet.
     fn gang_status(&self, _object: &Value) -> Option<GangStatus> {
         None

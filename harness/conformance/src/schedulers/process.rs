@@ -20,12 +20,17 @@ use anyhow::Context as _;
 use schedlab_clusters::api::Api;
 use schedlab_clusters::cleanup::Run;
 use schedlab_clusters::process::{ChildProcess, in_own_network};
+use schedlab_emulator::http::serve::SelfSignedCertificate;
 use schedlab_scheduler::{Config, Flavor};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use placeholders::PlaceholderValues;
 use readiness::is_ready;
+
+/// Placeholders in the files of a target for a TLS certificate and its private key, as PEM.
+const CERTIFICATE_PLACEHOLDER: &str = "{certificate}";
+const CERTIFICATE_KEY_PLACEHOLDER: &str = "{certificate-key}";
 
 /// How often the process is checked for its end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -112,7 +117,7 @@ impl SchedulerProcessSpec {
         startup.send_replace(Startup::Starting("its first program".to_owned()));
         let mut proxy = ApiProxy::start((self.connector.connect)(Arc::clone(crash_point))).await?;
         let folder = self.run.temp_folder(&self.folder)?;
-        let placeholders = self.placeholder_values(&folder);
+        let placeholders = self.placeholder_values(&folder)?;
         let write = |name: &str, text: &str| {
             let path = folder.join(name);
             std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -203,13 +208,14 @@ impl SchedulerProcessSpec {
     }
 
     /// The values of the placeholders in the texts of the target.
-    fn placeholder_values(&self, folder: &Path) -> PlaceholderValues {
+    fn placeholder_values(&self, folder: &Path) -> anyhow::Result<PlaceholderValues> {
         let profile = match self.config.flavor {
             Flavor::Kai => "kai",
             Flavor::Kube => "kube",
         };
         let built = self.target.folder.as_ref();
-        PlaceholderValues::new([
+        let own = SelfSignedCertificate::generate()?;
+        Ok(PlaceholderValues::new([
             ("{kubeconfig}", folder.join(KUBECONFIG_FILE_NAME).display().to_string()),
             ("{scheduler-name}", self.config.scheduler_name.clone()),
             ("{profile}", profile.to_owned()),
@@ -219,7 +225,9 @@ impl SchedulerProcessSpec {
                 TARGET_FOLDER_PLACEHOLDER,
                 built.map_or_else(String::new, |p| p.display().to_string()),
             ),
-        ])
+            (CERTIFICATE_PLACEHOLDER, own.certificate),
+            (CERTIFICATE_KEY_PLACEHOLDER, own.key),
+        ]))
     }
 }
 

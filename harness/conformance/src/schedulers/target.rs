@@ -361,6 +361,11 @@ impl Target {
         })
     }
 
+    /// The feature gate of Kubernetes that the API of the target's gangs needs.
+    pub fn gang_feature_gate(&self) -> Option<&'static str> {
+        self.gangs.feature_gate()
+    }
+
     /// The scheduler's initial configuration, before a scenario changes it.
     pub fn scheduler_config(&self, seed: u64) -> Config {
         let mut config = match self.queues {

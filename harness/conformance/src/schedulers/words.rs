@@ -43,8 +43,8 @@ impl Words {
 }
 
 /// Parts of the messages, event reasons and annotations of KAI's scheduler, binder and pod grouper,
-/// and of those of Kubernetes' plugins that KAI passes on.
-const KAI_MESSAGE_PARTS: [&str; 41] = [
+/// and of those of Kubernetes' plugins that KAI passes on: as KAI v0.12.0 has them.
+const KAI_MESSAGE_PARTS: [&str; 38] = [
     "cannot allocate all claims",
     "currently 2 exist",
     "currently 3 exist",
@@ -56,7 +56,6 @@ const KAI_MESSAGE_PARTS: [&str; 41] = [
     "exceed max volume count",
     "had untolerated taint",
     "can allocate only",
-    "is required for gang scheduling",
     "are required for gang scheduling",
     "for gang scheduling",
     "free ports for the requested pod ports",
@@ -78,13 +77,11 @@ const KAI_MESSAGE_PARTS: [&str; 41] = [
     "Resources were found for",
     "Resources were not found for",
     "Scheduled",
-    "shared GPU claim with wrong queue label",
     "StaleJob",
     "Unschedulable",
     "untolerated taint",
     "volume node affinity conflict",
     "persistentvolumeclaim \"data\" not found",
-    "Queue '",
     "Waiting for",
 ];
 

@@ -54,8 +54,9 @@ async fn subject_is_pending_because(
     Ok(())
 }
 
-/// Whether a condition of the pod's PodGroup contains this text. KAI reports there why a gang
-/// waits; one of its pods has the reason for which that pod itself fits nowhere.
+/// Whether a condition or an event of the pod's PodGroup contains this text. KAI reports there why a
+/// gang waits, and by an event alone that members are missing; one of the pods has the reason for
+/// which that pod itself fits nowhere.
 fn group_reason_contains(world: &World, pod: Pod<'_>, words: &str) -> bool {
     let Some(name) = object::annotation(pod.0, annotations::POD_GROUP_NAME) else { return false };
     let group = world.view.get_in_namespace(WatchedKind::PodGroups, pod.pod_namespace(), name);
@@ -63,7 +64,13 @@ fn group_reason_contains(world: &World, pod: Pod<'_>, words: &str) -> bool {
         let lists = ["/status/schedulingConditions", "/status/conditions"];
         lists.into_iter().flat_map(|list| schedlab_api::pointer::list(group, list))
     });
-    let mut messages = conditions.filter_map(|condition| condition["message"].as_str());
+    let events = world.view.objects_of_kind(WatchedKind::Events).filter(|event| {
+        let about = &event["involvedObject"];
+        about["kind"] == "PodGroup"
+            && about["namespace"] == pod.pod_namespace()
+            && about["name"] == name
+    });
+    let mut messages = conditions.chain(events).filter_map(|found| found["message"].as_str());
     messages.any(|message| message.contains(words))
 }
 

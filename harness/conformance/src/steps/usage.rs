@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use cucumber::then;
-use schedlab_api::{Value, quantity::thousandths, resources};
+use schedlab_api::{Value, pointer, quantity::thousandths, resources};
 use schedlab_audit::{charged_fraction_milli, claim_names, gpu_memory_mib};
 
 use super::StepResult;
@@ -190,12 +190,25 @@ fn used_amount_from_status(world: &World, queue: &str, resource: Resource) -> Op
         Resource::Memory => "memory",
     };
     let value = allocated.get(key).or_else(|| allocated.get("gpu")).unwrap_or(&Value::Null);
-    let milli = thousandths(value).unwrap_or(0);
+    let mut milli = thousandths(value).unwrap_or(0);
+    if resource == Resource::Gpu {
+        // KAI reports claimed devices under the name of their DeviceClass.
+        let classes = claimed_device_classes(&world.view);
+        milli +=
+            classes.iter().filter_map(|class| thousandths(allocated.get(*class)?)).sum::<i128>();
+    }
     Some(if resource == Resource::Memory {
         amount_in_unit(milli, 1e12)
     } else {
         amount_in_unit(milli, 1000.0)
     })
+}
+
+/// The names of the DeviceClasses that claims request.
+fn claimed_device_classes(view: &ObservedCluster) -> BTreeSet<&str> {
+    let claims = view.objects_of_kind(WatchedKind::Claims);
+    let requests = claims.flat_map(|claim| pointer::list(claim, "/spec/devices/requests"));
+    requests.filter_map(|request| request["exactly"]["deviceClassName"].as_str()).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "amounts of a cluster stay far below 2^53")]

@@ -267,6 +267,7 @@ impl World {
                 Err(error) => return Err(schedlab_clusters::api::to_anyhow_error(error)),
             }
         }
+        self.delete_generated_objects(objects).await?;
         self.sync_queues(objects).await?;
         Ok(there)
     }

@@ -10,7 +10,7 @@ use crate::schedulers::{
     put_below_root, root_queue_object,
 };
 use crate::world::manifests::ManifestDocument;
-use schedlab_clusters::api::{object_title, to_anyhow_error};
+use schedlab_clusters::api::{is_not_found, object_title, to_anyhow_error};
 
 pub(super) const QUEUES_PATH: &str = "/apis/scheduling.run.ai/v2/queues";
 pub(super) const NODES_PATH: &str = "/api/v1/nodes";
@@ -142,6 +142,27 @@ impl World {
         let group = translator.changed_group(changed);
         if let Some(group) = self.record_unsupported(group)? {
             self.api.apply(&group).await.context("cannot sync a gang to the target")?;
+        }
+        Ok(())
+    }
+
+    /// Deletes what the target itself created for those of these objects that are gangs.
+    pub(super) async fn delete_generated_objects(
+        &mut self,
+        objects: &[Value],
+    ) -> anyhow::Result<()> {
+        let Some(adapter) = self.target.gangs.adapter() else { return Ok(()) };
+        for group in objects.iter().filter(|object| is_kai_pod_group(object)) {
+            let field = |name: &str| group["metadata"][name].as_str().unwrap_or_default();
+            let Some(path) = adapter.path_to_delete(field("namespace"), field("name")) else {
+                continue;
+            };
+            match self.api.delete(&path).await {
+                Err(error) if !is_not_found(&error) => {
+                    return Err(to_anyhow_error(error)).context(path);
+                }
+                Ok(_) | Err(_) => {}
+            }
         }
         Ok(())
     }

@@ -54,6 +54,8 @@ pub(crate) struct ControllerManager {
     kinds_edition: Option<u64>,
     queue: WorkQueue,
     refusals: BTreeMap<Task, u32>,
+    /// Names of controllers that do not run.
+    replaced: Vec<&'static str>,
 }
 
 impl ControllerManager {
@@ -74,7 +76,13 @@ impl ControllerManager {
             kinds_edition: None,
             queue: WorkQueue::new(CONTROLLERS.len()),
             refusals: BTreeMap::new(),
+            replaced: Vec::new(),
         }
+    }
+
+    /// Leaves out the controllers with these names.
+    pub(crate) fn without_controllers(self, replaced: Vec<&'static str>) -> Self {
+        Self { replaced, ..self }
     }
 
     /// Sets the admission webhooks that review the controllers' writes.
@@ -167,8 +175,9 @@ impl ControllerManager {
         self.cache.apply_change(change, self.shared.clock().now());
         let resource = &change.key.resource;
         if !self.watching.contains_key(resource) {
-            self.watching
-                .insert(resource.clone(), crate::controllers::controllers_watching(resource));
+            let mut all = crate::controllers::controllers_watching(resource);
+            all.retain(|&controller| !self.replaced.contains(&CONTROLLERS[controller].name));
+            self.watching.insert(resource.clone(), all);
         }
         for &controller in &self.watching[resource] {
             for key in (CONTROLLERS[controller].keys_to_reconcile)(change, &self.cache) {

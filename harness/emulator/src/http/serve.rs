@@ -38,7 +38,7 @@ use crate::http::query::Query;
 use crate::http::{ApiResponse, Router, error_response, read_request};
 use connections::{Connection, Connections};
 
-pub use tls::random_token;
+pub use tls::{SelfSignedCertificate, random_token};
 
 /// How long a stopping server waits for open requests, because watches do not end by themselves.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(300);

@@ -129,3 +129,30 @@ fn the_reference_page_lists_every_key() {
         .collect();
     assert_eq!(missing, Vec::<String>::new());
 }
+
+#[test]
+fn the_published_schema_is_that_of_the_options() {
+    let published = include_str!("../../../../docs/reference/settings.schema.json");
+    let published: serde_json::Value = serde_json::from_str(published).unwrap();
+    let again = "write it anew: schedlab init --schema > docs/reference/settings.schema.json";
+    assert_eq!(published, settings_schema(), "{again}");
+}
+
+#[test]
+fn conform_reads_the_file_and_the_environment_but_its_profile_is_another() {
+    let file =
+        "[run]\nseed = 7\ncluster = \"emulator\"\npaths = [\"x\"]\n\n[profile.ci]\nretries = 3\n";
+    let conform = |file: &str, words: &[&str]| {
+        let words: Vec<&str> = ["conform"].iter().chain(words).copied().collect();
+        let variables = [("SCHEDLAB_MAX_SKIPPED", "2")];
+        let command = parsed(file, &variables, &words).unwrap().command;
+        let Subcommand::Conform(conform) = command else { panic!("it is {command:?}") };
+        *conform
+    };
+    let set = conform(file, &["--settings-profile", "ci"]);
+    assert_eq!((set.execution.seed, set.execution.retries, set.max_skipped), (7, 3, Some(2)));
+    assert_eq!(set.profile, "gpu-core-v1");
+    assert!(set.environment.is_cluster_chosen);
+    assert!(!conform("", &[]).environment.is_cluster_chosen);
+    assert!(conform("", &["--cluster", "emulator"]).environment.is_cluster_chosen);
+}

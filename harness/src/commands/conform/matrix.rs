@@ -9,7 +9,7 @@ use schedlab_conformance::conform::matrix_text;
 use schedlab_conformance::schedulers::Target;
 
 use super::tested_scheduler;
-use crate::cli::{ClusterChoice, Conform};
+use crate::cli::Conform;
 use crate::commands::CommandOutput;
 use crate::exit::ExitStatus;
 
@@ -33,7 +33,6 @@ pub(super) fn run_all_targets(
         }
         let mut own = args.clone();
         own.all_targets = false;
-        own.environment.cluster = ClusterChoice::ControlPlane;
         own.environment.target = target.map(PathBuf::from);
         own.report = Some(folder.join(target.unwrap_or("schedlab-scheduler")));
         output.print_note(&format!("testing {}", target.unwrap_or("our own scheduler")));

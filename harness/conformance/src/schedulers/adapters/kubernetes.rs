@@ -21,6 +21,10 @@ impl GangAdapter for KubernetesPodGroups {
         if let Some(class) = &gang.priority_class {
             spec["priorityClassName"] = json!(class);
         }
+        if gang.minimum > 1 && gang.minimum == gang.pods {
+            // Preemption evicts such a gang whole; the default evicts its pods one by one.
+            spec["disruptionMode"] = json!({"all": {}});
+        }
         Ok(Some(json!({
             "apiVersion": api_versions::WORKLOAD,
             "kind": "PodGroup",

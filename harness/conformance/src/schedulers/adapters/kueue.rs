@@ -22,6 +22,10 @@ const ROOT_COHORT_NAME: &str = "schedlab-everybody";
 const NODES_FLAVOR_NAME: &str = "schedlab-nodes";
 /// Label of pods with the name of their `LocalQueue`.
 const LOCAL_QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+/// Label and finalizer of pods that Kueue manages.
+const MANAGED_LABEL: &str = "kueue.x-k8s.io/managed";
+/// The scheduling gate that Kueue removes when the pod has its quota.
+const ADMISSION_GATE: &str = "kueue.x-k8s.io/admission";
 /// Label of pods with the name of Kueue's pod group; the annotation has the size of the group.
 pub(super) const POD_GROUP_NAME_LABEL: &str = "kueue.x-k8s.io/pod-group-name";
 const POD_GROUP_COUNT_ANNOTATION: &str = "kueue.x-k8s.io/pod-group-total-count";
@@ -51,7 +55,15 @@ impl QueueAdapter for Kueue {
                 return Err(Unsupported { capability: "shared-gpus", reason: reason.to_owned() });
             }
         }
-        Ok(CohortTree { queues, gpus: total_gpus(nodes) }.objects())
+        let tree = CohortTree { queues, gpus: total_gpus(nodes) };
+        if let Some(queue) = tree.queue_with_too_small_limit() {
+            let reason = format!(
+                "the queues below {:?} have more quota than its limit, and Kueue grants each its quota",
+                queue.name
+            );
+            return Err(Unsupported { capability: "hierarchy", reason });
+        }
+        Ok(tree.objects())
     }
 
     fn assign_queue(
@@ -62,6 +74,7 @@ impl QueueAdapter for Kueue {
     ) -> Result<(), Unsupported> {
         if let Some(queue) = queue {
             pod["metadata"]["labels"][LOCAL_QUEUE_LABEL] = json!(queue);
+            add_webhook_fields(pod);
         }
         Ok(())
     }
@@ -120,6 +133,11 @@ impl GangAdapter for Kueue {
         Some(format!("/apis/{KUEUE_API_VERSION}/namespaces/{namespace}/workloads/{gang}"))
     }
 
+    /// Kueue keeps the pods and the quota of a deleted group until its Workload is deleted.
+    fn path_to_delete(&self, namespace: &str, gang: &str) -> Option<String> {
+        self.status_path(namespace, gang)
+    }
+
     fn gang_status(&self, object: &Value) -> Option<GangStatus> {
         let all = object["status"]["conditions"].as_array()?;
         let found = all.iter().find(|one| one["type"] == QUOTA_RESERVED)?;
@@ -154,6 +172,18 @@ impl CohortTree<'_> {
         objects.extend(parents.into_iter().map(|queue| self.cohort_object(queue)));
         objects.extend(leaves.into_iter().map(|queue| self.cluster_queue_object(queue)));
         objects
+    }
+
+    /// A parent whose limit is smaller than the quotas of its children together.
+    fn queue_with_too_small_limit(&self) -> Option<&Queue> {
+        let is_too_small = |queue: &Queue, resource: QueueResource| {
+            let limit = queue.bounds(resource).limit;
+            limit.is_some_and(|limit| limit < self.quota_of_children(&queue.name, resource))
+        };
+        self.queues.iter().find(|queue| {
+            self.queues.is_parent(&queue.name)
+                && QueueResource::ALL.into_iter().any(|resource| is_too_small(queue, resource))
+        })
     }
 
     /// The total amount of a resource in the cluster; CPU and memory count as unlimited.
@@ -213,6 +243,23 @@ impl CohortTree<'_> {
         });
         add_fair_share_weight(queue, &mut spec);
         kueue_object("ClusterQueue", &queue.name, &spec)
+    }
+}
+
+/// Adds what Kueue's webhook adds to queued pods when they are created: schedlab does not let the API
+/// server call the webhooks of programs that it starts.
+fn add_webhook_fields(pod: &mut Value) {
+    pod["metadata"]["labels"][MANAGED_LABEL] = json!("true");
+    add_to_list(&mut pod["metadata"]["finalizers"], json!(MANAGED_LABEL));
+    add_to_list(&mut pod["spec"]["schedulingGates"], json!({"name": ADMISSION_GATE}));
+}
+
+fn add_to_list(list: &mut Value, item: Value) {
+    if !list.is_array() {
+        *list = json!([]);
+    }
+    if let Some(list) = list.as_array_mut().filter(|list| !list.contains(&item)) {
+        list.push(item);
     }
 }
 

@@ -336,7 +336,7 @@ impl Cluster for TenantCluster {
     }
 
     /// Waits until the cluster is idle: no change arrived during the quiet period, in which the
-    /// scheduler had two cycles, and a LIST of pods shows nothing that the watches have not
+    /// scheduler had two cycles, no request of the scheduler waits for its answer, and a LIST of pods shows nothing that the watches have not
     /// delivered.
     async fn settle(&self, limit: Duration) -> Result<(), UnsettledError> {
         let mut since = Instant::now();
@@ -346,6 +346,8 @@ impl Cluster for TenantCluster {
             let last_change =
                 match self.watch_log.last_write_instant().filter(|written| *written > since) {
                     Some(written) => written,
+                    // The scheduler may write once it has the answer.
+                    None if self.tenant_service.has_open_requests() => Instant::now(),
                     None if self.has_read_all_writes().await => {
                         self.watch_log.flush_until(self.cluster_time());
                         return Ok(());

@@ -56,6 +56,31 @@ impl Identity {
     }
 }
 
+/// A certificate for `localhost` and the addresses of the loopback interface, which no authority has
+/// signed.
+#[derive(Clone, Debug)]
+pub struct SelfSignedCertificate {
+    /// The certificate, as PEM.
+    pub certificate: String,
+    /// The private key, as PEM.
+    pub key: String,
+}
+
+impl SelfSignedCertificate {
+    /// Creates a certificate.
+    ///
+    /// # Errors
+    /// No key can be generated.
+    pub fn generate() -> anyhow::Result<Self> {
+        let key = KeyPair::generate().context("cannot generate a key")?;
+        let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
+        let parameters =
+            CertificateParams::new(names).context("cannot create the certificate's parameters")?;
+        let certificate = parameters.self_signed(&key).context("cannot sign the certificate")?;
+        Ok(Self { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+}
+
 /// A random token of 128 bits.
 ///
 /// # Errors

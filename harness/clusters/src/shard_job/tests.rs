@@ -1,0 +1,162 @@
+use k8s_openapi::api::core::v1::Node;
+use schedlab_emulator::clock::Clock;
+use schedlab_emulator::{Emulator, Options};
+use serde_json::Value;
+
+use super::*;
+
+const JOB: &str = "schedlab-run-1";
+
+fn emulator() -> Emulator {
+    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+    Emulator::start(Options::with_clock(clock))
+}
+
+fn shard_job() -> ShardJob {
+    let file = |path: &str, text: String| PodFile { path: path.to_owned(), text };
+    ShardJob {
+        shards: 4,
+        image: "schedlab/schedlab:dev".to_owned(),
+        pull_policy: "IfNotPresent".to_owned(),
+        cpu: "1".to_owned(),
+        memory: "512Mi".to_owned(),
+        words: vec!["shard-pod".to_owned(), "--index=$(JOB_COMPLETION_INDEX)".to_owned()],
+        files: vec![
+            file("features/gang/a.feature", "a".repeat(500_000)),
+            file("fixtures/f.yaml", "b".repeat(500_000)),
+        ],
+    }
+}
+
+/// A node on which pods run for a minute.
+async fn create_node(client: &Client) {
+    let node: Node = serde_json::from_value(json!({
+        "metadata": {
+            "name": "n1",
+            "annotations": {schedlab_api::annotations::RUN_TIME: "1m"},
+        },
+        "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "20"}},
+    }))
+    .unwrap();
+    Api::all(client.clone()).create(&PostParams::default(), &node).await.unwrap();
+}
+
+/// Binds every pod to the node, as the cluster's scheduler does.
+async fn bind_all_pods(client: Client) {
+    let pods: Api<Pod> = Api::default_namespaced(client.clone());
+    loop {
+        for pod in pods.list(&ListParams::default()).await.unwrap().items {
+            let is_bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+            let name = pod.metadata.name.unwrap_or_default();
+            if !is_bound {
+                let binding = json!({
+                    "apiVersion": "v1", "kind": "Binding",
+                    "metadata": {"name": name}, "target": {"kind": "Node", "name": "n1"},
+                });
+                let path = format!("/api/v1/namespaces/default/pods/{name}/binding");
+                let request = http::Request::post(path).body(binding.to_string().into_bytes());
+                client.request::<Value>(request.unwrap()).await.unwrap();
+            }
+        }
+        sleep(POLL_INTERVAL).await;
+    }
+}
+
+/// The titles of the objects that a run leaves behind.
+async fn left_objects(client: &Client) -> Vec<String> {
+    let everything = ListParams::default();
+    let name = |kind: &str, name: Option<String>| format!("{kind} {}", name.unwrap_or_default());
+    let jobs: Api<Job> = Api::all(client.clone());
+    let pods: Api<Pod> = Api::all(client.clone());
+    let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let mut left = Vec::new();
+    for job in jobs.list(&everything).await.unwrap().items {
+        left.push(name("Job", job.metadata.name));
+    }
+    for pod in pods.list(&everything).await.unwrap().items {
+        left.push(name("Pod", pod.metadata.name));
+    }
+    for map in maps.list(&everything.labels(manifests::RUN_LABEL)).await.unwrap().items {
+        left.push(name("ConfigMap", map.metadata.name));
+    }
+    left
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_shards_run_as_an_indexed_job_whose_objects_are_removed() {
+    let emulator = emulator();
+    let client = emulator.client();
+    create_node(&client).await;
+    let binding = tokio::spawn(bind_all_pods(client.clone()));
+    let mut reported = Vec::new();
+    let logs = run_shard_job(&client, JOB, &shard_job(), &Interrupt::default(), &mut |line| {
+        reported.push(line.to_owned());
+    });
+    // Emulated containers print nothing.
+    assert_eq!(logs.await.unwrap(), [""; 4]);
+    binding.abort();
+    insta::assert_snapshot!(reported.join("\n"), @"");
+    assert_eq!(left_objects(&client).await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interrupt_removes_all_objects() {
+    let emulator = emulator();
+    let client = emulator.client();
+    let interrupt = Interrupt::default();
+    let raiser = interrupt.clone();
+    let mut reported = Vec::new();
+    let mut report = |line: &str| {
+        reported.push(line.to_owned());
+        // The pods wait for a node.
+        if line.starts_with("0 of 4") {
+            raiser.raise();
+        }
+    };
+    let ended = run_shard_job(&client, JOB, &shard_job(), &interrupt, &mut report).await;
+    assert!(ended.unwrap_err().is::<Interrupted>());
+    insta::assert_snapshot!(reported.join("\n"), @"");
+    assert_eq!(left_objects(&client).await, Vec::<String>::new());
+}
+
+#[test]
+fn files_are_mounted_at_their_paths_from_as_many_config_maps_as_they_need() {
+    let job = shard_job();
+    let maps = config_maps(JOB, &job.files).unwrap();
+    assert_eq!(maps.len(), 2);
+    let manifest = job_manifest(JOB, &job, &maps).unwrap();
+    let template = serde_json::to_value(manifest.spec.unwrap().template.spec.unwrap()).unwrap();
+    insta::assert_snapshot!(template["volumes"][1], @"");
+    let container = &template["containers"][0];
+    assert_eq!(
+        (container["workingDir"].as_str(), template["volumes"].as_array().map(Vec::len)),
+        (Some("/work"), Some(2))
+    );
+    let large = [PodFile { path: "x".to_owned(), text: "a".repeat(900_000) }];
+    let error = config_maps(JOB, &large).unwrap_err().to_string();
+    assert!(error.starts_with("x: got a file of 900000 bytes, expected at most 800000"), "{error}");
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_is_a_problem_and_a_missing_node_is_not() {
+    let pod = |status: Value| -> Pod {
+        let labels = json!({"batch.kubernetes.io/job-completion-index": "0"});
+        let metadata = json!({"name": "p", "labels": labels});
+        serde_json::from_value(json!({"metadata": metadata, "status": status})).unwrap()
+    };
+    let waiting = json!({"reason": "ImagePullBackOff", "message": "no such image"});
+    let statuses = json!([{
+        "name": CONTAINER, "image": "", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"waiting": waiting},
+    }]);
+    let unpulled = pod(json!({"phase": "Pending", "containerStatuses": statuses}));
+    let problem = JobProgress::of_pods(&[unpulled], 4).cannot_start.unwrap();
+    assert_eq!(problem, "pod p cannot start: ImagePullBackOff: no such image");
+    let condition = json!({"type": "PodScheduled", "status": "False", "message": "no node"});
+    let waiting = pod(json!({"phase": "Pending", "conditions": [condition]}));
+    let progress = JobProgress::of_pods(&[waiting], 4);
+    assert_eq!(
+        (progress.cannot_start, &*progress.text),
+        (None, "0 of 4 shards done, waiting for a node: no node")
+    );
+}
