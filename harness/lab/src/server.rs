@@ -2,6 +2,7 @@
 //! other terminals. The cluster's time passes as real time does, except while a command runs: then
 //! it passes as fast as the cluster is idle.
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -282,7 +283,7 @@ fn quiz_text(session: &LessonSession) -> String {
             (Some(_), true) => "✔",
             (Some(_), false) => "✘",
         };
-        text.push_str(&format!("{mark} {}. {}\n", index + 1, question.text));
+        let _ = writeln!(text, "{mark} {}. {}", index + 1, question.text);
     }
     text + "\nAnswer with: schedlab lab answer NUMBER ANSWER\n"
 }
