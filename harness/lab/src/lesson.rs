@@ -142,9 +142,12 @@ impl Lesson {
     /// # Errors
     /// Everything in the text that is invalid, with its line.
     pub fn parse(file: &str, text: &str) -> Result<Self, Diagnostics> {
-        let lesson = reader::read(file, text)?;
-        let problems = checks::problems(&lesson);
-        if problems.is_empty() { Ok(lesson) } else { Err(Diagnostics::sorted(problems)) }
+        let (lesson, mut problems) = reader::read(file, text);
+        problems.extend(lesson.iter().flat_map(checks::problems));
+        match lesson {
+            Some(lesson) if problems.is_empty() => Ok(lesson),
+            Some(_) | None => Err(Diagnostics::sorted(problems)),
+        }
     }
 
     /// A file of the lesson.

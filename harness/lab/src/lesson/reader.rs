@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gherkin::{Step, StepType};
 use schedlab_conformance::features::{Case, load_text};
-use schedlab_conformance::report::{Diagnostic, Diagnostics};
+use schedlab_conformance::report::Diagnostic;
 use schedlab_conformance::steps::catalogue;
 use schedlab_conformance::text::nearest_word;
 
@@ -27,15 +27,15 @@ const FRONT_MATTER_KEYS: [&str; 5] = ["id", "title", "minutes", "requires", "nam
 /// The namespace of the learner, if the front matter names none.
 const NAMESPACE: &str = "lab";
 
-pub(super) fn read(file: &str, text: &str) -> Result<Lesson, Diagnostics> {
-    let document = Document::parse(text)
-        .map_err(|error| Diagnostics::single(file, error.line, error.message))?;
+/// The lesson, unless its text leaves none, and what is wrong with it.
+pub(super) fn read(file: &str, text: &str) -> (Option<Lesson>, Vec<Diagnostic>) {
+    let document = match Document::parse(text) {
+        Ok(document) => document,
+        Err(error) => return (None, vec![Diagnostic::new(file, error.line, error.message)]),
+    };
     let mut reader = LessonReader { file, document: &document, problems: Vec::new() };
     let lesson = reader.read(text);
-    match (lesson, reader.problems) {
-        (Some(lesson), problems) if problems.is_empty() => Ok(lesson),
-        (_, problems) => Err(Diagnostics::sorted(problems)),
-    }
+    (lesson, reader.problems)
 }
 
 struct LessonReader<'d> {
