@@ -3,6 +3,8 @@
 mod case;
 mod compare;
 mod conform;
+mod demo;
+mod lab;
 pub mod settings;
 mod shards;
 mod top;
@@ -26,6 +28,11 @@ use schedlab_conformance::text::parse_duration;
 
 pub use case::{
     Capture, CaseCommand, CaseFiles, CaseScheduler, Explain, Feature, Minimise, Redact, Replay,
+};
+pub use demo::Demo;
+pub use lab::{
+    LabAnswer, LabApply, LabCheck, LabEvidence, LabFolderArgs, LabGrade, LabKubectl, LabList,
+    LabReset, LabStart, LabVerb, LabWait,
 };
 pub use shards::{Merge, RunPlace, ShardPod, ShardPods};
 pub use top::Top;
@@ -151,6 +158,14 @@ pub enum Command {
     /// Show the GPUs of the nodes, the use of the queues and pending work of a cluster.
     #[command(after_help = top::EXAMPLES)]
     Top(Top),
+    /// Tell one story in ten seconds: a team borrows GPUs, the owner reclaims them, a gang starts
+    /// whole.
+    #[command(after_help = "Example:\n  schedlab demo")]
+    Demo(Demo),
+    /// Guided exercises on an emulated cluster, verified while you work, with hints, questions and
+    /// evidence for a teacher.
+    #[command(subcommand, after_help = lab::EXAMPLES)]
+    Lab(LabVerb),
     /// Review, accept or reject pending snapshots.
     #[command(subcommand, after_help = "Example:\n  schedlab snapshot review snapshots/gang")]
     Snapshot(SnapshotVerb),

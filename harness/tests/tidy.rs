@@ -40,6 +40,7 @@ const CRATES: [&str; 19] = [
     "harness/ui",
     "harness/view",
     "harness/casefiles",
+    "harness/lab",
     "harness",
 ];
 

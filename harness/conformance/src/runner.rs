@@ -3,6 +3,7 @@
 
 mod attempt;
 mod crashes;
+pub mod live;
 mod panics;
 mod recorder;
 mod workers;

@@ -186,6 +186,18 @@ pub(crate) const EDGES: [(&str, &str); 19] = [
         ",
     ),
     (
+        "harness/lab",
+        "
+            commands digest expression
+            markdown
+            lesson
+            catalogue cluster_digest record
+            evidence
+            folder grade session
+            rehearsal server
+        ",
+    ),
+    (
         "harness/protobuf",
         "
             types wire
