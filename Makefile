@@ -4,8 +4,8 @@
 
 SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
 
-demo: ## runs every feature on the emulator and compares every snapshot
-	cargo run --profile demo --quiet --package schedlab --no-default-features -- run features
+demo: ## tells one story in ten seconds, then runs every feature on the emulator and compares every snapshot
+	cargo run --profile demo --quiet --package schedlab --no-default-features -- demo --suite
 
 test: ## all tests, and every feature
 	cargo test --workspace

@@ -155,3 +155,99 @@ Feature: Devices that several nodes can use
     And queue "team-a" is pending because "cannot allocate all claims"
     When pod "drawn" is deleted
     Then queue "team-a" has 2 running pods
+
+  @DRAPartitionableDevices
+  Scenario: Devices that several nodes can use share the counters of their pool
+    Given this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: DeviceClass
+      metadata: {name: link.example.com}
+      spec: {selectors: [{cel: {expression: device.driver == 'link.example.com'}}]}
+      ---
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceSlice
+      metadata: {name: lanes}
+      spec:
+        allNodes: true
+        driver: link.example.com
+        pool: {name: links, generation: 1, resourceSliceCount: 2}
+        sharedCounters: [{name: switch, counters: {lanes: {value: "4"}}}]
+      ---
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceSlice
+      metadata: {name: links}
+      spec:
+        allNodes: true
+        driver: link.example.com
+        pool: {name: links, generation: 1, resourceSliceCount: 2}
+        devices:
+        - {name: l-0, consumesCounters: [{counterSet: switch, counters: {lanes: {value: "2"}}}]}
+        - {name: l-1, consumesCounters: [{counterSet: switch, counters: {lanes: {value: "2"}}}]}
+        - {name: l-2, consumesCounters: [{counterSet: switch, counters: {lanes: {value: "2"}}}]}
+      ---
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaimTemplate
+      metadata: {name: one-link, namespace: default}
+      spec: {spec: {devices: {requests: [{name: link, exactly: {deviceClassName: link.example.com}}]}}}
+      """
+    When this manifest is applied:
+      """yaml
+      apiVersion: apps/v1
+      kind: Deployment
+      metadata: {name: linked, namespace: default, labels: {kai.scheduler/queue: team-a}}
+      spec:
+        replicas: 3
+        selector: {matchLabels: {app: linked}}
+        template:
+          metadata: {labels: {app: linked, kai.scheduler/queue: team-a}}
+          spec:
+            schedulerName: kai-scheduler
+            resourceClaims: [{name: link, resourceClaimTemplateName: one-link}]
+            containers: [{name: main, image: train}]
+      """
+    Then deployment "linked" has 2 running and 1 pending pods
+
+  @DRAConsumableCapacity
+  Scenario: Pods on several nodes share a device up to its capacity
+    Given this manifest is applied:
+      """yaml
+      apiVersion: resource.k8s.io/v1
+      kind: DeviceClass
+      metadata: {name: store.example.com}
+      spec: {selectors: [{cel: {expression: device.driver == 'store.example.com'}}]}
+      ---
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceSlice
+      metadata: {name: store}
+      spec:
+        allNodes: true
+        driver: store.example.com
+        pool: {name: store, generation: 1, resourceSliceCount: 1}
+        devices: [{name: s-0, allowMultipleAllocations: true, capacity: {bandwidth: {value: "100"}}}]
+      ---
+      apiVersion: resource.k8s.io/v1
+      kind: ResourceClaimTemplate
+      metadata: {name: share, namespace: default}
+      spec:
+        spec:
+          devices:
+            requests:
+            - {name: share, exactly: {deviceClassName: store.example.com, capacity: {requests: {bandwidth: "40"}}}}
+      """
+    When this manifest is applied:
+      """yaml
+      apiVersion: apps/v1
+      kind: Deployment
+      metadata: {name: sharing, namespace: default, labels: {kai.scheduler/queue: team-a}}
+      spec:
+        replicas: 3
+        selector: {matchLabels: {app: sharing}}
+        template:
+          metadata: {labels: {app: sharing, kai.scheduler/queue: team-a}}
+          spec:
+            schedulerName: kai-scheduler
+            resourceClaims: [{name: share, resourceClaimTemplateName: share}]
+            containers: [{name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}]
+      """
+    Then deployment "sharing" has 2 running and 1 pending pods

@@ -1,7 +1,7 @@
 //! Pods of PodGroups of Kubernetes bound per second on a real API server, by kube-scheduler and by our
-//! scheduler in turn: 1,500 gangs of 6 pods on 5,000 nodes, without and with a topology constraint.
-//! Profile `kube` scores all 250 racks for each gang, as kube-scheduler does. Every scheduler is timed
-//! from its first binding.
+//! scheduler in turn: 1,500 gangs of 6 pods on 5,000 nodes, and 150 such gangs with a topology
+//! constraint, for each of which profile `kube` scores all 250 racks, as kube-scheduler does. Every
+//! scheduler is timed from its first binding.
 //!
 //! `cargo bench -p schedlab --bench gangs [divisor]`: a divisor makes gangs and nodes fewer.
 
@@ -23,6 +23,7 @@ use workload::Workload;
 
 const NODES: usize = 5000;
 const GANGS: usize = 1500;
+const GANGS_IN_RACKS: usize = 150;
 const PODS_PER_GANG: usize = 6;
 const FEATURE_GATES: &str = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true";
 const API_SERVER_ARGS: [&str; 3] = [
@@ -47,22 +48,27 @@ fn main() -> anyhow::Result<()> {
 
 #[expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 async fn measure(assets: &Assets, divisor: usize) -> anyhow::Result<()> {
-    let (nodes, gangs) = (NODES / divisor, GANGS / divisor);
+    let nodes = NODES / divisor;
     let plane = TemporaryControlPlane::boot(assets, &API_SERVER_ARGS).await?;
     fleet::install_fleet(&plane, nodes).await.context("cannot install the fleet")?;
-    for (name, topology) in [("gangs", None), ("gangs in one rack each", Some(fleet::RACK))] {
+    for (gangs, name, topology) in
+        [(GANGS, "gangs", None), (GANGS_IN_RACKS, "gangs in one rack each", Some(fleet::RACK))]
+    {
+        let gangs = gangs / divisor;
         println!("{gangs} {name}, {} pods, {nodes} nodes, pods per second:", gangs * PODS_PER_GANG);
         let workload = |scheduler: &str| {
             let place = if topology.is_some() { "rack" } else { "any" };
             gang_pods(format!("{place}-{scheduler}"), gangs, topology)
         };
         let real = race::time_kube_scheduler(&plane, &workload("real"), FEATURE_GATES).await?;
-        let queues = race::time_our_scheduler(&plane, &workload("kai"), Config::kai()).await?;
-        let kube = race::time_our_scheduler(&plane, &workload("kube"), kube_config()).await?;
-        let of_real = rate(&real);
         println!("  kube-scheduler      {}", real.describe());
-        for (name, timings) in [("ours, profile kai ", &queues), ("ours, profile kube", &kube)] {
-            println!("  {name}  {}: x {:.2}", timings.describe(), rate(timings) / of_real);
+        for (name, config) in [("kai", Config::kai()), ("kube", kube_config())] {
+            let ours = race::time_our_scheduler(&plane, &workload(name), config).await?;
+            println!(
+                "  ours, profile {name:<4}  {}: x {:.2}",
+                ours.describe(),
+                rate(&ours) / rate(&real)
+            );
         }
     }
     Ok(())

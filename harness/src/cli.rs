@@ -3,8 +3,11 @@
 mod case;
 mod compare;
 mod conform;
+mod demo;
+mod lab;
 pub mod settings;
 mod shards;
+mod top;
 mod ui;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -26,7 +29,13 @@ use schedlab_conformance::text::parse_duration;
 pub use case::{
     Capture, CaseCommand, CaseFiles, CaseScheduler, Explain, Feature, Minimise, Redact, Replay,
 };
+pub use demo::Demo;
+pub use lab::{
+    LabAnswer, LabApply, LabCheck, LabEvidence, LabFolderArgs, LabGrade, LabKubectl, LabList,
+    LabReset, LabStart, LabVerb, LabWait,
+};
 pub use shards::{Merge, RunPlace, ShardPod, ShardPods};
+pub use top::Top;
 pub use ui::Ui;
 
 pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
@@ -146,6 +155,17 @@ pub enum Command {
     /// clock that can be stopped, stepped and turned back.
     #[command(after_help = ui::EXAMPLES)]
     Ui(Ui),
+    /// Show the GPUs of the nodes, the use of the queues and pending work of a cluster.
+    #[command(after_help = top::EXAMPLES)]
+    Top(Top),
+    /// Tell one story in ten seconds: a team borrows GPUs, the owner reclaims them, a gang starts
+    /// whole.
+    #[command(after_help = "Example:\n  schedlab demo")]
+    Demo(Demo),
+    /// Guided exercises on an emulated cluster, verified while you work, with hints, questions and
+    /// evidence for a teacher.
+    #[command(subcommand, after_help = lab::EXAMPLES)]
+    Lab(LabVerb),
     /// Review, accept or reject pending snapshots.
     #[command(subcommand, after_help = "Example:\n  schedlab snapshot review snapshots/gang")]
     Snapshot(SnapshotVerb),
@@ -284,8 +304,9 @@ pub struct Run {
     #[command(flatten)]
     pub profile: ProfileArgs,
     /// Reports to write, separated by commas: `pretty`, `github`, `junit=PATH`, `json=PATH`,
-    /// `svg=PATH`; the path `-` is standard output. `github`, the default in GitHub Actions, writes
-    /// annotations and the summary of the step. `pretty` is added if standard output is free.
+    /// `svg=PATH`, `html=PATH` (a page with the cluster after every write); the path `-` is standard
+    /// output. `github`, the default in GitHub Actions, writes annotations and the summary of the
+    /// step. `pretty` is added if standard output is free.
     #[arg(long, value_delimiter = ',', default_value = "pretty", help_heading = "Results")]
     pub reporter: Vec<Reporter>,
     /// File with the scenarios in quarantine, whose failures do not fail the run: a YAML list of
@@ -635,6 +656,16 @@ pub struct Up {
         help_heading = "Server"
     )]
     pub kubeconfig: PathBuf,
+    /// Also serve a page that shows the cluster, and print its link.
+    #[arg(long, help_heading = "Page")]
+    pub ui: bool,
+    /// Port of the page on the loopback interface; 0 chooses a free one.
+    #[arg(long, default_value_t = 0, requires = "ui", help_heading = "Page")]
+    pub ui_port: u16,
+    /// Serve the metrics of the KAI profile at `/metrics` of this port of the loopback interface, for
+    /// Prometheus; 0 chooses a free one.
+    #[arg(long, value_name = "PORT", conflicts_with = "no_scheduler", help_heading = "Server")]
+    pub metrics_port: Option<u16>,
 }
 
 /// Built-in scheduling profiles.

@@ -6,6 +6,7 @@ mod cases;
 mod check;
 mod clean;
 mod conform;
+mod demo;
 mod diff;
 mod doctor;
 mod environment;
@@ -13,18 +14,21 @@ mod explain;
 mod feature;
 mod init;
 mod install_files;
+mod lab;
 mod minimise;
 mod output;
 mod redact;
 mod replay;
 mod reproduce;
 mod run;
+mod run_files;
 mod shard_pods;
 mod shards;
 mod simulate;
 mod snapshot;
 mod steps;
 mod suite;
+mod top;
 mod ui;
 mod up;
 mod upgrade;
@@ -43,10 +47,12 @@ pub use cases::run_cases_command;
 pub use check::{run_check_command, run_list_command};
 pub use clean::run_clean_command;
 pub use conform::run_conform_command;
+pub use demo::run_demo_command;
 pub use diff::run_diff_command;
 pub use doctor::run_doctor_command;
 pub use explain::run_explain_command;
 pub use feature::run_feature_command;
+pub use lab::run_lab_command;
 pub use minimise::run_minimise_command;
 pub(crate) use output::{CommandOutput, OutputChoices};
 pub use redact::run_redact_command;
@@ -55,6 +61,7 @@ pub use run::run;
 pub use simulate::run_simulate_command;
 pub use snapshot::run_snapshot_command;
 pub use steps::run_steps_command;
+pub use top::run_top_command;
 pub use ui::run_ui_command;
 pub use up::up;
 pub use upgrade::run_upgrade_command;
@@ -91,7 +98,10 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
         Command::Check(args) => run_check_command(&args),
         Command::Steps(args) => run_steps_command(&args),
         Command::Ui(args) => run_ui_command(&args),
+        Command::Demo(args) => run_demo_command(&args),
+        Command::Lab(verb) => run_lab_command(&verb),
         Command::Up(args) => up(&args),
+        Command::Top(args) => run_top_command(&args),
         Command::Keep(args) => {
             schedlab_clusters::process::run_watchdog(&args.log, &args.words)?;
             Ok(ExitStatus::Passed)

@@ -18,6 +18,8 @@ mod kubeconfig;
 mod kwok;
 #[path = "cli/lab.rs"]
 mod lab;
+#[path = "cli/lessons.rs"]
+mod lessons;
 #[path = "cli/logs.rs"]
 mod logs;
 #[path = "cli/options.rs"]

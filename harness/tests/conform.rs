@@ -63,6 +63,7 @@ fn run(cases: &[&Case], scheduler: &SchedulerSource) -> Vec<CaseReport> {
         force: false,
         reproduce_options: String::new(),
         baseline: None,
+        recorder: None,
     };
     runner::run(cases, &settings, &mut |_| {})
 }

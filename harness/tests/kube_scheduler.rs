@@ -3,7 +3,8 @@
 //! our highest total score. Of five clusters, one has PodGroups, of which the same ones are placed in
 //! the same topology domains, and one has devices and claims.
 //!
-//! `SCHEDLAB_SEEDS=7..9` selects other seeds than the default 500. Without the control plane
+//! `SCHEDLAB_SEEDS=7..9` selects other seeds than the default 500, and `4..500/5` each fifth: those
+//! with devices and claims. Without the control plane
 //! programs the test is skipped; with `SCHEDLAB_REQUIRE=control-plane` that is a failure.
 #![expect(clippy::print_stdout, reason = "prints how many decisions were compared")]
 
@@ -88,10 +89,14 @@ fn profile_kube_scores_and_chooses_nodes_like_kube_scheduler() {
     );
 }
 
-fn seeds() -> anyhow::Result<Range<u64>> {
-    let Ok(range) = std::env::var("SCHEDLAB_SEEDS") else { return Ok(SEEDS) };
-    let (from, to) = range.split_once("..").context("SCHEDLAB_SEEDS: expected FROM..TO")?;
-    Ok(from.parse().context(range.clone())?..to.parse().context(range.clone())?)
+fn seeds() -> anyhow::Result<impl Iterator<Item = u64>> {
+    let Ok(text) = std::env::var("SCHEDLAB_SEEDS") else { return Ok(SEEDS.step_by(1)) };
+    let (range, step) = text.split_once('/').unwrap_or((&text, "1"));
+    let (from, to) =
+        range.split_once("..").context("SCHEDLAB_SEEDS: expected FROM..TO or FROM..TO/STEP")?;
+    let number = |part: &str| part.parse().with_context(|| format!("SCHEDLAB_SEEDS: {text}"));
+    let step = step.parse().with_context(|| format!("SCHEDLAB_SEEDS: {text}"))?;
+    Ok((number(from)?..number(to)?).step_by(step))
 }
 
 /// Creates what all clusters share: namespaces and a priority class.

@@ -71,7 +71,7 @@ fn a_job_is_grouped_and_bound_and_gets_events() {
         pg-train {"minMember":3,"priorityClassName":"train","queue":"q"}
         "#);
         assert_snapshot!(lab.queues(), @r#"
-        q {"allocated":{"nvidia.com/gpu":"3"},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"3"}}
+        q {"allocated":{"nvidia.com/gpu":"3"},"allocatedNonPreemptible":{},"childQueues":[],"fairShare":{"nvidia.com/gpu":"3"},"pending":{},"requested":{"nvidia.com/gpu":"3"}}
         "#);
     });
 }
@@ -330,7 +330,7 @@ fn a_deleted_and_recreated_queue_is_used_again() {
         waits-0 Running n-0
         waits-1 Running n-0
         ");
-        assert_snapshot!(lab.queues(), @r#"q {"allocated":{"nvidia.com/gpu":"4"},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"4"}}"#);
+        assert_snapshot!(lab.queues(), @r#"q {"allocated":{"nvidia.com/gpu":"4"},"allocatedNonPreemptible":{},"childQueues":[],"fairShare":{"nvidia.com/gpu":"4"},"pending":{},"requested":{"nvidia.com/gpu":"4"}}"#);
     });
 }
 

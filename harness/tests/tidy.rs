@@ -21,7 +21,7 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 80;
 
 /// Folders of the crates.
-const CRATES: [&str; 18] = [
+const CRATES: [&str; 19] = [
     "scheduler/core",
     "scheduler/explain",
     "scheduler/testkit",
@@ -38,7 +38,9 @@ const CRATES: [&str; 18] = [
     "harness/apps",
     "harness/suite",
     "harness/ui",
+    "harness/view",
     "harness/casefiles",
+    "harness/lab",
     "harness",
 ];
 

@@ -269,7 +269,7 @@ impl ResourceClaims {
         self.counter_nodes = counter_nodes(&self.devices);
         self.broader_kinds = kind_unions::add_unions(&mut self.devices);
         self.classify_gpus();
-        self.classify_multi_node_kinds();
+        self.classify_multi_node_devices();
         let properties = |(node, devices): (&Name, &Vec<Device>)| {
             (Name::clone(node), devices.iter().map(|one| Arc::new(one.properties())).collect())
         };
@@ -322,8 +322,8 @@ impl ResourceClaims {
         node.published_devices = self.all_mode_selections.iter().map(published).collect();
         let left_over = self.leftovers.get(&node.name);
         let is_kept = |claim: &Name| !left_over.is_some_and(|claims| claims.contains(claim));
-        node.device_counters = self.counters_left_for(&node.name);
         node.devices = self.node_devices(&node.name, is_kept);
+        node.device_counters = self.counters_left_for(&node);
         let properties = node.devices.iter().map(|device| &*device.properties);
         let free = AvailableDevices::all_free(properties, &node.device_counters);
         let sets = self.device_sets.iter();
@@ -331,39 +331,68 @@ impl ResourceClaims {
             .map(|(name, set)| (Name::clone(name), set.count_offered(&free, of_node)))
             .collect();
         node.allocatable.extended.extend(sets);
+        let multi_node = self.multi_node.usable_from(&node).map(|listed| listed.device.clone());
+        let multi_node: Vec<NodeDevice> = multi_node.collect();
+        node.devices.extend(multi_node);
         node.unused_claims = self.unusable_claims_on(&node.name);
         node
     }
 
-    /// The devices of the node, with the claims for which `is_kept` holds.
+    /// The devices of the node alone, with the claims for which `is_kept` holds.
     fn node_devices(&self, node: &Name, is_kept: impl Fn(&Name) -> bool) -> Vec<NodeDevice> {
         let devices = self.devices_of(node).iter().zip(self.properties_of(node));
-        let device = |(device, properties): (&Device, &Arc<DeviceProperties>)| {
-            let holder = self.allocated_devices.get(&device.id).map(|holder| &holder.claim);
-            let shares = self.shares.get(&device.id).into_iter().flatten();
-            NodeDevice {
-                name: device.id.to_string().into(),
-                properties: Arc::clone(properties),
-                allocated_to: holder.filter(|claim| is_kept(claim)).cloned(),
-                shares: shares.filter(|share| is_kept(&share.claim)).cloned().collect(),
-            }
-        };
-        devices.map(device).collect()
+        devices
+            .map(|(device, properties)| self.node_device(&device.id, properties, &is_kept))
+            .collect()
     }
 
-    /// The counters that devices of the node consume, without what allocated devices of other nodes
-    /// consume.
-    fn counters_left_for(&self, node: &Name) -> DeviceAmounts {
-        let of_node = self.devices_of(node).iter().flat_map(|device| device.counters.keys());
-        let of_node: BTreeSet<&Name> = of_node.collect();
-        let known = of_node.iter().filter_map(|name| Some((*name, *self.counters.get(*name)?)));
-        let mut left: DeviceAmounts =
-            known.map(|(name, amount)| (Name::clone(name), amount)).collect();
-        let nodes = of_node.iter().filter_map(|name| self.counter_nodes.get(*name)).flatten();
-        let others: BTreeSet<&Name> = nodes.filter(|other| *other != node).collect();
-        let devices = others.into_iter().flat_map(|other| self.devices_of(other));
-        let in_use = devices.filter(|device| self.is_in_use(&device.id));
-        for (name, amount) in in_use.flat_map(|device| &device.counters) {
+    /// A device, with those of its claims for which `is_kept` holds.
+    fn node_device(
+        &self,
+        id: &DeviceId,
+        properties: &Arc<DeviceProperties>,
+        is_kept: &impl Fn(&Name) -> bool,
+    ) -> NodeDevice {
+        let holder = self.allocated_devices.get(id).map(|holder| &holder.claim);
+        let shares = self.shares.get(id).into_iter().flatten();
+        NodeDevice {
+            name: id.to_string().into(),
+            properties: Arc::clone(properties),
+            allocated_to: holder.filter(|claim| is_kept(claim)).cloned(),
+            shares: shares.filter(|share| is_kept(&share.claim)).cloned().collect(),
+        }
+    }
+
+    /// The counters that devices consume which the node can use, without what allocated devices
+    /// consume that it cannot use.
+    fn counters_left_for(&self, node: &Node) -> DeviceAmounts {
+        let multi_node = self.multi_node.usable_from(node);
+        let multi_node = multi_node.map(|listed| (&listed.id, &listed.device.properties.counters));
+        let own = self.devices_of(&node.name).iter().map(|device| (&device.id, &device.counters));
+        let usable: BTreeMap<&DeviceId, &DeviceAmounts> = own.chain(multi_node).collect();
+        let counters = usable.values().flat_map(|counters| counters.keys());
+        self.counters_left(counters, |device| {
+            !usable.contains_key(&device.id) && self.is_in_use_by(&device.id, |_| true)
+        })
+    }
+
+    /// What the devices for which `is_in_use` holds leave of these counters.
+    fn counters_left<'s>(
+        &'s self,
+        counters: impl Iterator<Item = &'s Name>,
+        is_in_use: impl Fn(&Device) -> bool,
+    ) -> DeviceAmounts {
+        let known =
+            counters.filter_map(|name| Some((Name::clone(name), *self.counters.get(name)?)));
+        let mut left: DeviceAmounts = known.collect();
+        if left.is_empty() {
+            return left;
+        }
+        let nodes = left.keys().filter_map(|name| self.counter_nodes.get(name)).flatten();
+        let nodes: BTreeSet<Name> = nodes.cloned().collect();
+        let of_nodes = nodes.iter().flat_map(|node| self.devices_of(node));
+        let devices = of_nodes.chain(self.multi_node.all_devices());
+        for (name, amount) in devices.filter(|one| is_in_use(one)).flat_map(|one| &one.counters) {
             if let Some(left) = left.get_mut(name) {
                 *left -= amount;
             }
@@ -371,9 +400,11 @@ impl ResourceClaims {
         left
     }
 
-    /// Whether any claim has the device or a share of it.
-    fn is_in_use(&self, device: &DeviceId) -> bool {
-        self.allocated_devices.contains_key(device) || self.shares.contains_key(device)
+    /// Whether a claim for which `counts` holds has the device or a share of it.
+    fn is_in_use_by(&self, device: &DeviceId, counts: impl Fn(&Name) -> bool) -> bool {
+        let shares = self.shares.get(device).into_iter().flatten();
+        self.allocated_devices.get(device).is_some_and(|holder| counts(&holder.claim))
+            || shares.into_iter().any(|share| counts(&share.claim))
     }
 
     /// The resources that a device provides. A device that a malformed claim holds provides none,
@@ -459,17 +490,24 @@ impl ResourceClaims {
                 Some(_) => DeviceReach::NodeLocal,
                 None => self.claim_reach(&claim_key, claim, pods)?,
             };
-            // No node provides multi-node devices.
-            let is_of_one_node = reach.has_node_local_devices();
-            let ClaimRequest { devices, all_devices: every } =
-                if is_of_one_node { request } else { ClaimRequest::default() };
-            let besides = allocation.zip(allocated_on.as_ref());
+            let may_be_multi_node = self.may_be_multi_node(claim);
+            // Multi-node devices are no resources of a node.
+            let ClaimRequest { devices, all_devices: every } = match &allocated_on {
+                Some(node) if may_be_multi_node => ClaimRequest {
+                    devices: self.claim_resources_on(node, &claim_key),
+                    ..ClaimRequest::default()
+                },
+                _ if reach.has_node_local_devices() => request,
+                _ => ClaimRequest::default(),
+            };
+            let besides = allocation.zip(allocated_on.as_ref()).filter(|_| !may_be_multi_node);
             let besides =
                 besides.and_then(|(has, node)| self.extra_kind_counts(has, node, &devices, &every));
+            let is_allocated_wide = matches!(reach, DeviceReach::Allocated(_));
             let mut shared = DeviceClaim {
                 name: claim_key.to_string().into(),
                 devices,
-                requests: self.node_requests(claim).filter(|_| is_of_one_node),
+                requests: claim_requests(claim).filter(|_| !is_allocated_wide),
                 allocate_all: every,
                 plugin_resources: None,
                 is_pod_owned: claim.is_owned_by(&pod.uid),
@@ -494,11 +532,6 @@ impl ResourceClaims {
         claimed.shared.extend(self.expected_claims(key, pod, pods)?);
         claimed.served = self.requests_served(pod);
         Ok(claimed)
-    }
-
-    /// The claim's requests for devices of one node; `None` if it requests none.
-    fn node_requests(&self, claim: &ClaimRecord) -> Option<Arc<ClaimRequests>> {
-        Some(Arc::new(self.node_local_alternatives(claim)?.claim_requests()))
     }
 
     /// The kinds that allocated devices on a node count as in addition to the requested ones.
@@ -537,10 +570,9 @@ impl ResourceClaims {
         if let Some(class) = classes.find(|class| !self.classes.contains_key(*class)) {
             return Err(ClaimProblem::NoClass(Name::clone(name), Name::clone(class)));
         }
-        let Some(set) = self.node_local_alternatives(claim) else {
-            return Ok(ClaimRequest::default());
-        };
-        devices.extended.extend(set.counted_name().map(|name| (name, 1)));
+        let may_be_multi_node = self.may_be_multi_node(claim);
+        let counted = set.counted_name().filter(|_| !may_be_multi_node);
+        devices.extended.extend(counted.map(|name| (name, 1)));
         let is_gpu = |class: &Name| self.is_gpu_class(class);
         let gpus = match allocation {
             Some(allocation) => set.allocated_gpus(allocation, is_gpu),
@@ -549,8 +581,11 @@ impl ResourceClaims {
                 .map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong))?,
         };
         devices.gpu_milli = gpus.saturating_mul(1000);
-        let kinds =
-            set.device_counts_by_kind(&|selection| self.device_kinds_of(selection)).into_iter();
+        let kinds = |selection: &DeviceSelection| match self.is_of_one_node(selection) {
+            true => self.device_kinds_of(selection),
+            false => BTreeSet::new(),
+        };
+        let kinds = set.device_counts_by_kind(&kinds).into_iter();
         let kinds = kinds.filter(|(kind, _)| !self.uncounted_kinds.contains(kind));
         devices.extended.extend(kinds.map(|(kind, count)| (kind_resource_name(&kind), count)));
         let mut every: BTreeMap<Name, Resources> = BTreeMap::new();
@@ -560,8 +595,8 @@ impl ResourceClaims {
                 Some(allocation) => {
                     devices.add(&one.times(allocation.device_count_for(&wanted.request)));
                 }
-                // Which alternative it gets is unknown; the device set counts for it.
-                None if set.has_alternatives() => {}
+                // Which alternative or devices it gets is unknown; the search counts for it.
+                None if set.has_alternatives() || !self.is_of_one_node(&wanted.selection) => {}
                 None => every.entry(wanted.selection.name()).or_default().add(&one),
             }
         }
@@ -657,6 +692,11 @@ impl ResourceClaims {
         self.allocated_devices.clear();
         self.shares.clear();
     }
+}
+
+/// The claim's requests as the core allocates them; `None` if they are malformed.
+fn claim_requests(claim: &ClaimRecord) -> Option<Arc<ClaimRequests>> {
+    Some(Arc::new(claim.requests.as_ref().ok()?.claim_requests()))
 }
 
 /// By counter: the nodes with devices that consume it.

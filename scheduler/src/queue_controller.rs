@@ -61,6 +61,8 @@ pub(crate) async fn write_queue_statuses(
             allocated: resource_quantities(&account.allocated),
             allocated_non_preemptible: resource_quantities(&account.allocated_non_preemptible),
             requested: resource_quantities(&account.requested),
+            pending: resource_quantities(&pending_requests(&account)),
+            fair_share: resource_quantities(&fair_share(&account)),
             conditions: warnings.remove(name).unwrap_or_default(),
         };
         if record.reported == desired {
@@ -141,6 +143,8 @@ struct StatusPatch<'q> {
     allocated: Amounts<'q>,
     allocated_non_preemptible: Amounts<'q>,
     requested: Amounts<'q>,
+    pending: Amounts<'q>,
+    fair_share: Amounts<'q>,
     #[serde(skip_serializing_if = "Option::is_none")]
     conditions: Option<Vec<StatusCondition<'q>>>,
 }
@@ -178,6 +182,8 @@ impl<'q> StatusPatch<'q> {
                 &desired.allocated_non_preemptible,
             ),
             requested: amount_changes(&reported.requested, &desired.requested),
+            pending: amount_changes(&reported.pending, &desired.pending),
+            fair_share: amount_changes(&reported.fair_share, &desired.fair_share),
             conditions: differ.then(|| desired.conditions.iter().map(condition).collect()),
         }
     }
@@ -189,6 +195,23 @@ fn amount_changes<'q>(
 ) -> Amounts<'q> {
     let gone = previous.keys().map(|name| (&**name, None));
     gone.chain(desired.iter().map(|(name, is)| (&**name, Some(&**is)))).collect()
+}
+
+/// The fair share of the queue.
+fn fair_share(usage: &QueueUsage) -> Resources {
+    let PerResource { gpu, cpu, memory } = usage.fair_share;
+    Resources { gpu_milli: gpu, cpu_milli: cpu, memory_bytes: memory, ..Resources::default() }
+}
+
+/// What waiting pods request.
+fn pending_requests(usage: &QueueUsage) -> Resources {
+    let (requested, allocated) = (&usage.requested, &usage.allocated);
+    Resources {
+        gpu_milli: requested.gpu_milli.saturating_sub(allocated.gpu_milli).max(0),
+        cpu_milli: requested.cpu_milli.saturating_sub(allocated.cpu_milli).max(0),
+        memory_bytes: requested.memory_bytes.saturating_sub(allocated.memory_bytes).max(0),
+        ..Resources::default()
+    }
 }
 
 /// Amounts as Kubernetes quantities, without zeros.

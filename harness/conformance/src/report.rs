@@ -54,6 +54,8 @@ pub enum Reporter {
     Json(PathBuf),
     /// The text of `Pretty` as an image in a file.
     Svg(PathBuf),
+    /// A page in a file, with the cluster after every write.
+    Html(PathBuf),
 }
 
 /// The path that means standard output.
@@ -64,7 +66,7 @@ impl Reporter {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Pretty | Self::Github => None,
-            Self::Junit(path) | Self::Json(path) | Self::Svg(path) => Some(path),
+            Self::Junit(path) | Self::Json(path) | Self::Svg(path) | Self::Html(path) => Some(path),
         }
     }
 
@@ -109,8 +111,10 @@ impl FromStr for Reporter {
             Some(("junit", path)) if !path.is_empty() => Ok(Self::Junit(path.into())),
             Some(("json", path)) if !path.is_empty() => Ok(Self::Json(path.into())),
             Some(("svg", path)) if !path.is_empty() => Ok(Self::Svg(path.into())),
+            Some(("html", path)) if !path.is_empty() => Ok(Self::Html(path.into())),
             _ => Err(format!(
-                "got reporter `{text}`, expected pretty, github, junit=PATH, json=PATH or svg=PATH"
+                "got reporter `{text}`, expected pretty, github, junit=PATH, json=PATH, svg=PATH or \
+                 html=PATH"
             )),
         }
     }
@@ -358,6 +362,7 @@ pub(crate) mod tests {
         assert_eq!("junit=a.xml".parse(), Ok(Reporter::Junit("a.xml".into())));
         assert_eq!("pretty".parse(), Ok(Reporter::Pretty));
         assert_eq!("github".parse(), Ok(Reporter::Github));
+        assert_eq!("html=r.html".parse(), Ok(Reporter::Html("r.html".into())));
         assert!("text".parse::<Reporter>().unwrap_err().contains("expected"));
         assert!("json=".parse::<Reporter>().is_err());
     }

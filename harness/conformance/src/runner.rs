@@ -3,7 +3,9 @@
 
 mod attempt;
 mod crashes;
+pub mod live;
 mod panics;
+mod recorder;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -27,6 +29,7 @@ use schedlab_clusters::real_cluster::RealCluster;
 use schedlab_emulator::feature_gates::{self, FeatureGates};
 
 pub use crashes::CrashWrites;
+pub use recorder::{CaseHistory, HistoryRecorder};
 pub use workers::RunProgress;
 
 /// Seed of the runs whose snapshots are reviewed byte for byte.
@@ -90,6 +93,8 @@ pub struct RunSettings {
     pub reproduce_options: String,
     /// The earlier run whose outcomes a passed case must repeat.
     pub baseline: Option<Arc<Baseline>>,
+    /// What receives the history of each case.
+    pub recorder: Option<HistoryRecorder>,
 }
 
 impl RunSettings {
@@ -210,6 +215,7 @@ impl RunSettings {
         let min_wait = self.min_wait.min(times.patience());
         TimeScale::for_real_time(self.time_scale.unwrap_or_else(own), min_wait)
             .with_least(times.two_attempts())
+            .with_most(3 * times.patience())
     }
 }
 
@@ -242,7 +248,7 @@ const TRIAL: &str = "Feature: trial
 pub fn trial_failure(settings: &RunSettings) -> Option<String> {
     let cases = crate::features::load_text("trial.feature", TRIAL, catalogue::is_step)
         .expect("the trial is a feature");
-    let settings = RunSettings { force: true, baseline: None, ..settings.clone() };
+    let settings = RunSettings { force: true, baseline: None, recorder: None, ..settings.clone() };
     panics::install_panic_hook();
     let steps = catalogue::step_collection();
     let report = attempt::run_attempt(&cases[0], &steps, &settings).report;
@@ -513,6 +519,7 @@ pub(crate) mod tests {
             force: false,
             reproduce_options: String::new(),
             baseline: None,
+            recorder: None,
         }
     }
 

@@ -54,6 +54,9 @@ const IDLE_WAIT_MAX_REAL: Duration = Duration::from_mins(10);
 /// How long the writes of one scheduling decision may be spread out on a real cluster.
 const WRITE_BURST_REAL: Duration = Duration::from_secs(5);
 
+/// The seed of a cluster that is not compared with snapshots.
+const LIVE_SEED: u64 = 1;
+
 /// Maximum wait for watches that lag behind the writes.
 const CATCH_UP_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -147,6 +150,18 @@ impl World {
     ) -> anyhow::Result<Self> {
         let cluster = ScenarioCluster::Emulated(EmulatedCluster::start(seed, gates));
         Self::with_cluster(cluster, case, target, seed, TimeScale::default()).await
+    }
+
+    /// Like [`Self::new_emulated`], with the scheduler of this program, for a cluster whose time
+    /// begins at `time`.
+    pub(crate) async fn new_emulated_at(
+        case: &Case,
+        time: jiff::Timestamp,
+    ) -> anyhow::Result<Self> {
+        let target = Target::ours();
+        let gates = FeatureGates::default().with_enabled(required_feature_gates(case, &target));
+        let cluster = ScenarioCluster::Emulated(EmulatedCluster::start_at(time, LIVE_SEED, gates));
+        Self::with_cluster(cluster, case, &target, LIVE_SEED, TimeScale::default()).await
     }
 
     /// A world with a tenant of a real cluster, for one case. It uses the current runtime.
@@ -416,6 +431,11 @@ impl World {
     pub fn run_seconds(&self, pod: Pod<'_>) -> i64 {
         let start = pod.first_container_start().parse::<jiff::Timestamp>();
         start.map_or(0, |start| self.cluster.cluster_time().duration_since(start).as_secs().max(0))
+    }
+
+    /// The emulator in this process; `None` on a real cluster.
+    pub(crate) fn emulator(&self) -> Option<&schedlab_emulator::Emulator> {
+        self.cluster.emulator()
     }
 
     /// The log entries of all writes so far.

@@ -13,6 +13,7 @@ mod openapi;
 mod path;
 mod query;
 mod read;
+mod resource_metrics;
 mod response;
 mod serialized_cache;
 mod table;
@@ -46,6 +47,7 @@ use schedlab_api::json;
 use accept::{Accept, Encoding};
 use path::{Path, Target};
 use query::Query;
+pub use resource_metrics::resource_metrics_crds;
 pub(crate) use response::error_response;
 pub use response::{ApiResponse, ResponseBody};
 use serialized_cache::SerializedCache;
@@ -220,6 +222,9 @@ impl RequestContext<'_> {
     }
 
     async fn dispatch(&self, method: &Method) -> Result<ApiResponse, ApiError> {
+        if self.target.group == resource_metrics::GROUP {
+            return self.respond_with_metrics(method);
+        }
         self.check_table_options()?;
         let Target { namespace, name, subresource, .. } = self.target;
         let is_object = name.is_some();

@@ -27,6 +27,10 @@ pub struct DiffRuns {
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text, help_heading = "Output")]
     pub format: Format,
+    /// File for a page that shows both runs side by side, with the cluster after every write if the
+    /// runs were made with --reporter html=FILE.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
     /// Folder for the results of runs.
     #[arg(long, default_value = "results", value_name = "DIR", help_heading = "Output")]
     pub results: PathBuf,

@@ -28,7 +28,8 @@ pub struct Conform {
     #[arg(long, value_name = "DIR", help_heading = "Report")]
     pub report: Option<PathBuf>,
     /// Test our scheduler and each scheduler that `make targets` and `make control-plane` have
-    /// built, on control planes, and write the matrix of behaviours by scheduler.
+    /// built, and write the matrix of behaviours by scheduler, with a report for each in the matrix's
+    /// folder. A scheduler whose report is there already is not tested again.
     #[arg(long, help_heading = "Matrix", conflicts_with_all = ["target", "scheduler", "report"])]
     pub all_targets: bool,
     /// File for the matrix.

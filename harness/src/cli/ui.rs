@@ -8,11 +8,19 @@ use clap::Args;
 pub(super) const EXAMPLES: &str = "\
 Examples:
   schedlab ui
+  schedlab ui latest
+  schedlab ui features/reclaim/owner-returns.feature:32
+  schedlab ui cluster.zip
   schedlab ui --fleet fixtures/fleets/lab.yaml --apply fixtures/lab/queues.yaml";
 
 /// Arguments of `schedlab ui`.
 #[derive(Debug, Args)]
 pub struct Ui {
+    /// What to show instead of a new cluster: a run (its folder, its name in the results folder, or
+    /// `latest`), a feature file or folder, whose scenarios are run, or files of a case, whose
+    /// objects are created.
+    #[arg(value_name = "RUN|CASE|FEATURE", conflicts_with_all = ["fleet", "apply"])]
+    pub what: Vec<PathBuf>,
     /// Fleet file with the nodes [default: the 4 nodes with 8 GPUs each of the operations lab].
     #[arg(long, value_name = "FILE")]
     pub fleet: Option<PathBuf>,
@@ -26,4 +34,7 @@ pub struct Ui {
     /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Folder with the results of runs.
+    #[arg(long, default_value = "results", value_name = "DIR")]
+    pub results: PathBuf,
 }

@@ -78,7 +78,7 @@ fn tested_scheduler(
         return Ok(None);
     }
     let facts = EvaluatedRun {
-        implementation: implementation(args, &run.environment, &settings.target),
+        implementation: implementation(args, &settings.target),
         profile: ProfileIdentity {
             name: profile.name.clone(),
             title: profile.title.clone(),
@@ -95,7 +95,7 @@ fn tested_scheduler(
             feature_gates: environment::feature_gates_text(&run.environment, &settings.target),
         },
         date: began.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        command: reproduce_command(args, &run),
+        command: reproduce_command(args),
     };
     let report = conform::evaluate(facts, &planned, &results, &settings.target);
     write_files(args, &folder, &report, &planned, &results)?;
@@ -188,17 +188,18 @@ fn kubernetes_version(settings: &RunSettings) -> anyhow::Result<String> {
     })
 }
 
-fn implementation(
-    args: &Conform,
-    environment: &EnvironmentArgs,
-    target: &Target,
-) -> Implementation {
+fn implementation(args: &Conform, target: &Target) -> Implementation {
+    let environment = &args.environment;
+    let scheduler = match (&environment.scheduler, &target.source) {
+        (SchedulerSource::Ours, SchedulerSource::Process(_)) => format!("process:{}", target.name),
+        (given, _) => reproduce::scheduler_option(given),
+    };
     let capabilities = target.declared_capabilities();
     let name = if target.source == SchedulerSource::Ours { OUR_SCHEDULER } else { &target.name };
     Implementation {
         name: name.to_owned(),
         version: args.implementation_version.clone().or_else(|| target.version.clone()),
-        scheduler: reproduce::scheduler_option(&environment.scheduler),
+        scheduler,
         capabilities: capabilities.map(|names| names.map(str::to_owned).collect()),
     }
 }
@@ -232,7 +233,7 @@ fn is_left_out(path: &Path) -> bool {
 }
 
 /// The command that repeats the run.
-fn reproduce_command(args: &Conform, run: &Run) -> String {
+fn reproduce_command(args: &Conform) -> String {
     let profile = match &*args.profile {
         "gpu-core-v1" => String::new(),
         other => format!(" --profile {}", schedlab_conformance::text::shell_quoted_word(other)),
@@ -241,7 +242,7 @@ fn reproduce_command(args: &Conform, run: &Run) -> String {
         1 => String::new(),
         seed => format!(" --seed {seed}"),
     };
-    let options = reproduce::environment_options(&run.environment);
+    let options = reproduce::environment_options(&args.environment);
     format!("schedlab conform{profile}{options}{seed}")
 }
 

@@ -10,7 +10,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use schedlab_emulator::clock::Clock;
 
-use super::{CommandOutput, UsageError, check, environment, reproduce, shard_pods, shards, suite};
+use super::{
+    CommandOutput, UsageError, check, environment, reproduce, run_files, shard_pods, shards, suite,
+};
 use crate::cli::{ClusterChoice, ExpectedVerdict, Run, RunPlace};
 use crate::exit::ExitStatus;
 use schedlab_clusters::interrupt::Interrupt;
@@ -30,6 +32,7 @@ use schedlab_conformance::report::{
 use schedlab_conformance::runner::{self, CrashWrites, RunProgress, RunSettings};
 use schedlab_conformance::snapshots::{self, Ci, SnapshotUpdate};
 use schedlab_conformance::text::{counted_noun, read_text_file};
+use schedlab_view::report::{EncodedTimelines, TimelineCollector, html_report};
 
 /// Runs scenarios, compares snapshots and writes reports. An error before the first scenario is
 /// also written to the reports.
@@ -97,6 +100,10 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
         }
         anyhow::bail!(failure);
     }
+    let collector = TimelineCollector::default();
+    if args.reporter.iter().any(|reporter| matches!(reporter, Reporter::Html(_))) {
+        settings.recorder = Some(collector.recorder());
+    }
     let began_cases = clock.now();
     let reports = run_cases(&cases, args, &settings, output);
     let wall: Duration = clock.now().duration_since(began_cases).try_into().unwrap_or_default();
@@ -126,7 +133,9 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
     note_passed_quarantine(&report, output);
     let exit = exit_status(&report, &diagnostics, &interrupted);
     record.exit_code = exit.exit_code();
-    write_reports(&args.reporter, &args.results, &report, &record, output)?;
+    let timelines = collector.timelines();
+    let run = FinishedRun { report: &report, record: &record, timelines: &timelines };
+    write_reports(&args.reporter, &args.results, &run, output)?;
     Ok(exit)
 }
 
@@ -400,6 +409,7 @@ pub(super) fn run_settings(args: &Run, ci: Ci) -> anyhow::Result<RunSettings> {
         force: args.environment.force,
         reproduce_options: reproduce::run_options(args, baseline.as_ref().map(Baseline::run_title)),
         baseline: baseline.map(Arc::new),
+        recorder: None,
     })
 }
 
@@ -493,19 +503,32 @@ pub(super) fn effective_reporters(reporters: &[Reporter]) -> anyhow::Result<Vec<
     Ok(all)
 }
 
+/// What a completed run leaves.
+pub(super) struct FinishedRun<'r> {
+    /// The results of its scenarios.
+    pub(super) report: &'r Report,
+    /// When and how it ran.
+    pub(super) record: &'r RunRecord,
+    /// The timelines of its scenarios, if they were recorded.
+    pub(super) timelines: &'r EncodedTimelines,
+}
+
 /// Writes the requested reports, and the results of a completed run to the results folder.
 pub(super) fn write_reports(
     reporters: &[Reporter],
     results: &Path,
-    report: &Report,
-    record: &RunRecord,
+    run: &FinishedRun<'_>,
     output: &mut CommandOutput,
 ) -> anyhow::Result<()> {
-    write_reporters(reporters, report, output)?;
+    let FinishedRun { report, record, timelines } = run;
+    write_reporters(reporters, report, timelines, output)?;
     let began = record.began.strftime("%Y%m%dT%H%M%SZ");
     let shard = record.shard.map(|shard| format!("-shard{}of{}", shard.index(), shard.count()));
     let run = format!("{began}-seed{}{}", report.seed, shard.unwrap_or_default());
     let folder = report::write_results(results, &run, report, record)?;
+    if !timelines.is_empty() {
+        run_files::write_timelines(&folder, timelines)?;
+    }
     output.print_progress(&format!("results: {}", folder.display()));
     Ok(())
 }
@@ -514,6 +537,7 @@ pub(super) fn write_reports(
 fn write_reporters(
     reporters: &[Reporter],
     report: &Report,
+    timelines: &EncodedTimelines,
     output: &mut CommandOutput,
 ) -> anyhow::Result<()> {
     for reporter in reporters {
@@ -526,6 +550,7 @@ fn write_reporters(
             Reporter::Junit(_) => report::junit_xml(report)?,
             Reporter::Json(_) => report::report_json(report)?,
             Reporter::Svg(_) => report::svg_image(report),
+            Reporter::Html(_) => html_report(report, timelines)?,
         };
         match reporter.file() {
             None => output.print_result(&text),
@@ -573,7 +598,7 @@ fn write_error(
     };
     let cluster = args.environment.cluster.option_value().to_owned();
     let report = Report { seed: args.execution.seed, cluster, cases: Vec::new(), problems };
-    write_reporters(&args.reporter, &report, output)
+    write_reporters(&args.reporter, &report, &EncodedTimelines::default(), output)
 }
 
 fn exit_status(

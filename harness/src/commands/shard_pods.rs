@@ -18,6 +18,8 @@ use schedlab_conformance::report::{
 };
 use schedlab_emulator::clock::Clock;
 
+use schedlab_view::report::EncodedTimelines;
+
 use super::shards::{self, ReportPlaces};
 use super::{CommandOutput, UsageError, reproduce};
 use crate::cli::{ClusterChoice, ExpectedVerdict, Run, ShardPod, ShardPods};
@@ -62,7 +64,9 @@ pub(super) fn run_in_pods(
     };
     let runs = logs.iter().enumerate().map(results).collect::<anyhow::Result<Vec<_>>>()?;
     let length = if args.verbose { FailureLength::Full } else { FailureLength::Short };
-    let places = ReportPlaces { reporters: &args.reporter, results: &args.results, length };
+    let timelines = EncodedTimelines::default();
+    let places =
+        ReportPlaces { reporters: &args.reporter, results: &args.results, length, timelines };
     shards::merge_and_report(runs, &places, output)
 }
 

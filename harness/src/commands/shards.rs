@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::{CommandOutput, UsageError, reproduce, run};
+use super::run::FinishedRun;
+use super::{CommandOutput, UsageError, reproduce, run, run_files};
 use crate::cli::{Merge, Run};
 use crate::exit::ExitStatus;
 use schedlab_conformance::conform;
@@ -17,6 +18,7 @@ use schedlab_conformance::report::{
 use schedlab_conformance::runner::RunSettings;
 use schedlab_conformance::suite_files::SuiteFiles;
 use schedlab_conformance::text::read_text_file;
+use schedlab_view::report::EncodedTimelines;
 
 /// The file with the times of a run, in its folder.
 const TIMES: &str = "times.json";
@@ -143,7 +145,11 @@ pub(super) fn run_merge_command(args: &Merge) -> anyhow::Result<ExitStatus> {
     };
     let runs = args.runs.iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
     let length = if args.verbose { FailureLength::Full } else { FailureLength::Short };
-    let places = ReportPlaces { reporters: &reporters, results: &args.results, length };
+    let mut timelines = EncodedTimelines::new();
+    for run in &args.runs {
+        timelines.extend(run_files::read_timelines(&run_folder(run, &args.results, RECORD)?)?);
+    }
+    let places = ReportPlaces { reporters: &reporters, results: &args.results, length, timelines };
     merge_and_report(runs, &places, &mut output)
 }
 
@@ -155,6 +161,8 @@ pub(super) struct ReportPlaces<'a> {
     pub(super) results: &'a Path,
     /// How much of a failure message is printed.
     pub(super) length: FailureLength,
+    /// The timelines that the shards recorded.
+    pub(super) timelines: EncodedTimelines,
 }
 
 /// Merges the results of shards, prints them and writes them as those of a run.
@@ -172,7 +180,8 @@ pub(super) fn merge_and_report(
         output.print_progress(&balance);
     }
     run::note_passed_quarantine(&report, output);
-    run::write_reports(places.reporters, places.results, &report, &record, output)?;
+    let run = FinishedRun { report: &report, record: &record, timelines: &places.timelines };
+    run::write_reports(places.reporters, places.results, &run, output)?;
     Ok(ExitStatus::from_exit_code(record.exit_code).unwrap_or(ExitStatus::Failed))
 }
 

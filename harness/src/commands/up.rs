@@ -1,6 +1,8 @@
 //! `schedlab up`: a cluster for kubectl. Runs the emulator in real time behind TLS and the
 //! schedulers in this process, and writes a kubeconfig until it ends.
 
+mod endpoints;
+
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
@@ -11,8 +13,12 @@ use anyhow::Context as _;
 use schedlab_emulator::Server;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::feature_gates::FeatureGates;
+use schedlab_emulator::http::resource_metrics_crds;
 use schedlab_emulator::{Emulator, Fleet, Options};
-use schedlab_scheduler::Config;
+use schedlab_scheduler::{Config, Metrics};
+use tokio::task::JoinSet;
+
+use endpoints::Endpoints;
 
 use super::{CommandOutput, UsageError, suite};
 use crate::cli::{ProfileName, Up};
@@ -28,7 +34,7 @@ const DEFAULT_FLEET: &str =
     "pools:\n- name: node\n  names: [node-1, node-2, node-3, node-4]\n  gpus: 8\n";
 
 /// Maximum size of a file of `--case`, in MiB.
-const DEFAULT_MAX_MIB: u64 = 4096;
+pub(super) const DEFAULT_MAX_MIB: u64 = 4096;
 
 /// Starts an emulated cluster and serves it until Ctrl-C.
 pub fn up(args: &Up) -> anyhow::Result<ExitStatus> {
@@ -92,15 +98,16 @@ async fn serve_cluster(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
     let emulator = Emulator::start(options);
     emulator.add_fleet(fleet).map_err(|error| UsageError(error.to_string()))?;
     install_scheduler_objects(&Api::new(emulator.client())).await?;
+    let mut api = Api::new(emulator.client());
+    for definition in resource_metrics_crds() {
+        api.create(&definition).await?;
+    }
     create_case_objects(args, Api::new(emulator.client()), &mut output).await?;
     let configs = scheduler_configs(args);
     let schedulers_text = schedulers_text(&configs);
-    let clock = emulator.clock().clone();
-    let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
-    let mut scheduling = tokio::task::JoinSet::new();
-    for config in configs {
-        scheduling.spawn(schedlab_scheduler::run(emulator.client(), config, Arc::clone(&now)));
-    }
+    let observed = configs.first().cloned().unwrap_or_else(Config::kai);
+    let endpoints = Endpoints::bind(args, &emulator, &observed, &mut output).await?;
+    let mut scheduling = start_schedulers(configs, &emulator, endpoints.metrics());
     let address = SocketAddr::from((args.address, args.port));
     let server = if args.address.is_loopback() {
         emulator.serve(address).await?
@@ -127,6 +134,7 @@ async fn serve_cluster(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
             };
             Err(error.context("the scheduler exited"))
         }
+        error = endpoints.serve() => Err(error),
         () = signals.wait_for_signal() => Ok(ExitStatus::Passed),
     };
     server.shut_down().await;
@@ -135,6 +143,24 @@ async fn serve_cluster(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
         output.print_note("the cluster has stopped");
     }
     exit
+}
+
+/// Starts the schedulers. The first one reports to `metrics`.
+fn start_schedulers(
+    configs: Vec<Config>,
+    emulator: &Emulator,
+    metrics: Option<Arc<Metrics>>,
+) -> JoinSet<anyhow::Result<()>> {
+    let clock = emulator.clock().clone();
+    let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
+    let mut scheduling = JoinSet::new();
+    let metrics = std::iter::once(metrics).chain(std::iter::repeat_with(|| None));
+    for (config, metrics) in configs.into_iter().zip(metrics) {
+        let (client, now) = (emulator.client(), Arc::clone(&now));
+        let never = std::future::pending();
+        scheduling.spawn(schedlab_scheduler::run_until(client, config, now, metrics, never));
+    }
+    scheduling
 }
 
 /// Creates the objects of `--case`. An object that the API server rejects is reported and left out.

@@ -25,7 +25,12 @@ impl<'a> Help<'a> {
             if subcommand.starts_with('-') || !subcommand.is_ascii() {
                 continue;
             }
-            let command = format!("{program} {subcommand}");
+            // These have verbs with options of their own.
+            let verb = words.get(2).filter(|verb| {
+                ["lab", "scheduler", "snapshot"].contains(&&**subcommand) && !verb.starts_with('-')
+            });
+            let verb = verb.map(|verb| format!(" {verb}")).unwrap_or_default();
+            let command = format!("{program} {subcommand}{verb}");
             let help = self.text(&command);
             let options = words.iter().filter_map(|word| word.split('=').next());
             let options = options.filter(|word| word.starts_with("--") && word.len() > 2);

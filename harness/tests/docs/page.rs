@@ -32,7 +32,7 @@ const HEAD_OF_PART: &str = "Feature: part
 ";
 
 /// Languages of blocks that are no commands.
-const OTHER_LANGUAGES: [&str; 6] = [GHERKIN, "json", "rust", "text", "toml", "yaml"];
+const OTHER_LANGUAGES: [&str; 7] = [GHERKIN, "json", "markdown", "rust", "text", "toml", "yaml"];
 
 static HAS_KUBECTL: LazyLock<bool> = LazyLock::new(|| {
     let folders = std::env::var_os("PATH").unwrap_or_default();
@@ -186,23 +186,26 @@ impl Block {
     }
 }
 
-/// All fenced blocks, those in lists included: their indentation is removed.
+/// All fenced blocks, those in lists included: their indentation is removed. A block with a longer
+/// fence contains blocks with shorter ones.
 fn blocks(text: &str) -> Vec<Block> {
     let mut all: Vec<Block> = Vec::new();
-    let mut indent: Option<usize> = None;
+    let mut open: Option<(usize, usize)> = None;
     for (number, line) in text.lines().enumerate() {
         let trimmed = line.trim_start();
-        match (indent, trimmed.strip_prefix("```")) {
-            (None, Some(info)) => {
-                indent = Some(line.len() - trimmed.len());
+        let info = trimmed.trim_start_matches('`');
+        let fence = trimmed.len() - info.len();
+        match open {
+            None if fence >= 3 => {
+                open = Some((line.len() - trimmed.len(), fence));
                 all.push(Block::open(number + 1, info));
             }
-            (Some(_), Some(_)) => indent = None,
-            (Some(indent), None) => {
+            None => {}
+            Some((_, length)) if fence >= length => open = None,
+            Some((indent, _)) => {
                 let inside = line.get(indent..).unwrap_or_default();
                 all.last_mut().unwrap().lines.push(inside.to_owned());
             }
-            (None, None) => {}
         }
     }
     all

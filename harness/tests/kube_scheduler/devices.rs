@@ -1,6 +1,6 @@
 //! Random devices of dynamic resource allocation, and pods that claim them: devices with taints,
-//! partitions that share counters, devices that several claims share, devices of several nodes,
-//! extended resources that a class serves, and admin access.
+//! partitions that share counters, devices that several claims share, devices of several nodes of all
+//! these kinds, extended resources that a class serves, and admin access.
 
 use schedlab_api::{Value, json};
 
@@ -11,10 +11,9 @@ use crate::{
 };
 
 const DRIVER: &str = "gpu.example.com";
-/// Classes of devices of one node.
-const NODE_CLASSES: [&str; 4] = ["gpu", "large", "shared", "part"];
-/// The class of devices that several nodes can use.
-const WIDE_CLASS: &str = "net";
+/// Classes of devices. Those of class `net` are devices that several nodes can use; the other
+/// classes have such devices, too.
+const CLASSES: [&str; 5] = ["gpu", "large", "shared", "part", "net"];
 /// The extended resource that class `gpu` serves.
 const RESOURCE: &str = "example.com/gpu";
 
@@ -32,25 +31,15 @@ pub(crate) fn devices(rng: &mut SeededRng, seed: u64, nodes: u64) -> DeviceObjec
     for at in 0..nodes {
         if rng.percent(75) {
             let node = format!("node-{at}");
-            slices.extend(pool(rng, &format!("{node}-{seed}"), &node));
+            let place = json!({ "nodeName": node });
+            slices.extend(pool(rng, &format!("{node}-{seed}"), &place, Reach::Node));
         }
     }
-    if rng.percent(40) {
-        let term = json!({ "key": ZONE, "operator": "In", "values": [rng.pick(&["a", "b"])] });
-        let zone = json!({ "nodeSelector": {
-            "nodeSelectorTerms": [{ "matchExpressions": [term] }],
-        } });
-        let place = if rng.percent(50) { json!({ "allNodes": true }) } else { zone };
-        let name = format!("wide-{seed}");
-        let devices: Vec<Value> = (0..rng.between(1, 3)).map(|at| wide_device(rng, at)).collect();
-        slices.push(slice(&name, &place, &json!({ "devices": devices }), "devices", 1));
+    if rng.percent(60) {
+        slices.extend(multi_node_pool(rng, &format!("wide-{seed}"), nodes));
     }
     let claims = (0..6).map(|at| claim(rng, &format!("claim-{seed}-{at}"))).collect();
-    DeviceObjects {
-        classes: NODE_CLASSES.into_iter().chain([WIDE_CLASS]).map(class).collect(),
-        slices,
-        claims,
-    }
+    DeviceObjects { classes: CLASSES.into_iter().map(class).collect(), slices, claims }
 }
 
 fn class(name: &str) -> Value {
@@ -75,50 +64,98 @@ fn slice(pool: &str, place: &Value, content: &Value, suffix: &str, count: u64) -
         "driver": DRIVER,
         "pool": { "name": pool, "generation": 1, "resourceSliceCount": count },
     });
-    for source in [place, content] {
-        for (key, value) in source.as_object().into_iter().flatten() {
-            spec[key.as_str()] = value.clone();
-        }
-    }
+    add_fields(&mut spec, place);
+    add_fields(&mut spec, content);
     json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice",
         "metadata": { "name": format!("{pool}-{suffix}") }, "spec": spec,
     })
 }
 
-/// The slices of a pool of a node: whole and shared devices, or partitions with their counters.
-fn pool(rng: &mut SeededRng, name: &str, node: &str) -> Vec<Value> {
-    let place = json!({ "nodeName": node });
+/// Adds the fields of another object.
+fn add_fields(object: &mut Value, others: &Value) {
+    for (key, value) in others.as_object().into_iter().flatten() {
+        object[key.as_str()] = value.clone();
+    }
+}
+
+/// The nodes that can use the devices of a pool.
+#[derive(Clone, Copy)]
+enum Reach {
+    Node,
+    Several,
+}
+
+/// The slices of a pool of several nodes: all, those of a zone, or those that each device names.
+fn multi_node_pool(rng: &mut SeededRng, name: &str, nodes: u64) -> Vec<Value> {
+    if rng.percent(60) {
+        let place = nodes_of_zone_or_all(rng);
+        return pool(rng, name, &place, Reach::Several);
+    }
+    let place = json!({ "perDeviceNodeSelection": true });
+    let mut slices = pool(rng, name, &place, Reach::Several);
+    let devices = slices.iter_mut().filter_map(|slice| slice["spec"].get_mut("devices"));
+    for device in devices.filter_map(Value::as_array_mut).flatten() {
+        let place = if rng.percent(30) {
+            json!({ "nodeName": format!("node-{}", rng.between(0, nodes - 1)) })
+        } else {
+            nodes_of_zone_or_all(rng)
+        };
+        add_fields(device, &place);
+    }
+    slices
+}
+
+fn nodes_of_zone_or_all(rng: &mut SeededRng) -> Value {
+    if rng.percent(50) {
+        return json!({ "allNodes": true });
+    }
+    let term = json!({ "key": ZONE, "operator": "In", "values": [rng.pick(&["a", "b"])] });
+    json!({ "nodeSelector": { "nodeSelectorTerms": [{ "matchExpressions": [term] }] } })
+}
+
+/// The slices of a pool: whole and shared devices, or partitions with their counters.
+fn pool(rng: &mut SeededRng, name: &str, place: &Value, reach: Reach) -> Vec<Value> {
     let slice =
-        |suffix: &str, count: u64, content: &Value| slice(name, &place, content, suffix, count);
+        |suffix: &str, count: u64, content: &Value| slice(name, place, content, suffix, count);
     if rng.percent(35) {
         let total = rng.pick(&["2", "3", "4"]);
         let counters = json!({ "sharedCounters": [
             { "name": "card", "counters": { "slices": { "value": total } } },
         ] });
         let sizes = (0..rng.between(1, 4)).map(|at| (at, rng.pick(&["1", "2", "3"])));
-        let parts: Vec<Value> = sizes
-            .map(|(at, size)| {
-                json!({
-                    "name": format!("part-{at}"),
-                    "attributes": { "kind": { "string": "part" }, "size": { "int": at } },
-                    "consumesCounters": [
-                        { "counterSet": "card", "counters": { "slices": { "value": size } } },
-                    ],
-                })
-            })
-            .collect();
+        let sizes: Vec<(u64, &str)> = sizes.collect();
+        let parts: Vec<Value> = sizes.into_iter().map(|(at, size)| part(rng, at, size)).collect();
         return vec![
             slice("counters", 2, &counters),
             slice("parts", 2, &json!({ "devices": parts })),
         ];
     }
-    let devices: Vec<Value> = (0..rng.between(1, 4)).map(|at| device(rng, at)).collect();
+    let devices = (0..rng.between(1, 4)).map(|at| match reach {
+        Reach::Several if rng.percent(50) => network_device(rng, at),
+        Reach::Several | Reach::Node => device(rng, at),
+    });
+    let devices: Vec<Value> = devices.collect();
     vec![slice("devices", 1, &json!({ "devices": devices }))]
 }
 
-/// A device that several nodes can use.
-fn wide_device(rng: &mut SeededRng, at: u64) -> Value {
+/// A partition that consumes a counter of its pool; a third of them can be shared.
+fn part(rng: &mut SeededRng, at: u64, size: &str) -> Value {
+    let mut part = json!({
+        "name": format!("part-{at}"),
+        "attributes": { "kind": { "string": "part" }, "size": { "int": at } },
+        "consumesCounters": [
+            { "counterSet": "card", "counters": { "slices": { "value": size } } },
+        ],
+    });
+    if rng.percent(30) {
+        part["allowMultipleAllocations"] = json!(true);
+        part["capacity"] = json!({ "memory": { "value": "20Gi" } });
+    }
+    part
+}
+
+fn network_device(rng: &mut SeededRng, at: u64) -> Value {
     json!({
         "name": format!("device-{at}"),
         "attributes": {
@@ -157,12 +194,6 @@ fn device(rng: &mut SeededRng, at: u64) -> Value {
 
 fn claim(rng: &mut SeededRng, name: &str) -> Value {
     let namespace = rng.pick(&NAMESPACES).0;
-    if rng.percent(15) {
-        // Our scheduler serves requests with a count alone from devices of several nodes.
-        let exactly = json!({ "deviceClassName": WIDE_CLASS, "count": rng.pick(&[1, 2]) });
-        let devices = json!({ "requests": [{ "name": "wide", "exactly": exactly }] });
-        return claim_object(name, namespace, &devices);
-    }
     let count = if rng.percent(70) { 1 } else { 2 };
     let mut shares = true;
     let mut requests = Vec::new();
@@ -172,7 +203,7 @@ fn claim(rng: &mut SeededRng, name: &str) -> Value {
             shares &= tried.iter().all(|request| request["deviceClassName"] == "shared");
             json!({ "firstAvailable": tried })
         } else {
-            let mut exactly = requested(rng, &NODE_CLASSES);
+            let mut exactly = requested(rng);
             shares &= exactly["deviceClassName"] == "shared";
             if namespace == NAMESPACES[1].0 && rng.percent(15) {
                 exactly["adminAccess"] = json!(true);
@@ -202,13 +233,13 @@ fn claim_object(name: &str, namespace: &str, devices: &Value) -> Value {
 }
 
 fn named(rng: &mut SeededRng, name: &str) -> Value {
-    let mut request = requested(rng, &NODE_CLASSES);
+    let mut request = requested(rng);
     request["name"] = json!(name);
     request
 }
 
-fn requested(rng: &mut SeededRng, classes: &[&str]) -> Value {
-    let class = rng.pick(classes);
+fn requested(rng: &mut SeededRng) -> Value {
+    let class = rng.pick(&CLASSES);
     let mut request = json!({ "deviceClassName": class });
     if rng.percent(10) {
         request["allocationMode"] = json!("All");

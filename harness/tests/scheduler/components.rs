@@ -82,6 +82,6 @@ fn the_components_work_one_by_one() {
         lab.run_only(&[Component::QueueController]);
         lab.start();
         lab.advance(5).await;
-        assert_snapshot!(lab.queues(), @r#"q {"allocated":{"nvidia.com/gpu":"2"},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"2"}}"#);
+        assert_snapshot!(lab.queues(), @r#"q {"allocated":{"nvidia.com/gpu":"2"},"allocatedNonPreemptible":{},"childQueues":[],"fairShare":{"nvidia.com/gpu":"2"},"pending":{},"requested":{"nvidia.com/gpu":"2"}}"#);
     });
 }

@@ -112,7 +112,7 @@ fn a_gang_of_unschedulable_pods_reports_its_requests() {
         Pod Unschedulable The pod cannot be scheduled: annotation gpu-fraction: got "1.5", expected a number above 0 and below 1
         PodGroup NotReady Job is not ready for scheduling
         "#);
-        assert_snapshot!(lab.queues(), @r#"q {"allocated":{},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"3"}}"#);
+        assert_snapshot!(lab.queues(), @r#"q {"allocated":{},"allocatedNonPreemptible":{},"childQueues":[],"fairShare":{},"pending":{"nvidia.com/gpu":"3"},"requested":{"nvidia.com/gpu":"3"}}"#);
         assert_snapshot!(lab.explain("g").await, @r#"
         pod default/g-0 waits
 

@@ -104,7 +104,7 @@ fn an_edit_of_a_queue_during_a_status_write_is_observed() {
         lab.advance(30).await;
         assert!(!edit.load(Ordering::Relaxed), "the edit precedes a write of the queue's status");
         assert_snapshot!(lab.outcome(), @"job: 4 Running; 4 bound, 0 evicted; 4 Scheduled");
-        assert_snapshot!(lab.queues(), @r#"q {"allocated":{"nvidia.com/gpu":"4"},"allocatedNonPreemptible":{},"childQueues":[],"requested":{"nvidia.com/gpu":"4"}}"#);
+        assert_snapshot!(lab.queues(), @r#"q {"allocated":{"nvidia.com/gpu":"4"},"allocatedNonPreemptible":{},"childQueues":[],"fairShare":{"nvidia.com/gpu":"4"},"pending":{},"requested":{"nvidia.com/gpu":"4"}}"#);
     });
 }
 

@@ -12,7 +12,7 @@ use crate::source::Source;
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module. Types that the root itself defines are in the first
 /// line.
-pub(crate) const EDGES: [(&str, &str); 18] = [
+pub(crate) const EDGES: [(&str, &str); 19] = [
     (
         "scheduler/core",
         "
@@ -171,10 +171,30 @@ pub(crate) const EDGES: [(&str, &str); 18] = [
     (
         "harness/ui",
         "
-            objects events
-            state
+            access history
             page session
-            server
+            report_server server
+        ",
+    ),
+    (
+        "harness/view",
+        "
+            records events
+            state
+            timeline drawing
+            report
+        ",
+    ),
+    (
+        "harness/lab",
+        "
+            commands digest expression
+            markdown
+            lesson
+            catalogue cluster_digest record
+            evidence
+            folder grade session
+            rehearsal server
         ",
     ),
     (
@@ -186,7 +206,7 @@ pub(crate) const EDGES: [(&str, &str); 18] = [
     (
         "harness/tenancy",
         "
-            cluster_scoped content_types list_split names node_pool rewrite_request rewrite_response rewrite_selectors service_accounts watch_mux write_log
+            cluster_scoped content_types list_split names node_pool open_requests rewrite_request rewrite_response rewrite_selectors service_accounts watch_mux write_log
         ",
     ),
     (

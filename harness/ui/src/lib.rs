@@ -2,13 +2,14 @@
 //! reasons, and what happened. Its clock can be stopped, stepped and sped up, and the page can go
 //! back to any earlier write.
 //!
-//! The modules build on each other in this order: the objects at a revision ([`objects`]), what
-//! the page shows of them ([`state`]), what happened ([`events`]), the running cluster
-//! ([`session`]), its HTML ([`page`]) and the HTTP server ([`server`]).
+//! The modules build on each other in this order: everything that happened ([`history`]), the
+//! running cluster ([`session`]), its HTML ([`page`]), who may see it (`access`) and the HTTP servers of
+//! the page ([`server`]) and of a report ([`report_server`]). What a
+//! cluster looks like is in `schedlab-view`.
 
-pub mod events;
-pub mod objects;
+mod access;
+pub mod history;
 mod page;
+pub mod report_server;
 pub mod server;
 pub mod session;
-pub mod state;

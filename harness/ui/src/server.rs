@@ -1,37 +1,27 @@
-//! The HTTP server of the page: loopback only, with a token in the link, which becomes a cookie.
-//! Requests that change something need a header that other sites cannot send.
+//! The HTTP server of the page of a cluster.
 
 use std::convert::Infallible;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{Form, Path, Query, Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::middleware::{self, Next};
+use axum::extract::{Form, Path, Query, State};
+use axum::http::{StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures::stream::{self, Stream};
 use maud::Markup;
 use schedlab_api::{Value, annotations, json, labels, resources};
 use serde::Deserialize;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::events::ClusterEvent;
+use schedlab_view::drawing;
+use schedlab_view::events::ClusterEvent;
+
+use crate::access::{self, Access, Token};
 use crate::page;
 use crate::session::{Session, quota_patch};
-use crate::state::ClusterState;
-
-const COOKIE: &str = "schedlab-ui";
-
-/// The header that requests with effects must have. Another site cannot send it without the
-/// permission of this server, which gives none.
-const CHANGE_HEADER: &str = "x-schedlab-ui";
 
 /// How often a playing clock advances.
 const PLAY_INTERVAL: Duration = Duration::from_millis(250);
@@ -46,8 +36,7 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
 /// A server that listens and does not serve yet.
 #[derive(Debug)]
 pub struct PageServer {
-    listener: TcpListener,
-    token: String,
+    access: Access,
     state: PageState,
 }
 
@@ -56,7 +45,6 @@ struct PageState {
     session: Arc<Session>,
     /// Seconds of cluster time in a second of real time; 0 while the clock stands still.
     speed: watch::Sender<u32>,
-    token: Arc<str>,
 }
 
 impl PageServer {
@@ -65,16 +53,8 @@ impl PageServer {
     /// # Errors
     /// The port is taken.
     pub async fn bind(session: Session, port: u16) -> anyhow::Result<Self> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let listener = TcpListener::bind(address).await;
-        let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
-        let token = new_token()?;
-        let state = PageState {
-            session: Arc::new(session),
-            speed: watch::Sender::new(0),
-            token: Arc::from(token.as_str()),
-        };
-        Ok(Self { listener, token, state })
+        let state = PageState { session: Arc::new(session), speed: watch::Sender::new(0) };
+        Ok(Self { access: Access::bind(port).await?, state })
     }
 
     /// The link to the page, with its token.
@@ -82,7 +62,7 @@ impl PageServer {
     /// # Errors
     /// The operating system does not tell the address.
     pub fn url(&self) -> anyhow::Result<String> {
-        Ok(format!("http://{}/?token={}", self.listener.local_addr()?, self.token))
+        self.access.url()
     }
 
     /// Serves the page until the future is dropped.
@@ -91,7 +71,8 @@ impl PageServer {
     /// Connections can no longer be accepted.
     pub async fn serve(self) -> anyhow::Result<()> {
         let playing = play(self.state.clone());
-        let serving = axum::serve(self.listener, router(self.state));
+        let Access { listener, token } = self.access;
+        let serving = axum::serve(listener, router(self.state, token));
         tokio::select! {
             ended = serving => Ok(ended?),
             ended = playing => ended,
@@ -99,25 +80,21 @@ impl PageServer {
     }
 }
 
-fn new_token() -> anyhow::Result<String> {
-    let mut bytes = [0_u8; 16];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no random numbers: {error}"))?;
-    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(digits.concat())
-}
-
 /// Lets time pass while the clock plays.
 async fn play(state: PageState) -> anyhow::Result<()> {
     let mut speed = state.speed.subscribe();
     loop {
         let factor = *speed.wait_for(|speed| *speed > 0).await?;
+        if !state.session.is_time_controlled() {
+            return futures::future::pending().await;
+        }
         tokio::time::sleep(PLAY_INTERVAL).await;
         state.session.advance(PLAY_INTERVAL * factor).await?;
     }
 }
 
-fn router(state: PageState) -> Router {
-    Router::new()
+fn router(state: PageState, token: Token) -> Router {
+    let routes = Router::new()
         .route("/", get(show_page))
         .route("/view", get(show_view))
         .route("/events", get(list_events))
@@ -129,78 +106,19 @@ fn router(state: PageState) -> Router {
         .route("/quota", post(set_quota))
         .route("/node", post(change_node))
         .route("/yaml", post(apply_yaml))
-        .layer(middleware::from_fn_with_state(state.clone(), authenticate))
+        .with_state(state);
+    let assets = Router::new()
+        .route("/cluster.css", get(|| async { asset("text/css", drawing::STYLES) }))
         .route("/page.css", get(|| async { asset("text/css", include_str!("assets/page.css")) }))
         .route(
             "/page.js",
             get(|| async { asset("text/javascript", include_str!("assets/page.js")) }),
-        )
-        .layer(middleware::map_response(add_security_headers))
-        .with_state(state)
+        );
+    access::protect(routes, assets, token, CONTENT_SECURITY_POLICY)
 }
 
 fn asset(content_type: &'static str, text: &'static str) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, content_type)], text)
-}
-
-async fn add_security_headers(mut response: Response<Body>) -> Response<Body> {
-    let headers = [
-        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::CACHE_CONTROL, "no-store"),
-    ];
-    for (name, value) in headers {
-        response.headers_mut().insert(name, header::HeaderValue::from_static(value));
-    }
-    response
-}
-
-#[derive(Deserialize)]
-struct TokenQuery {
-    token: Option<String>,
-}
-
-/// Lets requests pass that have the token, in the link or as a cookie, and a host name of the
-/// loopback interface.
-async fn authenticate(
-    State(state): State<PageState>,
-    Query(query): Query<TokenQuery>,
-    request: Request,
-    next: Next,
-) -> Response {
-    if !is_local_host(request.headers()) {
-        return (StatusCode::FORBIDDEN, "the host must be localhost or 127.0.0.1").into_response();
-    }
-    if query.token.as_deref() == Some(&*state.token) {
-        let cookie = format!("{COOKIE}={}; HttpOnly; SameSite=Strict; Path=/", state.token);
-        return ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response();
-    }
-    if !has_cookie(request.headers(), &state.token) {
-        let message = "the token is wrong or missing: open the link that `schedlab ui` printed";
-        return (StatusCode::UNAUTHORIZED, message).into_response();
-    }
-    let changes = request.method() != axum::http::Method::GET;
-    if changes && !request.headers().contains_key(CHANGE_HEADER) {
-        let message = format!("the header {CHANGE_HEADER} is missing");
-        return (StatusCode::FORBIDDEN, message).into_response();
-    }
-    next.run(request).await
-}
-
-/// Whether the request names this machine, so that no other name can be made to point here.
-fn is_local_host(headers: &HeaderMap) -> bool {
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    matches!(name, "localhost" | "127.0.0.1")
-}
-
-fn has_cookie(headers: &HeaderMap, token: &str) -> bool {
-    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|value| value.split(';')).map(str::trim);
-    pairs.any(|pair| {
-        pair.strip_prefix(COOKIE).and_then(|rest| rest.strip_prefix('=')) == Some(token)
-    })
 }
 
 /// An error that the page shows as text.
@@ -230,14 +148,19 @@ fn render_view(state: &PageState, query: &ViewQuery) -> Markup {
     let status = *state.session.status().borrow();
     let latest = status.revision;
     let revision = query.revision.unwrap_or(latest).min(latest);
-    let (objects, fair_shares) = state.session.objects_at(revision);
-    let cluster = ClusterState::from_objects(&objects, &fair_shares);
+    let cluster = state.session.state_at(revision);
     let past = state.session.time_at(revision).filter(|_| revision < latest);
-    page::view(&cluster, past.unwrap_or(status.now), revision, latest)
+    let time = past.unwrap_or_else(|| state.session.now());
+    page::view(
+        &cluster,
+        &page::Moment { time, start: state.session.start_time(), revision, latest },
+    )
 }
 
 async fn show_page(State(state): State<PageState>) -> Markup {
-    page::document(&render_view(&state, &ViewQuery::default()))
+    let is_controlled = state.session.is_time_controlled();
+    let time = if is_controlled { page::TimeControls::All } else { page::TimeControls::History };
+    page::document(&render_view(&state, &ViewQuery::default()), time)
 }
 
 async fn show_view(State(state): State<PageState>, Query(query): Query<ViewQuery>) -> Markup {
@@ -259,7 +182,8 @@ async fn list_events(State(state): State<PageState>, Query(query): Query<EventQu
             && (query.text.is_empty() || event.name.contains(&query.text))
     };
     let revision = query.revision.unwrap_or(u64::MAX);
-    page::event_items(&state.session.events_until(revision, EVENTS_MAX, keep))
+    let events = state.session.events_until(revision, EVENTS_MAX, keep);
+    page::event_items(&events, state.session.start_time())
 }
 
 async fn show_details(
@@ -267,6 +191,7 @@ async fn show_details(
     Path(object): Path<String>,
 ) -> PageResult<Markup> {
     let session = &state.session;
+    let start = session.start_time();
     let parts: Vec<&str> = object.split('/').collect();
     let events = |name: &str, kind: &str| {
         session.events_until(u64::MAX, EVENTS_MAX, |event| {
@@ -277,21 +202,22 @@ async fn show_details(
         ["pod", namespace, name] => {
             let why = session.explain_workload((*namespace).to_owned(), (*name).to_owned()).await;
             let why = why.unwrap_or_else(|error| format!("{error:#}"));
-            Ok(page::details(&format!("Pod {namespace}/{name}"), &why, &events(name, "pod")))
+            Ok(page::details(&format!("Pod {namespace}/{name}"), &why, &events(name, "pod"), start))
         }
         ["workload", namespace, name] => {
             let why = session.explain_workload((*namespace).to_owned(), (*name).to_owned()).await?;
             let of_group = session.events_of_group(namespace, name, EVENTS_MAX);
-            Ok(page::details(&format!("Workload {namespace}/{name}"), &why, &of_group))
+            Ok(page::details(&format!("Workload {namespace}/{name}"), &why, &of_group, start))
         }
         ["queue", name] => {
             let why = session.explain_queue((*name).to_owned()).await?;
-            Ok(page::details(&format!("Queue {name}"), &why, &events(name, "queue")))
+            Ok(page::details(&format!("Queue {name}"), &why, &events(name, "queue"), start))
         }
         ["node", name] => Ok(page::details(
             &format!("Node {name}"),
             "",
             &session.events_of_node(name, EVENTS_MAX),
+            start,
         )),
         _ => Err(PageError(StatusCode::NOT_FOUND, format!("unknown object {object}"))),
     }
@@ -319,6 +245,10 @@ async fn advance(
     State(state): State<PageState>,
     Form(form): Form<AdvanceForm>,
 ) -> PageResult<String> {
+    if !state.session.is_time_controlled() {
+        let text = "the cluster runs in real time: its time cannot be set".to_owned();
+        return Err(PageError(StatusCode::CONFLICT, text));
+    }
     match form.by.as_str() {
         "cycle" => state.session.advance_one_cycle().await?,
         "eviction" => {
@@ -472,6 +402,8 @@ async fn apply_yaml(
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+    use axum::extract::Request;
     use axum::http::Method;
     use http_body_util::BodyExt as _;
     use schedlab_emulator::Fleet;
@@ -480,11 +412,12 @@ mod tests {
     use super::*;
     use crate::session::SessionOptions;
 
-    async fn page_state() -> PageState {
+    async fn page() -> Router {
         let fleet = Fleet::parse("fleet.yaml", "pools: [{name: n, count: 1, gpus: 2}]").unwrap();
         let options = SessionOptions { fleet, objects: Vec::new(), seed: 1 };
         let session = Arc::new(Session::start(options).await.unwrap());
-        PageState { session, speed: watch::Sender::new(0), token: Arc::from("secret") }
+        let state = PageState { session, speed: watch::Sender::new(0) };
+        router(state, Token(Arc::from("secret")))
     }
 
     async fn respond(method: Method, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
@@ -494,7 +427,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let request = request.body(Body::from("by=1")).unwrap();
-        let response = router(page_state().await).oneshot(request).await.unwrap();
+        let response = page().await.oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (status, String::from_utf8_lossy(&body).into_owned())
@@ -514,7 +447,7 @@ mod tests {
 
     #[tokio::test]
     async fn other_sites_cannot_change_the_cluster() {
-        let change = (CHANGE_HEADER, "1");
+        let change = (access::CHANGE_HEADER, "1");
         let post = Method::POST;
         assert_eq!(respond(post.clone(), "/advance", &[HOST, COOKIE_HEADER]).await.0, 403);
         assert_eq!(respond(post.clone(), "/advance", &[HOST, change]).await.0, 401);

@@ -1,14 +1,16 @@
-//! A running cluster that the page acts on: an emulated fleet and schedulers on a thread of their
-//! own, in virtual time. Time passes only while the session is told to advance.
+//! A running cluster that the page acts on. Its own: an emulated fleet and schedulers on a thread
+//! in virtual time, which passes only while the session is told to advance. Or a served one, in
+//! real time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use schedlab_api::{Value, annotations, json, object};
+use schedlab_api::{Value, json};
 use schedlab_audit::Change;
 use schedlab_clusters::api::Api;
 use schedlab_clusters::scheduler_objects::install_scheduler_objects;
@@ -20,9 +22,11 @@ use schedlab_scheduler::explain::{OutputFormat, explain_queue_state, explain_wor
 use schedlab_scheduler::{Config, Progress};
 use tokio::sync::{oneshot, watch};
 
-use crate::events::{ClusterEvent, ClusterEventKind, events_of_entry};
-use crate::objects::ObjectSet;
-use crate::state::FairShares;
+use schedlab_view::ObjectName;
+use schedlab_view::events::{ClusterEvent, ClusterEventKind};
+use schedlab_view::state::ClusterState;
+
+use crate::history::History;
 
 /// The longest time that one call of [`Session::advance_to_eviction`] lets pass.
 pub const EVICTION_SEARCH_MAX: Duration = Duration::from_hours(24);
@@ -50,50 +54,35 @@ pub struct SessionStatus {
 }
 
 /// Work for the thread of the cluster.
-type Job = Box<dyn FnOnce(Arc<VirtualCluster>) -> BoxFuture<'static, ()> + Send>;
+type Job = Box<dyn FnOnce(Arc<Cluster>) -> BoxFuture<'static, ()> + Send>;
 
-/// A running cluster. Dropping it ends its thread.
+/// A running cluster. Dropping it ends its thread, if it has one.
 #[derive(Debug)]
 pub struct Session {
-    jobs: mpsc::Sender<Job>,
+    place: Place,
     status: watch::Receiver<SessionStatus>,
     history: Arc<Mutex<History>>,
 }
 
-/// Everything that happened since the cluster started.
-#[derive(Debug, Default)]
-struct History {
-    log: Vec<Arc<LogEntry>>,
-    events: Vec<ClusterEvent>,
-    latest: ObjectSet,
-    /// The fair shares of a cycle, with the revision after which the scheduler reported them.
-    fair_shares: Vec<(u64, FairShares)>,
+/// Where the work on the cluster is done.
+enum Place {
+    /// On the cluster's thread, whose time stands still between jobs.
+    Thread(mpsc::Sender<Job>),
+    /// On the runtime of the caller, in real time.
+    Here(Arc<Cluster>),
 }
 
-impl History {
-    fn apply_entry(&mut self, entry: &Arc<LogEntry>) {
-        self.latest.apply_entry(entry);
-        self.events.extend(events_of_entry(entry));
-        self.log.push(Arc::clone(entry));
-    }
-
-    fn record_progress(&mut self, revision: u64, progress: &Progress) {
-        let shares = progress.queues.iter();
-        let shares: BTreeMap<String, i64> =
-            shares.map(|queue| (queue.name.to_string(), queue.fair_share.gpu)).collect();
-        if self.fair_shares.last().is_none_or(|(_, last)| *last != shares) {
-            self.fair_shares.push((revision, shares));
-        }
-    }
-
-    fn evictions(&self) -> usize {
-        let is_eviction = |event: &&ClusterEvent| event.kind == ClusterEventKind::Eviction;
-        self.events.iter().filter(is_eviction).count()
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Thread(_) => "Thread",
+            Self::Here(_) => "Here",
+        })
     }
 }
 
-/// The cluster as its thread has it.
-struct VirtualCluster {
+/// The cluster that the work is done on.
+struct Cluster {
     emulator: Emulator,
     history: Arc<Mutex<History>>,
     status: watch::Sender<SessionStatus>,
@@ -101,7 +90,7 @@ struct VirtualCluster {
     progress: watch::Receiver<Progress>,
 }
 
-impl VirtualCluster {
+impl Cluster {
     fn publish_status(&self) {
         let now = self.emulator.clock().now();
         let (revision, cycles) = (self.emulator.revision(), self.progress.borrow().cycles);
@@ -162,7 +151,54 @@ impl Session {
         let work = move || runtime.block_on(run_cluster(options, queue, ready));
         cluster_thread.spawn(work).context("cannot start the thread of the cluster")?;
         let Handles { status, history } = started.await.context("the cluster's thread ended")??;
-        Ok(Self { jobs, status, history })
+        Ok(Self { place: Place::Thread(jobs), status, history })
+    }
+
+    /// A session for a cluster that runs in real time on this runtime. `config` is that of its
+    /// scheduler, for explanations.
+    pub fn attach(emulator: &Emulator, config: Config) -> Self {
+        let now = emulator.clock().now();
+        let first = SessionStatus { now, revision: emulator.revision(), cycles: 0 };
+        let status = watch::Sender::new(first);
+        let (observed, receiver) = (status.clone(), status.subscribe());
+        let history = observe_history(emulator, move |entry| {
+            observed.send_modify(|status| {
+                (status.now, status.revision) = (entry.time, entry.revision);
+            });
+        });
+        let progress = config.progress.subscribe();
+        let cluster = Cluster {
+            emulator: emulator.clone(),
+            history: Arc::clone(&history),
+            status,
+            config,
+            progress,
+        };
+        Self { place: Place::Here(Arc::new(cluster)), status: receiver, history }
+    }
+
+    /// Whether the page decides when time passes.
+    pub fn is_time_controlled(&self) -> bool {
+        matches!(self.place, Place::Thread(_))
+    }
+
+    /// The time of the cluster now.
+    pub fn now(&self) -> Timestamp {
+        match &self.place {
+            Place::Thread(_) => self.status.borrow().now,
+            Place::Here(cluster) => cluster.emulator.clock().now(),
+        }
+    }
+
+    /// The time from which the page counts.
+    pub fn start_time(&self) -> Timestamp {
+        match &self.place {
+            Place::Thread(_) => epoch_timestamp(),
+            Place::Here(cluster) => {
+                let first = lock(&self.history).start_time();
+                first.unwrap_or_else(|| cluster.emulator.clock().now())
+            }
+        }
     }
 
     /// The time and revision of the cluster; the receiver is notified of changes.
@@ -170,24 +206,14 @@ impl Session {
         self.status.clone()
     }
 
-    /// The objects at a revision, and the fair shares that the scheduler had reported by then.
-    pub fn objects_at(&self, revision: u64) -> (ObjectSet, FairShares) {
-        let history = lock(&self.history);
-        let last = history.log.last().map_or(0, |entry| entry.revision);
-        let objects = if revision >= last {
-            history.latest.clone()
-        } else {
-            ObjectSet::at_revision(&history.log, revision)
-        };
-        let shares = history.fair_shares.iter().rev().find(|(since, _)| *since <= revision);
-        (objects, shares.map(|(_, shares)| shares.clone()).unwrap_or_default())
+    /// The state of the cluster at a revision.
+    pub fn state_at(&self, revision: u64) -> ClusterState {
+        lock(&self.history).state_at(revision)
     }
 
     /// The time of the last write up to a revision.
     pub fn time_at(&self, revision: u64) -> Option<Timestamp> {
-        let history = lock(&self.history);
-        let end = history.log.partition_point(|entry| entry.revision <= revision);
-        history.log.get(end.checked_sub(1)?).map(|entry| entry.time)
+        lock(&self.history).time_at(revision)
     }
 
     /// The last `limit` events up to a revision that `keep` accepts, newest first.
@@ -197,34 +223,18 @@ impl Session {
         limit: usize,
         keep: impl Fn(&ClusterEvent) -> bool,
     ) -> Vec<ClusterEvent> {
-        let history = lock(&self.history);
-        let end = history.events.partition_point(|event| event.revision <= revision);
-        history.events[..end]
-            .iter()
-            .rev()
-            .filter(|event| keep(event))
-            .take(limit)
-            .cloned()
-            .collect()
+        lock(&self.history).events_until(revision, limit, keep)
     }
 
     /// The last `limit` events of the pods of a pod group, newest first. Without a group of this
     /// name, those of the pod with the name.
     pub fn events_of_group(&self, namespace: &str, group: &str, limit: usize) -> Vec<ClusterEvent> {
-        let is_member = |pod: &Value| {
-            object::namespace(pod) == namespace
-                && (object::annotation(pod, annotations::POD_GROUP_NAME) == Some(group)
-                    || object::name(pod) == group)
-        };
-        let pods: BTreeSet<Arc<str>> = {
-            let history = lock(&self.history);
-            let pods = history.latest.pods.iter().filter(|(_, pod)| is_member(pod));
-            pods.map(|((_, name), _)| Arc::clone(name)).collect()
-        };
-        self.events_until(u64::MAX, limit, |event| {
+        let workload: ObjectName = (Arc::from(namespace), Arc::from(group));
+        let history = lock(&self.history);
+        let pods: BTreeSet<ObjectName> = history.pods_of_workload(&workload);
+        history.events_until(u64::MAX, limit, |event| {
             event.object_kind == "pod"
-                && &*event.namespace == namespace
-                && pods.contains(&event.name)
+                && pods.contains(&(Arc::clone(&event.namespace), Arc::clone(&event.name)))
         })
     }
 
@@ -345,8 +355,12 @@ impl Session {
     /// Runs work on the cluster's thread and returns its result.
     async fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(Arc<VirtualCluster>) -> BoxFuture<'static, T> + Send + 'static,
+        work: impl FnOnce(Arc<Cluster>) -> BoxFuture<'static, T> + Send + 'static,
     ) -> anyhow::Result<T> {
+        let jobs = match &self.place {
+            Place::Thread(jobs) => jobs,
+            Place::Here(cluster) => return Ok(work(Arc::clone(cluster)).await),
+        };
         let (done, result) = oneshot::channel();
         let job: Job = Box::new(move |cluster| {
             let working = work(Arc::clone(&cluster));
@@ -357,7 +371,7 @@ impl Session {
             })
         });
         let ended = || anyhow!("the cluster's thread has ended");
-        self.jobs.send(job).map_err(|_| ended())?;
+        jobs.send(job).map_err(|_| ended())?;
         result.await.map_err(|_| ended())
     }
 }
@@ -392,17 +406,30 @@ async fn run_cluster(
     }
 }
 
-async fn start_cluster(options: SessionOptions) -> anyhow::Result<VirtualCluster> {
-    let clock = Clock::starting_at(epoch_timestamp());
-    let emulator = Emulator::start(Options { seed: options.seed, ..Options::with_clock(clock) });
-    install_scheduler_objects(&Api::new(emulator.client())).await?;
+/// Collects the history of a cluster: all writes so far, and those that follow. `then` is called
+/// after each of these.
+fn observe_history(
+    emulator: &Emulator,
+    then: impl Fn(&LogEntry) + Send + Sync + 'static,
+) -> Arc<Mutex<History>> {
     let history = Arc::new(Mutex::new(History::default()));
     let past = emulator.log_since(0).unwrap_or_default();
     for entry in &past {
         lock(&history).apply_entry(entry);
     }
     let observed = Arc::clone(&history);
-    emulator.observe_writes(Box::new(move |entry| lock(&observed).apply_entry(entry)));
+    emulator.observe_writes(Box::new(move |entry| {
+        lock(&observed).apply_entry(entry);
+        then(entry);
+    }));
+    history
+}
+
+async fn start_cluster(options: SessionOptions) -> anyhow::Result<Cluster> {
+    let clock = Clock::starting_at(epoch_timestamp());
+    let emulator = Emulator::start(Options { seed: options.seed, ..Options::with_clock(clock) });
+    install_scheduler_objects(&Api::new(emulator.client())).await?;
+    let history = observe_history(&emulator, |_| {});
     emulator.add_fleet(&options.fleet)?;
     let mut api = Api::new(emulator.client());
     for object in &options.objects {
@@ -412,32 +439,18 @@ async fn start_cluster(options: SessionOptions) -> anyhow::Result<VirtualCluster
     let progress = config.progress.subscribe();
     let now = emulator.clock().clone();
     let status = SessionStatus { now: now.now(), revision: emulator.revision(), cycles: 0 };
-    let cluster = VirtualCluster {
+    let cluster = Cluster {
         emulator: emulator.clone(),
-        history: Arc::clone(&history),
+        history,
         status: watch::Sender::new(status),
         config: config.clone(),
-        progress: progress.clone(),
+        progress,
     };
     for config in [config, Config { seed: options.seed, ..Config::kube() }] {
         let clock = cluster.scheduler_clock();
         tokio::spawn(schedlab_scheduler::run(emulator.client(), config, clock));
     }
-    tokio::spawn(record_fair_shares(emulator, progress, history));
     Ok(cluster)
-}
-
-/// Records the fair shares of every cycle.
-async fn record_fair_shares(
-    emulator: Emulator,
-    mut progress: watch::Receiver<Progress>,
-    history: Arc<Mutex<History>>,
-) {
-    while progress.changed().await.is_ok() {
-        let progress = progress.borrow_and_update().clone();
-        let revision = emulator.revision();
-        lock(&history).record_progress(revision, &progress);
-    }
 }
 
 /// The merge patch that sets the deserved quota of a queue, in GPUs; -1 is unlimited.

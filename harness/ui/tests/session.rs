@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use schedlab_api::{Value, json};
 use schedlab_emulator::Fleet;
-use schedlab_ui::events::ClusterEventKind;
 use schedlab_ui::session::{Session, SessionOptions, quota_patch};
-use schedlab_ui::state::ClusterState;
+use schedlab_view::events::ClusterEventKind;
+use schedlab_view::state::ClusterState;
 
 fn queue(name: &str, parent: Option<&str>, quota: i64) -> Value {
     let all = json!({"quota": -1, "limit": -1});
@@ -53,8 +53,7 @@ async fn session() -> Session {
 }
 
 fn state(session: &Session, revision: u64) -> ClusterState {
-    let (objects, fair_shares) = session.objects_at(revision);
-    ClusterState::from_objects(&objects, &fair_shares)
+    session.state_at(revision)
 }
 
 fn used(state: &ClusterState) -> Vec<(&str, i64)> {

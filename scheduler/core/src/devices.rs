@@ -1,5 +1,6 @@
-//! Allocates devices of one node to claims that are allocated together: those of a pod, and those
-//! of all pods that are placed on the node in the same cycle.
+//! Allocates devices to claims that are allocated together: those of a pod, and those of all pods
+//! that are placed on the node in the same cycle. Devices that several nodes can use are allocated
+//! together for all of these nodes: a claim gets devices that all nodes of its pods can use.
 //!
 //! Counts of devices by kind (resources of a node) are exact for claims without `firstAvailable`
 //! and constraints on devices without taints, counters and shares, and only necessary for others.
@@ -25,9 +26,10 @@ mod search;
 use std::{cell::RefCell, collections::BTreeMap};
 
 use crate::model::{ClaimRequests, DeviceAccess, NodeDeviceRequest};
-pub use availability::AvailableDevices;
+pub use availability::{AvailableDevices, DevicePosition, UsableDevices};
 pub(crate) use problem::AllocationProblem;
 use problem::DeviceGroups;
+pub use problem::PlacedClaim;
 use search::{PickedDevices, search_allocation};
 
 /// Maximum number of steps of one allocation search. Each step tries a number of devices of one
@@ -39,7 +41,7 @@ pub const SEARCH_STEPS_MAX: u32 = 20_000;
 pub struct AllocatedDevice<'a> {
     /// The request for which the device is allocated.
     pub request: &'a NodeDeviceRequest,
-    /// Index of the device in the list of the node's devices.
+    /// Index of the device in the list of the available devices.
     pub device: usize,
 }
 
@@ -89,7 +91,7 @@ impl AllocationOutcomeCache {
 /// # Errors
 /// No allocation exists, or none was found.
 pub fn allocate_claims<'a>(
-    claims: &[&'a ClaimRequests],
+    claims: &[PlacedClaim<'a>],
     devices: &AvailableDevices<'_>,
 ) -> Result<Vec<Vec<AllocatedDevice<'a>>>, AllocationFailure> {
     let (problem, groups) = AllocationProblem::new(claims, devices);
@@ -102,7 +104,7 @@ pub fn allocate_claims<'a>(
 pub fn max_claims(requests: &ClaimRequests, devices: &AvailableDevices<'_>) -> usize {
     let most = devices.devices.len();
     for count in 1..=most {
-        match allocate_claims(&vec![requests; count], devices) {
+        match allocate_claims(&vec![PlacedClaim::from(requests); count], devices) {
             Ok(_) => {}
             Err(AllocationFailure::Impossible) => return count - 1,
             Err(AllocationFailure::SearchLimit) => break,
@@ -114,7 +116,7 @@ pub fn max_claims(requests: &ClaimRequests, devices: &AvailableDevices<'_>) -> u
 /// Turns picks into devices: each pick gets the first devices of its group that are still left.
 /// Returns the devices of each claim.
 fn devices_of_picks<'a>(
-    claims: &[&'a ClaimRequests],
+    claims: &[PlacedClaim<'a>],
     available: &AvailableDevices<'_>,
     groups: &DeviceGroups,
     picks: &[PickedDevices],
@@ -146,7 +148,7 @@ fn devices_of_picks<'a>(
     let of_claim = |(claim, mut its): (usize, Vec<(usize, usize)>)| {
         its.sort_unstable();
         let requests = |(request, device): (usize, usize)| {
-            let alternative = &claims[claim].alternatives[alternatives[&claim]];
+            let alternative = &claims[claim].requests.alternatives[alternatives[&claim]];
             AllocatedDevice { request: &alternative.requests[request], device }
         };
         its.into_iter().map(requests).collect()

@@ -34,7 +34,6 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use device_allocation::{DeviceAllocation, SuitableDevices};
 pub(crate) use dynamic_resources::claim_to_deallocate;
-pub use multi_node_devices::assign_devices;
 pub use volumes::{VolumeChoice, assign_volumes};
 
 use crate::{

@@ -81,6 +81,9 @@ pub(super) fn add_node(
             if shape.requests_on_new_node(1).gpu_milli > 0 { GPU_WORKER } else { CPU_WORKER };
         labels.insert(role.into(), Name::default());
     }
+    // Its labels are those of the template, so it can use the same multi-node devices.
+    let devices = template.devices.into_iter();
+    let devices = devices.filter(|device| device.properties.is_multi_node).collect();
     // Its GPUs are offered in the form in which they are requested.
     labels.remove(MIG_ENABLED);
     labels.remove(MIG_STRATEGY);
@@ -95,8 +98,8 @@ pub(super) fn add_node(
         gpus_via_dra: shape.requests_dra_gpus(),
         unused_claims: Vec::new(),
         published_devices: BTreeMap::new(),
-        device_counters: BTreeMap::new(),
-        devices: Vec::new(),
+        device_counters: template.device_counters,
+        devices,
         volume_limits: template.volume_limits,
         attached_volumes: BTreeSet::new(),
         numa: None,

@@ -1,12 +1,10 @@
 //! Claims on devices (`resource.k8s.io`). Several pods may share a claim; they run on the node
-//! where it is allocated, and its devices are taken once. Devices that several nodes can use belong
-//! to no node: like a volume, they restrict a pod to nodes.
+//! where it is allocated, and its devices are taken once. A claim on devices that several nodes can
+//! use (multi-node devices) restricts its pods to these nodes.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use super::{
-    ClaimRequests, FractionalGpu, GpuFraction, Name, Node, NodeSelectorTerm, PodShape, Volume,
-};
+use super::{ClaimRequests, FractionalGpu, GpuFraction, Name, Node, NodeSelectorTerm, PodShape};
 use crate::resources::Resources;
 
 /// A `ResourceClaim` as a pod uses it.
@@ -17,7 +15,8 @@ pub struct DeviceClaim {
     /// Amounts of devices that the claim takes from its node: GPUs as GPUs, other devices as
     /// extended resources named after their class.
     pub devices: Resources,
-    /// What the claim requests of the devices of one node; `None`: nothing, or that is not known.
+    /// What the claim requests of the devices that a node can use; `None`: nothing, or that is not
+    /// known.
     pub requests: Option<Arc<ClaimRequests>>,
     /// For requests with allocation mode `All`: which devices the claim takes, by device selection,
     /// and what one device counts as. The claim takes every such device of its node, at least one
@@ -49,21 +48,12 @@ pub enum DeviceReach {
     NodeLocal,
     /// The claim is allocated: nodes that match any of the terms; `None` means all nodes.
     Allocated(Option<Vec<NodeSelectorTerm>>),
-    /// The claim is not allocated. It gets one multi-node device for each of these requests.
-    Pending(Vec<DeviceRequest>),
-    /// The claim is not allocated. It gets one multi-node device for each of these requests, and
-    /// devices of one node, which is then the only node that can use the claim.
-    PendingWithNodeLocal(Vec<DeviceRequest>),
-}
-
-/// A request for one device that several nodes can use.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DeviceRequest {
-    /// Name of the request, unique among all requests of the snapshot.
-    pub name: Name,
-    /// Free devices that match the request, preferred ones first. Each device goes to one request
-    /// and is usable from some nodes, like a volume.
-    pub devices: Vec<Arc<Volume>>,
+    /// The claim is not allocated, and may get multi-node devices. The devices that it gets decide
+    /// which nodes can use it.
+    Pending,
+    /// The claim is not allocated, and may get multi-node devices beside devices of one node, which
+    /// is then the only node that can use the claim.
+    PendingWithNodeLocal,
 }
 
 /// A claim that is allocated on a node and used there by no pod of the snapshot.
@@ -81,16 +71,16 @@ impl DeviceReach {
     /// Whether some of the claim's devices belong to one node.
     pub fn has_node_local_devices(&self) -> bool {
         match self {
-            Self::NodeLocal | Self::PendingWithNodeLocal(_) => true,
-            Self::Allocated(_) | Self::Pending(_) => false,
+            Self::NodeLocal | Self::PendingWithNodeLocal => true,
+            Self::Allocated(_) | Self::Pending => false,
         }
     }
 
-    /// The claim's requests for devices that several nodes can use.
-    pub fn multi_node_requests(&self) -> &[DeviceRequest] {
+    /// Whether the claim is not allocated and may get multi-node devices.
+    pub fn is_pending(&self) -> bool {
         match self {
-            Self::Pending(requests) | Self::PendingWithNodeLocal(requests) => requests,
-            Self::NodeLocal | Self::Allocated(_) => &[],
+            Self::Pending | Self::PendingWithNodeLocal => true,
+            Self::NodeLocal | Self::Allocated(_) => false,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Devices of a node, and what an unallocated claim requests of them. Counts of devices are
+//! Devices that a node can use, and what an unallocated claim requests of them. Counts of devices are
 //! resources; these details decide where counts are not exact: alternatives and constraints.
 
 use std::{
@@ -8,10 +8,11 @@ use std::{
 
 use super::Name;
 
-/// A device that only the pods of one node can use.
+/// A device that the pods of a node can use: those of one node, or of several
+/// ([`DeviceProperties::is_multi_node`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDevice {
-    /// Driver, pool and name of the device.
+    /// Driver, pool and name of the device, unique among the multi-node devices.
     pub name: Name,
     /// What the `ResourceSlice` of the device and the device classes say about it.
     pub properties: Arc<DeviceProperties>,
@@ -53,6 +54,8 @@ pub struct DeviceProperties {
     /// Device selections that would match it, but do not tolerate its taints. A request for all
     /// devices of such a selection cannot be served.
     pub repelled_kinds: BTreeSet<Name>,
+    /// Several nodes can use it: each of them lists it. No pod is evicted for it.
+    pub is_multi_node: bool,
 }
 
 /// A device that several requests can use at once, as far as its capacity suffices.
@@ -64,7 +67,7 @@ pub struct SharedDevice {
     pub consumed: BTreeMap<Name, DeviceAmounts>,
 }
 
-/// What a claim requests of the devices of one node: the first alternative that can be allocated.
+/// What a claim requests of the devices that a node can use: the first alternative that can be allocated.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimRequests {
     /// The alternatives in order of preference: every combination of `firstAvailable` entries of
@@ -136,7 +139,8 @@ pub enum AttributeRule {
 impl DeviceProperties {
     /// Whether counting devices by kind does not tell if it can be allocated.
     pub fn needs_search(&self) -> bool {
-        self.is_tainted || self.shared.is_some() || !self.counters.is_empty()
+        let Self { is_tainted, is_multi_node, shared, counters, .. } = self;
+        *is_tainted || *is_multi_node || shared.is_some() || !counters.is_empty()
     }
 }
 

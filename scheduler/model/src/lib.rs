@@ -20,7 +20,7 @@ mod snapshot;
 mod topology;
 mod volume;
 
-pub use claim::{DeviceClaim, DeviceReach, DeviceRequest, UnusedClaim};
+pub use claim::{DeviceClaim, DeviceReach, UnusedClaim};
 pub use device::{
     AllocatedShare, AttributeConstraint, AttributeRule, ClaimAlternative, ClaimRequests,
     DeviceAccess, DeviceAmounts, DeviceCount, DeviceProperties, NodeDevice, NodeDeviceRequest,

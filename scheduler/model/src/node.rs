@@ -34,10 +34,10 @@ pub struct Node {
     /// Number of devices that the node publishes, by device selection, allocated devices included.
     /// Used for claims with allocation mode `All`.
     pub published_devices: BTreeMap<Name, i64>,
-    /// The devices that the node publishes, in the order of allocation. Empty: only their counts
-    /// are known.
+    /// The devices that the node can use, in the order of allocation. Without devices of the node
+    /// alone, only the counts of these are known.
     pub devices: Vec<NodeDevice>,
-    /// Counters that its devices consume: what devices of other nodes leave of them.
+    /// Counters that its devices consume: what other devices leave of them.
     pub device_counters: DeviceAmounts,
     /// Claims that take devices of the node although no pod uses them.
     pub unused_claims: Vec<UnusedClaim>,
@@ -77,6 +77,11 @@ impl Node {
     /// Whether counting its devices by kind does not tell if claims can be allocated.
     pub fn needs_device_search(&self) -> bool {
         self.devices.iter().any(|device| device.properties.needs_search())
+    }
+
+    /// Whether it can use devices that several nodes can use.
+    pub fn has_multi_node_devices(&self) -> bool {
+        self.devices.iter().any(|device| device.properties.is_multi_node)
     }
 
     /// Whether the node has the label of GPU workers.

@@ -89,6 +89,10 @@ pub(crate) struct GroupResources {
     pub(crate) allocated: PerResource<i64>,
     pub(crate) allocated_non_preemptible: PerResource<i64>,
     pub(crate) requested: PerResource<i64>,
+    /// Number of pods with a node that have not ended.
+    pub(crate) running: u32,
+    /// Number of waiting pods.
+    pub(crate) pending: u32,
 }
 
 /// Annotation with the fields that the pod grouper derived from the owners when it last wrote the
@@ -244,8 +248,15 @@ fn reported_status(object: &Value, pool: &str) -> ReportedGroupStatus {
                 "/status/resourcesStatus/allocatedNonPreemptible",
             ),
             requested: parse_resource_amounts(object, "/status/resourcesStatus/requested"),
+            running: parse_count(object, "/status/running"),
+            pending: parse_count(object, "/status/pending"),
         },
     }
+}
+
+fn parse_count(object: &Value, pointer: &str) -> u32 {
+    let count = at(object, pointer).and_then(Value::as_u64);
+    count.and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
 }
 
 /// Parses amounts of GPU, CPU and memory. An amount that cannot be parsed becomes -1, which differs

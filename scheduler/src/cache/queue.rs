@@ -49,6 +49,8 @@ pub(crate) struct ReportedQueueStatus {
     pub(crate) allocated: BTreeMap<Name, Name>,
     pub(crate) allocated_non_preemptible: BTreeMap<Name, Name>,
     pub(crate) requested: BTreeMap<Name, Name>,
+    pub(crate) pending: BTreeMap<Name, Name>,
+    pub(crate) fair_share: BTreeMap<Name, Name>,
     pub(crate) conditions: BTreeMap<Name, Condition>,
 }
 
@@ -101,6 +103,8 @@ impl QueueRecord {
                 allocated: strings(object, "/status/allocated"),
                 allocated_non_preemptible: strings(object, "/status/allocatedNonPreemptible"),
                 requested: strings(object, "/status/requested"),
+                pending: strings(object, "/status/pending"),
+                fair_share: strings(object, "/status/fairShare"),
                 conditions: conditions(object),
             },
         }

@@ -70,14 +70,12 @@ impl ClusterCache {
         }
     }
 
-    /// Recomputes unused claims. Marks the nodes whose unused claims changed, and, if the free
-    /// multi-node devices changed, the waiting pods with claims.
+    /// Recomputes unused claims. Marks the nodes whose unused claims changed, and all nodes if the
+    /// usage of multi-node devices changed.
     pub(crate) fn refresh_unused_claims(&mut self) {
         self.changes.nodes.extend(self.resource_claims.refresh_unused_claims(&self.pods));
-        if self.resource_claims.refresh_free_multi_node_devices(&self.pods) {
-            let waits = |key: &&ObjectKey| self.pods.get(key).is_some_and(PodRecord::is_waiting);
-            let waiting = self.resource_claims.pods.iter().filter(waits);
-            self.changes.pods.extend(waiting.cloned());
+        if self.resource_claims.refresh_multi_node_usage(&self.pods) {
+            self.changes.nodes.extend(self.nodes.keys().cloned());
         }
     }
 }

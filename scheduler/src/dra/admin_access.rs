@@ -73,7 +73,10 @@ fn cache_with(objects: &[Value]) -> ClusterCache {
 
 fn picked_devices_text(cache: &ClusterCache, claims: &[&str]) -> String {
     let keys: Vec<ObjectKey> = claims.iter().map(|name| claim_key(name)).collect();
-    let picked = cache.resource_claims.pick_on_node(&"n".into(), &keys.iter().collect::<Vec<_>>());
+    let node = Node { name: "n".into(), ..Node::default() };
+    let on_node: Vec<(&ObjectKey, Vec<&Node>)> =
+        keys.iter().map(|key| (key, vec![&node])).collect();
+    let picked = cache.resource_claims.pick_for_nodes(&on_node);
     let of = |key: &ObjectKey| {
         let Some(picked) = picked.get(key) else { return "nothing".to_owned() };
         let rendered =

@@ -1,13 +1,19 @@
-//! Picks devices for claims that are allocated on a node at the same time.
+//! Picks devices for claims that are allocated at the same time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_scheduler_core::{
-    devices::{AllocatedDevice, AvailableDevices, allocate_claims},
-    model::{AllocatedShare, ClaimRequests, DeviceAccess, DeviceAmounts, Name, Node},
+    devices::{
+        AllocatedDevice, AvailableDevices, DevicePosition, PlacedClaim, UsableDevices,
+        allocate_claims,
+    },
+    model::{
+        AllocatedShare, ClaimRequests, DeviceAccess, DeviceAmounts, Name, Node, NodeDevice,
+        NodeDeviceRequest,
+    },
 };
 
-use super::{DEVICES_MAX, DeviceAlternatives, DeviceId, ObjectKey, ResourceClaims};
+use super::{DEVICES_MAX, DeviceId, ObjectKey, ResourceClaims};
 
 /// A device that a claim gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,104 +29,156 @@ pub(crate) struct PickedDevice {
 /// All devices that a claim gets.
 pub(crate) type PickedDevices = Vec<PickedDevice>;
 
+/// A claim to allocate, with the nodes of its pods.
+#[derive(Clone, Copy)]
+struct ClaimOnNodes<'a> {
+    key: &'a ObjectKey,
+    nodes: &'a [&'a Node],
+}
+
+/// The devices that a node can use.
+struct NodeDevices {
+    ids: Vec<DeviceId>,
+    devices: Vec<NodeDevice>,
+    counters: DeviceAmounts,
+}
+
 impl ResourceClaims {
-    /// Picks devices for each of these claims, which pods on these nodes use. Claims that are
-    /// missing in the result cannot be satisfied.
+    /// Picks devices for each of these claims, which pods on these nodes use: free ones, or any for
+    /// admin access. Claims that are missing in the result cannot be satisfied.
     pub(crate) fn pick_for_nodes(
         &self,
         claims: &[(&ObjectKey, Vec<&Node>)],
     ) -> BTreeMap<ObjectKey, PickedDevices> {
-        let mut wide = self.pick_multi_node(claims);
-        let mut by_node: BTreeMap<&Name, Vec<&ObjectKey>> = BTreeMap::new();
-        for (key, nodes) in claims {
-            let of_node = self
-                .claims
-                .get(*key)
-                .is_some_and(|claim| self.node_local_alternatives(claim).is_some());
-            if let Some(node) = nodes.first().filter(|_| of_node) {
-                by_node.entry(&node.name).or_default().push(*key);
-            }
-        }
+        let claims = claims.iter().map(|(key, nodes)| ClaimOnNodes { key, nodes });
+        let claims: Vec<ClaimOnNodes<'_>> = claims.collect();
         let mut picked = BTreeMap::new();
-        for (key, of_node) in
-            by_node.into_iter().flat_map(|(at, claims)| self.pick_on_node(at, &claims))
-        {
-            match (self.requests_multi_node(&key), wide.remove(&key)) {
-                (false, _) => drop(picked.insert(key, of_node)),
-                (true, Some(wide)) => {
-                    let both = self.sort_by_request(&key, [of_node, wide].concat());
-                    picked.insert(key, both);
-                }
-                (true, None) => {}
-            }
+        for group in self.competing_claims(&claims) {
+            picked.extend(self.pick_together(&group));
         }
-        wide.retain(|key, _| {
-            self.claims.get(key).is_some_and(|claim| self.node_local_alternatives(claim).is_none())
+        picked.retain(|_, its: &mut PickedDevices| {
+            i64::try_from(its.len()).is_ok_and(|count| count <= DEVICES_MAX)
         });
-        picked.extend(wide);
-        picked.retain(|_, its| i64::try_from(its.len()).is_ok_and(|count| count <= DEVICES_MAX));
         picked
     }
 
-    /// Sorts picked devices by the order of the requests in the claim.
-    fn sort_by_request(&self, key: &ObjectKey, mut picked: PickedDevices) -> PickedDevices {
-        let wanted = self.claims.get(key).into_iter().flat_map(|claim| &claim.requests);
-        let requests: Vec<&Name> =
-            wanted.flat_map(DeviceAlternatives::requests).map(|wanted| &wanted.request).collect();
-        picked.sort_by_key(|one| requests.iter().position(|request| **request == one.request));
-        picked
-    }
-
-    /// Picks devices of the node for each of these claims: free ones, or any for admin access. The
-    /// core has found that all can be allocated together. If that has changed since, they are
-    /// allocated one by one, and claims without devices are missing in the result.
-    pub(super) fn pick_on_node(
-        &self,
-        node: &Name,
-        claims: &[&ObjectKey],
-    ) -> BTreeMap<ObjectKey, PickedDevices> {
-        let of_node = self.devices_of(node);
-        let requests = claims.iter().filter_map(|key| {
-            let alternatives = self.node_local_alternatives(self.claims.get(*key)?)?;
-            Some((*key, alternatives.claim_requests()))
-        });
-        let requests: Vec<(&ObjectKey, ClaimRequests)> = requests.collect();
-        let mut devices = self.node_devices(node, |_| true);
-        let counters = self.counters_left_for(node);
-        let picked = |its: Vec<AllocatedDevice<'_>>| -> PickedDevices {
-            let pick = |one: AllocatedDevice<'_>| PickedDevice {
-                request: Name::clone(&one.request.name),
-                device: of_node[one.device].id.clone(),
-                access: one.request.access,
-                consumed: of_node[one.device].consumed_by(&one.request.selection),
-            };
-            its.into_iter().map(pick).collect()
+    /// Groups of claims that compete for devices: those of one node, and those of all nodes whose
+    /// claims compete for multi-node devices or for counters.
+    fn competing_claims<'a>(&self, claims: &[ClaimOnNodes<'a>]) -> Vec<Vec<ClaimOnNodes<'a>>> {
+        let may_be_multi_node = |claim: &&ClaimOnNodes<'a>| {
+            self.claims.get(claim.key).is_some_and(|claim| self.may_be_multi_node(claim))
         };
-        let together: Vec<&ClaimRequests> = requests.iter().map(|(_, requests)| requests).collect();
-        let left = AvailableDevices::new(&devices, &counters, |_| true);
-        if let Ok(allocated) = allocate_claims(&together, &left) {
-            let keys = requests.iter().map(|(key, _)| (*key).clone());
-            return keys.zip(allocated.into_iter().map(picked)).collect();
+        let multi_node = claims.iter().filter(may_be_multi_node).flat_map(|claim| claim.nodes);
+        let shared = self.counter_nodes.values().filter(|nodes| nodes.len() > 1).flatten();
+        let joint: BTreeSet<&Name> = multi_node.map(|node| &node.name).chain(shared).collect();
+        // The claims of joint nodes have no node as key.
+        let mut groups: BTreeMap<Option<&Name>, Vec<ClaimOnNodes<'a>>> = BTreeMap::new();
+        for claim in claims {
+            let Some(node) = claim.nodes.first() else { continue };
+            let group = Some(&node.name).filter(|name| !joint.contains(*name));
+            groups.entry(group).or_default().push(*claim);
+        }
+        groups.into_values().collect()
+    }
+
+    /// Picks devices for these claims. The core has found that all can be allocated together. If
+    /// that has changed since, they are allocated one by one, and claims without devices are missing
+    /// in the result.
+    fn pick_together(&self, claims: &[ClaimOnNodes<'_>]) -> BTreeMap<ObjectKey, PickedDevices> {
+        let nodes: BTreeMap<&Name, &Node> =
+            claims.iter().flat_map(|claim| claim.nodes).map(|node| (&node.name, *node)).collect();
+        let mut lists: Vec<NodeDevices> =
+            nodes.values().map(|node| self.devices_to_pick(node)).collect();
+        let requests = claims.iter().filter_map(|claim| {
+            Some((claim.key, self.claims.get(claim.key)?.requests.as_ref().ok()?.claim_requests()))
+        });
+        let requests: BTreeMap<&ObjectKey, ClaimRequests> = requests.collect();
+        let placed = claims.iter().filter_map(|claim| {
+            let index = |node: &&Node| nodes.keys().position(|name| **name == node.name);
+            let mut at: Vec<usize> = claim.nodes.iter().filter_map(index).collect();
+            at.sort_unstable();
+            at.dedup();
+            Some((claim.key, PlacedClaim { requests: requests.get(claim.key)?, nodes: at }))
+        });
+        let (keys, placed): (Vec<&ObjectKey>, Vec<PlacedClaim<'_>>) = placed.unzip();
+        let (left, positions) = available(&lists);
+        if let Ok(allocated) = allocate_claims(&placed, &left) {
+            let picked = allocated.iter().map(|its| picked_devices(its, &lists, &positions));
+            return keys.into_iter().cloned().zip(picked).collect();
         }
         let mut one_by_one = BTreeMap::new();
-        for (key, requests) in &requests {
-            let left = AvailableDevices::new(&devices, &counters, |_| true);
-            let Ok(allocated) = allocate_claims(&[requests], &left) else { continue };
-            let is_exclusive =
-                |one: &&AllocatedDevice<'_>| one.request.access == DeviceAccess::Exclusive;
-            for one in allocated.iter().flatten().filter(is_exclusive) {
-                let claim = Name::from(key.to_string());
-                let device = &mut devices[one.device];
-                match of_node[one.device].consumed_by(&one.request.selection) {
-                    None => device.allocated_to = Some(claim),
-                    Some(consumed) => device.shares.push(AllocatedShare { claim, consumed }),
-                }
+        for (key, placed) in keys.into_iter().zip(placed) {
+            let (left, positions) = available(&lists);
+            let Ok(allocated) = allocate_claims(&[placed], &left) else { continue };
+            let allocated: Vec<AllocatedDevice<'_>> = allocated.into_iter().flatten().collect();
+            one_by_one.insert(key.clone(), picked_devices(&allocated, &lists, &positions));
+            for one in allocated {
+                take(key, one, &mut lists, &positions);
             }
-            let all = allocated.into_iter().map(|its| ((*key).clone(), picked(its)));
-            one_by_one.extend(all);
         }
         one_by_one
     }
+
+    /// The devices that claims can get on the node. All allocated claims keep theirs.
+    fn devices_to_pick(&self, node: &Node) -> NodeDevices {
+        let own = self.devices_of(&node.name).iter().map(|device| device.id.clone());
+        let own = own.zip(self.node_devices(&node.name, |_| true));
+        let multi_node = self.listed_multi_node_devices(|_| true).into_iter();
+        let multi_node = multi_node.filter(|listed| listed.is_usable_from(node));
+        let multi_node = multi_node.map(|listed| (listed.id, listed.device));
+        let (ids, devices) = own.chain(multi_node).unzip();
+        NodeDevices { ids, devices, counters: self.counters_left_for(node) }
+    }
+}
+
+fn available(lists: &[NodeDevices]) -> (AvailableDevices<'_>, Vec<DevicePosition>) {
+    let mut usable = Vec::new();
+    for NodeDevices { devices, counters, .. } in lists {
+        usable.push(UsableDevices { devices, counters });
+    }
+    AvailableDevices::of_nodes(&usable, |_, _| true)
+}
+
+fn picked_devices(
+    allocated: &[AllocatedDevice<'_>],
+    lists: &[NodeDevices],
+    positions: &[DevicePosition],
+) -> PickedDevices {
+    let pick = |one: &AllocatedDevice<'_>| {
+        let DevicePosition { node, device } = positions[one.device];
+        PickedDevice {
+            request: Name::clone(&one.request.name),
+            device: lists[node].ids[device].clone(),
+            access: one.request.access,
+            consumed: consumed(&lists[node].devices[device], one.request),
+        }
+    };
+    allocated.iter().map(pick).collect()
+}
+
+/// Gives the device to the claim.
+fn take(
+    key: &ObjectKey,
+    AllocatedDevice { request, device }: AllocatedDevice<'_>,
+    lists: &mut [NodeDevices],
+    positions: &[DevicePosition],
+) {
+    if request.access == DeviceAccess::Admin {
+        return;
+    }
+    let at = positions[device];
+    let device = &mut lists[at.node].devices[at.device];
+    let claim = Name::from(key.to_string());
+    match consumed(device, request) {
+        None => device.allocated_to = Some(claim),
+        Some(consumed) => device.shares.push(AllocatedShare { claim, consumed }),
+    }
+}
+
+/// What the request consumes of the capacity of the device; `None` unless it can be shared.
+fn consumed(device: &NodeDevice, request: &NodeDeviceRequest) -> Option<DeviceAmounts> {
+    let shared = device.properties.shared.as_ref()?;
+    Some(shared.consumed.get(&request.selection).cloned().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -169,8 +227,10 @@ mod tests {
         cache.resource_claims.refresh();
         let key = |name: &str| ObjectKey { namespace: "ns".into(), name: name.into() };
         let keys: Vec<ObjectKey> = claims.iter().map(|(name, _)| key(name)).collect();
-        let picked =
-            cache.resource_claims.pick_on_node(&"n".into(), &keys.iter().collect::<Vec<_>>());
+        let node = Node { name: "n".into(), ..Node::default() };
+        let on_node: Vec<(&ObjectKey, Vec<&Node>)> =
+            keys.iter().map(|key| (key, vec![&node])).collect();
+        let picked = cache.resource_claims.pick_for_nodes(&on_node);
         let rendered = claims.iter().map(|(name, model)| {
             let devices =
                 picked.get(&key(name)).into_iter().flatten().map(|one| &*one.device.device);

@@ -61,6 +61,7 @@ impl DeviceAlternatives {
     }
 
     /// A single set without alternatives.
+    #[cfg(test)]
     pub(super) fn from_single_set(set: DeviceSet) -> Self {
         Self(vec![set])
     }
@@ -94,7 +95,7 @@ impl DeviceAlternatives {
         let requests = self.claim_requests();
         if of_node.iter().any(Device::needs_search) {
             let is_offered =
-                allocate_claims(&[&requests], free) != Err(AllocationFailure::Impossible);
+                allocate_claims(&[(&requests).into()], free) != Err(AllocationFailure::Impossible);
             return if is_offered { Resources::INEXHAUSTIBLE } else { 0 };
         }
         let count = max_claims(&requests, free);
@@ -122,14 +123,6 @@ impl DeviceAlternatives {
             common.retain(|kind, count| other.get(kind) == Some(count));
             common
         })
-    }
-
-    /// The only set of a claim without alternatives and constraints.
-    pub(super) fn unconstrained_set(&self) -> Option<&DeviceSet> {
-        match self.0.as_slice() {
-            [only] if only.is_unconstrained() => Some(only),
-            _ => None,
-        }
     }
 
     /// Whether every alternative has a request for which `is_one` holds.
@@ -227,7 +220,8 @@ mod tests {
         let properties: Vec<DeviceProperties> = devices.iter().map(Device::properties).collect();
         let free = AvailableDevices::all_free(&properties, &DeviceAmounts::new());
         let requests = choices.claim_requests();
-        let picked = allocate_claims(&[&requests], &free).unwrap_or_default().into_iter().flatten();
+        let picked =
+            allocate_claims(&[(&requests).into()], &free).unwrap_or_default().into_iter().flatten();
         let picked =
             picked.map(|one| format!("{}:{}", one.request.name, devices[one.device].id.device));
         let count = choices.count_offered(&free, &devices);

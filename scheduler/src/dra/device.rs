@@ -84,12 +84,6 @@ impl Device {
         self.is_tainted || self.shared.is_some() || !self.counters.is_empty()
     }
 
-    /// What a request of this kind consumes of its capacity; `None` unless it can be shared.
-    pub(super) fn consumed_by(&self, kind: &Name) -> Option<DeviceAmounts> {
-        let shared = self.shared.as_ref()?;
-        Some(shared.consumed.get(kind).cloned().unwrap_or_default())
-    }
-
     /// The properties of the device that the core knows.
     pub(super) fn properties(&self) -> DeviceProperties {
         DeviceProperties {
@@ -100,6 +94,7 @@ impl Device {
             shared: self.shared.clone(),
             is_tainted: self.is_tainted,
             repelled_kinds: self.repelled_kinds.clone(),
+            is_multi_node: false,
         }
     }
 }
@@ -260,7 +255,7 @@ pub(super) struct PublishedDevices {
     pub(super) by_node: BTreeMap<Name, Vec<Device>>,
     /// Devices that more than one node can use.
     pub(super) multi_node: Vec<MultiNodeDevice>,
-    /// Slices that publish a device of an earlier slice, and devices that are not supported.
+    /// Slices that publish a device of an earlier slice.
     pub(super) faults: Vec<(Name, SliceFault)>,
     /// The shared counters of all pools.
     pub(super) counters: DeviceAmounts,
@@ -307,10 +302,6 @@ fn select_devices(
             let device = context.slice_device(slice, is_whole, one);
             if let Some(first) = first.get(&*device.id.device).filter(|first| **first != name) {
                 published.faults.push((Name::clone(name), duplicate_fault(&device.id, first)));
-                continue;
-            }
-            if let Some(fault) = multi_node_fault(place, &device) {
-                published.faults.push((Name::clone(name), fault));
                 continue;
             }
             match place {
@@ -390,26 +381,6 @@ fn compile_all<'e>(
     functions: &Context<'_>,
 ) -> Option<Vec<Expression>> {
     expressions.into_iter().map(|text| expression::compile(text, functions).ok()).collect()
-}
-
-/// A device that several nodes can use is allocated as a whole, or not at all.
-fn multi_node_fault(scope: &NodeScope, device: &Device) -> Option<SliceFault> {
-    if !matches!(scope, NodeScope::Nodes(_)) {
-        return None;
-    }
-    let (found, allowed) = if device.shared.is_some() {
-        (
-            "allowMultipleAllocations",
-            "a device of one node, or one without allowMultipleAllocations",
-        )
-    } else if !device.counters.is_empty() {
-        ("consumesCounters", "a device of one node, or one without consumesCounters")
-    } else {
-        return None;
-    };
-    let found = format!("{found} of {:?}, which several nodes can use", &*device.id.device);
-    let error = Malformed::new("spec.devices", found, allowed);
-    Some(SliceFault { error, consequence: DEVICE_NOT_USED })
 }
 
 /// What devices are matched with.

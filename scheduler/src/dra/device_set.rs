@@ -49,28 +49,6 @@ impl DeviceSet {
         Ok(Self { constraints: constraints.collect::<Result<_, _>>()?, requests: wanted })
     }
 
-    /// Whether the set has neither constraints, admin access nor requests for all devices.
-    pub(super) fn is_plain(&self) -> bool {
-        let is_plain = |one: &DeviceRequestRecord| {
-            one.count != DeviceCount::All && one.access == DeviceAccess::Exclusive
-        };
-        self.constraints.is_empty() && self.requests.iter().all(is_plain)
-    }
-
-    /// Whether the set has no constraints.
-    pub(super) fn is_unconstrained(&self) -> bool {
-        self.constraints.is_empty()
-    }
-
-    /// The requests for which `are_of_it` holds, without constraints.
-    pub(super) fn with_only_requests(
-        &self,
-        is_wanted: impl Fn(&DeviceRequestRecord) -> bool,
-    ) -> Self {
-        let wanted = self.requests.iter().filter(|one| is_wanted(one)).cloned().collect();
-        Self { requests: wanted, constraints: BTreeSet::new() }
-    }
-
     /// Whether any request has admin access.
     pub(super) fn has_admin_requests(&self) -> bool {
         self.requests.iter().any(|one| one.access == DeviceAccess::Admin)
@@ -94,17 +72,6 @@ impl DeviceSet {
                 || one.selection.count_selected(node_devices) >= rivals
         };
         self.constraints.is_empty() && self.has_admin_requests() && all().all(suffice)
-    }
-
-    /// The devices of a plain set: the request of each, and its index in the request.
-    pub(super) fn requested_devices(&self) -> impl Iterator<Item = (&DeviceRequestRecord, i64)> {
-        self.requests.iter().flat_map(|one| {
-            let count = match one.count {
-                DeviceCount::Exactly(count) => count,
-                DeviceCount::All => 0,
-            };
-            (0..count).map(move |at| (one, at))
-        })
     }
 
     /// All requests, in the order of the claim.
@@ -353,7 +320,8 @@ mod tests {
         let choices = DeviceAlternatives::from_single_set(set.clone());
         let free = AvailableDevices::all_free(properties.iter().copied(), &DeviceAmounts::new());
         let count = choices.count_offered(&free, &devices);
-        let picked = allocate_claims(&[&choices.claim_requests()], &free).map(|picked| {
+        let requests = choices.claim_requests();
+        let picked = allocate_claims(&[(&requests).into()], &free).map(|picked| {
             let devices = picked[0]
                 .iter()
                 .map(|one| format!("{}:{}", one.request.name, devices[one.device].id.device));

@@ -11,7 +11,9 @@ use schedlab_scheduler_core::{
     resources::Resources,
 };
 
-use super::{ClaimProblem, ClaimRecord, ClaimRequest, ObjectKey, PodRecord, ResourceClaims};
+use super::{
+    ClaimProblem, ClaimRecord, ClaimRequest, ObjectKey, PodRecord, ResourceClaims, claim_requests,
+};
 use crate::records::extended_requests::{DEVICE_CLASS_PREFIX, ExtendedRequest};
 
 /// The claim to create for extended resources of a pod.
@@ -85,12 +87,16 @@ impl ResourceClaims {
             let record = ClaimRecord::from_object(&json!({ "spec": spec }));
             let name: Name = format!("{} for {resource}", key.name).into();
             let own_key = ObjectKey { namespace: Name::clone(&key.namespace), name };
+            let reach = self.claim_reach(&own_key, &record, pods)?;
+            let request = self.resolve_claim_request(&own_key.name, &record, None)?;
+            // Multi-node devices are no resources of a node.
+            let is_of_one_node = reach.has_node_local_devices();
             let ClaimRequest { devices, all_devices } =
-                self.resolve_claim_request(&own_key.name, &record, None)?;
+                if is_of_one_node { request } else { ClaimRequest::default() };
             claims.push(DeviceClaim {
                 name: own_key.to_string().into(),
                 devices,
-                requests: self.node_requests(&record),
+                requests: claim_requests(&record),
                 allocate_all: all_devices,
                 plugin_resources: Some(requested_amount(pod, resource)),
                 is_pod_owned: true,
@@ -98,7 +104,7 @@ impl ResourceClaims {
                 allocated_on: None,
                 also_counts_as: None,
                 reserved_for_others: 0,
-                reach: self.claim_reach(&own_key, &record, pods)?,
+                reach,
             });
         }
         Ok(claims)

@@ -1,26 +1,21 @@
 //! Devices that a `ResourceSlice` publishes for several nodes: for all, or for those of a node
-//! selector. They are not resources of a node. Instead, the core assigns one to each requested
-//! device, as it assigns volumes to volume claims. Requests for node-local devices in the same
-//! claim are handled as usual.
+//! selector. Each node that can use such a device lists it beside its own devices, and the core
+//! allocates the claims of all these nodes together.
 
 use std::{
-    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
 use schedlab_api::{Value, json};
-use schedlab_scheduler_core::{
-    model::{
-        DeviceAccess, DeviceCount, DeviceReach, DeviceRequest, Name, Node, Volume, VolumeReach,
-    },
-    plugins::assign_devices,
+use schedlab_scheduler_core::model::{
+    DeviceAmounts, DeviceProperties, DeviceReach, Name, Node, NodeDevice,
 };
 
 use super::{
-    ClaimProblem, ClaimRecord, Device, DeviceAlternatives, DeviceId, DeviceSelection, ObjectKey,
-    PickedDevice, PickedDevices, PodRecord, ResourceClaims, claim::DeviceRequestRecord,
-    device::natural_order_key, device_set::DeviceSet, slice::NodeTerm,
+    ClaimProblem, ClaimRecord, Device, DeviceAlternatives, DeviceId, DeviceSelection,
+    GpuAccounting, ObjectKey, PickedDevices, PodRecord, ResourceClaims, claim::DeviceRequestRecord,
+    device::natural_order_key, slice::NodeTerm,
 };
 use crate::parse::{Malformed, list};
 
@@ -30,8 +25,8 @@ pub(super) struct MultiNodeDevice {
     device: Device,
     /// Selects the nodes that can use the device; `None`: all nodes.
     term: Option<NodeTerm>,
-    /// The device as a volume, which the core assigns to claims.
-    volume: Arc<Volume>,
+    /// The properties that the core knows; `None`: the device is allocated to no claim.
+    properties: Option<Arc<DeviceProperties>>,
 }
 
 /// All multi-node devices.
@@ -40,20 +35,36 @@ pub(super) struct MultiNodeDevices {
     /// The devices, in the order of allocation: devices that fewer claims and nodes can use come
     /// first.
     devices: Vec<MultiNodeDevice>,
-    /// Classes and selections without node-local devices, and whether any of their devices is a
-    /// GPU.
-    exclusive_kinds: BTreeMap<Name, bool>,
-    /// Devices that are not allocated, or allocated only to a leftover claim.
-    free: BTreeSet<DeviceId>,
+    usage: MultiNodeUsage,
+}
+
+/// What claims use of the multi-node devices.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct MultiNodeUsage {
+    /// The devices with their claims, without leftover claims.
+    listed: Vec<ListedDevice>,
+    /// What is left of the counters that the devices consume.
+    counters: DeviceAmounts,
+}
+
+/// A device as the nodes that can use it list it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ListedDevice {
+    pub(super) id: DeviceId,
+    pub(super) device: NodeDevice,
+    term: Option<NodeTerm>,
 }
 
 impl MultiNodeDevice {
     pub(super) fn new(device: Device, term: Option<NodeTerm>) -> Self {
-        let affinity = term.as_ref().map(|term| vec![term.parsed.clone()]);
-        let DeviceId { driver, pool, device: own } = &device.id;
-        let reach = VolumeReach { affinity, zones: Vec::new() };
-        let given = Volume { name: format!("{driver}/{pool}/{own}").into(), reach };
-        Self { device, term, volume: Arc::new(given) }
+        Self { device, term, properties: None }
+    }
+}
+
+impl ListedDevice {
+    /// Whether pods on the node can use the device.
+    pub(super) fn is_usable_from(&self, node: &Node) -> bool {
+        self.term.as_ref().is_none_or(|term| term.parsed.matches_node(node))
     }
 }
 
@@ -63,7 +74,7 @@ impl MultiNodeDevices {
             let DeviceId { driver, pool, device: own } = device.id.clone();
             (device.kinds.len(), term.is_none(), driver, pool, natural_order_key(&own))
         });
-        Self { devices, ..Self::default() }
+        Self { devices, usage: MultiNodeUsage::default() }
     }
 
     pub(super) fn all_devices(&self) -> impl Iterator<Item = &Device> {
@@ -74,33 +85,51 @@ impl MultiNodeDevices {
         self.devices.iter_mut().map(|wide| &mut wide.device)
     }
 
+    /// The devices that pods on the node can use, with the claims that keep them.
+    pub(super) fn usable_from<'s>(
+        &'s self,
+        node: &'s Node,
+    ) -> impl Iterator<Item = &'s ListedDevice> {
+        self.usage.listed.iter().filter(|listed| listed.is_usable_from(node))
+    }
+
     fn get(&self, id: &DeviceId) -> Option<&MultiNodeDevice> {
         self.devices.iter().find(|wide| wide.device.id == *id)
+    }
+
+    /// Whether a request may get one of the devices, or is kept from all of its devices by the taint
+    /// of one.
+    fn may_satisfy(&self, selection: &DeviceSelection) -> bool {
+        let name = selection.name();
+        let mut usable = self.devices.iter().filter_map(|wide| wide.properties.as_ref());
+        usable.any(|device| device.kinds.contains(&name) || device.repelled_kinds.contains(&name))
     }
 }
 
 impl ResourceClaims {
-    /// Recomputes which kinds have multi-node devices only.
-    pub(super) fn classify_multi_node_kinds(&mut self) {
-        let mut alone: BTreeMap<Name, bool> = BTreeMap::new();
-        for device in self.multi_node.all_devices() {
-            for kind in &device.kinds {
-                *alone.entry(Name::clone(kind)).or_default() |= device.is_gpu;
+    /// Recomputes the properties of multi-node devices. Where queues are charged for GPUs, a
+    /// multi-node GPU is allocated to no claim, and requests for GPUs get no other device.
+    pub(super) fn classify_multi_node_devices(&mut self) {
+        let is_charged = self.gpu_accounting == GpuAccounting::AsGpus;
+        let classes = self.classes.keys().map(|class| (Name::clone(class), class));
+        let selections = self.selections.iter().map(|one| (one.name(), &one.class));
+        let gpu_kinds = classes.chain(selections).filter(|(_, class)| self.is_gpu_class(class));
+        let gpu_kinds: BTreeSet<Name> = gpu_kinds.map(|(kind, _)| kind).collect();
+        for wide in &mut self.multi_node.devices {
+            let mut properties =
+                DeviceProperties { is_multi_node: true, ..wide.device.properties() };
+            for kinds in [&mut properties.kinds, &mut properties.repelled_kinds] {
+                kinds.retain(|kind| !gpu_kinds.contains(kind));
             }
+            let is_usable = !(is_charged && wide.device.is_gpu);
+            wide.properties = is_usable.then(|| Arc::new(properties));
         }
-        if !alone.is_empty() {
-            for device in self.devices.values().flatten() {
-                alone.retain(|kind, _| !device.kinds.contains(kind));
-            }
-        }
-        self.multi_node.exclusive_kinds = alone;
     }
 
-    /// From which nodes a claim can use its allocated multi-node devices, or the multi-node devices
-    /// that it may get.
+    /// From which nodes a claim can use its allocated multi-node devices, or those that it may get.
     ///
     /// # Errors
-    /// The request for multi-node devices is not supported.
+    /// The claim requests GPUs that several nodes can use, and queues are charged for GPUs.
     pub(super) fn claim_reach(
         &self,
         key: &ObjectKey,
@@ -116,56 +145,32 @@ impl ResourceClaims {
                 had()
             });
         }
-        if self.multi_node.devices.is_empty() {
-            return Ok(DeviceReach::NodeLocal);
-        }
         if let Some(why) = self.unsupported_reason(claim) {
             return Err(ClaimProblem::Malformed(Name::clone(&key.name), why));
         }
-        let wishes =
-            self.free_devices_by_request(key, claim, |id| self.multi_node.free.contains(id));
-        Ok(match (wishes, self.node_local_alternatives(claim)) {
-            (None, _) => DeviceReach::NodeLocal,
-            (Some(wishes), None) => DeviceReach::Pending(wishes),
-            (Some(wishes), Some(_)) => DeviceReach::PendingWithNodeLocal(wishes),
+        Ok(match claim.requests.as_ref() {
+            Ok(requests) if self.may_be_multi_node(claim) => {
+                let is_of_node =
+                    |one: &DeviceRequestRecord| !self.multi_node.may_satisfy(&one.selection);
+                if requests.every_set_has(is_of_node) {
+                    DeviceReach::PendingWithNodeLocal
+                } else {
+                    DeviceReach::Pending
+                }
+            }
+            Ok(_) | Err(_) => DeviceReach::NodeLocal,
         })
     }
 
-    /// The claim's requests for multi-node devices; `None` if there are none or they are not
-    /// supported.
-    fn multi_node_requests(&self, claim: &ClaimRecord) -> Option<DeviceSet> {
-        let set = claim.requests.as_ref().ok()?.unconstrained_set()?;
-        let is_wide = |one: &DeviceRequestRecord| {
-            self.multi_node.exclusive_kinds.contains_key(&one.selection.name())
-        };
-        let wide = set.with_only_requests(is_wide);
-        let can_be_given = wide.is_plain()
-            && !set.has_admin_requests()
-            && wide.requests().iter().all(|one| self.is_supported(one));
-        let is_wanted = !wide.requests().is_empty();
-        (is_wanted && can_be_given).then_some(wide)
+    /// Whether a request of the claim may get a multi-node device.
+    pub(super) fn may_be_multi_node(&self, claim: &ClaimRecord) -> bool {
+        let mut requests = claim.requests.iter().flat_map(DeviceAlternatives::requests);
+        requests.any(|one| self.multi_node.may_satisfy(&one.selection))
     }
 
-    /// Whether the claim has supported requests for multi-node devices.
-    pub(super) fn requests_multi_node(&self, key: &ObjectKey) -> bool {
-        self.claims.get(key).is_some_and(|claim| self.multi_node_requests(claim).is_some())
-    }
-
-    /// The requests for node-local devices; `None` if there are none.
-    pub(super) fn node_local_alternatives<'a>(
-        &self,
-        claim: &'a ClaimRecord,
-    ) -> Option<Cow<'a, DeviceAlternatives>> {
-        let wanted = claim.requests.as_ref().ok()?;
-        if self.multi_node_requests(claim).is_none() {
-            return Some(Cow::Borrowed(wanted));
-        }
-        let is_wide = |one: &DeviceRequestRecord| {
-            self.multi_node.exclusive_kinds.contains_key(&one.selection.name())
-        };
-        let of_node = wanted.unconstrained_set()?.with_only_requests(|one| !is_wide(one));
-        (!of_node.requests().is_empty())
-            .then(|| Cow::Owned(DeviceAlternatives::from_single_set(of_node)))
+    /// Whether only devices of one node can satisfy the request.
+    pub(super) fn is_of_one_node(&self, selection: &DeviceSelection) -> bool {
+        !self.multi_node.may_satisfy(selection)
     }
 
     /// Whether the claim requests GPUs, which queues are charged for.
@@ -174,128 +179,28 @@ impl ResourceClaims {
         wanted.any(|one| self.is_gpu_class(&one.selection.class))
     }
 
-    /// The free multi-node devices for each request of the claim; `None` if it requests none.
-    fn free_devices_by_request(
-        &self,
-        key: &ObjectKey,
-        claim: &ClaimRecord,
-        is_free: impl Fn(&DeviceId) -> bool,
-    ) -> Option<Vec<DeviceRequest>> {
-        let set = self.multi_node_requests(claim)?;
-        let wishes =
-            set.requested_devices().map(|(DeviceRequestRecord { request, selection, .. }, at)| {
-                DeviceRequest {
-                    name: requested_device_name(key, request, at),
-                    devices: self.matching_multi_node_devices(selection, &is_free),
-                }
-            });
-        Some(wishes.collect())
-    }
-
-    /// Whether only multi-node devices can satisfy the request, and they can be allocated for it.
-    fn is_supported(&self, wanted: &DeviceRequestRecord) -> bool {
-        let is_gpu = self.multi_node.exclusive_kinds.get(&wanted.selection.name());
-        is_gpu == Some(&false) && !self.is_gpu_class(&wanted.selection.class)
-    }
-
-    fn matching_multi_node_devices(
-        &self,
-        selection: &DeviceSelection,
-        is_free: impl Fn(&DeviceId) -> bool,
-    ) -> Vec<Arc<Volume>> {
-        let name = selection.name();
-        let of_it = self.multi_node.devices.iter().filter(|wide| wide.device.kinds.contains(&name));
-        let free = of_it.filter(|wide| is_free(&wide.device.id));
-        free.map(|wide| Arc::clone(&wide.volume)).collect()
-    }
-
-    /// Why a claim that needs multi-node devices gets none.
+    /// Why a claim that needs multi-node GPUs gets none.
     fn unsupported_reason(&self, claim: &ClaimRecord) -> Option<Malformed> {
-        let choices = claim.requests.as_ref().ok()?;
-        let is_wide = |one: &DeviceRequestRecord| {
-            self.multi_node.exclusive_kinds.contains_key(&one.selection.name())
-        };
-        if !choices.every_set_has(is_wide) {
+        let unused = |wide: &&MultiNodeDevice| wide.properties.is_none();
+        if !self.multi_node.devices.iter().any(|wide| unused(&wide)) {
             return None;
         }
-        let why = |field: &str, found: &str, allowed: &'static str| {
-            let field = format!("spec.devices.{field}");
-            Some(Malformed::new(field, format!("{found} multi-node devices"), allowed))
+        let needs_unused = |one: &DeviceRequestRecord| {
+            let name = one.selection.name();
+            let is_of_kind = |device: &Device| device.kinds.contains(&name);
+            let mut unused = self.multi_node.devices.iter().filter(unused);
+            unused.any(|wide| is_of_kind(&wide.device))
+                && !self.devices.values().flatten().any(is_of_kind)
+                && !self.multi_node.may_satisfy(&one.selection)
         };
-        if choices.has_alternatives() {
-            return why("requests", "firstAvailable of", "exactly");
-        }
-        if choices.requests().any(|one| one.access == DeviceAccess::Admin && is_wide(one)) {
-            return why("requests", "adminAccess to", "adminAccess to node-local devices");
-        }
-        if choices.requests().any(|one| one.access == DeviceAccess::Admin) {
-            return why(
-                "requests",
-                "adminAccess beside",
-                "one claim for node-local devices and another for multi-node devices",
-            );
-        }
-        if choices.counted_name().is_some() && !choices.requests().all(is_wide) {
-            return why(
-                "constraints",
-                "some beside",
-                "one claim for node-local devices and another for multi-node devices",
-            );
-        }
-        if choices.counted_name().is_some() {
-            return why("constraints", "some on", "none");
-        }
-        if choices.requests().any(|one| one.count == DeviceCount::All && is_wide(one)) {
-            return why("requests", "allocationMode All of", "allocationMode ExactCount");
-        }
-        if choices.requests().any(|one| is_wide(one) && !self.is_supported(one)) {
-            return why(
-                "requests",
-                "GPUs among",
+        let requests = claim.requests.as_ref().ok()?;
+        requests.every_set_has(needs_unused).then(|| {
+            Malformed::new(
+                "spec.devices.requests",
+                "GPUs among multi-node devices",
                 "node-local GPUs, since queues are charged for GPUs",
-            );
-        }
-        None
-    }
-
-    /// Picks free multi-node devices for each of these claims, which pods on these nodes use.
-    /// Claims that are missing in the result request none or cannot be satisfied.
-    pub(super) fn pick_multi_node(
-        &self,
-        claims: &[(&ObjectKey, Vec<&Node>)],
-    ) -> BTreeMap<ObjectKey, PickedDevices> {
-        let is_free = |id: &DeviceId| !self.allocated_devices.contains_key(id);
-        let wishes =
-            |key: &ObjectKey| self.free_devices_by_request(key, self.claims.get(key)?, is_free);
-        let wanted: Vec<(&ObjectKey, Vec<DeviceRequest>, &[&Node])> = claims
-            .iter()
-            .filter_map(|(key, nodes)| Some((*key, wishes(key)?, nodes.as_slice())))
-            .collect();
-        let places = wanted
-            .iter()
-            .flat_map(|(_, wishes, nodes)| nodes.iter().map(|node| (wishes.as_slice(), *node)));
-        let chosen = assign_devices(places);
-        let by_name: BTreeMap<&Name, &DeviceId> = self
-            .multi_node
-            .devices
-            .iter()
-            .map(|wide| (&wide.volume.name, &wide.device.id))
-            .collect();
-        let picked = wanted.iter().filter_map(|(key, _, _)| {
-            let set = self.multi_node_requests(self.claims.get(*key)?)?;
-            let its = set.requested_devices().map(|(DeviceRequestRecord { request, .. }, at)| {
-                let device = by_name.get(chosen.get(&requested_device_name(key, request, at))?)?;
-                let (request, device) = (Name::clone(request), (*device).clone());
-                Some(PickedDevice {
-                    request,
-                    device,
-                    access: DeviceAccess::Exclusive,
-                    consumed: None,
-                })
-            });
-            Some(((*key).clone(), its.collect::<Option<PickedDevices>>()?))
-        });
-        picked.collect()
+            )
+        })
     }
 
     /// `nodeSelector` of an allocation of these devices to a pod on the node, as in kube-scheduler:
@@ -337,33 +242,40 @@ fn distinct_requirements<'t>(terms: &[&'t Value], part: &str) -> Vec<&'t Value> 
     all
 }
 
-/// Name of a requested device: claim, request and index.
-fn requested_device_name(key: &ObjectKey, request: &Name, index: i64) -> Name {
-    format!("{key} {request} {index}").into()
-}
-
 impl ResourceClaims {
-    /// Recomputes which multi-node devices are free; returns whether that changed. Waiting pods may
-    /// get only these. Devices of leftover claims count as free, since these are released before
-    /// pods are bound.
-    pub(crate) fn refresh_free_multi_node_devices(
+    /// Recomputes what claims use of the multi-node devices; returns whether that changed. Devices
+    /// of leftover claims count as free, since these are released before pods are bound.
+    pub(crate) fn refresh_multi_node_usage(
         &mut self,
         pods: &BTreeMap<ObjectKey, PodRecord>,
     ) -> bool {
-        if self.multi_node.devices.is_empty() && self.multi_node.free.is_empty() {
+        if self.multi_node.devices.is_empty() && self.multi_node.usage.listed.is_empty() {
             return false;
         }
         let left_over = self.claims.iter().filter(|(key, it)| it.is_leftover(key, pods));
-        let allocations = left_over.filter_map(|(_, claim)| claim.allocation.as_ref());
-        let left_over: BTreeSet<&DeviceId> =
-            allocations.flat_map(|allocation| allocation.devices.keys()).collect();
-        let ids = self.multi_node.all_devices().map(|device| &device.id);
-        let free =
-            ids.filter(|id| !self.allocated_devices.contains_key(*id) || left_over.contains(*id));
-        let free: BTreeSet<DeviceId> = free.cloned().collect();
-        let has_changed = free != self.multi_node.free;
-        self.multi_node.free = free;
+        let left_over: BTreeSet<String> = left_over.map(|(key, _)| key.to_string()).collect();
+        let listed = self.listed_multi_node_devices(|claim| !left_over.contains(&**claim));
+        let consumed = self.multi_node.all_devices().flat_map(|device| device.counters.keys());
+        let counters = self.counters_left(consumed, |device| {
+            self.is_in_use_by(&device.id, |claim| !left_over.contains(&**claim))
+        });
+        let usage = MultiNodeUsage { listed, counters };
+        let has_changed = usage != self.multi_node.usage;
+        self.multi_node.usage = usage;
         has_changed
+    }
+
+    /// The devices that claims can get, with those of their claims for which `is_kept` holds.
+    pub(super) fn listed_multi_node_devices(
+        &self,
+        is_kept: impl Fn(&Name) -> bool,
+    ) -> Vec<ListedDevice> {
+        let listed = |wide: &MultiNodeDevice| {
+            let id = &wide.device.id;
+            let device = self.node_device(id, wide.properties.as_ref()?, &is_kept);
+            Some(ListedDevice { id: id.clone(), device, term: wide.term.clone() })
+        };
+        self.multi_node.devices.iter().filter_map(listed).collect()
     }
 }
 

@@ -26,7 +26,7 @@ impl ResourceClaims {
     }
 
     /// The resources of the devices that a claim holds on the node, including its device set.
-    fn claim_resources_on(&self, node: &Name, key: &ObjectKey) -> Resources {
+    pub(super) fn claim_resources_on(&self, node: &Name, key: &ObjectKey) -> Resources {
         let Some(claim) = self.claims.get(key) else { return Resources::default() };
         let of_it = |id| claim.allocation.as_ref().is_some_and(|it| it.devices.contains_key(id));
         let devices = self.devices_of(node).iter().filter(|device| of_it(&device.id));

@@ -49,7 +49,7 @@ pub(crate) async fn write_group_resources(
         // another writer would be missed.
         let change = json!({
             "metadata": { "resourceVersion": version.to_string() },
-            "status": { "resourcesStatus": resources_status(&now) },
+            "status": group_status(&now),
         });
         async move {
             let path = format!("{path}/status");
@@ -75,6 +75,15 @@ pub(crate) async fn write_group_resources(
     result
 }
 
+/// What the pods of a group use and request, while they are added up.
+#[derive(Clone, Default)]
+struct GroupCharges {
+    requested: Charge,
+    allocated: Charge,
+    running: u32,
+    pending: u32,
+}
+
 /// What the pods of each group use and request, by index of the group in the snapshot.
 fn resources_by_group(snapshot: &Snapshot, plan: Option<&Plan>) -> Vec<GroupResources> {
     let prices = ChargeTable::new(snapshot);
@@ -86,7 +95,7 @@ fn resources_by_group(snapshot: &Snapshot, plan: Option<&Plan>) -> Vec<GroupReso
             Decision::Evict { .. } | Decision::Pipeline { .. } => None,
         })
         .collect();
-    let mut bills = vec![(Charge::default(), Charge::default()); snapshot.pod_groups.len()];
+    let mut bills = vec![GroupCharges::default(); snapshot.pod_groups.len()];
     for (id, pod) in (0..).map(PodId).zip(&snapshot.pods) {
         let Some(group) = pod.group.filter(|_| is_alive(pod)) else { continue };
         let node = pod.node.map(|node| &snapshot.nodes[node.0 as usize]);
@@ -95,23 +104,28 @@ fn resources_by_group(snapshot: &Snapshot, plan: Option<&Plan>) -> Vec<GroupReso
             || prices.charge_for_fair_share(pod.shape),
             |on| prices.charge_on_node(pod.shape, on),
         );
-        let (requested, allocated) = &mut bills[group.0 as usize];
+        let charges = &mut bills[group.0 as usize];
         if node.is_some() {
-            allocated.add_charge(bill.clone());
+            charges.running += 1;
+            charges.allocated.add_charge(bill.clone());
+        } else {
+            charges.pending += 1;
         }
-        requested.add_charge(bill);
+        charges.requested.add_charge(bill);
     }
-    for (group, (requested, _)) in snapshot.pod_groups.iter().zip(&mut bills) {
-        group
-            .unschedulable_members
-            .iter()
-            .for_each(|member| requested.add_charge(prices.charge_for_fair_share(member.shape)));
+    for (group, charges) in snapshot.pod_groups.iter().zip(&mut bills) {
+        for member in &group.unschedulable_members {
+            charges.pending += 1;
+            charges.requested.add_charge(prices.charge_for_fair_share(member.shape));
+        }
     }
-    let uses = snapshot.pod_groups.iter().zip(bills).map(|(group, (requested, allocated))| {
-        let allocated = allocated.total();
+    let uses = snapshot.pod_groups.iter().zip(bills).map(|(group, charges)| {
+        let allocated = charges.allocated.total();
         let allocated_non_preemptible =
             if group.preemptible { PerResource::default() } else { allocated };
-        GroupResources { requested: requested.total(), allocated, allocated_non_preemptible }
+        let requested = charges.requested.total();
+        let (running, pending) = (charges.running, charges.pending);
+        GroupResources { allocated, allocated_non_preemptible, requested, running, pending }
     });
     uses.collect()
 }
@@ -126,6 +140,21 @@ fn is_alive(pod: &Pod) -> bool {
         | PodStatus::Releasing => true,
         PodStatus::Succeeded | PodStatus::Failed => false,
     }
+}
+
+/// The status as a merge patch.
+fn group_status(resources: &GroupResources) -> Value {
+    let phase = match (resources.running, resources.pending) {
+        (0, 0) => Value::Null,
+        (0, _) => "Pending".into(),
+        (_, _) => "Running".into(),
+    };
+    json!({
+        "phase": phase,
+        "running": resources.running,
+        "pending": resources.pending,
+        "resourcesStatus": resources_status(resources),
+    })
 }
 
 /// `status.resourcesStatus` as a merge patch; unused resources are null.

@@ -1,6 +1,7 @@
 //! Builds a snapshot from text.
 
 mod device;
+mod multi_node;
 mod queue;
 mod shape;
 mod volume;
@@ -14,6 +15,7 @@ use super::{
     to_name,
     tokens::{LineTokens, split_key_value},
 };
+use multi_node::MultiNodeDevice;
 use schedlab_api::labels;
 use schedlab_scheduler_core::{
     Snapshot,
@@ -57,6 +59,7 @@ struct SnapshotBuilder {
     jobs: Vec<ParsedJob>,
     foreign: Vec<Pod>,
     budgets: Vec<DisruptionBudget>,
+    multi_node_devices: Vec<MultiNodeDevice>,
     namespaces: BTreeMap<Name, Labels>,
 }
 
@@ -81,6 +84,7 @@ impl SnapshotBuilder {
             "foreign" => self.add_foreign_pod(tokens),
             "topology" => self.add_topology(tokens),
             "budget" => self.add_budget(tokens),
+            "device" => self.multi_node_devices.push(multi_node::parse_device(tokens)),
             "namespace" => self.add_namespace(tokens),
             other => panic!("unknown kind of line {other}: {line}"),
         }
@@ -411,6 +415,7 @@ impl SnapshotBuilder {
         for job in self.jobs {
             add_job(&mut snapshot, job, grouping, &queues, &nodes);
         }
+        multi_node::add_devices(&mut snapshot, &self.multi_node_devices);
         snapshot.queues = queues;
         snapshot.pods.extend(self.foreign);
         snapshot.pods.sort_by(|a, b| a.name.cmp(&b.name));

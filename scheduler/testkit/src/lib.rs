@@ -23,6 +23,7 @@
 //! node n5 device d0:any,big@zone=a device d1:any   devices with their kinds and attributes
 //! node n6 device d0:any,-big                   requests of kind `big` do not tolerate its taints
 //! job i template big|any select x=any*2~zone   a claim of its own, and one that its pods share
+//! device d2:any#mem=3 for zone=a counters mem=4    several nodes can use it, `for all` every node
 //! foreign x gpus=1 on n1                       a pod of another scheduler
 //! ```
 //! Every word is `key=value` or stands alone; unknown words are refused. Without a `queue` line

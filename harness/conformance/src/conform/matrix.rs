@@ -18,13 +18,15 @@ enum Cell {
     Skipped(String),
 }
 
-/// The matrix of the behaviours in these reports, which are on the same profile.
-pub fn matrix_text(reports: &[ConformanceReport]) -> String {
+/// The matrix of the behaviours in these reports, which are on the same profile. `not_run` names
+/// other schedulers, each with the reason why it has no report.
+pub fn matrix_text(reports: &[ConformanceReport], not_run: &[(&str, &str)]) -> String {
     let mut text = "# Matrix of schedulers\n\n".to_owned();
     let _ = writeln!(
         text,
         "`schedlab conform --all-targets` wrote this page. `pass` means that every scenario of the \
-         behaviour\npassed; each other cell is explained below the tables.\n"
+         behaviour\npassed; each other cell is explained below the tables. \
+         [What the failures are](failures.md) says\nfor each whose it is.\n"
     );
     text.push_str(
         "| scheduler | Kubernetes | cluster | passed | failed | skipped | unsupported |\n",
@@ -32,6 +34,12 @@ pub fn matrix_text(reports: &[ConformanceReport]) -> String {
     text.push_str("|---|---|---|--:|--:|--:|--:|\n");
     for report in reports {
         text.push_str(&summary_row(report));
+    }
+    for (scheduler, _) in not_run {
+        let _ = writeln!(text, "| {scheduler} | – | not run | | | | |");
+    }
+    for (scheduler, reason) in not_run {
+        let _ = writeln!(text, "\n{scheduler} was not run: {reason}.");
     }
     let mut notes = Vec::new();
     let areas: std::collections::BTreeSet<Area> =
@@ -207,8 +215,11 @@ mod tests {
         let counts = |passed, failed| Counts { total: 1, passed, failed, ..Counts::default() };
         let good = LevelReport { counts: counts(1, 0), passed, ..LevelReport::default() };
         let bad = LevelReport { counts: counts(0, 1), failed, ..LevelReport::default() };
-        let text = matrix_text(&[report("good", good), report("bad", bad)]);
+        let text =
+            matrix_text(&[report("good", good), report("bad", bad)], &[("late v2", "it is late")]);
         assert!(text.contains("| good v1 | v1.37.2 | control-plane | 1 | 0 | 0 | 0 |"), "{text}");
+        assert!(text.contains("| late v2 | – | not run | | | | |"), "{text}");
+        assert!(text.contains("\nlate v2 was not run: it is late.\n"), "{text}");
         let row = "| A gang waits whole (`gang.waits`) | pass | **fail** (1) |";
         assert!(text.contains(row), "{text}");
         let note =

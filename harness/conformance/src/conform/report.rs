@@ -298,6 +298,14 @@ impl ConformanceReport {
         Ok(serde_yaml::to_string(self)?)
     }
 
+    /// Reads a report that [`Self::to_yaml`] wrote.
+    ///
+    /// # Errors
+    /// The text is not YAML, or not of this version of the format.
+    pub fn from_yaml(text: &str) -> anyhow::Result<Self> {
+        Ok(serde_yaml::from_str(text)?)
+    }
+
     /// The report as JSON.
     ///
     /// # Errors

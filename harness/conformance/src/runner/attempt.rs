@@ -12,8 +12,8 @@ use schedlab_emulator::clock::Clock;
 use tokio::runtime;
 
 use super::{
-    CaseOutcome, CaseReport, FailureKind, REVIEWED_SNAPSHOT_SEED, RunSettings, StepReport,
-    mark_report_failed, not_run_report, panics,
+    CaseHistory, CaseOutcome, CaseReport, FailureKind, REVIEWED_SNAPSHOT_SEED, RunSettings,
+    StepReport, mark_report_failed, not_run_report, panics,
 };
 use crate::compare::{canonical_text, canonical_text_without_shares, run_outcome};
 use crate::features::Case;
@@ -168,6 +168,7 @@ async fn run_steps(
 ) -> CaseAttempt {
     let mut report = not_run_report(case);
     let mut broken = None;
+    let mut step_revisions = Vec::new();
     for (index, step) in case.steps.iter().enumerate() {
         if settings.interrupted.is_raised() {
             return CaseAttempt { report, history: Vec::new(), crashes: 0 };
@@ -192,6 +193,9 @@ async fn run_steps(
             };
             return CaseAttempt { report, history: Vec::new(), crashes: 0 };
         }
+        if settings.recorder.is_some() {
+            step_revisions.push(last_revision(world));
+        }
         report.steps[index].outcome =
             if broken.is_some() { CaseOutcome::Failed } else { CaseOutcome::Passed };
         if broken.is_some() {
@@ -207,7 +211,12 @@ async fn run_steps(
         broken = left.map(|message| StepFailure { kind: FailureKind::Step, line, message });
     }
     report.virtual_millis = world.elapsed_millis();
-    report.run_outcome = Some(run_outcome(&world.write_log()));
+    let log = world.write_log();
+    report.run_outcome = Some(run_outcome(&log));
+    if let Some(recorder) = &settings.recorder {
+        let (id, start) = (case.id(), world.start_time());
+        recorder.record(CaseHistory { id, log, step_revisions, start });
+    }
     match broken {
         Some(StepFailure { kind, line, message }) => {
             let reports = world.target_report_lines().await;
@@ -218,6 +227,11 @@ async fn run_steps(
     }
     let history = if settings.repeat.get() > 1 { world.history_lines() } else { Vec::new() };
     CaseAttempt { report, history, crashes: 0 }
+}
+
+/// The revision of the last write.
+fn last_revision(world: &World) -> u64 {
+    world.write_log().last().map_or(0, |entry| entry.revision)
 }
 
 /// Runs all steps of a case, ignores failed assertions, and then lets the cluster settle.

@@ -12,6 +12,7 @@ use futures::FutureExt as _;
 use jiff::Timestamp;
 use schedlab_api::Value;
 use schedlab_audit::Audit;
+use schedlab_emulator::Emulator;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::store::LogEntry;
 use schedlab_scheduler::admission::Admission;
@@ -162,7 +163,7 @@ impl ScenarioCluster {
     /// When the scenario started, on the cluster's clock.
     pub(crate) fn start_time(&self) -> Timestamp {
         match self {
-            Self::Emulated(_) => epoch_timestamp(),
+            Self::Emulated(emulated) => emulated.start_time(),
             Self::Real(real) => real.start_time(),
         }
     }
@@ -171,6 +172,14 @@ impl ScenarioCluster {
     pub(crate) fn elapsed_millis(&self) -> u64 {
         u64::try_from(self.cluster_time().duration_since(self.start_time()).as_millis())
             .unwrap_or(0)
+    }
+
+    /// The emulator in this process; `None` for a real cluster.
+    pub(crate) fn emulator(&self) -> Option<&Emulator> {
+        match self {
+            Self::Emulated(emulated) => Some(emulated.emulator()),
+            Self::Real(_) => None,
+        }
     }
 
     /// The number of writes so far, without those of leases.

@@ -48,12 +48,15 @@ pub(crate) struct TimeScale {
     /// A duration in the feature is not scaled below this, because the scheduler would not have
     /// acted within it.
     least: Duration,
+    /// An `eventually` assertion waits no longer than this: by then the scheduler has acted, or never
+    /// will.
+    most: Option<Duration>,
 }
 
 impl Default for TimeScale {
     /// The scale of virtual time: durations stay as they are.
     fn default() -> Self {
-        Self { factor: 1.0, min_wait: None, least: Duration::ZERO }
+        Self { factor: 1.0, min_wait: None, least: Duration::ZERO, most: None }
     }
 }
 
@@ -61,12 +64,17 @@ impl TimeScale {
     /// The scale of real time: durations are multiplied by `factor`, and `eventually` assertions
     /// wait at least `min_wait`.
     pub(crate) fn for_real_time(factor: f64, min_wait: Duration) -> Self {
-        Self { factor, min_wait: Some(min_wait), least: Duration::ZERO }
+        Self { factor, min_wait: Some(min_wait), least: Duration::ZERO, most: None }
     }
 
     /// The same scale, except that what a step waits for is not scaled below `least`.
     pub(crate) fn with_least(self, least: Duration) -> Self {
         Self { least, ..self }
+    }
+
+    /// The same scale, except that an `eventually` assertion waits for `most` at most.
+    pub(crate) fn with_most(self, most: Duration) -> Self {
+        Self { most: Some(most), ..self }
     }
 
     /// How long a step waits, for a duration in the feature.
@@ -86,7 +94,8 @@ impl TimeScale {
 
     /// How long an `eventually` assertion may wait, for a duration in the feature.
     pub(crate) fn wait_limit(self, time: Duration) -> Duration {
-        self.min_wait.map_or(time, |least| self.scaled_wait(time).max(least))
+        let wait = self.min_wait.map_or(time, |least| self.scaled_wait(time).max(least));
+        self.most.map_or(wait, |most| wait.min(most))
     }
 
     /// How long an assertion that must hold (or must never hold) is watched, for a duration in the
@@ -189,6 +198,15 @@ mod tests {
 
     fn real(factor: f64) -> TimeScale {
         TimeScale::for_real_time(factor, MIN_WAIT)
+    }
+
+    #[test]
+    fn an_assertion_does_not_wait_longer_than_the_scheduler_needs() {
+        let minutes = Duration::from_mins;
+        let scale = real(1.0).with_most(minutes(5));
+        assert_eq!(scale.wait_limit(minutes(20)), minutes(5));
+        assert_eq!(scale.wait_limit(minutes(3)), minutes(3));
+        assert_eq!(real(1.0).wait_limit(minutes(20)), minutes(20));
     }
 
     #[test]

@@ -87,6 +87,40 @@ async fn pods_are_described_with_their_events() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn top_shows_what_running_containers_request() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start().await;
+    assert!(cluster.run("top nodes").contains("Metrics API not available"));
+    for definition in schedlab_emulator::http::resource_metrics_crds() {
+        cluster.file("crd.json", &definition.to_string());
+        assert!(cluster.run("create -f crd.json").contains("created"));
+    }
+    cluster.file("pod.yaml", POD_ON_NODE);
+    assert_eq!(cluster.run("create -f pod.yaml"), "pod/busy created\n");
+    assert!(cluster.run("wait pod/busy --for=condition=Ready --timeout=20s").contains("met"));
+    assert_eq!(
+        squeezed(&cluster.run("top pods -l app=busy --containers")),
+        "POD NAME CPU(cores) MEMORY(bytes)\nbusy main 1500m 1024Mi\nbusy side 1m 16Mi"
+    );
+    let nodes = squeezed(&cluster.run("top nodes"));
+    assert!(nodes.contains("gpu-0 1501m 1% 1040Mi 0%\ngpu-1 0m 0% 0Mi 0%"), "{nodes}");
+    assert!(cluster.run("top pod none").contains("\"none\" not found"));
+}
+
+const POD_ON_NODE: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: busy, labels: {app: busy}}
+spec:
+  nodeName: gpu-0
+  containers:
+  - {name: main, image: i, resources: {requests: {cpu: 1500m, memory: 1Gi}}}
+  - {name: side, image: i}
+";
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kinds_are_explained() {
     if !has_kubectl() {
         return;

@@ -52,7 +52,10 @@ const refresh = async () => {
         fetchText(`view?${at}`),
         fetchText(`events?${at}${filter}`),
       ]);
+      // The focus stays on the object that had it.
+      const focused = element("view").contains(document.activeElement) && document.activeElement.dataset.details;
       element("view").innerHTML = view;
+      if (focused) element("view").querySelector(`[data-details="${CSS.escape(focused)}"]`)?.focus();
       element("events").innerHTML = events;
       const clock = document.querySelector(".clock").dataset;
       const slider = element("revision");
@@ -105,12 +108,14 @@ const setPlaying = async (isPlaying) => {
   if (isPlaying) shownRevision = null;
   await send("play", { speed: isPlaying ? element("speed").value : "0" });
 };
-const isPlaying = () => element("play").getAttribute("aria-pressed") === "true";
+const isPlaying = () => Boolean(element("play")) && element("play").getAttribute("aria-pressed") === "true";
 
-element("play").addEventListener("click", () => setPlaying(!isPlaying()));
-element("speed").addEventListener("change", () => {
-  if (isPlaying()) setPlaying(true);
-});
+if (element("play")) {
+  element("play").addEventListener("click", () => setPlaying(!isPlaying()));
+  element("speed").addEventListener("change", () => {
+    if (isPlaying()) setPlaying(true);
+  });
+}
 element("now").addEventListener("click", () => showRevision(null));
 element("revision").addEventListener("input", (event) => {
   if (isPlaying()) setPlaying(false);
@@ -126,6 +131,19 @@ for (const id of ["submit", "quota", "node", "yaml"]) {
     if (await send(id, new FormData(event.target))) await refresh();
   });
 }
+
+// Arrow keys go from the name of a node to its GPUs, and from GPU to GPU.
+document.addEventListener("keydown", (event) => {
+  const node = event.target.closest(".node");
+  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+  if (!node || !step) return;
+  const stops = [node.querySelector(".name"), ...node.querySelectorAll("button.gpu")];
+  const next = stops[stops.indexOf(event.target) + step];
+  if (next) {
+    event.preventDefault();
+    next.focus();
+  }
+});
 
 const changes = new EventSource("changes");
 changes.addEventListener("message", () => {

@@ -21,9 +21,28 @@ use super::Condition;
     namespaced,
     status = "PodGroupStatus",
     derive = "PartialEq",
-    printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queue"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "MinMember", type_ = "integer", json_path = ".spec.minMember"),
-    printcolumn(name = "Priority", type_ = "string", json_path = ".spec.priorityClassName"),
+    printcolumn(name = "Running", type_ = "integer", json_path = ".status.running"),
+    printcolumn(name = "Pending", type_ = "integer", json_path = ".status.pending"),
+    printcolumn(name = "Queue", type_ = "string", json_path = ".spec.queue"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = ".status.schedulingConditions[0].reason"
+    ),
+    printcolumn(
+        name = "Priority",
+        type_ = "string",
+        json_path = ".spec.priorityClassName",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.schedulingConditions[0].message",
+        priority = 1
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -124,13 +143,13 @@ pub struct SubGroup {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodGroupStatus {
-    /// Phase, in the terms of its author; neither this scheduler nor KAI's sets it.
+    /// `Pending` while none of its pods has a node, `Running` when one has. KAI does not set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Number of waiting pods; set by other controllers, as the phase is.
+    /// Number of waiting pods. KAI does not set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<i32>,
-    /// Number of running pods; set by other controllers.
+    /// Number of pods with a node that have not ended. KAI does not set it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub running: Option<i32>,
     /// Number of succeeded pods; set by other controllers.

@@ -19,10 +19,32 @@ use super::Condition;
     plural = "queues",
     status = "QueueStatus",
     derive = "PartialEq",
-    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
     printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parentQueue"),
-    printcolumn(name = "Children", type_ = "string", json_path = ".status.childQueues"),
-    printcolumn(name = "DisplayName", type_ = "string", json_path = ".spec.displayName")
+    printcolumn(name = "Quota", type_ = "number", json_path = ".spec.resources.gpu.quota"),
+    printcolumn(
+        name = "Fair-Share",
+        type_ = "string",
+        json_path = r".status.fairShare.nvidia\.com/gpu"
+    ),
+    printcolumn(name = "Used", type_ = "string", json_path = r".status.allocated.nvidia\.com/gpu"),
+    printcolumn(
+        name = "Pending",
+        type_ = "string",
+        json_path = r".status.pending.nvidia\.com/gpu"
+    ),
+    printcolumn(name = "Priority", type_ = "integer", json_path = ".spec.priority"),
+    printcolumn(
+        name = "Children",
+        type_ = "string",
+        json_path = ".status.childQueues",
+        priority = 1
+    ),
+    printcolumn(
+        name = "DisplayName",
+        type_ = "string",
+        json_path = ".spec.displayName",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct QueueSpec {
@@ -97,4 +119,12 @@ pub struct QueueStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
     pub requested: Option<BTreeMap<String, Quantity>>,
+    /// Requests of waiting pods: `requested` without `allocated`. KAI has no such field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
+    pub pending: Option<BTreeMap<String, Quantity>>,
+    /// Fair share in the last cycle. KAI has it as a metric only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, IntOrString>>")]
+    pub fair_share: Option<BTreeMap<String, Quantity>>,
 }

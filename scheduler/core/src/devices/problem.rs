@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use super::availability::{AvailableDevice, AvailableDevices};
 use crate::model::{
     AttributeConstraint, AttributeRule, ClaimAlternative, ClaimRequests, DeviceAccess,
-    DeviceAmounts, DeviceCount, Name, NodeDeviceRequest,
+    DeviceAmounts, DeviceCount, DeviceProperties, Name, NodeDeviceRequest,
 };
 
-/// Claims to allocate together, and the devices of their node.
+/// Claims to allocate together, and the devices of their nodes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AllocationProblem {
     pub(super) groups: Vec<DeviceGroup>,
@@ -84,9 +84,27 @@ pub(super) const UNKNOWN_COUNTER: usize = usize::MAX;
 /// For each device group, the indexes of its devices, in order.
 pub(super) type DeviceGroups = Vec<Vec<usize>>;
 
+/// A claim to allocate for pods on some nodes.
+#[derive(Clone, Debug)]
+pub struct PlacedClaim<'a> {
+    /// What the claim requests.
+    pub requests: &'a ClaimRequests,
+    /// Indexes of the nodes of its pods, in ascending order: the claim gets devices that all of
+    /// these can use. Empty: any devices.
+    pub nodes: Vec<usize>,
+}
+
+impl<'a> From<&'a ClaimRequests> for PlacedClaim<'a> {
+    fn from(requests: &'a ClaimRequests) -> Self {
+        Self { requests, nodes: Vec::new() }
+    }
+}
+
 /// What distinguishes a device from others.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct DeviceSignature<'d> {
+    /// The nodes that can use it.
+    nodes: &'d [usize],
     /// Selections that match it.
     matches: Vec<bool>,
     /// Number of all its kinds.
@@ -109,24 +127,37 @@ struct EqualDevices<'a> {
     first_free: usize,
 }
 
-/// Groups the devices of a node by what the claims can distinguish.
+/// Groups the devices of nodes by what the claims can distinguish.
 struct DeviceGrouping<'a> {
     selections: Vec<&'a Name>,
     attributes: Vec<&'a Name>,
     available: &'a AvailableDevices<'a>,
     groups: Vec<EqualDevices<'a>>,
-    are_pools_complete: bool,
+}
+
+/// An alternative of a claim, with the nodes of the claim.
+#[derive(Clone, Copy)]
+struct PlacedAlternative<'a> {
+    /// Index of the alternative in the claim.
+    index: usize,
+    alternative: &'a ClaimAlternative,
+    nodes: &'a [usize],
 }
 
 impl AllocationProblem {
     pub(crate) fn new(
-        claims: &[&ClaimRequests],
+        claims: &[PlacedClaim<'_>],
         available: &AvailableDevices<'_>,
     ) -> (Self, DeviceGroups) {
         let grouping = DeviceGrouping::new(claims, available);
-        let alternatives = |claim: &&ClaimRequests| {
-            let all = claim.alternatives.iter().enumerate();
-            all.filter_map(|(index, one)| grouping.build_alternative(index, one)).collect()
+        let alternatives = |claim: &PlacedClaim<'_>| {
+            let all = claim.requests.alternatives.iter().enumerate();
+            let placed = |(index, alternative)| PlacedAlternative {
+                index,
+                alternative,
+                nodes: &claim.nodes,
+            };
+            all.filter_map(|one| grouping.build_alternative(placed(one))).collect()
         };
         let problem = Self {
             groups: grouping.device_groups(),
@@ -138,9 +169,9 @@ impl AllocationProblem {
 }
 
 impl<'a> DeviceGrouping<'a> {
-    fn new(claims: &[&'a ClaimRequests], available: &'a AvailableDevices<'a>) -> Self {
+    fn new(claims: &[PlacedClaim<'a>], available: &'a AvailableDevices<'a>) -> Self {
         let (mut selections, mut attributes) = (Vec::new(), Vec::new());
-        for alternative in claims.iter().flat_map(|claim| &claim.alternatives) {
+        for alternative in claims.iter().flat_map(|claim| &claim.requests.alternatives) {
             selections.extend(alternative.requests.iter().map(|request| &request.selection));
             attributes.extend(alternative.constraints.iter().map(|one| &one.attribute));
         }
@@ -157,6 +188,7 @@ impl<'a> DeviceGrouping<'a> {
             let values = attributes.iter().map(|one| properties.attributes.get(*one));
             let values = values.map(|value| value.map(String::as_str)).collect();
             let signature: DeviceSignature<'a> = DeviceSignature {
+                nodes: &device.nodes,
                 matches,
                 kinds: properties.kinds.len(),
                 values,
@@ -175,9 +207,7 @@ impl<'a> DeviceGrouping<'a> {
                 group.first_free = group.first_free.min(at);
             }
         }
-        let are_pools_complete =
-            available.devices.iter().all(|device| device.properties.pool_is_complete);
-        Self { selections, attributes, available, groups, are_pools_complete }
+        Self { selections, attributes, available, groups }
     }
 
     fn device_groups(&self) -> Vec<DeviceGroup> {
@@ -213,11 +243,8 @@ impl<'a> DeviceGrouping<'a> {
 
     /// Builds an alternative of a claim. `None` if a claim cannot have as many devices, or if the
     /// number of devices is unknown.
-    fn build_alternative(
-        &self,
-        index: usize,
-        alternative: &ClaimAlternative,
-    ) -> Option<Alternative> {
+    fn build_alternative(&self, placed: PlacedAlternative<'_>) -> Option<Alternative> {
+        let PlacedAlternative { index, alternative, nodes } = placed;
         let attributes: Vec<usize> =
             alternative.constraints.iter().map(|one| self.attribute_index(one)).collect();
         let has_admin = alternative.requests.iter().any(|one| one.access == DeviceAccess::Admin);
@@ -226,7 +253,7 @@ impl<'a> DeviceGrouping<'a> {
         let matched: Vec<usize> = matched.map(|(_, attribute)| *attribute).collect();
         let requests = alternative.requests.iter().enumerate();
         let requests = requests.map(|(index, one)| {
-            let groups = self.groups_by_preference(one, &matched, has_admin);
+            let groups = self.groups_by_preference(one, nodes, &matched, has_admin);
             Request {
                 index,
                 count: match one.count {
@@ -244,11 +271,11 @@ impl<'a> DeviceGrouping<'a> {
         let needs_all = requests.iter().any(|request| request.count.is_none());
         let counts = requests.iter().map(|request| self.requested_device_count(request));
         let count = counts.fold(0, usize::saturating_add);
-        if count > ClaimRequests::DEVICES_MAX || needs_all && !self.are_pools_complete {
+        if count > ClaimRequests::DEVICES_MAX || needs_all && !self.are_pools_complete(nodes) {
             return None;
         }
-        let all = alternative.requests.iter().filter(|one| one.count == DeviceCount::All);
-        if all.clone().any(|one| self.repels(&one.selection)) {
+        let mut all = alternative.requests.iter().filter(|one| one.count == DeviceCount::All);
+        if all.any(|one| self.repels(&one.selection, nodes)) {
             return None;
         }
         requests.sort_by_key(|request| request.access);
@@ -260,10 +287,19 @@ impl<'a> DeviceGrouping<'a> {
         Some(Alternative { index, requests, constraints: constraints.collect() })
     }
 
+    /// The devices that all these nodes can use.
+    fn usable_devices(&self, nodes: &[usize]) -> impl Iterator<Item = &'a DeviceProperties> {
+        let devices = self.available.devices.iter();
+        devices.filter(|device| device.is_usable_from(nodes)).map(|device| device.properties)
+    }
+
+    fn are_pools_complete(&self, nodes: &[usize]) -> bool {
+        self.usable_devices(nodes).all(|device| device.pool_is_complete)
+    }
+
     /// Whether a device of the selection has taints that it does not tolerate.
-    fn repels(&self, selection: &Name) -> bool {
-        let mut devices = self.available.devices.iter();
-        devices.any(|device| device.properties.repelled_kinds.contains(selection))
+    fn repels(&self, selection: &Name, nodes: &[usize]) -> bool {
+        self.usable_devices(nodes).any(|device| device.repelled_kinds.contains(selection))
     }
 
     fn requested_device_count(&self, request: &Request) -> usize {
@@ -297,6 +333,7 @@ impl<'a> DeviceGrouping<'a> {
     fn groups_by_preference(
         &self,
         request: &NodeDeviceRequest,
+        nodes: &[usize],
         attributes: &[usize],
         counts_used: bool,
     ) -> Vec<usize> {
@@ -306,14 +343,18 @@ impl<'a> DeviceGrouping<'a> {
             let values = &self.groups[group].signature.values;
             attributes.iter().map(|attribute| values[*attribute]).collect()
         };
+        let is_usable = |group: &usize| {
+            self.available.devices[self.groups[*group].devices[0]].is_usable_from(nodes)
+        };
+        let usable: Vec<usize> = (0..self.groups.len()).filter(is_usable).collect();
         let mut alike: BTreeMap<Vec<Option<&str>>, usize> = BTreeMap::new();
-        for (group, devices) in self.groups.iter().enumerate() {
+        for group in &usable {
+            let devices = &self.groups[*group];
             let count = if counts_used { devices.devices.len() } else { devices.free };
-            *alike.entry(values(group)).or_default() += count;
+            *alike.entry(values(*group)).or_default() += count;
         }
-        let matching =
-            (0..self.groups.len()).filter(|group| self.groups[*group].signature.matches[selection]);
-        let mut groups: Vec<usize> = matching.collect();
+        let matches = |group: &usize| self.groups[*group].signature.matches[selection];
+        let mut groups: Vec<usize> = usable.into_iter().filter(matches).collect();
         let first = |group: usize| match request.access {
             DeviceAccess::Exclusive => self.groups[group].first_free,
             DeviceAccess::Admin => group,

@@ -13,10 +13,10 @@ use crate::model::{
 fn allocated(node: &str, claims: &str) -> String {
     let snapshot = snapshot_of(&format!("node n1 {node}\njob a {claims}"));
     let devices = &snapshot.nodes[0].devices;
-    let free = AvailableDevices::new(devices, &snapshot.nodes[0].device_counters, |_| true);
+    let free = AvailableDevices::of_nodes(&[(&snapshot.nodes[0]).into()], |_, _| true).0;
     let claims = &snapshot.shapes[0].claims;
-    let requests: Vec<&ClaimRequests> =
-        claims.iter().filter_map(|claim| claim.requests.as_deref()).collect();
+    let requests: Vec<PlacedClaim<'_>> =
+        claims.iter().filter_map(|claim| Some(claim.requests.as_deref()?.into())).collect();
     let device = |one: &AllocatedDevice<'_>| format!(" {}", devices[one.device].name);
     match allocate_claims(&requests, &free) {
         Err(failure) => format!("{failure:?}"),
@@ -190,7 +190,7 @@ fn the_search_stops_after_a_number_of_steps() {
     let alternatives = vec![ClaimAlternative { requests, constraints }];
     let claim = ClaimRequests { alternatives };
     let devices = AvailableDevices::all_free(&properties, &DeviceAmounts::new());
-    assert_eq!(allocate_claims(&[&claim], &devices), Err(AllocationFailure::SearchLimit));
+    assert_eq!(allocate_claims(&[(&claim).into()], &devices), Err(AllocationFailure::SearchLimit));
 }
 
 #[test]

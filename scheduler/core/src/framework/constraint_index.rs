@@ -59,8 +59,10 @@ impl ConstraintIndex {
 /// Pods that have a node, by the names of their claims; `None` if counting devices is exact for all
 /// claims.
 fn claim_holders(snapshot: &Snapshot) -> Option<BTreeMap<Name, Vec<PodId>>> {
-    let needs_search =
-        |shape: &PodShape| shape.claim_requests().any(ClaimRequests::needs_allocation_search);
+    let needs_search = |shape: &PodShape| {
+        shape.claim_requests().any(ClaimRequests::needs_allocation_search)
+            || shape.claims.iter().any(|claim| claim.reach.is_pending())
+    };
     let has_claims = |shape: &PodShape| shape.claim_requests().next().is_some();
     let are_counts_exact = !snapshot.shapes.iter().any(needs_search)
         && !snapshot.nodes.iter().any(Node::needs_device_search);

@@ -141,3 +141,113 @@ fn no_pod_is_evicted_for_a_multi_node_device() {
     assert_snapshot!(plan_of(cluster), @"b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 1 cannot allocate all claims.");
     assert_snapshot!(kube_plan_of(cluster), @"b pending: 0/1 nodes are available: 1 cannot allocate all claims. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
 }
+
+#[test]
+fn counters_of_multi_node_devices_are_consumed_once_across_nodes() {
+    let cluster = "
+        node n1 cpu=1
+        node n2 cpu=1
+        node n3 cpu=1
+        device d1:part#mem=3 for all counters mem=5
+        device d2:part#mem=2 for all
+        device d3:part#mem=1 for all
+        job a cpu=1 select x=part
+        job b cpu=1 select y=part
+        job c cpu=1 select z=part
+    ";
+    assert_snapshot!(plan_of(cluster), @"
+    a runs on n1
+    b runs on n2
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 cannot allocate all claims, 2 node(s) didn't have enough resources: CPU cores.
+    ");
+    assert_snapshot!(kube_plan_of(cluster), @"
+    a runs on n1
+    b runs on n2
+    c pending: 0/3 nodes are available: 1 cannot allocate all claims, 2 Insufficient cpu. preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.
+    ");
+}
+
+#[test]
+fn counters_that_devices_of_several_nodes_consume_are_consumed_once() {
+    let cluster = "
+        node n1 device d1:part#mem=2 counters mem=3
+        node n2 device d2:part#mem=2 counters mem=3
+        job a cpu=1 select x=part
+        job b cpu=1 select y=part
+    ";
+    assert_snapshot!(plan_of(cluster), @"
+    a runs on n1
+    b pending: Resources were not found for pod default/b due to: no nodes with enough resources were found: 2 node(s) had no free devices that satisfy claim y.
+    ");
+    assert_snapshot!(kube_plan_of(cluster), @"
+    a runs on n1
+    b pending: 0/2 nodes are available: 2 cannot allocate all claims. preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.
+    ");
+}
+
+#[test]
+fn a_multi_node_device_is_shared_across_nodes_up_to_its_capacity() {
+    let cluster = "
+        node n1 cpu=1
+        node n2 cpu=1
+        node n3 cpu=1
+        device d1:small/30,big/60%100 for all
+        job a cpu=1 select x=big
+        job b cpu=1 select y=small
+        job c cpu=1 select z=small
+    ";
+    assert_snapshot!(plan_of(cluster), @"
+    a runs on n1
+    b runs on n2
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 1 cannot allocate all claims, 2 node(s) didn't have enough resources: CPU cores.
+    ");
+    assert_snapshot!(kube_plan_of(cluster), @"
+    a runs on n1
+    b runs on n2
+    c pending: 0/3 nodes are available: 1 cannot allocate all claims, 2 Insufficient cpu. preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.
+    ");
+}
+
+#[test]
+fn a_claim_gets_the_first_available_of_devices_of_one_node_and_of_several() {
+    let cluster = "
+        node n1 cpu=2 label zone=a device l1:local
+        node n2 cpu=2 label zone=b
+        device d1:net for zone=b
+        job a cpu=1 select x=local|net
+        job b cpu=1 select y=local|net
+        job c cpu=1 select z=local|net
+        job d cpu=1 select v=local+net
+    ";
+    assert_snapshot!(plan_of(cluster), @"
+    a runs on n1
+    b runs on n2
+    c pending: Resources were not found for pod default/c due to: no nodes with enough resources were found: 2 cannot allocate all claims.
+    d pending: Resources were not found for pod default/d due to: no nodes with enough resources were found: 2 cannot allocate all claims.
+    ");
+    assert_snapshot!(kube_plan_of(cluster), @"
+    a runs on n1
+    b runs on n2
+    c, d pending: 0/2 nodes are available: 2 cannot allocate all claims. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.
+    ");
+}
+
+#[test]
+fn constraints_and_all_mode_include_multi_node_devices() {
+    let cluster = "
+        node n1 cpu=2 label zone=a device l1:net@model=a device l2:net@model=b
+        node n2 cpu=2 label zone=b
+        device d1:net@model=a for zone=a
+        device d2:net@model=b for zone=b
+        job a cpu=1 select x=net*2~model
+        job b cpu=1 select y=net*all
+    ";
+    assert_snapshot!(plan_of(cluster), @"
+    a runs on n1
+    b runs on n2
+    ");
+    assert_snapshot!(kube_plan_of(cluster), @"
+    a runs on n1
+    b runs on n2
+    ");
+}

@@ -2,7 +2,7 @@ use insta::assert_snapshot;
 use schedlab_scheduler_core::model::{DeviceClaim, Labels};
 
 use super::*;
-use crate::cache::ClusterCache;
+use crate::{cache::ClusterCache, dra::PickedDevice};
 
 /// Selects the nodes of a zone.
 fn zone(zone: &str) -> Value {
@@ -84,23 +84,14 @@ fn taken(cache: &ClusterCache) -> String {
     let rendered = claimed.shared.iter().map(|DeviceClaim { name, devices, reach, .. }| {
         let of_node =
             format!("{:?} and {} milli-GPUs of one node", devices.extended, devices.gpu_milli);
-        let rendered = |wishes: &[DeviceRequest]| {
-            let wish = |wish: &DeviceRequest| {
-                let devices = wish.devices.iter().map(|device| &*device.name);
-                format!("one of {}", devices.collect::<Vec<_>>().join(" "))
-            };
-            wishes.iter().map(wish).collect::<Vec<_>>().join(" and ")
-        };
         let reach = match reach {
             DeviceReach::NodeLocal => of_node,
             DeviceReach::Allocated(None) => "used from all nodes".to_owned(),
             DeviceReach::Allocated(Some(terms)) => {
                 format!("used from {:?}", terms[0].labels[0].values)
             }
-            DeviceReach::Pending(wishes) => rendered(wishes),
-            DeviceReach::PendingWithNodeLocal(wishes) => {
-                format!("{}, and {of_node}", rendered(wishes))
-            }
+            DeviceReach::Pending => "from several nodes".to_owned(),
+            DeviceReach::PendingWithNodeLocal => format!("from several nodes, and {of_node}"),
         };
         format!("{name}: {reach}")
     });
@@ -111,21 +102,32 @@ fn taken(cache: &ClusterCache) -> String {
 fn the_device_or_its_slice_selects_the_nodes() {
     let cache = cache(published());
     let wide = cache.resource_claims.multi_node.devices.iter().map(|wide| {
-        let nodes = wide.volume.reach.affinity.as_ref().map(|terms| &terms[0].labels[0].values);
-        format!("{} {nodes:?}", wide.volume.name)
+        let nodes = wide.term.as_ref().map(|term| &term.parsed.labels[0].values);
+        format!("{} {nodes:?}", wide.device.id)
     });
     assert_snapshot!(wide.collect::<Vec<_>>().join("\n"), @r#"
     mixed/p/of-a Some(["a"])
     mixed/p/d-0 None
     mixed/p/d-1 None
     "#);
+    let listed = |name: &str, zone: &str| {
+        let devices = cache.resource_claims.with_devices(&node(name, zone)).devices;
+        devices.iter().map(|device| device.name.to_string()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(listed("n", "b"), "mixed/p/of-n mixed/p/d-0 mixed/p/d-1");
+    assert_eq!(listed("m", "a"), "mixed/p/of-a mixed/p/d-0 mixed/p/d-1");
     let of_node =
         cache.resource_claims.devices_of(&"n".into()).iter().map(|device| &*device.id.device);
     assert_eq!(of_node.collect::<Vec<_>>(), ["of-n"]);
 }
 
+fn node(name: &str, zone: &str) -> Node {
+    let labels = Labels::from([("zone".into(), zone.into())]);
+    Node { name: name.into(), labels, ..Node::default() }
+}
+
 #[test]
-fn a_claim_gets_one_free_multi_node_device_for_each_requested_device() {
+fn a_claim_that_may_get_multi_node_devices_can_be_used_where_these_can() {
     let slices = || {
         let devices = json!([{ "name": "b" }, { "name": "a" }, { "name": "c" }]);
         [slice("net", json!({ "allNodes": true }), devices), class("net")]
@@ -135,58 +137,88 @@ fn a_claim_gets_one_free_multi_node_device_for_each_requested_device() {
         taken(&cache(slices().into_iter().chain(claims.iter().cloned()).chain([pod])))
     };
     let x = || exactly("x", "net", 2);
-    let other = exactly("other", "net", 1);
-    assert_snapshot!(with(&[x()]), @"ns/x: one of net/p/a net/p/b net/p/c and one of net/p/a net/p/b net/p/c");
-    assert_snapshot!(with(&[x(), allocated(other.clone(), &["a"], &Value::Null)]), @"ns/x: one of net/p/b net/p/c and one of net/p/b net/p/c");
+    assert_snapshot!(with(&[x()]), @"ns/x: from several nodes");
     assert_snapshot!(with(&[allocated(x(), &["a", "b"], &Value::Null)]), @"ns/x: used from all nodes");
     assert_snapshot!(with(&[allocated(x(), &["a", "b"], &zone("a"))]), @r#"ns/x: used from ["a"]"#);
     let mut left_over = allocated(x(), &["a", "b"], &zone("a"));
     left_over["status"]["reservedFor"] =
         json!([{ "resource": "pods", "name": "pod", "uid": "pod" }]);
-    assert_snapshot!(with(&[left_over]), @"ns/x: one of net/p/a net/p/b net/p/c and one of net/p/a net/p/b net/p/c");
+    assert_snapshot!(with(&[left_over]), @"ns/x: from several nodes");
 }
 
 #[test]
-fn a_claim_that_node_local_devices_can_satisfy_gets_no_multi_node_device() {
+fn nodes_list_the_claims_of_multi_node_devices_but_leftover_ones() {
+    let listed = |claims: &[Value]| {
+        let devices = json!([{ "name": "b" }, { "name": "a" }]);
+        let net = [slice("net", json!({ "allNodes": true }), devices), class("net")];
+        let cache = cache(net.into_iter().chain(claims.iter().cloned()).chain([pod(&["x"])]));
+        let devices = cache.resource_claims.with_devices(&node("n", "a")).devices;
+        let device = |device: &NodeDevice| match &device.allocated_to {
+            Some(claim) => format!("{} of {claim}", device.name),
+            None => device.name.to_string(),
+        };
+        devices.iter().map(device).collect::<Vec<_>>().join(", ")
+    };
+    let mut x = allocated(exactly("x", "net", 1), &["a"], &Value::Null);
+    assert_snapshot!(listed(&[]), @"net/p/a, net/p/b");
+    assert_snapshot!(listed(&[x.clone()]), @"net/p/a of ns/x, net/p/b");
+    x["status"]["reservedFor"] = json!([{ "resource": "pods", "name": "pod", "uid": "pod" }]);
+    assert_snapshot!(listed(&[x]), @"net/p/a, net/p/b");
+}
+
+#[test]
+fn a_request_that_both_kinds_can_satisfy_takes_nothing_of_its_node() {
     let with = |slices: [Value; 2], claim: Value| {
         taken(&cache(slices.into_iter().chain([claim, pod(&["x"])])))
     };
-    assert_snapshot!(with(published(), exactly("x", "mixed", 1)), @r#"ns/x: {"devices of class mixed": 1} and 0 milli-GPUs of one node"#);
+    assert_snapshot!(with(published(), exactly("x", "mixed", 1)), @"ns/x: from several nodes");
+}
+
+/// What the pod takes for a claim with these devices, where `net` and `gpu.x` are for all nodes and
+/// `local` is of one.
+fn taken_for(devices: &Value) -> String {
+    let wide = json!({ "allNodes": true });
+    let objects = [
+        slice("net", wide.clone(), json!([{ "name": "a" }])),
+        slice("gpu.x", wide, json!([{ "name": "g" }])),
+        slice("local", json!({ "nodeName": "n" }), json!([{ "name": "l" }])),
+    ];
+    let classes = ["net", "gpu.x", "local"].map(class);
+    let pod = pod(&["x"]);
+    taken(&cache(objects.into_iter().chain(classes).chain([claim("x", devices), pod])))
 }
 
 #[test]
-fn unsupported_requests_for_multi_node_devices_are_reported() {
-    let rendered = |devices: Value| {
-        let wide = json!({ "allNodes": true });
-        let objects = [
-            slice("net", wide.clone(), json!([{ "name": "a" }])),
-            slice("gpu.x", wide, json!([{ "name": "g" }])),
-            slice("local", json!({ "nodeName": "n" }), json!([{ "name": "l" }])),
-        ];
-        let classes = ["net", "gpu.x", "local"].map(class);
-        let pod = pod(&["x"]);
-        taken(&cache(objects.into_iter().chain(classes).chain([claim("x", &devices), pod])))
-    };
+fn multi_node_gpus_are_reported_since_queues_are_charged_for_gpus() {
     let of = |class: &str| json!({ "name": class, "exactly": { "deviceClassName": class } });
-    let all = json!({ "deviceClassName": "net", "allocationMode": "All" });
+    assert_snapshot!(taken_for(&json!({ "requests": [of("gpu.x")] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got GPUs among multi-node devices, expected node-local GPUs, since queues are charged for GPUs; fix ResourceClaim x: spec.devices.requests: expected node-local GPUs, since queues are charged for GPUs");
+    assert_snapshot!(taken_for(&json!({ "requests": [of("net")] })), @"ns/x: from several nodes");
+}
+
+#[test]
+fn every_kind_of_request_may_get_multi_node_devices() {
+    let of = |class: &str| json!({ "name": class, "exactly": { "deviceClassName": class } });
+    let with = |class: &str, key: &str, value: Value| {
+        let mut request = of(class);
+        request["exactly"][key] = value;
+        request
+    };
     let first = |classes: [&str; 2]| {
         let all = classes.map(|class| json!({ "name": class, "deviceClassName": class }));
         json!({ "requests": [{ "name": "r", "firstAvailable": all }] })
     };
     let alike = json!([{ "matchAttribute": "net/zone" }]);
-    assert_snapshot!(rendered(json!({ "requests": [{ "name": "r", "exactly": all }] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got allocationMode All of multi-node devices, expected allocationMode ExactCount; fix ResourceClaim x: spec.devices.requests: expected allocationMode ExactCount");
-    assert_snapshot!(rendered(json!({ "requests": [of("net")], "constraints": alike })), @"ResourceClaim x cannot be allocated: spec.devices.constraints: got some on multi-node devices, expected none; fix ResourceClaim x: spec.devices.constraints: expected none");
-    let mut local = of("local");
-    local["exactly"]["adminAccess"] = json!(true);
-    assert_snapshot!(rendered(json!({ "requests": [of("net"), local] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got adminAccess beside multi-node devices, expected one claim for node-local devices and another for multi-node devices; fix ResourceClaim x: spec.devices.requests: expected one claim for node-local devices and another for multi-node devices");
-    assert_snapshot!(rendered(json!({ "requests": [of("gpu.x")] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got GPUs among multi-node devices, expected node-local GPUs, since queues are charged for GPUs; fix ResourceClaim x: spec.devices.requests: expected node-local GPUs, since queues are charged for GPUs");
-    let many = json!({ "deviceClassName": "net", "count": i64::MAX });
-    assert_snapshot!(rendered(json!({ "requests": [{ "name": "r", "exactly": many }] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got 9223372036854775807 devices, expected at most 32 devices; fix ResourceClaim x: spec.devices.requests: expected at most 32 devices");
-    let looks = json!({ "deviceClassName": "net", "adminAccess": true });
-    assert_snapshot!(rendered(json!({ "requests": [{ "name": "r", "exactly": looks }] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got adminAccess to multi-node devices, expected adminAccess to node-local devices; fix ResourceClaim x: spec.devices.requests: expected adminAccess to node-local devices");
-    assert_snapshot!(rendered(first(["net", "net"])), @"ResourceClaim x cannot be allocated: spec.devices.requests: got firstAvailable of multi-node devices, expected exactly; fix ResourceClaim x: spec.devices.requests: expected exactly");
-    assert_snapshot!(rendered(first(["net", "local"])), @r#"ns/x: {"the first available of 1 of class net, or 1 of class local": 1} and 0 milli-GPUs of one node"#);
-    assert_snapshot!(rendered(json!({ "requests": [of("net")] })), @"ns/x: one of net/p/a");
+    let all = with("net", "allocationMode", json!("All"));
+    assert_snapshot!(taken_for(&json!({ "requests": [all] })), @"ns/x: from several nodes");
+    assert_snapshot!(taken_for(&json!({ "requests": [of("net")], "constraints": alike })), @"ns/x: from several nodes");
+    let local = with("local", "adminAccess", json!(true));
+    assert_snapshot!(taken_for(&json!({ "requests": [of("net"), local] })), @"ns/x: from several nodes, and {} and 0 milli-GPUs of one node");
+    assert_snapshot!(taken_for(&json!({ "requests": [with("net", "adminAccess", json!(true))] })), @"ns/x: from several nodes");
+    assert_snapshot!(taken_for(&first(["net", "net"])), @"ns/x: from several nodes");
+    assert_snapshot!(taken_for(&first(["net", "local"])), @"ns/x: from several nodes");
+    assert_snapshot!(taken_for(&first(["local", "local"])), @r#"ns/x: {"devices of class local": 1, "the first available of 1 of class local, or 1 of class local": 1} and 0 milli-GPUs of one node"#);
+    let many = with("net", "count", json!(i64::MAX));
+    assert_snapshot!(taken_for(&json!({ "requests": [many] })), @"ResourceClaim x cannot be allocated: spec.devices.requests: got 9223372036854775807 devices, expected at most 32 devices; fix ResourceClaim x: spec.devices.requests: expected at most 32 devices");
 }
 
 /// Two devices for all nodes, and two of node n.
@@ -213,9 +245,9 @@ fn a_claim_gets_node_local_and_multi_node_devices() {
     let two = || beside(&json!({ "deviceClassName": "gpu.x", "count": 2 }));
     let with =
         |claims: &[Value]| taken(&cache(both().chain(claims.iter().cloned()).chain([pod(&["x"])])));
-    assert_snapshot!(with(&[two()]), @"ns/x: one of net/p/a net/p/b, and {} and 2000 milli-GPUs of one node");
+    assert_snapshot!(with(&[two()]), @"ns/x: from several nodes, and {} and 2000 milli-GPUs of one node");
     let other = allocated(exactly("other", "net", 1), &["a"], &Value::Null);
-    assert_snapshot!(with(&[two(), other]), @"ns/x: one of net/p/b, and {} and 2000 milli-GPUs of one node");
+    assert_snapshot!(with(&[two(), other]), @"ns/x: from several nodes, and {} and 2000 milli-GPUs of one node");
     let mut had = allocated(two(), &["a"], &Value::Null);
     let results = had["status"]["allocation"]["devices"]["results"].as_array_mut().unwrap();
     results[0]["request"] = json!("nic");
@@ -260,18 +292,13 @@ fn claims_allocated_together_get_devices_that_all_their_nodes_can_use() {
     let claims = [exactly("x", "net", 1), exactly("y", "net", 1), exactly("z", "net", 2)];
     let slices = [slice("net", per_device, devices), class("net")];
     let mut cache = cache(slices.into_iter().chain(claims));
-    let node = |name: &str, zone: &str| Node {
-        name: name.into(),
-        labels: Labels::from([("zone".into(), zone.into())]),
-        ..Node::default()
-    };
     let (a, b) = (node("a", "a"), node("b", "b"));
     let picked = |cache: &ClusterCache, uses: &[(&str, &[&Node])]| {
         let keys: Vec<ObjectKey> = uses.iter().map(|(name, _)| key(name)).collect();
         let uses: Vec<(&ObjectKey, Vec<&Node>)> =
             keys.iter().zip(uses).map(|(key, (_, nodes))| (key, nodes.to_vec())).collect();
         let rendered =
-            cache.resource_claims.pick_multi_node(&uses).into_iter().map(|(key, picked)| {
+            cache.resource_claims.pick_for_nodes(&uses).into_iter().map(|(key, picked)| {
                 let devices =
                     picked.iter().map(|one| &*one.device.device).collect::<Vec<_>>().join(" ");
                 let selector = cache.resource_claims.node_selector(&picked, &"n".into());

@@ -183,23 +183,6 @@ fn an_invalid_device_is_not_used_and_the_others_of_its_slice_are() {
 }
 
 #[test]
-fn a_device_of_several_nodes_is_allocated_as_a_whole_or_not_used() {
-    let says = json!({ "allNodes": true, "devices": [
-        { "name": "a", "allowMultipleAllocations": true },
-        { "name": "b", "consumesCounters": [{ "counterSet": "all", "counters": { "x": { "value": "1" } } }] },
-        { "name": "c" },
-    ] });
-    let mut cache = ClusterCache::from_objects(&[slice(&says)]);
-    cache.resource_claims.refresh();
-    let faults = cache.resource_claims.slice_faults();
-    let faults: Vec<String> = faults.map(|(_, _, fault)| fault.error.to_string()).collect();
-    assert_snapshot!(faults.join("\n"), @r#"
-    spec.devices: got allowMultipleAllocations of "a", which several nodes can use, expected a device of one node, or one without allowMultipleAllocations
-    spec.devices: got consumesCounters of "b", which several nodes can use, expected a device of one node, or one without consumesCounters
-    "#);
-}
-
-#[test]
 fn a_device_in_two_slices_of_a_pool_is_published_once() {
     let of = |name: &str, says: &Value| {
         let mut slice = slice(says);

@@ -1,6 +1,6 @@
 //! Allocated claims that no pod with a node uses.
 
-use schedlab_scheduler_core::model::{DeviceReach, NodeDevice};
+use schedlab_scheduler_core::model::NodeDevice;
 
 use super::*;
 
@@ -271,13 +271,9 @@ fn waiting_pods_see_the_free_multi_node_devices() {
         change(&mut cache);
         builder.refresh(&mut cache);
         let snapshot = &builder.built.snapshot;
-        let DeviceReach::Pending(wishes) =
-            &snapshot.shapes[snapshot.pods[0].shape.0 as usize].claims[0].reach
-        else {
-            return "not open".to_owned();
-        };
-        let devices = wishes[0].devices.iter().map(|device| &*device.name);
-        devices.collect::<Vec<_>>().join(" ")
+        let devices = snapshot.nodes[0].devices.iter();
+        let free = devices.filter(|device| device.allocated_to.is_none());
+        free.map(|device| &*device.name).collect::<Vec<_>>().join(" ")
     };
     let other = claim("d", Some("0"));
     let rendered = [

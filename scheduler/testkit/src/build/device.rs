@@ -48,6 +48,7 @@ pub(super) fn parse_node_device(word: &str) -> NodeDevice {
         shared,
         is_tainted: !repelled_kinds.is_empty(),
         repelled_kinds,
+        is_multi_node: false,
     };
     let share = |word: &str| {
         let (claim, consumed) = named_share(word);

@@ -6,11 +6,11 @@ use super::super::tokens::{LineTokens, split_key_value};
 use schedlab_api::labels;
 use schedlab_scheduler_core::{
     model::{
-        ContainerRequests, DeviceClaim, DeviceReach, DeviceRequest, FractionalGpu, GpuFraction,
-        HostPort, Inclusion, LabelSelector, Name, NamespaceSet, NodeSelectorTerm, NumaAllocation,
-        NumaPolicy, NumaScope, NumaTopology, NumaZone, Operator, PodAffinityTerm, PodShape,
-        Requirement, TaintEffect, Toleration, TopologyConstraint, TopologySpread, UnusedClaim,
-        VolumeAccess, WhenUnsatisfiable,
+        ContainerRequests, DeviceClaim, DeviceReach, FractionalGpu, GpuFraction, HostPort,
+        Inclusion, LabelSelector, Name, NamespaceSet, NodeSelectorTerm, NumaAllocation, NumaPolicy,
+        NumaScope, NumaTopology, NumaZone, Operator, PodAffinityTerm, PodShape, Requirement,
+        TaintEffect, Toleration, TopologyConstraint, TopologySpread, UnusedClaim,
+        WhenUnsatisfiable,
     },
     resources::Resources,
 };
@@ -58,7 +58,7 @@ pub(super) fn parse_pod_shape(tokens: &mut LineTokens<'_>) -> PodShape {
         gpus_via_dra: tokens.take_flag("by-claim"),
         gpu_classes: tokens.take_each("class").into_iter().map(Name::from).collect(),
         claims: (tokens.take_each("claim").into_iter().map(parse_claim))
-            .chain(tokens.take_each("wide").into_iter().map(parse_multi_node_claim))
+            .chain(tokens.take_each("wide").into_iter().map(super::multi_node::parse_claim))
             .chain(tokens.take_each("select").into_iter().map(super::device::parse_shared_claim))
             .collect(),
         own_claims: (tokens.take_each("template").into_iter())
@@ -185,7 +185,7 @@ pub(super) fn parse_topology_constraint(tokens: &mut LineTokens<'_>) -> Option<T
 /// Parses a device claim: `x:2` is a claim on two GPUs, `x:all` on all of the node, `x:2@q` of
 /// queue q, `x:2/n1` allocated on n1; `x:nic*2` on two devices that are no GPUs, `x:1+big*1/n1` on
 /// one that counts as `big`, too.
-fn parse_claim(word: &str) -> DeviceClaim {
+pub(super) fn parse_claim(word: &str) -> DeviceClaim {
     let (word, allocated_on) = match word.split_once('/') {
         Some((word, node)) => (word, Some(Name::from(node))),
         None => (word, None),
@@ -212,34 +212,6 @@ fn parse_claim(word: &str) -> DeviceClaim {
         reserved_for_others: 0,
         reach: DeviceReach::NodeLocal,
     }
-}
-
-/// Parses a claim on devices that several nodes can use: `x?d1@zone=a,d2@` gets one of these
-/// devices, `x*2?d1@,d2@` two, and `x@zone=a` has one that nodes of the zone can use. `x:2?d1@`
-/// gets one, and two GPUs of its node.
-fn parse_multi_node_claim(word: &str) -> DeviceClaim {
-    let of = super::volume::parse_unattached_claim(word);
-    let (name, count) = of.name.split_once('*').unwrap_or((&of.name, "1"));
-    let is_beside = name.contains(':');
-    let reach = match of.access {
-        VolumeAccess::WaitForFirstConsumer { volumes: devices, .. } => {
-            let count: u32 = count.parse().expect("a count");
-            let request = |at| {
-                let name = format!("{name} {at}").into();
-                DeviceRequest { name, devices: devices.clone() }
-            };
-            let requests = (0..count).map(request).collect();
-            if is_beside {
-                DeviceReach::PendingWithNodeLocal(requests)
-            } else {
-                DeviceReach::Pending(requests)
-            }
-        }
-        VolumeAccess::Bound(reach) => DeviceReach::Allocated(reach.affinity),
-        VolumeAccess::Unavailable(_) => DeviceReach::NodeLocal,
-    };
-    let local = if is_beside { name.to_owned() } else { format!("{name}:0") };
-    DeviceClaim { reach, ..parse_claim(&local) }
 }
 
 /// Parses a number of devices: `nic*2`, which a node offers as `extended nic=2`.

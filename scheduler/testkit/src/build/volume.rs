@@ -92,7 +92,7 @@ fn parse_label_requirement(place: &str) -> Requirement {
     Requirement { key: key.into(), operator: Operator::In, values: vec![value.into()] }
 }
 
-fn parse_volume_reach(place: &str) -> VolumeReach {
+pub(super) fn parse_volume_reach(place: &str) -> VolumeReach {
     if place.is_empty() {
         return VolumeReach::default();
     }

@@ -27,6 +27,8 @@ pub(crate) struct EmulatedCluster {
     writes: Arc<AtomicU64>,
     /// How long nothing must be written for the cluster to count as idle.
     quiet_period: Duration,
+    /// The date and time at which the cluster's time began.
+    start_time: Timestamp,
 }
 
 impl EmulatedCluster {
@@ -48,6 +50,17 @@ impl EmulatedCluster {
         } else {
             store_with_scheduler_objects(&options)
         };
+        Self::with_store(store, options, epoch_timestamp())
+    }
+
+    /// Like [`Self::start`], for a cluster whose time begins at `time`.
+    pub(crate) fn start_at(time: Timestamp, seed: u64, feature_gates: FeatureGates) -> Self {
+        let clock = Clock::starting_at(time);
+        let options = Options { seed, feature_gates, ..Options::with_clock(clock) };
+        Self::with_store(store_with_scheduler_objects(&options), options, time)
+    }
+
+    fn with_store(store: Store, options: Options, start_time: Timestamp) -> Self {
         let emulator = Emulator::start_with(store, options);
         let writes = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&writes);
@@ -56,7 +69,8 @@ impl EmulatedCluster {
                 counter.fetch_add(1, Ordering::Relaxed);
             }
         }));
-        Self { emulator, writes, quiet_period: quiet_period_for(Duration::from_secs(1)) }
+        let quiet_period = quiet_period_for(Duration::from_secs(1));
+        Self { emulator, writes, quiet_period, start_time }
     }
 
     /// Passes every write, including past ones, to an audit.
@@ -73,6 +87,11 @@ impl EmulatedCluster {
     /// The emulator that is the cluster.
     pub(crate) fn emulator(&self) -> &Emulator {
         &self.emulator
+    }
+
+    /// When the cluster's time began.
+    pub(crate) fn start_time(&self) -> Timestamp {
+        self.start_time
     }
 
     /// The current virtual time.

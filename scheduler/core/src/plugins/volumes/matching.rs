@@ -1,6 +1,5 @@
 //! Assigns volumes to unbound claims: a bipartite matching in which no volume is assigned twice. It
 //! is computed anew on every query, so nothing has to be undone when a pod goes elsewhere.
-//! Multi-node devices are assigned in the same way.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,8 +8,7 @@ use std::{
 
 use super::{has_storage, is_reachable_from};
 use crate::model::{
-    DeviceClaim, DeviceRequest, Name, Node, ProvisionableVolume, Volume, VolumeAccess, VolumeClaim,
-    VolumeReach,
+    Name, Node, ProvisionableVolume, Volume, VolumeAccess, VolumeClaim, VolumeReach,
 };
 
 /// How an unbound claim gets a volume.
@@ -73,29 +71,6 @@ impl<'s> VolumeMatching<'s> {
                     OpenClaim { volumes, provisioning: provisionable.as_ref(), nodes: Vec::new() };
                 self.claims.entry(&claim.name).or_insert(open_claim).nodes.push(node);
             }
-        }
-    }
-
-    /// Adds the requests for multi-node devices in the claims of a pod on the node.
-    pub(in crate::plugins) fn add_device_claims(
-        &mut self,
-        claims: &'s [DeviceClaim],
-        node: &'s Node,
-    ) {
-        for claim in claims {
-            self.add_device_requests(claim.reach.multi_node_requests(), node);
-        }
-    }
-
-    /// Adds requests for multi-node devices of a pod on the node.
-    pub(in crate::plugins) fn add_device_requests(
-        &mut self,
-        requests: &'s [DeviceRequest],
-        node: &'s Node,
-    ) {
-        for DeviceRequest { name, devices } in requests {
-            let open_claim = OpenClaim { volumes: devices, provisioning: None, nodes: Vec::new() };
-            self.claims.entry(name).or_insert(open_claim).nodes.push(node);
         }
     }
 

@@ -1,161 +1,103 @@
-//! What the page shows of a cluster at one revision: nodes with their GPUs, queues with their use,
-//! and pending workloads with their reasons.
+//! The state of a cluster computed at once from its objects: slow, and independent of the crate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use schedlab_api::{Value, annotations, labels, object, pointer, quantity, resources};
 use schedlab_conformance::world::observed::{Phase, Pod};
+use schedlab_emulator::store::{EventKind, LogEntry};
+use schedlab_view::state::{
+    ClusterState, GpuState, GpuUser, MilliGpus, NodeState, PendingWorkload, QueueState,
+};
 
-use crate::objects::ObjectSet;
+/// Namespace and name of an object. Objects of the cluster have an empty namespace.
+pub type ObjectName = (Arc<str>, Arc<str>);
 
-/// Thousandths of a GPU.
-pub type MilliGpus = i64;
-
-/// The fair share of each queue as the scheduler computed it, by name.
-pub type FairShares = BTreeMap<String, MilliGpus>;
-
-/// What the page shows of a cluster at one revision.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClusterState {
-    /// The nodes, ordered by name.
-    pub nodes: Vec<NodeState>,
-    /// The queues as a tree in preorder: parents before their children.
-    pub queues: Vec<QueueState>,
-    /// The workloads with pending pods, ordered by namespace and name.
-    pub pending: Vec<PendingWorkload>,
-    /// GPUs of all nodes.
-    pub gpus: usize,
-    /// GPUs that at least one pod uses.
-    pub gpus_in_use: usize,
+/// The objects that the page shows, by kind and name.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectSet {
+    /// The nodes.
+    pub nodes: BTreeMap<ObjectName, Arc<Value>>,
+    /// The pods.
+    pub pods: BTreeMap<ObjectName, Arc<Value>>,
+    /// The `PodGroup`s of KAI.
+    pub pod_groups: BTreeMap<ObjectName, Arc<Value>>,
+    /// The `Queue`s of KAI.
+    pub queues: BTreeMap<ObjectName, Arc<Value>>,
 }
 
-/// A node with GPUs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeState {
-    /// Name of the node.
-    pub name: String,
-    /// Why the node takes no pods, such as `not ready`; `None` if it does.
-    pub problem: Option<&'static str>,
-    /// The GPUs, ordered by index.
-    pub gpus: Vec<GpuState>,
-    /// Pods on the node that use no GPU of `gpus`, such as those with MIG slices.
-    pub other_pods: usize,
-}
-
-/// One GPU of a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GpuState {
-    /// The pods that use the GPU; more than one if they share it.
-    pub users: Vec<GpuUser>,
-}
-
-/// A pod that uses a GPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GpuUser {
-    /// Namespace and name of the pod.
-    pub pod: String,
-    /// Position of the pod's queue in [`ClusterState::queues`]; `None` without a known queue.
-    pub queue: Option<usize>,
-    /// Whether the pod is being deleted.
-    pub is_terminating: bool,
-}
-
-/// A queue with its use of GPUs. Amounts are thousandths of a GPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueueState {
-    /// Name of the queue.
-    pub name: String,
-    /// Number of ancestors.
-    pub depth: usize,
-    /// Deserved quota; `None` is unlimited.
-    pub quota: Option<MilliGpus>,
-    /// Upper limit; `None` is unlimited.
-    pub limit: Option<MilliGpus>,
-    /// Fair share, if the scheduler reported one.
-    pub fair_share: Option<MilliGpus>,
-    /// GPUs of the running pods of the queue and its descendants.
-    pub used: MilliGpus,
-    /// GPUs that the pending pods of the queue and its descendants request.
-    pub pending: MilliGpus,
-    /// Whether the queue has children.
-    pub has_children: bool,
-}
-
-impl QueueState {
-    /// GPUs that the queue uses beyond its quota.
-    pub fn borrowed(&self) -> MilliGpus {
-        self.quota.map_or(0, |quota| (self.used - quota).max(0))
-    }
-}
-
-/// A workload with pending pods: a pod group, or a pod without one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingWorkload {
-    /// Namespace of the workload.
-    pub namespace: String,
-    /// Name of the pod group, or of the pod.
-    pub name: String,
-    /// The name by which a user knows the workload: that of the owner of the pod group.
-    pub title: String,
-    /// Name of the queue; empty if the workload has none.
-    pub queue: String,
-    /// Number of pending pods.
-    pub pods: usize,
-    /// Number of pods with a node.
-    pub running: usize,
-    /// GPUs that the pending pods request, in thousandths.
-    pub gpus: MilliGpus,
-    /// Why the pods are pending, as the scheduler reported it; empty before its first report.
-    pub reason: String,
-}
-
-impl PendingWorkload {
-    /// Adds a pending pod and the GPUs that it requests.
-    fn add_pod(&mut self, pod: Pod<'_>, gpus: MilliGpus) {
-        self.pods += 1;
-        self.gpus += gpus;
-        if self.reason.is_empty() {
-            pod.unschedulable_message().unwrap_or_default().clone_into(&mut self.reason);
-        }
-    }
-}
-
-impl ClusterState {
-    /// The state that a set of objects shows.
-    pub fn from_objects(objects: &ObjectSet, fair_shares: &FairShares) -> Self {
-        let mut queues = queue_tree(objects, fair_shares);
-        let positions: BTreeMap<String, usize> =
-            queues.iter().enumerate().map(|(at, queue)| (queue.name.clone(), at)).collect();
-        let mut nodes = empty_nodes(objects);
-        let mut pending: BTreeMap<(String, String), PendingWorkload> = BTreeMap::new();
-        for value in objects.pods.values() {
-            let pod = Pod(value);
-            let queue = queue_of(value, objects);
-            let position = queue.and_then(|name| positions.get(name)).copied();
-            let milli = i64::try_from(pod.gpu_milli()).unwrap_or(i64::MAX) + fraction_milli(value);
-            match pod.current_phase() {
-                Phase::Succeeded | Phase::Failed => {}
-                Phase::Pending | Phase::Gated => {
-                    charge(&mut queues, objects, queue, |queue| queue.pending += milli);
-                    pending_workload(&mut pending, value, queue, objects).add_pod(pod, milli);
-                }
-                Phase::Starting | Phase::Running | Phase::Terminating => {
-                    charge(&mut queues, objects, queue, |queue| queue.used += milli);
-                    place(&mut nodes, pod, position);
-                }
+impl ObjectSet {
+    /// Applies one write.
+    pub fn apply_entry(&mut self, entry: &LogEntry) {
+        let Some(kind) = self.kind_mut(&entry.key.resource.group, &entry.key.resource.plural)
+        else {
+            return;
+        };
+        let name = (Arc::clone(&entry.key.namespace), Arc::clone(&entry.key.name));
+        match entry.kind {
+            EventKind::Added | EventKind::Modified => {
+                kind.insert(name, Arc::clone(&entry.object));
+            }
+            EventKind::Deleted => {
+                kind.remove(&name);
             }
         }
-        count_running(&mut pending, objects);
-        let nodes: Vec<NodeState> = nodes.into_values().collect();
-        let gpus = nodes.iter().flat_map(|node| &node.gpus);
-        Self {
-            gpus: gpus.clone().count(),
-            gpus_in_use: gpus.filter(|gpu| !gpu.users.is_empty()).count(),
-            nodes,
-            queues,
-            pending: pending.into_values().collect(),
+    }
+
+    fn kind_mut(
+        &mut self,
+        group: &str,
+        plural: &str,
+    ) -> Option<&mut BTreeMap<ObjectName, Arc<Value>>> {
+        match (group, plural) {
+            ("", "nodes") => Some(&mut self.nodes),
+            ("", "pods") => Some(&mut self.pods),
+            ("scheduling.run.ai", "podgroups") => Some(&mut self.pod_groups),
+            ("scheduling.run.ai", "queues") => Some(&mut self.queues),
+            _ => None,
         }
+    }
+}
+
+/// The state that a set of objects shows.
+pub fn state_of_objects(objects: &ObjectSet) -> ClusterState {
+    let mut queues = queue_tree(objects);
+    let mut nodes = empty_nodes(objects);
+    let mut pending: BTreeMap<(String, String), PendingWorkload> = BTreeMap::new();
+    for value in objects.pods.values() {
+        let pod = Pod(value);
+        let queue = queue_of(value, objects);
+        let milli = i64::try_from(pod.gpu_milli()).unwrap_or(i64::MAX) + fraction_milli(value);
+        match pod.current_phase() {
+            Phase::Succeeded | Phase::Failed => {}
+            Phase::Pending | Phase::Gated => {
+                charge(&mut queues, objects, queue, |queue| queue.pending += milli);
+                add_pod(pending_workload(&mut pending, value, queue, objects), pod, milli);
+            }
+            Phase::Starting | Phase::Running | Phase::Terminating => {
+                charge(&mut queues, objects, queue, |queue| queue.used += milli);
+                place(&mut nodes, pod, queue.unwrap_or_default());
+            }
+        }
+    }
+    count_running(&mut pending, objects);
+    let nodes: Vec<NodeState> = nodes.into_values().collect();
+    let gpus = nodes.iter().flat_map(|node| &node.gpus);
+    ClusterState {
+        gpus: gpus.clone().count(),
+        gpus_in_use: gpus.filter(|gpu| !gpu.users.is_empty()).count(),
+        nodes,
+        queues,
+        pending: pending.into_values().collect(),
+    }
+}
+
+/// Adds a pending pod and the GPUs that it requests.
+fn add_pod(workload: &mut PendingWorkload, pod: Pod<'_>, gpus: MilliGpus) {
+    workload.pods += 1;
+    workload.gpus += gpus;
+    if workload.reason.is_empty() {
+        pod.unschedulable_message().unwrap_or_default().clone_into(&mut workload.reason);
     }
 }
 
@@ -241,7 +183,7 @@ fn parent_of<'a>(objects: &'a ObjectSet, queue: &str) -> Option<&'a str> {
 }
 
 /// The queues in preorder. Queues whose parents form a cycle come last.
-fn queue_tree(objects: &ObjectSet, fair_shares: &FairShares) -> Vec<QueueState> {
+fn queue_tree(objects: &ObjectSet) -> Vec<QueueState> {
     let mut children: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let names: BTreeSet<&str> = objects.queues.keys().map(|(_, name)| &**name).collect();
     for name in &names {
@@ -256,7 +198,7 @@ fn queue_tree(objects: &ObjectSet, fair_shares: &FairShares) -> Vec<QueueState> 
     };
     stack.extend(below("", 0));
     while let Some((name, depth)) = stack.pop() {
-        tree.push(queue_state(objects, fair_shares, name, depth));
+        tree.push(queue_state(objects, name, depth));
         let children = below(name, depth + 1);
         if let Some(state) = tree.last_mut() {
             state.has_children = !children.is_empty();
@@ -265,19 +207,13 @@ fn queue_tree(objects: &ObjectSet, fair_shares: &FairShares) -> Vec<QueueState> 
     }
     let listed: BTreeSet<String> = tree.iter().map(|queue| queue.name.clone()).collect();
     let rest = names.iter().filter(|name| !listed.contains(**name));
-    let rest: Vec<QueueState> =
-        rest.map(|name| queue_state(objects, fair_shares, name, 0)).collect();
+    let rest: Vec<QueueState> = rest.map(|name| queue_state(objects, name, 0)).collect();
     tree.extend(rest);
     tree
 }
 
-fn queue_state(
-    objects: &ObjectSet,
-    fair_shares: &FairShares,
-    name: &str,
-    depth: usize,
-) -> QueueState {
-    let object = objects.queues.get(&(Arc::from(""), Arc::from(name)));
+fn queue_state(objects: &ObjectSet, name: &str, depth: usize) -> QueueState {
+    let object = objects.queues.get(&(Arc::from(""), Arc::from(name))).map(|queue| &**queue);
     let amount = |field: &str| {
         let path = format!("/spec/resources/gpu/{field}");
         let number = object.and_then(|queue| pointer::at(queue, &path)).and_then(Value::as_f64);
@@ -290,7 +226,11 @@ fn queue_state(
         depth,
         quota: Some(amount("quota").unwrap_or(0)).filter(|quota| *quota >= 0),
         limit: amount("limit").filter(|limit| *limit >= 0),
-        fair_share: fair_shares.get(name).copied(),
+        fair_share: object
+            .and_then(|queue| pointer::at(queue, "/status/fairShare"))
+            .and_then(|share| object::field(share, resources::GPU))
+            .and_then(quantity::thousandths)
+            .and_then(|milli| i64::try_from(milli).ok()),
         used: 0,
         pending: 0,
         has_children: false,
@@ -329,7 +269,7 @@ fn node_problem(node: &Value) -> Option<&'static str> {
 
 /// Adds a pod to the GPUs of its node, by the indexes that the kubelet assigned. Before the
 /// assignment the pod is not on any GPU.
-fn place(nodes: &mut BTreeMap<String, NodeState>, pod: Pod<'_>, queue: Option<usize>) {
+fn place(nodes: &mut BTreeMap<String, NodeState>, pod: Pod<'_>, queue: &str) {
     let Some(node) = nodes.get_mut(pod.node_name()) else { return };
     let devices = object::annotation(pod.0, annotations::GPU_DEVICES).unwrap_or_default();
     let indexes = devices.split(',').filter_map(|index| index.trim().parse::<usize>().ok());
@@ -338,8 +278,8 @@ fn place(nodes: &mut BTreeMap<String, NodeState>, pod: Pod<'_>, queue: Option<us
         let Some(gpu) = node.gpus.get_mut(index) else { continue };
         is_placed = true;
         gpu.users.push(GpuUser {
-            pod: format!("{}/{}", pod.pod_namespace(), pod.pod_name()),
-            queue,
+            pod: Arc::from(format!("{}/{}", pod.pod_namespace(), pod.pod_name())),
+            queue: Arc::from(queue),
             is_terminating: pod.current_phase() == Phase::Terminating,
         });
     }

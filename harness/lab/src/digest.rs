@@ -1,0 +1,8 @@
+//! Digests of texts.
+
+use sha2::{Digest as _, Sha256};
+
+/// The SHA-256 of some bytes, in hexadecimal digits.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

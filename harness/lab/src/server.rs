@@ -1,0 +1,341 @@
+//! The process of a running lesson: serves its cluster to kubectl, and answers `schedlab lab` in
+//! other terminals. The cluster's time passes as real time does, except while a command runs: then
+//! it passes as fast as the cluster is idle.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use schedlab_emulator::Server;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::folder::{Connection, LabFolder};
+use crate::session::LessonSession;
+
+/// How long real time passes before the cluster's time follows.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Maximum length of a request in bytes.
+const REQUEST_BYTES_MAX: u64 = 1 << 20;
+
+/// What a command asks of the running lesson.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// The text of the lesson.
+    Lesson,
+    /// Whether the tasks are solved.
+    Verify,
+    /// The next hint.
+    Hint,
+    /// The solution.
+    Solution,
+    /// The questions.
+    Quiz,
+    /// An answer.
+    Answer {
+        /// Number of the question, from 1.
+        number: usize,
+        /// The answer.
+        text: String,
+    },
+    /// Time passes.
+    Wait {
+        /// How much, in milliseconds.
+        millis: u64,
+    },
+    /// The lesson starts again.
+    Reset,
+    /// Objects of the lesson that were deleted are created again.
+    RestoreMissing,
+    /// The evidence is written.
+    Evidence {
+        /// Whole path of the file; `None`: into the lesson's folder.
+        path: Option<PathBuf>,
+    },
+}
+
+/// The answer to a [`Request`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reply {
+    /// What is printed.
+    pub text: String,
+    /// How it went.
+    pub outcome: Outcome,
+}
+
+/// How a request went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// As asked.
+    Done,
+    /// A task is not solved, or an answer is wrong.
+    NotSolved,
+    /// The request could not be carried out.
+    Failed,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Call {
+    token: String,
+    request: Request,
+}
+
+type Job = (Request, oneshot::Sender<Reply>);
+
+/// The running lesson.
+#[derive(Debug)]
+pub struct LessonServer {
+    session: LessonSession,
+    folder: LabFolder,
+    server: Server,
+    jobs: mpsc::Receiver<Job>,
+    _accepting: tokio::task::JoinHandle<()>,
+}
+
+impl LessonServer {
+    /// Serves a lesson: its cluster on `port` (0: a free one), and commands. Writes the files of
+    /// the folder.
+    ///
+    /// # Errors
+    /// The port is taken, or a file cannot be written.
+    pub async fn start(
+        session: LessonSession,
+        folder: LabFolder,
+        port: u16,
+        token: String,
+    ) -> anyhow::Result<Self> {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let server = session.cluster().emulator().serve(address).await?;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("no port is free")?;
+        let (sender, jobs) = mpsc::channel(8);
+        let connection = Connection {
+            address: listener.local_addr()?,
+            token: token.clone(),
+            lesson: session.lesson().id.clone(),
+            namespace: session.lesson().namespace.clone(),
+        };
+        folder.write_connection(&connection)?;
+        let accepting = tokio::spawn(accept_calls(listener, token, sender));
+        let running = Self { session, folder, server, jobs, _accepting: accepting };
+        running.write_kubeconfig()?;
+        Ok(running)
+    }
+
+    /// The lesson that runs.
+    pub fn session(&self) -> &LessonSession {
+        &self.session
+    }
+
+    fn write_kubeconfig(&self) -> anyhow::Result<()> {
+        let namespace = &self.session.lesson().namespace;
+        let text = &self.server.kubeconfig;
+        self.folder.write_kubeconfig(
+            &text.replace("namespace: default", &format!("namespace: {namespace}")),
+        )
+    }
+
+    /// Runs until `stop` ends. Then writes the evidence, if the learner has verified anything, and
+    /// removes the files that lead to the cluster. Returns the path of the evidence.
+    ///
+    /// # Errors
+    /// The evidence cannot be written.
+    pub async fn run(mut self, stop: impl Future<Output = ()>) -> anyhow::Result<Option<PathBuf>> {
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                Some((request, reply)) = self.jobs.recv() => {
+                    let answer = self.respond(request).await;
+                    // The command may have been interrupted.
+                    let _ = reply.send(answer);
+                }
+                () = follow_real_time() => {}
+            }
+        }
+        let record = self.session.record();
+        let is_worth_keeping = record.verifications > 0;
+        let path = self.folder.evidence(&record.lesson, &record.learner);
+        self.folder.remove_connection();
+        if is_worth_keeping {
+            self.session.evidence().await?.write(&path)?;
+        }
+        self.server.shut_down().await;
+        Ok(is_worth_keeping.then_some(path))
+    }
+
+    async fn respond(&mut self, request: Request) -> Reply {
+        let done = self.carry_out(request).await;
+        done.unwrap_or_else(|error| Reply {
+            text: format!("{error:#}\n"),
+            outcome: Outcome::Failed,
+        })
+    }
+
+    async fn carry_out(&mut self, request: Request) -> anyhow::Result<Reply> {
+        let session = &mut self.session;
+        let reply = |text: String, outcome| Reply { text, outcome };
+        let solved = |is: bool| if is { Outcome::Done } else { Outcome::NotSolved };
+        Ok(match request {
+            Request::Lesson => reply(lesson_text(session, &self.folder), Outcome::Done),
+            Request::Verify => {
+                let report = session.verify().await?;
+                reply(report.to_string(), solved(report.is_solved()))
+            }
+            Request::Hint => {
+                let (number, hint) = session.next_hint();
+                reply(format!("Hint {number} of 3: {hint}\n"), Outcome::Done)
+            }
+            Request::Solution => reply(format!("{}\n", session.solution()), Outcome::Done),
+            Request::Quiz => reply(quiz_text(session), Outcome::Done),
+            Request::Answer { number, text } => {
+                let report = session.answer(number, &text).await?;
+                reply(report.to_string(), solved(report.is_right))
+            }
+            Request::Wait { millis } => {
+                session.wait(Duration::from_millis(millis)).await?;
+                let now = session.cluster().emulator().clock().now();
+                reply(format!("the cluster's time is now {now:.0}\n"), Outcome::Done)
+            }
+            Request::Reset => {
+                session.reset().await?;
+                self.serve_new_cluster().await?;
+                let text = "the lesson starts again on a new cluster; your files, answers and hints \
+                            are kept\n";
+                reply(text.to_owned(), Outcome::Done)
+            }
+            Request::RestoreMissing => {
+                let restored = session.restore_missing().await?;
+                reply(restored_text(&restored), Outcome::Done)
+            }
+            Request::Evidence { path } => {
+                let record = session.record();
+                let own = self.folder.evidence(&record.lesson, &record.learner);
+                let path = path.unwrap_or(own);
+                session.evidence().await?.write(&path)?;
+                let whole = std::path::absolute(&path).unwrap_or(path);
+                reply(format!("{}\n", whole.display()), Outcome::Done)
+            }
+        })
+    }
+
+    /// Serves the cluster of a lesson that started again, at the same address.
+    async fn serve_new_cluster(&mut self) -> anyhow::Result<()> {
+        let address = self.server.address;
+        // The address is free only when the old server has ended.
+        let emulator = self.session.cluster().emulator().clone();
+        let placeholder = emulator.serve(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+        let old = std::mem::replace(&mut self.server, placeholder);
+        old.shut_down().await;
+        let server = emulator.serve(address).await?;
+        let placeholder = std::mem::replace(&mut self.server, server);
+        placeholder.shut_down().await;
+        self.write_kubeconfig()
+    }
+}
+
+/// Lets the cluster's time pass as real time does. Time does not pass by itself meanwhile, because a
+/// blocking task runs.
+async fn follow_real_time() {
+    #[expect(clippy::disallowed_methods, reason = "real time paces the cluster here only")]
+    let waited = tokio::task::spawn_blocking(|| std::thread::sleep(TICK)).await;
+    if waited.is_ok() {
+        tokio::time::advance(TICK).await;
+    }
+}
+
+/// The lesson as the learner reads it.
+pub fn lesson_text(session: &LessonSession, folder: &LabFolder) -> String {
+    let lesson = session.lesson();
+    let given: Vec<&str> =
+        lesson.files.iter().filter(|file| file.is_given).map(|file| file.name.as_str()).collect();
+    let path = folder.lesson_folder(&lesson.id);
+    let files = match given.as_slice() {
+        [] => String::new(),
+        names => format!("\n\nFiles in {}: {}", path.display(), names.join(", ")),
+    };
+    let tasks = lesson.tasks.iter().enumerate();
+    let tasks: Vec<String> =
+        tasks.map(|(index, task)| format!("  {}. {}", index + 1, task.title())).collect();
+    format!(
+        "{title} (about {minutes} minutes)\n\nGOAL\n{goal}\n\nBACKGROUND\n{background}\n\nTASK\n{task}\
+         {files}\n\n`schedlab lab verify` checks:\n{tasks}\n",
+        title = lesson.title,
+        minutes = lesson.minutes,
+        goal = lesson.goal,
+        background = lesson.background,
+        task = lesson.task,
+        tasks = tasks.join("\n"),
+    )
+}
+
+fn quiz_text(session: &LessonSession) -> String {
+    let mut text = String::new();
+    for (index, question) in session.quiz().iter().enumerate() {
+        let mark = match (&question.given, question.is_right) {
+            (None, _) => "○",
+            (Some(_), true) => "✔",
+            (Some(_), false) => "✘",
+        };
+        let _ = writeln!(text, "{mark} {}. {}", index + 1, question.text);
+    }
+    text + "\nAnswer with: schedlab lab answer NUMBER ANSWER\n"
+}
+
+fn restored_text(restored: &[String]) -> String {
+    match restored {
+        [] => "nothing of the lesson is missing\n".to_owned(),
+        all => format!("created again: {}\n", all.join(", ")),
+    }
+}
+
+async fn accept_calls(listener: TcpListener, token: String, jobs: mpsc::Sender<Job>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let (token, jobs) = (token.clone(), jobs.clone());
+        tokio::spawn(async move {
+            // A broken connection concerns the command alone.
+            let _ = answer_call(stream, &token, &jobs).await;
+        });
+    }
+}
+
+async fn answer_call(
+    mut stream: tokio::net::TcpStream,
+    token: &str,
+    jobs: &mpsc::Sender<Job>,
+) -> anyhow::Result<()> {
+    let (reading, mut writing) = stream.split();
+    let mut line = String::new();
+    tokio::io::BufReader::new(reading.take(REQUEST_BYTES_MAX)).read_line(&mut line).await?;
+    let call: Call = serde_json::from_str(&line)?;
+    let reply = if call.token == token {
+        let (sender, receiver) = oneshot::channel();
+        jobs.send((call.request, sender)).await?;
+        receiver.await?
+    } else {
+        Reply { text: "the token is wrong\n".to_owned(), outcome: Outcome::Failed }
+    };
+    let text = serde_json::to_string(&reply)? + "\n";
+    writing.write_all(text.as_bytes()).await?;
+    Ok(())
+}
+
+/// Asks the running lesson.
+///
+/// # Errors
+/// The lesson does not run any more.
+pub fn ask(connection: &Connection, request: Request) -> anyhow::Result<Reply> {
+    let mut stream = TcpStream::connect(connection.address)?;
+    let call = Call { token: connection.token.clone(), request };
+    writeln!(stream, "{}", serde_json::to_string(&call)?)?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    anyhow::ensure!(!line.is_empty(), "the lesson ended meanwhile");
+    Ok(serde_json::from_str(&line)?)
+}
