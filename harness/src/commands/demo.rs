@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use schedlab_api::{Value, json};
 use schedlab_conformance::world::manifest_objects;
 use schedlab_ui::session::{Session, SessionOptions};
-use schedlab_ui::state::ClusterState;
+use schedlab_view::state::ClusterState;
 
 use super::up::load_fleet;
 use super::{CommandOutput, UsageError};
@@ -130,8 +130,7 @@ async fn tell_story() -> anyhow::Result<()> {
         }
         for frame in 1..=scene.frames {
             session.advance(FRAME_STEP).await?;
-            let (objects, shares) = session.objects_at(u64::MAX);
-            let state = ClusterState::from_objects(&objects, &shares);
+            let state = session.state_at(u64::MAX);
             screen.show(scene.text, &state, frame == scene.frames).await;
         }
     }
@@ -250,8 +249,7 @@ mod tests {
             for _ in 0..scene.frames {
                 session.advance(FRAME_STEP).await.unwrap();
             }
-            let (objects, shares) = session.objects_at(u64::MAX);
-            let state = ClusterState::from_objects(&objects, &shares);
+            let state = session.state_at(u64::MAX);
             pictures.push(frame::picture(scene.text, &state, Colors::Off));
         }
         let count = |picture: &String, letter: &str| {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use console::Style;
 use schedlab_conformance::report::Colors;
-use schedlab_ui::state::{ClusterState, GpuState, QueueState};
+use schedlab_view::state::{ClusterState, GpuState, QueueState};
 
 /// The picture, with its text above.
 pub(super) fn picture(text: &str, state: &ClusterState, colors: Colors) -> String {
@@ -26,9 +26,10 @@ pub(super) fn picture(text: &str, state: &ClusterState, colors: Colors) -> Strin
 /// A box of three characters. A pod that is being evicted has a small letter.
 fn gpu_box(gpu: &GpuState, state: &ClusterState, colors: Colors) -> String {
     let Some(user) = gpu.users.first() else { return "[ ]".to_owned() };
-    let letter = user.queue.map_or("?".to_owned(), |queue| letter(&state.queues[queue]));
+    let queue = state.queues.iter().position(|queue| queue.name == *user.queue);
+    let letter = queue.map_or("?".to_owned(), |queue| letter(&state.queues[queue]));
     let letter = if user.is_terminating { letter.to_lowercase() } else { letter };
-    styled(&format!("[{letter}]"), user.queue.unwrap_or_default(), colors)
+    styled(&format!("[{letter}]"), queue.unwrap_or_default(), colors)
 }
 
 /// The letter of a queue: the first of the last word of its name.
