@@ -127,6 +127,10 @@ async fn compare(real: &mut KubeScheduler, seed: u64) -> anyhow::Result<Tally> {
             Pending::Gang(gang) => compare_group(real, &mut tally, seed, &gang).await?,
         }
     }
+    let everywhere = CLAIMS.replace("/namespaces/{namespace}", "");
+    let claims = if has_devices { real.list(&everywhere).await? } else { Vec::new() };
+    tally.multi_node_claims =
+        claims.iter().filter(|claim| devices::has_multi_node_device(claim)).count();
     for (namespace, _) in NAMESPACES {
         let of_groups = [GROUPS].into_iter().filter(|_| has_groups);
         let of_devices = [CLAIMS].into_iter().filter(|_| has_devices);
@@ -135,7 +139,6 @@ async fn compare(real: &mut KubeScheduler, seed: u64) -> anyhow::Result<Tally> {
         }
     }
     // The scheduler protects allocated claims.
-    let everywhere = CLAIMS.replace("/namespaces/{namespace}", "");
     let claims = if has_devices { real.list(&everywhere).await? } else { Vec::new() };
     for claim in claims {
         let name = claim["metadata"]["name"].as_str().context("a claim has a name")?;

@@ -581,9 +581,12 @@ impl ResourceClaims {
                 .map_err(|wrong| ClaimProblem::Malformed(Name::clone(name), wrong))?,
         };
         devices.gpu_milli = gpus.saturating_mul(1000);
-        let kinds = |selection: &DeviceSelection| match self.is_of_one_node(selection) {
-            true => self.device_kinds_of(selection),
-            false => BTreeSet::new(),
+        let kinds = |selection: &DeviceSelection| {
+            if self.is_of_one_node(selection) {
+                self.device_kinds_of(selection)
+            } else {
+                BTreeSet::new()
+            }
         };
         let kinds = set.device_counts_by_kind(&kinds).into_iter();
         let kinds = kinds.filter(|(kind, _)| !self.uncounted_kinds.contains(kind));

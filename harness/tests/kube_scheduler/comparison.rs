@@ -155,6 +155,8 @@ pub(crate) struct Tally {
     pub(crate) unschedulable: usize,
     pub(crate) groups_bound: usize,
     pub(crate) groups_unschedulable: usize,
+    /// Claims that got devices which several nodes can use.
+    pub(crate) multi_node_claims: usize,
     /// Each difference, with the cluster in which it occurred.
     pub(crate) differences: Vec<(String, String)>,
 }
@@ -178,6 +180,7 @@ impl Tally {
         self.unschedulable += other.unschedulable;
         self.groups_bound += other.groups_bound;
         self.groups_unschedulable += other.groups_unschedulable;
+        self.multi_node_claims += other.multi_node_claims;
         self.differences.extend(other.differences);
     }
 
@@ -212,7 +215,9 @@ impl fmt::Display for Tally {
             f,
             "{pods} decisions about pods compared: {bound} bound ({scored} with several feasible \
              nodes), {unschedulable} unschedulable; {groups} about PodGroups: {groups_bound} bound, \
-             {groups_unschedulable} unschedulable; {} differences",
+             {groups_unschedulable} unschedulable; {} claims got devices of several nodes; {} \
+             differences",
+            self.multi_node_claims,
             self.differences.len()
         )
     }

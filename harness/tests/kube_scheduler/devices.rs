@@ -14,6 +14,8 @@ const DRIVER: &str = "gpu.example.com";
 /// Classes of devices. Those of class `net` are devices that several nodes can use; the other
 /// classes have such devices, too.
 const CLASSES: [&str; 5] = ["gpu", "large", "shared", "part", "net"];
+/// Prefix of the pools of devices that several nodes can use.
+const MULTI_NODE_POOL: &str = "wide-";
 /// The extended resource that class `gpu` serves.
 const RESOURCE: &str = "example.com/gpu";
 
@@ -36,7 +38,7 @@ pub(crate) fn devices(rng: &mut SeededRng, seed: u64, nodes: u64) -> DeviceObjec
         }
     }
     if rng.percent(60) {
-        slices.extend(multi_node_pool(rng, &format!("wide-{seed}"), nodes));
+        slices.extend(multi_node_pool(rng, &format!("{MULTI_NODE_POOL}{seed}"), nodes));
     }
     let claims = (0..6).map(|at| claim(rng, &format!("claim-{seed}-{at}"))).collect();
     DeviceObjects { classes: CLASSES.into_iter().map(class).collect(), slices, claims }
@@ -77,6 +79,13 @@ fn add_fields(object: &mut Value, others: &Value) {
     for (key, value) in others.as_object().into_iter().flatten() {
         object[key.as_str()] = value.clone();
     }
+}
+
+/// Whether a claim got a device that several nodes can use, or that one node has beside such devices.
+pub(crate) fn has_multi_node_device(claim: &Value) -> bool {
+    let results = claim["status"]["allocation"]["devices"]["results"].as_array();
+    let mut pools = results.into_iter().flatten().filter_map(|result| result["pool"].as_str());
+    pools.any(|pool| pool.starts_with(MULTI_NODE_POOL))
 }
 
 /// The nodes that can use the devices of a pool.
