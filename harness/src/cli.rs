@@ -38,7 +38,7 @@ pub use shards::{Merge, RunPlace, ShardPod, ShardPods};
 pub use top::Top;
 pub use ui::Ui;
 
-pub use compare::{DiffRuns, Upgrade, UpgradeCluster, UpgradeStrategy};
+pub use compare::{Bisect, DiffRuns, SchedulerVersion, Upgrade, UpgradeCluster, UpgradeStrategy};
 pub use conform::{Conform, EvidenceProgramme};
 
 /// Tests Kubernetes GPU schedulers with Gherkin features, on emulated and real clusters.
@@ -107,13 +107,21 @@ Examples:
     --require gang --max-skipped 0";
 
 const UP_EXAMPLE: &str = "\
-Example:
-  schedlab up --fleet fixtures/fleets/lab.yaml --kubeconfig /tmp/kubeconfig";
+Examples:
+  schedlab up --fleet fixtures/fleets/lab.yaml --kubeconfig /tmp/kubeconfig
+  schedlab up --record session.feature";
 
 const SIMULATE_EXAMPLES: &str = "\
 Examples:
   schedlab simulate --nodes nodes.csv --pods pods.csv --compress 2
   schedlab simulate --nodes nodes.csv --pods pods.csv --inflate 130% --json";
+
+const BISECT_EXAMPLES: &str = "\
+Examples:
+  schedlab bisect features/bugs/acme-1234.feature --good git:v1.2 --bad git:HEAD
+  schedlab bisect bug.feature --good 'process:v1/scheduler {kubeconfig}' \\
+    --between 'process:v2/scheduler {kubeconfig}' --bad 'process:v3/scheduler {kubeconfig}' \\
+    -- --cluster control-plane";
 
 const UPGRADE_EXAMPLES: &str = "\
 Examples:
@@ -185,6 +193,9 @@ pub enum Command {
     /// Compare placements and events of two runs, scenario by scenario.
     #[command(after_help = "Example:\n  schedlab diff 20261121T160318Z-seed1 latest --common")]
     Diff(DiffRuns),
+    /// Find the first version of a scheduler that fails a feature: git revisions, programs or images.
+    #[command(after_help = BISECT_EXAMPLES)]
+    Bisect(Box<Bisect>),
     /// Replace one version of a scheduler by another under load, and back, and check invariants.
     #[command(after_help = UPGRADE_EXAMPLES)]
     Upgrade(Upgrade),
@@ -331,6 +342,13 @@ pub struct Run {
     /// a feature that reproduces a fault.
     #[arg(long, value_enum, default_value_t = ExpectedVerdict::Pass, help_heading = "Results")]
     pub expect: ExpectedVerdict,
+    /// Run the scenarios on this scheduler, too, and print those whose verdict, placements or events
+    /// differ. The exit code is 0 if none does and 1 if one does.
+    #[arg(long, value_name = "WHICH", conflicts_with_all = ["baseline", "expect"], help_heading = "Results")]
+    pub and: Option<SchedulerSource>,
+    /// Declaration of the capabilities of the scheduler of `--and`, as `--target` for the first one.
+    #[arg(long, value_name = "FILE", requires = "and", help_heading = "Results")]
+    pub and_target: Option<PathBuf>,
     /// Print all lines of a failure message, not only the first 20.
     #[arg(short, long, help_heading = "Results")]
     pub verbose: bool,
@@ -624,6 +642,10 @@ pub struct Up {
     /// fleet. Pods that had a node are bound to it; with `--no-scheduler` the others stay pending.
     #[arg(long, value_name = "CASE", conflicts_with_all = ["fleet", "empty"], help_heading = "Fleet")]
     pub case: Vec<PathBuf>,
+    /// Write what is done with kubectl as a feature, at the end: what is submitted, deleted, scaled,
+    /// cordoned and changed, with the time between.
+    #[arg(long, value_name = "FILE", help_heading = "Recording")]
+    pub record: Option<PathBuf>,
     /// Version of Kubernetes: 1.35 or 1.37.
     #[arg(long, default_value_t, value_name = "VERSION", help_heading = "Server")]
     pub kubernetes: KubernetesVersion,

@@ -1,5 +1,6 @@
 //! The subcommands. Data goes to standard output, everything else to standard error.
 
+mod bisect;
 mod capture;
 mod case_input;
 mod cases;
@@ -17,10 +18,12 @@ mod install_files;
 mod lab;
 mod minimise;
 mod output;
+mod record;
 mod redact;
 mod replay;
 mod reproduce;
 mod run;
+mod run_both;
 mod run_files;
 mod shard_pods;
 mod shards;
@@ -42,6 +45,7 @@ use crate::cli::{CaseCommand, Command};
 use crate::exit::ExitStatus;
 use schedlab_conformance::report::Diagnostics;
 
+pub use bisect::run_bisect_command;
 pub use capture::run_capture_command;
 pub use cases::run_cases_command;
 pub use check::{run_check_command, run_list_command};
@@ -111,6 +115,7 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
         Command::Cases(args) => run_cases_command(&args),
         Command::Case(command) => run_case_command(&command),
         Command::Diff(args) => run_diff_command(&args),
+        Command::Bisect(args) => run_bisect_command(&args),
         Command::Upgrade(args) => run_upgrade_command(&args),
         Command::Doctor(args) => run_doctor_command(&args),
         Command::Clean(args) => run_clean_command(&args),

@@ -1,5 +1,7 @@
 //! The command line of `schedlab` as scripts see it: output, files and exit codes.
 
+#[path = "cli/case_commands.rs"]
+mod case_commands;
 #[path = "cli/container.rs"]
 mod container;
 #[path = "cli/diff.rs"]

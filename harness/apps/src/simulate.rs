@@ -5,6 +5,7 @@
 //! Nothing runs while nothing changes, so the cost depends on the number of events, not on the
 //! simulated time.
 
+mod case_fleet;
 mod csv_files;
 mod driver;
 mod json_lines;
@@ -33,7 +34,8 @@ pub(crate) use trace::{Trace, TraceJob, TraceQueue};
 /// Arguments of `schedlab simulate`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Nodes: CSV with the columns of openb, or JSON lines.
+    /// Nodes: CSV with the columns of openb, JSON lines, or a captured cluster (a case file, or
+    /// output of kubectl in YAML), whose queues are used unless `--queues` is given.
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub nodes: PathBuf,
     /// Pods: CSV with the columns of openb, or JSON lines.
@@ -218,10 +220,12 @@ fn scheduler_config(args: &Args) -> Result<Config, ConfigSourceError> {
 
 fn load_trace(args: &Args) -> Result<Trace, TraceError> {
     let json = |path: &PathBuf| path.extension().is_some_and(|end| end != "csv");
-    let nodes = if json(&args.nodes) {
-        json_lines::read_nodes(&args.nodes)?
-    } else {
-        csv_files::read_nodes(&args.nodes)?
+    let case =
+        case_fleet::is_case(&args.nodes).then(|| case_fleet::read(&args.nodes)).transpose()?;
+    let nodes = match &case {
+        Some(case) => case_fleet::nodes(case),
+        None if json(&args.nodes) => json_lines::read_nodes(&args.nodes)?,
+        None => csv_files::read_nodes(&args.nodes)?,
     };
     let jobs = if json(&args.pods) {
         json_lines::read_jobs(&args.pods)?
@@ -229,9 +233,13 @@ fn load_trace(args: &Args) -> Result<Trace, TraceError> {
         csv_files::read_jobs(&args.pods)?
     };
     let queues = match &args.queues {
+        Some(path) if case_fleet::is_case(path) => case_fleet::queues(&case_fleet::read(path)?),
         Some(path) if json(path) => json_lines::read_queues(path)?,
         Some(path) => csv_files::read_queues(path)?,
-        None => default_queues(),
+        None => {
+            let captured = case.as_ref().map(case_fleet::queues).unwrap_or_default();
+            if captured.is_empty() { default_queues() } else { captured }
+        }
     };
     let trace = Trace { nodes, queues, jobs };
     check_names(args, &trace)?;
@@ -364,7 +372,7 @@ fn check_priority_classes(args: &Args, trace: &Trace) -> Result<(), TraceError> 
 }
 
 fn queue_file(args: &Args) -> &Path {
-    args.queues.as_deref().unwrap_or(Path::new(""))
+    args.queues.as_deref().unwrap_or(&args.nodes)
 }
 
 fn trace_error(file: &Path, line: u64, column: &str, found: String, allowed: &str) -> TraceError {

@@ -17,6 +17,8 @@ use schedlab_scheduler::{
 use serde::{Deserialize, Serialize};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
+use crate::change::Change;
+
 /// The version of the layout of case files.
 pub const FORMAT: &str = "schedlab.dev/case/v1";
 /// The entry of the zip with the manifest.
@@ -25,6 +27,8 @@ pub(crate) const MANIFEST_ENTRY: &str = "case.json";
 pub(crate) const SNAPSHOT_ENTRY: &str = "snapshot.json";
 /// The entry of the zip with an array of events.
 pub(crate) const EVENTS_ENTRY: &str = "events.json";
+/// The entry of the zip with an array of recorded changes; missing if none were recorded.
+pub(crate) const CHANGES_ENTRY: &str = "changes.json";
 
 /// What a case file says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +38,8 @@ pub struct Manifest {
     pub format: String,
     /// When the objects were read, in RFC 3339 format; empty if unknown.
     pub captured_at: String,
+    /// Since when changes were recorded, in RFC 3339 format; empty if they were not.
+    pub recorded_from: String,
     /// What wrote the file.
     pub captured_by: String,
     /// Where the objects came from: `cluster` or `files`.
@@ -44,7 +50,8 @@ pub struct Manifest {
     pub scheduler_images: Vec<String>,
     /// Whether names were replaced.
     pub redacted: bool,
-    /// What the case shows, such as `gang train pending`; empty if the user gave none.
+    /// What the case shows, such as `gang train pending`: one claim a line; empty if the user gave
+    /// none.
     pub shows: String,
     /// Whether every element of the case is needed for what it shows.
     pub minimal: bool,
@@ -52,6 +59,8 @@ pub struct Manifest {
     pub objects: BTreeMap<String, usize>,
     /// Number of events.
     pub events: usize,
+    /// Number of recorded changes.
+    pub changes: usize,
     /// Number of objects that were not kept, by kind: decisions do not depend on them.
     pub ignored: BTreeMap<String, usize>,
 }
@@ -61,6 +70,7 @@ impl Default for Manifest {
         Self {
             format: FORMAT.to_owned(),
             captured_at: String::new(),
+            recorded_from: String::new(),
             captured_by: format!("schedlab {}", env!("CARGO_PKG_VERSION")),
             source: "files".to_owned(),
             kubernetes: String::new(),
@@ -70,6 +80,7 @@ impl Default for Manifest {
             minimal: false,
             objects: BTreeMap::new(),
             events: 0,
+            changes: 0,
             ignored: BTreeMap::new(),
         }
     }
@@ -84,6 +95,8 @@ pub struct Case {
     pub cluster: CapturedCluster,
     /// Events of the cluster.
     pub events: Vec<Value>,
+    /// What changed while the cluster was captured, in order.
+    pub changes: Vec<Change>,
 }
 
 /// Why a case cannot be replayed or written.
@@ -146,6 +159,10 @@ impl Case {
         drop(snapshot);
         zip.start_file(EVENTS_ENTRY, options)?;
         serde_json::to_writer(&mut zip, &self.events)?;
+        if !self.changes.is_empty() {
+            zip.start_file(CHANGES_ENTRY, options)?;
+            serde_json::to_writer(&mut zip, &self.changes)?;
+        }
         zip.finish()?.flush()
     }
 
@@ -155,6 +172,7 @@ impl Case {
         Manifest {
             objects: counts.filter(|(_, count)| *count > 0).collect(),
             events: self.events.len(),
+            changes: self.changes.len(),
             ..self.manifest.clone()
         }
     }

@@ -1,7 +1,8 @@
 //! Writes a case as a feature that a person would have written: the fleet and the queues as tables in
 //! the background, workloads grouped into rows, and the claim in words. What the tables cannot say
-//! is an error that names it; then the case file itself is the background.
+//! is a manifest, or an error that names it; then the case file itself is the background.
 
+mod placement;
 mod rows;
 mod table;
 
@@ -11,9 +12,10 @@ use schedlab_scheduler::replay::Replay;
 
 use crate::{
     Case,
+    doc_string::doc_string,
     predicate::{Predicate, State, Subject, nameless_reason},
 };
-pub use rows::Inexpressible;
+pub use rows::{BesideTables, Inexpressible};
 use rows::{Scene, Workload};
 
 /// How running workloads get onto their nodes.
@@ -28,8 +30,8 @@ pub enum Placement {
 /// What the feature claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeatureClaim {
-    /// What the case shows: it holds until the fault is fixed.
-    Shows(Predicate),
+    /// What the case shows: it holds until the fault is fixed. There is at least one claim.
+    Shows(Vec<Predicate>),
     /// What should happen: it fails until the fault is fixed.
     Should(Predicate),
 }
@@ -46,10 +48,11 @@ pub struct FeatureStory<'a> {
 }
 
 impl FeatureClaim {
-    /// The claim itself.
-    pub fn predicate(&self) -> &Predicate {
+    /// The claims themselves.
+    pub fn predicates(&self) -> &[Predicate] {
         match self {
-            Self::Shows(predicate) | Self::Should(predicate) => predicate,
+            Self::Shows(predicates) => predicates,
+            Self::Should(predicate) => std::slice::from_ref(predicate),
         }
     }
 }
@@ -63,12 +66,16 @@ pub fn write_with_tables(
     replay: &Replay,
     story: &FeatureStory<'_>,
     placement: Placement,
+    beside: BesideTables,
 ) -> Result<String, Inexpressible> {
-    let scene = Scene::from_case(case, placement)?;
+    let scene = Scene::from_case(case, placement, beside)?;
     let mut text = format!("Feature: {}\n\n  Background:\n", story.title);
     let fleet = scene.fleet_text();
     let queues = scene.queues_text(if fleet.is_empty() { "Given" } else { "And" });
     text += &(fleet + &queues);
+    if !scene.others.is_empty() {
+        let _ = write!(text, "    And this manifest is applied:\n{}", doc_string(&scene.others));
+    }
     let _ = writeln!(text, "\n  Scenario: {}", scenario_name(story));
     let running: Vec<&Workload> = scene.workloads.iter().filter(|it| it.is_running).collect();
     let pending: Vec<&Workload> = scene.workloads.iter().filter(|it| !it.is_running).collect();
@@ -81,7 +88,12 @@ pub fn write_with_tables(
         text.push_str("    When these workloads are submitted:\n");
         text.push_str(&Scene::workloads_text(&pending));
     }
-    text.push_str(&claim_text(&scene, replay, story)?);
+    if !scene.manifests.is_empty() {
+        let keyword = if pending.is_empty() { "When" } else { "And" };
+        let manifests = doc_string(&scene.manifests);
+        let _ = write!(text, "    {keyword} this manifest is applied:\n{manifests}");
+    }
+    text.push_str(&claims_text(&scene, replay, story)?);
     Ok(text)
 }
 
@@ -98,12 +110,16 @@ pub fn write_with_case(
     let scene = Scene::names_only(case);
     let mut text = format!("Feature: {}\n\n  Scenario: {}\n", story.title, scenario_name(story));
     let _ = writeln!(text, "    Given the case \"{file}\"");
-    text.push_str(&claim_text(&scene, replay, story)?);
+    text.push_str(&claims_text(&scene, replay, story)?);
     Ok(text)
 }
 
 fn scenario_name(story: &FeatureStory<'_>) -> String {
-    let predicate = story.claim.predicate();
+    let names: Vec<String> = story.claim.predicates().iter().map(claim_name).collect();
+    names.join(", and ")
+}
+
+fn claim_name(predicate: &Predicate) -> String {
     let subject = match predicate.subject {
         Subject::Gang => "workload",
         Subject::Pod => "pod",
@@ -127,12 +143,25 @@ fn short_name(name: &str) -> &str {
     name.split_once('/').map_or(name, |(_, name)| name)
 }
 
-fn claim_text(
+fn claims_text(
     scene: &Scene,
     replay: &Replay,
     story: &FeatureStory<'_>,
 ) -> Result<String, Inexpressible> {
-    let predicate = story.claim.predicate();
+    let mut text = String::new();
+    for predicate in story.claim.predicates() {
+        let keyword = if text.is_empty() { "Then" } else { "And" };
+        let _ = writeln!(text, "    {keyword} {}", claim_text(scene, replay, story, predicate)?);
+    }
+    Ok(text)
+}
+
+fn claim_text(
+    scene: &Scene,
+    replay: &Replay,
+    story: &FeatureStory<'_>,
+    predicate: &Predicate,
+) -> Result<String, Inexpressible> {
     let subject = scene.subject_text(predicate)?;
     let pods = replay.pods.iter().filter(|pod| match predicate.subject {
         Subject::Gang => pod.group.as_deref() == Some(short_name(&predicate.name)),
@@ -146,19 +175,20 @@ fn claim_text(
             let reason = predicate.reasons(replay).next().filter(|_| story.with_reason);
             let reason = reason.map(|group| nameless_reason(group, replay));
             match reason.filter(|reason| !reason.is_empty()) {
-                Some(reason) => format!("    Then {subject} is pending because \"{reason}\"\n"),
-                None => format!("    Then {subject} is pending\n"),
+                Some(reason) => format!("{subject} is pending because \"{reason}\""),
+                None => format!("{subject} is pending"),
             }
         }
         State::Placed => {
             let noun = if pods == 1 { "pod" } else { "pods" };
             let when = if should { "eventually within 10 minutes " } else { "" };
-            format!("    Then {when}{subject} has {pods} running and no pending {noun}\n")
+            format!("{when}{subject} has {pods} running and no pending {noun}")
         }
         State::Evicted => {
-            format!(
-                "    Then eventually within 10 minutes at least 1 pod of {subject} was evicted\n"
-            )
+            format!("eventually within 10 minutes at least 1 pod of {subject} was evicted")
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,13 +5,18 @@
 
 pub mod capture;
 mod case;
+pub mod change;
+mod doc_string;
 pub mod feature;
+mod history;
 mod kinds;
 pub mod minimise;
 pub mod predicate;
 pub mod read;
 pub mod redact;
 mod restore;
+pub mod session;
 
 pub use case::{Case, CaseError, FORMAT, Manifest};
+pub use history::History;
 pub use kinds::{CaseKind, KINDS, kind_of};

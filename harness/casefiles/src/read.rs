@@ -19,7 +19,8 @@ use zip::{ZipArchive, result::ZipError};
 
 use crate::{
     Case, KINDS, Manifest,
-    case::{EVENTS_ENTRY, MANIFEST_ENTRY, SNAPSHOT_ENTRY},
+    case::{CHANGES_ENTRY, EVENTS_ENTRY, MANIFEST_ENTRY, SNAPSHOT_ENTRY},
+    change::Change,
     kinds::kind_of,
 };
 use limit::LimitedReader;
@@ -167,6 +168,12 @@ impl CaseReader {
             let events: Vec<Value> = serde_json::from_str(&events)
                 .map_err(|error| format!("{EVENTS_ENTRY}: {error}"))?;
             self.case.events.extend(events);
+        }
+        if archive.index_for_name(CHANGES_ENTRY).is_some() {
+            let changes = self.entry_text(&mut archive, CHANGES_ENTRY)?;
+            let changes: Vec<Change> = serde_json::from_str(&changes)
+                .map_err(|error| format!("{CHANGES_ENTRY}: {error}"))?;
+            self.case.changes.extend(changes);
         }
         Ok(())
     }

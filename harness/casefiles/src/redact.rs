@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use schedlab_api::{Map, Text, Value, annotations, labels};
 
-use crate::Case;
+use crate::{Case, change::Change};
 use allowed::{Fields, NameClass, Rule};
 use names::Names;
 
@@ -91,6 +91,12 @@ impl Redactor {
                 redacted.cluster.objects.insert(array.clone(), objects.collect());
             }
         }
+        for change in &case.changes {
+            if let Some(of_kind) = fields.get(change.array.as_str()) {
+                let object = Arc::new(self.redact_fields(of_kind, &change.object));
+                redacted.changes.push(Change { object, ..change.clone() });
+            }
+        }
         let of_event = &fields["events"];
         redacted.events =
             case.events.iter().map(|event| self.redact_fields(of_event, event)).collect();
@@ -123,9 +129,8 @@ impl Redactor {
             all
         });
         // A claim names objects of the original.
-        if !manifest.shows.is_empty() {
-            manifest.shows = self.redact_claim(&case.manifest.shows);
-        }
+        let claims = case.manifest.shows.lines().map(|claim| self.redact_claim(claim));
+        manifest.shows = claims.collect::<Vec<_>>().join("\n");
     }
 
     /// The names in a claim, such as `gang team-a/train pending`.

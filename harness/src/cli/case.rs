@@ -84,6 +84,10 @@ pub struct Capture {
     /// Kubeconfig of the cluster [default: as kubectl, else the service account of the pod].
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub kubeconfig: Option<PathBuf>,
+    /// Record what changes for so long, such as `10m`: arrivals, bindings, evictions. The case has the
+    /// objects at the end; `replay` prints the changes.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "from")]
+    pub duration: Option<Duration>,
     /// Keep names, images, environment and annotations.
     #[arg(long)]
     pub no_redact: bool,
@@ -132,9 +136,9 @@ pub struct Minimise {
     pub input: CaseFiles,
     /// What the case must still show: a claim such as `gang train pending` (with the reason that it
     /// has now), `pod p evicted` or `queue team pending because OverLimit`, or `command: …` that
-    /// exits with 0 when {case} shows it.
-    #[arg(long, value_name = "CLAIM")]
-    pub keep: String,
+    /// exits with 0 when {case} shows it. If repeated, all of them.
+    #[arg(long, value_name = "CLAIM", required = true)]
+    pub keep: Vec<String>,
     /// Case file to write.
     #[arg(long, short, value_name = "CASE")]
     pub output: PathBuf,
@@ -215,6 +219,7 @@ const CAPTURE_EXAMPLES: &str = "\
 Examples:
   schedlab capture --print-rbac | kubectl apply -f -
   schedlab capture -o case.zip --table names.json
+  schedlab capture --duration 10m -o case.zip
   schedlab capture --from cluster-dump queues.yaml -o case.zip";
 
 const REDACT_EXAMPLES: &str = "\

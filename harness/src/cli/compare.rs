@@ -1,8 +1,11 @@
 //! Arguments of `diff` and `upgrade`.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_scheduler::config::names;
 
 use super::{Format, ProfileArgs};
@@ -103,4 +106,85 @@ pub enum UpgradeStrategy {
     StopAndStart,
     /// Both, each on its own cluster.
     Both,
+}
+
+/// A version of a scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SchedulerVersion {
+    /// A git revision of schedlab.
+    Revision(String),
+    /// A value of `--scheduler`, such as `process:COMMAND` or `deployment:IMAGE`.
+    Source(String),
+}
+
+impl FromStr for SchedulerVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("git", revision)) if !revision.is_empty() => {
+                Ok(Self::Revision(revision.to_owned()))
+            }
+            _ => match text.parse::<SchedulerSource>() {
+                Ok(_) => Ok(Self::Source(text.to_owned())),
+                Err(_) => Err("expected git:REVISION, process:COMMAND, installed:NAME or \
+                               deployment:IMAGE"
+                    .to_owned()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for SchedulerVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Revision(revision) => write!(f, "git:{revision}"),
+            Self::Source(source) => f.write_str(source),
+        }
+    }
+}
+
+/// Arguments of `schedlab bisect`.
+#[derive(Debug, Args)]
+pub struct Bisect {
+    /// Feature files that pass on the good version and fail on the bad one.
+    #[arg(value_name = "FILE")]
+    pub paths: Vec<String>,
+    /// A version that passes: `git:REVISION` of schedlab, or a value of `--scheduler` such as
+    /// `process:COMMAND` or `deployment:IMAGE`.
+    #[arg(long, value_name = "VERSION", help_heading = "Versions")]
+    pub good: SchedulerVersion,
+    /// A later version that fails.
+    #[arg(long, value_name = "VERSION", help_heading = "Versions")]
+    pub bad: SchedulerVersion,
+    /// A version between them; repeated, in their order. Git revisions are listed by git.
+    #[arg(long, value_name = "VERSION", help_heading = "Versions")]
+    pub between: Vec<SchedulerVersion>,
+    /// Repository of the revisions.
+    #[arg(long, value_name = "DIR", default_value = ".", help_heading = "Revisions")]
+    pub repository: PathBuf,
+    /// Command that builds a revision, in its folder. A revision that it fails for is skipped.
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        default_value = "cargo build --release --package schedlab",
+        help_heading = "Revisions"
+    )]
+    pub build: String,
+    /// The program that the build makes, relative to the folder.
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "target/release/schedlab",
+        help_heading = "Revisions"
+    )]
+    pub program: PathBuf,
+    /// Command to judge a version with, instead of running features: it exits with 0 if the version
+    /// is good, 125 if it cannot be tested, else with another code below 128. {scheduler} is the
+    /// version, {program} the built program.
+    #[arg(long, value_name = "COMMAND", conflicts_with = "paths", help_heading = "Judging")]
+    pub command: Option<String>,
+    /// Options for `schedlab run`, such as `--cluster control-plane --target FILE`.
+    #[arg(last = true, value_name = "OPTION", help_heading = "Judging")]
+    pub run_options: Vec<String>,
 }

@@ -2,12 +2,13 @@
 
 use anyhow::Context as _;
 use schedlab_casefiles::Case;
-use schedlab_casefiles::capture::{capture, cluster_role};
+use schedlab_casefiles::capture::{capture_for, cluster_role};
+use schedlab_conformance::text::counted_noun;
 use schedlab_emulator::clock::Clock;
 use schedlab_scheduler::cli::kube_client;
 use schedlab_scheduler::{Config, ConfigSource};
 
-use super::case_input::{load_files, write_case};
+use super::case_input::{counts_text, load_files, write_case};
 use super::redact::{redact_case, write_table};
 use super::{CommandOutput, UsageError};
 use crate::cli::Capture;
@@ -17,7 +18,7 @@ use crate::exit::ExitStatus;
 pub fn run_capture_command(args: &Capture) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
     let Some(path) = args.output.as_ref().filter(|_| !args.print_rbac) else {
-        output.print_result(&serde_yaml::to_string(&cluster_role())?);
+        output.print_result(&serde_yaml::to_string(&cluster_role(args.duration.is_some()))?);
         return Ok(ExitStatus::Passed);
     };
     let mut case = if args.from.is_empty() {
@@ -38,17 +39,14 @@ pub fn run_capture_command(args: &Capture) -> anyhow::Result<ExitStatus> {
 }
 
 fn summary(case: &Case, path: &str) -> String {
-    let count = |array: &str| case.objects(array).count();
     let names =
         if case.manifest.redacted { "names replaced" } else { "with all names: do not publish it" };
-    format!(
-        "{path}: {} nodes, {} queues, {} pod groups, {} pods, {} events ({names})",
-        count("nodes"),
-        count("queues"),
-        count("podGroups"),
-        count("pods"),
-        case.events.len()
-    )
+    let changes = match case.changes.len() {
+        0 if case.manifest.recorded_from.is_empty() => String::new(),
+        count => format!(", {}", counted_noun(count, "change")),
+    };
+    let events = counted_noun(case.events.len(), "event");
+    format!("{path}: {}, {events}{changes} ({names})", counts_text(case))
 }
 
 fn capture_cluster(args: &Capture) -> anyhow::Result<Case> {
@@ -61,13 +59,15 @@ fn capture_cluster(args: &Capture) -> anyhow::Result<Case> {
     if let Some(name) = &args.scheduler.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
-    let now = Clock::real().now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let clock = Clock::real();
+    let now = move || clock.now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+    let duration = args.duration.unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start a runtime")?;
     runtime.block_on(async {
         let client = kube_client(args.kubeconfig.as_deref()).await?;
-        capture(client, config, &now).await
+        capture_for(client, config, duration, &now).await
     })
 }

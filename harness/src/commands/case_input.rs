@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use schedlab_casefiles::Case;
 use schedlab_casefiles::read::{CaseInput, read_case};
+use schedlab_conformance::text::counted_noun;
 use schedlab_scheduler::ConfigSource;
 use schedlab_scheduler::snapshot_file::Overrides;
 
@@ -27,6 +28,14 @@ pub(super) fn load_files(
         output.print_note(&format!("warning: {warning}"));
     }
     Ok(case)
+}
+
+/// How many nodes, queues, pod groups and pods a case has.
+pub(super) fn counts_text(case: &Case) -> String {
+    let kinds =
+        [("nodes", "node"), ("queues", "queue"), ("podGroups", "pod group"), ("pods", "pod")];
+    let counts = kinds.map(|(array, noun)| counted_noun(case.objects(array).count(), noun));
+    counts.join(", ")
 }
 
 /// The settings that override those of a case.

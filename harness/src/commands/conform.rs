@@ -125,6 +125,8 @@ fn run_arguments(args: &Conform) -> Run {
         reporter: if args.verbose { vec![Reporter::Pretty] } else { Vec::new() },
         baseline: None,
         expected_differences: None,
+        and: None,
+        and_target: None,
         expect: ExpectedVerdict::Pass,
         verbose: args.verbose,
         results: PathBuf::from("results"),

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use anyhow::Context as _;
 use schedlab_casefiles::Case;
 use schedlab_casefiles::feature::{
-    FeatureClaim, FeatureStory, Placement, write_with_case, write_with_tables,
+    BesideTables, FeatureClaim, FeatureStory, Placement, write_with_case, write_with_tables,
 };
-use schedlab_casefiles::predicate::{Predicate, Verdict, nameless_reason};
+use schedlab_casefiles::predicate::{Predicate, State, Verdict, nameless_reason};
 use schedlab_scheduler::replay::Replay;
 
 use super::case_input::{case_error, load_case, overrides};
@@ -21,6 +21,18 @@ use crate::exit::ExitStatus;
 
 /// Cycles of the replay whose reason the claim states.
 const CYCLES: u32 = 3;
+
+/// How a feature has tables, simplest first, and what that means.
+const FORMS: [(Placement, BesideTables, &str); 4] = [
+    (Placement::ByScheduler, BesideTables::Nothing, "the scheduler places the running workloads"),
+    (Placement::Pinned, BesideTables::Nothing, "running workloads are on the nodes of the case"),
+    (Placement::ByScheduler, BesideTables::Manifests, "what tables cannot say is in manifests"),
+    (
+        Placement::Pinned,
+        BesideTables::Manifests,
+        "running workloads are on the nodes of the case, and what tables cannot say is in manifests",
+    ),
+];
 
 /// A text of the feature, with how it came about.
 struct Draft {
@@ -38,15 +50,22 @@ pub fn run_feature_command(args: &Feature) -> anyhow::Result<ExitStatus> {
     let replay =
         case.replay(&overrides, CYCLES).map_err(|error| case_error(&args.input.files, &error))?;
     let claim = feature_claim(args, &case, &replay)?;
-    let (drafts, notes) = drafts(args, &case, &replay, &claim);
+    let (drafts, mut notes) = drafts(args, &case, &replay, &claim);
+    let is_placement = claim.predicates().iter().any(|claim| claim.state == State::Placed);
+    if is_placement && case.objects("nodes").next().is_none() {
+        notes.push(
+            "the case has no node, so that nothing can be placed: add nodes to the feature"
+                .to_owned(),
+        );
+    }
     for note in &notes {
         output.print_note(note);
     }
     let Some(first) = drafts.first() else {
         return Err(UsageError("the case cannot be written as a feature".to_owned()).into());
     };
-    let reasons = claim.predicate().reasons(&replay);
-    let reason = reasons.map(|group| nameless_reason(group, &replay).to_owned()).next();
+    let mut reasons = claim.predicates().iter().flat_map(|claim| claim.reasons(&replay));
+    let reason = reasons.next().map(|group| nameless_reason(group, &replay).to_owned());
     let folder = temporary_folder()?;
     for draft in &drafts {
         let (passed, report) = run_text(&draft.text, &folder)?;
@@ -83,23 +102,22 @@ fn feature_claim(args: &Feature, case: &Case, replay: &Replay) -> anyhow::Result
             }
         };
     }
-    let claim = match &args.shows {
-        Some(claim) => claim.clone(),
-        None => case.manifest.shows.parse::<Predicate>().map_err(|_| {
-            UsageError(
-                "got no claim, expected --shows CLAIM or --should CLAIM, or a case of schedlab \
-                 minimise"
-                    .to_owned(),
-            )
-        })?,
+    let claims: Vec<Predicate> = match &args.shows {
+        Some(claim) => vec![claim.clone()],
+        None => case.manifest.shows.lines().filter_map(|line| line.parse().ok()).collect(),
     };
-    match claim.judge(replay) {
-        Verdict::Holds(_) => Ok(FeatureClaim::Shows(claim)),
-        Verdict::Fails(why) => {
+    if claims.is_empty() {
+        let message = "got no claim, expected --shows CLAIM or --should CLAIM, or a case of \
+                       schedlab minimise";
+        return Err(UsageError(message.to_owned()).into());
+    }
+    for claim in &claims {
+        if let Verdict::Fails(why) = claim.judge(replay) {
             let message = format!("the case does not show {claim}: {why}");
-            Err(UsageError(message).into())
+            return Err(UsageError(message).into());
         }
     }
+    Ok(FeatureClaim::Shows(claims))
 }
 
 /// The texts to try, simplest first, and why others cannot be written.
@@ -127,10 +145,9 @@ fn drafts(
     let file = case_path(args);
     for with_reason in [true, false] {
         let story = FeatureStory { title: &args.title, claim, with_reason };
-        let placed = write_with_tables(case, replay, &story, Placement::ByScheduler);
-        add(placed, "the scheduler places the running workloads");
-        let pinned = write_with_tables(case, replay, &story, Placement::Pinned);
-        add(pinned, "running workloads are on the nodes of the case");
+        for (placement, beside, how) in FORMS {
+            add(write_with_tables(case, replay, &story, placement, beside), how);
+        }
         let by_file = write_with_case(case, replay, &story, &file);
         add(by_file, "its background is the case file");
     }

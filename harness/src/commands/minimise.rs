@@ -8,21 +8,28 @@ use anyhow::Context as _;
 use schedlab_casefiles::Case;
 use schedlab_casefiles::minimise::Minimiser;
 use schedlab_casefiles::predicate::{Predicate, State, Verdict, reason_template};
-use schedlab_scheduler::replay::WaitingGroup;
+use schedlab_scheduler::replay::{Replay, WaitingGroup};
 use schedlab_scheduler::snapshot_file::Overrides;
 use tokio::time::Instant;
 
-use super::case_input::{case_error, load_case, overrides, write_case};
+use super::case_input::{case_error, counts_text, load_case, overrides, write_case};
 use super::{CommandOutput, UsageError};
 use crate::cli::Minimise;
 use crate::exit::ExitStatus;
 
 /// What a smaller case must still show.
-enum Keep {
-    /// A claim about its replay. `template`: a pending workload has a reason of this template.
-    Claim { claim: Predicate, template: Option<String> },
-    /// The exit code of a command.
-    Command(String),
+#[derive(Default)]
+struct Keep {
+    claims: Vec<KeptClaim>,
+    /// Commands that exit with 0.
+    commands: Vec<String>,
+}
+
+/// A claim about the replay of a case.
+struct KeptClaim {
+    claim: Predicate,
+    /// The template of the reason that a pending workload has; `None` if any will do.
+    template: Option<String>,
 }
 
 /// Prefix of `--keep` for a command.
@@ -51,15 +58,13 @@ pub fn run_minimise_command(args: &Minimise) -> anyhow::Result<ExitStatus> {
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok());
     let began = Instant::now();
     let minimiser = Minimiser {
-        holds: &|case| keep.holds(case, &overrides, args.cycles),
+        holds: &|case| keep.is_shown_by(case, &overrides, args.cycles),
         on_progress: &on_progress,
         threads: jobs.map_or(1, std::num::NonZeroUsize::get),
         is_time_over: &|| began.elapsed() >= args.budget,
     };
-    case.manifest.shows = match &keep {
-        Keep::Claim { claim, .. } => claim.to_string(),
-        Keep::Command(_) => String::new(),
-    };
+    let claims: Vec<String> = keep.claims.iter().map(|kept| kept.claim.to_string()).collect();
+    case.manifest.shows = claims.join("\n");
     let result = minimiser.minimise(&case);
     write_case(&result.case, &args.output)?;
     let proof = if result.is_minimal {
@@ -77,68 +82,71 @@ pub fn run_minimise_command(args: &Minimise) -> anyhow::Result<ExitStatus> {
         result.tries,
         began.elapsed().as_secs_f64(),
     ));
-    if let Keep::Claim { claim, .. } = &keep {
+    for claim in result.case.manifest.shows.lines() {
         output.print_note(&format!("it shows: {claim}"));
     }
     Ok(ExitStatus::Passed)
 }
 
-fn counts_text(case: &Case) -> String {
-    let count = |array: &str| case.objects(array).count();
-    format!(
-        "{} nodes, {} queues, {} pod groups, {} pods",
-        count("nodes"),
-        count("queues"),
-        count("podGroups"),
-        count("pods")
-    )
-}
-
-/// Parses `--keep`, and checks that the case shows it. A claim about a pending workload gets the
-/// code of its reason and keeps the words of it, so that a smaller case is pending for the same reason.
+/// Parses the claims of `--keep`, and checks that the case shows them.
 fn parse_keep(args: &Minimise, case: &Case, overrides: &Overrides) -> anyhow::Result<Keep> {
-    if let Some(command) = args.keep.strip_prefix(COMMAND_PREFIX) {
-        let keep = Keep::Command(command.trim().to_owned());
-        if !keep.holds(case, overrides, args.cycles) {
-            let message = format!("--keep: the command fails for the case itself: {command}");
-            return Err(UsageError(message).into());
-        }
-        return Ok(keep);
-    }
-    let wrong = |error: String| UsageError(format!("--keep: {error}"));
-    let mut claim: Predicate = args.keep.parse().map_err(wrong)?;
     let replay = case
         .replay(overrides, args.cycles)
         .map_err(|error| case_error(&args.input.files, &error))?;
-    match claim.judge(&replay) {
-        Verdict::Holds(_) => {}
-        Verdict::Fails(why) => {
-            let message = format!("--keep: the case does not show {claim}: {why}");
+    let mut keep = Keep::default();
+    for text in &args.keep {
+        let Some(command) = text.strip_prefix(COMMAND_PREFIX) else {
+            keep.claims.push(parse_claim(text, &replay)?);
+            continue;
+        };
+        if !run_command(command.trim(), case)? {
+            let message = format!("--keep: the command fails for the case itself: {command}");
             return Err(UsageError(message).into());
         }
+        keep.commands.push(command.trim().to_owned());
     }
-    if claim.state == State::Pending && claim.because.is_empty() {
-        let first = claim.reasons(&replay).next();
-        let template = first.map(|group| reason_template(group, &replay));
-        let code = first.map(|group| group.code.to_owned());
-        claim.because = code.unwrap_or_default();
-        return Ok(Keep::Claim { claim, template });
+    Ok(keep)
+}
+
+/// Parses a claim that holds. One about a pending workload gets the code of its reason and keeps the
+/// words of it, so that a smaller case is pending for the same reason.
+fn parse_claim(text: &str, replay: &Replay) -> anyhow::Result<KeptClaim> {
+    let wrong = |error: String| UsageError(format!("--keep: {error}"));
+    let mut claim: Predicate = text.parse().map_err(wrong)?;
+    if let Verdict::Fails(why) = claim.judge(replay) {
+        let message = format!("--keep: the case does not show {claim}: {why}");
+        return Err(UsageError(message).into());
     }
-    Ok(Keep::Claim { claim, template: None })
+    if claim.state != State::Pending || !claim.because.is_empty() {
+        return Ok(KeptClaim { claim, template: None });
+    }
+    let first = claim.reasons(replay).next();
+    let template = first.map(|group| reason_template(group, replay));
+    let code = first.map(|group| group.code.to_owned());
+    claim.because = code.unwrap_or_default();
+    Ok(KeptClaim { claim, template })
 }
 
 impl Keep {
-    fn holds(&self, case: &Case, overrides: &Overrides, cycles: u32) -> bool {
-        match self {
-            Self::Claim { claim, template } => case.replay(overrides, cycles).is_ok_and(|replay| {
-                let has_template = |group: &WaitingGroup| {
-                    template.as_ref().is_none_or(|it| *it == reason_template(group, &replay))
-                };
-                let is_same = template.is_none() || claim.reasons(&replay).any(has_template);
-                claim.holds(&replay) && is_same
-            }),
-            Self::Command(command) => run_command(command, case).unwrap_or(false),
+    /// Whether a case shows all of it. Commands come last, as they take longer than a replay.
+    fn is_shown_by(&self, case: &Case, overrides: &Overrides, cycles: u32) -> bool {
+        if !self.claims.is_empty() {
+            let Ok(replay) = case.replay(overrides, cycles) else { return false };
+            if !self.claims.iter().all(|kept| kept.holds(&replay)) {
+                return false;
+            }
         }
+        self.commands.iter().all(|command| run_command(command, case).unwrap_or(false))
+    }
+}
+
+impl KeptClaim {
+    fn holds(&self, replay: &Replay) -> bool {
+        let has_template = |group: &WaitingGroup| {
+            self.template.as_ref().is_none_or(|it| *it == reason_template(group, replay))
+        };
+        let is_same = self.template.is_none() || self.claim.reasons(replay).any(has_template);
+        self.claim.holds(replay) && is_same
     }
 }
 

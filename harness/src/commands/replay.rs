@@ -14,6 +14,10 @@ pub fn run_replay_command(args: &Replay) -> anyhow::Result<ExitStatus> {
     let replay = case
         .replay(&overrides, args.cycles)
         .map_err(|error| case_error(&args.input.files, &error))?;
+    if !case.changes.is_empty() {
+        let from = &case.manifest.recorded_from;
+        output.print_result(&format!("history since {from}\n{}\n", case.history()));
+    }
     output.print_result(&replay.to_string());
     let mut exit = ExitStatus::Passed;
     for claim in &args.expect {

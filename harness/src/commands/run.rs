@@ -39,7 +39,10 @@ use schedlab_view::report::{EncodedTimelines, TimelineCollector, html_report};
 pub fn run(args: &Run) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
     let args = &Run { reporter: effective_reporters(&args.reporter)?, ..args.clone() };
-    let ended = run_selected(args, &mut output);
+    if let Some(second) = &args.and {
+        return super::run_both::run_both(args, second, &mut output);
+    }
+    let ended = run_selected(args, &mut output).map(|(exit, _)| exit);
     if let Err(error) = &ended {
         write_error(args, error, &mut output)?;
     }
@@ -53,7 +56,12 @@ pub fn run(args: &Run) -> anyhow::Result<ExitStatus> {
     })
 }
 
-fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitStatus> {
+/// Runs the selected scenarios. Returns the report, unless the run was interrupted before the first
+/// one, or runs in pods.
+pub(super) fn run_selected(
+    args: &Run,
+    output: &mut CommandOutput,
+) -> anyhow::Result<(ExitStatus, Option<Report>)> {
     let mut settings = run_settings(args, output.ci)?;
     let clock = Clock::real();
     let began = clock.now();
@@ -62,7 +70,8 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
     let SelectedCases { cases, plan } = selected_cases(&suite, &query)?;
     let mut record = shards::run_record(&settings, args, &suite, began);
     if args.shard_pods.on == RunPlace::Kubernetes {
-        return shard_pods::run_in_pods(args, &suite, &record, output);
+        let exit = shard_pods::run_in_pods(args, &suite, &record, output)?;
+        return Ok((exit, None));
     }
     (record.shard, record.scenarios) = (query.shard, plan);
     if let Some(shard) = query.shard.filter(|_| cases.is_empty()) {
@@ -81,7 +90,7 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
     let interrupted = Interrupt::listen()?;
     settings.interrupted = interrupted.clone();
     settings.real_cluster = match start_cluster(args, &settings, &interrupted, output) {
-        Err(_) if interrupted.is_raised() => return Ok(ExitStatus::Interrupted),
+        Err(_) if interrupted.is_raised() => return Ok((ExitStatus::Interrupted, None)),
         booted => booted?,
     };
     if let Some(baseline) = &settings.baseline {
@@ -96,7 +105,7 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
             real_cluster.close();
         }
         if interrupted.is_raised() {
-            return Ok(ExitStatus::Interrupted);
+            return Ok((ExitStatus::Interrupted, None));
         }
         anyhow::bail!(failure);
     }
@@ -136,7 +145,7 @@ fn run_selected(args: &Run, output: &mut CommandOutput) -> anyhow::Result<ExitSt
     let timelines = collector.timelines();
     let run = FinishedRun { report: &report, record: &record, timelines: &timelines };
     write_reports(&args.reporter, &args.results, &run, output)?;
-    Ok(exit)
+    Ok((exit, Some(report)))
 }
 
 /// The scenarios that a query selects.

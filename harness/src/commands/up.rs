@@ -14,12 +14,14 @@ use schedlab_emulator::Server;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::feature_gates::FeatureGates;
 use schedlab_emulator::http::resource_metrics_crds;
+use schedlab_emulator::store::Resource as StoredKind;
 use schedlab_emulator::{Emulator, Fleet, Options};
 use schedlab_scheduler::{Config, Metrics};
 use tokio::task::JoinSet;
 
 use endpoints::Endpoints;
 
+use super::record::SessionRecorder;
 use super::{CommandOutput, UsageError, suite};
 use crate::cli::{ProfileName, Up};
 use crate::exit::ExitStatus;
@@ -103,6 +105,11 @@ async fn serve_cluster(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
         api.create(&definition).await?;
     }
     create_case_objects(args, Api::new(emulator.client()), &mut output).await?;
+    let recorder = match &args.record {
+        Some(path) => Some(SessionRecorder::start(path, args, &emulator).await?),
+        None => None,
+    };
+    let node_count = emulator.store().read(|store| store.count(&StoredKind::new("", "nodes")));
     let configs = scheduler_configs(args);
     let schedulers_text = schedulers_text(&configs);
     let observed = configs.first().cloned().unwrap_or_else(Config::kai);
@@ -122,7 +129,7 @@ async fn serve_cluster(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
     output.print_note(&format!(
         "{} and {schedulers_text} at https://{}\ntry: kubectl --kubeconfig {file} \
          get nodes,pods -A\nCtrl-C ends it",
-        counted_noun(fleet.nodes().len(), "node"),
+        counted_noun(node_count, "node"),
         server.address,
     ));
     let exit = tokio::select! {
@@ -138,7 +145,12 @@ async fn serve_cluster(args: &Up, fleet: &Fleet) -> anyhow::Result<ExitStatus> {
         () = signals.wait_for_signal() => Ok(ExitStatus::Passed),
     };
     server.shut_down().await;
+    let recorded = match recorder {
+        Some(recorder) => recorder.write(&emulator, &mut output).await,
+        None => Ok(()),
+    };
     kubeconfig.remove(&mut output).await;
+    recorded?;
     if exit.is_ok() {
         output.print_note("the cluster has stopped");
     }

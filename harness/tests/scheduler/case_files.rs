@@ -3,7 +3,7 @@
 use std::{path::Path, process::Command};
 
 use schedlab_api::{Value, json};
-use schedlab_casefiles::capture::capture;
+use schedlab_casefiles::capture::{capture, capture_for};
 use schedlab_scheduler::Config;
 
 use super::lab::Lab;
@@ -177,4 +177,56 @@ fn an_unusable_case_is_one_clear_line_and_exit_code_2() {
         assert!(text.starts_with("schedlab: half.zip: got no complete zip"), "{text}");
         assert_eq!(text.lines().count(), 1, "{text}");
     }
+}
+
+#[test]
+fn a_capture_that_lasts_records_how_the_cluster_got_where_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = Lab::run(async |mut lab| {
+        lab.nodes(1, 8);
+        apply(&lab, &[queue("owner", None, 8, -1), queue("borrower", None, 0, -1)]);
+        for team in ["owner", "borrower"] {
+            apply(
+                &lab,
+                &[json!({ "apiVersion": "v1", "kind": "Namespace",
+                                  "metadata": { "name": format!("acme-{team}") } })],
+            );
+        }
+        lab.start();
+        apply(&lab, &[job("borrowed", "borrower", 1, 8)]);
+        lab.advance(30).await;
+        let clock = lab.emulator.clock().clone();
+        let now = move || clock.now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
+        let client = lab.emulator.client();
+        let duration = std::time::Duration::from_mins(10);
+        let recording =
+            tokio::spawn(async move { capture_for(client, Config::kai(), duration, &now).await });
+        lab.advance(60).await;
+        apply(&lab, &[job("owned", "owner", 1, 8)]);
+        lab.advance(600).await;
+        lab.stop().await;
+        recording.await.unwrap().unwrap()
+    });
+    case.write(&folder.path().join("case.zip")).unwrap();
+    let (code, text) = schedlab(folder.path(), &["replay", "case.zip"]);
+    assert_eq!(code, Some(0), "{text}");
+    let history: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+    let position = |kind: &str, name: &str, verb: &str| {
+        let is_it =
+            |line: &&str| line.contains(kind) && line.contains(name) && line.ends_with(verb);
+        let at = history.iter().position(|line| is_it(&line));
+        at.unwrap_or_else(|| panic!("{kind} {name} {verb}\n{text}"))
+    };
+    let arrives = position("Pod ", "acme-owner/owned", "arrives");
+    let evicted = position("Pod ", "acme-borrower/borrowed", "is evicted");
+    let bound = position("Pod ", "acme-owner/owned", "is bound to n-0");
+    assert!(arrives < evicted && evicted < bound, "{text}");
+    let age = history[arrives].trim_start().split_once(" s").unwrap().0;
+    assert!((60.0..62.0).contains(&age.trim_start_matches('+').parse::<f64>().unwrap()), "{text}");
+
+    // Names are replaced in the history, too.
+    let (code, text) = schedlab(folder.path(), &["redact", "case.zip", "-o", "private.zip"]);
+    assert_eq!(code, Some(0), "{text}");
+    let (_, text) = schedlab(folder.path(), &["replay", "private.zip"]);
+    assert!(text.contains("is evicted") && !text.contains("acme"), "{text}");
 }

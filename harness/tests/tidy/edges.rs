@@ -152,11 +152,11 @@ pub(crate) const EDGES: [(&str, &str); 19] = [
     (
         "harness/casefiles",
         "
-            kinds
+            kinds change doc_string
             case
-            predicate
+            predicate history
             restore
-            read redact capture
+            read redact capture session
             minimise feature
         ",
     ),

@@ -10,6 +10,7 @@ use schedlab_api::{
 
 use super::{
     Placement,
+    placement::{placement_cells, selected_labels},
     table::{Cells, StepTable},
 };
 use crate::{
@@ -22,6 +23,15 @@ use crate::{
 #[error("{0}")]
 pub struct Inexpressible(pub String);
 
+/// What becomes of objects that tables cannot say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BesideTables {
+    /// The case cannot be written.
+    Nothing,
+    /// They are manifests of the feature.
+    Manifests,
+}
+
 /// The tables of a feature.
 pub(super) struct Scene {
     pools: Vec<Pool>,
@@ -30,6 +40,10 @@ pub(super) struct Scene {
     pub(super) workloads: Vec<Workload>,
     /// Kinds of the workloads, by the name of the pod group.
     kinds: BTreeMap<String, &'static str>,
+    /// Objects that have no table, and must exist before the workloads.
+    pub(super) others: Vec<Value>,
+    /// Pod groups and pods that a row cannot say.
+    pub(super) manifests: Vec<Value>,
 }
 
 /// A pool of equal nodes.
@@ -61,23 +75,55 @@ impl Scene {
             queues: Vec::new(),
             workloads: Vec::new(),
             kinds: groups.collect(),
+            others: Vec::new(),
+            manifests: Vec::new(),
         }
     }
 
-    pub(super) fn from_case(case: &Case, placement: Placement) -> Result<Self, Inexpressible> {
+    /// Reads the tables of a case. `beside`: what becomes of objects that have no table.
+    pub(super) fn from_case(
+        case: &Case,
+        placement: Placement,
+        beside: BesideTables,
+    ) -> Result<Self, Inexpressible> {
         let supported = ["nodes", "queues", "podGroups", "pods", "priorityClasses"];
-        for (array, objects) in &case.cluster.objects {
-            if !objects.is_empty() && !supported.contains(&&**array) {
-                return Err(Inexpressible(format!("the case has {array}")));
-            }
+        let is_other = |array: &str| !supported.contains(&array);
+        let mut arrays = case.cluster.objects.iter();
+        let other = arrays.find(|(array, objects)| !objects.is_empty() && is_other(array));
+        if let (Some((array, _)), BesideTables::Nothing) = (other, beside) {
+            return Err(Inexpressible(format!("the case has {array}")));
         }
         let requested = requested_resources(case);
         let label_keys = selected_labels(case);
         let pools = pools(case, &requested, &label_keys)?;
         let queues = case.objects("queues").map(queue_cells).collect();
-        let mut scene = Self { pools, queues, workloads: Vec::new(), kinds: BTreeMap::new() };
-        scene.read_workloads(case, placement)?;
+        let mut scene = Self {
+            pools,
+            queues,
+            workloads: Vec::new(),
+            kinds: BTreeMap::new(),
+            others: Vec::new(),
+            manifests: Vec::new(),
+        };
+        let all = case.objects_to_create("kai-scheduler");
+        let has_table = ["Node", "Queue", "PodGroup", "Pod", "PriorityClass", "Namespace"];
+        for object in all.iter().filter(|it| !has_table.contains(&object::text(it, &["kind"]))) {
+            let object = scene.with_node_of_feature(object)?;
+            scene.others.push(object);
+        }
+        scene.read_workloads(case, placement, beside, &all)?;
         Ok(scene)
+    }
+
+    /// An object of the case whose node has its name in the feature's fleet.
+    fn with_node_of_feature(&self, object: &Value) -> Result<Value, Inexpressible> {
+        let mut object = object.clone();
+        if let Some(node) = object.pointer_mut("/spec/nodeName")
+            && let Some(name) = node.as_str().filter(|name| !name.is_empty())
+        {
+            *node = Value::from(self.node_name(name)?);
+        }
+        Ok(object)
     }
 
     pub(super) fn fleet_text(&self) -> String {
@@ -139,7 +185,13 @@ impl Scene {
         }
     }
 
-    fn read_workloads(&mut self, case: &Case, placement: Placement) -> Result<(), Inexpressible> {
+    fn read_workloads(
+        &mut self,
+        case: &Case,
+        placement: Placement,
+        beside: BesideTables,
+        all: &[Value],
+    ) -> Result<(), Inexpressible> {
         let mut members: BTreeMap<(&str, &str), Vec<&Value>> = BTreeMap::new();
         for pod in case.objects("pods") {
             let phase = object::text(pod, &["status", "phase"]);
@@ -155,13 +207,38 @@ impl Scene {
         for group in case.objects("podGroups") {
             let key = (object::namespace(group), object::name(group));
             let Some(pods) = members.remove(&key) else { continue };
-            rows.extend(self.rows_of_group(case, group, &pods, placement)?);
+            match (self.rows_of_group(case, group, &pods, placement), beside) {
+                (Ok(of_group), _) => rows.extend(of_group),
+                (Err(_), BesideTables::Manifests) => self.add_manifests(all, &key)?,
+                (Err(why), BesideTables::Nothing) => return Err(why),
+            }
         }
         if let Some(((_, group), _)) = members.first_key_value() {
             return Err(Inexpressible(format!("pod group {group} is missing")));
         }
         rows.sort_by(|a, b| (&a.created, &a.name).cmp(&(&b.created, &b.name)));
         self.workloads = merged(rows);
+        Ok(())
+    }
+
+    /// Adds a pod group and its pods as manifests.
+    fn add_manifests(&mut self, all: &[Value], group: &(&str, &str)) -> Result<(), Inexpressible> {
+        let (namespace, name) = *group;
+        let is_of_group = |object: &&Value| {
+            let is_it = match object::text(object, &["kind"]) {
+                "PodGroup" => object::name(object) == name,
+                "Pod" => object::annotation(object, POD_GROUP_NAME) == Some(name),
+                _ => false,
+            };
+            is_it && object::namespace(object) == namespace
+        };
+        for object in all.iter().filter(is_of_group) {
+            let mut object = self.with_node_of_feature(object)?;
+            // A feature has one namespace for its workloads.
+            object::remove(&mut object, &["metadata", "namespace"]);
+            self.manifests.push(object);
+        }
+        self.kinds.insert(name.to_owned(), "gang");
         Ok(())
     }
 
@@ -173,29 +250,38 @@ impl Scene {
         placement: Placement,
     ) -> Result<Vec<Workload>, Inexpressible> {
         let name = object::name(group);
-        for field in ["subGroups", "topologyConstraint", "minSubGroup"] {
-            let found = group.pointer(&format!("/spec/{field}"));
-            if found.is_some_and(|it| !it.is_null() && *it != Value::Array(Vec::new())) {
-                return Err(Inexpressible(format!("pod group {name} has {field}")));
-            }
+        let constraint = group.pointer("/spec/topologyConstraint");
+        if constraint
+            .is_some_and(|it| !it.is_null() && it.as_object().is_none_or(|it| !it.is_empty()))
+        {
+            return Err(Inexpressible(format!("pod group {name} has topologyConstraint")));
         }
+        let sub_groups = sub_groups_cell(group, pods)?;
         let minimum = object::number(group, &["spec", "minMember"]).unwrap_or(1).max(1);
-        let is_gang = pods.len() > 1 || minimum > 1;
+        let is_gang = pods.len() > 1 || minimum > 1 || sub_groups.is_some();
         let kind = if is_gang { "gang" } else { "pod" };
         self.kinds.insert(name.to_owned(), kind);
         if usize::try_from(minimum).is_ok_and(|minimum| minimum > pods.len()) {
             return Err(Inexpressible(format!("pod group {name} has fewer pods than it needs")));
         }
         let cells: BTreeSet<Cells> =
-            pods.iter().map(|pod| pod_cells(pod)).collect::<Result<_, _>>()?;
+            pods.iter().map(|pod| pod_cells(case, pod, pods)).collect::<Result<_, _>>()?;
         let mut cells = cells.into_iter();
         let (Some(of_pod), None) = (cells.next(), cells.next()) else {
             return Err(Inexpressible(format!("the pods of pod group {name} differ")));
         };
         let mut cells = vec![("queue", object::text(group, &["spec", "queue"]).to_owned())];
         cells.extend(of_pod);
-        if is_gang && usize::try_from(minimum).is_ok_and(|minimum| minimum != pods.len()) {
-            cells.push(("min", minimum.to_string()));
+        match sub_groups {
+            Some(cell) => {
+                cells.push(("sub-groups", cell));
+                let minimum = object::number(group, &["spec", "minSubGroup"]);
+                cells.extend(minimum.map(|minimum| ("min", minimum.to_string())));
+            }
+            None if is_gang && usize::try_from(minimum).is_ok_and(|it| it != pods.len()) => {
+                cells.push(("min", minimum.to_string()));
+            }
+            None => {}
         }
         cells.extend(priority_cells(case, group));
         let nodes: Vec<&str> = pods.iter().map(|pod| node_of(pod)).collect();
@@ -308,13 +394,6 @@ fn requested_resources(case: &Case) -> BTreeSet<String> {
     });
     let keys = maps.flatten().flat_map(Map::keys).map(ToString::to_string);
     keys.filter(|key| key != resources::GPU).collect()
-}
-
-/// The node labels that pods select by.
-fn selected_labels(case: &Case) -> BTreeSet<String> {
-    let selectors =
-        case.objects("pods").filter_map(|pod| object::map(pod, &["spec", "nodeSelector"]));
-    selectors.flat_map(Map::keys).map(ToString::to_string).collect()
 }
 
 fn pools(
@@ -435,10 +514,9 @@ fn queue_cells(queue: &Value) -> Cells {
 }
 
 /// The cells of a workload's row that come from its pods.
-fn pod_cells(pod: &Value) -> Result<Cells, Inexpressible> {
+fn pod_cells(case: &Case, pod: &Value, members: &[&Value]) -> Result<Cells, Inexpressible> {
     let name = object::name(pod);
-    for field in ["affinity", "topologySpreadConstraints", "volumes", "resourceClaims", "overhead"]
-    {
+    for field in ["volumes", "resourceClaims", "overhead"] {
         let found = object::at(pod, &["spec", field]);
         let is_empty = found.is_none_or(|it| {
             it.is_null()
@@ -466,6 +544,7 @@ fn pod_cells(pod: &Value) -> Result<Cells, Inexpressible> {
         ("cpu", amount("cpu")),
         ("memory", amount("memory")),
     ];
+    cells.extend(placement_cells(case, pod, members)?);
     let selector = object::map(pod, &["spec", "nodeSelector"]).into_iter().flatten();
     let pairs = selector.filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
     cells.push(("node selector", pairs.collect::<Vec<_>>().join(", ")));
@@ -475,6 +554,39 @@ fn pod_cells(pod: &Value) -> Result<Cells, Inexpressible> {
     let shares = shares.filter_map(|key| Some(format!("{key}={}", object::annotation(pod, key)?)));
     cells.push(("annotations", shares.collect::<Vec<_>>().join(", ")));
     Ok(cells)
+}
+
+/// The cell for the sub-groups of a pod group, such as `leader 1, workers 2/4`; `None` if it has none.
+fn sub_groups_cell(group: &Value, pods: &[&Value]) -> Result<Option<String>, Inexpressible> {
+    let name = object::name(group);
+    let wrong = |what: &str| Inexpressible(format!("pod group {name} has {what}"));
+    let sub_groups = object::list(group, &["spec", "subGroups"]);
+    if sub_groups.is_empty() {
+        return Ok(None);
+    }
+    let known = ["name", "minMember"];
+    let mut parts = Vec::new();
+    let mut members = 0;
+    for sub_group in sub_groups {
+        let own = sub_group.as_object().into_iter().flat_map(Map::iter);
+        let mut others =
+            own.filter(|(key, value)| !known.contains(&key.as_str()) && !value.is_null());
+        if let Some((field, _)) = others.next() {
+            return Err(wrong(&format!("{field} of a sub-group")));
+        }
+        let own = object::text(sub_group, &["name"]);
+        let count =
+            pods.iter().filter(|pod| object::label(pod, labels::SUB_GROUP) == Some(own)).count();
+        members += count;
+        let minimum = object::number(sub_group, &["minMember"]).unwrap_or(1);
+        let of_all =
+            if i64::try_from(count) == Ok(minimum) { String::new() } else { format!("/{count}") };
+        parts.push(format!("{own} {minimum}{of_all}"));
+    }
+    if members != pods.len() {
+        return Err(wrong("pods of no sub-group"));
+    }
+    Ok(Some(parts.join(", ")))
 }
 
 fn toleration(toleration: &Value) -> String {

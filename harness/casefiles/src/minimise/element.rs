@@ -12,7 +12,7 @@ use schedlab_api::{Map, Value, annotations::POD_GROUP_NAME, json, object};
 use schedlab_scheduler::snapshot_file::CapturedCluster;
 
 /// Namespace and name of an object.
-type Key = (String, String);
+pub(super) type Key = (String, String);
 
 /// A part of a case that can be dropped.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,9 +56,10 @@ pub(super) enum Class {
 
 /// All classes: those first that remove the most.
 pub(super) const CLASSES: &[Class] = &[
+    // A node leaves with its pods, so that a full cluster stays full.
+    Class::Nodes,
     Class::Groups,
     Class::SinglePods,
-    Class::Nodes,
     Class::Queues,
     Class::Objects,
     Class::Members,
@@ -205,12 +206,12 @@ fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
     lists.filter_map(|at| pod.pointer(at)?.as_array()).flatten()
 }
 
-fn key(object: &Value) -> Key {
+pub(super) fn key(object: &Value) -> Key {
     (object::namespace(object).to_owned(), object::name(object).to_owned())
 }
 
 /// The pod group of a pod.
-fn group_of(pod: &Value) -> Option<Key> {
+pub(super) fn group_of(pod: &Value) -> Option<Key> {
     let group = object::annotation(pod, POD_GROUP_NAME)?;
     Some((object::namespace(pod).to_owned(), group.to_owned()))
 }
@@ -228,16 +229,18 @@ pub(super) fn without(cluster: &CapturedCluster, dropped: &[Element]) -> Capture
 /// Removes an element that is a part of objects.
 fn drop_field(cluster: &mut CapturedCluster, element: &Element) {
     match element {
-        Element::Field(array, pointer) => edit(cluster, array, |object| {
+        Element::Field(array, pointer) => {
             let path: Vec<&str> = pointer.split('/').skip(1).collect();
-            object::remove(object, &path);
-        }),
+            let has_field = |object: &Value| object.pointer(pointer).is_some();
+            edit_those(cluster, array, has_field, |object| {
+                object::remove(object, &path);
+            });
+        }
         Element::QueueSetting(queue, setting) => {
             let (pointer, default) = QUEUE_DEFAULTS[*setting];
-            edit(cluster, "queues", |object| {
-                if object::name(object) == queue
-                    && let Some(value) = object.pointer_mut(pointer)
-                {
+            let is_it = |object: &Value| object::name(object) == queue;
+            edit_those(cluster, "queues", is_it, |object| {
+                if let Some(value) = object.pointer_mut(pointer) {
                     *value = json!(default);
                 }
             });
@@ -245,7 +248,8 @@ fn drop_field(cluster: &mut CapturedCluster, element: &Element) {
         Element::Request(resource) => edit(cluster, "pods", |pod| drop_request(pod, resource)),
         Element::Label(label) => {
             for array in ["pods", "podGroups", "nodes", "queues"] {
-                edit(cluster, array, |object| {
+                let has_label = |object: &Value| object::label(object, label).is_some();
+                edit_those(cluster, array, has_label, |object| {
                     object::remove(object, &["metadata", "labels", label]);
                 });
             }
@@ -323,7 +327,8 @@ fn shrink_groups(cluster: &mut CapturedCluster, leaves: &dyn Fn(&Value) -> bool)
     retain(cluster, "podGroups", |group| {
         sizes.get(&key(group)).is_none_or(|(_, after)| *after > 0)
     });
-    edit(cluster, "podGroups", |group| {
+    let has_shrunk = |group: &Value| sizes.contains_key(&key(group));
+    edit_those(cluster, "podGroups", has_shrunk, |group| {
         let Some((before, after)) = sizes.get(&key(group)) else { return };
         if let Some(minimum) = group.pointer_mut("/spec/minMember")
             && let Some(needed) = minimum.as_i64()
@@ -347,7 +352,9 @@ fn drop_queues(cluster: &mut CapturedCluster, queues: &BTreeSet<String>) {
         })
         .collect();
     retain(cluster, "queues", |queue| !queues.contains(object::name(queue)));
-    edit(cluster, "queues", |queue| {
+    let has_lost_parent =
+        |queue: &Value| queues.contains(object::text(queue, &["spec", "parentQueue"]));
+    edit_those(cluster, "queues", has_lost_parent, |queue| {
         // As often as there are queues, in case their parents form a cycle.
         for _ in 0..parents.len() {
             let Some(parent) = queue.pointer_mut("/spec/parentQueue") else { return };
@@ -364,8 +371,19 @@ fn retain(cluster: &mut CapturedCluster, array: &str, keeps: impl Fn(&Value) -> 
 }
 
 /// Changes all objects of an array; those that stay as they are stay shared.
-fn edit(cluster: &mut CapturedCluster, array: &str, change: impl Fn(&mut Value)) {
-    for object in cluster.objects.get_mut(array).into_iter().flatten() {
+pub(super) fn edit(cluster: &mut CapturedCluster, array: &str, change: impl Fn(&mut Value)) {
+    edit_those(cluster, array, |_| true, change);
+}
+
+/// Like [`edit`], for objects of which `is_affected` is true.
+pub(super) fn edit_those(
+    cluster: &mut CapturedCluster,
+    array: &str,
+    is_affected: impl Fn(&Value) -> bool,
+    change: impl Fn(&mut Value),
+) {
+    let objects = cluster.objects.get_mut(array).into_iter().flatten();
+    for object in objects.filter(|object| is_affected(object)) {
         let mut changed = Value::clone(object);
         change(&mut changed);
         if changed != **object {

@@ -74,7 +74,7 @@ fn a_case_shrinks_to_what_the_claim_needs_whatever_the_number_of_threads() {
     let result = minimised(1);
     let counts =
         result.case.cluster.objects.iter().map(|(array, it)| format!("{array} {}", it.len()));
-    insta::assert_snapshot!(counts.collect::<Vec<_>>().join(", "), @"nodes 0, podGroups 1, pods 5, queues 1");
+    insta::assert_snapshot!(counts.collect::<Vec<_>>().join(", "), @"nodes 0, podGroups 1, pods 2, queues 1");
     assert!(result.is_minimal);
     let other = minimised(3);
     assert_eq!(result.case, other.case);

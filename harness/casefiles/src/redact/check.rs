@@ -51,8 +51,8 @@ fn private_words(case: &Case) -> BTreeSet<String> {
             collect(object, &mut words);
         }
     }
-    for event in &case.events {
-        collect(event, &mut words);
+    for object in case.events.iter().chain(case.changes.iter().map(|change| &*change.object)) {
+        collect(object, &mut words);
     }
     let cluster = &case.cluster;
     for settings in
