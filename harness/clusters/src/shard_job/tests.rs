@@ -1,15 +1,20 @@
-use k8s_openapi::api::core::v1::Node;
 use schedlab_emulator::clock::Clock;
-use schedlab_emulator::{Emulator, Options};
+use schedlab_emulator::{Emulator, Fleet, KubeletDefaults, Options};
 use serde_json::Value;
 
 use super::*;
 
 const JOB: &str = "schedlab-run-1";
 
+/// A cluster with one node, on which pods run for a minute.
 fn emulator() -> Emulator {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-    Emulator::start(Options::with_clock(clock))
+    let run_time = Some(Duration::from_mins(1));
+    let kubelet_defaults = KubeletDefaults { run_time, ..KubeletDefaults::default() };
+    let emulator = Emulator::start(Options { kubelet_defaults, ..Options::with_clock(clock) });
+    let fleet = "pools:\n- name: node\n  names: [node-1]\n  gpus: 8\n";
+    emulator.add_fleet(&Fleet::parse("fleet", fleet).unwrap()).unwrap();
+    emulator
 }
 
 fn shard_job() -> ShardJob {
@@ -28,19 +33,6 @@ fn shard_job() -> ShardJob {
     }
 }
 
-/// A node on which pods run for a minute.
-async fn create_node(client: &Client) {
-    let node: Node = serde_json::from_value(json!({
-        "metadata": {
-            "name": "n1",
-            "annotations": {schedlab_api::annotations::RUN_TIME: "1m"},
-        },
-        "status": {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "20"}},
-    }))
-    .unwrap();
-    Api::all(client.clone()).create(&PostParams::default(), &node).await.unwrap();
-}
-
 /// Binds every pod to the node, as the cluster's scheduler does.
 async fn bind_all_pods(client: Client) {
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
@@ -51,7 +43,7 @@ async fn bind_all_pods(client: Client) {
             if !is_bound {
                 let binding = json!({
                     "apiVersion": "v1", "kind": "Binding",
-                    "metadata": {"name": name}, "target": {"kind": "Node", "name": "n1"},
+                    "metadata": {"name": name}, "target": {"kind": "Node", "name": "node-1"},
                 });
                 let path = format!("/api/v1/namespaces/default/pods/{name}/binding");
                 let request = http::Request::post(path).body(binding.to_string().into_bytes());
@@ -86,16 +78,16 @@ async fn left_objects(client: &Client) -> Vec<String> {
 async fn the_shards_run_as_an_indexed_job_whose_objects_are_removed() {
     let emulator = emulator();
     let client = emulator.client();
-    create_node(&client).await;
     let binding = tokio::spawn(bind_all_pods(client.clone()));
     let mut reported = Vec::new();
-    let logs = run_shard_job(&client, JOB, &shard_job(), &Interrupt::default(), &mut |line| {
-        reported.push(line.to_owned());
-    });
+    let mut report = |line: &str| reported.push(line.to_owned());
+    let interrupt = Interrupt::default();
+    let logs = run_shard_job(&client, JOB, &shard_job(), &interrupt, &mut report).await;
     // Emulated containers print nothing.
-    assert_eq!(logs.await.unwrap(), [""; 4]);
+    assert_eq!(logs.unwrap(), [""; 4]);
     binding.abort();
-    insta::assert_snapshot!(reported.join("\n"), @"");
+    assert_eq!(reported[0], "created Job schedlab-run-1 with 4 shards");
+    assert!(reported.contains(&"0 of 4 shards done, 4 running".to_owned()), "{reported:?}");
     assert_eq!(left_objects(&client).await, Vec::<String>::new());
 }
 
@@ -115,7 +107,7 @@ async fn an_interrupt_removes_all_objects() {
     };
     let ended = run_shard_job(&client, JOB, &shard_job(), &interrupt, &mut report).await;
     assert!(ended.unwrap_err().is::<Interrupted>());
-    insta::assert_snapshot!(reported.join("\n"), @"");
+    assert_eq!(reported.last().map(String::as_str), Some("interrupted: deleting the pods"));
     assert_eq!(left_objects(&client).await, Vec::<String>::new());
 }
 
@@ -126,7 +118,12 @@ fn files_are_mounted_at_their_paths_from_as_many_config_maps_as_they_need() {
     assert_eq!(maps.len(), 2);
     let manifest = job_manifest(JOB, &job, &maps).unwrap();
     let template = serde_json::to_value(manifest.spec.unwrap().template.spec.unwrap()).unwrap();
-    insta::assert_snapshot!(template["volumes"][1], @"");
+    let source = |map: &str, key: &str, path: &str| json!({"configMap": {"name": map, "items": [{"key": key, "path": path}]}});
+    let sources = [
+        source("schedlab-run-1-files-1", "file-0", "features/gang/a.feature"),
+        source("schedlab-run-1-files-2", "file-1", "fixtures/f.yaml"),
+    ];
+    assert_eq!(template["volumes"][1]["projected"]["sources"], json!(sources));
     let container = &template["containers"][0];
     assert_eq!(
         (container["workingDir"].as_str(), template["volumes"].as_array().map(Vec::len)),

@@ -103,9 +103,9 @@ fn level_table(
     for (id, (behaviour, cells)) in rows {
         let _ = write!(text, "| {behaviour} (`{id}`) |");
         for (column, title) in titles.iter().enumerate() {
-            let word = cells.get(&column).map_or_else(String::new, |cell| {
-                cell_word(cell, notes, &format!("`{id}`, {title}"))
-            });
+            let word = cells
+                .get(&column)
+                .map_or_else(String::new, |cell| cell_word(cell, notes, id, title));
             let _ = write!(text, " {word} |");
         }
         text.push('\n');
@@ -113,16 +113,24 @@ fn level_table(
     text
 }
 
-/// The word for a cell, with the number of the note that explains it.
-fn cell_word(cell: &Cell, notes: &mut Vec<String>, subject: &str) -> String {
-    let (word, why) = match cell {
+/// The word for a cell, with the number of the note that explains it. Cells that have the same
+/// reason why a scheduler does not support them share a note.
+fn cell_word(cell: &Cell, notes: &mut Vec<String>, id: &str, scheduler: &str) -> String {
+    let (word, note) = match cell {
         Cell::Passed => return "pass".to_owned(),
-        Cell::Failed(why) => ("**fail**", why),
-        Cell::Unsupported(why) => ("unsupported", why),
-        Cell::Skipped(why) => ("skipped", why),
+        Cell::Failed(why) => ("**fail**", format!("`{id}`, {scheduler}: {why}")),
+        Cell::Unsupported(why) => ("unsupported", format!("{scheduler}: {why}")),
+        Cell::Skipped(why) => ("skipped", format!("{scheduler}: {why}")),
     };
-    notes.push(format!("{subject}: {why}"));
-    format!("{word} ({})", notes.len())
+    let known = notes.iter().position(|known| *known == note);
+    let number = known.map_or_else(
+        || {
+            notes.push(note);
+            notes.len()
+        },
+        |index| index + 1,
+    );
+    format!("{word} ({number})")
 }
 
 /// The behaviours of a level, each with its id, its sentence and its result.
