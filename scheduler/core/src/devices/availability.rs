@@ -63,24 +63,25 @@ impl<'a> AvailableDevices<'a> {
         let mut left = Self::default();
         let mut positions = Vec::new();
         let mut multi_node: BTreeMap<&Name, usize> = BTreeMap::new();
-        for (node, of_node) in nodes.iter().enumerate() {
-            for (name, amount) in of_node.counters {
-                left.counters.entry(Name::clone(name)).or_insert(*amount);
+        let listed = nodes.iter().enumerate().flat_map(|(node, of_node)| {
+            let devices = of_node.devices.iter().enumerate();
+            devices.map(move |(device, listed)| (DevicePosition { node, device }, listed))
+        });
+        for (position, device) in listed {
+            let node = position.node;
+            let is_multi_node = device.properties.is_multi_node;
+            if let Some(known) = multi_node.get(&device.name).filter(|_| is_multi_node) {
+                left.devices[*known].nodes.push(node);
+                continue;
             }
-            for (at, device) in of_node.devices.iter().enumerate() {
-                let properties = &*device.properties;
-                if let Some(known) =
-                    multi_node.get(&device.name).filter(|_| properties.is_multi_node)
-                {
-                    left.devices[*known].nodes.push(node);
-                    continue;
-                }
-                if properties.is_multi_node {
-                    multi_node.insert(&device.name, left.devices.len());
-                }
-                positions.push(DevicePosition { node, device: at });
-                left.devices.push(AvailableDevice::new(device, node, |claim| keeps(node, claim)));
+            if is_multi_node {
+                multi_node.insert(&device.name, left.devices.len());
             }
+            positions.push(position);
+            left.devices.push(AvailableDevice::new(device, node, |claim| keeps(node, claim)));
+        }
+        for (name, amount) in nodes.iter().flat_map(|node| node.counters) {
+            left.counters.entry(Name::clone(name)).or_insert(*amount);
         }
         left.charge_counters(nodes, &positions);
         (left, positions)
@@ -89,21 +90,23 @@ impl<'a> AvailableDevices<'a> {
     /// Takes the counters of devices in use. The counters of a node already lack what devices of
     /// other nodes consume, which is returned if these nodes are listed, too.
     fn charge_counters(&mut self, nodes: &[UsableDevices<'_>], positions: &[DevicePosition]) {
-        for (device, position) in self.devices.iter().zip(positions) {
+        let Self { devices, counters } = self;
+        let consumed = devices.iter().zip(positions).flat_map(|(device, position)| {
+            let counters = device.properties.counters.iter();
+            counters.map(move |(name, amount)| (device, position, name, amount))
+        });
+        for (device, position, name, amount) in consumed {
+            let Some(left) = counters.get_mut(name) else { continue };
             let listed = &nodes[position.node].devices[position.device];
             let was_in_use = listed.allocated_to.is_some() || !listed.shares.is_empty();
-            let is_in_use = !device.is_free || device.is_shared;
-            for (name, amount) in &device.properties.counters {
-                let Some(left) = self.counters.get_mut(name) else { continue };
-                // The node from which the counter was read.
-                let source = nodes.iter().position(|node| node.counters.contains_key(name));
-                let is_of_source = source.is_some_and(|node| device.nodes.contains(&node));
-                if was_in_use && !is_of_source {
-                    *left += amount;
-                }
-                if is_in_use {
-                    *left -= amount;
-                }
+            // The node from which the counter was read.
+            let source = nodes.iter().position(|node| node.counters.contains_key(name));
+            let is_of_source = source.is_some_and(|node| device.nodes.contains(&node));
+            if was_in_use && !is_of_source {
+                *left += amount;
+            }
+            if !device.is_free || device.is_shared {
+                *left -= amount;
             }
         }
     }

@@ -140,15 +140,18 @@ impl<'a> OpenClaims<'a> {
         is_free: impl Fn(DeviceAvailability) -> bool,
     ) -> AvailableDevices<'a> {
         let session = self.session;
-        let mut known: BTreeMap<(usize, &Name), DeviceAvailability> = BTreeMap::new();
-        for (at, id) in self.nodes.iter().enumerate() {
-            for device in &session.node(*id).devices {
+        let holders = self.nodes.iter().enumerate().flat_map(|(at, id)| {
+            let devices = session.node(*id).devices.iter();
+            let claims = devices.flat_map(|device| {
                 let shares = device.shares.iter().map(|share| &share.claim);
-                for claim in device.allocated_to.iter().chain(shares) {
-                    let when = || device_availability(session, claim, *id);
-                    known.entry((at, claim)).or_insert_with(when);
-                }
-            }
+                device.allocated_to.iter().chain(shares)
+            });
+            claims.map(move |claim| ((at, claim), *id))
+        });
+        let mut known: BTreeMap<(usize, &Name), DeviceAvailability> = BTreeMap::new();
+        for ((at, claim), id) in holders {
+            let when = || device_availability(session, claim, id);
+            known.entry((at, claim)).or_insert_with(when);
         }
         let usable: Vec<UsableDevices<'a>> =
             self.nodes.iter().map(|id| session.node(*id).into()).collect();
