@@ -21,7 +21,7 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 80;
 
 /// Folders of the crates.
-const CRATES: [&str; 19] = [
+const CRATES: [&str; 20] = [
     "scheduler/core",
     "scheduler/explain",
     "scheduler/testkit",

@@ -480,9 +480,9 @@ fn remove_defaults(value: &mut Value) {
         Value::Object(map) => {
             map.retain(|field, value| {
                 let default = DEFAULTED.iter().find(|(known, _)| *known == field.as_str());
-                let is_default = default.is_some_and(|(_, default)| {
-                    *default == "null" || value.to_string() == *default
-                });
+                let text = value.to_string();
+                let is_default =
+                    default.is_some_and(|(_, default)| *default == "null" || *default == text);
                 let is_own = ["controller-uid", "job-name"]
                     .iter()
                     .any(|end| field.as_str().trim_start_matches("batch.kubernetes.io/") == *end);

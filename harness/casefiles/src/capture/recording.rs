@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use kube::{Client, core::WatchEvent};
 use schedlab_api::{Value, object};
 use tokio::{sync::mpsc, task::JoinSet};
@@ -144,35 +144,41 @@ async fn watch(
     mut from: String,
     report: mpsc::UnboundedSender<Seen>,
 ) {
-    loop {
-        let path = path(&kind);
+    let path = path(&kind);
+    while !report.is_closed() {
         let path = format!(
             "{path}?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={from}"
         );
         let Ok(request) = http::Request::get(path).body(Vec::new()) else { return };
         if let Ok(events) = client.request_events::<Value>(request).await {
-            let mut events = events.boxed();
-            while let Ok(Some(event)) = events.try_next().await {
-                let (object, is_removed) = match event {
-                    WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
-                    WatchEvent::Deleted(object) => (object, true),
-                    WatchEvent::Bookmark(bookmark) => {
-                        from = bookmark.metadata.resource_version;
-                        continue;
-                    }
-                    // The version is too old: what happened since is lost.
-                    WatchEvent::Error(_) => {
-                        from = String::new();
-                        break;
-                    }
-                };
-                object::resource_version(&object).clone_into(&mut from);
-                let seen = Seen { array: kind.array, is_removed, object };
-                if report.send(seen).is_err() {
-                    return;
-                }
-            }
+            from = report_events(events.boxed(), kind.array, from, &report).await;
         }
         tokio::time::sleep(RETRY_PERIOD).await;
     }
+}
+
+/// Reports the events of one watch. Returns the version from which the next watch continues; empty
+/// if what happened since is lost, because the version is too old.
+async fn report_events(
+    mut events: BoxStream<'_, kube::Result<WatchEvent<Value>>>,
+    array: &'static str,
+    mut from: String,
+    report: &mpsc::UnboundedSender<Seen>,
+) -> String {
+    while let Ok(Some(event)) = events.try_next().await {
+        let (object, is_removed) = match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => (object, false),
+            WatchEvent::Deleted(object) => (object, true),
+            WatchEvent::Bookmark(bookmark) => {
+                from = bookmark.metadata.resource_version;
+                continue;
+            }
+            WatchEvent::Error(_) => return String::new(),
+        };
+        object::resource_version(&object).clone_into(&mut from);
+        if report.send(Seen { array, is_removed, object }).is_err() {
+            break;
+        }
+    }
+    from
 }

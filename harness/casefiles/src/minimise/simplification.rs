@@ -98,7 +98,7 @@ impl Simplification {
             }),
             Self::RoundRequests(resource) => edit(&mut result, "pods", |pod| {
                 for amounts in amounts_of_pod(pod) {
-                    round(amounts.get_mut(*resource), resource);
+                    round(amounts.get_mut(resource), resource);
                 }
             }),
         }
@@ -181,7 +181,7 @@ fn merge_nodes(cluster: &mut CapturedCluster, kept: &str, dropped: &str) {
         |node| object::name(node) == kept,
         |node| {
             let amounts = node.pointer_mut("/status/allocatable").and_then(Value::as_object_mut);
-            for amount in amounts.map(|amounts| amounts.values_mut()).into_iter().flatten() {
+            for amount in amounts.map(schedlab_api::Map::values_mut).into_iter().flatten() {
                 if let Some(thousandths) = quantity::thousandths(amount) {
                     *amount = json!(quantity_text(thousandths.saturating_mul(2)));
                 }
@@ -259,7 +259,7 @@ fn amounts_of_pod(pod: &mut Value) -> Vec<&mut schedlab_api::Map> {
         }
         for container in list.as_array_mut().into_iter().flatten() {
             let resources = container.get_mut("resources").and_then(Value::as_object_mut);
-            let kinds = resources.map(|resources| resources.iter_mut()).into_iter().flatten();
+            let kinds = resources.map(schedlab_api::Map::iter_mut).into_iter().flatten();
             let kinds = kinds.filter(|(kind, _)| ["requests", "limits"].contains(&kind.as_str()));
             all.extend(kinds.filter_map(|(_, amounts)| amounts.as_object_mut()));
         }

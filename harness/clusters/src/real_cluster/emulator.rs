@@ -103,11 +103,8 @@ mod tests {
             });
             inside.post("/api/v1/nodes", &node).await.unwrap();
             inside.post("/api/v1/namespaces/default/pods", &pod).await.unwrap();
-            loop {
-                let read = outside.get("/api/v1/namespaces/default/pods/p").await.unwrap();
-                if read["status"]["phase"] == "Running" {
-                    break;
-                }
+            let read = || outside.get("/api/v1/namespaces/default/pods/p");
+            while read().await.unwrap()["status"]["phase"] != "Running" {
                 tokio::task::yield_now().await;
             }
         });

@@ -41,7 +41,7 @@ async fn bind_all_pods(client: Client) {
             let is_bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
             let name = pod.metadata.name.unwrap_or_default();
             if !is_bound {
-                let binding = json!({
+                let binding = schedlab_api::json!({
                     "apiVersion": "v1", "kind": "Binding",
                     "metadata": {"name": name}, "target": {"kind": "Node", "name": "node-1"},
                 });
@@ -82,7 +82,8 @@ async fn the_shards_run_as_an_indexed_job_whose_objects_are_removed() {
     let mut reported = Vec::new();
     let mut report = |line: &str| reported.push(line.to_owned());
     let interrupt = Interrupt::default();
-    let logs = run_shard_job(&client, JOB, &shard_job(), &interrupt, &mut report).await;
+    let job = shard_job();
+    let logs = Box::pin(run_shard_job(&client, JOB, &job, &interrupt, &mut report)).await;
     // Emulated containers print nothing.
     assert_eq!(logs.unwrap(), [""; 4]);
     binding.abort();
@@ -105,7 +106,8 @@ async fn an_interrupt_removes_all_objects() {
             raiser.raise();
         }
     };
-    let ended = run_shard_job(&client, JOB, &shard_job(), &interrupt, &mut report).await;
+    let job = shard_job();
+    let ended = Box::pin(run_shard_job(&client, JOB, &job, &interrupt, &mut report)).await;
     assert!(ended.unwrap_err().is::<Interrupted>());
     assert_eq!(reported.last().map(String::as_str), Some("interrupted: deleting the pods"));
     assert_eq!(left_objects(&client).await, Vec::<String>::new());

@@ -139,10 +139,8 @@ impl QuarantineEntry {
 
     /// The file or folder of the scenarios.
     fn file(&self) -> &str {
-        match self.scenario.split_once(".feature: ") {
-            Some((file, _)) => &self.scenario[..file.len() + ".feature".len()],
-            None => self.scenario.trim_end_matches('/'),
-        }
+        let file = self.scenario.split_once(": ").map_or(self.scenario.as_str(), |(file, _)| file);
+        if file.ends_with(".feature") { file } else { self.scenario.trim_end_matches('/') }
     }
 
     /// Whether the entry names this case, by its id or by its file or folder.

@@ -120,7 +120,6 @@ pub fn merge_shards(runs: Vec<RunResults>) -> Result<RunResults, MergeError> {
         cluster: first.report.cluster.clone(),
         cases: merged_cases(&shards)?,
         problems: merged_problems(&shards),
-        ..first.report.clone()
     };
     Ok(RunResults { name: String::new(), record, report })
 }

@@ -163,8 +163,10 @@ mod tests {
     fn with_times_the_slowest_shard_takes_little_more_than_the_fastest() {
         let ids = ids(100);
         // A few long cases and many short ones, one of them without a time.
-        let secs =
-            |position: usize| if position % 10 == 0 { 8.0 } else { 0.1 + position as f64 / 100.0 };
+        let secs = |position: usize| {
+            let position = u32::try_from(position).unwrap();
+            if position.is_multiple_of(10) { 8.0 } else { 0.1 + f64::from(position) / 100.0 }
+        };
         let times = CaseTimes(
             ids.iter().enumerate().skip(1).map(|(at, id)| (id.clone(), secs(at))).collect(),
         );

@@ -195,7 +195,7 @@ fn used_amount_from_status(world: &World, queue: &str, resource: Resource) -> Op
         // KAI reports claimed devices under the name of their DeviceClass.
         let classes = claimed_device_classes(&world.view);
         milli +=
-            classes.iter().filter_map(|class| thousandths(allocated.get(*class)?)).sum::<i128>();
+            classes.iter().filter_map(|class| thousandths(allocated.get(class)?)).sum::<i128>();
     }
     Some(if resource == Resource::Memory {
         amount_in_unit(milli, 1e12)

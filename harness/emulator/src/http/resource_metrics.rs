@@ -74,6 +74,14 @@ impl Use {
         }
     }
 
+    /// Adds what the containers of the pod use.
+    fn add_containers(&mut self, pod: &Object) {
+        for (_, amounts) in container_uses(pod) {
+            self.cpu_milli += amounts.cpu_milli;
+            self.memory += amounts.memory;
+        }
+    }
+
     fn to_json(self) -> Value {
         json!({
             "cpu": format!("{}m", self.cpu_milli),
@@ -100,11 +108,7 @@ impl RequestContext<'_> {
             let mut used: BTreeMap<&str, Use> = BTreeMap::new();
             for pod in pods.iter().filter(|pod| is_running(pod)) {
                 let node = pointer::text(pod, "/spec/nodeName").unwrap_or_default();
-                let sum = used.entry(node).or_default();
-                for (_, amounts) in container_uses(pod) {
-                    sum.cpu_milli += amounts.cpu_milli;
-                    sum.memory += amounts.memory;
-                }
+                used.entry(node).or_default().add_containers(pod);
             }
             let nodes: Vec<Object> =
                 self.store.read(|store| store.list(&core("nodes"), None).cloned().collect());

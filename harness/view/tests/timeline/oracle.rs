@@ -11,11 +11,11 @@ use schedlab_view::state::{
 };
 
 /// Namespace and name of an object. Objects of the cluster have an empty namespace.
-pub type ObjectName = (Arc<str>, Arc<str>);
+pub(crate) type ObjectName = (Arc<str>, Arc<str>);
 
 /// The objects that the page shows, by kind and name.
 #[derive(Clone, Debug, Default)]
-pub struct ObjectSet {
+pub(crate) struct ObjectSet {
     /// The nodes.
     pub nodes: BTreeMap<ObjectName, Arc<Value>>,
     /// The pods.
@@ -28,7 +28,7 @@ pub struct ObjectSet {
 
 impl ObjectSet {
     /// Applies one write.
-    pub fn apply_entry(&mut self, entry: &LogEntry) {
+    pub(crate) fn apply_entry(&mut self, entry: &LogEntry) {
         let Some(kind) = self.kind_mut(&entry.key.resource.group, &entry.key.resource.plural)
         else {
             return;
@@ -60,7 +60,7 @@ impl ObjectSet {
 }
 
 /// The state that a set of objects shows.
-pub fn state_of_objects(objects: &ObjectSet) -> ClusterState {
+pub(crate) fn state_of_objects(objects: &ObjectSet) -> ClusterState {
     let mut queues = queue_tree(objects);
     let mut nodes = empty_nodes(objects);
     let mut pending: BTreeMap<(String, String), PendingWorkload> = BTreeMap::new();
