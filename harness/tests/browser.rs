@@ -1,5 +1,6 @@
 //! The report of a run and the page of a cluster in a real browser: they work, no script fails,
 //! nothing is loaded from elsewhere, and axe-core finds no serious fault.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "browser/chromium.rs"]
 mod chromium;

@@ -1,5 +1,6 @@
 //! The real Prometheus reads the metrics of `schedlab up` by the configuration of fixtures/monitoring,
 //! and answers every query of the dashboard. Skipped where Prometheus is not installed.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;

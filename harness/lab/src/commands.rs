@@ -139,7 +139,6 @@ pub fn split_words(line: &str) -> Result<Vec<String>, String> {
     for c in line.chars() {
         match quote {
             Some(open) if c == open => quote = None,
-            Some(_) => word.push(c),
             None if c == '"' || c == '\'' => {
                 (quote, is_open) = (Some(c), true);
             }
@@ -149,7 +148,7 @@ pub fn split_words(line: &str) -> Result<Vec<String>, String> {
                 }
                 is_open = false;
             }
-            None => word.push(c),
+            Some(_) | None => word.push(c),
         }
     }
     if let Some(quote) = quote {
@@ -348,6 +347,19 @@ pub struct CommandRunner<'f> {
     pub read_file: &'f dyn Fn(&str) -> anyhow::Result<String>,
 }
 
+/// Applies the objects. Returns a line for each.
+async fn apply_objects(api: &mut Api, objects: &[Value]) -> anyhow::Result<Vec<String>> {
+    let mut lines = Vec::new();
+    for object in objects {
+        let done = match api.apply(object).await? {
+            ApplyOutcome::Created => "created",
+            ApplyOutcome::Changed(_) => "configured",
+        };
+        lines.push(format!("{} {done}", object_title(object)));
+    }
+    Ok(lines)
+}
+
 impl CommandRunner<'_> {
     /// Carries out a command. Returns what kubectl would print, a line for each object.
     ///
@@ -360,13 +372,8 @@ impl CommandRunner<'_> {
                 for file in files {
                     let text = (self.read_file)(file)?;
                     let objects = objects_of_manifest(file, &text, self.namespace);
-                    for object in objects.map_err(|message| anyhow!(message))? {
-                        let done = match api.apply(&object).await? {
-                            ApplyOutcome::Created => "created",
-                            ApplyOutcome::Changed(_) => "configured",
-                        };
-                        lines.push(format!("{} {done}", object_title(&object)));
-                    }
+                    let objects = objects.map_err(|message| anyhow!(message))?;
+                    lines.extend(apply_objects(api, &objects).await?);
                 }
             }
             LabCommand::Delete { objects } => {

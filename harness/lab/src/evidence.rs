@@ -151,7 +151,7 @@ impl Evidence {
         if self.record.lesson_digest != lesson.digest() {
             problems.push(format!("it is of another version of lesson {}", lesson.id));
         }
-        let titles = lesson.tasks.iter().map(|task| task.title());
+        let titles = lesson.tasks.iter().map(super::lesson::Task::title);
         if !titles.eq(self.record.tasks.iter().map(|task| task.title.as_str())) {
             problems.push("its tasks are not those of the lesson".to_owned());
         }

@@ -40,7 +40,7 @@ impl Expression {
         let filter =
             Compiler::default().with_funs(functions).compile(modules).map_err(|errors| {
                 let unknown = errors.into_iter().flat_map(|(_, errors)| errors);
-                let names: Vec<String> = unknown.map(|(name, _)| name.to_string()).collect();
+                let names: Vec<String> = unknown.map(|(name, _)| name.to_owned()).collect();
                 format!("unknown in this jq expression: {}", names.join(", "))
             })?;
         Ok(Self { text: text.to_owned(), filter })

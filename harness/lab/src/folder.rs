@@ -39,16 +39,9 @@ impl LabFolder {
     /// The folder that the command line names; else the current folder or the one above, if a
     /// lesson runs there; else [`DEFAULT_FOLDER`].
     pub fn find(named: Option<&Path>) -> Self {
-        let path = match named {
-            Some(path) => path.to_path_buf(),
-            None => {
-                let runs = |folder: &&str| Path::new(folder).join(CONNECTION_FILE).exists();
-                PathBuf::from(
-                    [".", ".."].iter().find(|folder| runs(folder)).unwrap_or(&DEFAULT_FOLDER),
-                )
-            }
-        };
-        Self { path }
+        let runs = |folder: &&str| Path::new(folder).join(CONNECTION_FILE).exists();
+        let found = || [".", ".."].into_iter().find(runs).unwrap_or(DEFAULT_FOLDER);
+        Self { path: named.map_or_else(|| PathBuf::from(found()), Path::to_path_buf) }
     }
 
     /// The path of the folder.

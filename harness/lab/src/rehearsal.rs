@@ -9,7 +9,7 @@ use schedlab_conformance::report::Diagnostic;
 
 use crate::lesson::{Lesson, Mistake};
 use crate::record::SessionStart;
-use crate::session::LessonSession;
+use crate::session::{LessonSession, TaskReport};
 
 /// How long a lesson may run after each script, so that what the learner sees is at rest.
 const SETTLE_TIME: Duration = Duration::from_secs(5);
@@ -140,7 +140,7 @@ async fn play_mistake(
     session.wait(SETTLE_TIME).await?;
     let report = session.verify().await?;
     let text = report.to_string();
-    if report.tasks.get(task - 1).is_some_and(|task| task.is_solved()) {
+    if report.tasks.get(task - 1).is_some_and(TaskReport::is_solved) {
         rehearsal.problems.push(problem(format!("mistake {title:?} solves task {task}")));
     } else if !words(&text).contains(&words(&says)) {
         rehearsal

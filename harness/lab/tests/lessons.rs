@@ -8,7 +8,8 @@ use schedlab_lab::rehearsal::rehearse;
 
 fn play(name: &str, text: &str) -> Vec<String> {
     let file = format!("lessons/{name}.md");
-    let rehearsal = rehearse(&|| Ok(Lesson::parse(&file, text)?)).unwrap();
+    let rehearsal =
+        rehearse(&|| Ok(Lesson::parse(&file, text)?)).expect("the lesson can be played");
     rehearsal.problems.iter().map(ToString::to_string).collect()
 }
 
@@ -38,7 +39,7 @@ fn problems_with(from: &str, to: &str) -> String {
     let texts: std::collections::BTreeMap<_, _> = lesson_texts().iter().copied().collect();
     let text = texts["b-borrow"];
     assert!(text.contains(from), "the lesson has {from:?}");
-    Lesson::parse("b.md", &text.replace(from, to)).unwrap_err().to_string()
+    Lesson::parse("b.md", &text.replace(from, to)).expect_err("the lesson is wrong").to_string()
 }
 
 /// The line of lesson B that begins with a text, counted from 1.

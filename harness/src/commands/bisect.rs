@@ -218,31 +218,30 @@ impl<'a> Tester<'a> {
         }
     }
 
+    /// The command that runs the features.
+    fn run_command(&self, program: &str, source: Option<&String>) -> Command {
+        let mut command = Command::new(program);
+        command.arg("run").args(&self.args.paths);
+        command.arg("--results").arg(self.folder.join("results"));
+        if let Some(source) = source {
+            command.arg("--scheduler").arg(source);
+        }
+        command.args(&self.args.run_options);
+        command
+    }
+
     /// Runs the features, or the command, and judges the exit code.
     fn judge(&self, program: &str, source: Option<&String>) -> anyhow::Result<Verdict> {
-        let mut command = match &self.args.command {
-            Some(command) => {
-                let command = command.replace("{program}", program);
-                let version = source.map_or(program, |source| source);
-                let folder = std::env::current_dir().context("cannot find the current folder")?;
-                shell(&command.replace("{scheduler}", version), &folder)
-            }
-            None => {
-                let mut command = Command::new(program);
-                command.arg("run").args(&self.args.paths);
-                command.arg("--results").arg(self.folder.join("results"));
-                if let Some(source) = source {
-                    command.arg("--scheduler").arg(source);
-                }
-                command.args(&self.args.run_options);
-                command
-            }
+        let mut command = if let Some(command) = &self.args.command {
+            let command = command.replace("{program}", program);
+            let version = source.map_or(program, |source| source);
+            let folder = std::env::current_dir().context("cannot find the current folder")?;
+            shell(&command.replace("{scheduler}", version), &folder)
+        } else {
+            self.run_command(program, source)
         };
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let status = match command.status() {
-            Ok(status) => status,
-            Err(_) => return Ok(Verdict::Untestable),
-        };
+        let Ok(status) = command.status() else { return Ok(Verdict::Untestable) };
         Ok(match status.code() {
             Some(0) => Verdict::Good,
             Some(SKIP_CODE) => Verdict::Untestable,

@@ -235,6 +235,16 @@ mod tests {
 
     use super::*;
 
+    /// Plays a scene to its end.
+    async fn play(session: &Session, scene: Scene) {
+        for act in scene.acts {
+            perform(session, act).await.unwrap();
+        }
+        for _ in 0..scene.frames {
+            session.advance(FRAME_STEP).await.unwrap();
+        }
+    }
+
     /// The last picture of each scene.
     #[tokio::test]
     async fn the_story_shows_borrowing_reclaim_and_a_gang() {
@@ -243,14 +253,10 @@ mod tests {
         let session = Session::start(options).await.unwrap();
         let mut pictures = Vec::new();
         for scene in scenes() {
-            for act in scene.acts {
-                perform(&session, act).await.unwrap();
-            }
-            for _ in 0..scene.frames {
-                session.advance(FRAME_STEP).await.unwrap();
-            }
+            let text = scene.text;
+            play(&session, scene).await;
             let state = session.state_at(u64::MAX);
-            pictures.push(frame::picture(scene.text, &state, Colors::Off));
+            pictures.push(frame::picture(text, &state, Colors::Off));
         }
         let count = |picture: &String, letter: &str| {
             let nodes = picture.lines().filter(|line| line.contains("node-"));

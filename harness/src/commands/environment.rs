@@ -157,11 +157,10 @@ fn unsupported_scheduler_message(
     which: &SchedulerSource,
 ) -> Option<String> {
     let message = match (cluster, which) {
-        (_, SchedulerSource::Ours)
+        (_, SchedulerSource::Ours | SchedulerSource::Process(_))
         | (Emulator, SchedulerSource::NoScheduler)
         | (Kind, SchedulerSource::Deployment(_))
-        | (Kubeconfig | Container | Kind, SchedulerSource::Installed(_))
-        | (_, SchedulerSource::Process(_)) => return None,
+        | (Kubeconfig | Container | Kind, SchedulerSource::Installed(_)) => return None,
         (ControlPlane | Kubeconfig | Container | Kind, SchedulerSource::NoScheduler) => {
             "--scheduler none: got a real cluster, expected --cluster emulator, where the time \
              that scenarios wait in vain is virtual"

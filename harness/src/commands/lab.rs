@@ -65,7 +65,7 @@ fn list_lessons(args: &LabList) -> anyhow::Result<ExitStatus> {
                     "title": lesson.title,
                     "minutes": lesson.minutes,
                     "requires": lesson.requires,
-                    "tasks": lesson.tasks.iter().map(|task| task.title()).collect::<Vec<_>>(),
+                    "tasks": lesson.tasks.iter().map(schedlab_lab::lesson::Task::title).collect::<Vec<_>>(),
                     "questions": lesson.quiz.len(),
                 })
             };

@@ -93,13 +93,7 @@ pub(super) fn run_selected(
         Err(_) if interrupted.is_raised() => return Ok((ExitStatus::Interrupted, None)),
         booted => booted?,
     };
-    if let Some(baseline) = &settings.baseline {
-        let new = cases.iter().filter(|case| !baseline.has_case(&case.id())).count();
-        if new > 0 {
-            let scenarios = counted_noun(new, "scenario");
-            output.print_progress(&format!("{scenarios} not in the baseline: not compared"));
-        }
-    }
+    note_cases_without_baseline(&settings, &cases, output);
     if let Some(failure) = trial_failure(&settings, output) {
         if let Some(real_cluster) = settings.real_cluster.take().and_then(Arc::into_inner) {
             real_cluster.close();
@@ -146,6 +140,20 @@ pub(super) fn run_selected(
     let run = FinishedRun { report: &report, record: &record, timelines: &timelines };
     write_reports(&args.reporter, &args.results, &run, output)?;
     Ok((exit, Some(report)))
+}
+
+/// Says how many cases the baseline lacks.
+fn note_cases_without_baseline(
+    settings: &RunSettings,
+    cases: &[&Case],
+    output: &mut CommandOutput,
+) {
+    let Some(baseline) = &settings.baseline else { return };
+    let new = cases.iter().filter(|case| !baseline.has_case(&case.id())).count();
+    if new > 0 {
+        let scenarios = counted_noun(new, "scenario");
+        output.print_progress(&format!("{scenarios} not in the baseline: not compared"));
+    }
 }
 
 /// The scenarios that a query selects.

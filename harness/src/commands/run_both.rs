@@ -27,7 +27,7 @@ pub(super) fn run_both(
     first_args.and = None;
     let mut second_args = first_args.clone();
     second_args.environment.scheduler = second.clone();
-    second_args.environment.target = args.and_target.clone();
+    second_args.environment.target.clone_from(&args.and_target);
     let (title_a, a) = match run_one(&first_args, output)? {
         Ok(run) => run,
         Err(exit) => return Ok(exit),

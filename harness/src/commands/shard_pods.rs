@@ -50,7 +50,7 @@ pub(super) fn run_in_pods(
     let ran = runtime.block_on(async {
         let client = pod_place(&args.shard_pods).connect().await?;
         let mut report = |line: &str| output.print_progress(line);
-        run_shard_job(&client, &name, &job, &interrupt, &mut report).await
+        Box::pin(run_shard_job(&client, &name, &job, &interrupt, &mut report)).await
     });
     let logs = match ran {
         Err(error) if error.is::<Interrupted>() => return Ok(ExitStatus::Interrupted),

@@ -1,4 +1,4 @@
-//! Chromium without a window, driven by its DevTools protocol over two named pipes. It records
+//! Chromium without a window, driven by its `DevTools` protocol over two named pipes. It records
 //! errors of the console and every request.
 
 use std::fs::File;
@@ -107,7 +107,7 @@ impl Chromium {
         let parameters = &message["params"];
         match message["method"].as_str().unwrap_or_default() {
             "Runtime.exceptionThrown" => {
-                self.errors.push(parameters["exceptionDetails"].to_string())
+                self.errors.push(parameters["exceptionDetails"].to_string());
             }
             "Runtime.consoleAPICalled" if parameters["type"] == "error" => {
                 self.errors.push(parameters["args"].to_string());

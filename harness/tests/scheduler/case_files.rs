@@ -212,9 +212,9 @@ fn a_capture_that_lasts_records_how_the_cluster_got_where_it_is() {
     assert_eq!(code, Some(0), "{text}");
     let history: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
     let position = |kind: &str, name: &str, verb: &str| {
-        let is_it =
-            |line: &&str| line.contains(kind) && line.contains(name) && line.ends_with(verb);
-        let at = history.iter().position(|line| is_it(&line));
+        let at = history
+            .iter()
+            .position(|line| line.contains(kind) && line.contains(name) && line.ends_with(verb));
         at.unwrap_or_else(|| panic!("{kind} {name} {verb}\n{text}"))
     };
     let arrives = position("Pod ", "acme-owner/owned", "arrives");

@@ -1,6 +1,7 @@
 //! Small cases in a cluster of noise: full nodes, queues whose quotas are used up, and pending pods.
 //! Minimising finds the small case again. The files of the whole noise (200 nodes, 50 queues, 2,000
 //! pods) are in the folder for temporary files of tests, for measurements.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -106,6 +107,13 @@ impl Objects {
         }
     }
 
+    /// Running pods of a group, with one GPU each.
+    fn members(&mut self, group: &str, nodes: impl Iterator<Item = usize>) {
+        for (member, node) in nodes.enumerate() {
+            self.pod(&format!("{group}-{member}"), group, 1, &format!("noise-{node:03}"), "noise");
+        }
+    }
+
     /// Full nodes, queues whose quotas are used up, and pending work beyond their limits.
     fn noise(&mut self, noise: Noise) {
         let mut teams = Vec::new();
@@ -132,10 +140,8 @@ impl Objects {
                 let size = left.min([1, 4, 2, 8][number % 4]);
                 let name = format!("noise-{at}-{number}");
                 self.group(&name, team, usize::try_from(size).unwrap(), at * 40 + number);
-                for member in 0..size {
-                    let node = format!("noise-{:03}", free.next().unwrap());
-                    self.pod(&format!("{name}-{member}"), &name, 1, &node, "noise");
-                }
+                let nodes = (&mut free).take(usize::try_from(size).unwrap());
+                self.members(&name, nodes);
                 (left, number) = (left - size, number + 1);
             }
         }

@@ -206,19 +206,25 @@ impl StateBuilder {
         let mut other_pods = 0;
         for pod_name in self.pods_by_node.get(name).into_iter().flatten() {
             let Some(pod) = self.pods.get(pod_name) else { continue };
-            let mut is_placed = false;
-            for index in &pod.devices {
-                let Some(gpu) = gpus.get_mut(*index) else { continue };
-                is_placed = true;
-                gpu.users.push(GpuUser {
-                    pod: Arc::clone(&pod.title),
-                    queue: self.queue_of(pod),
-                    is_terminating: pod.phase == Phase::Terminating,
-                });
-            }
+            let is_placed = self.add_gpu_user(pod, &mut gpus);
             other_pods += usize::from(!is_placed);
         }
         Some(NodeState { name: name.to_owned(), problem: record.problem, gpus, other_pods })
+    }
+
+    /// Adds the pod to the users of its GPUs. Returns whether it uses any.
+    fn add_gpu_user(&self, pod: &PodRecord, gpus: &mut [GpuState]) -> bool {
+        let mut is_placed = false;
+        for index in &pod.devices {
+            let Some(gpu) = gpus.get_mut(*index) else { continue };
+            is_placed = true;
+            gpu.users.push(GpuUser {
+                pod: Arc::clone(&pod.title),
+                queue: self.queue_of(pod),
+                is_terminating: pod.phase == Phase::Terminating,
+            });
+        }
+        is_placed
     }
 
     /// The queues as a tree in preorder: parents before their children. Queues whose parents form a
@@ -335,7 +341,9 @@ impl StateBuilder {
         }
         let members: Vec<Arc<PodRecord>> =
             self.pods_of_workload(&name).filter_map(|pod| self.pods.get(pod).cloned()).collect();
-        members.iter().for_each(|pod| self.charge(pod, -1));
+        for pod in &members {
+            self.charge(pod, -1);
+        }
         set_record(&mut self.groups, name.clone(), new);
         for pod in &members {
             self.charge(pod, 1);

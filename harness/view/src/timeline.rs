@@ -161,13 +161,37 @@ pub enum TimelineError {
     Json(#[from] serde_json::Error),
 }
 
+/// The queues of the last frame.
+#[derive(Default)]
+struct QueueRows {
+    rows: BTreeMap<String, QueueRow>,
+    order: Vec<String>,
+}
+
+impl QueueRows {
+    /// Takes over the queues of a new state, and adds to the frame those that changed.
+    fn update(&mut self, states: &[QueueState], frame: &mut Frame) {
+        let names: Vec<String> = states.iter().map(|queue| queue.name.clone()).collect();
+        for state in states {
+            let row = QueueRow::from(state);
+            if self.rows.get(&state.name) != Some(&row) {
+                self.rows.insert(state.name.clone(), row.clone());
+                frame.queues.insert(state.name.clone(), row);
+            }
+        }
+        if names != self.order {
+            self.order.clone_from(&names);
+            frame.queue_order = Some(names);
+        }
+    }
+}
+
 impl Timeline {
     /// The timeline of a log that begins with the first write. `step_revisions` has the revision of
     /// the cluster at the end of each step.
     pub fn of_log(log: &[Arc<LogEntry>], start: Timestamp, step_revisions: &[u64]) -> Self {
         let mut builder = StateBuilder::default();
-        let mut queues: BTreeMap<String, QueueRow> = BTreeMap::new();
-        let mut order: Vec<String> = Vec::new();
+        let mut queues = QueueRows::default();
         let mut frames = Vec::with_capacity(log.len());
         for entry in log {
             let mut frame = Frame {
@@ -187,19 +211,7 @@ impl Timeline {
                 frame.pending.insert(format!("{}/{}", workload.0, workload.1), row);
             }
             if change.has_queue_change {
-                let states = builder.queue_states();
-                let names: Vec<String> = states.iter().map(|queue| queue.name.clone()).collect();
-                for state in &states {
-                    let row = QueueRow::from(state);
-                    if queues.get(&state.name) != Some(&row) {
-                        queues.insert(state.name.clone(), row.clone());
-                        frame.queues.insert(state.name.clone(), row);
-                    }
-                }
-                if names != order {
-                    order.clone_from(&names);
-                    frame.queue_order = Some(names);
-                }
+                queues.update(&builder.queue_states(), &mut frame);
             }
             frames.push(frame);
         }

@@ -36,11 +36,10 @@ fn step_problems(lesson: &Lesson) -> Vec<Diagnostic> {
             problems.push(Diagnostic::new(&lesson.file, task.case.location.line, message));
         }
         for step in &task.case.steps {
-            if let Some((_, message)) = step_mismatch_message(step, &steps) {
-                let found = Diagnostic::new(&lesson.file, step.position.line, message);
-                if !problems.contains(&found) {
-                    problems.push(found);
-                }
+            let Some((_, message)) = step_mismatch_message(step, &steps) else { continue };
+            let found = Diagnostic::new(&lesson.file, step.position.line, message);
+            if !problems.contains(&found) {
+                problems.push(found);
             }
         }
         cases.push(task.case.clone());

@@ -152,18 +152,27 @@ impl<'d> LessonReader<'d> {
         for section in &self.document.sections {
             let is_given = !matches!(section.title.as_str(), "Solution" | "Mistakes" | "Setup");
             for block in section.blocks("yaml") {
-                let Some(name) = block.attributes.get("file") else { continue };
-                if let Some(other) = files.iter().find(|file| file.name == *name) {
-                    let message = format!("file {name} is already in line {}", other.line);
-                    self.add(block.line, message);
-                } else if name.contains('/') || name.starts_with('.') {
-                    self.add(block.line, format!("file: got {name}, expected a plain file name"));
-                }
-                let (name, text, line) = (name.clone(), block.text.clone(), block.line);
-                files.push(LessonFile { name, text, is_given, line });
+                files.extend(self.file(block, is_given, &files));
             }
         }
         files
+    }
+
+    /// The file of a block with a file name; `earlier` are the files before it.
+    fn file(
+        &mut self,
+        block: &Block,
+        is_given: bool,
+        earlier: &[LessonFile],
+    ) -> Option<LessonFile> {
+        let name = block.attributes.get("file")?;
+        if let Some(other) = earlier.iter().find(|file| file.name == *name) {
+            self.add(block.line, format!("file {name} is already in line {}", other.line));
+        } else if name.contains('/') || name.starts_with('.') {
+            self.add(block.line, format!("file: got {name}, expected a plain file name"));
+        }
+        let (name, text, line) = (name.clone(), block.text.clone(), block.line);
+        Some(LessonFile { name, text, is_given, line })
     }
 
     fn script(&mut self, block: &Block) -> Vec<LabCommand> {

@@ -34,9 +34,10 @@ pub fn settings_schema() -> Value {
 /// The schema of the value of one option.
 fn value_schema(arg: &Arg) -> Value {
     let one = single_value_schema(arg);
-    let mut schema = match arg.get_action() {
-        ArgAction::Append => json!({"anyOf": [one, {"type": "array", "items": one}]}),
-        _ => one,
+    let mut schema = if matches!(arg.get_action(), ArgAction::Append) {
+        json!({"anyOf": [one, {"type": "array", "items": one}]})
+    } else {
+        one
     };
     if let Some(help) = arg.get_help() {
         schema["description"] = json!(help.to_string());

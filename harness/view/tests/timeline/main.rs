@@ -50,11 +50,13 @@ fn histories(feature: &str) -> Vec<CaseHistory> {
     let cases = load_text(feature, &text, catalogue::is_step).expect("the feature is valid");
     let recorded = Arc::new(Mutex::new(Vec::new()));
     let received = Arc::clone(&recorded);
-    let recorder = HistoryRecorder::new(move |history| received.lock().unwrap().push(history));
+    let recorder = HistoryRecorder::new(move |history| {
+        received.lock().expect("no test panics while it holds the lock").push(history);
+    });
     let cases: Vec<&Case> = cases.iter().collect();
     let reports = runner::run(&cases, &settings(recorder), &mut |_| {});
     assert_eq!(reports.len(), cases.len());
-    let histories = recorded.lock().unwrap().clone();
+    let histories = recorded.lock().expect("no test panics while it holds the lock").clone();
     assert!(!histories.is_empty());
     histories
 }
@@ -63,7 +65,8 @@ fn histories(feature: &str) -> Vec<CaseHistory> {
 /// with the state of the objects at that write.
 fn assert_exact(history: &CaseHistory) {
     let timeline = Timeline::of_log(&history.log, history.start, &history.step_revisions);
-    let embedded = Timeline::decode(&timeline.encode().unwrap()).unwrap();
+    let embedded = Timeline::decode(&timeline.encode().expect("the timeline is encoded"))
+        .expect("the text is decoded");
     assert_eq!(embedded, timeline);
     let mut objects = oracle::ObjectSet::default();
     let mut builder = StateBuilder::default();
