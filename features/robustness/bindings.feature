@@ -18,6 +18,7 @@ Feature: A pod whose binding the API server refuses
     And now, pod "doomed" has 1 pending pod
     And 2 GPUs are free
     When no admission policy refuses to bind pod "doomed"
+    # slack: 1
     Then eventually within 20 minutes pod "doomed" has 1 running pod
     And 1 GPU is free
 

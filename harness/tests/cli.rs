@@ -126,7 +126,7 @@ fn ctrl_c_exits_with_130_and_keeps_the_report() {
     let lab = Lab::from_fixture("interrupted");
     let run = interrupt_after_first_line(lab.command(&["run", "-j", "1"]));
     assert_eq!(run.code, 130, "{}", run.all());
-    assert!(run.stdout.contains("2 scenarios: 1 passed, 1 not run"), "{}", run.stdout);
+    assert!(run.stdout.contains("2 scenarios: 1 passed, 1 not started"), "{}", run.stdout);
     let report = lab.read("results/latest/report.json");
     assert!(report.contains("\"outcome\": \"not-run\""), "{report}");
     assert!(lab.read("results/latest/junit.xml").contains("skipped=\"1\""));
@@ -208,7 +208,7 @@ fn a_missing_path_and_an_invalid_flag_exit_with_2() {
         (2, "schedlab: featurs: no such file or folder")
     );
     assert_eq!(lab.run(&["run", "--shard", "5/4"]).code, 2);
-    assert_eq!(lab.run(&["run", "--reporter", "html=x"]).code, 2);
+    assert_eq!(lab.run(&["run", "--reporter", "pdf=x"]).code, 2);
     assert_eq!(lab.run(&["run", "--tags", "gang and"]).code, 2);
 }
 

@@ -131,7 +131,7 @@ fn settings_of(
             settings.extend(section_settings(&options, section)?);
         }
         let own = Options { command, subcommand: name };
-        settings.extend(environment_settings(&own, environment)?);
+        settings.extend(environment_settings(&options, environment)?);
         settings.retain(|id, _| own.find(|arg| arg.get_id().as_str() == id).is_some());
     } else {
         let global = Options { command, subcommand: "" };

@@ -69,6 +69,15 @@ pub(super) fn is_in_virtual_time(cluster: ClusterChoice, scheduler: &SchedulerSo
     cluster == Emulator && !matches!(scheduler, SchedulerSource::Process(_))
 }
 
+/// The name of the cluster in reports.
+pub(super) fn cluster_name(cluster: ClusterChoice, scheduler: &SchedulerSource) -> String {
+    let name = cluster.option_value();
+    if cluster == Emulator && !is_in_virtual_time(cluster, scheduler) {
+        return format!("{name} in real time");
+    }
+    name.to_owned()
+}
+
 /// The feature gates of the cluster as text: those of the command line, and that of the API in which
 /// the target's gangs are described.
 pub(super) fn feature_gates_text(environment: &EnvironmentArgs, target: &Target) -> String {

@@ -122,7 +122,7 @@ pub(super) fn run_selected(
     );
     let report = Report {
         seed: settings.seed,
-        cluster: args.environment.cluster.option_value().to_owned(),
+        cluster: environment::cluster_name(args.environment.cluster, &settings.target.source),
         cases: reports,
         problems: diagnostics.iter().map(|(_, problem)| problem.clone()).collect(),
     };

@@ -34,6 +34,8 @@ pub(crate) fn installed() -> Option<PathBuf> {
         .flat_map(|folder| PROGRAMS.map(|name| folder.join(name)))
         .find(|path| path.is_file());
     if found.is_none() {
+        let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
+        assert!(!required.contains("chromium"), "SCHEDLAB_REQUIRE lists chromium, which is missing");
         eprintln!("skipped: no chromium on the PATH");
     }
     found

@@ -40,7 +40,7 @@ fn no_scheduler_needs_virtual_time() {
 
 #[test]
 fn a_target_without_programs_needs_the_scheduler_option() {
-    for target in ["kai-scheduler", "kueue", "volcano"] {
+    for target in ["kai-scheduler", "volcano"] {
         for cluster in ["emulator", "control-plane"] {
             let error = usage_error(&[cluster, "--target", target]);
             let expected = format!(
@@ -53,11 +53,18 @@ fn a_target_without_programs_needs_the_scheduler_option() {
 }
 
 #[test]
-fn a_target_with_programs_needs_a_real_cluster() {
-    for target in ["kube-scheduler", "schedlab-scheduler", "kai"] {
-        let error = usage_error(&["emulator", "--target", target]);
-        assert!(error.contains("expected a real cluster: --cluster control-plane"), "{error}");
-    }
+fn a_program_runs_on_the_emulator_in_real_time() {
+    let lab = Lab::from_fixture("passes");
+    let example = format!("{}/examples/python-scheduler", env!("CARGO_MANIFEST_DIR"));
+    let target = std::fs::read_to_string(format!("{example}/target.yaml"));
+    let command = format!("python3 {example}/scheduler.py");
+    let target = target.expect("the example has a target file");
+    let target = target.replace("python3 harness/examples/python-scheduler/scheduler.py", &command);
+    assert!(target.contains(&command), "{target}");
+    lab.write("target.yaml", &target);
+    let output = lab.run(&["run", "--target", "target.yaml"]);
+    assert_eq!(output.code, 0, "{}", output.all());
+    assert!(output.stdout.contains(" s of real time, in parallel in "), "{}", output.all());
 }
 
 #[test]
