@@ -163,7 +163,7 @@ fn ctrl_c_ends_a_scenario_that_is_settling() {
     running.slow_reports.recv().unwrap();
     assert_eq!(running.end_with("-INT"), Some(130));
     let report = fs::read_to_string(running.state.path().join(REPORT)).unwrap();
-    assert!(report.contains("0 passed, 1 not run"), "{report}");
+    assert!(report.contains("0 passed, 1 not started"), "{report}");
     assert_eq!(running.leftovers(), NO_LEFTOVERS);
 }
 
