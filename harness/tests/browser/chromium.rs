@@ -35,7 +35,10 @@ pub(crate) fn installed() -> Option<PathBuf> {
         .find(|path| path.is_file());
     if found.is_none() {
         let required = std::env::var("SCHEDLAB_REQUIRE").unwrap_or_default();
-        assert!(!required.contains("chromium"), "SCHEDLAB_REQUIRE lists chromium, which is missing");
+        assert!(
+            !required.contains("chromium"),
+            "SCHEDLAB_REQUIRE lists chromium, which is missing"
+        );
         eprintln!("skipped: no chromium on the PATH");
     }
     found

@@ -209,7 +209,7 @@ impl Scene {
             let Some(pods) = members.remove(&key) else { continue };
             match (self.rows_of_group(case, group, &pods, placement), beside) {
                 (Ok(of_group), _) => rows.extend(of_group),
-                (Err(_), BesideTables::Manifests) => self.add_manifests(all, &key)?,
+                (Err(_), BesideTables::Manifests) => self.add_manifests(all, group)?,
                 (Err(why), BesideTables::Nothing) => return Err(why),
             }
         }
@@ -222,8 +222,8 @@ impl Scene {
     }
 
     /// Adds a pod group and its pods as manifests.
-    fn add_manifests(&mut self, all: &[Value], group: &(&str, &str)) -> Result<(), Inexpressible> {
-        let (namespace, name) = *group;
+    fn add_manifests(&mut self, all: &[Value], group: &Value) -> Result<(), Inexpressible> {
+        let (namespace, name) = (object::namespace(group), object::name(group));
         let is_of_group = |object: &&Value| {
             let is_it = match object::text(object, &["kind"]) {
                 "PodGroup" => object::name(object) == name,
