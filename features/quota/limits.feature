@@ -66,9 +66,9 @@ Feature: A limit holds at every level of the tree
       | team    | lab    | 8     | 16    |
       | other   | company | 16   |       |
     When 16 pods "team" with 1 GPU each are submitted to queue "team"
-    And 16 pods "other" with 1 GPU each are submitted to queue "other"
-    Then queue "team" has at most 12 running pods
-    And queue "company" has 20 running and 12 pending pods and stays so for 5 cycles
+    Then queue "team" has 12 running and 4 pending pods and stays so for 5 cycles
+    When 16 pods "other" with 1 GPU each are submitted to queue "other"
+    Then queue "company" has 20 running and 12 pending pods and stays so for 5 cycles
     And the placement matches its snapshot
 
   @id:quota.limit-values

@@ -37,6 +37,10 @@ const PROFILE: &str = "profile";
 /// The option of `conform` that names the profile of the settings.
 const SETTINGS_PROFILE: &str = "settings-profile";
 
+/// The option of `conform` without a variable: `SCHEDLAB_REQUIRE` names what no test of this project
+/// may skip.
+const REQUIRE: &str = "require";
+
 /// Why a command line cannot be parsed.
 #[derive(Debug)]
 pub enum ParseError {
@@ -131,7 +135,7 @@ fn settings_of(
             settings.extend(section_settings(&options, section)?);
         }
         let own = Options { command, subcommand: name };
-        settings.extend(environment_settings(&options, environment)?);
+        settings.extend(environment_settings(&own, environment)?);
         settings.retain(|id, _| own.find(|arg| arg.get_id().as_str() == id).is_some());
     } else {
         let global = Options { command, subcommand: "" };
@@ -208,7 +212,7 @@ fn environment_settings(
 ) -> Result<Settings, SettingsError> {
     let mut settings = Settings::new();
     for arg in options.all() {
-        let Some(long) = arg.get_long() else { continue };
+        let Some(long) = arg.get_long().filter(|long| *long != REQUIRE) else { continue };
         let origin = variable_name(long);
         let Some(value) = environment(&origin).filter(|value| !value.is_empty()) else { continue };
         if let Some(message) = options.invalid_value(arg, &value) {

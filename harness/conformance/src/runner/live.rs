@@ -212,7 +212,7 @@ Feature: f
         let mut cluster = LiveCluster::start(&cases[0], time).await.unwrap();
         let (given, claim) = cases[0].steps.split_at(2);
         for step in given {
-            cluster.run_step(step).await.unwrap();
+            assert_eq!(cluster.run_step(step).await, Ok(()));
         }
         let found = cluster.run_step(&claim[0]).await.unwrap_err();
         assert!(found.starts_with("queue \"team\" has 0 running"), "{found}");

@@ -253,7 +253,7 @@ fn what_an_api_cannot_say_of_queues_is_a_capability_with_its_reason() {
     YuniKorn: unsupported queue-checks: the parents of a queue must exist, and "ghost" does not
     "#);
     assert_snapshot!(of("department", &["parentQueue"], json!("a")), @r#"
-    Kueue: written
+    Kueue: unsupported hierarchy: the queues below "a" have more quota than its limit, and Kueue grants each its quota
     Volcano: unsupported queue-checks: queue "a" is below itself, expected a tree
     YuniKorn: unsupported queue-checks: queue "a" is below itself, expected a tree
     "#);
@@ -264,8 +264,8 @@ fn gangs_become_groups_of_pods_of_kueue() {
     let of = |objects| translated(QueueApi::Kueue, GangApi::Kueue, objects);
     assert_snapshot!(of(gang("train", 2, 2)), @r#"
     before 1: LocalQueue "a": {"clusterQueue":"a"}
-    train-0: kueue.x-k8s.io/pod-group-name=train kueue.x-k8s.io/queue-name=a kueue.x-k8s.io/pod-group-total-count=2
-    train-1: kueue.x-k8s.io/pod-group-name=train kueue.x-k8s.io/queue-name=a kueue.x-k8s.io/pod-group-total-count=2
+    train-0: kueue.x-k8s.io/managed=true kueue.x-k8s.io/pod-group-name=train kueue.x-k8s.io/queue-name=a kueue.x-k8s.io/pod-group-total-count=2
+    train-1: kueue.x-k8s.io/managed=true kueue.x-k8s.io/pod-group-name=train kueue.x-k8s.io/queue-name=a kueue.x-k8s.io/pod-group-total-count=2
     "#);
     assert_snapshot!(of(gang("train", 2, 3)), @"unsupported elastic: a group of pods has a size and no smaller minimum");
     assert_snapshot!(of(gang("train", 1, 1)), @r#"
@@ -309,7 +309,7 @@ fn gangs_become_pod_groups_of_kubernetes() {
     train-2: schedulingGroup={"podGroupName":"train"}
     "#);
     assert_snapshot!(of(vec![pod("single"), job("4")]), @r#"
-    added 1: PodGroup "job": {"schedulingPolicy":{"gang":{"minCount":4}}}
+    added 1: PodGroup "job": {"disruptionMode":{"all":{}},"schedulingPolicy":{"gang":{"minCount":4}}}
     job: schedulingGroup={"podGroupName":"job"}
     "#);
 }
