@@ -31,6 +31,7 @@ use crate::{
 };
 
 pub use evictable_unit::{EvictableUnit, PlacedPods, UnitPortion};
+pub(crate) use failed_jobs::FailureScope;
 pub(crate) use solve::{EvictionPolicy, NarrowerSearch, solve_pending_jobs};
 pub use validation::{AcceptedSolutions, NextCycle};
 pub use victim_order::{eviction_order, reclaim_candidates};

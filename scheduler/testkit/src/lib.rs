@@ -33,6 +33,7 @@ mod build;
 mod plan_audit;
 pub mod random;
 mod rounds;
+pub mod saturated;
 mod show;
 pub mod synthetic;
 mod tokens;

@@ -10,8 +10,8 @@ use crate::{
     plan::EvictionCause,
     profile::{Action, Placement},
     solver::{
-        AcceptedSolutions, EvictableUnit, EvictionPolicy, Preemptor, SearchContext, SearchMode,
-        Solution, solve_pending_jobs,
+        AcceptedSolutions, EvictableUnit, EvictionPolicy, FailureScope, Preemptor, SearchContext,
+        SearchMode, Solution, solve_pending_jobs,
     },
 };
 
@@ -62,6 +62,12 @@ impl EvictionPolicy for Consolidate {
 
     fn search_mode(&self) -> SearchMode {
         SearchMode::Move
+    }
+
+    /// All queues may move the same pods, so that the pods of a job fit or do not fit whatever its
+    /// queue is. KAI keeps one cache of failed jobs for all queues, too.
+    fn failure_scope(&self) -> FailureScope {
+        FailureScope::AllQueues
     }
 
     fn eviction_cause(

@@ -1,5 +1,6 @@
 //! A cache of jobs whose search failed (KAI: minimal job representatives). A job of the same queue
-//! and signature that requests no less is not searched for again.
+//! and signature that requests no less is not searched for again; in consolidation, a job of any
+//! queue.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +13,25 @@ use crate::{
 /// The jobs for which a search failed in the present action, by queue, preemptibility and
 /// signature.
 #[derive(Default)]
-pub(super) struct FailedJobCache(BTreeMap<(QueueId, bool, SchedulingSignature), Vec<FailedJob>>);
+pub(super) struct FailedJobCache(BTreeMap<JobClass, Vec<FailedJob>>);
+
+/// Queue, preemptibility and signature of a job; only jobs of equal class are compared. No queue if
+/// the failure holds for jobs of all queues.
+type JobClass = (Option<QueueId>, bool, SchedulingSignature);
+
+/// For which jobs a failed search shows that they fail, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailureScope {
+    /// Jobs of the same queue, of no higher priority.
+    Queue,
+    /// Jobs of all queues.
+    AllQueues,
+}
 
 /// The demand of a job, in a form that can be compared with other jobs.
 #[derive(PartialEq, Eq)]
 pub(super) struct JobDemand {
-    /// Queue, preemptibility and signature of the job; only jobs of equal class are compared.
-    class: (QueueId, bool, SchedulingSignature),
+    class: JobClass,
     amount: FailedJob,
 }
 
@@ -37,7 +50,7 @@ impl JobDemand {
         let signature = SchedulingSignature::for_pods(session, preemptor.group, &preemptor.pods)?;
         let priority = session.group(preemptor.group).priority;
         let pods = preemptor.pods_by_shape(session).into_values().collect();
-        let class = (preemptor.queue, preemptor.preemptible, signature);
+        let class = (Some(preemptor.queue), preemptor.preemptible, signature);
         Some(Self { class, amount: FailedJob { priority, pods, protection: None } })
     }
 }
@@ -49,7 +62,9 @@ impl FailedJobCache {
         &self,
         JobDemand { class, amount }: &JobDemand,
     ) -> Option<&FailedJob> {
-        let mut failed = self.0.get(class).into_iter().flatten();
+        let (_, preemptible, signature) = class;
+        let of_all_queues = self.0.get(&(None, *preemptible, signature.clone()));
+        let mut failed = self.0.get(class).into_iter().chain(of_all_queues).flatten();
         let covers = |failed: &&FailedJob| {
             amount.priority <= failed.priority
                 && failed.pods.iter().zip(&amount.pods).all(|(then, now)| then <= now)
@@ -61,7 +76,14 @@ impl FailedJobCache {
         &mut self,
         JobDemand { class, amount }: JobDemand,
         protection: Option<MinRuntimeProtection>,
+        scope: FailureScope,
     ) {
-        self.0.entry(class).or_default().push(FailedJob { protection, ..amount });
+        let (queue, preemptible, signature) = class;
+        let (queue, priority) = match scope {
+            FailureScope::Queue => (queue, amount.priority),
+            FailureScope::AllQueues => (None, i32::MAX),
+        };
+        let failed = FailedJob { protection, priority, ..amount };
+        self.0.entry((queue, preemptible, signature)).or_default().push(failed);
     }
 }

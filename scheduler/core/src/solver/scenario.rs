@@ -211,13 +211,20 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         let start = self.statement.checkpoint();
         let mut more = None::<Vec<EvictableUnit>>;
         let solution = loop {
-            if !self.place_job_and_evicted(&evicted, Relocation::Anywhere) {
-                self.statement.undo_to(start);
-                self.is_rejected |= more.is_some();
-                let more =
-                    more.filter(|more| self.place_job_and_evicted(more, Relocation::Nowhere));
-                let are_all_leaving = |more: &Vec<EvictableUnit>| self.are_all_leaving(more);
-                break more.filter(are_all_leaving).map(|more| self.solution_from_leaving(more));
+            match self.place_job_and_evicted(&evicted, Relocation::Anywhere) {
+                Requeued::JobPlaced => {}
+                Requeued::UnitNotMoved => break None,
+                Requeued::JobNotPlaced => {
+                    self.statement.undo_to(start);
+                    self.is_rejected |= more.is_some();
+                    let more = more.filter(|more| {
+                        self.place_job_and_evicted(more, Relocation::Nowhere) == Requeued::JobPlaced
+                    });
+                    let are_all_leaving = |more: &Vec<EvictableUnit>| self.are_all_leaving(more);
+                    break more
+                        .filter(are_all_leaving)
+                        .map(|more| self.solution_from_leaving(more));
+                }
             }
             let leaving = self.units_without_restored_pods(&evicted);
             if count_pods(&leaving) == count_pods(&evicted) {
@@ -274,7 +281,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         &mut self,
         evicted: &[EvictableUnit],
         relocation_policy: Relocation,
-    ) -> bool {
+    ) -> Requeued {
         for (pod, _) in evicted.iter().flat_map(|unit| &unit.pods) {
             self.statement.evict(*pod);
         }
@@ -330,7 +337,10 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                 }
             };
             match (participant, is_placed) {
-                (Participant::Preemptor(_), false) => return false,
+                (Participant::Preemptor(_), false) => return Requeued::JobNotPlaced,
+                (Participant::Victim(_), false) if self.mode == SearchMode::Move => {
+                    return Requeued::UnitNotMoved;
+                }
                 (Participant::Victim(unit), false) => simulation.record_unplaced(unit),
                 (
                     Participant::Preemptor(_) | Participant::Victim(_) | Participant::PendingJob(_),
@@ -341,7 +351,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                 }
             }
         }
-        is_preemptor_placed
+        if is_preemptor_placed { Requeued::JobPlaced } else { Requeued::JobNotPlaced }
     }
 
     /// Free capacity of all nodes once the units are evicted. A claim that several pods share is
@@ -365,6 +375,17 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             leaving.into_iter().partition(|unit| unit.pods.iter().all(has_place));
         Solution { victims, moved, jobs_ahead: self.jobs_ahead.clone() }
     }
+}
+
+/// The result of placing the job and the evicted units again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Requeued {
+    /// The job was placed.
+    JobPlaced,
+    /// The job was not placed.
+    JobNotPlaced,
+    /// A unit that has to move fits nowhere ([`SearchMode::Move`] only).
+    UnitNotMoved,
 }
 
 /// Where units that come after the job may be placed again.

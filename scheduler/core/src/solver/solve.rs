@@ -12,9 +12,9 @@ use super::{
     CapacityIndex, EvictableUnit, EvictionCandidates, FreeCapacity, JobClass, OpenDomains,
     PendingJobs, Preemptor, SchedulingSignature, Search, SearchContext, SearchMode,
     ShapeEligibility, Solution, VictimOrder,
-    failed_jobs::{FailedJobCache, JobDemand},
+    failed_jobs::{FailedJobCache, FailureScope, JobDemand},
     min_runtime,
-    search::SearchOutcome,
+    search::{LimitCheck, SearchOutcome},
     validation::{AcceptedSolutions, SolvedJob},
 };
 use crate::{
@@ -78,6 +78,10 @@ pub(crate) trait EvictionPolicy {
     /// Whether victims are evicted or only moved.
     fn search_mode(&self) -> SearchMode {
         SearchMode::Evict
+    }
+    /// For which jobs a failed search shows that they fail, too.
+    fn failure_scope(&self) -> FailureScope {
+        FailureScope::Queue
     }
     /// Whether solutions count against the limit of preemptions per cycle.
     fn counts_as_preemption(&self) -> bool {
@@ -232,7 +236,10 @@ fn solve_each(
                 find_longest_protection(statement, state, &context, &preemptor, policy);
             record_protection(statement, &preemptor, protection);
             if let Some(demand) = demand {
-                failed_jobs.insert_failed_job(demand, protection);
+                // The limit of its own queue says nothing about jobs of others.
+                let is_in_limit = LimitCheck::default().allows_job(&accounts, &preemptor);
+                let scope = if is_in_limit { policy.failure_scope() } else { FailureScope::Queue };
+                failed_jobs.insert_failed_job(demand, protection, scope);
             }
             continue;
         };

@@ -5,10 +5,12 @@ use std::fmt::Write;
 use insta::assert_snapshot;
 
 use schedlab_scheduler_core::{
-    Profile,
+    CycleObserver, Profile,
+    framework::Session,
     profile::{Action, Placement},
+    schedule_observed,
 };
-use schedlab_testkit::{plan_of, plan_with, spread_plan_of};
+use schedlab_testkit::{plan_of, plan_with, snapshot_of, spread_plan_of};
 
 #[test]
 fn a_fragmented_fleet_is_packed_for_a_job_that_needs_a_whole_node() {
@@ -159,4 +161,44 @@ fn the_queue_depth_bounds_the_jobs_that_consolidation_tries() {
     full pending: Pipelined to n2: waiting for terminating pods to release capacity
     hopeless pending: Resources were not found for pod default/hopeless due to: no nodes with enough resources were found: 2 node(s) didn't match Pod's node affinity/selector.
     ");
+}
+
+/// Counts the victim sets that a cycle simulated.
+#[derive(Default)]
+struct SimulationCounter(usize);
+
+impl CycleObserver for SimulationCounter {
+    fn on_action_start(&mut self, _: Action, _: &Session<'_>) {}
+
+    fn on_action_end(&mut self, _: Action, session: &Session<'_>) {
+        self.0 = session.scenario_counts().simulated;
+    }
+}
+
+fn simulations(cluster: &str) -> usize {
+    let mut counter = SimulationCounter::default();
+    schedule_observed(&snapshot_of(cluster), &Profile::kai(), &mut counter);
+    counter.0
+}
+
+#[test]
+fn a_job_that_nothing_can_make_room_for_is_searched_for_once_whatever_the_queue() {
+    let nodes = "
+        queue a quota=12
+        queue b quota=0
+        queue c quota=0 limit=1
+        node n1 gpus=4
+        node n2 gpus=4
+        node n3 gpus=4
+        job j1 gpus=3 queue=a on n1
+        job j2 gpus=3 queue=a on n2
+        job j3 gpus=2 queue=a on n3
+    ";
+    let one = simulations(&format!("{nodes}job w1 gpus=4 queue=a\n"));
+    assert!(one > 0);
+    let several = format!("{nodes}job w1 gpus=4 queue=a\njob w2 gpus=4 queue=b\n");
+    assert_eq!(simulations(&several), one);
+    // The limit of its queue keeps the first job pending, which says nothing about the second.
+    let limited = format!("{nodes}job w1 gpus=4 queue=c\njob w2 gpus=4 queue=b\n");
+    assert_eq!(simulations(&limited), one);
 }

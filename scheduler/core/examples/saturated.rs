@@ -1,0 +1,71 @@
+//! Replays a week of jobs on a saturated fleet, cycle by cycle: `saturated [DAYS [LOAD_PERCENT]]`.
+//! Prints, per day, cycles, pending groups and milliseconds by action.
+#![expect(clippy::print_stdout, reason = "prints its measurements")]
+#![expect(clippy::disallowed_methods, reason = "measures from outside the core")]
+
+use std::{collections::BTreeMap, time::Instant};
+
+use schedlab_scheduler_core::{
+    CycleObserver, Profile, framework::Session, profile::Action, schedule_observed,
+};
+use schedlab_testkit::saturated::SaturatedFleet;
+
+struct Stopwatch {
+    started: Instant,
+    millis: BTreeMap<Action, f64>,
+    simulated: usize,
+}
+
+impl CycleObserver for Stopwatch {
+    fn on_action_start(&mut self, _: Action, _: &Session<'_>) {
+        self.started = Instant::now();
+    }
+
+    fn on_action_end(&mut self, action: Action, session: &Session<'_>) {
+        if action == Action::StaleGangEviction {
+            self.simulated += session.scenario_counts().simulated;
+        }
+        *self.millis.entry(action).or_default() += self.started.elapsed().as_secs_f64() * 1000.0;
+    }
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1).filter_map(|arg| arg.parse::<u32>().ok());
+    let (days, load) = (args.next().unwrap_or(7), args.next().unwrap_or(100));
+    let fleet = SaturatedFleet::new(3, days, load);
+    println!("{} jobs in {days} days", fleet.job_count());
+    let profile = Profile::kai();
+    let start = Instant::now();
+    let mut stopwatch = Stopwatch { started: start, millis: BTreeMap::new(), simulated: 0 };
+    let (mut day, mut cycles, mut pending, mut began) = (0, 0, 0, start);
+    let epoch = 1_767_225_600_000;
+    let stopwatch_cell = std::cell::RefCell::new(&mut stopwatch);
+    let totals = fleet.replay(
+        |snapshot| schedule_observed(snapshot, &profile, &mut **stopwatch_cell.borrow_mut()),
+        |snapshot, plan| {
+            cycles += 1;
+            pending += plan.waiting.len();
+            let at = (snapshot.now.0 - epoch) * 8 / 86_400_000;
+            if at != day {
+                let of_actions: Vec<String> = stopwatch_cell
+                    .borrow_mut()
+                    .millis
+                    .iter_mut()
+                    .map(|(action, millis)| {
+                        format!("{} {:.0} ms", action.as_str(), std::mem::take(millis))
+                    })
+                    .collect();
+                let simulated = std::mem::take(&mut stopwatch_cell.borrow_mut().simulated);
+                println!(
+                    "day {:.2}: {cycles} cycles, {} pending, {simulated} simulations, {:.0} ms: {}",
+                    day as f64 / 8.0,
+                    pending / cycles,
+                    began.elapsed().as_secs_f64() * 1000.0,
+                    of_actions.join(", ")
+                );
+                (day, cycles, pending, began) = (at, 0, 0, Instant::now());
+            }
+        },
+    );
+    println!("{totals:?} in {:.1} s", start.elapsed().as_secs_f64());
+}
