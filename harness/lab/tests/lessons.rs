@@ -54,7 +54,7 @@ fn a_step_that_does_not_exist_is_reported_at_its_line_of_the_lesson() {
     let problems = problems_with("And 0 GPUs are free", "And 0 GPUs are fre");
     let line = line_of("And 0 GPUs are free");
     assert!(problems.starts_with(&format!("b.md:{line}: ")), "{problems}");
-    assert!(problems.contains("nearest: Then {when}{count} GPU(s) is/are free"), "{problems}");
+    assert!(problems.contains("no step matches `And 0 GPUs are fre`"), "{problems}");
 }
 
 #[test]

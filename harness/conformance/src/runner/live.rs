@@ -215,7 +215,7 @@ Feature: f
             assert_eq!(cluster.run_step(step).await, Ok(()));
         }
         let found = cluster.run_step(&claim[0]).await.unwrap_err();
-        assert!(found.starts_with("queue \"team\" has 0 running"), "{found}");
+        assert!(found.starts_with("got 0 running pods of queue \"team\", expected 4"), "{found}");
         let submit = "Given 4 pods \"work\" with 1 GPU each are submitted to queue \"team\"";
         let text = format!("Feature: f\n  Scenario: s\n    {submit}\n");
         let more = load_text("f.feature", &text, catalogue::is_step).unwrap();

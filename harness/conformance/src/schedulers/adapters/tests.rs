@@ -270,15 +270,15 @@ fn gangs_become_groups_of_pods_of_kueue() {
     assert_snapshot!(of(gang("train", 2, 3)), @"unsupported elastic: a group of pods has a size and no smaller minimum");
     assert_snapshot!(of(gang("train", 1, 1)), @r#"
     before 1: LocalQueue "a": {"clusterQueue":"a"}
-    train-0: kueue.x-k8s.io/queue-name=a
+    train-0: kueue.x-k8s.io/managed=true kueue.x-k8s.io/queue-name=a
     "#);
     assert_snapshot!(of(vec![pod("single")]), @r#"
     before 0: LocalQueue "a": {"clusterQueue":"a"}
-    single: kueue.x-k8s.io/queue-name=a
+    single: kueue.x-k8s.io/managed=true kueue.x-k8s.io/queue-name=a
     "#);
     assert_snapshot!(of(vec![job("4")]), @r#"
     before 0: LocalQueue "a": {"clusterQueue":"a"}
-    job: kueue.x-k8s.io/pod-group-name=job kueue.x-k8s.io/queue-name=a kueue.x-k8s.io/pod-group-total-count=4
+    job: kueue.x-k8s.io/managed=true kueue.x-k8s.io/pod-group-name=job kueue.x-k8s.io/queue-name=a kueue.x-k8s.io/pod-group-total-count=4
     "#);
     assert_snapshot!(of(vec![job("2")]), @"unsupported elastic: a group of pods has a size and no smaller minimum");
 }
