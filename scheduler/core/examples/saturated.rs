@@ -1,5 +1,5 @@
 //! Replays a week of jobs on a saturated fleet, cycle by cycle: `saturated [DAYS [LOAD_PERCENT]]`.
-//! Prints, per day, cycles, pending groups and milliseconds by action.
+//! Prints, every three hours, cycles, pending groups and milliseconds by action.
 #![expect(clippy::print_stdout, reason = "prints its measurements")]
 #![expect(clippy::disallowed_methods, reason = "measures from outside the core")]
 
@@ -57,8 +57,8 @@ fn main() {
                     .collect();
                 let simulated = std::mem::take(&mut stopwatch_cell.borrow_mut().simulated);
                 println!(
-                    "day {:.2}: {cycles} cycles, {} pending, {simulated} simulations, {:.0} ms: {}",
-                    day as f64 / 8.0,
+                    "hour {}: {cycles} cycles, {} pending, {simulated} simulations, {:.0} ms: {}",
+                    day * 3,
                     pending / cycles,
                     began.elapsed().as_secs_f64() * 1000.0,
                     of_actions.join(", ")

@@ -117,7 +117,11 @@ impl SaturatedFleet {
         fleet
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "milliseconds of a few days")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "positive numbers: a queue, and milliseconds of a few days"
+    )]
     fn new_job(&mut self, numbers: &mut Numbers, secs: f64) -> Job {
         let kind = numbers.unit();
         let (pods, gpus) = match kind {
@@ -179,38 +183,46 @@ impl SaturatedFleet {
         mut on_cycle: impl FnMut(&Snapshot, &Plan),
     ) -> Totals {
         let (mut totals, mut next) = (Totals::default(), 0);
-        loop {
-            let arrival = self.jobs.get(next).map(|job| job.arrives);
-            let end = self.ends.peek().map(|Reverse((at, _))| *at);
-            let Some(now) = arrival.into_iter().chain(end).min() else { return totals };
-            self.snapshot.now = now;
-            if end == Some(now) {
-                let Some(Reverse((_, job))) = self.ends.pop() else { return totals };
-                let started = self.starts.get(&job).copied();
-                if started.is_some_and(|at| at.plus_duration(self.jobs[job].runs) == now) {
-                    self.remove_job(job);
-                } else {
-                    continue;
-                }
-            } else {
-                self.add_job(next);
-                next += 1;
-            }
-            loop {
+        while self.advance(&mut next) {
+            let mut is_done = false;
+            while !is_done {
                 let plan = schedule(&self.snapshot);
                 on_cycle(&self.snapshot, &plan);
                 totals.cycles += 1;
                 totals.pending += plan.waiting.len() as u64;
-                let is_done = self.apply(&plan, &mut totals);
-                if is_done {
-                    break;
-                }
+                is_done = self.apply(&plan, &mut totals);
                 self.snapshot.now = self.snapshot.now.plus_duration(Duration::from_millis(1));
             }
-            if arrival.is_none() && totals.cycles > 0 && self.starts.is_empty() {
-                return totals;
-            }
         }
+        totals
+    }
+
+    /// Moves to the next arrival or end of a job. Returns `false` if there is none.
+    fn advance(&mut self, next: &mut usize) -> bool {
+        let arrival = self.jobs.get(*next).map(|job| job.arrives);
+        let end = self.next_end();
+        let Some(now) = arrival.into_iter().chain(end).min() else { return false };
+        self.snapshot.now = now;
+        if end == Some(now) {
+            let Reverse((_, job)) = self.ends.pop().expect("the end was just found");
+            self.remove_job(job);
+        } else {
+            self.add_job(*next);
+            *next += 1;
+        }
+        true
+    }
+
+    /// When the next job ends. Ends that an eviction made obsolete are dropped.
+    fn next_end(&mut self) -> Option<Time> {
+        while let Some(Reverse((at, job))) = self.ends.peek().copied() {
+            let started = self.starts.get(&job);
+            if started.is_some_and(|start| start.plus_duration(self.jobs[job].runs) == at) {
+                return Some(at);
+            }
+            self.ends.pop();
+        }
+        None
     }
 
     /// Applies the plan. Evicted jobs start over. Returns whether nothing was bound or evicted.
@@ -232,9 +244,7 @@ impl SaturatedFleet {
             let (job, now) = (self.present[group], self.snapshot.now);
             totals.record(decision, job);
             if node.is_some() {
-                if self.starts.insert(job, now).is_none_or(|before| before != now) {
-                    self.ends.push(Reverse((now.plus_duration(self.jobs[job].runs), job)));
-                }
+                self.record_start(job, now);
                 self.snapshot.pod_groups[group].last_start = Some(now);
             } else {
                 self.starts.remove(&job);
@@ -242,6 +252,12 @@ impl SaturatedFleet {
             }
         }
         is_done
+    }
+
+    fn record_start(&mut self, job: usize, now: Time) {
+        if self.starts.insert(job, now).is_none_or(|before| before != now) {
+            self.ends.push(Reverse((now.plus_duration(self.jobs[job].runs), job)));
+        }
     }
 
     fn add_job(&mut self, index: usize) {

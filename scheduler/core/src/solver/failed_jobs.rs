@@ -83,7 +83,7 @@ impl FailedJobCache {
             FailureScope::Queue => (queue, amount.priority),
             FailureScope::AllQueues => (None, i32::MAX),
         };
-        let failed = FailedJob { protection, priority, ..amount };
+        let failed = FailedJob { priority, protection, ..amount };
         self.0.entry((queue, preemptible, signature)).or_default().push(failed);
     }
 }

@@ -217,13 +217,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                 Requeued::JobNotPlaced => {
                     self.statement.undo_to(start);
                     self.is_rejected |= more.is_some();
-                    let more = more.filter(|more| {
-                        self.place_job_and_evicted(more, Relocation::Nowhere) == Requeued::JobPlaced
-                    });
-                    let are_all_leaving = |more: &Vec<EvictableUnit>| self.are_all_leaving(more);
-                    break more
-                        .filter(are_all_leaving)
-                        .map(|more| self.solution_from_leaving(more));
+                    break self.solution_without_relocation(more);
                 }
             }
             let leaving = self.units_without_restored_pods(&evicted);
@@ -251,6 +245,18 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             }
             other => other,
         }
+    }
+
+    /// The solution if the job is placed and all `units` leave; `None` if it is not, or if there
+    /// are no units.
+    fn solution_without_relocation(
+        &mut self,
+        units: Option<Vec<EvictableUnit>>,
+    ) -> Option<Solution> {
+        let units = units?;
+        let is_placed =
+            self.place_job_and_evicted(&units, Relocation::Nowhere) == Requeued::JobPlaced;
+        (is_placed && self.are_all_leaving(&units)).then(|| self.solution_from_leaving(units))
     }
 
     /// The solution without victims that are evicted only for a fair share: nothing would keep

@@ -235,10 +235,10 @@ fn solve_each(
             let protection =
                 find_longest_protection(statement, state, &context, &preemptor, policy);
             record_protection(statement, &preemptor, protection);
+            // The limit of its own queue says nothing about jobs of others.
+            let is_in_limit = LimitCheck::default().allows_job(&accounts, &preemptor);
+            let scope = if is_in_limit { policy.failure_scope() } else { FailureScope::Queue };
             if let Some(demand) = demand {
-                // The limit of its own queue says nothing about jobs of others.
-                let is_in_limit = LimitCheck::default().allows_job(&accounts, &preemptor);
-                let scope = if is_in_limit { policy.failure_scope() } else { FailureScope::Queue };
                 failed_jobs.insert_failed_job(demand, protection, scope);
             }
             continue;
