@@ -157,8 +157,8 @@ impl JobObjects {
         self.read_logs(shards).await
     }
 
-    /// Creates the Job suspended, then the files that it owns, then starts it: whatever stops in
-    /// between, nothing is left without an owner.
+    /// Creates the Job suspended, then the ConfigMaps that it owns, then starts it. If the program
+    /// ends in between, every ConfigMap has an owner, with which it is deleted.
     async fn create(&self, job: &ShardJob) -> anyhow::Result<()> {
         let maps = config_maps(&self.name, &job.files)?;
         let manifest = job_manifest(&self.name, job, &maps)?;

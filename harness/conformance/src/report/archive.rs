@@ -1,4 +1,5 @@
-//! The results of a shard as lines of a log, for pods whose files nobody can read once they ended.
+//! The results of a shard as lines of a log: the files of a pod cannot be read after the pod has
+//! ended, its log can.
 //!
 //! The files are one JSON object, compressed, in base64. Each line has a mark and its number, so
 //! that other output may stand between them; the last one has the number of lines and a digest.

@@ -1,4 +1,4 @@
-//! Hands the history of a case to whoever draws it.
+//! Passes the history of a case to the reporter that draws it.
 
 use std::fmt;
 use std::sync::Arc;

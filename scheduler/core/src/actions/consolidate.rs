@@ -64,8 +64,8 @@ impl EvictionPolicy for Consolidate {
         SearchMode::Move
     }
 
-    /// All queues may move the same pods, so that the pods of a job fit or do not fit whatever its
-    /// queue is. KAI keeps one cache of failed jobs for all queues, too.
+    /// Jobs of all queues may move the same pods, so equal jobs of other queues fail, too. KAI also
+    /// keeps one cache of failed jobs for all queues.
     fn failure_scope(&self) -> FailureScope {
         FailureScope::AllQueues
     }
