@@ -65,13 +65,14 @@ Feature: PodGroups of Kubernetes preempt and are preempted
   Scenario: Of two waiting groups that of higher priority starts first
     Given these workloads are submitted:
       | name   | kind | queue    | pods | gpus | priority |
-      | filler | pod  | training | 8    | 1    | 95       |
-    And pod "filler" has 8 running pods
+      | filler | pod  | training | 1    | 4    | 95       |
+    And pod "filler" is running
     And these workloads are submitted:
       | name | kind     | queue    | pods | gpus | priority |
       | low  | podgroup | training | 8    | 1    | 10       |
       | high | podgroup | training | 8    | 1    | 90       |
-    And podgroup "low" has 8 pending pods
+    And podgroup "low" has 8 pending pods and stays so for 5 cycles
+    And podgroup "high" has 8 pending pods
     When pod "filler" is deleted
     Then eventually within 10 minutes podgroup "high" has 8 running pods
     And podgroup "low" has 8 pending pods

@@ -103,7 +103,9 @@ const CONDITION_OF_WHOLE_GROUP: [&str; 2] = [
 fn kube_scheduler_passes_the_features_of_pod_groups_but_for_its_own_fault() {
     let gates = "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,\
                  DRAWorkloadResourceClaims=true,WorkloadWithJob=true";
-    let args = ["features/workload-api", "--feature-gates", gates, "--min-wait", "30s"];
+    // Retried, as kube-scheduler tries groups in the order in which their backoffs end, not by priority.
+    let retried = ["--min-wait", "30s", "--retries", "1"];
+    let args = [&["features/workload-api", "--feature-gates", gates][..], &retried].concat();
     let Some(all) = run(&args) else { return };
     let condition = r#"status.conditions.0.status of podgroup "train": got "False""#;
     for case in all.iter().filter(|case| !matches!(&*case.outcome, "passed" | "skipped")) {
