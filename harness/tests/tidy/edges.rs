@@ -182,6 +182,7 @@ pub(crate) const EDGES: [(&str, &str); 20] = [
             records events
             state
             timeline drawing
+            plot
             report
         ",
     ),
