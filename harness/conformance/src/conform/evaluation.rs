@@ -264,7 +264,7 @@ mod tests {
                 expected 8, found 7
               reproduce: schedlab conform --target mine.yaml --only gang.a
 
-        mine is not conformant to p: 1 core behaviour did not pass.
+        mine is not conformant to p: of its core behaviours 1 failed.
         reproduce: schedlab conform --target mine.yaml
         ");
     }
