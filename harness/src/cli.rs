@@ -92,7 +92,8 @@ Examples:
 
 const INIT_EXAMPLE: &str = "\
 Example:
-  schedlab init my-scheduler && cd my-scheduler && schedlab run";
+  schedlab init my-scheduler && cd my-scheduler && schedlab run
+  schedlab init --with-scheduler && schedlab conform --target target.yaml";
 
 const SCHEDULER_EXAMPLES: &str = "\
 Examples:
@@ -236,6 +237,9 @@ pub struct Init {
     /// The folder of the project, which is created if it does not exist.
     #[arg(default_value = ".", value_name = "DIR")]
     pub folder: PathBuf,
+    /// Also write a scheduler of 50 lines in Python and its target file.
+    #[arg(long)]
+    pub with_scheduler: bool,
     /// Print the JSON Schema of schedlab.toml and end.
     #[arg(long)]
     pub schema: bool,
