@@ -9,8 +9,9 @@ use anyhow::Context as _;
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_conformance::conform::{
-    self, ClusterIdentity, ConformanceGoals, ConformanceReport, EvaluatedRun, Implementation,
-    PlannedBehaviour, Profile, ProfileIdentity, SuiteIdentity,
+    self, Behaviour, ClusterIdentity, ConformanceGoals, ConformanceReport, EvaluatedRun,
+    Implementation, Level, PlannedBehaviour, Profile, ProfileIdentity, ReportChanges,
+    SuiteIdentity,
 };
 use schedlab_conformance::features::{Case, FeaturePath, display_path};
 use schedlab_conformance::report::{CaseReport, FailureKind, Reporter};
@@ -36,13 +37,41 @@ pub fn run_conform_command(args: &Conform) -> anyhow::Result<ExitStatus> {
         output.print_result(&(schema + "\n"));
         return Ok(ExitStatus::Passed);
     }
+    if args.list {
+        let profile = Profile::load(&args.profile).map_err(|error| usage_error(&error))?;
+        output.print_result(&behaviour_list(&profile));
+        return Ok(ExitStatus::Passed);
+    }
     if args.all_targets {
         return matrix::run_all_targets(args, &mut output);
     }
+    let baseline = args.baseline_report.as_deref().map(read_baseline).transpose()?;
     let Some((report, results)) = tested_scheduler(args, &mut output)? else {
         return Ok(ExitStatus::Interrupted);
     };
-    Ok(exit_status(args, &report, &results, &mut output))
+    let goals = ConformanceGoals {
+        required: args.require.clone(),
+        max_skipped: args.max_skipped,
+        baseline,
+    };
+    Ok(exit_status(&goals, &report, &results, &mut output))
+}
+
+/// The behaviours of a profile, one a line: id, level and sentence.
+fn behaviour_list(profile: &Profile) -> String {
+    let width = profile.behaviours().map(|(_, _, one)| one.id.len()).max().unwrap_or_default();
+    let line = |level: Level, one: &Behaviour| {
+        format!("{:width$}  {:8}  {}\n", one.id, level.name(), one.behaviour)
+    };
+    profile.behaviours().map(|(_, level, one)| line(level, one)).collect()
+}
+
+fn read_baseline(path: &Path) -> anyhow::Result<ConformanceReport> {
+    let read = || ConformanceReport::from_yaml(&std::fs::read_to_string(path)?);
+    let expected = "expected a conformance.yaml that schedlab conform wrote";
+    read().map_err(|error| {
+        UsageError(format!("--baseline-report {}: {error:#}; {expected}", path.display())).into()
+    })
 }
 
 /// Runs the scenarios for one scheduler, and writes and prints the report. `None` if the run was
@@ -69,6 +98,15 @@ fn tested_scheduler(
         Err(_) if interrupt.is_raised() => return Ok(None),
         booted => booted?,
     };
+    if let Some(failure) = run::trial_failure(&settings, output) {
+        if let Some(real_cluster) = settings.real_cluster.take().and_then(Arc::into_inner) {
+            real_cluster.close();
+        }
+        if interrupt.is_raised() {
+            return Ok(None);
+        }
+        anyhow::bail!(failure);
+    }
     let kubernetes_version = kubernetes_version(&settings)?;
     let results = run::run_cases(&cases, &run, &settings, output);
     if let Some(real_cluster) = settings.real_cluster.take().and_then(Arc::into_inner) {
@@ -116,7 +154,7 @@ fn run_arguments(args: &Conform) -> Run {
     let mut environment = args.environment.clone();
     infer_scheduler(&mut environment);
     Run {
-        selection: Selection { paths: vec![args.features.clone()], ..Selection::default() },
+        selection: Selection::default(),
         execution: args.execution.clone(),
         environment,
         shard_pods: ShardPods::local(),
@@ -158,8 +196,9 @@ fn planned_behaviours(args: &Conform, profile: &Profile) -> anyhow::Result<Vec<P
     if let Some(unknown) = args.only.iter().find(|id| !known.contains(&id.as_str())) {
         let hint = nearest_word(unknown, known.iter().copied());
         let hint = hint.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
-        let message =
-            format!("--only: got {unknown}, expected an id of profile {}{hint}", profile.name);
+        let message = format!(
+            "--only: got {unknown}, expected an id that `schedlab conform --list` prints{hint}"
+        );
         return Err(UsageError(message).into());
     }
     let suite = check::load_suite(&[features_path(args)])?;
@@ -173,7 +212,10 @@ fn usage_error(error: &anyhow::Error) -> anyhow::Error {
 }
 
 fn report_folder(args: &Conform, target: &Target) -> PathBuf {
-    let default = || Path::new("results/conformance").join(target.name.replace(' ', "-"));
+    let default = || {
+        let folder = Path::new("results/conformance").join(target.name.replace(' ', "-"));
+        if args.only.is_empty() { folder } else { folder.join("only") }
+    };
     args.report.clone().unwrap_or_else(default)
 }
 
@@ -206,9 +248,13 @@ fn implementation(args: &Conform, target: &Target) -> Implementation {
     }
 }
 
-/// The folder of features: on disk, or that of the embedded suite.
+/// The folder of features that `--features` names, or that of the embedded suite. The `features/` of
+/// a project of one's own has no scenarios of profiles.
 fn features_path(args: &Conform) -> FeaturePath {
-    suite::feature_paths(std::slice::from_ref(&args.features)).remove(0)
+    match &args.features {
+        Some(folder) => FeaturePath::on_disk(PathBuf::from(folder)),
+        None => FeaturePath::embedded(&suite::SUITE, PathBuf::from(suite::FEATURES)),
+    }
 }
 
 /// The digest of the features, and of the fixtures and snapshots beside them.
@@ -244,8 +290,11 @@ fn reproduce_command(args: &Conform) -> String {
         1 => String::new(),
         seed => format!(" --seed {seed}"),
     };
+    let features = args.features.as_ref().map_or(String::new(), |folder| {
+        format!(" --features {}", schedlab_conformance::text::shell_quoted_word(folder))
+    });
     let options = reproduce::environment_options(&args.environment);
-    format!("schedlab conform{profile}{options}{seed}")
+    format!("schedlab conform{profile}{features}{options}{seed}")
 }
 
 fn write_files(
@@ -273,7 +322,7 @@ fn write_files(
 }
 
 fn exit_status(
-    args: &Conform,
+    goals: &ConformanceGoals,
     report: &ConformanceReport,
     results: &[CaseReport],
     output: &mut CommandOutput,
@@ -281,7 +330,11 @@ fn exit_status(
     let not_started = |case: &CaseReport| {
         case.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::NotStarted)
     };
-    let goals = ConformanceGoals { required: args.require.clone(), max_skipped: args.max_skipped };
+    if let Some(baseline) = &goals.baseline {
+        for change in ReportChanges::between(baseline, report).others {
+            output.print_note(&change);
+        }
+    }
     let unmet = goals.unmet(report);
     for goal in &unmet {
         output.print_note(goal);

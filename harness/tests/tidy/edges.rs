@@ -194,6 +194,7 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
             records events
             state
             timeline drawing
+            plot
             report
         ",
     ),
