@@ -8,6 +8,7 @@ mod lab;
 pub mod settings;
 mod shards;
 mod top;
+mod trace;
 mod ui;
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -36,6 +37,10 @@ pub use lab::{
 };
 pub use shards::{Merge, RunPlace, ShardPod, ShardPods};
 pub use top::Top;
+pub use trace::{
+    TraceCut, TraceGenerate, TraceImport, TraceInput, TraceMerge, TraceQueues, TraceScale,
+    TraceStats, TraceTime, TraceVerb,
+};
 pub use ui::Ui;
 
 pub use compare::{Bisect, DiffRuns, SchedulerVersion, Upgrade, UpgradeCluster, UpgradeStrategy};
@@ -184,6 +189,9 @@ pub enum Command {
     /// Replay a workload trace in virtual time and report utilisation, waiting times and evictions.
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Box<schedlab_apps::simulate::Args>),
+    /// Traces of jobs: import, describe, generate, cut, merge and scale them.
+    #[command(subcommand, after_help = trace::EXAMPLES)]
+    Trace(Box<TraceVerb>),
     /// Run recorded scheduling cases and decisions on the scheduler's core and compare the
     /// outcomes; cases with rounds also run end to end on an emulated cluster.
     #[command(after_help = "Example:\n  schedlab cases cases --filter reclaim")]

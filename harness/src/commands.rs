@@ -32,6 +32,7 @@ mod snapshot;
 mod steps;
 mod suite;
 mod top;
+mod trace;
 mod ui;
 mod up;
 mod upgrade;
@@ -66,6 +67,7 @@ pub use simulate::run_simulate_command;
 pub use snapshot::run_snapshot_command;
 pub use steps::run_steps_command;
 pub use top::run_top_command;
+pub use trace::run_trace_command;
 pub use ui::run_ui_command;
 pub use up::up;
 pub use upgrade::run_upgrade_command;
@@ -112,6 +114,7 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
         }
         Command::Snapshot(verb) => run_snapshot_command(&verb),
         Command::Simulate(args) => run_simulate_command(&args),
+        Command::Trace(verb) => run_trace_command(&verb),
         Command::Cases(args) => run_cases_command(&args),
         Command::Case(command) => run_case_command(&command),
         Command::Diff(args) => run_diff_command(&args),

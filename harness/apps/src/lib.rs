@@ -2,5 +2,6 @@
 //! [`upgrade`] compares two versions of a scheduler, [`cases`] runs the cases of another project.
 
 pub mod cases;
+pub mod prometheus;
 pub mod simulate;
 pub mod upgrade;
