@@ -49,7 +49,7 @@ impl IntRange {
 
     /// Like [`Self::contains`], for a fractional value.
     pub(super) fn contains_fraction(self, count: f64) -> bool {
-        use super::metrics::to_f64;
+        use crate::inputs::to_f64;
         (to_f64(self.min)..=to_f64(self.max)).contains(&count)
     }
 
