@@ -202,11 +202,11 @@ impl Metrics {
         let queue = &mut self.usage.queues[job.queue];
         match (pod.is_pending, pending) {
             (false, true) => {
-                queue.pending_milli += job.taken_milli;
+                queue.add_pending(job);
                 self.usage.fleet.pending_pods += 1;
             }
             (true, false) => {
-                queue.pending_milli -= job.taken_milli;
+                queue.remove_pending(job);
                 self.usage.fleet.pending_pods -= 1;
             }
             (true, true) | (false, false) => {}

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::super::series::{QueueSeries, Series, SeriesPoint};
-use super::TimeFrame;
+use super::{JobMetrics, TimeFrame};
 use crate::inputs::{TraceQueue, to_f64};
 
 /// Integrates usage over virtual time.
@@ -49,6 +49,8 @@ pub(in super::super) struct QueueUsage {
     pub(super) taken_milli: u64,
     pub(super) busy_milli: u64,
     pub(super) pending_milli: u64,
+    /// The part of it that the quota promises: of jobs that are not larger than the quota.
+    promised_pending_milli: u64,
     /// GPU-seconds within the quota that the queue's pods requested, pending or bound.
     pub(in super::super) promised_secs: f64,
     /// GPU-seconds within the quota that the queue's bound pods had.
@@ -137,7 +139,7 @@ impl UsageClock {
         for queue in &mut self.queues {
             let Some(quota) = queue.quota else { continue };
             let taken = to_f64(queue.taken_milli) / 1000.0;
-            let asked = taken + to_f64(queue.pending_milli) / 1000.0;
+            let asked = taken + to_f64(queue.promised_pending_milli) / 1000.0;
             queue.promised_secs += secs * asked.min(quota);
             queue.kept_secs += secs * taken.min(quota);
         }
@@ -159,6 +161,30 @@ impl UsageClock {
     /// The series, if one was recorded.
     pub(in super::super) fn series(&self) -> Option<&Series> {
         self.recorder.as_ref().map(|recorder| &recorder.series)
+    }
+}
+
+impl QueueUsage {
+    /// Counts a pod of this job as pending.
+    pub(super) fn add_pending(&mut self, job: &JobMetrics) {
+        self.pending_milli += job.taken_milli;
+        if self.promises(job) {
+            self.promised_pending_milli += job.taken_milli;
+        }
+    }
+
+    /// Counts a pod of this job as no longer pending.
+    pub(super) fn remove_pending(&mut self, job: &JobMetrics) {
+        self.pending_milli -= job.taken_milli;
+        if self.promises(job) {
+            self.promised_pending_milli -= job.taken_milli;
+        }
+    }
+
+    /// Whether the quota is large enough for the job. A quota promises nothing to a larger job.
+    fn promises(&self, job: &JobMetrics) -> bool {
+        let milli = to_f64(job.taken_milli.saturating_mul(job.pods));
+        self.quota.is_some_and(|quota| milli <= quota * 1000.0)
     }
 }
 
