@@ -23,6 +23,8 @@ use anyhow::Context as _;
 use schedlab_conformance::report::{Colors, Shard};
 use schedlab_conformance::text::{parse_duration, read_text_file};
 
+use schedlab_traces::TraceFormat;
+
 use crate::simulate::{self, Profile};
 use promises::Promise;
 use table::{RowChoice, TableContext};
@@ -44,6 +46,10 @@ pub struct Args {
     /// Jobs, as for `schedlab simulate --pods`.
     #[arg(long, value_name = "FILE", required_unless_present = "merge", help_heading = "Trace")]
     pub trace: Option<PathBuf>,
+    /// Format of the jobs: json-lines, columns, openb, acme, philly, helios or pai [default: what
+    /// the first line tells].
+    #[arg(long, value_name = "FORMAT", help_heading = "Trace")]
+    pub format: Option<TraceFormat>,
     /// Queues of both sides [default: those of a case file, else one queue without limits].
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub queues: Option<PathBuf>,
@@ -204,6 +210,11 @@ pub fn report(
     Ok(CompareReport { text, html, warnings, verdicts })
 }
 
+/// The number of seeds for which both sides were simulated.
+pub fn complete_pairs(results: &Results) -> usize {
+    comparison::pairs(results).len()
+}
+
 /// Reads and merges the files of `--merge`.
 ///
 /// # Errors
@@ -239,3 +250,6 @@ pub fn results_text(results: &Results) -> serde_json::Result<String> {
 
 /// The profile of the scheduler without `--a` and `--b`.
 const DEFAULT_PROFILE: Profile = Profile::Kai;
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,6 @@
 //! files, checked against each other, and transformed.
 
 mod case_fleet;
-mod csv_files;
-mod json_lines;
-mod limits;
 mod trace;
 pub(crate) mod transform;
 
@@ -15,8 +12,9 @@ use std::{
 
 use schedlab_api::object_names;
 
-pub use trace::TraceError;
-pub(crate) use trace::{JobEnd, Trace, TraceJob, TraceNode, TraceQueue};
+use schedlab_traces::{JobTrace, ReadOptions, TraceFormat, limits::SECS_RANGE};
+
+pub(crate) use trace::{JobEnd, Trace, TraceError, TraceJob, TraceNode, TraceQueue};
 
 /// The files of an experiment.
 #[derive(Clone, Debug)]
@@ -25,6 +23,8 @@ pub(crate) struct InputFiles {
     pub(crate) nodes: PathBuf,
     /// Jobs.
     pub(crate) jobs: PathBuf,
+    /// Format of the jobs; `None`: what their first line tells.
+    pub(crate) format: Option<TraceFormat>,
     /// Queues; `None`: those of a captured cluster, else one queue without limits.
     pub(crate) queues: Option<PathBuf>,
 }
@@ -37,23 +37,41 @@ impl InputFiles {
 
 /// Whether arrivals are within a hundred years.
 pub(crate) fn has_valid_arrivals(trace: &Trace) -> bool {
-    trace.jobs.iter().all(|job| limits::SECS_RANGE.contains_fraction(job.arrives_secs))
+    trace.jobs.iter().all(|job| SECS_RANGE.contains_fraction(job.arrives_secs))
 }
 
 /// Reads the files and checks them.
 ///
 /// # Errors
 /// A file is invalid, or contradicts another one.
-pub(crate) fn load(files: &InputFiles) -> Result<Trace, TraceError> {
+pub(crate) fn load(files: &InputFiles) -> Result<LoadedTrace, TraceError> {
     let fleet = read_fleet(&files.nodes)?;
     let queues = match &files.queues {
         Some(path) => read_queues(path)?,
         None if fleet.queues.is_empty() => default_queues(),
         None => fleet.queues,
     };
-    let trace = Trace { nodes: fleet.nodes, queues, jobs: read_jobs(&files.jobs)? };
+    let jobs = read_jobs(files)?;
+    let notes = notes_on_jobs(&jobs, &fleet.nodes);
+    let trace = Trace { nodes: fleet.nodes, queues, jobs: jobs.jobs };
     check(files, &trace)?;
-    Ok(trace)
+    Ok(LoadedTrace { trace, notes })
+}
+
+/// A trace, with notes of its reader.
+#[derive(Clone, Debug)]
+pub(crate) struct LoadedTrace {
+    /// The trace.
+    pub(crate) trace: Trace,
+    /// What may surprise, one sentence each.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What the reader of a trace skipped or rounded, and the models that no node has.
+pub(crate) fn notes_on_jobs(jobs: &JobTrace, nodes: &[TraceNode]) -> Vec<String> {
+    let models: Vec<&str> = nodes.iter().map(|node| node.model.as_str()).collect();
+    let unknown = schedlab_traces::unknown_models_note(&jobs.unknown_models(&models));
+    jobs.notes.iter().cloned().chain(unknown).collect()
 }
 
 /// Nodes of a fleet, with queues if the file has them.
@@ -71,7 +89,7 @@ pub(crate) struct FleetFile {
 /// The file is none of these.
 pub(crate) fn read_fleet(path: &Path) -> Result<FleetFile, TraceError> {
     if is_csv(path) {
-        return Ok(FleetFile { nodes: csv_files::read_nodes(path)?, queues: Vec::new() });
+        return Ok(FleetFile { nodes: schedlab_traces::read_csv_nodes(path)?, queues: Vec::new() });
     }
     if case_fleet::is_pools(path) {
         return Ok(FleetFile { nodes: case_fleet::read_pools(path)?, queues: Vec::new() });
@@ -81,7 +99,7 @@ pub(crate) fn read_fleet(path: &Path) -> Result<FleetFile, TraceError> {
         let queues = case_fleet::queues(&case);
         return Ok(FleetFile { nodes: case_fleet::nodes(&case), queues });
     }
-    Ok(FleetFile { nodes: json_lines::read_nodes(path)?, queues: Vec::new() })
+    Ok(FleetFile { nodes: schedlab_traces::read_json_nodes(path)?, queues: Vec::new() })
 }
 
 /// Reads queues: CSV, JSON lines, or objects of kubectl.
@@ -90,20 +108,21 @@ pub(crate) fn read_fleet(path: &Path) -> Result<FleetFile, TraceError> {
 /// The file is none of these.
 pub(crate) fn read_queues(path: &Path) -> Result<Vec<TraceQueue>, TraceError> {
     if is_csv(path) {
-        return csv_files::read_queues(path);
+        return schedlab_traces::read_csv_queues(path);
     }
     if case_fleet::is_case(path) {
         return Ok(case_fleet::queues(&case_fleet::read(path)?));
     }
-    json_lines::read_queues(path)
+    schedlab_traces::read_json_queues(path)
 }
 
 /// Reads the jobs of a trace.
 ///
 /// # Errors
 /// The file has no known format.
-pub(crate) fn read_jobs(path: &Path) -> Result<Vec<TraceJob>, TraceError> {
-    if is_csv(path) { csv_files::read_jobs(path) } else { json_lines::read_jobs(path) }
+pub(crate) fn read_jobs(files: &InputFiles) -> Result<JobTrace, TraceError> {
+    let options = ReadOptions { format: files.format, ..ReadOptions::default() };
+    schedlab_traces::read_jobs(&files.jobs, &options)
 }
 
 fn is_csv(path: &Path) -> bool {
@@ -215,11 +234,12 @@ fn check_queues(files: &InputFiles, trace: &Trace) -> Result<(), TraceError> {
         }
     }
     let leaves = leaf_queue_names(trace);
-    let names_no_leaf = |job: &&TraceJob| !job.queue.is_empty() && !leaves.contains(&job.queue);
+    let names_no_leaf =
+        |job: &&TraceJob| !job.queue.is_empty() && !leaves.iter().any(|leaf| *leaf == job.queue);
     match trace.jobs.iter().find(names_no_leaf) {
         Some(job) => {
             let allowed = format!("a leaf queue: {}", leaves.join(", "));
-            Err(trace_error(&files.jobs, job.line, "queue", job.queue.clone(), &allowed))
+            Err(trace_error(&files.jobs, job.line, "queue", job.queue.to_string(), &allowed))
         }
         None => Ok(()),
     }
@@ -231,8 +251,9 @@ fn check_priority_classes(files: &InputFiles, trace: &Trace) -> Result<(), Trace
         .iter()
         .filter_map(|class| class["metadata"]["name"].as_str().map(str::to_owned))
         .collect();
-    let has_unknown_class =
-        |job: &&TraceJob| !job.priority_class.is_empty() && !known.contains(&job.priority_class);
+    let has_unknown_class = |job: &&TraceJob| {
+        !job.priority_class.is_empty() && !known.iter().any(|class| *class == job.priority_class)
+    };
     match trace.jobs.iter().find(has_unknown_class) {
         Some(job) => {
             let found = format!("{:?}", job.priority_class);
@@ -264,7 +285,7 @@ pub(crate) fn assign_queues(trace: &mut Trace) {
     let leaves = leaf_queue_names(trace);
     let without_queue = trace.jobs.iter_mut().filter(|job| job.queue.is_empty());
     for (job, leaf) in without_queue.zip(leaves.iter().cycle()) {
-        job.queue.clone_from(leaf);
+        job.queue = leaf.into();
     }
 }
 

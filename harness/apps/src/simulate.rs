@@ -7,17 +7,22 @@
 
 mod report;
 
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
 use schedlab_scheduler::{Config, ConfigSource, ConfigSourceError};
 
 use schedlab_conformance::text::{counted_noun, parse_duration};
+use schedlab_traces::{TraceFormat, TraceNode};
 
 use crate::experiment::{Experiment, Measurement, Monitor, count_rounded_shares, run_experiment};
-use crate::inputs::{self, InputFiles, Trace, transform};
+use crate::inputs::{self, InputFiles, LoadedTrace, Trace, transform};
 
-pub use crate::inputs::TraceError;
 pub use report::{GroupReport, Report};
+pub use schedlab_traces::TraceError;
 
 /// Arguments of `schedlab simulate`.
 #[derive(Clone, Debug, clap::Args)]
@@ -26,9 +31,14 @@ pub struct Args {
     /// output of kubectl in YAML), whose queues are used unless `--queues` is given.
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub nodes: PathBuf,
-    /// Pods: CSV with the columns of openb, or JSON lines.
+    /// Jobs: JSON lines, CSV, or a public trace (openb, Acme, Philly, Helios, PAI); the first line
+    /// tells the format.
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub pods: PathBuf,
+    /// Format of the jobs: json-lines, columns, openb, acme, philly, helios or pai [default: what
+    /// the first line tells].
+    #[arg(long, value_name = "FORMAT", help_heading = "Trace")]
+    pub format: Option<TraceFormat>,
     /// Queues: CSV or JSON lines; pods without a queue are assigned to the leaf queues in turn.
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub queues: Option<PathBuf>,
@@ -166,13 +176,13 @@ pub fn simulate(args: &Args, monitor: &Monitor) -> anyhow::Result<Simulation> {
     let files = InputFiles {
         nodes: args.nodes.clone(),
         jobs: args.pods.clone(),
+        format: args.format,
         queues: args.queues.clone(),
     };
-    let mut trace = inputs::load(&files)?;
+    let LoadedTrace { mut trace, notes: mut warnings } = inputs::load(&files)?;
     let config = scheduler_config(args)?;
     transform_trace(args, &mut trace)?;
     inputs::assign_queues(&mut trace);
-    let mut warnings = Vec::new();
     if args.profile == Profile::Kube {
         warnings.extend(split_gangs(&mut trace));
     }
@@ -192,6 +202,14 @@ pub fn simulate(args: &Args, monitor: &Monitor) -> anyhow::Result<Simulation> {
     };
     let outcome = run_experiment(Experiment { trace: &trace, config }, &measurement)?;
     Ok(Simulation { warnings, report: Report::new(outcome, rounded) })
+}
+
+/// The nodes of a fleet: a fleet file, nodes of kubectl, a case file, openb's CSV or JSON lines.
+///
+/// # Errors
+/// The file cannot be read, or a node is invalid.
+pub fn read_fleet(path: &Path) -> Result<Vec<TraceNode>, TraceError> {
+    Ok(inputs::read_fleet(path)?.nodes)
 }
 
 /// Splits gangs, which profile `kube` does not support; the warning says how many.

@@ -50,7 +50,9 @@ pub fn run_compare_command(command: &Compare) -> anyhow::Result<ExitStatus> {
     if completion == Completion::Stopped {
         let (found, all) = (results.units.len(), 2 * results.header.seeds);
         output.print_note(&format!("interrupted after {found} of {all} simulations"));
-        print_report(&results, command, &promises, &mut output)?;
+        if compare::complete_pairs(&results) > 0 {
+            print_report(&results, command, &promises, &mut output)?;
+        }
         return Ok(ExitStatus::Interrupted);
     }
     print_report(&results, command, &promises, &mut output)

@@ -157,6 +157,7 @@ fn pod_words(command: &Compare, inputs: &PackedInputs, parallel: NonZeroUsize) -
     let Args {
         fleet,
         trace,
+        format,
         queues,
         a,
         b,
@@ -194,6 +195,7 @@ fn pod_words(command: &Compare, inputs: &PackedInputs, parallel: NonZeroUsize) -
     option("shards", Some(command.shard_pods.shards.to_string()));
     option("fleet", path(fleet));
     option("trace", path(trace));
+    option("format", format.map(|format| format.to_string()));
     option("queues", path(queues));
     option("a", side(a));
     option("b", side(b));

@@ -68,9 +68,10 @@ pub fn plan(args: &Args) -> anyhow::Result<ComparePlan> {
     let files = InputFiles {
         nodes: args.fleet.clone().unwrap_or_default(),
         jobs: args.trace.clone().unwrap_or_default(),
+        format: args.format,
         queues: args.queues.clone(),
     };
-    let jobs = inputs::read_jobs(&files.jobs)?;
+    let read = inputs::read_jobs(&files)?;
     let given = Variant::unchanged(files, DEFAULT_PROFILE)?;
     let side = |option: &str, text: Option<&String>| match text {
         Some(text) => given.changed(option, text),
@@ -82,20 +83,23 @@ pub fn plan(args: &Args) -> anyhow::Result<ComparePlan> {
         if variant.queues.is_empty() {
             variant.queues = inputs::default_queues();
         }
-        variant::check(variant, &jobs)?;
+        variant::check(variant, &read.jobs)?;
         variant.scheduler_config(args.seed)?;
     }
-    if args.vary == Variation::Days && vary::days(&jobs) < 2 {
+    if args.vary == Variation::Days && vary::days(&read.jobs) < 2 {
         anyhow::bail!(
             "--vary: got days for a trace of one day, expected a longer trace, or --vary jobs"
         );
     }
-    let last = vary::last_arrival(&jobs);
+    let last = vary::last_arrival(&read.jobs);
     let window_secs = match args.until {
         Some(until) => Some(until.as_secs_f64()),
         None => (last >= WINDOW_SECS_MIN).then_some(last),
     };
-    let notes = [&a, &b].into_iter().zip([Side::A, Side::B]);
+    let mut notes = inputs::notes_on_jobs(&read, &a.nodes);
+    let jobs = read.jobs;
+    notes.extend(notes_on(&a, Side::A, &jobs));
+    notes.extend(notes_on(&b, Side::B, &jobs));
     let header = ResultsHeader {
         schedlab: env!("CARGO_PKG_VERSION").to_owned(),
         inputs_digest: digest(args)?,
@@ -107,7 +111,7 @@ pub fn plan(args: &Args) -> anyhow::Result<ComparePlan> {
         vary: args.vary,
         window_secs,
         series_secs: args.series.as_secs_f64(),
-        notes: notes.flat_map(|(variant, side)| notes_on(variant, side, &jobs)).collect(),
+        notes,
     };
     let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let parallel = args.jobs.map_or_else(cores, NonZeroUsize::get);

@@ -99,7 +99,7 @@ fn drawn_days(jobs: &[TraceJob], rng: &mut SplitMix64) -> Vec<TraceJob> {
         let day = rng.below(days);
         let shift = DAY_SECS * (to_f64(slot) - to_f64(day));
         varied.extend(by_day[day].iter().map(|job| TraceJob {
-            name: format!("{}-day{slot}", job.name),
+            name: format!("{}-day{slot}", job.name).into(),
             arrives_secs: job.arrives_secs + shift,
             ..(*job).clone()
         }));
@@ -131,10 +131,10 @@ mod tests {
 
     fn trace() -> Vec<TraceJob> {
         let job = |at: u64| TraceJob {
-            name: format!("j{at}"),
+            name: format!("j{at}").into(),
             pods: 1,
             gpus: at,
-            queue: if at % 2 == 0 { "even" } else { "odd" }.to_owned(),
+            queue: if at % 2 == 0 { "even" } else { "odd" }.into(),
             arrives_secs: to_f64(at) * 10_000.0,
             ..TraceJob::default()
         };

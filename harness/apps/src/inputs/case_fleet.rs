@@ -43,8 +43,13 @@ fn first_line_with(path: &Path, is_wanted: impl Fn(&str) -> bool) -> Option<Stri
 /// The file cannot be read, or is no fleet.
 pub(super) fn read_pools(path: &Path) -> Result<Vec<TraceNode>, TraceError> {
     let file = path.display().to_string();
-    let text = schedlab_conformance::text::read_text_file(path)
-        .map_err(|error| TraceError::from_unreadable_file(path, &error, "a fleet file"))?;
+    let text = schedlab_conformance::text::read_text_file(path).map_err(|error| TraceError {
+        file: file.clone(),
+        line: u64::try_from(error.line).unwrap_or_default(),
+        column: String::new(),
+        found: error.found,
+        allowed: "a fleet file".to_owned(),
+    })?;
     let fleet = Fleet::parse(&file, &text).map_err(|error| TraceError {
         file: error.location.to_string(),
         line: 0,
