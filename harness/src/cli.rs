@@ -8,6 +8,7 @@ mod lab;
 mod policies;
 pub mod settings;
 mod shards;
+mod show;
 mod top;
 mod trace;
 mod ui;
@@ -39,6 +40,7 @@ pub use lab::{
     LabReset, LabStart, LabVerb, LabWait,
 };
 pub use shards::{Merge, RunPlace, ShardPod, ShardPods};
+pub use show::Show;
 pub use top::Top;
 pub use trace::{
     TraceCut, TraceGenerate, TraceImport, TraceInput, TraceMerge, TraceQueues, TraceScale,
@@ -172,6 +174,10 @@ pub enum Command {
     /// clock that can be stopped, stepped and turned back.
     #[command(after_help = ui::EXAMPLES)]
     Ui(Ui),
+    /// Show a recorded run in the terminal: its scenarios, their steps and failures, and the cluster
+    /// after every write. Prints text if standard output is no terminal.
+    #[command(after_help = show::EXAMPLES)]
+    Show(Show),
     /// Show the GPUs of the nodes, the use of the queues and pending work of a cluster.
     #[command(after_help = top::EXAMPLES)]
     Top(Top),

@@ -30,6 +30,7 @@ mod run_both;
 mod run_files;
 mod shard_pods;
 mod shards;
+mod show;
 mod simulate;
 mod snapshot;
 mod steps;
@@ -67,6 +68,7 @@ pub(crate) use output::{CommandOutput, OutputChoices};
 pub use redact::run_redact_command;
 pub use replay::run_replay_command;
 pub use run::run;
+pub use show::run_show_command;
 pub use simulate::run_simulate_command;
 pub use snapshot::run_snapshot_command;
 pub use steps::run_steps_command;
@@ -111,6 +113,7 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
         Command::Demo(args) => run_demo_command(&args),
         Command::Lab(verb) => run_lab_command(&verb),
         Command::Up(args) => up(&args),
+        Command::Show(args) => run_show_command(&args),
         Command::Top(args) => run_top_command(&args),
         Command::Keep(args) => {
             schedlab_clusters::process::run_watchdog(&args.log, &args.words)?;

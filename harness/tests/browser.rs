@@ -167,11 +167,18 @@ struct Served {
 
 impl Served {
     fn start(arguments: &[&str]) -> Self {
+        Self::start_and_read(arguments, "")
+    }
+
+    /// The link is in the first line that begins with `prefix`.
+    fn start_and_read(arguments: &[&str], prefix: &str) -> Self {
         let mut command = schedlab();
         let mut process = command.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { process, url: line.trim().to_owned() }
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let found = lines
+            .map(Result::unwrap)
+            .find_map(|line| line.strip_prefix(prefix).map(|link| link.trim().to_owned()));
+        Self { process, url: found.expect("the program prints a link") }
     }
 }
 
@@ -215,4 +222,79 @@ fn the_page_submits_work_steps_to_an_eviction_and_says_why() {
     browser.wait_until("document.querySelector('.clock mark') !== null");
     assert_quiet_and_local(&browser);
     assert_accessible(&mut browser, "page");
+}
+
+#[test]
+fn a_lesson_is_finished_in_the_page() {
+    let Some(program) = chromium::installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lab").display().to_string();
+    let served =
+        Served::start_and_read(&["lab", "start", "c-reclaim", "--ui", "--folder", &path], "page: ");
+    let mut browser = Chromium::start(&program);
+    browser.open(&served.url);
+    let click = |what: &str| format!("document.querySelector('{what}').click()");
+    let result = |text: &str| {
+        format!("document.getElementById('lesson-result').textContent.includes({})", json!(text))
+    };
+    browser.evaluate(&click("[data-lesson=\"verify\"]"));
+    browser.wait_until(&result("Apply research.yaml"));
+    browser.evaluate(&click("[data-lesson=\"hint\"]"));
+    browser.wait_until(&result("Hint 1 of 3"));
+    browser.wait_until("document.getElementById('play').getAttribute('aria-pressed') === 'true'");
+    browser.evaluate("document.getElementById('play').click()");
+    browser.wait_until("document.querySelector('.clock').dataset.speed === '0'");
+    browser.evaluate(&click("[data-command]"));
+    browser.wait_until(&result("research created"));
+    browser.evaluate(&click("[data-advance=\"eviction\"]"));
+    browser.wait_until("document.querySelector('#events .eviction .name') !== null");
+    browser.evaluate("document.querySelector('#events .eviction .name').click()");
+    browser.wait_until(
+        "document.querySelector('#details .eviction')?.textContent.includes('research')",
+    );
+    browser.evaluate(&click("[data-lesson=\"verify\"]"));
+    browser.wait_until(&result("Now it needs less"));
+    let run = |line: &str| {
+        format!(
+            "{{ document.getElementById('command').value = {}; document.getElementById('command').form.requestSubmit(); }}",
+            json!(line)
+        )
+    };
+    browser.evaluate(&run("kubectl scale deployment research --replicas=4"));
+    browser.wait_until(&result("scaled"));
+    browser.evaluate(&click("[data-lesson=\"verify\"]"));
+    browser.wait_until(&result("All tasks are solved."));
+    browser.evaluate(
+        "{ const form = document.querySelectorAll('#quiz form')[2]; form.elements.answer.value = '12'; form.requestSubmit(); }",
+    );
+    browser.wait_until("document.querySelectorAll('#quiz form')[2].textContent.includes('right')");
+    assert_quiet_and_local(&browser);
+    assert_accessible(&mut browser, "lesson");
+    browser.evaluate(&run("kubectl delete queue team-prod"));
+    browser.wait_until(&result("deleted"));
+    browser.evaluate(&click("[data-lesson=\"verify\"]"));
+    browser.wait_until(&result("These objects of the lesson were deleted: Queue team-prod"));
+    browser.evaluate(&click("[data-lesson=\"missing\"]"));
+    browser.wait_until(&result("created again: Queue team-prod"));
+    browser.evaluate(&click("[data-lesson=\"reset\"]"));
+    browser.wait_until("document.querySelector('.clock')?.textContent.includes('32 of 32') && document.getElementById('lesson-result').textContent === ''");
+}
+
+#[test]
+fn a_large_fleet_is_folded_and_its_nodes_are_found() {
+    let Some(program) = chromium::installed() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = folder.path().join("fleet.yaml");
+    std::fs::write(&fleet, "pools: [{name: n, count: 1000, gpus: 8}]\n").unwrap();
+    let served = Served::start(&["ui", "--fleet", &fleet.display().to_string()]);
+    let mut browser = Chromium::start(&program);
+    browser.open(&served.url);
+    assert_eq!(browser.evaluate("document.querySelectorAll('[data-block]').length"), json!(25));
+    assert_eq!(browser.evaluate("document.querySelectorAll('.node').length"), json!(40));
+    browser.evaluate("document.querySelector('[data-block=\"24\"]').click()");
+    browser.wait_until("document.querySelector('.node .name').textContent === 'n-960'");
+    browser.evaluate("{ const find = document.getElementById('find'); find.value = 'n-77'; find.dispatchEvent(new Event('input', {bubbles: true})); }");
+    browser.wait_until("document.querySelectorAll('.node').length === 11");
+    assert_quiet_and_local(&browser);
+    assert_accessible(&mut browser, "fleet");
 }

@@ -1,22 +1,26 @@
 //! The process of a running lesson: serves its cluster to kubectl, and answers `schedlab lab` in
 //! other terminals. The cluster's time passes as real time does, except while a command runs: then
-//! it passes as fast as the cluster is idle.
+//! it passes as fast as the cluster is idle. A page beside the lesson may stop the time or speed it
+//! up.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
+use futures::future::BoxFuture;
+use schedlab_conformance::runner::live::LiveCluster;
 use schedlab_emulator::Server;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::commands::{LabCommand, parse_command, split_words};
 use crate::folder::{Connection, LabFolder};
-use crate::session::LessonSession;
+use crate::session::{LessonSession, QuestionReport, VerifyReport};
 
 /// How long real time passes before the cluster's time follows.
 const TICK: Duration = Duration::from_millis(50);
@@ -49,6 +53,11 @@ pub enum Request {
         /// How much, in milliseconds.
         millis: u64,
     },
+    /// A command of kubectl is carried out, with the files in the lesson's folder.
+    Command {
+        /// The command, such as `kubectl apply -f research.yaml`.
+        line: String,
+    },
     /// The lesson starts again.
     Reset,
     /// Objects of the lesson that were deleted are created again.
@@ -67,6 +76,18 @@ pub struct Reply {
     pub text: String,
     /// How it went.
     pub outcome: Outcome,
+    /// The result of [`Request::Verify`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<VerifyReport>,
+    /// The questions of [`Request::Quiz`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<QuestionReport>,
+}
+
+impl Reply {
+    fn new(text: String, outcome: Outcome) -> Self {
+        Self { text, outcome, verified: None, questions: Vec::new() }
+    }
 }
 
 /// How a request went.
@@ -88,14 +109,50 @@ struct Call {
 
 type Job = (Request, oneshot::Sender<Reply>);
 
+/// Asks the running lesson from within its process.
+#[derive(Clone, Debug)]
+pub struct LessonClient(mpsc::Sender<Job>);
+
+impl LessonClient {
+    /// Sends a request and waits for its answer.
+    ///
+    /// # Errors
+    /// The lesson has ended.
+    pub async fn ask(&self, request: Request) -> anyhow::Result<Reply> {
+        let (sender, receiver) = oneshot::channel();
+        let ended = || anyhow!("the lesson has ended");
+        self.0.send((request, sender)).await.map_err(|_| ended())?;
+        receiver.await.map_err(|_| ended())
+    }
+}
+
+/// A page beside the lesson.
+#[allow(missing_debug_implementations, reason = "a function has none")]
+pub struct PageLink {
+    /// Work on the cluster. It is done one after the other, and time passes for it as fast as the
+    /// cluster is idle.
+    pub work: mpsc::UnboundedReceiver<BoxFuture<'static, ()>>,
+    /// Seconds of cluster time in a second of real time; 0 stops the time.
+    pub speed: watch::Receiver<u32>,
+    /// Called with each new cluster, after the lesson was started again.
+    pub on_cluster: Box<dyn Fn(&LiveCluster)>,
+}
+
 /// The running lesson.
-#[derive(Debug)]
 pub struct LessonServer {
     session: LessonSession,
     folder: LabFolder,
     server: Server,
     jobs: mpsc::Receiver<Job>,
+    client: LessonClient,
+    page: Option<PageLink>,
     _accepting: tokio::task::JoinHandle<()>,
+}
+
+impl fmt::Debug for LessonServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LessonServer").field("session", &self.session).finish_non_exhaustive()
+    }
 }
 
 impl LessonServer {
@@ -121,8 +178,10 @@ impl LessonServer {
             namespace: session.lesson().namespace.clone(),
         };
         folder.write_connection(&connection)?;
+        let client = LessonClient(sender.clone());
         let accepting = tokio::spawn(accept_calls(listener, token, sender));
-        let running = Self { session, folder, server, jobs, _accepting: accepting };
+        let running =
+            Self { session, folder, server, jobs, client, page: None, _accepting: accepting };
         running.write_kubeconfig()?;
         Ok(running)
     }
@@ -130,6 +189,16 @@ impl LessonServer {
     /// The lesson that runs.
     pub fn session(&self) -> &LessonSession {
         &self.session
+    }
+
+    /// A client for requests from within this process.
+    pub fn client(&self) -> LessonClient {
+        self.client.clone()
+    }
+
+    /// Lets a page act on the cluster and decide how fast its time passes.
+    pub fn attach_page(&mut self, page: PageLink) {
+        self.page = Some(page);
     }
 
     fn write_kubeconfig(&self) -> anyhow::Result<()> {
@@ -148,6 +217,7 @@ impl LessonServer {
     pub async fn run(mut self, stop: impl Future<Output = ()>) -> anyhow::Result<Option<PathBuf>> {
         tokio::pin!(stop);
         loop {
+            let speed = self.page.as_ref().map_or(1, |page| *page.speed.borrow());
             tokio::select! {
                 biased;
                 () = &mut stop => break,
@@ -156,7 +226,8 @@ impl LessonServer {
                     // The command may have been interrupted.
                     let _ = reply.send(answer);
                 }
-                () = follow_real_time() => {}
+                Some(work) = next_work(self.page.as_mut()) => work.await,
+                () = follow_real_time(speed) => {}
             }
         }
         let record = self.session.record();
@@ -169,28 +240,30 @@ impl LessonServer {
 
     async fn respond(&mut self, request: Request) -> Reply {
         let done = self.carry_out(request).await;
-        done.unwrap_or_else(|error| Reply {
-            text: format!("{error:#}\n"),
-            outcome: Outcome::Failed,
-        })
+        done.unwrap_or_else(|error| Reply::new(format!("{error:#}\n"), Outcome::Failed))
     }
 
     async fn carry_out(&mut self, request: Request) -> anyhow::Result<Reply> {
         let session = &mut self.session;
-        let reply = |text: String, outcome| Reply { text, outcome };
+        let reply = Reply::new;
         let solved = |is: bool| if is { Outcome::Done } else { Outcome::NotSolved };
         Ok(match request {
             Request::Lesson => reply(lesson_text(session, &self.folder), Outcome::Done),
             Request::Verify => {
                 let report = session.verify().await?;
-                reply(report.to_string(), solved(report.is_solved()))
+                let text = report.to_string();
+                let outcome = solved(report.is_solved());
+                Reply { verified: Some(report), ..reply(text, outcome) }
             }
             Request::Hint => {
                 let (number, hint) = session.next_hint();
                 reply(format!("Hint {number} of 3: {hint}\n"), Outcome::Done)
             }
             Request::Solution => reply(format!("{}\n", session.solution()), Outcome::Done),
-            Request::Quiz => reply(quiz_text(session), Outcome::Done),
+            Request::Quiz => {
+                let questions = session.quiz();
+                Reply { questions, ..reply(quiz_text(session), Outcome::Done) }
+            }
             Request::Answer { number, text } => {
                 let report = session.answer(number, &text).await?;
                 reply(report.to_string(), solved(report.is_right))
@@ -200,12 +273,16 @@ impl LessonServer {
                 let now = session.cluster().emulator().clock().now();
                 reply(format!("the cluster's time is now {now:.0}\n"), Outcome::Done)
             }
+            Request::Command { line } => reply(self.run_line(&line).await?, Outcome::Done),
             Request::Reset => {
                 let is_worth_keeping = session.record().solved_tasks() > 0;
                 let kept = if is_worth_keeping { Some(self.write_evidence().await?) } else { None };
                 let session = &mut self.session;
                 session.reset().await?;
                 self.serve_new_cluster().await?;
+                if let Some(page) = &self.page {
+                    (page.on_cluster)(self.session.cluster());
+                }
                 let text = "the lesson starts again on a new cluster; your files, answers and hints \
                             are kept\n";
                 let kept = kept.map(|path| format!("evidence so far: {}\n", path.display()));
@@ -236,6 +313,28 @@ impl LessonServer {
         })
     }
 
+    /// Carries out a command of kubectl. Returns what kubectl would print.
+    async fn run_line(&mut self, line: &str) -> anyhow::Result<String> {
+        let mut words = split_words(line).map_err(|message| anyhow!(message))?;
+        if !matches!(words.first().map(String::as_str), Some("kubectl" | "schedlab")) {
+            words.insert(0, "kubectl".to_owned());
+        }
+        let command = parse_command(&words).map_err(|message| anyhow!(message))?;
+        if command == LabCommand::Show {
+            let verbs = "apply, delete, scale, patch, cordon or uncordon";
+            anyhow::bail!("got {line:?}, expected kubectl {verbs}; the page shows the cluster");
+        }
+        let folder = self.folder.lesson_folder(&self.session.lesson().id);
+        let read_file = |name: &str| {
+            anyhow::ensure!(!name.contains('/'), "got file {name:?}, expected one of the lesson");
+            let path = folder.join(name);
+            std::fs::read_to_string(&path)
+                .with_context(|| format!("cannot read {}", path.display()))
+        };
+        let lines = self.session.run_command(&command, &read_file).await?;
+        Ok(lines.iter().map(|line| format!("{line}\n")).collect())
+    }
+
     /// Writes the evidence into the lesson's folder, and keeps that of other sessions. Returns its
     /// path.
     async fn write_evidence(&mut self) -> anyhow::Result<PathBuf> {
@@ -262,16 +361,27 @@ impl LessonServer {
     }
 }
 
-/// Lets the cluster's time pass as real time does. Time does not pass by itself meanwhile, because a
-/// blocking task runs.
-async fn follow_real_time() {
+/// The next work that the page sends; none ever without a page.
+async fn next_work(page: Option<&mut PageLink>) -> Option<BoxFuture<'static, ()>> {
+    match page {
+        Some(page) => page.work.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Lets the cluster's time pass `speed` times as fast as real time does. Time does not pass by itself
+/// meanwhile, because a blocking task runs.
+async fn follow_real_time(speed: u32) {
     let waited = tokio::task::spawn_blocking(|| {
         let (_sender, nothing) = std::sync::mpsc::channel::<()>();
         nothing.recv_timeout(TICK)
     })
     .await;
-    if waited.is_ok() {
-        tokio::time::advance(TICK).await;
+    match speed {
+        0 => {}
+        1 if waited.is_ok() => tokio::time::advance(TICK).await,
+        // Timers within the time go off one after the other.
+        speed => tokio::time::sleep(TICK * speed).await,
     }
 }
 
@@ -354,7 +464,7 @@ async fn answer_call(
         jobs.send((call.request, sender)).await?;
         receiver.await?
     } else {
-        Reply { text: "the token is wrong\n".to_owned(), outcome: Outcome::Failed }
+        Reply::new("the token is wrong\n".to_owned(), Outcome::Failed)
     };
     let text = serde_json::to_string(&reply)? + "\n";
     writing.write_all(text.as_bytes()).await?;

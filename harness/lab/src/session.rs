@@ -264,6 +264,24 @@ impl LessonSession {
         Ok(())
     }
 
+    /// Carries out a command that the learner typed. `read_file` reads the files that it names.
+    /// Returns what kubectl would print.
+    ///
+    /// # Errors
+    /// The command fails.
+    pub async fn run_command(
+        &mut self,
+        command: &LabCommand,
+        read_file: &dyn Fn(&str) -> anyhow::Result<String>,
+    ) -> anyhow::Result<Vec<String>> {
+        if let LabCommand::Wait(time) = command {
+            self.wait(*time).await?;
+            return Ok(Vec::new());
+        }
+        let runner = CommandRunner { namespace: &self.lesson.namespace, read_file };
+        runner.run(&mut self.cluster.api(), command).await
+    }
+
     /// Starts the lesson again on a new cluster. The record keeps its answers, hints and attempts.
     ///
     /// # Errors

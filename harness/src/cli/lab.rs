@@ -13,6 +13,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   schedlab lab list
   schedlab lab start b-borrow                  # in one terminal, until Ctrl-C
+  schedlab lab start b-borrow --ui             # with the lesson and its cluster as a page
   schedlab lab verify                          # in another, in the same folder
   schedlab lab check my-lesson.md
   schedlab lab grade class/*.zip";
@@ -85,6 +86,12 @@ pub struct LabStart {
     /// Port of the API server on the loopback interface; 0 picks a free one.
     #[arg(long, default_value_t = 0)]
     pub port: u16,
+    /// Also serve the lesson and its cluster as a page in the browser.
+    #[arg(long)]
+    pub ui: bool,
+    /// Port of the page on the loopback interface; 0 picks a free one.
+    #[arg(long, default_value_t = 0, requires = "ui")]
+    pub ui_port: u16,
 }
 
 /// Arguments of `schedlab lab answer`.

@@ -90,7 +90,7 @@ fn collect_evidence(args: &LabEvidence) -> anyhow::Result<ExitStatus> {
 fn request(folder: &LabFolderArgs, request: Request) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
     let connection = running_lesson(&LabFolder::find(folder.folder.as_deref()))?;
-    let Reply { text, outcome } = ask(&connection, request)?;
+    let Reply { text, outcome, .. } = ask(&connection, request)?;
     match outcome {
         Outcome::Done | Outcome::NotSolved => output.print_result(&text),
         Outcome::Failed => output.print_note(&format!("schedlab: {}", text.trim_end())),

@@ -10,7 +10,7 @@ use schedlab_clusters::api::{Api, is_not_found, to_anyhow_error};
 use schedlab_clusters::interrupt::StopSignals;
 use schedlab_scheduler::cli::kube_client;
 use schedlab_view::drawing::gpus_text;
-use schedlab_view::state::StateBuilder;
+use schedlab_view::state::{RecordChange, StateBuilder};
 
 use super::CommandOutput;
 use crate::cli::Top;
@@ -75,7 +75,7 @@ async fn read_state(api: &Api) -> anyhow::Result<StateBuilder> {
         };
         for item in object::list(&list, &["items"]) {
             let name = (object::namespace(item).into(), object::name(item).into());
-            state.apply_object(group, plural, name, Some(item));
+            state.apply_change(&RecordChange::from_object(group, plural, name, Some(item)));
         }
     }
     Ok(state)
@@ -152,7 +152,7 @@ mod tests {
 
     fn add(state: &mut StateBuilder, group: &str, plural: &str, object: &Value) {
         let name = (object::namespace(object).into(), object::name(object).into());
-        state.apply_object(group, plural, name, Some(object));
+        state.apply_change(&RecordChange::from_object(group, plural, name, Some(object)));
     }
 
     #[test]

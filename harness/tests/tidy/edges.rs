@@ -188,6 +188,7 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
         "
             access history
             page session
+            lesson
             report_server server
         ",
     ),
@@ -197,7 +198,7 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
             records events
             state
             timeline drawing
-            plot
+            fleet plot
             report
         ",
     ),

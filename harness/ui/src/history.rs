@@ -2,13 +2,12 @@
 //! log again: copies of the state are kept at intervals.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use schedlab_emulator::store::LogEntry;
 use schedlab_view::ObjectName;
 use schedlab_view::events::{ClusterEvent, ClusterEventKind, events_of_entry};
-use schedlab_view::state::{ClusterState, StateBuilder};
+use schedlab_view::state::{ClusterState, RecordChange, StateBuilder};
 
 /// Minimum number of writes between two copies of the state. With more objects the interval is as
 /// many writes, so that the copies take no more memory than the log.
@@ -17,10 +16,19 @@ const COPY_INTERVAL_MIN: usize = 500;
 /// Everything that happened since the cluster started.
 #[derive(Debug, Default)]
 pub struct History {
-    log: Vec<Arc<LogEntry>>,
+    log: Vec<HistoryEntry>,
     events: Vec<ClusterEvent>,
+    evictions: usize,
     latest: StateBuilder,
     copies: Vec<StateCopy>,
+}
+
+/// A write, without its objects: of them only what the page shows is kept.
+#[derive(Debug)]
+struct HistoryEntry {
+    revision: u64,
+    time: Timestamp,
+    change: RecordChange,
 }
 
 /// The state after the first `entries` writes.
@@ -32,10 +40,14 @@ struct StateCopy {
 
 impl History {
     /// Records the next write.
-    pub fn apply_entry(&mut self, entry: &Arc<LogEntry>) {
-        self.latest.apply_entry(entry);
-        self.events.extend(events_of_entry(entry));
-        self.log.push(Arc::clone(entry));
+    pub fn apply_entry(&mut self, entry: &LogEntry) {
+        let change = RecordChange::from_entry(entry);
+        self.latest.apply_change(&change);
+        let events = events_of_entry(entry);
+        let is_eviction = |event: &&ClusterEvent| event.kind == ClusterEventKind::Eviction;
+        self.evictions += events.iter().filter(is_eviction).count();
+        self.events.extend(events);
+        self.log.push(HistoryEntry { revision: entry.revision, time: entry.time, change });
         let since = self.log.len() - self.copies.last().map_or(0, |copy| copy.entries);
         if since >= COPY_INTERVAL_MIN.max(self.latest.object_count()) {
             self.copies.push(StateCopy { entries: self.log.len(), state: self.latest.clone() });
@@ -52,7 +64,7 @@ impl History {
         let begin = copy.map_or(0, |copy| copy.entries);
         let mut state = copy.map(|copy| copy.state.clone()).unwrap_or_default();
         for entry in &self.log[begin..end] {
-            state.apply_entry(entry);
+            state.apply_change(&entry.change);
         }
         state.state()
     }
@@ -87,7 +99,6 @@ impl History {
 
     /// Number of evictions so far.
     pub fn evictions(&self) -> usize {
-        let is_eviction = |event: &&ClusterEvent| event.kind == ClusterEventKind::Eviction;
-        self.events.iter().filter(is_eviction).count()
+        self.evictions
     }
 }

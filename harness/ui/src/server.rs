@@ -13,18 +13,23 @@ use axum::routing::{get, post};
 use futures::stream::{self, Stream};
 use maud::Markup;
 use schedlab_api::{Value, annotations, json, labels, resources};
+use schedlab_lab::commands::objects_of_manifest;
 use serde::Deserialize;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use schedlab_view::drawing;
 use schedlab_view::events::ClusterEvent;
 
 use crate::access::{self, Access, Token};
+use crate::lesson::{self, LessonPage};
 use crate::page;
 use crate::session::{Session, quota_patch};
 
 /// How often a playing clock advances.
 const PLAY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How often the page takes note of the time that its owner lets pass.
+const OBSERVE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Number of events that the page lists.
 const EVENTS_MAX: usize = 300;
@@ -40,11 +45,32 @@ pub struct PageServer {
     state: PageState,
 }
 
+/// The sessions of a page: the current one, which is replaced when a lesson starts again.
+pub type Sessions = watch::Receiver<Arc<Session>>;
+
 #[derive(Clone, Debug)]
 struct PageState {
-    session: Arc<Session>,
+    sessions: Sessions,
     /// Seconds of cluster time in a second of real time; 0 while the clock stands still.
     speed: watch::Sender<u32>,
+    /// One permit: only one page at a time may step the clock.
+    stepping: Arc<Semaphore>,
+    lesson: Option<LessonPage>,
+}
+
+impl PageState {
+    fn new(sessions: Sessions, speed: watch::Sender<u32>, lesson: Option<LessonPage>) -> Self {
+        Self { sessions, speed, stepping: Arc::new(Semaphore::new(1)), lesson }
+    }
+
+    fn session(&self) -> Arc<Session> {
+        Arc::clone(&self.sessions.borrow())
+    }
+
+    /// The namespace of objects that name none.
+    fn namespace(&self) -> &str {
+        self.lesson.as_ref().map_or("default", |lesson| &lesson.text.namespace)
+    }
 }
 
 impl PageServer {
@@ -53,7 +79,23 @@ impl PageServer {
     /// # Errors
     /// The port is taken.
     pub async fn bind(session: Session, port: u16) -> anyhow::Result<Self> {
-        let state = PageState { session: Arc::new(session), speed: watch::Sender::new(0) };
+        let (_, sessions) = watch::channel(Arc::new(session));
+        let state = PageState::new(sessions, watch::Sender::new(0), None);
+        Ok(Self { access: Access::bind(port).await?, state })
+    }
+
+    /// Like [`PageServer::bind`], with a lesson beside its cluster. The owner of the lesson lets time
+    /// pass with `speed`.
+    ///
+    /// # Errors
+    /// The port is taken.
+    pub async fn bind_lesson(
+        lesson: LessonPage,
+        sessions: Sessions,
+        speed: watch::Sender<u32>,
+        port: u16,
+    ) -> anyhow::Result<Self> {
+        let state = PageState::new(sessions, speed, Some(lesson));
         Ok(Self { access: Access::bind(port).await?, state })
     }
 
@@ -80,20 +122,27 @@ impl PageServer {
     }
 }
 
-/// Lets time pass while the clock plays.
+/// Lets time pass while the clock plays. The owner of a lesson does so by itself.
 async fn play(state: PageState) -> anyhow::Result<()> {
     let mut speed = state.speed.subscribe();
     loop {
         let factor = *speed.wait_for(|speed| *speed > 0).await?;
-        if !state.session.is_time_controlled() {
+        let session = state.session();
+        if !session.is_time_controlled() {
             return futures::future::pending().await;
         }
-        tokio::time::sleep(PLAY_INTERVAL).await;
-        state.session.advance(PLAY_INTERVAL * factor).await?;
+        if state.lesson.is_some() {
+            tokio::time::sleep(OBSERVE_INTERVAL).await;
+            session.observe_time().await?;
+        } else {
+            tokio::time::sleep(PLAY_INTERVAL).await;
+            session.advance(PLAY_INTERVAL * factor).await?;
+        }
     }
 }
 
 fn router(state: PageState, token: Token) -> Router {
+    let lesson = state.lesson.clone().map(lesson::routes).unwrap_or_default();
     let routes = Router::new()
         .route("/", get(show_page))
         .route("/view", get(show_view))
@@ -106,13 +155,19 @@ fn router(state: PageState, token: Token) -> Router {
         .route("/quota", post(set_quota))
         .route("/node", post(change_node))
         .route("/yaml", post(apply_yaml))
-        .with_state(state);
+        .with_state(state)
+        .merge(lesson);
+    let script = "text/javascript";
     let assets = Router::new()
         .route("/cluster.css", get(|| async { asset("text/css", drawing::STYLES) }))
         .route("/page.css", get(|| async { asset("text/css", include_str!("assets/page.css")) }))
         .route(
             "/page.js",
-            get(|| async { asset("text/javascript", include_str!("assets/page.js")) }),
+            get(move || async move { asset(script, include_str!("assets/page.js")) }),
+        )
+        .route(
+            "/lesson.js",
+            get(move || async move { asset(script, include_str!("assets/lesson.js")) }),
         );
     access::protect(routes, assets, token, CONTENT_SECURITY_POLICY)
 }
@@ -122,6 +177,7 @@ fn asset(content_type: &'static str, text: &'static str) -> impl IntoResponse {
 }
 
 /// An error that the page shows as text.
+#[derive(Debug)]
 struct PageError(StatusCode, String);
 
 impl IntoResponse for PageError {
@@ -139,32 +195,41 @@ impl From<anyhow::Error> for PageError {
 type PageResult<T> = Result<T, PageError>;
 
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct ViewQuery {
     /// The revision to show; the latest one without it.
     revision: Option<u64>,
+    /// The block of nodes whose boxes are shown.
+    block: usize,
+    /// A text; instead of a block, boxes of nodes with the text are shown.
+    find: String,
+    /// The parts that the browser shows, as `id:hash,id:hash`.
+    shown: String,
 }
 
-fn render_view(state: &PageState, query: &ViewQuery) -> Markup {
-    let status = *state.session.status().borrow();
+fn view(state: &PageState, query: &ViewQuery) -> page::View {
+    let session = state.session();
+    let status = *session.status().borrow();
     let latest = status.revision;
     let revision = query.revision.unwrap_or(latest).min(latest);
-    let cluster = state.session.state_at(revision);
-    let past = state.session.time_at(revision).filter(|_| revision < latest);
-    let time = past.unwrap_or_else(|| state.session.now());
-    page::view(
-        &cluster,
-        &page::Moment { time, start: state.session.start_time(), revision, latest },
-    )
+    let cluster = session.state_at(revision);
+    let past = session.time_at(revision).filter(|_| revision < latest);
+    let time = past.unwrap_or_else(|| session.now());
+    let (start, speed) = (session.start_time(), *state.speed.borrow());
+    let moment = page::Moment { time, start, revision, latest, speed };
+    let choice = page::NodeChoice { block: query.block, find: query.find.clone() };
+    page::View::new(&cluster, &moment, &choice)
 }
 
 async fn show_page(State(state): State<PageState>) -> Markup {
-    let is_controlled = state.session.is_time_controlled();
+    let is_controlled = state.session().is_time_controlled();
     let time = if is_controlled { page::TimeControls::All } else { page::TimeControls::History };
-    page::document(&render_view(&state, &ViewQuery::default()), time)
+    let lesson = state.lesson.as_ref().map(|lesson| lesson::panel(&lesson.text));
+    page::document(&view(&state, &ViewQuery::default()).whole(), time, lesson.as_ref())
 }
 
 async fn show_view(State(state): State<PageState>, Query(query): Query<ViewQuery>) -> Markup {
-    render_view(&state, &query)
+    view(&state, &query).changed(&query.shown)
 }
 
 #[derive(Deserialize)]
@@ -182,15 +247,16 @@ async fn list_events(State(state): State<PageState>, Query(query): Query<EventQu
             && (query.text.is_empty() || event.name.contains(&query.text))
     };
     let revision = query.revision.unwrap_or(u64::MAX);
-    let events = state.session.events_until(revision, EVENTS_MAX, keep);
-    page::event_items(&events, state.session.start_time())
+    let session = state.session();
+    let events = session.events_until(revision, EVENTS_MAX, keep);
+    page::event_items(&events, session.start_time())
 }
 
 async fn show_details(
     State(state): State<PageState>,
     Path(object): Path<String>,
 ) -> PageResult<Markup> {
-    let session = &state.session;
+    let session = state.session();
     let start = session.start_time();
     let parts: Vec<&str> = object.split('/').collect();
     let events = |name: &str, kind: &str| {
@@ -227,10 +293,20 @@ async fn show_details(
 async fn stream_changes(
     State(state): State<PageState>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let updates = stream::unfold(state.session.status(), |mut status| async move {
-        status.changed().await.ok()?;
+    let watched = (state.session().status(), state.sessions.clone());
+    let updates = stream::unfold(watched, |(mut status, mut sessions)| async move {
+        // The stream ends when the lesson starts again: the page connects to the new cluster.
+        let replaced = async {
+            if sessions.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            changed = status.changed() => changed.ok()?,
+            () = replaced => return None,
+        }
         let latest = *status.borrow_and_update();
-        Some((Ok(Event::default().data(latest.revision.to_string())), status))
+        Some((Ok(Event::default().data(latest.revision.to_string())), (status, sessions)))
     });
     Sse::new(updates).keep_alive(KeepAlive::default())
 }
@@ -245,14 +321,21 @@ async fn advance(
     State(state): State<PageState>,
     Form(form): Form<AdvanceForm>,
 ) -> PageResult<String> {
-    if !state.session.is_time_controlled() {
+    let session = state.session();
+    if !session.is_time_controlled() {
         let text = "the cluster runs in real time: its time cannot be set".to_owned();
         return Err(PageError(StatusCode::CONFLICT, text));
     }
+    let Ok(_permit) = state.stepping.try_acquire() else {
+        let text = "another page steps the clock; step again when it has ended".to_owned();
+        return Err(PageError(StatusCode::CONFLICT, text));
+    };
+    // A step stops a playing clock, so that it ends where it says.
+    state.speed.send_replace(0);
     match form.by.as_str() {
-        "cycle" => state.session.advance_one_cycle().await?,
+        "cycle" => session.advance_one_cycle().await?,
         "eviction" => {
-            if !state.session.advance_to_eviction().await? {
+            if !session.advance_to_eviction().await? {
                 return Ok("no pod was evicted within 24 hours".to_owned());
             }
         }
@@ -261,7 +344,7 @@ async fn advance(
                 let text = format!("by: got {by:?}, expected cycle, eviction or seconds");
                 return Err(PageError(StatusCode::BAD_REQUEST, text));
             };
-            state.session.advance(Duration::from_secs(seconds.into())).await?;
+            session.advance(Duration::from_secs(seconds.into())).await?;
         }
     }
     Ok(String::new())
@@ -289,13 +372,13 @@ struct JobForm {
 
 impl JobForm {
     /// The job as a manifest.
-    fn manifest(&self) -> Value {
+    fn manifest(&self, namespace: &str) -> Value {
         let class = if self.non_preemptible.is_some() { "build" } else { "train" };
         let mut job = json!({
             "apiVersion": "batch/v1",
             "kind": "Job",
             "metadata": {
-                "name": self.name, "namespace": "default", "labels": {(labels::QUEUE): self.queue},
+                "name": self.name, "namespace": namespace, "labels": {(labels::QUEUE): self.queue},
             },
             "spec": {
                 "parallelism": self.pods,
@@ -326,7 +409,7 @@ async fn submit_job(
     State(state): State<PageState>,
     Form(form): Form<JobForm>,
 ) -> PageResult<String> {
-    state.session.apply(vec![form.manifest()]).await?;
+    state.session().apply(vec![form.manifest(state.namespace())]).await?;
     Ok(format!("job {} was submitted", form.name))
 }
 
@@ -341,7 +424,7 @@ async fn set_quota(
     Form(form): Form<QuotaForm>,
 ) -> PageResult<String> {
     let path = format!("/apis/scheduling.run.ai/v2/queues/{}", path_segment(&form.queue)?);
-    state.session.merge_patch(path, quota_patch(form.gpus)).await?;
+    state.session().merge_patch(path, quota_patch(form.gpus)).await?;
     Ok(format!("the quota of queue {} is {} GPUs", form.queue, form.gpus))
 }
 
@@ -369,7 +452,7 @@ async fn change_node(
         }
     };
     let path = format!("/api/v1/nodes/{}", path_segment(&form.node)?);
-    state.session.merge_patch(path, change).await?;
+    state.session().merge_patch(path, change).await?;
     Ok(format!("node {}: {}", form.node, form.action))
 }
 
@@ -393,10 +476,10 @@ async fn apply_yaml(
     State(state): State<PageState>,
     Form(form): Form<YamlForm>,
 ) -> PageResult<String> {
-    let objects = schedlab_conformance::world::manifest_objects("the manifest", &form.text)
+    let objects = objects_of_manifest("the manifest", &form.text, state.namespace())
         .map_err(|message| PageError(StatusCode::UNPROCESSABLE_ENTITY, message))?;
     let count = objects.len();
-    state.session.apply(objects).await?;
+    state.session().apply(objects).await?;
     Ok(format!("{count} objects were applied"))
 }
 
@@ -416,7 +499,8 @@ mod tests {
         let fleet = Fleet::parse("fleet.yaml", "pools: [{name: n, count: 1, gpus: 2}]").unwrap();
         let options = SessionOptions { fleet, objects: Vec::new(), seed: 1 };
         let session = Arc::new(Session::start(options).await.unwrap());
-        let state = PageState { session, speed: watch::Sender::new(0) };
+        let (_, sessions) = watch::channel(session);
+        let state = PageState::new(sessions, watch::Sender::new(0), None);
         router(state, Token(Arc::from("secret")))
     }
 
@@ -454,6 +538,22 @@ mod tests {
         let rebound = ("host", "attacker.example");
         assert_eq!(respond(Method::GET, "/", &[rebound, COOKIE_HEADER]).await.0, 403);
         assert_eq!(respond(post, "/advance", &[HOST, COOKIE_HEADER, change]).await.0, 200);
+    }
+
+    #[tokio::test]
+    async fn a_second_page_cannot_step_while_the_first_does() {
+        let fleet = Fleet::parse("fleet.yaml", "pools: [{name: n, count: 1, gpus: 2}]").unwrap();
+        let options = SessionOptions { fleet, objects: Vec::new(), seed: 1 };
+        let (_, sessions) = watch::channel(Arc::new(Session::start(options).await.unwrap()));
+        let state = PageState::new(sessions, watch::Sender::new(60), None);
+        let step = || advance(State(state.clone()), Form(AdvanceForm { by: "60".to_owned() }));
+        let first = state.stepping.clone().acquire_owned().await.unwrap();
+        let PageError(status, text) = step().await.unwrap_err();
+        assert_eq!(status, StatusCode::CONFLICT);
+        assert!(text.contains("another page steps the clock"), "{text}");
+        drop(first);
+        assert!(step().await.is_ok());
+        assert_eq!(*state.speed.borrow(), 0, "a step stops a playing clock");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A running cluster that the page acts on. Its own: an emulated fleet and schedulers on a thread
 //! in virtual time, which passes only while the session is told to advance. Or a served one, in
-//! real time.
+//! real time. Or the cluster of an owner who lets time pass, such as a lesson.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,6 +20,7 @@ use schedlab_emulator::store::LogEntry;
 use schedlab_emulator::{Emulator, Fleet, Options};
 use schedlab_scheduler::explain::{OutputFormat, explain_queue_state, explain_workload};
 use schedlab_scheduler::{Config, Progress};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
 
 use schedlab_view::ObjectName;
@@ -56,6 +57,9 @@ pub struct SessionStatus {
 /// Work for the thread of the cluster.
 type Job = Box<dyn FnOnce(Arc<Cluster>) -> BoxFuture<'static, ()> + Send>;
 
+/// Work that the owner of a cluster must do where time of the cluster passes.
+pub type ClusterWork = BoxFuture<'static, ()>;
+
 /// A running cluster. Dropping it ends its thread, if it has one.
 #[derive(Debug)]
 pub struct Session {
@@ -70,6 +74,8 @@ enum Place {
     Thread(mpsc::Sender<Job>),
     /// On the runtime of the caller, in real time.
     Here(Arc<Cluster>),
+    /// By the owner of the cluster, one after the other.
+    Owner(Arc<Cluster>, UnboundedSender<ClusterWork>),
 }
 
 impl fmt::Debug for Place {
@@ -77,6 +83,7 @@ impl fmt::Debug for Place {
         f.write_str(match self {
             Self::Thread(_) => "Thread",
             Self::Here(_) => "Here",
+            Self::Owner(..) => "Owner",
         })
     }
 }
@@ -157,35 +164,32 @@ impl Session {
     /// A session for a cluster that runs in real time on this runtime. `config` is that of its
     /// scheduler, for explanations.
     pub fn attach(emulator: &Emulator, config: Config) -> Self {
-        let now = emulator.clock().now();
-        let first = SessionStatus { now, revision: emulator.revision(), cycles: 0 };
-        let status = watch::Sender::new(first);
-        let (observed, receiver) = (status.clone(), status.subscribe());
-        let history = observe_history(emulator, move |entry| {
-            observed.send_modify(|status| {
-                (status.now, status.revision) = (entry.time, entry.revision);
-            });
-        });
-        let progress = config.progress.subscribe();
-        let cluster = Cluster {
-            emulator: emulator.clone(),
-            history: Arc::clone(&history),
-            status,
-            config,
-            progress,
-        };
-        Self { place: Place::Here(Arc::new(cluster)), status: receiver, history }
+        let (cluster, status) = observed_cluster(emulator, config);
+        let history = Arc::clone(&cluster.history);
+        Self { place: Place::Here(cluster), status, history }
+    }
+
+    /// A session for a cluster whose owner does the work that is sent to it, on the runtime of this
+    /// call.
+    pub fn attach_to_owner(
+        emulator: &Emulator,
+        config: Config,
+        owner: UnboundedSender<ClusterWork>,
+    ) -> Self {
+        let (cluster, status) = observed_cluster(emulator, config);
+        let history = Arc::clone(&cluster.history);
+        Self { place: Place::Owner(cluster, owner), status, history }
     }
 
     /// Whether the page decides when time passes.
     pub fn is_time_controlled(&self) -> bool {
-        matches!(self.place, Place::Thread(_))
+        !matches!(self.place, Place::Here(_))
     }
 
     /// The time of the cluster now.
     pub fn now(&self) -> Timestamp {
         match &self.place {
-            Place::Thread(_) => self.status.borrow().now,
+            Place::Thread(_) | Place::Owner(..) => self.status.borrow().now,
             Place::Here(cluster) => cluster.emulator.clock().now(),
         }
     }
@@ -194,9 +198,9 @@ impl Session {
     pub fn start_time(&self) -> Timestamp {
         match &self.place {
             Place::Thread(_) => epoch_timestamp(),
-            Place::Here(cluster) => {
+            Place::Here(_) | Place::Owner(..) => {
                 let first = lock(&self.history).start_time();
-                first.unwrap_or_else(|| cluster.emulator.clock().now())
+                first.unwrap_or_else(|| self.now())
             }
         }
     }
@@ -281,6 +285,14 @@ impl Session {
         self.run(|cluster| Box::pin(async move { cluster.wait_for_eviction().await })).await
     }
 
+    /// Takes note of the cluster's time. Its owner lets it pass without telling the session.
+    ///
+    /// # Errors
+    /// The cluster has ended.
+    pub async fn observe_time(&self) -> anyhow::Result<()> {
+        self.run(|_| Box::pin(async {})).await
+    }
+
     /// Applies objects, one after the other. Stops at the first that is rejected.
     ///
     /// # Errors
@@ -357,23 +369,44 @@ impl Session {
         &self,
         work: impl FnOnce(Arc<Cluster>) -> BoxFuture<'static, T> + Send + 'static,
     ) -> anyhow::Result<T> {
-        let jobs = match &self.place {
-            Place::Thread(jobs) => jobs,
-            Place::Here(cluster) => return Ok(work(Arc::clone(cluster)).await),
-        };
         let (done, result) = oneshot::channel();
-        let job: Job = Box::new(move |cluster| {
-            let working = work(Arc::clone(&cluster));
+        let job = |cluster: Arc<Cluster>| -> ClusterWork {
             Box::pin(async move {
-                let result = working.await;
+                // The work begins where the cluster's time passes, so that its timers are there.
+                let result = work(Arc::clone(&cluster)).await;
                 cluster.publish_status();
                 let _ = done.send(result);
             })
-        });
-        let ended = || anyhow!("the cluster's thread has ended");
-        jobs.send(job).map_err(|_| ended())?;
+        };
+        let ended = || anyhow!("the cluster has ended");
+        match &self.place {
+            Place::Here(cluster) => job(Arc::clone(cluster)).await,
+            Place::Owner(cluster, owner) => {
+                owner.send(job(Arc::clone(cluster))).map_err(|_| ended())?;
+            }
+            Place::Thread(jobs) => jobs.send(Box::new(job)).map_err(|_| ended())?,
+        }
         result.await.map_err(|_| ended())
     }
+}
+
+/// A cluster whose writes are observed, and its status.
+fn observed_cluster(
+    emulator: &Emulator,
+    config: Config,
+) -> (Arc<Cluster>, watch::Receiver<SessionStatus>) {
+    let now = emulator.clock().now();
+    let first = SessionStatus { now, revision: emulator.revision(), cycles: 0 };
+    let status = watch::Sender::new(first);
+    let (observed, receiver) = (status.clone(), status.subscribe());
+    let history = observe_history(emulator, move |entry| {
+        observed.send_modify(|status| {
+            (status.now, status.revision) = (entry.time, entry.revision);
+        });
+    });
+    let progress = config.progress.subscribe();
+    let cluster = Cluster { emulator: emulator.clone(), history, status, config, progress };
+    (Arc::new(cluster), receiver)
 }
 
 /// What a session has of its cluster, apart from the jobs.
@@ -432,8 +465,9 @@ async fn start_cluster(options: SessionOptions) -> anyhow::Result<Cluster> {
     let history = observe_history(&emulator, |_| {});
     emulator.add_fleet(&options.fleet)?;
     let mut api = Api::new(emulator.client());
-    for object in &options.objects {
-        api.apply(object).await?;
+    // Each is dropped once it is applied: a large case is not kept twice.
+    for object in options.objects {
+        api.apply(&object).await?;
     }
     let config = Config { seed: options.seed, ..Config::kai() };
     let progress = config.progress.subscribe();

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
-use crate::state::{ClusterState, GpuState, MilliGpus, NodeState, PendingWorkload, QueueState};
+use crate::state::{
+    ClusterState, GpuUser, MilliGpus, NodeState, PartState, PendingWorkload, QueueState,
+};
 
 /// The styles of what this module draws, and of common elements.
 pub const STYLES: &str =
@@ -18,12 +20,6 @@ const COLOURS: usize = 10;
 
 /// Number of pending workloads that are listed.
 const PENDING_MAX: usize = 200;
-
-/// From this number of nodes on, nodes that look the same share a box.
-const GROUP_FROM: usize = 200;
-
-/// Number of names that a box of several nodes lists.
-const GROUP_NAMES_MAX: usize = 40;
 
 /// What the names of objects are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,64 +41,24 @@ impl Names {
     }
 }
 
-/// Draws the nodes. With many nodes, those that look the same share a box.
-pub fn nodes(state: &ClusterState, names: Names) -> Markup {
-    let all: Vec<&NodeState> = state.nodes.iter().collect();
-    nodes_of(&all, state, names)
-}
-
-/// Draws some of the nodes of a state.
-pub fn nodes_of(nodes: &[&NodeState], state: &ClusterState, names: Names) -> Markup {
+/// Draws nodes of a state as boxes.
+pub fn nodes<'s>(
+    nodes: impl IntoIterator<Item = &'s NodeState>,
+    state: &ClusterState,
+    names: Names,
+) -> Markup {
     let positions = queue_positions(state);
-    if nodes.len() < GROUP_FROM {
-        return html! {
-            div .nodes { @for node in nodes { (node_box(&[*node], &positions, names)) } }
-        };
-    }
-    let mut groups: Vec<Vec<&NodeState>> = Vec::new();
-    let mut by_look: BTreeMap<String, usize> = BTreeMap::new();
-    for node in nodes {
-        let look = look_of(node, &positions);
-        let index = *by_look.entry(look).or_insert_with(|| {
-            groups.push(Vec::new());
-            groups.len() - 1
-        });
-        groups[index].push(node);
-    }
-    html! {
-        p .note { (nodes.len()) " nodes; those that look the same share a box." }
-        div .nodes { @for group in &groups { (node_box(group, &positions, names)) } }
-    }
+    html! { div .nodes { @for node in nodes { (node_box(node, &positions, names)) } } }
 }
 
 /// The positions of the queues by name, from which come their letters and colours.
-type QueuePositions<'s> = BTreeMap<&'s str, usize>;
+pub(crate) type QueuePositions<'s> = BTreeMap<&'s str, usize>;
 
-fn queue_positions(state: &ClusterState) -> QueuePositions<'_> {
+pub(crate) fn queue_positions(state: &ClusterState) -> QueuePositions<'_> {
     state.queues.iter().enumerate().map(|(at, queue)| (queue.name.as_str(), at)).collect()
 }
 
-/// How a node is drawn, apart from its name. Which pods of a queue it has makes no difference.
-fn look_of(node: &NodeState, positions: &QueuePositions<'_>) -> String {
-    let mut look = format!("{} {}", node.problem.unwrap_or_default(), node.other_pods);
-    let mut cells: Vec<String> = node.gpus.iter().map(|gpu| cell_look(gpu, positions)).collect();
-    cells.sort();
-    for cell in cells {
-        let _ = write!(look, "|{cell}");
-    }
-    look
-}
-
-fn cell_look(gpu: &GpuState, positions: &QueuePositions<'_>) -> String {
-    gpu.users.first().map_or_else(String::new, |first| {
-        let queue = positions.get(&*first.queue);
-        format!("{} {queue:?} {}", gpu.users.len(), first.is_terminating)
-    })
-}
-
-/// The box of one or several nodes that look the same.
-fn node_box(nodes: &[&NodeState], positions: &QueuePositions<'_>, names: Names) -> Markup {
-    let Some(node) = nodes.first() else { return Markup::default() };
+fn node_box(node: &NodeState, positions: &QueuePositions<'_>, names: Names) -> Markup {
     let used = node.gpus.iter().filter(|gpu| !gpu.users.is_empty()).count();
     html! {
         div .node.problem[node.problem.is_some()] {
@@ -113,47 +69,65 @@ fn node_box(nodes: &[&NodeState], positions: &QueuePositions<'_>, names: Names) 
                 @if node.other_pods > 0 { span .badge { "+" (node.other_pods) " pods" } }
             }
             div .gpus role="group" aria-label=(format!("GPUs of {}", node.name)) {
-                @for (index, gpu) in node.gpus.iter().enumerate() { (gpu_cell(gpu, index, positions, names)) }
+                @for (index, gpu) in node.gpus.iter().enumerate() {
+                    (cell(&gpu.users, &format!("GPU {index}"), positions, names))
+                }
             }
-            @if nodes.len() > 1 { (other_nodes(&nodes[1..], names)) }
+            @for parts in node.parts.chunk_by(|a, b| a.group == b.group) { (part_cells(parts, positions, names)) }
         }
     }
 }
 
-fn other_nodes(nodes: &[&NodeState], names: Names) -> Markup {
+/// The MIG slices of a profile, or the DRA devices of a driver.
+fn part_cells(parts: &[PartState], positions: &QueuePositions<'_>, names: Names) -> Markup {
+    let Some(first) = parts.first() else { return Markup::default() };
+    let used = parts.iter().filter(|part| !part.users.is_empty()).count();
     html! {
-        details {
-            summary { "and " (nodes.len()) " like it" }
-            @for node in nodes.iter().take(GROUP_NAMES_MAX) {
-                (names.draw(&node.name, &format!("node/{}", node.name))) " "
+        div .gpus.parts role="group" aria-label=(format!("{used} of {} in use of {}", parts.len(), first.group)) {
+            span .count { (first.group) }
+            @for part in parts {
+                (cell(&part.users, &format!("{} {}", part.group, part.name), positions, names))
             }
-            @if nodes.len() > GROUP_NAMES_MAX { "and " (nodes.len() - GROUP_NAMES_MAX) " more" }
         }
     }
 }
 
-fn gpu_cell(gpu: &GpuState, index: usize, positions: &QueuePositions<'_>, names: Names) -> Markup {
-    let Some(first) = gpu.users.first() else {
-        let label = format!("GPU {index}: free");
+/// The class with the colour of the queue at a position.
+pub(crate) fn queue_class(position: Option<usize>) -> String {
+    position.map_or_else(|| "qx".to_owned(), |at| format!("q{}", at % COLOURS))
+}
+
+/// The box of a GPU, a MIG slice or a device, whose name is `what`.
+fn cell(users: &[GpuUser], what: &str, positions: &QueuePositions<'_>, names: Names) -> Markup {
+    let Some(first) = users.first() else {
+        let label = format!("{what}: free");
         return html! { span .gpu role="img" aria-label=(label) title=(label) {} };
     };
     let position = positions.get(&*first.queue).copied();
-    let mut label = format!("GPU {index}:");
-    for user in &gpu.users {
+    let mut label = format!("{what}:");
+    for user in users {
         let _ = write!(label, " {}", user.pod);
+        if users.len() > 1 && !user.queue.is_empty() {
+            let _ = write!(label, " of {}", user.queue);
+        }
+        if (1..1000).contains(&user.portion) {
+            let _ = write!(label, " ({} of the GPU)", gpus_text(user.portion));
+        }
     }
-    if !first.queue.is_empty() {
+    if users.len() == 1 && !first.queue.is_empty() {
         let _ = write!(label, " of queue {}", first.queue);
     }
     if first.is_terminating {
         label.push_str(", leaving");
     }
-    let colour = position.map_or_else(|| "qx".to_owned(), |at| format!("q{}", at % COLOURS));
+    let is_shared = users.len() > 1 || first.portion != 1000;
+    let colour = if is_shared { "shared".to_owned() } else { queue_class(position) };
     let leaving = if first.is_terminating { " leaving" } else { "" };
     let class = format!("gpu {colour}{leaving}");
-    let text = match gpu.users.len() {
-        1 => position.map_or('?', queue_letter).to_string(),
-        several => several.to_string(),
+    let text = if is_shared {
+        shares(users, positions)
+    } else {
+        html! { (position.map_or('?', queue_letter)) }
     };
     let details = format!("pod/{}", first.pod);
     match names {
@@ -163,6 +137,30 @@ fn gpu_cell(gpu: &GpuState, index: usize, positions: &QueuePositions<'_>, names:
         Names::Text => html! {
             span class=(class) role="img" aria-label=(label) title=(label) { (text) }
         },
+    }
+}
+
+/// The pods that share a GPU as stripes, whose widths are their parts. Pods whose parts are unknown
+/// get equal ones.
+fn shares(users: &[GpuUser], positions: &QueuePositions<'_>) -> Markup {
+    let known: MilliGpus = users.iter().map(|user| user.portion).sum();
+    let is_known = known <= 1000 && users.iter().all(|user| user.portion > 0);
+    let equal = 1000 / MilliGpus::try_from(users.len().max(1)).unwrap_or(1);
+    let mut left = 0;
+    let stripes = users.iter().map(|user| {
+        let width = if is_known { user.portion } else { equal };
+        left += width;
+        (left - width, width, positions.get(&*user.queue).copied())
+    });
+    html! {
+        svg viewBox="0 0 1000 500" aria-hidden="true" {
+            @for (x, width, position) in stripes {
+                rect class=(queue_class(position)) x=(x) width=(width) height="500" {}
+                @if width >= 240 {
+                    text x=(x + width / 2) y="370" text-anchor="middle" { (position.map_or('?', queue_letter)) }
+                }
+            }
+        }
     }
 }
 
@@ -247,26 +245,35 @@ pub fn gpus_text(milli: MilliGpus) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+
+    #[test]
+    fn pods_that_share_a_gpu_are_stripes_of_their_parts() {
+        let user = |pod: &str, queue: &str, portion| GpuUser {
+            pod: Arc::from(pod),
+            queue: Arc::from(queue),
+            is_terminating: false,
+            portion,
+        };
+        let positions = QueuePositions::from([("a", 0), ("b", 1)]);
+        let text = |users: &[GpuUser]| cell(users, "GPU 0", &positions, Names::Text).into_string();
+        let both = text(&[user("n/p", "a", 250), user("n/q", "b", 500)]);
+        for expected in [
+            "GPU 0: n/p of a (0.25 of the GPU) n/q of b (0.5 of the GPU)",
+            "<rect class=\"q0\" x=\"0\" width=\"250\"",
+            "<rect class=\"q1\" x=\"250\" width=\"500\"",
+        ] {
+            assert!(both.contains(expected), "{expected}: {both}");
+        }
+        let unknown = text(&[user("n/p", "a", 0), user("n/q", "b", 0)]);
+        assert!(unknown.contains("x=\"500\" width=\"500\""), "{unknown}");
+        assert!(!text(&[user("n/p", "a", 1000)]).contains("svg"));
+    }
 
     #[test]
     fn gpus_are_shown_without_needless_decimals() {
         assert_eq!([8000, 500, 1250, 0].map(gpus_text), ["8", "0.5", "1.25", "0"]);
-    }
-
-    #[test]
-    fn many_equal_nodes_share_a_box_and_few_do_not() {
-        let node = |index: usize| NodeState {
-            name: format!("n-{index}"),
-            problem: (index == 0).then_some("cordoned"),
-            gpus: vec![GpuState::default(); 2],
-            other_pods: 0,
-        };
-        let boxes = |count: usize| {
-            let state =
-                ClusterState { nodes: (0..count).map(node).collect(), ..ClusterState::default() };
-            nodes(&state, Names::Text).into_string().matches("class=\"gpus\"").count()
-        };
-        assert_eq!((boxes(GROUP_FROM - 1), boxes(4000)), (GROUP_FROM - 1, 2));
     }
 }

@@ -1,9 +1,11 @@
 //! What a page reads of nodes, pods, pod groups and queues, parsed once for each write.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use schedlab_api::{Value, annotations, labels, object, pointer, quantity, resources};
 use schedlab_conformance::world::observed::{Phase, Pod};
+use schedlab_emulator::store::{EventKind, LogEntry};
 
 /// Thousandths of a GPU.
 pub type MilliGpus = i64;
@@ -11,11 +13,102 @@ pub type MilliGpus = i64;
 /// Namespace and name of an object. Objects of the cluster have an empty namespace.
 pub type ObjectName = (Arc<str>, Arc<str>);
 
+/// What a write changes of what pages show: an object's new record, or none if it is gone. It is
+/// much smaller than the objects of the write.
+#[derive(Clone, Debug)]
+pub struct RecordChange(pub(crate) RecordKind);
+
+/// The record of one kind of object.
+#[derive(Clone, Debug)]
+pub(crate) enum RecordKind {
+    Node(Arc<str>, Option<Arc<NodeRecord>>),
+    Pod(ObjectName, Option<Arc<PodRecord>>),
+    Group(ObjectName, Option<Arc<GroupRecord>>),
+    Queue(Arc<str>, Option<Arc<QueueRecord>>),
+    Slice(Arc<str>, Option<Arc<SliceRecord>>),
+    Claim(ObjectName, Option<Arc<ClaimRecord>>),
+    /// An object of a kind that no page shows.
+    Other,
+}
+
+impl RecordChange {
+    /// What a write changes.
+    pub fn from_entry(entry: &LogEntry) -> Self {
+        let name = (Arc::clone(&entry.key.namespace), Arc::clone(&entry.key.name));
+        let object = match entry.kind {
+            EventKind::Added | EventKind::Modified => Some(&*entry.object),
+            EventKind::Deleted => None,
+        };
+        Self::from_object(&entry.key.resource.group, &entry.key.resource.plural, name, object)
+    }
+
+    /// What it means that an object has this value, or none.
+    pub fn from_object(
+        group: &str,
+        plural: &str,
+        name: ObjectName,
+        object: Option<&Value>,
+    ) -> Self {
+        Self(match (group, plural) {
+            ("", "pods") => {
+                RecordKind::Pod(name, object.map(|pod| Arc::new(PodRecord::from_object(pod))))
+            }
+            ("", "nodes") => {
+                let record = object.map(|node| Arc::new(NodeRecord::from_object(node)));
+                RecordKind::Node(name.1, record)
+            }
+            ("scheduling.run.ai", "podgroups") => {
+                let record = object.map(|group| Arc::new(GroupRecord::from_object(group)));
+                RecordKind::Group(name, record)
+            }
+            ("scheduling.run.ai", "queues") => {
+                let record = object.map(|queue| Arc::new(QueueRecord::from_object(queue)));
+                RecordKind::Queue(name.1, record)
+            }
+            ("resource.k8s.io", "resourceslices") => {
+                let record = object.map(|slice| Arc::new(SliceRecord::from_object(slice)));
+                RecordKind::Slice(name.1, record)
+            }
+            ("resource.k8s.io", "resourceclaims") => {
+                let record = object.map(|claim| Arc::new(ClaimRecord::from_object(claim)));
+                RecordKind::Claim(name, record)
+            }
+            _ => RecordKind::Other,
+        })
+    }
+}
+
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeRecord {
     pub(crate) gpus: usize,
+    /// Number of MIG slices by the name of their profile, such as `1g.5gb`.
+    pub(crate) mig: BTreeMap<String, usize>,
     pub(crate) problem: Option<&'static str>,
+}
+
+/// The devices of a node that a `ResourceSlice` lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SliceRecord {
+    /// Name of the node; empty if several nodes can use the devices.
+    pub(crate) node: Arc<str>,
+    /// The devices, in the order of the slice.
+    pub(crate) devices: Vec<DeviceName>,
+}
+
+/// A device by its driver, pool and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DeviceName {
+    pub(crate) driver: String,
+    pub(crate) pool: String,
+    pub(crate) device: String,
+}
+
+/// A `ResourceClaim`: the devices that it got, and the pods that use them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClaimRecord {
+    pub(crate) devices: BTreeSet<DeviceName>,
+    pub(crate) pods: Vec<ObjectName>,
 }
 
 /// A pod group.
@@ -51,6 +144,10 @@ pub(crate) struct PodRecord {
     pub(crate) devices: Vec<usize>,
     /// The GPUs that the pod requests.
     pub(crate) gpus: MilliGpus,
+    /// The part that the pod uses of each of its GPUs, in thousandths; 0 is unknown.
+    pub(crate) portion: MilliGpus,
+    /// The MIG slices that the pod requests, by the name of their profile.
+    pub(crate) mig: BTreeMap<String, usize>,
     /// Why the pod is pending, as the scheduler reported it.
     pub(crate) reason: String,
 }
@@ -70,7 +167,50 @@ impl NodeRecord {
             (false, true) => Some("cordoned"),
             (false, false) => None,
         };
-        Self { gpus: usize::try_from(gpus).unwrap_or(0), problem }
+        let capacity = pointer::at(node, "/status/capacity").and_then(Value::as_object);
+        let mig = capacity.into_iter().flatten().filter_map(|(resource, amount)| {
+            let profile = resource.strip_prefix(resources::MIG_PREFIX)?;
+            let count = quantity::thousandths(amount)? / 1000;
+            Some((profile.to_owned(), usize::try_from(count).ok()?))
+        });
+        Self { gpus: usize::try_from(gpus).unwrap_or(0), mig: mig.collect(), problem }
+    }
+}
+
+impl SliceRecord {
+    fn from_object(slice: &Value) -> Self {
+        let text = |path: &str| pointer::text(slice, path).unwrap_or_default();
+        let (driver, pool) = (text("/spec/driver"), text("/spec/pool/name"));
+        let devices = pointer::at(slice, "/spec/devices").and_then(Value::as_array);
+        let device = |device: &Value| DeviceName {
+            driver: driver.to_owned(),
+            pool: pool.to_owned(),
+            device: pointer::text(device, "/name").unwrap_or_default().to_owned(),
+        };
+        Self {
+            node: Arc::from(text("/spec/nodeName")),
+            devices: devices.into_iter().flatten().map(device).collect(),
+        }
+    }
+}
+
+impl ClaimRecord {
+    fn from_object(claim: &Value) -> Self {
+        let list = |path: &str| pointer::at(claim, path).and_then(Value::as_array);
+        let text =
+            |value: &Value, path: &str| pointer::text(value, path).unwrap_or_default().to_owned();
+        let results = list("/status/allocation/devices/results").into_iter().flatten();
+        let devices = results.map(|result| DeviceName {
+            driver: text(result, "/driver"),
+            pool: text(result, "/pool"),
+            device: text(result, "/device"),
+        });
+        let users = list("/status/reservedFor").into_iter().flatten();
+        let namespace: Arc<str> = Arc::from(object::namespace(claim));
+        let pods = users
+            .filter(|user| pointer::text(user, "/resource") == Some("pods"))
+            .map(|user| (Arc::clone(&namespace), Arc::from(text(user, "/name"))));
+        Self { devices: devices.collect(), pods: pods.collect() }
     }
 }
 
@@ -122,6 +262,8 @@ impl PodRecord {
             node: Arc::from(pod.node_name()),
             devices: devices.split(',').filter_map(|index| index.trim().parse().ok()).collect(),
             gpus: whole.saturating_add(fraction_milli(value)),
+            portion: portion(value),
+            mig: mig_requests(value),
             reason: pod.unschedulable_message().unwrap_or_default().to_owned(),
         }
     }
@@ -135,6 +277,27 @@ impl PodRecord {
         !self.node.is_empty()
             && matches!(self.phase, Phase::Starting | Phase::Running | Phase::Terminating)
     }
+}
+
+/// The part of each of its GPUs that a pod uses; 0 if it requests an amount of memory.
+fn portion(pod: &Value) -> MilliGpus {
+    let fraction = object::annotation(pod, annotations::GPU_FRACTION);
+    let is_by_memory = object::annotation(pod, annotations::GPU_MEMORY).is_some();
+    let whole = if is_by_memory { 0 } else { 1000 };
+    fraction
+        .and_then(|text| quantity::parse(text).ok())
+        .and_then(|milli| i64::try_from(milli).ok())
+        .unwrap_or(whole)
+}
+
+/// The MIG slices that a pod requests, by the name of their profile.
+fn mig_requests(pod: &Value) -> BTreeMap<String, usize> {
+    let requests = schedlab_audit::pod_requests(pod);
+    let slices = requests.iter().filter_map(|(resource, milli)| {
+        let profile = resource.strip_prefix(resources::MIG_PREFIX)?;
+        Some((profile.to_owned(), usize::try_from(milli / 1000).ok()?))
+    });
+    slices.collect()
 }
 
 /// The portion of a GPU that a pod requests by annotation, in thousandths.

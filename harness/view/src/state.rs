@@ -5,13 +5,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use schedlab_api::Value;
 use schedlab_conformance::world::observed::Phase;
-use schedlab_emulator::store::{EventKind, LogEntry};
+use schedlab_emulator::store::LogEntry;
 
-use crate::records::{GroupRecord, NodeRecord, PodRecord, QueueRecord};
+use crate::records::{
+    ClaimRecord, DeviceName, GroupRecord, NodeRecord, PodRecord, QueueRecord, RecordKind,
+    SliceRecord,
+};
 
-pub use crate::records::{MilliGpus, ObjectName};
+pub use crate::records::{MilliGpus, ObjectName, RecordChange};
 
 /// What a page shows of a cluster at one revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +39,9 @@ pub struct NodeState {
     pub problem: Option<&'static str>,
     /// The GPUs, ordered by index.
     pub gpus: Vec<GpuState>,
-    /// Pods on the node that use no GPU of `gpus`, such as those with MIG slices.
+    /// MIG slices and DRA devices, which pods request by themselves.
+    pub parts: Vec<PartState>,
+    /// Pods on the node that use none of these.
     pub other_pods: usize,
 }
 
@@ -45,6 +49,17 @@ pub struct NodeState {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuState {
     /// The pods that use the GPU; more than one if they share it.
+    pub users: Vec<GpuUser>,
+}
+
+/// A MIG slice or a DRA device of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartState {
+    /// The MIG profile, such as `1g.5gb`, or the DRA driver.
+    pub group: String,
+    /// The number of the slice in its profile, or the name of the device.
+    pub name: String,
+    /// The pods that use it.
     pub users: Vec<GpuUser>,
 }
 
@@ -57,6 +72,8 @@ pub struct GpuUser {
     pub queue: Arc<str>,
     /// Whether the pod is being deleted.
     pub is_terminating: bool,
+    /// The part of the GPU that the pod uses, in thousandths; 0 is unknown.
+    pub portion: MilliGpus,
 }
 
 /// A queue with its use of GPUs. Amounts are thousandths of a GPU.
@@ -126,6 +143,8 @@ pub struct StateBuilder {
     pods: BTreeMap<ObjectName, Arc<PodRecord>>,
     groups: BTreeMap<ObjectName, Arc<GroupRecord>>,
     queues: BTreeMap<Arc<str>, Arc<QueueRecord>>,
+    slices: BTreeMap<Arc<str>, Arc<SliceRecord>>,
+    claims: BTreeMap<ObjectName, Arc<ClaimRecord>>,
     pods_by_node: BTreeMap<Arc<str>, BTreeSet<ObjectName>>,
     pods_by_workload: BTreeMap<ObjectName, BTreeSet<ObjectName>>,
     own_use: BTreeMap<Arc<str>, QueueUse>,
@@ -141,44 +160,43 @@ struct QueueUse {
 impl StateBuilder {
     /// Applies one write. Returns what it changed.
     pub fn apply_entry(&mut self, entry: &LogEntry) -> StateChange {
-        let name = (Arc::clone(&entry.key.namespace), Arc::clone(&entry.key.name));
-        let object = match entry.kind {
-            EventKind::Added | EventKind::Modified => Some(&*entry.object),
-            EventKind::Deleted => None,
-        };
-        self.apply_object(&entry.key.resource.group, &entry.key.resource.plural, name, object)
+        self.apply_change(&RecordChange::from_entry(entry))
     }
 
-    /// Sets an object, or removes it if there is no value. Returns what that changed. Objects of
-    /// kinds that no page shows change nothing.
-    pub fn apply_object(
-        &mut self,
-        group: &str,
-        plural: &str,
-        name: ObjectName,
-        object: Option<&Value>,
-    ) -> StateChange {
-        let mut change = StateChange::default();
-        match (group, plural) {
-            ("", "pods") => {
-                self.set_pod(name, object.map(PodRecord::from_object), &mut change);
-            }
-            ("", "nodes") => {
-                let record = object.map(NodeRecord::from_object);
-                if set_record(&mut self.nodes, Arc::clone(&name.1), record) {
-                    change.nodes.insert(name.1);
+    /// Applies what a write changes. Returns which parts of the state are different.
+    pub fn apply_change(&mut self, change: &RecordChange) -> StateChange {
+        let mut changed = StateChange::default();
+        match &change.0 {
+            RecordKind::Pod(name, record) => self.set_pod(name, record.as_ref(), &mut changed),
+            RecordKind::Node(name, record) => {
+                if set_record(&mut self.nodes, name, record.as_ref()) {
+                    changed.nodes.insert(Arc::clone(name));
                 }
             }
-            ("scheduling.run.ai", "podgroups") => {
-                self.set_group(name, object.map(GroupRecord::from_object), &mut change);
+            RecordKind::Group(name, record) => self.set_group(name, record.as_ref(), &mut changed),
+            RecordKind::Queue(name, record) => {
+                changed.has_queue_change = set_record(&mut self.queues, name, record.as_ref());
             }
-            ("scheduling.run.ai", "queues") => {
-                let record = object.map(QueueRecord::from_object);
-                change.has_queue_change = set_record(&mut self.queues, name.1, record);
+            RecordKind::Slice(name, record) => {
+                let old = self.slices.get(name).map(|slice| Arc::clone(&slice.node));
+                if set_record(&mut self.slices, name, record.as_ref()) {
+                    let new = record.as_ref().map(|slice| Arc::clone(&slice.node));
+                    changed
+                        .nodes
+                        .extend(old.into_iter().chain(new).filter(|node| !node.is_empty()));
+                }
             }
-            _ => {}
+            RecordKind::Claim(name, record) => {
+                let old = self.claims.get(name).cloned();
+                if set_record(&mut self.claims, name, record.as_ref()) {
+                    for claim in old.iter().chain(record) {
+                        changed.nodes.extend(self.nodes_of_claim(claim));
+                    }
+                }
+            }
+            RecordKind::Other => {}
         }
-        change
+        changed
     }
 
     /// The whole state.
@@ -207,9 +225,72 @@ impl StateBuilder {
         for pod_name in self.pods_by_node.get(name).into_iter().flatten() {
             let Some(pod) = self.pods.get(pod_name) else { continue };
             let is_placed = self.add_gpu_user(pod, &mut gpus);
-            other_pods += usize::from(!is_placed);
+            let has_part = !pod.mig.is_empty() || self.uses_device(name, pod_name);
+            other_pods += usize::from(!is_placed && !has_part);
         }
-        Some(NodeState { name: name.to_owned(), problem: record.problem, gpus, other_pods })
+        let mut parts = self.mig_slices(name, record);
+        parts.extend(self.devices(name));
+        Some(NodeState { name: name.to_owned(), problem: record.problem, gpus, parts, other_pods })
+    }
+
+    /// The MIG slices of a node. The pods get them in the order of their names: no API says which
+    /// slice of a profile a pod has.
+    fn mig_slices(&self, node: &str, record: &NodeRecord) -> Vec<PartState> {
+        let mut slices = Vec::new();
+        for (profile, count) in &record.mig {
+            let pods = self.pods_by_node.get(node).into_iter().flatten();
+            let pods = pods.filter_map(|pod| self.pods.get(pod));
+            let mut users = pods.flat_map(|pod| {
+                std::iter::repeat_n(pod, pod.mig.get(profile).copied().unwrap_or(0))
+            });
+            slices.extend((0..*count).map(|index| PartState {
+                group: profile.clone(),
+                name: index.to_string(),
+                users: users.next().map(|pod| self.user_of(pod)).into_iter().collect(),
+            }));
+        }
+        slices
+    }
+
+    /// The DRA devices of a node.
+    fn devices(&self, node: &str) -> Vec<PartState> {
+        let slices = self.slices.values().filter(|slice| &*slice.node == node);
+        let devices = slices.flat_map(|slice| &slice.devices);
+        let users = |device: &DeviceName| {
+            let claims = self.claims.values().filter(|claim| claim.devices.contains(device));
+            let pods = claims.flat_map(|claim| &claim.pods).filter_map(|pod| self.pods.get(pod));
+            pods.filter(|pod| pod.holds_gpus()).map(|pod| self.user_of(pod)).collect()
+        };
+        let part = |device: &DeviceName| PartState {
+            group: device.driver.clone(),
+            name: device.device.clone(),
+            users: users(device),
+        };
+        devices.map(part).collect()
+    }
+
+    /// Whether a pod has a device of a node by a claim.
+    fn uses_device(&self, node: &str, pod: &ObjectName) -> bool {
+        let claims = self.claims.values().filter(|claim| claim.pods.contains(pod));
+        let mut nodes = claims.flat_map(|claim| self.nodes_of_claim(claim));
+        nodes.any(|of_claim| &*of_claim == node)
+    }
+
+    /// The nodes whose devices a claim got.
+    fn nodes_of_claim(&self, claim: &ClaimRecord) -> BTreeSet<Arc<str>> {
+        let slices = self.slices.values().filter(|slice| !slice.node.is_empty());
+        let used = slices
+            .filter(|slice| slice.devices.iter().any(|device| claim.devices.contains(device)));
+        used.map(|slice| Arc::clone(&slice.node)).collect()
+    }
+
+    fn user_of(&self, pod: &PodRecord) -> GpuUser {
+        GpuUser {
+            pod: Arc::clone(&pod.title),
+            queue: self.queue_of(pod),
+            is_terminating: pod.phase == Phase::Terminating,
+            portion: pod.portion,
+        }
     }
 
     /// Adds the pod to the users of its GPUs. Returns whether it uses any.
@@ -218,11 +299,7 @@ impl StateBuilder {
         for index in &pod.devices {
             let Some(gpu) = gpus.get_mut(*index) else { continue };
             is_placed = true;
-            gpu.users.push(GpuUser {
-                pod: Arc::clone(&pod.title),
-                queue: self.queue_of(pod),
-                is_terminating: pod.phase == Phase::Terminating,
-            });
+            gpu.users.push(self.user_of(pod));
         }
         is_placed
     }
@@ -307,49 +384,59 @@ impl StateBuilder {
         Arc::clone(queue.unwrap_or(&pod.queue_label))
     }
 
-    fn set_pod(&mut self, name: ObjectName, new: Option<PodRecord>, change: &mut StateChange) {
-        let old = self.pods.get(&name).cloned();
-        if old.as_deref() == new.as_ref() {
+    fn set_pod(
+        &mut self,
+        name: &ObjectName,
+        new: Option<&Arc<PodRecord>>,
+        change: &mut StateChange,
+    ) {
+        let old = self.pods.get(name).cloned();
+        if old.as_ref() == new {
             return;
         }
         if let Some(old) = &old {
             self.charge(old, -1);
             change.note_pod(old);
-            remove_from(&mut self.pods_by_workload, &old.workload, &name);
+            remove_from(&mut self.pods_by_workload, &old.workload, name);
             if old.holds_gpus() {
-                remove_from(&mut self.pods_by_node, &old.node, &name);
+                remove_from(&mut self.pods_by_node, &old.node, name);
             }
-            self.pods.remove(&name);
+            self.pods.remove(name);
         }
         if let Some(new) = new {
-            self.charge(&new, 1);
-            change.note_pod(&new);
+            self.charge(new, 1);
+            change.note_pod(new);
             self.pods_by_workload.entry(new.workload.clone()).or_default().insert(name.clone());
             if new.holds_gpus() {
                 let node = self.pods_by_node.entry(Arc::clone(&new.node)).or_default();
                 node.insert(name.clone());
             }
-            self.pods.insert(name, Arc::new(new));
+            self.pods.insert(name.clone(), Arc::clone(new));
         }
         change.has_queue_change = true;
     }
 
     /// Replaces a pod group. Its pods are charged anew, because it names their queue.
-    fn set_group(&mut self, name: ObjectName, new: Option<GroupRecord>, change: &mut StateChange) {
-        if self.groups.get(&name).map(|group| &**group) == new.as_ref() {
+    fn set_group(
+        &mut self,
+        name: &ObjectName,
+        new: Option<&Arc<GroupRecord>>,
+        change: &mut StateChange,
+    ) {
+        if self.groups.get(name) == new {
             return;
         }
         let members: Vec<Arc<PodRecord>> =
-            self.pods_of_workload(&name).filter_map(|pod| self.pods.get(pod).cloned()).collect();
+            self.pods_of_workload(name).filter_map(|pod| self.pods.get(pod).cloned()).collect();
         for pod in &members {
             self.charge(pod, -1);
         }
-        set_record(&mut self.groups, name.clone(), new);
+        set_record(&mut self.groups, name, new);
         for pod in &members {
             self.charge(pod, 1);
             change.note_pod(pod);
         }
-        change.workloads.insert(name);
+        change.workloads.insert(name.clone());
         change.has_queue_change |= !members.is_empty();
     }
 
@@ -374,17 +461,17 @@ impl StateChange {
 }
 
 /// Sets or removes a record. Returns whether that changed anything.
-fn set_record<K: Ord, R: PartialEq>(
+fn set_record<K: Ord + Clone, R: PartialEq>(
     records: &mut BTreeMap<K, Arc<R>>,
-    name: K,
-    new: Option<R>,
+    name: &K,
+    new: Option<&Arc<R>>,
 ) -> bool {
-    if records.get(&name).map(|record| &**record) == new.as_ref() {
+    if records.get(name) == new {
         return false;
     }
     match new {
-        Some(record) => records.insert(name, Arc::new(record)),
-        None => records.remove(&name),
+        Some(record) => records.insert(name.clone(), Arc::clone(record)),
+        None => records.remove(name),
     };
     true
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::events::events_of_entry;
 use crate::state::{
-    ClusterState, GpuState, GpuUser, MilliGpus, NodeState, PendingWorkload, QueueState,
+    ClusterState, GpuState, GpuUser, MilliGpus, NodeState, PartState, PendingWorkload, QueueState,
     StateBuilder,
 };
 
@@ -39,7 +39,8 @@ pub struct Frame {
     /// Milliseconds since the start of the scenario.
     #[serde(rename = "t")]
     pub millis: i64,
-    /// Author, verb, kind and name, such as `kai-scheduler updates pods default/train`.
+    /// Author, verb, kind and name, such as `kai-scheduler updates pods default/train`. A client that
+    /// did not name itself is "a client".
     #[serde(rename = "w")]
     pub write: String,
     /// The nodes that changed; a node that is gone has no value.
@@ -59,13 +60,56 @@ pub struct Frame {
     pub events: Vec<EventRow>,
 }
 
-/// A node: its problem, the number of pods without a GPU of the node, and the users of each GPU.
+/// A node: its problem, the number of pods without a GPU of the node, the users of each GPU, and the
+/// MIG slices and DRA devices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeRow(pub Option<String>, pub usize, pub Vec<Vec<UserRow>>);
+pub struct NodeRow(
+    pub Option<String>,
+    pub usize,
+    pub Vec<Vec<UserRow>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")] pub Vec<PartRow>,
+);
 
-/// A pod that uses a GPU: the pod, its queue, and 1 if it is being deleted, else 0.
+/// A MIG slice or a DRA device: its profile or driver, its name, and the pods that use it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UserRow(pub Arc<str>, pub Arc<str>, pub u8);
+pub struct PartRow(pub String, pub String, pub Vec<UserRow>);
+
+/// A pod that uses a GPU: the pod, its queue, 1 if it is being deleted, else 0, and the part of the
+/// GPU that it uses, in thousandths.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserRow(
+    pub Arc<str>,
+    pub Arc<str>,
+    pub u8,
+    #[serde(default = "whole_gpu", skip_serializing_if = "is_whole_gpu")] pub MilliGpus,
+);
+
+const fn whole_gpu() -> MilliGpus {
+    1000
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_whole_gpu(portion: &MilliGpus) -> bool {
+    *portion == whole_gpu()
+}
+
+impl From<&GpuUser> for UserRow {
+    fn from(user: &GpuUser) -> Self {
+        let (pod, queue) = (Arc::clone(&user.pod), Arc::clone(&user.queue));
+        Self(pod, queue, u8::from(user.is_terminating), user.portion)
+    }
+}
+
+impl From<&UserRow> for GpuUser {
+    fn from(UserRow(pod, queue, is_terminating, portion): &UserRow) -> Self {
+        Self {
+            pod: Arc::clone(pod),
+            queue: Arc::clone(queue),
+            is_terminating: *is_terminating == 1,
+            portion: *portion,
+        }
+    }
+}
 
 /// A queue. Amounts are thousandths of a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,11 +153,12 @@ pub struct EventRow(pub String, pub String, pub String, pub String);
 
 impl From<&NodeState> for NodeRow {
     fn from(node: &NodeState) -> Self {
-        let user = |user: &GpuUser| {
-            UserRow(Arc::clone(&user.pod), Arc::clone(&user.queue), u8::from(user.is_terminating))
-        };
-        let gpus = node.gpus.iter().map(|gpu| gpu.users.iter().map(user).collect()).collect();
-        Self(node.problem.map(str::to_owned), node.other_pods, gpus)
+        let users = |users: &[GpuUser]| users.iter().map(UserRow::from).collect();
+        let gpus = node.gpus.iter().map(|gpu| users(&gpu.users)).collect();
+        let part =
+            |part: &PartState| PartRow(part.group.clone(), part.name.clone(), users(&part.users));
+        let parts = node.parts.iter().map(part).collect();
+        Self(node.problem.map(str::to_owned), node.other_pods, gpus, parts)
     }
 }
 
@@ -285,7 +330,9 @@ fn write_text(entry: &LogEntry) -> String {
         EventKind::Modified => "updates",
         EventKind::Deleted => "removes",
     };
-    let (key, author) = (&entry.key, &entry.manager);
+    let key = &entry.key;
+    // The emulator's name for a client without a name.
+    let author = if &*entry.manager == "unknown" { "a client" } else { &*entry.manager };
     let plural = &key.resource.plural;
     match &*key.namespace {
         "" => format!("{author} {verb} {plural} {}", key.name),
@@ -304,17 +351,19 @@ fn event_rows(entry: &LogEntry) -> Vec<EventRow> {
     events_of_entry(entry).into_iter().map(row).collect()
 }
 
-fn node_state(name: &str, NodeRow(problem, other_pods, gpus): &NodeRow) -> NodeState {
-    let user = |UserRow(pod, queue, is_terminating): &UserRow| GpuUser {
-        pod: Arc::clone(pod),
-        queue: Arc::clone(queue),
-        is_terminating: *is_terminating == 1,
+fn node_state(name: &str, NodeRow(problem, other_pods, gpus, parts): &NodeRow) -> NodeState {
+    let users = |users: &[UserRow]| users.iter().map(GpuUser::from).collect();
+    let part = |PartRow(group, name, of): &PartRow| PartState {
+        group: group.clone(),
+        name: name.clone(),
+        users: users(of),
     };
     let problem = problem.as_deref();
     NodeState {
         name: name.to_owned(),
         problem: NODE_PROBLEMS.into_iter().find(|known| Some(*known) == problem),
-        gpus: gpus.iter().map(|of| GpuState { users: of.iter().map(user).collect() }).collect(),
+        gpus: gpus.iter().map(|of| GpuState { users: users(of) }).collect(),
+        parts: parts.iter().map(part).collect(),
         other_pods: *other_pods,
     }
 }

@@ -162,6 +162,11 @@ impl LiveCluster {
         &self.world.view
     }
 
+    /// The configuration of the scheduler, and what it reports.
+    pub fn scheduler_config(&self) -> Config {
+        self.world.scheduler_config()
+    }
+
     /// What the scheduler reported after its last cycle.
     pub fn progress(&self) -> Progress {
         self.world.scheduler_progress()

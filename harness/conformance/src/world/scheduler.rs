@@ -214,10 +214,15 @@ impl World {
 
     /// The value of `spec.schedulerName` for pods of the scheduler under test.
     pub(crate) fn scheduler_name(&self) -> String {
+        self.scheduler_config().scheduler_name
+    }
+
+    /// The configuration of the scheduler.
+    pub(crate) fn scheduler_config(&self) -> Config {
         match &self.scheduler {
-            WorldScheduler::NotStarted(config) => config.scheduler_name.clone(),
-            WorldScheduler::Started(scheduler) => scheduler.config().scheduler_name.clone(),
-            WorldScheduler::Absent => self.target.scheduler_config(0).scheduler_name,
+            WorldScheduler::NotStarted(config) => Config::clone(config),
+            WorldScheduler::Started(scheduler) => scheduler.config().clone(),
+            WorldScheduler::Absent => self.target.scheduler_config(0),
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 
 use gherkin::Step;
 use schedlab_conformance::text::counted_noun;
+use serde::{Deserialize, Serialize};
 
 use crate::lesson::{Lesson, Question, Task};
 use crate::record::{AnswerRecord, Record};
@@ -12,7 +13,7 @@ use crate::record::{AnswerRecord, Record};
 const FOUND_LINES_MAX: usize = 6;
 
 /// The result of `lab verify`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifyReport {
     /// Title of the lesson.
     pub lesson: String,
@@ -29,7 +30,7 @@ pub struct VerifyReport {
 }
 
 /// A task in the result of `lab verify`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskReport {
     /// What the task is about.
     pub title: String,
@@ -44,7 +45,7 @@ pub struct TaskReport {
 }
 
 /// A claim and what was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimResult {
     /// The claim.
     pub text: String,
@@ -177,7 +178,7 @@ fn second(time: &str) -> String {
 }
 
 /// A question and whether it is answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionReport {
     /// The question.
     pub text: String,

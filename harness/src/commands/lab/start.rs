@@ -1,13 +1,19 @@
 //! `schedlab lab start`: runs a lesson and its cluster until Ctrl-C.
 
+use std::sync::Arc;
+
 use anyhow::Context as _;
 use schedlab_clusters::interrupt::StopSignals;
 use schedlab_emulator::clock::Clock;
 use schedlab_lab::folder::LabFolder;
 use schedlab_lab::lesson::Lesson;
 use schedlab_lab::record::SessionStart;
-use schedlab_lab::server::{LessonServer, lesson_text};
+use schedlab_lab::server::{LessonServer, PageLink, lesson_text};
 use schedlab_lab::session::LessonSession;
+use schedlab_ui::lesson::{LessonPage, LessonText};
+use schedlab_ui::server::PageServer;
+use schedlab_ui::session::Session;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::super::{CommandOutput, UsageError};
 use super::load_lesson;
@@ -62,20 +68,81 @@ async fn run_lesson(
     let files = folder.write_lesson_files(&lesson)?;
     let session = LessonSession::start(lesson, start).await?;
     let text = lesson_text(&session, &folder);
-    let server = LessonServer::start(session, folder.clone(), args.port, random_text()?).await?;
+    let mut server =
+        LessonServer::start(session, folder.clone(), args.port, random_text()?).await?;
     output.print_result(&format!("{text}\n{}", next_commands(&folder, server.session().lesson())));
+    let page = if args.ui { Some(serve_page(&mut server, args.ui_port).await?) } else { None };
+    if let Some(page) = &page {
+        output.print_result(&format!("\npage: {}\n", page.url));
+    }
     for file in files {
         output.print_note(&format!(
             "kept your {file}; delete it before `schedlab lab start` to get the original"
         ));
     }
-    let stop = async move { signals.wait_for_signal().await };
+    let stop = async move {
+        match page {
+            Some(page) => tokio::select! {
+                () = signals.wait_for_signal() => {}
+                _ = page.ended => {}
+            },
+            None => signals.wait_for_signal().await,
+        }
+    };
     let evidence = server.run(stop).await?;
     if let Some(path) = evidence {
         output.print_note(&format!("evidence: {}", path.display()));
     }
     output.print_note("the lesson has ended");
     Ok(ExitStatus::Passed)
+}
+
+/// A page that is served.
+struct ServedPage {
+    url: String,
+    /// Resolves when the page is no longer served.
+    ended: oneshot::Receiver<()>,
+}
+
+/// Serves the page of the lesson on a thread of its own: it answers while the lesson is busy, and its
+/// timers do not follow the cluster's clock.
+async fn serve_page(server: &mut LessonServer, port: u16) -> anyhow::Result<ServedPage> {
+    let (owner, work) = mpsc::unbounded_channel();
+    let attach = move |cluster: &schedlab_conformance::runner::live::LiveCluster| {
+        let config = cluster.scheduler_config();
+        Arc::new(Session::attach_to_owner(cluster.emulator(), config, owner.clone()))
+    };
+    let sessions = watch::Sender::new(attach(server.session().cluster()));
+    let (observed, speed) = (sessions.subscribe(), watch::Sender::new(1));
+    let on_cluster = Box::new(move |cluster: &_| {
+        sessions.send_replace(attach(cluster));
+    });
+    server.attach_page(PageLink { work, speed: speed.subscribe(), on_cluster });
+    let text = LessonText::from(server.session().lesson());
+    let lesson = LessonPage { client: server.client(), text };
+    let (ready, link) = oneshot::channel();
+    let (end, ended) = oneshot::channel();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("cannot start a runtime for the page")?;
+    let page_thread = std::thread::Builder::new().name("page".to_owned());
+    page_thread
+        .spawn(move || {
+            runtime.block_on(async move {
+                let bound = PageServer::bind_lesson(lesson, observed, speed, port).await;
+                let served = bound.and_then(|server| Ok((server.url()?, server)));
+                match served {
+                    Ok((url, server)) => {
+                        let _ = ready.send(Ok(url));
+                        let _ = server.serve().await;
+                    }
+                    Err(error) => drop(ready.send(Err(error))),
+                }
+                let _ = end.send(());
+            });
+        })
+        .context("cannot start the thread of the page")?;
+    let url = link.await.context("the thread of the page ended")??;
+    Ok(ServedPage { url, ended })
 }
 
 /// What to type in another terminal.

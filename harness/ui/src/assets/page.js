@@ -1,9 +1,11 @@
 "use strict";
 // The page asks the server for HTML and shows it. All state is in the server, except which
-// revision is shown: none while the page follows the cluster.
+// revision is shown, none while the page follows the cluster, and which nodes have boxes.
 
 const element = (id) => document.getElementById(id);
 let shownRevision = null;
+let chosenBlock = 0;
+let shownEvents = null;
 let details = null;
 let isLoading = false;
 let isStale = false;
@@ -33,6 +35,35 @@ const send = async (path, fields) => {
   return response.ok;
 };
 
+// Replaces the parts of the view that the server sent: those that differ, or the whole view.
+const showParts = (html) => {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  for (const part of [...template.content.children]) {
+    const old = element(part.id);
+    // The focus stays on the object that had it.
+    const focused = old.contains(document.activeElement) ? document.activeElement : null;
+    const { details: object, block } = focused?.dataset || {};
+    old.replaceWith(part);
+    if (object) part.querySelector(`[data-details="${CSS.escape(object)}"]`)?.focus();
+    else if (block) part.querySelector(`[data-block="${block}"]`)?.focus();
+    else if (focused?.id) element(focused.id)?.focus();
+  }
+};
+
+// Shows what the clock part says in the controls of time.
+const syncControls = () => {
+  const clock = document.querySelector(".clock").dataset;
+  const slider = element("revision");
+  slider.max = clock.latest;
+  slider.value = clock.revision;
+  const play = element("play");
+  if (!play) return;
+  play.setAttribute("aria-pressed", String(clock.speed !== "0"));
+  play.textContent = clock.speed === "0" ? "Play" : "Pause";
+  if (clock.speed !== "0") element("speed").value = clock.speed;
+};
+
 // Loads the view and the events. Requests during a load are merged into one that follows.
 const refresh = async () => {
   if (isLoading) {
@@ -43,24 +74,24 @@ const refresh = async () => {
   try {
     do {
       isStale = false;
-      const at = shownRevision === null ? "" : `revision=${shownRevision}&`;
+      const at = shownRevision === null ? {} : { revision: shownRevision };
+      const shown = [...document.querySelectorAll("[data-hash]")];
+      const view = new URLSearchParams({
+        ...at,
+        block: chosenBlock,
+        find: element("find")?.value || "",
+        shown: shown.map((part) => `${part.id}:${part.dataset.hash}`).join(),
+      });
       const filter = new URLSearchParams({
+        ...at,
         kind: element("event-kind").value,
         text: element("event-text").value,
       });
-      const [view, events] = await Promise.all([
-        fetchText(`view?${at}`),
-        fetchText(`events?${at}${filter}`),
-      ]);
-      // The focus stays on the object that had it.
-      const focused = element("view").contains(document.activeElement) && document.activeElement.dataset.details;
-      element("view").innerHTML = view;
-      if (focused) element("view").querySelector(`[data-details="${CSS.escape(focused)}"]`)?.focus();
-      element("events").innerHTML = events;
-      const clock = document.querySelector(".clock").dataset;
-      const slider = element("revision");
-      slider.max = clock.latest;
-      slider.value = clock.revision;
+      const [parts, events] = await Promise.all([fetchText(`view?${view}`), fetchText(`events?${filter}`)]);
+      showParts(parts);
+      if (events !== shownEvents) element("events").innerHTML = events;
+      shownEvents = events;
+      syncControls();
     } while (isStale);
   } catch (error) {
     say(error.message, true);
@@ -85,9 +116,13 @@ const showRevision = (revision) => {
 };
 
 document.addEventListener("click", async (event) => {
-  const target = event.target.closest("[data-details],[data-revision],[data-advance]");
+  const target = event.target.closest("[data-details],[data-revision],[data-advance],[data-block]");
   if (!target || target.tagName === "P") return;
-  if (target.dataset.details) {
+  if (target.dataset.block) {
+    chosenBlock = Number(target.dataset.block);
+    element("find").value = "";
+    await refresh();
+  } else if (target.dataset.details) {
     await showDetails(target.dataset.details);
   } else if (target.dataset.revision) {
     showRevision(Number(target.dataset.revision));
@@ -102,11 +137,9 @@ document.addEventListener("click", async (event) => {
 });
 
 const setPlaying = async (isPlaying) => {
-  const play = element("play");
-  play.setAttribute("aria-pressed", String(isPlaying));
-  play.textContent = isPlaying ? "Pause" : "Play";
   if (isPlaying) shownRevision = null;
   await send("play", { speed: isPlaying ? element("speed").value : "0" });
+  await refresh();
 };
 const isPlaying = () => Boolean(element("play")) && element("play").getAttribute("aria-pressed") === "true";
 
@@ -120,6 +153,9 @@ element("now").addEventListener("click", () => showRevision(null));
 element("revision").addEventListener("input", (event) => {
   if (isPlaying()) setPlaying(false);
   showRevision(Number(event.target.value));
+});
+document.addEventListener("input", (event) => {
+  if (event.target.id === "find") refresh();
 });
 element("event-kind").addEventListener("change", refresh);
 element("event-text").addEventListener("input", refresh);
@@ -149,5 +185,12 @@ const changes = new EventSource("changes");
 changes.addEventListener("message", () => {
   if (shownRevision === null) refresh();
 });
-changes.addEventListener("error", () => say("The server does not answer; it may have ended.", true));
+let isCutOff = false;
+changes.addEventListener("error", () => {
+  isCutOff = true;
+  say("The server does not answer; it may have ended.", true);
+});
+changes.addEventListener("open", () => {
+  if (isCutOff) location.reload();
+});
 refresh();

@@ -119,26 +119,74 @@ const timeText = (millis) => {
 const letterOf = (position) => (position < 0 ? "?" : String.fromCharCode(65 + (position % 26)));
 const colourOf = (position) => (position < 0 ? "qx" : `q${position % COLOURS}`);
 
-const drawGpu = (users, index, state) => {
+const svgElement = (tag, attributes, text) => {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text) node.textContent = text;
+  return node;
+};
+
+// The part of a GPU that a pod uses, in thousandths; 0 is unknown.
+const portionOf = (user) => (user.length > 3 ? user[3] : 1000);
+
+// The pods that share a GPU as stripes, whose widths are their parts.
+const drawShares = (users, state) => {
+  const portions = users.map(portionOf);
+  const isKnown = portions.every((portion) => portion > 0) && portions.reduce((a, b) => a + b, 0) <= 1000;
+  const svg = svgElement("svg", { viewBox: "0 0 1000 500", "aria-hidden": "true" });
+  let x = 0;
+  users.forEach(([, queue], i) => {
+    const width = isKnown ? portions[i] : Math.floor(1000 / users.length);
+    const position = state.order.indexOf(queue);
+    svg.append(svgElement("rect", { class: colourOf(position), x, width, height: 500 }));
+    if (width >= 240) svg.append(svgElement("text", { x: x + width / 2, y: 370, "text-anchor": "middle" }, letterOf(position)));
+    x += width;
+  });
+  return svg;
+};
+
+const drawCell = (users, what, state) => {
   if (!users.length) {
-    const label = `GPU ${index}: free`;
+    const label = `${what}: free`;
     return make("span", { class: "gpu", role: "img", "aria-label": label, title: label });
   }
   const [, queue, isLeaving] = users[0];
   const position = state.order.indexOf(queue);
-  const pods = users.map(([pod]) => pod).join(" ");
-  const label = `GPU ${index}: ${pods}${queue ? ` of queue ${queue}` : ""}${isLeaving ? ", leaving" : ""}`;
+  const part = (user) => {
+    const portion = portionOf(user);
+    return portion > 0 && portion < 1000 ? ` (${gpusText(portion)} of the GPU)` : "";
+  };
+  const of = (user) => (users.length > 1 && user[1] ? ` of ${user[1]}` : "");
+  const pods = users.map((user) => `${user[0]}${of(user)}${part(user)}`).join(" ");
+  const ofQueue = users.length === 1 && queue ? ` of queue ${queue}` : "";
+  const label = `${what}: ${pods}${ofQueue}${isLeaving ? ", leaving" : ""}`;
+  const isShared = users.length > 1 || portionOf(users[0]) !== 1000;
   return make("span", {
-    class: `gpu ${colourOf(position)}${isLeaving ? " leaving" : ""}`,
+    class: `gpu ${isShared ? "shared" : colourOf(position)}${isLeaving ? " leaving" : ""}`,
     role: "img",
     "aria-label": label,
     title: label,
-    text: users.length > 1 ? users.length : letterOf(position),
+    text: isShared ? null : letterOf(position),
+  }, isShared ? drawShares(users, state) : null);
+};
+
+// The MIG slices and DRA devices of a node, a line for each profile or driver.
+const drawParts = (parts, state) => {
+  const groups = new Map();
+  for (const part of parts || []) {
+    if (!groups.has(part[0])) groups.set(part[0], []);
+    groups.get(part[0]).push(part);
+  }
+  return [...groups].map(([group, of]) => {
+    const used = of.filter((part) => part[2].length).length;
+    return make("div", { class: "gpus parts", role: "group", "aria-label": `${used} of ${of.length} in use of ${group}` },
+      make("span", { class: "count", text: group }),
+      ...of.map(([, name, users]) => drawCell(users, `${group} ${name}`, state)));
   });
 };
 
 const drawNode = (names, row, state, isChanged) => {
-  const [problem, otherPods, gpus] = row;
+  const [problem, otherPods, gpus, parts] = row;
   const used = gpus.filter((users) => users.length).length;
   const others = names.length - 1;
   return make(
@@ -154,7 +202,8 @@ const drawNode = (names, row, state, isChanged) => {
       isChanged ? make("span", { class: "badge", text: "changed" }) : null,
     ),
     make("div", { class: "gpus", role: "group", "aria-label": `GPUs of ${names[0]}` },
-      ...gpus.map((users, index) => drawGpu(users, index, state))),
+      ...gpus.map((users, index) => drawCell(users, `GPU ${index}`, state))),
+    ...drawParts(parts, state),
     others ? make("p", { class: "note", text: `and ${others} like it` }) : null,
   );
 };
@@ -165,10 +214,10 @@ const drawNodes = (state, changed = new Set()) => {
   const names = [...state.nodes.keys()].sort();
   const groups = new Map();
   for (const name of names) {
-    const [problem, otherPods, gpus] = state.nodes.get(name);
+    const [problem, otherPods, gpus, parts] = state.nodes.get(name);
     const look = names.length < GROUP_FROM || changed.has(name)
       ? name
-      : JSON.stringify([problem, otherPods, gpus.map((users) => [users.length, users[0]?.[1], users[0]?.[2]])]);
+      : JSON.stringify([problem, otherPods, parts, gpus.map((users) => [users.length, users[0]?.[1], users[0]?.[2]])]);
     if (groups.has(look)) groups.get(look).push(name);
     else groups.set(look, [name]);
   }

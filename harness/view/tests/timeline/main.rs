@@ -96,6 +96,15 @@ fn gangs_are_shown_as_they_were() {
 }
 
 #[test]
+fn mig_slices_fractions_and_devices_are_shown_as_they_were() {
+    for feature in
+        ["placement/mig.feature", "placement/shared-gpus.feature", "devices/claims.feature"]
+    {
+        assert_feature_is_exact(feature);
+    }
+}
+
+#[test]
 fn a_step_ends_after_its_writes() {
     let history = histories("reclaim/owner-returns.feature").remove(0);
     let timeline = Timeline::of_log(&history.log, history.start, &history.step_revisions);

@@ -7,7 +7,7 @@ use schedlab_api::{Value, annotations, labels, object, pointer, quantity, resour
 use schedlab_conformance::world::observed::{Phase, Pod};
 use schedlab_emulator::store::{EventKind, LogEntry};
 use schedlab_view::state::{
-    ClusterState, GpuState, GpuUser, MilliGpus, NodeState, PendingWorkload, QueueState,
+    ClusterState, GpuState, GpuUser, MilliGpus, NodeState, PartState, PendingWorkload, QueueState,
 };
 
 /// Namespace and name of an object. Objects of the cluster have an empty namespace.
@@ -24,6 +24,10 @@ pub(crate) struct ObjectSet {
     pub pod_groups: BTreeMap<ObjectName, Arc<Value>>,
     /// The `Queue`s of KAI.
     pub queues: BTreeMap<ObjectName, Arc<Value>>,
+    /// The `ResourceSlice`s.
+    pub slices: BTreeMap<ObjectName, Arc<Value>>,
+    /// The `ResourceClaim`s.
+    pub claims: BTreeMap<ObjectName, Arc<Value>>,
 }
 
 impl ObjectSet {
@@ -54,6 +58,8 @@ impl ObjectSet {
             ("", "pods") => Some(&mut self.pods),
             ("scheduling.run.ai", "podgroups") => Some(&mut self.pod_groups),
             ("scheduling.run.ai", "queues") => Some(&mut self.queues),
+            ("resource.k8s.io", "resourceslices") => Some(&mut self.slices),
+            ("resource.k8s.io", "resourceclaims") => Some(&mut self.claims),
             _ => None,
         }
     }
@@ -76,7 +82,7 @@ pub(crate) fn state_of_objects(objects: &ObjectSet) -> ClusterState {
             }
             Phase::Starting | Phase::Running | Phase::Terminating => {
                 charge(&mut queues, objects, queue, |queue| queue.used += milli);
-                place(&mut nodes, pod, queue.unwrap_or_default());
+                place(&mut nodes, pod, queue.unwrap_or_default(), objects);
             }
         }
     }
@@ -250,11 +256,54 @@ fn empty_nodes(objects: &ObjectSet) -> BTreeMap<String, NodeState> {
             name: name.clone(),
             problem: node_problem(node),
             gpus: vec![GpuState::default(); usize::try_from(gpus).unwrap_or(0)],
+            parts: empty_parts(node, objects),
             other_pods: 0,
         };
         (name, state)
     });
     nodes.collect()
+}
+
+/// The MIG slices and the devices of a node, without users.
+fn empty_parts(node: &Value, objects: &ObjectSet) -> Vec<PartState> {
+    let part = |group: &str, name: &str| PartState {
+        group: group.to_owned(),
+        name: name.to_owned(),
+        users: Vec::new(),
+    };
+    let mut parts = Vec::new();
+    let capacity = node["status"]["capacity"].as_object();
+    for (resource, amount) in capacity.into_iter().flatten() {
+        let Some(profile) = resource.strip_prefix("nvidia.com/mig-") else { continue };
+        let count = quantity::thousandths(amount).unwrap_or(0) / 1000;
+        parts.extend((0..count).map(|index| part(profile, &index.to_string())));
+    }
+    for slice in objects.slices.values() {
+        if slice["spec"]["nodeName"].as_str() == Some(object::name(node)) {
+            for device in slice["spec"]["devices"].as_array().into_iter().flatten() {
+                let name = device["name"].as_str().unwrap_or_default();
+                parts.push(part(slice["spec"]["driver"].as_str().unwrap_or_default(), name));
+            }
+        }
+    }
+    parts
+}
+
+/// The devices that a pod has by its claims: driver and name.
+fn devices_of(pod: &Value, objects: &ObjectSet) -> BTreeSet<(String, String)> {
+    let claims = objects.claims.values().filter(|claim| {
+        let users = claim["status"]["reservedFor"].as_array();
+        object::namespace(claim) == object::namespace(pod)
+            && users.into_iter().flatten().any(|user| {
+                user["resource"] == "pods" && user["name"].as_str() == Some(object::name(pod))
+            })
+    });
+    let results = claims.flat_map(|claim| {
+        let results = claim.pointer("/status/allocation/devices/results");
+        results.and_then(Value::as_array).cloned().unwrap_or_default()
+    });
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    results.map(|result| (text(&result["driver"]), text(&result["device"]))).collect()
 }
 
 fn node_problem(node: &Value) -> Option<&'static str> {
@@ -269,19 +318,39 @@ fn node_problem(node: &Value) -> Option<&'static str> {
 
 /// Adds a pod to the GPUs of its node, by the indexes that the kubelet assigned. Before the
 /// assignment the pod is not on any GPU.
-fn place(nodes: &mut BTreeMap<String, NodeState>, pod: Pod<'_>, queue: &str) {
+fn place(nodes: &mut BTreeMap<String, NodeState>, pod: Pod<'_>, queue: &str, objects: &ObjectSet) {
     let Some(node) = nodes.get_mut(pod.node_name()) else { return };
     let devices = object::annotation(pod.0, annotations::GPU_DEVICES).unwrap_or_default();
     let indexes = devices.split(',').filter_map(|index| index.trim().parse::<usize>().ok());
+    let fraction = object::annotation(pod.0, annotations::GPU_FRACTION);
+    let by_memory = object::annotation(pod.0, annotations::GPU_MEMORY).is_some();
+    let portion = fraction.and_then(|text| quantity::parse(text).ok());
+    let whole = if by_memory { 0 } else { 1000 };
+    let user = GpuUser {
+        pod: Arc::from(format!("{}/{}", pod.pod_namespace(), pod.pod_name())),
+        queue: Arc::from(queue),
+        is_terminating: pod.current_phase() == Phase::Terminating,
+        portion: portion.and_then(|milli| i64::try_from(milli).ok()).unwrap_or(whole),
+    };
     let mut is_placed = false;
     for index in indexes {
         let Some(gpu) = node.gpus.get_mut(index) else { continue };
         is_placed = true;
-        gpu.users.push(GpuUser {
-            pod: Arc::from(format!("{}/{}", pod.pod_namespace(), pod.pod_name())),
-            queue: Arc::from(queue),
-            is_terminating: pod.current_phase() == Phase::Terminating,
+        gpu.users.push(user.clone());
+    }
+    let devices = devices_of(pod.0, objects);
+    let mut slices: BTreeMap<String, i128> = BTreeMap::new();
+    for part in &mut node.parts {
+        let is_device = devices.contains(&(part.group.clone(), part.name.clone()));
+        let wanted = slices.entry(part.group.clone()).or_insert_with(|| {
+            pod.requested_milli(&format!("nvidia.com/mig-{}", part.group)) / 1000
         });
+        let is_slice = *wanted > 0 && part.users.is_empty();
+        *wanted -= i128::from(is_slice);
+        if is_device || is_slice {
+            part.users.push(user.clone());
+            is_placed = true;
+        }
     }
     node.other_pods += usize::from(!is_placed);
 }
