@@ -35,6 +35,7 @@ mod snapshot;
 mod steps;
 mod suite;
 mod top;
+mod trace;
 mod ui;
 mod up;
 mod upgrade;
@@ -70,6 +71,7 @@ pub use simulate::run_simulate_command;
 pub use snapshot::run_snapshot_command;
 pub use steps::run_steps_command;
 pub use top::run_top_command;
+pub use trace::run_trace_command;
 pub use ui::run_ui_command;
 pub use up::up;
 pub use upgrade::run_upgrade_command;
@@ -116,6 +118,7 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
         }
         Command::Snapshot(verb) => run_snapshot_command(&verb),
         Command::Simulate(args) => run_simulate_command(&args),
+        Command::Trace(verb) => run_trace_command(&verb),
         Command::Compare(args) => run_compare_command(&args),
         Command::Cases(args) => run_cases_command(&args),
         Command::Case(command) => run_case_command(&command),

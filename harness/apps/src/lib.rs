@@ -7,5 +7,6 @@ pub mod compare;
 pub mod experiment;
 mod inputs;
 mod palette;
+pub mod prometheus;
 pub mod simulate;
 pub mod upgrade;
