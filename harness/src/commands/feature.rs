@@ -13,7 +13,7 @@ use schedlab_casefiles::feature::{
 use schedlab_casefiles::predicate::{Predicate, State, Verdict, nameless_reason};
 use schedlab_scheduler::replay::Replay;
 
-use super::case_input::{case_error, load_case, overrides};
+use super::case_input::{case_error, create_folder_of, load_case, overrides};
 use super::minimise::temporary_folder;
 use super::{CommandOutput, UsageError};
 use crate::cli::Feature;
@@ -46,11 +46,16 @@ struct Draft {
 pub fn run_feature_command(args: &Feature) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
     let overrides = overrides(&args.scheduler)?;
+    create_folder_of(&args.output)?;
     let case = load_case(&args.input, &mut output)?;
     let replay =
         case.replay(&overrides, CYCLES).map_err(|error| case_error(&args.input.files, &error))?;
     let claim = feature_claim(args, &case, &replay)?;
-    let (drafts, mut notes) = drafts(args, &case, &replay, &claim);
+    let settings = case.cluster.changed_settings(&overrides);
+    let settings = settings.map_err(|error| case_error(&args.input.files, &error.into()))?;
+    let story =
+        FeatureStory { title: &args.title, claim: &claim, with_reason: true, settings: &settings };
+    let (drafts, mut notes) = drafts(args, &case, &replay, &story);
     let is_placement = claim.predicates().iter().any(|claim| claim.state == State::Placed);
     if is_placement && case.objects("nodes").next().is_none() {
         notes.push(
@@ -69,6 +74,7 @@ pub fn run_feature_command(args: &Feature) -> anyhow::Result<ExitStatus> {
     let folder = temporary_folder()?;
     for draft in &drafts {
         let (passed, report) = run_text(&draft.text, &folder)?;
+        let report = lasting_lines(&report, &folder);
         let is_same = if draft.fails {
             !passed && reason.as_ref().is_none_or(|reason| report.contains(&**reason))
         } else {
@@ -125,9 +131,9 @@ fn drafts(
     args: &Feature,
     case: &Case,
     replay: &Replay,
-    claim: &FeatureClaim,
+    story: &FeatureStory<'_>,
 ) -> (Vec<Draft>, Vec<String>) {
-    let fails = matches!(claim, FeatureClaim::Should(_));
+    let fails = matches!(story.claim, FeatureClaim::Should(_));
     let (mut drafts, mut notes) = (Vec::new(), Vec::new());
     let mut add = |written: Result<String, _>, how: &'static str| match written {
         Ok(text) => {
@@ -144,7 +150,7 @@ fn drafts(
     };
     let file = case_path(args);
     for with_reason in [true, false] {
-        let story = FeatureStory { title: &args.title, claim, with_reason };
+        let story = FeatureStory { with_reason, ..story.clone() };
         for (placement, beside, how) in FORMS {
             add(write_with_tables(case, replay, &story, placement, beside), how);
         }
@@ -176,6 +182,16 @@ fn run_text(text: &str, folder: &Path) -> anyhow::Result<(bool, String)> {
     let report = String::from_utf8_lossy(&ran.stdout).into_owned();
     let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
     Ok((ran.status.success(), report + &errors))
+}
+
+/// The lines of a report that stay true when the folder of the run is deleted.
+fn lasting_lines(report: &str, folder: &Path) -> String {
+    let file = folder.join("case.feature").display().to_string();
+    let lines = report.lines().filter(|line| {
+        let line = line.trim_start();
+        !line.starts_with("results: ") && !line.starts_with("reproduce: ")
+    });
+    lines.map(|line| line.replace(&file, "the draft")).collect::<Vec<_>>().join("\n")
 }
 
 /// Writes the feature, with the path of the case file relative to the folder of the features.
