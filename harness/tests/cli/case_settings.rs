@@ -1,6 +1,8 @@
 //! Cases whose decisions depend on the configuration of the scheduler: the claim, the minimised case
 //! and the feature use the configuration that was given.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use schedlab_api::{Value, json};
 
 use super::lab::Lab;
@@ -119,4 +121,40 @@ fn an_empty_input_is_no_result_and_no_proof() {
             assert!(check.stderr.contains(&message), "{}", check.all());
         }
     }
+}
+
+#[test]
+fn scattered_gpus_and_the_pods_that_hold_the_nodes_are_explained() {
+    let lab = Lab::empty();
+    let mut list = borrowed_gpus();
+    let items = list["items"].as_array_mut().unwrap();
+    items[0]["metadata"]["name"] = json!("n0");
+    items.truncate(3);
+    let group = |name: &str, preemptibility: &str| {
+        json!({ "apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
+            "metadata": { "namespace": "ns", "name": name },
+            "spec": { "queue": "owner", "minMember": 1, "preemptibility": preemptibility } })
+    };
+    let pod = |name: &str, gpus: &str, node: Option<&str>| {
+        json!({ "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "namespace": "ns", "name": name, "annotations": { "pod-group-name": name } },
+            "spec": { "schedulerName": "kai-scheduler", "nodeName": node,
+                "nodeSelector": { "kind": "a" }, "containers": [{ "name": "c",
+                "resources": { "limits": { "nvidia.com/gpu": gpus } } }] },
+            "status": { "phase": if node.is_some() { "Running" } else { "Pending" } } })
+    };
+    for name in ["n1", "n2"] {
+        let mut node = items[0].clone();
+        node["metadata"] = json!({ "name": name, "labels": { "kind": "a" } });
+        let held = format!("held-{name}");
+        items.extend([node, group(&held, "non-preemptible"), pod(&held, "5", Some(name))]);
+    }
+    items.extend([group("train", "preemptible"), pod("train", "4", None)]);
+    lab.write("case.json", &list.to_string());
+    let run = lab.run(&["explain", "case.json", "--workload", "ns/train"]);
+    assert_eq!(run.code, 0, "{}", run.all());
+    let note = "Free GPUs are scattered: 2 nodes match and have 6 free GPUs together, but at most 3 on \
+                one node (n1), and a pod needs 4. 2 pods (ns/held-n1 on n1, ns/held-n2 on n2) are \
+                non-preemptible, so that no GPU of theirs can be freed.";
+    assert!(run.stdout.contains(note), "{}", run.all());
 }

@@ -37,7 +37,7 @@ pv bind completed bound selected volume volumes
 NVIDIA Tesla Quadro GeForce RTX AMD Instinct PCIE PCIe SXM HBM HBM2e HBM3 HBM3e GB GPU Machine Level
 topologyManagerPolicy topologyManagerScope single restricted best effort pod
 productName architecture uuid computeCapability cudaComputeCapability driverVersion cudaDriverVersion brand
-not ready pressure pid network unavailable uninitialized cloudprovider service exclude from external load balancers
+not ready out pressure pid network unavailable uninitialized cloudprovider service exclude from external load balancers
 initialized shutdown failure beta feature app apps component managed part instance clique compute major minor rev full
 deploy operands driver toolkit plugin dcgm exporter discovery gfd nfd sandbox machine cuda runtime present capable profile
 state success slices engines multiprocessors ofa jpeg decoder encoder copy count vgpu host operator pre installed
