@@ -72,6 +72,7 @@ pub fn run_feature_command(args: &Feature) -> anyhow::Result<ExitStatus> {
     let mut reasons = claim.predicates().iter().flat_map(|claim| claim.reasons(&replay));
     let reason = reasons.next().map(|group| nameless_reason(group, &replay).to_owned());
     let folder = temporary_folder()?;
+    let mut reports = Vec::new();
     for draft in &drafts {
         let (passed, report) = run_text(&draft.text, &folder)?;
         let report = lasting_lines(&report, &folder);
@@ -89,7 +90,12 @@ pub fn run_feature_command(args: &Feature) -> anyhow::Result<ExitStatus> {
             std::fs::remove_dir_all(&folder).context("cannot remove a temporary folder")?;
             return Ok(ExitStatus::Passed);
         }
-        output.print_note(&format!("does not reproduce the case: {}\n{report}", draft.how));
+        output.print_note(&format!("does not reproduce the case: {}", draft.how));
+        reports.push(report);
+    }
+    // They tell why, if no text reproduces the case.
+    for report in &reports {
+        output.print_note(report);
     }
     std::fs::remove_dir_all(&folder).context("cannot remove a temporary folder")?;
     write_feature(&args.output, &first.text, args)?;

@@ -164,7 +164,10 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
     (
         "harness/apps",
         "
-            cases simulate upgrade
+            inputs palette
+            experiment
+            simulate
+            cases compare prometheus upgrade
         ",
     ),
     // The root is all of it.
@@ -173,11 +176,12 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
         "harness/traces",
         "
             error fleet numbers
-            format limits lines
+            calendar format limits lines
             csv_source job options
-            csv_files json_lines recorded
-            readers write
-            read
+            csv_files json_lines recorded size_class
+            pods readers stats write
+            edit generate objects queues read
+            prometheus
         ",
     ),
     (
