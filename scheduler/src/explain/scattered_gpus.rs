@@ -2,6 +2,7 @@
 //! the pods that stay there.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use schedlab_explain::{NodeGroup, NodeReport};
 use schedlab_scheduler_core::{
@@ -27,9 +28,7 @@ pub(super) fn scattered_gpus_note(snapshot: &Snapshot, report: &NodeReport) -> O
         return None;
     }
     let nodes: usize = matching.iter().map(|group| group.nodes.len()).sum();
-    let amount = |milli| {
-        Quantity { resource: ResourceName::Gpu, amount: milli }.amount_in_unit().to_string()
-    };
+    let amount = |milli| Quantity { resource: ResourceName::Gpu, amount: milli }.amount_in_unit();
     let (free, block) = (amount(free), amount(largest.free.gpu_milli));
     let name = largest.nodes.first()?;
     let needed = amount(requested);
@@ -50,7 +49,7 @@ pub(super) fn scattered_gpus_note(snapshot: &Snapshot, report: &NodeReport) -> O
             1 => format!("Pod {}/{} on {} is", first.0.namespace, first.0.name, first.1),
             count => format!("{count} pods ({}{more}) are", shown.join(", ")),
         };
-        note += &format!(" {pods} non-preemptible, so that no GPU of theirs can be freed.");
+        let _ = write!(note, " {pods} non-preemptible, so that no GPU of theirs can be freed.");
     }
     Some(note)
 }
