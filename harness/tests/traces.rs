@@ -319,7 +319,7 @@ fn a_recorded_week_is_imported_from_prometheus() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_snapshot!(run.stderr, @"
     50 of 70 queries, 26 pods
-    note: 1 pods skipped: they request no GPU and have no queue (--all-pods takes them)
+    note: pods skipped: 1, without GPU and queue (--all-pods takes them)
     week.jsonl: 14 jobs
     ");
     let trace = lab.read("week.jsonl");
