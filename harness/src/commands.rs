@@ -6,6 +6,8 @@ mod case_input;
 mod cases;
 mod check;
 mod clean;
+mod compare;
+mod compare_pods;
 mod conform;
 mod demo;
 mod diff;
@@ -16,6 +18,7 @@ mod feature;
 mod init;
 mod install_files;
 mod lab;
+mod live_progress;
 mod minimise;
 mod output;
 mod record;
@@ -51,6 +54,7 @@ pub use capture::run_capture_command;
 pub use cases::run_cases_command;
 pub use check::{run_check_command, run_list_command};
 pub use clean::run_clean_command;
+pub use compare::run_compare_command;
 pub use conform::run_conform_command;
 pub use demo::run_demo_command;
 pub use diff::run_diff_command;
@@ -115,6 +119,7 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
         Command::Snapshot(verb) => run_snapshot_command(&verb),
         Command::Simulate(args) => run_simulate_command(&args),
         Command::Trace(verb) => run_trace_command(&verb),
+        Command::Compare(args) => run_compare_command(&args),
         Command::Cases(args) => run_cases_command(&args),
         Command::Case(command) => run_case_command(&command),
         Command::Diff(args) => run_diff_command(&args),

@@ -163,7 +163,10 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
     (
         "harness/apps",
         "
-            cases prometheus simulate upgrade
+            inputs palette
+            experiment
+            simulate
+            cases compare prometheus upgrade
         ",
     ),
     // The root is all of it.
