@@ -189,7 +189,7 @@ impl TraceStats {
             }
         }
         if self.without_run_time > 0 {
-            writeln!(out, "no run time    {:12} jobs", self.without_run_time)?;
+            writeln!(out, "no run time    {:12} of the jobs", self.without_run_time)?;
         }
         self.write_arrivals(out)?;
         for (title, groups) in

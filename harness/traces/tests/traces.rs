@@ -259,7 +259,7 @@ fn pods_of_kubectl_become_jobs() {
     let notes = trace.notes.join("\n");
     assert_snapshot!(format!("{notes}\n{}", text(&trace)), @r#"
     1 job more than groups: pods of a group with different requests were split
-    1 pods skipped: they request no GPU and have no queue (--all-pods takes them)
+    pods skipped: 1, without GPU and queue (--all-pods takes them)
     {"format":"schedlab.dev/trace/v1","start":"2026-11-02T10:00:00Z"}
     {"name":"team-a-train","cpu_milli":8000,"memory_mib":65536,"gpus":1,"models":["H100"],"queue":"team-a","kind":"PyTorchJob","priority_class":"train","arrives_secs":0.0,"runs_secs":7200.0}
     {"name":"team-a-train-2","pods":3,"cpu_milli":8000,"memory_mib":65536,"gpus":8,"models":["H100"],"queue":"team-a","kind":"PyTorchJob","priority_class":"train","arrives_secs":0.0,"runs_secs":7200.0}
