@@ -336,7 +336,9 @@ fn a_recorded_week_is_imported_from_prometheus() {
     "#);
     lab.write(
         "nodes.jsonl",
-        &(0..4).map(|at| format!("{{\"name\":\"n{at}\",\"gpus\":8}}\n")).collect::<String>(),
+        &["n1", "n2", "n3", "n4"]
+            .map(|name| format!("{{\"name\":\"{name}\",\"gpus\":8}}\n"))
+            .concat(),
     );
     let simulated =
         lab.schedlab("simulate --nodes nodes.jsonl --pods week.jsonl --queues queues.jsonl");

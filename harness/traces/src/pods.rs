@@ -164,12 +164,12 @@ impl Importer {
             by_shape.entry(shape(pod)).or_default().push(pod);
         }
         self.split += by_shape.len() - 1;
-        for (shape, pods) in by_shape {
-            self.add_job(key, shape, &pods);
+        for (shape, pods) in &by_shape {
+            self.add_job(key, shape, pods);
         }
     }
 
-    fn add_job(&mut self, key: &GroupKey, shape: Shape, pods: &[&PodRecord]) {
+    fn add_job(&mut self, key: &GroupKey, shape: &Shape, pods: &[&PodRecord]) {
         let Some(first) = pods.first() else { return };
         let arrives_secs = first.created.unwrap_or_default();
         let latest = |time: &dyn Fn(&PodRecord) -> Option<f64>| -> Option<f64> {

@@ -207,12 +207,13 @@ fn queues_get_the_gpus_of_the_fleet_by_their_gpu_hours() {
     "#);
 }
 
-/// A pod as `kubectl get` prints it: bound after 10 s, and ended after `ended` minutes.
+/// A pod as `kubectl get` prints it, which started when it was created.
 fn pod(name: &str, owner: &str, created: &str, ended: Option<&str>, gpus: &str) -> Value {
-    let state = match ended {
-        Some(ended) => json!({"terminated": {"startedAt": created, "finishedAt": ended}}),
-        None => json!({"running": {"startedAt": created}}),
-    };
+    let running = json!({"running": {"startedAt": created}});
+    let state = ended.map_or(
+        running,
+        |ended| json!({"terminated": {"startedAt": created, "finishedAt": ended}}),
+    );
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
