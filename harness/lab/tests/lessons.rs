@@ -123,7 +123,11 @@ fn parts_that_do_not_fit_together_are_reported() {
             "```jq task=2\n.queues[\"team-prod\"] | .used",
             "task: got 2, expected 1 to 1",
         ),
-        ("It uses {{ .queues", "It uses {{ .queues | qouta", "expected a jq expression"),
+        (
+            "It uses {{ .queues",
+            "It uses {{ lenght | .queues",
+            "unknown in this jq expression: lenght",
+        ),
         (".used - .quota", ".used - qouta", "unknown in this jq expression: qouta"),
         (
             "kind: Deployment\nmetadata:\n  name: prod-borrow\nspec:\n  replicas: 32",

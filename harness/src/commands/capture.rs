@@ -8,7 +8,7 @@ use schedlab_emulator::clock::Clock;
 use schedlab_scheduler::cli::kube_client;
 use schedlab_scheduler::{Config, ConfigSource};
 
-use super::case_input::{counts_text, load_files, write_case};
+use super::case_input::{counts_text, create_folder_of, load_files, write_case};
 use super::redact::{redact_case, write_table};
 use super::{CommandOutput, UsageError};
 use crate::cli::Capture;
@@ -21,6 +21,9 @@ pub fn run_capture_command(args: &Capture) -> anyhow::Result<ExitStatus> {
         output.print_result(&serde_yaml::to_string(&cluster_role(args.duration.is_some()))?);
         return Ok(ExitStatus::Passed);
     };
+    for file in args.table.iter().chain([path]) {
+        create_folder_of(file)?;
+    }
     let mut case = if args.from.is_empty() {
         capture_cluster(args)?
     } else {

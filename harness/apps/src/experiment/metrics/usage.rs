@@ -146,8 +146,9 @@ impl UsageClock {
     }
 
     fn finish_interval(&mut self) {
+        let end = self.secs.min(self.window());
         let Some(recorder) = &mut self.recorder else { return };
-        recorder.finish_interval(self.secs, self.fleet.pending_pods);
+        recorder.finish_interval(end, self.fleet.pending_pods);
     }
 
     /// Ends the series with the interval that has begun.
