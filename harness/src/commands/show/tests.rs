@@ -78,7 +78,13 @@ fn screen(viewer: &Viewer, height: u16) -> String {
 #[test]
 fn the_list_is_filtered_by_text_and_by_verdict() {
     let mut viewer = viewer();
-    assert_snapshot!(screen(&viewer, 5), @"");
+    assert_snapshot!(screen(&viewer, 5), @"
+    2 of 2 scenarios  filter:
+    > ✔ A job waits  f.feature:2
+      ✘ The owner keeps a GPU  f.feature:6
+
+    ↑ ↓ choose  Enter open  / filter  f failed only  q quit
+    ");
     press(&mut viewer, &[KeyCode::Char('/'), KeyCode::Char('W'), KeyCode::Char('a')]);
     assert_snapshot!(screen(&viewer, 3), @"");
     press(&mut viewer, &[KeyCode::Esc, KeyCode::Char('f')]);
@@ -89,7 +95,28 @@ fn the_list_is_filtered_by_text_and_by_verdict() {
 fn a_scenario_is_shown_with_its_failure_and_the_cluster_at_any_write() {
     let mut viewer = viewer();
     press(&mut viewer, &[KeyCode::Down, KeyCode::Enter]);
-    assert_snapshot!(screen(&viewer, 20), @"");
+    assert_snapshot!(screen(&viewer, 20), @r#"
+    ✘ The owner keeps a GPU  f.feature:6
+    ┌Steps──────────────────────────────────┐┌Nodes: 1 of 2 GPUs in use──────────────────────┐
+    │✔ Then 2 pods run                      ││n-1 B· 1/2 cordoned                            │
+    │✘ Then queue "a" keeps its GPU         │└───────────────────────────────────────────────┘
+    │    0 pods of queue "a" run            │┌Queues─────────────────────────────────────────┐
+    │      1 was evicted                    ││A a  0 of quota 1                              │
+    │                                       ││B b  1 of quota 1                              │
+    │reproduce: schedlab run f.feature:6    │└───────────────────────────────────────────────┘
+    │                                       │┌Events, newest first───────────────────────────┐
+    │                                       ││+1m06s pod d/q: bound to n-1                   │
+    │                                       ││+1m05s pod d/p: evicted: for b                 │
+    │                                       ││+1.5s pod d/p: bound to n-1                    │
+    │                                       ││                                               │
+    │                                       ││                                               │
+    │                                       ││                                               │
+    │                                       ││                                               │
+    └───────────────────────────────────────┘└───────────────────────────────────────────────┘
+    +1m06s kai-scheduler updates pods d/q
+    ███████████████████████████████████████write 4 of 4 ██████████████████████████████████████
+    ← → write  n p step  e next eviction  ↑ ↓ scroll  Esc list  q quit
+    "#);
     press(&mut viewer, &[KeyCode::Home, KeyCode::Char('e')]);
     assert_eq!(viewer.opened().unwrap().count, 3);
     press(&mut viewer, &[KeyCode::Left, KeyCode::Left]);
@@ -113,5 +140,18 @@ fn a_run_without_writes_says_how_to_record_them() {
 
 #[test]
 fn without_a_terminal_the_run_is_printed() {
-    assert_snapshot!(plain::text("results/r", &viewer()).unwrap(), @"");
+    assert_snapshot!(plain::text("results/r", &viewer()).unwrap(), @r#"
+    results/r: 2 of 2 scenarios
+    ✔ A job waits  f.feature:2
+    ✘ The owner keeps a GPU  f.feature:6
+        ✔ Then 2 pods run
+        ✘ Then queue "a" keeps its GPU
+            0 pods of queue "a" run
+              1 was evicted
+        reproduce: schedlab run f.feature:6
+        the cluster after 4 writes:
+          n-1 B· 1/2 cordoned
+          A a  0 of quota 1
+          B b  1 of quota 1
+    "#);
 }
