@@ -35,6 +35,7 @@ mod top;
 mod ui;
 mod up;
 mod upgrade;
+mod whatif;
 
 use std::process::ExitCode;
 
@@ -114,6 +115,7 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
         Command::Simulate(args) => run_simulate_command(&args),
         Command::Cases(args) => run_cases_command(&args),
         Command::Case(command) => run_case_command(&command),
+        Command::Whatif(args) => whatif::run_whatif_command(&args),
         Command::Diff(args) => run_diff_command(&args),
         Command::Bisect(args) => run_bisect_command(&args),
         Command::Upgrade(args) => run_upgrade_command(&args),

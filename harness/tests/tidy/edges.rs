@@ -163,7 +163,7 @@ pub(crate) const EDGES: [(&str, &str); 20] = [
     (
         "harness/apps",
         "
-            cases simulate upgrade
+            cases simulate upgrade whatif
         ",
     ),
     // The root is all of it.
