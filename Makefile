@@ -1,6 +1,6 @@
 # Commands for developers and CI. `make demo` runs all features.
 
-.PHONY: targets demo test test-features test-control-plane test-differential test-crashes check book bench dist control-plane kind-test docker-test kwok-test
+.PHONY: targets demo test test-features test-matrix test-control-plane test-differential test-crashes check book bench dist control-plane kind-test docker-test kwok-test
 
 SCRIPTS := $(shell git grep -lE '^.!/(bin|usr/bin)/|shellcheck shell' .ci kind-configs)
 
@@ -32,6 +32,15 @@ test-control-plane: test-features ## features on a real control plane, if it is 
 	    --baseline results/emulator/latest --expected-differences docs/reference/cluster-differences.md; \
 	elif [ -n "$(findstring control-plane,$(SCHEDLAB_REQUIRE))" ]; then echo "no control plane in $(CONTROL_PLANE): run make control-plane"; exit 1; \
 	else echo "skipped: features on a control plane (make control-plane builds one)"; fi
+
+MATRIX_TARGETS = kube-scheduler kai kueue yunikorn
+MATRIX_PART = quota.limit quota.limit-raised gang.waits-whole gang.starts-whole gang.none-without-room preemption.order \
+  fairness.reclaim fairness.within-quota-safe placement.taint placement.node-affinity devices.one-node robustness.running-recreated
+
+test-matrix: ## a part of the profile with schedulers that make targets built: what passed in docs/conformance passes again
+	@set -e; for target in $(MATRIX_TARGETS); do \
+	  cargo run --quiet --package schedlab -- conform --target $$target $(MATRIX_PART:%=--only %) --retries 2 \
+	    --baseline-report docs/conformance/$$target/conformance.yaml --report results/matrix/$$target; done
 
 check: ## the checks that every commit must pass
 	cargo fmt --check

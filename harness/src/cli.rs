@@ -455,10 +455,6 @@ pub struct EnvironmentArgs {
     /// The cluster to run on.
     #[arg(long, value_enum, default_value_t = ClusterChoice::Emulator)]
     pub cluster: ClusterChoice,
-    /// Whether that cluster was chosen for `conform`: on the command line, in the environment or in
-    /// the settings file.
-    #[arg(skip)]
-    pub is_cluster_chosen: bool,
     /// Folder with etcd, kube-apiserver and kube-controller-manager [default:
     /// `$KUBEBUILDER_ASSETS`,
     /// else the output of `make control-plane`].

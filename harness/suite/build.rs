@@ -26,12 +26,12 @@ fn main() -> anyhow::Result<()> {
         let literal = on_disk.to_str().context("the repository's path is UTF-8")?;
         let _ = writeln!(table, "    ({file:?}, include_str!({literal:?})),");
         let content = std::fs::read(&on_disk).with_context(|| format!("cannot read {file}"))?;
-        let _ = writeln!(sums, "{}  {file}", hex(&Sha256::digest(content)));
+        let _ = writeln!(sums, "{:x}  {file}", Sha256::digest(content));
     }
     table.push_str("]\n");
     let out = std::env::var("OUT_DIR").context("cargo sets OUT_DIR")?;
     std::fs::write(Path::new(&out).join("files.rs"), table).context("cannot write files.rs")?;
-    println!("cargo::rustc-env=SCHEDLAB_SUITE_DIGEST=sha256:{}", hex(&Sha256::digest(sums)));
+    println!("cargo::rustc-env=SCHEDLAB_SUITE_DIGEST=sha256:{:x}", Sha256::digest(sums));
     Ok(())
 }
 
@@ -55,11 +55,4 @@ fn collect_files(root: &Path, folder: &Path, files: &mut Vec<String>) -> anyhow:
         }
     }
     Ok(())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -30,6 +30,7 @@ impl Lab {
         Args {
             nodes: self.file("nodes.csv", nodes),
             pods: self.file("pods.csv", pods),
+            format: None,
             queues: None,
             compress: 1.0,
             scale_fleet: 1.0,
@@ -100,7 +101,7 @@ fn an_invalid_json_line_is_reported_with_file_line_and_field() {
         error("{\"name\": \"a\", \"queue\": \"nobody\"}\n"),
     ];
     assert_snapshot!(messages.join("\n"), @"
-    pods.jsonl:1: column 19: got unknown field `gpu`, expected one of `name`, `pods`, `cpu_milli`, `memory_mib`, `gpus`, `gpu_milli`, `models`, `queue`, `priority_class`, `arrives_secs`, `runs_secs`, `leaves_after_secs`
+    pods.jsonl:1: column 19: got unknown field `gpu`, expected one of `name`, `pods`, `cpu_milli`, `memory_mib`, `gpus`, `gpu_milli`, `gpu_memory_mib`, `models`, `queue`, `user`, `kind`, `priority_class`, `arrives_secs`, `runs_secs`, `leaves_after_secs`
     pods.jsonl:2: pods: got 0, expected a whole number from 1 to 100000
     pods.jsonl:1: gpu_milli: got 3000, expected 1 to 1000 for each of its GPUs
     pods.jsonl:1: runs_secs: got -1, expected seconds from 0 to those of a hundred years

@@ -21,7 +21,7 @@ const FILE_LINES_MAX: usize = 800;
 const FUNCTION_LINES_MAX: usize = 80;
 
 /// Folders of the crates.
-const CRATES: [&str; 20] = [
+const CRATES: [&str; 21] = [
     "scheduler/core",
     "scheduler/explain",
     "scheduler/testkit",
@@ -37,6 +37,7 @@ const CRATES: [&str; 20] = [
     "harness/conformance",
     "harness/apps",
     "harness/suite",
+    "harness/traces",
     "harness/ui",
     "harness/view",
     "harness/casefiles",

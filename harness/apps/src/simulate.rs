@@ -6,10 +6,7 @@
 //! simulated time.
 
 mod case_fleet;
-mod csv_files;
 mod driver;
-mod json_lines;
-mod limits;
 mod metrics;
 mod objects;
 mod report;
@@ -26,10 +23,11 @@ use schedlab_api::object_names;
 use schedlab_scheduler::{Config, ConfigSource, ConfigSourceError};
 
 use schedlab_conformance::text::counted_noun;
+use schedlab_traces::{ReadOptions, TraceFormat, limits::SECS_RANGE, read_jobs};
 
 pub use report::{NeverStartedReason, Report, WaitingTimes};
-pub use trace::TraceError;
-pub(crate) use trace::{Trace, TraceJob, TraceQueue};
+pub use schedlab_traces::TraceError;
+pub(crate) use trace::{Trace, TraceJob, TraceNode, TraceQueue};
 
 /// Arguments of `schedlab simulate`.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,9 +36,14 @@ pub struct Args {
     /// output of kubectl in YAML), whose queues are used unless `--queues` is given.
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub nodes: PathBuf,
-    /// Pods: CSV with the columns of openb, or JSON lines.
+    /// Jobs: JSON lines, CSV, or a public trace (openb, Acme, Philly, Helios, PAI); the first line
+    /// tells the format.
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub pods: PathBuf,
+    /// Format of the jobs: json-lines, columns, openb, acme, philly, helios or pai [default: what
+    /// the first line tells].
+    #[arg(long, value_name = "FORMAT", help_heading = "Trace")]
+    pub format: Option<TraceFormat>,
     /// Queues: CSV or JSON lines; pods without a queue are assigned to the leaf queues in turn.
     #[arg(long, value_name = "FILE", help_heading = "Trace")]
     pub queues: Option<PathBuf>,
@@ -141,11 +144,10 @@ pub struct Simulation {
 /// [`TraceError`] for an invalid file. Any other error is a request that the cluster rejected,
 /// which is a bug.
 pub fn simulate(args: &Args) -> anyhow::Result<Simulation> {
-    let mut trace = load_trace(args)?;
+    let LoadedTrace { mut trace, notes: mut warnings } = load_trace(args)?;
     let config = scheduler_config(args)?;
     transform_trace(args, &mut trace)?;
     assign_queues(&mut trace);
-    let mut warnings = Vec::new();
     if args.profile == Profile::Kube {
         let (gangs, jobs) = (transform::split_gangs(&mut trace), trace.jobs.len());
         if gangs > 0 {
@@ -199,7 +201,7 @@ fn transform_trace(args: &Args, trace: &mut Trace) -> anyhow::Result<()> {
         Some(percent) => transform::draw_pods_to_fill(trace, percent, args.seed),
         None => transform::compress_arrivals(trace, args.compress),
     }
-    if trace.jobs.iter().all(|job| limits::SECS_RANGE.contains_fraction(job.arrives_secs)) {
+    if trace.jobs.iter().all(|job| SECS_RANGE.contains_fraction(job.arrives_secs)) {
         return Ok(());
     }
     anyhow::bail!(
@@ -218,36 +220,59 @@ fn scheduler_config(args: &Args) -> Result<Config, ConfigSourceError> {
     Ok(Config { seed: args.seed, ..config })
 }
 
-fn load_trace(args: &Args) -> Result<Trace, TraceError> {
-    let json = |path: &PathBuf| path.extension().is_some_and(|end| end != "csv");
+/// A trace, with notes of its reader.
+struct LoadedTrace {
+    trace: Trace,
+    notes: Vec<String>,
+}
+
+fn load_trace(args: &Args) -> Result<LoadedTrace, TraceError> {
     let case =
         case_fleet::is_case(&args.nodes).then(|| case_fleet::read(&args.nodes)).transpose()?;
     let nodes = match &case {
         Some(case) => case_fleet::nodes(case),
-        None if json(&args.nodes) => json_lines::read_nodes(&args.nodes)?,
-        None => csv_files::read_nodes(&args.nodes)?,
+        None => read_fleet(&args.nodes)?,
     };
-    let jobs = if json(&args.pods) {
-        json_lines::read_jobs(&args.pods)?
-    } else {
-        csv_files::read_jobs(&args.pods)?
-    };
+    let options = ReadOptions { format: args.format, ..ReadOptions::default() };
+    let jobs = read_jobs(&args.pods, &options)?;
     let queues = match &args.queues {
         Some(path) if case_fleet::is_case(path) => case_fleet::queues(&case_fleet::read(path)?),
-        Some(path) if json(path) => json_lines::read_queues(path)?,
-        Some(path) => csv_files::read_queues(path)?,
+        Some(path) if is_csv(path) => schedlab_traces::read_csv_queues(path)?,
+        Some(path) => schedlab_traces::read_json_queues(path)?,
         None => {
             let captured = case.as_ref().map(case_fleet::queues).unwrap_or_default();
             if captured.is_empty() { default_queues() } else { captured }
         }
     };
-    let trace = Trace { nodes, queues, jobs };
+    let models: Vec<&str> = nodes.iter().map(|node| node.model.as_str()).collect();
+    let mut notes = jobs.notes.clone();
+    notes.extend(schedlab_traces::unknown_models_note(&jobs.unknown_models(&models)));
+    let trace = Trace { nodes, queues, jobs: jobs.jobs };
     check_names(args, &trace)?;
     check_member_names(args, &trace)?;
     check_queues(args, &trace)?;
     check_priority_classes(args, &trace)?;
     check_not_empty(args, &trace)?;
-    Ok(trace)
+    Ok(LoadedTrace { trace, notes })
+}
+
+/// The nodes of a fleet: openb's CSV, JSON lines, or a captured cluster.
+///
+/// # Errors
+/// The file cannot be read, or a node is invalid.
+pub fn read_fleet(path: &Path) -> Result<Vec<TraceNode>, TraceError> {
+    if case_fleet::is_case(path) {
+        return Ok(case_fleet::nodes(&case_fleet::read(path)?));
+    }
+    if is_csv(path) {
+        schedlab_traces::read_csv_nodes(path)
+    } else {
+        schedlab_traces::read_json_nodes(path)
+    }
+}
+
+fn is_csv(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "csv")
 }
 
 /// The default queues: one queue without limits below one department.
@@ -343,11 +368,12 @@ fn check_queues(args: &Args, trace: &Trace) -> Result<(), TraceError> {
         }
     }
     let leaves = leaf_queue_names(trace);
-    let names_no_leaf = |job: &&TraceJob| !job.queue.is_empty() && !leaves.contains(&job.queue);
+    let names_no_leaf =
+        |job: &&TraceJob| !job.queue.is_empty() && !leaves.iter().any(|leaf| *leaf == job.queue);
     match trace.jobs.iter().find(names_no_leaf) {
         Some(job) => {
             let allowed = format!("a leaf queue: {}", leaves.join(", "));
-            Err(trace_error(&args.pods, job.line, "queue", job.queue.clone(), &allowed))
+            Err(trace_error(&args.pods, job.line, "queue", job.queue.to_string(), &allowed))
         }
         None => Ok(()),
     }
@@ -359,8 +385,9 @@ fn check_priority_classes(args: &Args, trace: &Trace) -> Result<(), TraceError> 
         .iter()
         .filter_map(|class| class["metadata"]["name"].as_str().map(str::to_owned))
         .collect();
-    let has_unknown_class =
-        |job: &&TraceJob| !job.priority_class.is_empty() && !known.contains(&job.priority_class);
+    let has_unknown_class = |job: &&TraceJob| {
+        !job.priority_class.is_empty() && !known.iter().any(|class| *class == job.priority_class)
+    };
     match trace.jobs.iter().find(has_unknown_class) {
         Some(job) => {
             let found = format!("{:?}", job.priority_class);
@@ -396,6 +423,6 @@ fn assign_queues(trace: &mut Trace) {
     let leaves = leaf_queue_names(trace);
     let without_queue = trace.jobs.iter_mut().filter(|job| job.queue.is_empty());
     for (job, leaf) in without_queue.zip(leaves.iter().cycle()) {
-        job.queue.clone_from(leaf);
+        job.queue = leaf.as_str().into();
     }
 }

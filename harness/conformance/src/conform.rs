@@ -12,6 +12,7 @@ mod goals;
 mod matrix;
 mod plan;
 mod profile;
+mod regressions;
 mod report;
 mod suite_digest;
 mod text;
@@ -22,6 +23,7 @@ pub use goals::{ConformanceGoals, RequiredLevel};
 pub use matrix::matrix_text;
 pub use plan::{PlannedBehaviour, plan_scenarios};
 pub use profile::{Area, Behaviour, Level, Profile};
+pub use regressions::ReportChanges;
 pub use report::{
     AreaReport, AreaVerdict, BehaviourName, ClusterIdentity, ConformanceReport, Counts,
     FailedBehaviour, FailedScenario, Implementation, LevelReport, NotJudgedWording,

@@ -50,12 +50,16 @@ pub struct Conform {
     #[arg(long, value_name = "URL", requires = "evidence", help_heading = "Report")]
     pub evidence_url: Option<String>,
     /// Exit with 1 unless every behaviour of this area passed, such as `gang` or `gang:extended`.
-    /// Without this option the exit code is 1 if the verdict is "not conformant".
+    /// Without this option and `--baseline-report` the exit code is 1 if the verdict is "not conformant".
     #[arg(long, value_name = "AREA[:LEVEL]", help_heading = "Verdict")]
     pub require: Vec<RequiredLevel>,
     /// Exit with 1 if more than N behaviours were skipped.
     #[arg(long, value_name = "N", help_heading = "Verdict")]
     pub max_skipped: Option<usize>,
+    /// Exit with 1 if a behaviour that passed in this report does not pass now; which others fail
+    /// does not matter then. Behaviours that one of both reports lacks are not compared.
+    #[arg(long, value_name = "REPORT", help_heading = "Verdict")]
+    pub baseline_report: Option<PathBuf>,
     /// Print each scenario, and all lines of failure messages.
     #[arg(short, long, help_heading = "Report")]
     pub verbose: bool,

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches as _};
 
 use super::{Cli, ClusterChoice, clusters_of_option};
@@ -108,13 +107,7 @@ fn parse_with_settings(
             parsed = parse(&settings)?;
         }
     }
-    let mut cli = Cli::from_arg_matches(&parsed)?;
-    if let super::Command::Conform(conform) = &mut cli.command {
-        let source = parsed.subcommand_matches(name).and_then(|own| own.value_source("cluster"));
-        conform.environment.is_cluster_chosen =
-            source == Some(ValueSource::CommandLine) || settings.contains_key("cluster");
-    }
-    Ok(cli)
+    Ok(Cli::from_arg_matches(&parsed)?)
 }
 
 /// The settings for the subcommand of a command line.

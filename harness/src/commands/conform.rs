@@ -10,7 +10,7 @@ use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_conformance::conform::{
     self, ClusterIdentity, ConformanceGoals, ConformanceReport, EvaluatedRun, Implementation,
-    PlannedBehaviour, Profile, ProfileIdentity, SuiteIdentity,
+    PlannedBehaviour, Profile, ProfileIdentity, ReportChanges, SuiteIdentity,
 };
 use schedlab_conformance::features::{Case, FeaturePath, display_path};
 use schedlab_conformance::report::{CaseReport, FailureKind, Reporter};
@@ -39,10 +39,24 @@ pub fn run_conform_command(args: &Conform) -> anyhow::Result<ExitStatus> {
     if args.all_targets {
         return matrix::run_all_targets(args, &mut output);
     }
+    let baseline = args.baseline_report.as_deref().map(read_baseline).transpose()?;
     let Some((report, results)) = tested_scheduler(args, &mut output)? else {
         return Ok(ExitStatus::Interrupted);
     };
-    Ok(exit_status(args, &report, &results, &mut output))
+    let goals = ConformanceGoals {
+        required: args.require.clone(),
+        max_skipped: args.max_skipped,
+        baseline,
+    };
+    Ok(exit_status(&goals, &report, &results, &mut output))
+}
+
+fn read_baseline(path: &Path) -> anyhow::Result<ConformanceReport> {
+    let read = || ConformanceReport::from_yaml(&std::fs::read_to_string(path)?);
+    let expected = "expected a conformance.yaml that schedlab conform wrote";
+    read().map_err(|error| {
+        UsageError(format!("--baseline-report {}: {error:#}; {expected}", path.display())).into()
+    })
 }
 
 /// Runs the scenarios for one scheduler, and writes and prints the report. `None` if the run was
@@ -273,7 +287,7 @@ fn write_files(
 }
 
 fn exit_status(
-    args: &Conform,
+    goals: &ConformanceGoals,
     report: &ConformanceReport,
     results: &[CaseReport],
     output: &mut CommandOutput,
@@ -281,7 +295,11 @@ fn exit_status(
     let not_started = |case: &CaseReport| {
         case.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::NotStarted)
     };
-    let goals = ConformanceGoals { required: args.require.clone(), max_skipped: args.max_skipped };
+    if let Some(baseline) = &goals.baseline {
+        for change in ReportChanges::between(baseline, report).others {
+            output.print_note(&change);
+        }
+    }
     let unmet = goals.unmet(report);
     for goal in &unmet {
         output.print_note(goal);

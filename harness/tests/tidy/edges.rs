@@ -12,7 +12,7 @@ use crate::source::Source;
 /// own line and of all lines above it. `module -> …` lists exactly what a module may import; only
 /// the crate's root imports such a module. Types that the root itself defines are in the first
 /// line.
-pub(crate) const EDGES: [(&str, &str); 20] = [
+pub(crate) const EDGES: [(&str, &str); 21] = [
     (
         "scheduler/core",
         "
@@ -169,6 +169,17 @@ pub(crate) const EDGES: [(&str, &str); 20] = [
     // The root is all of it.
     ("harness/suite", ""),
     (
+        "harness/traces",
+        "
+            error fleet numbers
+            format limits lines
+            csv_source job options
+            csv_files json_lines recorded
+            readers write
+            read
+        ",
+    ),
+    (
         "harness/ui",
         "
             access history
@@ -182,6 +193,7 @@ pub(crate) const EDGES: [(&str, &str); 20] = [
             records events
             state
             timeline drawing
+            plot
             report
         ",
     ),

@@ -58,8 +58,7 @@ impl Token {
         let mut bytes = [0_u8; 16];
         getrandom::fill(&mut bytes)
             .map_err(|error| anyhow::anyhow!("no random numbers: {error}"))?;
-        let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self(Arc::from(digits.concat())))
+        Ok(Self(Arc::from(format!("{:032x}", u128::from_ne_bytes(bytes)))))
     }
 }
 

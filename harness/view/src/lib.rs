@@ -3,10 +3,11 @@
 //!
 //! The modules build on each other in this order: what is read of objects (`records`), the state of
 //! the cluster ([`state`]), what happened ([`events`]), the history of a scenario ([`timeline`]),
-//! its drawing ([`drawing`]) and the report of a run ([`report`]).
+//! its drawing ([`drawing`]), plots over time ([`plot`]) and the report of a run ([`report`]).
 
 pub mod drawing;
 pub mod events;
+pub mod plot;
 mod records;
 pub mod report;
 pub mod state;

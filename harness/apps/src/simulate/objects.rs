@@ -54,7 +54,7 @@ pub(super) fn queue_object(queue: &TraceQueue) -> Value {
 /// The name of a job's objects. When the job restarts after an eviction, the number of the attempt
 /// is appended.
 pub(super) fn job_name_of_attempt(job: &TraceJob, attempt: u32) -> String {
-    if attempt == 0 { job.name.clone() } else { format!("{}-r{attempt}", job.name) }
+    if attempt == 0 { job.name.to_string() } else { format!("{}-r{attempt}", job.name) }
 }
 
 /// The scheduler for which the objects of a trace are built.

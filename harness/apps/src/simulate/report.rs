@@ -137,8 +137,11 @@ fn never_started_reasons(trace: &Trace, result: &SimulationResult) -> Vec<NeverS
     for (job, metrics) in never {
         let reason =
             if metrics.last_reason.is_empty() { NO_REASON_GIVEN } else { &metrics.last_reason };
-        let fresh =
-            || NeverStartedReason { reason: reason.to_owned(), jobs: 0, first: job.name.clone() };
+        let fresh = || NeverStartedReason {
+            reason: reason.to_owned(),
+            jobs: 0,
+            first: job.name.to_string(),
+        };
         reasons.entry(reason).or_insert_with(fresh).jobs += 1;
     }
     let mut reasons: Vec<NeverStartedReason> = reasons.into_values().collect();

@@ -45,7 +45,7 @@ pub(super) fn draw_pods_to_fill(trace: &mut Trace, percent: u64, seed: u64) {
         let at = trace.jobs.len();
         arrived += drawn.total_gpu_milli();
         trace.jobs.push(TraceJob {
-            name: format!("{}-{at}", drawn.name),
+            name: format!("{}-{at}", drawn.name).into(),
             arrives_secs: index_as_seconds(at / ARRIVALS_PER_SEC),
             end: JobEnd::Never,
             ..drawn.clone()
@@ -58,7 +58,8 @@ pub(super) fn draw_pods_to_fill(trace: &mut Trace, percent: u64, seed: u64) {
 pub(super) fn split_gangs(trace: &mut Trace) -> usize {
     let gangs = trace.jobs.iter().filter(|job| job.pods > 1).count();
     let split = |job: TraceJob| {
-        let member = |at| TraceJob { name: format!("{}-{at}", job.name), pods: 1, ..job.clone() };
+        let member =
+            |at| TraceJob { name: format!("{}-{at}", job.name).into(), pods: 1, ..job.clone() };
         match job.pods {
             1 => vec![job],
             pods => (0..pods).map(member).collect(),
@@ -81,7 +82,7 @@ mod tests {
     fn trace(nodes: usize, gpus: u64) -> Trace {
         let node = |at| TraceNode { name: format!("n{at}"), gpus, ..TraceNode::default() };
         let job = |gpus| TraceJob {
-            name: format!("j{gpus}"),
+            name: format!("j{gpus}").into(),
             pods: 1,
             gpus,
             gpu_milli: gpus * 500,

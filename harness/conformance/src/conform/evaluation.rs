@@ -190,7 +190,7 @@ mod tests {
     use insta::assert_snapshot;
 
     use super::*;
-    use crate::conform::{ConformanceGoals, report_text};
+    use crate::conform::{ConformanceGoals, ReportChanges, report_text};
     use crate::features::load_text;
     use crate::report::tests::case;
 
@@ -310,7 +310,7 @@ mod tests {
         ]);
         let unmet = |required: &[&str], max_skipped| {
             let required = required.iter().map(|text| text.parse().unwrap()).collect();
-            ConformanceGoals { required, max_skipped }.unmet(&report)
+            ConformanceGoals { required, max_skipped, baseline: None }.unmet(&report)
         };
         assert_eq!(unmet(&[], None), ["mine is not conformant"]);
         assert_eq!(unmet(&["quota"], None), Vec::<String>::new());
@@ -322,5 +322,35 @@ mod tests {
                 "--max-skipped 0: 1 behaviour skipped"
             ]
         );
+    }
+
+    #[test]
+    fn a_behaviour_that_passed_in_the_baseline_must_pass_again() {
+        let baseline = report_of(vec![
+            behaviour("gang.a", Level::Core, CaseOutcome::Passed),
+            behaviour("gang.b", Level::Extended, CaseOutcome::Passed),
+            behaviour("gang.c", Level::Extended, CaseOutcome::Failed),
+            behaviour("gang.d", Level::Extended, CaseOutcome::Failed),
+            behaviour("quota.a", Level::Core, CaseOutcome::Passed),
+        ]);
+        let report = report_of(vec![
+            behaviour("gang.a", Level::Core, CaseOutcome::Failed),
+            skipped("gang.b", Level::Extended, &["elastic"]),
+            behaviour("gang.c", Level::Extended, CaseOutcome::Passed),
+            behaviour("gang.d", Level::Extended, CaseOutcome::Failed),
+            behaviour("gang.new", Level::Extended, CaseOutcome::Failed),
+        ]);
+        let changes = ReportChanges::between(&baseline, &report);
+        let regressions = [
+            "gang.a passed in the baseline and failed now",
+            "gang.b passed in the baseline and was unsupported now",
+        ];
+        assert_eq!(changes.regressions, regressions);
+        assert_eq!(changes.others, ["gang.c failed in the baseline and passed now"]);
+        let goals = ConformanceGoals { baseline: Some(baseline), ..ConformanceGoals::default() };
+        assert_eq!(goals.unmet(&report), regressions);
+        let same =
+            ConformanceGoals { baseline: Some(report.clone()), ..ConformanceGoals::default() };
+        assert_eq!(same.unmet(&report), Vec::<String>::new());
     }
 }

@@ -3,17 +3,20 @@
 use std::str::FromStr;
 
 use super::profile::{Area, Level};
+use super::regressions::ReportChanges;
 use super::report::{AreaVerdict, ConformanceReport, ReportVerdict};
 use crate::text::{counted_noun, nearest_word};
 
 /// The demands of the command line on a report.
 #[derive(Clone, Debug, Default)]
 pub struct ConformanceGoals {
-    /// Areas and levels in which every behaviour must pass. Empty: the verdict must not be "not
-    /// conformant".
+    /// Areas and levels in which every behaviour must pass. Empty, without a baseline: the verdict
+    /// must not be "not conformant".
     pub required: Vec<RequiredLevel>,
     /// Maximum number of skipped behaviours; `None` means any.
     pub max_skipped: Option<usize>,
+    /// An earlier report: what passed in it must pass again.
+    pub baseline: Option<ConformanceReport>,
 }
 
 /// A level of an area in which every behaviour must pass, as `AREA[:LEVEL]`.
@@ -67,7 +70,10 @@ impl ConformanceGoals {
                 ));
             }
         }
-        if self.required.is_empty() && report.verdict.result == ReportVerdict::NotConformant {
+        if let Some(baseline) = &self.baseline {
+            unmet.extend(ReportChanges::between(baseline, report).regressions);
+        } else if self.required.is_empty() && report.verdict.result == ReportVerdict::NotConformant
+        {
             unmet.push(format!("{} is not conformant", report.implementation.name));
         }
         let skipped = report.skipped_count();

@@ -11,16 +11,9 @@ pub fn suite_digest<'f>(files: impl IntoIterator<Item = (&'f str, &'f [u8])>) ->
     files.sort_unstable();
     let mut sums = String::new();
     for (path, content) in files {
-        let _ = writeln!(sums, "{}  {path}", hex_text(&Sha256::digest(content)));
+        let _ = writeln!(sums, "{:x}  {path}", Sha256::digest(content));
     }
-    format!("sha256:{}", hex_text(&Sha256::digest(sums)))
-}
-
-fn hex_text(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    format!("sha256:{:x}", Sha256::digest(sums))
 }
 
 #[cfg(test)]

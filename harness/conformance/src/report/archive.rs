@@ -85,11 +85,7 @@ fn decode(text: &str, digest: &str) -> Result<BTreeMap<String, String>, String> 
 }
 
 fn digest_text(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().fold(String::from("sha256:"), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    format!("sha256:{:x}", Sha256::digest(bytes))
 }
 
 #[cfg(test)]

@@ -152,7 +152,4 @@ fn conform_reads_the_file_and_the_environment_but_its_profile_is_another() {
     let set = conform(file, &["--settings-profile", "ci"]);
     assert_eq!((set.execution.seed, set.execution.retries, set.max_skipped), (7, 3, Some(2)));
     assert_eq!(set.profile, "gpu-core-v1");
-    assert!(set.environment.is_cluster_chosen);
-    assert!(!conform("", &[]).environment.is_cluster_chosen);
-    assert!(conform("", &["--cluster", "emulator"]).environment.is_cluster_chosen);
 }

@@ -97,6 +97,5 @@ fn next_commands(folder: &LabFolder, lesson: &Lesson) -> String {
 fn random_text() -> anyhow::Result<String> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).context("cannot get random bytes")?;
-    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(digits.concat())
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }

@@ -194,6 +194,19 @@ fn a_scheduler_without_queues_runs_what_no_limit_restricts() {
     assert_snapshot!(queue_objects(QueueApi::None, &departments()), @r#"unsupported quota: the scheduler has no queues, and queue "a" has a limit of 6000m cpu"#);
 }
 
+#[test]
+fn a_queue_of_yunikorn_with_a_limit_of_0_has_a_maximum_that_yunikorn_does_not_ignore() {
+    let mut queues = departments();
+    queues.retain(|queue| queue["metadata"]["name"] == "guest");
+    queues[0]["spec"]["resources"] =
+        json!({"gpu": {"quota": 2, "limit": 0}, "cpu": {"limit": -1}, "memory": {"limit": -1}});
+    let objects = queue_objects(QueueApi::YuniKorn, &queues);
+    let resources: Vec<&str> =
+        objects.lines().skip_while(|line| !line.contains("resources:")).take(4).collect();
+    let resources: Vec<&str> = resources.iter().map(|line| line.trim()).collect();
+    assert_eq!(resources, ["resources:", "max:", "nvidia.com/gpu: '0'", "pods: 1000000"]);
+}
+
 /// A change of the departments that some API cannot express.
 fn changed(change: impl Fn(&mut Value)) -> String {
     let mut queues = departments();

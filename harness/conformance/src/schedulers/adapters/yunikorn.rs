@@ -25,6 +25,8 @@ const CONFIG_MAP_NAME: &str = "yunikorn-configs";
 const CONFIG_NAMESPACE: &str = "default";
 /// The queue of pods that name none.
 const DEFAULT_QUEUE: &str = "default";
+/// A number of pods that no queue of a scenario has.
+const MANY_PODS: u32 = 1_000_000;
 /// How long a gang's placeholders may wait. A gang of a scenario waits as long as it must.
 const PLACEHOLDER_TIMEOUT_SECS: u32 = 7 * 24 * 3600;
 
@@ -104,8 +106,12 @@ fn queues_below(parent: &str, queues: &Queues) -> Result<Vec<Value>, Unsupported
 
 fn queue_config(queue: &Queue, queues: &Queues) -> Result<Value, Unsupported> {
     let mut config = json!({"name": queue_name(&queue.name)});
-    for resource in QueueResource::ALL {
-        let limit = queues.effective_limit(queue, resource);
+    let limits = QueueResource::ALL.map(|resource| queues.effective_limit(queue, resource));
+    if limits.contains(&Some(0)) && limits.iter().flatten().all(|limit| *limit == 0) {
+        // YuniKorn ignores a maximum of which no amount is above 0.
+        config["resources"]["max"]["pods"] = json!(MANY_PODS);
+    }
+    for (resource, limit) in QueueResource::ALL.into_iter().zip(limits) {
         if let Some(limit) = limit {
             config["resources"]["max"][resource_name(resource)] = quantity(resource, limit)?;
         }

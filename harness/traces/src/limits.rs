@@ -3,58 +3,72 @@
 use std::fmt;
 
 /// An inclusive range of whole numbers.
-#[derive(Clone, Copy)]
-pub(super) struct IntRange {
+#[derive(Clone, Copy, Debug)]
+pub struct IntRange {
     min: u64,
     max: u64,
 }
 
 /// The names that Kubernetes accepts, up to this length.
-#[derive(Clone, Copy)]
-pub(super) struct NameLimit {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NameLimit {
     max_length: usize,
 }
 
 /// CPU in millicores; at most a million cores.
-pub(super) const CPU_MILLI_RANGE: IntRange = IntRange { min: 0, max: 1_000_000_000 };
+pub(crate) const CPU_MILLI_RANGE: IntRange = IntRange { min: 0, max: 1_000_000_000 };
 /// Memory in MiB; at most 1 PiB.
-pub(super) const MEMORY_MIB_RANGE: IntRange = IntRange { min: 0, max: 1 << 30 };
+pub(crate) const MEMORY_MIB_RANGE: IntRange = IntRange { min: 0, max: 1 << 30 };
 /// Number of GPUs of a node or a pod.
-pub(super) const GPUS_RANGE: IntRange = IntRange { min: 0, max: 1024 };
+pub(crate) const GPUS_RANGE: IntRange = IntRange { min: 0, max: 1024 };
+/// Number of GPUs of a job, over all its pods.
+pub(crate) const GPUS_OF_JOB_RANGE: IntRange = IntRange { min: 0, max: 1 << 20 };
 /// A share of a GPU in thousandths.
-pub(super) const GPU_MILLI_RANGE: IntRange = IntRange { min: 0, max: 1000 };
+pub(crate) const GPU_MILLI_RANGE: IntRange = IntRange { min: 0, max: 1000 };
 /// Number of pods of a gang.
-pub(super) const PODS_RANGE: IntRange = IntRange { min: 1, max: 100_000 };
+pub(crate) const PODS_RANGE: IntRange = IntRange { min: 1, max: 100_000 };
 /// A time in seconds; at most a hundred years.
-pub(super) const SECS_RANGE: IntRange = IntRange { min: 0, max: 3_155_760_000 };
+pub const SECS_RANGE: IntRange = IntRange { min: 0, max: 3_155_760_000 };
 /// Node names are also label values, which have at most 63 characters.
-pub(super) const NODE_NAME_LIMIT: NameLimit = NameLimit { max_length: 63 };
+pub(crate) const NODE_NAME_LIMIT: NameLimit = NameLimit { max_length: 63 };
 /// Queue names are label values of the queues' pods, which have at most 63 characters.
-pub(super) const QUEUE_NAME_LIMIT: NameLimit = NameLimit { max_length: 63 };
+pub(crate) const QUEUE_NAME_LIMIT: NameLimit = NameLimit { max_length: 63 };
 /// Pod names append member and attempt numbers to the job name, within 253 characters.
-pub(super) const JOB_NAME_LIMIT: NameLimit = NameLimit { max_length: 200 };
+pub(crate) const JOB_NAME_LIMIT: NameLimit = NameLimit { max_length: 200 };
 /// Maximum number of GPUs of a queue, and maximum weight.
 const AMOUNT_MAX: f64 = 1_000_000_000.0;
 
-pub(super) const ALLOWED_MODEL: &str =
+pub(crate) const ALLOWED_MODEL: &str =
     "letters, digits, '-', '_' and '.', a letter or digit at both ends, at most 63 long";
-pub(super) const ALLOWED_AMOUNT: &str = "a number from 0 to 1000000000, or -1 for no bound";
-pub(super) const ALLOWED_WEIGHT: &str = "a number from 0 to 1000000000";
-pub(super) const ALLOWED_PRIORITY: &str = "a whole number from -2147483648 to 2147483647";
+pub(crate) const ALLOWED_AMOUNT: &str = "a number from 0 to 1000000000, or -1 for no bound";
+pub(crate) const ALLOWED_WEIGHT: &str = "a number from 0 to 1000000000";
+/// Which seconds are allowed.
+pub const ALLOWED_SECS: &str = "seconds from 0 to those of a hundred years";
+pub(crate) const ALLOWED_PRIORITY: &str = "a whole number from -2147483648 to 2147483647";
 
 impl IntRange {
-    pub(super) fn contains(self, count: u64) -> bool {
+    pub(crate) fn contains(self, count: u64) -> bool {
         (self.min..=self.max).contains(&count)
     }
 
     /// Like [`Self::contains`], for a fractional value.
-    pub(super) fn contains_fraction(self, count: f64) -> bool {
-        use super::metrics::to_f64;
+    pub fn contains_fraction(self, count: f64) -> bool {
+        use crate::numbers::to_f64;
         (to_f64(self.min)..=to_f64(self.max)).contains(&count)
     }
 
+    /// The limits as text.
+    pub(crate) fn limits(self) -> String {
+        format!("from {} to {}", self.min, self.max)
+    }
+
+    /// The range with 0, for columns in which public traces write it.
+    pub(crate) fn from_zero(self) -> Self {
+        Self { min: 0, ..self }
+    }
+
     /// The range without 0, for resources that every node has.
-    pub(super) fn at_least_one(self) -> Self {
+    pub(crate) fn at_least_one(self) -> Self {
         Self { min: 1, ..self }
     }
 }
@@ -68,7 +82,7 @@ impl fmt::Display for IntRange {
 impl NameLimit {
     /// Whether Kubernetes accepts the name: non-empty parts between dots that do not begin or end
     /// with a hyphen.
-    pub(super) fn is_valid_name(self, name: &str) -> bool {
+    pub(crate) fn is_valid_name(self, name: &str) -> bool {
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let is_part = |part: &str| {
             !part.is_empty()
@@ -89,7 +103,7 @@ impl fmt::Display for NameLimit {
 }
 
 /// Whether a GPU model is a valid label value.
-pub(super) fn is_valid_model(model: &str) -> bool {
+pub(crate) fn is_valid_model(model: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let ends = |c: char| c.is_ascii_alphanumeric();
     model.is_empty()
@@ -100,10 +114,10 @@ pub(super) fn is_valid_model(model: &str) -> bool {
 }
 
 #[expect(clippy::float_cmp, reason = "-1 is written, not calculated")]
-pub(super) fn is_valid_amount(amount: f64) -> bool {
+pub(crate) fn is_valid_amount(amount: f64) -> bool {
     is_valid_weight(amount) || amount == -1.0
 }
 
-pub(super) fn is_valid_weight(weight: f64) -> bool {
+pub(crate) fn is_valid_weight(weight: f64) -> bool {
     (0.0..=AMOUNT_MAX).contains(&weight)
 }
