@@ -10,6 +10,7 @@ mod driver;
 mod metrics;
 mod objects;
 mod report;
+mod submission;
 mod trace;
 mod transform;
 
@@ -27,6 +28,7 @@ use schedlab_traces::{ReadOptions, TraceFormat, limits::SECS_RANGE, read_jobs};
 
 pub use report::{NeverStartedReason, Report, WaitingTimes};
 pub use schedlab_traces::TraceError;
+pub use submission::submitted_objects;
 pub(crate) use trace::{Trace, TraceJob, TraceNode, TraceQueue};
 
 /// Arguments of `schedlab simulate`.

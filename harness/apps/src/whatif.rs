@@ -91,8 +91,7 @@ pub fn what_if(case: &Case, changes: &Changes, options: &Options) -> Result<Answ
         submitted::expand(case, &changes.submitted, loaded.config(), now)?
     };
     let changed = apply::apply(case, changes, submitted)?;
-    let run_times =
-        if options.horizon.is_some() { RunTimes::Known } else { RunTimes::Ignored };
+    let run_times = if options.horizon.is_some() { RunTimes::Known } else { RunTimes::Ignored };
     let forecast_options = |case: &Case| ForecastOptions {
         start_millis: Some(start),
         horizon: options.horizon.unwrap_or(REST_WITHIN),

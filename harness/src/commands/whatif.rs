@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context as _;
 use schedlab_api::Value;
 use schedlab_apps::whatif::{Changes, Options, QueueChange, QueueField, WhatIfError, what_if};
 use schedlab_casefiles::Case;
@@ -98,7 +97,9 @@ fn manifests(file: &Path) -> anyhow::Result<Vec<Value>> {
     }
     match objects.iter().find(|object| object.get("kind").and_then(Value::as_str).is_none()) {
         Some(_) => Err(usage("got an object without kind, expected manifests".to_owned()).into()),
-        None if objects.is_empty() => Err(usage("got no object, expected manifests".to_owned()).into()),
+        None if objects.is_empty() => {
+            Err(usage("got no object, expected manifests".to_owned()).into())
+        }
         None => Ok(objects),
     }
 }

@@ -14,8 +14,7 @@ use schedlab_scheduler_core::{
 };
 
 use super::{
-    UnschedulablePod, WaitingGroup, group_name, release_claims, unschedulable_pods,
-    waiting_groups,
+    UnschedulablePod, WaitingGroup, group_name, release_claims, unschedulable_pods, waiting_groups,
 };
 use crate::{
     config::Config,

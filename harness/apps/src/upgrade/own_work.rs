@@ -100,9 +100,8 @@ impl DecisionComparison {
             if *old == new {
                 continue;
             }
-            let counts = |it: &GroupDecision| {
-                (it.nodes.values().sum::<usize>(), it.pending, it.evicted)
-            };
+            let counts =
+                |it: &GroupDecision| (it.nodes.values().sum::<usize>(), it.pending, it.evicted);
             let is_same_outcome = counts(old) == counts(&new);
             let difference =
                 DecisionDifference { group: group.clone(), from: old.clone(), to: new };
@@ -195,8 +194,7 @@ pub async fn run_upgrade_on_own_work(
         let version = if matches!(direction, UpgradeDirection::Forward(_)) { to } else { from };
         let title = format!("{}, {strategy}", direction.name_suffix());
         let step = progress.begin_step(&title, Duration::from_secs(15));
-        let (transition, new) =
-            replace(environment, &mut monitor, old, version, direction).await?;
+        let (transition, new) = replace(environment, &mut monitor, old, version, direction).await?;
         progress.finish_step(step);
         let failed = !transition.checks.iter().all(InvariantCheck::passed);
         transitions.push(transition);

@@ -203,7 +203,10 @@ impl Answer {
                 cycles: with.cycles,
                 at_rest: with.is_at_rest,
                 ended_pods: with.ended,
-                starts_in_both: first_starts(with).keys().filter(|pod| first.contains_key(*pod)).count(),
+                starts_in_both: first_starts(with)
+                    .keys()
+                    .filter(|pod| first.contains_key(*pod))
+                    .count(),
             },
             notes: with.notes.clone(),
         }
@@ -311,7 +314,10 @@ fn submitted_groups(changed: &ChangedCase, with: &Forecast) -> Vec<SubmittedGrou
         let started = pods.iter().filter(|pod| starts.contains_key(&(namespace, pod.as_str())));
         let waiting = with.waiting.iter().find(|group| full_name(group) == **name);
         let broken = with.unschedulable.iter().find(|broken| {
-            broken.pod.split_once('/').is_some_and(|(at, pod)| at == namespace && pods.contains(pod))
+            broken
+                .pod
+                .split_once('/')
+                .is_some_and(|(at, pod)| at == namespace && pods.contains(pod))
         });
         let (reason, remedy) = match (waiting, broken) {
             (Some(group), _) => {

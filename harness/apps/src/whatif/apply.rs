@@ -225,10 +225,7 @@ impl ChangedCase {
         Ok(())
     }
 
-    fn add_submitted(
-        &mut self,
-        submitted: Vec<(&'static str, Value)>,
-    ) -> Result<(), ChangeError> {
+    fn add_submitted(&mut self, submitted: Vec<(&'static str, Value)>) -> Result<(), ChangeError> {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for (list, new) in submitted {
             let is_same = |old: &Arc<Value>| {
@@ -278,12 +275,7 @@ fn make_pending(pod: &mut Value) {
 }
 
 /// The error for a name that no object has.
-fn unknown(
-    option: &'static str,
-    noun: &str,
-    name: &str,
-    objects: &[Arc<Value>],
-) -> ChangeError {
+fn unknown(option: &'static str, noun: &str, name: &str, objects: &[Arc<Value>]) -> ChangeError {
     let names: Vec<&str> = objects.iter().map(|one| object::name(one)).collect();
     let near = did_you_mean_suffix(name, names.iter().copied());
     let message = match names.first() {

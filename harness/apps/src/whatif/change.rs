@@ -101,7 +101,9 @@ impl FromStr for NamedAmount {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let expected = || {
-            format!("got {text}, expected QUEUE=NUMBER, QUEUE=+NUMBER, QUEUE=-NUMBER or QUEUE=unlimited")
+            format!(
+                "got {text}, expected QUEUE=NUMBER, QUEUE=+NUMBER, QUEUE=-NUMBER or QUEUE=unlimited"
+            )
         };
         let (name, amount) = text.rsplit_once('=').ok_or_else(expected)?;
         let number = |text: &str| {
@@ -141,9 +143,8 @@ impl FromStr for PriorityChange {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || {
-            format!("got {text}, expected QUEUE=NUMBER or NAMESPACE/PODGROUP=PRIORITYCLASS")
-        };
+        let expected =
+            || format!("got {text}, expected QUEUE=NUMBER or NAMESPACE/PODGROUP=PRIORITYCLASS");
         let (name, value) = text.split_once('=').ok_or_else(expected)?;
         let Some((namespace, name)) = name.split_once('/') else {
             return text.parse().map(Self::Queue).map_err(|_| expected());

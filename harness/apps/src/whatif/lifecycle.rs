@@ -28,11 +28,9 @@ pub(super) fn lifecycles(
     run_times: RunTimes,
 ) -> BTreeMap<(String, String), PodLifecycle> {
     let of_pod = |pod: &Value| {
-        let duration = |key: &str| {
-            match parse_go_duration(object::annotation(pod, key)?)? {
-                GoDuration::Positive(duration) => Some(duration),
-                GoDuration::Negative => None,
-            }
+        let duration = |key: &str| match parse_go_duration(object::annotation(pod, key)?)? {
+            GoDuration::Positive(duration) => Some(duration),
+            GoDuration::Negative => None,
         };
         let deadline = object::number(pod, &["spec", "activeDeadlineSeconds"]);
         let deadline = deadline.and_then(|secs| u64::try_from(secs).ok()).map(Duration::from_secs);

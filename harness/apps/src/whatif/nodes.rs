@@ -128,11 +128,7 @@ fn copy_of(template: &Value, name: &str, old_gpus: u32, gpus: u32) -> Value {
         amounts.insert(resources::GPU.to_owned(), json!(gpus.to_string()));
     }
     if object::label(&node, labels::GPU_COUNT).is_some() {
-        object::set(
-            &mut node,
-            &["metadata", "labels", labels::GPU_COUNT],
-            json!(gpus.to_string()),
-        );
+        object::set(&mut node, &["metadata", "labels", labels::GPU_COUNT], json!(gpus.to_string()));
     }
     node
 }

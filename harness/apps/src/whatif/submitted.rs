@@ -60,10 +60,9 @@ async fn expand_on_emulator(
         before.extend(list(&api, kind).await?.iter().map(|object| (kind.array, uid(object))));
     }
     for manifest in manifests {
-        api.create(manifest).await.map_err(|error| ChangeError {
-            option: "--submit",
-            message: format!("{error:#}"),
-        })?;
+        api.create(manifest)
+            .await
+            .map_err(|error| ChangeError { option: "--submit", message: format!("{error:#}") })?;
     }
     let config = Config { idle_policy: IdlePolicy::UntilEvent, ..config.clone() };
     let name = config.scheduler_name.clone();

@@ -28,24 +28,34 @@ impl fmt::Display for Answer {
 impl Answer {
     /// The answer in sentences.
     pub fn summary(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.submitted.iter().map(|group| {
-            let name = &group.group;
-            let start = self.started.iter().find(|started| started.group == *name);
-            let started = start.map(|start| format!(
-                "{name} starts {} on {}{}",
-                time_text(start.after_secs),
-                list_text(&start.nodes, 4),
-                evicts_text(&start.evicts)
-            ));
-            match (&group.reason, started) {
-                (None, Some(started)) => started,
-                (Some(reason), Some(started)) => {
-                    format!("{started}; {} of {} pods stay pending: {reason}", group.pods - group.started.min(group.pods), group.pods)
+        let mut lines: Vec<String> = self
+            .submitted
+            .iter()
+            .map(|group| {
+                let name = &group.group;
+                let start = self.started.iter().find(|started| started.group == *name);
+                let started = start.map(|start| {
+                    format!(
+                        "{name} starts {} on {}{}",
+                        time_text(start.after_secs),
+                        list_text(&start.nodes, 4),
+                        evicts_text(&start.evicts)
+                    )
+                });
+                match (&group.reason, started) {
+                    (None, Some(started)) => started,
+                    (Some(reason), Some(started)) => {
+                        format!(
+                            "{started}; {} of {} pods stay pending: {reason}",
+                            group.pods - group.started.min(group.pods),
+                            group.pods
+                        )
+                    }
+                    (Some(reason), None) => format!("{name} stays pending: {reason}"),
+                    (None, None) => format!("{name} does not start before the end of the forecast"),
                 }
-                (Some(reason), None) => format!("{name} stays pending: {reason}"),
-                (None, None) => format!("{name} does not start before the end of the forecast"),
-            }
-        }).collect();
+            })
+            .collect();
         let amounts = |groups: &[StartedGroup]| {
             let pods: usize = groups.iter().map(|group| group.pods).sum();
             let gpus: f64 = groups.iter().map(|group| group.gpus).sum();
@@ -62,10 +72,16 @@ impl Answer {
             format!("{} of {groups}, {noun} {}", counted_noun(pods, "pod"), list_text(&queues, 8))
         };
         if !self.started.is_empty() {
-            lines.push(format!("{} start only with the changes, or earlier", amounts(&self.started)));
+            lines.push(format!(
+                "{} start only with the changes, or earlier",
+                amounts(&self.started)
+            ));
         }
         if !self.delayed.is_empty() {
-            lines.push(format!("{} start only without the changes, or earlier", amounts(&self.delayed)));
+            lines.push(format!(
+                "{} start only without the changes, or earlier",
+                amounts(&self.delayed)
+            ));
         }
         if !self.evicted.is_empty() {
             lines.push(format!("evicted only with the changes: {}", evicted(&self.evicted)));
@@ -85,7 +101,11 @@ impl Answer {
         }
         let more: usize = self.pending.iter().map(|reason| reason.only_with_changes).sum();
         let pending: usize = self.pending.iter().map(|reason| reason.groups.len()).sum();
-        let only = if more == 0 { String::new() } else { format!(", {more} of them only with the changes") };
+        let only = if more == 0 {
+            String::new()
+        } else {
+            format!(", {more} of them only with the changes")
+        };
         lines.push(format!("{} pending at the end{only}", counted_noun(pending, "pod group")));
         let end = if self.end.at_rest { "at rest" } else { "not at rest" };
         lines.push(format!(

@@ -21,13 +21,13 @@ const QUIET: Duration = Duration::from_mins(3);
 /// Pods that start and pods that are evicted, each with its node. Names that controllers draw are
 /// left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
-    pub started: Vec<String>,
-    pub evicted: Vec<String>,
+pub(crate) struct Outcome {
+    pub(crate) started: Vec<String>,
+    pub(crate) evicted: Vec<String>,
 }
 
 impl Outcome {
-    pub fn of_answer(answer: &Answer) -> Self {
+    pub(crate) fn of_answer(answer: &Answer) -> Self {
         let steps = |step: &'static str| {
             let steps = answer.plan.iter().filter(move |it| it.step == step);
             steps.map(|it| format!("{} on {}", plain_name(&it.pod), it.node))
@@ -42,22 +42,25 @@ impl Outcome {
     }
 }
 
-/// The name without the suffix that the controller of jobs draws.
+/// The name without the suffix that the controller of jobs draws, or the number of a member of a
+/// submitted gang: equal members are placed in the order of their uids, which nobody knows before.
 fn plain_name(pod: &str) -> &str {
+    let name = pod.split('/').next_back().unwrap_or(pod);
     match pod.rsplit_once('-') {
-        Some((job, _)) if job.contains("/job-") => job,
+        Some((workload, _)) if name.starts_with("job-") => workload,
+        Some((gang, _)) if name.starts_with("new-") && name.matches('-').count() == 2 => gang,
         _ => pod,
     }
 }
 
-pub struct LiveCluster {
+pub(crate) struct LiveCluster {
     emulator: Emulator,
     config: Config,
 }
 
 impl LiveCluster {
     /// Starts a cluster with these objects, and waits until it is at rest.
-    pub async fn start(seed: u64, objects: Vec<Value>) -> Self {
+    pub(crate) async fn start(seed: u64, objects: Vec<Value>) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let emulator = Emulator::start(Options { seed, ..Options::with_clock(clock.clone()) });
         let common = schedlab_api::crds::all_crds().into_iter();
@@ -71,13 +74,13 @@ impl LiveCluster {
         Self { emulator, config }
     }
 
-    pub async fn capture(&self) -> Case {
+    pub(crate) async fn capture(&self) -> Case {
         let now = self.emulator.clock().now().to_string();
         capture(self.emulator.client(), self.config.clone(), &now).await.unwrap()
     }
 
     /// Makes the changes, and waits until the cluster is at rest.
-    pub async fn make(&self, changes: &Changes) -> Outcome {
+    pub(crate) async fn make(&self, changes: &Changes) -> Outcome {
         let before = self.emulator.revision();
         for change in &changes.queues {
             let mut patch = json!({});

@@ -9,21 +9,21 @@ use schedlab_casefiles::Case;
 const TEAMS: [&str; 3] = ["team-a", "team-b", "team-c"];
 const CLASSES: [&str; 4] = ["train", "train", "train", "build"];
 
-pub struct RandomCluster {
+pub(crate) struct RandomCluster {
     random: SplitMix64,
     nodes: usize,
     gpus: usize,
 }
 
 impl RandomCluster {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut random = SplitMix64::new(seed);
         let (nodes, gpus) = (2 + random.below(4), [4, 8][random.below(2)]);
         Self { random, nodes, gpus }
     }
 
     /// Nodes, queues and work that fills about all of them.
-    pub fn objects(&mut self) -> Vec<Value> {
+    pub(crate) fn objects(&mut self) -> Vec<Value> {
         let mut objects: Vec<Value> = (0..self.nodes).map(|at| node(at, self.gpus)).collect();
         let total = self.nodes * self.gpus;
         objects.push(queue("all", None, total, 1));
@@ -32,7 +32,7 @@ impl RandomCluster {
             objects.push(queue(team, Some("all"), quota, 1 + self.random.below(3)));
         }
         let mut used = 0;
-        let full = total * (60 + self.random.below(80)) / 100;
+        let full = total * (70 + self.random.below(90)) / 100;
         for number in 0.. {
             let (work, gpus) = self.work(&format!("old-{number}"));
             objects.extend(work);
@@ -45,7 +45,7 @@ impl RandomCluster {
     }
 
     /// One or two changes.
-    pub fn changes(&mut self, case: &Case) -> Changes {
+    pub(crate) fn changes(&mut self, case: &Case) -> Changes {
         let mut changes = Changes::default();
         for _ in 0..=self.random.below(2) {
             self.add_change(case, &mut changes);
@@ -107,8 +107,7 @@ impl RandomCluster {
                 let group = json!({ "apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
                     "metadata": { "name": name, "namespace": "default" },
                     "spec": { "queue": team, "minMember": members, "priorityClassName": class } });
-                let member =
-                    |at| pod(&format!("{name}-{at}"), team, class, gpus, Some(name));
+                let member = |at| pod(&format!("{name}-{at}"), team, class, gpus, Some(name));
                 let objects = std::iter::once(group).chain((0..members).map(member));
                 (objects.collect(), members * gpus)
             }
@@ -132,8 +131,7 @@ impl RandomCluster {
 
 fn node(at: usize, gpus: usize) -> Value {
     let name = format!("node-{at}");
-    let amounts =
-        json!({ "cpu": "64", "memory": "512Gi", "pods": "110", (resources::GPU): gpus.to_string() });
+    let amounts = json!({ "cpu": "64", "memory": "512Gi", "pods": "110", (resources::GPU): gpus.to_string() });
     json!({ "apiVersion": "v1", "kind": "Node",
         "metadata": { "name": name, "labels": { (labels::HOSTNAME): name } },
         "status": { "allocatable": amounts, "capacity": amounts } })

@@ -41,7 +41,7 @@ impl UpgradeWork {
             objects.extend(submitted_objects(&mut jobs, &queues, &args.scheduler_name));
         }
         let is_own = !args.case.is_empty() || args.trace.is_some();
-        let nodes = fleet.nodes().count() + objects.iter().filter(|it| is_kind(it, "Node")).count();
+        let nodes = fleet.nodes().len() + objects.iter().filter(|it| is_kind(it, "Node")).count();
         if nodes == 0 {
             let message = "got a case without nodes, expected a captured cluster";
             return Err(UsageError(message.to_owned()).into());
