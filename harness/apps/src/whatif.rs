@@ -132,3 +132,6 @@ impl From<anyhow::Error> for WhatIfError {
         error.downcast().map_or_else(Self::Submitted, Self::Change)
     }
 }
+
+#[cfg(test)]
+mod tests;

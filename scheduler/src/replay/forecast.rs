@@ -201,7 +201,9 @@ struct Future<'a> {
     /// Pods that replace evicted ones.
     replacements: BTreeSet<PodId>,
     /// Pods that leave or end, by time.
-    departures: BTreeMap<Time, Vec<PodId>>,
+    departures: BTreeSet<(Time, PodId)>,
+    /// When each pod leaves or ends; `None`: never.
+    departure_of: Vec<Option<Time>>,
     first_usage: BTreeMap<QueueId, QueueUsage>,
 }
 
@@ -220,13 +222,15 @@ impl<'a> Future<'a> {
             options.lifecycles.get(&key).copied().unwrap_or_default()
         };
         let lifecycles = snapshot.pods.iter().map(lifecycle).collect();
+        let pods = snapshot.pods.len();
         let mut future = Self {
             snapshot,
             profile,
             start,
             lifecycles,
             replacements: BTreeSet::new(),
-            departures: BTreeMap::new(),
+            departures: BTreeSet::new(),
+            departure_of: vec![None; pods],
             first_usage: BTreeMap::new(),
         };
         for id in 0..future.snapshot.pods.len() {
@@ -256,7 +260,8 @@ impl<'a> Future<'a> {
         let Some(time) = time else { return };
         // What should have ended before the start ends soon after it.
         let at = since.0.saturating_add(millis(time)).max(self.start.0.saturating_add(1));
-        self.departures.entry(Time(at)).or_default().push(pod);
+        self.departures.insert((Time(at), pod));
+        self.departure_of[pod.0 as usize] = Some(Time(at));
     }
 
     /// Runs a cycle and applies its plan.
@@ -318,20 +323,19 @@ impl<'a> Future<'a> {
             self.snapshot.pod_groups[group.0 as usize].last_eviction = Some(now);
         }
         // It does not end by itself any more.
-        for pods in self.departures.values_mut() {
-            pods.retain(|pod| *pod != id);
+        if let Some(at) = self.departure_of[id.0 as usize].take() {
+            self.departures.remove(&(at, id));
         }
         self.end_after(id, now, Some(self.lifecycles[id.0 as usize].termination));
     }
 
     /// When the next cycle runs; `None` if nothing changes any more.
-    fn time_of_next_cycle(&mut self, plan: &Plan, period: i64) -> Option<Time> {
-        self.departures.retain(|_, pods| !pods.is_empty());
+    fn time_of_next_cycle(&self, plan: &Plan, period: i64) -> Option<Time> {
         let now = self.snapshot.now.0;
         let earliest = now.saturating_add(period);
         let changes = plan.decisions.iter().any(|it| !matches!(it, Decision::Pipeline { .. }));
         let after_plan = (changes || !plan.staleness_changes.is_empty()).then_some(earliest);
-        let departure = self.departures.keys().next().map(|time| time.0.max(earliest));
+        let departure = self.departures.first().map(|(time, _)| time.0.max(earliest));
         let requeue = plan.requeue_after_millis.and_then(|after| i64::try_from(after).ok());
         let requeue = requeue.map(|after| now.saturating_add(after).max(earliest));
         after_plan.into_iter().chain(departure).chain(requeue).min().map(Time)
@@ -339,12 +343,11 @@ impl<'a> Future<'a> {
 
     /// Moves the time on, and lets pods end and leave.
     fn advance(&mut self, to: Time, result: &mut Forecast) {
-        while let Some(entry) = self.departures.first_entry().filter(|entry| *entry.key() <= to) {
-            let (at, pods) = entry.remove_entry();
+        while let Some((at, pod)) = self.departures.first().copied().filter(|(at, _)| *at <= to) {
+            self.departures.remove(&(at, pod));
+            self.departure_of[pod.0 as usize] = None;
             self.snapshot.now = at;
-            for pod in pods {
-                self.end(pod, result);
-            }
+            self.end(pod, result);
         }
         self.snapshot.now = to;
     }
