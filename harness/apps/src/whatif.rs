@@ -55,7 +55,9 @@ const REST_WITHIN: Duration = Duration::from_mins(10);
 /// let mut case = Case::default();
 /// let amounts = json!({ "cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8" });
 /// let objects = [
-///     ("nodes", json!({ "metadata": { "name": "node-1" }, "status": { "allocatable": amounts } })),
+///     ("nodes", json!({ "metadata": { "name": "node-1" },
+///         "status": { "allocatable": amounts,
+///                     "conditions": [{ "type": "Ready", "status": "True" }] } })),
 ///     ("queues", json!({ "metadata": { "name": "team" },
 ///         "spec": { "resources": { "gpu": { "quota": 8, "limit": -1, "overQuotaWeight": 1 },
 ///             "cpu": { "quota": -1, "limit": -1 }, "memory": { "quota": -1, "limit": -1 } } } })),

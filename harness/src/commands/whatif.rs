@@ -15,7 +15,7 @@ use crate::cli::{Format, WhatIf};
 use crate::exit::ExitStatus;
 
 /// Answers what would happen if the cluster were changed.
-pub fn run_whatif_command(args: &WhatIf) -> anyhow::Result<ExitStatus> {
+pub(super) fn run_whatif_command(args: &WhatIf) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
     let changes = changes(args)?;
     if changes.is_empty() {

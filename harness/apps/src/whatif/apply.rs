@@ -250,7 +250,7 @@ impl ChangedCase {
         if let Some(pods) = counts.get("pods") {
             let groups = counts.get("podGroups").copied().unwrap_or_default();
             self.descriptions.push(format!(
-                "{} in {} are submitted",
+                "submitted: {} in {}",
                 counted_noun(*pods, "pod"),
                 counted_noun(groups, "pod group")
             ));

@@ -73,13 +73,13 @@ impl Answer {
         };
         if !self.started.is_empty() {
             lines.push(format!(
-                "{} start only with the changes, or earlier",
+                "start only with the changes, or earlier: {}",
                 amounts(&self.started)
             ));
         }
         if !self.delayed.is_empty() {
             lines.push(format!(
-                "{} start only without the changes, or earlier",
+                "start only without the changes, or earlier: {}",
                 amounts(&self.delayed)
             ));
         }
@@ -92,7 +92,7 @@ impl Answer {
         if !self.displaced.is_empty() {
             let back = self.displaced.iter().filter(|pod| pod.is_replaced).count();
             lines.push(format!(
-                "{} leave with their nodes; controllers create {back} of them again",
+                "pods of removed nodes: {}, {back} of which controllers create again",
                 counted_noun(self.displaced.len(), "pod")
             ));
         }
@@ -106,7 +106,7 @@ impl Answer {
         } else {
             format!(", {more} of them only with the changes")
         };
-        lines.push(format!("{} pending at the end{only}", counted_noun(pending, "pod group")));
+        lines.push(format!("pending at the end: {}{only}", counted_noun(pending, "pod group")));
         let end = if self.end.at_rest { "at rest" } else { "not at rest" };
         lines.push(format!(
             "the cluster is {end} after {} and {}",
@@ -256,7 +256,7 @@ fn list_text(names: &[String], max: usize) -> String {
 }
 
 fn evicts_text(groups: &[String]) -> String {
-    if groups.is_empty() { String::new() } else { format!("; {} leave", list_text(groups, 3)) }
+    if groups.is_empty() { String::new() } else { format!("; it evicts {}", list_text(groups, 3)) }
 }
 
 fn time_text(seconds: f64) -> String {
