@@ -7,6 +7,9 @@ use schedlab_traces::{JobEnd, TraceJob, TraceQueue};
 
 use super::objects::{TargetScheduler, job_objects, queue_object};
 
+/// Parent of the queues that only jobs name.
+const PARENT: &str = "trace";
+
 /// The objects of jobs, which never end, after queues that they name and that `queues` lacks. Jobs
 /// without a queue are assigned to the leaf queues in turn.
 pub fn submitted_objects(
@@ -27,13 +30,12 @@ pub fn submitted_objects(
     for (job, leaf) in without_queue.zip(leaves.iter().cycle()) {
         job.queue = (*leaf).into();
     }
-    let unknown: BTreeSet<&str> = jobs
-        .iter()
-        .map(|job| job.queue.as_str())
-        .filter(|queue| !known.contains(*queue) && *queue != object_names::DEFAULT_QUEUE)
-        .collect();
-    let mut objects: Vec<Value> =
-        unknown.into_iter().map(|name| queue_object(&unlimited_queue(name))).collect();
+    let named = jobs.iter().map(|job| job.queue.as_str());
+    let unknown: BTreeSet<&str> = named.filter(|queue| !known.contains(*queue)).collect();
+    let parent = Some(unlimited_queue(PARENT, "")).filter(|_| !unknown.is_empty());
+    let parent = parent.filter(|_| !known.contains(PARENT)).into_iter();
+    let queues = parent.chain(unknown.into_iter().map(|name| unlimited_queue(name, PARENT)));
+    let mut objects: Vec<Value> = queues.map(|queue| queue_object(&queue)).collect();
     let scheduler = TargetScheduler { name: scheduler_name.to_owned(), shares_gpus: true };
     for job in jobs {
         let job = TraceJob { end: JobEnd::Never, ..job.clone() };
@@ -42,11 +44,11 @@ pub fn submitted_objects(
     objects
 }
 
-fn unlimited_queue(name: &str) -> TraceQueue {
+fn unlimited_queue(name: &str, parent: &str) -> TraceQueue {
     TraceQueue {
         line: 0,
         name: name.to_owned(),
-        parent: String::new(),
+        parent: parent.to_owned(),
         quota: -1.0,
         weight: 1.0,
         limit: -1.0,
