@@ -6,7 +6,7 @@ Feature: Higher priority runs first
     # slack: 8
     And a queue "team-a" with a quota of 8
 
-  @id:preemption.lowest-first
+  @id:preemption.lowest-first @preemption
   Scenario: A higher priority takes the place of the lowest below it
     # slack: 60
     Given a priority class "middle" with value 60

@@ -5,9 +5,11 @@ mod compare;
 mod conform;
 mod demo;
 mod lab;
+mod policies;
 pub mod settings;
 mod shards;
 mod top;
+mod trace;
 mod ui;
 mod whatif;
 
@@ -31,12 +33,18 @@ pub use case::{
     Capture, CaseCommand, CaseFiles, CaseScheduler, Explain, Feature, Minimise, Redact, Replay,
 };
 pub use demo::Demo;
+pub use policies::Compare;
+
 pub use lab::{
     LabAnswer, LabApply, LabCheck, LabEvidence, LabFolderArgs, LabGrade, LabKubectl, LabList,
     LabReset, LabStart, LabVerb, LabWait,
 };
 pub use shards::{Merge, RunPlace, ShardPod, ShardPods};
 pub use top::Top;
+pub use trace::{
+    TraceCut, TraceGenerate, TraceImport, TraceInput, TraceMerge, TraceQueues, TraceScale,
+    TraceStats, TraceTime, TraceVerb,
+};
 pub use ui::Ui;
 pub use whatif::WhatIf;
 
@@ -94,7 +102,8 @@ Examples:
 
 const INIT_EXAMPLE: &str = "\
 Example:
-  schedlab init my-scheduler && cd my-scheduler && schedlab run";
+  schedlab init my-scheduler && cd my-scheduler && schedlab run
+  schedlab init --with-scheduler && schedlab conform --target target.yaml";
 
 const SCHEDULER_EXAMPLES: &str = "\
 Examples:
@@ -185,6 +194,13 @@ pub enum Command {
     /// Replay a workload trace in virtual time and report utilisation, waiting times and evictions.
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Box<schedlab_apps::simulate::Args>),
+    /// Traces of jobs: import, describe, generate, cut, merge and scale them.
+    #[command(subcommand, after_help = trace::EXAMPLES)]
+    Trace(Box<TraceVerb>),
+    /// Compare two policies, schedulers or fleets on a trace: simulated weeks of both, with only
+    /// what is beyond chance marked.
+    #[command(after_help = policies::EXAMPLES)]
+    Compare(Box<Compare>),
     /// Run recorded scheduling cases and decisions on the scheduler's core and compare the
     /// outcomes; cases with rounds also run end to end on an emulated cluster.
     #[command(after_help = "Example:\n  schedlab cases cases --filter reclaim")]
@@ -242,6 +258,9 @@ pub struct Init {
     /// The folder of the project, which is created if it does not exist.
     #[arg(default_value = ".", value_name = "DIR")]
     pub folder: PathBuf,
+    /// Also write a scheduler of 50 lines in Python and its target file.
+    #[arg(long)]
+    pub with_scheduler: bool,
     /// Print the JSON Schema of schedlab.toml and end.
     #[arg(long)]
     pub schema: bool,

@@ -6,6 +6,8 @@ mod case_input;
 mod cases;
 mod check;
 mod clean;
+mod compare;
+mod compare_pods;
 mod conform;
 mod demo;
 mod diff;
@@ -16,6 +18,7 @@ mod feature;
 mod init;
 mod install_files;
 mod lab;
+mod live_progress;
 mod minimise;
 mod output;
 mod record;
@@ -32,6 +35,7 @@ mod snapshot;
 mod steps;
 mod suite;
 mod top;
+mod trace;
 mod ui;
 mod up;
 mod upgrade;
@@ -51,6 +55,7 @@ pub use capture::run_capture_command;
 pub use cases::run_cases_command;
 pub use check::{run_check_command, run_list_command};
 pub use clean::run_clean_command;
+pub use compare::run_compare_command;
 pub use conform::run_conform_command;
 pub use demo::run_demo_command;
 pub use diff::run_diff_command;
@@ -67,6 +72,7 @@ pub use simulate::run_simulate_command;
 pub use snapshot::run_snapshot_command;
 pub use steps::run_steps_command;
 pub use top::run_top_command;
+pub use trace::run_trace_command;
 pub use ui::run_ui_command;
 pub use up::up;
 pub use upgrade::run_upgrade_command;
@@ -113,6 +119,8 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
         }
         Command::Snapshot(verb) => run_snapshot_command(&verb),
         Command::Simulate(args) => run_simulate_command(&args),
+        Command::Trace(verb) => run_trace_command(&verb),
+        Command::Compare(args) => run_compare_command(&args),
         Command::Cases(args) => run_cases_command(&args),
         Command::Case(command) => run_case_command(&command),
         Command::Whatif(args) => whatif::run_whatif_command(&args),

@@ -42,6 +42,10 @@ fn core_cases(planned: &[PlannedBehaviour]) -> Vec<&Case> {
 }
 
 fn run(cases: &[&Case], scheduler: &SchedulerSource) -> Vec<CaseReport> {
+    run_on(cases, Target::load_target(scheduler, None).expect("the target is built in"))
+}
+
+fn run_on(cases: &[&Case], target: Target) -> Vec<CaseReport> {
     let settings = RunSettings {
         jobs: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
         seed: 1,
@@ -59,7 +63,7 @@ fn run(cases: &[&Case], scheduler: &SchedulerSource) -> Vec<CaseReport> {
         feature_gates: FeatureGates::default(),
         time_scale: None,
         min_wait: Duration::from_mins(2),
-        target: Target::load_target(scheduler, None).expect("the target is built in"),
+        target,
         force: false,
         reproduce_options: String::new(),
         baseline: None,
@@ -104,6 +108,53 @@ fn core_behaviours_need_neither_virtual_time_nor_settings_of_one_scheduler() {
     });
     let unfit: Vec<&str> = unfit.filter_map(Case::stable_id).collect();
     assert!(unfit.is_empty(), "not for core: {unfit:?}");
+}
+
+#[test]
+fn a_scheduler_without_queues_gangs_and_preemption_is_not_judged_by_them() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    let file = folder.path().join("bare.yaml");
+    let text = "name: bare\nqueues: none\ngangs: none\ncapabilities: [no-queue]\n";
+    std::fs::write(&file, text).expect("a file can be written");
+    let target = Target::load_target(&SchedulerSource::NoScheduler, Some(&file));
+    let planned = planned();
+    let areas = [Area::Quota, Area::Gang, Area::Preemption, Area::Fairness];
+    let of_areas = planned.iter().filter(|behaviour| areas.contains(&behaviour.area));
+    let cases: Vec<&Case> = of_areas.flat_map(|behaviour| &behaviour.cases).collect();
+    let reports = run_on(&cases, target.expect("the target file is valid"));
+    let judged = ids_with_another_outcome(&cases, &reports, CaseOutcome::Skipped);
+    assert!(judged.is_empty(), "expected to be unsupported:\n{}", judged.join("\n"));
+}
+
+#[test]
+fn conform_tests_with_the_suite_whatever_features_the_folder_has() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    std::fs::create_dir(folder.path().join("features")).expect("a folder can be created");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.current_dir(folder.path()).args(["conform", "--only", "gang.waits-whole"]);
+    let output = command.output().expect("schedlab runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("results/conformance/ours/only/conformance.yaml"), "{stderr}");
+}
+
+#[test]
+fn conform_does_not_take_our_scheduler_for_that_of_a_target_file() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    let text = "name: mine\nqueues: none\ncapabilities: [no-queue]\n";
+    std::fs::write(folder.path().join("mine.yaml"), text).expect("a file can be written");
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+        command.current_dir(folder.path()).args(["conform", "--target", "mine.yaml"]).args(args);
+        let output = command.output().expect("schedlab runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, message) = run(&[]);
+    assert_eq!(code, Some(2), "{message}");
+    assert!(message.contains("declares another scheduler than"), "{message}");
+    let (code, message) = run(&["--scheduler", "process:false", "--only", "placement.taint"]);
+    assert_eq!(code, Some(3), "{message}");
+    assert!(message.contains("did not place the pod of the trial"), "{message}");
 }
 
 #[test]

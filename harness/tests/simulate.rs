@@ -3,7 +3,9 @@
 use std::{fs, path::PathBuf};
 
 use insta::assert_snapshot;
+use schedlab_apps::experiment::Monitor;
 use schedlab_apps::simulate::{Args, Profile, Simulation, simulate};
+use schedlab_conformance::report::Colors;
 use tempfile::TempDir;
 
 const NODES: &str =
@@ -39,18 +41,20 @@ impl Lab {
             profile: Profile::Kai,
             config: None,
             json: false,
+            series: None,
+            progress: false,
         }
     }
 
     /// The message about an invalid trace, without the folder.
     fn error(&self, args: &Args) -> String {
-        let error = simulate(args).expect_err("the trace is invalid");
+        let error = simulate(args, &Monitor::default()).expect_err("the trace is invalid");
         format!("{error:#}").replace(&format!("{}/", self.folder.path().display()), "")
     }
 }
 
 fn simulated(args: &Args) -> Simulation {
-    simulate(args).expect("the trace is valid")
+    simulate(args, &Monitor::default()).expect("the trace is valid")
 }
 
 #[test]
@@ -176,7 +180,7 @@ fn a_csv_trace_is_simulated_to_its_end() {
         gives-up,1000,1024,8,1000,,BE,Pending,60,120,\n";
     let simulation = simulated(&lab.args(NODES, &format!("{PODS}{pods}")));
     assert_eq!(simulation.warnings, [""; 0]);
-    assert_snapshot!(simulation.report.to_table(), @r"
+    assert_snapshot!(simulation.report.to_table(Colors::Off), @r"
     2 nodes with 4 GPUs; 4 jobs in 0.05 days
     utilisation      60.71 % of all GPUs used, over time
     allocation       60.71 % of all GPUs bound to pods, over time
@@ -241,7 +245,7 @@ fn jobs_that_never_start_are_counted_by_reason() {
     let line = |at: u64| format!("{{\"name\": \"p{at}\", \"pods\": {at}, \"gpus\": {}}}\n", at + 4);
     let lines: String = (1..=12).map(line).collect();
     let args = Args { pods: lab.file("pods.jsonl", &lines), ..lab.args(NODES, PODS) };
-    let table = simulated(&args).report.to_table();
+    let table = simulated(&args).report.to_table(Colors::Off);
     assert_snapshot!(table.split("\n\n").last().expect("the table has sections"), @r"
     never started: number of jobs, the first of them, and why
           1 p1: Resources were not found for the pod due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
@@ -276,7 +280,7 @@ fn a_json_trace_may_have_gangs_and_queues() {
          {\"name\": \"owner\", \"queue\": \"b\", \"gpus\": 4, \"arrives_secs\": 100, \"runs_secs\": 100}\n",
     );
     let report = simulated(&args).report;
-    assert_snapshot!(report.to_table(), @r"
+    assert_snapshot!(report.to_table(Colors::Off), @r"
     2 nodes with 8 GPUs; 2 jobs in 0.01 days
     utilisation      95.83 % of all GPUs used, over time
     allocation       95.83 % of all GPUs bound to pods, over time
@@ -368,7 +372,7 @@ fn a_gang_becomes_single_pods_if_the_scheduler_has_no_gangs() {
     let warning = "kube-scheduler does not support the 1 gang of the trace: each pod becomes a job of its \
                 own, 3 jobs in total";
     assert_eq!(simulation.warnings, [warning]);
-    assert_snapshot!(simulation.report.to_table().split("\n\n").nth(1).unwrap(), @"
+    assert_snapshot!(simulation.report.to_table(Colors::Off).split("\n\n").nth(1).unwrap(), @"
     waiting                     jobs  never    median       p90       p99       max  evicted
     2 GPUs                         3      0      0.0s    100.0s    100.0s    100.0s        0
     default-queue                  3      0      0.0s    100.0s    100.0s    100.0s        0
@@ -382,7 +386,7 @@ fn metrics_over_no_time_are_undefined() {
     let pod = "{\"name\": \"fits\", \"gpus\": 1}\n{\"name\": \"waits\", \"gpus\": 8}\n";
     let pods = lab.file("pods.jsonl", pod);
     let simulation = simulated(&Args { pods, ..lab.args(NODES, PODS) });
-    let table = simulation.report.to_table();
+    let table = simulation.report.to_table(Colors::Off);
     assert_snapshot!(table.split("\n\nnever").next().unwrap(), @r"
     2 nodes with 4 GPUs; 2 jobs in 0.00 days
     utilisation          - % of all GPUs used, over time

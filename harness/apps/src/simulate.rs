@@ -5,31 +5,24 @@
 //! Nothing runs while nothing changes, so the cost depends on the number of events, not on the
 //! simulated time.
 
-mod case_fleet;
-mod driver;
-mod metrics;
-mod objects;
 mod report;
-mod submission;
-mod trace;
-mod transform;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     str::FromStr,
+    time::Duration,
 };
 
-use schedlab_api::object_names;
 use schedlab_scheduler::{Config, ConfigSource, ConfigSourceError};
 
-use schedlab_conformance::text::counted_noun;
-use schedlab_traces::{ReadOptions, TraceFormat, limits::SECS_RANGE, read_jobs};
+use schedlab_conformance::text::{counted_noun, parse_duration};
+use schedlab_traces::{TraceFormat, TraceNode};
 
-pub use report::{NeverStartedReason, Report, WaitingTimes};
+use crate::experiment::{Experiment, Measurement, Monitor, count_rounded_shares, run_experiment};
+use crate::inputs::{self, InputFiles, LoadedTrace, Trace, transform};
+
+pub use report::{GroupReport, Report};
 pub use schedlab_traces::TraceError;
-pub use submission::submitted_objects;
-pub(crate) use trace::{Trace, TraceJob, TraceNode, TraceQueue};
 
 /// Arguments of `schedlab simulate`.
 #[derive(Clone, Debug, clap::Args)]
@@ -89,6 +82,19 @@ pub struct Args {
     /// Print JSON instead of a table.
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+    /// Add figures over time to the JSON, as means over intervals of this length: use by queue,
+    /// pending work, fragmentation.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = parse_interval,
+        requires = "json",
+        help_heading = "Output"
+    )]
+    pub series: Option<Duration>,
+    /// Show the progress on standard error, also if that is no terminal: a line every ten seconds.
+    #[arg(long, help_heading = "Output")]
+    pub progress: bool,
 }
 
 /// The profile of the simulated scheduler.
@@ -98,6 +104,16 @@ pub enum Profile {
     Kai,
     /// As the default kube-scheduler.
     Kube,
+}
+
+impl Profile {
+    /// The configuration of the profile.
+    pub(crate) fn config(self) -> Config {
+        match self {
+            Self::Kai => Config::kai(),
+            Self::Kube => Config::kube(),
+        }
+    }
 }
 
 impl FromStr for Profile {
@@ -124,6 +140,17 @@ fn parse_fraction(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number above 0 and up to 1".to_owned())
 }
 
+/// Parses the interval of a series.
+///
+/// # Errors
+/// The text is no duration, or shorter than a minute.
+pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_duration(text).ok();
+    interval
+        .filter(|interval| *interval >= Duration::from_mins(1))
+        .ok_or_else(|| "expected a duration of at least a minute, such as 30m".to_owned())
+}
+
 fn parse_percentage(text: &str) -> Result<u64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
     number
@@ -140,38 +167,62 @@ pub struct Simulation {
     pub report: Report,
 }
 
-/// Loads the trace, transforms it and replays it.
+/// Loads the trace, transforms it and replays it. `monitor` shows the progress and can stop it.
 ///
 /// # Errors
 /// [`TraceError`] for an invalid file. Any other error is a request that the cluster rejected,
 /// which is a bug.
-pub fn simulate(args: &Args) -> anyhow::Result<Simulation> {
-    let LoadedTrace { mut trace, notes: mut warnings } = load_trace(args)?;
+pub fn simulate(args: &Args, monitor: &Monitor) -> anyhow::Result<Simulation> {
+    let files = InputFiles {
+        nodes: args.nodes.clone(),
+        jobs: args.pods.clone(),
+        format: args.format,
+        queues: args.queues.clone(),
+    };
+    let LoadedTrace { mut trace, notes: mut warnings } = inputs::load(&files)?;
     let config = scheduler_config(args)?;
     transform_trace(args, &mut trace)?;
-    assign_queues(&mut trace);
+    inputs::assign_queues(&mut trace);
     if args.profile == Profile::Kube {
-        let (gangs, jobs) = (transform::split_gangs(&mut trace), trace.jobs.len());
-        if gangs > 0 {
-            warnings.push(format!(
-                "kube-scheduler does not support the {} of the trace: each pod becomes a \
-                 job of its own, {} in total",
-                counted_noun(gangs, "gang"),
-                counted_noun(jobs, "job")
-            ));
-        }
+        warnings.extend(split_gangs(&mut trace));
     }
     trace.jobs.sort_by(|a, b| a.arrives_secs.total_cmp(&b.arrives_secs));
-    let result = driver::run_trace(&trace, config)?;
-    let report = report::build_report(&trace, &result);
-    if report.shares_rounded_up > 0 {
+    let rounded = count_rounded_shares(&trace, config.flavor);
+    if rounded > 0 {
         warnings.push(format!(
             "kube-scheduler does not support the GPU fractions of {} of {}: they get whole GPUs",
-            report.shares_rounded_up,
-            counted_noun(report.jobs, "job")
+            rounded,
+            counted_noun(trace.jobs.len(), "job")
         ));
     }
-    Ok(Simulation { warnings, report })
+    let measurement = Measurement {
+        series_every: args.series,
+        monitor: monitor.clone(),
+        ..Measurement::default()
+    };
+    let outcome = run_experiment(Experiment { trace: &trace, config }, &measurement)?;
+    Ok(Simulation { warnings, report: Report::new(outcome, rounded) })
+}
+
+/// The nodes of a fleet: a fleet file, nodes of kubectl, a case file, openb's CSV or JSON lines.
+///
+/// # Errors
+/// The file cannot be read, or a node is invalid.
+pub fn read_fleet(path: &Path) -> Result<Vec<TraceNode>, TraceError> {
+    Ok(inputs::read_fleet(path)?.nodes)
+}
+
+/// Splits gangs, which profile `kube` does not support; the warning says how many.
+pub(crate) fn split_gangs(trace: &mut Trace) -> Option<String> {
+    let (gangs, jobs) = (transform::split_gangs(trace), trace.jobs.len());
+    (gangs > 0).then(|| {
+        format!(
+            "kube-scheduler does not support the {} of the trace: each pod becomes a job of its \
+             own, {} in total",
+            counted_noun(gangs, "gang"),
+            counted_noun(jobs, "job")
+        )
+    })
 }
 
 /// Applies the transformations that the command line requests. Fails if nothing is left to replay.
@@ -203,7 +254,7 @@ fn transform_trace(args: &Args, trace: &mut Trace) -> anyhow::Result<()> {
         Some(percent) => transform::draw_pods_to_fill(trace, percent, args.seed),
         None => transform::compress_arrivals(trace, args.compress),
     }
-    if trace.jobs.iter().all(|job| SECS_RANGE.contains_fraction(job.arrives_secs)) {
+    if inputs::has_valid_arrivals(trace) {
         return Ok(());
     }
     anyhow::bail!(
@@ -214,217 +265,7 @@ fn transform_trace(args: &Args, trace: &mut Trace) -> anyhow::Result<()> {
 }
 
 fn scheduler_config(args: &Args) -> Result<Config, ConfigSourceError> {
-    let mut config = match args.profile {
-        Profile::Kai => Config::kai(),
-        Profile::Kube => Config::kube(),
-    };
+    let mut config = args.profile.config();
     ConfigSource::read(args.config.as_deref())?.apply(&mut config, |_| {})?;
     Ok(Config { seed: args.seed, ..config })
-}
-
-/// A trace, with notes of its reader.
-struct LoadedTrace {
-    trace: Trace,
-    notes: Vec<String>,
-}
-
-fn load_trace(args: &Args) -> Result<LoadedTrace, TraceError> {
-    let case =
-        case_fleet::is_case(&args.nodes).then(|| case_fleet::read(&args.nodes)).transpose()?;
-    let nodes = match &case {
-        Some(case) => case_fleet::nodes(case),
-        None => read_fleet(&args.nodes)?,
-    };
-    let options = ReadOptions { format: args.format, ..ReadOptions::default() };
-    let jobs = read_jobs(&args.pods, &options)?;
-    let queues = match &args.queues {
-        Some(path) if case_fleet::is_case(path) => case_fleet::queues(&case_fleet::read(path)?),
-        Some(path) if is_csv(path) => schedlab_traces::read_csv_queues(path)?,
-        Some(path) => schedlab_traces::read_json_queues(path)?,
-        None => {
-            let captured = case.as_ref().map(case_fleet::queues).unwrap_or_default();
-            if captured.is_empty() { default_queues() } else { captured }
-        }
-    };
-    let models: Vec<&str> = nodes.iter().map(|node| node.model.as_str()).collect();
-    let mut notes = jobs.notes.clone();
-    notes.extend(schedlab_traces::unknown_models_note(&jobs.unknown_models(&models)));
-    let trace = Trace { nodes, queues, jobs: jobs.jobs };
-    check_names(args, &trace)?;
-    check_member_names(args, &trace)?;
-    check_queues(args, &trace)?;
-    check_priority_classes(args, &trace)?;
-    check_not_empty(args, &trace)?;
-    Ok(LoadedTrace { trace, notes })
-}
-
-/// The nodes of a fleet: openb's CSV, JSON lines, or a captured cluster.
-///
-/// # Errors
-/// The file cannot be read, or a node is invalid.
-pub fn read_fleet(path: &Path) -> Result<Vec<TraceNode>, TraceError> {
-    if case_fleet::is_case(path) {
-        return Ok(case_fleet::nodes(&case_fleet::read(path)?));
-    }
-    if is_csv(path) {
-        schedlab_traces::read_csv_nodes(path)
-    } else {
-        schedlab_traces::read_json_nodes(path)
-    }
-}
-
-fn is_csv(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == "csv")
-}
-
-/// The default queues: one queue without limits below one department.
-fn default_queues() -> Vec<TraceQueue> {
-    let all = |name: &str, parent: &str| TraceQueue {
-        line: 0,
-        name: name.to_owned(),
-        parent: parent.to_owned(),
-        quota: -1.0,
-        weight: 1.0,
-        limit: -1.0,
-        priority: 100,
-    };
-    vec![all("trace", ""), all(object_names::DEFAULT_QUEUE, "trace")]
-}
-
-fn check_not_empty(args: &Args, trace: &Trace) -> Result<(), TraceError> {
-    if trace.nodes.is_empty() {
-        return Err(trace_error(&args.nodes, 0, "", "no node".to_owned(), "at least one"));
-    }
-    if trace.jobs.is_empty() {
-        return Err(trace_error(&args.pods, 0, "", "no pod".to_owned(), "at least one pod"));
-    }
-    Ok(())
-}
-
-fn check_names(args: &Args, trace: &Trace) -> Result<(), TraceError> {
-    let nodes: Vec<(&str, u64)> =
-        trace.nodes.iter().map(|node| (node.name.as_str(), node.line)).collect();
-    let jobs = trace.jobs.iter().map(|job| (job.name.as_str(), job.line)).collect();
-    let queues = trace.queues.iter().map(|queue| (queue.name.as_str(), queue.line)).collect();
-    for (file, names) in
-        [(args.nodes.as_path(), nodes), (&args.pods, jobs), (queue_file(args), queues)]
-    {
-        let mut seen = BTreeSet::new();
-        if let Some((twice, line)) = names.into_iter().find(|(name, _)| !seen.insert(*name)) {
-            return Err(trace_error(
-                file,
-                line,
-                "name",
-                format!("the duplicate {twice}"),
-                "unique names",
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Rejects a trace in which a pod has the name of a gang's member.
-fn check_member_names(args: &Args, trace: &Trace) -> Result<(), TraceError> {
-    let gangs = trace.jobs.iter().filter(|job| job.pods > 1);
-    let gangs: BTreeMap<&str, &TraceJob> = gangs.map(|gang| (gang.name.as_str(), gang)).collect();
-    let gang_of = |name: &str| {
-        let (gang, number) = name.rsplit_once('-')?;
-        let gang = gangs.get(gang)?;
-        let at: u64 = number.parse().ok().filter(|at: &u64| at.to_string() == number)?;
-        (at < gang.pods).then_some(gang)
-    };
-    for pod in trace.jobs.iter().filter(|job| job.pods == 1) {
-        if let Some(gang) = gang_of(&pod.name) {
-            let (name, gang, line) = (&pod.name, &gang.name, gang.line);
-            let found = format!("{name}, a pod of {gang} in line {line}");
-            return Err(trace_error(&args.pods, pod.line, "name", found, "unique names"));
-        }
-    }
-    Ok(())
-}
-
-/// Checks that there is a queue, that parents exist without a cycle, and that jobs name leaf
-/// queues.
-fn check_queues(args: &Args, trace: &Trace) -> Result<(), TraceError> {
-    let file = queue_file(args);
-    if trace.queues.is_empty() {
-        return Err(trace_error(file, 0, "", "no queue".to_owned(), "at least one"));
-    }
-    let by_name: BTreeMap<&str, &TraceQueue> =
-        trace.queues.iter().map(|queue| (queue.name.as_str(), queue)).collect();
-    for queue in &trace.queues {
-        let (mut above, mut steps) = (queue.parent.as_str(), 0);
-        while !above.is_empty() {
-            steps += 1;
-            let error = |found: String, allowed: &str| {
-                trace_error(file, queue.line, "parent", found, allowed)
-            };
-            let Some(next) = by_name.get(above) else {
-                return Err(error(above.to_owned(), "the name of another queue"));
-            };
-            if steps > trace.queues.len() {
-                let found = format!("a cycle above {}", queue.name);
-                return Err(error(found, "a tree"));
-            }
-            above = &next.parent;
-        }
-    }
-    let leaves = leaf_queue_names(trace);
-    let names_no_leaf =
-        |job: &&TraceJob| !job.queue.is_empty() && !leaves.iter().any(|leaf| *leaf == job.queue);
-    match trace.jobs.iter().find(names_no_leaf) {
-        Some(job) => {
-            let allowed = format!("a leaf queue: {}", leaves.join(", "));
-            Err(trace_error(&args.pods, job.line, "queue", job.queue.to_string(), &allowed))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Checks that jobs name existing priority classes.
-fn check_priority_classes(args: &Args, trace: &Trace) -> Result<(), TraceError> {
-    let known: Vec<String> = schedlab_api::crds::priority_classes()
-        .iter()
-        .filter_map(|class| class["metadata"]["name"].as_str().map(str::to_owned))
-        .collect();
-    let has_unknown_class = |job: &&TraceJob| {
-        !job.priority_class.is_empty() && !known.iter().any(|class| *class == job.priority_class)
-    };
-    match trace.jobs.iter().find(has_unknown_class) {
-        Some(job) => {
-            let found = format!("{:?}", job.priority_class);
-            let allowed = known.join(", ");
-            Err(trace_error(&args.pods, job.line, "priority_class", found, &allowed))
-        }
-        None => Ok(()),
-    }
-}
-
-fn queue_file(args: &Args) -> &Path {
-    args.queues.as_deref().unwrap_or(&args.nodes)
-}
-
-fn trace_error(file: &Path, line: u64, column: &str, found: String, allowed: &str) -> TraceError {
-    TraceError {
-        file: file.display().to_string(),
-        line,
-        column: column.to_owned(),
-        found,
-        allowed: allowed.to_owned(),
-    }
-}
-
-fn leaf_queue_names(trace: &Trace) -> Vec<String> {
-    let parent = |name: &str| trace.queues.iter().any(|queue| queue.parent == name);
-    let leaves = trace.queues.iter().filter(|queue| !parent(&queue.name));
-    leaves.map(|queue| queue.name.clone()).collect()
-}
-
-/// Assigns jobs without a queue to the leaf queues in turn.
-fn assign_queues(trace: &mut Trace) {
-    let leaves = leaf_queue_names(trace);
-    let without_queue = trace.jobs.iter_mut().filter(|job| job.queue.is_empty());
-    for (job, leaf) in without_queue.zip(leaves.iter().cycle()) {
-        job.queue = leaf.as_str().into();
-    }
 }

@@ -9,8 +9,8 @@ use schedlab_conformance::world::observed::{ObservedCluster, Phase, Pod, Watched
 use schedlab_emulator::store::{EventKind, LogEntry};
 
 /// Kinds that are in the digest as they are, by the plural of their resource.
-const WHOLE_KINDS: [&str; 6] =
-    ["deployments", "jobs", "podgroups", "trainjobs", "events", "queues"];
+const WHOLE_KINDS: [&str; 7] =
+    ["deployments", "replicasets", "jobs", "podgroups", "trainjobs", "events", "queues"];
 
 /// The cluster as a JSON document:
 ///

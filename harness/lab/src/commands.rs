@@ -74,6 +74,7 @@ const KINDS: &[ObjectKind] = &[
         "/apis/apps/v1",
         "deployments",
     ),
+    ObjectKind::namespaced(&["replicaset", "replicasets", "rs"], "/apis/apps/v1", "replicasets"),
     ObjectKind::namespaced(&["job", "jobs"], "/apis/batch/v1", "jobs"),
     ObjectKind::namespaced(
         &["trainjob", "trainjobs"],
@@ -88,6 +89,11 @@ const KINDS: &[ObjectKind] = &[
     ObjectKind::namespaced(&["event", "events", "ev"], "/api/v1", "events"),
     ObjectKind::of_cluster(&["node", "nodes", "no"], "/api/v1", "nodes"),
     ObjectKind::of_cluster(&["queue", "queues"], "/apis/scheduling.run.ai/v2", "queues"),
+    ObjectKind::of_cluster(
+        &["priorityclass", "priorityclasses", "pc"],
+        "/apis/scheduling.k8s.io/v1",
+        "priorityclasses",
+    ),
 ];
 
 impl ObjectKind {
@@ -477,7 +483,7 @@ mod tests {
     fn a_command_that_no_lesson_can_run_is_reported() {
         insta::assert_snapshot!(commands("kubectl apply -f a.yaml\nhelm install x"), @"line 1: got helm install x, expected `kubectl …` or `schedlab lab wait TIME`");
         insta::assert_snapshot!(commands("kubectl drain node-1"), @"line 0: got kubectl drain, expected apply, delete, scale, patch, cordon, uncordon, get, describe or wait");
-        insta::assert_snapshot!(commands("kubectl delete deploymnt x"), @"line 0: got kind deploymnt, expected one of pod, deployment, job, trainjob, podgroup, event, node, queue; did you mean deployment?");
+        insta::assert_snapshot!(commands("kubectl delete deploymnt x"), @"line 0: got kind deploymnt, expected one of pod, deployment, replicaset, job, trainjob, podgroup, event, node, queue, priorityclass; did you mean deployment?");
         insta::assert_snapshot!(commands("kubectl patch queue q -p '{'"), @"line 0: -p: got {, expected JSON: EOF while parsing an object at line 1 column 1");
         insta::assert_snapshot!(commands("kubectl scale deploy x"), @r#"line 0: --replicas: got "", expected a whole number"#);
     }

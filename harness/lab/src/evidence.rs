@@ -2,12 +2,12 @@
 //! and the whole has a seal, so that an entry that was edited is found.
 //!
 //! The seal needs no secret that the learner does not have: it finds edits, not a forger who
-//! computes it anew. So [`Evidence::problems`] also computes the answers and the solved tasks again
-//! from the entries.
+//! computes it anew. So [`Evidence::problems`] also computes the answers again, from the cluster at
+//! the moment at which the question's task was solved. The evidence names no right answer itself.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
@@ -66,6 +66,7 @@ impl Evidence {
     pub(crate) fn new(
         record: &Record,
         cluster: &Value,
+        solved_clusters: &BTreeMap<String, String>,
         log: &[Arc<LogEntry>],
         collected: String,
     ) -> Self {
@@ -73,11 +74,13 @@ impl Evidence {
         text["collected"] = collected.into();
         let history = log.iter().filter_map(|entry| history_line(entry));
         let history = history.collect::<Vec<_>>().join("\n");
-        let entries = BTreeMap::from([
+        let mut entries = BTreeMap::from([
             (RECORD_ENTRY.to_owned(), format!("{text:#}\n")),
             (CLUSTER_ENTRY.to_owned(), format!("{cluster:#}\n")),
             (HISTORY_ENTRY.to_owned(), format!("{history}\n")),
         ]);
+        let with_end = |(name, text): (&String, &String)| (name.clone(), format!("{text}\n"));
+        entries.extend(solved_clusters.iter().map(with_end));
         Self { record: record.clone(), entries }
     }
 
@@ -124,6 +127,33 @@ impl Evidence {
         Ok(Self { record, entries })
     }
 
+    /// Where the evidence is written, so that no other work is lost: `path`, or the first of
+    /// `NAME-2.zip`, `NAME-3.zip`, … that does not exist or may be overwritten.
+    pub fn free_path(&self, path: &Path) -> PathBuf {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let numbered = (2..).map(|number| path.with_file_name(format!("{stem}-{number}.zip")));
+        let mut candidates = std::iter::once(path.to_owned()).chain(numbered);
+        candidates.find(|path| self.may_overwrite(path)).expect("there is no last number")
+    }
+
+    /// Whether a file can be written without losing work: it does not exist, it is evidence in which
+    /// nothing is solved, or an earlier state of the same session.
+    pub fn may_overwrite(&self, path: &Path) -> bool {
+        if !path.exists() {
+            return true;
+        }
+        let Ok(Self { record, .. }) = Self::read(path) else { return false };
+        let is_earlier = record.session == self.record.session
+            && record.progress() <= self.record.progress()
+            && record.resets == self.record.resets;
+        record.progress() == (0, 0) || is_earlier
+    }
+
+    /// The SHA-256 of the entries, equal for copies of a file.
+    pub(crate) fn digest(&self) -> String {
+        sha256(sums_text(&self.entries).as_bytes())
+    }
+
     /// The cluster at the end, as questions see it.
     pub fn cluster(&self) -> &str {
         self.entries.get(CLUSTER_ENTRY).map_or("{}", String::as_str)
@@ -155,16 +185,29 @@ impl Evidence {
         if !titles.eq(self.record.tasks.iter().map(|task| task.title.as_str())) {
             problems.push("its tasks are not those of the lesson".to_owned());
         }
-        for (index, answer) in self.record.answers.iter().enumerate() {
-            let given = answer.given.as_deref().unwrap_or_default();
-            let is_right = answer.expected.iter().any(|one| is_same_answer(one, given));
-            if is_right != answer.is_right {
-                problems.push(format!("answer {} counts as right and is not", index + 1));
-            }
-        }
+        problems.extend(self.answer_problems(lesson));
         match self.history() {
             Err(error) => problems.push(error.to_string()),
             Ok(history) => problems.extend(self.history_problems(&history)),
+        }
+        problems
+    }
+
+    /// Computes right answers again.
+    fn answer_problems(&self, lesson: &Lesson) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (index, answer) in self.record.answers.iter().enumerate().filter(|(_, it)| it.is_right)
+        {
+            let cluster = answer.cluster.as_ref().and_then(|entry| self.entries.get(entry));
+            let expected = match (lesson.quiz.get(index), cluster) {
+                (Some(question), Some(cluster)) => question.answers.results(cluster),
+                (None, _) | (_, None) => Ok(Vec::new()),
+            };
+            let given = answer.given.as_deref().unwrap_or_default();
+            let is_right = expected.iter().flatten().any(|one| is_same_answer(one, given));
+            if !is_right {
+                problems.push(format!("answer {} counts as right and is not", index + 1));
+            }
         }
         problems
     }

@@ -128,11 +128,16 @@ fn is_available(definition: &Def<&'static str>) -> bool {
     !UNAVAILABLE.contains(&name) && (name, arguments) != ("split", 2)
 }
 
-/// A value as a learner would write it: texts without quotes.
+/// A value as a learner would write it: texts without quotes, whole numbers without decimals.
 fn value_text(value: &Val) -> String {
     match value {
         Val::BStr(text) | Val::TStr(text) => String::from_utf8_lossy(text).into_owned(),
-        Val::Null | Val::Bool(_) | Val::Num(_) | Val::Arr(_) | Val::Obj(_) => value.to_string(),
+        Val::Num(_) => {
+            let text = value.to_string();
+            let whole = text.strip_suffix(".0").map(str::to_owned);
+            whole.unwrap_or(text)
+        }
+        Val::Null | Val::Bool(_) | Val::Arr(_) | Val::Obj(_) => value.to_string(),
     }
 }
 
@@ -152,6 +157,7 @@ mod tests {
         assert_eq!(results("[.pods[].name]").unwrap(), ["a", "b"]);
         assert_eq!(results(".pods | map(.gpus) | add").unwrap(), ["3"]);
         assert_eq!(results(".pods | length").unwrap(), ["2"]);
+        assert_eq!(results("3.5 * 2, 16.0, 0.5").unwrap(), ["7", "16", "0.5"]);
         assert!(Expression::parse("any(.pods[]; .gpus == 2)").unwrap().holds(CLUSTER).unwrap());
         assert!(!Expression::parse("any(.pods[]; .gpus == 3)").unwrap().holds(CLUSTER).unwrap());
         assert!(results(".pods.name").unwrap_err().starts_with("jq: "));

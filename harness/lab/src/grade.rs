@@ -1,6 +1,5 @@
 //! Grades: the evidence of a class as a table of learners and tasks.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -38,23 +37,32 @@ pub struct Grade {
 /// Finds a lesson by its id.
 pub type FindLesson<'l> = &'l dyn Fn(&str) -> Result<Lesson, String>;
 
+/// What tells the files of a class apart.
+struct Origin {
+    session: String,
+    /// Digest of the content.
+    digest: String,
+    learner: String,
+    file: String,
+}
+
 /// Grades the files of a class.
 pub fn grade_files(files: &[PathBuf], find_lesson: FindLesson<'_>) -> Vec<Grade> {
     let mut grades: Vec<Grade> = Vec::new();
-    let mut sessions: BTreeMap<String, (String, String)> = BTreeMap::new();
+    let mut origins: Vec<Origin> = Vec::new();
     for file in files {
-        let (mut grade, session) = grade_file(file, find_lesson);
-        if let Some(session) = session {
-            let own = (grade.learner.clone(), grade.file.clone());
-            match sessions.get(&session) {
-                Some((learner, other)) if *learner != grade.learner => {
-                    grade.problems.push(format!("the session is that of {learner} in {other}"));
-                }
-                Some(_) => {}
-                None => {
-                    sessions.insert(session, own);
-                }
+        let (mut grade, origin) = grade_file(file, find_lesson);
+        if let Some(origin) = origin {
+            let copied = origins.iter().find(|one| one.digest == origin.digest);
+            let shared = origins
+                .iter()
+                .find(|one| one.session == origin.session && one.learner != origin.learner);
+            if let Some(Origin { file, .. }) = copied {
+                grade.problems.push(format!("it is a copy of {file}"));
+            } else if let Some(Origin { learner, file, .. }) = shared {
+                grade.problems.push(format!("the session is that of {learner} in {file}"));
             }
+            origins.push(origin);
         }
         grades.push(grade);
     }
@@ -62,7 +70,7 @@ pub fn grade_files(files: &[PathBuf], find_lesson: FindLesson<'_>) -> Vec<Grade>
     grades
 }
 
-fn grade_file(file: &Path, find_lesson: FindLesson<'_>) -> (Grade, Option<String>) {
+fn grade_file(file: &Path, find_lesson: FindLesson<'_>) -> (Grade, Option<Origin>) {
     let shown = file.display().to_string();
     let evidence = match Evidence::read(file) {
         Ok(evidence) => evidence,
@@ -76,6 +84,12 @@ fn grade_file(file: &Path, find_lesson: FindLesson<'_>) -> (Grade, Option<String
         Err(message) => vec![message],
     };
     let record = &evidence.record;
+    let origin = Origin {
+        session: record.session.clone(),
+        digest: evidence.digest(),
+        learner: record.learner.clone(),
+        file: shown.clone(),
+    };
     let grade = Grade {
         file: shown,
         learner: record.learner.clone(),
@@ -88,7 +102,7 @@ fn grade_file(file: &Path, find_lesson: FindLesson<'_>) -> (Grade, Option<String
         verifications: record.verifications,
         problems,
     };
-    (grade, Some(record.session.clone()))
+    (grade, Some(origin))
 }
 
 impl Grade {
@@ -113,29 +127,33 @@ impl Grade {
     }
 }
 
-/// The grades as a table: a line for each learner and lesson, then what does not count.
+/// The grades as a table: a line for each file, then what does not count.
 pub fn grades_table(grades: &[Grade]) -> String {
     let mut rows = vec![
-        ["LESSON", "LEARNER", "TASKS", "QUIZ", "HINTS", "VERIFIED", "EVIDENCE"].map(str::to_owned),
+        ["LESSON", "LEARNER", "TASKS", "QUIZ", "HINTS", "VERIFIED", "EVIDENCE", "FILE"]
+            .map(str::to_owned),
     ];
     for grade in grades {
         let marks: String = grade.tasks.iter().map(|done| if *done { '✔' } else { '✘' }).collect();
         let hints =
             if grade.solution_shown { "solution".to_owned() } else { grade.hints.to_string() };
         let or_dash = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+        let is_read = !grade.lesson.is_empty();
+        let if_read = |text: String| if is_read { text } else { "-".to_owned() };
         rows.push([
             or_dash(&grade.lesson),
             or_dash(&grade.learner),
             or_dash(&marks),
-            format!("{}/{}", grade.right_answers, grade.questions),
-            hints,
-            grade.verifications.to_string(),
+            if_read(format!("{}/{}", grade.right_answers, grade.questions)),
+            if_read(hints),
+            if_read(grade.verifications.to_string()),
             if grade.is_valid() { "valid".to_owned() } else { "NOT VALID".to_owned() },
+            grade.file.clone(),
         ]);
     }
     let width =
         |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..7).map(width).collect();
+    let widths: Vec<usize> = (0..8).map(width).collect();
     let mut text = String::new();
     for row in &rows {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
@@ -148,4 +166,33 @@ pub fn grades_table(grades: &[Grade]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_names_its_file() {
+        let graded = Grade {
+            file: "class/ada.zip".to_owned(),
+            learner: "ada".to_owned(),
+            lesson: "b-borrow".to_owned(),
+            tasks: vec![true],
+            right_answers: 2,
+            questions: 3,
+            hints: 1,
+            solution_shown: false,
+            verifications: 4,
+            problems: Vec::new(),
+        };
+        let problems = vec!["no evidence: it has no seal".to_owned()];
+        let unread = Grade { file: "class/x.zip".to_owned(), problems, ..Grade::empty() };
+        insta::assert_snapshot!(grades_table(&[graded, unread]), @"
+        LESSON    LEARNER  TASKS  QUIZ  HINTS  VERIFIED  EVIDENCE   FILE
+        b-borrow  ada      ✔      2/3   1      4         valid      class/ada.zip
+        -         -        -      -     -      -         NOT VALID  class/x.zip
+        class/x.zip: no evidence: it has no seal
+        ");
+    }
 }

@@ -10,6 +10,7 @@ use schedlab_conformance::features::Case;
 use schedlab_conformance::report::Diagnostics;
 
 use crate::commands::LabCommand;
+use crate::computed_text::ComputedText;
 use crate::expression::Expression;
 
 /// How many hints a lesson has.
@@ -32,6 +33,8 @@ pub struct Lesson {
     pub requires: Vec<String>,
     /// The namespace of the learner.
     pub namespace: String,
+    /// What the learner may change of the objects that the lesson prepares.
+    pub may_change: Vec<MayChange>,
     /// What the learner can do afterwards.
     pub goal: String,
     /// What the learner needs to know.
@@ -102,10 +105,13 @@ impl Task {
 pub struct Question {
     /// The question.
     pub text: String,
+    /// The number of the task, from 1. The question is about the cluster at the moment at which this
+    /// task was solved.
+    pub task: usize,
     /// The accepted answers.
     pub answers: Expression,
     /// Why it is the answer.
-    pub why: String,
+    pub why: ComputedText,
     /// Line in the lesson.
     pub line: usize,
 }
@@ -116,9 +122,21 @@ pub struct Advice {
     /// The condition.
     pub condition: Expression,
     /// What is said.
-    pub text: String,
+    pub text: ComputedText,
     /// Line in the lesson.
     pub line: usize,
+}
+
+/// A part of a prepared object that a task changes. Everything else of what the lesson prepares must
+/// stay as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MayChange {
+    /// The kind in lower case, such as `queue`.
+    pub kind: String,
+    /// The name.
+    pub name: String,
+    /// The field, such as `spec.replicas`; `None`: the object may be deleted, too.
+    pub field: Option<String>,
 }
 
 /// A wrong attempt and what the learner must read after it.

@@ -56,6 +56,9 @@ pub struct TaskRecord {
     pub title: String,
     /// When it was solved, on the cluster's clock.
     pub solved_at: Option<String>,
+    /// The entry of the evidence with the cluster at that moment.
+    #[serde(default)]
+    pub cluster: Option<String>,
     /// How often it was verified without being solved.
     pub failures: u32,
 }
@@ -73,22 +76,31 @@ impl TaskRecord {
 pub struct AnswerRecord {
     /// The question.
     pub question: String,
-    /// The last answer; `None` if there is none.
+    /// The number of the task that the question belongs to, from 1.
+    #[serde(default)]
+    pub task: usize,
+    /// The right answer; the last one if none was right; `None` if there is none.
     pub given: Option<String>,
-    /// The answers that were accepted when it was given.
-    pub expected: Vec<String>,
-    /// Whether the last answer is right.
+    /// Whether an answer was right.
     pub is_right: bool,
+    /// The entry of the evidence with the cluster on which the right answer was judged.
+    #[serde(default)]
+    pub cluster: Option<String>,
     /// Number of answers.
     pub tries: u32,
 }
 
 impl AnswerRecord {
-    pub(crate) fn record(&mut self, given: &str, expected: Vec<String>, is_right: bool) {
-        self.given = Some(given.to_owned());
-        self.expected = expected;
-        self.is_right = is_right;
+    /// Records an answer that was judged on the cluster in this entry of the evidence. A right answer
+    /// stays right, whatever is answered later.
+    pub(crate) fn record(&mut self, given: &str, is_right: bool, cluster: &str) {
         self.tries += 1;
+        if self.is_right {
+            return;
+        }
+        self.given = Some(given.to_owned());
+        self.is_right = is_right;
+        self.cluster = is_right.then(|| cluster.to_owned());
     }
 }
 
@@ -97,13 +109,15 @@ impl Record {
         let tasks = lesson.tasks.iter().map(|task| TaskRecord {
             title: task.title().to_owned(),
             solved_at: None,
+            cluster: None,
             failures: 0,
         });
         let answers = lesson.quiz.iter().map(|question| AnswerRecord {
             question: question.text.clone(),
+            task: question.task,
             given: None,
-            expected: Vec::new(),
             is_right: false,
+            cluster: None,
             tries: 0,
         });
         Self {
@@ -128,7 +142,21 @@ impl Record {
         self.resets += 1;
         for task in &mut self.tasks {
             task.solved_at = None;
+            task.cluster = None;
         }
+    }
+
+    /// Records that a task is solved. Returns the entry of the evidence for the cluster at this
+    /// moment.
+    pub(crate) fn solve(&mut self, index: usize, now: String) -> String {
+        let again = match self.resets {
+            0 => String::new(),
+            resets => format!("-after-reset-{resets}"),
+        };
+        let entry = format!("solved-task-{}{again}.json", index + 1);
+        self.tasks[index].solved_at = Some(now);
+        self.tasks[index].cluster = Some(entry.clone());
+        entry
     }
 
     /// Number of solved tasks.
@@ -136,10 +164,25 @@ impl Record {
         self.tasks.iter().filter(|task| task.is_solved()).count()
     }
 
-    /// Number of right answers.
+    /// Number of right answers that count: those whose task is solved.
     pub fn right_answers(&self) -> usize {
-        self.answers.iter().filter(|answer| answer.is_right).count()
+        let is_solved = |answer: &AnswerRecord| {
+            let task = answer.task.checked_sub(1).and_then(|index| self.tasks.get(index));
+            task.is_some_and(TaskRecord::is_solved)
+        };
+        self.answers.iter().filter(|answer| answer.is_right && is_solved(answer)).count()
     }
+
+    /// How much is done: solved tasks, then right answers.
+    pub(crate) fn progress(&self) -> (usize, usize) {
+        (self.solved_tasks(), self.right_answers())
+    }
+}
+
+/// Whether an answer has the form of the accepted ones: a number if these are numbers.
+pub(crate) fn has_form_of(expected: &[String], given: &str) -> bool {
+    let is_number = |text: &str| text.trim().trim_matches(['"', '\'']).parse::<f64>().is_ok();
+    is_number(given) || !expected.iter().all(|one| is_number(one))
 }
 
 /// Whether two answers are the same: as numbers, or as texts without regard to case and a kind in
@@ -156,6 +199,31 @@ pub(crate) fn is_same_answer(expected: &str, given: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_right_answer_stays_right_and_a_wrong_one_is_replaced() {
+        let mut answer = AnswerRecord {
+            question: "q".to_owned(),
+            task: 1,
+            given: None,
+            is_right: false,
+            cluster: None,
+            tries: 0,
+        };
+        answer.record("3", false, "c");
+        assert_eq!((answer.given.as_deref(), answer.cluster.as_deref()), (Some("3"), None));
+        answer.record("4", true, "c");
+        answer.record("5", false, "d");
+        assert_eq!((answer.given.as_deref(), answer.is_right, answer.tries), (Some("4"), true, 3));
+        assert_eq!(answer.cluster.as_deref(), Some("c"));
+    }
+
+    #[test]
+    fn a_word_has_not_the_form_of_a_number() {
+        let (numbers, names) = (["8".to_owned()], ["pod-a".to_owned()]);
+        assert!(has_form_of(&numbers, "9.0") && !has_form_of(&numbers, "nine"));
+        assert!(!has_form_of(&numbers, "32 GPUs") && has_form_of(&names, "32 GPUs"));
+    }
 
     #[test]
     fn an_answer_may_be_written_in_several_ways() {

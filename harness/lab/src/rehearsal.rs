@@ -23,6 +23,8 @@ pub struct Rehearsal {
     pub first_report: String,
     /// The accepted answers of each question.
     pub answers: Vec<Vec<String>>,
+    /// Why the answer of each question is right, with the values of the cluster.
+    pub explanations: Vec<String>,
 }
 
 /// Plays a lesson. `parse` gives the lesson anew for each attempt.
@@ -83,7 +85,12 @@ async fn play_solution(lesson: Lesson, rehearsal: &mut Rehearsal) -> anyhow::Res
             return Ok(());
         }
     }
-    check_answers(&mut session, rehearsal).await
+    check_answers(&mut session, rehearsal).await?;
+    let problems = session.evidence().await?.problems(session.lesson());
+    let file = session.lesson().file.clone();
+    let problem = |message: String| Diagnostic::new(&file, 1, format!("evidence: {message}"));
+    rehearsal.problems.extend(problems.into_iter().map(problem));
+    Ok(())
 }
 
 /// Answers every question as the cluster does.
@@ -114,6 +121,7 @@ async fn check_answers(
             rehearsal.problems.push(Diagnostic::new(&file, line, message));
         }
         rehearsal.answers.push(expected);
+        rehearsal.explanations.push(report.text);
     }
     Ok(())
 }

@@ -161,13 +161,10 @@ impl LessonServer {
         }
         let record = self.session.record();
         let is_worth_keeping = record.verifications > 0;
-        let path = self.folder.evidence(&record.lesson, &record.learner);
         self.folder.remove_connection();
-        if is_worth_keeping {
-            self.session.evidence().await?.write(&path)?;
-        }
+        let path = if is_worth_keeping { Some(self.write_evidence().await?) } else { None };
         self.server.shut_down().await;
-        Ok(is_worth_keeping.then_some(path))
+        Ok(path)
     }
 
     async fn respond(&mut self, request: Request) -> Reply {
@@ -204,25 +201,50 @@ impl LessonServer {
                 reply(format!("the cluster's time is now {now:.0}\n"), Outcome::Done)
             }
             Request::Reset => {
+                let is_worth_keeping = session.record().solved_tasks() > 0;
+                let kept = if is_worth_keeping { Some(self.write_evidence().await?) } else { None };
+                let session = &mut self.session;
                 session.reset().await?;
                 self.serve_new_cluster().await?;
                 let text = "the lesson starts again on a new cluster; your files, answers and hints \
                             are kept\n";
-                reply(text.to_owned(), Outcome::Done)
+                let kept = kept.map(|path| format!("evidence so far: {}\n", path.display()));
+                reply(format!("{text}{}", kept.unwrap_or_default()), Outcome::Done)
             }
             Request::RestoreMissing => {
                 let restored = session.restore_missing().await?;
-                reply(restored_text(&restored), Outcome::Done)
+                let text = restored_text(&restored, &session.deleted_objects());
+                reply(text, Outcome::Done)
             }
             Request::Evidence { path } => {
-                let record = session.record();
-                let own = self.folder.evidence(&record.lesson, &record.learner);
-                let path = path.unwrap_or(own);
-                session.evidence().await?.write(&path)?;
+                let path = match path {
+                    None => self.write_evidence().await?,
+                    Some(path) => {
+                        let evidence = session.evidence().await?;
+                        let shown = path.display();
+                        anyhow::ensure!(
+                            evidence.may_overwrite(&path),
+                            "--output: got {shown}, which has other work in it, expected a new file"
+                        );
+                        evidence.write(&path)?;
+                        path
+                    }
+                };
                 let whole = std::path::absolute(&path).unwrap_or(path);
                 reply(format!("{}\n", whole.display()), Outcome::Done)
             }
         })
+    }
+
+    /// Writes the evidence into the lesson's folder, and keeps that of other sessions. Returns its
+    /// path.
+    async fn write_evidence(&mut self) -> anyhow::Result<PathBuf> {
+        let record = self.session.record();
+        let path = self.folder.evidence(&record.lesson, &record.learner);
+        let evidence = self.session.evidence().await?;
+        let path = evidence.free_path(&path);
+        evidence.write(&path)?;
+        Ok(path)
     }
 
     /// Serves the cluster of a lesson that started again, at the same address.
@@ -286,15 +308,25 @@ fn quiz_text(session: &LessonSession) -> String {
             (Some(_), true) => "✔",
             (Some(_), false) => "✘",
         };
-        let _ = writeln!(text, "{mark} {}. {}", index + 1, question.text);
+        let first = question.waits_for_task.map(|task| format!(" (solve task {task} first)"));
+        let first = first.unwrap_or_default();
+        let _ = writeln!(text, "{mark} {}. {}{first}", index + 1, question.text);
     }
     text + "\nAnswer with: schedlab lab answer NUMBER ANSWER\n"
 }
 
-fn restored_text(restored: &[String]) -> String {
-    match restored {
-        [] => "nothing of the lesson is missing\n".to_owned(),
+fn restored_text(restored: &[String], deleted: &[String]) -> String {
+    let restored = match restored {
+        [] => "no node and no queue of the lesson is missing\n".to_owned(),
         all => format!("created again: {}\n", all.join(", ")),
+    };
+    match deleted {
+        [] => restored,
+        all => format!(
+            "{restored}still missing: {}; --missing creates nodes and queues only, `schedlab lab \
+             reset` starts the lesson again\n",
+            all.join(", ")
+        ),
     }
 }
 

@@ -1,9 +1,10 @@
 //! A lesson that runs: its cluster, and how far the learner has come. Nothing here reads files or
 //! sockets.
 
+mod advice;
 mod report;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -14,13 +15,13 @@ use schedlab_clusters::api::Api;
 use schedlab_conformance::features::load_text;
 use schedlab_conformance::runner::live::LiveCluster;
 use schedlab_conformance::steps::catalogue;
-use schedlab_conformance::world::observed::WatchedKind;
 
 use crate::cluster_digest::cluster_digest;
 use crate::commands::{CommandRunner, LabCommand};
 use crate::evidence::Evidence;
 use crate::lesson::Lesson;
-use crate::record::{Record, SessionStart};
+use crate::prepared::PreparedObjects;
+use crate::record::{Record, SessionStart, has_form_of, is_same_answer};
 
 pub use report::{AnswerReport, ClaimResult, QuestionReport, TaskReport, VerifyReport};
 
@@ -30,8 +31,10 @@ pub struct LessonSession {
     lesson: Lesson,
     cluster: LiveCluster,
     record: Record,
-    /// Nodes and queues of the lesson, as they were prepared.
-    prepared: Vec<Value>,
+    /// The objects of the lesson, as they were prepared.
+    prepared: PreparedObjects,
+    /// The cluster when a task was solved, as JSON, by the entry of the evidence.
+    solved_clusters: BTreeMap<String, String>,
 }
 
 impl LessonSession {
@@ -42,7 +45,14 @@ impl LessonSession {
     pub async fn start(lesson: Lesson, start: SessionStart) -> anyhow::Result<Self> {
         let (cluster, prepared) = prepared_cluster(&lesson, start.time).await?;
         let record = Record::new(&lesson, start);
-        Ok(Self { lesson, cluster, record, prepared })
+        if let Some(unknown) = prepared.unknown(&lesson.may_change).first() {
+            let file = &lesson.file;
+            return Err(anyhow!(
+                "{file}: may-change: got {unknown}, expected an object that the lesson prepares"
+            ));
+        }
+        let solved_clusters = BTreeMap::new();
+        Ok(Self { lesson, cluster, record, prepared, solved_clusters })
     }
 
     /// The lesson.
@@ -61,7 +71,8 @@ impl LessonSession {
     }
 
     /// Checks the claims of the first task that is not solved yet, in order, up to the first that
-    /// does not hold. A solved task stays solved. Time passes only as far as the claims need it.
+    /// does not hold. A solved task stays solved. Time passes only as far as the claims need it. No
+    /// task is solved while an object of the lesson is changed that must stay as it is.
     ///
     /// # Errors
     /// The cluster does not answer.
@@ -74,10 +85,13 @@ impl LessonSession {
             return Ok(report);
         }
         while let Some(index) = self.record.tasks.iter().position(|task| !task.is_solved()) {
-            let task = self.check_task(index).await;
+            let mut task = self.check_task(index).await;
             let is_solved = task.is_solved();
             if is_solved {
-                self.record.tasks[index].solved_at = Some(self.now());
+                let entry = self.record.solve(index, self.now());
+                let cluster = cluster_digest(&self.cluster).to_string();
+                self.solved_clusters.insert(entry, cluster);
+                task.solved_at.clone_from(&self.record.tasks[index].solved_at);
             } else {
                 self.record.tasks[index].failures += 1;
             }
@@ -101,6 +115,11 @@ impl LessonSession {
     async fn check_task(&mut self, index: usize) -> TaskReport {
         let task = &self.lesson.tasks[index];
         let mut report = TaskReport::open(task);
+        let changes = self.prepared.changes(&self.cluster, &self.lesson.may_change);
+        if !changes.is_empty() {
+            report.claims.push(ClaimResult::changed_objects(&changes));
+            return report;
+        }
         for step in task.claims() {
             let found = self.cluster.run_step(step).await;
             let failed = found.is_err();
@@ -115,11 +134,13 @@ impl LessonSession {
     /// What the lesson says about the cluster as it is now.
     fn advice(&self) -> anyhow::Result<Option<String>> {
         let digest = cluster_digest(&self.cluster).to_string();
-        for advice in &self.lesson.advice {
-            let holds = advice.condition.holds(&digest);
+        let (first, last) = (advice::before_lessons(), advice::after_lessons());
+        for advice in first.iter().chain(&self.lesson.advice).chain(&last) {
             let at = || format!("{}:{}", self.lesson.file, advice.line);
+            let holds = advice.condition.holds(&digest);
             if holds.map_err(|message| anyhow!(message)).with_context(at)? {
-                return Ok(Some(advice.text.clone()));
+                let text = advice.text.render(&digest).map_err(|message| anyhow!(message));
+                return text.with_context(at).map(Some);
             }
         }
         Ok(None)
@@ -127,15 +148,13 @@ impl LessonSession {
 
     /// Nodes and queues of the lesson that do not exist any more.
     fn missing_objects(&self) -> Vec<String> {
-        let view = self.cluster.view();
-        let named = |kind| view.objects_of_kind(kind).map(|found| object::name(found).to_owned());
-        let nodes: BTreeSet<String> = named(WatchedKind::Nodes).collect();
-        let queues: BTreeSet<String> = named(WatchedKind::Queues).collect();
-        let missing = self.prepared.iter().filter(|prepared| {
-            let existing = if prepared["kind"] == "Node" { &nodes } else { &queues };
-            !existing.contains(object::name(prepared))
-        });
-        missing.map(schedlab_clusters::api::object_title).collect()
+        let missing = self.prepared.missing(&self.cluster);
+        missing.into_iter().map(schedlab_clusters::api::object_title).collect()
+    }
+
+    /// Other objects of the lesson that were deleted although no task deletes them.
+    pub fn deleted_objects(&self) -> Vec<String> {
+        self.prepared.deleted(&self.cluster, &self.lesson.may_change)
     }
 
     /// The next hint, with its number. The last one again after all were given.
@@ -155,35 +174,64 @@ impl LessonSession {
     /// The questions, and which are answered.
     pub fn quiz(&self) -> Vec<QuestionReport> {
         let questions = self.lesson.quiz.iter().zip(&self.record.answers);
-        questions.map(|(question, answer)| QuestionReport::new(question, answer)).collect()
+        let report = |(question, answer): (&crate::lesson::Question, _)| {
+            let is_open = self.record.tasks[question.task - 1].is_solved();
+            QuestionReport::new(question, answer, is_open)
+        };
+        questions.map(report).collect()
     }
 
     /// Judges an answer to the question with this number, counted from 1. The accepted answers are
-    /// computed from the cluster as it is now.
+    /// computed from the cluster when the question's task was solved. Before that, an answer does
+    /// not count.
     ///
     /// # Errors
-    /// There is no such question, or its expression fails on this cluster.
+    /// There is no such question, the answer is no number where one is expected, or the expression
+    /// fails on this cluster.
     pub async fn answer(&mut self, number: usize, given: &str) -> anyhow::Result<AnswerReport> {
         let count = self.lesson.quiz.len();
         let index = number.checked_sub(1).filter(|index| *index < count);
         let index = index.ok_or_else(|| anyhow!("got question {number}, expected 1 to {count}"))?;
-        self.let_settle().await?;
+        let task = &self.record.tasks[self.lesson.quiz[index].task - 1];
+        let Some(entry) = task.cluster.clone() else {
+            return Ok(AnswerReport::too_early(self.lesson.quiz[index].task));
+        };
+        let solved_at = task.solved_at.clone().unwrap_or_default();
         let expected = self.expected_answers(index)?;
+        if !has_form_of(&expected, given) {
+            return Err(anyhow!("got {given}, expected a number"));
+        }
         let question = &self.lesson.quiz[index];
-        let report = AnswerReport::judge(question, given, &expected);
-        self.record.answers[index].record(given, expected, report.is_right);
+        let right = expected.iter().any(|one| is_same_answer(one, given));
+        let report = if right {
+            let why = question.why.render(&self.solved_clusters[&entry]);
+            AnswerReport::right(why.map_err(|message| anyhow!(message))?)
+        } else {
+            self.let_settle().await?;
+            let now = cluster_digest(&self.cluster).to_string();
+            let now = self.results(index, &now)?;
+            let is_right_now = now.iter().any(|one| is_same_answer(one, given));
+            let moment = is_right_now.then(|| (self.lesson.quiz[index].task, solved_at));
+            AnswerReport::wrong(&self.record.answers[index], moment)
+        };
+        self.record.answers[index].record(given, right, &entry);
         Ok(report)
     }
 
-    /// The accepted answers of a question in the cluster as it is now.
+    /// The accepted answers of a question, counted from 0. None before its task is solved.
     ///
     /// # Errors
     /// The expression fails.
     pub fn expected_answers(&self, index: usize) -> anyhow::Result<Vec<String>> {
+        let task = &self.record.tasks[self.lesson.quiz[index].task - 1];
+        let cluster = task.cluster.as_ref().and_then(|entry| self.solved_clusters.get(entry));
+        cluster.map_or(Ok(Vec::new()), |cluster| self.results(index, cluster))
+    }
+
+    fn results(&self, index: usize, cluster: &str) -> anyhow::Result<Vec<String>> {
         let question = &self.lesson.quiz[index];
-        let digest = cluster_digest(&self.cluster).to_string();
         let at = || format!("{}:{}", self.lesson.file, question.line);
-        question.answers.results(&digest).map_err(|message| anyhow!(message)).with_context(at)
+        question.answers.results(cluster).map_err(|message| anyhow!(message)).with_context(at)
     }
 
     /// Lets time pass.
@@ -239,11 +287,9 @@ impl LessonSession {
         self.cluster.observe().await?;
         let missing = self.missing_objects();
         let mut api = self.cluster.api();
-        for object in &self.prepared {
-            let title = schedlab_clusters::api::object_title(object);
-            if !missing.contains(&title) {
-                continue;
-            }
+        let objects: Vec<Value> =
+            self.prepared.missing(&self.cluster).into_iter().cloned().collect();
+        for object in &objects {
             if object["kind"] == "Node" {
                 let name = object::name(object);
                 let step = single_step(&format!("When node {name:?} is added again"))?;
@@ -256,14 +302,16 @@ impl LessonSession {
         Ok(missing)
     }
 
-    /// What a teacher gets: the record and the cluster as it is now.
+    /// What a teacher gets: the record, the cluster as it is now and as it was when each task was
+    /// solved.
     ///
     /// # Errors
     /// The cluster does not answer.
     pub async fn evidence(&mut self) -> anyhow::Result<Evidence> {
         self.cluster.observe().await?;
         let digest = cluster_digest(&self.cluster);
-        Ok(Evidence::new(&self.record, &digest, &self.cluster.write_log(), self.now()))
+        let log = self.cluster.write_log();
+        Ok(Evidence::new(&self.record, &digest, &self.solved_clusters, &log, self.now()))
     }
 
     fn now(&self) -> String {
@@ -271,11 +319,11 @@ impl LessonSession {
     }
 }
 
-/// Starts a cluster and runs the lesson's background on it. Also returns its nodes and queues.
+/// Starts a cluster and runs the lesson's background on it.
 async fn prepared_cluster(
     lesson: &Lesson,
     time: Timestamp,
-) -> anyhow::Result<(LiveCluster, Vec<Value>)> {
+) -> anyhow::Result<(LiveCluster, PreparedObjects)> {
     let first = lesson.tasks.first().context("the lesson has no task")?;
     let mut cluster = LiveCluster::start(&first.case, time).await?;
     create_namespace(&mut cluster.api(), &lesson.namespace).await?;
@@ -287,10 +335,7 @@ async fn prepared_cluster(
     cluster.settle().await?;
     cluster.start_default_scheduler();
     cluster.settle().await?;
-    let view = cluster.view();
-    let kinds = [WatchedKind::Nodes, WatchedKind::Queues];
-    let prepared: Vec<Value> =
-        kinds.into_iter().flat_map(|kind| view.objects_of_kind(kind)).cloned().collect();
+    let prepared = PreparedObjects::of(&cluster);
     Ok((cluster, prepared))
 }
 

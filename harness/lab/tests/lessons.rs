@@ -34,6 +34,28 @@ fn every_lesson_is_valid_and_named_as_its_file() {
     }
 }
 
+/// Words for numbers that an explanation does not name itself.
+const NUMBER_WORDS: [&str; 12] = [
+    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "twenty",
+];
+
+#[test]
+fn explanations_compute_every_number_from_the_cluster() {
+    for (name, text) in lesson_texts() {
+        let lesson = Lesson::parse(name, text).unwrap_or_else(|problems| panic!("{problems}"));
+        for question in &lesson.quiz {
+            let fixed: String = question.why.fixed_parts().collect();
+            let mut words = fixed.split(|c: char| !c.is_alphanumeric());
+            let number = words.find(|word| {
+                NUMBER_WORDS.contains(word)
+                    || word.chars().next().is_some_and(|c| c.is_ascii_digit())
+            });
+            assert_eq!(number, None, "{name}: {}: {fixed}", question.text);
+        }
+    }
+}
+
 /// The problems of lesson B with a part of its text replaced.
 fn problems_with(from: &str, to: &str) -> String {
     let texts: std::collections::BTreeMap<_, _> = lesson_texts().iter().copied().collect();
@@ -93,8 +115,15 @@ fn parts_that_do_not_fit_together_are_reported() {
         (
             "minutes: 6",
             "minuts: 6",
-            "got key minuts, expected one of id, title, minutes, requires, namespace; did you mean \"minutes\"?",
+            "got key minuts, expected one of id, title, minutes, requires, namespace, may-change; did you mean \"minutes\"?",
         ),
+        ("minutes: 6", "minutes: 6\nmay-change: queue", "got queue, expected KIND NAME [FIELD], …"),
+        (
+            "```jq\n.queues[\"team-prod\"] | .used",
+            "```jq task=2\n.queues[\"team-prod\"] | .used",
+            "task: got 2, expected 1 to 1",
+        ),
+        ("It uses {{ .queues", "It uses {{ .queues | qouta", "expected a jq expression"),
         (".used - .quota", ".used - qouta", "unknown in this jq expression: qouta"),
         (
             "kind: Deployment\nmetadata:\n  name: prod-borrow\nspec:\n  replicas: 32",

@@ -17,14 +17,18 @@ pub struct Conform {
     /// report is no verdict on the profile.
     #[arg(long, value_name = "ID", help_heading = "Profile")]
     pub only: Vec<String>,
-    /// Folder with the features that have the profile's scenarios.
-    #[arg(long, default_value = "features", value_name = "DIR", help_heading = "Profile")]
-    pub features: String,
+    /// Print the ids of the profile's behaviours and what they say, and end.
+    #[arg(long, help_heading = "Profile")]
+    pub list: bool,
+    /// Folder with features that have the profile's scenarios, instead of the suite of this
+    /// version of schedlab.
+    #[arg(long, value_name = "DIR", help_heading = "Profile")]
+    pub features: Option<String>,
     /// Version of the scheduler under test, for the report [default: `version` of the target file].
     #[arg(long, value_name = "VERSION", help_heading = "Report")]
     pub implementation_version: Option<String>,
     /// Folder for conformance.yaml, conformance.json and evidence [default:
-    /// `results/conformance/NAME`, NAME that of the target].
+    /// `results/conformance/NAME`, NAME that of the target; with `--only`, its folder `only`].
     #[arg(long, value_name = "DIR", help_heading = "Report")]
     pub report: Option<PathBuf>,
     /// Test our scheduler and each scheduler that `make targets` and `make control-plane` have

@@ -35,7 +35,7 @@ pub enum LabVerb {
     Solution(LabFolderArgs),
     /// Print the questions; their answers are computed from the running cluster.
     Quiz(LabFolderArgs),
-    /// Answer a question.
+    /// Answer a question, once its task is solved.
     Answer(LabAnswer),
     /// Let time of the cluster pass at once.
     Wait(LabWait),
@@ -43,8 +43,8 @@ pub enum LabVerb {
     Reset(LabReset),
     /// Write what was done as a zip for the teacher.
     Evidence(LabEvidence),
-    /// Run a kubectl command on the lesson's cluster where kubectl is missing: apply, delete,
-    /// scale, patch, cordon, uncordon and get.
+    /// Run a kubectl command on the lesson's cluster where kubectl is missing: get, describe, apply,
+    /// delete, scale, patch, cordon and uncordon.
     Kubectl(LabKubectl),
     /// Apply manifests where kubectl is missing.
     Apply(LabApply),

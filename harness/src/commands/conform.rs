@@ -9,8 +9,9 @@ use anyhow::Context as _;
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_clusters::scheduler_source::SchedulerSource;
 use schedlab_conformance::conform::{
-    self, ClusterIdentity, ConformanceGoals, ConformanceReport, EvaluatedRun, Implementation,
-    PlannedBehaviour, Profile, ProfileIdentity, ReportChanges, SuiteIdentity,
+    self, Behaviour, ClusterIdentity, ConformanceGoals, ConformanceReport, EvaluatedRun,
+    Implementation, Level, PlannedBehaviour, Profile, ProfileIdentity, ReportChanges,
+    SuiteIdentity,
 };
 use schedlab_conformance::features::{Case, FeaturePath, display_path};
 use schedlab_conformance::report::{CaseReport, FailureKind, Reporter};
@@ -36,6 +37,11 @@ pub fn run_conform_command(args: &Conform) -> anyhow::Result<ExitStatus> {
         output.print_result(&(schema + "\n"));
         return Ok(ExitStatus::Passed);
     }
+    if args.list {
+        let profile = Profile::load(&args.profile).map_err(|error| usage_error(&error))?;
+        output.print_result(&behaviour_list(&profile));
+        return Ok(ExitStatus::Passed);
+    }
     if args.all_targets {
         return matrix::run_all_targets(args, &mut output);
     }
@@ -49,6 +55,15 @@ pub fn run_conform_command(args: &Conform) -> anyhow::Result<ExitStatus> {
         baseline,
     };
     Ok(exit_status(&goals, &report, &results, &mut output))
+}
+
+/// The behaviours of a profile, one a line: id, level and sentence.
+fn behaviour_list(profile: &Profile) -> String {
+    let width = profile.behaviours().map(|(_, _, one)| one.id.len()).max().unwrap_or_default();
+    let line = |level: Level, one: &Behaviour| {
+        format!("{:width$}  {:8}  {}\n", one.id, level.name(), one.behaviour)
+    };
+    profile.behaviours().map(|(_, level, one)| line(level, one)).collect()
 }
 
 fn read_baseline(path: &Path) -> anyhow::Result<ConformanceReport> {
@@ -83,6 +98,15 @@ fn tested_scheduler(
         Err(_) if interrupt.is_raised() => return Ok(None),
         booted => booted?,
     };
+    if let Some(failure) = run::trial_failure(&settings, output) {
+        if let Some(real_cluster) = settings.real_cluster.take().and_then(Arc::into_inner) {
+            real_cluster.close();
+        }
+        if interrupt.is_raised() {
+            return Ok(None);
+        }
+        anyhow::bail!(failure);
+    }
     let kubernetes_version = kubernetes_version(&settings)?;
     let results = run::run_cases(&cases, &run, &settings, output);
     if let Some(real_cluster) = settings.real_cluster.take().and_then(Arc::into_inner) {
@@ -130,7 +154,7 @@ fn run_arguments(args: &Conform) -> Run {
     let mut environment = args.environment.clone();
     infer_scheduler(&mut environment);
     Run {
-        selection: Selection { paths: vec![args.features.clone()], ..Selection::default() },
+        selection: Selection::default(),
         execution: args.execution.clone(),
         environment,
         shard_pods: ShardPods::local(),
@@ -172,8 +196,9 @@ fn planned_behaviours(args: &Conform, profile: &Profile) -> anyhow::Result<Vec<P
     if let Some(unknown) = args.only.iter().find(|id| !known.contains(&id.as_str())) {
         let hint = nearest_word(unknown, known.iter().copied());
         let hint = hint.map_or(String::new(), |meant| format!("; did you mean {meant}?"));
-        let message =
-            format!("--only: got {unknown}, expected an id of profile {}{hint}", profile.name);
+        let message = format!(
+            "--only: got {unknown}, expected an id that `schedlab conform --list` prints{hint}"
+        );
         return Err(UsageError(message).into());
     }
     let suite = check::load_suite(&[features_path(args)])?;
@@ -187,7 +212,10 @@ fn usage_error(error: &anyhow::Error) -> anyhow::Error {
 }
 
 fn report_folder(args: &Conform, target: &Target) -> PathBuf {
-    let default = || Path::new("results/conformance").join(target.name.replace(' ', "-"));
+    let default = || {
+        let folder = Path::new("results/conformance").join(target.name.replace(' ', "-"));
+        if args.only.is_empty() { folder } else { folder.join("only") }
+    };
     args.report.clone().unwrap_or_else(default)
 }
 
@@ -220,9 +248,13 @@ fn implementation(args: &Conform, target: &Target) -> Implementation {
     }
 }
 
-/// The folder of features: on disk, or that of the embedded suite.
+/// The folder of features that `--features` names, or that of the embedded suite. The `features/` of
+/// a project of one's own has no scenarios of profiles.
 fn features_path(args: &Conform) -> FeaturePath {
-    suite::feature_paths(std::slice::from_ref(&args.features)).remove(0)
+    match &args.features {
+        Some(folder) => FeaturePath::on_disk(PathBuf::from(folder)),
+        None => FeaturePath::embedded(&suite::SUITE, PathBuf::from(suite::FEATURES)),
+    }
 }
 
 /// The digest of the features, and of the fixtures and snapshots beside them.
@@ -258,8 +290,11 @@ fn reproduce_command(args: &Conform) -> String {
         1 => String::new(),
         seed => format!(" --seed {seed}"),
     };
+    let features = args.features.as_ref().map_or(String::new(), |folder| {
+        format!(" --features {}", schedlab_conformance::text::shell_quoted_word(folder))
+    });
     let options = reproduce::environment_options(&args.environment);
-    format!("schedlab conform{profile}{options}{seed}")
+    format!("schedlab conform{profile}{features}{options}{seed}")
 }
 
 fn write_files(

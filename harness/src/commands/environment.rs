@@ -113,18 +113,20 @@ pub(super) fn feature_gates(
     Ok(gates.map_err(|error| UsageError(format!("--feature-gates: {error}")))?)
 }
 
-/// The message about a `--target` that belongs to another scheduler, given without `--scheduler`,
-/// and that does not say how the scheduler is started.
+/// The message about a `--target` that belongs to another scheduler than ours, given without
+/// `--scheduler`, and that does not say how the scheduler is started. A target file for ours has our
+/// words.
 fn target_without_scheduler_message(
     environment: &EnvironmentArgs,
     target: &Target,
 ) -> Option<String> {
-    let file = environment.target.as_ref().filter(|file| Target::is_built_in(file))?;
-    (target.source == SchedulerSource::Ours).then(|| {
+    let file = environment.target.as_ref()?;
+    let is_other = Target::is_built_in(file) || !target.uses_our_words();
+    (target.source == SchedulerSource::Ours && is_other).then(|| {
         format!(
             "--target {}: declares another scheduler than `--scheduler ours`, which is the \
-             default; expected with it --scheduler process:COMMAND, installed:NAME or \
-                 deployment[:IMAGE]",
+             default, and has no `command`; expected with it --scheduler process:COMMAND, \
+             installed:NAME or deployment[:IMAGE], or `words: schedlab` in a target of ours",
             file.display()
         )
     })

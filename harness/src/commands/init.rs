@@ -24,6 +24,15 @@ const FILES: [ProjectFile; 3] = [
     },
 ];
 
+/// The scheduler of the documentation, for `--with-scheduler`.
+const SCHEDULER_FILES: [ProjectFile; 2] = [
+    ProjectFile {
+        path: "scheduler.py",
+        content: include_str!("../../examples/python-scheduler/scheduler.py"),
+    },
+    ProjectFile { path: "target.yaml", content: include_str!("init/target.yaml") },
+];
+
 /// The file with what git ignores; a repository often has one already, which is kept.
 const IGNORE: ProjectFile = ProjectFile { path: ".gitignore", content: IGNORED };
 
@@ -37,7 +46,9 @@ pub(super) fn run_init_command(args: &Init) -> anyhow::Result<ExitStatus> {
         return Ok(ExitStatus::Passed);
     }
     let folder = &args.folder;
-    if let Some(taken) = FILES.iter().find(|file| folder.join(file.path).exists()) {
+    let scheduler_files = if args.with_scheduler { &SCHEDULER_FILES[..] } else { &[] };
+    let files = FILES.iter().chain(scheduler_files);
+    if let Some(taken) = files.clone().find(|file| folder.join(file.path).exists()) {
         let path = folder.join(taken.path);
         return Err(UsageError(format!(
             "{} exists: `schedlab init` overwrites nothing; remove it, or name another folder",
@@ -45,7 +56,7 @@ pub(super) fn run_init_command(args: &Init) -> anyhow::Result<ExitStatus> {
         ))
         .into());
     }
-    for file in &FILES {
+    for file in files {
         write_new_file(folder, file, &mut output)?;
     }
     if folder.join(IGNORE.path).exists() {
@@ -60,7 +71,9 @@ pub(super) fn run_init_command(args: &Init) -> anyhow::Result<ExitStatus> {
         let word = schedlab_conformance::text::shell_quoted_word(&folder.display().to_string());
         format!("cd {word} && ")
     };
-    output.print_progress(&format!("next: {change}schedlab run"));
+    let conform = "schedlab conform --target target.yaml";
+    let next = if args.with_scheduler { conform } else { "schedlab run" };
+    output.print_progress(&format!("next: {change}{next}"));
     Ok(ExitStatus::Passed)
 }
 

@@ -3,6 +3,7 @@
 
 mod class;
 mod kubectl;
+mod queries;
 mod start;
 
 use std::path::Path;

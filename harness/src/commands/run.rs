@@ -217,7 +217,7 @@ pub(super) fn enable_gates_of_cases(args: &Run, settings: &mut RunSettings, case
 
 /// Why a scheduler that schedlab starts does not place the pod of a trial scenario; `None` if it
 /// does. Otherwise every scenario would wait in vain.
-fn trial_failure(settings: &RunSettings, output: &mut CommandOutput) -> Option<String> {
+pub(super) fn trial_failure(settings: &RunSettings, output: &mut CommandOutput) -> Option<String> {
     if settings.force || settings.target.programs.is_empty() {
         return None;
     }

@@ -88,7 +88,7 @@ fn check_suite(results: RunResults, record: &RunRecord) -> anyhow::Result<RunRes
     )
 }
 
-fn pod_place(pods: &ShardPods) -> PodPlace {
+pub(super) fn pod_place(pods: &ShardPods) -> PodPlace {
     PodPlace {
         kubeconfig: pods.pod_kubeconfig.clone(),
         context: pods.pod_context.clone(),
@@ -116,9 +116,8 @@ fn inapplicable_option(args: &Run) -> Option<String> {
 /// The pods of a run.
 fn shard_job(args: &Run, suite: &FeatureSuite) -> anyhow::Result<ShardJob> {
     let pods = &args.shard_pods;
-    let cpu = quantity_option("--pod-cpu", &pods.pod_cpu)?;
-    quantity_option("--pod-memory", &pods.pod_memory)?;
-    let jobs = args.execution.jobs.unwrap_or_else(|| whole_cores(cpu));
+    let cores = cores_of_pod(pods)?;
+    let jobs = args.execution.jobs.unwrap_or(cores);
     let (files, words) = (pod_files(args, suite)?, pod_words(args, jobs));
     Ok(ShardJob {
         shards: pods.shards.get(),
@@ -129,6 +128,13 @@ fn shard_job(args: &Run, suite: &FeatureSuite) -> anyhow::Result<ShardJob> {
         words,
         files,
     })
+}
+
+/// The cores that a pod requests, rounded up. The request for memory is checked, too.
+pub(super) fn cores_of_pod(pods: &ShardPods) -> Result<NonZeroUsize, UsageError> {
+    let cpu = quantity_option("--pod-cpu", &pods.pod_cpu)?;
+    quantity_option("--pod-memory", &pods.pod_memory)?;
+    Ok(whole_cores(cpu))
 }
 
 /// A quantity in thousandths.

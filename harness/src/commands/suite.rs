@@ -12,7 +12,7 @@ pub(super) static SUITE: EmbeddedSuite =
     EmbeddedSuite { version: schedlab_suite::VERSION, files: schedlab_suite::FILES };
 
 /// The folder of features, in a project and in the suite.
-const FEATURES: &str = "features";
+pub(super) const FEATURES: &str = "features";
 
 /// Whether commands without a path use the embedded suite: this folder has no features or snapshots
 /// of its own.

@@ -96,11 +96,11 @@ fn empty_csv_files_and_missing_columns_are_rejected() {
         trace_error([("nodes.csv", NODES), ("pods.csv", &pods), ("queues.csv", "name,quota\n")]),
         trace_error([("nodes.csv", NODES), ("pods.csv", &pods), ("queues.jsonl", "")]),
     ];
-    assert_snapshot!(messages.concat(), @r"
+    assert_snapshot!(messages.concat(), @"
     schedlab: nodes.csv:1: got an empty file, expected a header of sn, cpu_milli, memory_mib, gpu, model
     schedlab: pods.csv:1: got an empty file, expected a header of name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, deletion_time, scheduled_time, queue, priority_class
     schedlab: nodes.csv:1: got the columns sn, gpu without cpu_milli, memory_mib, expected sn, cpu_milli, memory_mib, gpu, model
-    schedlab: pods.csv:1: got the columns name without cpu_milli, memory_mib, num_gpu, gpu_milli, expected name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec, qos, pod_phase, creation_time, deletion_time, scheduled_time, queue, priority_class
+    schedlab: pods.csv:1: got the columns name without arrives_secs, expected name, arrives_secs, pods, gpus, gpu_milli, gpu_memory_mib, cpu_milli, memory_mib, models, queue, user, kind, priority_class, runs_secs, leaves_after_secs
     schedlab: queues.csv:1: got the columns name, parent without quota, expected name, quota, parent, weight, limit, priority
     schedlab: nodes.csv: got no node, expected at least one
     schedlab: pods.csv: got no pod, expected at least one pod
@@ -252,7 +252,7 @@ fn malformed_json_lines_are_rejected() {
     ];
     assert_snapshot!(messages.concat(), @r#"
     schedlab: nodes.jsonl:1: column 20: got unknown field `gpu`, expected one of `name`, `cpu_milli`, `memory_mib`, `gpus`, `model`
-    schedlab: nodes.jsonl:1: column 13: got EOF while parsing an object, expected one JSON object of this kind
+    schedlab: nodes.jsonl:1: column 13: got a truncated line, expected one JSON object of this kind
     schedlab: nodes.jsonl:1: column 25: got invalid value: integer `-8`, expected a whole number from 0 on
     schedlab: pods.jsonl:2: pods: got 0, expected a whole number from 1 to 100000
     schedlab: pods.jsonl:1: queue: got nobody, expected a leaf queue: a

@@ -104,12 +104,76 @@ fn a_learner_who_deletes_a_queue_and_a_node_gets_them_back_and_keeps_the_work() 
     let again = lesson.run("verify");
     assert!(!again.stdout.contains("were deleted"), "{}", again.all());
     assert!(again.stdout.contains("✔ queue \"team-research\" has 16 running"), "{}", again.all());
+    assert_eq!(lesson.run("kubectl delete deployment prod-borrow").code, 0);
+    let workload = lesson.run("reset --missing");
+    let expected = "no node and no queue of the lesson is missing\nstill missing: Deployment \
+                    lab/prod-borrow; --missing creates nodes and queues only, `schedlab lab reset` \
+                    starts the lesson again\n";
+    assert_eq!(workload.stdout, expected, "{}", workload.all());
     let reset = lesson.run("reset");
     assert_eq!(reset.code, 0, "{}", reset.all());
     let fresh = lesson.run("verify");
     assert!(fresh.stdout.contains("Apply research.yaml"), "{}", fresh.all());
     let pods = lesson.run("kubectl get deployments");
     assert!(pods.stdout.contains("prod-borrow"), "the kubeconfig leads to it: {}", pods.all());
+}
+
+#[test]
+fn a_learner_without_kubectl_reads_objects_and_their_events() {
+    let lab = Lab::empty();
+    let lesson = RunningLesson::start(&lab, "b-borrow", "ada");
+    lesson.run("apply -f schedlab-lab/b-borrow/prod-borrow.yaml");
+    lesson.run("verify");
+    let queues = lesson.run("kubectl get queues");
+    assert!(queues.stdout.contains("ai-factory   16  "), "{}", queues.all());
+    let yaml = lesson.run("kubectl get -o yaml queue team-prod");
+    assert!(yaml.stdout.contains("      quota: 16\n"), "{}", yaml.all());
+    let pods = lesson.run("kubectl get pods -L app");
+    let pending = pods.stdout.lines().find(|line| line.contains("Pending"));
+    let pending = pending.unwrap_or_else(|| panic!("a pod is pending: {}", pods.all()));
+    assert!(pending.ends_with("prod-borrow"), "{pending}");
+    let name = pending.split(' ').next().expect("a row begins with a name");
+    let described = lesson.run(&format!("kubectl describe pod {name}"));
+    assert_eq!(described.code, 0, "{}", described.all());
+    let events = described.stdout.split("Events:").nth(1).expect("it has events");
+    assert!(events.contains("Non-preemptible workload is over quota"), "{}", described.all());
+    assert!(!events.contains("<invalid>"), "{events}");
+    let unknown = lesson.run("kubectl describe pods");
+    assert_eq!(unknown.code, 2, "{}", unknown.all());
+}
+
+#[test]
+fn solved_evidence_is_kept_when_the_lesson_starts_again() {
+    let lab = Lab::empty();
+    let first = RunningLesson::start(&lab, "baseline", "ada");
+    first.run("apply -f schedlab-lab/baseline/queue-pressure.yaml");
+    let solved = first.run("verify");
+    assert_eq!(solved.code, 0, "{}", solved.all());
+    assert!(solved.stdout.contains("All tasks are solved. Open: 3 questions."), "{}", solved.all());
+    let word = first.run("answer 1 nine");
+    assert_eq!((word.code, word.stderr.trim()), (2, "schedlab: got nine, expected a number"));
+    first.end();
+    let second = RunningLesson::start(&lab, "baseline", "ada");
+    second.run("verify");
+    let over = second.run("evidence --output schedlab-lab/baseline-ada.zip");
+    assert_eq!(over.code, 2, "{}", over.all());
+    assert!(
+        over.stderr.contains("which has other work in it, expected a new file"),
+        "{}",
+        over.all()
+    );
+    second.end();
+    std::fs::copy(lab.path("schedlab-lab/baseline-ada.zip"), lab.path("bob.zip")).unwrap();
+    let kept = "schedlab-lab/baseline-ada.zip";
+    let grades = lab.run(&["lab", "grade", kept, "schedlab-lab/baseline-ada-2.zip", "bob.zip"]);
+    assert_eq!(grades.code, 1, "{}", grades.all());
+    for line in [
+        "baseline  ada      ✔      0/3   0      1         valid      schedlab-lab/baseline-ada.zip",
+        "baseline  ada      ✘      0/3   0      1         valid      schedlab-lab/baseline-ada-2.zip",
+        "bob.zip: it is a copy of schedlab-lab/baseline-ada.zip",
+    ] {
+        assert!(grades.stdout.contains(line), "{line}\n{}", grades.all());
+    }
 }
 
 #[test]
@@ -151,6 +215,7 @@ fn edited_evidence_is_named_in_the_table() {
     assert_eq!(grades.code, 1, "{}", grades.all());
     assert!(grades.stdout.contains("baseline  eve      ✘"), "{}", grades.all());
     assert!(grades.stdout.contains("NOT VALID"), "{}", grades.all());
+    assert!(grades.stdout.contains("NOT VALID  edited.zip\n"), "{}", grades.all());
     assert!(grades.stdout.contains("edited.zip: "), "{}", grades.all());
 }
 

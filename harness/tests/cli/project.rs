@@ -20,6 +20,22 @@ fn a_new_project_is_green_and_its_profile_for_ci_writes_a_report() {
 }
 
 #[test]
+fn init_writes_a_scheduler_to_start_from() {
+    let lab = Lab::empty();
+    let init = lab.run(&["init", "--with-scheduler"]);
+    assert_eq!(init.code, 0, "{}", init.all());
+    assert!(
+        init.stderr.ends_with("next: schedlab conform --target target.yaml\n"),
+        "{}",
+        init.stderr
+    );
+    let conform = ["conform", "--target", "target.yaml", "--only", "gang.waits-whole"];
+    let conform = lab.run(&conform);
+    assert_eq!(conform.code, 0, "{}", conform.all());
+    assert!(conform.stdout.contains("gang  1 of 1"), "{}", conform.all());
+}
+
+#[test]
 fn init_overwrites_nothing() {
     let lab = Lab::empty();
     lab.write("mine/features/first.feature", "mine");

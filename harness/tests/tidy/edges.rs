@@ -163,7 +163,10 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
     (
         "harness/apps",
         "
-            cases simulate upgrade whatif
+            inputs palette
+            experiment
+            simulate
+            cases compare prometheus upgrade whatif
         ",
     ),
     // The root is all of it.
@@ -172,11 +175,12 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
         "harness/traces",
         "
             error fleet numbers
-            format limits lines
+            calendar format limits lines
             csv_source job options
-            csv_files json_lines recorded
-            readers write
-            read
+            csv_files json_lines recorded size_class
+            pods readers stats write
+            edit generate objects queues read
+            prometheus
         ",
     ),
     (

@@ -2,18 +2,15 @@
 
 use std::path::Path;
 
-use jiff::Timestamp;
-
 use crate::{
     error::TraceError,
     format::{ALLOWED_FIRST_LINE, TraceFormat},
-    job::{JobTrace, TraceJob},
+    job::JobTrace,
     json_lines, lines,
     lines::OpenedFile,
-    numbers::to_count,
     options::ReadOptions,
     readers::{acme, columns, helios, openb, pai, philly},
-    recorded::{Recorder, TimeBase},
+    recorded::{Recorder, TimeBase, rebase},
 };
 
 /// Reads a file of jobs; `-` is standard input. The file is read line by line, so memory is needed
@@ -52,13 +49,4 @@ pub fn read_jobs(path: &Path, options: &ReadOptions) -> Result<JobTrace, TraceEr
 fn format_of_empty_file(path: &Path) -> TraceFormat {
     let is_csv = path.extension().is_some_and(|end| end == "csv");
     if is_csv { TraceFormat::Openb } else { TraceFormat::JsonLines }
-}
-
-/// Turns times since 1970 into times since the first arrival, which is returned.
-fn rebase(jobs: &mut [TraceJob]) -> Option<Timestamp> {
-    let first = jobs.iter().map(|job| job.arrives_secs).min_by(f64::total_cmp)?.floor();
-    for job in jobs.iter_mut() {
-        job.arrives_secs -= first;
-    }
-    Timestamp::from_second(i64::try_from(to_count(first)).ok()?).ok()
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use jiff::Timestamp;
 use smol_str::SmolStr;
 
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
     error::TraceError,
     job::{JobEnd, TraceJob},
     limits,
-    numbers::jobs_text,
+    numbers::{jobs_text, to_count},
     options::{QueueBy, ReadOptions},
 };
 
@@ -60,7 +61,7 @@ pub(crate) struct RecordedJob<'a> {
 
 /// Names of a trace, and what Kubernetes accepts in their place.
 #[derive(Debug, Default)]
-struct NameMap {
+pub(crate) struct NameMap {
     by_name: HashMap<SmolStr, SmolStr>,
     used: HashSet<SmolStr>,
 }
@@ -185,7 +186,7 @@ impl<'o> Recorder<'o> {
 
 impl NameMap {
     /// The valid name in place of `name`; another name has another one.
-    fn valid(&mut self, name: &str) -> SmolStr {
+    pub(crate) fn valid(&mut self, name: &str) -> SmolStr {
         if name.is_empty() {
             return SmolStr::default();
         }
@@ -220,4 +221,13 @@ pub(crate) fn valid_model(model: &str) -> SmolStr {
     let fits = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     let valid: String = model.chars().map(fits).take(63).collect();
     valid.trim_matches(|c: char| !c.is_ascii_alphanumeric()).into()
+}
+
+/// Turns times since 1970 into times since the first arrival, which is returned.
+pub(crate) fn rebase(jobs: &mut [TraceJob]) -> Option<Timestamp> {
+    let first = jobs.iter().map(|job| job.arrives_secs).min_by(f64::total_cmp)?.floor();
+    for job in jobs.iter_mut() {
+        job.arrives_secs -= first;
+    }
+    Timestamp::from_second(i64::try_from(to_count(first)).ok()?).ok()
 }

@@ -1,14 +1,14 @@
 //! The report of a simulation, as JSON and as a table.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{
-    driver::SimulationResult,
-    metrics::{JobMetrics, to_f64},
-    trace::Trace,
+use crate::experiment::{
+    Finding, GroupFigures, NeverStartedReason, Outcome, Series, duration_text, findings,
 };
+use crate::palette::Palette;
+use schedlab_conformance::report::Colors;
 use schedlab_conformance::text::counted_noun;
 
 /// The report of a simulation.
@@ -18,8 +18,10 @@ pub struct Report {
     pub nodes: usize,
     /// Number of GPUs of the fleet.
     pub gpus: u64,
-    /// Number of jobs that arrived.
+    /// Number of jobs of the trace.
     pub jobs: usize,
+    /// Whether the simulation was stopped before the last job ended.
+    pub is_partial: bool,
     /// Jobs that requested GPU fractions and got whole GPUs, because profile `kube` has no
     /// fractions.
     pub shares_rounded_up: usize,
@@ -38,33 +40,31 @@ pub struct Report {
     /// Free GPUs on partly used nodes ÷ all free GPUs, in percent, averaged over time: a whole-node
     /// job cannot use them.
     pub fragmentation_percent: Option<f64>,
+    /// GPU hours that running pods used.
+    pub gpu_hours: f64,
     /// Number of pods evicted by the scheduler.
     pub evictions: u64,
+    /// GPU hours of evicted pods: work that was done again.
+    pub lost_gpu_hours: f64,
     /// Audit rules that the scheduler broke, one message each.
     pub breaches: Vec<String>,
-    /// Waiting times by job size in GPUs.
-    pub waiting_by_gpus: Vec<WaitingTimes>,
-    /// Waiting times by queue.
-    pub waiting_by_queue: Vec<WaitingTimes>,
+    /// What stands out.
+    pub findings: Vec<Finding>,
+    /// Waiting times and GPU hours by job size in GPUs.
+    pub waiting_by_gpus: Vec<GroupReport>,
+    /// Waiting times and GPU hours by queue.
+    pub waiting_by_queue: Vec<GroupReport>,
     /// Why jobs never started, the most frequent reason first.
     pub never_started: Vec<NeverStartedReason>,
+    /// Figures over time, if `--series` requests them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<Series>,
 }
 
-/// A reason why jobs never started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NeverStartedReason {
-    /// The scheduler's last message about their pods.
-    pub reason: String,
-    /// Number of jobs with this reason.
-    pub jobs: usize,
-    /// Name of the first job in the trace with this reason.
-    pub first: String,
-}
-
-/// Waiting times of a group of jobs, from arrival until all pods were bound, in seconds; `None`
-/// when no job of the group ran.
+/// The figures of a group of jobs. Waiting times are from arrival until all pods were bound, in
+/// seconds; `None` when no job of the group ran.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct WaitingTimes {
+pub struct GroupReport {
     /// Name of the group of jobs: its size or its queue.
     pub of: String,
     /// Number of jobs of the group.
@@ -79,119 +79,60 @@ pub struct WaitingTimes {
     pub p99_secs: Option<f64>,
     /// Maximum waiting time.
     pub max_secs: Option<f64>,
+    /// Longest wait, also of jobs that still waited at the end.
+    pub longest_wait_secs: Option<f64>,
+    /// GPU hours that running pods used.
+    pub gpu_hours: f64,
+    /// Quota of the queue in GPUs; `None` for sizes and an unlimited quota.
+    pub quota_gpus: Option<f64>,
+    /// GPUs within the quota that the queue had ÷ those that its pods requested, in percent.
+    pub quota_kept_percent: Option<f64>,
     /// Number of evicted pods of the group's jobs.
     pub evictions: u64,
+    /// GPU hours of evicted pods.
+    pub lost_gpu_hours: f64,
 }
 
-/// Reason shown for jobs about which the scheduler reported no message.
-const NO_REASON_GIVEN: &str = "the scheduler reported no reason before they were removed";
 /// Maximum number of reasons in the text table; the JSON report has all.
 const REASONS_SHOWN: usize = 10;
 
-/// Groups of jobs by size: the group's name, and its upper bound in thousandths of a GPU.
-const JOB_SIZES: [(&str, u64); 8] = [
-    ("no GPU", 0),
-    ("part of a GPU", 999),
-    ("1 GPU", 1000),
-    ("2 GPUs", 2000),
-    ("3-4 GPUs", 4000),
-    ("5-8 GPUs", 8000),
-    ("9-64 GPUs", 64_000),
-    ("more", u64::MAX),
-];
-
-pub(super) fn build_report(trace: &Trace, result: &SimulationResult) -> Report {
-    let fleet = &result.metrics.fleet;
-    let all = to_f64(fleet.milli) / 1000.0;
-    // Without finite jobs the simulation ends when the last pod arrived, possibly after no time at
-    // all.
-    let over_time = |part: f64, whole: f64| percentage(part, whole).filter(|_| fleet.secs >= 1.0);
-    let free_secs = fleet.secs * all - fleet.taken_secs;
-    let metrics = trace.jobs.iter().zip(result.metrics.jobs());
-    let size = |milli: u64| JOB_SIZES.iter().position(|(_, most)| milli <= *most).unwrap_or(0);
-    let by_size = metrics.clone().map(|(job, metrics)| (size(job.total_gpu_milli()), metrics));
-    let by_queue = metrics.map(|(job, metrics)| (job.queue.as_str(), metrics));
-    Report {
-        nodes: trace.nodes.len(),
-        gpus: fleet.milli / 1000,
-        jobs: trace.jobs.len(),
-        shares_rounded_up: result.shares_rounded_up,
-        virtual_secs: fleet.secs,
-        utilisation_percent: over_time(fleet.busy_secs, fleet.secs * all),
-        allocation_percent: over_time(fleet.taken_secs, fleet.secs * all),
-        allocation_peak_percent: percentage(to_f64(fleet.taken_peak_milli) / 1000.0, all),
-        allocation_end_percent: percentage(to_f64(fleet.taken_milli) / 1000.0, all),
-        fragmentation_percent: over_time(fleet.stranded_secs, free_secs),
-        evictions: result.metrics.jobs().iter().map(|job| job.evictions).sum(),
-        breaches: result.breaches.iter().map(ToString::to_string).collect(),
-        waiting_by_gpus: waiting_times_by_group(by_size, |size| JOB_SIZES[*size].0.to_owned()),
-        waiting_by_queue: waiting_times_by_group(by_queue, |queue| (*queue).to_owned()),
-        never_started: never_started_reasons(trace, result),
-    }
-}
-
-fn never_started_reasons(trace: &Trace, result: &SimulationResult) -> Vec<NeverStartedReason> {
-    let mut reasons: BTreeMap<&str, NeverStartedReason> = BTreeMap::new();
-    let never =
-        trace.jobs.iter().zip(result.metrics.jobs()).filter(|(_, job)| job.waits.is_empty());
-    for (job, metrics) in never {
-        let reason =
-            if metrics.last_reason.is_empty() { NO_REASON_GIVEN } else { &metrics.last_reason };
-        let fresh = || NeverStartedReason {
-            reason: reason.to_owned(),
-            jobs: 0,
-            first: job.name.to_string(),
-        };
-        reasons.entry(reason).or_insert_with(fresh).jobs += 1;
-    }
-    let mut reasons: Vec<NeverStartedReason> = reasons.into_values().collect();
-    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.jobs));
-    reasons
-}
-
-fn waiting_times_by_group<'a, K: Ord>(
-    metrics: impl Iterator<Item = (K, &'a JobMetrics)>,
-    name: impl Fn(&K) -> String,
-) -> Vec<WaitingTimes> {
-    let mut groups: BTreeMap<K, Vec<&JobMetrics>> = BTreeMap::new();
-    for (key, metrics) in metrics {
-        groups.entry(key).or_default().push(metrics);
-    }
-    groups.iter().map(|(key, jobs)| waiting_times(name(key), jobs)).collect()
-}
-
-fn waiting_times(group_name: String, jobs: &[&JobMetrics]) -> WaitingTimes {
-    let mut waits: Vec<f64> = jobs.iter().flat_map(|job| &job.waits).copied().collect();
-    waits.sort_by(f64::total_cmp);
-    // Nearest-rank percentile.
-    let rank = |percent: usize| {
-        let at = (waits.len() * percent).div_ceil(100).saturating_sub(1);
-        waits.get(at).copied()
-    };
-    WaitingTimes {
-        of: group_name,
-        jobs: jobs.len(),
-        never_started: jobs.iter().filter(|job| job.waits.is_empty()).count(),
-        median_secs: rank(50),
-        p90_secs: rank(90),
-        p99_secs: rank(99),
-        max_secs: rank(100),
-        evictions: jobs.iter().map(|job| job.evictions).sum(),
-    }
-}
-
-fn percentage(part: f64, whole: f64) -> Option<f64> {
-    (whole > 0.0).then(|| (part / whole * 10_000.0).round() / 100.0)
-}
-
 impl Report {
+    /// The report on an experiment.
+    pub(super) fn new(outcome: Outcome, shares_rounded_up: usize) -> Self {
+        let Outcome { figures, breaches, is_partial } = outcome;
+        let groups = |groups: &[GroupFigures]| groups.iter().map(GroupReport::new).collect();
+        Self {
+            nodes: figures.nodes,
+            gpus: figures.gpus,
+            jobs: figures.jobs,
+            is_partial,
+            shares_rounded_up,
+            virtual_secs: figures.virtual_secs,
+            utilisation_percent: figures.utilisation_percent,
+            allocation_percent: figures.allocation_percent,
+            allocation_peak_percent: figures.allocation_peak_percent,
+            allocation_end_percent: figures.allocation_end_percent,
+            fragmentation_percent: figures.fragmentation_percent,
+            gpu_hours: figures.all.gpu_hours,
+            evictions: figures.all.evictions,
+            lost_gpu_hours: figures.all.lost_gpu_hours,
+            breaches,
+            findings: findings(&figures),
+            waiting_by_gpus: groups(&figures.by_size),
+            waiting_by_queue: groups(&figures.by_queue),
+            never_started: figures.never_started,
+            series: figures.series,
+        }
+    }
+
     /// The report as a table.
-    pub fn to_table(&self) -> String {
+    pub fn to_table(&self, colors: Colors) -> String {
         let mut text = String::new();
         let days = self.virtual_secs / 86_400.0;
+        let partial = if self.is_partial { ", stopped there" } else { "" };
         let _ = writeln!(
             text,
-            "{} with {}; {} in {days:.2} days",
+            "{} with {}; {} in {days:.2} days{partial}",
             counted_noun(self.nodes, "node"),
             counted_noun(usize::try_from(self.gpus).unwrap_or(usize::MAX), "GPU"),
             counted_noun(self.jobs, "job")
@@ -206,27 +147,53 @@ impl Report {
             let value = value.map_or("-".to_owned(), |value| format!("{value:.2}"));
             let _ = writeln!(text, "{name:<14} {value:>7} {unit}");
         }
-        let _ = writeln!(text, "{:<14} {:>7} pods", "evictions", self.evictions);
-        let _ = writeln!(text, "{:<14} {:>7} of the rules", "breaches", self.breaches.len());
-        let heads = ["waiting", "jobs", "never", "median", "p90", "p99", "max", "evicted"];
-        let [of, jobs, never, median, p90, p99, max, evicted] = heads;
-        let _ = writeln!(
-            text,
-            "\n{of:<24} {jobs:>7} {never:>6} {median:>9} {p90:>9} {p99:>9} {max:>9} {evicted:>8}"
-        );
-        for row in self.waiting_by_gpus.iter().chain(&self.waiting_by_queue) {
-            let times =
-                [row.median_secs, row.p90_secs, row.p99_secs, row.max_secs].map(duration_text);
-            let [median, p90, p99, max] = times;
-            let WaitingTimes { of, jobs, never_started, evictions, .. } = row;
-            let _ = writeln!(
-                text,
-                "{of:<24} {jobs:>7} {never_started:>6} {median:>9} {p90:>9} {p99:>9} {max:>9} \
-                 {evictions:>8}"
-            );
-        }
+        let lost = self.lost_gpu_hours;
+        let lost = if lost > 0.0 { format!(", {lost:.1} GPU hours lost") } else { String::new() };
+        let _ = writeln!(text, "{:<14} {:>7} pods{lost}", "evictions", self.evictions);
+        let breaches = format!("{:<14} {:>7} of the rules", "breaches", self.breaches.len());
+        let palette = Palette::new(colors);
+        let breaches_style = if self.breaches.is_empty() { &palette.plain } else { &palette.bad };
+        let _ = writeln!(text, "{}", breaches_style.apply_to(breaches));
+        self.write_groups(&mut text, &palette);
+        self.write_findings(&mut text, &palette);
         self.write_never_started(&mut text);
         text
+    }
+
+    fn write_groups(&self, text: &mut String, palette: &Palette) {
+        let heads =
+            ["waiting", "jobs", "never", "median", "p90", "p99", "max", "evicted", "GPU hours"];
+        let [of, jobs, never, median, p90, p99, max, evicted, hours] = heads;
+        let head = format!(
+            "{of:<24} {jobs:>7} {never:>6} {median:>9} {p90:>9} {p99:>9} {max:>9} {evicted:>8} \
+             {hours:>10} {:>6}",
+            "quota"
+        );
+        let _ = writeln!(text, "\n{}", palette.bold.apply_to(head));
+        for row in self.waiting_by_gpus.iter().chain(&self.waiting_by_queue) {
+            let times = [row.median_secs, row.p90_secs, row.p99_secs, row.max_secs]
+                .map(|secs| secs.map_or("-".to_owned(), duration_text));
+            let [median, p90, p99, max] = times;
+            let GroupReport { of, jobs, never_started, evictions, gpu_hours, .. } = row;
+            let kept = row.quota_kept_percent.map_or(String::new(), |kept| format!("{kept:.0} %"));
+            let line = format!(
+                "{of:<24} {jobs:>7} {never_started:>6} {median:>9} {p90:>9} {p99:>9} {max:>9} \
+                 {evictions:>8} {gpu_hours:>10.1} {kept:>6}"
+            );
+            let stands_out = self.findings.iter().any(|finding| finding.queue == row.of);
+            let style = if stands_out { &palette.warn } else { &palette.plain };
+            let _ = writeln!(text, "{}", style.apply_to(line.trim_end()));
+        }
+    }
+
+    fn write_findings(&self, text: &mut String, palette: &Palette) {
+        if self.findings.is_empty() {
+            return;
+        }
+        let _ = writeln!(text, "\n{}", palette.bold.apply_to("what stands out"));
+        for finding in &self.findings {
+            let _ = writeln!(text, "  {}", palette.warn.apply_to(&finding.text));
+        }
     }
 
     fn write_never_started(&self, text: &mut String) {
@@ -247,12 +214,22 @@ impl Report {
     }
 }
 
-fn duration_text(secs: Option<f64>) -> String {
-    let Some(secs) = secs else { return "-".to_owned() };
-    match secs {
-        secs if secs < 120.0 => format!("{secs:.1}s"),
-        secs if secs < 7200.0 => format!("{:.1}m", secs / 60.0),
-        secs if secs < 172_800.0 => format!("{:.1}h", secs / 3600.0),
-        secs => format!("{:.1}d", secs / 86_400.0),
+impl GroupReport {
+    fn new(group: &GroupFigures) -> Self {
+        Self {
+            of: group.name.clone(),
+            jobs: group.jobs,
+            never_started: group.never_started,
+            median_secs: group.wait.median_secs,
+            p90_secs: group.wait.p90_secs,
+            p99_secs: group.wait.p99_secs,
+            max_secs: group.wait.max_secs,
+            longest_wait_secs: group.longest_wait_secs,
+            gpu_hours: group.gpu_hours,
+            quota_gpus: group.quota_gpus,
+            quota_kept_percent: group.quota_kept_percent,
+            evictions: group.evictions,
+            lost_gpu_hours: group.lost_gpu_hours,
+        }
     }
 }

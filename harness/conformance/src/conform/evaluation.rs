@@ -26,7 +26,7 @@ pub struct EvaluatedRun {
     pub cluster: ClusterIdentity,
     /// When the run began.
     pub date: String,
-    /// The command that repeats the run. With ` --only ID` it repeats one behaviour.
+    /// The command that runs the whole profile. With ` --only ID` it repeats one behaviour.
     pub command: String,
 }
 
@@ -54,6 +54,7 @@ pub fn evaluate(
             (area, AreaReport { verdict: area_verdict(&core), core, extended })
         })
         .collect();
+    let only: String = run.profile.only.iter().map(|id| format!(" --only {id}")).collect();
     ConformanceReport {
         schema_version: SCHEMA_VERSION.to_owned(),
         implementation: run.implementation,
@@ -63,7 +64,7 @@ pub fn evaluate(
         date: run.date,
         verdict: verdict(&areas),
         areas,
-        reproduce: Reproduce { commands: vec![run.command] },
+        reproduce: Reproduce { commands: vec![run.command + &only] },
     }
 }
 
@@ -264,7 +265,7 @@ mod tests {
                 expected 8, found 7
               reproduce: schedlab conform --target mine.yaml --only gang.a
 
-        mine is not conformant to p: 1 core behaviour did not pass.
+        mine is not conformant to p: of its core behaviours 1 failed.
         reproduce: schedlab conform --target mine.yaml
         ");
     }

@@ -72,6 +72,8 @@ impl ConformanceGoals {
         }
         if let Some(baseline) = &self.baseline {
             unmet.extend(ReportChanges::between(baseline, report).regressions);
+        } else if self.required.is_empty() && !report.profile.only.is_empty() {
+            unmet.extend(report.failures().map(|(_, _, failed)| format!("{} failed", failed.id)));
         } else if self.required.is_empty() && report.verdict.result == ReportVerdict::NotConformant
         {
             unmet.push(format!("{} is not conformant", report.implementation.name));

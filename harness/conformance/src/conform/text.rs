@@ -125,6 +125,20 @@ fn write_level(level: &LevelReport, out: &mut String) {
     }
 }
 
+/// The numbers of core behaviours that did not pass, such as `2 core behaviours failed, 1 is
+/// unsupported`.
+fn core_results(report: &ConformanceReport) -> String {
+    let sum = |of: fn(&Counts) -> usize| -> usize {
+        report.areas.values().map(|area| of(&area.core.counts)).sum()
+    };
+    let (failed, skipped) = (sum(|one| one.failed), sum(|one| one.skipped));
+    let unsupported = sum(|one| one.unsupported);
+    let counts = [(failed, "failed"), (skipped, "skipped"), (unsupported, "unsupported")];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<String> = counts.map(|(count, word)| format!("{count} {word}")).collect();
+    format!("of its core behaviours {}", counts.join(", "))
+}
+
 fn verdict_sentence(report: &ConformanceReport) -> String {
     let (name, profile) = (&report.implementation.name, &report.profile.name);
     if !report.profile.only.is_empty() {
@@ -142,8 +156,7 @@ fn verdict_sentence(report: &ConformanceReport) -> String {
             )
         }
         ReportVerdict::NotConformant => {
-            let reasons = counted_noun(report.verdict.reasons.len(), "core behaviour");
-            format!("{name} is not conformant to {profile}: {reasons} did not pass.")
+            format!("{name} is not conformant to {profile}: {}.", core_results(report))
         }
     }
 }

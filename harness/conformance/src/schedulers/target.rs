@@ -400,9 +400,14 @@ impl Target {
         self.words.include(dialect)
     }
 
+    /// Whether the scheduler uses all words of ours in reasons and events (`words: schedlab`).
+    pub fn uses_our_words(&self) -> bool {
+        self.words == Words::Schedlab
+    }
+
     /// Whether the scheduler places pods as the snapshots show, which show what ours does.
     pub(crate) fn matches_snapshots(&self) -> bool {
-        self.words == Words::Schedlab
+        self.uses_our_words()
     }
 
     /// Whether the target is our scheduler in this process, whose placements are reviewed byte for
@@ -537,7 +542,9 @@ fn check_capability_names(file: &TargetFile, text: &str) -> Result<(), (usize, S
     ];
     for (field, names) in fields {
         if let Some(unknown) = names.into_iter().find(|one| !known.contains(&one.as_str())) {
-            let problem = format!("{field}: got {unknown:?}, expected {}", known.join(", "));
+            let near = text::nearest_word(unknown, known.iter().copied());
+            let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+            let problem = format!("{field}: got {unknown:?}, expected {}{near}", known.join(", "));
             return Err((line_of(unknown), problem));
         }
     }

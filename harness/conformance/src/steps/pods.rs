@@ -73,21 +73,27 @@ fn check_pod_counts(pods: &[Pod<'_>], subject: &Subject, counts: &PodCounts) -> 
 }
 
 /// Names of pods, grouped by phase.
-struct PodsByPhase<'v>(BTreeMap<Phase, Vec<&'v str>>);
+struct PodsByPhase<'v> {
+    names: BTreeMap<Phase, Vec<&'v str>>,
+    /// Why the first failed pod failed, as its status says; empty if it says nothing.
+    failure: &'v str,
+}
 
 impl<'v> PodsByPhase<'v> {
     fn from_pods(pods: &[Pod<'v>]) -> Self {
-        let mut by_phase: BTreeMap<Phase, Vec<&str>> = BTreeMap::new();
+        let mut names: BTreeMap<Phase, Vec<&str>> = BTreeMap::new();
         for pod in pods {
-            by_phase.entry(pod.current_phase()).or_default().push(pod.pod_name());
+            names.entry(pod.current_phase()).or_default().push(pod.pod_name());
         }
-        Self(by_phase)
+        let failed = pods.iter().filter(|pod| pod.current_phase() == Phase::Failed);
+        let failure = failed.map(|pod| pod.failure_reason()).find(|reason| !reason.is_empty());
+        Self { names, failure: failure.unwrap_or_default() }
     }
 
     /// Number of pods in this phase; for `None`, the number of pods in any phase that are not
     /// finished.
     fn count(&self, phase: Option<Phase>) -> usize {
-        let counted = self.0.iter().filter(|(is, _)| match phase {
+        let counted = self.names.iter().filter(|(is, _)| match phase {
             Some(phase) => **is == phase,
             None => !matches!(is, Phase::Succeeded | Phase::Failed),
         });
@@ -95,17 +101,21 @@ impl<'v> PodsByPhase<'v> {
     }
 }
 
-/// Displays the pods as `8 running (a-0, a-1, …), 1 pending (b)`.
+/// Displays the pods as `8 running (a-0, a-1, …), 1 failed (b: OutOfcpu: …)`.
 impl fmt::Display for PodsByPhase<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
+        if self.names.is_empty() {
             return f.write_str("no pods");
         }
-        for (at, (phase, names)) in self.0.iter().enumerate() {
+        for (at, (phase, names)) in self.names.iter().enumerate() {
             let comma = if at == 0 { "" } else { ", " };
             let some = names.iter().take(4).copied().collect::<Vec<_>>().join(", ");
             let more = if names.len() > 4 { ", …" } else { "" };
-            write!(f, "{comma}{} {phase} ({some}{more})", names.len())?;
+            write!(f, "{comma}{} {phase} ({some}{more}", names.len())?;
+            if *phase == Phase::Failed && !self.failure.is_empty() {
+                write!(f, ": {}", self.failure)?;
+            }
+            f.write_str(")")?;
         }
         Ok(())
     }

@@ -59,12 +59,12 @@ fn pending_pods(view: &ObservedCluster) -> impl Iterator<Item = PendingPod<'_>> 
     })
 }
 
-/// Replaces the namespace and name of the pod in a reason that several pods share.
+/// Stands for the namespace and name of the pod where reasons are compared.
 const POD_PLACEHOLDER: &str = "<pod>";
 
 /// One line for each queue and reason: `pending in queue team-a: 12 pods (a-0, a-1, a-2, …): why`.
-/// Reasons that differ only in the name of the pod are the same. Lines are in the order of queue
-/// names, and for each queue the most frequent reason comes first.
+/// Reasons that differ only in the name of the pod are the same; that of the first pod is shown.
+/// Lines are in the order of queue names, and for each queue the most frequent reason comes first.
 fn pending_pod_lines<'v>(pods: impl Iterator<Item = PendingPod<'v>>) -> Vec<String> {
     let mut groups: BTreeMap<(&str, String), Vec<PendingPod<'_>>> = BTreeMap::new();
     for pod in pods {
@@ -74,8 +74,8 @@ fn pending_pod_lines<'v>(pods: impl Iterator<Item = PendingPod<'v>>) -> Vec<Stri
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|((queue, _), pods)| (*queue, std::cmp::Reverse(pods.len())));
-    let line = |((queue, reason), pods): ((&str, String), Vec<PendingPod<'_>>)| {
-        let reason = if let [pod] = *pods { pod.reason } else { &reason };
+    let line = |((queue, _), pods): ((&str, String), Vec<PendingPod<'_>>)| {
+        let reason = pods.first().map_or(NO_REASON_TEXT, |pod| pod.reason);
         let names: Vec<&str> = pods.iter().map(|pod| pod.name).collect();
         let place = if queue.is_empty() { String::new() } else { format!(" in queue {queue}") };
         format!(
@@ -141,7 +141,7 @@ mod tests {
         pending in queue team-a: 12 pods (a-00, a-01, a-02, …): over quota
         pending in queue team-a: 1 pod (a-big): no node has 16 GPUs
         pending in queue team-b: 2 pods (b-0, b-1): over quota
-        pending in queue team-d: 2 pods (d-0, d-1): no node for pod <pod>
+        pending in queue team-d: 2 pods (d-0, d-1): no node for pod ns/d-0
         pending in queue team-e: 1 pod (e-0): no node for pod ns/e-0
         ");
     }

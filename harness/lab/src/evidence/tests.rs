@@ -9,12 +9,18 @@ fn record() -> Record {
         learner: "ada".to_owned(),
         session: "s1".to_owned(),
         started: "2026-05-01T08:00:00Z".to_owned(),
-        tasks: vec![TaskRecord { title: "t".to_owned(), solved_at: None, failures: 2 }],
+        tasks: vec![TaskRecord {
+            title: "t".to_owned(),
+            solved_at: None,
+            cluster: None,
+            failures: 2,
+        }],
         answers: vec![AnswerRecord {
             question: "q".to_owned(),
+            task: 1,
             given: Some("3".to_owned()),
-            expected: vec!["4".to_owned()],
             is_right: false,
+            cluster: None,
             tries: 1,
         }],
         verifications: 2,
@@ -26,7 +32,46 @@ fn record() -> Record {
 }
 
 fn evidence() -> Evidence {
-    Evidence::new(&record(), &schedlab_api::json!({"pods": []}), &[], "now".to_owned())
+    evidence_of(&record())
+}
+
+fn evidence_of(record: &Record) -> Evidence {
+    let solved = BTreeMap::from([("solved-task-1.json".to_owned(), "{\"pods\": []}".to_owned())]);
+    let cluster = schedlab_api::json!({"pods": []});
+    Evidence::new(record, &cluster, &solved, &[], "now".to_owned())
+}
+
+/// The record after the task was solved.
+fn solved_record() -> Record {
+    let mut record = record();
+    record.solve(0, "2026-05-01T08:01:00Z".to_owned());
+    record
+}
+
+#[test]
+fn evidence_names_no_right_answer() {
+    let text = &evidence().entries[RECORD_ENTRY];
+    assert!(!text.contains("expected"), "{text}");
+}
+
+#[test]
+fn solved_evidence_is_not_overwritten_by_another_session_or_by_less() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a-quota-ada.zip");
+    let name = |evidence: &Evidence| {
+        evidence.free_path(&path).file_name().unwrap().to_string_lossy().into_owned()
+    };
+    evidence().write(&path).unwrap();
+    let other = Record { session: "s2".to_owned(), ..record() };
+    assert_eq!(name(&evidence_of(&other)), "a-quota-ada.zip", "nothing was solved");
+    evidence_of(&solved_record()).write(&path).unwrap();
+    assert_eq!(name(&evidence_of(&solved_record())), "a-quota-ada.zip", "the same session");
+    assert_eq!(name(&evidence_of(&other)), "a-quota-ada-2.zip");
+    let mut reset = solved_record();
+    reset.begin_again();
+    assert_eq!(name(&evidence_of(&reset)), "a-quota-ada-2.zip");
+    std::fs::write(folder.path().join("a-quota-ada-2.zip"), "something else").unwrap();
+    assert_eq!(name(&evidence_of(&other)), "a-quota-ada-3.zip");
 }
 
 /// The result of reading a zip with these entries.

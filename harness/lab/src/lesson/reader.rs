@@ -8,8 +8,9 @@ use schedlab_conformance::report::Diagnostic;
 use schedlab_conformance::steps::catalogue;
 use schedlab_conformance::text::nearest_word;
 
-use super::{Advice, HINTS, Lesson, LessonFile, Mistake, Question, Task};
+use super::{Advice, HINTS, Lesson, LessonFile, MayChange, Mistake, Question, Task};
 use crate::commands::{LabCommand, parse_script};
+use crate::computed_text::ComputedText;
 use crate::expression::Expression;
 use crate::markdown::{Block, Document, Part, Section, Text};
 
@@ -22,7 +23,8 @@ const REQUIRED_SECTIONS: [&str; 8] =
 /// Sections that a lesson may have.
 const OTHER_SECTIONS: [&str; 3] = ["Setup", "Advice", "Mistakes"];
 
-const FRONT_MATTER_KEYS: [&str; 5] = ["id", "title", "minutes", "requires", "namespace"];
+const FRONT_MATTER_KEYS: [&str; 6] =
+    ["id", "title", "minutes", "requires", "namespace", "may-change"];
 
 /// The namespace of the learner, if the front matter names none.
 const NAMESPACE: &str = "lab";
@@ -70,7 +72,9 @@ impl<'d> LessonReader<'d> {
         let scripts = self.solution_scripts();
         let tasks = self.tasks(text, &files, scripts);
         let hints = self.hints();
-        let (quiz, advice, mistakes) = (self.quiz(), self.advice(), self.mistakes());
+        let last_task = tasks.as_ref().map_or(1, Vec::len);
+        let (quiz, advice, mistakes) = (self.quiz(last_task), self.advice(), self.mistakes());
+        let may_change = front.get("may-change").map(|(line, value)| self.may_change(*line, value));
         let prose = |title: &str| self.section(title).map(Section::prose).unwrap_or_default();
         Some(Lesson {
             file: self.file.to_owned(),
@@ -80,6 +84,7 @@ impl<'d> LessonReader<'d> {
             minutes,
             requires,
             namespace: namespace.unwrap_or_else(|| NAMESPACE.to_owned()),
+            may_change: may_change.unwrap_or_default(),
             goal: prose("Goal"),
             background: prose("Background"),
             task: prose("Task"),
@@ -113,6 +118,26 @@ impl<'d> LessonReader<'d> {
             if found.get(key).is_none_or(|(_, value)| value.is_empty()) {
                 self.add(1, format!("the front matter has no {key}"));
             }
+        }
+        found
+    }
+
+    /// Reads `deployment filler spec.replicas, queue team spec`.
+    fn may_change(&mut self, line: usize, value: &str) -> Vec<MayChange> {
+        let mut found = Vec::new();
+        for entry in value.trim_matches(['[', ']']).split(',') {
+            let words: Vec<&str> = entry.split_whitespace().collect();
+            let (kind, name, field) = match words.as_slice() {
+                [kind, name] => (kind, name, None),
+                [kind, name, field] => (kind, name, Some((*field).to_owned())),
+                _ => {
+                    let message =
+                        format!("may-change: got {}, expected KIND NAME [FIELD], …", entry.trim());
+                    self.add(line, message);
+                    continue;
+                }
+            };
+            found.push(MayChange { kind: kind.to_lowercase(), name: (*name).to_owned(), field });
         }
         found
     }
@@ -276,11 +301,7 @@ impl<'d> LessonReader<'d> {
     }
 
     fn expression(&mut self, heading: &Text, parts: &[&Part]) -> Option<Expression> {
-        let block = parts.iter().find_map(|part| match part {
-            Part::Block(block) if block.language == "jq" => Some(block),
-            Part::Block(_) | Part::Heading(_) | Part::Text(_) => None,
-        });
-        let Some(block) = block else {
+        let Some(block) = jq_block(parts) else {
             self.add(heading.line, "got no ```jq block below this heading, expected one");
             return None;
         };
@@ -293,13 +314,32 @@ impl<'d> LessonReader<'d> {
         }
     }
 
-    fn quiz(&mut self) -> Vec<Question> {
+    /// The text below a heading, with its computed parts.
+    fn computed_text(&mut self, heading: &Text, parts: &[&Part]) -> Option<ComputedText> {
+        let line = parts.iter().find_map(|part| match part {
+            Part::Text(text) => Some(text.line),
+            Part::Heading(_) | Part::Block(_) => None,
+        });
+        let parsed = ComputedText::parse(&text_of(parts));
+        parsed.map_err(|message| self.add(line.unwrap_or(heading.line), message)).ok()
+    }
+
+    /// The questions. Those that name no task belong to the last one.
+    fn quiz(&mut self, last_task: usize) -> Vec<Question> {
         let Some(section) = self.section("Quiz") else { return Vec::new() };
         let mut quiz = Vec::new();
         for (heading, parts) in section.subsections() {
             let Some(answers) = self.expression(heading, &parts) else { continue };
+            let Some(why) = self.computed_text(heading, &parts) else { continue };
+            let named = jq_block(&parts).and_then(|block| block.attributes.get("task"));
+            let task = named.map_or(Some(last_task), |number| number.parse().ok());
+            let Some(task) = task.filter(|task| (1..=last_task).contains(task)) else {
+                let named = named.map_or("", String::as_str);
+                self.add(heading.line, format!("task: got {named}, expected 1 to {last_task}"));
+                continue;
+            };
             let (text, line) = (heading.text.clone(), heading.line);
-            quiz.push(Question { text, answers, why: text_of(&parts), line });
+            quiz.push(Question { text, task, answers, why, line });
         }
         if quiz.is_empty() && self.problems.is_empty() {
             self.add(section.line, "section \"Quiz\" has no question: `### …?` and a ```jq block");
@@ -312,7 +352,8 @@ impl<'d> LessonReader<'d> {
         let mut advice = Vec::new();
         for (heading, parts) in section.subsections() {
             let Some(condition) = self.expression(heading, &parts) else { continue };
-            advice.push(Advice { condition, text: text_of(&parts), line: heading.line });
+            let Some(text) = self.computed_text(heading, &parts) else { continue };
+            advice.push(Advice { condition, text, line: heading.line });
         }
         advice
     }
@@ -356,6 +397,14 @@ fn inline_manifest(step: &mut Step, files: &[LessonFile]) {
         // As Gherkin gives it: beginning with the line break behind the quotes.
         step.docstring = Some(format!("\n{}", file.text));
     }
+}
+
+/// The first block among some parts that is a jq expression.
+fn jq_block<'d>(parts: &[&'d Part]) -> Option<&'d Block> {
+    parts.iter().find_map(|part| match part {
+        Part::Block(block) if block.language == "jq" => Some(block),
+        Part::Block(_) | Part::Heading(_) | Part::Text(_) => None,
+    })
 }
 
 /// The texts among some parts.

@@ -1,11 +1,12 @@
 //! What `lab verify`, `lab quiz` and `lab answer` say, as text.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use gherkin::Step;
+use schedlab_conformance::text::counted_noun;
 
 use crate::lesson::{Lesson, Question, Task};
-use crate::record::{AnswerRecord, Record, is_same_answer};
+use crate::record::{AnswerRecord, Record};
 
 /// Maximum number of lines that are shown of what a claim found.
 const FOUND_LINES_MAX: usize = 6;
@@ -38,6 +39,8 @@ pub struct TaskReport {
     pub claims: Vec<ClaimResult>,
     /// Whether the task was solved before.
     pub was_solved: bool,
+    /// When the task was solved, on the cluster's clock.
+    pub solved_at: Option<String>,
 }
 
 /// A claim and what was found.
@@ -53,6 +56,19 @@ impl ClaimResult {
     pub(super) fn new(step: &Step, found: Option<String>) -> Self {
         Self { text: step.value.clone(), found }
     }
+
+    /// The claim that the objects of the lesson are as they were prepared; `changes` says which are
+    /// not.
+    pub(super) fn changed_objects(changes: &[String]) -> Self {
+        Self {
+            text: "what the lesson prepared is unchanged, except for what the task changes"
+                .to_owned(),
+            found: Some(format!(
+                "{}\nput it back, or start the lesson again with `schedlab lab reset`",
+                changes.join("\n")
+            )),
+        }
+    }
 }
 
 impl TaskReport {
@@ -62,6 +78,7 @@ impl TaskReport {
             count: task.claims().len(),
             claims: Vec::new(),
             was_solved: false,
+            solved_at: None,
         }
     }
 
@@ -76,6 +93,7 @@ impl VerifyReport {
     pub(super) fn new(lesson: &Lesson, record: &Record, missing: Vec<String>) -> Self {
         let tasks = lesson.tasks.iter().zip(&record.tasks).map(|(task, known)| TaskReport {
             was_solved: known.is_solved(),
+            solved_at: known.solved_at.clone(),
             ..TaskReport::open(task)
         });
         Self {
@@ -112,7 +130,10 @@ impl fmt::Display for VerifyReport {
         }
         for (index, task) in self.tasks.iter().enumerate() {
             let mark = if task.is_solved() { "✔" } else { "○" };
-            writeln!(f, "{mark} Task {}: {}", index + 1, task.title)?;
+            let solved =
+                task.solved_at.as_deref().map(|time| format!(" (solved at {})", second(time)));
+            let solved = solved.unwrap_or_default();
+            writeln!(f, "{mark} Task {}: {}{solved}", index + 1, task.title)?;
             for claim in &task.claims {
                 write_claim(f, claim)?;
             }
@@ -123,7 +144,8 @@ impl fmt::Display for VerifyReport {
                 0 => writeln!(f, "Everything is solved. Next: schedlab lab evidence"),
                 open => writeln!(
                     f,
-                    "All tasks are solved. {open} questions are open: schedlab lab quiz"
+                    "All tasks are solved. Open: {}. Next: schedlab lab quiz",
+                    counted_noun(open, "question")
                 ),
             };
         }
@@ -148,49 +170,78 @@ fn write_claim(f: &mut fmt::Formatter<'_>, claim: &ClaimResult) -> fmt::Result {
     Ok(())
 }
 
+/// A time of the record without fractions of a second.
+fn second(time: &str) -> String {
+    let parsed = time.parse::<jiff::Timestamp>();
+    parsed.map_or_else(|_| time.to_owned(), |time| format!("{time:.0}"))
+}
+
 /// A question and whether it is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuestionReport {
     /// The question.
     pub text: String,
-    /// The last answer.
+    /// The answer.
     pub given: Option<String>,
     /// Whether it is right.
     pub is_right: bool,
+    /// The number of the task that must be solved first, from 1; `None` if it is solved.
+    pub waits_for_task: Option<usize>,
 }
 
 impl QuestionReport {
-    pub(super) fn new(question: &Question, answer: &AnswerRecord) -> Self {
-        Self { text: question.text.clone(), given: answer.given.clone(), is_right: answer.is_right }
+    pub(super) fn new(question: &Question, answer: &AnswerRecord, is_open: bool) -> Self {
+        Self {
+            text: question.text.clone(),
+            given: answer.given.clone(),
+            is_right: answer.is_right,
+            waits_for_task: (!is_open).then_some(question.task),
+        }
     }
 }
 
-/// An answer and what is right.
+/// What is said about an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnswerReport {
     /// Whether the answer is right.
     pub is_right: bool,
-    /// Why the right answer is right; empty for a wrong answer, which may be tried again.
-    pub why: String,
+    /// Why it is right; for a wrong one, how to go on. It does not tell the right answer.
+    pub text: String,
 }
 
 impl AnswerReport {
-    pub(super) fn judge(question: &Question, given: &str, expected: &[String]) -> Self {
-        let is_right = expected.iter().any(|one| is_same_answer(one, given));
-        Self { is_right, why: if is_right { question.why.clone() } else { String::new() } }
+    pub(super) fn right(why: String) -> Self {
+        Self { is_right: true, text: format!("✔ Right. {why}") }
+    }
+
+    pub(super) fn too_early(task: usize) -> Self {
+        let text = format!("○ Not yet: solve task {task} first, the question is about its result.");
+        Self { is_right: false, text }
+    }
+
+    /// `right_now`: if the answer is right for the cluster as it is now, the task of the question and
+    /// when it was solved.
+    pub(super) fn wrong(known: &AnswerRecord, right_now: Option<(usize, String)>) -> Self {
+        let mut text = match right_now {
+            Some((task, solved_at)) => format!(
+                "✘ The cluster shows this now. The question is about the moment when task {task} was \
+                 solved, {}.",
+                second(&solved_at)
+            ),
+            None => "✘ Not what the cluster showed when the task was solved. Look again; you may \
+                     answer as often as you like."
+                .to_owned(),
+        };
+        if let Some(given) = known.given.as_deref().filter(|_| known.is_right) {
+            let _ = write!(text, " Your earlier answer {given} is right and counts.");
+        }
+        Self { is_right: false, text }
     }
 }
 
 impl fmt::Display for AnswerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_right {
-            writeln!(f, "✔ Right. {}", self.why)
-        } else {
-            writeln!(
-                f,
-                "✘ Not what the cluster shows. Look again; you may answer as often as you like."
-            )
-        }
+        writeln!(f, "{}", self.text)
     }
 }
 
@@ -207,15 +258,25 @@ mod tests {
         let report = VerifyReport {
             lesson: "B: borrowing".to_owned(),
             missing: Vec::new(),
-            tasks: vec![TaskReport {
-                title: "Borrow".to_owned(),
-                count: 3,
-                claims: vec![
-                    claim("queue \"a\" has 8 running pods", None),
-                    claim("0 GPUs are free", Some("8 GPUs are free\n(at 2s)")),
-                ],
-                was_solved: false,
-            }],
+            tasks: vec![
+                TaskReport {
+                    title: "Submit".to_owned(),
+                    count: 1,
+                    claims: Vec::new(),
+                    was_solved: true,
+                    solved_at: Some("2026-05-01T08:00:12.5Z".to_owned()),
+                },
+                TaskReport {
+                    title: "Borrow".to_owned(),
+                    count: 3,
+                    claims: vec![
+                        claim("queue \"a\" has 8 running pods", None),
+                        claim("0 GPUs are free", Some("8 GPUs are free\n(at 2s)")),
+                    ],
+                    was_solved: false,
+                    solved_at: None,
+                },
+            ],
             advice: Some("Submit more.".to_owned()),
             open_questions: 2,
             hints_left: 3,
@@ -223,7 +284,8 @@ mod tests {
         insta::assert_snapshot!(report, @r#"
         B: borrowing
 
-        ○ Task 1: Borrow
+        ✔ Task 1: Submit (solved at 2026-05-01T08:00:12Z)
+        ○ Task 2: Borrow
             ✔ queue "a" has 8 running pods
             ✘ 0 GPUs are free
               8 GPUs are free
@@ -233,5 +295,22 @@ mod tests {
 
         Not solved yet. schedlab lab hint gives the first of three hints.
         "#);
+    }
+
+    #[test]
+    fn a_wrong_answer_is_told_the_moment_it_is_about_and_not_the_right_answer() {
+        let mut known = AnswerRecord {
+            question: "q".to_owned(),
+            task: 2,
+            given: None,
+            is_right: false,
+            cluster: None,
+            tries: 0,
+        };
+        let wrong = AnswerReport::wrong(&known, None);
+        assert!(wrong.text.starts_with("✘ Not what the cluster showed"), "{}", wrong.text);
+        known.record("12", true, "c");
+        let moved = AnswerReport::wrong(&known, Some((2, "2026-05-01T08:00:12.5Z".to_owned())));
+        insta::assert_snapshot!(moved.text, @"✘ The cluster shows this now. The question is about the moment when task 2 was solved, 2026-05-01T08:00:12Z. Your earlier answer 12 is right and counts.");
     }
 }

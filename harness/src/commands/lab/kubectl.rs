@@ -1,37 +1,33 @@
 //! `schedlab lab kubectl` and `schedlab lab apply`: for learners without kubectl.
 
-use anyhow::{Context as _, anyhow};
-use http::Request;
-use schedlab_api::Value;
+use anyhow::Context as _;
 use schedlab_clusters::api::Api;
 use schedlab_conformance::text::read_text_file;
-use schedlab_lab::commands::{CommandRunner, LabCommand, collection_path, parse_command};
+use schedlab_lab::commands::{CommandRunner, LabCommand, parse_command};
 use schedlab_lab::folder::LabFolder;
 
 use super::super::{CommandOutput, UsageError};
+use super::queries::{QueriedObjects, Query};
 use super::running_lesson;
 use crate::cli::{LabApply, LabFolderArgs, LabKubectl};
 use crate::exit::ExitStatus;
-
-/// Asks the API server for the rows of `kubectl get`.
-const TABLE_TYPE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 pub(super) fn apply_files(args: &LabApply) -> anyhow::Result<ExitStatus> {
     run_command(&args.folder, &LabCommand::Apply { files: args.files.clone() })
 }
 
 pub(super) fn run_kubectl_words(args: &LabKubectl) -> anyhow::Result<ExitStatus> {
-    if let [verb, kind, names @ ..] = args.words.as_slice()
-        && verb == "get"
+    if let [verb, rest @ ..] = args.words.as_slice()
+        && (verb == "get" || verb == "describe")
     {
-        let name = names.iter().find(|word| !word.starts_with('-'));
-        return print_table(&args.folder, kind, name.map(String::as_str));
+        let query = Query::parse(verb, rest).map_err(UsageError)?;
+        return show(&args.folder, &query);
     }
     let words: Vec<String> =
         std::iter::once("kubectl".to_owned()).chain(args.words.iter().cloned()).collect();
     let command = parse_command(&words).map_err(UsageError)?;
     if command == LabCommand::Show {
-        let message = format!("got {}, expected kubectl get KIND [NAME]", words.join(" "));
+        let message = format!("got {}, expected kubectl get or kubectl describe", words.join(" "));
         return Err(UsageError(message).into());
     }
     run_command(&args.folder, &command)
@@ -70,48 +66,12 @@ fn run_command(folder: &LabFolderArgs, command: &LabCommand) -> anyhow::Result<E
     Ok(ExitStatus::Passed)
 }
 
-fn print_table(
-    folder: &LabFolderArgs,
-    kind: &str,
-    name: Option<&str>,
-) -> anyhow::Result<ExitStatus> {
+fn show(folder: &LabFolderArgs, query: &Query) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
-    let table = block_on(async {
+    let text = block_on(async {
         let (api, namespace) = connect(folder).await?;
-        let path = collection_path(kind, &namespace).map_err(UsageError)?;
-        let path = name.map_or(path.clone(), |name| format!("{path}/{name}"));
-        let request = Request::get(path).header("accept", TABLE_TYPE).body(Vec::new())?;
-        let table: Result<Value, _> = api.client().request(request).await;
-        table.map_err(|error| anyhow!("{error}"))
+        QueriedObjects { api: &api, namespace: &namespace }.show(query).await
     })?;
-    output.print_result(&table_text(&table));
+    output.print_result(&text);
     Ok(ExitStatus::Passed)
-}
-
-/// The rows of a table, with the columns that `kubectl get` shows.
-fn table_text(table: &Value) -> String {
-    let columns = table["columnDefinitions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let shown: Vec<usize> = (0..columns.len())
-        .filter(|at| columns[*at]["priority"].as_i64().unwrap_or(0) == 0)
-        .collect();
-    let title = |at: &usize| columns[*at]["name"].as_str().unwrap_or_default().to_uppercase();
-    let mut rows: Vec<Vec<String>> = vec![shown.iter().map(title).collect()];
-    for row in table["rows"].as_array().into_iter().flatten() {
-        let cell = |at: &usize| {
-            let value = &row["cells"][*at];
-            let text = value.as_str().map(str::to_owned);
-            text.unwrap_or_else(|| if value.is_null() { String::new() } else { value.to_string() })
-        };
-        rows.push(shown.iter().map(cell).collect());
-    }
-    if rows.len() == 1 {
-        return "No resources found.\n".to_owned();
-    }
-    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..shown.len()).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        format!("{}\n", cells.collect::<Vec<_>>().join("   ").trim_end())
-    };
-    rows.iter().map(line).collect()
 }

@@ -87,7 +87,9 @@ fn next_commands(folder: &LabFolder, lesson: &Lesson) -> String {
          KUBECONFIG={}\n  cd {}; kubectl get nodes\n\n  schedlab lab verify      what is right so far\n  \
          schedlab lab hint        one of three hints\n  schedlab lab quiz        questions about the \
          cluster\n  schedlab lab show        this text\n\nWithout kubectl: schedlab lab kubectl get \
-         pods, schedlab lab apply -f FILE\n",
+         pods, schedlab lab kubectl describe pod NAME, schedlab lab apply -f FILE\nThe cluster's clock \
+         may be ahead of yours: then `kubectl describe` prints <invalid> as an age, and `schedlab lab \
+         kubectl describe` the right one.\n",
         whole.display(),
         path.display(),
     )

@@ -1,7 +1,7 @@
 //! The fleet and the work of an upgrade: generated ones, or the user's.
 
 use schedlab_api::{Value, object};
-use schedlab_apps::simulate::submitted_objects;
+use schedlab_apps::experiment::submitted_objects;
 use schedlab_apps::upgrade::OwnWork;
 use schedlab_conformance::text::counted_noun;
 use schedlab_emulator::Fleet;

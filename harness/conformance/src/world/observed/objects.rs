@@ -109,6 +109,12 @@ impl<'a> Pod<'a> {
         self.text_at("/status/containerStatuses/0/state/running/startedAt")
     }
 
+    /// Why the pod failed, as the kubelet says in its status; empty if it says nothing.
+    pub(crate) fn failure_reason(self) -> &'a str {
+        let message = self.text_at("/status/message");
+        if message.is_empty() { self.text_at("/status/reason") } else { message }
+    }
+
     /// How often the kubelet has restarted containers of the pod.
     pub fn restart_count(self) -> u64 {
         let containers = fields::list(self.0, "/status/containerStatuses").iter();

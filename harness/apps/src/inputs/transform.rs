@@ -14,14 +14,14 @@ const ARRIVALS_PER_SEC: usize = 10;
 
 /// Makes arrivals `factor` times as dense. Run times do not change, nor does the time from a job's
 /// arrival to its removal.
-pub(super) fn compress_arrivals(trace: &mut Trace, factor: f64) {
+pub(crate) fn compress_arrivals(trace: &mut Trace, factor: f64) {
     for job in &mut trace.jobs {
         job.arrives_secs /= factor;
     }
 }
 
 /// Keeps `fraction` of the nodes of each kind, evenly spread over the list.
-pub(super) fn scale_fleet(trace: &mut Trace, fraction: f64) {
+pub(crate) fn scale_fleet(trace: &mut Trace, fraction: f64) {
     let mut seen: BTreeMap<(u64, String), u32> = BTreeMap::new();
     trace.nodes.retain(|node| {
         let at = seen.entry((node.gpus, node.model.clone())).or_default();
@@ -32,7 +32,7 @@ pub(super) fn scale_fleet(trace: &mut Trace, fraction: f64) {
 
 /// Draws pods from the trace repeatedly, until they request `percent` of the fleet's GPUs. The pods
 /// arrive one after the other and never end.
-pub(super) fn draw_pods_to_fill(trace: &mut Trace, percent: u64, seed: u64) {
+pub(crate) fn draw_pods_to_fill(trace: &mut Trace, percent: u64, seed: u64) {
     let target_milli = trace.gpus().saturating_mul(1000).saturating_mul(percent) / 100;
     let list = std::mem::take(&mut trace.jobs);
     if list.iter().all(|job| job.gpus == 0) {
@@ -55,7 +55,7 @@ pub(super) fn draw_pods_to_fill(trace: &mut Trace, percent: u64, seed: u64) {
 
 /// Splits each gang into single-pod jobs, for schedulers without gangs. Returns the number of gangs
 /// that were split.
-pub(super) fn split_gangs(trace: &mut Trace) -> usize {
+pub(crate) fn split_gangs(trace: &mut Trace) -> usize {
     let gangs = trace.jobs.iter().filter(|job| job.pods > 1).count();
     let split = |job: TraceJob| {
         let member =
@@ -77,7 +77,7 @@ fn index_as_seconds(at: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::trace::TraceNode;
+    use crate::inputs::trace::TraceNode;
 
     fn trace(nodes: usize, gpus: u64) -> Trace {
         let node = |at| TraceNode { name: format!("n{at}"), gpus, ..TraceNode::default() };

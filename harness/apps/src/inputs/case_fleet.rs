@@ -1,5 +1,7 @@
 //! Nodes and queues of a captured cluster, as those of a trace.
 
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
 use schedlab_api::{Value, labels, object, quantity, resources};
@@ -8,12 +10,54 @@ use schedlab_casefiles::{
     read::{DEFAULT_MAX_BYTES, read_case},
 };
 
+use schedlab_emulator::fleet::Fleet;
+
 use super::trace::{TraceError, TraceNode, TraceQueue};
 
-/// Whether a file is a case by its name: a zip, a gzipped snapshot, or objects of kubectl in YAML.
+/// Whether a file is a case: a zip, a gzipped snapshot, or objects of kubectl in YAML or JSON.
 pub(super) fn is_case(path: &Path) -> bool {
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    matches!(extension, Some("zip" | "gz" | "yaml" | "yml")) || path.is_dir()
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("zip" | "gz" | "yaml" | "yml") => true,
+        // JSON lines of a trace have no kind.
+        Some("json") => first_line_with(path, |line| !line.is_empty())
+            .is_some_and(|line| line == "{" || line.contains("\"kind\"")),
+        _ => path.is_dir(),
+    }
+}
+
+/// Whether a file is a fleet file of schedlab: YAML with pools.
+pub(super) fn is_pools(path: &Path) -> bool {
+    let is_yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+    is_yaml && first_line_with(path, |line| line.starts_with("pools:")).is_some()
+}
+
+/// The first line for which this holds, without the spaces around it.
+fn first_line_with(path: &Path, is_wanted: impl Fn(&str) -> bool) -> Option<String> {
+    let lines = BufReader::new(File::open(path).ok()?).lines();
+    lines.map_while(Result::ok).map(|line| line.trim().to_owned()).find(|line| is_wanted(line))
+}
+
+/// Reads a fleet file of schedlab.
+///
+/// # Errors
+/// The file cannot be read, or is no fleet.
+pub(super) fn read_pools(path: &Path) -> Result<Vec<TraceNode>, TraceError> {
+    let file = path.display().to_string();
+    let text = schedlab_conformance::text::read_text_file(path).map_err(|error| TraceError {
+        file: file.clone(),
+        line: u64::try_from(error.line).unwrap_or_default(),
+        column: String::new(),
+        found: error.found,
+        allowed: "a fleet file".to_owned(),
+    })?;
+    let fleet = Fleet::parse(&file, &text).map_err(|error| TraceError {
+        file: error.location.to_string(),
+        line: 0,
+        column: String::new(),
+        found: error.message.trim_start_matches("got ").to_owned(),
+        allowed: "a fleet file".to_owned(),
+    })?;
+    Ok(fleet.nodes().iter().zip(1..).map(|(node, line)| trace_node(node, line)).collect())
 }
 
 /// Reads a case.
@@ -37,22 +81,24 @@ pub(super) fn nodes(case: &Case) -> Vec<TraceNode> {
         let is_cordoned = node.pointer("/spec/unschedulable") == Some(&Value::Bool(true));
         !is_cordoned && object::condition(node, "Ready") != Some("False")
     };
-    let node = |(node, line): (&Value, u64)| {
-        let amount = |resource: &str| {
-            let found = object::at(node, &["status", "allocatable", resource]);
-            let found = found.and_then(quantity::thousandths).unwrap_or_default();
-            u64::try_from(found).unwrap_or_default()
-        };
-        TraceNode {
-            line,
-            name: object::name(node).to_owned(),
-            cpu_milli: amount("cpu"),
-            memory_mib: amount("memory") / 1000 / (1 << 20),
-            gpus: amount(resources::GPU) / 1000,
-            model: object::label(node, labels::GPU_PRODUCT).unwrap_or_default().to_owned(),
-        }
+    let nodes = case.objects("nodes").filter(takes_pods).zip(1..);
+    nodes.map(|(node, line)| trace_node(node, line)).collect()
+}
+
+fn trace_node(node: &Value, line: u64) -> TraceNode {
+    let amount = |resource: &str| {
+        let found = object::at(node, &["status", "allocatable", resource]);
+        let found = found.and_then(quantity::thousandths).unwrap_or_default();
+        u64::try_from(found).unwrap_or_default()
     };
-    case.objects("nodes").filter(takes_pods).zip(1..).map(node).collect()
+    TraceNode {
+        line,
+        name: object::name(node).to_owned(),
+        cpu_milli: amount("cpu"),
+        memory_mib: amount("memory") / 1000 / (1 << 20),
+        gpus: amount(resources::GPU) / 1000,
+        model: object::label(node, labels::GPU_PRODUCT).unwrap_or_default().to_owned(),
+    }
 }
 
 /// The queues.

@@ -3,7 +3,7 @@
 use schedlab_api::{Value, annotations, api_versions, json, labels, resources};
 use schedlab_emulator::store::Resource;
 
-use super::trace::{JobEnd, TraceJob, TraceNode, TraceQueue};
+use crate::inputs::{JobEnd, TraceJob, TraceNode, TraceQueue};
 
 /// Namespace of all jobs of a trace.
 pub(super) const NAMESPACE: &str = "default";

@@ -12,7 +12,7 @@ use std::{
 use anyhow::Context as _;
 use jiff::Timestamp;
 use schedlab_api::{Value, api_versions};
-use schedlab_audit::{Audit, BackgroundAudit, Rules, Violation};
+use schedlab_audit::{Audit, BackgroundAudit, Rules};
 use schedlab_emulator::{
     Emulator, KubeletDefaults, Options as ClusterOptions,
     clock::Clock,
@@ -22,10 +22,12 @@ use schedlab_scheduler::{Config, Flavor, IdlePolicy};
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    metrics::{DriverEvent, Metrics},
+    AuditMode, Measurement, Monitor, Outcome,
+    figures::build_figures,
+    metrics::{DriverEvent, Metrics, TimeFrame},
     objects::{self, TargetScheduler},
-    trace::{JobEnd, Trace},
 };
+use crate::inputs::{JobEnd, Trace};
 use schedlab_conformance::history::write_of_entry;
 
 /// When no action is left and no running pod ends, the simulation is over once the cluster has not
@@ -36,40 +38,76 @@ const QUIET_AFTER: Duration = Duration::from_mins(5);
 /// advances only when all watches are caught up, less would do.
 const LOG_RETENTION: Duration = Duration::from_mins(5);
 
-/// The result of replaying a trace.
-pub(super) struct SimulationResult {
-    pub(super) metrics: Metrics,
-    pub(super) breaches: Vec<Violation>,
-    pub(super) shares_rounded_up: usize,
-}
+/// How many writes pass between two reports of the progress.
+const WRITES_PER_REPORT: u32 = 64;
 
-pub(super) fn run_trace(trace: &Trace, config: Config) -> anyhow::Result<SimulationResult> {
+pub(super) fn run_trace(
+    trace: &Trace,
+    config: Config,
+    measurement: &Measurement,
+) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build()
         .context("cannot create a runtime for the simulation")?;
     runtime.block_on(async {
-        let (audit, mut driver) = WorkloadDriver::start(trace, config)?;
-        driver.run().await?;
-        let metrics =
-            std::mem::replace(&mut *driver.lock_metrics(), Metrics::new(&[], &driver.scheduler));
-        driver.background_audit.finish_audit();
-        audit.check_at_rest(driver.emulator.clock().now());
-        let shares_rounded_up = if driver.scheduler.shares_gpus {
-            0
-        } else {
-            trace.jobs.iter().filter(|job| job.gpu_share_milli().is_some()).count()
-        };
-        Ok(SimulationResult { metrics, breaches: audit.violations(), shares_rounded_up })
+        let mut driver = WorkloadDriver::start(trace, config, measurement)?;
+        let end = driver.run().await?;
+        let now = driver.emulator.clock().now();
+        let at_rest = (end == End::Complete).then_some(now);
+        let breaches = driver.auditing.take().map(|auditing| auditing.finish(at_rest));
+        let mut metrics = driver.lock_metrics();
+        metrics.finish((end == End::Stopped).then_some(now));
+        Ok(Outcome {
+            figures: build_figures(trace, &metrics),
+            breaches: breaches.unwrap_or_default(),
+            is_partial: end == End::Stopped,
+        })
     })
+}
+
+/// The audit of all writes, on its own thread.
+struct Auditing {
+    audit: Audit,
+    background: BackgroundAudit,
+}
+
+impl Auditing {
+    fn start(rules: Rules, scheduler: &str, emulator: &Emulator) -> anyhow::Result<Self> {
+        let audit = Audit::new(rules, scheduler);
+        let background =
+            BackgroundAudit::start_thread(&audit).context("cannot start the audit thread")?;
+        let mut observe = background.write_observer();
+        emulator.observe_writes(Box::new(move |entry| observe(write_of_entry(entry))));
+        Ok(Self { audit, background })
+    }
+
+    /// Returns the rules that were broken. A cluster that is at rest is checked at that time.
+    fn finish(self, at_rest: Option<Timestamp>) -> Vec<String> {
+        self.background.finish_audit();
+        if let Some(now) = at_rest {
+            self.audit.check_at_rest(now);
+        }
+        self.audit.violations().iter().map(ToString::to_string).collect()
+    }
+}
+
+/// How a replay ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// No job is left.
+    Complete,
+    /// A stop was requested.
+    Stopped,
 }
 
 struct WorkloadDriver<'a> {
     trace: &'a Trace,
     scheduler: TargetScheduler,
     emulator: Emulator,
-    background_audit: BackgroundAudit,
+    auditing: Option<Auditing>,
+    monitor: Monitor,
     metrics: Arc<Mutex<Metrics>>,
     wake: Arc<Notify>,
     /// Pending actions, by the time at which they are due.
@@ -86,7 +124,7 @@ enum DriverAction {
 }
 
 impl<'a> WorkloadDriver<'a> {
-    fn start(trace: &'a Trace, config: Config) -> anyhow::Result<(Audit, Self)> {
+    fn start(trace: &'a Trace, config: Config, measurement: &Measurement) -> anyhow::Result<Self> {
         let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().context("a constant")?;
         let clock = Clock::starting_at(epoch);
         let emulator = Emulator::start(ClusterOptions {
@@ -103,18 +141,21 @@ impl<'a> WorkloadDriver<'a> {
         };
         let config = Config { idle_policy: IdlePolicy::UntilEvent, ..config };
         let scheduler = TargetScheduler { name: config.scheduler_name.clone(), shares_gpus };
-        let metrics = Arc::new(Mutex::new(Metrics::new(&trace.jobs, &scheduler)));
-        let (audit, wake) = (Audit::new(rules, &scheduler.name), Arc::new(Notify::new()));
-        let background_audit =
-            BackgroundAudit::start_thread(&audit).context("cannot start the audit thread")?;
-        let mut observe = background_audit.write_observer();
-        emulator.observe_writes(Box::new(move |entry| observe(write_of_entry(entry))));
-        observe_writes(&emulator, &metrics, &wake);
+        let Measurement { series_every, window_secs, audit, monitor } = measurement.clone();
+        let frame = TimeFrame { series_every, window_secs };
+        let metrics = Arc::new(Mutex::new(Metrics::new(trace, &scheduler, frame)));
+        let wake = Arc::new(Notify::new());
+        let auditing = match audit {
+            AuditMode::On => Some(Auditing::start(rules, &scheduler.name, &emulator)?),
+            AuditMode::Off => None,
+        };
+        observe_writes(&emulator, &metrics, &wake, &monitor);
         let driver = |schedules| Self {
             trace,
             scheduler,
             emulator: emulator.clone(),
-            background_audit,
+            auditing,
+            monitor,
             metrics,
             wake,
             action_queue: initial_actions(trace),
@@ -125,11 +166,14 @@ impl<'a> WorkloadDriver<'a> {
         create_initial_objects(&emulator, trace, flavor)?;
         let now: schedlab_scheduler::Clock = Arc::new(move || clock.now());
         let running = schedlab_scheduler::run(emulator.client(), config, now);
-        Ok((audit, driver(tokio::spawn(running))))
+        Ok(driver(tokio::spawn(running)))
     }
 
-    async fn run(&mut self) -> anyhow::Result<()> {
+    async fn run(&mut self) -> anyhow::Result<End> {
         loop {
+            if self.monitor.is_stopped() {
+                return Ok(End::Stopped);
+            }
             self.handle_events()?;
             if self.scheduler_task.is_finished() {
                 (&mut self.scheduler_task).await??;
@@ -146,7 +190,7 @@ impl<'a> WorkloadDriver<'a> {
             } else if self.lock_metrics().finite > 0 {
                 self.wake.notified().await;
             } else if self.is_quiet_for_a_while().await {
-                return Ok(());
+                return Ok(End::Complete);
             }
         }
     }
@@ -237,12 +281,22 @@ impl<'a> WorkloadDriver<'a> {
     }
 }
 
-fn observe_writes(emulator: &Emulator, metrics: &Arc<Mutex<Metrics>>, wake: &Arc<Notify>) {
-    let (metrics, wake) = (Arc::clone(metrics), Arc::clone(wake));
+fn observe_writes(
+    emulator: &Emulator,
+    metrics: &Arc<Mutex<Metrics>>,
+    wake: &Arc<Notify>,
+    monitor: &Monitor,
+) {
+    let (metrics, wake, monitor) = (Arc::clone(metrics), Arc::clone(wake), monitor.clone());
+    let mut writes = 0_u32;
     emulator.observe_writes(Box::new(move |entry| {
         let mut metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
         metrics.observe_entry(entry);
-        if !metrics.outbox.is_empty() || metrics.finite == 0 {
+        if writes % WRITES_PER_REPORT == 0 {
+            monitor.report(metrics.progress());
+        }
+        writes = writes.wrapping_add(1);
+        if !metrics.outbox.is_empty() || metrics.finite == 0 || monitor.is_stopped() {
             wake.notify_one();
         }
     }));

@@ -1,0 +1,161 @@
+//! Comparisons on a small saturated fleet: what is marked, and what shards give.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use clap::Parser as _;
+use schedlab_api::random::SplitMix64;
+use tempfile::TempDir;
+
+use super::comparison::{Comparison, compare};
+use super::figure::Scope;
+use super::*;
+use crate::experiment::Figures;
+
+#[derive(clap::Parser)]
+struct Command {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// Four nodes with 8 GPUs and four teams with a quota of 8 GPUs each, who request a little more
+/// than all GPUs for a day and a half.
+struct SmallFleet {
+    folder: TempDir,
+}
+
+impl SmallFleet {
+    fn new() -> Self {
+        let fleet = Self { folder: tempfile::tempdir().unwrap() };
+        let nodes: String =
+            (0..4).map(|at| format!("{{\"name\": \"n{at}\", \"gpus\": 8}}\n")).collect();
+        let mut rng = SplitMix64::new(7);
+        let mut jobs = String::new();
+        for at in 0..200 {
+            let (gpus, team) = ([1, 2, 4, 8][rng.below(4)], rng.below(4));
+            let (arrives, runs) = (rng.below(130_000), 1800 + rng.below(9000));
+            let _ = writeln!(
+                jobs,
+                "{{\"name\": \"j{at}\", \"gpus\": {gpus}, \"queue\": \"team-{team}\", \
+                 \"arrives_secs\": {arrives}, \"runs_secs\": {runs}}}"
+            );
+        }
+        fleet.write("nodes.jsonl", &nodes);
+        fleet.write("jobs.jsonl", &jobs);
+        fleet.write("now.jsonl", &queues(8));
+        fleet.write("planned.jsonl", &queues(1));
+        fleet
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.path().join(name), text).unwrap();
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn args(&self, options: &[&str]) -> Args {
+        let files =
+            [("--fleet", "nodes.jsonl"), ("--trace", "jobs.jsonl"), ("--queues", "now.jsonl")];
+        let files = files.iter().flat_map(|(option, file)| [(*option).to_owned(), self.path(file)]);
+        let own = options.iter().map(|word| match word.strip_prefix('@') {
+            Some(file) => self.path(file),
+            None => (*word).to_owned(),
+        });
+        let words = std::iter::once("compare".to_owned()).chain(files).chain(own);
+        Command::try_parse_from(words).unwrap().args
+    }
+}
+
+/// The queues of the teams; the first team has this quota.
+fn queues(first_quota: u32) -> String {
+    (0..4)
+        .map(|at| {
+            let quota = if at == 0 { first_quota } else { 8 };
+            format!("{{\"name\": \"team-{at}\", \"quota\": {quota}}}\n")
+        })
+        .collect()
+}
+
+fn run(args: &Args) -> Results {
+    let (results, completion) = plan(args).unwrap().run(None, &CompareProgress::default()).unwrap();
+    assert_eq!(completion, Completion::Complete);
+    results
+}
+
+fn marked_queues(comparison: &Comparison) -> Vec<String> {
+    let marked = comparison.rows.iter().filter(|row| row.is_beyond_chance);
+    let of_queue = marked.filter(|row| row.key.scope == Scope::Queue);
+    of_queue
+        .map(|row| format!("{} {}", row.key.of, if row.is_better() { "better" } else { "worse" }))
+        .collect()
+}
+
+#[test]
+fn a_policy_compared_with_itself_is_marked_in_at_most_one_of_twenty_tries() {
+    let fleet = SmallFleet::new();
+    let results = run(&fleet.args(&["--b", "kai", "--seeds", "12", "--unpaired"]));
+    let figures: Vec<Figures> = results.units.iter().map(|result| result.figures.clone()).collect();
+    let mut rng = SplitMix64::new(20);
+    let mut tries_with_marks = 0;
+    for _ in 0..20 {
+        let mut left = figures.clone();
+        let mut draw = |pair, side| {
+            let figures = left.swap_remove(rng.below(left.len()));
+            UnitResult { unit: Unit { pair, side }, seed: 0, figures }
+        };
+        let units = (0..10).flat_map(|pair| [draw(pair, Side::A), draw(pair, Side::B)]).collect();
+        let comparison = compare(&Results { units, ..results.clone() }, 0.01);
+        assert!(comparison.rows.len() > 60, "{} figures", comparison.rows.len());
+        tries_with_marks += usize::from(comparison.rows.iter().any(|row| row.is_beyond_chance));
+    }
+    assert!(tries_with_marks <= 1, "{tries_with_marks} of 20 tries have marks");
+}
+
+#[test]
+fn a_smaller_quota_is_marked_as_worse_for_its_team_and_better_for_others() {
+    let fleet = SmallFleet::new();
+    let results = run(&fleet.args(&["--b", "@planned.jsonl", "--seeds", "10"]));
+    let marked = marked_queues(&compare(&results, 0.01 + 1e-9));
+    assert!(marked.contains(&"team-0 worse".to_owned()), "{marked:?}");
+    assert!(
+        marked.iter().all(|mark| (mark.starts_with("team-0")) == mark.ends_with("worse")),
+        "{marked:?}"
+    );
+}
+
+#[test]
+fn merged_shards_report_what_the_unsharded_comparison_reports() {
+    let fleet = SmallFleet::new();
+    let args = fleet.args(&["--b", "@planned.jsonl", "--seeds", "2", "--json"]);
+    let whole = results_text(&run(&args)).unwrap();
+    let shard = |index| {
+        let plan = plan(&args).unwrap();
+        let (results, _) = plan.run(Shard::new(index, 3), &CompareProgress::default()).unwrap();
+        parse_results("shard", &results_text(&results).unwrap()).unwrap()
+    };
+    let merged = merge_results(vec![shard(2), shard(3), shard(1)]).unwrap();
+    assert_eq!(results_text(&merged).unwrap(), whole);
+    let text =
+        |results: &Results| report(results, &args, &Promises::default(), Colors::Off).unwrap().text;
+    let whole = parse_results("whole", &whole).unwrap().results;
+    assert_eq!(text(&merged), text(&whole));
+}
+
+#[test]
+fn a_stopped_comparison_leaves_out_what_did_not_end() {
+    let fleet = SmallFleet::new();
+    let progress = CompareProgress::default();
+    progress.stop();
+    let plan = plan(&fleet.args(&["--b", "kube", "--seeds", "2"])).unwrap();
+    let (results, completion) = plan.run(None, &progress).unwrap();
+    assert_eq!((results.units.len(), completion), (0, Completion::Stopped));
+}
+
+#[test]
+fn a_program_of_another_scheduler_is_refused() {
+    let fleet = SmallFleet::new();
+    let error = plan(&fleet.args(&["--b", "process:scheduler {kubeconfig}"])).unwrap_err();
+    assert!(error.to_string().starts_with("--b: got process:…, expected kai, kube, or files"));
+}

@@ -1,0 +1,182 @@
+//! Variants: what A and B change of the common fleet, queues and scheduler.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use schedlab_scheduler::{Config, ConfigSource};
+
+use crate::inputs::{self, InputFiles, TraceError, TraceNode, TraceQueue};
+use crate::simulate::Profile;
+
+/// One side of a comparison.
+#[derive(Clone, Debug)]
+pub(super) struct Variant {
+    /// The option, for the report.
+    pub(super) label: String,
+    pub(super) nodes: Vec<TraceNode>,
+    /// The files, for messages.
+    pub(super) files: InputFiles,
+    pub(super) queues: Vec<TraceQueue>,
+    pub(super) profile: Profile,
+    pub(super) config: ConfigSource,
+}
+
+/// What a value of `--a` or `--b` is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Change {
+    Profile(Profile),
+    Fleet(PathBuf),
+    Queues(PathBuf),
+    Config(PathBuf),
+}
+
+/// The label of a side without an option.
+const UNCHANGED: &str = "as given";
+
+/// What values a side may have, for messages.
+const ALLOWED: &str = "kai, kube, or files of queues, of the scheduler's configuration or of a \
+     fleet, separated by commas";
+
+impl Variant {
+    /// The variant that changes nothing.
+    pub(super) fn unchanged(files: InputFiles, profile: Profile) -> anyhow::Result<Self> {
+        let fleet = inputs::read_fleet(&files.nodes)?;
+        let queues = match &files.queues {
+            Some(path) => inputs::read_queues(path)?,
+            None => fleet.queues,
+        };
+        let (nodes, config) = (fleet.nodes, ConfigSource::default());
+        Ok(Self { label: UNCHANGED.to_owned(), nodes, files, queues, profile, config })
+    }
+
+    /// This variant with the changes that `--a` or `--b` names.
+    ///
+    /// # Errors
+    /// A value is no variant, or its file is invalid.
+    pub(super) fn changed(&self, option: &str, text: &str) -> anyhow::Result<Self> {
+        let mut changed = Self { label: text.to_owned(), ..self.clone() };
+        if let Some(foreign) = ["process:", "installed:", "deployment:"]
+            .into_iter()
+            .find(|scheme| text.starts_with(scheme))
+        {
+            anyhow::bail!(
+                "{option}: got {foreign}…, expected {ALLOWED}: a program of another scheduler runs \
+                 in real time, and a comparison simulates weeks in virtual time (`schedlab run \
+                 --scheduler {foreign}… --and …` compares such schedulers on features)"
+            );
+        }
+        for value in text.split(',').filter(|value| !value.is_empty()) {
+            let change = Change::of(value).map_err(|error| anyhow::anyhow!("{option}: {error}"))?;
+            changed.apply(change)?;
+        }
+        Ok(changed)
+    }
+
+    fn apply(&mut self, change: Change) -> anyhow::Result<()> {
+        match change {
+            Change::Profile(profile) => self.profile = profile,
+            Change::Fleet(path) => {
+                let fleet = inputs::read_fleet(&path)?;
+                self.nodes = fleet.nodes;
+                self.files.nodes = path;
+                if !fleet.queues.is_empty() {
+                    self.queues = fleet.queues;
+                }
+            }
+            Change::Queues(path) => {
+                self.queues = inputs::read_queues(&path)?;
+                self.files.queues = Some(path);
+            }
+            Change::Config(path) => self.config = ConfigSource::read(Some(&path))?,
+        }
+        Ok(())
+    }
+
+    /// The configuration of the scheduler.
+    ///
+    /// # Errors
+    /// A setting has no effect in the profile.
+    pub(super) fn scheduler_config(&self, seed: u64) -> anyhow::Result<Config> {
+        let mut config = self.profile.config();
+        self.config.apply(&mut config, |_| {})?;
+        Ok(Config { seed, ..config })
+    }
+}
+
+impl Change {
+    /// The change that a value names: a profile, or a file by its content.
+    fn of(value: &str) -> anyhow::Result<Self> {
+        if let Ok(profile) = value.parse() {
+            return Ok(Self::Profile(profile));
+        }
+        let path = Path::new(value);
+        let is_binary = path.extension().is_some_and(|end| end == "zip" || end == "gz");
+        if is_binary || path.is_dir() {
+            return Ok(Self::Fleet(path.to_owned()));
+        }
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("got {value}, expected {ALLOWED}; cannot read the file"))?;
+        Ok(Self::of_text(path, &text))
+    }
+
+    /// The change that a file with this text is.
+    fn of_text(path: &Path, text: &str) -> Self {
+        let path_buf = path.to_owned();
+        let first = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if extension == Some("csv") {
+            let is_queues = first.split(',').any(|column| column.trim() == "quota");
+            return if is_queues { Self::Queues(path_buf) } else { Self::Fleet(path_buf) };
+        }
+        let has_line = |start: &str| text.lines().any(|line| line.trim_start().starts_with(start));
+        let is_object = has_line("kind:") || has_line("\"kind\":");
+        if is_object {
+            let has_kind = |kind: &str| {
+                text.lines().any(|line| {
+                    let line = line.trim().trim_start_matches("- ").replace(['"', ',', ' '], "");
+                    line == format!("kind:{kind}")
+                })
+            };
+            let is_queues = has_kind("Queue") && !has_kind("Node");
+            return if is_queues { Self::Queues(path_buf) } else { Self::Fleet(path_buf) };
+        }
+        if first.starts_with('{') && !matches!(extension, Some("yaml" | "yml")) {
+            let is_queues = first.contains("\"quota\"");
+            return if is_queues { Self::Queues(path_buf) } else { Self::Fleet(path_buf) };
+        }
+        if has_line("pools:") { Self::Fleet(path_buf) } else { Self::Config(path_buf) }
+    }
+}
+
+/// Checks a variant with these jobs, and that it has nodes and queues.
+pub(super) fn check(variant: &Variant, jobs: &[inputs::TraceJob]) -> Result<(), TraceError> {
+    let trace = inputs::Trace {
+        nodes: variant.nodes.clone(),
+        queues: variant.queues.clone(),
+        jobs: jobs.to_vec(),
+    };
+    inputs::check(&variant.files, &trace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_its_content() {
+        let change = |name: &str, text: &str| Change::of_text(Path::new(name), text);
+        let queues = |name: &str| Change::Queues(name.into());
+        let fleet = |name: &str| Change::Fleet(name.into());
+        assert_eq!(change("q.csv", "name,quota\na,1\n"), queues("q.csv"));
+        assert_eq!(change("n.csv", "sn,cpu_milli,memory_mib,gpu\n"), fleet("n.csv"));
+        assert_eq!(change("q.jsonl", "{\"name\": \"a\", \"quota\": 1}\n"), queues("q.jsonl"));
+        assert_eq!(change("n.jsonl", "{\"name\": \"a\", \"gpus\": 1}\n"), fleet("n.jsonl"));
+        assert_eq!(change("q.yaml", "kind: List\nitems:\n- kind: Queue\n"), queues("q.yaml"));
+        assert_eq!(change("n.json", "{\n \"items\": [{\n \"kind\": \"Node\",\n"), fleet("n.json"));
+        assert_eq!(change("f.yaml", "pools:\n- name: a\n"), fleet("f.yaml"));
+        let config = Change::Config("s.yaml".into());
+        assert_eq!(change("s.yaml", "placementStrategy: {gpu: spread}\n"), config);
+        assert_eq!(Change::of("kube").unwrap(), Change::Profile(Profile::Kube));
+    }
+}
