@@ -58,13 +58,13 @@ fn large_case(nodes: usize) -> Case {
         };
         if at % 30 == 0 || at % 30 >= GANG {
             let members = if at % 30 == 0 { GANG } else { 1 };
-            add("podGroups", pod_group(&name, queue_name(job % QUEUES), members));
+            add("podGroups", pod_group(&name, &queue_name(job % QUEUES), members));
         }
         add("pods", pod(&format!("{name}-{}", at % 30), &name, 1, Some(node)));
     }
     for at in 0..nodes * 10 - running {
         let name = format!("wait-{at:06}");
-        add("podGroups", pod_group(&name, queue_name(at % QUEUES), 1));
+        add("podGroups", pod_group(&name, &queue_name(at % QUEUES), 1));
         add("pods", pod(&name, &name, [1, 2, 4, 8][at / QUEUES % 4], None));
     }
     case
@@ -75,7 +75,8 @@ fn queue_name(at: usize) -> String {
 }
 
 fn node(at: usize) -> Value {
-    let model = if at % 4 == 0 { "NVIDIA-A100-SXM4-80GB" } else { "NVIDIA-H100-80GB-HBM3" };
+    let model =
+        if at.is_multiple_of(4) { "NVIDIA-A100-SXM4-80GB" } else { "NVIDIA-H100-80GB-HBM3" };
     let name = format!("node-{at:04}");
     let amounts = json!({ "cpu": "128", "memory": "1024Gi", "pods": "110", (resources::GPU): "8" });
     let node_labels = json!({ (labels::HOSTNAME): name, (labels::GPU_PRODUCT): model,
@@ -97,7 +98,7 @@ fn queue(name: &str, parent: Option<&str>, quota: usize) -> Value {
         "metadata": { "name": name }, "spec": spec })
 }
 
-fn pod_group(name: &str, queue: String, members: usize) -> Value {
+fn pod_group(name: &str, queue: &str, members: usize) -> Value {
     json!({ "apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
         "metadata": { "name": name, "namespace": NAMESPACE, "uid": name,
                       "creationTimestamp": "2026-01-01T00:00:00Z" },

@@ -26,7 +26,7 @@ pub struct WhatIf {
     /// Submit the objects of this file: pods, jobs and other workloads, in YAML or JSON.
     #[arg(long, value_name = "FILE", help_heading = "Changes")]
     pub submit: Vec<PathBuf>,
-    /// Add nodes like those of the fleet: +COUNTxGPUSxMODEL such as +4x8xH100, +4x8, or +4.
+    /// Add nodes like those of the fleet: `+COUNTxGPUSxMODEL` such as `+4x8xH100`, `+4x8`, or `+4`.
     #[arg(long, value_name = "NODES", help_heading = "Changes")]
     pub nodes: Vec<NewNodes>,
     /// Remove nodes, as when they break: names, separated by commas; `*` stands for any text.

@@ -291,26 +291,27 @@ async fn wait_for_rest(
 mod tests {
     use super::*;
 
-    fn decisions(groups: &[(&str, &[(&str, usize)], usize, usize)]) -> Decisions {
-        let group = |(name, nodes, pending, evicted): &(&str, &[(&str, usize)], usize, usize)| {
-            let nodes = nodes.iter().map(|(node, pods)| ((*node).to_owned(), *pods)).collect();
-            let decision = GroupDecision { nodes, pending: *pending, evicted: *evicted };
-            ((*name).to_owned(), decision)
-        };
-        Decisions { groups: groups.iter().map(group).collect() }
+    /// A decision about a group of which no pod is evicted, with its number of pods by node.
+    fn decision<const N: usize>(nodes: [(&str, usize); N], pending: usize) -> GroupDecision {
+        let nodes = nodes.map(|(node, pods)| (node.to_owned(), pods)).into();
+        GroupDecision { nodes, pending, evicted: 0 }
+    }
+
+    fn decisions<const N: usize>(groups: [(&str, GroupDecision); N]) -> Decisions {
+        Decisions { groups: groups.map(|(name, decision)| (name.to_owned(), decision)).into() }
     }
 
     #[test]
     fn decisions_that_differ_in_nodes_only_are_listed_apart() {
-        let from = decisions(&[
-            ("ns/same", &[("n1", 1)], 0, 0),
-            ("ns/moved", &[("n1", 2)], 0, 0),
-            ("ns/lost", &[("n2", 1)], 0, 0),
+        let from = decisions([
+            ("ns/same", decision([("n1", 1)], 0)),
+            ("ns/moved", decision([("n1", 2)], 0)),
+            ("ns/lost", decision([("n2", 1)], 0)),
         ]);
-        let to = decisions(&[
-            ("ns/same", &[("n1", 1)], 0, 0),
-            ("ns/moved", &[("n1", 1), ("n2", 1)], 0, 0),
-            ("ns/lost", &[], 1, 0),
+        let to = decisions([
+            ("ns/same", decision([("n1", 1)], 0)),
+            ("ns/moved", decision([("n1", 1), ("n2", 1)], 0)),
+            ("ns/lost", decision([], 1)),
         ]);
         let comparison = DecisionComparison::new(&from, &to);
         let text = |differences: &[DecisionDifference]| {

@@ -233,7 +233,10 @@ impl ChangedCase {
                     && object::namespace(old) == object::namespace(&new)
             };
             if self.list(list).iter().any(is_same) {
-                let kind = if list == "pods" { "pod" } else { "pod group" };
+                let kind = match list {
+                    "pods" => "pod",
+                    _ => "pod group",
+                };
                 let (namespace, name) = (object::namespace(&new), object::name(&new));
                 let message = format!("{kind} {namespace}/{name} exists, expected another name");
                 return Err(ChangeError { option: "--submit", message });

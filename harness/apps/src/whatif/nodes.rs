@@ -121,8 +121,11 @@ fn copy_of(template: &Value, name: &str, old_gpus: u32, gpus: u32) -> Value {
             let scaled = amounts.get(resource).and_then(quantity::thousandths);
             let scaled = scaled.map(|milli| milli / i128::from(old_gpus.max(1)) * i128::from(gpus));
             if let Some(milli) = scaled.filter(|milli| *milli > 0 && old_gpus > 0) {
-                let unit = if resource == "cpu" { (milli, "m") } else { (milli / 1000, "") };
-                amounts.insert(resource.to_owned(), json!(format!("{}{}", unit.0, unit.1)));
+                let amount = match resource {
+                    "cpu" => format!("{milli}m"),
+                    _ => (milli / 1000).to_string(),
+                };
+                amounts.insert(resource.to_owned(), json!(amount));
             }
         }
         amounts.insert(resources::GPU.to_owned(), json!(gpus.to_string()));

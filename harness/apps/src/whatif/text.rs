@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use schedlab_conformance::text::counted_noun;
 
-use super::answer::{Answer, EvictedGroup, PendingReason, StartedGroup};
+use super::answer::{Answer, EvictedGroup, PendingReason, StartedGroup, SubmittedGroup};
 
 /// Maximum number of rows of a table; JSON has all.
 const ROWS_MAX: usize = 20;
@@ -28,34 +28,8 @@ impl fmt::Display for Answer {
 impl Answer {
     /// The answer in sentences.
     pub fn summary(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self
-            .submitted
-            .iter()
-            .map(|group| {
-                let name = &group.group;
-                let start = self.started.iter().find(|started| started.group == *name);
-                let started = start.map(|start| {
-                    format!(
-                        "{name} starts {} on {}{}",
-                        time_text(start.after_secs),
-                        list_text(&start.nodes, 4),
-                        evicts_text(&start.evicts)
-                    )
-                });
-                match (&group.reason, started) {
-                    (None, Some(started)) => started,
-                    (Some(reason), Some(started)) => {
-                        format!(
-                            "{started}; {} of {} pods stay pending: {reason}",
-                            group.pods - group.started.min(group.pods),
-                            group.pods
-                        )
-                    }
-                    (Some(reason), None) => format!("{name} stays pending: {reason}"),
-                    (None, None) => format!("{name} does not start before the end of the forecast"),
-                }
-            })
-            .collect();
+        let mut lines: Vec<String> =
+            self.submitted.iter().map(|group| self.submitted_text(group)).collect();
         let amounts = |groups: &[StartedGroup]| {
             let pods: usize = groups.iter().map(|group| group.pods).sum();
             let gpus: f64 = groups.iter().map(|group| group.gpus).sum();
@@ -114,6 +88,29 @@ impl Answer {
             counted_noun(usize::try_from(self.end.cycles).unwrap_or_default(), "cycle")
         ));
         lines
+    }
+
+    /// What becomes of a submitted pod group.
+    fn submitted_text(&self, group: &SubmittedGroup) -> String {
+        let name = &group.group;
+        let start = self.started.iter().find(|started| started.group == *name);
+        let started = start.map(|start| {
+            format!(
+                "{name} starts {} on {}{}",
+                time_text(start.after_secs),
+                list_text(&start.nodes, 4),
+                evicts_text(&start.evicts)
+            )
+        });
+        match (&group.reason, started) {
+            (None, Some(started)) => started,
+            (Some(reason), Some(started)) => {
+                let pending = group.pods - group.started.min(group.pods);
+                format!("{started}; {pending} of {} pods stay pending: {reason}", group.pods)
+            }
+            (Some(reason), None) => format!("{name} stays pending: {reason}"),
+            (None, None) => format!("{name} does not start before the end of the forecast"),
+        }
     }
 
     fn displaced_rows(&self) -> Vec<String> {

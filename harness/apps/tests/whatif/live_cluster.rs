@@ -10,7 +10,7 @@ use schedlab_conformance::history::changes_of_entry;
 use schedlab_emulator::{
     Emulator, Options,
     clock::Clock,
-    store::{DeleteOptions, Key, LogEntry, Op, PatchBody, Resource, Subresource, Write},
+    store::{DeleteOptions, EventKind, Key, LogEntry, Op, PatchBody, Resource, Subresource, Write},
 };
 use schedlab_scheduler::{Config, IdlePolicy};
 
@@ -141,13 +141,11 @@ impl LiveCluster {
             let resource = &entry.key.resource;
             if (&*resource.group, &*resource.plural) == (group, plural) {
                 let key = (entry.key.namespace.to_string(), entry.key.name.to_string());
-                match entry.kind {
-                    schedlab_emulator::store::EventKind::Deleted => drop(all.remove(&key)),
-                    _ => drop(all.insert(key, Value::clone(&entry.object))),
-                }
+                let is_there = entry.kind != EventKind::Deleted;
+                all.insert(key, is_there.then(|| Value::clone(&entry.object)));
             }
         }
-        all.into_values().collect()
+        all.into_values().flatten().collect()
     }
 
     /// Deletes a node and its pods at once.
@@ -186,16 +184,14 @@ impl Outcome {
         let pod = format!("{}/{}", entry.key.namespace, entry.key.name);
         for change in changes_of_entry(entry) {
             let node = object::text(&entry.object, &["spec", "nodeName"]);
-            match change {
-                Change::Bound(node) => {
-                    self.started.push(format!("{} on {node}", plain_name(&pod)));
-                }
-                Change::DeletionRequested(_) if &*entry.manager != "test" && !node.is_empty() => {
-                    if seen.insert(object::uid(&entry.object).to_owned()) {
-                        self.evicted.push(format!("{} on {node}", plain_name(&pod)));
-                    }
-                }
-                _ => {}
+            if let Change::Bound(node) = &change {
+                self.started.push(format!("{} on {node}", plain_name(&pod)));
+            }
+            let is_eviction = matches!(change, Change::DeletionRequested(_))
+                && &*entry.manager != "test"
+                && !node.is_empty();
+            if is_eviction && seen.insert(object::uid(&entry.object).to_owned()) {
+                self.evicted.push(format!("{} on {node}", plain_name(&pod)));
             }
         }
     }
