@@ -217,7 +217,7 @@ fn week() -> Vec<WeekPod> {
 /// The samples of one series of a pod: its labels after those of the pod, and its value.
 type Sample = fn(&WeekPod) -> Option<(String, u64)>;
 
-/// The week as Prometheus would have scraped it, in the OpenMetrics format.
+/// The week as Prometheus would have scraped it, in the `OpenMetrics` format.
 fn open_metrics(pods: &[WeekPod]) -> String {
     let families: [(&str, Sample); 6] = [
         ("kube_pod_created", |pod| Some((String::new(), pod.created))),

@@ -69,9 +69,8 @@ impl PreparedObjects {
         for (key, before) in self.0.iter().filter(|(key, _)| key.plural != "nodes") {
             let title = object_title(before);
             let Some(now) = current.get(key) else {
-                if !may_delete(allowed, before) {
-                    lines.push(format!("{title} was deleted"));
-                }
+                let is_missed = !may_delete(allowed, before);
+                lines.extend(is_missed.then(|| format!("{title} was deleted")));
                 continue;
             };
             let mut differences = Vec::new();
@@ -156,14 +155,25 @@ impl std::fmt::Display for FieldDifference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let shown = |value: &Value| match value {
             Value::Null => "nothing".to_owned(),
-            value => value.as_f64().map_or_else(|| value.to_string(), |number| number.to_string()),
+            Value::Number(number) => {
+                number.as_f64().map_or_else(|| number.to_string(), |number| number.to_string())
+            }
+            Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
+                value.to_string()
+            }
         };
         write!(f, "{}: got {}, expected {}", self.path, shown(&self.now), shown(&self.before))
     }
 }
 
+/// Whether both are numbers and equal, as 8 and 8.0 are.
+fn is_same_number(one: &Value, other: &Value) -> bool {
+    let numbers = one.as_f64().zip(other.as_f64());
+    numbers.is_some_and(|(one, other)| one.total_cmp(&other).is_eq())
+}
+
 fn collect_differences(path: &str, before: &Value, now: &Value, found: &mut Vec<FieldDifference>) {
-    if before == now || before.as_f64().zip(now.as_f64()).is_some_and(|(a, b)| a == b) {
+    if before == now || is_same_number(before, now) {
         return;
     }
     let (Some(old), Some(new)) = (before.as_object(), now.as_object()) else {
@@ -171,9 +181,9 @@ fn collect_differences(path: &str, before: &Value, now: &Value, found: &mut Vec<
         found.push(FieldDifference { path, before, now });
         return;
     };
-    let keys = old.keys().chain(new.keys()).map(|key| key.as_str());
-    let keys: std::collections::BTreeSet<&str> = keys.collect();
+    let keys: std::collections::BTreeSet<_> = old.keys().chain(new.keys()).collect();
     for key in keys {
+        let key: &str = key;
         collect_differences(&format!("{path}.{key}"), &before[key], &now[key], found);
     }
 }

@@ -207,7 +207,7 @@ impl LessonSession {
         let right = expected.iter().any(|one| is_same_answer(one, given));
         let report = if right {
             let why = question.why.render(&self.solved_clusters[&entry]);
-            AnswerReport::right(why.map_err(|message| anyhow!(message))?)
+            AnswerReport::right(&why.map_err(|message| anyhow!(message))?)
         } else {
             self.let_settle().await?;
             let now = cluster_digest(&self.cluster).to_string();

@@ -9,6 +9,7 @@ use super::{EnvironmentArgs, ExecutionArgs};
 
 /// Arguments of `schedlab conform`.
 #[derive(Clone, Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Conform {
     /// The profile: gpu-core-v1, or a file of the same format.
     #[arg(long, default_value = "gpu-core-v1", value_name = "NAME|FILE", help_heading = "Profile")]

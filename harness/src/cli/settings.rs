@@ -107,7 +107,7 @@ fn parse_with_settings(
             parsed = parse(&settings)?;
         }
     }
-    Ok(Cli::from_arg_matches(&parsed)?)
+    Cli::from_arg_matches(&parsed)
 }
 
 /// The settings for the subcommand of a command line.

@@ -267,7 +267,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         // Text that does not compress, so that there are several parts.
         let mut rng = schedlab_api::random::SplitMix64::new(1);
-        let large: String = (0..200_000).map(|_| format!("{:x}", rng.next_u64())).collect();
+        let mut large = String::new();
+        for _ in 0..200_000 {
+            large += &rng.next_u64().to_string();
+        }
         let files =
             BTreeMap::from([("0-nodes".to_owned(), "n".to_owned()), ("1".to_owned(), large)]);
         let inputs = PackedInputs { files: files.clone(), names: BTreeMap::new() };

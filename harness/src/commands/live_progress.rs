@@ -3,10 +3,11 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use schedlab_clusters::interrupt::Interrupt;
+use schedlab_emulator::clock::Clock;
 
 use super::CommandOutput;
 
@@ -60,32 +61,41 @@ impl LiveProgress {
             (false, false, true) => Display::Lines,
         };
         let (end, ended) = mpsc::channel();
-        let thread = thread::spawn(move || {
-            let began = Instant::now();
-            let (mut lines, mut is_stopped) = (0_u32, false);
-            while ended.recv_timeout(REFRESH) == Err(RecvTimeoutError::Timeout) {
-                if interrupt.is_raised() && !is_stopped {
-                    is_stopped = true;
-                    work.stop();
-                }
-                let elapsed = began.elapsed();
-                match &display {
-                    Display::Terminal(bar) => {
-                        bar.set_message(work.line(elapsed));
-                        bar.tick();
-                    }
-                    Display::Lines if elapsed >= LINE_INTERVAL * (lines + 1) => {
-                        lines += 1;
-                        let _ = writeln!(std::io::stderr().lock(), "{}", work.line(elapsed));
-                    }
-                    Display::Lines | Display::Hidden => {}
-                }
-            }
-            if let Display::Terminal(bar) = display {
-                bar.finish_and_clear();
-            }
-        });
+        let thread = thread::spawn(move || watch(&work, &interrupt, &display, &ended));
         Self { end: Some(end), thread: Some(thread) }
+    }
+}
+
+/// Shows the progress, and passes an interrupt on, until the other end of the channel is dropped.
+fn watch(
+    work: &impl Watched,
+    interrupt: &Interrupt,
+    display: &Display,
+    ended: &mpsc::Receiver<()>,
+) {
+    let clock = Clock::real();
+    let began = clock.now();
+    let (mut next_line, mut is_stopped) = (LINE_INTERVAL, false);
+    while ended.recv_timeout(REFRESH) == Err(RecvTimeoutError::Timeout) {
+        if interrupt.is_raised() && !is_stopped {
+            is_stopped = true;
+            work.stop();
+        }
+        let elapsed = Duration::try_from(clock.now().duration_since(began)).unwrap_or_default();
+        match display {
+            Display::Terminal(bar) => {
+                bar.set_message(work.line(elapsed));
+                bar.tick();
+            }
+            Display::Lines if elapsed >= next_line => {
+                next_line += LINE_INTERVAL;
+                let _ = writeln!(std::io::stderr().lock(), "{}", work.line(elapsed));
+            }
+            Display::Lines | Display::Hidden => {}
+        }
+    }
+    if let Display::Terminal(bar) = display {
+        bar.finish_and_clear();
     }
 }
 

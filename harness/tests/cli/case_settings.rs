@@ -1,8 +1,6 @@
 //! Cases whose decisions depend on the configuration of the scheduler: the claim, the minimised case
 //! and the feature use the configuration that was given.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use schedlab_api::{Value, json};
 
 use super::lab::Lab;

@@ -167,7 +167,7 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
             inputs palette
             experiment
             simulate
-            cases compare prometheus upgrade
+            cases compare prometheus upgrade whatif
         ",
     ),
     // The root is all of it.

@@ -242,19 +242,19 @@ mod tests {
             "got \"team-07 waits\", expected OF FIGURE RELATION VALUE, such as `team-07 wait-p90 < 1h`"
         );
         assert_eq!(
-            error("team-07 wait-p95 < 1h"),
-            "got figure \"wait-p95\", expected one of utilisation, fragmentation, gpu-hours, \
+            error("team-07 wait-q90 < 1h"),
+            "got figure \"wait-q90\", expected one of utilisation, fragmentation, gpu-hours, \
              quota-kept, wait-p50, wait-p90, wait-p99, longest-wait, never-started, evictions, \
-             lost-gpu-hours, did you mean wait-p90?"
+             lost-gpu-hours; did you mean `wait-p90`?"
         );
         assert_eq!(
             error("team-07 wait-p90 < 1x"),
             "got value \"1x\", expected a duration, such as 1h or 90m"
         );
-        let promise = Promise::parse("team-7 wait-p90 < 1h", 3).unwrap();
+        let promise = Promise::parse("taem-07 wait-p90 < 1h", 3).unwrap();
         assert_eq!(
             promise.judge(&[row("team-07", Figure::WaitP90, &[1.0])]).unwrap_err().to_string(),
-            "promise 3: got wait-p90 of \"team-7\", expected that of team-07, did you mean team-07?"
+            "promise 3: got wait-p90 of \"taem-07\", expected that of team-07; did you mean `team-07`?"
         );
     }
 }

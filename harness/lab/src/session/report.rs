@@ -211,7 +211,7 @@ pub struct AnswerReport {
 }
 
 impl AnswerReport {
-    pub(super) fn right(why: String) -> Self {
+    pub(super) fn right(why: &str) -> Self {
         Self { is_right: true, text: format!("✔ Right. {why}") }
     }
 

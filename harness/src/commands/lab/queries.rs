@@ -82,10 +82,10 @@ impl Query {
                 self.label_columns.extend(value.split(',').map(str::to_owned));
             }
             ("-l" | "--selector", _) => {
-                self.selectors.push(format!("labelSelector={}", escaped(value)))
+                self.selectors.push(format!("labelSelector={}", escaped(value)));
             }
             ("--field-selector", _) => {
-                self.selectors.push(format!("fieldSelector={}", escaped(value)))
+                self.selectors.push(format!("fieldSelector={}", escaped(value)));
             }
             _ => {
                 return Err(format!(
@@ -162,9 +162,11 @@ impl QueriedObjects<'_> {
         let selector = format!("involvedObject.kind={kind},involvedObject.name={name}");
         let events = format!("/api/v1/events?fieldSelector={}", escaped(&selector));
         let events = self.table(&events).await?;
-        let events = match events["rows"].as_array().is_none_or(Vec::is_empty) {
-            true => "Events: none\n".to_owned(),
-            false => format!("Events:\n{}", table_text(&events, false, &[])),
+        let has_events = events["rows"].as_array().is_some_and(|rows| !rows.is_empty());
+        let events = if has_events {
+            format!("Events:\n{}", table_text(&events, false, &[]))
+        } else {
+            "Events: none\n".to_owned()
         };
         Ok(format!("{}\n{events}", yaml_text(&object)?))
     }
@@ -245,13 +247,13 @@ fn cell_text(value: &Value) -> String {
         Value::Number(number) => {
             whole_number(number).map_or_else(|| number.to_string(), |whole| whole.to_string())
         }
-        value => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+        Value::String(text) => text.to_string(),
+        Value::Bool(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use schedlab_api::json;
 

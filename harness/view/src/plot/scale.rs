@@ -82,7 +82,7 @@ mod tests {
     fn ticks_are_round() {
         assert_eq!(value_ticks(32.0), [0.0, 10.0, 20.0, 30.0, 40.0]);
         assert_eq!(value_ticks(100.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
-        assert_eq!(value_ticks(0.0), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
+        assert_eq!(value_ticks(0.0), [0.0, 0.2, 0.4, 0.600_000_000_000_000_1, 0.8, 1.0]);
         assert_eq!(time_ticks(3600.0), [0.0, 900.0, 1800.0, 2700.0, 3600.0]);
         assert_eq!(time_ticks(100.0 * 86_400.0).len(), 5);
     }
@@ -96,6 +96,7 @@ mod tests {
     #[test]
     fn values_outside_are_moved_to_the_border() {
         let scale = Scale { from: 0.0, to: 10.0, low: 100.0, high: 0.0 };
-        assert_eq!([-1.0, 0.0, 5.0, 20.0].map(|value| scale.at(value)), [100.0, 100.0, 50.0, 0.0]);
+        let places = [-1.0, 0.0, 5.0, 20.0].map(|value| format!("{}", scale.at(value)));
+        assert_eq!(places, ["100", "100", "50", "0"]);
     }
 }
