@@ -132,6 +132,11 @@ impl Chromium {
     /// Opens an address and waits until it is loaded.
     pub(crate) fn open(&mut self, url: &str) {
         self.call("Page.navigate", &json!({"url": url}));
+        self.wait_for_load();
+    }
+
+    /// Waits until the page loads, such as one that loads itself again.
+    pub(crate) fn wait_for_load(&mut self) {
         while self.next_message()["method"] != "Page.loadEventFired" {}
     }
 

@@ -246,7 +246,9 @@ fn prose(text: &str) -> Markup {
             @for block in text.split("\n\n").filter(|block| !block.trim().is_empty()) {
                 @if block.lines().all(|line| line.starts_with("    ") || line.trim().is_empty()) {
                     pre tabindex="0" { (block) }
-                } @else if is_list(block) {
+                } @else if is_numbered(block) {
+                    ol .tasks { @for item in list_items(block) { li { (inline(&item)) } } }
+                } @else if is_item(block) {
                     ul { @for item in list_items(block) { li { (inline(&item)) } } }
                 } @else {
                     p { (inline(block)) }
@@ -256,30 +258,31 @@ fn prose(text: &str) -> Markup {
     }
 }
 
-fn is_item(line: &str) -> bool {
+/// The text of an item of a list without its mark; `None` if the line begins no item.
+fn item_text(line: &str) -> Option<&str> {
     let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
-    line.starts_with("* ")
-        || line.starts_with("- ")
-        || (number.len() < line.len() && number.starts_with(". "))
+    let numbered = (number.len() < line.len()).then(|| number.strip_prefix(". ")).flatten();
+    line.strip_prefix("* ").or_else(|| line.strip_prefix("- ")).or(numbered)
 }
 
-fn is_list(block: &str) -> bool {
-    block.lines().next().is_some_and(is_item)
+fn is_item(line: &str) -> bool {
+    item_text(line).is_some()
+}
+
+fn is_numbered(block: &str) -> bool {
+    block.starts_with(|c: char| c.is_ascii_digit()) && is_item(block)
 }
 
 /// The items of a list; lines that go on an item are joined to it.
 fn list_items(block: &str) -> Vec<String> {
     let mut items: Vec<String> = Vec::new();
     for line in block.lines() {
-        match items.last_mut() {
-            Some(item) if !is_item(line) => {
+        match (item_text(line), items.last_mut()) {
+            (None, Some(item)) => {
                 item.push(' ');
                 item.push_str(line.trim());
             }
-            Some(_) | None => {
-                let line = line.trim_start_matches("* ").trim_start_matches("- ");
-                items.push(line.to_owned());
-            }
+            (text, _) => items.push(text.unwrap_or(line).to_owned()),
         }
     }
     items
@@ -305,7 +308,7 @@ mod tests {
         assert_eq!(
             prose(text).into_string(),
             "<div class=\"prose\"><p>Run <code>a &lt;b&gt;</code> now\nand then.</p>\
-             <ul><li>1. one more</li><li>2. two</li></ul>\
+             <ol class=\"tasks\"><li>one more</li><li>two</li></ol>\
              <pre tabindex=\"0\">    kubectl get pods</pre></div>"
         );
     }
