@@ -332,7 +332,11 @@ impl LessonServer {
                 .with_context(|| format!("cannot read {}", path.display()))
         };
         let lines = self.session.run_command(&command, &read_file).await?;
-        Ok(lines.iter().map(|line| format!("{line}\n")).collect())
+        let mut text = lines.join("\n");
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        Ok(text)
     }
 
     /// Writes the evidence into the lesson's folder, and keeps that of other sessions. Returns its

@@ -189,9 +189,8 @@ impl StateBuilder {
             RecordKind::Claim(name, record) => {
                 let old = self.claims.get(name).cloned();
                 if set_record(&mut self.claims, name, record.as_ref()) {
-                    for claim in old.iter().chain(record) {
-                        changed.nodes.extend(self.nodes_of_claim(claim));
-                    }
+                    let claims = old.iter().chain(record);
+                    changed.nodes.extend(claims.flat_map(|claim| self.nodes_of_claim(claim)));
                 }
             }
             RecordKind::Other => {}
