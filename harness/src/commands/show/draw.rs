@@ -1,5 +1,7 @@
 //! Draws what `schedlab show` shows.
 
+use std::fmt::Write as _;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -159,10 +161,10 @@ fn node_line(node: &NodeState, state: &ClusterState, width: usize) -> Line<'stat
     let used = node.gpus.iter().filter(|gpu| !gpu.users.is_empty()).count();
     let mut text = format!(" {used}/{}", node.gpus.len());
     if let Some(problem) = node.problem {
-        text.push_str(&format!(" {problem}"));
+        let _ = write!(text, " {problem}");
     }
     if node.other_pods > 0 {
-        text.push_str(&format!(" +{} pods", node.other_pods));
+        let _ = write!(text, " +{} pods", node.other_pods);
     }
     spans.push(Span::raw(text));
     Line::from(spans)
@@ -198,7 +200,7 @@ pub(super) fn queue_lines(state: &ClusterState) -> Vec<Line<'static>> {
         let quota = queue.quota.map_or_else(|| "∞".to_owned(), gpus_text);
         let mut text = format!("{:<width$}  {} of quota {quota}", name(at), gpus_text(queue.used));
         if queue.pending > 0 {
-            text.push_str(&format!(", {} pending", gpus_text(queue.pending)));
+            let _ = write!(text, ", {} pending", gpus_text(queue.pending));
         }
         Line::styled(text, Style::new().fg(COLOURS[at % COLOURS.len()]))
     };

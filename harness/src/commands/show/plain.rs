@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use ratatui::text::Line;
 use schedlab_conformance::report::CaseReport;
+use schedlab_view::timeline::Timeline;
 
 use super::draw::{node_lines, queue_lines};
 use super::viewer::{Viewer, mark};
@@ -25,11 +26,7 @@ pub(super) fn text(title: &str, viewer: &Viewer) -> anyhow::Result<String> {
         if case.failure.is_some() {
             write_failure(&mut text, case);
             if let Some(timeline) = viewer.timeline(index)? {
-                let state = timeline.state_at(timeline.frames.len());
-                let _ = writeln!(text, "    the cluster after {} writes:", timeline.frames.len());
-                for line in node_lines(&state).into_iter().chain(queue_lines(&state)) {
-                    let _ = writeln!(text, "      {}", plain(&line));
-                }
+                write_cluster(&mut text, &timeline);
             }
         }
     }
@@ -52,6 +49,16 @@ fn write_failure(text: &mut String, case: &CaseReport) {
         }
     }
     let _ = writeln!(text, "    reproduce: {}", failure.reproduce);
+}
+
+/// The cluster after the last write.
+fn write_cluster(text: &mut String, timeline: &Timeline) {
+    let writes = timeline.frames.len();
+    let state = timeline.state_at(writes);
+    let _ = writeln!(text, "    the cluster after {writes} writes:");
+    for line in node_lines(&state).into_iter().chain(queue_lines(&state)) {
+        let _ = writeln!(text, "      {}", plain(&line));
+    }
 }
 
 /// The text of a line without its style.

@@ -1,7 +1,5 @@
 //! The viewer on a terminal in memory, with a run of two scenarios.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use insta::assert_snapshot;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -69,7 +67,7 @@ fn screen(viewer: &Viewer, height: u16) -> String {
     let buffer = terminal.backend().buffer();
     let width = usize::from(buffer.area.width);
     let rows = buffer.content.chunks(width).map(|row| {
-        let text: String = row.iter().map(|cell| cell.symbol()).collect();
+        let text: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();
         text.trim_end().to_owned() + "\n"
     });
     rows.collect()
