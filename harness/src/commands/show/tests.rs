@@ -84,9 +84,17 @@ fn the_list_is_filtered_by_text_and_by_verdict() {
     ↑ ↓ choose  Enter open  / filter  f failed only  q quit
     ");
     press(&mut viewer, &[KeyCode::Char('/'), KeyCode::Char('W'), KeyCode::Char('a')]);
-    assert_snapshot!(screen(&viewer, 3), @"");
+    assert_snapshot!(screen(&viewer, 3), @"
+    1 of 2 scenarios  filter: Wa▏
+    > ✔ A job waits  f.feature:2
+    ↑ ↓ choose  Enter open  / filter  f failed only  q quit
+    ");
     press(&mut viewer, &[KeyCode::Esc, KeyCode::Char('f')]);
-    assert_snapshot!(screen(&viewer, 3), @"");
+    assert_snapshot!(screen(&viewer, 3), @"
+    1 of 2 scenarios, failed only  filter:
+    > ✘ The owner keeps a GPU  f.feature:6
+    ↑ ↓ choose  Enter open  / filter  f failed only  q quit
+    ");
 }
 
 #[test]
@@ -118,7 +126,24 @@ fn a_scenario_is_shown_with_its_failure_and_the_cluster_at_any_write() {
     press(&mut viewer, &[KeyCode::Home, KeyCode::Char('e')]);
     assert_eq!(viewer.opened().unwrap().count, 3);
     press(&mut viewer, &[KeyCode::Left, KeyCode::Left]);
-    assert_snapshot!(screen(&viewer, 16), @"");
+    assert_snapshot!(screen(&viewer, 16), @r#"
+    ✘ The owner keeps a GPU  f.feature:6
+    ┌Steps──────────────────────────────────┐┌Nodes: 0 of 2 GPUs in use──────────────────────┐
+    │✔ Then 2 pods run                      ││n-1 ·· 0/2                                     │
+    │✘ Then queue "a" keeps its GPU         │└───────────────────────────────────────────────┘
+    │    0 pods of queue "a" run            │┌Queues─────────────────────────────────────────┐
+    │      1 was evicted                    ││A a  0 of quota 1                              │
+    │                                       ││B b  0 of quota 1                              │
+    │reproduce: schedlab run f.feature:6    │└───────────────────────────────────────────────┘
+    │                                       │┌Events, newest first───────────────────────────┐
+    │                                       ││                                               │
+    │                                       ││                                               │
+    │                                       ││                                               │
+    └───────────────────────────────────────┘└───────────────────────────────────────────────┘
+    +0s a client creates nodes n-1
+    ███████████████████████                write 1 of 4
+    ← → write  n p step  e next eviction  ↑ ↓ scroll  Esc list  q quit
+    "#);
     press(&mut viewer, &[KeyCode::Char('n')]);
     assert_eq!((viewer.opened().unwrap().count, viewer.opened().unwrap().step()), (3, Some(1)));
     press(&mut viewer, &[KeyCode::Char('p'), KeyCode::Char('p')]);
