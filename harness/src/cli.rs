@@ -11,6 +11,7 @@ mod shards;
 mod top;
 mod trace;
 mod ui;
+mod whatif;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroUsize;
@@ -45,6 +46,7 @@ pub use trace::{
     TraceStats, TraceTime, TraceVerb,
 };
 pub use ui::Ui;
+pub use whatif::WhatIf;
 
 pub use compare::{Bisect, DiffRuns, SchedulerVersion, Upgrade, UpgradeCluster, UpgradeStrategy};
 pub use conform::{Conform, EvidenceProgramme};
@@ -206,6 +208,10 @@ pub enum Command {
     /// Case files: a captured cluster, replayed, explained, redacted, minimised.
     #[command(flatten)]
     Case(CaseCommand),
+    /// Tell what a change of a captured or live cluster would do: who starts, who is evicted, what
+    /// stays pending. Nothing is written to the cluster.
+    #[command(after_help = whatif::EXAMPLES)]
+    Whatif(Box<WhatIf>),
     /// Compare placements and events of two runs, scenario by scenario.
     #[command(after_help = "Example:\n  schedlab diff 20261121T160318Z-seed1 latest --common")]
     Diff(DiffRuns),

@@ -39,6 +39,7 @@ mod trace;
 mod ui;
 mod up;
 mod upgrade;
+mod whatif;
 
 use std::process::ExitCode;
 
@@ -122,6 +123,7 @@ fn run_command(command: Command, log_format: LogFormat) -> anyhow::Result<ExitSt
         Command::Compare(args) => run_compare_command(&args),
         Command::Cases(args) => run_cases_command(&args),
         Command::Case(command) => run_case_command(&command),
+        Command::Whatif(args) => whatif::run_whatif_command(&args),
         Command::Diff(args) => run_diff_command(&args),
         Command::Bisect(args) => run_bisect_command(&args),
         Command::Upgrade(args) => run_upgrade_command(&args),

@@ -2,6 +2,8 @@
 
 #[path = "cli/case_commands.rs"]
 mod case_commands;
+#[path = "cli/case_settings.rs"]
+mod case_settings;
 #[path = "cli/container.rs"]
 mod container;
 #[path = "cli/diff.rs"]

@@ -33,6 +33,8 @@ mod noisy_cases;
 mod owner_changes;
 #[path = "scheduler/owners.rs"]
 mod owners;
+#[path = "scheduler/real_pods.rs"]
+mod real_pods;
 #[path = "scheduler/replay.rs"]
 mod replay;
 #[path = "scheduler/sharing.rs"]

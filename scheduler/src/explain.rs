@@ -3,6 +3,7 @@
 
 mod json;
 mod preemption_policy;
+mod scattered_gpus;
 mod workload;
 
 use anyhow::{Context as _, bail};

@@ -18,4 +18,5 @@ pub(crate) use object_key::{ObjectKey, insert_if_changed};
 pub(crate) use pod::{
     NodeSource, Owner, Phase, PodRecord, Scheduler, controller_owner, parent_owner,
 };
+pub use pod_claims::required_config_maps;
 pub(crate) use pod_claims::{PodResourceClaim, PodVolumeClaim, SHARED_GPU_CONFIG_MAP_ANNOTATION};

@@ -1,5 +1,8 @@
 //! Replays cycles over a snapshot file, and prints plans and reasons. The cluster is closed: no
-//! pods arrive or finish; an evicted pod waits again in the next cycle.
+//! pods arrive or finish; an evicted pod waits again in the next cycle. [`forecast`] plays a cluster on
+//! in more detail.
+
+pub mod forecast;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -210,14 +213,9 @@ pub fn replay_loaded(loaded: LoadedSnapshot, cycles: u32) -> Replay {
             break;
         }
         apply_and_advance(&mut snapshot, &plan, config.period.as_millis());
-        release_claims(&mut snapshot, &plan);
+        release_claims(&mut snapshot, &evicted_pods(&plan));
         unschedulable.extend(drop_malformed_evicted(&mut snapshot, &plan, &cache));
     }
-    let unschedulable = unschedulable.iter().map(|(pod, reason)| UnschedulablePod {
-        pod: pod.to_string(),
-        message: reason.to_string(),
-        remedy: reason.remedy(),
-    });
     Replay {
         scheduler_name: config.scheduler_name,
         nodes: snapshot.nodes.len(),
@@ -226,9 +224,18 @@ pub fn replay_loaded(loaded: LoadedSnapshot, cycles: u32) -> Replay {
         notes,
         cycles: decided,
         waiting,
-        unschedulable: unschedulable.collect(),
+        unschedulable: unschedulable_pods(&unschedulable),
         pods: replayed_pods(&snapshot),
     }
+}
+
+fn unschedulable_pods(reasons: &BTreeMap<ObjectKey, UnschedulableReason>) -> Vec<UnschedulablePod> {
+    let pod = |(pod, reason): (&ObjectKey, &UnschedulableReason)| UnschedulablePod {
+        pod: pod.to_string(),
+        message: reason.to_string(),
+        remedy: reason.remedy(),
+    };
+    reasons.iter().map(pod).collect()
 }
 
 fn replayed_decisions(snapshot: &Snapshot, plan: &Plan) -> Vec<ReplayedDecision> {
@@ -366,16 +373,22 @@ fn drop_malformed_evicted(
     unschedulable
 }
 
-/// Releases claims that only evicted pods used, so that they can be allocated on any node.
-fn release_claims(snapshot: &mut Snapshot, plan: &Plan) {
+fn evicted_pods(plan: &Plan) -> Vec<PodId> {
     let evicted = plan.decisions.iter().filter_map(|decision| match decision {
-        Decision::Evict { pod, .. } => Some(&snapshot.pods[pod.0 as usize]),
+        Decision::Evict { pod, .. } => Some(*pod),
         Decision::Bind { .. } | Decision::Pipeline { .. } => None,
     });
+    evicted.collect()
+}
+
+/// Releases claims that only these pods used, which have left, so that they can be allocated on any
+/// node.
+fn release_claims(snapshot: &mut Snapshot, pods: &[PodId]) {
+    let left = pods.iter().map(|pod| &snapshot.pods[pod.0 as usize]);
     let claims_of = |pod: &Pod| snapshot.shapes[pod.shape.0 as usize].claims.iter();
     let is_alone = |claim: &&DeviceClaim| claim.reserved_for_others == 0;
     let mut unused: BTreeSet<Name> =
-        evicted.flat_map(claims_of).filter(is_alone).map(|claim| claim.name.clone()).collect();
+        left.flat_map(claims_of).filter(is_alone).map(|claim| claim.name.clone()).collect();
     if unused.is_empty() {
         return;
     }
@@ -444,7 +457,7 @@ mod tests {
         let evict = |pod: &u32| Decision::Evict { pod: PodId(*pod), cause: cause.clone() };
         let plan = Plan { decisions: evicted.iter().map(evict).collect(), ..Plan::default() };
         apply_and_advance(&mut snapshot, &plan, 1000);
-        release_claims(&mut snapshot, &plan);
+        release_claims(&mut snapshot, &evicted_pods(&plan));
         let unschedulable = drop_malformed_evicted(&mut snapshot, &plan, &cache);
         (snapshot, unschedulable)
     }

@@ -18,6 +18,7 @@ use schedlab_api::{Value, json};
 use thiserror::Error;
 use zip::{ZipWriter, result::ZipError, write::SimpleFileOptions};
 
+pub use crate::records::required_config_maps;
 pub use captured::{CapturedCluster, array_names};
 pub(crate) use read::read_snapshot;
 pub use read::{LoadedSnapshot, Overrides};

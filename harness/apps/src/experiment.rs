@@ -10,6 +10,7 @@ mod metrics;
 mod monitor;
 mod objects;
 mod series;
+mod submission;
 
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ pub use figures::{Figures, GroupFigures, NeverStartedReason, WaitFigures, size_o
 pub use findings::{Finding, duration_text, findings};
 pub use monitor::{Monitor, Progress};
 pub use series::{QueueSeries, Series, SeriesPoint};
+pub use submission::submitted_objects;
 
 /// What an experiment simulates.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 mod capture;
 mod invariants;
 mod monitor;
+mod own_work;
 mod process;
 mod running_version;
 mod spec;
@@ -21,6 +22,10 @@ use tokio::time::Instant;
 use capture::ClusterCapture;
 pub use invariants::InvariantCheck;
 use monitor::InvariantMonitor;
+pub use own_work::{
+    DecisionComparison, DecisionDifference, Decisions, GroupDecision, OwnWork, decide,
+    run_upgrade_on_own_work,
+};
 use running_version::RunningVersion;
 use schedlab_clusters::api::Api;
 use schedlab_clusters::cleanup::Run;

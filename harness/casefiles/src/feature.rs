@@ -8,6 +8,7 @@ mod table;
 
 use std::fmt::Write as _;
 
+use schedlab_api::Value;
 use schedlab_scheduler::replay::Replay;
 
 use crate::{
@@ -45,6 +46,22 @@ pub struct FeatureStory<'a> {
     pub claim: &'a FeatureClaim,
     /// Whether the claim of a pending workload has the reason that the replay gave.
     pub with_reason: bool,
+    /// Settings of the scheduler that differ from the defaults, in the format of the configuration
+    /// file; null if there is none.
+    pub settings: &'a Value,
+}
+
+impl FeatureStory<'_> {
+    /// The step that configures the scheduler, and the keyword of the step after it.
+    fn settings_text(&self) -> (String, &'static str) {
+        match self.settings.as_object() {
+            Some(fields) if !fields.is_empty() => {
+                let settings = doc_string(std::slice::from_ref(self.settings));
+                (format!("    Given the scheduler's configuration:\n{settings}"), "And")
+            }
+            _ => (String::new(), "Given"),
+        }
+    }
 }
 
 impl FeatureClaim {
@@ -70,9 +87,10 @@ pub fn write_with_tables(
 ) -> Result<String, Inexpressible> {
     let scene = Scene::from_case(case, placement, beside)?;
     let mut text = format!("Feature: {}\n\n  Background:\n", story.title);
-    let fleet = scene.fleet_text();
-    let queues = scene.queues_text(if fleet.is_empty() { "Given" } else { "And" });
-    text += &(fleet + &queues);
+    let (settings, keyword) = story.settings_text();
+    let fleet = scene.fleet_text(keyword);
+    let queues = scene.queues_text(if fleet.is_empty() { keyword } else { "And" });
+    text += &(settings + &fleet + &queues);
     if !scene.others.is_empty() {
         let _ = write!(text, "    And this manifest is applied:\n{}", doc_string(&scene.others));
     }
@@ -109,7 +127,8 @@ pub fn write_with_case(
 ) -> Result<String, Inexpressible> {
     let scene = Scene::names_only(case);
     let mut text = format!("Feature: {}\n\n  Scenario: {}\n", story.title, scenario_name(story));
-    let _ = writeln!(text, "    Given the case \"{file}\"");
+    let (settings, keyword) = story.settings_text();
+    let _ = writeln!(text, "{settings}    {keyword} the case \"{file}\"");
     text.push_str(&claims_text(&scene, replay, story)?);
     Ok(text)
 }

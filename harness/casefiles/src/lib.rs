@@ -11,6 +11,7 @@ pub mod feature;
 mod history;
 mod kinds;
 pub mod minimise;
+mod pod_spec;
 pub mod predicate;
 pub mod read;
 pub mod redact;

@@ -316,7 +316,10 @@ impl CaseReader {
         let names = names.join(", ");
         let count = |array: &str| self.case.objects(array).count();
         if self.case.object_count() == 0 {
-            self.warnings.push(format!("{names}: no object that decisions depend on"));
+            self.warnings.push(format!(
+                "{names}: nothing was read: got no object that decisions depend on, expected nodes, \
+                 queues, pod groups and pods"
+            ));
         } else {
             let missing = |array: &str, what: &str| {
                 (count(array) == 0).then(|| format!("{names}: no {what}; add them to the input"))

@@ -8,11 +8,15 @@ mod expression;
 mod names;
 mod public;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use schedlab_api::{Map, Text, Value, annotations, labels};
+use schedlab_api::{Map, Text, Value, annotations, labels, object};
+use schedlab_scheduler::snapshot_file::required_config_maps;
 
-use crate::{Case, change::Change};
+use crate::{Case, change::Change, pod_spec::portable_pod};
 use allowed::{Fields, NameClass, Rule};
 use names::Names;
 
@@ -68,11 +72,34 @@ pub struct Redacted {
 /// Redacts a case.
 pub fn redact(case: &Case) -> Redacted {
     let mut redactor = Redactor { fields: allowed::all_fields(), names: Names::default() };
+    let case = portable_case(case);
     // The first pass collects all names, the second one replaces them.
-    redactor.redact_case(case);
+    redactor.redact_case(&case);
     redactor.names.assign();
-    let case = redactor.redact_case(case);
+    let case = redactor.redact_case(&case);
     Redacted { case, table: redactor.names.into_table() }
+}
+
+/// The case with pods that each API server admits, and with the `ConfigMap`s that they require.
+fn portable_case(case: &Case) -> Case {
+    let mut case = case.clone();
+    let pods = case.cluster.objects.get_mut("pods").into_iter().flatten();
+    let changed = case.changes.iter_mut().filter(|change| change.array == "pods");
+    let mut required = BTreeSet::new();
+    for pod in pods.chain(changed.map(|change| &mut change.object)) {
+        let names = required_config_maps(pod).into_iter();
+        let namespace = object::namespace(pod);
+        required.extend(names.map(|name| (namespace.to_owned(), name.to_string())));
+        *pod = Arc::new(portable_pod(pod));
+    }
+    let is_required = |object: &Value| {
+        required.contains(&(object::namespace(object).to_owned(), object::name(object).to_owned()))
+    };
+    if let Some(config_maps) = case.cluster.objects.get_mut("configMaps") {
+        config_maps.retain(|object| is_required(object));
+    }
+    case.changes.retain(|change| change.array != "configMaps" || is_required(&change.object));
+    case
 }
 
 struct Redactor {

@@ -133,7 +133,9 @@ impl LessonSession {
 
     /// What the lesson says about the cluster as it is now.
     fn advice(&self) -> anyhow::Result<Option<String>> {
-        let digest = cluster_digest(&self.cluster).to_string();
+        let mut digest = cluster_digest(&self.cluster);
+        digest["solvedTasks"] = self.record.solved_tasks().into();
+        let digest = digest.to_string();
         let (first, last) = (advice::before_lessons(), advice::after_lessons());
         for advice in first.iter().chain(&self.lesson.advice).chain(&last) {
             let at = || format!("{}:{}", self.lesson.file, advice.line);

@@ -139,6 +139,13 @@ pub struct Minimise {
     /// exits with 0 when {case} shows it. If repeated, all of them.
     #[arg(long, value_name = "CLAIM", required = true)]
     pub keep: Vec<String>,
+    /// What the case must show with the configuration of `--should-config`, such as `gang train
+    /// placed`: the case then keeps the difference that the configuration makes. May be repeated.
+    #[arg(long, value_name = "CLAIM", requires = "should_config")]
+    pub should: Vec<Predicate>,
+    /// Configuration file of the scheduler for `--should`.
+    #[arg(long, value_name = "FILE", requires = "should")]
+    pub should_config: Option<PathBuf>,
     /// Case file to write.
     #[arg(long, short, value_name = "CASE")]
     pub output: PathBuf,

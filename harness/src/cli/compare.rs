@@ -53,6 +53,20 @@ pub struct Upgrade {
     /// The new version, of the same kind.
     #[arg(long, value_name = "SPEC", help_heading = "Versions")]
     pub to: schedlab_apps::upgrade::SchedulerSpec,
+    /// Nodes: a fleet file, instead of 4 nodes with 8 GPUs.
+    #[arg(long, value_name = "FILE", conflicts_with = "case", help_heading = "Fleet and work")]
+    pub fleet: Option<PathBuf>,
+    /// A captured cluster: its nodes, queues and work are used, and what both versions decide about it
+    /// is compared.
+    #[arg(long, value_name = "CASE", num_args = 1.., help_heading = "Fleet and work")]
+    pub case: Vec<PathBuf>,
+    /// A trace of jobs, as for `simulate --pods`: its jobs are submitted all at once in the order of
+    /// their arrival, and what both versions decide about them is compared.
+    #[arg(long, value_name = "FILE", help_heading = "Fleet and work")]
+    pub trace: Option<PathBuf>,
+    /// Take only the first jobs of the trace.
+    #[arg(long, value_name = "N", requires = "trace", help_heading = "Fleet and work")]
+    pub jobs: Option<usize>,
     /// How the new version replaces the old one.
     #[arg(
         long,

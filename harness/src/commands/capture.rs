@@ -1,5 +1,8 @@
 //! `schedlab capture`: reads a cluster, or files of one, into a case file.
 
+use std::path::Path;
+use std::time::Duration;
+
 use anyhow::Context as _;
 use schedlab_casefiles::Case;
 use schedlab_casefiles::capture::{capture_for, cluster_role};
@@ -8,10 +11,10 @@ use schedlab_emulator::clock::Clock;
 use schedlab_scheduler::cli::kube_client;
 use schedlab_scheduler::{Config, ConfigSource};
 
-use super::case_input::{counts_text, load_files, write_case};
+use super::case_input::{counts_text, create_folder_of, load_files, write_case};
 use super::redact::{redact_case, write_table};
 use super::{CommandOutput, UsageError};
-use crate::cli::Capture;
+use crate::cli::{Capture, CaseScheduler};
 use crate::exit::ExitStatus;
 
 /// Writes a case file; redacted, unless told otherwise.
@@ -21,6 +24,9 @@ pub fn run_capture_command(args: &Capture) -> anyhow::Result<ExitStatus> {
         output.print_result(&serde_yaml::to_string(&cluster_role(args.duration.is_some()))?);
         return Ok(ExitStatus::Passed);
     };
+    for file in args.table.iter().chain([path]) {
+        create_folder_of(file)?;
+    }
     let mut case = if args.from.is_empty() {
         capture_cluster(args)?
     } else {
@@ -50,24 +56,40 @@ fn summary(case: &Case, path: &str) -> String {
 }
 
 fn capture_cluster(args: &Capture) -> anyhow::Result<Case> {
-    let source = ConfigSource::read(args.scheduler.config.as_deref())
+    let duration = args.duration.unwrap_or_default();
+    capture_for_duration(args.kubeconfig.as_deref(), &args.scheduler, duration)
+}
+
+/// Reads the cluster of a kubeconfig as it is now.
+pub(super) fn capture_live(
+    kubeconfig: Option<&Path>,
+    scheduler: &CaseScheduler,
+) -> anyhow::Result<Case> {
+    capture_for_duration(kubeconfig, scheduler, Duration::ZERO)
+}
+
+fn capture_for_duration(
+    kubeconfig: Option<&Path>,
+    scheduler: &CaseScheduler,
+    duration: Duration,
+) -> anyhow::Result<Case> {
+    let source = ConfigSource::read(scheduler.config.as_deref())
         .map_err(|error| UsageError(error.to_string()))?;
     let mut config = Config::kai();
     source
         .apply(&mut config, |file| file.trace_decisions = None)
         .map_err(|error| UsageError(error.to_string()))?;
-    if let Some(name) = &args.scheduler.scheduler_name {
+    if let Some(name) = &scheduler.scheduler_name {
         config.scheduler_name.clone_from(name);
     }
     let clock = Clock::real();
     let now = move || clock.now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
-    let duration = args.duration.unwrap_or_default();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start a runtime")?;
     runtime.block_on(async {
-        let client = kube_client(args.kubeconfig.as_deref()).await?;
+        let client = kube_client(kubeconfig).await?;
         capture_for(client, config, duration, &now).await
     })
 }

@@ -30,6 +30,27 @@ pub(super) fn load_files(
     Ok(case)
 }
 
+/// What stands in place of a result about a case without objects.
+pub(super) const NOTHING_READ: &str = "nothing was read\n";
+
+/// Fails if a case has nothing: a proof about it would say nothing.
+pub(super) fn expect_objects(case: &Case, files: &[PathBuf]) -> anyhow::Result<()> {
+    if is_empty(case) {
+        let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        let message = format!(
+            "{}: got no object that decisions depend on, expected a case",
+            names.join(", ")
+        );
+        return Err(UsageError(message).into());
+    }
+    Ok(())
+}
+
+/// Whether nothing that decisions depend on was read.
+pub(super) fn is_empty(case: &Case) -> bool {
+    case.object_count() == 0
+}
+
 /// How many nodes, queues, pod groups and pods a case has.
 pub(super) fn counts_text(case: &Case) -> String {
     let kinds =
@@ -43,6 +64,17 @@ pub(super) fn overrides(scheduler: &CaseScheduler) -> anyhow::Result<Overrides> 
     let given = ConfigSource::read(scheduler.config.as_deref());
     let file = given.map_err(|error| UsageError(error.to_string()))?;
     Ok(Overrides { file, scheduler_name: scheduler.scheduler_name.clone() })
+}
+
+/// Creates the folder of an output file, before any work that would be lost without it.
+pub(super) fn create_folder_of(file: &Path) -> anyhow::Result<()> {
+    let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    let created = std::fs::create_dir_all(folder);
+    let shown = folder.display();
+    Ok(created
+        .map_err(|error| UsageError(format!("{shown}: cannot create the folder: {error}")))?)
 }
 
 /// Writes a case file.

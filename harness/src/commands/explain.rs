@@ -9,7 +9,7 @@ use schedlab_conformance::text::counted_noun;
 use schedlab_scheduler::explain::{ExplainedObject, OutputFormat, explain_captured};
 use schedlab_scheduler::replay::{Replay, WaitingGroup};
 
-use super::case_input::{case_error, load_case, overrides};
+use super::case_input::{NOTHING_READ, case_error, is_empty, load_case, overrides};
 use super::{CommandOutput, UsageError};
 use crate::cli::{Explain, Format};
 use crate::exit::ExitStatus;
@@ -31,6 +31,7 @@ pub fn run_explain_command(args: &Explain) -> anyhow::Result<ExitStatus> {
         (None, None) => {
             let replay = case.replay(&overrides, 1).map_err(|error| case_error(files, &error))?;
             output.print_result(&match args.format {
+                Format::Text if is_empty(&case) => NOTHING_READ.to_owned(),
                 Format::Text => overview_text(&replay),
                 Format::Json => overview_json(&replay),
             });

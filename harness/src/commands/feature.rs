@@ -13,7 +13,7 @@ use schedlab_casefiles::feature::{
 use schedlab_casefiles::predicate::{Predicate, State, Verdict, nameless_reason};
 use schedlab_scheduler::replay::Replay;
 
-use super::case_input::{case_error, load_case, overrides};
+use super::case_input::{case_error, create_folder_of, load_case, overrides};
 use super::minimise::temporary_folder;
 use super::{CommandOutput, UsageError};
 use crate::cli::Feature;
@@ -46,11 +46,16 @@ struct Draft {
 pub fn run_feature_command(args: &Feature) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
     let overrides = overrides(&args.scheduler)?;
+    create_folder_of(&args.output)?;
     let case = load_case(&args.input, &mut output)?;
     let replay =
         case.replay(&overrides, CYCLES).map_err(|error| case_error(&args.input.files, &error))?;
     let claim = feature_claim(args, &case, &replay)?;
-    let (drafts, mut notes) = drafts(args, &case, &replay, &claim);
+    let settings = case.cluster.changed_settings(&overrides);
+    let settings = settings.map_err(|error| case_error(&args.input.files, &error.into()))?;
+    let story =
+        FeatureStory { title: &args.title, claim: &claim, with_reason: true, settings: &settings };
+    let (drafts, mut notes) = drafts(args, &case, &replay, &story);
     let is_placement = claim.predicates().iter().any(|claim| claim.state == State::Placed);
     if is_placement && case.objects("nodes").next().is_none() {
         notes.push(
@@ -67,8 +72,10 @@ pub fn run_feature_command(args: &Feature) -> anyhow::Result<ExitStatus> {
     let mut reasons = claim.predicates().iter().flat_map(|claim| claim.reasons(&replay));
     let reason = reasons.next().map(|group| nameless_reason(group, &replay).to_owned());
     let folder = temporary_folder()?;
+    let mut reports = Vec::new();
     for draft in &drafts {
         let (passed, report) = run_text(&draft.text, &folder)?;
+        let report = lasting_lines(&report, &folder);
         let is_same = if draft.fails {
             !passed && reason.as_ref().is_none_or(|reason| report.contains(&**reason))
         } else {
@@ -83,7 +90,12 @@ pub fn run_feature_command(args: &Feature) -> anyhow::Result<ExitStatus> {
             std::fs::remove_dir_all(&folder).context("cannot remove a temporary folder")?;
             return Ok(ExitStatus::Passed);
         }
-        output.print_note(&format!("does not reproduce the case: {}\n{report}", draft.how));
+        output.print_note(&format!("does not reproduce the case: {}", draft.how));
+        reports.push(report);
+    }
+    // They tell why, if no text reproduces the case.
+    for report in &reports {
+        output.print_note(report);
     }
     std::fs::remove_dir_all(&folder).context("cannot remove a temporary folder")?;
     write_feature(&args.output, &first.text, args)?;
@@ -125,9 +137,9 @@ fn drafts(
     args: &Feature,
     case: &Case,
     replay: &Replay,
-    claim: &FeatureClaim,
+    story: &FeatureStory<'_>,
 ) -> (Vec<Draft>, Vec<String>) {
-    let fails = matches!(claim, FeatureClaim::Should(_));
+    let fails = matches!(story.claim, FeatureClaim::Should(_));
     let (mut drafts, mut notes) = (Vec::new(), Vec::new());
     let mut add = |written: Result<String, _>, how: &'static str| match written {
         Ok(text) => {
@@ -144,7 +156,7 @@ fn drafts(
     };
     let file = case_path(args);
     for with_reason in [true, false] {
-        let story = FeatureStory { title: &args.title, claim, with_reason };
+        let story = FeatureStory { with_reason, ..story.clone() };
         for (placement, beside, how) in FORMS {
             add(write_with_tables(case, replay, &story, placement, beside), how);
         }
@@ -176,6 +188,16 @@ fn run_text(text: &str, folder: &Path) -> anyhow::Result<(bool, String)> {
     let report = String::from_utf8_lossy(&ran.stdout).into_owned();
     let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
     Ok((ran.status.success(), report + &errors))
+}
+
+/// The lines of a report that stay true when the folder of the run is deleted.
+fn lasting_lines(report: &str, folder: &Path) -> String {
+    let file = folder.join("case.feature").display().to_string();
+    let lines = report.lines().filter(|line| {
+        let line = line.trim_start();
+        !line.starts_with("results: ") && !line.starts_with("reproduce: ")
+    });
+    lines.map(|line| line.replace(&file, "the draft")).collect::<Vec<_>>().join("\n")
 }
 
 /// Writes the feature, with the path of the case file relative to the folder of the features.

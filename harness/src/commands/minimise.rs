@@ -12,15 +12,20 @@ use schedlab_scheduler::replay::{Replay, WaitingGroup};
 use schedlab_scheduler::snapshot_file::Overrides;
 use tokio::time::Instant;
 
-use super::case_input::{case_error, counts_text, load_case, overrides, write_case};
+use super::case_input::{
+    case_error, counts_text, create_folder_of, load_case, overrides, write_case,
+};
 use super::{CommandOutput, UsageError};
-use crate::cli::Minimise;
+use crate::cli::{CaseScheduler, Minimise};
 use crate::exit::ExitStatus;
 
 /// What a smaller case must still show.
 #[derive(Default)]
 struct Keep {
     claims: Vec<KeptClaim>,
+    /// Claims that hold with the settings of `--should-config`.
+    should: Vec<Predicate>,
+    should_settings: Overrides,
     /// Commands that exit with 0.
     commands: Vec<String>,
 }
@@ -43,6 +48,7 @@ const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 pub fn run_minimise_command(args: &Minimise) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
     let overrides = overrides(&args.scheduler)?;
+    create_folder_of(&args.output)?;
     let mut case = load_case(&args.input, &mut output)?;
     let keep = parse_keep(args, &case, &overrides)?;
     let before = counts_text(&case);
@@ -93,7 +99,7 @@ fn parse_keep(args: &Minimise, case: &Case, overrides: &Overrides) -> anyhow::Re
     let replay = case
         .replay(overrides, args.cycles)
         .map_err(|error| case_error(&args.input.files, &error))?;
-    let mut keep = Keep::default();
+    let mut keep = parse_should(args, case)?;
     for text in &args.keep {
         let Some(command) = text.strip_prefix(COMMAND_PREFIX) else {
             keep.claims.push(parse_claim(text, &replay)?);
@@ -104,6 +110,30 @@ fn parse_keep(args: &Minimise, case: &Case, overrides: &Overrides) -> anyhow::Re
             return Err(UsageError(message).into());
         }
         keep.commands.push(command.trim().to_owned());
+    }
+    Ok(keep)
+}
+
+/// The claims of `--should`, which the case shows with the settings of `--should-config`.
+fn parse_should(args: &Minimise, case: &Case) -> anyhow::Result<Keep> {
+    let scheduler = CaseScheduler { config: args.should_config.clone(), ..args.scheduler.clone() };
+    let keep = Keep {
+        should: args.should.clone(),
+        should_settings: overrides(&scheduler)?,
+        ..Keep::default()
+    };
+    if keep.should.is_empty() {
+        return Ok(keep);
+    }
+    let replay = case
+        .replay(&keep.should_settings, args.cycles)
+        .map_err(|error| case_error(&args.input.files, &error))?;
+    for claim in &keep.should {
+        if let Verdict::Fails(why) = claim.judge(&replay) {
+            let message =
+                format!("--should: with --should-config the case does not show {claim}: {why}");
+            return Err(UsageError(message).into());
+        }
     }
     Ok(keep)
 }
@@ -133,6 +163,12 @@ impl Keep {
         if !self.claims.is_empty() {
             let Ok(replay) = case.replay(overrides, cycles) else { return false };
             if !self.claims.iter().all(|kept| kept.holds(&replay)) {
+                return false;
+            }
+        }
+        if !self.should.is_empty() {
+            let Ok(replay) = case.replay(&self.should_settings, cycles) else { return false };
+            if !self.should.iter().all(|claim| claim.holds(&replay)) {
                 return false;
             }
         }

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use schedlab_casefiles::Case;
 use schedlab_casefiles::redact::{Redacted, RedactionTable, check_redaction, redact};
 
-use super::case_input::{load_files, write_case};
+use super::case_input::{create_folder_of, expect_objects, load_files, write_case};
 use super::up::write_private_file;
 use super::{CommandOutput, UsageError};
 use crate::cli::Redact;
@@ -27,6 +27,8 @@ pub fn run_redact_command(args: &Redact) -> anyhow::Result<ExitStatus> {
     let case = load_files(&args.files, args.max_size, &mut output)?;
     if !args.check.is_empty() {
         let original = load_files(&args.check, args.max_size, &mut output)?;
+        expect_objects(&case, &args.files)?;
+        expect_objects(&original, &args.check)?;
         let check = check_redaction(&original, &case);
         output.print_result(&format!("{check}\n"));
         let is_clean = check.left.is_empty();
@@ -35,8 +37,10 @@ pub fn run_redact_command(args: &Redact) -> anyhow::Result<ExitStatus> {
     let path = args.output.as_ref();
     let path =
         path.ok_or_else(|| UsageError("got no --output, expected --output CASE".to_owned()))?;
+    create_folder_of(path)?;
     let redacted = redact_case(&case)?;
     if let Some(table) = &args.table {
+        create_folder_of(table)?;
         write_table(table, &redacted.table)?;
     }
     write_case(&redacted.case, path)?;

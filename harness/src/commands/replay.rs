@@ -1,7 +1,7 @@
 //! `schedlab replay`: schedules a captured cluster and prints plans and reasons.
 
 use super::CommandOutput;
-use super::case_input::{case_error, load_case, overrides};
+use super::case_input::{NOTHING_READ, case_error, is_empty, load_case, overrides};
 use crate::cli::Replay;
 use crate::exit::ExitStatus;
 use schedlab_casefiles::predicate::Verdict;
@@ -18,7 +18,8 @@ pub fn run_replay_command(args: &Replay) -> anyhow::Result<ExitStatus> {
         let from = &case.manifest.recorded_from;
         output.print_result(&format!("history since {from}\n{}\n", case.history()));
     }
-    output.print_result(&replay.to_string());
+    let text = if is_empty(&case) { NOTHING_READ.to_owned() } else { replay.to_string() };
+    output.print_result(&text);
     let mut exit = ExitStatus::Passed;
     for claim in &args.expect {
         match claim.judge(&replay) {

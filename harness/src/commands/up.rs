@@ -2,6 +2,7 @@
 //! schedulers in this process, and writes a kubeconfig until it ends.
 
 mod endpoints;
+mod rejections;
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -20,6 +21,7 @@ use schedlab_scheduler::{Config, Metrics};
 use tokio::task::JoinSet;
 
 use endpoints::Endpoints;
+use rejections::Rejections;
 
 use super::record::SessionRecorder;
 use super::{CommandOutput, UsageError, suite};
@@ -185,11 +187,14 @@ async fn create_case_objects(
         return Ok(());
     }
     let case = super::case_input::load_files(&args.case, DEFAULT_MAX_MIB, output)?;
+    let mut rejections = Rejections::default();
     for object in case.objects_to_create("kai-scheduler") {
         if let Err(error) = api.create(&object).await {
-            let title = schedlab_clusters::api::object_title(&object);
-            output.print_note(&format!("warning: {title}: {error}"));
+            rejections.record(&object, &error);
         }
+    }
+    for message in rejections.messages() {
+        output.print_note(&format!("warning: {message}"));
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `schedlab upgrade`: replaces one version of a scheduler by another, and back again.
 
 mod fixture;
+mod work;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,11 +12,16 @@ use serde::Serialize;
 use super::CommandOutput;
 use crate::cli::{Format, Upgrade, UpgradeStrategy};
 use crate::exit::ExitStatus;
-use fixture::UpgradeFixture;
-use schedlab_apps::upgrade::{self, Strategy, Transition, UpgradeCluster, UpgradeVerdict};
+use fixture::{PreparedCluster, UpgradeFixture};
+use schedlab_apps::upgrade::{
+    self, DecisionComparison, Decisions, SchedulerSpec, Strategy, Transition, UpgradeCluster,
+    UpgradeVerdict,
+};
 use schedlab_clusters::cleanup::Run;
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_conformance::report::progress::Progress;
+use schedlab_conformance::text::counted_noun;
+use work::UpgradeWork;
 
 #[derive(Serialize)]
 struct UpgradeOutput<'a> {
@@ -23,6 +29,8 @@ struct UpgradeOutput<'a> {
     to: String,
     passed: bool,
     ways: &'a [UpgradeVerdict],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decisions: Option<&'a DecisionComparison>,
 }
 
 /// Runs `schedlab upgrade`. The exit status is 0 if every check passed, 1 if one failed, and 3 if
@@ -38,6 +46,7 @@ pub fn run_upgrade_command(args: &Upgrade) -> anyhow::Result<ExitStatus> {
         UpgradeStrategy::StopAndStart => &[Strategy::StopAndStart],
         UpgradeStrategy::Both => &[Strategy::Rolling, Strategy::StopAndStart],
     };
+    let work = UpgradeWork::read(args, &mut output)?;
     let interrupt = Interrupt::listen()?;
     let mut progress = Progress::default();
     let mut verdicts = Vec::new();
@@ -49,7 +58,7 @@ pub fn run_upgrade_command(args: &Upgrade) -> anyhow::Result<ExitStatus> {
         let run = Run::begin("upgrade")?;
         let judged = runtime.block_on(async {
             tokio::select! {
-                verdict = upgrade_on_new_cluster(args, *strategy, &fixture, &run, &mut progress) => Some(verdict),
+                verdict = upgrade_on_new_cluster(args, *strategy, &work, &fixture, &run, &mut progress) => Some(verdict),
                 () = interrupt.wait_until_raised() => None,
             }
         });
@@ -66,6 +75,28 @@ pub fn run_upgrade_command(args: &Upgrade) -> anyhow::Result<ExitStatus> {
             None => return Ok(ExitStatus::Interrupted),
         }
     }
+    let mut decisions = Vec::new();
+    let versions = if work.own.is_some() { vec![&args.from, &args.to] } else { Vec::new() };
+    for version in versions {
+        let fixture = UpgradeFixture::new(args, &interrupt, &mut progress)?;
+        let run = Run::begin("upgrade")?;
+        let decided = runtime.block_on(async {
+            tokio::select! {
+                decided = decide_on_new_cluster(args, version, &work, &fixture, &run, &mut progress) => Some(decided),
+                () = interrupt.wait_until_raised() => None,
+            }
+        });
+        runtime.block_on(run.end());
+        fixture.close_and_list_failures();
+        match decided {
+            Some(decided) => decisions.push(decided?),
+            None => return Ok(ExitStatus::Interrupted),
+        }
+    }
+    let decisions = match decisions.as_slice() {
+        [from, to] => Some(DecisionComparison::new(from, to)),
+        _ => None,
+    };
     output.print_note(&progress.summary_of_steps());
     let passed = verdicts.iter().all(UpgradeVerdict::passed);
     let result = UpgradeOutput {
@@ -73,10 +104,14 @@ pub fn run_upgrade_command(args: &Upgrade) -> anyhow::Result<ExitStatus> {
         to: args.to.to_string(),
         passed,
         ways: &verdicts,
+        decisions: decisions.as_ref(),
     };
     output.print_result(&match args.format {
         Format::Json => serde_json::to_string_pretty(&result)? + "\n",
-        Format::Text => verdicts_text(&verdicts),
+        Format::Text => {
+            let decisions = decisions.as_ref().map(decisions_text).unwrap_or_default();
+            decisions + &verdicts_text(&verdicts)
+        }
     });
     Ok(if passed { ExitStatus::Passed } else { ExitStatus::Failed })
 }
@@ -85,24 +120,80 @@ pub fn run_upgrade_command(args: &Upgrade) -> anyhow::Result<ExitStatus> {
 async fn upgrade_on_new_cluster(
     args: &Upgrade,
     strategy: Strategy,
+    work: &UpgradeWork,
     fixture: &UpgradeFixture,
     run: &Run,
     progress: &mut Progress,
 ) -> anyhow::Result<UpgradeVerdict> {
-    let step = progress.begin_step("4 nodes of 8 GPUs", Duration::from_secs(5));
-    let cluster = fixture.prepare_cluster(run).await?;
+    let step = progress.begin_step(&work.fleet_text, Duration::from_secs(5));
+    let cluster = fixture.prepare_cluster(run, &work.fleet).await?;
     progress.finish_step(step);
-    let mut environment = UpgradeCluster {
+    let mut environment = environment_on(&cluster, args, fixture, run);
+    let (from, to) = (&args.from, &args.to);
+    let verdict = match &work.own {
+        None => upgrade::run_upgrade(&mut environment, from, to, strategy, progress).await,
+        Some(own) => {
+            upgrade::run_upgrade_on_own_work(&mut environment, from, to, strategy, own, progress)
+                .await
+        }
+    };
+    cluster.shut_down().await;
+    verdict
+}
+
+/// Lets a version decide about the user's work on a cluster that is created for it.
+async fn decide_on_new_cluster(
+    args: &Upgrade,
+    version: &SchedulerSpec,
+    work: &UpgradeWork,
+    fixture: &UpgradeFixture,
+    run: &Run,
+    progress: &mut Progress,
+) -> anyhow::Result<Decisions> {
+    let cluster = fixture.prepare_cluster(run, &work.fleet).await?;
+    let mut environment = environment_on(&cluster, args, fixture, run);
+    let own = work.own.as_ref().context("decisions are about the user's work")?;
+    let decisions = upgrade::decide(&mut environment, version, own, progress).await;
+    cluster.shut_down().await;
+    decisions
+}
+
+fn environment_on(
+    cluster: &PreparedCluster,
+    args: &Upgrade,
+    fixture: &UpgradeFixture,
+    run: &Run,
+) -> UpgradeCluster {
+    UpgradeCluster {
         api: cluster.api.clone(),
         kubeconfig: cluster.kubeconfig.clone(),
         scheduler_name: args.scheduler_name.clone(),
         run: run.clone(),
         installation: fixture.scheduler_installer(),
-    };
-    let verdict =
-        upgrade::run_upgrade(&mut environment, &args.from, &args.to, strategy, progress).await;
-    cluster.shut_down().await;
-    verdict
+    }
+}
+
+/// Maximum number of differences of decisions that the text lists; JSON has all.
+const DIFFERENCES_MAX: usize = 30;
+
+fn decisions_text(decisions: &DecisionComparison) -> String {
+    let DecisionComparison { groups, outcomes, other_nodes } = decisions;
+    let same = groups - outcomes.len() - other_nodes.len();
+    let mut out = format!(
+        "decisions about {}: {same} equal, {} on other nodes, {} with another outcome\n",
+        counted_noun(*groups, "pod group"),
+        other_nodes.len(),
+        outcomes.len()
+    );
+    for difference in outcomes.iter().chain(other_nodes).take(DIFFERENCES_MAX) {
+        let _ = writeln!(out, "  {}", difference.group);
+        let _ = writeln!(out, "    - {}\n    + {}", difference.from, difference.to);
+    }
+    let more = (outcomes.len() + other_nodes.len()).saturating_sub(DIFFERENCES_MAX);
+    if more > 0 {
+        let _ = writeln!(out, "  … and {more} more; --format json has all");
+    }
+    out
 }
 
 fn verdicts_text(verdicts: &[UpgradeVerdict]) -> String {

@@ -26,7 +26,7 @@ const PRIVATE_WORDS: [&str; 9] = [
 ];
 
 /// A queue of the customer.
-fn queue(name: &str, parent: Option<&str>, quota: i64, limit: i64) -> Value {
+pub(crate) fn queue(name: &str, parent: Option<&str>, quota: i64, limit: i64) -> Value {
     let all = json!({ "quota": -1, "limit": -1, "overQuotaWeight": 1 });
     json!({ "apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": { "name": name },
             "spec": { "parentQueue": parent, "resources": {
@@ -90,7 +90,7 @@ fn apply(lab: &Lab, objects: &[Value]) {
 }
 
 /// Runs `schedlab` in a folder. Returns its exit code with all of its output.
-fn schedlab(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
+pub(crate) fn schedlab(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     for name in ["CI", "GITHUB_ACTIONS", "INSTA_UPDATE", "INSTA_FORCE_UPDATE", "RUST_LOG"] {
         command.env_remove(name);

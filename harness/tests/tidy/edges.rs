@@ -155,6 +155,7 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
             kinds change doc_string
             case
             predicate history
+            pod_spec
             restore
             read redact capture session
             minimise feature
@@ -166,7 +167,7 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
             inputs palette
             experiment
             simulate
-            cases compare prometheus upgrade
+            cases compare prometheus upgrade whatif
         ",
     ),
     // The root is all of it.

@@ -1,6 +1,7 @@
 //! Generates a trace of Acme's published size, reads it in the native format and in Acme's, and
 //! prints how long each takes: `cargo run -p schedlab-traces --example size -- 880740`.
 #![expect(clippy::print_stdout, reason = "an example prints")]
+#![expect(clippy::disallowed_methods, reason = "the example measures time")]
 
 use std::{
     error::Error,

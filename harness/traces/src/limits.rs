@@ -63,7 +63,7 @@ impl IntRange {
     }
 
     /// The range with 0, for columns in which public traces write it.
-    pub(crate) fn from_zero(self) -> Self {
+    pub(crate) fn or_zero(self) -> Self {
         Self { min: 0, ..self }
     }
 

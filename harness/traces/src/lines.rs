@@ -21,7 +21,10 @@ pub(crate) struct Lines {
 
 impl std::fmt::Debug for Lines {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lines").field("file", &self.file).field("line", &self.line).finish()
+        f.debug_struct("Lines")
+            .field("file", &self.file)
+            .field("line", &self.line)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Recorded pods from Kubernetes objects: pods as `kubectl get` prints them, what a capture saw of
 //! them, and events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use schedlab_api::{Value, annotations, labels, object, quantity, resources};
@@ -22,7 +22,7 @@ pub(crate) const USER_LABELS: [&str; 2] = ["user", "kai.scheduler/user"];
 pub struct RecordedPods {
     by_key: BTreeMap<PodKey, PodRecord>,
     /// Pods of which only events are known.
-    unknown: BTreeMap<PodKey, ()>,
+    unknown: BTreeSet<PodKey>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,7 +70,7 @@ impl RecordedPods {
             is_same && (key.uid.is_empty() || known.uid.is_empty() || known.uid == key.uid)
         });
         let Some((_, pod)) = found else {
-            self.unknown.insert(key, ());
+            self.unknown.insert(key);
             return;
         };
         match object::text(event, &["reason"]) {

@@ -118,11 +118,11 @@ pub fn jobs_from_pods(pods: Vec<PodRecord>, selection: PodSelection) -> JobTrace
     let mut notes = importer.notes();
     let mut note = |count: usize, text: &str| {
         if count > 0 {
-            notes.push(format!("{count} pods skipped: {text}"));
+            notes.push(format!("pods skipped: {count}, {text}"));
         }
     };
-    note(not_selected, "they request no GPU and have no queue (--all-pods takes them)");
-    note(without_time, "their creation time is not known");
+    note(not_selected, "without GPU and queue (--all-pods takes them)");
+    note(without_time, "without a creation time");
     let mut jobs = importer.jobs;
     let start = rebase(&mut jobs);
     let mut trace = JobTrace { format: TraceFormat::JsonLines, start, jobs, notes };
@@ -164,12 +164,12 @@ impl Importer {
             by_shape.entry(shape(pod)).or_default().push(pod);
         }
         self.split += by_shape.len() - 1;
-        for (shape, pods) in by_shape {
-            self.add_job(key, shape, &pods);
+        for (shape, pods) in &by_shape {
+            self.add_job(key, shape, pods);
         }
     }
 
-    fn add_job(&mut self, key: &GroupKey, shape: Shape, pods: &[&PodRecord]) {
+    fn add_job(&mut self, key: &GroupKey, shape: &Shape, pods: &[&PodRecord]) {
         let Some(first) = pods.first() else { return };
         let arrives_secs = first.created.unwrap_or_default();
         let latest = |time: &dyn Fn(&PodRecord) -> Option<f64>| -> Option<f64> {

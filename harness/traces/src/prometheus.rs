@@ -83,7 +83,15 @@ impl Series {
                 let step = SCRAPE_SECS.min(step_secs);
                 format!("max_over_time(timestamp({selector})[{step_secs}s:{step}s])")
             }
-            _ => format!("last_over_time({selector}[{step_secs}s])"),
+            Self::Created
+            | Self::Started
+            | Self::Completed
+            | Self::Requests
+            | Self::Labels
+            | Self::Annotations
+            | Self::Owner
+            | Self::Info
+            | Self::QueueQuota => format!("last_over_time({selector}[{step_secs}s])"),
         }
     }
 }

@@ -152,12 +152,12 @@ impl TraceStats {
             gpu_hours,
             gpus_on_average: on_average,
             load: fleet.map(|nodes| fleet_load(jobs, nodes, on_average)),
-            by_size: groups(jobs, SizeClass::of, |size| size.name()),
-            by_queue: groups(jobs, |job| job.queue.as_str(), |queue| or_dash(queue)),
+            by_size: groups(jobs, SizeClass::of, SizeClass::name),
+            by_queue: groups(jobs, |job| job.queue.as_str(), or_dash),
             by_model: groups(
                 jobs,
                 |job| job.models.first().map_or("", |model| model.as_str()),
-                |model| or_dash(model),
+                or_dash,
             ),
             arrivals_by_hour: by_hour,
             arrivals_by_weekday: by_weekday,
@@ -189,7 +189,7 @@ impl TraceStats {
             }
         }
         if self.without_run_time > 0 {
-            writeln!(out, "no run time    {:12} jobs", self.without_run_time)?;
+            writeln!(out, "no run time    {:12} of the jobs", self.without_run_time)?;
         }
         self.write_arrivals(out)?;
         for (title, groups) in

@@ -29,8 +29,8 @@ fn shown(file: &str, text: &str) -> String {
 fn text_of(trace: &JobTrace) -> String {
     let mut out = Vec::new();
     write_jobs(&mut out, trace).unwrap();
-    let notes: String = trace.notes.iter().map(|note| format!("note: {note}\n")).collect();
-    format!("{}\n{notes}{}", trace.format, String::from_utf8(out).unwrap())
+    let notes: Vec<String> = trace.notes.iter().map(|note| format!("note: {note}\n")).collect();
+    format!("{}\n{}{}", trace.format, notes.concat(), String::from_utf8(out).unwrap())
 }
 
 fn error(text: &str) -> String {

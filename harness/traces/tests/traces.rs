@@ -207,12 +207,13 @@ fn queues_get_the_gpus_of_the_fleet_by_their_gpu_hours() {
     "#);
 }
 
-/// A pod as `kubectl get` prints it: bound after 10 s, and ended after `ended` minutes.
+/// A pod as `kubectl get` prints it, which started when it was created.
 fn pod(name: &str, owner: &str, created: &str, ended: Option<&str>, gpus: &str) -> Value {
-    let state = match ended {
-        Some(ended) => json!({"terminated": {"startedAt": created, "finishedAt": ended}}),
-        None => json!({"running": {"startedAt": created}}),
-    };
+    let running = json!({"running": {"startedAt": created}});
+    let state = ended.map_or(
+        running,
+        |ended| json!({"terminated": {"startedAt": created, "finishedAt": ended}}),
+    );
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {
@@ -259,7 +260,7 @@ fn pods_of_kubectl_become_jobs() {
     let notes = trace.notes.join("\n");
     assert_snapshot!(format!("{notes}\n{}", text(&trace)), @r#"
     1 job more than groups: pods of a group with different requests were split
-    1 pods skipped: they request no GPU and have no queue (--all-pods takes them)
+    pods skipped: 1, without GPU and queue (--all-pods takes them)
     {"format":"schedlab.dev/trace/v1","start":"2026-11-02T10:00:00Z"}
     {"name":"team-a-train","cpu_milli":8000,"memory_mib":65536,"gpus":1,"models":["H100"],"queue":"team-a","kind":"PyTorchJob","priority_class":"train","arrives_secs":0.0,"runs_secs":7200.0}
     {"name":"team-a-train-2","pods":3,"cpu_milli":8000,"memory_mib":65536,"gpus":8,"models":["H100"],"queue":"team-a","kind":"PyTorchJob","priority_class":"train","arrives_secs":0.0,"runs_secs":7200.0}

@@ -10,6 +10,7 @@ mod evictable_unit;
 mod exclusion;
 mod failed_jobs;
 pub(crate) mod min_runtime;
+mod move_bound;
 mod pending;
 mod relocation;
 mod requeue_simulation;

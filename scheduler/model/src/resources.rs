@@ -169,6 +169,21 @@ impl Resources {
                 .all(|(name, requested)| fits(*requested, available.extended_amount(name)))
     }
 
+    /// How many times every positive amount of `part` is requested here; 0 if there is none.
+    pub fn times_of(&self, part: &Self) -> u64 {
+        let times = |amount: i64, part: i64| (part > 0).then(|| amount.max(0) / part);
+        let fixed = [
+            times(self.gpu_milli, part.gpu_milli),
+            times(self.cpu_milli, part.cpu_milli),
+            times(self.memory_bytes, part.memory_bytes),
+            times(self.pods, part.pods),
+        ];
+        let extended = part.extended.iter();
+        let extended = extended.map(|(name, part)| times(self.extended_amount(name), *part));
+        let least = fixed.into_iter().chain(extended).flatten().min().unwrap_or(0);
+        u64::try_from(least).unwrap_or(0)
+    }
+
     /// Amount of an extended resource; 0 when absent.
     pub fn extended_amount(&self, name: &str) -> i64 {
         self.extended.get(name).copied().unwrap_or(0)

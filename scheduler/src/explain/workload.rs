@@ -12,7 +12,7 @@ use schedlab_scheduler_core::{
     schedule,
 };
 
-use super::{ClusterView, OutputFormat, json, preemption_policy};
+use super::{ClusterView, OutputFormat, json, preemption_policy, scattered_gpus};
 use crate::{
     cache::{BindFailure, ClusterCache, PodGroupRecord},
     config::{Config, NodePool},
@@ -90,6 +90,10 @@ pub(super) async fn explain(
             *id,
             waiting.by_plan.get(id),
         ));
+        let report = explanation.nodes.as_ref().filter(|_| explanation.reason.is_some());
+        notes.extend(
+            report.and_then(|report| scattered_gpus::scattered_gpus_note(view.snapshot(), report)),
+        );
         (explanation, notes)
     });
     Ok(match form {

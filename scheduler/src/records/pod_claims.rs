@@ -75,7 +75,7 @@ impl PodVolumeClaim {
 
 /// The names of the `ConfigMap`s that the containers of a pod require. Left out are volumes that no
 /// container mounts, and `ConfigMap`s that the binder creates for a pod that shares GPUs.
-pub(crate) fn required_config_maps(pod: &Value) -> Vec<Name> {
+pub fn required_config_maps(pod: &Value) -> Vec<Name> {
     let kinds = ["/spec/initContainers", "/spec/containers", "/spec/ephemeralContainers"];
     let containers = || kinds.iter().flat_map(|kind| list(pod, kind));
     let mounts = containers().flat_map(|container| list(container, "/volumeMounts"));

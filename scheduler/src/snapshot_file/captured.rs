@@ -6,13 +6,22 @@ use std::{
     sync::Arc,
 };
 
-use schedlab_api::Value;
+use schedlab_api::{Text, Value, object};
 
 use super::{
-    LoadedSnapshot, Overrides, SnapshotFileError, array_name, config::CapturedConfig,
-    read::load_objects,
+    LoadedSnapshot, Overrides, SnapshotFileError, array_name,
+    config::CapturedConfig,
+    read::{load_objects, read_config},
+    write,
 };
-use crate::{config::Flavor, watch::Kind};
+use crate::{
+    config::{Config, Flavor},
+    watch::Kind,
+};
+
+/// Settings that name objects of a cluster, or that a replay does not use.
+const SETTINGS_OF_A_CLUSTER: [&str; 5] =
+    ["schedulerName", "nodePool", "gpuReservation", "usageWindow", "usageHalfLife"];
 
 /// Settings of a scheduler, and the objects of its cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,18 +44,37 @@ impl CapturedCluster {
     /// # Errors
     /// A setting is invalid.
     pub fn load(&self, overrides: &Overrides) -> Result<LoadedSnapshot, SnapshotFileError> {
-        let settings = CapturedConfig {
-            configuration: self.config.clone(),
-            parameters: self.scheduler_params.clone(),
-            schedlab: self.schedlab.clone(),
-            unknown_keys: Vec::new(),
-        };
-        load_objects(settings, overrides, |pass| {
+        load_objects(self.settings(), overrides, |pass| {
             for (list, objects) in &self.objects {
                 pass.load_list(list, objects.iter().map(AsRef::as_ref));
             }
             Ok(())
         })
+    }
+
+    fn settings(&self) -> CapturedConfig {
+        CapturedConfig {
+            configuration: self.config.clone(),
+            parameters: self.scheduler_params.clone(),
+            schedlab: self.schedlab.clone(),
+            unknown_keys: Vec::new(),
+        }
+    }
+
+    /// The settings that differ from the defaults and that decisions on another cluster depend on, in
+    /// the format of our configuration file. Left out are names of this cluster: of the scheduler and
+    /// of its node pool.
+    ///
+    /// # Errors
+    /// A setting is invalid.
+    pub fn changed_settings(&self, overrides: &Overrides) -> Result<Value, SnapshotFileError> {
+        let (config, _) = read_config(self.settings(), overrides)?;
+        let mut changed = write::schedlab_settings_json(&config);
+        for field in SETTINGS_OF_A_CLUSTER {
+            object::remove(&mut changed, &[field]);
+        }
+        keep_changed(&mut changed, &write::schedlab_settings_json(&Config::kai()));
+        Ok(changed)
     }
 
     /// Writes the cluster in the format of `snapshot.json`.
@@ -68,6 +96,23 @@ impl CapturedCluster {
             out.write_all(b"]")?;
         }
         out.write_all(b"}}")
+    }
+}
+
+/// Removes the fields that are null or equal to those of `default`.
+fn keep_changed(settings: &mut Value, default: &Value) {
+    let Some(fields) = settings.as_object_mut() else { return };
+    let same = |field: &Text, value: &Value| {
+        value.is_null() || default.get(field.as_str()).is_some_and(|default| default == value)
+    };
+    let keys: Vec<Text> = fields.keys().cloned().collect();
+    for key in keys {
+        let Some(value) = fields.get_mut(key.as_str()) else { continue };
+        if same(&key, value) {
+            fields.remove(key.as_str());
+            continue;
+        }
+        keep_changed(value, default.get(key.as_str()).unwrap_or(&Value::Null));
     }
 }
 

@@ -64,12 +64,7 @@ pub(super) fn load_objects(
     overrides: &Overrides,
     read_objects: impl FnOnce(&mut ObjectPass) -> Result<(), SnapshotFileError>,
 ) -> Result<LoadedSnapshot, SnapshotFileError> {
-    let mut config = Config::kai();
-    let mut notes = config::apply_config(settings, &mut config)?;
-    overrides.file.apply(&mut config, config::keep_decision_settings)?;
-    if let Some(name) = &overrides.scheduler_name {
-        config.scheduler_name.clone_from(name);
-    }
+    let (config, mut notes) = read_config(settings, overrides)?;
     let cache = ClusterCache::new(&config.scheduler_name)
         .with_pool(config.node_pool.clone())
         .with_workers_only(config.restrict_node_scheduling);
@@ -79,6 +74,21 @@ pub(super) fn load_objects(
     notes.extend(objects.notes);
     notes.extend(objects::malformed_object_notes(&objects.cache, &objects.mistyped));
     Ok(LoadedSnapshot { config, cache: objects.cache, notes })
+}
+
+/// The configuration with the settings of a snapshot and those that override them, and notes on
+/// settings without effect.
+pub(super) fn read_config(
+    settings: CapturedConfig,
+    overrides: &Overrides,
+) -> Result<(Config, Vec<String>), SnapshotFileError> {
+    let mut config = Config::kai();
+    let notes = config::apply_config(settings, &mut config)?;
+    overrides.file.apply(&mut config, config::keep_decision_settings)?;
+    if let Some(name) = &overrides.scheduler_name {
+        config.scheduler_name.clone_from(name);
+    }
+    Ok((config, notes))
 }
 
 /// Passes all top-level fields of the file to `reader`.

@@ -108,7 +108,16 @@ impl Scene {
         let all = case.objects_to_create("kai-scheduler");
         let has_table = ["Node", "Queue", "PodGroup", "Pod", "PriorityClass", "Namespace"];
         for object in all.iter().filter(|it| !has_table.contains(&object::text(it, &["kind"]))) {
-            let object = scene.with_node_of_feature(object)?;
+            let mut object = scene.with_node_of_feature(object)?;
+            // A feature has one namespace for its workloads and what they name.
+            object::remove(&mut object, &["metadata", "namespace"]);
+            let is_same = |other: &Value| {
+                other["kind"] == object["kind"] && object::name(other) == object::name(&object)
+            };
+            if scene.others.iter().any(is_same) {
+                let (kind, name) = (object::text(&object, &["kind"]), object::name(&object));
+                return Err(Inexpressible(format!("two namespaces have a {kind} {name}")));
+            }
             scene.others.push(object);
         }
         scene.read_workloads(case, placement, beside, &all)?;
@@ -126,7 +135,7 @@ impl Scene {
         Ok(object)
     }
 
-    pub(super) fn fleet_text(&self) -> String {
+    pub(super) fn fleet_text(&self, keyword: &str) -> String {
         if self.pools.is_empty() {
             return String::new();
         }
@@ -135,14 +144,14 @@ impl Scene {
         {
             let (count, s) = (nodes.len(), if nodes.len() == 1 { "" } else { "s" });
             let unit = if gpus == "1" { "GPU" } else { "GPUs" };
-            return format!("    Given a fleet of {count} node{s} with {gpus} {unit} each\n");
+            return format!("    {keyword} a fleet of {count} node{s} with {gpus} {unit} each\n");
         }
         let mut table = StepTable::default();
         for pool in &self.pools {
             let own = [("pool", pool.name.clone()), ("nodes", pool.nodes.len().to_string())];
             table.add_row(&[&own, pool.cells.as_slice()].concat());
         }
-        format!("    Given a fleet:\n{}", table.text())
+        format!("    {keyword} a fleet:\n{}", table.text())
     }
 
     pub(super) fn queues_text(&self, keyword: &str) -> String {

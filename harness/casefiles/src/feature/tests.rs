@@ -44,7 +44,8 @@ fn pod(name: &str, labels: &Value, spec: &Value) -> Value {
 fn written(case: &Case, beside: BesideTables) -> String {
     let replay = case.replay(&Overrides::default(), 1).unwrap();
     let claim = FeatureClaim::Shows(vec!["gang g pending".parse().unwrap()]);
-    let story = FeatureStory { title: "A case", claim: &claim, with_reason: false };
+    let story =
+        FeatureStory { title: "A case", claim: &claim, with_reason: false, settings: &Value::Null };
     write_with_tables(case, &replay, &story, Placement::ByScheduler, beside)
         .unwrap_or_else(|error| error.to_string())
 }
@@ -93,4 +94,46 @@ fn sub_groups_are_in_the_table_and_a_topology_constraint_is_a_manifest() {
         text.contains("this manifest is applied:") && text.contains("requiredTopologyLevel: rack"),
         "{text}"
     );
+}
+
+#[test]
+fn settings_of_the_scheduler_are_the_first_step() {
+    let group = json!({ "queue": "q", "minMember": 1 });
+    let case = case(&group, vec![pod("p", &Value::Null, &json!({}))]);
+    let replay = case.replay(&Overrides::default(), 1).unwrap();
+    let claim = FeatureClaim::Shows(vec!["gang g pending".parse().unwrap()]);
+    let settings = json!({ "placementStrategy": { "gpu": "spread" } });
+    let story =
+        FeatureStory { title: "A case", claim: &claim, with_reason: false, settings: &settings };
+    let text =
+        write_with_tables(&case, &replay, &story, Placement::ByScheduler, BesideTables::Nothing);
+    let text = text.unwrap();
+    let background: Vec<&str> = text.lines().skip(2).take(7).collect();
+    insta::assert_snapshot!(background.join("\n"), @r#"
+      Background:
+        Given the scheduler's configuration:
+          """yaml
+          placementStrategy:
+            gpu: spread
+          """
+        And a fleet of 1 node with 8 GPUs each
+    "#);
+}
+
+#[test]
+fn what_a_workload_names_is_in_its_namespace() {
+    let group = json!({ "queue": "q", "minMember": 1 });
+    let volumes =
+        json!({ "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "data" } }] });
+    let mut case = case(&group, vec![pod("p", &Value::Null, &volumes)]);
+    let claim = |namespace: &str| {
+        Arc::new(json!({ "metadata": { "namespace": namespace, "name": "data" },
+            "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } } }))
+    };
+    case.cluster.objects.insert("persistentVolumeClaims".to_owned(), vec![claim("ns")]);
+    let text = written(&case, BesideTables::Manifests);
+    assert!(text.contains("name: data") && !text.contains("namespace"), "{text}");
+    case.cluster.objects.insert("persistentVolumeClaims".to_owned(), vec![claim("a"), claim("b")]);
+    let text = written(&case, BesideTables::Manifests);
+    assert_eq!(text, "two namespaces have a PersistentVolumeClaim data");
 }

@@ -11,6 +11,8 @@ use std::{
 use schedlab_api::{Map, Value, annotations::POD_GROUP_NAME, json, object};
 use schedlab_scheduler::snapshot_file::CapturedCluster;
 
+use crate::pod_spec::drop_mounts;
+
 /// Namespace and name of an object.
 pub(super) type Key = (String, String);
 
@@ -234,6 +236,9 @@ fn drop_field(cluster: &mut CapturedCluster, element: &Element) {
             let has_field = |object: &Value| object.pointer(pointer).is_some();
             edit_those(cluster, array, has_field, |object| {
                 object::remove(object, &path);
+                if (*array, *pointer) == ("pods", "/spec/volumes") {
+                    drop_mounts(object);
+                }
             });
         }
         Element::QueueSetting(queue, setting) => {
@@ -307,6 +312,10 @@ fn drop_objects(cluster: &mut CapturedCluster, dropped: &[Element]) {
     retain(cluster, "pods", |pod| !leaves(pod));
     retain(cluster, "nodes", |node| !nodes.contains(object::name(node)));
     retain(cluster, "podGroups", |group| !groups.contains(&key(group)));
+    // A workload names its queue, so that the queue stays with it.
+    for group in cluster.objects.get("podGroups").into_iter().flatten() {
+        queues.remove(object::text(group, &["spec", "queue"]));
+    }
     drop_queues(cluster, &queues);
 }
 

@@ -91,3 +91,40 @@ fn without_any_one_element_the_claim_fails() {
         assert!(case.cluster == result.case.cluster || !claim.holds(&replay), "{element}");
     }
 }
+
+#[test]
+fn the_queue_of_a_kept_pod_stays() {
+    let claims: Vec<Predicate> = ["gang big pending because OverLimit", "gang noise-3 placed"]
+        .map(|text| text.parse().unwrap())
+        .into();
+    let holds = |case: &Case| {
+        let replay = case.replay(&Overrides::default(), 1);
+        replay.is_ok_and(|replay| claims.iter().all(|claim| claim.holds(&replay)))
+    };
+    assert!(holds(&noisy_case()));
+    let minimiser =
+        Minimiser { holds: &holds, on_progress: &|_, _| {}, threads: 2, is_time_over: &|| false };
+    let result = minimiser.minimise(&noisy_case());
+    let queues = |array: &'static str, pointer: &'static str| {
+        let names = result.case.objects(array).map(move |it| it.pointer(pointer).cloned().unwrap());
+        names
+            .map(|name| name.as_str().unwrap().to_owned())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(queues("podGroups", "/spec/queue"), queues("queues", "/metadata/name"));
+    assert!(result.is_minimal);
+}
+
+#[test]
+fn mounts_leave_with_the_volumes() {
+    let mut case = noisy_case();
+    for pod in case.cluster.objects.get_mut("pods").unwrap() {
+        let pod = Arc::make_mut(pod);
+        pod["spec"]["volumes"] = json!([{ "name": "v", "emptyDir": {} }]);
+        pod["spec"]["containers"][0]["volumeMounts"] = json!([{ "name": "v", "mountPath": "/v" }]);
+    }
+    let volumes = super::Element::Field("pods", "/spec/volumes");
+    let without = super::element::without(&case.cluster, &[volumes]);
+    let text = format!("{:?}", without.objects["pods"]);
+    assert!(!text.contains("volume"), "{text}");
+}

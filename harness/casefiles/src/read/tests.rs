@@ -155,6 +155,6 @@ fn a_wrong_input_is_one_clear_line() {
     assert_snapshot!(read("empty.json"), @r"
     ; events 0
     empty.json: the file is empty
-    empty.json: no object that decisions depend on
+    empty.json: nothing was read: got no object that decisions depend on, expected nodes, queues, pod groups and pods
     ");
 }

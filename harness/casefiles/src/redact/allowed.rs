@@ -86,7 +86,8 @@ impl NameClass {
             Self::Uid => "uid-",
             Self::Label => "label-",
             Self::Value => "value-",
-            Self::Resource => "resource-",
+            // The API requires a domain.
+            Self::Resource => "schedlab.dev/resource-",
             Self::Image => "image-",
             Self::Object => "object-",
         }
@@ -159,13 +160,8 @@ spec.resourceClaims[].resourceClaimName claim
 spec.resourceClaims[].resourceClaimTemplateName claim
 spec.volumes[].name volume
 spec.volumes[].persistentVolumeClaim.claimName volume
-spec.volumes[].configMap.name configmap
-spec.volumes[].configMap.optional plain
-spec.volumes[].projected.sources[].configMap.name configmap
-spec.volumes[].projected.sources[].configMap.optional plain
 spec.containers[] @container
 spec.initContainers[] @container
-spec.ephemeralContainers[] @container
 status.phase word
 status.qosClass word
 status.startTime plain
@@ -444,14 +440,11 @@ resources.requests resources
 resources.limits resources
 resources.claims[].name claim
 resources.claims[].request device
+ports[].containerPort plain
 ports[].hostPort plain
 ports[].hostIP plain
 ports[].protocol word
-volumeMounts[].name volume
 envFrom[].configMapRef.name configmap
-envFrom[].configMapRef.optional plain
-env[].valueFrom.configMapKeyRef.name configmap
-env[].valueFrom.configMapKeyRef.optional plain
 ",
     ),
     (

@@ -9,6 +9,9 @@ use super::{allowed::NameClass, public};
 /// Version of the format of the table.
 const TABLE_FORMAT: &str = "schedlab.dev/redaction-table/v1";
 
+/// How the replacement of a resource begins in the table, without its domain.
+const BARE_RESOURCE: &str = "resource-";
+
 /// The originals of all replacements: it stays with the customer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedactionTable {
@@ -21,9 +24,10 @@ pub struct RedactionTable {
 impl RedactionTable {
     /// Translates the replacements in a text back. A word that is no replacement stays.
     pub fn reveal(&self, text: &str) -> String {
+        let text = text.replace(NameClass::Resource.prefix(), BARE_RESOURCE);
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let mut out = String::with_capacity(text.len());
-        let mut rest = text;
+        let mut rest = text.as_str();
         while let Some(start) = rest.find(is_part) {
             let (before, from) = rest.split_at(start);
             let (word, after) = from.split_at(from.find(|c| !is_part(c)).unwrap_or(from.len()));
@@ -71,7 +75,11 @@ impl Names {
 
     pub(super) fn into_table(self) -> RedactionTable {
         let all = self.replacements.into_values().flatten();
-        let untagged = |text: String| text.trim_end_matches(":v1").to_owned();
+        let resource = NameClass::Resource.prefix();
+        let untagged = |text: String| match text.strip_prefix(resource) {
+            Some(number) => format!("{BARE_RESOURCE}{number}"),
+            None => text.trim_end_matches(":v1").to_owned(),
+        };
         let originals = all.map(|(original, replacement)| (untagged(replacement), original));
         RedactionTable { format: TABLE_FORMAT.to_owned(), originals: originals.collect() }
     }

@@ -37,6 +37,14 @@ pv bind completed bound selected volume volumes
 NVIDIA Tesla Quadro GeForce RTX AMD Instinct PCIE PCIe SXM HBM HBM2e HBM3 HBM3e GB GPU Machine Level
 topologyManagerPolicy topologyManagerScope single restricted best effort pod
 productName architecture uuid computeCapability cudaComputeCapability driverVersion cudaDriverVersion brand
+not ready out pressure pid network unavailable uninitialized cloudprovider service exclude from external load balancers
+initialized shutdown failure beta feature app apps component managed part instance clique compute major minor rev full
+deploy operands driver toolkit plugin dcgm exporter discovery gfd nfd sandbox machine cuda runtime present capable profile
+state success slices engines multiprocessors ofa jpeg decoder encoder copy count vgpu host operator pre installed
+interface kueue workload cohort podset podsets jobs completions index pod template hash revision
+windows build nodepool exclusive
+NVL PRO Ada Generation Lovelace Blackwell Server Edition Workstation SHARED MIG SUPER TITAN Titan Super
+ampere hopper ada lovelace blackwell turing volta pascal maxwell kepler
 config tiers plugins actions allocate consolidation reclaim preempt stalegangeviction arguments enabled
 case format captured redacted shows minimal ignored files objects events minimised
 true false unknown key operator effect label value values tolerationSeconds timeAdded controller schedulerName
@@ -81,7 +89,12 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a word is public.
 pub(super) fn is_public_word(word: &str) -> bool {
-    PUBLIC.contains(word) || SETTINGS.contains(&word.to_ascii_lowercase().as_str())
+    // Products have numbers: SXM4 is a variant of SXM.
+    let is_product = !word.contains(|c: char| c.is_lowercase());
+    let variant = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    PUBLIC.contains(word)
+        || (is_product && PUBLIC.contains(variant))
+        || SETTINGS.contains(&word.to_ascii_lowercase().as_str())
 }
 
 /// Whether all words of a text are public, and it has one.

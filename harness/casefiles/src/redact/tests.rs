@@ -102,3 +102,133 @@ fn a_redaction_is_the_same_each_time() {
     let original = private_case();
     assert_eq!(redact(&original).case, redact(&original).case);
 }
+
+/// The private case in which a pod requires `ConfigMap`s in all ways that there are.
+fn case_with_config_maps(existing: &[&str]) -> Case {
+    let mut case = private_case();
+    let pods = case.cluster.objects.get_mut("pods").unwrap();
+    let pod = std::sync::Arc::make_mut(&mut pods[0]);
+    pod["spec"]["volumes"] = json!([
+        { "name": "settings", "configMap": { "name": "of-volume" } },
+        { "name": "all", "projected": { "sources": [
+            { "serviceAccountToken": { "path": "token" } },
+            { "configMap": { "name": "kube-root-ca.crt" } },
+            { "configMap": { "name": "of-projection" } } ] } },
+        { "name": "unused", "configMap": { "name": "unmounted" } },
+    ]);
+    let container = &mut pod["spec"]["containers"][0];
+    container["volumeMounts"] = json!([
+        { "name": "settings", "mountPath": "/etc/settings" }, { "name": "all", "mountPath": "/all" } ]);
+    container["env"] = json!([{ "name": "MODE", "valueFrom": {
+        "configMapKeyRef": { "name": "of-variable", "key": "mode" } } }]);
+    let maps = existing.iter().map(|name| {
+        json!({ "metadata": { "namespace": "moon-landing", "name": name }, "data": { "key": "apollo" } })
+    });
+    case.cluster.objects.insert("configMaps".to_owned(), maps.map(std::sync::Arc::new).collect());
+    case
+}
+
+#[test]
+fn missing_config_maps_are_missing_after_the_redaction() {
+    let required = ["of-projection", "of-variable", "of-volume"];
+    for existing in [&required[..], &required[..2], &[]] {
+        let original = case_with_config_maps(&[existing, &["kube-root-ca.crt", "other"]].concat());
+        let redacted = redact(&original);
+        let text = replayed(&original).to_string();
+        assert_eq!(text.contains("Missing required configmaps"), existing.len() < 3, "{text}");
+        assert_eq!(redacted.table.reveal(&replayed(&redacted.case).to_string()), text);
+        assert_eq!(
+            redacted.case.objects("configMaps").count(),
+            existing.len(),
+            "others are dropped"
+        );
+        let all = format!("{:?}", redacted.case);
+        assert!(!all.contains("volumeMounts") && !all.contains("projected"), "{all}");
+    }
+}
+
+#[test]
+fn well_known_keys_and_products_keep_their_names() {
+    for key in [
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+        "node.kubernetes.io/memory-pressure",
+        "node.kubernetes.io/disk-pressure",
+        "node.kubernetes.io/pid-pressure",
+        "node.kubernetes.io/network-unavailable",
+        "node.kubernetes.io/unschedulable",
+        "node.kubernetes.io/out-of-service",
+        "node.kubernetes.io/instance-type",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node-role.kubernetes.io/control-plane",
+        "topology.kubernetes.io/zone",
+        "app.kubernetes.io/managed-by",
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/job-completion-index",
+        "nvidia.com/gpu.product",
+        "nvidia.com/gpu.compute.major",
+        "nvidia.com/gpu.deploy.operands",
+        "nvidia.com/gpu.sharing-strategy",
+        "nvidia.com/cuda.driver.major",
+        "nvidia.com/mig.capable",
+        "nvidia.com/mig.config.state",
+    ] {
+        assert!(super::public::is_public_key(key), "{key}");
+    }
+    for product in [
+        "NVIDIA-A100-SXM4-80GB",
+        "NVIDIA-A100-PCIE-40GB",
+        "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb",
+        "NVIDIA-H100-80GB-HBM3",
+        "NVIDIA-H100-NVL",
+        "NVIDIA-H200",
+        "NVIDIA-GB200",
+        "NVIDIA-L40S",
+        "NVIDIA-A10G-SHARED",
+        "NVIDIA-RTX-6000-Ada-Generation",
+        "NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition",
+        "Tesla-V100-SXM2-16GB",
+        "Tesla-T4",
+    ] {
+        assert!(super::public::is_public(product), "{product}");
+    }
+    assert!(!super::public::is_public_key("node.kubernetes.io/apollo"));
+    assert!(!super::public::is_public("Apollo-SXM4"));
+}
+
+#[test]
+fn tolerations_of_the_state_of_a_node_are_kept() {
+    let mut case = private_case();
+    let tolerations = json!([
+        { "key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 },
+        { "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300 },
+    ]);
+    let pods = case.cluster.objects.get_mut("pods").unwrap();
+    std::sync::Arc::make_mut(&mut pods[0])["spec"]["tolerations"] = tolerations.clone();
+    let redacted = redact(&case);
+    let kept =
+        redacted.case.objects("pods").filter(|pod| pod["spec"]["tolerations"] == tolerations);
+    assert_eq!(kept.count(), 1);
+}
+
+#[test]
+fn a_private_resource_keeps_a_domain_and_is_translated_back() {
+    let mut case = private_case();
+    for array in ["pods", "nodes"] {
+        for object in case.cluster.objects.get_mut(array).unwrap() {
+            let object = std::sync::Arc::make_mut(object);
+            let at = if array == "pods" {
+                "/spec/containers/0/resources/requests"
+            } else {
+                "/status/allocatable"
+            };
+            object.pointer_mut(at).unwrap()["acme.com/npu"] = json!("1");
+        }
+    }
+    let redacted = redact(&case);
+    let all = format!("{:?}", redacted.case);
+    assert!(all.contains("schedlab.dev/resource-1") && !all.contains("npu"), "{all}");
+    let text = replayed(&case).to_string();
+    assert!(text.contains("acme.com/npu"), "{text}");
+    assert_eq!(redacted.table.reveal(&replayed(&redacted.case).to_string()), text);
+}

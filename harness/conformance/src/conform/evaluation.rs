@@ -1,6 +1,7 @@
 //! From the results of a run to a conformance report.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use super::plan::PlannedBehaviour;
 use super::profile::{Area, Level};
@@ -54,7 +55,10 @@ pub fn evaluate(
             (area, AreaReport { verdict: area_verdict(&core), core, extended })
         })
         .collect();
-    let only: String = run.profile.only.iter().map(|id| format!(" --only {id}")).collect();
+    let mut command = run.command;
+    for id in &run.profile.only {
+        let _ = write!(command, " --only {id}");
+    }
     ConformanceReport {
         schema_version: SCHEMA_VERSION.to_owned(),
         implementation: run.implementation,
@@ -64,7 +68,7 @@ pub fn evaluate(
         date: run.date,
         verdict: verdict(&areas),
         areas,
-        reproduce: Reproduce { commands: vec![run.command + &only] },
+        reproduce: Reproduce { commands: vec![command] },
     }
 }
 

@@ -102,8 +102,8 @@ fn kubernetes_pods(
     let recorded = recorded_pods(&case).finish();
     if recorded.known_by_events_only > 0 {
         let count = recorded.known_by_events_only;
-        let why = "only events name them, which do not tell their requests";
-        output.print_note(&format!("note: {count} pods skipped: {why}"));
+        let why = "known by events only, which do not tell requests";
+        output.print_note(&format!("note: pods skipped: {count}, {why}"));
     }
     Ok(recorded.pods)
 }

@@ -10,11 +10,11 @@ use anyhow::Context as _;
 use schedlab_emulator::Server;
 use schedlab_emulator::clock::Clock;
 use schedlab_emulator::controllers::remote_controllers::RemoteControllers;
-use schedlab_emulator::{Emulator, Options};
+use schedlab_emulator::{Emulator, Fleet, Options};
 
 use crate::cli::{Upgrade, UpgradeCluster};
 use crate::commands::UsageError;
-use crate::commands::up::{load_fleet, write_private_file};
+use crate::commands::up::write_private_file;
 use schedlab_apps::upgrade::SchedulerSpec;
 use schedlab_clusters::api::Api;
 use schedlab_clusters::cleanup::Run;
@@ -86,12 +86,16 @@ impl UpgradeFixture {
     }
 
     /// Creates the objects that must exist before a scheduler starts.
-    pub(super) async fn prepare_cluster(&self, run: &Run) -> anyhow::Result<PreparedCluster> {
+    pub(super) async fn prepare_cluster(
+        &self,
+        run: &Run,
+        fleet: &Fleet,
+    ) -> anyhow::Result<PreparedCluster> {
         let kubeconfig = run.temp_folder("upgrade")?.join("kubeconfig");
         match self {
             Self::Emulator => {
                 let emulator = Emulator::start(Options::with_clock(Clock::real()));
-                emulator.add_fleet(&load_fleet(None)?)?;
+                emulator.add_fleet(fleet)?;
                 let api = Api::new(emulator.client());
                 install_scheduler_objects(&api).await?;
                 let server = emulator.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
@@ -113,7 +117,7 @@ impl UpgradeFixture {
                 let actors =
                     run_actors(real_cluster, client.clone(), clock, Box::new(drop)).await?;
                 let mut api = Api::new(client);
-                for node in load_fleet(None)?.nodes() {
+                for node in fleet.nodes() {
                     api.create(node).await?;
                 }
                 Ok(PreparedCluster { api, kubeconfig, backend: ClusterBackend::Actors(actors) })
@@ -121,7 +125,7 @@ impl UpgradeFixture {
             Self::Kind(real_cluster) => {
                 let real = TenantCluster::start(real_cluster).await?;
                 let mut api = Api::new(real.cluster_client());
-                for node in load_fleet(None)?.nodes() {
+                for node in fleet.nodes() {
                     api.create(node).await?;
                 }
                 Ok(PreparedCluster {

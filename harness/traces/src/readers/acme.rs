@@ -23,7 +23,7 @@ pub(crate) fn read(lines: Lines, recorder: &mut Recorder<'_>) -> Result<(), Trac
 }
 
 fn parse_job(recorder: &mut Recorder<'_>, row: CsvRow<'_>) -> Result<(), TraceError> {
-    let pods = row.loose_count("node_num", PODS_RANGE.from_zero())?.max(1);
+    let pods = row.loose_count("node_num", PODS_RANGE.or_zero())?.max(1);
     let gpus = row.loose_count("gpu_num", GPUS_OF_JOB_RANGE)?;
     let cpus = row.loose_count("cpu_num", CPU_MILLI_RANGE)?;
     let ended = [row.time("end_time")?, row.time("stop_time")?, row.time("fail_time")?];

@@ -80,7 +80,7 @@ fn parse_task(
     row: &CsvRow<'_>,
     jobs: &HashMap<SmolStr, PaiJob>,
 ) -> Result<(), TraceError> {
-    let pods = row.loose_count("inst_num", PODS_RANGE.from_zero())?.max(1);
+    let pods = row.loose_count("inst_num", PODS_RANGE.or_zero())?.max(1);
     let (cpu, gpu) =
         (row.amount("plan_cpu", CPU_MILLI_RANGE)?, row.amount("plan_gpu", GPUS_OF_JOB_RANGE)?);
     let memory = row.amount("plan_mem", MEMORY_MIB_RANGE)?;

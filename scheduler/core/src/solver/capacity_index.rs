@@ -21,6 +21,8 @@ pub(crate) struct CapacityIndex {
     tracked: Vec<ShapeId>,
     /// Capacity freed by assumed evictions, by node.
     assumed_freed: BTreeMap<NodeId, FreedCapacity>,
+    /// For pairs of shapes that were compared: see [`Self::times_requested`].
+    times_requested: BTreeMap<(ShapeId, ShapeId), u64>,
 }
 
 /// A shape and the nodes on which its pods may run.
@@ -43,6 +45,11 @@ struct ShapeCapacity {
     counts: Vec<u32>,
     with_room: BTreeSet<NodeId>,
     total: u64,
+    /// Like `requests`, without the number of pods.
+    requests_without_pods: Resources,
+    /// Like `counts`, for `requests_without_pods` and without assumed evictions.
+    room: Vec<u32>,
+    room_total: u64,
 }
 
 impl CapacityIndex {
@@ -72,10 +79,18 @@ impl CapacityIndex {
                 continue;
             }
             self.tracked.push(shape);
-            if !self.shapes.contains_key(&shape) {
-                self.shapes.insert(shape, ShapeCapacity::new(eligibility(pod), &self.free));
-            }
+            self.count_shape(shape, || eligibility(pod));
         }
+    }
+
+    /// Counts the pods of a shape from now on, without assumed evictions.
+    pub(crate) fn count_shape<'a>(
+        &mut self,
+        shape: ShapeId,
+        eligibility: impl FnOnce() -> ShapeEligibility<'a>,
+    ) {
+        let free = &self.free;
+        self.shapes.entry(shape).or_insert_with(|| ShapeCapacity::new(eligibility(), free));
     }
 
     /// Sets the free capacity of `node`.
@@ -86,6 +101,7 @@ impl CapacityIndex {
             (before.free_with_gpu_fractions(), self.free[at].free_with_gpu_fractions());
         self.total_free = self.total_free.minus(before).plus(now);
         for capacity in self.shapes.values_mut() {
+            capacity.recount_room_at(at, &self.free[at]);
             capacity.recount_at(at, &self.free[at], self.assumed_freed.get(&node));
         }
     }
@@ -131,6 +147,43 @@ impl CapacityIndex {
         &self.shapes[&shape].with_room
     }
 
+    /// Whether pods of a counted shape may run on `node`.
+    pub(crate) fn is_eligible(&self, shape: ShapeId, node: NodeId) -> bool {
+        self.shapes[&shape].eligible[node.0 as usize]
+    }
+
+    /// Like [`Self::count_fitting_in_total`] for a counted shape once `freed` is free and nothing
+    /// else is assumed evicted, whatever the number of pods that a node takes.
+    pub(crate) fn count_room_once_freed(
+        &self,
+        shape: ShapeId,
+        freed: &BTreeMap<NodeId, FreedCapacity>,
+    ) -> u64 {
+        let capacity = &self.shapes[&shape];
+        freed.iter().fold(capacity.room_total, |total, (node, freed)| {
+            let at = node.0 as usize;
+            let then = capacity.room_at(at, &self.free[at], Some(freed));
+            total + u64::from(then) - u64::from(capacity.room[at])
+        })
+    }
+
+    /// How often a pod of the counted shape `larger` requests what a pod of `smaller` requests,
+    /// except for the number of pods: wherever it is placed, it takes the room of that many. 0 if
+    /// it may run on other nodes; claims and GPU fractions are not compared.
+    pub(crate) fn times_requested(&mut self, larger: ShapeId, smaller: ShapeId) -> u64 {
+        let shapes = &self.shapes;
+        *self.times_requested.entry((larger, smaller)).or_insert_with(|| {
+            let (larger, smaller) = (&shapes[&larger], &shapes[&smaller]);
+            let is_plain = |capacity: &ShapeCapacity| {
+                capacity.claims.is_empty() && capacity.fractions.is_empty()
+            };
+            let may_compare = is_plain(larger)
+                && is_plain(smaller)
+                && larger.eligible.iter().zip(&smaller.eligible).all(|(on, also)| !on || *also);
+            if may_compare { larger.requests.times_of(&smaller.requests_without_pods) } else { 0 }
+        })
+    }
+
     fn recount_node(&mut self, node: NodeId) {
         let at = node.0 as usize;
         let freed = self.assumed_freed.get(&node);
@@ -154,10 +207,20 @@ impl ShapeCapacity {
             [] => Vec::new(),
             _ => nodes.iter().map(|node| shape.new_claims_on(node)).collect(),
         };
-        let (requests, nodes) = (shape.requests.clone(), BTreeSet::new());
-        let mut capacity =
-            Self { requests, claims, fractions, eligible, counts, with_room: nodes, total: 0 };
+        let mut capacity = Self {
+            requests: shape.requests.clone(),
+            claims,
+            fractions,
+            eligible,
+            requests_without_pods: Resources { pods: 0, ..shape.requests.clone() },
+            room: counts.clone(),
+            counts,
+            with_room: BTreeSet::new(),
+            total: 0,
+            room_total: 0,
+        };
         for (at, free) in free.iter().enumerate() {
+            capacity.recount_room_at(at, free);
             capacity.recount_at(at, free, None);
         }
         capacity
@@ -169,12 +232,37 @@ impl ShapeCapacity {
         free: &FreeCapacity,
         freed: Option<&FreedCapacity>,
     ) -> u32 {
+        self.count_at(node_index, free, freed, &self.requests)
+    }
+
+    fn room_at(
+        &self,
+        node_index: usize,
+        free: &FreeCapacity,
+        freed: Option<&FreedCapacity>,
+    ) -> u32 {
+        self.count_at(node_index, free, freed, &self.requests_without_pods)
+    }
+
+    fn count_at(
+        &self,
+        node_index: usize,
+        free: &FreeCapacity,
+        freed: Option<&FreedCapacity>,
+        requests: &Resources,
+    ) -> u32 {
         let fractions = self.fractions.get(node_index).copied().flatten();
         let nothing = Resources::default();
         let once = self.claims.get(node_index).unwrap_or(&nothing);
         let request =
-            CapacityRequest { resources: &self.requests, once_per_node: once, fraction: fractions };
+            CapacityRequest { resources: requests, once_per_node: once, fraction: fractions };
         if self.eligible[node_index] { free.count_fitting_pods(freed, request) } else { 0 }
+    }
+
+    fn recount_room_at(&mut self, node_index: usize, free: &FreeCapacity) {
+        let count = self.room_at(node_index, free, None);
+        let before = std::mem::replace(&mut self.room[node_index], count);
+        self.room_total = self.room_total + u64::from(count) - u64::from(before);
     }
 
     fn recount_at(

@@ -207,6 +207,12 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// moved. If too few units are left, because other jobs come first, all units of the previous
     /// attempt have to leave. Returns the solution if it is acceptable.
     fn simulate_evictions(&mut self, mut evicted: Vec<EvictableUnit>) -> Option<Solution> {
+        self.trials += 1;
+        if self.mode == SearchMode::Move && !self.may_place_all(&evicted) {
+            debug_assert!(!self.places_all(&evicted), "counts rejected moves that work");
+            self.statement.count_filtered();
+            return None;
+        }
         self.statement.count_simulated();
         let start = self.statement.checkpoint();
         let mut more = None::<Vec<EvictableUnit>>;
@@ -245,6 +251,17 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             }
             other => other,
         }
+    }
+
+    /// Whether a simulation places the job and all evicted units. Debug builds check with it that
+    /// counts reject only what fails.
+    fn places_all(&mut self, evicted: &[EvictableUnit]) -> bool {
+        let (start, is_contested) = (self.statement.checkpoint(), self.is_contested);
+        let jobs_ahead = self.jobs_ahead.clone();
+        let requeued = self.place_job_and_evicted(evicted, Relocation::Anywhere);
+        self.statement.undo_to(start);
+        (self.is_contested, self.jobs_ahead) = (is_contested, jobs_ahead);
+        requeued == Requeued::JobPlaced
     }
 
     /// The solution if the job is placed and all `units` leave; `None` if it is not, or if there

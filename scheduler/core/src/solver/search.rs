@@ -48,6 +48,11 @@ pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) is_rejected: bool,
     /// Whether in a simulation other jobs came first and took capacity that was freed for this one.
     pub(crate) is_contested: bool,
+    /// Shapes of candidates that were compared with that of the job: whether pods of the shape
+    /// move in vain.
+    pub(crate) shapes_in_vain: BTreeMap<ShapeId, bool>,
+    /// Number of scenarios that were simulated, or rejected because counts show that they fail.
+    pub(crate) trials: usize,
     /// The jobs that came first in the last simulation, and how much capacity they took.
     pub(crate) jobs_ahead: Vec<(PodGroupId, PerResource<i64>)>,
 }
@@ -94,7 +99,12 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
         let mut limits = LimitCheck::with_share_bounds(self.share_bounds);
         let (mut trials, mut next_trial, mut untried) = (0, 0, false);
         let mut solution = None;
+        let interchangeable = self.interchangeable_shape();
         for unit in candidates {
+            if interchangeable.is_some_and(|shape| self.moves_in_vain(unit, shape)) {
+                self.statement.count_filtered();
+                continue;
+            }
             self.assume_evicted(unit);
             limits.record_freed(self.statement.accounts(), unit);
             if !self.has_enough_capacity(&needed)
@@ -107,12 +117,12 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
             if untried {
                 continue;
             }
-            let trials_before = self.statement.scenario_counts().simulated;
+            let trials_before = self.trials;
             solution = self.simulate_in_domains(&needed);
             if solution.is_some() {
                 break;
             }
-            if self.statement.scenario_counts().simulated == trials_before {
+            if self.trials == trials_before {
                 continue;
             }
             trials += 1;

@@ -10,10 +10,11 @@ use std::{
 
 use super::{
     CapacityIndex, EvictableUnit, EvictionCandidates, FreeCapacity, JobClass, OpenDomains,
-    PendingJobs, Preemptor, SchedulingSignature, Search, SearchContext, SearchMode,
-    ShapeEligibility, Solution, VictimOrder,
+    PendingJobs, Preemptor, SchedulingSignature, Search, SearchContext, SearchMode, Solution,
+    VictimOrder,
     failed_jobs::{FailedJobCache, FailureScope, JobDemand},
     min_runtime,
+    move_bound::shape_eligibility,
     search::{LimitCheck, SearchOutcome},
     validation::{AcceptedSolutions, SolvedJob},
 };
@@ -435,11 +436,7 @@ fn search_among(
     if !statement.pods_may_run_after_evictions(preemptor.group, &preemptor.pods) {
         return None;
     }
-    let eligibility = |pod: PodId| ShapeEligibility {
-        shape: statement.shape_of(pod),
-        nodes: &statement.snapshot.nodes,
-        eligible: statement.eligible_nodes(pod),
-    };
+    let eligibility = |pod: PodId| shape_eligibility(statement, pod);
     let shapes = preemptor.pods.iter().map(|pod| (*pod, statement.pod(*pod).shape));
     state.capacity.track_shapes(shapes, eligibility);
     let mut searcher = JobSearcher { state, context, preemptor, policy, is_candidate };
@@ -505,6 +502,8 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> JobSearcher<'_, '_, P, C>
             share_bounds: restriction.map_or(&[], |restriction| &restriction.share_bounds),
             is_rejected: false,
             is_contested: false,
+            shapes_in_vain: BTreeMap::new(),
+            trials: 0,
             jobs_ahead: Vec::new(),
         };
         search.run_search(victims)

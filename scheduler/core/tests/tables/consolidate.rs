@@ -187,18 +187,59 @@ fn a_job_that_nothing_can_make_room_for_is_searched_for_once_whatever_the_queue(
         queue a quota=12
         queue b quota=0
         queue c quota=0 limit=1
+        node n1 gpus=5
+        node n2 gpus=5
+        node n3 gpus=5
+        job j1 gpus=2 queue=a on n1
+        job j2 gpus=3 queue=a on n1
+        job j3 gpus=1 queue=a non-preemptible on n2
+        job j4 gpus=4 queue=a non-preemptible on n3
+    ";
+    // Two places for two GPUs are left on n2, and one for three, but not both.
+    let one = simulations(&format!("{nodes}job w1 gpus=5 queue=a\n"));
+    assert!(one > 0);
+    let several = format!("{nodes}job w1 gpus=5 queue=a\njob w2 gpus=5 queue=b\n");
+    assert_eq!(simulations(&several), one);
+    // The limit of its queue keeps the first job pending, which says nothing about the second.
+    let limited = format!("{nodes}job w1 gpus=5 queue=c\njob w2 gpus=5 queue=b\n");
+    assert_eq!(simulations(&limited), one);
+}
+
+#[test]
+fn a_pod_as_large_as_the_job_does_not_move_for_it() {
+    let full = "
+        node n1 gpus=4
+        node n2 gpus=4
+        node n3 gpus=8
+        job j1 gpus=4 on n1
+        job j2 gpus=4 on n2
+        job fixed gpus=3 non-preemptible on n3
+    ";
+    assert_eq!(simulations(&format!("{full}gang w pods=2 gpus=4\n")), 0);
+    // It may move where the job may not run.
+    assert_snapshot!(plan_of("
+        node n1 gpus=4 label kind=x
+        node n2 gpus=4
+        job first gpus=4 needs kind=x
+        job small gpus=4 on n1
+    "), @r"
+    small leaves n1 for first (consolidation)
+    small waits for n2
+    first waits for n1
+    first pending: Pipelined to n1: waiting for terminating pods to release capacity
+    ");
+}
+
+#[test]
+fn a_victim_set_is_not_simulated_if_counts_show_that_a_pod_of_it_has_no_place() {
+    let small = "
         node n1 gpus=4
         node n2 gpus=4
         node n3 gpus=4
-        job j1 gpus=3 queue=a on n1
-        job j2 gpus=3 queue=a on n2
-        job j3 gpus=2 queue=a on n3
+        job a1 gpus=3 on n1
+        job b1 gpus=3 on n2
+        job c1 gpus=2 on n3
     ";
-    let one = simulations(&format!("{nodes}job w1 gpus=4 queue=a\n"));
-    assert!(one > 0);
-    let several = format!("{nodes}job w1 gpus=4 queue=a\njob w2 gpus=4 queue=b\n");
-    assert_eq!(simulations(&several), one);
-    // The limit of its queue keeps the first job pending, which says nothing about the second.
-    let limited = format!("{nodes}job w1 gpus=4 queue=c\njob w2 gpus=4 queue=b\n");
-    assert_eq!(simulations(&limited), one);
+    assert_eq!(simulations(&format!("{small}job w gpus=4\n")), 0);
+    assert!(simulations(&format!("{small}node n4 gpus=2\njob w gpus=4\n")) > 0);
 }

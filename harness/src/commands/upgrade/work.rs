@@ -1,0 +1,59 @@
+//! The fleet and the work of an upgrade: generated ones, or the user's.
+
+use schedlab_api::{Value, object};
+use schedlab_apps::experiment::submitted_objects;
+use schedlab_apps::upgrade::OwnWork;
+use schedlab_conformance::text::counted_noun;
+use schedlab_emulator::Fleet;
+use schedlab_traces::{ReadOptions, read_jobs};
+
+use super::super::case_input::load_files;
+use super::super::up::{DEFAULT_MAX_MIB, load_fleet};
+use super::super::{CommandOutput, UsageError};
+use crate::cli::Upgrade;
+
+/// What an upgrade runs on.
+pub(super) struct UpgradeWork {
+    /// Nodes that exist before the work.
+    pub(super) fleet: Fleet,
+    /// The nodes in words.
+    pub(super) fleet_text: String,
+    /// The user's work; `None`: the generated one.
+    pub(super) own: Option<OwnWork>,
+}
+
+impl UpgradeWork {
+    /// Reads what the arguments name.
+    pub(super) fn read(args: &Upgrade, output: &mut CommandOutput) -> anyhow::Result<Self> {
+        let (fleet, mut objects) = if args.case.is_empty() {
+            (load_fleet(args.fleet.as_deref())?, Vec::new())
+        } else {
+            let case = load_files(&args.case, DEFAULT_MAX_MIB, output)?;
+            (Fleet::default(), case.objects_to_create(&args.scheduler_name))
+        };
+        if let Some(path) = &args.trace {
+            let trace = read_jobs(path, &ReadOptions::default())?;
+            let mut jobs = trace.jobs;
+            jobs.sort_by(|a, b| a.arrives_secs.total_cmp(&b.arrives_secs));
+            jobs.truncate(args.jobs.unwrap_or(usize::MAX));
+            let queues: Vec<Value> =
+                objects.iter().filter(|it| is_kind(it, "Queue")).cloned().collect();
+            objects.extend(submitted_objects(&mut jobs, &queues, &args.scheduler_name));
+        }
+        let is_own = !args.case.is_empty() || args.trace.is_some();
+        let nodes = fleet.nodes().len() + objects.iter().filter(|it| is_kind(it, "Node")).count();
+        if nodes == 0 {
+            let message = "got a case without nodes, expected a captured cluster";
+            return Err(UsageError(message.to_owned()).into());
+        }
+        Ok(Self {
+            fleet,
+            fleet_text: counted_noun(nodes, "node"),
+            own: is_own.then_some(OwnWork { objects }),
+        })
+    }
+}
+
+fn is_kind(object: &Value, kind: &str) -> bool {
+    object::text(object, &["kind"]) == kind
+}
