@@ -68,7 +68,7 @@ pub(super) fn compare(results: &Results, level: f64) -> Comparison {
     });
     let rows: Vec<ComparedFigure> =
         keys.into_iter().map(|key| compare_figure(key, &pairs)).collect();
-    let paired: Vec<Vec<f64>> = rows.iter().map(|row| row.paired_differences()).collect();
+    let paired: Vec<Vec<f64>> = rows.iter().map(ComparedFigure::paired_differences).collect();
     let probabilities = adjusted_probabilities(&paired);
     let judge = |(row, probability): (ComparedFigure, f64)| ComparedFigure {
         probability,

@@ -172,11 +172,12 @@ impl ComparePlan {
         progress.0.all.store(units.len(), Ordering::Relaxed);
         let next = AtomicUsize::new(0);
         let finished: Mutex<Vec<UnitResult>> = Mutex::default();
+        let next_unit = || {
+            let unit = units.get(next.fetch_add(1, Ordering::Relaxed));
+            unit.filter(|_| !progress.0.monitor.is_stopped())
+        };
         let work = || -> anyhow::Result<()> {
-            while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if progress.0.monitor.is_stopped() {
-                    break;
-                }
+            while let Some(unit) = next_unit() {
                 let result = self.run_unit(*unit, progress)?;
                 finished.lock().unwrap_or_else(PoisonError::into_inner).extend(result);
             }

@@ -27,8 +27,7 @@ struct SmallFleet {
 impl SmallFleet {
     fn new() -> Self {
         let fleet = Self { folder: tempfile::tempdir().unwrap() };
-        let nodes: String =
-            (0..2).map(|at| format!("{{\"name\": \"n{at}\", \"gpus\": 4}}\n")).collect();
+        let nodes = "{\"name\": \"n0\", \"gpus\": 4}\n{\"name\": \"n1\", \"gpus\": 4}\n";
         let mut rng = SplitMix64::new(7);
         let mut jobs = String::new();
         for at in 0..80 {
@@ -40,7 +39,7 @@ impl SmallFleet {
                  \"arrives_secs\": {arrives}, \"runs_secs\": {runs}}}"
             );
         }
-        fleet.write("nodes.jsonl", &nodes);
+        fleet.write("nodes.jsonl", nodes);
         fleet.write("jobs.jsonl", &jobs);
         fleet.write("now.jsonl", &queues(4));
         fleet.write("planned.jsonl", &queues(0));
@@ -70,12 +69,11 @@ impl SmallFleet {
 
 /// The queues of the teams; the first team has this quota.
 fn queues(first_quota: u32) -> String {
-    (0..3)
-        .map(|at| {
-            let quota = if at == 0 { first_quota } else { 2 };
-            format!("{{\"name\": \"team-{at}\", \"quota\": {quota}}}\n")
-        })
-        .collect()
+    let mut lines = String::new();
+    for (at, quota) in [first_quota, 2, 2].into_iter().enumerate() {
+        let _ = writeln!(lines, "{{\"name\": \"team-{at}\", \"quota\": {quota}}}");
+    }
+    lines
 }
 
 fn run(args: &Args) -> Results {

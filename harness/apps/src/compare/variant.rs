@@ -132,13 +132,7 @@ impl Change {
         let has_line = |start: &str| text.lines().any(|line| line.trim_start().starts_with(start));
         let is_object = has_line("kind:") || has_line("\"kind\":");
         if is_object {
-            let has_kind = |kind: &str| {
-                text.lines().any(|line| {
-                    let line = line.trim().trim_start_matches("- ").replace(['"', ',', ' '], "");
-                    line == format!("kind:{kind}")
-                })
-            };
-            let is_queues = has_kind("Queue") && !has_kind("Node");
+            let is_queues = has_kind(text, "Queue") && !has_kind(text, "Node");
             return if is_queues { Self::Queues(path_buf) } else { Self::Fleet(path_buf) };
         }
         if first.starts_with('{') && !matches!(extension, Some("yaml" | "yml")) {
@@ -147,6 +141,13 @@ impl Change {
         }
         if has_line("pools:") { Self::Fleet(path_buf) } else { Self::Config(path_buf) }
     }
+}
+
+/// Whether a text of Kubernetes objects, in YAML or JSON, has one of this kind.
+fn has_kind(text: &str, kind: &str) -> bool {
+    let wanted = format!("kind:{kind}");
+    let bare = |line: &str| line.trim().trim_start_matches("- ").replace(['"', ',', ' '], "");
+    text.lines().any(|line| bare(line) == wanted)
 }
 
 /// Checks a variant with these jobs, and that it has nodes and queues.

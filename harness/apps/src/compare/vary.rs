@@ -134,7 +134,7 @@ mod tests {
             name: format!("j{at}").into(),
             pods: 1,
             gpus: at,
-            queue: if at % 2 == 0 { "even" } else { "odd" }.into(),
+            queue: if at.is_multiple_of(2) { "even" } else { "odd" }.into(),
             arrives_secs: to_f64(at) * 10_000.0,
             ..TraceJob::default()
         };

@@ -292,7 +292,7 @@ fn observe_writes(
     emulator.observe_writes(Box::new(move |entry| {
         let mut metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
         metrics.observe_entry(entry);
-        if writes % WRITES_PER_REPORT == 0 {
+        if writes.is_multiple_of(WRITES_PER_REPORT) {
             monitor.report(metrics.progress());
         }
         writes = writes.wrapping_add(1);
