@@ -45,7 +45,7 @@ fn a_target_without_programs_needs_the_scheduler_option() {
             let error = usage_error(&[cluster, "--target", target]);
             let expected = format!(
                 "schedlab: --target {target}: declares another scheduler than `--scheduler ours`, which \
-                 is the default; expected with it --scheduler process:COMMAND,"
+                 is the default, and has no `command`; expected with it --scheduler process:COMMAND,"
             );
             assert!(error.starts_with(&expected), "{error}");
         }
