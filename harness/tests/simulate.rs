@@ -190,11 +190,14 @@ fn a_csv_trace_is_simulated_to_its_end() {
     evictions            0 pods
     breaches             0 of the rules
 
-    waiting                     jobs  never    median       p90       p99       max  evicted
-    part of a GPU                  1      0      0.0s      0.0s      0.0s      0.0s        0
-    2 GPUs                         2      0      0.0s     59.0m     59.0m     59.0m        0
-    5-8 GPUs                       1      1         -         -         -         -        0
-    default-queue                  4      1      0.0s     59.0m     59.0m     59.0m        0
+    waiting                     jobs  never    median       p90       p99       max  evicted  GPU hours  quota
+    part of a GPU                  1      0      0.0s      0.0s      0.0s      0.0s        0        0.5
+    2 GPUs                         2      0      0.0s     59.0m     59.0m     59.0m        0        2.3
+    5-8 GPUs                       1      1         -         -         -         -        0        0.0
+    default-queue                  4      1      0.0s     59.0m     59.0m     59.0m        0        2.8
+
+    what stands out
+      queue default-queue: 1 of 4 jobs never started
 
     never started: number of jobs, the first of them, and why
           1 gives-up: Resources were not found for the pod due to: no nodes with enough resources were found: 2 node(s) didn't have enough resources: GPUs.
@@ -287,14 +290,17 @@ fn a_json_trace_may_have_gangs_and_queues() {
       at its peak   100.00 %
       at the end      0.00 %
     fragmentation     0.00 % of free GPUs on nodes in use
-    evictions            4 pods
+    evictions            4 pods, 0.2 GPU hours lost
     breaches             0 of the rules
 
-    waiting                     jobs  never    median       p90       p99       max  evicted
-    3-4 GPUs                       1      0      1.0s      1.0s      1.0s      1.0s        0
-    5-8 GPUs                       1      0      0.0s    100.0s    100.0s    100.0s        4
-    a                              1      0      0.0s    100.0s    100.0s    100.0s        4
-    b                              1      0      1.0s      1.0s      1.0s      1.0s        0
+    waiting                     jobs  never    median       p90       p99       max  evicted  GPU hours  quota
+    3-4 GPUs                       1      0      1.0s      1.0s      1.0s      1.0s        0        0.1
+    5-8 GPUs                       1      0      0.0s    100.0s    100.0s    100.0s        4        2.4
+    a                              1      0      0.0s    100.0s    100.0s    100.0s        4        2.4  100 %
+    b                              1      0      1.0s      1.0s      1.0s      1.0s        0        0.1   99 %
+
+    what stands out
+      evictions lost 0.2 GPU hours, 9 % of all that were used
     ");
     assert_eq!(report, simulated(&args).report, "simulating a trace twice gives the same report");
 }
@@ -373,9 +379,9 @@ fn a_gang_becomes_single_pods_if_the_scheduler_has_no_gangs() {
                 own, 3 jobs in total";
     assert_eq!(simulation.warnings, [warning]);
     assert_snapshot!(simulation.report.to_table(Colors::Off).split("\n\n").nth(1).unwrap(), @"
-    waiting                     jobs  never    median       p90       p99       max  evicted
-    2 GPUs                         3      0      0.0s    100.0s    100.0s    100.0s        0
-    default-queue                  3      0      0.0s    100.0s    100.0s    100.0s        0
+    waiting                     jobs  never    median       p90       p99       max  evicted  GPU hours  quota
+    2 GPUs                         3      0      0.0s    100.0s    100.0s    100.0s        0        0.2
+    default-queue                  3      0      0.0s    100.0s    100.0s    100.0s        0        0.2
     ");
 }
 
@@ -397,10 +403,13 @@ fn metrics_over_no_time_are_undefined() {
     evictions            0 pods
     breaches             0 of the rules
 
-    waiting                     jobs  never    median       p90       p99       max  evicted
-    1 GPU                          1      0      0.0s      0.0s      0.0s      0.0s        0
-    5-8 GPUs                       1      1         -         -         -         -        0
-    default-queue                  2      1      0.0s      0.0s      0.0s      0.0s        0
+    waiting                     jobs  never    median       p90       p99       max  evicted  GPU hours  quota
+    1 GPU                          1      0      0.0s      0.0s      0.0s      0.0s        0        0.0
+    5-8 GPUs                       1      1         -         -         -         -        0        0.0
+    default-queue                  2      1      0.0s      0.0s      0.0s      0.0s        0        0.0
+
+    what stands out
+      queue default-queue: 1 of 2 jobs never started
     ");
 }
 

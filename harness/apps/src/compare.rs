@@ -37,6 +37,7 @@ pub use run::{ComparePlan, CompareProgress, Completion, plan};
 pub use vary::Variation;
 
 /// Arguments of `schedlab compare`.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Clone, Debug, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Args {

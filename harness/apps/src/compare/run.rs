@@ -173,8 +173,8 @@ impl ComparePlan {
         let next = AtomicUsize::new(0);
         let finished: Mutex<Vec<UnitResult>> = Mutex::default();
         let next_unit = || {
-            let is_stopped = progress.0.monitor.is_stopped();
-            units.get(next.fetch_add(1, Ordering::Relaxed)).filter(|_| !is_stopped)
+            let unit = units.get(next.fetch_add(1, Ordering::Relaxed));
+            unit.filter(|_| !progress.0.monitor.is_stopped())
         };
         let work = || -> anyhow::Result<()> {
             while let Some(unit) = next_unit() {

@@ -69,8 +69,11 @@ impl SmallFleet {
 
 /// The queues of the teams; the first team has this quota.
 fn queues(first_quota: u32) -> String {
-    let line = |at: u32, quota: u32| format!("{{\"name\": \"team-{at}\", \"quota\": {quota}}}\n");
-    [line(0, first_quota), line(1, 2), line(2, 2)].concat()
+    let mut lines = String::new();
+    for (at, quota) in [first_quota, 2, 2].into_iter().enumerate() {
+        let _ = writeln!(lines, "{{\"name\": \"team-{at}\", \"quota\": {quota}}}");
+    }
+    lines
 }
 
 fn run(args: &Args) -> Results {

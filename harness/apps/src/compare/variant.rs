@@ -143,10 +143,11 @@ impl Change {
     }
 }
 
-/// Whether a text has an object of this kind, in YAML or JSON.
+/// Whether a text of Kubernetes objects, in YAML or JSON, has one of this kind.
 fn has_kind(text: &str, kind: &str) -> bool {
-    let plain = |line: &str| line.trim().trim_start_matches("- ").replace(['"', ',', ' '], "");
-    text.lines().any(|line| plain(line) == format!("kind:{kind}"))
+    let wanted = format!("kind:{kind}");
+    let bare = |line: &str| line.trim().trim_start_matches("- ").replace(['"', ',', ' '], "");
+    text.lines().any(|line| bare(line) == wanted)
 }
 
 /// Checks a variant with these jobs, and that it has nodes and queues.

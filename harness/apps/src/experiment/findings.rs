@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::figures::{Figures, GroupFigures};
-use crate::inputs::to_f64;
 use schedlab_conformance::text::counted_noun;
 
 /// Something that stands out.
@@ -37,7 +36,7 @@ pub fn findings(figures: &Figures) -> Vec<Finding> {
     if all > 0.0 && 100.0 * lost / all > LOST_PERCENT {
         let percent = 100.0 * lost / all;
         found.push(fleet(format!(
-            "evictions lost {lost:.0} GPU hours, {percent:.0} % of all that were used"
+            "evictions lost {lost:.1} GPU hours, {percent:.0} % of all that were used"
         )));
     }
     let waits = figures.all.wait.p90_secs.unwrap_or_default();
@@ -77,14 +76,6 @@ fn queue_findings(queue: &GroupFigures, median_secs: f64) -> Vec<Finding> {
             "queue {name}: a job waited {}; the median of all jobs is {}",
             duration_text(longest),
             duration_text(median_secs)
-        )));
-    }
-    let evictions = to_f64(queue.evictions) / to_f64(queue.jobs.max(1));
-    if evictions >= 2.0 {
-        found.push(finding(format!(
-            "queue {name}: {} for {}",
-            counted_noun(usize::try_from(queue.evictions).unwrap_or(usize::MAX), "eviction"),
-            counted_noun(queue.jobs, "job")
         )));
     }
     found
