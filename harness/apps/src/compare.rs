@@ -39,7 +39,6 @@ pub use vary::Variation;
 /// Arguments of `schedlab compare`.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Clone, Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct Args {
     /// Nodes: `kubectl get nodes` in YAML or JSON, a case file, a fleet file, CSV with the columns
     /// of openb, or JSON lines.

@@ -27,7 +27,8 @@ impl<'a> Help<'a> {
             }
             // These have verbs with options of their own.
             let verb = words.get(2).filter(|verb| {
-                ["lab", "scheduler", "snapshot", "trace"].contains(&&**subcommand) && !verb.starts_with('-')
+                ["lab", "scheduler", "snapshot", "trace"].contains(&&**subcommand)
+                    && !verb.starts_with('-')
             });
             let verb = verb.map(|verb| format!(" {verb}")).unwrap_or_default();
             let command = format!("{program} {subcommand}{verb}");

@@ -207,9 +207,9 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
         "harness/lab",
         "
             commands digest expression
-            markdown
+            computed_text markdown
             lesson
-            catalogue cluster_digest record
+            catalogue cluster_digest prepared record
             evidence
             folder grade session
             rehearsal server

@@ -93,14 +93,14 @@ impl LiveCluster {
             };
             let Amount::Set(amount) = change.to.amount else { panic!("tests set amounts") };
             object::set(&mut patch, path, json!(amount));
-            self.patch("scheduling.run.ai", "queues", ("", name), patch);
+            self.patch("queues", "", name, patch);
         }
         for change in &changes.priorities {
             let PriorityChange::Workload { namespace, name, class } = change else {
                 panic!("tests change workloads")
             };
             let patch = json!({ "spec": { "priorityClassName": class } });
-            self.patch("scheduling.run.ai", "podgroups", (namespace, name), patch);
+            self.patch("podgroups", namespace, name, patch);
         }
         for node in &changes.removed_nodes {
             self.remove_node(node);
@@ -168,9 +168,9 @@ impl LiveCluster {
         self.emulator.store().write(Write::new(key, Op::Delete(options), "test")).unwrap();
     }
 
-    fn patch(&self, group: &str, plural: &str, (namespace, name): (&str, &str), patch: Value) {
+    fn patch(&self, plural: &str, namespace: &str, name: &str, patch: Value) {
         let key = Key {
-            resource: Resource::new(group, plural),
+            resource: Resource::new("scheduling.run.ai", plural),
             namespace: namespace.into(),
             name: name.into(),
         };
