@@ -71,7 +71,7 @@ Feature: PodGroups of Kubernetes preempt and are preempted
       | name | kind     | queue    | pods | gpus | priority |
       | low  | podgroup | training | 8    | 1    | 10       |
       | high | podgroup | training | 8    | 1    | 90       |
-    And podgroup "low" has 8 pending pods and stays so for 5 cycles
+    Then podgroup "low" has 8 pending pods and stays so for 5 cycles
     And podgroup "high" has 8 pending pods
     When pod "filler" is deleted
     Then eventually within 10 minutes podgroup "high" has 8 running pods
