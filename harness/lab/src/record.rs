@@ -92,7 +92,7 @@ pub struct AnswerRecord {
 
 impl AnswerRecord {
     /// Records an answer that was judged on the cluster in this entry of the evidence. A right answer
-    /// stays right, whatever is answered later.
+    /// stays right: later answers do not change it.
     pub(crate) fn record(&mut self, given: &str, is_right: bool, cluster: &str) {
         self.tries += 1;
         if self.is_right {

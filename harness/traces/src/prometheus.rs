@@ -1,5 +1,5 @@
-//! Recorded pods from the series of kube-state-metrics in Prometheus. The queries are made here;
-//! whoever asks Prometheus passes its answers back.
+//! Recorded pods from the series of kube-state-metrics in Prometheus. This module makes the
+//! queries and reads the responses; the caller sends them to Prometheus.
 
 use std::collections::HashMap;
 

@@ -43,7 +43,7 @@ impl Outcome {
 }
 
 /// The name without the suffix that the controller of jobs draws, or the number of a member of a
-/// submitted gang: equal members are placed in the order of their uids, which nobody knows before.
+/// submitted gang: the scheduler places equal members in the order of their uids, which are random.
 fn plain_name(pod: &str) -> &str {
     let name = pod.split('/').next_back().unwrap_or(pod);
     match pod.rsplit_once('-') {
