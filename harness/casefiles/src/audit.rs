@@ -101,7 +101,7 @@ struct AuditedCluster {
 
 impl AuditedCluster {
     fn new(loaded: &LoadedSnapshot) -> Self {
-        let config = &loaded.config;
+        let config = loaded.config();
         let bounds = match (config.profile.uses_fair_shares, config.full_hierarchy_fairness) {
             (true, true) => BoundLevels::All,
             (true, false) => BoundLevels::LeafOnly,
