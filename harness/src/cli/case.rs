@@ -64,6 +64,10 @@ pub struct Explain {
     /// A queue.
     #[arg(long, value_name = "NAME", conflicts_with = "workload")]
     pub queue: Option<String>,
+    /// Maximum number of evictions that each action of a cycle simulates; a large, saturated cluster
+    /// needs very many. 0: no limit, as the scheduler itself.
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    pub simulations: usize,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
@@ -153,6 +157,10 @@ pub struct Minimise {
     /// Number of cycles of each replay.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub cycles: u32,
+    /// Maximum number of evictions that each action of a cycle simulates; a large, saturated cluster
+    /// needs very many. 0: no limit, as the scheduler itself.
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    pub simulations: usize,
     /// Stop after this time with what was reached.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "5m")]
     pub budget: Duration,

@@ -15,7 +15,8 @@ use schedlab_scheduler::snapshot_file::Overrides;
 use tokio::time::Instant;
 
 use super::case_input::{
-    case_error, counts_text, create_folder_of, load_case, overrides, write_case,
+    case_error, counts_text, create_folder_of, limited_overrides, load_case, search_limit_note,
+    write_case,
 };
 use super::{CommandOutput, UsageError};
 use crate::cli::{CaseScheduler, Minimise};
@@ -51,7 +52,7 @@ const PROGRESS_PERIOD: Duration = Duration::from_secs(5);
 /// Shrinks a case and writes the smallest one.
 pub fn run_minimise_command(args: &Minimise) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
-    let overrides = overrides(&args.scheduler)?;
+    let overrides = limited_overrides(&args.scheduler, args.simulations)?;
     create_folder_of(&args.output)?;
     let mut case = load_case(&args.input, &mut output)?;
     let keep = parse_keep(args, &case, &overrides)?;
@@ -104,6 +105,9 @@ fn parse_keep(args: &Minimise, case: &Case, overrides: &Overrides) -> anyhow::Re
     let (replay, violations) = case
         .audited_replay(overrides, args.cycles)
         .map_err(|error| case_error(&args.input.files, &error))?;
+    if let Some(note) = search_limit_note(&replay, args.simulations) {
+        CommandOutput::for_this_process().print_note(&note);
+    }
     let mut keep = parse_should(args, case)?;
     for text in &args.keep {
         if text.starts_with(AuditClaim::PREFIX) {
@@ -142,7 +146,7 @@ fn parse_should(args: &Minimise, case: &Case) -> anyhow::Result<Keep> {
     let scheduler = CaseScheduler { config: args.should_config.clone(), ..args.scheduler.clone() };
     let keep = Keep {
         should: args.should.clone(),
-        should_settings: overrides(&scheduler)?,
+        should_settings: limited_overrides(&scheduler, args.simulations)?,
         ..Keep::default()
     };
     if keep.should.is_empty() {

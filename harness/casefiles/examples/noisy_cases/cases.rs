@@ -336,7 +336,7 @@ impl SmallCase {
     /// The settings of the scheduler.
     pub(crate) fn settings(&self) -> anyhow::Result<Overrides> {
         let file = ConfigSource::parse("config".to_owned(), self.configuration.to_owned())?;
-        Ok(Overrides { file, scheduler_name: None })
+        Ok(Overrides { file, ..Overrides::default() })
     }
 
     /// The claims of the case.

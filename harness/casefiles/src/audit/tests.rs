@@ -13,7 +13,7 @@ use crate::{
 /// The settings of this configuration file.
 fn settings(file: &str) -> Overrides {
     let file = ConfigSource::parse("config".to_owned(), file.to_owned()).unwrap();
-    Overrides { file, scheduler_name: None }
+    Overrides { file, ..Overrides::default() }
 }
 
 /// A scheduler that does not look at the state of nodes.
