@@ -1,11 +1,16 @@
 //! Incremental updates equal full rebuilds.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use schedlab_api::json;
-use schedlab_scheduler_core::model::ShapeId;
+use schedlab_scheduler_core::{
+    Profile,
+    framework::KeptSession,
+    model::{ShapeId, Time},
+    schedule, schedule_kept,
+};
 
-use super::{group, in_phase, node, pod, queue};
+use super::{group, in_phase, leaving, node, pod, queue};
 use crate::{
     cache::ClusterCache,
     config::Flavor,
@@ -51,7 +56,12 @@ fn change(cache: &mut ClusterCache, state: &mut u64, version: u64) {
         1 => (Kind::Queue, queue(&format!("q{}", n(state)), &format!("q{}", n(state)))),
         2..5 => {
             let minimum = draw(state, 5).cast_signed() - 1;
-            let spec = json!({ "queue": format!("q{}", n(state)), "minMember": minimum });
+            let class = ["train", "build"][usize::from(draw(state, 3) == 0)];
+            let spec = json!({
+                "queue": format!("q{}", n(state)),
+                "minMember": minimum,
+                "priorityClassName": class,
+            });
             (Kind::PodGroup, group(&format!("g{}", n(state)), &spec))
         }
         12 => {
@@ -76,8 +86,15 @@ fn change(cache: &mut ClusterCache, state: &mut u64, version: u64) {
             }
             let name = format!("p{}", draw(state, 9));
             let mut pod = pod(&name, &format!("g{}", n(state)), &spec);
-            if draw(state, 4) == 0 {
-                pod["metadata"]["annotations"]["gpu-fraction"] = json!("1.5");
+            match draw(state, 8) {
+                0 | 1 => pod["metadata"]["annotations"]["gpu-fraction"] = json!("1.5"),
+                2 => {
+                    pod["metadata"]["annotations"]["gpu-fraction"] = json!("0.5");
+                    pod["metadata"]["labels"] = json!({ "runai-gpu-group": "d" });
+                    pod["spec"]["containers"] = json!([{ "name": "c" }]);
+                }
+                3 => pod = leaving(pod),
+                _ => {}
             }
             let phase = match draw(state, 3) {
                 0 => "Pending",
@@ -116,5 +133,35 @@ fn an_incremental_update_equals_a_full_rebuild() {
                 "seed {seed} {flavor:?} step {step}"
             );
         }
+    }
+}
+
+/// Decisions that build on what the last cycle derived equal those of a new session. Debug builds
+/// also compare what is kept with what is derived anew ([`schedule_kept`]).
+#[test]
+fn decisions_of_a_kept_session_equal_those_of_a_new_one() {
+    for (seed, flavor) in (100..140).zip([Flavor::Kai, Flavor::Kai, Flavor::Kube].iter().cycle()) {
+        let profile = match flavor {
+            Flavor::Kai => Profile::kai(),
+            Flavor::Kube => Profile::kube(),
+        };
+        let profile = Profile { release_timeout: Some(Duration::from_secs(60)), ..profile };
+        let mut state = seed;
+        let mut cache = ClusterCache::new("kai-scheduler");
+        let mut builder = SnapshotBuilder::new(*flavor, 0);
+        let (mut kept, mut decided) = (KeptSession::default(), 0);
+        for step in 1..300 {
+            change(&mut cache, &mut state, step);
+            if draw(&mut state, 3) > 0 {
+                continue;
+            }
+            builder.refresh(&mut cache);
+            builder.built.snapshot.now = Time(1_767_225_600_000 + step.cast_signed() * 1000);
+            let (changes, snapshot) = (builder.take_changes(), &builder.built.snapshot);
+            let plan = schedule_kept(&mut kept, &changes, snapshot, &profile, &mut ());
+            assert_eq!(plan, schedule(snapshot, &profile), "seed {seed} {flavor:?} step {step}");
+            decided += plan.decisions.len();
+        }
+        assert!(decided > 0, "seed {seed} {flavor:?} leads to decisions");
     }
 }
