@@ -154,7 +154,7 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
         "
             kinds change doc_string
             case
-            predicate history
+            audit predicate history
             pod_spec
             restore
             read redact capture session
