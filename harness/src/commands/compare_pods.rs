@@ -325,9 +325,27 @@ mod tests {
         let trace = write("jobs.csv", &format!("{header}{jobs}"));
         let sides = format!("{planned},kai");
         let options = [
-            "compare", "--fleet", &fleet, "--trace", &trace, "--queues", &queues, "--b", &sides,
-            "--seeds", "2", "--seed", "7", "--vary", "arrivals", "--until", "5h", "--on",
-            "kubernetes", "--shards", "3",
+            "compare",
+            "--fleet",
+            &fleet,
+            "--trace",
+            &trace,
+            "--queues",
+            &queues,
+            "--b",
+            &sides,
+            "--seeds",
+            "2",
+            "--seed",
+            "7",
+            "--vary",
+            "arrivals",
+            "--until",
+            "5h",
+            "--on",
+            "kubernetes",
+            "--shards",
+            "3",
         ];
         let command = compare_command(&options.map(str::to_owned));
         let plan = compare::plan(&command.comparison).unwrap();
@@ -337,10 +355,7 @@ mod tests {
             .map(|index| log_of_pod(&job, index, tempfile::tempdir().unwrap().path()))
             .collect();
         let merged = merge_pod_logs(plan.header().clone(), &logs).unwrap();
-        assert_eq!(
-            compare::results_text(&merged).unwrap(),
-            compare::results_text(&whole).unwrap()
-        );
+        assert_eq!(compare::results_text(&merged).unwrap(), compare::results_text(&whole).unwrap());
         let error = merge_pod_logs(plan.header().clone(), &logs[1..]).unwrap_err();
         assert_eq!(error.to_string(), "got results of 2 of 4 simulations: a shard is missing");
     }
