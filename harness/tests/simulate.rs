@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use insta::assert_snapshot;
-use schedlab_apps::experiment::Monitor;
+use schedlab_apps::experiment::{Monitor, ProcessArgs};
 use schedlab_apps::simulate::{Args, Profile, Simulation, simulate};
 use schedlab_conformance::report::Colors;
 use tempfile::TempDir;
@@ -40,6 +40,8 @@ impl Lab {
             seed: 7,
             profile: Profile::Kai,
             config: None,
+            scheduler: None,
+            process: ProcessArgs::default(),
             json: false,
             html: None,
             series: None,
