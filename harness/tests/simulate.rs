@@ -41,6 +41,7 @@ impl Lab {
             profile: Profile::Kai,
             config: None,
             json: false,
+            html: None,
             series: None,
             progress: false,
         }
@@ -443,4 +444,26 @@ fn inflating_a_trace_fills_the_fleet() {
     assert!(report.jobs >= 3, "130 % of 4 GPUs need more than the two pods of the list");
     assert!((75.0..=100.0).contains(&report.allocation_end_percent.unwrap()));
     assert_eq!(report.breaches, Vec::<String>::new());
+}
+
+/// The page has the table as it is printed, and four plots whose tables name the queues; JSON gets
+/// no series from it.
+#[test]
+fn the_page_has_the_table_and_plots_over_time() {
+    let lab = Lab::new();
+    let pods = format!("{PODS}one,1000,1024,1,1000,,LS,Running,0,7200,0\n");
+    let without = lab.args(NODES, &pods);
+    let args = Args { html: Some(PathBuf::from("unused.html")), ..without.clone() };
+    let simulation = simulated(&args);
+    assert_eq!(simulation.report.series, None);
+    let page = simulation.html.expect("a page was requested");
+    assert!(page.contains("2 nodes with 4 GPUs; 1 job in 0.08 days"));
+    let titles = ["Utilisation", "Used GPUs by queue", "Waiting GPUs by queue", "Fragmentation"];
+    let found: Vec<&str> = titles
+        .into_iter()
+        .filter(|title| page.contains(&format!("<strong>{title}</strong>")))
+        .collect();
+    assert_eq!(found, titles);
+    assert!(page.contains(r#"<th scope="col">default-queue (GPUs)</th>"#), "the queue has values");
+    assert_eq!(simulated(&without).html, None);
 }

@@ -10,6 +10,7 @@ mod metrics;
 mod monitor;
 mod objects;
 mod series;
+mod series_means;
 mod submission;
 
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub use figures::{Figures, GroupFigures, NeverStartedReason, WaitFigures, size_o
 pub use findings::{Finding, duration_text, findings};
 pub use monitor::{Monitor, Progress};
 pub use series::{QueueSeries, Series, SeriesPoint};
+pub(crate) use series_means::{QueueAmount, SeriesMeans};
 pub use submission::submitted_objects;
 
 /// What an experiment simulates.

@@ -166,6 +166,7 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
         "
             inputs palette
             experiment
+            plots
             simulate
             cases compare prometheus upgrade whatif
         ",
