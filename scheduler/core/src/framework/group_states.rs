@@ -115,7 +115,6 @@ impl GroupStates {
     }
 
     /// Whether both hold the same.
-    #[cfg(any(test, debug_assertions))]
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.facts == other.facts && self.members == other.members
     }

@@ -116,23 +116,27 @@ impl KeptSession {
         self.0 = Some(Derived { nodes, pods, groups, queues, constraints, on_demand });
     }
 
-    /// Whether this equals what is derived anew from the snapshot.
-    #[cfg(any(test, debug_assertions))]
-    pub fn is_up_to_date(&self, snapshot: &Snapshot, profile: &Profile) -> bool {
-        let Some(derived) = &self.0 else { return true };
-        let mut anew = Derived::new(snapshot, profile);
+    /// What differs from what is derived anew from the snapshot; `None`: nothing.
+    pub fn outdated_part(&self, snapshot: &Snapshot, profile: &Profile) -> Option<&'static str> {
+        let derived = self.0.as_ref()?;
+        let anew = Derived::new(snapshot, profile);
+        let on_demand = Self(Some(anew.clone())).open(snapshot, profile).derive_on_demand();
         let OnDemand { groups_by_age, free_after_evictions, domain_paths } = &derived.on_demand;
-        let mut session = Self(Some(anew.clone())).open(snapshot, profile);
-        anew.on_demand = session.derive_on_demand();
-        (groups_by_age.is_none() || *groups_by_age == anew.on_demand.groups_by_age)
-            && (free_after_evictions.is_none()
-                || *free_after_evictions == anew.on_demand.free_after_evictions)
-            && (domain_paths.is_none() || *domain_paths == anew.on_demand.domain_paths)
-            && derived.nodes.is_same(&anew.nodes)
-            && derived.pods.is_same(&anew.pods)
-            && derived.groups.is_same(&anew.groups)
-            && derived.queues.is_same(&anew.queues)
-            && derived.constraints == anew.constraints
+        let parts = [
+            ("pods", derived.pods.is_same(&anew.pods)),
+            ("groups", derived.groups.is_same(&anew.groups)),
+            ("nodes", derived.nodes.is_same(&anew.nodes)),
+            ("queues", derived.queues.is_same(&anew.queues)),
+            ("constraints", derived.constraints == anew.constraints),
+            ("groups by age", groups_by_age.is_none() || *groups_by_age == on_demand.groups_by_age),
+            (
+                "free capacity after evictions",
+                free_after_evictions.is_none()
+                    || *free_after_evictions == on_demand.free_after_evictions,
+            ),
+            ("domains", domain_paths.is_none() || *domain_paths == on_demand.domain_paths),
+        ];
+        parts.into_iter().find(|(_, is_same)| !is_same).map(|(part, _)| part)
     }
 }
 
@@ -292,7 +296,6 @@ impl Outdated {
     }
 }
 
-#[cfg(any(test, debug_assertions))]
 impl Session<'_> {
     /// Derives what is derived on first use.
     fn derive_on_demand(&mut self) -> OnDemand {

@@ -76,7 +76,6 @@ impl QueueState {
     }
 
     /// Whether both hold the same.
-    #[cfg(any(test, debug_assertions))]
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.accounts == other.accounts && self.pods == other.pods
     }

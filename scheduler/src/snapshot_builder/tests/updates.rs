@@ -2,9 +2,9 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use schedlab_api::json;
+use schedlab_api::{Value, json};
 use schedlab_scheduler_core::{
-    Profile,
+    Decision, Profile,
     framework::KeptSession,
     model::{ShapeId, Time},
     schedule, schedule_kept,
@@ -48,12 +48,30 @@ fn draw(state: &mut u64, below: u64) -> u64 {
     (*state >> 33) % below
 }
 
+/// A node with this number of GPUs.
+fn small_node(at: u64, gpus: u64) -> Value {
+    let mut node = node(&format!("n{at}"));
+    node["status"]["allocatable"]["nvidia.com/gpu"] = json!(gpus.to_string());
+    node
+}
+
+/// A queue that deserves one GPU and has no limits.
+fn open_queue(at: u64, parent: &str) -> Value {
+    let mut queue = queue(&format!("q{at}"), parent);
+    let share = |quota| json!({ "quota": quota, "limit": -1, "overQuotaWeight": 1 });
+    queue["spec"]["resources"] = json!({ "gpu": share(1), "cpu": share(-1), "memory": share(-1) });
+    queue
+}
+
 /// A random change, which may have no effect: an object of a few names is updated or removed.
 fn change(cache: &mut ClusterCache, state: &mut u64, version: u64) {
     let n = |state: &mut u64| draw(state, 4);
     let (kind, mut object) = match draw(state, 15) {
-        0 => (Kind::Node, node(&format!("n{}", n(state)))),
-        1 => (Kind::Queue, queue(&format!("q{}", n(state)), &format!("q{}", n(state)))),
+        0 => (Kind::Node, small_node(n(state), 1 + n(state))),
+        1 => {
+            let parent = if draw(state, 2) == 0 { String::new() } else { format!("q{}", n(state)) };
+            (Kind::Queue, open_queue(n(state), &parent))
+        }
         2..5 => {
             let minimum = draw(state, 5).cast_signed() - 1;
             let class = ["train", "build"][usize::from(draw(state, 3) == 0)];
@@ -140,6 +158,7 @@ fn an_incremental_update_equals_a_full_rebuild() {
 /// also compare what is kept with what is derived anew ([`schedule_kept`]).
 #[test]
 fn decisions_of_a_kept_session_equal_those_of_a_new_one() {
+    let (mut bound, mut evicted) = (0, 0);
     for (seed, flavor) in (100..140).zip([Flavor::Kai, Flavor::Kai, Flavor::Kube].iter().cycle()) {
         let profile = match flavor {
             Flavor::Kai => Profile::kai(),
@@ -148,8 +167,12 @@ fn decisions_of_a_kept_session_equal_those_of_a_new_one() {
         let profile = Profile { release_timeout: Some(Duration::from_secs(60)), ..profile };
         let mut state = seed;
         let mut cache = ClusterCache::new("kai-scheduler");
+        for at in 0..4 {
+            cache.upsert(Kind::Node, &small_node(at, 2));
+            cache.upsert(Kind::Queue, &open_queue(at, ""));
+        }
         let mut builder = SnapshotBuilder::new(*flavor, 0);
-        let (mut kept, mut decided) = (KeptSession::default(), 0);
+        let mut kept = KeptSession::default();
         for step in 1..300 {
             change(&mut cache, &mut state, step);
             if draw(&mut state, 3) > 0 {
@@ -160,8 +183,11 @@ fn decisions_of_a_kept_session_equal_those_of_a_new_one() {
             let (changes, snapshot) = (builder.take_changes(), &builder.built.snapshot);
             let plan = schedule_kept(&mut kept, &changes, snapshot, &profile, &mut ());
             assert_eq!(plan, schedule(snapshot, &profile), "seed {seed} {flavor:?} step {step}");
-            decided += plan.decisions.len();
+            for decision in &plan.decisions {
+                bound += usize::from(matches!(decision, Decision::Bind { .. }));
+                evicted += usize::from(matches!(decision, Decision::Evict { .. }));
+            }
         }
-        assert!(decided > 0, "seed {seed} {flavor:?} leads to decisions");
     }
+    assert!(bound > 100 && evicted > 10, "{bound} bindings and {evicted} evictions");
 }

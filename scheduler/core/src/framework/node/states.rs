@@ -134,7 +134,6 @@ impl NodeStates {
     }
 
     /// Whether both hold the same at the start of a cycle.
-    #[cfg(any(test, debug_assertions))]
     pub(in crate::framework) fn is_same(&self, other: &Self) -> bool {
         self.infos == other.infos && self.numa_zones_max == other.numa_zones_max
     }

@@ -79,9 +79,10 @@ impl PodStates {
         changes: &SnapshotChanges,
         pods: &[PodId],
     ) {
-        let facts = Arc::make_mut(&mut self.facts);
+        let (facts, ranks) = (Arc::make_mut(&mut self.facts), Arc::make_mut(&mut self.task_ranks));
         for id in pods {
             let pod = &snapshot.pods[id.0 as usize];
+            ranks[id.0 as usize] = 0;
             facts[id.0 as usize] = PodFacts::new(snapshot, pod);
             self.states[id.0 as usize] =
                 PodState::from_pod(pod, snapshot.now, profile.release_timeout);
@@ -188,7 +189,6 @@ impl PodStates {
     }
 
     /// Whether both hold the same at the start of a cycle, wherever portions are stored.
-    #[cfg(any(test, debug_assertions))]
     pub(in crate::framework) fn is_same(&self, other: &Self) -> bool {
         let portion =
             |of: &Self, pod| of.portions.portion_at(of.portions.of_pod(pod).allocated).clone();
