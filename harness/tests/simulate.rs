@@ -43,6 +43,7 @@ impl Lab {
             scheduler: None,
             process: ProcessArgs::default(),
             json: false,
+            html: None,
             series: None,
             progress: false,
         }
@@ -483,4 +484,26 @@ fn a_scheduler_of_its_own_is_simulated_in_scaled_real_time() {
     // The gang arrives after 60 s, and has to wait until the first job ends after 1,200 s.
     assert!(wait >= 1200.0 && wait % 600.0 == 0.0, "{report:#}");
     assert_eq!(size("5-8 GPUs")["never_started"], 0, "{report:#}");
+}
+
+/// The page has the table as it is printed, and four plots whose tables name the queues; JSON gets
+/// no series from it.
+#[test]
+fn the_page_has_the_table_and_plots_over_time() {
+    let lab = Lab::new();
+    let pods = format!("{PODS}one,1000,1024,1,1000,,LS,Running,0,7200,0\n");
+    let without = lab.args(NODES, &pods);
+    let args = Args { html: Some(PathBuf::from("unused.html")), ..without.clone() };
+    let simulation = simulated(&args);
+    assert_eq!(simulation.report.series, None);
+    let page = simulation.html.expect("a page was requested");
+    assert!(page.contains("2 nodes with 4 GPUs; 1 job in 0.08 days"));
+    let titles = ["Utilisation", "Used GPUs by queue", "Waiting GPUs by queue", "Fragmentation"];
+    let found: Vec<&str> = titles
+        .into_iter()
+        .filter(|title| page.contains(&format!("<strong>{title}</strong>")))
+        .collect();
+    assert_eq!(found, titles);
+    assert!(page.contains(r#"<th scope="col">default-queue (GPUs)</th>"#), "the queue has values");
+    assert_eq!(simulated(&without).html, None);
 }

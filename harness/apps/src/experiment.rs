@@ -12,6 +12,7 @@ mod monitor;
 mod objects;
 mod process;
 mod series;
+mod series_means;
 mod submission;
 
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub use monitor::{Monitor, Progress};
 pub(crate) use process::ProcessScheduler;
 pub use process::{ProcessArgs, RealTime};
 pub use series::{QueueSeries, Series, SeriesPoint};
+pub(crate) use series_means::{QueueAmount, SeriesMeans};
 pub use submission::submitted_objects;
 
 /// What an experiment simulates.

@@ -5,6 +5,7 @@
 //! Nothing runs while nothing changes, so the cost depends on the number of events, not on the
 //! simulated time.
 
+mod page;
 mod report;
 
 use std::{
@@ -28,8 +29,12 @@ use crate::inputs::{self, InputFiles, LoadedTrace, Trace, transform};
 pub use report::{GroupReport, Report};
 pub use schedlab_traces::TraceError;
 
+/// Interval of the figures over time in the page.
+const PAGE_INTERVAL: Duration = Duration::from_mins(30);
+
 /// Arguments of `schedlab simulate`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("series_output").multiple(true))]
 pub struct Args {
     /// Nodes: CSV with the columns of openb, JSON lines, or a captured cluster (a case file, or
     /// output of kubectl in YAML), whose queues are used unless `--queues` is given.
@@ -97,15 +102,19 @@ pub struct Args {
     #[command(flatten)]
     pub process: ProcessArgs,
     /// Print JSON instead of a table.
-    #[arg(long, help_heading = "Output")]
+    #[arg(long, help_heading = "Output", group = "series_output")]
     pub json: bool,
+    /// Also write a page with the table and plots over time: utilisation, use and waiting GPUs by
+    /// queue, fragmentation.
+    #[arg(long, value_name = "FILE", help_heading = "Output", group = "series_output")]
+    pub html: Option<PathBuf>,
     /// Add figures over time to the JSON, as means over intervals of this length: use by queue,
-    /// pending work, fragmentation.
+    /// pending work, fragmentation. It is also the interval of the page [there 30m].
     #[arg(
         long,
         value_name = "DURATION",
         value_parser = parse_interval,
-        requires = "json",
+        requires = "series_output",
         help_heading = "Output"
     )]
     pub series: Option<Duration>,
@@ -182,6 +191,8 @@ pub struct Simulation {
     pub warnings: Vec<String>,
     /// The report on the replayed trace.
     pub report: Report,
+    /// The page, if one was requested.
+    pub html: Option<String>,
 }
 
 /// Loads the trace, transforms it and replays it. `monitor` shows the progress and can stop it.
@@ -216,13 +227,32 @@ pub fn simulate(args: &Args, monitor: &Monitor) -> anyhow::Result<Simulation> {
     let real_time = scheduler.real_time();
     warnings.extend(real_time.iter().map(|real_time| real_time.warning.clone()));
     let measurement = Measurement {
+<<<<<<< HEAD
+        series_every: args.series.or(args.html.as_ref().map(|_| PAGE_INTERVAL)),
+||||||| 6a89050c
+        series_every: args.series,
+=======
         series_every: args.series,
         resolution_secs: real_time.as_ref().map(|real_time| real_time.resolution_secs),
+>>>>>>> plan43
         monitor: monitor.clone(),
         ..Measurement::default()
     };
+<<<<<<< HEAD
+    let outcome = run_experiment(Experiment { trace: &trace, config }, &measurement)?;
+    let mut report = Report::new(outcome, rounded);
+    let html = args.html.as_ref().map(|_| page::page(&report));
+    if args.series.is_none() {
+        report.series = None;
+    }
+    Ok(Simulation { warnings, report, html })
+||||||| 6a89050c
+    let outcome = run_experiment(Experiment { trace: &trace, config }, &measurement)?;
+    Ok(Simulation { warnings, report: Report::new(outcome, rounded) })
+=======
     let outcome = run_experiment(Experiment { trace: &trace, scheduler }, &measurement)?;
     Ok(Simulation { warnings, report: Report::new(outcome, rounded, real_time) })
+>>>>>>> plan43
 }
 
 /// The scheduler that the options name.

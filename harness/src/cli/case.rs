@@ -135,8 +135,9 @@ pub struct Minimise {
     #[command(flatten)]
     pub input: CaseFiles,
     /// What the case must still show: a claim such as `gang train pending` (with the reason that it
-    /// has now), `pod p evicted` or `queue team pending because OverLimit`, or `command: …` that
-    /// exits with 0 when {case} shows it. If repeated, all of them.
+    /// has now), `pod p evicted` or `queue team pending because OverLimit`; `audit RULE`, with the
+    /// number or name of a rule of the audit that the replay breaks, such as `audit 5` or `audit quota
+    /// and limit`; or `command: …` that exits with 0 when {case} shows it. If repeated, all of them.
     #[arg(long, value_name = "CLAIM", required = true)]
     pub keep: Vec<String>,
     /// What the case must show with the configuration of `--should-config`, such as `gang train
@@ -204,7 +205,8 @@ pub enum CaseCommand {
     Redact(Redact),
     /// Shrink a case to the smallest one that still shows something.
     #[command(
-        after_help = "Example:\n  schedlab minimise case.zip --keep 'gang train pending' -o small.zip"
+        after_help = "Examples:\n  schedlab minimise case.zip --keep 'gang train pending' -o small.zip\n  \
+                      schedlab minimise case.zip --keep 'audit valid binding' -o small.zip"
     )]
     Minimise(Minimise),
     /// Write a case as a feature, and run it at once.
