@@ -376,6 +376,9 @@ impl WorkloadDriver<'_> {
             // A scheduler reports pending pods again and again: only placements count.
             Pace::Real { quiet_after, .. } => {
                 let before = self.lock_metrics().placements;
+                if self.lock_metrics().has_ended() {
+                    return true;
+                }
                 let end = Instant::now() + quiet_after;
                 while Instant::now() < end && !self.monitor.is_stopped() {
                     tokio::time::sleep(POLL_INTERVAL).await;

@@ -126,6 +126,11 @@ impl Metrics {
         self.usage.finish_series();
     }
 
+    /// Whether all jobs have ended by themselves.
+    pub(super) fn has_ended(&self) -> bool {
+        self.progress.ended == self.progress.jobs
+    }
+
     /// The progress so far.
     pub(super) fn progress(&self) -> Progress {
         let fleet = &self.usage.fleet;
