@@ -13,8 +13,8 @@ use crate::{
         consolidate, preempt, reclaim,
         stale_gangs::{self, Staleness},
     },
-    framework::{PipelinePolicy, PodState, Session, Statement},
-    model::{NodeId, PodGroupId, PodId, QueueId},
+    framework::{KeptSession, PipelinePolicy, PodState, Session, Statement},
+    model::{NodeId, PodGroupId, PodId, QueueId, SnapshotChanges},
     plugins::claim_to_deallocate,
     profile::Action,
     queues::QueueAccounts,
@@ -24,6 +24,9 @@ use crate::{
 };
 use fair_share_reason::OverQuotaUse;
 use head_of_line::blocked_by_head_of_line;
+
+/// In debug builds each cycle of a cluster with up to so many pods checks what is kept.
+const CHECKED_PODS_MAX: usize = 500;
 
 /// Observes a scheduling cycle, for measurements and traces. An observer cannot change the cycle.
 pub trait CycleObserver {
@@ -51,6 +54,26 @@ pub fn schedule_observed(
     observer: &mut dyn CycleObserver,
 ) -> Plan {
     run_cycle(snapshot, profile, observer).1
+}
+
+/// Like [`schedule_observed`], with what the last cycle derived from its snapshot: costs what
+/// changed. Returns the same plan.
+pub fn schedule_kept(
+    kept: &mut KeptSession,
+    changes: &SnapshotChanges,
+    snapshot: &Snapshot,
+    profile: &Profile,
+    observer: &mut dyn CycleObserver,
+) -> Plan {
+    kept.update(snapshot, profile, changes);
+    if cfg!(debug_assertions) && snapshot.pods.len() <= CHECKED_PODS_MAX {
+        let outdated = kept.outdated_part(snapshot, profile);
+        assert_eq!(outdated, None, "what is kept equals what is derived anew");
+    }
+    let session = kept.open(snapshot, profile);
+    let (statement, plan) = run_cycle_from(Statement::new(session), observer);
+    kept.close(statement.into_session());
+    plan
 }
 
 /// Like [`schedule`], for a snapshot taken within a cycle (KAI's test cases have such): the pending
@@ -157,7 +180,7 @@ pub fn allocate_as_next_cycle(statement: &mut Statement<'_>) {
 fn run_pre_enqueue(session: &Session<'_>) -> (Vec<PodGroupId>, PendingReasons) {
     let plugins = &session.profile.plugins.pre_enqueue;
     let (mut ready, mut reasons) = (Vec::new(), PendingReasons::new());
-    for group in session.groups() {
+    for group in session.groups_with_unplaced_pods() {
         let members = session.members(group);
         if !members.has_waiting()
             && members.gated_count() == 0
@@ -186,8 +209,9 @@ fn needs_unschedulable_members(session: &Session<'_>, group: PodGroupId) -> bool
 /// whose pending pods were all pipelined waits for terminating pods.
 fn reasons_of_pending_groups(session: &Session<'_>, mut reasons: PendingReasons) -> PendingReasons {
     let mut pipelined: BTreeMap<PodGroupId, Vec<NodeId>> = BTreeMap::new();
-    for (pod, id) in session.snapshot.pods.iter().zip(session.pod_ids()) {
-        if let (Some(group), PodState::Pipelined(node)) = (pod.group, session.state(id)) {
+    for id in session.pipelined_pods() {
+        if let (Some(group), PodState::Pipelined(node)) = (session.pod(id).group, session.state(id))
+        {
             pipelined.entry(group).or_default().push(node);
         }
     }
@@ -229,8 +253,7 @@ fn pipelined_reason(session: &Session<'_>, group: PodGroupId, nodes: &[NodeId]) 
             Reason::Pipelined { nodes }
         }
         PipelinePolicy::NominatedNode => {
-            let of_group = |pod: &PodId| session.pod(*pod).group == Some(group);
-            let pod = session.pod_ids().find(of_group).expect("the group has a pipelined pod");
+            let pod = session.pods_of_group(group).next().expect("the group has a pipelined pod");
             let fit_errors = session.fit_errors(pod, None);
             let spec = session.group(group);
             if spec.is_gang() {

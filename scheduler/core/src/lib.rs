@@ -46,7 +46,9 @@ mod solver;
 pub use schedlab_model as model;
 pub use schedlab_model::resources;
 
-pub use cycle::{CycleObserver, schedule, schedule_observed, schedule_with_pipelined};
+pub use cycle::{
+    CycleObserver, schedule, schedule_kept, schedule_observed, schedule_with_pipelined,
+};
 pub use framework::Profile;
 pub use model::Snapshot;
 pub use plan::{Decision, EvictionCause, Plan, QueueUsage};

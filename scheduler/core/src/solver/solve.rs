@@ -128,7 +128,7 @@ pub(crate) fn solve_pending_jobs(
     policy: &impl EvictionPolicy,
     accepted: &mut AcceptedSolutions,
 ) {
-    let jobs = statement.groups().filter_map(|group| queued_job(statement, group));
+    let jobs = statement.waiting_groups().filter_map(|group| queued_job(statement, group));
     let mut jobs: Vec<QueuedJob> = jobs.collect();
     if jobs.is_empty() {
         return;
