@@ -16,8 +16,8 @@ fn settings(file: &str) -> Overrides {
     Overrides { file, ..Overrides::default() }
 }
 
-/// A scheduler that does not look at the state of nodes.
-const WITHOUT_NODE_STATE: &str = "plugins: {nodeavailability: {enabled: false}}";
+/// A scheduler that does not look at the state of nodes: KAI without its plugin `predicates`.
+const WITHOUT_PREDICATES: &str = "plugins: {predicates: {enabled: false}}";
 
 /// The rules that the audit of three cycles reports.
 fn rules(case: &Case, file: &str) -> Vec<Rule> {
@@ -67,14 +67,14 @@ fn decisions_of_a_replay_are_judged() {
     assert_eq!(rules(&case, ""), []);
     fail_nodes(&mut case);
     assert_eq!(rules(&case, ""), []);
-    assert_eq!(rules(&case, WITHOUT_NODE_STATE), [Rule::Binding]);
+    assert_eq!(rules(&case, WITHOUT_PREDICATES), [Rule::Binding]);
 }
 
 #[test]
 fn a_case_shrinks_to_what_breaks_a_rule() {
     let mut case = pending_case();
     fail_nodes(&mut case);
-    let holds = |case: &Case| rules(case, WITHOUT_NODE_STATE).contains(&Rule::Binding);
+    let holds = |case: &Case| rules(case, WITHOUT_PREDICATES).contains(&Rule::Binding);
     assert!(holds(&case));
     let minimiser =
         Minimiser { holds: &holds, on_progress: &|_, _| {}, threads: 2, is_time_over: &|| false };
