@@ -227,32 +227,18 @@ pub fn simulate(args: &Args, monitor: &Monitor) -> anyhow::Result<Simulation> {
     let real_time = scheduler.real_time();
     warnings.extend(real_time.iter().map(|real_time| real_time.warning.clone()));
     let measurement = Measurement {
-<<<<<<< HEAD
         series_every: args.series.or(args.html.as_ref().map(|_| PAGE_INTERVAL)),
-||||||| 6a89050c
-        series_every: args.series,
-=======
-        series_every: args.series,
         resolution_secs: real_time.as_ref().map(|real_time| real_time.resolution_secs),
->>>>>>> plan43
         monitor: monitor.clone(),
         ..Measurement::default()
     };
-<<<<<<< HEAD
-    let outcome = run_experiment(Experiment { trace: &trace, config }, &measurement)?;
-    let mut report = Report::new(outcome, rounded);
+    let outcome = run_experiment(Experiment { trace: &trace, scheduler }, &measurement)?;
+    let mut report = Report::new(outcome, rounded, real_time);
     let html = args.html.as_ref().map(|_| page::page(&report));
     if args.series.is_none() {
         report.series = None;
     }
     Ok(Simulation { warnings, report, html })
-||||||| 6a89050c
-    let outcome = run_experiment(Experiment { trace: &trace, config }, &measurement)?;
-    Ok(Simulation { warnings, report: Report::new(outcome, rounded) })
-=======
-    let outcome = run_experiment(Experiment { trace: &trace, scheduler }, &measurement)?;
-    Ok(Simulation { warnings, report: Report::new(outcome, rounded, real_time) })
->>>>>>> plan43
 }
 
 /// The scheduler that the options name.
