@@ -45,6 +45,9 @@ const LOG_RETENTION: Duration = Duration::from_mins(5);
 /// How many writes pass between two reports of the progress.
 const WRITES_PER_REPORT: u32 = 64;
 
+/// How long the writes of a cycle may take in real time, as on a real cluster.
+const CYCLE_WRITE_LIMIT: Duration = Duration::from_secs(5);
+
 /// How often a driver in real time checks for a request to stop and for the end of the scheduler.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -263,6 +266,7 @@ impl<'a> DriverSetup<'a> {
             Flavor::Kai => (Rules::kai(), true),
             Flavor::Kube => (Rules::kube(), false),
         };
+        let rules = Rules { window: pace.cycle_write_limit(), ..rules };
         let scheduler = TargetScheduler { name: config.scheduler_name.clone(), shares_gpus };
         let Measurement { series_every, window_secs, resolution_secs, audit, monitor } =
             measurement;
@@ -294,6 +298,14 @@ impl<'a> DriverSetup<'a> {
 }
 
 impl Pace {
+    /// How long the writes of a cycle may take.
+    fn cycle_write_limit(self) -> Duration {
+        match self {
+            Self::Virtual => Duration::ZERO,
+            Self::Real { .. } => CYCLE_WRITE_LIMIT,
+        }
+    }
+
     /// Seconds of the trace in a second of the cluster.
     fn speed(self) -> f64 {
         match self {
