@@ -333,4 +333,35 @@ mod tests {
         index.clear_assumptions();
         assert_eq!(counts(&index), ([0, 0], 0, vec![]));
     }
+
+    #[test]
+    fn a_pod_takes_the_room_of_as_many_smaller_ones_as_it_requests() {
+        let gpus = |gpu_milli| Resources { gpu_milli, pods: 1, ..Resources::default() };
+        let node = |gpu_milli| Node { allocatable: gpus(gpu_milli), ..Node::default() };
+        let nodes = [node(4000), node(3000)];
+        let pod_with = |gpu_milli| PodShape { requests: gpus(gpu_milli), ..PodShape::default() };
+        let shapes = [pod_with(1000), pod_with(3000), pod_with(1000)];
+        let mut index = CapacityIndex::new(nodes.iter().map(FreeCapacity::of_empty_node).collect());
+        for (shape, eligible) in [[true, true], [true, true], [false, true]].iter().enumerate() {
+            let id = ShapeId(u32::try_from(shape).expect("few shapes"));
+            index.count_shape(id, || ShapeEligibility {
+                shape: &shapes[shape],
+                nodes: &nodes,
+                eligible: eligible.to_vec(),
+            });
+        }
+        let [small, large, on_one] = [0, 1, 2].map(ShapeId);
+        assert_eq!(
+            [(large, small), (small, large)].map(|(a, b)| index.times_requested(a, b)),
+            [3, 0]
+        );
+        assert_eq!(index.times_requested(on_one, small), 1);
+        assert_eq!(index.times_requested(small, on_one), 0, "it may run on the first node, too");
+        let mut freed = FreedCapacity::default();
+        freed.free_pod(&nodes[1], &shapes[1], &[]);
+        let freed = BTreeMap::from([(NodeId(1), freed)]);
+        let room = |shape, freed| index.count_room_once_freed(shape, freed);
+        assert_eq!([small, large, on_one].map(|shape| room(shape, &freed)), [10, 3, 6]);
+        assert_eq!(room(small, &BTreeMap::new()), 7);
+    }
 }
