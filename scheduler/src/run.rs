@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use anyhow::Context as _;
 use futures::FutureExt as _;
 use kube::Client;
-use schedlab_scheduler_core::{Plan, model::Time, schedule, schedule_observed};
+use schedlab_scheduler_core::{Plan, SearchMemory, model::Time, schedule, schedule_with_memory};
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, Level, debug, info, info_span};
 
@@ -171,6 +171,8 @@ struct Scheduler {
     applier: Applier,
     past: UsageSource,
     snapshot_builder: SnapshotBuilder,
+    /// The failed searches of earlier cycles.
+    search_memory: SearchMemory,
     /// Revision of the cache that the snapshot was built from.
     built_revision: Option<u64>,
     last_cycle: Option<Instant>,
@@ -226,6 +228,7 @@ impl Scheduler {
             applier: Applier::new(api.clone(), &config),
             past,
             snapshot_builder: SnapshotBuilder::from_config(&config),
+            search_memory: SearchMemory::default(),
             built_revision: None,
             last_cycle: None,
             cycle_due: None,
@@ -310,7 +313,8 @@ impl Scheduler {
         self.applier.apply(&mut self.cache, &self.snapshot_builder.built, plan).await
     }
 
-    fn decide_plan(&self, stopwatch: &mut Stopwatch) -> Plan {
+    fn decide_plan(&mut self, stopwatch: &mut Stopwatch) -> Plan {
+        let memory = &mut self.search_memory;
         let snapshot = &self.snapshot_builder.built.snapshot;
         let profile = &self.config.profile;
         let is_measured = self.metrics.is_some() || tracing::enabled!(Level::DEBUG);
@@ -318,11 +322,11 @@ impl Scheduler {
         if let Some(trace) = &self.config.trace {
             trace.begin_cycle(snapshot.now);
             let mut observer = TracedObserver { inner: &mut observer, trace };
-            schedule_observed(snapshot, profile, &mut observer)
+            schedule_with_memory(snapshot, profile, memory, &mut observer)
         } else if is_measured {
-            schedule_observed(snapshot, profile, &mut observer)
+            schedule_with_memory(snapshot, profile, memory, &mut observer)
         } else {
-            schedule(snapshot, profile)
+            schedule_with_memory(snapshot, profile, memory, &mut ())
         }
     }
 

@@ -2,7 +2,10 @@
 //! and their sum are updated node by node. They are an upper bound: exact for node resources, and
 //! without anything that depends on other pods (affinity, host ports).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     framework::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_units_on},
@@ -30,7 +33,7 @@ pub(crate) struct ShapeEligibility<'a> {
     pub(crate) shape: &'a PodShape,
     pub(crate) nodes: &'a [Node],
     /// Whether pods of the shape may run on each node, by node index.
-    pub(crate) eligible: Vec<bool>,
+    pub(crate) eligible: Arc<[bool]>,
 }
 
 #[derive(Clone, Debug)]
@@ -41,7 +44,7 @@ struct ShapeCapacity {
     /// Requested GPU fraction, by node; empty if whole GPUs are requested.
     fractions: Vec<Option<(i64, u32)>>,
     /// Whether pods of this shape may run on each node.
-    eligible: Vec<bool>,
+    eligible: Arc<[bool]>,
     counts: Vec<u32>,
     with_room: BTreeSet<NodeId>,
     total: u64,
@@ -179,7 +182,11 @@ impl CapacityIndex {
             };
             let may_compare = is_plain(larger)
                 && is_plain(smaller)
-                && larger.eligible.iter().zip(&smaller.eligible).all(|(on, also)| !on || *also);
+                && larger
+                    .eligible
+                    .iter()
+                    .zip(smaller.eligible.iter())
+                    .all(|(on, also)| !on || *also);
             if may_compare { larger.requests.times_of(&smaller.requests_without_pods) } else { 0 }
         })
     }
@@ -308,7 +315,7 @@ mod tests {
         let mut index = CapacityIndex::new(nodes.iter().map(FreeCapacity::of_empty_node).collect());
         assert_eq!(index.total_free().gpu, 5000);
         let eligibility =
-            |_| ShapeEligibility { shape: &shape, nodes: &nodes, eligible: vec![true; 2] };
+            |_| ShapeEligibility { shape: &shape, nodes: &nodes, eligible: [true; 2].into() };
         index.track_shapes([(PodId(0), id), (PodId(1), id)].into_iter(), eligibility);
         let counts = |index: &CapacityIndex| {
             let on = [0, 1].map(|node| index.count_fitting_on(id, NodeId(node)));
@@ -347,7 +354,7 @@ mod tests {
             index.count_shape(id, || ShapeEligibility {
                 shape: &shapes[shape],
                 nodes: &nodes,
-                eligible: eligible.to_vec(),
+                eligible: Arc::from(&eligible[..]),
             });
         }
         let [small, large, on_one] = [0, 1, 2].map(ShapeId);
