@@ -237,6 +237,9 @@ fn a_lesson_is_finished_in_the_page() {
     let result = |text: &str| {
         format!("document.getElementById('lesson-result').textContent.includes({})", json!(text))
     };
+    browser.wait_until(
+        "document.querySelectorAll('#quiz form')[2]?.textContent.includes('Solve task')",
+    );
     browser.evaluate(&click("[data-lesson=\"verify\"]"));
     browser.wait_until(&result("Apply research.yaml"));
     browser.evaluate(&click("[data-lesson=\"hint\"]"));
@@ -264,6 +267,7 @@ fn a_lesson_is_finished_in_the_page() {
     browser.wait_until(&result("scaled"));
     browser.evaluate(&click("[data-lesson=\"verify\"]"));
     browser.wait_until(&result("All tasks are solved."));
+    browser.wait_until("!document.querySelectorAll('#quiz form')[2].elements.answer.disabled");
     browser.evaluate(
         "{ const form = document.querySelectorAll('#quiz form')[2]; form.elements.answer.value = '12'; form.requestSubmit(); }",
     );

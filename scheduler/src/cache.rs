@@ -37,8 +37,8 @@ pub(crate) use bind_failures::{BindFailure, remedy as bind_failure_remedy};
 pub(crate) use bind_request::BindRequestRecord;
 use config_maps::ConfigMaps;
 pub(crate) use group::{
-    DERIVED_SPEC_ANNOTATION, DISRUPTION_MODE_ANNOTATION, GroupResources, PodGroupRecord,
-    SchedulingAttempts, is_failed_attempt,
+    DERIVED_SPEC_ANNOTATION, DISRUPTION_MODE_ANNOTATION, GroupMark, GroupResources, GroupsToReport,
+    PodGroupRecord, SchedulingAttempts, is_failed_attempt, well_known_priority,
 };
 pub(crate) use node::NodeRecord;
 pub(crate) use queue::{QueueRecord, ReportedQueueStatus};
@@ -55,7 +55,7 @@ use crate::{
     dra::ResourceClaims,
     karta::Kartas,
     parse::Malformed,
-    records::{NodeSource, NumaRecord, ObjectKey, PodRecord, Scheduler, numa},
+    records::{IndexedMap, NodeSource, NumaRecord, ObjectKey, PodRecord, Scheduler, numa},
     watch::{OptionalKinds, RawObject},
 };
 
@@ -124,19 +124,23 @@ pub(crate) struct ClusterCache {
     pub(crate) resource_claims: ResourceClaims,
     pub(crate) volumes: VolumeCache,
     pub(crate) config_maps: ConfigMaps,
-    pub(crate) groups: BTreeMap<ObjectKey, PodGroupRecord>,
+    pub(crate) groups: IndexedMap<PodGroupRecord>,
     /// PodGroups of Kubernetes.
     pub(crate) scheduling_groups: SchedulingGroups,
     /// BindRequests, by the pod to bind.
     pub(crate) bind_requests: BTreeMap<ObjectKey, BindRequestRecord>,
-    pub(crate) pods: BTreeMap<ObjectKey, PodRecord>,
+    pub(crate) pods: IndexedMap<PodRecord>,
     /// The last watch event of each pod with an event that was not decoded yet.
     undecoded_pods: BTreeMap<ObjectKey, RawObject>,
     /// Pods that no group could be found for, with their resourceVersion and the error.
     pub(crate) grouping_errors: BTreeMap<ObjectKey, (u64, Malformed)>,
     /// Pods of this scheduler by the pod group that they name.
     pub(crate) members: BTreeMap<ObjectKey, BTreeSet<Name>>,
+    /// Pod groups that pods of this scheduler name and that do not exist.
+    missing_groups: BTreeSet<ObjectKey>,
     pub(crate) changes: Changes,
+    /// Groups whose resources are to be reported, if they differ.
+    pub(crate) groups_to_report: GroupsToReport,
     bind_backoffs: BindBackoffs,
     shared_gpus: SharedGpus,
     shapes: BTreeSet<Arc<PodShape>>,
@@ -241,8 +245,8 @@ impl ClusterCache {
         };
         let moved: Vec<ObjectKey> = self.pods_of_group(group).filter_map(moved).collect();
         for key in moved {
-            if let Some(pod) = self.pods.get_mut(&key) {
-                pod.is_ours = !pod.is_ours;
+            let found = self.pods.get_mut(&key).map(|mut pod| pod.is_ours = !pod.is_ours);
+            if found.is_some() {
                 self.pod_changed(key);
             }
         }
@@ -262,16 +266,27 @@ impl ClusterCache {
 
     /// Pod groups that pods name and that do not exist.
     pub(crate) fn missing_groups(&self) -> impl Iterator<Item = &ObjectKey> {
-        let mut groups = self.groups.keys().peekable();
-        self.members.keys().filter(move |named| {
-            while groups.next_if(|group| group < named).is_some() {}
-            groups.peek() != Some(named)
-        })
+        self.missing_groups.iter()
+    }
+
+    /// Records whether pods name this group and it does not exist.
+    fn update_missing_group(&mut self, group: &ObjectKey) {
+        if self.members.contains_key(group) && !self.groups.contains_key(group) {
+            self.missing_groups.insert(group.clone());
+        } else {
+            self.missing_groups.remove(group);
+        }
+    }
+
+    fn add_member(&mut self, group: ObjectKey, pod: &Name) {
+        self.members.entry(group.clone()).or_default().insert(Name::clone(pod));
+        self.update_missing_group(&group);
     }
 
     fn remove_group(&mut self, key: ObjectKey, version: u64) {
         if self.groups.get(&key).is_some_and(|is| is.reported.version <= version) {
             self.groups.remove(&key);
+            self.update_missing_group(&key);
             self.group_changed(key);
         }
     }
@@ -347,10 +362,11 @@ impl ClusterCache {
     }
 
     fn upsert_group(&mut self, key: ObjectKey, record: PodGroupRecord) {
-        if let Some(known) = self.groups.get_mut(&key) {
+        if let Some(mut known) = self.groups.get_mut(&key) {
             if known.reported.version > record.reported.version {
                 return;
             }
+            self.groups_to_report.keys.insert(key.clone());
             known.reported.clone_from(&record.reported);
             if *known == record {
                 return;
@@ -360,6 +376,7 @@ impl ClusterCache {
             self.use_label_as_topology(&Name::clone(label));
         }
         self.groups.insert(key.clone(), record);
+        self.update_missing_group(&key);
         self.group_changed(key);
     }
 
@@ -376,13 +393,13 @@ impl ClusterCache {
                 record.numa.clone_from(&request.numa);
             }
         }
-        if let Some(known) = self.pods.get_mut(&key) {
+        if let Some(mut known) = self.pods.get_mut(&key) {
             if known.reported.version > record.reported.version {
                 return;
             }
             if known.uid == record.uid {
                 // Assumed state holds until a watch confirms it.
-                record.keep_assumed_node(known);
+                record.keep_assumed_node(&known);
                 record.releasing_since = record.releasing_since.or(known.releasing_since);
                 record.group = record.group.or_else(|| known.assumed_group());
             }
@@ -395,7 +412,7 @@ impl ClusterCache {
         if let Some(group) = record.group.as_ref().filter(|_| record.scheduler == Scheduler::This) {
             let group =
                 ObjectKey { namespace: Name::clone(&key.namespace), name: Name::clone(group) };
-            self.members.entry(group).or_default().insert(Name::clone(&key.name));
+            self.add_member(group, &key.name);
         }
         if !record.claims.is_empty() {
             self.resource_claims.pods.insert(key.clone());
@@ -427,6 +444,7 @@ impl ClusterCache {
                 self.members.remove(&group);
             }
         }
+        self.update_missing_group(&group);
         self.changes.groups.insert(group);
     }
 

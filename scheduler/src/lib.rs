@@ -36,6 +36,6 @@ pub use config::{
     DefaultPriorities, FeatureGateError, FeatureGates, Flavor, GpuReservation, IdlePolicy,
     NodePool, QueueMetricLabel, RunUntil,
 };
-pub use progress::{Progress, QueueSummary};
+pub use progress::{CycleTimings, Progress, QueueSummary};
 pub use run::{health, leader_election, metrics, metrics::Metrics, run, run_until};
 pub use snapshot_builder::{ClusterObjects, build_snapshot};

@@ -27,7 +27,7 @@ use crate::{
     config::Config,
     karta::CycleBudget,
     parse::Malformed,
-    records::{ObjectKey, Owner, PodRecord, Scheduler, parent_owner},
+    records::{ObjectKey, Owner, PodMark, PodRecord, parent_owner},
 };
 use defaults::{Defaults, DefaultsSource};
 use desired_groups::DesiredGroups;
@@ -311,7 +311,8 @@ impl PodGrouper {
         invalid: &mut Vec<(ObjectKey, PodRecord, Malformed)>,
     ) -> Result<Vec<(ObjectKey, &'c PodRecord, Member)>, ApiError> {
         self.cycle_budget = CycleBudget::new();
-        let pods = cache.pods_of_group(group).filter(|(_, pod)| pod.is_ours && may_be_grouped(pod));
+        let pods =
+            cache.pods_of_group(group).filter(|(_, pod)| pod.is_ours && pod.may_be_grouped());
         let mut members = Vec::new();
         for (key, pod) in pods {
             let member = match self.find_group(api, &key, pod, cache, defaults).await? {
@@ -380,8 +381,8 @@ impl PodGrouper {
                 || self.missing_groups.contains_key(key)
         };
         let lost = cache.missing_groups().flat_map(|group| cache.pods_of_group(group));
-        let lost = lost.filter(|(_, pod)| may_be_grouped(pod));
-        let new = cache.pods.iter().filter(|(_, pod)| needs_group(pod));
+        let lost = lost.filter(|(_, pod)| pod.may_be_grouped());
+        let new = cache.pods.marked_records(PodMark::Group);
         let waiting = new.map(|(key, pod)| (key.clone(), pod)).chain(lost);
         let waiting = waiting.filter(|(key, _)| !is_known(key));
         waiting.map(|(key, pod)| (key, pod.clone())).collect()
@@ -586,18 +587,13 @@ fn drop_outdated_failures(cache: &mut ClusterCache) {
 /// grouper.
 pub(crate) fn record_faults(cache: &mut ClusterCache) {
     drop_outdated_failures(cache);
-    let is_new = |key: &ObjectKey, pod: &PodRecord| {
-        pod.is_ours && needs_group(pod) && !cache.grouping_errors.contains_key(key)
-    };
-    let alone = cache.pods.iter().filter(|(key, pod)| is_new(key, pod));
+    let is_new =
+        |key: &ObjectKey, pod: &PodRecord| pod.is_ours && !cache.grouping_errors.contains_key(key);
+    let alone = cache.pods.marked_records(PodMark::Group).filter(|(key, pod)| is_new(key, pod));
     let wrong = alone.filter_map(|(key, pod)| Some((key.clone(), annotation_fault(pod)?)));
     for (key, wrong) in wrong.collect::<Vec<_>>() {
         cache.record_grouping_error(key, wrong);
     }
-}
-
-fn needs_group(pod: &PodRecord) -> bool {
-    pod.group.is_none() && may_be_grouped(pod)
 }
 
 /// Whether the pod names a PodGroup that does not exist.
@@ -611,11 +607,4 @@ fn has_missing_group(cache: &ClusterCache, pod: &ObjectKey, record: &PodRecord) 
 /// Key of an object in the namespace of a pod.
 fn key_in_namespace(pod: &ObjectKey, name: &Name) -> ObjectKey {
     ObjectKey { namespace: Name::clone(&pod.namespace), name: Name::clone(name) }
-}
-
-fn may_be_grouped(pod: &PodRecord) -> bool {
-    pod.scheduler == Scheduler::This
-        && !pod.skip_grouping
-        && !pod.is_finished()
-        && pod.releasing_since.is_none()
 }

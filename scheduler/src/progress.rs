@@ -1,5 +1,7 @@
 //! Progress of a running scheduler: completed cycles, and the queues in the last one.
 
+use std::time::Duration;
+
 use schedlab_scheduler_core::{
     model::Name,
     resources::{Amount, PerResource, Resources},
@@ -27,6 +29,38 @@ pub struct Progress {
     pub idle_reservations: Option<String>,
     /// Queues of the last cycle, ordered by name.
     pub queues: Vec<QueueSummary>,
+    /// Durations of the phases of the last cycle that made a plan.
+    pub timings: CycleTimings,
+}
+
+/// Durations of the phases of a cycle, by tokio's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CycleTimings {
+    /// Grouping pods.
+    pub group: Duration,
+    /// Updating the snapshot.
+    pub refresh: Duration,
+    /// Deciding: the core.
+    pub decide: Duration,
+    /// Applying the plan: bindings, evictions, conditions and events.
+    pub apply: Duration,
+    /// Writing annotations, and the status of queues and groups.
+    pub report: Duration,
+    /// The whole cycle.
+    pub whole: Duration,
+}
+
+impl CycleTimings {
+    /// The phases in order, with their names.
+    pub const fn phases(&self) -> [(&'static str, Duration); 5] {
+        [
+            ("group", self.group),
+            ("refresh", self.refresh),
+            ("decide", self.decide),
+            ("apply", self.apply),
+            ("report", self.report),
+        ]
+    }
 }
 
 /// A queue as the last cycle saw it, before its decisions.

@@ -4,6 +4,7 @@
 mod condition;
 pub(crate) mod extended_requests;
 pub(crate) mod gpu_fractions;
+mod indexed_map;
 pub(crate) mod numa;
 mod object_key;
 pub(crate) mod pod;
@@ -13,10 +14,11 @@ pub(crate) mod selectors;
 
 pub(crate) use condition::{Condition, conditions, find_condition};
 pub(crate) use gpu_fractions::gpu_groups;
+pub(crate) use indexed_map::{IndexedMap, Marked};
 pub(crate) use numa::{NumaRecord, placements_to_json};
 pub(crate) use object_key::{ObjectKey, insert_if_changed};
 pub(crate) use pod::{
-    NodeSource, Owner, Phase, PodRecord, Scheduler, controller_owner, parent_owner,
+    NodeSource, Owner, Phase, PodMark, PodRecord, Scheduler, controller_owner, parent_owner,
 };
 pub use pod_claims::required_config_maps;
 pub(crate) use pod_claims::{PodResourceClaim, PodVolumeClaim, SHARED_GPU_CONFIG_MAP_ANNOTATION};

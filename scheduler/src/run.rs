@@ -13,13 +13,15 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use anyhow::Context as _;
 use futures::FutureExt as _;
 use kube::Client;
-use schedlab_scheduler_core::{Plan, SearchMemory, model::Time, schedule, schedule_with_memory};
+use schedlab_scheduler_core::{
+    Plan, SearchMemory, framework::KeptSession, model::Time, schedule, schedule_kept,
+};
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, Level, debug, info, info_span};
 
 use action_log::ActionLog;
 use inputs::Input;
-use metrics::{CycleTimings, Metrics, Stopwatch};
+use metrics::{Metrics, Stopwatch};
 
 use crate::{
     api::{ApiClient, ApiError},
@@ -30,6 +32,7 @@ use crate::{
     config::{Clock, Component, Config, Flavor, IdlePolicy, RunUntil},
     logging::millis,
     podgrouper::{self, PodGrouper},
+    progress::CycleTimings,
     records::ObjectKey,
     snapshot_builder::SnapshotBuilder,
     trace::TracedObserver,
@@ -171,6 +174,8 @@ struct Scheduler {
     applier: Applier,
     past: UsageSource,
     snapshot_builder: SnapshotBuilder,
+    /// What the last decision derived from the snapshot.
+    kept: KeptSession,
     /// The failed searches of earlier cycles.
     search_memory: SearchMemory,
     /// Revision of the cache that the snapshot was built from.
@@ -228,6 +233,7 @@ impl Scheduler {
             applier: Applier::new(api.clone(), &config),
             past,
             snapshot_builder: SnapshotBuilder::from_config(&config),
+            kept: KeptSession::default(),
             search_memory: SearchMemory::default(),
             built_revision: None,
             last_cycle: None,
@@ -272,12 +278,17 @@ impl Scheduler {
         }
         let before = self.api.request_count();
         let grouped = self.group_pods(now).await;
+        let mut timings = CycleTimings { group: started.elapsed(), ..CycleTimings::default() };
         self.cache.update_bind_backoffs(now);
         self.refresh_snapshot(now);
-        let opened = Instant::now();
+        timings.refresh = started.elapsed() - timings.group;
+        let refreshed = Instant::now();
         let mut stopwatch = Stopwatch::default();
         let plan = self.decide_plan(&mut stopwatch);
+        timings.decide = refreshed.elapsed();
+        let decided = Instant::now();
         let mut outcome = self.apply_plan(&plan).await;
+        timings.apply = decided.elapsed();
         let applied = Instant::now();
         let uses = self.usage_by_queue_name(&plan.queues);
         // If the plan was not applied completely, the next cycle reports the usage.
@@ -294,11 +305,11 @@ impl Scheduler {
             outcome.retry = true;
             outcome.failure = Some(failed.to_string());
         }
-        self.report_progress(&plan, &outcome, &uses);
         outcome.retry |= self.report_idle_reservations();
-        let (open, close, whole) = (opened - started, applied.elapsed(), started.elapsed());
-        self.observe_metrics(&plan, &stopwatch, CycleTimings { open, close, whole });
-        self.log_cycle(&plan, whole);
+        (timings.report, timings.whole) = (applied.elapsed(), started.elapsed());
+        self.report_progress(&plan, &outcome, &uses, timings);
+        self.observe_metrics(&plan, &stopwatch, timings);
+        self.log_cycle(&plan, timings);
         self.schedule_next_cycle(started, &plan, &outcome);
         let is_done =
             ApplyOutcome { waits_for_others: false, ..outcome } == ApplyOutcome::default();
@@ -314,28 +325,29 @@ impl Scheduler {
     }
 
     fn decide_plan(&mut self, stopwatch: &mut Stopwatch) -> Plan {
+        let changes = self.snapshot_builder.take_changes();
         let memory = &mut self.search_memory;
         let snapshot = &self.snapshot_builder.built.snapshot;
-        let profile = &self.config.profile;
+        let (profile, kept) = (&self.config.profile, &mut self.kept);
         let is_measured = self.metrics.is_some() || tracing::enabled!(Level::DEBUG);
-        let mut observer = ActionLog::new(stopwatch);
+        let mut log = ActionLog::new(stopwatch);
         if let Some(trace) = &self.config.trace {
             trace.begin_cycle(snapshot.now);
-            let mut observer = TracedObserver { inner: &mut observer, trace };
-            schedule_with_memory(snapshot, profile, memory, &mut observer)
+            let mut observer = TracedObserver { inner: &mut log, trace };
+            schedule_kept(kept, memory, &changes, snapshot, profile, &mut observer)
         } else if is_measured {
-            schedule_with_memory(snapshot, profile, memory, &mut observer)
+            schedule_kept(kept, memory, &changes, snapshot, profile, &mut log)
         } else {
-            schedule_with_memory(snapshot, profile, memory, &mut ())
+            schedule_kept(kept, memory, &changes, snapshot, profile, &mut ())
         }
     }
 
     /// Logs a cycle: at level `info` only if it made decisions, since an idle scheduler may run a
     /// cycle every second.
-    fn log_cycle(&self, plan: &Plan, duration: Duration) {
+    fn log_cycle(&self, plan: &Plan, timings: CycleTimings) {
         let pods = self.snapshot_builder.built.snapshot.pods.len();
         let (decisions, waiting_groups) = (plan.decisions.len(), plan.waiting.len());
-        let duration_ms = millis(duration);
+        let duration_ms = millis(timings.whole);
         if decisions == 0 {
             debug!(pods, decisions, waiting_groups, duration_ms, "cycle ended");
         } else {

@@ -14,11 +14,12 @@ use std::{collections::BTreeMap, fmt};
 use schedlab_api::Value;
 use schedlab_scheduler_core::{
     Snapshot,
-    model::{Name, NodeId},
+    model::{Name, NodeId, SnapshotChanges},
 };
 
-pub(crate) use groups::is_known_class;
+pub(crate) use groups::{find_group, is_known_class};
 pub(crate) use queues::queue_problem;
+pub(crate) use update::pods_of_group;
 
 use pods::{PodContext, PodEntry, ShapeIds};
 use queues::QueueLookup;
@@ -168,6 +169,8 @@ pub(crate) struct SnapshotBuilder {
     /// Number of shapes after the last full rebuild.
     shapes_in_use: usize,
     pub(crate) built: BuiltSnapshot,
+    /// What changed in the snapshot since the last call of [`Self::take_changes`].
+    changes: SnapshotChanges,
 }
 
 impl SnapshotBuilder {
@@ -181,6 +184,7 @@ impl SnapshotBuilder {
             shapes: ShapeIds::default(),
             shapes_in_use: 0,
             built: BuiltSnapshot { snapshot, unschedulable: BTreeMap::new() },
+            changes: SnapshotChanges::everything(),
         }
     }
 
@@ -214,9 +218,19 @@ impl SnapshotBuilder {
         let outgrown = self.shapes.len() > 2 * self.shapes_in_use + 64;
         if changes.everything || many || outgrown {
             self.rebuild_groups_and_pods(cache);
+            self.changes = SnapshotChanges::everything();
+            cache.groups_to_report.everything = true;
         } else {
-            self.update(cache, changes);
+            // What a group is charged depends on the nodes of its pods.
+            cache.groups_to_report.everything |= !changes.nodes.is_empty();
+            let touched = self.update(cache, changes);
+            cache.groups_to_report.keys.extend(touched);
         }
+    }
+
+    /// What changed in the snapshot since the last call.
+    pub(crate) fn take_changes(&mut self) -> SnapshotChanges {
+        std::mem::take(&mut self.changes)
     }
 
     fn rebuild_nodes_and_queues(&mut self, cache: &ClusterCache) {

@@ -8,6 +8,7 @@ pub mod compare;
 pub mod experiment;
 mod inputs;
 mod palette;
+mod plots;
 pub mod prometheus;
 pub mod simulate;
 pub mod upgrade;

@@ -9,7 +9,7 @@ use schedlab_scheduler::Config;
 
 use crate::{
     process::peak_memory_mb,
-    scheduler::{ROW_NAME, full_fleet},
+    scheduler::{CROWDED, ROW_NAME, full_fleet},
     table::{Row, Table},
 };
 
@@ -55,7 +55,7 @@ pub(crate) fn measure_memory(table: &Table) {
 }
 
 async fn scheduler_peak_memory_mb() -> Option<u64> {
-    let emulator = full_fleet(Clock::real());
+    let emulator = full_fleet(Clock::real(), CROWDED);
     let store = emulator.store().clone();
     let address = ([127, 0, 0, 1], 0).into();
     let server = Server::start(Router::new(store.clone()), address, Reach::Loopback).await;

@@ -108,7 +108,7 @@ fn print_report(
 }
 
 /// Checks that a file can be written before hours of simulations.
-fn check_writable(path: &Path) -> anyhow::Result<()> {
+pub(super) fn check_writable(path: &Path) -> anyhow::Result<()> {
     let opened = std::fs::OpenOptions::new().create(true).append(true).open(path);
     opened.map(drop).map_err(|error| {
         UsageError(format!("--html {}: cannot write the file: {error}", path.display())).into()

@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
+use anyhow::Context as _;
 use schedlab_apps::experiment::Monitor;
 use schedlab_clusters::interrupt::Interrupt;
 use schedlab_scheduler::ConfigSourceError;
 
+use super::compare::check_writable;
 use super::live_progress::{LiveProgress, Watched, time_left};
 use super::{CommandOutput, UsageError};
 use crate::exit::ExitStatus;
-use schedlab_apps::simulate::{self, TraceError};
+use schedlab_apps::simulate::{self, SchedulerRefused, TraceError};
 
 /// Runs the simulation and prints its report. The command fails if the audit found a violation.
 /// Ctrl-C ends the simulation and reports what was simulated.
 pub fn run_simulate_command(args: &simulate::Args) -> anyhow::Result<ExitStatus> {
     let mut output = CommandOutput::for_this_process();
+    if let Some(page) = &args.html {
+        check_writable(page)?;
+    }
     let (monitor, interrupt) = (Monitor::default(), Interrupt::listen()?);
     let watched = Simulation { monitor: monitor.clone() };
     let progress = LiveProgress::start(watched, interrupt.clone(), &output, args.progress);
@@ -30,6 +35,10 @@ pub fn run_simulate_command(args: &simulate::Args) -> anyhow::Result<ExitStatus>
     } else {
         let colors = output.colors;
         output.print_result(&report.to_table(colors));
+    }
+    if let (Some(path), Some(page)) = (&args.html, &simulation.html) {
+        std::fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
+        output.print_progress(&format!("wrote {}", path.display()));
     }
     for breach in &report.breaches {
         output.print_note(breach);
@@ -51,7 +60,9 @@ pub fn run_simulate_command(args: &simulate::Args) -> anyhow::Result<ExitStatus>
 
 /// An error of an input file is one of the command line; others stay what they are.
 pub(super) fn usage_error_of_input(error: anyhow::Error) -> anyhow::Error {
-    let is_input = error.is::<TraceError>() || error.is::<ConfigSourceError>();
+    let is_input = error.is::<TraceError>()
+        || error.is::<ConfigSourceError>()
+        || error.is::<SchedulerRefused>();
     if is_input { UsageError(error.to_string()).into() } else { error }
 }
 

@@ -57,8 +57,8 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
             Labels Time
             name
             resources
-            claim disruption_budget excluded_nodes gpu node node_selection numa pod pod_group queue queue_problem selectors topology volume
-            snapshot
+            claim disruption_budget excluded_nodes gpu list_edit node node_selection numa pod pod_group queue queue_problem selectors topology volume
+            snapshot snapshot_changes
         ",
     ),
     (
@@ -154,7 +154,7 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
         "
             kinds change doc_string
             case
-            predicate history
+            audit predicate history
             pod_spec
             restore
             read redact capture session
@@ -166,6 +166,7 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
         "
             inputs palette
             experiment
+            plots
             simulate
             cases compare prometheus upgrade whatif
         ",
@@ -230,7 +231,7 @@ pub(crate) const EDGES: [(&str, &str); 21] = [
     (
         "harness/clusters",
         "
-            api interrupt
+            api block_on interrupt
             kubeconfig external_tools
             scheduler_objects scheduler_source shard_job
             cleanup

@@ -181,9 +181,11 @@ fn questions(questions: &[QuestionReport]) -> Markup {
                 input type="hidden" name="number" value=(index + 1);
                 label {
                     (index + 1) ". " (question.text) " "
-                    input name="answer" required value=(question.given.as_deref().unwrap_or_default());
+                    input name="answer" required disabled[question.waits_for_task.is_some()]
+                        value=(question.given.as_deref().unwrap_or_default());
                 }
-                button { "Answer" } " "
+                button disabled[question.waits_for_task.is_some()] { "Answer" } " "
+                @if let Some(task) = question.waits_for_task { span .note { "Solve task " (task) " first." } }
                 @if question.is_right { span .done { "✔ right" } }
                 @else if question.given.is_some() { span .open { "✘ not right yet" } }
             }
@@ -311,6 +313,21 @@ mod tests {
              <ol class=\"tasks\"><li>one more</li><li>two</li></ol>\
              <pre tabindex=\"0\">    kubectl get pods</pre></div>"
         );
+    }
+
+    #[test]
+    fn a_question_cannot_be_answered_before_its_task_is_solved() {
+        let question = |waits_for_task| QuestionReport {
+            text: "How many GPUs are free?".to_owned(),
+            given: None,
+            is_right: false,
+            waits_for_task,
+        };
+        let disabled = |text: &str| text.matches(" disabled").count();
+        let waiting = questions(&[question(Some(2))]).into_string();
+        assert!(waiting.contains("Solve task 2 first.") && disabled(&waiting) == 2, "{waiting}");
+        let open = questions(&[question(None)]).into_string();
+        assert!(!open.contains("first.") && disabled(&open) == 0, "{open}");
     }
 
     #[test]

@@ -74,6 +74,13 @@ pub struct Point {
     pub value: f64,
 }
 
+impl Plot {
+    /// The largest value: of a series, or of the sum of all that are stacked.
+    pub fn top(&self) -> f64 {
+        largest(self, &times_of(self, end_of(self)))
+    }
+}
+
 impl Series {
     /// The value at a time; `None` before the first point.
     pub fn value_at(&self, seconds: f64) -> Option<f64> {
@@ -207,7 +214,7 @@ fn fraction(index: usize, count: usize) -> f64 {
     if count == 0 { 0.0 } else { index as f64 / count as f64 }
 }
 
-/// The largest value of the plot: of a series, or of the sum of all.
+/// The largest value of the plot at these times.
 fn largest(plot: &Plot, times: &[f64]) -> f64 {
     match plot.shape {
         PlotShape::Lines => plot.series.iter().map(Series::max).fold(0.0, f64::max),

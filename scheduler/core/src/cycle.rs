@@ -13,8 +13,8 @@ use crate::{
         consolidate, preempt, reclaim,
         stale_gangs::{self, Staleness},
     },
-    framework::{PipelinePolicy, PodState, Session, Statement},
-    model::{NodeId, PodGroupId, PodId, QueueId},
+    framework::{KeptSession, PipelinePolicy, PodState, Session, Statement},
+    model::{NodeId, PodGroupId, PodId, QueueId, SnapshotChanges},
     plugins::claim_to_deallocate,
     profile::Action,
     queues::QueueAccounts,
@@ -24,6 +24,9 @@ use crate::{
 };
 use fair_share_reason::OverQuotaUse;
 use head_of_line::blocked_by_head_of_line;
+
+/// In debug builds each cycle of a cluster with up to so many pods checks what is kept.
+const CHECKED_PODS_MAX: usize = 500;
 
 /// Observes a scheduling cycle, for measurements and traces. An observer cannot change the cycle.
 pub trait CycleObserver {
@@ -62,11 +65,40 @@ pub fn schedule_with_memory(
     memory: &mut SearchMemory,
     observer: &mut dyn CycleObserver,
 ) -> Plan {
+    let statement = Statement::new(Session::new(snapshot, profile));
+    run_with_memory(statement, memory, observer).1
+}
+
+fn run_with_memory<'s>(
+    statement: Statement<'s>,
+    memory: &mut SearchMemory,
+    observer: &mut dyn CycleObserver,
+) -> (Statement<'s>, Plan) {
     let mut accepted = AcceptedSolutions::new(allocate_as_next_cycle);
     accepted.set_memory(std::mem::take(memory));
-    let statement = Statement::new(Session::new(snapshot, profile));
-    let (_, plan, accepted) = run_actions(statement, accepted, observer);
+    let (statement, plan, accepted) = run_actions(statement, accepted, observer);
     *memory = accepted.into_memory().unwrap_or_default();
+    (statement, plan)
+}
+
+/// Like [`schedule_with_memory`], with what the last cycle derived from its snapshot: costs what
+/// changed. Returns the same plan.
+pub fn schedule_kept(
+    kept: &mut KeptSession,
+    memory: &mut SearchMemory,
+    changes: &SnapshotChanges,
+    snapshot: &Snapshot,
+    profile: &Profile,
+    observer: &mut dyn CycleObserver,
+) -> Plan {
+    kept.update(snapshot, profile, changes);
+    if cfg!(debug_assertions) && snapshot.pods.len() <= CHECKED_PODS_MAX {
+        let outdated = kept.outdated_part(snapshot, profile);
+        assert_eq!(outdated, None, "what is kept equals what is derived anew");
+    }
+    let session = kept.open(snapshot, profile);
+    let (statement, plan) = run_with_memory(Statement::new(session), memory, observer);
+    kept.close(statement.into_session());
     plan
 }
 
@@ -126,6 +158,7 @@ fn run_actions<'s>(
             Action::Preempt => preempt::run(&mut statement, &mut accepted),
             Action::StaleGangEviction => staleness = stale_gangs::run(&mut statement),
         }
+        statement.end_simulations_of_action();
         observer.on_action_end(action, &statement);
     }
 
@@ -182,7 +215,7 @@ pub fn allocate_as_next_cycle(statement: &mut Statement<'_>) {
 fn run_pre_enqueue(session: &Session<'_>) -> (Vec<PodGroupId>, PendingReasons) {
     let plugins = &session.profile.plugins.pre_enqueue;
     let (mut ready, mut reasons) = (Vec::new(), PendingReasons::new());
-    for group in session.groups() {
+    for group in session.groups_with_unplaced_pods() {
         let members = session.members(group);
         if !members.has_waiting()
             && members.gated_count() == 0
@@ -211,8 +244,9 @@ fn needs_unschedulable_members(session: &Session<'_>, group: PodGroupId) -> bool
 /// whose pending pods were all pipelined waits for terminating pods.
 fn reasons_of_pending_groups(session: &Session<'_>, mut reasons: PendingReasons) -> PendingReasons {
     let mut pipelined: BTreeMap<PodGroupId, Vec<NodeId>> = BTreeMap::new();
-    for (pod, id) in session.snapshot.pods.iter().zip(session.pod_ids()) {
-        if let (Some(group), PodState::Pipelined(node)) = (pod.group, session.state(id)) {
+    for id in session.pipelined_pods() {
+        if let (Some(group), PodState::Pipelined(node)) = (session.pod(id).group, session.state(id))
+        {
             pipelined.entry(group).or_default().push(node);
         }
     }
@@ -254,8 +288,7 @@ fn pipelined_reason(session: &Session<'_>, group: PodGroupId, nodes: &[NodeId]) 
             Reason::Pipelined { nodes }
         }
         PipelinePolicy::NominatedNode => {
-            let of_group = |pod: &PodId| session.pod(*pod).group == Some(group);
-            let pod = session.pod_ids().find(of_group).expect("the group has a pipelined pod");
+            let pod = session.pods_of_group(group).next().expect("the group has a pipelined pod");
             let fit_errors = session.fit_errors(pod, None);
             let spec = session.group(group);
             if spec.is_gang() {

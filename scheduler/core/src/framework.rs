@@ -18,6 +18,8 @@ mod evictable_capacity;
 mod exclusion;
 mod fit_errors;
 mod group_placement;
+mod group_states;
+mod kept_session;
 mod members;
 mod node;
 mod node_ranking;
@@ -38,6 +40,7 @@ use crate::{
 };
 pub use cycle_outcome::{MinRuntimeProtection, ScenarioCounts};
 pub use group_placement::{Assignment, GroupPlacement};
+pub use kept_session::KeptSession;
 pub use members::{Members, SubGroupMembers};
 pub use node::{
     Availability, ChangeCursor, ChangedNodes, DeviceCandidate, DeviceOrder, DevicePreference, Fit,

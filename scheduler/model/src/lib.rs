@@ -6,6 +6,7 @@ mod device;
 mod disruption_budget;
 mod excluded_nodes;
 mod gpu;
+mod list_edit;
 mod name;
 mod node;
 mod node_selection;
@@ -17,6 +18,7 @@ mod queue_problem;
 pub mod resources;
 mod selectors;
 mod snapshot;
+mod snapshot_changes;
 mod topology;
 mod volume;
 
@@ -31,6 +33,7 @@ pub use excluded_nodes::{ExcludedNodes, LabelMismatch};
 pub use gpu::{
     FractionalGpu, GpuFraction, GpuGroup, MIG_ENABLED, MIG_STRATEGY, MigStrategy, mig_profile_gpus,
 };
+pub use list_edit::ListEdit;
 pub use name::Name;
 pub use node::{
     CORDONED_TAINT, CPU_WORKER, GPU_WORKER, HOSTNAME, NOT_READY_TAINTS, Node, Taint, TaintEffect,
@@ -47,6 +50,7 @@ pub use queue::{Queue, QueueProblem};
 pub use queue_problem::format_cycle;
 pub use selectors::{NamespaceLabels, labels_match};
 pub use snapshot::Snapshot;
+pub use snapshot_changes::SnapshotChanges;
 pub use topology::{Topology, TopologyConstraint, TopologyLevel};
 pub use volume::name_without_namespace;
 pub use volume::{

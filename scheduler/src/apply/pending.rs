@@ -10,7 +10,7 @@ use std::{
 
 use schedlab_api::{annotations, conditions, json};
 use schedlab_scheduler_core::{
-    Decision,
+    Decision, Snapshot,
     model::{PodGroupId, PodId, PodStatus, Time},
 };
 
@@ -26,7 +26,7 @@ use crate::{
     cache::ClusterCache,
     config::Flavor,
     records::ObjectKey,
-    snapshot_builder::UnschedulableReason,
+    snapshot_builder::{UnschedulableReason, pods_of_group},
     watch::Kind,
 };
 
@@ -206,7 +206,8 @@ pub(super) fn pending_reasons(
         }
     }
     let mut reasons = BTreeMap::new();
-    for (id, pod) in (0..).map(PodId).zip(&cycle.snapshot.pods) {
+    for id in pods_that_may_wait(cache, cycle, pipelined.keys().copied()) {
+        let pod = &cycle.snapshot.pods[id.0 as usize];
         if pod.status != PodStatus::Pending || placed.contains(&id) {
             continue;
         }
@@ -228,4 +229,26 @@ pub(super) fn pending_reasons(
         }
     }
     reasons
+}
+
+/// At most one in so many groups waits if the pods of waiting groups are looked up one by one.
+const FEW_GROUPS: usize = 16;
+
+/// The pods that may wait, by position: all of them, or those of waiting groups and the pipelined
+/// ones if these are few.
+fn pods_that_may_wait(
+    cache: &ClusterCache,
+    cycle: &Cycle<'_>,
+    pipelined: impl Iterator<Item = PodId>,
+) -> Vec<PodId> {
+    let Snapshot { pods, pod_groups, .. } = cycle.snapshot;
+    if cycle.plan.waiting.len() * FEW_GROUPS > pod_groups.len() {
+        return (0..).map(PodId).zip(pods).map(|(id, _)| id).collect();
+    }
+    let mut found: BTreeSet<PodId> =
+        pipelined.chain(cycle.plan.waiting_pods.keys().copied()).collect();
+    for group in cycle.plan.waiting.keys() {
+        found.extend(pods_of_group(cache, cycle.snapshot, *group));
+    }
+    found.into_iter().collect()
 }

@@ -21,6 +21,7 @@ use crate::{
     cache::ClusterCache,
     config::{Flavor, NodePool},
     records::{ObjectKey, placements_to_json},
+    snapshot_builder::pods_of_group,
     watch::Kind,
 };
 
@@ -85,8 +86,8 @@ impl Applier {
         let is_active = |status| {
             matches!(status, PodStatus::Bound | PodStatus::Running | PodStatus::OnExcludedNode)
         };
-        let mut active: BTreeSet<PodGroupId> =
-            pods.iter().filter(|pod| is_active(pod.status)).filter_map(|pod| pod.group).collect();
+        // Groups that got their first pod now, or had one before.
+        let mut active: BTreeSet<PodGroupId> = BTreeSet::new();
         let (mut starts, mut chains) = (Vec::new(), Vec::new());
         for decision in &cycle.plan.decisions {
             let Decision::Bind { pod, node } = decision else {
@@ -98,7 +99,12 @@ impl Applier {
                 chains.extend(self.refused_binding_report(cache, &key, node_name, cycle.now));
                 continue;
             }
-            if let Some(group) = cycle.group(*pod).filter(|group| active.insert(*group)) {
+            let had_no_pod = |group: &PodGroupId| {
+                let members = pods_of_group(cache, cycle.snapshot, *group);
+                !members.into_iter().any(|pod| is_active(pods[pod.0 as usize].status))
+            };
+            let group = cycle.group(*pod).filter(|group| active.insert(*group));
+            if let Some(group) = group.filter(had_no_pod) {
                 starts.extend(
                     self.start_annotation(&cycle.snapshot.pod_groups[group.0 as usize], cycle.now),
                 );

@@ -1,6 +1,10 @@
 //! Writes to pod groups: when they started, lost a pod or became stale, and why they wait.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map},
+    iter::Peekable,
+    sync::Arc,
+};
 
 use schedlab_api::{Value, annotations, api_versions, conditions::BINDING_ERROR, json};
 use schedlab_scheduler_core::{
@@ -17,10 +21,13 @@ use super::{
 };
 use crate::{
     api::{PatchKind, object_path},
-    cache::{BindFailure, ClusterCache, PodGroupRecord, SchedulingAttempts, is_failed_attempt},
+    cache::{
+        BindFailure, ClusterCache, GroupMark, PodGroupRecord, SchedulingAttempts, is_failed_attempt,
+    },
     config::Flavor,
     parse::text,
     records::ObjectKey,
+    snapshot_builder::find_group,
     watch::Kind,
 };
 
@@ -101,14 +108,17 @@ impl Applier {
         cycle: &Cycle<'_>,
         messages: &BTreeMap<PodGroupId, Arc<PendingMessage>>,
     ) -> Vec<WriteSequence> {
-        let groups = (0..).map(PodGroupId).zip(&cycle.snapshot.pod_groups);
+        let groups = &cycle.snapshot.pod_groups;
         let refused_pods = self.refused.keys().cloned().collect();
         let mut bind_failures = BindFailure::first_failure_by_group(cache, &refused_pods);
-        // Both are ordered by name.
-        let mut records = cache.groups.iter().peekable();
-        let chains = groups.filter_map(|(id, group)| {
-            while records.next_if(|(key, _)| is_before_group(key, group)).is_some() {}
-            let (key, record) = records.next_if(|(key, _)| is_key_of(key, group))?;
+        // Other groups neither wait nor did so before.
+        let reported = cache.groups.marked(GroupMark::Pending).chain(bind_failures.keys());
+        let reported = reported.filter_map(|key| find_group(groups, key).ok());
+        let reported = reported.map(|at| PodGroupId(u32::try_from(at).expect("ids are 32 bits")));
+        let affected: BTreeSet<PodGroupId> = reported.chain(messages.keys().copied()).collect();
+        let mut records = RecordsInOrder::new(cache, affected.len());
+        let chains = affected.into_iter().filter_map(|id| {
+            let (key, record) = records.record_of(&groups[id.0 as usize])?;
             let own = PendingMessage::for_malformed_group(key, record)
                 .or_else(|| Some(PendingMessage::for_bind_failure(&bind_failures.remove(key)?)));
             let pending = own.as_ref().or_else(|| messages.get(&id).map(|pending| &**pending));
@@ -212,6 +222,36 @@ impl Applier {
             "transitionID": transition.to_string(),
             "lastTransitionTime": rfc3339(cycle.now),
         })
+    }
+}
+
+/// The records of groups that are asked for in the order of their names: few are looked up one by
+/// one, of many all records are passed through.
+enum RecordsInOrder<'c> {
+    OneByOne(&'c ClusterCache),
+    All(Peekable<btree_map::Iter<'c, ObjectKey, PodGroupRecord>>),
+}
+
+/// At most one in so many groups is asked for if they are looked up one by one.
+const FEW_GROUPS: usize = 16;
+
+impl<'c> RecordsInOrder<'c> {
+    fn new(cache: &'c ClusterCache, count: usize) -> Self {
+        if count * FEW_GROUPS > cache.groups.len() {
+            Self::All(cache.groups.iter().peekable())
+        } else {
+            Self::OneByOne(cache)
+        }
+    }
+
+    fn record_of(&mut self, group: &PodGroup) -> Option<(&'c ObjectKey, &'c PodGroupRecord)> {
+        match self {
+            Self::OneByOne(cache) => cache.groups.get_key_value(&group_key(group)),
+            Self::All(records) => {
+                while records.next_if(|(key, _)| is_before_group(key, group)).is_some() {}
+                records.next_if(|(key, _)| is_key_of(key, group))
+            }
+        }
     }
 }
 

@@ -5,10 +5,10 @@ use schedlab_scheduler_core::model::{Name, Time};
 
 use super::{Applier, Event, EventType, InvolvedObject, pod_groups, writes::Write};
 use crate::{
-    cache::{ClusterCache, PodGroupRecord},
+    cache::{ClusterCache, GroupMark, PodGroupRecord},
     config::Flavor,
     dra::SliceFault,
-    records::ObjectKey,
+    records::{ObjectKey, PodMark},
     snapshot_builder::is_known_class,
 };
 
@@ -82,14 +82,11 @@ fn numa_topology_warnings(cache: &ClusterCache) -> Vec<Warning> {
 /// Warnings about pods with an invalid task priority.
 fn pod_warnings(cache: &ClusterCache) -> Vec<Warning> {
     let warning = |(key, record): (&ObjectKey, &crate::records::PodRecord)| {
-        if !(record.is_ours && record.is_waiting()) {
-            return None;
-        }
         let fault = record.task_priority_error()?;
         let message = format!("{fault}; the label is ignored until it is fixed");
         Some((InvolvedObject::for_pod(key, &record.uid), "Malformed", message))
     };
-    cache.pods.iter().filter_map(warning).collect()
+    cache.pods.marked_records(PodMark::Warning).filter_map(warning).collect()
 }
 
 /// Warnings about pods whose claims have selectors that cannot be evaluated for the published
@@ -107,10 +104,10 @@ fn selector_warnings(cache: &ClusterCache) -> Vec<Warning> {
 fn missing_class_warnings(cache: &ClusterCache) -> Vec<Warning> {
     let by_owners = cache
         .groups
-        .iter()
+        .marked_records(GroupMark::ClassLabel)
         .filter_map(|(key, record)| Some((key.clone(), record, record.class_label.as_ref()?)));
-    let by_pods = cache.pods.iter().filter_map(|(key, pod)| {
-        let class = pod.priority_class_label().filter(|_| pod.is_ours && pod.is_waiting())?;
+    let by_pods = cache.pods.marked_records(PodMark::Warning).filter_map(|(key, pod)| {
+        let class = pod.priority_class_label()?;
         let (namespace, name) = (Name::clone(&key.namespace), Name::clone(pod.group.as_ref()?));
         let group = ObjectKey { namespace, name };
         let record = cache.groups.get(&group)?;
@@ -133,7 +130,7 @@ fn group_warnings(cache: &ClusterCache) -> Vec<Warning> {
     let mut warnings = Vec::new();
     // Most groups have the same class as the one before.
     let mut known: Option<&Name> = None;
-    for (key, record) in &cache.groups {
+    for (key, record) in cache.groups.marked_records(GroupMark::Unusual) {
         let about = || pod_groups::involved_object(key, &record.uid);
         if let Some(malformed) = &record.malformed {
             warnings.push((about(), "Malformed", malformed.to_string()));

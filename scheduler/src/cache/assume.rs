@@ -9,31 +9,29 @@ impl ClusterCache {
     /// Assumes that a pod uses the node and NUMA allocations of its accepted Binding, before the
     /// watch event arrives.
     pub(crate) fn assume_bound(&mut self, key: &ObjectKey, node: &Name, numa: Vec<NumaAllocation>) {
-        if let Some(pod) = self.pods.get_mut(key) {
-            pod.node = Some(Name::clone(node));
-            pod.numa = numa;
-            self.pod_changed(key.clone());
-        }
+        let Some(mut pod) = self.pods.get_mut(key) else { return };
+        (pod.node, pod.numa) = (Some(Name::clone(node)), numa);
+        drop(pod);
+        self.pod_changed(key.clone());
     }
 
     /// Assumes that a pod belongs to a group before the annotation that names the group is written.
     pub(crate) fn assume_grouped(&mut self, key: &ObjectKey, group: &Name) {
-        if let Some(pod) = self.pods.get_mut(key) {
-            pod.group = Some(Name::clone(group));
-            let group =
-                ObjectKey { namespace: Name::clone(&key.namespace), name: Name::clone(group) };
-            self.members.entry(group.clone()).or_default().insert(Name::clone(&key.name));
-            self.pod_changed(key.clone());
-            self.refresh_pool_membership(&group);
-        }
+        let Some(mut pod) = self.pods.get_mut(key) else { return };
+        pod.group = Some(Name::clone(group));
+        drop(pod);
+        let group = ObjectKey { namespace: Name::clone(&key.namespace), name: Name::clone(group) };
+        self.add_member(group.clone(), &key.name);
+        self.pod_changed(key.clone());
+        self.refresh_pool_membership(&group);
     }
 
     /// Assumes that a pod releases its resources, since its eviction was accepted.
     pub(crate) fn assume_releasing(&mut self, key: &ObjectKey, now: Time) {
-        if let Some(pod) = self.pods.get_mut(key) {
-            pod.releasing_since.get_or_insert(now);
-            self.pod_changed(key.clone());
-        }
+        let Some(mut pod) = self.pods.get_mut(key) else { return };
+        pod.releasing_since.get_or_insert(now);
+        drop(pod);
+        self.pod_changed(key.clone());
     }
 
     /// Records why no group can be found for the pod at its current resourceVersion.

@@ -149,7 +149,7 @@ impl ClusterCache {
         if known == (&node, node_source, &groups, &zones) {
             return;
         }
-        if let Some(pod) = self.pods.get_mut(&key) {
+        if let Some(mut pod) = self.pods.get_mut(&key) {
             (pod.node, pod.node_source) = (node, node_source);
             (pod.gpu_groups, pod.numa) = (groups, zones);
         }

@@ -1,6 +1,6 @@
 //! PodGroups in the cache.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use schedlab_api::{Value, annotations, api_versions, conditions::BINDING_ERROR, resources};
 use schedlab_scheduler_core::{
@@ -14,7 +14,7 @@ use crate::{
         GoDuration, Malformed, Unit, at, list, name, parse_go_duration, parse_non_negative,
         parse_time, shown, text, time, uid,
     },
-    records::{Owner, pod},
+    records::{Marked, ObjectKey, Owner, pod},
 };
 
 /// The fields of a PodGroup that affect scheduling.
@@ -54,6 +54,59 @@ pub(crate) struct PodGroupRecord {
     /// Annotation [`DERIVED_SPEC_ANNOTATION`].
     pub(crate) derived_spec: Option<Name>,
     pub(crate) reported: ReportedGroupStatus,
+}
+
+/// KAI's priority classes, for clusters that lack them.
+const WELL_KNOWN_CLASSES: [(&str, i32); 4] =
+    [("train", 50), ("build-preemptible", 75), ("build", 100), ("inference", 125)];
+
+/// The priority of a class of KAI's own; `None` for other classes.
+pub(crate) fn well_known_priority(class: &str) -> Option<i32> {
+    WELL_KNOWN_CLASSES.iter().find(|(name, _)| *name == class).map(|(_, priority)| *priority)
+}
+
+/// Pod groups whose reported resources may differ from what their pods use.
+#[derive(Debug, Default)]
+pub(crate) struct GroupsToReport {
+    /// Any group may differ.
+    pub(crate) everything: bool,
+    pub(crate) keys: BTreeSet<ObjectKey>,
+}
+
+/// What some pod groups need, by their records alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum GroupMark {
+    /// The group is malformed, or its priority class is none of KAI's own, which are known even if
+    /// they do not exist.
+    Unusual,
+    /// A label of the group's owner names a priority class.
+    ClassLabel,
+    /// The group is malformed, or was tried without success and is not tried again.
+    Skipped,
+    /// The reported status says why the group waits, or the group is malformed.
+    Pending,
+}
+
+impl Marked for PodGroupRecord {
+    type Mark = GroupMark;
+
+    const MARKS: &'static [GroupMark] =
+        &[GroupMark::Unusual, GroupMark::ClassLabel, GroupMark::Skipped, GroupMark::Pending];
+
+    fn has_mark(&self, mark: GroupMark) -> bool {
+        match mark {
+            GroupMark::Unusual => {
+                let is_unusual = |class: &Name| well_known_priority(class).is_none();
+                self.malformed.is_some() || self.priority_class.as_ref().is_some_and(is_unusual)
+            }
+            GroupMark::ClassLabel => self.class_label.is_some(),
+            GroupMark::Skipped => {
+                let has_failed = SchedulingAttempts::Single { has_failed: true };
+                self.malformed.is_some() || self.attempts == has_failed
+            }
+            GroupMark::Pending => self.reported.pending.is_some() || self.malformed.is_some(),
+        }
+    }
 }
 
 /// `spec.schedulingBackoff`: how often the scheduler tries the group on a node pool.

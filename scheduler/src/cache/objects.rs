@@ -78,12 +78,16 @@ impl ClusterCache {
             Kind::Storage(kind) => self.clear_storage(kind),
             Kind::ConfigMap => self.config_maps.clear(),
             Kind::SchedulingGroup => self.scheduling_groups.groups.clear(),
-            Kind::PodGroup => self.groups.clear(),
+            Kind::PodGroup => {
+                self.groups.clear();
+                self.groups_to_report.everything = true;
+            }
             Kind::BindRequest => self.clear_bind_requests(),
             Kind::Pod => {
                 self.pods.clear();
                 self.undecoded_pods.clear();
                 self.members.clear();
+                self.missing_groups.clear();
                 self.resource_claims.pods.clear();
                 self.volumes.pods.clear();
                 self.config_maps.pods.clear();
@@ -95,12 +99,10 @@ impl ClusterCache {
             self.upsert(kind, object);
         }
         if kind == Kind::PodGroup {
-            self.members
-                .keys()
-                .cloned()
-                .collect::<Vec<_>>()
-                .iter()
-                .for_each(|is| self.refresh_pool_membership(is));
+            for group in self.members.keys().cloned().collect::<Vec<_>>() {
+                self.update_missing_group(&group);
+                self.refresh_pool_membership(&group);
+            }
         }
     }
 

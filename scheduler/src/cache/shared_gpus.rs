@@ -86,7 +86,7 @@ impl ClusterCache {
         let mut shape = PodShape::clone(&pod.shape);
         shape.requests.gpu_milli = gpu_milli;
         let shape = self.intern_shape(Arc::new(shape));
-        if let Some(pod) = self.pods.get_mut(&key) {
+        if let Some(mut pod) = self.pods.get_mut(&key) {
             pod.shape = shape;
         }
         self.revision += 1;

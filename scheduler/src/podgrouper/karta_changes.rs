@@ -4,7 +4,7 @@
 use schedlab_api::Value;
 use schedlab_scheduler_core::model::Name;
 
-use super::{may_be_grouped, warnings::Warning};
+use super::warnings::Warning;
 use crate::{
     api::{ApiClient, ApiError, object_path},
     apply::InvolvedObject,
@@ -48,7 +48,7 @@ impl PendingKartaChanges {
         let groups = cache.groups.iter().filter(|(key, group)| self.is_about(key, group));
         let pods = groups.flat_map(|(key, _)| cache.pods_of_group(key));
         let pods =
-            pods.filter(|(_, pod)| pod.is_ours && pod.owner.is_some() && may_be_grouped(pod));
+            pods.filter(|(_, pod)| pod.is_ours && pod.owner.is_some() && pod.may_be_grouped());
         pods.map(|(key, pod)| (key, pod.clone())).collect()
     }
 

@@ -7,7 +7,7 @@ use crate::{
     api::{ApiClient, ApiError, PatchKind, object_path},
     cache::ClusterCache,
     concurrency::WriteLimiter,
-    records::ObjectKey,
+    records::{ObjectKey, PodMark},
     watch::Kind,
 };
 
@@ -17,7 +17,7 @@ pub(crate) async fn mark_pods(
     cache: &mut ClusterCache,
     limiter: &mut WriteLimiter,
 ) -> Result<(), ApiError> {
-    let lacking = cache.pods.iter().filter(|(_, pod)| pod.needs_group_annotation());
+    let lacking = cache.pods.marked_records(PodMark::GroupAnnotation);
     let marks = lacking.filter_map(|(key, pod)| {
         Some(mark_pod(api, key, pod.group.as_ref()?, &SubGroupLabel::Keep))
     });

@@ -2,20 +2,34 @@
 //! (`schedulingBackoff: 1`), or the pods themselves are unschedulable. They do not count for fair
 //! shares, but `status.requested` of their queues includes them, like that of their PodGroups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schedlab_scheduler_core::{
     QueueUsage, Snapshot,
-    model::{Name, Pod, PodGroup, PodStatus, QueueId, ShapeId},
+    model::{Name, Pod, PodGroup, PodGroupId, PodStatus, QueueId, ShapeId},
     queues::{Charge, ChargeTable},
+};
+
+use crate::{
+    cache::{ClusterCache, GroupMark},
+    records::ObjectKey,
+    snapshot_builder::{BuiltSnapshot, find_group, pods_of_group},
 };
 
 /// Adds the requests of the pods that the scheduler skips to the usage of their queues and all
 /// ancestors of these.
-pub(crate) fn add_skipped_requests(uses: &mut BTreeMap<Name, QueueUsage>, snapshot: &Snapshot) {
+pub(crate) fn add_skipped_requests(
+    uses: &mut BTreeMap<Name, QueueUsage>,
+    cache: &ClusterCache,
+    built: &BuiltSnapshot,
+) {
+    let snapshot = &built.snapshot;
+    let groups = groups_with_skipped_pods(cache, built);
+    let pods = groups.iter().flat_map(|group| pods_of_group(cache, snapshot, *group));
     let left_alone =
-        snapshot.pods.iter().filter_map(|pod| request_of_backed_off_pod(pod, snapshot));
-    let unusable = snapshot.pod_groups.iter().filter_map(|group| {
+        pods.filter_map(|pod| request_of_backed_off_pod(&snapshot.pods[pod.0 as usize], snapshot));
+    let unusable = groups.iter().filter_map(|group| {
+        let group = &snapshot.pod_groups[group.0 as usize];
         let queue = group.queue_id()?;
         // Gated pods request nothing yet, as everywhere.
         let ready = group.unschedulable_members.iter().filter(|member| !member.gated);
@@ -42,6 +56,17 @@ pub(crate) fn add_skipped_requests(uses: &mut BTreeMap<Name, QueueUsage>, snapsh
     }
 }
 
+/// The groups of which pods may be skipped.
+fn groups_with_skipped_pods(cache: &ClusterCache, built: &BuiltSnapshot) -> BTreeSet<PodGroupId> {
+    let of_pods = built.unschedulable.keys().filter_map(|pod| {
+        let name = cache.pods.get(pod)?.group.clone()?;
+        Some(ObjectKey { namespace: pod.namespace.clone(), name })
+    });
+    let keys = cache.groups.marked(GroupMark::Skipped).cloned().chain(of_pods);
+    let found = keys.filter_map(|key| find_group(&built.snapshot.pod_groups, &key).ok());
+    found.map(|at| PodGroupId(u32::try_from(at).expect("pod group ids are 32 bits"))).collect()
+}
+
 /// Request and queue of a pending pod whose group is in scheduling backoff.
 fn request_of_backed_off_pod(pod: &Pod, snapshot: &Snapshot) -> Option<(ShapeId, QueueId)> {
     let group: &PodGroup = &snapshot.pod_groups[pod.group?.0 as usize];
@@ -54,7 +79,7 @@ mod tests {
     use schedlab_api::json;
 
     use super::*;
-    use crate::{cache::ClusterCache, config::Flavor, snapshot_builder::SnapshotBuilder};
+    use crate::{config::Flavor, snapshot_builder::SnapshotBuilder};
 
     /// The accounts of the core do not count gated pods either.
     #[test]
@@ -76,10 +101,10 @@ mod tests {
         ]);
         let mut translator = SnapshotBuilder::new(Flavor::Kai, 0);
         translator.refresh(&mut cache);
-        let snapshot = &translator.built.snapshot;
+        let (built, snapshot) = (&translator.built, &translator.built.snapshot);
         assert_eq!(snapshot.pod_groups[0].unschedulable_members.len(), 2);
         let mut uses = BTreeMap::new();
-        add_skipped_requests(&mut uses, snapshot);
+        add_skipped_requests(&mut uses, &cache, built);
         assert_eq!(uses["q"].requested.cpu_milli, 1000);
     }
 }

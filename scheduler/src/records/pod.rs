@@ -8,7 +8,7 @@ use schedlab_scheduler_core::model::{
 };
 
 use super::{
-    Condition, PodResourceClaim, PodVolumeClaim, extended_requests::ExtendedRequests,
+    Condition, Marked, PodResourceClaim, PodVolumeClaim, extended_requests::ExtendedRequests,
     find_condition, gpu_fractions, numa, pod_claims::required_config_maps, pod_requests, selectors,
 };
 use crate::parse::{Malformed, at, int32, list, name, strings, text, time, version};
@@ -72,6 +72,37 @@ pub(crate) struct PodRecord {
     /// Condition `PodBound` with status `False`, which says why the pod could not be bound so far.
     pub(crate) bind_failure: Option<Condition>,
     pub(crate) reported: ReportedPodStatus,
+}
+
+/// What some pods need, by their records alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PodMark {
+    /// The pod has no pod group: [`PodRecord::needs_group`].
+    Group,
+    /// Its pod group is not written to it: [`PodRecord::needs_group_annotation`].
+    GroupAnnotation,
+    /// Waiting pods with labels that may need a warning.
+    Warning,
+}
+
+impl Marked for PodRecord {
+    type Mark = PodMark;
+
+    const MARKS: &'static [PodMark] = &[PodMark::Group, PodMark::GroupAnnotation, PodMark::Warning];
+
+    fn has_mark(&self, mark: PodMark) -> bool {
+        match mark {
+            PodMark::Group => self.needs_group(),
+            PodMark::GroupAnnotation => self.needs_group_annotation(),
+            PodMark::Warning => {
+                let has_label = || {
+                    self.labels.contains_key(labels::TASK_PRIORITY)
+                        || self.labels.contains_key(labels::PRIORITY_CLASS)
+                };
+                self.is_ours && self.is_waiting() && has_label()
+            }
+        }
+    }
 }
 
 /// The status and annotations that were last written to the pod. No decision depends on them.
@@ -211,6 +242,19 @@ impl PodRecord {
     /// The assumed group, until the API server has its annotation.
     pub(crate) fn assumed_group(&self) -> Option<Name> {
         self.group.clone().filter(|_| !self.reported.has_group_annotation)
+    }
+
+    /// Whether the pod grouper must find a pod group for the pod.
+    pub(crate) fn needs_group(&self) -> bool {
+        self.group.is_none() && self.may_be_grouped()
+    }
+
+    /// Whether the pod grouper may put the pod into a pod group.
+    pub(crate) fn may_be_grouped(&self) -> bool {
+        self.scheduler == Scheduler::This
+            && !self.skip_grouping
+            && !self.is_finished()
+            && self.releasing_since.is_none()
     }
 
     /// Whether the group annotation must be written, since no binding under way carries it.

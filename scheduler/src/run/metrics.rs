@@ -21,10 +21,13 @@ use schedlab_scheduler_core::{
     model::{Name, Time},
 };
 
-pub(crate) use cycles::{CycleTimings, Stopwatch};
+pub(crate) use cycles::Stopwatch;
 
 use crate::{
-    cache::ClusterCache, config::QueueMetricLabel, logging::millis, progress::QueueSummary,
+    cache::ClusterCache,
+    config::QueueMetricLabel,
+    logging::millis,
+    progress::{CycleTimings, QueueSummary},
     usage::SharedUsage,
 };
 

@@ -10,14 +10,14 @@ use schedlab_scheduler_core::{
 
 use super::{
     Scheduler,
-    metrics::{self, CycleTimings, Stopwatch},
+    metrics::{self, Stopwatch},
 };
 use crate::{
     api::ApiError,
     apply::ApplyOutcome,
-    cache::idle_reservations_message,
+    cache::{GroupsToReport, idle_reservations_message},
     config::{Component, Flavor, NodePool},
-    progress::QueueSummary,
+    progress::{CycleTimings, QueueSummary},
     queue_controller::{self, pod_groups},
 };
 
@@ -74,10 +74,8 @@ impl Scheduler {
             Flavor::Kai if !self.config.runs(Component::QueueController) => Ok(()),
             Flavor::Kai => {
                 let mut usage = after.clone();
-                queue_controller::add_skipped_requests(
-                    &mut usage,
-                    &self.snapshot_builder.built.snapshot,
-                );
+                let built = &self.snapshot_builder.built;
+                queue_controller::add_skipped_requests(&mut usage, &self.cache, built);
                 queue_controller::write_queue_statuses(
                     &self.api,
                     &mut self.cache,
@@ -99,7 +97,11 @@ impl Scheduler {
     ) -> Result<(), ApiError> {
         let is_due = self.config.runs(Component::QueueController)
             && (plan.is_some() || !self.config.runs(Component::Scheduler));
-        if self.config.flavor == Flavor::Kube || !is_due {
+        if self.config.flavor == Flavor::Kube || !self.config.runs(Component::QueueController) {
+            self.cache.groups_to_report = GroupsToReport::default();
+            return Ok(());
+        }
+        if !is_due {
             return Ok(());
         }
         let snapshot = &self.snapshot_builder.built.snapshot;
@@ -118,6 +120,7 @@ impl Scheduler {
         plan: &Plan,
         outcome: &ApplyOutcome,
         uses: &BTreeMap<Name, QueueUsage>,
+        timings: CycleTimings,
     ) {
         let queue = |queue: &Queue| {
             let account = uses.get(&queue.name).cloned().unwrap_or_default();
@@ -139,6 +142,7 @@ impl Scheduler {
             status.waiting_groups = plan.waiting.len();
             status.last_failure.clone_from(&outcome.failure);
             status.queues = queues;
+            status.timings = timings;
         });
     }
 

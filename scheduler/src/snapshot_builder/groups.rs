@@ -14,7 +14,7 @@ use super::{queues::QueueLookup, sub_groups::sub_group_index};
 use crate::{
     cache::{
         ClusterCache, PodGroupRecord, PriorityClassRecord, SchedulingAttempts,
-        SchedulingGroupRecord, gang_key, scheduling_group_key,
+        SchedulingGroupRecord, gang_key, scheduling_group_key, well_known_priority,
     },
     config::Flavor,
     records::{ObjectKey, PodRecord},
@@ -24,10 +24,6 @@ use crate::{
 const DEFAULT_PRIORITY: i32 = 50;
 /// The priority from which workloads are non-preemptible, unless they set `preemptibility`.
 const NON_PREEMPTIBLE_PRIORITY_MIN: i32 = 100;
-
-/// KAI's priority classes, for clusters that lack them.
-const WELL_KNOWN_CLASSES: [(&str, i32); 4] =
-    [("train", 50), ("build-preemptible", 75), ("build", 100), ("inference", 125)];
 
 /// Keys of all pod groups that may be in the snapshot.
 pub(super) fn group_keys(cache: &ClusterCache, flavor: Flavor) -> BTreeSet<ObjectKey> {
@@ -91,7 +87,7 @@ pub(super) fn topologies(cache: &ClusterCache) -> Vec<Topology> {
 }
 
 /// The position of a key among groups, or in `Err` the position at which to insert it.
-pub(super) fn find_group(groups: &[PodGroup], key: &ObjectKey) -> Result<usize, usize> {
+pub(crate) fn find_group(groups: &[PodGroup], key: &ObjectKey) -> Result<usize, usize> {
     groups
         .binary_search_by(|group| (&group.namespace, &group.name).cmp(&(&key.namespace, &key.name)))
 }
@@ -178,14 +174,13 @@ fn single_sub_group(min_member: u32) -> SubGroup {
 
 /// Whether the PriorityClass exists, or is one of KAI's own.
 pub(crate) fn is_known_class(classes: &BTreeMap<Name, PriorityClassRecord>, class: &Name) -> bool {
-    classes.contains_key(class) || WELL_KNOWN_CLASSES.iter().any(|(name, _)| *name == &**class)
+    classes.contains_key(class) || well_known_priority(class).is_some()
 }
 
 fn class_priority(cache: &ClusterCache, class: Option<&Name>) -> i32 {
     if let Some(stated) = class {
-        let well_known = || WELL_KNOWN_CLASSES.iter().find(|(name, _)| *name == &**stated);
         let value = cache.priority_classes.get(stated).map(|class| class.value);
-        if let Some(value) = value.or_else(|| well_known().map(|(_, value)| *value)) {
+        if let Some(value) = value.or_else(|| well_known_priority(stated)) {
             return value;
         }
     }

@@ -72,6 +72,20 @@ pub fn full_fleet(nodes: u32) -> Snapshot {
     cluster.into_snapshot()
 }
 
+/// A settled fleet: every pod has a node, ten pods on each, of which seven request a GPU; jobs of
+/// fifty queues.
+pub fn settled_fleet(nodes: u32) -> Snapshot {
+    let mut cluster = SnapshotBuilder::new(nodes);
+    let leaves = cluster.add_two_departments(50, nodes * GPUS_PER_NODE);
+    for job in 0..nodes * 10 {
+        let gpus = u32::from(job / nodes < 7);
+        let (queue, node) = (leaves[job as usize % leaves.len()], Some(NodeId(job % nodes)));
+        let job_of = SyntheticJob { queue, gpus, node, ..SyntheticJob::default() };
+        cluster.add_job(&format!("running-{job:06}"), job_of);
+    }
+    cluster.into_snapshot()
+}
+
 /// Every GPU runs a one-GPU job of a borrowing queue; one gang of half the nodes, with eight GPUs
 /// per pod, reclaims them.
 pub fn large_gang_against_singles(nodes: u32) -> Snapshot {

@@ -1,34 +1,23 @@
 //! A comparison as one page: the figures, and plots over time with A beside B.
 
-mod plot;
-mod side_series;
-
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use schedlab_view::drawing;
+use schedlab_view::plot::{self, Plot, PlotShape};
 
 use super::comparison::{self, ComparedFigure, Comparison};
 use super::figure::Scope;
 use super::results::Results;
 use super::table::TableContext;
-use plot::{Curve, lines, stacked};
-use side_series::SideSeries;
+use crate::experiment::{QueueAmount, SeriesMeans};
+use crate::plots;
 
-/// Number of queues with a colour of their own in a plot.
-const QUEUES_SHOWN: usize = 8;
-
-const STYLE: &str = "
-:root { color-scheme: light dark; --line: #8886; --good: #1a7f37; --bad: #cf222e; }
+/// The styles of this page alone.
+const STYLES: &str = "
+:root { --good: #1a7f37; --bad: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --good: #3fb950; --bad: #ff7b72; } }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
-table { border-collapse: collapse; }
-td, th { padding: .15rem .7rem; text-align: right; border-bottom: 1px solid var(--line); }
+td, th { padding: .15rem .7rem; text-align: right; }
 td:first-child, th:first-child { text-align: left; }
-tr.better td { color: var(--good); } tr.worse td { color: var(--bad); }
-.sides { display: grid; grid-template-columns: repeat(auto-fit, minmax(20rem, 1fr)); gap: 1rem; }
-figure { margin: 0; } figcaption { font-weight: 600; }
-svg { width: 100%; height: auto; }
-svg text { fill: currentColor; font: 11px system-ui, sans-serif; }
-.key span { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em; }
-.kept { color: var(--good); } .broken { color: var(--bad); }
+tr.better td, .kept { color: var(--good); } tr.worse td, .broken { color: var(--bad); }
 ";
 
 /// The page.
@@ -38,8 +27,8 @@ pub(super) fn page(
     results: &Results,
 ) -> String {
     let pairs = comparison::pairs(results);
-    let a = SideSeries::mean_of(pairs.iter().filter_map(|pair| pair.a.series.as_ref()));
-    let b = SideSeries::mean_of(pairs.iter().filter_map(|pair| pair.b.series.as_ref()));
+    let a = SeriesMeans::of(pairs.iter().filter_map(|pair| pair.a.series.as_ref()));
+    let b = SeriesMeans::of(pairs.iter().filter_map(|pair| pair.b.series.as_ref()));
     let header = context.header;
     let page = html! {
         (DOCTYPE)
@@ -48,7 +37,7 @@ pub(super) fn page(
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { "schedlab compare" }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(drawing::STYLES)) (PreEscaped(plot::STYLES)) (PreEscaped(STYLES)) }
             }
             body {
                 h1 { "Comparison of " code { (header.a) } " and " code { (header.b) } }
@@ -60,7 +49,7 @@ pub(super) fn page(
                 @for verdict in context.verdicts {
                     p class=(if verdict.is_kept { "kept" } else { "broken" }) { (verdict) }
                 }
-                (plots(comparison, &a, &b))
+                (over_time(comparison, &a, &b))
                 h2 { "Figures" }
                 (figures(comparison))
             }
@@ -69,61 +58,52 @@ pub(super) fn page(
     page.into_string()
 }
 
-fn plots(comparison: &Comparison, a: &SideSeries, b: &SideSeries) -> Markup {
-    let queues = SideSeries::largest_queues(&[a, b], QUEUES_SHOWN);
-    let top = |series: fn(&SideSeries) -> &Vec<f64>| {
-        let values = [a, b].map(series).into_iter().flatten();
-        values.copied().fold(1.0, f64::max)
+fn over_time(comparison: &Comparison, a: &SeriesMeans, b: &SeriesMeans) -> Markup {
+    let sides = |plot: &dyn Fn(&SeriesMeans) -> Plot| side_by_side([plot(a), plot(b)]);
+    let queues = |amount| {
+        let shown = plots::queues_shown(&[a, b], amount);
+        sides(&|side| plots::queues(side, &shown, amount))
     };
-    let used = top(|side| &side.used_gpus);
-    let pending = top(|side| &side.pending_gpus);
-    let pair = |plot: &dyn Fn(&SideSeries, &str) -> Markup| {
-        html! { div.sides { (plot(a, "A")) (plot(b, "B")) } }
-    };
+    let mut all = Vec::new();
+    all.extend(queues(QueueAmount::Used));
+    all.extend(queues(QueueAmount::Pending));
+    all.extend(sides(&plots::fragmentation));
+    all.extend(marked_queues(comparison, a, b));
     html! {
         h2 { "Over time" }
         p { "Means over the seeds." }
-        h3 { "Used GPUs by queue" }
-        p.key {
-            @for (at, queue) in queues.iter().enumerate() {
-                span style=(format!("background:{}", plot::colour(at))) {} (queue)
-            }
-            span style=(format!("background:{}", plot::OTHER)) {} "other queues"
-        }
-        (pair(&|side, name| stacked(name, side, &queues, used)))
-        h3 { "GPUs that pending pods request" }
-        (pair(&|side, name| {
-            lines(name, &side.hours, &[Curve::of(0, &side.pending_gpus)], pending)
-        }))
-        h3 { "Fragmentation: free GPUs on nodes in use, in percent of free GPUs" }
-        (pair(&|side, name| {
-            lines(name, &side.hours, &[Curve::of(0, &side.fragmentation_percent)], 100.0)
-        }))
-        (marked_queues(comparison, a, b))
+        (plot::plots_grid(&all))
     }
 }
 
+/// The plots of A and B with one axis.
+fn side_by_side([mut a, mut b]: [Plot; 2]) -> [Plot; 2] {
+    let max = a.top().max(b.top());
+    for (plot, side) in [(&mut a, "A"), (&mut b, "B")] {
+        plot.title = format!("{side}: {}", plot.title);
+        plot.max = Some(max);
+    }
+    [a, b]
+}
+
 /// The use of each queue that differs beyond chance, A and B in one plot.
-fn marked_queues(comparison: &Comparison, a: &SideSeries, b: &SideSeries) -> Markup {
+fn marked_queues(comparison: &Comparison, a: &SeriesMeans, b: &SeriesMeans) -> Vec<Plot> {
     let is_marked = |row: &&ComparedFigure| row.is_beyond_chance && row.key.scope == Scope::Queue;
     let mut marked: Vec<&str> =
         comparison.rows.iter().filter(is_marked).map(|row| row.key.of.as_str()).collect();
     marked.dedup();
-    let plot = |queue: &str| {
-        let (a_used, b_used) = (a.queue_used(queue), b.queue_used(queue));
-        let top = a_used.iter().chain(&b_used).copied().fold(1.0, f64::max);
-        lines(queue, &a.hours, &[Curve::of(0, &a_used), Curve::of(1, &b_used)], top)
+    let curve = |name: &str, side: &SeriesMeans, queue: &str| {
+        plots::curve(name, side, &side.queue(queue, QueueAmount::Used))
     };
-    html! {
-        @if !marked.is_empty() {
-            h3 { "Used GPUs of queues that differ beyond chance" }
-            p.key {
-                span style=(format!("background:{}", plot::colour(0))) {} "A"
-                span style=(format!("background:{}", plot::colour(1))) {} "B"
-            }
-            div.sides { @for queue in marked { (plot(queue)) } }
-        }
-    }
+    let plot = |queue: &&str| Plot {
+        title: format!("Used GPUs of {queue}"),
+        description: "The queue differs beyond chance.".to_owned(),
+        unit: "GPUs".to_owned(),
+        max: None,
+        shape: PlotShape::Lines,
+        series: vec![curve("A", a, queue), curve("B", b, queue)],
+    };
+    marked.iter().map(plot).collect()
 }
 
 fn figures(comparison: &Comparison) -> Markup {

@@ -277,7 +277,35 @@ enum StepOutcome {
     Interrupted,
 }
 
+/// Runs a step, and asks the audit whatever its outcome.
 async fn run_step(
+    world: &mut World,
+    step: &Step,
+    steps: &Collection<World>,
+    settings: &RunSettings,
+) -> StepOutcome {
+    match run_step_alone(world, step, steps, settings).await {
+        StepOutcome::Failed(failure) => {
+            StepOutcome::Failed(failure_with_breach(failure, world.first_audit_breach()))
+        }
+        outcome @ (StepOutcome::Passed | StepOutcome::Interrupted) => outcome,
+    }
+}
+
+/// A failure of a step during which an audit rule was broken tells the breach first, which is the
+/// cause more often than not.
+fn failure_with_breach(failure: StepFailure, breach: Option<String>) -> StepFailure {
+    let is_mismatch = matches!(failure.kind, FailureKind::Step | FailureKind::Timeout);
+    match breach.filter(|_| is_mismatch) {
+        Some(breach) => {
+            let message = format!("{breach}\nthe step failed, too: {}", failure.message);
+            StepFailure { kind: FailureKind::Audit, message, ..failure }
+        }
+        None => failure,
+    }
+}
+
+async fn run_step_alone(
     world: &mut World,
     step: &Step,
     steps: &Collection<World>,
@@ -450,4 +478,24 @@ fn mark_snapshot_steps<'r>(
         step.outcome = outcome;
     }
     broken.first().map(|(step, _)| step.line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_breach_during_a_step_that_fails_is_told_first() {
+        let failure = |kind, message: &str| StepFailure { kind, line: 7, message: message.into() };
+        let of = |kind| {
+            let told = failure_with_breach(failure(kind, "got 1"), Some("rule 1".to_owned()));
+            (told.kind, told.line, told.message)
+        };
+        let both = "rule 1\nthe step failed, too: got 1".to_owned();
+        assert_eq!(of(FailureKind::Step), (FailureKind::Audit, 7, both.clone()));
+        assert_eq!(of(FailureKind::Timeout), (FailureKind::Audit, 7, both));
+        assert_eq!(of(FailureKind::Panic), (FailureKind::Panic, 7, "got 1".to_owned()));
+        let alone = failure_with_breach(failure(FailureKind::Step, "got 1"), None);
+        assert_eq!((alone.kind, alone.message.as_str()), (FailureKind::Step, "got 1"));
+    }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use schedlab_api::Value;
-use schedlab_scheduler::{Config, config::names};
+use schedlab_scheduler::{Config, Flavor, config::names};
 use serde::Deserialize;
 
 use super::adapters::{GangApi, Inexpressible, QueueApi, Queues, Translator};
@@ -338,6 +338,18 @@ impl Target {
         Ok((definitions, self.prerequisites.priority_class_objects()))
     }
 
+    /// The kind of an object that a CRD of the target defines; `None` if another one defines it, or
+    /// if the CRDs cannot be read.
+    pub(crate) fn own_kind_of(&self, object: &Value) -> Option<String> {
+        let (group, _) = object["apiVersion"].as_str()?.split_once('/')?;
+        let kind = object["kind"].as_str()?;
+        let (definitions, _) = self.cluster_objects().ok()?;
+        let defines = |definition: &Value| {
+            definition["spec"]["group"] == group && definition["spec"]["names"]["kind"] == kind
+        };
+        definitions.iter().any(defines).then(|| kind.to_owned())
+    }
+
     /// The objects that each scenario gets before the programs of the target start.
     ///
     /// # Errors
@@ -393,6 +405,22 @@ impl Target {
     /// `None` for our scheduler, whose times its configuration sets.
     pub(crate) fn own_times(&self) -> Option<OwnTimes> {
         self.times
+    }
+
+    /// How often the scheduler acts by itself in real time.
+    pub fn real_times(&self) -> OwnTimes {
+        let period = self.period.unwrap_or(Duration::from_secs(1));
+        self.times.unwrap_or(OwnTimes { cycle: period, backoff: period })
+    }
+
+    /// The flavor whose objects describe jobs to the scheduler: KAI's queues and pod groups, or
+    /// pods alone. `None` if it reads queues of another API.
+    pub fn flavor_of_jobs(&self) -> Option<Flavor> {
+        match self.queues {
+            QueueApi::Kai => Some(Flavor::Kai),
+            QueueApi::None => Some(Flavor::Kube),
+            QueueApi::Kueue | QueueApi::Volcano | QueueApi::YuniKorn => None,
+        }
     }
 
     /// Whether the scheduler uses the words of this dialect in reasons and events.
@@ -725,6 +753,28 @@ mod tests {
         );
         let error = read(&format!("{kueue}rootQueue: all\ncapabilities: []")).unwrap_err();
         assert!(error.starts_with("t.yaml: rootQueue: got \"all\", expected no value"), "{error}");
+    }
+
+    #[test]
+    fn kinds_that_crds_of_the_target_define_are_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let definition = "kind: CustomResourceDefinition\n\
+                          spec: {group: scheduling.run.ai, names: {kind: PodGroup}}\n";
+        std::fs::write(folder.path().join("crds.yaml"), definition).unwrap();
+        let text = format!(
+            "name: x\nqueues: none\ncapabilities: []\nfolder: {}\nprerequisites: {{crds: [crds.yaml]}}\n\
+             programs: [{{name: a, command: a}}]\n",
+            folder.path().display()
+        );
+        let target = Target::parse_target_file("t.yaml", &text, &SchedulerSource::Ours).unwrap();
+        let own = |version: &str, kind: &str| {
+            target.own_kind_of(&json!({"apiVersion": version, "kind": kind}))
+        };
+        assert_eq!(own("scheduling.run.ai/v2alpha2", "PodGroup").as_deref(), Some("PodGroup"));
+        assert_eq!(own("scheduling.run.ai/v2", "Queue"), None);
+        assert_eq!(own("scheduling.k8s.io/v1beta1", "PodGroup"), None);
+        assert_eq!(own("v1", "Pod"), None);
+        assert_eq!(Target::ours().own_kind_of(&json!({"kind": "Pod"})), None);
     }
 
     #[test]

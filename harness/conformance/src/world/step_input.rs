@@ -131,9 +131,11 @@ impl World {
         Ok(objects)
     }
 
-    /// Adds the source location of the field that an API error is about to the error.
+    /// Adds the source location of the field that an API error is about to the error. A field that
+    /// the target's own CRDs lack is recorded: the scenario is skipped, because the API server and
+    /// not the scheduler refused it.
     pub(crate) async fn locate_error(
-        &self,
+        &mut self,
         document: &ManifestDocument,
         error: anyhow::Error,
     ) -> anyhow::Error {
@@ -165,6 +167,7 @@ impl World {
         }
         match (field, refusal.filter(|refusal| refusal.is_unknown_field)) {
             (Some(field), Some(_)) => {
+                self.record_unknown_field(object, &field);
                 let text = |name: &str| object[name].as_str().unwrap_or_default();
                 let siblings = self.api.sibling_fields(text("apiVersion"), text("kind"), &field);
                 let siblings = siblings.await.join(", ");

@@ -45,6 +45,14 @@ impl World {
         }
     }
 
+    /// Remembers that a CRD of the target lacks a field; nothing if the target brings no CRD for the
+    /// object.
+    pub(super) fn record_unknown_field(&mut self, object: &Value, field: &str) {
+        let Some(kind) = self.target.own_kind_of(object) else { return };
+        let reason = format!("{kind} has no field {field} in its CRDs");
+        self.unsupported.get_or_insert(Unsupported { capability: "api-fields", reason });
+    }
+
     /// Adds the target's labels and annotations to these documents, and the target's objects to the
     /// list. Returns what must exist before them.
     pub(super) async fn adapt_documents(

@@ -34,6 +34,7 @@ element("lesson").addEventListener("click", async (event) => {
     shownRevision = null;
     target.disabled = true;
     await askLesson(target.dataset.lesson, {});
+    await showQuiz();
     target.disabled = false;
   }
 });

@@ -29,7 +29,7 @@ const REBIND_DELAY: Duration = Duration::from_secs(1);
 pub(crate) fn run(statement: &mut Statement<'_>) -> Staleness {
     let mut staleness = Staleness::default();
     let unbindable = unbindable_pods(statement);
-    for id in statement.groups() {
+    for id in statement.possibly_stale_groups() {
         let group = statement.group(id);
         let minimum = unmet_minimum(statement, id, &unbindable);
         if minimum.is_some() != group.stale_since.is_some() {
@@ -61,10 +61,10 @@ type UnbindablePods = BTreeMap<(PodGroupId, usize), u32>;
 
 fn unbindable_pods(session: &Session<'_>) -> UnbindablePods {
     let mut unbindable = UnbindablePods::new();
-    for id in session.pod_ids() {
+    for id in session.pods_with_failed_bindings() {
         let pod = session.pod(id);
-        let has_a_place = || matches!(session.state(id), PodState::Allocated(_));
-        if let Some(group) = pod.group.filter(|_| pod.binding_failed && has_a_place()) {
+        let has_a_place = matches!(session.state(id), PodState::Allocated(_));
+        if let Some(group) = pod.group.filter(|_| has_a_place) {
             *unbindable.entry((group, pod.sub_group)).or_default() += 1;
         }
     }
@@ -135,11 +135,9 @@ impl GangMembers<'_> {
 }
 
 fn evict_gang(statement: &mut Statement<'_>, id: PodGroupId, min_member: u32) {
-    let snapshot = statement.snapshot;
-    for (pod, at) in snapshot.pods.iter().zip(0..) {
-        if pod.group == Some(id) && statement.can_evict(PodId(at)) {
-            statement.evict(PodId(at));
-        }
+    let pods = statement.pods_of_group(id).filter(|pod| statement.can_evict(*pod));
+    for pod in pods.collect::<Vec<_>>() {
+        statement.evict(pod);
     }
     statement.commit_evictions(|_| EvictionCause::StaleGang { min_member });
 }

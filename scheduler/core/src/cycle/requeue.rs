@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{
     framework::{MinRuntimeProtection, Session},
-    model::{PodGroupId, PodStatus, QueueId},
+    model::{PodGroupId, QueueId},
     reason::{DelayStart, Reason},
     solver::min_runtime::{remaining_preemption_delay, remaining_runtime},
 };
@@ -14,21 +14,16 @@ use crate::{
 /// job is pending.
 pub(crate) fn next_deadline(session: &Session<'_>) -> Option<Duration> {
     let now = session.snapshot.now;
-    let is_incomplete = |group: &PodGroupId| {
-        let members = session.members(*group);
-        members.has_waiting() || members.has_pipelined()
-    };
-    let incomplete = || session.groups().filter(is_incomplete);
-    incomplete().next()?;
-    let delays =
-        incomplete().filter_map(|group| remaining_preemption_delay(now, session.group(group)));
-    let protections = session.groups().flat_map(|group| remaining_min_runtimes(session, group));
-    let leaving = session.snapshot.pods.iter().filter(|pod| pod.status == PodStatus::Releasing);
-    let stuck = leaving.filter_map(|pod| {
-        let left = session
-            .profile
-            .release_timeout?
-            .checked_sub(now.elapsed_since(pod.releasing_since?))?;
+    session.incomplete_groups().next()?;
+    let delays = session
+        .incomplete_groups()
+        .filter_map(|group| remaining_preemption_delay(now, session.group(group)));
+    let protected = has_min_runtimes(session).then(|| session.groups());
+    let protections =
+        protected.into_iter().flatten().flat_map(|group| remaining_min_runtimes(session, group));
+    let stuck = session.terminating_pods().filter_map(|pod| {
+        let since = session.pod(pod).releasing_since?;
+        let left = session.profile.release_timeout?.checked_sub(now.elapsed_since(since))?;
         Some(left + Duration::from_millis(1))
     });
     delays.chain(protections).chain(stuck).min()
@@ -84,6 +79,14 @@ pub(crate) const fn lacks_capacity(reason: &Reason) -> bool {
             | Reason::GangDoesNotFit { .. }
             | Reason::NoTopologyDomain(crate::reason::NoTopologyDomain { invalid_level: None, .. })
     )
+}
+
+/// Whether the profile or a queue sets a minimum run time.
+fn has_min_runtimes(session: &Session<'_>) -> bool {
+    let profile = [session.profile.preempt_min_runtime, session.profile.reclaim_min_runtime];
+    let queues = session.snapshot.queues.iter();
+    let queues = queues.flat_map(|queue| [queue.preempt_min_runtime, queue.reclaim_min_runtime]);
+    queues.flatten().chain(profile).any(|minimum| !minimum.is_zero())
 }
 
 /// For each minimum run time that may protect the running gang: the time that remains of it.

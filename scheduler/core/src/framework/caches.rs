@@ -8,21 +8,23 @@ use std::{
 };
 
 use super::{
-    Session, evictable_capacity::EvictableCapacity, node_ranking::NodeRankings,
+    Session, evictable_capacity::EvictableCapacity, node_ranking::NodeRankings, pod::PodFacts,
     selector_cache::SelectorCache, topology::DomainPaths,
 };
 use crate::{
     Snapshot,
     devices::AllocationOutcomeCache,
-    model::{PodGroupId, PodShape, PodStatus, ShapeId},
-    queues::{JobKey, MinimumStatus, age_ranks},
+    model::{PodGroupId, PodShape, ShapeId},
+    queues::{JobKey, MinimumStatus, age_ranks, groups_by_age},
 };
 
 /// Values that are derived from the snapshot, or from the state of nodes, on first use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Caches {
-    /// Age ranks of all pod groups. Computed lazily, because many cycles queue no jobs.
-    age_ranks: OnceCell<Vec<u32>>,
+    /// The pod groups by age. Computed lazily, because many cycles queue no jobs.
+    pub(super) groups_by_age: OnceCell<Arc<Vec<PodGroupId>>>,
+    /// Age ranks of all pod groups.
+    age_ranks: OnceCell<Arc<Vec<u32>>>,
     /// The most frequent shapes that request GPUs, with their numbers of pods. Computed lazily,
     /// because few profiles need it.
     gpu_demand: OnceCell<Vec<(ShapeId, i64)>>,
@@ -39,7 +41,8 @@ pub(super) struct Caches {
 impl<'s> Session<'s> {
     /// The most frequent shapes that request GPUs, each with its number of unfinished pods.
     pub fn gpu_demand(&self) -> Vec<(&'s PodShape, i64)> {
-        let demand = self.caches.gpu_demand.get_or_init(|| gpu_demand(self.snapshot));
+        let demand =
+            self.caches.gpu_demand.get_or_init(|| gpu_demand(self.snapshot, self.pods.facts()));
         let shape = |id: ShapeId| &self.snapshot.shapes[id.0 as usize];
         demand.iter().map(|(id, count)| (shape(*id), *count)).collect()
     }
@@ -51,7 +54,11 @@ impl<'s> Session<'s> {
 
     /// The group's position in the job order of its queue if it had this minimum status.
     pub fn job_key(&self, group: PodGroupId, minimum_status: MinimumStatus) -> JobKey {
-        let ranks = self.caches.age_ranks.get_or_init(|| age_ranks(&self.snapshot.pod_groups));
+        let by_age = || Arc::new(groups_by_age(&self.snapshot.pod_groups));
+        let ranks = self
+            .caches
+            .age_ranks
+            .get_or_init(|| Arc::new(age_ranks(self.caches.groups_by_age.get_or_init(by_age))));
         let (priority, age_rank) = (self.group(group).priority, ranks[group.0 as usize]);
         JobKey::new(&self.profile.job_order, priority, minimum_status, age_rank, group)
     }
@@ -62,12 +69,11 @@ const DEMAND_SHAPES_MAX: usize = 64;
 
 /// The most frequent shapes that request GPUs, each with its number of unfinished pods. Equally
 /// frequent shapes are in order of first use.
-fn gpu_demand(snapshot: &Snapshot) -> Vec<(ShapeId, i64)> {
+fn gpu_demand(snapshot: &Snapshot, pods: &[PodFacts]) -> Vec<(ShapeId, i64)> {
     let mut counts: Vec<(ShapeId, i64)> =
         (0..).map(ShapeId).zip(snapshot.shapes.iter().map(|_| 0)).collect();
-    for pod in &snapshot.pods {
-        let ended = matches!(pod.status, PodStatus::Succeeded | PodStatus::Failed);
-        counts[pod.shape.0 as usize].1 += i64::from(!ended);
+    for pod in pods {
+        counts[pod.shape.0 as usize].1 += i64::from(!pod.has_ended);
     }
     let asks_gpus = |shape: ShapeId| snapshot.shapes[shape.0 as usize].requests_plain_gpus();
     counts.retain(|(shape, count)| *count > 0 && asks_gpus(*shape));

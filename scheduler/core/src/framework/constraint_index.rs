@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Session;
+use super::{Session, group_states::GroupStates, pod::PodFacts};
 use crate::{
     Snapshot,
     devices::{AllocationFailure, AllocationProblem},
@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Pods with constraints on other pods, so that checks can skip the rest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConstraintIndex {
     anti_affinity: Vec<PodId>,
     affinity: Vec<PodId>,
@@ -26,13 +26,13 @@ pub(super) struct ConstraintIndex {
 }
 
 impl ConstraintIndex {
-    pub(super) fn new(snapshot: &Snapshot) -> Self {
+    pub(super) fn new(snapshot: &Snapshot, facts: &[PodFacts], groups: &GroupStates) -> Self {
         let with = |cares: fn(&PodShape) -> bool| {
             let shapes: Vec<bool> = snapshot.shapes.iter().map(cares).collect();
             if !shapes.contains(&true) {
                 return Vec::new();
             }
-            let pods = snapshot.pods.iter().zip(0..);
+            let pods = facts.iter().zip(0..);
             let caring = pods.filter(|(pod, _)| shapes[pod.shape.0 as usize]);
             caring.map(|(_, at)| PodId(at)).collect()
         };
@@ -41,11 +41,11 @@ impl ConstraintIndex {
                 .fractional_gpu
                 .is_some_and(|shared| matches!(shared.fraction, GpuFraction::MemoryMib(_)))
         };
-        let group_of = |pod: PodId| snapshot.pods[pod.0 as usize].group;
+        let group_of = |pod: PodId| facts[pod.0 as usize].group;
         Self {
             gpu_memory_groups: with(memory).into_iter().filter_map(group_of).collect(),
             anti_affinity: with(|shape| !shape.pod_anti_affinity.is_empty()),
-            topology_groups: pods_with_topology(snapshot),
+            topology_groups: pods_with_topology(facts, groups),
             claims: with(|shape| !shape.claims.is_empty()),
             claim_holders: claim_holders(snapshot),
             volumes: with(|shape| !shape.volumes.is_empty()),
@@ -64,9 +64,12 @@ fn claim_holders(snapshot: &Snapshot) -> Option<BTreeMap<Name, Vec<PodId>>> {
             || shape.claims.iter().any(|claim| claim.reach.is_pending())
     };
     let has_claims = |shape: &PodShape| shape.claim_requests().next().is_some();
+    if !snapshot.shapes.iter().any(has_claims) {
+        return None;
+    }
     let are_counts_exact = !snapshot.shapes.iter().any(needs_search)
         && !snapshot.nodes.iter().any(Node::needs_device_search);
-    if are_counts_exact || !snapshot.shapes.iter().any(has_claims) {
+    if are_counts_exact {
         return None;
     }
     let mut holders: BTreeMap<Name, Vec<PodId>> = BTreeMap::new();
@@ -79,16 +82,18 @@ fn claim_holders(snapshot: &Snapshot) -> Option<BTreeMap<Name, Vec<PodId>>> {
     Some(holders)
 }
 
-fn pods_with_topology(snapshot: &Snapshot) -> BTreeMap<PodGroupId, Vec<PodId>> {
-    let mut placed: BTreeMap<PodGroupId, Vec<PodId>> = BTreeMap::new();
-    let groups = (0..).map(PodGroupId).zip(&snapshot.pod_groups);
-    placed.extend(
-        groups.filter(|(_, group)| group.has_topology_constraint()).map(|(id, _)| (id, Vec::new())),
-    );
+fn pods_with_topology(
+    facts: &[PodFacts],
+    groups: &GroupStates,
+) -> BTreeMap<PodGroupId, Vec<PodId>> {
+    let groups = (0..).map(PodGroupId).zip(groups.facts());
+    let constrained = groups.filter(|(_, facts)| facts.has_topology_constraint);
+    let mut placed: BTreeMap<PodGroupId, Vec<PodId>> =
+        constrained.map(|(id, _)| (id, Vec::new())).collect();
     if placed.is_empty() {
         return placed;
     }
-    for (pod, id) in snapshot.pods.iter().zip(0..) {
+    for (pod, id) in facts.iter().zip(0..) {
         if let Some(pods) = pod.group.and_then(|group| placed.get_mut(&group)) {
             pods.push(PodId(id));
         }

@@ -8,10 +8,11 @@ use std::{
 };
 
 use super::{
-    CapacityRequest, FreeCapacity, Session, fraction_units_on, node::NodeStates,
-    topology::ResolvedLevels,
+    CapacityRequest, FreeCapacity, PodState, Profile, Session, fraction_units_on, node::NodeStates,
+    pod::PodStates, topology::ResolvedLevels,
 };
 use crate::{
+    Snapshot,
     model::{Name, NodeId, PodGroupId, PodId, ShapeId},
     profile::Action,
     resources::Resources,
@@ -21,7 +22,7 @@ use crate::{
 /// holds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EvictableCapacity {
-    nodes: OnceCell<FreeAfterEvictions>,
+    pub(super) nodes: OnceCell<FreeAfterEvictions>,
     /// Maximum number of pods of each shape on all nodes.
     pods: RefCell<BTreeMap<ShapeId, u64>>,
     /// Maximum number of pods in each domain, by shape of the pods, topology and depth of the
@@ -29,8 +30,9 @@ pub(super) struct EvictableCapacity {
     pods_in_domains: RefCell<BTreeMap<(ShapeId, Name, usize), Vec<u64>>>,
 }
 
-#[derive(Clone, Debug)]
-struct FreeAfterEvictions {
+/// The free capacity of all nodes as if no preemptible pod ran, and its sum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FreeAfterEvictions {
     by_node: Vec<FreeCapacity>,
     total: Resources,
 }
@@ -131,29 +133,62 @@ impl Session<'_> {
         counts.collect()
     }
 
-    fn free_after_evictions(&self) -> &FreeAfterEvictions {
-        self.caches.evictable_capacity.nodes.get_or_init(|| {
-            let stays = |pod: &PodId| self.can_evict(*pod) && !self.is_evictable(*pod);
-            let staying = self.pod_ids().filter(stays);
-            let states = NodeStates::with_only_pods(self.snapshot, &self.pods, staying);
-            let free = self
-                .node_ids()
-                .map(|node| FreeCapacity::of_info(states.node_info(node), self.node(node)));
-            let by_node: Vec<FreeCapacity> = free.collect();
-            let sum =
-                |sum: Resources, free: &FreeCapacity| sum.plus(&free.resources.at_least_zero());
-            let total = by_node.iter().fold(Resources::default(), sum);
-            FreeAfterEvictions { by_node, total }
-        })
+    pub(super) fn free_after_evictions(&self) -> &FreeAfterEvictions {
+        self.caches
+            .evictable_capacity
+            .nodes
+            .get_or_init(|| FreeAfterEvictions::new(self.snapshot, self.profile, &self.pods))
+    }
+}
+
+impl FreeAfterEvictions {
+    fn new(snapshot: &Snapshot, profile: &Profile, pods: &PodStates) -> Self {
+        let all = vec![true; snapshot.nodes.len()];
+        let free = free_after_evictions(snapshot, profile, pods, &all).into_iter();
+        Self::from_nodes(free.map(|(_, free)| free).collect())
     }
 
-    /// Whether some action may evict the running pod. Profiles without evicting actions (profile
-    /// `kube`) evict by other rules.
-    fn is_evictable(&self, pod: PodId) -> bool {
-        let evicting = [Action::Consolidate, Action::Reclaim, Action::Preempt];
-        let never_evicts = !self.profile.actions.iter().any(|action| evicting.contains(action));
-        never_evicts || self.pod(pod).group.is_some_and(|group| self.group(group).preemptible)
+    /// Follows changes of the snapshot that affect the `outdated` nodes.
+    pub(super) fn update(
+        &mut self,
+        snapshot: &Snapshot,
+        profile: &Profile,
+        pods: &PodStates,
+        outdated: &[bool],
+    ) {
+        let mut by_node = std::mem::take(&mut self.by_node);
+        for (node, free) in free_after_evictions(snapshot, profile, pods, outdated) {
+            by_node[node.0 as usize] = free;
+        }
+        *self = Self::from_nodes(by_node);
     }
+
+    fn from_nodes(by_node: Vec<FreeCapacity>) -> Self {
+        let mut total = Resources::default();
+        for free in &by_node {
+            total.add(&free.resources.at_least_zero());
+        }
+        Self { by_node, total }
+    }
+}
+
+/// The free capacity of the `selected` nodes at the start of the cycle with only those pods that no
+/// action evicts. Profiles without evicting actions (profile `kube`) evict by other rules.
+fn free_after_evictions(
+    snapshot: &Snapshot,
+    profile: &Profile,
+    pods: &PodStates,
+    selected: &[bool],
+) -> Vec<(NodeId, FreeCapacity)> {
+    let evicting = [Action::Consolidate, Action::Reclaim, Action::Preempt];
+    let evicts = profile.actions.iter().any(|action| evicting.contains(action));
+    let states = pods.initial_states();
+    let stays = |pod: PodId| {
+        evicts
+            && matches!(states[pod.0 as usize], PodState::Allocated(_))
+            && !pods.facts()[pod.0 as usize].is_preemptible
+    };
+    NodeStates::free_with_only_pods(snapshot, pods, &states, selected, stays)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The members of one pod group.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     sub_groups: Vec<SubGroupMembers>,
     /// Positions of the children of each inner sub-group.
@@ -25,7 +25,7 @@ pub struct Members {
 }
 
 /// The members of one sub-group.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubGroupMembers {
     /// Pending pods with their task rank, in task order.
     pub waiting: BTreeSet<(u32, PodId)>,
@@ -84,6 +84,27 @@ impl Members {
             *count -= 1;
             sub_group.pipelined -= u32::from(state.is_pipelined());
         }
+    }
+
+    /// Renumbers the pending pods. The order of pods stays; a removed pod gets no number, and the
+    /// group is filled anew after.
+    pub(super) fn renumber_pods(&mut self, positions: &[Option<u32>]) {
+        for sub_group in &mut self.sub_groups {
+            let waiting = std::mem::take(&mut sub_group.waiting).into_iter();
+            let waiting =
+                waiting.filter_map(|(rank, pod)| Some((rank, PodId(positions[pod.0 as usize]?))));
+            sub_group.waiting = waiting.collect();
+        }
+    }
+
+    /// Whether the group is marked as stale, or has pods with a node and a sub-group with fewer of
+    /// them than its minimum. Other groups are not stale.
+    pub(super) fn may_be_stale(&self, group: &PodGroup) -> bool {
+        let is_short = || {
+            let sub_groups = self.sub_groups.iter().zip(&group.sub_groups);
+            sub_groups.into_iter().any(|(has, of)| has.active + has.leaving < of.min_member)
+        };
+        group.stale_since.is_some() || self.active_count() > 0 && is_short()
     }
 
     /// Whether the group meets a minimum only if pipelined pods count.

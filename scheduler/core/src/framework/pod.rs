@@ -1,6 +1,7 @@
 //! State of a pod during a cycle. What a state means for nodes, queues and gangs is derived from
 //! it, so that undoing a change restores the former state.
 
+mod facts;
 mod portions;
 mod states;
 mod task_order;
@@ -11,6 +12,7 @@ use crate::{
     model::{NodeId, Pod, PodStatus, Time},
     resources::Resources,
 };
+pub(in crate::framework) use facts::PodFacts;
 pub(in crate::framework) use portions::{PortionIndices, PortionTable};
 pub(in crate::framework) use states::PodStates;
 

@@ -1,12 +1,14 @@
 //! The accounts of the queues, and what pods are charged to them: now, and when the next cycle
 //! starts.
 
-use super::{PodState, Session, Statement};
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{PodState, Session, Statement, pod::PodFacts};
 use crate::{
     Snapshot,
     framework::Profile,
-    model::{NodeId, PodGroup, PodId, QueueId, ShapeId},
-    queues::{Charge, ChargeTable, QueueAccounts},
+    model::{NodeId, PodGroup, PodId, QueueId, ShapeId, SnapshotChanges},
+    queues::{Charge, ChargeTable, PodCharge, QueueAccounts, charges_of_pods},
     resources::PerResource,
 };
 
@@ -14,16 +16,74 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct QueueState {
     pub(super) accounts: QueueAccounts,
-    pub(super) charges: ChargeTable,
+    /// The accounts at the start of the cycle.
+    initial: Arc<QueueAccounts>,
+    pub(super) charges: Arc<ChargeTable>,
+    /// What each pod is charged in the snapshot.
+    pods: Arc<Vec<PodCharge>>,
 }
 
 impl QueueState {
     /// The accounts of the queues as in the snapshot.
-    pub(super) fn new(snapshot: &Snapshot, profile: &Profile) -> Self {
+    pub(super) fn new(snapshot: &Snapshot, profile: &Profile, pods: &[PodFacts]) -> Self {
         let charges = ChargeTable::new(snapshot);
-        let accounts = QueueAccounts::new(snapshot, profile.fair_share_rules(), &charges);
-        Self { accounts, charges }
+        let charged = charges_of_pods(snapshot, &charges);
+        let rules = profile.fair_share_rules();
+        let accounts =
+            QueueAccounts::from_charges(snapshot, rules, &charges, &charged, ungrouped(pods));
+        let initial = Arc::new(accounts.clone());
+        Self { accounts, initial, charges: Arc::new(charges), pods: Arc::new(charged) }
     }
+
+    /// Follows changes of the snapshot: `pods` are those that changed or were inserted.
+    pub(super) fn update(
+        &mut self,
+        snapshot: &Snapshot,
+        profile: &Profile,
+        changes: &SnapshotChanges,
+        (pods, facts): (&[PodId], &[PodFacts]),
+    ) {
+        let charges = ChargeTable::new(snapshot);
+        let is_exact = charges.has_same_gpus(&self.charges)
+            && !charges.depends_on_other_pods()
+            && !self.charges.depends_on_other_pods()
+            && !self.accounts.may_saturate();
+        if !is_exact {
+            *self = Self::new(snapshot, profile, facts);
+            return;
+        }
+        let known = Arc::make_mut(&mut self.pods);
+        let nothing = PodCharge::nothing();
+        for gone in changes.pod_edit.removed() {
+            self.accounts.replace_pod(&known[*gone as usize], &nothing);
+        }
+        changes.pod_edit.apply(known, |_| PodCharge::nothing());
+        for id in pods {
+            let (at, pod) = (id.0 as usize, &snapshot.pods[id.0 as usize]);
+            let charge = PodCharge::of_pod(snapshot, &charges, pod);
+            self.accounts.replace_pod(&known[at], &charge);
+            known[at] = charge;
+        }
+        self.accounts.count_total(snapshot, &charges, ungrouped(facts));
+        self.accounts.divide_fair_shares(snapshot);
+        self.charges = Arc::new(charges);
+        self.initial = Arc::new(self.accounts.clone());
+    }
+
+    /// Restores the accounts of the start of the cycle.
+    pub(super) fn restore(&mut self) {
+        self.accounts = QueueAccounts::clone(&self.initial);
+    }
+
+    /// Whether both hold the same.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.accounts == other.accounts && self.pods == other.pods
+    }
+}
+
+fn ungrouped(pods: &[PodFacts]) -> impl Iterator<Item = PodId> {
+    let pods = (0..).map(PodId).zip(pods);
+    pods.filter(|(_, facts)| facts.group.is_none()).map(|(id, _)| id)
 }
 
 impl<'s> Session<'s> {
@@ -106,7 +166,8 @@ impl Statement<'_> {
     /// Divides the fair shares again by the requests after this cycle: a bound pod requests its
     /// charge on its node, and a pod that left its node requests the charge of a pending pod.
     pub(crate) fn redivide_fair_shares(&mut self) {
-        for pod in self.pod_ids() {
+        let touched: BTreeSet<PodId> = self.session.pods.touched_pods().collect();
+        for pod in touched {
             let (Some(turned), Some((queue, _))) =
                 (self.node_change_of_pod(pod), self.queue_and_group(pod))
             else {

@@ -1,11 +1,15 @@
 //! The read side of a cycle: the snapshot, and the state that the changes since have led to. A
 //! [`super::Statement`] makes the changes.
 
+use std::collections::BTreeSet;
+
 use super::{
     ChangedNodes, Members, NodeInfo, PodState, Profile,
     caches::Caches,
     constraint_index::ConstraintIndex,
     cycle_outcome::CycleOutcome,
+    group_states::{GroupFacts, GroupStates},
+    kept_session::KeptSession,
     node::NodeStates,
     node_ranking::NodePreferences,
     pod::{PodStates, PortionIndices},
@@ -26,8 +30,7 @@ pub struct Session<'s> {
     pub profile: &'s Profile,
     pub(super) nodes: NodeStates,
     pub(super) pods: PodStates,
-    /// Members of the pod groups, by position of the pod group in the snapshot.
-    members: Vec<Members>,
+    pub(super) groups: GroupStates,
     pub(super) queues: QueueState,
     pub(super) constraints: ConstraintIndex,
     pub(super) preferences: NodePreferences,
@@ -38,23 +41,7 @@ pub struct Session<'s> {
 impl<'s> Session<'s> {
     /// Starts a cycle with the cluster as it is in the snapshot.
     pub fn new(snapshot: &'s Snapshot, profile: &'s Profile) -> Self {
-        let pods = PodStates::new(snapshot, profile);
-        let mut session = Self {
-            snapshot,
-            profile,
-            nodes: NodeStates::new(snapshot, &pods),
-            pods,
-            members: snapshot.pod_groups.iter().map(Members::new).collect(),
-            queues: QueueState::new(snapshot, profile),
-            constraints: ConstraintIndex::new(snapshot),
-            preferences: NodePreferences::default(),
-            caches: Caches::default(),
-            outcome: CycleOutcome::default(),
-        };
-        for pod in session.pod_ids() {
-            session.add_member(pod);
-        }
-        session
+        KeptSession::new(snapshot, profile).open(snapshot, profile)
     }
 
     /// Sets the state of a pod and updates everything that follows from it: node capacity, queue
@@ -69,18 +56,14 @@ impl<'s> Session<'s> {
         self.update_charge(pod, before.charged_node(), after.charged_node());
     }
 
-    fn add_member(&mut self, pod: PodId) {
+    pub(super) fn add_member(&mut self, pod: PodId) {
         let (of, rank, state) = (self.pod(pod), self.task_rank(pod), self.state(pod));
-        if let Some(group) = of.group {
-            self.members[group.0 as usize].add_pod(pod, rank, of, state);
-        }
+        self.groups.add_member(pod, of, rank, state);
     }
 
-    fn remove_member(&mut self, pod: PodId) {
+    pub(super) fn remove_member(&mut self, pod: PodId) {
         let (of, rank, state) = (self.pod(pod), self.task_rank(pod), self.state(pod));
-        if let Some(group) = of.group {
-            self.members[group.0 as usize].remove_pod(pod, rank, of, state);
-        }
+        self.groups.remove_member(pod, of, rank, state);
     }
 
     /// Current capacity of a node.
@@ -90,7 +73,7 @@ impl<'s> Session<'s> {
 
     /// Current members of a pod group.
     pub fn members(&self, group: PodGroupId) -> &Members {
-        &self.members[group.0 as usize]
+        self.groups.members(group)
     }
 
     /// Log of the nodes whose capacity changed, for caches of values derived from nodes.
@@ -127,6 +110,60 @@ impl<'s> Session<'s> {
     pub fn groups(&self) -> impl Iterator<Item = PodGroupId> + use<> {
         let count = u32::try_from(self.snapshot.pod_groups.len());
         (0..count.expect("pod group ids are 32 bits")).map(PodGroupId)
+    }
+
+    /// Pod groups with pending pods, in name order.
+    pub fn waiting_groups(&self) -> impl Iterator<Item = PodGroupId> {
+        self.groups_where(GroupFacts::has_waiting)
+    }
+
+    /// Pod groups with pods that are pending or were pipelined in this cycle, in name order.
+    pub fn incomplete_groups(&self) -> impl Iterator<Item = PodGroupId> {
+        self.groups_where(GroupFacts::is_incomplete)
+    }
+
+    /// Pod groups with pods without a node, invalid ones too, in name order.
+    pub fn groups_with_unplaced_pods(&self) -> impl Iterator<Item = PodGroupId> {
+        self.groups_where(GroupFacts::has_unplaced)
+    }
+
+    /// Pod groups of which some pod may be missing now, and those that are marked as stale, in name
+    /// order: all stale groups are among them.
+    pub fn possibly_stale_groups(&self) -> BTreeSet<PodGroupId> {
+        let changed = self.pods.touched_pods().filter_map(|pod| self.pod(pod).group);
+        self.groups_where(GroupFacts::may_be_stale).chain(changed).collect()
+    }
+
+    fn groups_where(
+        &self,
+        is_selected: fn(GroupFacts) -> bool,
+    ) -> impl Iterator<Item = PodGroupId> {
+        let groups = (0..).map(PodGroupId).zip(self.groups.facts());
+        groups.filter(move |(_, facts)| is_selected(**facts)).map(|(group, _)| group)
+    }
+
+    /// Pods whose bindings failed so far, in name order.
+    pub fn pods_with_failed_bindings(&self) -> impl Iterator<Item = PodId> {
+        let pods = (0..).map(PodId).zip(self.pods.facts());
+        pods.filter(|(_, facts)| facts.binding_failed).map(|(pod, _)| pod)
+    }
+
+    /// Pods whose termination was requested, in name order.
+    pub fn terminating_pods(&self) -> impl Iterator<Item = PodId> {
+        let pods = (0..).map(PodId).zip(self.pods.facts());
+        pods.filter(|(_, facts)| facts.is_terminating).map(|(pod, _)| pod)
+    }
+
+    /// Pods that were pipelined in this cycle, in name order.
+    pub fn pipelined_pods(&self) -> impl Iterator<Item = PodId> {
+        let pods = (0..).map(PodId).zip(self.pods.states());
+        pods.filter(|(_, state)| state.is_pipelined()).map(|(pod, _)| pod)
+    }
+
+    /// The pods of a group, in name order.
+    pub fn pods_of_group(&self, group: PodGroupId) -> impl Iterator<Item = PodId> {
+        let pods = (0..).map(PodId).zip(self.pods.facts());
+        pods.filter(move |(_, facts)| facts.group == Some(group)).map(|(pod, _)| pod)
     }
 
     /// All pods, in name order.

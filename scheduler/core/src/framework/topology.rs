@@ -299,7 +299,7 @@ impl Session<'_> {
         domains.map(|domain| domain.iter().map(|(_, node)| *node).collect()).collect()
     }
 
-    fn domain_paths_by_topology(&self) -> DomainPaths {
+    pub(super) fn domain_paths_by_topology(&self) -> DomainPaths {
         let of = |topology: &Topology| {
             let nodes = self.node_ids().filter(|node| self.node(*node).ready);
             let placed =

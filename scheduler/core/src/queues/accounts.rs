@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Snapshot,
-    model::{Pod, PodStatus, Queue, QueueId, Time},
+    model::{Pod, PodId, PodStatus, Queue, QueueId, Time},
     resources::{Amount, PerResource},
 };
 
@@ -56,12 +56,26 @@ pub struct FairShareRules {
 impl QueueAccounts {
     /// Records every pod of the snapshot and divides the cluster.
     pub fn new(snapshot: &Snapshot, fair_shares: FairShareRules, charges: &ChargeTable) -> Self {
+        let pods: Vec<PodCharge> = charges_of_pods(snapshot, charges);
+        let ungrouped = (0..).map(PodId).zip(&snapshot.pods);
+        let ungrouped = ungrouped.filter(|(_, pod)| pod.group.is_none()).map(|(id, _)| id);
+        Self::from_charges(snapshot, fair_shares, charges, &pods, ungrouped)
+    }
+
+    /// Like [`Self::new`], given what each pod is charged, and the pods without group.
+    pub(crate) fn from_charges(
+        snapshot: &Snapshot,
+        fair_shares: FairShareRules,
+        charges: &ChargeTable,
+        pods: &[PodCharge],
+        ungrouped: impl Iterator<Item = PodId>,
+    ) -> Self {
         let accounts = snapshot.queues.iter().map(Account::without_usage).collect();
-        let total = total_shared_by_queues(snapshot, charges);
+        let total = total_shared_by_queues(snapshot, charges, ungrouped);
         let claims = SharedClaims::default();
         let mut all = Self { accounts, claims, total, fair_shares };
-        for pod in &snapshot.pods {
-            all.record_pod(snapshot, charges, pod);
+        for pod in pods {
+            all.record_pod(pod);
         }
         all.divide_fair_shares(snapshot);
         all
@@ -195,28 +209,50 @@ impl QueueAccounts {
         }
     }
 
-    fn record_pod(&mut self, snapshot: &Snapshot, charges: &ChargeTable, pod: &Pod) {
-        let Some(group) = pod.group.map(|group| &snapshot.pod_groups[group.0 as usize]) else {
+    fn record_pod(&mut self, charge: &PodCharge) {
+        let PodCharge { queue: Some(queue), preemptible, use_of_queue, charge } = charge else {
             return;
         };
-        let Ok(Some(queue)) = group.queue else { return };
-        match pod.status {
-            PodStatus::Bound | PodStatus::Running | PodStatus::OnExcludedNode => {
-                let charge = match pod.node {
-                    Some(node) => {
-                        charges.charge_on_node(pod.shape, &snapshot.nodes[node.0 as usize])
-                    }
-                    None => charges.charge_for_fair_share(pod.shape),
-                };
-                self.charge_queue(queue, &charge, group.preemptible);
-                self.add_request(queue, &charge);
+        match use_of_queue {
+            UseOfQueue::Holds => {
+                self.charge_queue(*queue, charge, *preemptible);
+                self.add_request(*queue, charge);
             }
-            PodStatus::Pending if group.is_skipped => {}
-            PodStatus::Pending => {
-                self.add_request(queue, &charges.charge_for_fair_share(pod.shape));
-            }
-            PodStatus::Gated | PodStatus::Releasing | PodStatus::Succeeded | PodStatus::Failed => {}
+            UseOfQueue::Requests => self.add_request(*queue, charge),
         }
+    }
+
+    /// Replaces what a pod is charged. Exact unless queues pay for claims that pods share.
+    pub(crate) fn replace_pod(&mut self, before: &PodCharge, after: &PodCharge) {
+        if before == after {
+            return;
+        }
+        if let PodCharge { queue: Some(queue), preemptible, use_of_queue, charge } = before {
+            if *use_of_queue == UseOfQueue::Holds {
+                self.refund_queue(*queue, charge, *preemptible);
+            }
+            self.remove_request(*queue, charge);
+        }
+        self.record_pod(after);
+    }
+
+    /// Sets the total amount that is divided among the queues, from the snapshot.
+    pub(crate) fn count_total(
+        &mut self,
+        snapshot: &Snapshot,
+        charges: &ChargeTable,
+        ungrouped: impl Iterator<Item = PodId>,
+    ) {
+        self.total = total_shared_by_queues(snapshot, charges, ungrouped);
+    }
+
+    /// Whether sums are so large that taking an amount off them may not undo adding it.
+    pub(crate) fn may_saturate(&self) -> bool {
+        const LARGE: i64 = i64::MAX / 4;
+        let sums = self.accounts.iter().flat_map(|account| {
+            [account.allocated, account.allocated_non_preemptible, account.requested]
+        });
+        sums.flat_map(PerResource::values).any(|amount| amount.saturating_abs() > LARGE)
     }
 
     /// Records that a pod of `queue` requests the charge.
@@ -232,6 +268,62 @@ impl QueueAccounts {
             account.requested = account.requested.minus(less);
         });
     }
+}
+
+/// What a pod of the snapshot is charged, and whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodCharge {
+    /// `None`: nothing is charged.
+    queue: Option<QueueId>,
+    preemptible: bool,
+    use_of_queue: UseOfQueue,
+    charge: Charge,
+}
+
+/// How a pod uses its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UseOfQueue {
+    /// The pod has a node.
+    Holds,
+    /// The pod is pending.
+    Requests,
+}
+
+impl PodCharge {
+    /// Nothing is charged.
+    pub(crate) fn nothing() -> Self {
+        let use_of_queue = UseOfQueue::Requests;
+        Self { queue: None, preemptible: false, use_of_queue, charge: Charge::default() }
+    }
+
+    /// What the pod is charged in the snapshot.
+    pub(crate) fn of_pod(snapshot: &Snapshot, charges: &ChargeTable, pod: &Pod) -> Self {
+        let group = pod.group.map(|group| &snapshot.pod_groups[group.0 as usize]);
+        let Some(group) = group else { return Self::nothing() };
+        let Ok(Some(queue)) = group.queue else { return Self::nothing() };
+        let (use_of_queue, charge) = match pod.status {
+            PodStatus::Bound | PodStatus::Running | PodStatus::OnExcludedNode => {
+                let charge = match pod.node {
+                    Some(node) => {
+                        charges.charge_on_node(pod.shape, &snapshot.nodes[node.0 as usize])
+                    }
+                    None => charges.charge_for_fair_share(pod.shape),
+                };
+                (UseOfQueue::Holds, charge)
+            }
+            PodStatus::Pending if group.is_skipped => return Self::nothing(),
+            PodStatus::Pending => (UseOfQueue::Requests, charges.charge_for_fair_share(pod.shape)),
+            PodStatus::Gated | PodStatus::Releasing | PodStatus::Succeeded | PodStatus::Failed => {
+                return Self::nothing();
+            }
+        };
+        Self { queue: Some(queue), preemptible: group.preemptible, use_of_queue, charge }
+    }
+}
+
+/// What all pods of the snapshot are charged.
+pub(crate) fn charges_of_pods(snapshot: &Snapshot, charges: &ChargeTable) -> Vec<PodCharge> {
+    snapshot.pods.iter().map(|pod| PodCharge::of_pod(snapshot, charges, pod)).collect()
 }
 
 impl Account {
@@ -276,12 +368,16 @@ impl Account {
     }
 }
 
-fn total_shared_by_queues(snapshot: &Snapshot, charges: &ChargeTable) -> PerResource<i64> {
+fn total_shared_by_queues(
+    snapshot: &Snapshot,
+    charges: &ChargeTable,
+    ungrouped: impl Iterator<Item = PodId>,
+) -> PerResource<i64> {
     let ready = snapshot.nodes.iter().filter(|node| node.ready);
     let offered = ready.fold(PerResource::default(), |sum: PerResource<i64>, node| {
         sum.plus(accounted_with_mig(&node.allocatable))
     });
-    let others = snapshot.pods.iter().filter(|pod| pod.group.is_none());
+    let others = ungrouped.map(|pod| &snapshot.pods[pod.0 as usize]);
     let bills = others.filter_map(|pod| {
         let takes_room = match pod.status {
             PodStatus::Bound | PodStatus::Running | PodStatus::Releasing => true,

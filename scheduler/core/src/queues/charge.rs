@@ -56,6 +56,18 @@ impl ChargeTable {
         }
     }
 
+    /// Whether some pods share claims for which queues pay once, or are charged for all devices of
+    /// their node: then what a pod is charged depends on other pods, or on more than its node's
+    /// size of GPUs.
+    pub(crate) fn depends_on_other_pods(&self) -> bool {
+        !self.by_node.is_empty() || self.shapes.iter().any(|shape| !shape.fixed.claims.is_empty())
+    }
+
+    /// Whether GPUs have the same sizes as in `other`, so that shapes of both are charged alike.
+    pub(crate) const fn has_same_gpus(&self, other: &Self) -> bool {
+        self.smallest_mib == other.smallest_mib && self.largest_mib == other.largest_mib
+    }
+
     /// The charge for a pod of this shape that is allocated on or pipelined to `node`.
     pub fn charge_on_node(&self, shape: ShapeId, node: &Node) -> Charge {
         let fixed = self.by_node.get(&shape).map(|by_node| by_node.charge_on_node(node));

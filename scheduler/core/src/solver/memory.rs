@@ -301,9 +301,10 @@ fn member_counts(session: &Session<'_>, group: PodGroupId, sub_group: usize) -> 
 }
 
 /// Whether everything that searches read is compared: not the time, which minimum runtimes depend
-/// on, claims, volumes and NUMA zones.
+/// on, the number of earlier simulations, claims, volumes and NUMA zones.
 fn is_comparable(session: &Session<'_>) -> bool {
     !session.has_min_runtimes()
+        && session.profile.simulations_max.is_none()
         && session.pods_with_claims().is_empty()
         && session.pods_with_volumes().is_empty()
         && session.numa_zones_max() == 0

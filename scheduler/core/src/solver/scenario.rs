@@ -211,6 +211,9 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
     /// it is acceptable.
     fn simulate_evictions(&mut self, positions: Vec<usize>) -> Option<Solution> {
         self.trials += 1;
+        if self.statement.has_spent_simulations() {
+            return None;
+        }
         let evicted: Vec<&'p EvictableUnit> =
             positions.iter().map(|at| self.assumed_evicted[*at]).collect();
         if self.mode == SearchMode::Move && !self.may_place_all(&evicted) {

@@ -14,17 +14,6 @@ use tokio::time::Instant;
 use super::{CycleObservation, Registrar};
 use crate::logging::millis;
 
-/// Durations of the phases of a cycle.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CycleTimings {
-    /// Grouping pods and updating the snapshot.
-    pub(crate) open: Duration,
-    /// Writes after the decision: annotations and status.
-    pub(crate) close: Duration,
-    /// Duration of the whole cycle.
-    pub(crate) whole: Duration,
-}
-
 /// Measures each action of a cycle.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
@@ -57,10 +46,8 @@ struct ActionTiming {
 
 impl CycleObserver for Stopwatch {
     fn on_action_start(&mut self, _: Action, session: &Session<'_>) {
-        let waits = |group: &PodGroupId| {
-            session.group(*group).queue.is_ok() && session.members(*group).has_waiting()
-        };
-        let waiting = session.groups().filter(waits).count();
+        let is_usable = |group: &PodGroupId| session.group(*group).queue.is_ok();
+        let waiting = session.waiting_groups().filter(is_usable).count();
         let (decided, scenarios) = (session.decisions().len(), session.scenario_counts());
         self.began = Some(ActionStart { at: Instant::now(), decided, waiting, scenarios });
     }
@@ -166,8 +153,8 @@ impl CycleMetrics {
         let none: &[&str] = &[];
         let timings = cycle.timings;
         self.whole.with_label_values(none).set(millis(timings.whole));
-        self.open.with_label_values(none).set(millis(timings.open));
-        self.close.with_label_values(none).set(millis(timings.close));
+        self.open.with_label_values(none).set(millis(timings.group + timings.refresh));
+        self.close.with_label_values(none).set(millis(timings.report));
         for lap in &cycle.stopwatch.laps {
             let action = &[lap.action.as_str()];
             self.action.with_label_values(action).set(millis(lap.duration));

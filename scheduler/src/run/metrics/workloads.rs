@@ -13,7 +13,7 @@ use schedlab_scheduler_core::{
 };
 
 use super::{CycleObservation, Registrar, priority_label};
-use crate::records::ObjectKey;
+use crate::{records::ObjectKey, snapshot_builder::pods_of_group};
 
 /// Number of last waiting times of which the 99th percentile is computed.
 const WAITING_TIMES_MAX: usize = 1000;
@@ -108,17 +108,16 @@ impl WorkloadMetrics {
     /// Records groups whose first pod was bound in this cycle.
     fn observe_starts(&mut self, cycle: &CycleObservation<'_>) {
         let snapshot = cycle.snapshot;
-        let active: BTreeSet<PodGroupId> = snapshot
-            .pods
-            .iter()
-            .filter(|pod| pod.node.is_some())
-            .filter_map(|pod| pod.group)
-            .collect();
         let bound = cycle.plan.decisions.iter().filter_map(|decision| match decision {
             Decision::Bind { pod, .. } => snapshot.pods[pod.0 as usize].group,
             Decision::Evict { .. } | Decision::Pipeline { .. } => None,
         });
-        let started: BTreeSet<PodGroupId> = bound.filter(|id| !active.contains(id)).collect();
+        let had_no_node = |id: &PodGroupId| {
+            let pods = pods_of_group(cycle.cache, snapshot, *id);
+            pods.into_iter().all(|pod| snapshot.pods[pod.0 as usize].node.is_none())
+        };
+        let started: BTreeSet<PodGroupId> = bound.collect();
+        let started: Vec<PodGroupId> = started.into_iter().filter(had_no_node).collect();
         for id in started {
             let group = &snapshot.pod_groups[id.0 as usize];
             let class = priority_label(cycle, group);

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Free capacity of a node once everything is released.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FreeCapacity {
     /// Free resources; GPUs count only when the whole GPU is free.
     pub(crate) resources: Resources,

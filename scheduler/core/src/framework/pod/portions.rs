@@ -8,7 +8,7 @@ use crate::{
         DeviceCandidate, DeviceOrder, DevicePreference, Fit, NodeInfo, Session, Statement,
         node::NumaShares,
     },
-    model::{FractionalGpu, GpuGroup, Name, NodeId, Pod, PodId},
+    model::{FractionalGpu, GpuGroup, ListEdit, Name, NodeId, Pod, PodId},
 };
 
 /// All portions of nodes' GPUs and NUMA zones, and which of them each pod has.
@@ -51,18 +51,53 @@ impl PortionTable {
         let pods = vec![PortionIndices::default(); snapshot.pods.len()];
         let mut portions = Self { portions: vec![Portion::default()], pods };
         for (pod, at) in snapshot.pods.iter().zip(0..) {
-            let Some(node) = pod.node else { continue };
+            portions.set_initial(snapshot, pod, PodId(at));
+        }
+        portions
+    }
+
+    /// Sets the portion that the pod has in the snapshot.
+    fn set_initial(&mut self, snapshot: &Snapshot, pod: &Pod, id: PodId) {
+        let allocated = pod.node.map_or(0, |node| {
             let fractional_gpu = snapshot.shapes[pod.shape.0 as usize].fractional_gpu;
             if fractional_gpu.is_none() && pod.numa_allocations.is_empty() {
-                continue;
+                return 0;
             }
             let gpu_groups = fractional_gpu
                 .map_or_else(Vec::new, |fractional_gpu| initial_gpu_groups(pod, &fractional_gpu));
             let numa = initial_numa_shares(snapshot, pod, node);
-            let allocated = portions.add_portion(Portion { gpu_groups, numa });
-            portions.set_portions(PodId(at), PortionIndices { allocated, pipelined: 0 });
+            self.add_portion(Portion { gpu_groups, numa })
+        });
+        self.set_portions(id, PortionIndices { allocated, pipelined: 0 });
+    }
+
+    /// Follows the changes of the snapshot: inserts and removes pods, and sets the portions that
+    /// the pods `changed` have in the snapshot.
+    pub(in crate::framework) fn update(
+        &mut self,
+        snapshot: &Snapshot,
+        edit: &ListEdit,
+        changed: &[PodId],
+    ) {
+        if self.portions.len() > 2 * snapshot.pods.len() + 64 {
+            // Most of them are portions that pods had in former cycles.
+            *self = Self::new(snapshot);
+            return;
         }
-        portions
+        edit.apply(&mut self.pods, |_| PortionIndices::default());
+        for pod in changed {
+            self.set_initial(snapshot, &snapshot.pods[pod.0 as usize], *pod);
+        }
+    }
+
+    /// Number of portions.
+    pub(in crate::framework) const fn count(&self) -> usize {
+        self.portions.len()
+    }
+
+    /// Forgets all portions but the first `count`, which no pod has any more.
+    pub(in crate::framework) fn truncate(&mut self, count: usize) {
+        self.portions.truncate(count);
     }
 
     pub(in crate::framework) fn add_portion(&mut self, portion: Portion) -> u32 {

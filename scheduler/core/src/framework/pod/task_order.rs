@@ -17,18 +17,28 @@ pub(super) fn task_ranks(snapshot: &Snapshot, rules: &[TaskOrderRule]) -> Vec<u3
         }
     }
     let mut ranks = vec![0; snapshot.pods.len()];
-    for mut pods in by_group {
-        if pods.len() > 1 {
-            pods.sort_by(|a, b| {
-                let (left, right) = (&snapshot.pods[a.0 as usize], &snapshot.pods[b.0 as usize]);
-                compare_pods(rules, left, right).then(a.cmp(b))
-            });
-        }
-        for (pod, rank) in pods.into_iter().zip(0..) {
-            ranks[pod.0 as usize] = rank;
-        }
+    for pods in by_group {
+        rank_group(snapshot, rules, pods, &mut ranks);
     }
     ranks
+}
+
+/// Ranks the pods of one group.
+pub(super) fn rank_group(
+    snapshot: &Snapshot,
+    rules: &[TaskOrderRule],
+    mut pods: Vec<PodId>,
+    ranks: &mut [u32],
+) {
+    if pods.len() > 1 {
+        pods.sort_by(|a, b| {
+            let (left, right) = (&snapshot.pods[a.0 as usize], &snapshot.pods[b.0 as usize]);
+            compare_pods(rules, left, right).then(a.cmp(b))
+        });
+    }
+    for (pod, rank) in pods.into_iter().zip(0..) {
+        ranks[pod.0 as usize] = rank;
+    }
 }
 
 /// Compares two pods by the rules, then by age (older first), then by uid.
