@@ -13,7 +13,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use anyhow::Context as _;
 use futures::FutureExt as _;
 use kube::Client;
-use schedlab_scheduler_core::{Plan, framework::KeptSession, model::Time, schedule, schedule_kept};
+use schedlab_scheduler_core::{
+    Plan, SearchMemory, framework::KeptSession, model::Time, schedule, schedule_kept,
+};
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, Level, debug, info, info_span};
 
@@ -174,6 +176,8 @@ struct Scheduler {
     snapshot_builder: SnapshotBuilder,
     /// What the last decision derived from the snapshot.
     kept: KeptSession,
+    /// The failed searches of earlier cycles.
+    search_memory: SearchMemory,
     /// Revision of the cache that the snapshot was built from.
     built_revision: Option<u64>,
     last_cycle: Option<Instant>,
@@ -230,6 +234,7 @@ impl Scheduler {
             past,
             snapshot_builder: SnapshotBuilder::from_config(&config),
             kept: KeptSession::default(),
+            search_memory: SearchMemory::default(),
             built_revision: None,
             last_cycle: None,
             cycle_due: None,
@@ -321,6 +326,7 @@ impl Scheduler {
 
     fn decide_plan(&mut self, stopwatch: &mut Stopwatch) -> Plan {
         let changes = self.snapshot_builder.take_changes();
+        let memory = &mut self.search_memory;
         let snapshot = &self.snapshot_builder.built.snapshot;
         let (profile, kept) = (&self.config.profile, &mut self.kept);
         let is_measured = self.metrics.is_some() || tracing::enabled!(Level::DEBUG);
@@ -328,11 +334,11 @@ impl Scheduler {
         if let Some(trace) = &self.config.trace {
             trace.begin_cycle(snapshot.now);
             let mut observer = TracedObserver { inner: &mut log, trace };
-            schedule_kept(kept, &changes, snapshot, profile, &mut observer)
+            schedule_kept(kept, memory, &changes, snapshot, profile, &mut observer)
         } else if is_measured {
-            schedule_kept(kept, &changes, snapshot, profile, &mut log)
+            schedule_kept(kept, memory, &changes, snapshot, profile, &mut log)
         } else {
-            schedule_kept(kept, &changes, snapshot, profile, &mut ())
+            schedule_kept(kept, memory, &changes, snapshot, profile, &mut ())
         }
     }
 

@@ -1,4 +1,5 @@
-//! Replays a week of jobs on a saturated fleet, cycle by cycle: `saturated [DAYS [LOAD_PERCENT]]`.
+//! Replays a week of jobs on a saturated fleet, cycle by cycle:
+//! `saturated [DAYS [LOAD_PERCENT [forgetful]]]`; with `forgetful`, cycles remember no failed searches.
 //! Prints, every three hours, cycles, pending groups and milliseconds by action.
 #![expect(clippy::print_stdout, reason = "prints its measurements")]
 #![expect(clippy::disallowed_methods, reason = "measures from outside the core")]
@@ -6,7 +7,7 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use schedlab_scheduler_core::{
-    CycleObserver, Profile, framework::Session, profile::Action, schedule_observed,
+    CycleObserver, Profile, SearchMemory, framework::Session, profile::Action, schedule_with_memory,
 };
 use schedlab_testkit::saturated::SaturatedFleet;
 
@@ -38,10 +39,18 @@ fn main() {
     let start = Instant::now();
     let mut stopwatch = Stopwatch { started: start, millis: BTreeMap::new(), simulated: 0 };
     let (mut day, mut cycles, mut pending, mut began) = (0, 0, 0, start);
+    let is_forgetful = std::env::args().any(|arg| arg == "forgetful");
+    let mut memory = SearchMemory::default();
     let epoch = 1_767_225_600_000;
     let stopwatch_cell = std::cell::RefCell::new(&mut stopwatch);
     let totals = fleet.replay(
-        |snapshot| schedule_observed(snapshot, &profile, &mut **stopwatch_cell.borrow_mut()),
+        |snapshot| {
+            if is_forgetful {
+                memory = SearchMemory::default();
+            }
+            let observer = &mut **stopwatch_cell.borrow_mut();
+            schedule_with_memory(snapshot, &profile, &mut memory, observer)
+        },
         |snapshot, plan| {
             cycles += 1;
             pending += plan.waiting.len();

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use schedlab_scheduler_core::{
-    Decision, Plan, Profile, Snapshot,
+    Decision, Plan, Profile, SearchMemory, Snapshot,
     framework::KeptSession,
     model::{ListEdit, Pod, PodGroup, PodGroupId, PodId, PodStatus, SnapshotChanges},
     schedule, schedule_kept,
@@ -17,7 +17,7 @@ use schedlab_testkit::synthetic;
 fn main() {
     let nodes = std::env::args().nth(1).and_then(|nodes| nodes.parse().ok()).unwrap_or(4000);
     let (mut snapshot, profile) = (synthetic::settled_fleet(nodes), Profile::kai());
-    let mut kept = KeptSession::default();
+    let (mut kept, mut memory) = (KeptSession::default(), SearchMemory::default());
     let mut changes = SnapshotChanges::everything();
     println!("{:>5} {:>8} {:>8} {:>8}  decisions", "cycle", "edit", "kept", "anew");
     for cycle in 0..12 {
@@ -27,7 +27,7 @@ fn main() {
             }
         });
         let (with, plan) =
-            timed(|| schedule_kept(&mut kept, &changes, &snapshot, &profile, &mut ()));
+            timed(|| schedule_kept(&mut kept, &mut memory, &changes, &snapshot, &profile, &mut ()));
         let (anew, same) = timed(|| schedule(&snapshot, &profile));
         assert_eq!(plan, same, "both decide the same");
         let ms = |time: Duration| time.as_secs_f64() * 1000.0;

@@ -20,7 +20,7 @@ use crate::{
     queues::QueueAccounts,
     reason::{PodGroupFailure, PodGroupPreemption, PreemptionOutcome},
     resources::{PerResource, Resources},
-    solver::AcceptedSolutions,
+    solver::{AcceptedSolutions, SearchMemory},
 };
 use fair_share_reason::OverQuotaUse;
 use head_of_line::blocked_by_head_of_line;
@@ -56,10 +56,36 @@ pub fn schedule_observed(
     run_cycle(snapshot, profile, observer).1
 }
 
-/// Like [`schedule_observed`], with what the last cycle derived from its snapshot: costs what
+/// Like [`schedule_observed`], with the `memory` of earlier cycles: searches that failed in them and
+/// would fail again are not repeated. The plan is the same with any memory of cycles of the same
+/// profile.
+pub fn schedule_with_memory(
+    snapshot: &Snapshot,
+    profile: &Profile,
+    memory: &mut SearchMemory,
+    observer: &mut dyn CycleObserver,
+) -> Plan {
+    let statement = Statement::new(Session::new(snapshot, profile));
+    run_with_memory(statement, memory, observer).1
+}
+
+fn run_with_memory<'s>(
+    statement: Statement<'s>,
+    memory: &mut SearchMemory,
+    observer: &mut dyn CycleObserver,
+) -> (Statement<'s>, Plan) {
+    let mut accepted = AcceptedSolutions::new(allocate_as_next_cycle);
+    accepted.set_memory(std::mem::take(memory));
+    let (statement, plan, accepted) = run_actions(statement, accepted, observer);
+    *memory = accepted.into_memory().unwrap_or_default();
+    (statement, plan)
+}
+
+/// Like [`schedule_with_memory`], with what the last cycle derived from its snapshot: costs what
 /// changed. Returns the same plan.
 pub fn schedule_kept(
     kept: &mut KeptSession,
+    memory: &mut SearchMemory,
     changes: &SnapshotChanges,
     snapshot: &Snapshot,
     profile: &Profile,
@@ -71,7 +97,7 @@ pub fn schedule_kept(
         assert_eq!(outdated, None, "what is kept equals what is derived anew");
     }
     let session = kept.open(snapshot, profile);
-    let (statement, plan) = run_cycle_from(Statement::new(session), observer);
+    let (statement, plan) = run_with_memory(Statement::new(session), memory, observer);
     kept.close(statement.into_session());
     plan
 }
@@ -100,9 +126,19 @@ pub fn run_cycle<'s>(
 }
 
 fn run_cycle_from<'s>(
-    mut statement: Statement<'s>,
+    statement: Statement<'s>,
     observer: &mut dyn CycleObserver,
 ) -> (Statement<'s>, Plan) {
+    let accepted = AcceptedSolutions::new(allocate_as_next_cycle);
+    let (statement, plan, _) = run_actions(statement, accepted, observer);
+    (statement, plan)
+}
+
+fn run_actions<'s>(
+    mut statement: Statement<'s>,
+    mut accepted: AcceptedSolutions,
+    observer: &mut dyn CycleObserver,
+) -> (Statement<'s>, Plan, AcceptedSolutions) {
     let profile = statement.profile;
     // 1. The state of the cluster, and the fair shares.
     let mut accounts = statement.accounts().clone();
@@ -112,8 +148,7 @@ fn run_cycle_from<'s>(
     let (ready, mut reasons) = run_pre_enqueue(&statement);
 
     // 3. The actions, each on the result of the ones before.
-    let (mut staleness, mut accepted) =
-        (Staleness::default(), AcceptedSolutions::new(allocate_as_next_cycle));
+    let mut staleness = Staleness::default();
     for &action in &profile.actions {
         observer.on_action_start(action, &statement);
         match action {
@@ -165,7 +200,7 @@ fn run_cycle_from<'s>(
         queues_after: queue_usages(&accounts),
         requeue_after_millis: look_again_in_millis,
     };
-    (statement, plan)
+    (statement, plan, accepted)
 }
 
 /// Allocates pending jobs in the way in which the next cycle does so before it evicts.

@@ -47,9 +47,11 @@ pub use schedlab_model as model;
 pub use schedlab_model::resources;
 
 pub use cycle::{
-    CycleObserver, schedule, schedule_kept, schedule_observed, schedule_with_pipelined,
+    CycleObserver, schedule, schedule_kept, schedule_observed, schedule_with_memory,
+    schedule_with_pipelined,
 };
 pub use framework::Profile;
 pub use model::Snapshot;
 pub use plan::{Decision, EvictionCause, Plan, QueueUsage};
 pub use reason::Reason;
+pub use solver::SearchMemory;

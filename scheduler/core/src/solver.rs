@@ -9,8 +9,10 @@ mod capacity_index;
 mod evictable_unit;
 mod exclusion;
 mod failed_jobs;
+mod memory;
 pub(crate) mod min_runtime;
 mod move_bound;
+mod node_set;
 mod pending;
 mod relocation;
 mod requeue_simulation;
@@ -33,6 +35,7 @@ use crate::{
 
 pub use evictable_unit::{EvictableUnit, PlacedPods, UnitPortion};
 pub(crate) use failed_jobs::FailureScope;
+pub use memory::SearchMemory;
 pub(crate) use solve::{EvictionPolicy, NarrowerSearch, solve_pending_jobs};
 pub use validation::{AcceptedSolutions, NextCycle};
 pub use victim_order::{eviction_order, reclaim_candidates};
@@ -41,6 +44,8 @@ use candidates::EvictionCandidates;
 use capacity_index::{CapacityIndex, ShapeEligibility};
 use evictable_unit::UnitKey;
 use exclusion::OpenDomains;
+use memory::FailedSearch;
+use node_set::NodeSet;
 use pending::{JobClass, PendingJobs};
 use search::{LimitCheck, Search};
 use signature::SchedulingSignature;

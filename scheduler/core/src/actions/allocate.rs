@@ -7,7 +7,10 @@
 //! if no preemptible pod is left, or would take the queue over its fair share and is rejected by
 //! its limit or quota. In KAI it represents the queue.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use crate::{
     framework::{JobQueue, PlacementFailure, Session, Statement},
@@ -146,8 +149,8 @@ fn place_next_pods(
         return PlacementAttempt::Pending(PendingCause::Rejected(reason));
     }
     let key = FailedShapes::shapes_if_shared_failure(statement, &pods);
-    if let Some(groups) = key.as_ref().and_then(|key| failed.0.get_mut(key)) {
-        groups.push(group);
+    if let Some(key) = key.as_ref().filter(|key| failed.has_failed(key)) {
+        failed.groups.entry(key.clone()).or_default().push(group);
         return PlacementAttempt::SameAsFailed;
     }
     let needs_reason = has_sink && key.is_none();
@@ -158,7 +161,10 @@ fn place_next_pods(
     };
     let Err(failure) = placed else { return PlacementAttempt::Placed };
     if let Some(key) = key {
-        failed.0.insert(key, vec![group]);
+        if failure.found == 0 {
+            failed.unplaceable.insert(key[0]);
+        }
+        failed.groups.insert(key, vec![group]);
         return PlacementAttempt::SameAsFailed;
     }
     PlacementAttempt::Pending(PendingCause::NoNode(pods, failure))
@@ -176,12 +182,22 @@ fn place_group(statement: &mut Statement<'_>, group: PodGroupId) -> PlacementAtt
     }
 }
 
-/// Groups whose next pods did not fit in this action, by the shapes of those pods. No pod leaves
-/// while the action runs, so equal shapes do not fit either.
+/// Groups whose next pods did not fit in this action. No pod leaves while the action runs, so equal
+/// shapes do not fit either.
 #[derive(Default)]
-struct FailedShapes(BTreeMap<Vec<ShapeId>, Vec<PodGroupId>>);
+struct FailedShapes {
+    /// The groups by the shapes of their next pods.
+    groups: BTreeMap<Vec<ShapeId>, Vec<PodGroupId>>,
+    /// Shapes of which no single pod fits.
+    unplaceable: BTreeSet<ShapeId>,
+}
 
 impl FailedShapes {
+    fn has_failed(&self, shapes: &[ShapeId]) -> bool {
+        self.groups.contains_key(shapes)
+            || shapes.first().is_some_and(|first| self.unplaceable.contains(first))
+    }
+
     fn shapes_if_shared_failure(session: &Session<'_>, pods: &[PodId]) -> Option<Vec<ShapeId>> {
         let depends_on_shape_only = |pod: &PodId| session.fit_depends_on_shape_only(*pod);
         let stays_failed = session.profile.plugins.post_filter.is_empty();
@@ -191,19 +207,38 @@ impl FailedShapes {
 
     /// Adds the reason of each failed group, given the placements of all other groups.
     fn add_reasons(self, statement: &mut Statement<'_>, reasons: &mut PendingReasons) {
-        for groups in self.0.into_values() {
-            let start = statement.checkpoint();
+        let mut unplaceable: BTreeMap<ShapeId, FitErrors> = BTreeMap::new();
+        for (shapes, groups) in self.groups {
             let pods = statement.next_chunk(groups[0]);
-            let placed = statement.allocate_all(&pods);
-            debug_assert!(placed.is_err(), "nothing was released since the first attempt");
-            statement.undo_to(start);
-            let Err(failure) = placed else { continue };
+            // Errors also tell which nodes the group's own pods fill.
+            let is_first = statement.members(groups[0]).active_count() == 0;
+            let known = unplaceable.get(&shapes[0]).filter(|_| is_first).cloned();
+            let failure = known.map(|fit_errors| PlacementFailure {
+                pod: pods[0],
+                found: 0,
+                fit_errors,
+                no_domain: None,
+            });
+            let explain = || explain_failure(statement, &pods);
+            let Some(failure) = failure.or_else(explain) else { continue };
+            if failure.found == 0 && is_first {
+                unplaceable.entry(shapes[0]).or_insert_with(|| failure.fit_errors.clone());
+            }
             for group in groups {
                 let pods = statement.next_chunk(group);
                 reasons.insert(group, failure_reason(statement, group, &pods, failure.clone()));
             }
         }
     }
+}
+
+/// Why there are no nodes for all of the pods.
+fn explain_failure(statement: &mut Statement<'_>, pods: &[PodId]) -> Option<PlacementFailure> {
+    let start = statement.checkpoint();
+    let placed = statement.allocate_all(pods);
+    debug_assert!(placed.is_err(), "nothing was released since the first attempt");
+    statement.undo_to(start);
+    placed.err()
 }
 
 /// The reason of a group with pending pods when its sub-groups cannot reach their minimum.
@@ -359,14 +394,14 @@ fn cluster_capacity_reason(
 fn allocatable_of_eligible_nodes(
     session: &Session<'_>,
     pods: &[PodId],
-    nodes_for: impl Fn(PodId) -> Vec<bool>,
+    nodes_for: impl Fn(PodId) -> Arc<[bool]>,
 ) -> Resources {
     let of_shape: BTreeMap<ShapeId, PodId> =
         pods.iter().map(|pod| (session.pod(*pod).shape, *pod)).collect();
     let mut any = vec![false; session.snapshot.nodes.len()];
     for pod in of_shape.into_values() {
-        for (any, this) in any.iter_mut().zip(nodes_for(pod)) {
-            *any |= this;
+        for (any, this) in any.iter_mut().zip(nodes_for(pod).iter()) {
+            *any |= *this;
         }
     }
     let mut allocatable = Resources::default();

@@ -70,6 +70,10 @@ impl EvictionPolicy for Consolidate {
         FailureScope::AllQueues
     }
 
+    fn considers_same_units_for_all(&self) -> bool {
+        true
+    }
+
     fn eviction_cause(
         &self,
         _: &SearchContext<'_>,

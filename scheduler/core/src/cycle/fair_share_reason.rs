@@ -27,6 +27,8 @@ pub(crate) struct OverQuotaUse {
     /// Cached results of [`Self::would_fit_after_evictions`], by shape of the first pod, number of
     /// pods, queue and whether the queue's share lets the job reclaim.
     fits_once_evicted: BTreeMap<(ShapeId, usize, QueueId, bool), bool>,
+    /// The nodes that are only too full, by shapes of pods whose fit depends on nothing else.
+    full_nodes: BTreeMap<ShapeId, Vec<NodeId>>,
 }
 
 /// A pending job, and whether the share of its queue lets it reclaim.
@@ -168,7 +170,7 @@ impl OverQuotaUse {
             *takable.entry((queue, amount.values())).or_insert_with(may_take)
         };
         let mut left = pods;
-        for node in session.nodes_that_are_only_too_full(*first) {
+        for node in self.nodes_that_are_only_too_full(session, *first) {
             let mut free = free_capacity_without(session, node, &mut may_leave);
             while let Some((pod, others)) = left.split_first()
                 && session.take_if_fits(&mut free, *pod, node)
@@ -181,6 +183,16 @@ impl OverQuotaUse {
         }
         self.fits_once_evicted.insert(key, left.is_empty());
         left.is_empty()
+    }
+}
+
+impl OverQuotaUse {
+    fn nodes_that_are_only_too_full(&mut self, session: &Session<'_>, pod: PodId) -> Vec<NodeId> {
+        let find = || session.nodes_that_are_only_too_full(pod);
+        if !session.fit_depends_on_shape_only(pod) {
+            return find();
+        }
+        self.full_nodes.entry(session.pod(pod).shape).or_insert_with(find).clone()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     cell::{OnceCell, RefCell},
     cmp::Reverse,
+    collections::BTreeMap,
     sync::Arc,
 };
 
@@ -29,6 +30,8 @@ pub(super) struct Caches {
     gpu_demand: OnceCell<Vec<(ShapeId, i64)>>,
     /// The domains of nodes, by topology.
     pub(super) domain_paths: OnceCell<DomainPaths>,
+    /// For each shape, the nodes on which its pods may run at all.
+    pub(super) eligible_nodes: RefCell<BTreeMap<ShapeId, Arc<[bool]>>>,
     pub(super) rankings: RefCell<NodeRankings>,
     pub(super) evictable_capacity: EvictableCapacity,
     pub(super) selectors: SelectorCache,

@@ -54,6 +54,16 @@ pub struct ScenarioCounts {
     pub filtered: usize,
 }
 
+impl ScenarioCounts {
+    /// The victim sets that were considered since there were `earlier` ones.
+    pub(crate) const fn since(self, earlier: Self) -> Self {
+        Self {
+            simulated: self.simulated - earlier.simulated,
+            filtered: self.filtered - earlier.filtered,
+        }
+    }
+}
+
 impl Session<'_> {
     /// All decisions committed so far, in order.
     pub fn decisions(&self) -> &[Decision] {
@@ -193,6 +203,12 @@ impl Statement<'_> {
 
     pub(crate) const fn count_filtered(&mut self) {
         self.session.outcome.scenarios.filtered += 1;
+    }
+
+    /// Counts the victim sets of a search that is known to fail again.
+    pub(crate) const fn count_scenarios(&mut self, more: ScenarioCounts) {
+        self.session.outcome.scenarios.simulated += more.simulated;
+        self.session.outcome.scenarios.filtered += more.filtered;
     }
 
     pub(crate) fn record_blocked_by_delay(&mut self, job: PodGroupId) {

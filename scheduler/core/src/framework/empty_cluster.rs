@@ -1,6 +1,6 @@
 //! What the nodes would hold if nothing were running.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::{CapacityRequest, FreeCapacity, Session, fraction_units_on};
 use crate::{
@@ -14,7 +14,7 @@ impl Session<'_> {
     pub fn shapes_beyond_empty_cluster(&self, pods: &[PodId]) -> Vec<ShapeId> {
         let of_shape: BTreeMap<ShapeId, PodId> =
             pods.iter().map(|pod| (self.pod(*pod).shape, *pod)).collect();
-        let eligible: BTreeMap<ShapeId, Vec<bool>> =
+        let eligible: BTreeMap<ShapeId, Arc<[bool]>> =
             of_shape.into_iter().map(|(shape, pod)| (shape, self.eligible_nodes(pod))).collect();
         let may_be = |shape, node: NodeId| eligible[&shape][node.0 as usize];
         let nodes =

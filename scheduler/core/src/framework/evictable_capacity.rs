@@ -122,13 +122,13 @@ impl Session<'_> {
     }
 
     fn max_pods_by_node(&self, pod: PodId) -> Vec<u64> {
-        let of = self.shape_of(pod);
+        let (of, eligible) = (self.shape_of(pod), self.eligible_nodes(pod));
         let nodes = self.snapshot.nodes.iter().zip(&self.free_after_evictions().by_node);
-        let counts = nodes.zip(self.eligible_nodes(pod)).map(|((node, free), is_eligible)| {
+        let counts = nodes.zip(eligible.iter()).map(|((node, free), is_eligible)| {
             let once_per_node = &of.new_claims_on(node);
             let fraction = fraction_units_on(node, of.fractional_gpu.as_ref());
             let request = CapacityRequest { resources: &of.requests, once_per_node, fraction };
-            if is_eligible { u64::from(free.count_fitting_pods(None, request)) } else { 0 }
+            if *is_eligible { u64::from(free.count_fitting_pods(None, request)) } else { 0 }
         });
         counts.collect()
     }

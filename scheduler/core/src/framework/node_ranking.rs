@@ -2,7 +2,10 @@
 //! and updated for changed nodes; when a result depends on more than the shape and one node, all
 //! nodes are scanned. Both ways choose the same node.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{
     ChangeCursor, Fit, NodeFilter, NodeScore, PipelinePolicy, Ranking, ResultInputs, Scoring,
@@ -55,7 +58,7 @@ const RANK_SCORES_MAX: usize = 4;
 struct RankedNodes {
     updated_to: ChangeCursor,
     /// For each node, whether pods of the shape may run on it at all.
-    eligible: Vec<bool>,
+    eligible: Arc<[bool]>,
     ranks: Vec<Option<(NodeRank, Fit)>>,
     best_first: BTreeSet<(NodeRank, NodeId)>,
 }
@@ -103,14 +106,21 @@ impl Session<'_> {
     }
 
     /// For each node, whether pods of this shape may run on it at all, whichever pods leave.
-    pub fn eligible_nodes(&self, pod: PodId) -> Vec<bool> {
+    pub fn eligible_nodes(&self, pod: PodId) -> Arc<[bool]> {
+        let shape = self.pod(pod).shape;
+        if let Some(known) = self.caches.eligible_nodes.borrow().get(&shape) {
+            return Arc::clone(known);
+        }
         let filters = self.selected_filters(pod, |depends_on| depends_on == ResultInputs::Shape);
-        self.node_ids().map(|node| run_filters(&filters, node).is_ok()).collect()
+        let eligible: Arc<[bool]> =
+            self.node_ids().map(|node| run_filters(&filters, node).is_ok()).collect();
+        self.caches.eligible_nodes.borrow_mut().insert(shape, Arc::clone(&eligible));
+        eligible
     }
 
     /// Like [`Self::eligible_nodes`]; nodes that an operator could open (uncordon, untaint or
     /// label) count as eligible.
-    pub fn eligible_nodes_if_opened(&self, pod: PodId) -> Vec<bool> {
+    pub fn eligible_nodes_if_opened(&self, pod: PodId) -> Arc<[bool]> {
         self.node_ids().map(self.is_eligible_if_opened(pod)).collect()
     }
 
@@ -258,13 +268,15 @@ impl Session<'_> {
 
     /// The nodes on which the pod fits, each with when it fits.
     fn feasible_nodes(&self, pod: PodId, within: Option<&BTreeSet<NodeId>>) -> Vec<(NodeId, Fit)> {
-        let filters = self.selected_filters(pod, |_| true);
+        let eligible = self.eligible_nodes(pod);
+        let filters = self.selected_filters(pod, |on| on != ResultInputs::Shape);
         let waits_for = |node: NodeId| match self.profile.plugins.pipeline_policy {
             PipelinePolicy::AnyNode => true,
             PipelinePolicy::NominatedNode if self.preferences.pipelines_anywhere => true,
             PipelinePolicy::NominatedNode => self.pod(pod).nominated_node == Some(node),
         };
         self.nodes_within(within)
+            .filter(|node| eligible[node.0 as usize])
             .filter_map(|node| run_filters(&filters, node).ok().map(|fits| (node, fits)))
             .filter(|(node, fits)| *fits == Fit::Now || waits_for(*node))
             .collect()

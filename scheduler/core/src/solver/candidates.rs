@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     framework::{PodState, Session},
-    model::QueueId,
+    model::{PodGroupId, QueueId},
 };
 
 /// The evictable units of all preemptible jobs that have running pods.
@@ -66,6 +66,11 @@ impl EvictionCandidates {
             None => units.range(..),
         };
         rest.rev().map(|(_, unit)| unit)
+    }
+
+    /// Whether some unit of `queue` belongs to the group.
+    pub(crate) fn has_units_of(&self, queue: QueueId, group: PodGroupId) -> bool {
+        self.by_queue[queue.0 as usize].values().any(|unit| unit.group == group)
     }
 
     /// Removes a unit that was evicted.

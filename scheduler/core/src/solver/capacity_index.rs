@@ -2,7 +2,10 @@
 //! and their sum are updated node by node. They are an upper bound: exact for node resources, and
 //! without anything that depends on other pods (affinity, host ports).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use crate::{
     framework::{CapacityRequest, FreeCapacity, FreedCapacity, fraction_units_on},
@@ -30,7 +33,7 @@ pub(crate) struct ShapeEligibility<'a> {
     pub(crate) shape: &'a PodShape,
     pub(crate) nodes: &'a [Node],
     /// Whether pods of the shape may run on each node, by node index.
-    pub(crate) eligible: Vec<bool>,
+    pub(crate) eligible: Arc<[bool]>,
 }
 
 #[derive(Clone, Debug)]
@@ -41,7 +44,7 @@ struct ShapeCapacity {
     /// Requested GPU fraction, by node; empty if whole GPUs are requested.
     fractions: Vec<Option<(i64, u32)>>,
     /// Whether pods of this shape may run on each node.
-    eligible: Vec<bool>,
+    eligible: Arc<[bool]>,
     counts: Vec<u32>,
     with_room: BTreeSet<NodeId>,
     total: u64,
@@ -179,7 +182,11 @@ impl CapacityIndex {
             };
             let may_compare = is_plain(larger)
                 && is_plain(smaller)
-                && larger.eligible.iter().zip(&smaller.eligible).all(|(on, also)| !on || *also);
+                && larger
+                    .eligible
+                    .iter()
+                    .zip(smaller.eligible.iter())
+                    .all(|(on, also)| !on || *also);
             if may_compare { larger.requests.times_of(&smaller.requests_without_pods) } else { 0 }
         })
     }
@@ -308,7 +315,7 @@ mod tests {
         let mut index = CapacityIndex::new(nodes.iter().map(FreeCapacity::of_empty_node).collect());
         assert_eq!(index.total_free().gpu, 5000);
         let eligibility =
-            |_| ShapeEligibility { shape: &shape, nodes: &nodes, eligible: vec![true; 2] };
+            |_| ShapeEligibility { shape: &shape, nodes: &nodes, eligible: [true; 2].into() };
         index.track_shapes([(PodId(0), id), (PodId(1), id)].into_iter(), eligibility);
         let counts = |index: &CapacityIndex| {
             let on = [0, 1].map(|node| index.count_fitting_on(id, NodeId(node)));
@@ -332,5 +339,36 @@ mod tests {
         assert_eq!(index.total_free().gpu, 2000);
         index.clear_assumptions();
         assert_eq!(counts(&index), ([0, 0], 0, vec![]));
+    }
+
+    #[test]
+    fn a_pod_takes_the_room_of_as_many_smaller_ones_as_it_requests() {
+        let gpus = |gpu_milli| Resources { gpu_milli, pods: 1, ..Resources::default() };
+        let node = |gpu_milli| Node { allocatable: gpus(gpu_milli), ..Node::default() };
+        let nodes = [node(4000), node(3000)];
+        let pod_with = |gpu_milli| PodShape { requests: gpus(gpu_milli), ..PodShape::default() };
+        let shapes = [pod_with(1000), pod_with(3000), pod_with(1000)];
+        let mut index = CapacityIndex::new(nodes.iter().map(FreeCapacity::of_empty_node).collect());
+        for (shape, eligible) in [[true, true], [true, true], [false, true]].iter().enumerate() {
+            let id = ShapeId(u32::try_from(shape).expect("few shapes"));
+            index.count_shape(id, || ShapeEligibility {
+                shape: &shapes[shape],
+                nodes: &nodes,
+                eligible: Arc::from(&eligible[..]),
+            });
+        }
+        let [small, large, on_one] = [0, 1, 2].map(ShapeId);
+        assert_eq!(
+            [(large, small), (small, large)].map(|(a, b)| index.times_requested(a, b)),
+            [3, 0]
+        );
+        assert_eq!(index.times_requested(on_one, small), 1);
+        assert_eq!(index.times_requested(small, on_one), 0, "it may run on the first node, too");
+        let mut freed = FreedCapacity::default();
+        freed.free_pod(&nodes[1], &shapes[1], &[]);
+        let freed = BTreeMap::from([(NodeId(1), freed)]);
+        let room = |shape, freed| index.count_room_once_freed(shape, freed);
+        assert_eq!([small, large, on_one].map(|shape| room(shape, &freed)), [10, 3, 6]);
+        assert_eq!(room(small, &BTreeMap::new()), 7);
     }
 }

@@ -26,7 +26,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
     /// Whether there is room for the job and all evicted pods, as far as counts show: for each
     /// shape, all nodes together have as much room as those pods take that may run on no other
     /// nodes.
-    pub(super) fn may_place_all(&mut self, evicted: &[EvictableUnit]) -> bool {
+    pub(super) fn may_place_all(&mut self, evicted: &[&EvictableUnit]) -> bool {
         let mut pods = self.preemptor.pods_by_shape(self.statement);
         let mut freed: BTreeMap<NodeId, FreedCapacity> = BTreeMap::new();
         for &(pod, node) in evicted.iter().flat_map(|unit| &unit.pods) {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    EvictableUnit, LimitCheck, Search, SearchMode, Solution, UnitKey, UnitPortion,
+    EvictableUnit, LimitCheck, NodeSet, Search, SearchMode, Solution, UnitPortion,
     evictable_unit::requeued_units,
     relocation::{RelocationCheck, is_within_limits},
     requeue_simulation::{Participant, RequeueSimulation},
@@ -20,7 +20,7 @@ use crate::{
     resources::PerResource,
 };
 
-impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
+impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
     /// Simulates evictions in one required topology domain after the other, or on all nodes if no
     /// domain is required. Returns the first acceptable solution. `needed` is the number of pods to
     /// place, by shape.
@@ -66,22 +66,28 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         domain: Option<&BTreeSet<NodeId>>,
     ) -> Option<Solution> {
         let few = self.choose_fewest_nodes(needed, domain);
-        let all = needed.keys().flat_map(|shape| self.capacity.nodes_with_room(*shape)).copied();
-        let all: BTreeSet<NodeId> =
-            all.filter(|node| domain.is_none_or(|domain| domain.contains(node))).collect();
         if let Some(evicted) = self.choose_fewest_units(&few)
             && let Some(found) = self.simulate_evictions(evicted)
         {
             return Some(found);
         }
         let found = self.simulate_evictions(self.units_to_evict_on(&few));
-        if found.is_some() || few == all {
-            return found;
-        }
         let has_topology = self.statement.group(self.preemptor.group).has_topology_constraint();
         let may_need_more =
             || self.is_contested || needed.len() > 1 || has_topology || self.has_exclusion_terms();
-        if may_need_more() { self.simulate_evictions(self.units_to_evict_on(&all)) } else { None }
+        if found.is_some() || !may_need_more() {
+            return found;
+        }
+        let mut all = NodeSet::new(self.evicted_on_node.len());
+        let with_room = needed.keys().flat_map(|shape| self.capacity.nodes_with_room(*shape));
+        all.extend(
+            with_room.copied().filter(|node| domain.is_none_or(|domain| domain.contains(node))),
+        );
+        // The fewest nodes are some of these.
+        if few.len() == all.len() {
+            return None;
+        }
+        self.simulate_evictions(self.units_to_evict_on(&all))
     }
 
     /// Whether anti-affinity, or resources that pods cannot share, matter; the capacity counts
@@ -96,11 +102,8 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         &self,
         needed: &BTreeMap<ShapeId, u64>,
         domain: Option<&BTreeSet<NodeId>>,
-    ) -> BTreeSet<NodeId> {
-        let mut units_on_node: BTreeMap<NodeId, u32> = BTreeMap::new();
-        for (_, node) in self.assumed_evicted.iter().flat_map(|unit| &unit.pods) {
-            *units_on_node.entry(*node).or_default() += 1;
-        }
+    ) -> NodeSet {
+        let evicted_on = |node: NodeId| self.evicted_on_node[node.0 as usize];
         let latest: BTreeSet<NodeId> = self
             .assumed_evicted
             .last()
@@ -108,15 +111,14 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
             .flat_map(|unit| &unit.pods)
             .map(|(_, at)| *at)
             .collect();
-        let mut chosen = BTreeSet::new();
+        let mut chosen = NodeSet::new(self.evicted_on_node.len());
         for (&shape, &count) in needed {
-            let mut nodes: Vec<NodeId> =
-                self.capacity.nodes_with_room(shape).iter().copied().collect();
-            nodes.retain(|node| domain.is_none_or(|domain| domain.contains(node)));
-            nodes.sort_by_key(|at| {
-                let units = units_on_node.get(at).copied().unwrap_or(0);
-                (units > 0, !latest.contains(at), units, *at)
-            });
+            let nodes = self.capacity.nodes_with_room(shape).iter().copied();
+            let nodes = nodes.filter(|node| domain.is_none_or(|domain| domain.contains(node)));
+            let (mut nodes, mut others): (Vec<NodeId>, Vec<NodeId>) =
+                nodes.partition(|node| evicted_on(*node) == 0);
+            others.sort_by_cached_key(|at| (!latest.contains(at), evicted_on(*at), *at));
+            nodes.extend(others);
             let (mut sum, mut used_domains) = (0, BTreeSet::new());
             chosen.extend(nodes.into_iter().filter(|node| {
                 let first_of_its_domain = self
@@ -127,8 +129,7 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
                     || u64::from(self.capacity.count_fitting_on(shape, *node)),
                     u64::from,
                 );
-                let is_needed =
-                    (sum < count && count_here > 0) || !units_on_node.contains_key(node);
+                let is_needed = (sum < count && count_here > 0) || evicted_on(*node) == 0;
                 sum += count_here;
                 is_needed
             }));
@@ -138,21 +139,21 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
 
     /// For pods that exclude each other: the first assumed evictions on `nodes` that free capacity
     /// for one pod each. `None` for other pods.
-    fn choose_fewest_units(&self, nodes: &BTreeSet<NodeId>) -> Option<Vec<EvictableUnit>> {
+    fn choose_fewest_units(&self, nodes: &NodeSet) -> Option<Vec<usize>> {
         self.open_domains.as_ref()?;
         let shape = self.statement.pod(*self.preemptor.pods.first()?).shape;
         let (mut freed, nothing) =
             (BTreeMap::<NodeId, FreedCapacity>::new(), FreedCapacity::default());
-        let mut chosen = BTreeSet::new();
-        for unit in &self.assumed_evicted {
+        let mut chosen = vec![false; self.assumed_evicted.len()];
+        for (unit, is_chosen) in self.assumed_evicted.iter().zip(&mut chosen) {
             let lacks_room = |(_, node): &(PodId, NodeId)| {
                 let freed_here = freed.get(node).unwrap_or(&nothing);
-                nodes.contains(node) && !self.capacity.would_fit(shape, *node, freed_here)
+                nodes.contains(*node) && !self.capacity.would_fit(shape, *node, freed_here)
             };
-            if !unit.pods.iter().any(lacks_room) {
+            *is_chosen = unit.pods.iter().any(lacks_room);
+            if !*is_chosen {
                 continue;
             }
-            chosen.insert(unit.key);
             for &(pod, at) in &unit.pods {
                 let (node, groups) =
                     (self.statement.node(at), self.statement.allocated_gpu_groups(pod));
@@ -162,39 +163,43 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         Some(self.with_required_units(chosen))
     }
 
-    /// The assumed evictions on `nodes`, and the units that must be evicted with them.
-    fn units_to_evict_on(&self, nodes: &BTreeSet<NodeId>) -> Vec<EvictableUnit> {
-        let there = self.assumed_evicted.iter().filter(|unit| is_on_nodes(unit, nodes));
-        self.with_required_units(there.map(|unit| unit.key).collect())
+    /// The positions of the assumed evictions on `nodes`, and of the units that must be evicted
+    /// with them.
+    fn units_to_evict_on(&self, nodes: &NodeSet) -> Vec<usize> {
+        let is_there = |unit: &&EvictableUnit| unit.pods.iter().any(|(_, at)| nodes.contains(*at));
+        self.with_required_units(self.assumed_evicted.iter().map(is_there).collect())
     }
 
-    /// The chosen candidates, as many more as queue limits require, and all elastic units of gangs
-    /// whose minimum is among them.
-    fn with_required_units(&self, mut chosen: BTreeSet<UnitKey>) -> Vec<EvictableUnit> {
+    /// The positions of the chosen candidates, of as many more as queue limits require, and of all
+    /// elastic units of gangs whose minimum is among them.
+    fn with_required_units(&self, mut chosen: Vec<bool>) -> Vec<usize> {
+        if !self.is_within_limits {
+            self.choose_more_within_limits(&mut chosen);
+        }
+        let units = || self.assumed_evicted.iter().zip(&chosen).enumerate();
+        let cores = units()
+            .filter(|(_, (unit, is_chosen))| **is_chosen && unit.portion == UnitPortion::Minimum);
+        let whole: BTreeSet<PodGroupId> = cores.map(|(_, (unit, _))| unit.group).collect();
+        let evicted = units().filter(|(_, (unit, is_chosen))| {
+            **is_chosen || unit.portion == UnitPortion::Elastic && whole.contains(&unit.group)
+        });
+        evicted.map(|(at, _)| at).collect()
+    }
+
+    /// Chooses further candidates, in their order, until the queues of the job stay within limits.
+    fn choose_more_within_limits(&self, chosen: &mut [bool]) {
         let accounts = self.statement.accounts();
         let mut limits = LimitCheck::with_share_bounds(self.share_bounds);
-        let first = self.assumed_evicted.iter().filter(|unit| chosen.contains(&unit.key));
-        first.for_each(|unit| limits.record_freed(accounts, unit));
-        for unit in &self.assumed_evicted {
+        let first = self.assumed_evicted.iter().zip(&*chosen).filter(|(_, is_chosen)| **is_chosen);
+        first.for_each(|(unit, _)| limits.record_freed(accounts, unit));
+        for (unit, is_chosen) in self.assumed_evicted.iter().zip(chosen) {
             if limits.allows_job(accounts, self.preemptor) {
                 break;
             }
-            if chosen.insert(unit.key) {
+            if !std::mem::replace(is_chosen, true) {
                 limits.record_freed(accounts, unit);
             }
         }
-        let is_chosen = |unit: &&&EvictableUnit| chosen.contains(&unit.key);
-        let cores = self
-            .assumed_evicted
-            .iter()
-            .filter(is_chosen)
-            .filter(|unit| unit.portion == UnitPortion::Minimum);
-        let whole: BTreeSet<PodGroupId> = cores.map(|unit| unit.group).collect();
-        let evicted = self
-            .assumed_evicted
-            .iter()
-            .filter(|unit| is_chosen(unit) || whole.contains(&unit.group));
-        evicted.map(|unit| (*unit).clone()).collect()
     }
 
     /// Whether none of the units' pods is placed again.
@@ -202,21 +207,39 @@ impl<A: Fn(&Solution) -> bool> Search<'_, '_, '_, A> {
         count_pods(&self.units_without_restored_pods(units)) == count_pods(units)
     }
 
-    /// Evicts the units and places them again, and repeats this with only the units that were not
-    /// restored in place, until all of them leave: in the next cycle the other units will not have
-    /// moved. If too few units are left, because other jobs come first, all units of the previous
-    /// attempt have to leave. Returns the solution if it is acceptable.
-    fn simulate_evictions(&mut self, mut evicted: Vec<EvictableUnit>) -> Option<Solution> {
+    /// Simulates the eviction of the assumed evictions at these `positions`. Returns the solution if
+    /// it is acceptable.
+    fn simulate_evictions(&mut self, positions: Vec<usize>) -> Option<Solution> {
         self.trials += 1;
         if self.statement.has_spent_simulations() {
             return None;
         }
+        let evicted: Vec<&'p EvictableUnit> =
+            positions.iter().map(|at| self.assumed_evicted[*at]).collect();
         if self.mode == SearchMode::Move && !self.may_place_all(&evicted) {
-            debug_assert!(!self.places_all(&evicted), "counts rejected moves that work");
+            debug_assert!(
+                !self.places_all(&evicted.iter().copied().cloned().collect::<Vec<_>>()),
+                "counts rejected moves that work"
+            );
             self.statement.count_filtered();
             return None;
         }
         self.statement.count_simulated();
+        if self.failed_evictions.contains(&positions) {
+            return None;
+        }
+        let solution = self.evict_and_place(evicted.into_iter().cloned().collect());
+        if solution.is_none() {
+            self.failed_evictions.insert(positions);
+        }
+        solution
+    }
+
+    /// Evicts the units and places them again, and repeats this with only the units that were not
+    /// restored in place, until all of them leave: in the next cycle the other units will not have
+    /// moved. If too few units are left, because other jobs come first, all units of the previous
+    /// attempt have to leave. Returns the solution if it is acceptable.
+    fn evict_and_place(&mut self, mut evicted: Vec<EvictableUnit>) -> Option<Solution> {
         let start = self.statement.checkpoint();
         let mut more = None::<Vec<EvictableUnit>>;
         let solution = loop {

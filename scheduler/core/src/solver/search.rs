@@ -21,7 +21,7 @@ const TRIALS_PER_CANDIDATE_MAX: usize = 16;
 /// Like [`TRIALS_PER_CANDIDATE_MAX`], once a cycle has run [`TRIALS_UNTIL_LATE`] simulations: each
 /// one costs time, and victims that the last simulation did not need stay.
 const TRIALS_PER_CANDIDATE_MAX_LATE: usize = 1;
-const TRIALS_UNTIL_LATE: usize = 512;
+pub(super) const TRIALS_UNTIL_LATE: usize = 512;
 
 /// The search for victims for one job.
 pub(crate) struct Search<'a, 's, 'p, A> {
@@ -41,6 +41,12 @@ pub(crate) struct Search<'a, 's, 'p, A> {
     pub(crate) open_domains: Option<OpenDomains>,
     /// Candidates that are assumed evicted so far.
     pub(crate) assumed_evicted: Vec<&'p EvictableUnit>,
+    /// Number of pods that are assumed evicted, by node.
+    pub(crate) evicted_on_node: Vec<u32>,
+    /// The evictions, by position in `assumed_evicted`, whose simulation failed. It fails again.
+    pub(crate) failed_evictions: BTreeSet<Vec<usize>>,
+    /// Whether the queues of the job stay within limits and `share_bounds` without an eviction.
+    pub(crate) is_within_limits: bool,
     /// Ancestors of the job's queue that must stay within their fair shares.
     pub(crate) share_bounds: &'p [QueueId],
     /// Whether in a simulation the job was placed, but the solution was not acceptable or did not
@@ -100,16 +106,19 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
         let (mut trials, mut next_trial, mut untried) = (0, 0, false);
         let mut solution = None;
         let interchangeable = self.interchangeable_shape();
+        let mut is_allowed = self.is_within_limits;
         for unit in candidates {
             if interchangeable.is_some_and(|shape| self.moves_in_vain(unit, shape)) {
                 self.statement.count_filtered();
                 continue;
             }
             self.assume_evicted(unit);
-            limits.record_freed(self.statement.accounts(), unit);
-            if !self.has_enough_capacity(&needed)
-                || !limits.allows_job(self.statement.accounts(), self.preemptor)
-            {
+            // Evictions only lower the use of queues.
+            is_allowed = is_allowed || {
+                limits.record_freed(self.statement.accounts(), unit);
+                limits.allows_job(self.statement.accounts(), self.preemptor)
+            };
+            if !is_allowed || !self.has_enough_capacity(&needed) {
                 self.statement.count_filtered();
                 continue;
             }
@@ -148,6 +157,7 @@ impl<'p, A: Fn(&Solution) -> bool> Search<'_, '_, 'p, A> {
             let (shape, groups) =
                 (self.statement.shape_of(pod), self.statement.allocated_gpu_groups(pod));
             self.capacity.assume_evicted(node, self.statement.node(node), shape, groups);
+            self.evicted_on_node[node.0 as usize] += 1;
         }
         if let Some(open_domains) = &mut self.open_domains {
             open_domains.assume_evicted(self.capacity, unit);

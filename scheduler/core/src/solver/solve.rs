@@ -9,9 +9,9 @@ use std::{
 };
 
 use super::{
-    CapacityIndex, EvictableUnit, EvictionCandidates, FreeCapacity, JobClass, OpenDomains,
-    PendingJobs, Preemptor, SchedulingSignature, Search, SearchContext, SearchMode, Solution,
-    VictimOrder,
+    CapacityIndex, EvictableUnit, EvictionCandidates, FailedSearch, FreeCapacity, JobClass,
+    OpenDomains, PendingJobs, Preemptor, QueueAccounts, SchedulingSignature, Search, SearchContext,
+    SearchMemory, SearchMode, Solution, VictimOrder,
     failed_jobs::{FailedJobCache, FailureScope, JobDemand},
     min_runtime,
     move_bound::shape_eligibility,
@@ -84,6 +84,10 @@ pub(crate) trait EvictionPolicy {
     fn failure_scope(&self) -> FailureScope {
         FailureScope::Queue
     }
+    /// Whether the units of all other jobs are considered, whichever job evicts them.
+    fn considers_same_units_for_all(&self) -> bool {
+        false
+    }
     /// Whether solutions count against the limit of preemptions per cycle.
     fn counts_as_preemption(&self) -> bool {
         false
@@ -112,6 +116,9 @@ struct SolverState {
     candidates: EvictionCandidates,
     capacity: CapacityIndex,
     pending: PendingJobs,
+    /// The candidates in the order in which they are considered for every job, if the action
+    /// considers the same ones for all jobs; since the last solution.
+    common_order: Option<Vec<EvictableUnit>>,
     /// Jobs that could evict victims but exceed the limit of preemptions per cycle.
     preemption_limited: Vec<PodGroupId>,
 }
@@ -147,7 +154,8 @@ pub(crate) fn solve_pending_jobs(
         let start = statement.checkpoint();
         statement.set_look_ahead(true);
         let eligible = jobs.iter().filter(|job| !excluded.contains(&job.key.group()));
-        let mut solved = solve_each(statement, &mut state, eligible.copied(), policy);
+        let memory = accepted.current_memory(statement);
+        let mut solved = solve_each(statement, &mut state, eligible.copied(), policy, memory);
         let conflict = accepted.find_conflict(statement, start, &solved);
         if let Some(conflict) = conflict {
             rounds += 1;
@@ -185,7 +193,8 @@ impl SolverState {
         candidates.queues().next()?;
         let classes = jobs.iter().map(|job| (*job, job_class(session, job.key.group())));
         let pending = PendingJobs::new(session.accounts(), classes);
-        Some(Self { candidates, capacity, pending, preemption_limited: Vec::new() })
+        let (common_order, preemption_limited) = (None, Vec::new());
+        Some(Self { candidates, capacity, pending, common_order, preemption_limited })
     }
 }
 
@@ -195,6 +204,7 @@ fn solve_each(
     state: &mut SolverState,
     jobs: impl Iterator<Item = QueuedJob>,
     policy: &impl EvictionPolicy,
+    mut memory: Option<&mut SearchMemory>,
 ) -> Vec<SolvedJob> {
     let mut job_queue = JobsByQueue::new(statement.accounts(), jobs);
     let mut failed_jobs = FailedJobCache::default();
@@ -222,6 +232,22 @@ fn solve_each(
             record_protection(statement, &preemptor, failed.protection);
             continue;
         }
+        // After the first solution the cluster is another one.
+        let memory = memory.as_deref_mut().filter(|_| solved.is_empty());
+        let mut remembered = memory.and_then(|memory| {
+            Some((memory, FailedSearch::new(statement, policy.action(), &preemptor)?))
+        });
+        if let Some((memory, search)) = &mut remembered
+            && let Some(counts) = memory.find_failed(statement, search, preemptor.group)
+        {
+            statement.count_scenarios(counts);
+            let scope = failure_scope(statement.accounts(), &preemptor, policy);
+            if let Some(demand) = demand {
+                failed_jobs.insert_failed_job(demand, None, scope);
+            }
+            continue;
+        }
+        let counts_before = statement.scenario_counts();
         let cursor = statement.changed_nodes().end_cursor();
         let accounts = statement.accounts().clone();
         let context = SearchContext::new(statement, &accounts, &state.capacity);
@@ -236,15 +262,18 @@ fn solve_each(
             let protection =
                 find_longest_protection(statement, state, &context, &preemptor, policy);
             record_protection(statement, &preemptor, protection);
-            // The limit of its own queue says nothing about jobs of others.
-            let is_in_limit = LimitCheck::default().allows_job(&accounts, &preemptor);
-            let scope = if is_in_limit { policy.failure_scope() } else { FailureScope::Queue };
+            let scope = failure_scope(&accounts, &preemptor, policy);
             if let Some(demand) = demand {
                 failed_jobs.insert_failed_job(demand, protection, scope);
+            }
+            if let Some((memory, search)) = remembered {
+                let counts = statement.scenario_counts().since(counts_before);
+                memory.insert_failed(statement, search, preemptor.group, counts);
             }
             continue;
         };
         preemptions += usize::from(!solution.victims.is_empty());
+        state.common_order = None;
         state.pending.remove_job(preemptor.queue, preemptor.key);
         if let Some(more) = queued_job(statement, preemptor.group) {
             state.pending.insert_job(&more, job_class(statement, preemptor.group));
@@ -263,6 +292,17 @@ fn solve_each(
         solved.push(SolvedJob { preemptor, solution, mode: policy.search_mode(), causes });
     }
     solved
+}
+
+/// For which jobs a failed search for the job shows that they fail, too.
+fn failure_scope(
+    accounts: &QueueAccounts,
+    preemptor: &Preemptor,
+    policy: &impl EvictionPolicy,
+) -> FailureScope {
+    // The limit of its own queue says nothing about jobs of others.
+    let is_in_limit = LimitCheck::default().allows_job(accounts, preemptor);
+    if is_in_limit { policy.failure_scope() } else { FailureScope::Queue }
 }
 
 /// Records which of these jobs have victims although they exceed the preemption limit, as far as
@@ -471,7 +511,7 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> JobSearcher<'_, '_, P, C>
         restriction: Option<&NarrowerSearch>,
     ) -> SearchOutcome {
         let Self { state, context, preemptor, policy, is_candidate } = self;
-        let SolverState { candidates, capacity, pending, .. } = &mut **state;
+        let SolverState { candidates, capacity, pending, common_order, .. } = &mut **state;
         let accounts = context.accounts;
         let is_inside = |queue: &QueueId| {
             let around = restriction.and_then(|restriction| restriction.within);
@@ -490,6 +530,10 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> JobSearcher<'_, '_, P, C>
         let accepts = |solution: &Solution| policy.accepts_solution(context, preemptor, solution);
         let required_domains = statement.required_domains(preemptor.group, &preemptor.pods);
         let open_domains = OpenDomains::new(statement, capacity, preemptor);
+        let share_bounds =
+            restriction.map_or(&[][..], |restriction| restriction.share_bounds.as_slice());
+        let limits = LimitCheck::with_share_bounds(share_bounds);
+        let nodes = statement.snapshot.nodes.len();
         let search = Search {
             statement,
             capacity,
@@ -501,14 +545,24 @@ impl<P: EvictionPolicy, C: Fn(&EvictableUnit) -> bool> JobSearcher<'_, '_, P, C>
             open_domains,
             last_trials: BTreeMap::new(),
             assumed_evicted: Vec::new(),
-            share_bounds: restriction.map_or(&[], |restriction| &restriction.share_bounds),
+            evicted_on_node: vec![0; nodes],
+            failed_evictions: BTreeSet::new(),
+            is_within_limits: limits.allows_job(accounts, preemptor),
+            share_bounds,
             is_rejected: false,
             is_contested: false,
             shapes_in_vain: BTreeMap::new(),
             trials: 0,
             jobs_ahead: Vec::new(),
         };
-        search.run_search(victims)
+        let is_common = policy.considers_same_units_for_all() && restriction.is_none();
+        if is_common && !candidates.has_units_of(preemptor.queue, preemptor.group) {
+            let all = || VictimOrder::new(candidates, accounts, candidates.queues(), |_| true);
+            let order = common_order.get_or_insert_with(|| all().cloned().collect());
+            search.run_search(order.iter())
+        } else {
+            search.run_search(victims)
+        }
     }
 }
 

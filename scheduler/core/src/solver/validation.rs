@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{EvictableUnit, Preemptor, SearchMode, Solution, scenario::can_unit_stay};
+use super::{
+    EvictableUnit, Preemptor, SearchMemory, SearchMode, Solution, scenario::can_unit_stay,
+};
 use crate::{
     framework::{Checkpoint, PodState, Session, Statement},
     model::{PodGroupId, PodId, QueueId},
@@ -22,6 +24,10 @@ pub struct AcceptedSolutions {
     /// Maximum number of rounds in which conflicting jobs are excluded and the others are searched
     /// again; then the conflicting solutions are dropped.
     pub(super) rounds_max: usize,
+    /// What cycles remember of failed searches; `None` if they remember nothing.
+    memory: Option<SearchMemory>,
+    /// Number of decisions of the cycle when the memory was compared with the cluster.
+    compared_at: Option<usize>,
 }
 
 const ROUNDS_MAX: usize = 3;
@@ -172,7 +178,36 @@ impl AcceptedSolutions {
 
     /// Like [`Self::new`], with at most `rounds_max` rounds of searches.
     pub const fn with_rounds(next_cycle: NextCycle, rounds_max: usize) -> Self {
-        Self { jobs: Vec::new(), earlier_are_upheld: true, next_cycle, rounds_max }
+        Self {
+            jobs: Vec::new(),
+            earlier_are_upheld: true,
+            next_cycle,
+            rounds_max,
+            memory: None,
+            compared_at: None,
+        }
+    }
+
+    /// Skips searches that failed in earlier cycles and would fail again.
+    pub(crate) fn set_memory(&mut self, memory: SearchMemory) {
+        self.memory = Some(memory);
+    }
+
+    /// The memory for the next cycle.
+    pub(crate) fn into_memory(self) -> Option<SearchMemory> {
+        self.memory
+    }
+
+    /// The memory, without what no longer holds. Without new decisions since the last call the
+    /// cluster is the same.
+    pub(super) fn current_memory(&mut self, session: &Session<'_>) -> Option<&mut SearchMemory> {
+        let decisions = Some(session.decisions().len());
+        let memory = self.memory.as_mut()?;
+        if self.compared_at != decisions {
+            memory.observe_cluster(session);
+            self.compared_at = decisions;
+        }
+        Some(memory)
     }
 
     /// Checks the solutions of earlier actions again: other jobs may have been placed since.

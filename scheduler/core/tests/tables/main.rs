@@ -22,6 +22,7 @@ mod random_clusters;
 mod reclaim;
 mod requeue;
 mod scores;
+mod search_memory;
 mod stale_gangs;
 mod suggestions_queue_order;
 mod thrashing;

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use schedlab_api::{Value, json};
 use schedlab_scheduler_core::{
-    Decision, Profile,
+    Decision, Profile, SearchMemory,
     framework::KeptSession,
     model::{ShapeId, Time},
     schedule, schedule_kept,
@@ -173,7 +173,7 @@ fn decisions_of_a_kept_session_equal_those_of_a_new_one() {
             cache.upsert(Kind::Queue, &open_queue(at, ""));
         }
         let mut builder = SnapshotBuilder::new(*flavor, 0);
-        let mut kept = KeptSession::default();
+        let (mut kept, mut memory) = (KeptSession::default(), SearchMemory::default());
         for step in 1..240 {
             change(&mut cache, &mut state, step);
             if draw(&mut state, 3) > 0 {
@@ -182,7 +182,7 @@ fn decisions_of_a_kept_session_equal_those_of_a_new_one() {
             builder.refresh(&mut cache);
             builder.built.snapshot.now = Time(1_767_225_600_000 + step.cast_signed() * 1000);
             let (changes, snapshot) = (builder.take_changes(), &builder.built.snapshot);
-            let plan = schedule_kept(&mut kept, &changes, snapshot, &profile, &mut ());
+            let plan = schedule_kept(&mut kept, &mut memory, &changes, snapshot, &profile, &mut ());
             assert_eq!(plan, schedule(snapshot, &profile), "seed {seed} {flavor:?} step {step}");
             for decision in &plan.decisions {
                 bound += usize::from(matches!(decision, Decision::Bind { .. }));
